@@ -1,0 +1,1 @@
+//! bpf (see ARCHITECTURE.md).

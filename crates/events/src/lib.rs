@@ -1,0 +1,160 @@
+//! The event stream: the one place where the simulator and the real kernel meet.
+//!
+//! A producer (the simulator, the kernel recorder, a trace file) calls a [`Sink`] in time order; metrics and
+//! exporters are sinks and cannot tell who produced the stream.
+
+/// Virtual or real time in nanoseconds since the start of the run.
+pub type Nanoseconds = u64;
+
+/// Dense number of a task within one run, in order of creation. Not a pid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+/// Dense number of a CPU within one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuId(pub u32);
+
+/// Kernel scheduling policy of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// `SCHED_NORMAL` (`SCHED_OTHER`), ordered by nice.
+    Normal,
+    /// `SCHED_BATCH`.
+    Batch,
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_EXT`, only distinct from `Normal` when a scheduler switches partially.
+    Ext,
+    /// `SCHED_FIFO`, above sched_ext.
+    Fifo,
+    /// `SCHED_RR`, above sched_ext.
+    RoundRobin,
+    /// `SCHED_DEADLINE`, above sched_ext.
+    Deadline,
+}
+
+/// What is known of a task; sent when the task appears and whenever something in it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskInfo {
+    /// Name as in the workload, with an instance suffix where there are several (`hog-0`, `hog-1`).
+    pub name: String,
+    /// Current scheduling policy.
+    pub policy: Policy,
+    /// Nice value, -20 to 19.
+    pub nice: i32,
+    /// Real-time priority, 1 to 99 for `Fifo` and `RoundRobin`, else 0.
+    pub rt_priority: u32,
+    /// Load weight in the scale where nice 0 is 1024.
+    pub weight: u32,
+    /// CPUs that the task may use, ascending; empty means all.
+    pub allowed: Vec<CpuId>,
+    /// The task that forked it, if it was forked during the run.
+    pub parent: Option<TaskId>,
+}
+
+/// Where CPU time went that no task could use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OverheadKind {
+    /// Scheduler callbacks, with the kfuncs and locks they use.
+    Scheduling,
+    /// Switching from one task to another.
+    Switch,
+    /// Refilling caches after a migration.
+    Migration,
+    /// Interrupts: ticks, wake-ups, kicks.
+    Interrupt,
+}
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub time: Nanoseconds,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// `task` became runnable (woken, or new). `cpu` is where it was queued first, `waker` who woke it
+    /// (`None`: an interrupt or timer).
+    Wake {
+        /// The task that became runnable.
+        task: TaskId,
+        /// The CPU selected for it.
+        cpu: CpuId,
+        /// The task that woke it, if a task did.
+        waker: Option<TaskId>,
+    },
+    /// `task` stopped being runnable: it sleeps, blocks or waits. Comes before the `Switch` that leaves it.
+    Sleep {
+        /// The task that went to sleep.
+        task: TaskId,
+    },
+    /// `cpu` stopped running `prev` and starts to run `next` (`None`: idle, or a task outside the run).
+    Switch {
+        /// The CPU that switches.
+        cpu: CpuId,
+        /// The task that leaves, if it is part of the run.
+        prev: Option<TaskId>,
+        /// The task that comes, if it is part of the run.
+        next: Option<TaskId>,
+    },
+    /// `task` moved between CPUs.
+    Migrate {
+        /// The task that moved.
+        task: TaskId,
+        /// Where it was.
+        from: CpuId,
+        /// Where it is now.
+        to: CpuId,
+    },
+    /// `task` ended. Comes before the `Switch` that leaves it.
+    Exit {
+        /// The task that ended.
+        task: TaskId,
+    },
+    /// A job of a periodic task was released: its activation was due at `due`.
+    JobRelease {
+        /// The periodic task.
+        task: TaskId,
+        /// Nominal activation time.
+        due: Nanoseconds,
+    },
+    /// The job released last is complete (the task reached its next timer). `deadline` is the nominal end of
+    /// its period.
+    JobComplete {
+        /// The periodic task.
+        task: TaskId,
+        /// Nominal end of the period.
+        deadline: Nanoseconds,
+    },
+    /// `cpu` spent `duration` that ended now on something other than its task. The time is not in any task's share even
+    /// though the task stays switched in.
+    Overhead {
+        /// The CPU that lost the time.
+        cpu: CpuId,
+        /// What for.
+        kind: OverheadKind,
+        /// How long, in nanoseconds.
+        duration: Nanoseconds,
+    },
+    /// A CPU came online or went offline.
+    CpuOnline {
+        /// The CPU.
+        cpu: CpuId,
+        /// Whether it is online now.
+        online: bool,
+    },
+}
+
+/// A consumer of the event stream.
+pub trait Sink {
+    /// A task appeared, or its attributes changed. Comes before every event that names the task.
+    fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo);
+    /// Something happened. Times never decrease.
+    fn event(&mut self, event: &Event);
+    /// The run ended at `end`; no call follows.
+    fn finish(&mut self, end: Nanoseconds);
+}

@@ -1,0 +1,1 @@
+//! simulator (see ARCHITECTURE.md).
