@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fairground.bpf.h - the one header that every scheduler includes
+ *
+ * It brings the kernel's interface (types, constants, kfuncs), libbpf's helpers and macros, and what every scheduler
+ * has: the licence, the exit record, counters, loops. Shared pieces that define maps or variables are included by
+ * the schedulers that use them: task_attributes.h, topology.h.
+ *
+ * A scheduler does not know in which world it runs: the same object is loaded into a kernel and into the simulator.
+ */
+#ifndef FAIRGROUND_BPF_H
+#define FAIRGROUND_BPF_H
+
+/* kfuncs.bpf.h declares the kernel functions; a generated vmlinux.h must not do so a second time */
+#define BPF_NO_KFUNC_PROTOTYPES
+
+#include "vmlinux.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#include "kernel_constants.h"
+#include "kfuncs.bpf.h"
+#include "exit_record.h"
+#include "statistics.h"
+#include "virtual_ticks.h"
+#include "nice.h"
+#include "per_cpu.h"
+
+/* Declares a callback: s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, ...) { ... } */
+#define BPF_STRUCT_OPS(name, args...)							\
+	SEC("struct_ops/" #name)							\
+	BPF_PROG(name, ##args)
+
+/* The same for a callback that may sleep: init, exit, init_task and the cgroup callbacks. */
+#define BPF_STRUCT_OPS_SLEEPABLE(name, args...)						\
+	SEC("struct_ops.s/" #name)							\
+	BPF_PROG(name, ##args)
+
+/*
+ * Ends a scheduler's file: DEFINE_SCHEDULER(o1, .enqueue = (void *)o1_enqueue, ..., .name = "o1"). Defines the operations
+ * table, the licence, the exit record and the exit callback that fills it.
+ */
+#define DEFINE_SCHEDULER(id, members...)						\
+	char _license[] SEC("license") = "GPL";						\
+											\
+	DEFINE_EXIT_RECORD;								\
+											\
+	void BPF_STRUCT_OPS_SLEEPABLE(id##_exit, struct scx_exit_info *info)		\
+	{										\
+		RECORD_EXIT(info);							\
+	}										\
+											\
+	SEC(".struct_ops.link")								\
+	struct sched_ext_ops id##_ops = {						\
+		members,								\
+		.exit = (void *)id##_exit,						\
+	}
+
+/*
+ * True until a loop has run for some millions of rounds: while (can_loop && ...) or for (...; ... && can_loop; ...) is a
+ * loop that the verifier takes to be bounded. Use bpf_for(i, from, to) for counting loops.
+ */
+#define can_loop									\
+	({										\
+		__label__ exhausted_, end_;						\
+		bool may_ = true;							\
+											\
+		asm volatile goto("may_goto %l[exhausted_]" :::: exhausted_);		\
+		goto end_;								\
+	exhausted_:									\
+		may_ = false;								\
+	end_:;										\
+		may_;									\
+	})
+
+/* True if virtual time @a is before @b; both wrap around, so the sign of the difference decides. */
+static __always_inline bool time_before(u64 a, u64 b)
+{
+	return (s64)(a - b) < 0;
+}
+
+#endif /* FAIRGROUND_BPF_H */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * nice.h - nice values and the weights that CFS and its descendants give them
+ */
+#ifndef FAIRGROUND_NICE_H
+#define FAIRGROUND_NICE_H
+
+/* Weight of nice 0 */
+#define NICE_0_WEIGHT 1024
+
+/* Weight of a SCHED_IDLE task, and 2^32 divided by it */
+#define IDLE_WEIGHT 3
+#define IDLE_INVERSE_WEIGHT 1431655765U
+
+/* Weight by nice + 20: 1024 at nice 0, about a factor of 1.25 from step to step. */
+static const u32 nice_to_weight[NICE_WIDTH] = {
+	88761, 71755, 56483, 46273, 36291,
+	29154, 23254, 18705, 14949, 11916,
+	9548,  7620,  6100,  4904,  3906,
+	3121,  2501,  1991,  1586,  1277,
+	1024,  820,   655,   526,   423,
+	335,   272,   215,   172,   137,
+	110,   87,    70,    56,    45,
+	36,    29,    23,    18,    15,
+};
+
+/* 2^32 divided by the weight, by nice + 20: a division by a weight becomes a multiplication. */
+static const u32 nice_to_inverse_weight[NICE_WIDTH] = {
+	48388,     59856,     76040,     92818,     118348,
+	147320,    184698,    229616,    287308,    360437,
+	449829,    563644,    704093,    875809,    1099582,
+	1376151,   1717300,   2157191,   2708050,   3363326,
+	4194304,   5237765,   6557202,   8165337,   10153587,
+	12820798,  15790321,  19976592,  24970740,  31350126,
+	39045157,  49367440,  61356676,  76695844,  95443717,
+	119304647, 148102320, 186737708, 238609294, 286331153,
+};
+
+/* The nice value of a task, -20 to 19. Real-time tasks have one too, which counts once they are ordinary again. */
+static __always_inline int task_nice(const struct task_struct *p)
+{
+	int nice = p->static_prio - DEFAULT_PRIO;
+
+	if (nice < MIN_NICE)
+		return MIN_NICE;
+	if (nice > MAX_NICE)
+		return MAX_NICE;
+	return nice;
+}
+
+/* Index of a nice value in the tables above. */
+static __always_inline u32 nice_index(int nice)
+{
+	u32 index = nice - MIN_NICE;
+
+	return index < NICE_WIDTH ? index : NICE_WIDTH - 1;
+}
+
+/* Weight of an ordinary task by its nice value. */
+static __always_inline u32 weight_of_nice(int nice)
+{
+	return nice_to_weight[nice_index(nice)];
+}
+
+/* 2^32 divided by that weight. */
+static __always_inline u32 inverse_weight_of_nice(int nice)
+{
+	return nice_to_inverse_weight[nice_index(nice)];
+}
+
+#endif /* FAIRGROUND_NICE_H */

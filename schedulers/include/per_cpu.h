@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * per_cpu.h - one record for every CPU, of any number of CPUs
+ *
+ * DEFINE_PER_CPU(struct run_queue, run_queue) defines the map run_queue_map and two functions: run_queue_of(cpu) and
+ * this_run_queue(). Both answer NULL for a CPU that does not exist, so callers check. The records start zeroed.
+ * A record may hold up to 32 KiB and neither bpf_spin_lock nor bpf_timer, which the kernel allows only in arrays.
+ */
+#ifndef FAIRGROUND_PER_CPU_H
+#define FAIRGROUND_PER_CPU_H
+
+#define DEFINE_PER_CPU(record_type, name)						\
+	struct {									\
+		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);				\
+		__uint(max_entries, 1);							\
+		__type(key, u32);							\
+		__type(value, record_type);						\
+	} name##_map SEC(".maps");							\
+											\
+	static __always_inline __attribute__((unused)) record_type *name##_of(s32 cpu)				\
+	{										\
+		u32 key = 0;								\
+											\
+		return bpf_map_lookup_percpu_elem(&name##_map, &key, cpu);		\
+	}										\
+											\
+	static __always_inline __attribute__((unused)) record_type *this_##name(void)				\
+	{										\
+		u32 key = 0;								\
+											\
+		return bpf_map_lookup_elem(&name##_map, &key);				\
+	}
+
+#endif /* FAIRGROUND_PER_CPU_H */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * statistics.h - event counters of a scheduler
+ *
+ * A scheduler lists its counters in an enum in the order of the [[statistic]] tables of its scheduler.toml, ends it with
+ * NR_STATISTICS and says DEFINE_STATISTICS(NR_STATISTICS). Loaders sum the per-CPU counters up.
+ */
+#ifndef FAIRGROUND_STATISTICS_H
+#define FAIRGROUND_STATISTICS_H
+
+/* Defines the map and count() for @number counters; once per scheduler. */
+#define DEFINE_STATISTICS(number)							\
+	struct {									\
+		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);				\
+		__uint(max_entries, number);						\
+		__type(key, u32);							\
+		__type(value, u64);							\
+	} statistics SEC(".maps");							\
+											\
+	/* Adds @amount to a counter of this CPU. */					\
+	static __always_inline __attribute__((unused)) void count_by(u32 statistic, u64 amount)		\
+	{										\
+		u64 *counter = bpf_map_lookup_elem(&statistics, &statistic);		\
+											\
+		if (counter)								\
+			*counter += amount;						\
+	}										\
+											\
+	/* Adds one to a counter of this CPU. */					\
+	static __always_inline __attribute__((unused)) void count(u32 statistic)				\
+	{										\
+		count_by(statistic, 1);							\
+	}
+
+#endif /* FAIRGROUND_STATISTICS_H */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * task_attributes.h - attributes of a task that no policy of the kernel can carry
+ *
+ * One layout for all schedulers. In the simulator the workload sets them, on a real kernel `fairground task` does,
+ * through a pidfd. A scheduler reads those that its document knows and ignores the others. Nice, SCHED_IDLE, SCHED_BATCH,
+ * SCHED_FIFO and SCHED_RR are not here: they keep their kernel meaning.
+ *
+ * Include this header only in a scheduler that reads attributes: it defines the map.
+ */
+#ifndef FAIRGROUND_TASK_ATTRIBUTES_H
+#define FAIRGROUND_TASK_ATTRIBUTES_H
+
+/* task_attributes.present: which members have been set; an absent one has the scheduler's default. */
+enum task_attribute {
+	TASK_ATTRIBUTE_SHARES = 1 << 0,
+	TASK_ATTRIBUTE_HARD_CAP = 1 << 1,
+	TASK_ATTRIBUTE_SOFT_CAP = 1 << 2,
+	TASK_ATTRIBUTE_ISOCHRONOUS = 1 << 3,
+	TASK_ATTRIBUTE_BACKGROUND = 1 << 4,
+	TASK_ATTRIBUTE_REALTIME = 1 << 5,
+};
+
+/* Kind of real-time task (BMQS): global ones may run on every CPU, local ones stay on theirs. */
+enum realtime_kind {
+	REALTIME_NONE = 0,
+	REALTIME_LOCAL = 1,
+	REALTIME_GLOBAL = 2,
+};
+
+struct task_attributes {
+	/* Bits of enum task_attribute */
+	u32 present;
+	/* Shares (EBS) */
+	u32 shares;
+	/* Caps (EBS): a fraction of one CPU that a task gets at most, hard always, soft unless a CPU would idle */
+	u32 hard_cap_numerator;
+	u32 hard_cap_denominator;
+	u32 soft_cap_numerator;
+	u32 soft_cap_denominator;
+	/* Isochronous (BFS): 1 if the task asks for it */
+	u32 isochronous;
+	/* Background: 1 if the task is to run only when nothing else would */
+	u32 background;
+	/* enum realtime_kind */
+	u32 realtime_kind;
+	/* Priority among real-time tasks, 1 to 99, larger is more urgent */
+	u32 realtime_priority;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_attributes);
+} task_attributes SEC(".maps");
+
+/* The attributes of @p, or NULL if none has been set. */
+static __always_inline const struct task_attributes *attributes_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_attributes, p, 0, 0);
+}
+
+#endif /* FAIRGROUND_TASK_ATTRIBUTES_H */

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * topology.h - the machine's topology, for schedulers that balance by it
+ *
+ * The kernel tells a sched_ext scheduler little about cores, caches and nodes. So the loader, which knows the machine,
+ * fills read-only variables before the scheduler is loaded; the simulator and the kernel loader do so alike, by the
+ * variables' names. Include this header only where topology is used.
+ *
+ *   topology_nr_cpus, _cores, _llcs, _nodes, _packages
+ *                    how many; ids are dense, 0 to number - 1. CPU ids are the kernel's: a CPU that does not exist
+ *                    below topology_nr_cpus has capacity 0.
+ *   cpu_topology[]   one record per CPU id, topology_nr_cpus of them
+ *   node_distance[]  topology_nr_nodes rows of topology_nr_nodes distances, 10 is local (as in ACPI's SLIT)
+ *
+ * Both arrays are compiled with one element and lie alone in a section of their own; the loader lengthens the section
+ * (bpf_map__set_value_size()) to the number of CPUs, so a small machine costs little and a large one has no limit
+ * but 65,535 CPUs. If a loader fills nothing, topology_nr_cpus is 0 and all functions below say "unknown" (NULL or
+ * negative); a scheduler then takes the machine for flat.
+ *
+ * CPUs also have an order: the depth-first order of the topology tree (hwloc's logical index). In that order the CPUs of a
+ * core, of a last-level cache, of a node and of a package each lie side by side, so a level's CPUs are a span of
+ * positions and a scan of a level costs as much as it has CPUs:
+ *
+ *	const volatile struct cpu_topology *place = topology_of(cpu);
+ *	s32 position;
+ *
+ *	if (place)
+ *		bpf_for(position, place->llc_cpus.first, place->llc_cpus.first + place->llc_cpus.count) {
+ *			s32 other = topology_cpu_at(position);
+ *			...
+ *		}
+ */
+#ifndef FAIRGROUND_TOPOLOGY_H
+#define FAIRGROUND_TOPOLOGY_H
+
+/* CPUs that lie side by side in the order: positions first to first + count - 1. */
+struct topology_span {
+	u16 first;
+	u16 count;
+};
+
+/* Where a CPU is. The loaders write this layout: 16-bit numbers without gaps. */
+struct cpu_topology {
+	u16 core;
+	u16 llc;
+	u16 node;
+	u16 package;
+	/* Capacity relative to the fastest CPU, which has 1024; 0 if there is no such CPU */
+	u16 capacity;
+	/* This CPU's position in the order */
+	u16 position;
+	/* The CPU at the position that equals this record's index: the order, turned around */
+	u16 cpu_at_position;
+	struct topology_span core_cpus;
+	struct topology_span llc_cpus;
+	struct topology_span node_cpus;
+	struct topology_span package_cpus;
+};
+
+const volatile u32 topology_nr_cpus;
+const volatile u32 topology_nr_cores;
+const volatile u32 topology_nr_llcs;
+const volatile u32 topology_nr_nodes;
+const volatile u32 topology_nr_packages;
+
+const volatile struct cpu_topology cpu_topology[1] SEC(".rodata.cpu_topology");
+const volatile u16 node_distance[1] SEC(".rodata.node_distance");
+
+/*
+ * Address of element @index of an array of @number elements that the loader has lengthened, or NULL beyond its end. In
+ * assembly, so that the check and the access use the same register and the verifier can follow.
+ */
+#define TOPOLOGY_ELEMENT(array, index, number)						\
+	({										\
+		u64 offset_ = (u64)(index) * sizeof((array)[0]);			\
+		u64 limit_ = (u64)(number) * sizeof((array)[0]);			\
+		u64 address_ = (u64)(array);						\
+											\
+		asm volatile("if %[offset] >= %[limit] goto +2\n"			\
+			     "%[offset] += %[address]\n"				\
+			     "goto +1\n"						\
+			     "%[offset] = 0\n"						\
+			     : [offset] "+&r"(offset_)					\
+			     : [limit] "r"(limit_), [address] "r"(address_));		\
+		(typeof(&(array)[0]))offset_;						\
+	})
+
+/* Where @cpu is, or NULL if the topology or the CPU is unknown. */
+static __always_inline const volatile struct cpu_topology *topology_of(s32 cpu)
+{
+	const volatile struct cpu_topology *place;
+
+	place = TOPOLOGY_ELEMENT(cpu_topology, (u32)cpu, topology_nr_cpus);
+	return place;
+}
+
+/* The CPU at a position of the order, or -1. */
+static __always_inline s32 topology_cpu_at(s32 position)
+{
+	const volatile struct cpu_topology *place = topology_of(position);
+
+	return place ? place->cpu_at_position : -1;
+}
+
+/* Distance of two nodes, 10 for a node to itself, or -1. */
+static __always_inline s32 topology_distance(u32 from, u32 to)
+{
+	const volatile u16 *distance;
+	u32 nodes = topology_nr_nodes;
+
+	if (from >= nodes || to >= nodes)
+		return -1;
+	distance = TOPOLOGY_ELEMENT(node_distance, from * nodes + to, nodes * nodes);
+	return distance ? *distance : -1;
+}
+
+#endif /* FAIRGROUND_TOPOLOGY_H */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * virtual_ticks.h - the timer tick of an older kernel
+ *
+ * Schedulers before CFS charge time by sampling: who runs when the timer fires pays one whole tick. The running kernel's
+ * own tick has another rate, so the tick of the era is virtual: its boundaries are the multiples of 1/hz on the global
+ * clock (scx_bpf_now()). A task that ran from @start to @end has been hit by the boundaries in (start, end], and a
+ * quantum of k ticks ends at the k-th boundary from now. Pure functions; times in nanoseconds.
+ */
+#ifndef FAIRGROUND_VIRTUAL_TICKS_H
+#define FAIRGROUND_VIRTUAL_TICKS_H
+
+/* Length of a tick at @hz ticks a second. */
+static __always_inline u64 tick_length(u64 hz)
+{
+	return hz ? NSEC_PER_SEC / hz : NSEC_PER_SEC;
+}
+
+/* Number of the tick in which @now lies: the jiffies of the era, counted from the clock's zero. */
+static __always_inline u64 tick_at(u64 now, u64 hz)
+{
+	return now / tick_length(hz);
+}
+
+/* Tick boundaries in (start, end]; 0 if @end is before @start, as clocks of two CPUs may differ a little. */
+static __always_inline u64 ticks_between(u64 start, u64 end, u64 hz)
+{
+	u64 first = tick_at(start, hz);
+	u64 last = tick_at(end, hz);
+
+	return last > first ? last - first : 0;
+}
+
+/* Time from @now to the @ticks-th boundary after it; 0 for no ticks. */
+static __always_inline u64 time_to_tick(u64 now, u64 ticks, u64 hz)
+{
+	u64 length = tick_length(hz);
+
+	return ticks ? (now / length + ticks) * length - now : 0;
+}
+
+#endif /* FAIRGROUND_VIRTUAL_TICKS_H */
