@@ -8,10 +8,6 @@
 /* Weight of nice 0 */
 #define NICE_0_WEIGHT 1024
 
-/* Weight of a SCHED_IDLE task, and 2^32 divided by it */
-#define IDLE_WEIGHT 3
-#define IDLE_INVERSE_WEIGHT 1431655765U
-
 /* Weight by nice + 20: 1024 at nice 0, about a factor of 1.25 from step to step. */
 static const u32 nice_to_weight[NICE_WIDTH] = {
 	88761, 71755, 56483, 46273, 36291,

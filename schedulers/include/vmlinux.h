@@ -343,8 +343,15 @@ struct cgroup_subsys_state {
 	struct cgroup_subsys_state *parent;
 };
 
+/* Numbers as with all controllers that come before these compiled in, which distribution kernels do */
+enum cgroup_subsys_id {
+	cpuset_cgrp_id = 0,
+	cpu_cgrp_id = 1,
+};
+
 struct cgroup {
 	struct cgroup_subsys_state self;
+	struct cgroup_subsys_state *subsys[14];
 	unsigned long flags;
 	int level;
 	int nr_descendants;
@@ -366,10 +373,20 @@ struct css_set {
 	int nr_tasks;
 };
 
+struct scx_task_group {
+	u32 flags;
+	u32 weight;
+	u64 bw_period_us;
+	u64 bw_quota_us;
+	u64 bw_burst_us;
+	bool idle;
+};
+
 struct task_group {
 	struct cgroup_subsys_state css;
 	int idle;
 	unsigned long shares;
+	struct scx_task_group scx;
 	struct task_group *parent;
 };
 
