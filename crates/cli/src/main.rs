@@ -1,3 +1,26 @@
 //! The `fairground` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod run;
+
+/// Linux schedulers of thirty years, on the kernel you have and in a simulator.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Arguments),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Run(arguments) => run::main(&arguments),
+    }
+}

@@ -1,0 +1,278 @@
+//! `fairground run`: a scheduler in charge of this machine.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use fairground_kernel::exit::ExitReport;
+use fairground_kernel::loader::{OpenScheduler, Running};
+use fairground_kernel::statistics::Counters;
+use fairground_kernel::supervise::{Signal, Signals, Supervised};
+use fairground_kernel::{Error, host, libbpf_messages};
+
+/// How often the loader looks whether the scheduler is still in charge.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Load a scheduler into this kernel
+///
+/// The scheduler is in charge of all ordinary tasks of this machine until the command ends, or without a command until
+/// Ctrl-C. Whatever ends this program gives the machine back to the kernel's own scheduler: a signal, even SIGKILL, an error of the
+/// scheduler, a task that the scheduler forgets for too long. Needs root and a kernel with sched_ext.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sudo fairground run o1
+  sudo fairground run o1 --set hz=1000 --stats -- make -j8
+  sudo fairground run ./mine.bpf.c --dump end.txt")]
+pub struct Arguments {
+    /// Id of a scheduler (see `fairground list`), or path of a sched_ext source (.bpf.c) or object (.o)
+    #[arg(value_name = "ID|PATH")]
+    scheduler: String,
+
+    /// Set a tunable; may be given several times
+    #[arg(long = "set", value_name = "TUNABLE=VALUE")]
+    settings: Vec<String>,
+
+    /// Print the scheduler's and the kernel's counters at this interval
+    #[arg(long = "stats", value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
+    statistics: Option<Duration>,
+
+    /// Write the kernel's report at an unexpected end to this file instead of standard error
+    #[arg(long, value_name = "FILE")]
+    dump: Option<PathBuf>,
+
+    /// Folder with headers for a source of your own; may be given several times
+    #[arg(short = 'I', value_name = "FOLDER")]
+    include: Vec<PathBuf>,
+
+    /// Tell everything that libbpf and the kernel's verifier say
+    #[arg(short, long)]
+    verbose: bool,
+
+    /// Run this command under the scheduler, end with it and return its exit code
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|seconds| (0.01..=86400.0).contains(seconds))
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "not a number of seconds from 0.01 to 86400".to_owned())
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    libbpf_messages::set_verbose(arguments.verbose);
+    match run(arguments) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("fairground: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// What the loop in [`watch`] ended with.
+enum Outcome {
+    /// The user or the command ended it; the code to return.
+    Ended(u8),
+    /// The scheduler is no longer in charge.
+    Ejected,
+}
+
+fn run(arguments: &Arguments) -> Result<u8, Error> {
+    let scheduler = Scheduler::find(arguments)?;
+    host::check_can_load()?;
+    let mut signals = Signals::take()?;
+    let mut command = None;
+    loop {
+        let mut opened = scheduler.open()?;
+        scheduler.apply(&mut opened, &arguments.settings)?;
+        let title = opened.ops_name();
+        let running = opened.start(&scheduler.statistics)?;
+        for warning in running.warnings() {
+            eprintln!("fairground: {warning}");
+        }
+        tell(format_args!(
+            "{title} schedules this machine now{}",
+            if arguments.command.is_empty() {
+                "; Ctrl-C gives it back"
+            } else {
+                ""
+            }
+        ));
+        if command.is_none() && !arguments.command.is_empty() {
+            command = Some(Supervised::start(&arguments.command)?);
+        }
+
+        let outcome = watch(
+            &running,
+            &mut signals,
+            command.as_mut(),
+            arguments.statistics,
+        )?;
+        if arguments.statistics.is_some() {
+            print_counters(&running.counters(), &Counters::default());
+        }
+        let report = running.stop();
+        match outcome {
+            Outcome::Ended(code) => {
+                tell(format_args!("the kernel's own scheduler is back"));
+                return Ok(code);
+            }
+            Outcome::Ejected if report.as_ref().is_some_and(ExitReport::wants_restart) => {
+                let report = report.map(|report| report.to_string()).unwrap_or_default();
+                eprintln!("fairground: {title} ended and asks to be loaded again: {report}");
+            }
+            Outcome::Ejected => {
+                explain(&title, report, arguments.dump.as_deref())?;
+                if let Some(mut command) = command {
+                    eprintln!("fairground: the command ran under {title} and is stopped");
+                    end_command(&mut command, &mut signals)?;
+                }
+                return Ok(1);
+            }
+        }
+    }
+}
+
+/// Waits for the end: of the command, of the scheduler, of the user's patience.
+fn watch(
+    running: &Running,
+    signals: &mut Signals,
+    mut command: Option<&mut Supervised>,
+    interval: Option<Duration>,
+) -> Result<Outcome, Error> {
+    let mut earlier = running.counters();
+    let mut next_print = interval.map(|interval| Instant::now() + interval);
+    loop {
+        let until_print =
+            next_print.map_or(LOOK, |next| next.saturating_duration_since(Instant::now()));
+        let request = signals.wait(LOOK.min(until_print))?;
+        if let Some(code) = command
+            .as_mut()
+            .map_or(Ok(None), |command| command.poll())?
+        {
+            return Ok(Outcome::Ended(code));
+        }
+        match (&mut command, request) {
+            (None, Some(_)) => return Ok(Outcome::Ended(0)),
+            // The terminal's Ctrl-C went to the command as well: it decides.
+            (Some(_), Some(request)) if request.from_terminal => {}
+            (Some(command), Some(request)) => command.end(request.signal),
+            (_, None) => {}
+        }
+        if !running.is_in_charge() {
+            return Ok(Outcome::Ejected);
+        }
+        if let (Some(next), Some(interval)) = (next_print, interval) {
+            if Instant::now() >= next {
+                let now = running.counters();
+                print_counters(&now, &earlier);
+                earlier = now;
+                next_print = Some(next + interval);
+            }
+        }
+    }
+}
+
+fn end_command(command: &mut Supervised, signals: &mut Signals) -> Result<(), Error> {
+    command.end(Signal::SIGTERM);
+    while command.poll()?.is_none() {
+        signals.wait(LOOK)?;
+    }
+    Ok(())
+}
+
+fn print_counters(now: &Counters, earlier: &Counters) {
+    let mut output = std::io::stdout().lock();
+    // A reader that has gone away is no reason to take the scheduler out.
+    let _ = output
+        .write_all(now.table(earlier).as_bytes())
+        .and_then(|()| output.flush());
+}
+
+/// Says why the scheduler is no longer in charge.
+fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Result<(), Error> {
+    let Some(report) = report else {
+        eprintln!(
+            "fairground: the kernel took {title} out; the scheduler keeps no record of the reason, the kernel's log \
+             (dmesg) may tell it"
+        );
+        return Ok(());
+    };
+    eprintln!("fairground: the kernel took {title} out: {report}");
+    if report.dump.is_empty() {
+        return Ok(());
+    }
+    match dump {
+        Some(path) => {
+            fs::write(path, &report.dump).map_err(|source| Error::System {
+                what: format!("cannot write {}", path.display()),
+                source,
+            })?;
+            eprintln!("fairground: the kernel's report is in {}", path.display());
+        }
+        None => eprintln!("{}", report.dump),
+    }
+    Ok(())
+}
+
+/// A word on what is going on, for people only.
+fn tell(message: std::fmt::Arguments<'_>) {
+    if std::io::stderr().is_terminal() {
+        eprintln!("fairground: {message}");
+    }
+}
+
+/// The scheduler that the user named.
+struct Scheduler {
+    name: String,
+    object: Vec<u8>,
+    /// Names of its counters, in order.
+    statistics: Vec<String>,
+}
+
+impl Scheduler {
+    fn find(arguments: &Arguments) -> Result<Self, Error> {
+        let name = &arguments.scheduler;
+        let object = fs::read(name).map_err(|error| Error::Object {
+            name: name.clone(),
+            reason: format!("cannot be read: {error}"),
+        })?;
+        Ok(Self {
+            name: name.clone(),
+            object,
+            statistics: Vec::new(),
+        })
+    }
+
+    fn open(&self) -> Result<OpenScheduler, Error> {
+        OpenScheduler::open(&self.name, &self.object)
+    }
+
+    fn apply(&self, opened: &mut OpenScheduler, settings: &[String]) -> Result<(), Error> {
+        for setting in settings {
+            let unusable = |reason: &str| Error::Object {
+                name: format!("--set {setting}"),
+                reason: reason.to_owned(),
+            };
+            let (tunable, value) = setting
+                .split_once('=')
+                .ok_or_else(|| unusable("not TUNABLE=VALUE"))?;
+            let tunable = tunable
+                .strip_prefix(&format!("{}.", self.name))
+                .unwrap_or(tunable);
+            let value = value
+                .parse()
+                .map_err(|_| unusable("the value is not a whole number"))?;
+            opened.set(tunable, value)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! What can go wrong, said once and with the way out.
+
+use crate::verifier::Rejection;
+
+/// Why something could not be done on this kernel.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller is not root.
+    #[error(
+        "{action} needs root: sched_ext and the kernel's trace points are closed to other users; try again with sudo"
+    )]
+    NotRoot {
+        /// What was to be done, as the beginning of a sentence.
+        action: &'static str,
+    },
+    /// The kernel is older than the oldest supported one.
+    #[error(
+        "this kernel is {release}, but schedulers need Linux {}.{} or newer; boot a newer kernel, or use \
+         `fairground compare`, which needs none",
+        crate::host::OLDEST_KERNEL.0, crate::host::OLDEST_KERNEL.1
+    )]
+    KernelTooOld {
+        /// The release, as `uname -r` prints it.
+        release: String,
+    },
+    /// The kernel was built without sched_ext.
+    #[error(
+        "this kernel ({release}) has no sched_ext ({missing} is missing); it needs one built with \
+         CONFIG_SCHED_CLASS_EXT=y and CONFIG_DEBUG_INFO_BTF=y, or use `fairground compare`, which needs none"
+    )]
+    NoSchedExt {
+        /// The release, as `uname -r` prints it.
+        release: String,
+        /// The file that should be there.
+        missing: String,
+    },
+    /// Another scheduler is in the kernel.
+    #[error(
+        "the scheduler `{name}` is loaded already and only one can be; stop its loader first, then try again"
+    )]
+    AlreadyLoaded {
+        /// Its name, or a description where the kernel does not tell.
+        name: String,
+    },
+    /// The file is not a scheduler that could be loaded.
+    #[error("{name}: {reason}")]
+    Object {
+        /// Name of the scheduler or path of the file.
+        name: String,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
+    /// A tunable that the scheduler does not have.
+    #[error("{scheduler} has no tunable `{tunable}`; {hint}")]
+    UnknownTunable {
+        /// Name of the scheduler.
+        scheduler: String,
+        /// The name given.
+        tunable: String,
+        /// The names that may have been meant.
+        hint: String,
+    },
+    /// A value that a tunable cannot have.
+    #[error("{scheduler}: {reason}")]
+    TunableValue {
+        /// Name of the scheduler.
+        scheduler: String,
+        /// What is wrong with the value and what it can be.
+        reason: String,
+    },
+    /// The verifier did not accept a program of the scheduler.
+    #[error("{name}: {rejection}")]
+    Rejected {
+        /// Name of the scheduler.
+        name: String,
+        /// What the verifier said.
+        rejection: Box<Rejection>,
+    },
+    /// The kernel did not take the object, for another reason than the verifier's.
+    #[error("{name}: the kernel did not take the scheduler: {reason}")]
+    Load {
+        /// Name of the scheduler.
+        name: String,
+        /// What libbpf and the kernel said.
+        reason: String,
+    },
+    /// The scheduler was taken but ended before it ran.
+    #[error("{name}: the scheduler ended while it was switched on: {report}")]
+    Start {
+        /// Name of the scheduler.
+        name: String,
+        /// What the kernel said.
+        report: String,
+    },
+    /// A system call or file operation failed.
+    #[error("{what}: {source}")]
+    System {
+        /// What was attempted.
+        what: String,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Exit code of the command: 2 where what was asked cannot be done as asked, 1 where it was tried and failed.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Rejected { .. }
+            | Self::Load { .. }
+            | Self::Start { .. }
+            | Self::System { .. } => 1,
+            _ => 2,
+        }
+    }
+
+    /// For `map_err`: the operating system's error with what was attempted.
+    pub(crate) fn system<E: Into<std::io::Error>>(
+        what: impl Into<String>,
+    ) -> impl FnOnce(E) -> Self {
+        let what = what.into();
+        move |source| Self::System {
+            what,
+            source: source.into(),
+        }
+    }
+}
+
+/// The end of a message about a `name` that is none of `all`: the near ones, or all of them, or that there are none.
+#[must_use]
+pub fn hint(name: &str, all: &[String]) -> String {
+    let near = near(name, all);
+    if !near.is_empty() {
+        format!("did you mean {}?", near.join(" or "))
+    } else if all.is_empty() {
+        "there are none".to_owned()
+    } else {
+        format!("there are {}", all.join(", "))
+    }
+}
+
+/// The names out of `names` that are spelled like `name`, the nearest first, three at most.
+fn near(name: &str, names: &[String]) -> Vec<String> {
+    let mut scored: Vec<(f64, &String)> = names
+        .iter()
+        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
+        .filter(|(score, _)| *score > 0.8)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored
+        .into_iter()
+        .take(3)
+        .map(|(_, name)| name.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_the_misspelled_ones() {
+        let names = [
+            "slice_ns".to_owned(),
+            "hz".to_owned(),
+            "slice_min".to_owned(),
+        ];
+        assert_eq!(near("slise_ns", &names)[0], "slice_ns");
+        assert!(near("quantum", &names).is_empty());
+    }
+
+    #[test]
+    fn hints_say_what_there_is() {
+        let all = ["hz".to_owned(), "best_prio".to_owned()];
+        assert_eq!(hint("best_pri", &all), "did you mean best_prio?");
+        assert_eq!(hint("quantum", &all), "there are hz, best_prio");
+        assert_eq!(hint("quantum", &[]), "there are none");
+    }
+}

@@ -1,0 +1,156 @@
+//! The kernel of this machine: whether it can take a scheduler, and which one it has.
+
+use std::fs;
+use std::path::Path;
+
+use crate::Error;
+
+/// Oldest kernel (major, minor) that schedulers are written for.
+pub const OLDEST_KERNEL: (u32, u32) = (6, 18);
+
+const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Checks everything that must hold before a scheduler can be loaded.
+///
+/// # Errors
+/// Not root, a kernel that is too old or has no sched_ext, another scheduler in place.
+pub fn check_can_load() -> Result<(), Error> {
+    check_root("loading a scheduler")?;
+    check_kernel(&release()?, Path::new("/"))?;
+    match loaded_scheduler() {
+        Some(name) => Err(Error::AlreadyLoaded { name }),
+        None => Ok(()),
+    }
+}
+
+/// Checks that the caller is root.
+///
+/// # Errors
+/// [`Error::NotRoot`], naming the `action` (the beginning of a sentence).
+pub fn check_root(action: &'static str) -> Result<(), Error> {
+    if nix::unistd::geteuid().is_root() {
+        Ok(())
+    } else {
+        Err(Error::NotRoot { action })
+    }
+}
+
+/// The running kernel's release, as `uname -r` prints it.
+///
+/// # Errors
+/// The file of /proc cannot be read.
+pub fn release() -> Result<String, Error> {
+    let path = "/proc/sys/kernel/osrelease";
+    let text = fs::read_to_string(path).map_err(Error::system(format!("cannot read {path}")))?;
+    Ok(text.trim().to_owned())
+}
+
+/// Checks the kernel's age and that it has sched_ext and type information below `root`.
+fn check_kernel(release: &str, root: &Path) -> Result<(), Error> {
+    if version(release).is_some_and(|version| version < OLDEST_KERNEL) {
+        return Err(Error::KernelTooOld {
+            release: release.to_owned(),
+        });
+    }
+    for file in [SCHED_EXT, KERNEL_BTF] {
+        if !root.join(&file[1..]).exists() {
+            return Err(Error::NoSchedExt {
+                release: release.to_owned(),
+                missing: file.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Major and minor number of a release such as `7.3.4-1~bpo12-amd64`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// Name of the scheduler in the kernel, if there is one.
+#[must_use]
+pub fn loaded_scheduler() -> Option<String> {
+    let state = read("state")?;
+    if state == "disabled" {
+        return None;
+    }
+    Some(read("root/ops").unwrap_or_else(|| format!("(name unknown, {state})")))
+}
+
+/// How many schedulers have been switched on since boot.
+#[must_use]
+pub fn enable_sequence() -> Option<u64> {
+    read("enable_seq")?.parse().ok()
+}
+
+/// How many CPUs have come or gone since boot; a scheduler that depends on the set of CPUs hands it to the kernel, which
+/// then refuses it if the set has changed meanwhile.
+#[must_use]
+pub fn hotplug_sequence() -> Option<u64> {
+    read("hotplug_seq")?.parse().ok()
+}
+
+/// The kernel's own counters of the scheduler in place, in the kernel's order; empty where it has none.
+#[must_use]
+pub fn kernel_events() -> Vec<(String, u64)> {
+    parse_events(&read("root/events").unwrap_or_default())
+}
+
+fn parse_events(text: &str) -> Vec<(String, u64)> {
+    text.lines()
+        .filter_map(|line| {
+            let (name, value) = line.split_once(' ')?;
+            Some((name.to_owned(), value.trim().parse().ok()?))
+        })
+        .collect()
+}
+
+/// A file of sched_ext's folder in sysfs without the line end; `None` if it cannot be read.
+fn read(name: &str) -> Option<String> {
+    let text = fs::read_to_string(Path::new(SCHED_EXT).join(name)).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_distributions() {
+        assert_eq!(version("7.3.4-1~bpo12-amd64"), Some((7, 3)));
+        assert_eq!(version("6.1.0-13-amd64"), Some((6, 1)));
+        assert_eq!(version("6.18"), Some((6, 18)));
+        assert_eq!(version("unknown"), None);
+    }
+
+    #[test]
+    fn kernels_that_cannot_are_told_apart() {
+        let nowhere = Path::new("/nonexistent");
+        let old = check_kernel("6.12.1", nowhere).unwrap_err().to_string();
+        assert!(
+            old.contains("6.12.1") && old.contains("6.18 or newer"),
+            "{old}"
+        );
+        let without = check_kernel("7.3.4", nowhere).unwrap_err().to_string();
+        assert!(
+            without.contains("/sys/kernel/sched_ext is missing"),
+            "{without}"
+        );
+    }
+
+    #[test]
+    fn events_of_the_kernel() {
+        let text = "SCX_EV_SELECT_CPU_FALLBACK 3\nSCX_EV_REFILL_SLICE_DFL 456789\n";
+        assert_eq!(
+            parse_events(text),
+            [
+                ("SCX_EV_SELECT_CPU_FALLBACK".to_owned(), 3),
+                ("SCX_EV_REFILL_SLICE_DFL".to_owned(), 456_789)
+            ]
+        );
+        assert!(parse_events("").is_empty());
+    }
+}

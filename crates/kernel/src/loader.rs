@@ -1,0 +1,598 @@
+//! Loading a sched_ext scheduler: any object that libbpf can open and that defines one `struct sched_ext_ops`.
+//!
+//! Three steps: [`OpenScheduler::open`] reads the object (no privileges needed), [`OpenScheduler::set`] sets tunables,
+//! [`OpenScheduler::start`] puts the scheduler in charge of this machine until the [`Running`] is stopped or dropped.
+
+use std::time::{Duration, Instant};
+
+use libbpf_rs::btf::{Btf, BtfType, TypeId};
+use libbpf_rs::{
+    AsRawLibbpf as _, Link, MapCore as _, MapFlags, MapType, Object, ObjectBuilder, OpenMapMut,
+    OpenObject, ProgramType,
+};
+
+use crate::error::hint;
+use crate::exit::{ExitLayout, ExitReport};
+use crate::libbpf_messages::collect;
+use crate::statistics::{self, Counters, STATISTICS_MAP};
+use crate::variables::{self, Kind, Member, Variable};
+use crate::verifier::Rejection;
+use crate::{Error, host};
+
+/// Section of the constants that user space may set before loading.
+const CONSTANTS: &str = ".rodata";
+
+/// Length of the kernel's report at the end of a scheduler unless the scheduler asks for another, bytes.
+const DEFAULT_DUMP_LENGTH: u32 = 32768;
+
+/// The structures that make a scheduler, with the CPU numbers of the kernel or with topological ones.
+const OPERATIONS: [&str; 2] = ["sched_ext_ops", "sched_ext_ops_cid"];
+
+/// A scheduler that was read but not loaded.
+#[derive(Debug)]
+pub struct OpenScheduler {
+    name: String,
+    object: OpenObject,
+    variables: Vec<Variable>,
+    operations: Operations,
+    exit: Option<ExitLayout>,
+}
+
+/// The scheduler's table of callbacks.
+#[derive(Clone, Debug)]
+struct Operations {
+    /// Name of the map, which is the variable's name.
+    map: String,
+    /// Name of the structure, without flavour.
+    structure: String,
+    members: Vec<Member>,
+}
+
+impl Operations {
+    fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.name == name)
+    }
+}
+
+impl OpenScheduler {
+    /// Reads an object. `name` is used in messages.
+    ///
+    /// # Errors
+    /// [`Error::Object`] if it is no BPF object, has no type information, or does not define exactly one scheduler.
+    pub fn open(name: &str, bytes: &[u8]) -> Result<Self, Error> {
+        let unusable = |reason: String| Error::Object {
+            name: name.to_owned(),
+            reason,
+        };
+        let (opened, messages) = collect(|| {
+            ObjectBuilder::default()
+                .name(map_prefix(name))
+                .and_then(|builder| builder.open_memory(bytes))
+        });
+        let object = opened.map_err(|error| {
+            unusable(format!(
+                "not a BPF object that can be loaded ({error}); it must be made by clang with -target bpf -g{}",
+                quoted(&messages)
+            ))
+        })?;
+        // SAFETY: the pointer belongs to `object`, which outlives the borrow.
+        let raw = unsafe { object.as_libbpf_object().as_ref() };
+        let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| {
+            unusable("the object has no type information; compile it with -g".to_owned())
+        })?;
+        let operations = find_operations(&object, &btf).map_err(&unusable)?;
+        let variables = variables::variables(&btf);
+        let exit = ExitLayout::find(&variables, |structure| variables::members(&btf, structure));
+        drop(btf);
+        Ok(Self {
+            name: name.to_owned(),
+            object,
+            variables,
+            operations,
+            exit,
+        })
+    }
+
+    /// The name that the scheduler gives itself, under which the kernel shows it.
+    #[must_use]
+    pub fn ops_name(&self) -> String {
+        let bytes = self.section_bytes(&self.operations.map).unwrap_or_default();
+        let field = self
+            .operations
+            .member("name")
+            .and_then(|member| bytes.get(member.offset..member.offset + member.room))
+            .unwrap_or_default();
+        let end = field
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(field.len());
+        String::from_utf8_lossy(&field[..end]).into_owned()
+    }
+
+    /// What can be set before loading: the constants that are numbers, without those that belong to scx's headers.
+    pub fn tunables(&self) -> impl Iterator<Item = &Variable> {
+        self.variables.iter().filter(|variable| {
+            variable.section == CONSTANTS
+                && variable.kind != Kind::Other
+                && !variable.name.starts_with("__")
+                && !self.is_dump_length(variable)
+        })
+    }
+
+    /// The value a tunable has now; `None` if there is no such tunable.
+    #[must_use]
+    pub fn get(&self, tunable: &str) -> Option<i128> {
+        let variable = self.tunables().find(|variable| variable.name == tunable)?;
+        variable.read(&self.section_bytes(CONSTANTS)?)
+    }
+
+    /// Sets a tunable.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTunable`], or [`Error::TunableValue`] for a value that its type cannot hold.
+    pub fn set(&mut self, tunable: &str, value: i128) -> Result<(), Error> {
+        let Some(variable) = self
+            .tunables()
+            .find(|variable| variable.name == tunable)
+            .cloned()
+        else {
+            let all: Vec<String> = self
+                .tunables()
+                .map(|variable| variable.name.clone())
+                .collect();
+            return Err(Error::UnknownTunable {
+                scheduler: self.name.clone(),
+                tunable: tunable.to_owned(),
+                hint: hint(tunable, &all),
+            });
+        };
+        let (minimum, maximum) = variable.range().unwrap_or((0, 0));
+        if value < minimum || value > maximum {
+            return Err(Error::TunableValue {
+                scheduler: self.name.clone(),
+                reason: format!(
+                    "{value} does not fit the tunable `{tunable}`, {}: {minimum} to {maximum}",
+                    variable.describe()
+                ),
+            });
+        }
+        self.write(&variable, value);
+        Ok(())
+    }
+
+    /// Loads the scheduler and puts it in charge. `statistics` names the counters of its statistics map in order.
+    ///
+    /// # Errors
+    /// Everything of [`host::check_can_load`], a rejection by the verifier, and what else the kernel may not like.
+    pub fn start(mut self, statistics: &[String]) -> Result<Running, Error> {
+        host::check_can_load()?;
+        let warnings = self.adapt_to_kernel()?;
+        let Self {
+            name,
+            object,
+            operations,
+            exit,
+            ..
+        } = self;
+        let (loaded, messages) = collect(|| object.load());
+        let mut object = loaded.map_err(|error| match Rejection::find(&messages) {
+            Some(rejection) => Error::Rejected {
+                name: name.clone(),
+                rejection: Box::new(rejection),
+            },
+            None => Error::Load {
+                name: name.clone(),
+                reason: format!("{error}{}", quoted(&messages)),
+            },
+        })?;
+
+        let sequence = host::enable_sequence();
+        let (attached, messages) = collect(|| attach(&mut object, &operations.map));
+        let links = attached.map_err(|error| {
+            // Between the check above and now somebody else may have been faster.
+            match host::loaded_scheduler() {
+                Some(name) => Error::AlreadyLoaded { name },
+                None => Error::Load {
+                    name: name.clone(),
+                    reason: format!("{error}{}", quoted(&messages)),
+                },
+            }
+        })?;
+        let running = Running {
+            name,
+            links,
+            object,
+            exit,
+            statistics: statistics.to_vec(),
+            warnings,
+            sequence: host::enable_sequence(),
+            started: Instant::now(),
+        };
+        // The kernel reports a scheduler that fails while it is switched on through its exit callback only.
+        if running.sequence == sequence {
+            let report = running.exit_report().map_or_else(
+                || {
+                    "it keeps no record of the reason; the kernel's log (dmesg) may tell it"
+                        .to_owned()
+                },
+                |report| report.to_string(),
+            );
+            return Err(Error::Start {
+                name: running.name.clone(),
+                report,
+            });
+        }
+        Ok(running)
+    }
+
+    /// Fits the object to the running kernel: constants that scx's headers leave to the loader, callbacks that this kernel does
+    /// not know, the number of CPU changes seen so far. Returns warnings.
+    fn adapt_to_kernel(&mut self) -> Result<Vec<String>, Error> {
+        let kernel = Btf::from_vmlinux().map_err(|error| Error::Load {
+            name: self.name.clone(),
+            reason: format!("the kernel's type information cannot be read: {error}"),
+        })?;
+        let mut warnings = self.fill_kernel_constants(&kernel);
+        warnings.extend(self.clear_unknown_callbacks(&kernel));
+        self.set_hotplug_sequence();
+        self.make_room_for_dump()?;
+        Ok(warnings)
+    }
+
+    /// `const volatile u64 __SCX_X` stands for the running kernel's value of the enumerator `SCX_X`.
+    fn fill_kernel_constants(&mut self, kernel: &Btf<'_>) -> Vec<String> {
+        let wanted: Vec<Variable> = self
+            .variables
+            .iter()
+            .filter(|variable| {
+                variable.section == CONSTANTS
+                    && variable.name.starts_with("__SCX_")
+                    && variable.size == 8
+            })
+            .cloned()
+            .collect();
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let values = variables::enumerators(kernel, "SCX_");
+        for variable in &wanted {
+            // A kernel that does not know the name gets 0, as from scx's own loaders: the schedulers test for it.
+            let value = values.get(&variable.name[2..]).copied().unwrap_or(0);
+            self.write(variable, i128::from(value));
+        }
+        Vec::new()
+    }
+
+    /// An older kernel lacks the newest callbacks and settings. They are optional, so they are cleared, and that is said.
+    fn clear_unknown_callbacks(&mut self, kernel: &Btf<'_>) -> Vec<String> {
+        let known = variables::members(kernel, &self.operations.structure);
+        let unknown: Vec<Member> = self
+            .operations
+            .members
+            .iter()
+            .filter(|member| !known.iter().any(|other| other.name == member.name))
+            .cloned()
+            .collect();
+        let (name, map) = (self.name.clone(), self.operations.map.clone());
+        let mut warnings = Vec::new();
+        self.with_section(&map, |bytes| {
+            for member in unknown {
+                let field = &mut bytes[member.offset..member.offset + member.room];
+                if field.iter().any(|byte| *byte != 0) {
+                    field.fill(0);
+                    warnings.push(format!(
+                        "{name}: this kernel does not know ops.{}; it is left out",
+                        member.name
+                    ));
+                }
+            }
+        });
+        warnings
+    }
+
+    fn set_hotplug_sequence(&mut self) {
+        let (Some(member), Some(sequence)) = (
+            self.operations.member("hotplug_seq").cloned(),
+            host::hotplug_sequence(),
+        ) else {
+            return;
+        };
+        let map = self.operations.map.clone();
+        self.with_section(&map, |bytes| {
+            bytes[member.offset..member.offset + 8].copy_from_slice(&sequence.to_le_bytes());
+        });
+    }
+
+    /// scx's headers leave the size of the text beside `struct user_exit_info` to the loader.
+    fn make_room_for_dump(&mut self) -> Result<(), Error> {
+        let Some(dump) = self
+            .exit
+            .as_ref()
+            .and_then(|exit| exit.separate_dump.clone())
+        else {
+            return Ok(());
+        };
+        let asked = self
+            .operations
+            .member("exit_dump_len")
+            .and_then(|member| {
+                let bytes = self.section_bytes(&self.operations.map)?;
+                Some(u32::from_le_bytes(
+                    bytes
+                        .get(member.offset..member.offset + 4)?
+                        .try_into()
+                        .ok()?,
+                ))
+            })
+            .filter(|length| *length != 0)
+            .unwrap_or(DEFAULT_DUMP_LENGTH);
+        if let Some(length) = self
+            .variables
+            .iter()
+            .find(|variable| self.is_dump_length(variable))
+            .cloned()
+        {
+            self.write(&length, i128::from(asked));
+        }
+        let name = self.name.clone();
+        match find_section(&mut self.object, &dump.section) {
+            Some(mut map) => map.set_value_size(asked).map_err(|error| Error::Load {
+                name,
+                reason: format!("no room for the report at its end: {error}"),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a variable tells the scheduler how long the text beside its exit record is.
+    fn is_dump_length(&self, variable: &Variable) -> bool {
+        self.exit
+            .as_ref()
+            .and_then(|exit| exit.separate_dump.as_ref())
+            .is_some_and(|dump| variable.name == format!("{}_len", dump.name))
+    }
+
+    fn write(&mut self, variable: &Variable, value: i128) {
+        self.with_section(&variable.section.clone(), |bytes| {
+            variable.write(bytes, value)
+        });
+    }
+
+    /// Lets `change` work on the initial bytes of a data section or of the table of callbacks.
+    fn with_section(&mut self, section: &str, change: impl FnOnce(&mut [u8])) {
+        if let Some(mut map) = find_section(&mut self.object, section) {
+            if let Some(bytes) = map.initial_value_mut() {
+                change(bytes);
+            }
+        }
+    }
+
+    fn section_bytes(&self, section: &str) -> Option<Vec<u8>> {
+        let map = self
+            .object
+            .maps()
+            .find(|map| holds_section(&map.name().to_string_lossy(), section))?;
+        Some(map.initial_value()?.to_vec())
+    }
+}
+
+/// A scheduler that is in charge of this machine, until it is stopped, dropped, or thrown out by the kernel.
+#[derive(Debug)]
+pub struct Running {
+    name: String,
+    /// The scheduler's own link first, then those of its other programs.
+    links: Vec<Link>,
+    object: Object,
+    exit: Option<ExitLayout>,
+    statistics: Vec<String>,
+    warnings: Vec<String>,
+    /// The kernel's count of switched-on schedulers when this one was.
+    sequence: Option<u64>,
+    started: Instant,
+}
+
+impl Running {
+    /// What had to be left out on this kernel.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Whether the kernel still runs it.
+    #[must_use]
+    pub fn is_in_charge(&self) -> bool {
+        host::loaded_scheduler().is_some() && host::enable_sequence() == self.sequence
+    }
+
+    /// Why it ended; `None` as long as it has not, or if it keeps no record.
+    #[must_use]
+    pub fn exit_report(&self) -> Option<ExitReport> {
+        let report = self.exit.as_ref()?.read(|section| {
+            let map = self
+                .object
+                .maps()
+                .find(|map| holds_section(&map.name().to_string_lossy(), section))?;
+            map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()?
+        })?;
+        (report.kind != 0).then_some(report)
+    }
+
+    /// The scheduler's counters and the kernel's.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let mut counts = self.own_counters();
+        counts.extend(host::kernel_events());
+        Counters {
+            age: self.started.elapsed(),
+            counts,
+        }
+    }
+
+    fn own_counters(&self) -> Vec<(String, u64)> {
+        let Some(map) = self
+            .object
+            .maps()
+            .find(|map| map.name() == STATISTICS_MAP && map.map_type() == MapType::PercpuArray)
+        else {
+            return Vec::new();
+        };
+        (0..map.max_entries())
+            .filter_map(|index| {
+                let per_cpu = map
+                    .lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY)
+                    .ok()??;
+                let name = self
+                    .statistics
+                    .get(index as usize)
+                    .cloned()
+                    .unwrap_or_else(|| format!("{STATISTICS_MAP}[{index}]"));
+                Some((name, statistics::sum(&per_cpu)))
+            })
+            .collect()
+    }
+
+    /// Takes the scheduler out and returns its last words; the kernel's own scheduler is in charge when this returns.
+    #[must_use]
+    pub fn stop(mut self) -> Option<ExitReport> {
+        self.links.clear();
+        // Closing the last link may finish after the call returns.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while self.is_in_charge() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.exit_report()
+    }
+}
+
+/// Attaches the scheduler and every other program that says by itself where it belongs.
+fn attach(object: &mut Object, operations: &str) -> Result<Vec<Link>, libbpf_rs::Error> {
+    let mut others = Vec::new();
+    let table = object.maps().find(|map| map.name() == operations);
+    for program in object.progs_mut() {
+        if program.prog_type() == ProgramType::StructOps || !program.autoload() {
+            continue;
+        }
+        if let Some(table) = &table {
+            // Lets the program's kfuncs find the scheduler; kernels before 7.0 neither know nor need it.
+            let _ = program.assoc_struct_ops(table);
+        }
+        match program.attach() {
+            Ok(link) => others.push(link),
+            // Programs without a place of their own, such as SEC("syscall"), are called by someone.
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::Unsupported => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut map = object
+        .maps_mut()
+        .find(|map| map.name() == operations)
+        .expect("the map was there when the object was opened");
+    let mut links = vec![map.attach_struct_ops()?];
+    links.append(&mut others);
+    Ok(links)
+}
+
+/// The one table of callbacks in an object, or what is wrong with it.
+fn find_operations(object: &OpenObject, btf: &Btf<'_>) -> Result<Operations, String> {
+    let mut found = Vec::new();
+    for map in object
+        .maps()
+        .filter(|map| map.map_type() == MapType::StructOps)
+    {
+        // SAFETY: the pointer belongs to `object`, which is borrowed here.
+        let type_id =
+            unsafe { libbpf_sys::bpf_map__btf_value_type_id(map.as_libbpf_object().as_ptr()) };
+        let structure = btf
+            .type_by_id::<BtfType<'_>>(TypeId::from(type_id))
+            .and_then(|found| {
+                Some(variables::without_flavour(&found.name()?.to_string_lossy()).to_owned())
+            });
+        if let Some(structure) = structure.filter(|name| OPERATIONS.contains(&name.as_str())) {
+            found.push(Operations {
+                map: map.name().to_string_lossy().into_owned(),
+                members: variables::members(btf, &structure),
+                structure,
+            });
+        }
+    }
+    match found.len() {
+        0 => Err("the object defines no scheduler: no `struct sched_ext_ops` in a section .struct_ops.link".to_owned()),
+        1 => Ok(found.remove(0)),
+        _ => Err(format!(
+            "the object defines several schedulers ({}), and only one can be loaded; give each a file of its own",
+            found.iter().map(|one| one.map.as_str()).collect::<Vec<_>>().join(", ")
+        )),
+    }
+}
+
+fn find_section<'object>(
+    object: &'object mut OpenObject,
+    section: &str,
+) -> Option<OpenMapMut<'object>> {
+    object
+        .maps_mut()
+        .find(|map| holds_section(&map.name().to_string_lossy(), section))
+}
+
+/// Whether the map of this name is a section's. libbpf puts the object's name before those of the plain sections.
+fn holds_section(map: &str, section: &str) -> bool {
+    if map == section {
+        return true;
+    }
+    let plain = !section.get(1..).unwrap_or_default().contains('.');
+    plain
+        && section.starts_with('.')
+        && map
+            .strip_suffix(section)
+            .is_some_and(|prefix| !prefix.contains('.'))
+}
+
+/// A name that libbpf can put before the names of maps.
+fn map_prefix(name: &str) -> String {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let plain: String = file
+        .split('.')
+        .next()
+        .unwrap_or(file)
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect();
+    if plain.is_empty() {
+        "scheduler".to_owned()
+    } else {
+        plain
+    }
+}
+
+/// libbpf's messages as an appendix to ours.
+fn quoted(messages: &[String]) -> String {
+    if messages.is_empty() {
+        return String::new();
+    }
+    let text: String = messages
+        .iter()
+        .map(|message| format!("\n  {}", message.trim_end().replace('\n', "\n  ")))
+        .collect();
+    format!(". libbpf says:{text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_told_by_the_names_of_maps() {
+        assert!(holds_section("o1.rodata", ".rodata"));
+        assert!(!holds_section("o1.rodata", ".data"));
+        assert!(holds_section("o1.data", ".data"));
+        assert!(holds_section(".data.uei_dump", ".data.uei_dump"));
+        assert!(!holds_section(".rodata.str.data", ".data"));
+        assert!(holds_section("o1_ops", "o1_ops"));
+    }
+
+    #[test]
+    fn names_of_files_become_prefixes_of_maps() {
+        assert_eq!(map_prefix("./my-own.bpf.c"), "my_own");
+        assert_eq!(map_prefix(""), "scheduler");
+    }
+}

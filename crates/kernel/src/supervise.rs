@@ -1,0 +1,204 @@
+//! Signals to this process and the command it runs, waited for in one place.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+pub use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+
+use crate::Error;
+
+/// Signals that ask a process to end.
+const ENDING: [Signal; 4] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];
+
+/// How long a command may take to end after it was asked to.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A request to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndRequest {
+    /// The signal that came.
+    pub signal: Signal,
+    /// Whether the terminal sent it, which sends it to the command as well.
+    pub from_terminal: bool,
+}
+
+/// The signals of this process, taken as events from now on.
+#[derive(Debug)]
+pub struct Signals {
+    descriptor: SignalFd,
+}
+
+impl Signals {
+    /// Takes over the signals that ask this process to end and those of ending children. Call it before any thread is
+    /// started: threads inherit it.
+    ///
+    /// # Errors
+    /// The system calls fail.
+    pub fn take() -> Result<Self, Error> {
+        let mut set = SigSet::empty();
+        for signal in ENDING {
+            set.add(signal);
+        }
+        set.add(Signal::SIGCHLD);
+        set.thread_block()
+            .map_err(Error::system("cannot block signals"))?;
+        let descriptor = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+            .map_err(Error::system("cannot receive signals"))?;
+        Ok(Self { descriptor })
+    }
+
+    /// Waits until a signal comes or `timeout` is over, and returns a request to end if there is one.
+    ///
+    /// # Errors
+    /// The system calls fail.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Option<EndRequest>, Error> {
+        let milliseconds = u16::try_from(timeout.as_millis()).unwrap_or(u16::MAX);
+        let mut descriptors = [PollFd::new(self.descriptor.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut descriptors, PollTimeout::from(milliseconds)) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(Error::system("cannot wait for signals")(error)),
+        }
+        while let Some(info) = self
+            .descriptor
+            .read_signal()
+            .map_err(Error::system("cannot receive signals"))?
+        {
+            let signal = i32::try_from(info.ssi_signo)
+                .ok()
+                .and_then(|number| Signal::try_from(number).ok());
+            if let Some(signal) = signal.filter(|signal| ENDING.contains(signal)) {
+                return Ok(Some(EndRequest {
+                    signal,
+                    from_terminal: info.ssi_code == nix::libc::SI_KERNEL,
+                }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A command run on behalf of the user.
+#[derive(Debug)]
+pub struct Supervised {
+    child: Child,
+    /// When the command is killed for not ending.
+    deadline: Option<Instant>,
+}
+
+impl Supervised {
+    /// Starts a command: program and arguments. It inherits the terminal.
+    ///
+    /// # Errors
+    /// It cannot be started. The exit code of the error is 2: the user named something that is no program.
+    pub fn start(command: &[OsString]) -> Result<Self, Error> {
+        let (program, arguments) = command.split_first().ok_or_else(|| Error::Object {
+            name: "command".to_owned(),
+            reason: "nothing to run after `--`".to_owned(),
+        })?;
+        let child = Command::new(program)
+            .args(arguments)
+            .spawn()
+            .map_err(|error| Error::Object {
+                name: program.to_string_lossy().into_owned(),
+                reason: format!("cannot be run: {error}"),
+            })?;
+        Ok(Self {
+            child,
+            deadline: None,
+        })
+    }
+
+    /// Process number of the command.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks the command to end with `signal`; it is killed if it takes too long.
+    pub fn end(&mut self, signal: Signal) {
+        self.deadline
+            .get_or_insert_with(|| Instant::now() + PATIENCE);
+        self.signal(signal);
+    }
+
+    /// The command got a request to end from elsewhere; it decides itself what to do with it, in its own time.
+    pub fn signal(&self, signal: Signal) {
+        // The child is waited for below only, so the number is still its own. It may have ended meanwhile: then there is
+        // nobody to tell.
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
+    /// The command's exit code, once it has ended: its own, or 128 plus the number of the signal that killed it.
+    ///
+    /// # Errors
+    /// The system call fails.
+    pub fn poll(&mut self) -> Result<Option<u8>, Error> {
+        if self
+            .deadline
+            .is_some_and(|deadline| Instant::now() > deadline)
+        {
+            self.signal(Signal::SIGKILL);
+        }
+        let status = self
+            .child
+            .try_wait()
+            .map_err(Error::system("cannot wait for the command"))?;
+        Ok(status.map(exit_code))
+    }
+}
+
+/// An exit code as a shell gives it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code & 0xff).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_to_end(command: &[&str], end: Option<Signal>) -> u8 {
+        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+        let mut child = Supervised::start(&command).expect("it can be started");
+        if let Some(signal) = end {
+            child.end(signal);
+        }
+        loop {
+            if let Some(code) = child.poll().expect("it can be waited for") {
+                return code;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn the_exit_status_passes_through() {
+        assert_eq!(run_to_end(&["sh", "-c", "exit 7"], None), 7);
+        assert_eq!(run_to_end(&["sh", "-c", "kill -KILL $$"], None), 137);
+        assert_eq!(run_to_end(&["sleep", "1000"], Some(Signal::SIGTERM)), 143);
+    }
+
+    #[test]
+    fn a_program_that_is_none_is_unusable_input() {
+        let error = Supervised::start(&[OsString::from("/nonexistent/program")])
+            .expect_err("there is no such program");
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("/nonexistent/program"));
+    }
+}
