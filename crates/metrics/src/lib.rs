@@ -1,1 +1,20 @@
-//! metrics (see ARCHITECTURE.md).
+//! What is computed from the event stream, once, for the simulator and the real kernel alike.
+//!
+//! [`Metrics`] is a [`Sink`](fairground_events::Sink): it takes the events one by one, keeps only sums, and so needs
+//! memory for the tasks and CPUs of a run but not for its length. [`Metrics::result`] gives the [`RunMetrics`]. Every
+//! definition, with its formula, is in `docs/metrics.md`; the names there and here are the same.
+
+mod collector;
+mod cpu_sets;
+mod distribution;
+mod fluid;
+mod idle;
+mod rates;
+mod result;
+mod task;
+
+pub use collector::{MachineFacts, Metrics, Options};
+pub use result::{
+    CpuTime, Distribution, Fairness, Lag, OverheadTime, Periods, RunMetrics, Share, ShareRange,
+    TaskMetrics, Throughput, WindowSpread,
+};

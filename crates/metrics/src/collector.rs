@@ -1,0 +1,735 @@
+//! The sink that turns events into metrics.
+
+use crate::cpu_sets::CpuSets;
+use crate::distribution::Samples;
+use crate::fluid::{Fluid, REAL_TIME_WEIGHT};
+use crate::idle::{IdleCpus, WaitingTasks};
+use crate::result::{
+    CpuTime, Fairness, Lag, OverheadTime, Periods, RunMetrics, Share, TaskMetrics, Throughput,
+    WindowSpread,
+};
+use crate::task::{State, Task, is_fair};
+use fairground_events::{
+    CpuId, Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo,
+};
+
+/// What the metrics need to know of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineFacts {
+    /// Capacity of each CPU, 1024 for the reference CPU; the index is the CPU number. All CPUs are online at the start.
+    pub capacities: Vec<u32>,
+}
+
+impl MachineFacts {
+    /// A machine of `cpus` equal CPUs of capacity 1024.
+    pub fn equal(cpus: usize) -> Self {
+        Self {
+            capacities: vec![1024; cpus],
+        }
+    }
+}
+
+/// What can be chosen about the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Length of the windows in which shares are compared, more than 0.
+    pub window: Nanoseconds,
+}
+
+impl Default for Options {
+    /// Windows of 3 seconds.
+    fn default() -> Self {
+        Self {
+            window: 3_000_000_000,
+        }
+    }
+}
+
+/// Computes the metrics of one run from its events.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    options: Options,
+    now: Nanoseconds,
+    cpus: Vec<Cpu>,
+    sets: CpuSets,
+    online: u64,
+    /// Sum over online CPUs of work per nanosecond.
+    online_speed: f64,
+    idle: IdleCpus,
+    waiting: WaitingTasks,
+    /// Idle CPUs that a waiting task could use now; `None` after a change.
+    usable: Option<usize>,
+    tasks: Vec<Option<Task>>,
+    /// Numbers of the tasks that have become runnable at least once and have not ended, ascending.
+    living: Vec<usize>,
+    /// Shares the CPU time that the real machine left to tasks: the measure of fairness.
+    ideal: Fluid,
+    /// Shares all CPU time: the measure of throughput.
+    ideal_without_overhead: Fluid,
+    window_end: Nanoseconds,
+    worst_window: Option<WindowSpread>,
+    wakeup_latency: Samples,
+    response_time: Samples,
+    available: u64,
+    available_work: f64,
+    idle_while_runnable: u64,
+    context_switches: u64,
+    preemptions: u64,
+    wakeups: u64,
+    migrations: u64,
+    overhead: Option<[u64; 4]>,
+    inconsistent: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cpu {
+    current: Option<usize>,
+    /// Until when the current task's CPU time is booked.
+    booked: Nanoseconds,
+    /// CPU time booked since the current task was switched in, less overhead.
+    stint: u64,
+}
+
+impl Metrics {
+    /// Metrics of a run that starts now, at time 0, with no tasks.
+    ///
+    /// # Panics
+    ///
+    /// If the window is 0 or the machine has no CPU.
+    pub fn new(machine: MachineFacts, options: Options) -> Self {
+        assert!(options.window > 0, "a window has a length");
+        assert!(!machine.capacities.is_empty(), "a machine has a CPU");
+        let sets = CpuSets::new(&machine.capacities);
+        let cpus = sets.cpus();
+        Self {
+            options,
+            now: 0,
+            cpus: vec![Cpu::default(); cpus],
+            online: cpus as u64,
+            online_speed: (0..cpus).map(|cpu| sets.speed(cpu)).sum(),
+            sets,
+            idle: IdleCpus::new(cpus),
+            waiting: WaitingTasks::default(),
+            usable: None,
+            tasks: Vec::new(),
+            living: Vec::new(),
+            ideal: Fluid::default(),
+            ideal_without_overhead: Fluid::default(),
+            window_end: options.window,
+            worst_window: None,
+            wakeup_latency: Samples::default(),
+            response_time: Samples::default(),
+            available: 0,
+            available_work: 0.0,
+            idle_while_runnable: 0,
+            context_switches: 0,
+            preemptions: 0,
+            wakeups: 0,
+            migrations: 0,
+            overhead: None,
+            inconsistent: 0,
+        }
+    }
+
+    /// The metrics from the start to the time of the last call; complete after [`Sink::finish`].
+    pub fn result(&self) -> RunMetrics {
+        let tasks: Vec<TaskMetrics> = (0..self.tasks.len())
+            .filter_map(|task| self.task_result(task))
+            .collect();
+        let busy_ns = tasks.iter().map(|task| task.cpu_time_ns).sum();
+        let overhead_ns = self.overhead.map_or(0, |kinds| kinds.iter().sum());
+        let alive = self.tasks.iter().flatten().any(|task| task.ended.is_none());
+        RunMetrics {
+            duration_ns: self.now,
+            cpus: self.cpus.len() as u32,
+            cpu_time: CpuTime {
+                available_ns: self.available,
+                busy_ns,
+                overhead_ns,
+                idle_ns: self.available.saturating_sub(busy_ns + overhead_ns),
+                idle_while_runnable_ns: self.idle_while_runnable,
+            },
+            throughput: self.throughput(),
+            fairness: self.fairness(),
+            wakeup_latency: self.wakeup_latency.distribution(),
+            response_time: self.response_time.distribution(),
+            periods: tasks
+                .iter()
+                .filter_map(|task| task.periods)
+                .reduce(|a, b| Periods {
+                    released: a.released + b.released,
+                    completed: a.completed + b.completed,
+                    missed: a.missed + b.missed,
+                }),
+            context_switches: self.context_switches,
+            preemptions: self.preemptions,
+            wakeups: self.wakeups,
+            migrations: self.migrations,
+            overhead: self.overhead.map(
+                |[scheduling_ns, switch_ns, migration_ns, interrupt_ns]| OverheadTime {
+                    scheduling_ns,
+                    switch_ns,
+                    migration_ns,
+                    interrupt_ns,
+                    total_ns: overhead_ns,
+                    percent: 100.0 * overhead_ns as f64 / self.available.max(1) as f64,
+                },
+            ),
+            longest_wait_ns: tasks.iter().filter_map(|task| task.longest_wait_ns).max(),
+            makespan_ns: if alive {
+                None
+            } else {
+                self.tasks
+                    .iter()
+                    .flatten()
+                    .filter_map(|task| task.ended)
+                    .max()
+            },
+            inconsistent_events: self.inconsistent,
+            tasks,
+        }
+    }
+
+    fn throughput(&self) -> Option<Throughput> {
+        let work: f64 = self.tasks.iter().flatten().map(|task| task.work).sum();
+        let ideal = self.ideal_without_overhead.total_service();
+        (ideal > 0.0).then(|| Throughput {
+            work_ns: work.round() as u64,
+            ideal_work_ns: ideal.round() as u64,
+            ratio: work / ideal,
+        })
+    }
+
+    fn fairness(&self) -> Option<Fairness> {
+        let (mut tasks, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        let mut lag = Lag {
+            ahead_ns: 0,
+            behind_ns: 0,
+        };
+        for (number, task) in self.tasks.iter().enumerate() {
+            let Some(task) = task else { continue };
+            let ideal = self.ideal.service(number);
+            if !task.fair || ideal <= 0.0 {
+                continue;
+            }
+            let normalised = task.work / ideal;
+            tasks += 1.0;
+            sum += normalised;
+            squares += normalised * normalised;
+            let own = task.lag.extremes();
+            lag.ahead_ns = lag.ahead_ns.max(own.ahead_ns);
+            lag.behind_ns = lag.behind_ns.max(own.behind_ns);
+        }
+        (tasks > 0.0).then(|| Fairness {
+            // All tasks without any service are all treated alike.
+            jain_index: if squares > 0.0 {
+                sum * sum / (tasks * squares)
+            } else {
+                1.0
+            },
+            lag,
+            worst_window: self.worst_window,
+        })
+    }
+
+    fn task_result(&self, number: usize) -> Option<TaskMetrics> {
+        let task = self.tasks[number].as_ref()?;
+        let ideal = self.ideal.service(number);
+        Some(TaskMetrics {
+            name: task.name.clone(),
+            nice: task.nice,
+            weight: task.weight,
+            cpu_time_ns: task.cpu_time,
+            work_ns: task.work.round() as u64,
+            share: (task.born.is_some() && self.available_work > 0.0).then(|| Share {
+                actual: task.work / self.available_work,
+                ideal: ideal / self.available_work,
+            }),
+            lag: (task.fair && task.born.is_some()).then(|| task.lag.extremes()),
+            windows: task.window.range(),
+            wakeup_latency: task.wakeup_latency.distribution(),
+            response_time: task.response_time.distribution(),
+            periods: task.periods,
+            wait_ns: task.wait + self.open_wait(task).unwrap_or(0),
+            longest_wait_ns: task.longest_wait.max(self.open_wait(task)),
+            wakeups: task.wakeups,
+            voluntary_switches: task.voluntary_switches,
+            involuntary_switches: task.involuntary_switches,
+            migrations: task.migrations,
+            ended_ns: task.ended,
+        })
+    }
+
+    /// How long a task that waits has been waiting.
+    fn open_wait(&self, task: &Task) -> Option<u64> {
+        (task.state == State::Waiting).then(|| self.now - task.waiting_since)
+    }
+
+    /// Lets time pass until `time`.
+    fn advance(&mut self, time: Nanoseconds) {
+        debug_assert!(time >= self.now, "events come in time order");
+        while self.window_end <= time {
+            let window_end = self.window_end;
+            self.integrate(window_end);
+            self.end_window();
+        }
+        self.integrate(time);
+    }
+
+    fn integrate(&mut self, time: Nanoseconds) {
+        let span = time.saturating_sub(self.now);
+        if span == 0 {
+            return;
+        }
+        let usable = match self.usable {
+            Some(usable) => usable,
+            None => {
+                let usable = self.waiting.usable(&self.idle, &self.sets);
+                self.usable = Some(usable);
+                usable
+            }
+        };
+        self.idle_while_runnable += usable as u64 * span;
+        self.available += self.online * span;
+        self.available_work += self.online_speed * span as f64;
+        self.now = time;
+    }
+
+    /// Brings the ideal processors to the present.
+    fn serve(&mut self) {
+        self.ideal.advance(self.now, &self.sets);
+        self.ideal_without_overhead.advance(self.now, &self.sets);
+    }
+
+    /// Books the CPU time of the task on `cpu` until now.
+    fn book(&mut self, cpu: usize) {
+        let slot = &mut self.cpus[cpu];
+        let span = self.now - slot.booked;
+        slot.booked = self.now;
+        let Some(task) = slot.current.and_then(|number| self.tasks[number].as_mut()) else {
+            return;
+        };
+        slot.stint += span;
+        task.cpu_time += span;
+        task.work += span as f64 * self.sets.speed(cpu);
+    }
+
+    fn end_window(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            self.book(cpu);
+        }
+        self.serve();
+        let window_ns = self.options.window;
+        let start_ns = self.now - window_ns;
+        let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+        for &number in &self.living {
+            let Some(task) = &mut self.tasks[number] else {
+                continue;
+            };
+            let ideal = self.ideal.service(number);
+            if task.born.is_some_and(|born| born > start_ns) {
+                task.window.start(task.work, ideal);
+                continue;
+            }
+            let deviation = task.window.roll(task.work, ideal, window_ns);
+            if let (Some(deviation), true) = (deviation, task.fair) {
+                least = least.min(deviation);
+                most = most.max(deviation);
+            }
+        }
+        let spread = most - least;
+        if spread.is_finite() && self.worst_window.is_none_or(|worst| spread > worst.spread) {
+            self.worst_window = Some(WindowSpread {
+                window_ns,
+                start_ns,
+                spread,
+            });
+        }
+        self.window_end += window_ns;
+    }
+
+    /// Samples the lag of a task; the ideal processor and the task's CPU time are up to date.
+    fn sample_lag(&mut self, number: usize) {
+        let ideal = self.ideal.service(number);
+        if let Some(task) = &mut self.tasks[number] {
+            task.lag.sample(task.work, ideal);
+        }
+    }
+
+    /// The state of a task; an unknown task counts as an inconsistent event.
+    fn state(&mut self, number: usize) -> Option<State> {
+        let state = self
+            .tasks
+            .get(number)
+            .and_then(|task| task.as_ref())
+            .map(|task| task.state);
+        if state.is_none() {
+            self.inconsistent += 1;
+        }
+        state
+    }
+
+    fn known(&mut self, number: usize) -> &mut Task {
+        self.tasks[number]
+            .as_mut()
+            .expect("the caller has seen the task's state")
+    }
+
+    fn begin_wait(&mut self, number: usize) {
+        let now = self.now;
+        let task = self.known(number);
+        task.state = State::Waiting;
+        task.waiting_since = now;
+        let set = task.set;
+        self.waiting.add(set);
+        self.usable = None;
+    }
+
+    fn end_wait(&mut self, number: usize) {
+        let now = self.now;
+        let task = self.known(number);
+        task.end_wait(now);
+        let set = task.set;
+        self.waiting.remove(set);
+        self.usable = None;
+    }
+
+    /// The task wants a CPU from now on.
+    fn become_runnable(&mut self, number: usize) {
+        self.serve();
+        self.ideal.activate(number);
+        self.ideal_without_overhead.activate(number);
+        let now = self.now;
+        let ideal = self.ideal.service(number);
+        let task = self.known(number);
+        task.ended = None;
+        if task.born.is_none() {
+            task.born = Some(now);
+            task.window.start(task.work, ideal);
+            let at = self.living.partition_point(|&other| other < number);
+            self.living.insert(at, number);
+        }
+    }
+
+    /// The task wants no CPU any more; its CPU time is booked.
+    fn cease_runnable(&mut self, number: usize) {
+        self.serve();
+        self.sample_lag(number);
+        let task = self.known(number);
+        let received = task.work;
+        task.lag.demand_met(received);
+        let ended = task.ended.is_some();
+        task.woken = None;
+        task.state = if ended { State::Ended } else { State::Sleeping };
+        self.ideal.deactivate(number, received, &self.sets);
+        self.ideal_without_overhead
+            .deactivate(number, received, &self.sets);
+        if ended {
+            self.bury(number);
+        }
+    }
+
+    fn bury(&mut self, number: usize) {
+        if let Ok(at) = self.living.binary_search(&number) {
+            self.living.remove(at);
+        }
+    }
+
+    fn wake(&mut self, number: usize) {
+        let Some(state) = self.state(number) else {
+            return;
+        };
+        let now = self.now;
+        match state {
+            State::Sleeping => {
+                self.become_runnable(number);
+                self.begin_wait(number);
+            }
+            State::Running { cpu, leaving: true } if self.known(number).ended.is_none() => {
+                self.book(cpu);
+                self.known(number).state = State::Running {
+                    cpu,
+                    leaving: false,
+                };
+            }
+            _ => {
+                self.inconsistent += 1;
+                return;
+            }
+        }
+        let task = self.known(number);
+        task.wakeups += 1;
+        task.woken = Some(now);
+        task.cpu_time_at_wake = task.cpu_time;
+        self.wakeups += 1;
+    }
+
+    /// The task went to sleep or ended.
+    fn stop(&mut self, number: usize, ends: bool) {
+        let Some(state) = self.state(number) else {
+            return;
+        };
+        let now = self.now;
+        if ends && state != State::Ended {
+            self.known(number).ended = Some(now);
+        }
+        match state {
+            State::Running { cpu, .. } => {
+                self.known(number).state = State::Running { cpu, leaving: true };
+            }
+            State::Waiting => {
+                self.end_wait(number);
+                self.cease_runnable(number);
+            }
+            State::Sleeping if ends => {
+                self.known(number).state = State::Ended;
+                self.bury(number);
+            }
+            State::Sleeping | State::Ended => self.inconsistent += 1,
+        }
+    }
+
+    fn switch(&mut self, cpu: usize, prev: Option<usize>, next: Option<usize>) {
+        if cpu >= self.cpus.len() {
+            self.inconsistent += 1;
+            return;
+        }
+        if self.cpus[cpu].current != prev {
+            self.inconsistent += 1;
+        }
+        if prev != next {
+            self.context_switches += 1;
+        }
+        if self.cpus[cpu].current != next {
+            self.switch_out(cpu);
+        }
+        if let Some(number) = next {
+            self.switch_in(cpu, number);
+        }
+    }
+
+    fn switch_out(&mut self, cpu: usize) {
+        self.book(cpu);
+        let Some(number) = self.cpus[cpu].current.take() else {
+            return;
+        };
+        self.idle.set(cpu, self.sets.is_online(cpu));
+        self.usable = None;
+        let task = self.known(number);
+        if task.state == (State::Running { cpu, leaving: true }) {
+            task.voluntary_switches += 1;
+            self.cease_runnable(number);
+            return;
+        }
+        task.involuntary_switches += 1;
+        if task.cpu_time > task.cpu_time_at_wake {
+            // Woken before it had left its CPU, it went on running: nothing to wait for.
+            task.woken = None;
+        }
+        self.preemptions += 1;
+        self.serve();
+        self.sample_lag(number);
+        self.begin_wait(number);
+    }
+
+    fn switch_in(&mut self, cpu: usize, number: usize) {
+        let Some(state) = self.state(number) else {
+            return;
+        };
+        match state {
+            State::Waiting => self.end_wait(number),
+            State::Running {
+                cpu: other,
+                leaving,
+            } => {
+                if other != cpu || leaving {
+                    self.inconsistent += 1;
+                }
+                if other != cpu {
+                    self.switch_out(other);
+                    return self.switch_in(cpu, number);
+                }
+            }
+            State::Sleeping | State::Ended => {
+                self.inconsistent += 1;
+                self.become_runnable(number);
+            }
+        }
+        if self.cpus[cpu].current != Some(number) {
+            self.book(cpu);
+            self.cpus[cpu].current = Some(number);
+            self.cpus[cpu].stint = 0;
+            self.idle.set(cpu, false);
+            self.usable = None;
+        }
+        self.serve();
+        self.sample_lag(number);
+        let now = self.now;
+        let task = self.known(number);
+        task.state = State::Running {
+            cpu,
+            leaving: false,
+        };
+        if let Some(woken) = task.woken.take() {
+            task.wakeup_latency.add(now - woken);
+            self.wakeup_latency.add(now - woken);
+        }
+    }
+
+    fn overhead(&mut self, cpu: usize, kind: OverheadKind, duration: u64) {
+        let kinds = self.overhead.get_or_insert_default();
+        kinds[match kind {
+            OverheadKind::Scheduling => 0,
+            OverheadKind::Switch => 1,
+            OverheadKind::Migration => 2,
+            OverheadKind::Interrupt => 3,
+        }] += duration;
+        if cpu >= self.cpus.len() {
+            self.inconsistent += 1;
+            return;
+        }
+        self.book(cpu);
+        let slot = &mut self.cpus[cpu];
+        // What began before the task came is not the task's.
+        let taken = duration.min(slot.stint);
+        let Some(task) = slot.current.and_then(|number| self.tasks[number].as_mut()) else {
+            return;
+        };
+        slot.stint -= taken;
+        task.cpu_time -= taken;
+        let work = taken as f64 * self.sets.speed(cpu);
+        task.work -= work;
+        self.ideal.lose(work);
+    }
+
+    fn set_online(&mut self, cpu: usize, online: bool) {
+        if cpu >= self.cpus.len() {
+            self.inconsistent += 1;
+            return;
+        }
+        if self.sets.is_online(cpu) == online {
+            return;
+        }
+        self.serve();
+        self.sets.set_online(cpu, online);
+        self.ideal.machine_changed();
+        self.ideal_without_overhead.machine_changed();
+        if online {
+            self.online += 1;
+            self.online_speed += self.sets.speed(cpu);
+        } else {
+            self.online -= 1;
+            self.online_speed -= self.sets.speed(cpu);
+        }
+        self.idle
+            .set(cpu, online && self.cpus[cpu].current.is_none());
+        self.usable = None;
+    }
+
+    fn release(&mut self, number: usize, due: Nanoseconds) {
+        if self.state(number).is_some() {
+            let task = self.known(number);
+            task.periods().released += 1;
+            task.due = Some(due);
+        }
+    }
+
+    fn complete(&mut self, number: usize, deadline: Nanoseconds) {
+        if self.state(number).is_none() {
+            return;
+        }
+        let now = self.now;
+        let task = self.known(number);
+        let Some(due) = task.due.take() else {
+            self.inconsistent += 1;
+            return;
+        };
+        let periods = task.periods();
+        periods.completed += 1;
+        if now > deadline {
+            periods.missed += 1;
+        }
+        let response = now.saturating_sub(due);
+        task.response_time.add(response);
+        self.response_time.add(response);
+    }
+}
+
+impl Sink for Metrics {
+    fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
+        self.advance(time);
+        self.serve();
+        let number = index(task);
+        let set = self.sets.intern(&info.allowed);
+        if number >= self.tasks.len() {
+            self.tasks.resize(number + 1, None);
+        }
+        match &mut self.tasks[number] {
+            Some(known) => {
+                if known.state == State::Waiting && known.set != set {
+                    self.waiting.remove(known.set);
+                    self.waiting.add(set);
+                    self.usable = None;
+                }
+                known.name.clone_from(&info.name);
+                known.nice = info.nice;
+                known.weight = info.weight;
+                known.fair = is_fair(info.policy);
+                known.set = set;
+            }
+            empty => *empty = Some(Task::new(info, set)),
+        }
+        let weight = if is_fair(info.policy) {
+            u64::from(info.weight.max(1))
+        } else {
+            REAL_TIME_WEIGHT
+        };
+        self.ideal.describe(number, weight, set);
+        self.ideal_without_overhead.describe(number, weight, set);
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.advance(event.time);
+        match event.kind {
+            EventKind::Wake { task, .. } => self.wake(index(task)),
+            EventKind::Sleep { task } => self.stop(index(task), false),
+            EventKind::Exit { task } => self.stop(index(task), true),
+            EventKind::Switch { cpu, prev, next } => {
+                self.switch(cpu_index(cpu), prev.map(index), next.map(index));
+            }
+            EventKind::Migrate { task, .. } => {
+                self.migrations += 1;
+                if self.state(index(task)).is_some() {
+                    self.known(index(task)).migrations += 1;
+                }
+            }
+            EventKind::JobRelease { task, due } => self.release(index(task), due),
+            EventKind::JobComplete { task, deadline } => self.complete(index(task), deadline),
+            EventKind::Overhead {
+                cpu,
+                kind,
+                duration,
+            } => self.overhead(cpu_index(cpu), kind, duration),
+            EventKind::CpuOnline { cpu, online } => self.set_online(cpu_index(cpu), online),
+        }
+    }
+
+    fn finish(&mut self, end: Nanoseconds) {
+        self.advance(end);
+        for cpu in 0..self.cpus.len() {
+            self.book(cpu);
+        }
+        self.serve();
+        for number in self.living.clone() {
+            self.sample_lag(number);
+        }
+    }
+}
+
+fn index(task: TaskId) -> usize {
+    task.0 as usize
+}
+
+fn cpu_index(cpu: CpuId) -> usize {
+    cpu.0 as usize
+}

@@ -1,0 +1,139 @@
+//! Distributions of times in bounded memory.
+
+use crate::result::Distribution;
+use hdrhistogram::Histogram;
+
+/// Samples that are kept one by one before a histogram takes over.
+const EXACT_SAMPLES: usize = 128;
+
+/// Significant decimal digits of the histogram: values are off by at most 1 %. A task costs at most some 20 kB.
+const SIGNIFICANT_DIGITS: u8 = 2;
+
+/// Values above this (146 years) are kept as this in the histogram, whose range ends near.
+const LARGEST_RECORDED: u64 = 1 << 62;
+
+/// Collects times. The first [`EXACT_SAMPLES`] are kept as they are, so short runs give exact percentiles; beyond that a
+/// histogram keeps percentiles to 1 %. Count, mean and maximum are always exact.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Samples {
+    count: u64,
+    sum: u128,
+    max: u64,
+    exact: Vec<u64>,
+    histogram: Option<Box<Histogram<u64>>>,
+}
+
+impl Samples {
+    /// Adds one sample in nanoseconds.
+    pub(crate) fn add(&mut self, value: u64) {
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.max = self.max.max(value);
+        if let Some(histogram) = &mut self.histogram {
+            record(histogram, value);
+        } else if self.exact.len() < EXACT_SAMPLES {
+            self.exact.push(value);
+        } else {
+            let mut histogram =
+                Histogram::new(SIGNIFICANT_DIGITS).expect("0 to 5 significant digits are valid");
+            histogram.auto(true);
+            for sample in self.exact.drain(..).chain([value]) {
+                record(&mut histogram, sample);
+            }
+            self.exact.shrink_to_fit();
+            self.histogram = Some(Box::new(histogram));
+        }
+    }
+
+    /// The distribution of the samples, `None` if there are none.
+    pub(crate) fn distribution(&self) -> Option<Distribution> {
+        if self.count == 0 {
+            return None;
+        }
+        let (p50_ns, p99_ns) = match &self.histogram {
+            Some(histogram) => (
+                histogram.value_at_quantile(0.50).min(self.max),
+                histogram.value_at_quantile(0.99).min(self.max),
+            ),
+            None => {
+                let mut sorted = self.exact.clone();
+                sorted.sort_unstable();
+                (nearest_rank(&sorted, 50), nearest_rank(&sorted, 99))
+            }
+        };
+        Some(Distribution {
+            samples: self.count,
+            mean_ns: self.sum as f64 / self.count as f64,
+            p50_ns,
+            p99_ns,
+            max_ns: self.max,
+        })
+    }
+}
+
+/// Adds a value, growing the histogram as needed.
+fn record(histogram: &mut Histogram<u64>, value: u64) {
+    histogram
+        .record(value.min(LARGEST_RECORDED))
+        .expect("a histogram that resizes itself takes every value in its range");
+}
+
+/// The smallest of the `sorted` samples that at least `percent` of a hundred samples do not exceed.
+fn nearest_rank(sorted: &[u64], percent: usize) -> u64 {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted[rank - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collect(values: impl IntoIterator<Item = u64>) -> Samples {
+        let mut samples = Samples::default();
+        for value in values {
+            samples.add(value);
+        }
+        samples
+    }
+
+    #[test]
+    fn nothing_is_absent() {
+        assert_eq!(Samples::default().distribution(), None);
+    }
+
+    #[test]
+    fn few_samples_are_exact() {
+        let distribution = collect([40, 10, 30, 20]).distribution().unwrap();
+        assert_eq!(distribution.samples, 4);
+        assert_eq!(distribution.mean_ns, 25.0);
+        assert_eq!(distribution.p50_ns, 20);
+        assert_eq!(distribution.p99_ns, 40);
+        assert_eq!(distribution.max_ns, 40);
+    }
+
+    #[test]
+    fn many_samples_are_within_one_percent() {
+        let distribution = collect((1..=100_000).map(|n| n * 1000))
+            .distribution()
+            .unwrap();
+        assert_eq!(distribution.samples, 100_000);
+        assert_eq!(distribution.max_ns, 100_000_000);
+        assert_eq!(distribution.mean_ns, 50_000_500.0);
+        let off = |value: u64, truth: f64| (value as f64 / truth - 1.0).abs();
+        assert!(off(distribution.p50_ns, 50_000_000.0) <= 0.01);
+        assert!(off(distribution.p99_ns, 99_000_000.0) <= 0.01);
+    }
+
+    #[test]
+    fn the_largest_value_is_exact_and_percentiles_do_not_exceed_it() {
+        let distribution = collect(std::iter::repeat_n(1_234_567, 1000))
+            .distribution()
+            .unwrap();
+        assert_eq!(distribution.max_ns, 1_234_567);
+        assert_eq!(distribution.p50_ns, 1_234_567);
+        let huge = collect(std::iter::repeat_n(u64::MAX, 200))
+            .distribution()
+            .unwrap();
+        assert_eq!(huge.max_ns, u64::MAX);
+    }
+}

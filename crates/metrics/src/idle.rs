@@ -1,0 +1,176 @@
+//! Idle CPUs that a waiting task could have used.
+
+use crate::cpu_sets::{ALL_CPUS, CpuSets, SetId};
+
+/// Waiting tasks, counted by their set of allowed CPUs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WaitingTasks {
+    by_set: Vec<usize>,
+    total: usize,
+}
+
+impl WaitingTasks {
+    /// A task of this set began to wait.
+    pub(crate) fn add(&mut self, set: SetId) {
+        let set = set as usize;
+        if set >= self.by_set.len() {
+            self.by_set.resize(set + 1, 0);
+        }
+        self.by_set[set] += 1;
+        self.total += 1;
+    }
+
+    /// A task of this set no longer waits.
+    pub(crate) fn remove(&mut self, set: SetId) {
+        self.by_set[set as usize] -= 1;
+        self.total -= 1;
+    }
+
+    /// How many of the idle CPUs could run a waiting task at once: a maximum matching of idle CPUs and waiting tasks.
+    pub(crate) fn usable(&self, idle: &IdleCpus, cpus: &CpuSets) -> usize {
+        if self.total == 0 || idle.count == 0 {
+            return 0;
+        }
+        let unrestricted = self.by_set.first().copied().unwrap_or(0);
+        if unrestricted == self.total {
+            return self.total.min(idle.count);
+        }
+        let mut matching = Matching {
+            waiting: &self.by_set,
+            cpus,
+            assigned: vec![Vec::new(); self.by_set.len()],
+        };
+        let mut matched = 0;
+        for cpu in (0..cpus.cpus()).filter(|&cpu| idle.idle[cpu]) {
+            if matching.place(cpu, &mut vec![false; self.by_set.len()]) {
+                matched += 1;
+            }
+        }
+        // Tasks without restriction fit on whatever the others leave.
+        matched + unrestricted.min(idle.count - matched)
+    }
+}
+
+/// Which online CPUs run no task.
+#[derive(Clone, Debug)]
+pub(crate) struct IdleCpus {
+    idle: Vec<bool>,
+    count: usize,
+}
+
+impl IdleCpus {
+    /// All `cpus` idle.
+    pub(crate) fn new(cpus: usize) -> Self {
+        Self {
+            idle: vec![true; cpus],
+            count: cpus,
+        }
+    }
+
+    /// Marks `cpu` as idle or not.
+    pub(crate) fn set(&mut self, cpu: usize, idle: bool) {
+        if self.idle[cpu] != idle {
+            self.idle[cpu] = idle;
+            if idle {
+                self.count += 1;
+            } else {
+                self.count -= 1;
+            }
+        }
+    }
+}
+
+/// A matching under construction between idle CPUs and the waiting tasks that have restrictions.
+struct Matching<'a> {
+    waiting: &'a [usize],
+    cpus: &'a CpuSets,
+    /// CPUs given to the tasks of each set.
+    assigned: Vec<Vec<usize>>,
+}
+
+impl Matching<'_> {
+    /// Finds a task for `cpu`, moving earlier CPUs to other tasks where that helps (an augmenting path).
+    fn place(&mut self, cpu: usize, visited: &mut [bool]) -> bool {
+        for set in 0..self.waiting.len() {
+            let id = set as SetId;
+            if id == ALL_CPUS
+                || self.waiting[set] == 0
+                || visited[set]
+                || !self.cpus.contains(id, cpu)
+            {
+                continue;
+            }
+            visited[set] = true;
+            if self.assigned[set].len() < self.waiting[set] {
+                self.assigned[set].push(cpu);
+                return true;
+            }
+            for position in 0..self.assigned[set].len() {
+                if self.place(self.assigned[set][position], visited) {
+                    self.assigned[set][position] = cpu;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairground_events::CpuId;
+
+    fn set(sets: &mut CpuSets, cpus: &[u32]) -> SetId {
+        sets.intern(&cpus.iter().map(|&n| CpuId(n)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn without_restrictions_the_smaller_number_counts() {
+        let sets = CpuSets::new(&[1024; 4]);
+        let mut idle = IdleCpus::new(4);
+        let mut waiting = WaitingTasks::default();
+        assert_eq!(waiting.usable(&idle, &sets), 0);
+        waiting.add(ALL_CPUS);
+        waiting.add(ALL_CPUS);
+        assert_eq!(waiting.usable(&idle, &sets), 2);
+        for cpu in 0..3 {
+            idle.set(cpu, false);
+        }
+        assert_eq!(waiting.usable(&idle, &sets), 1);
+        waiting.remove(ALL_CPUS);
+        waiting.remove(ALL_CPUS);
+        assert_eq!(waiting.usable(&idle, &sets), 0);
+    }
+
+    #[test]
+    fn a_task_counts_only_where_it_is_allowed() {
+        let mut sets = CpuSets::new(&[1024; 2]);
+        let first = set(&mut sets, &[0]);
+        let mut idle = IdleCpus::new(2);
+        idle.set(0, false);
+        let mut waiting = WaitingTasks::default();
+        waiting.add(first);
+        assert_eq!(waiting.usable(&idle, &sets), 0);
+        idle.set(0, true);
+        waiting.add(first);
+        assert_eq!(waiting.usable(&idle, &sets), 1);
+    }
+
+    #[test]
+    fn earlier_choices_are_revised() {
+        // CPU 0 serves {0, 1} first and must move over when only it can serve {0}.
+        let mut sets = CpuSets::new(&[1024; 3]);
+        let both = set(&mut sets, &[0, 1]);
+        let first = set(&mut sets, &[0]);
+        let idle = IdleCpus::new(3);
+        let mut waiting = WaitingTasks::default();
+        waiting.add(both);
+        waiting.add(first);
+        assert_eq!(waiting.usable(&idle, &sets), 2);
+        waiting.add(first);
+        assert_eq!(waiting.usable(&idle, &sets), 2);
+        waiting.add(ALL_CPUS);
+        assert_eq!(waiting.usable(&idle, &sets), 3);
+    }
+}

@@ -1,0 +1,255 @@
+//! Rates of the ideal fluid processor: weighted max-min fair, at most one CPU per task, on allowed CPUs only.
+//!
+//! *Water filling*: all rates grow in proportion to weight until some cannot grow any more, because a task has a whole CPU
+//! or a set of CPUs is used up; these stay, the others grow on.
+
+use crate::cpu_sets::{ALL_CPUS, CapacityCurve, CpuSets, SetId};
+
+/// Up to this many distinct sets of allowed CPUs that overlap without nesting, every union of them is watched.
+const MOST_SETS_FOR_ALL_UNIONS: usize = 8;
+
+/// Relative slack below which two fill levels count as equal.
+const TOLERANCE: f64 = 1e-12;
+
+/// Runnable tasks of one weight and one set of allowed CPUs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Demand {
+    pub(crate) weight: f64,
+    pub(crate) set: SetId,
+    /// Number of tasks, at least 1.
+    pub(crate) tasks: usize,
+}
+
+/// What each task of a demand gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rate {
+    /// Work per nanosecond.
+    pub(crate) rate: f64,
+    /// Number of the shared bottleneck that limits the rate; `None` if more tasks or fewer would not change it.
+    pub(crate) bottleneck: Option<usize>,
+}
+
+/// Computes rates, keeping its buffers and what it knows of the sets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Solver {
+    demands: Vec<Demand>,
+    rates: Vec<Rate>,
+    segments: Vec<Segment>,
+    /// Distinct sets of the demands for which `constraints` holds, ascending.
+    sets: Vec<SetId>,
+    constraints: Vec<Constraint>,
+}
+
+/// Demands that are served at the same rate per weight.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    /// Index after the last demand.
+    end: usize,
+    weight: f64,
+    capacity: f64,
+}
+
+/// Tasks that are confined to a union of sets share its CPUs.
+#[derive(Clone, Debug)]
+struct Constraint {
+    /// Whether tasks of `Solver::sets[i]` are confined to it.
+    confines: Vec<bool>,
+    capacity: CapacityCurve,
+}
+
+impl Solver {
+    /// Forgets what was learnt of the sets, because the machine changed.
+    pub(crate) fn forget(&mut self) {
+        self.sets.clear();
+        self.constraints.clear();
+    }
+
+    /// The rates of the demands solved last, in their order.
+    pub(crate) fn rates(&self) -> &[Rate] {
+        &self.rates
+    }
+
+    /// Computes the rates of `demands`, which come by falling weight.
+    pub(crate) fn solve(&mut self, demands: impl Iterator<Item = Demand>, cpus: &CpuSets) {
+        self.demands.clear();
+        self.demands.extend(demands);
+        self.rates.clear();
+        match self.demands.first() {
+            None => {}
+            Some(first) if self.demands.iter().all(|demand| demand.set == first.set) => {
+                self.solve_common_set(cpus.capacity(first.set));
+            }
+            Some(_) => self.solve_many_sets(cpus),
+        }
+    }
+
+    /// All tasks have the same allowed CPUs. Any k tasks get at most what the k fastest CPUs give, and the k heaviest are
+    /// the first to reach that. So with the points (weight of the k heaviest tasks, capacity for k tasks), the slopes
+    /// of the greatest convex function below all points are the rates per weight.
+    fn solve_common_set(&mut self, capacity: &CapacityCurve) {
+        self.segments.clear();
+        let mut tasks = 0;
+        for (index, demand) in self.demands.iter().enumerate() {
+            let before = capacity.of(tasks);
+            tasks += demand.tasks;
+            let mut segment = Segment {
+                end: index + 1,
+                weight: demand.weight * demand.tasks as f64,
+                capacity: capacity.of(tasks) - before,
+            };
+            // A later segment with a smaller slope would give a lighter task less per weight than a heavier one.
+            while let Some(&last) = self.segments.last() {
+                if last.capacity * segment.weight < segment.capacity * last.weight {
+                    break;
+                }
+                segment.weight += last.weight;
+                segment.capacity += last.capacity;
+                self.segments.pop();
+            }
+            self.segments.push(segment);
+        }
+        let contended = tasks > capacity.cpus();
+        let last = self.segments.len() - 1;
+        for (number, segment) in self.segments.iter().enumerate() {
+            let level = segment.capacity / segment.weight;
+            while self.rates.len() < segment.end {
+                self.rates.push(Rate {
+                    rate: self.demands[self.rates.len()].weight * level,
+                    bottleneck: (contended && number == last).then_some(0),
+                });
+            }
+        }
+    }
+
+    /// Tasks have different allowed CPUs: fill step by step, and at each step find the constraint that is met first.
+    fn solve_many_sets(&mut self, cpus: &CpuSets) {
+        self.learn_sets(cpus);
+        let set_index: Vec<usize> = self
+            .demands
+            .iter()
+            .map(|demand| {
+                self.sets
+                    .binary_search(&demand.set)
+                    .expect("every demand's set was learnt")
+            })
+            .collect();
+        let mut fixed = vec![false; self.demands.len()];
+        self.rates.resize(
+            self.demands.len(),
+            Rate {
+                rate: 0.0,
+                bottleneck: None,
+            },
+        );
+        while fixed.contains(&false) {
+            let mut level = f64::INFINITY;
+            for (demand, _) in self
+                .demands
+                .iter()
+                .zip(&fixed)
+                .filter(|(_, fixed)| !**fixed)
+            {
+                level = level.min(cpus.capacity(demand.set).of(1) / demand.weight);
+            }
+            let mut tight: Option<(usize, bool)> = None;
+            for (number, constraint) in self.constraints.iter().enumerate() {
+                let (mut tasks, mut weight, mut used) = (0, 0.0, 0.0);
+                for (index, demand) in self.demands.iter().enumerate() {
+                    if constraint.confines[set_index[index]] {
+                        tasks += demand.tasks;
+                        if fixed[index] {
+                            used += self.rates[index].rate * demand.tasks as f64;
+                        } else {
+                            weight += demand.weight * demand.tasks as f64;
+                        }
+                    }
+                }
+                if weight > 0.0 {
+                    let full = (constraint.capacity.of(tasks) - used).max(0.0) / weight;
+                    if full < level * (1.0 - TOLERANCE) {
+                        level = full;
+                        tight = Some((number, tasks > constraint.capacity.cpus()));
+                    }
+                }
+            }
+            for (index, demand) in self.demands.iter().enumerate() {
+                if fixed[index] {
+                    continue;
+                }
+                let (stop, bottleneck) = match tight {
+                    Some((number, contended)) => (
+                        self.constraints[number].confines[set_index[index]],
+                        contended.then_some(number),
+                    ),
+                    None => (
+                        cpus.capacity(demand.set).of(1) / demand.weight
+                            <= level * (1.0 + TOLERANCE),
+                        None,
+                    ),
+                };
+                if stop {
+                    fixed[index] = true;
+                    self.rates[index] = Rate {
+                        rate: demand.weight * level,
+                        bottleneck,
+                    };
+                }
+            }
+        }
+    }
+
+    /// Finds the constraints for the sets of the demands, unless they are the ones known already.
+    fn learn_sets(&mut self, cpus: &CpuSets) {
+        let mut sets: Vec<SetId> = self.demands.iter().map(|demand| demand.set).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        if sets == self.sets {
+            return;
+        }
+        let mut unions: Vec<Vec<SetId>> = sets.iter().map(|&set| vec![set]).collect();
+        if !nested_or_disjoint(&sets, cpus) {
+            if sets.len() <= MOST_SETS_FOR_ALL_UNIONS {
+                unions = (1_usize..1 << sets.len())
+                    .map(|chosen| {
+                        (0..sets.len())
+                            .filter(|index| chosen & (1 << index) != 0)
+                            .map(|index| sets[index])
+                            .collect()
+                    })
+                    .collect();
+            } else {
+                unions.push(sets.clone());
+            }
+        }
+        let mut known: Vec<Vec<bool>> = Vec::new();
+        self.constraints.clear();
+        for union in unions {
+            let members = cpus.union(&union);
+            if known.contains(&members) {
+                continue;
+            }
+            self.constraints.push(Constraint {
+                confines: sets
+                    .iter()
+                    .map(|&set| cpus.is_subset(set, &members))
+                    .collect(),
+                capacity: cpus.union_capacity(&union),
+            });
+            known.push(members);
+        }
+        self.sets = sets;
+    }
+}
+
+/// Whether any two of the sets are disjoint or one holds the other. Then the sets alone, without unions, say all.
+fn nested_or_disjoint(sets: &[SetId], cpus: &CpuSets) -> bool {
+    sets.iter().enumerate().all(|(index, &a)| {
+        sets[..index].iter().all(|&b| {
+            a == ALL_CPUS
+                || b == ALL_CPUS
+                || !cpus.overlap(a, b)
+                || cpus.is_subset(a, &cpus.union(&[b]))
+                || cpus.is_subset(b, &cpus.union(&[a]))
+        })
+    })
+}

@@ -1,0 +1,217 @@
+//! What the collector keeps of one task.
+
+use crate::cpu_sets::SetId;
+use crate::distribution::Samples;
+use crate::result::{Lag, Periods, ShareRange};
+use fairground_events::{Nanoseconds, Policy, TaskInfo};
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum State {
+    /// New, or asleep.
+    Sleeping,
+    /// Runnable but not on a CPU.
+    Waiting,
+    /// On a CPU; `leaving` says that it went to sleep or ended and only has to be switched away.
+    Running { cpu: usize, leaving: bool },
+    /// Gone.
+    Ended,
+}
+
+/// Sums over one task.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) name: String,
+    pub(crate) nice: i32,
+    pub(crate) weight: u32,
+    /// Whether its policy divides CPU time by weight.
+    pub(crate) fair: bool,
+    pub(crate) set: SetId,
+    pub(crate) state: State,
+    /// When the present wait began.
+    pub(crate) waiting_since: Nanoseconds,
+    /// When it was woken, while it has not run since.
+    pub(crate) woken: Option<Nanoseconds>,
+    /// CPU time when it was last woken.
+    pub(crate) cpu_time_at_wake: u64,
+    /// CPU time in nanoseconds.
+    pub(crate) cpu_time: u64,
+    /// CPU time times speed of the CPU.
+    pub(crate) work: f64,
+    /// First time it became runnable.
+    pub(crate) born: Option<Nanoseconds>,
+    pub(crate) ended: Option<Nanoseconds>,
+    pub(crate) lag: LagExtremes,
+    pub(crate) window: WindowState,
+    pub(crate) wakeup_latency: Samples,
+    pub(crate) response_time: Samples,
+    pub(crate) periods: Option<Periods>,
+    /// Nominal release of the job that is not complete yet.
+    pub(crate) due: Option<Nanoseconds>,
+    pub(crate) wait: u64,
+    pub(crate) longest_wait: Option<u64>,
+    pub(crate) wakeups: u64,
+    pub(crate) voluntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
+    pub(crate) migrations: u64,
+}
+
+impl Task {
+    pub(crate) fn new(info: &TaskInfo, set: SetId) -> Self {
+        Self {
+            name: info.name.clone(),
+            nice: info.nice,
+            weight: info.weight,
+            fair: is_fair(info.policy),
+            set,
+            state: State::Sleeping,
+            waiting_since: 0,
+            woken: None,
+            cpu_time_at_wake: 0,
+            cpu_time: 0,
+            work: 0.0,
+            born: None,
+            ended: None,
+            lag: LagExtremes::default(),
+            window: WindowState::default(),
+            wakeup_latency: Samples::default(),
+            response_time: Samples::default(),
+            periods: None,
+            due: None,
+            wait: 0,
+            longest_wait: None,
+            wakeups: 0,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
+            migrations: 0,
+        }
+    }
+
+    /// Books a wait that lasted until `now`.
+    pub(crate) fn end_wait(&mut self, now: Nanoseconds) {
+        let wait = now - self.waiting_since;
+        self.wait += wait;
+        self.longest_wait = self.longest_wait.max(Some(wait));
+    }
+
+    /// The jobs, made when the first is seen.
+    pub(crate) fn periods(&mut self) -> &mut Periods {
+        self.periods.get_or_insert(Periods {
+            released: 0,
+            completed: 0,
+            missed: 0,
+        })
+    }
+}
+
+/// Whether tasks of this policy divide CPU time by weight; the others come before all of these.
+pub(crate) fn is_fair(policy: Policy) -> bool {
+    match policy {
+        Policy::Normal | Policy::Batch | Policy::Idle | Policy::Ext => true,
+        Policy::Fifo | Policy::RoundRobin | Policy::Deadline => false,
+    }
+}
+
+/// Extremes of one task's lag.
+///
+/// Lag is extreme when a task starts or stops running, so it is sampled there. How much the ideal processor may give to a
+/// job is known for certain only when the job ends: until then the lowest point is kept aside, with the service received
+/// at that point, and it counts with the ideal service cut off at the demand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LagExtremes {
+    ahead: f64,
+    behind: f64,
+    lowest: Option<Lowest>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lowest {
+    received: f64,
+    ideal: f64,
+}
+
+impl LagExtremes {
+    /// The task has `received` this much service and the ideal processor gave it `ideal`.
+    pub(crate) fn sample(&mut self, received: f64, ideal: f64) {
+        let lag = received - ideal;
+        self.ahead = self.ahead.max(lag);
+        if self
+            .lowest
+            .is_none_or(|lowest| lag < lowest.received - lowest.ideal)
+        {
+            self.lowest = Some(Lowest { received, ideal });
+        }
+    }
+
+    /// The task's demand is met with `received` service in all.
+    pub(crate) fn demand_met(&mut self, received: f64) {
+        self.behind = self.behind_if(received);
+        self.lowest = None;
+    }
+
+    /// The extremes; a job that is not complete may demand any amount.
+    pub(crate) fn extremes(&self) -> Lag {
+        Lag {
+            ahead_ns: self.ahead.round() as u64,
+            behind_ns: self.behind_if(f64::INFINITY).round() as u64,
+        }
+    }
+
+    fn behind_if(&self, demand: f64) -> f64 {
+        self.lowest.map_or(self.behind, |lowest| {
+            self.behind.max(lowest.ideal.min(demand) - lowest.received)
+        })
+    }
+}
+
+/// Shares of one task in consecutive windows (Welford's method for mean and variance).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WindowState {
+    work_at_start: f64,
+    ideal_at_start: f64,
+    windows: u64,
+    min: f64,
+    max: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl WindowState {
+    /// Begins the task's first window.
+    pub(crate) fn start(&mut self, work: f64, ideal: f64) {
+        self.work_at_start = work;
+        self.ideal_at_start = ideal;
+    }
+
+    /// Ends a window of `length` in which the task lived all the time, and begins the next. Returns the deviation from the
+    /// ideal share if the task took part in the window.
+    pub(crate) fn roll(&mut self, work: f64, ideal: f64, length: u64) -> Option<f64> {
+        let length = length as f64;
+        let share = (work - self.work_at_start) / length;
+        let ideal_share = (ideal - self.ideal_at_start) / length;
+        self.start(work, ideal);
+        self.windows += 1;
+        if self.windows == 1 {
+            self.min = share;
+            self.max = share;
+        } else {
+            self.min = self.min.min(share);
+            self.max = self.max.max(share);
+        }
+        let from_old_mean = share - self.mean;
+        self.mean += from_old_mean / self.windows as f64;
+        self.squares += from_old_mean * (share - self.mean);
+        (share != 0.0 || ideal_share != 0.0).then_some(share - ideal_share)
+    }
+
+    /// The range of shares, `None` before the first window ended.
+    pub(crate) fn range(&self) -> Option<ShareRange> {
+        (self.windows > 0).then(|| ShareRange {
+            windows: self.windows,
+            min: self.min,
+            max: self.max,
+            mean: self.mean,
+            standard_deviation: (self.squares / self.windows as f64).sqrt(),
+        })
+    }
+}
