@@ -1,0 +1,177 @@
+//! Compiles every scheduler to BPF and embeds it, with its manifest, its texts and the headers that a user's own scheduler
+//! is compiled against.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[allow(dead_code)]
+#[path = "src/clang.rs"]
+mod clang;
+#[allow(dead_code)]
+#[path = "src/error.rs"]
+mod error;
+#[allow(dead_code)]
+#[path = "src/manifest.rs"]
+mod manifest;
+#[allow(dead_code)]
+#[path = "src/tunable.rs"]
+mod tunable;
+
+use clang::Clang;
+use error::Error;
+use manifest::Manifest;
+
+fn main() -> ExitCode {
+    match build() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build() -> Result<(), Error> {
+    let package = directory("CARGO_MANIFEST_DIR");
+    let output = directory("OUT_DIR");
+    let libbpf = directory("DEP_BPF_INCLUDE");
+    let workspace = package.join("../..").canonicalize().unwrap_or(package);
+    let schedulers = workspace.join("schedulers");
+    let headers = schedulers.join("include");
+
+    println!("cargo:rerun-if-env-changed=CLANG");
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed={}", schedulers.display());
+
+    let clang = Clang::find()?;
+    let mut code = String::from("&[\n");
+    for folder in entries(&schedulers)? {
+        if !folder.is_dir() || folder == headers {
+            continue;
+        }
+        let id = name_of(&folder);
+        let manifest_file = folder.join("scheduler.toml");
+        if !manifest_file.is_file() {
+            println!("cargo:warning=schedulers/{id} has no scheduler.toml and is left out");
+            continue;
+        }
+        embed(
+            &clang, &workspace, &folder, &id, &libbpf, &output, &mut code,
+        )?;
+    }
+    code.push_str("]\n");
+    write(&output.join("schedulers.rs"), &code)?;
+
+    let mut code = String::from("&[\n");
+    embed_headers(&headers, "", &mut code)?;
+    embed_headers(&libbpf.join("bpf"), "bpf/", &mut code)?;
+    code.push_str("]\n");
+    write(&output.join("headers.rs"), &code)
+}
+
+/// Checks and compiles one scheduler and writes its entry of the table.
+fn embed(
+    clang: &Clang,
+    workspace: &Path,
+    folder: &Path,
+    id: &str,
+    libbpf: &Path,
+    output: &Path,
+    code: &mut String,
+) -> Result<(), Error> {
+    let manifest_name = format!("schedulers/{id}/scheduler.toml");
+    let manifest_file = folder.join("scheduler.toml");
+    let text = std::fs::read_to_string(&manifest_file).map_err(|cause| Error::File {
+        action: "read",
+        path: manifest_file.clone(),
+        cause,
+    })?;
+    let manifest = Manifest::parse(&text, &manifest_name)?;
+    if manifest.id != id {
+        return Err(Error::Manifest {
+            place: manifest_name,
+            message: format!("the id is {:?}, the folder's name is {id:?}", manifest.id),
+        });
+    }
+
+    let source = folder.join(format!("{id}.bpf.c"));
+    let readme = folder.join("README.md");
+    for file in [&source, &readme] {
+        if !file.is_file() {
+            return Err(Error::Manifest {
+                place: manifest_name,
+                message: format!("scheduler {id} has no {}", name_of(file)),
+            });
+        }
+    }
+
+    // The object carries no path of this machine, so that it is the same wherever it is built.
+    let prefix = |name: &str| format!("-ffile-prefix-map={name}");
+    let options = [
+        "-Wall".to_owned(),
+        "-Werror".to_owned(),
+        "-fdebug-compilation-dir=.".to_owned(),
+        prefix(&format!("{}/=", workspace.display())),
+        prefix(&format!("{}/=", libbpf.display())),
+    ];
+    let object = output.join(format!("{id}.bpf.o"));
+    let includes = [workspace.join("schedulers/include"), libbpf.to_owned()];
+    clang.compile(&source, &includes, &options, &object)?;
+
+    let _ = writeln!(
+        code,
+        "    Embedded {{ manifest_file: {manifest_name:?}, manifest: include_str!({manifest_file:?}), \
+         source_file: \"schedulers/{id}/{id}.bpf.c\", source: include_str!({source:?}), \
+         readme: include_str!({readme:?}), object: include_bytes!({object:?}) }},"
+    );
+    Ok(())
+}
+
+fn embed_headers(folder: &Path, prefix: &str, code: &mut String) -> Result<(), Error> {
+    for file in entries(folder)? {
+        if file.extension().is_some_and(|extension| extension == "h") {
+            let name = name_of(&file);
+            let _ = writeln!(
+                code,
+                "    ({:?}, include_str!({file:?})),",
+                format!("{prefix}{name}")
+            );
+        }
+    }
+    Ok(())
+}
+
+fn directory(variable: &str) -> PathBuf {
+    PathBuf::from(std::env::var_os(variable).unwrap_or_else(|| panic!("cargo sets {variable}")))
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// What a folder holds, sorted by name.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |cause| Error::File {
+        action: "read",
+        path: folder.to_owned(),
+        cause,
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        paths.push(entry.map_err(failed)?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text).map_err(|cause| Error::File {
+        action: "write",
+        path: path.to_owned(),
+        cause,
+    })
+}

@@ -1,0 +1,119 @@
+//! Running clang: C source in, BPF object out.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::Error;
+
+/// The oldest clang that compiles what schedulers use.
+const OLDEST_VERSION: u32 = 19;
+
+/// Commands tried in this order if the environment names none.
+const COMMANDS: [&str; 5] = ["clang-19", "clang", "clang-20", "clang-21", "clang-22"];
+
+/// A clang that can compile to BPF.
+#[derive(Clone, Debug)]
+pub struct Clang {
+    command: String,
+}
+
+impl Clang {
+    /// The clang named by the environment variable `CLANG`, otherwise the first usable one in the search path.
+    pub fn find() -> Result<Self, Error> {
+        if let Some(command) = std::env::var("CLANG")
+            .ok()
+            .filter(|value| !value.is_empty())
+        {
+            return match version(&command) {
+                Some(version) if version < OLDEST_VERSION => {
+                    Err(Error::OldClang { command, version })
+                }
+                Some(_) => Ok(Self { command }),
+                None => Err(Error::NoClang {
+                    tried: format!("CLANG={command}"),
+                }),
+            };
+        }
+
+        let mut too_old = None;
+        for command in COMMANDS {
+            match version(command) {
+                Some(version) if version >= OLDEST_VERSION => {
+                    return Ok(Self {
+                        command: command.to_owned(),
+                    });
+                }
+                Some(version) => {
+                    too_old.get_or_insert((command.to_owned(), version));
+                }
+                None => {}
+            }
+        }
+        Err(match too_old {
+            Some((command, version)) => Error::OldClang { command, version },
+            None => Error::NoClang {
+                tried: COMMANDS.join(", "),
+            },
+        })
+    }
+
+    /// Compiles `source` to the BPF object `output` and returns clang's warnings, empty if there are none.
+    ///
+    /// `include_directories` are searched in their order, before the system's own headers.
+    pub fn compile(
+        &self,
+        source: &Path,
+        include_directories: &[PathBuf],
+        extra_options: &[String],
+        output: &Path,
+    ) -> Result<String, Error> {
+        let mut command = Command::new(&self.command);
+        command
+            .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g"])
+            .arg(format!("-D__TARGET_ARCH_{}", target_architecture()))
+            .args(extra_options);
+        for directory in include_directories {
+            command.arg("-I").arg(directory);
+        }
+        let architecture_headers =
+            PathBuf::from(format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH));
+        if architecture_headers.is_dir() {
+            command.arg("-idirafter").arg(architecture_headers);
+        }
+        command.arg("-c").arg(source).arg("-o").arg(output);
+
+        let result = command.output().map_err(|cause| Error::File {
+            action: "run",
+            path: PathBuf::from(&self.command),
+            cause,
+        })?;
+        let diagnostics = String::from_utf8_lossy(&result.stderr).into_owned();
+        if result.status.success() {
+            Ok(diagnostics)
+        } else {
+            Err(Error::DoesNotCompile {
+                source_file: source.to_owned(),
+                diagnostics: diagnostics.trim_end().to_owned(),
+            })
+        }
+    }
+}
+
+/// The major version of a clang command, or none if it cannot be run or is no clang.
+fn version(command: &str) -> Option<u32> {
+    let output = Command::new(command).arg("-dumpversion").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.trim().split('.').next()?.parse().ok()
+}
+
+/// The name libbpf's tracing header gives this machine's architecture.
+fn target_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "x86",
+        "aarch64" => "arm64",
+        "riscv64" => "riscv",
+        "powerpc64" => "powerpc",
+        "s390x" => "s390",
+        other => other,
+    }
+}

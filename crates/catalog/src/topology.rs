@@ -1,0 +1,196 @@
+//! What loaders write into the variables of `schedulers/include/topology.h`.
+
+use fairground_machine::{Cpu, Machine};
+
+/// A read-only variable of a scheduler and the bytes it is to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name in the object.
+    pub name: &'static str,
+    /// The section it lies in.
+    pub section: &'static str,
+    /// Its bytes. For the arrays they are longer than the variable in the object: the array lies alone in its section, and the
+    /// section is to become as long as these bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// The variables that describe `machine`. An object that has none of them does not use topology; a loader sets those
+/// that it finds.
+pub fn variables(machine: &Machine) -> Vec<Variable> {
+    let order = Order::of(machine);
+    let count = |group: fn(&Cpu) -> u32| {
+        let largest = machine.cpus.iter().map(group).max();
+        largest.map_or(0, |largest| largest + 1)
+    };
+    let number = |name, value: u32| Variable {
+        name,
+        section: ".rodata",
+        bytes: value.to_ne_bytes().to_vec(),
+    };
+    let array = |name, section, values: Vec<u16>| Variable {
+        name,
+        section,
+        bytes: values.into_iter().flat_map(u16::to_ne_bytes).collect(),
+    };
+    vec![
+        number(
+            "topology_nr_cpus",
+            u32::try_from(machine.cpus.len()).unwrap_or(u32::MAX),
+        ),
+        number("topology_nr_cores", count(|cpu| cpu.core)),
+        number("topology_nr_llcs", count(|cpu| cpu.llc)),
+        number("topology_nr_nodes", count(|cpu| cpu.node)),
+        number("topology_nr_packages", count(|cpu| cpu.package)),
+        array(
+            "cpu_topology",
+            ".rodata.cpu_topology",
+            order.records(machine),
+        ),
+        array(
+            "node_distance",
+            ".rodata.node_distance",
+            machine.node_distances.iter().map(|d| narrow(*d)).collect(),
+        ),
+    ]
+}
+
+/// The levels of the topology that have a span in a record, in the order of the record.
+const LEVELS: [fn(&Cpu) -> u32; 4] = [
+    |cpu| cpu.core,
+    |cpu| cpu.llc,
+    |cpu| cpu.node,
+    |cpu| cpu.package,
+];
+
+/// CPUs in the depth-first order of the topology tree.
+struct Order {
+    /// The CPU at each position.
+    cpus: Vec<usize>,
+    /// The position of each CPU.
+    positions: Vec<usize>,
+}
+
+impl Order {
+    /// Levels with fewer groups are further out in the tree, so CPUs are sorted by the groups of the coarsest level first. That is
+    /// right whether a package holds several nodes or a node several packages.
+    fn of(machine: &Machine) -> Self {
+        let mut levels = LEVELS.to_vec();
+        levels.sort_by_key(|group| {
+            let mut groups: Vec<u32> = machine.cpus.iter().map(group).collect();
+            groups.sort_unstable();
+            groups.dedup();
+            groups.len()
+        });
+        let mut cpus: Vec<usize> = (0..machine.cpus.len()).collect();
+        cpus.sort_by_key(|cpu| {
+            let groups: Vec<u32> = levels.iter().map(|g| g(&machine.cpus[*cpu])).collect();
+            (groups, *cpu)
+        });
+        let mut positions = vec![0; cpus.len()];
+        for (position, cpu) in cpus.iter().enumerate() {
+            positions[*cpu] = position;
+        }
+        Self { cpus, positions }
+    }
+
+    /// The first position and the number of CPUs around `position` that are in the same group.
+    fn span(&self, machine: &Machine, position: usize, group: fn(&Cpu) -> u32) -> (usize, usize) {
+        let group_at = |position: usize| group(&machine.cpus[self.cpus[position]]);
+        let mine = group_at(position);
+        let first = (0..position)
+            .rev()
+            .take_while(|other| group_at(*other) == mine)
+            .last()
+            .unwrap_or(position);
+        let end = (position..self.cpus.len())
+            .take_while(|other| group_at(*other) == mine)
+            .last()
+            .unwrap_or(position);
+        (first, end - first + 1)
+    }
+
+    /// `struct cpu_topology` of every CPU: 15 numbers each.
+    fn records(&self, machine: &Machine) -> Vec<u16> {
+        let mut values = Vec::with_capacity(machine.cpus.len() * 15);
+        for (index, cpu) in machine.cpus.iter().enumerate() {
+            let position = self.positions[index];
+            values.extend([cpu.core, cpu.llc, cpu.node, cpu.package, cpu.capacity].map(narrow));
+            values.extend([position, self.cpus[index]].map(narrow));
+            for group in LEVELS {
+                let (first, count) = self.span(machine, position, group);
+                values.extend([first, count].map(narrow));
+            }
+        }
+        values
+    }
+}
+
+/// A number as the 16 bits that records have; machines with more than 65,535 CPUs do not exist.
+fn narrow<T: TryInto<u16>>(value: T) -> u16 {
+    value.try_into().unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two packages of two cores with two siblings each, numbered as firmware does: CPUs 0 to 3 are the first siblings.
+    fn machine() -> Machine {
+        let cpu = |core: u32| Cpu {
+            core,
+            llc: core / 2,
+            node: core / 2,
+            package: core / 2,
+            capacity: 1024,
+        };
+        Machine {
+            description: "test".to_owned(),
+            cpus: (0..8).map(|index| cpu(index % 4)).collect(),
+            node_distances: vec![10, 21, 21, 10],
+        }
+    }
+
+    fn words(variables: &[Variable], name: &str) -> Vec<u16> {
+        let variable = variables.iter().find(|v| v.name == name).unwrap();
+        variable
+            .bytes
+            .chunks_exact(2)
+            .map(|pair| u16::from_ne_bytes([pair[0], pair[1]]))
+            .collect()
+    }
+
+    #[test]
+    fn counts_and_distances() {
+        let variables = variables(&machine());
+        let number = |name: &str| words(&variables, name)[0];
+        assert_eq!(number("topology_nr_cpus"), 8);
+        assert_eq!(number("topology_nr_cores"), 4);
+        assert_eq!(number("topology_nr_llcs"), 2);
+        assert_eq!(number("topology_nr_nodes"), 2);
+        assert_eq!(number("topology_nr_packages"), 2);
+        assert_eq!(words(&variables, "node_distance"), [10, 21, 21, 10]);
+    }
+
+    #[test]
+    fn siblings_lie_side_by_side_in_the_order() {
+        let records = words(&variables(&machine()), "cpu_topology");
+        let order: Vec<u16> = records.chunks_exact(15).map(|record| record[6]).collect();
+        assert_eq!(order, [0, 4, 1, 5, 2, 6, 3, 7]);
+        // CPU 6: core 2, cache, node and package 1, position 5; core span 4+2, the others 4+4.
+        assert_eq!(
+            records[6 * 15..7 * 15],
+            [2, 1, 1, 1, 1024, 5, 3, 4, 2, 4, 4, 4, 4, 4, 4]
+        );
+    }
+
+    #[test]
+    fn a_node_may_hold_several_packages() {
+        let mut machine = machine();
+        for cpu in &mut machine.cpus {
+            cpu.node = 0;
+        }
+        let records = words(&variables(&machine), "cpu_topology");
+        // CPU 6: node span 0+8, package span 4+4.
+        assert_eq!(records[6 * 15 + 11..7 * 15], [0, 8, 4, 4]);
+    }
+}
