@@ -1,0 +1,382 @@
+//! Events of a phase.
+
+use std::collections::BTreeSet;
+
+use crate::error::Error;
+use crate::json::Value;
+use crate::model::{Event, TimerMode};
+use crate::names::{Shared, Use};
+use crate::notes::Remark;
+use crate::object::{Field, Object, Reader};
+use crate::policy::MICROSECONDS_MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Run,
+    Runtime,
+    Sleep,
+    Timer,
+    Lock,
+    Unlock,
+    Wait,
+    Signal,
+    Broadcast,
+    Sync,
+    Barrier,
+    Suspend,
+    Resume,
+    SemPost,
+    SemWait,
+    Mem,
+    MemRun,
+    IoRun,
+    Yield,
+    Fork,
+}
+
+/// How keys of events begin; a longer beginning stands before a shorter one that it contains.
+const BEGINNINGS: [(&str, Kind); 20] = [
+    ("runtime", Kind::Runtime),
+    ("run", Kind::Run),
+    ("sleep", Kind::Sleep),
+    ("timer", Kind::Timer),
+    ("lock", Kind::Lock),
+    ("unlock", Kind::Unlock),
+    ("wait", Kind::Wait),
+    ("signal", Kind::Signal),
+    ("broad", Kind::Broadcast),
+    ("sync", Kind::Sync),
+    ("barrier", Kind::Barrier),
+    ("suspend", Kind::Suspend),
+    ("resume", Kind::Resume),
+    ("sem_post", Kind::SemPost),
+    ("sem_wait", Kind::SemWait),
+    ("memrun", Kind::MemRun),
+    ("mem", Kind::Mem),
+    ("iorun", Kind::IoRun),
+    ("yield", Kind::Yield),
+    ("fork", Kind::Fork),
+];
+
+fn kind_of(key: &str) -> Option<Kind> {
+    BEGINNINGS
+        .iter()
+        .find(|(beginning, _)| key.starts_with(beginning))
+        .map(|(_, kind)| *kind)
+}
+
+/// Whether rt-app takes a key for an event: it goes by the beginning of the key.
+pub(crate) fn is_event(key: &str) -> bool {
+    kind_of(key).is_some()
+}
+
+/// Reads the events among the fields of an object, in order.
+///
+/// `task` is the index of the task definition, `instances` how many tasks it starts.
+pub(crate) fn read_all(
+    reader: &mut Reader,
+    object: &Object,
+    shared: &mut Shared,
+    task: usize,
+    instances: u32,
+) -> Result<Vec<Event>, Error> {
+    let mut events = Vec::new();
+    let mut keys = BTreeSet::new();
+    for field in object.fields() {
+        let Some(kind) = kind_of(field.key) else {
+            continue;
+        };
+        if !keys.insert(field.key) {
+            reader.notes.remark(&field.key_place, Remark::RepeatedEvent);
+        }
+        let mut event = Reading {
+            reader,
+            shared,
+            task,
+            instances,
+            field,
+        };
+        events.push(event.read(kind)?);
+    }
+    if events.is_empty() {
+        return Err(reader.error(
+            &object.place,
+            "no events, so there is nothing to do; add one such as \"run\" : 1000",
+        ));
+    }
+    Ok(events)
+}
+
+/// One event while it is read.
+struct Reading<'a, 'f, 'r> {
+    reader: &'a mut Reader<'r>,
+    shared: &'a mut Shared,
+    task: usize,
+    instances: u32,
+    field: Field<'f>,
+}
+
+impl Reading<'_, '_, '_> {
+    fn read(&mut self, kind: Kind) -> Result<Event, Error> {
+        Ok(match kind {
+            Kind::Run => Event::Run(self.duration()?),
+            Kind::Runtime => Event::Runtime(self.duration()?),
+            Kind::Sleep => Event::Sleep(self.duration()?),
+            Kind::Timer => self.timer()?,
+            Kind::Lock => {
+                let mutex = self.shared.mutexes.intern(self.field.name(self.reader)?);
+                self.refer(Use::Lock(mutex));
+                Event::Lock(mutex)
+            }
+            Kind::Unlock => {
+                let mutex = self.shared.mutexes.intern(self.field.name(self.reader)?);
+                self.refer(Use::Unlock(mutex));
+                Event::Unlock(mutex)
+            }
+            Kind::Wait => {
+                let (condition, mutex) = self.condition_and_mutex()?;
+                self.refer(Use::Wait(condition));
+                Event::Wait { condition, mutex }
+            }
+            Kind::Sync => {
+                let (condition, mutex) = self.condition_and_mutex()?;
+                self.refer(Use::Wait(condition));
+                self.refer(Use::Signal(condition));
+                Event::Sync { condition, mutex }
+            }
+            Kind::Signal => {
+                let condition = self.condition()?;
+                self.refer(Use::Signal(condition));
+                Event::Signal(condition)
+            }
+            Kind::Broadcast => {
+                let condition = self.condition()?;
+                self.refer(Use::Signal(condition));
+                Event::Broadcast(condition)
+            }
+            Kind::Barrier => {
+                let name = self.field.name(self.reader)?;
+                let barrier = self.shared.barrier(name, self.instances);
+                self.refer(Use::Barrier(barrier));
+                Event::Barrier(barrier)
+            }
+            Kind::Suspend => self.suspend()?,
+            Kind::Resume => {
+                let condition = self.condition()?;
+                self.refer(Use::Resume(condition));
+                Event::Resume(condition)
+            }
+            Kind::SemPost => {
+                let semaphore = self.semaphore()?;
+                self.refer(Use::SemPost(semaphore));
+                Event::SemPost(semaphore)
+            }
+            Kind::SemWait => {
+                let semaphore = self.semaphore()?;
+                self.refer(Use::SemWait(semaphore));
+                Event::SemWait(semaphore)
+            }
+            Kind::Mem => {
+                let bytes = self.field.integer(self.reader, 0..=i64::from(i32::MAX))?;
+                self.remark(Remark::Mem);
+                Event::Mem(bytes as u64)
+            }
+            Kind::MemRun => self.memrun()?,
+            Kind::IoRun => {
+                let bytes = self.field.integer(self.reader, 0..=i64::from(i32::MAX))?;
+                self.remark(Remark::IoRun);
+                Event::IoRun(bytes as u64)
+            }
+            Kind::Yield => match self.field.value {
+                // rt-app does not look at the value.
+                Some(Value::Array(_) | Value::Object(_)) | None => {
+                    return Err(self.field.mismatch(self.reader, "\"\""));
+                }
+                Some(_) => Event::Yield,
+            },
+            Kind::Fork => self.fork()?,
+        })
+    }
+
+    fn refer(&mut self, usage: Use) {
+        self.shared.refer(usage, self.task, &self.field.place);
+    }
+
+    fn remark(&mut self, remark: Remark) {
+        self.reader.notes.remark(&self.field.key_place, remark);
+    }
+
+    /// A duration in microseconds, as nanoseconds.
+    fn duration(&self) -> Result<u64, Error> {
+        let microseconds = self.field.integer(self.reader, 0..=MICROSECONDS_MAX)?;
+        Ok(microseconds as u64 * 1000)
+    }
+
+    fn condition(&mut self) -> Result<usize, Error> {
+        let name = self.field.name(self.reader)?;
+        Ok(self.shared.conditions.intern(name))
+    }
+
+    fn semaphore(&mut self) -> Result<usize, Error> {
+        let name = self.field.name(self.reader)?;
+        Ok(self.shared.semaphores.intern(name))
+    }
+
+    /// A name in an object; where it is missing, rt-app takes the name `unknown`.
+    fn name_in(&mut self, object: &Object, key: &str) -> Result<String, Error> {
+        match object.get(self.reader, key) {
+            Some(field) => Ok(field.name(self.reader)?.to_string()),
+            None => {
+                self.reader.notes.add(
+                    &object.place,
+                    format!("`{key}` is missing and read as \"unknown\", as rt-app does"),
+                );
+                Ok("unknown".into())
+            }
+        }
+    }
+
+    fn condition_and_mutex(&mut self) -> Result<(usize, usize), Error> {
+        let object = self.field.object(self.reader)?;
+        object.check_keys(self.reader, &["ref", "mutex"], |_| false)?;
+        let condition = self.name_in(&object, "ref")?;
+        let mutex = self.name_in(&object, "mutex")?;
+        Ok((
+            self.shared.conditions.intern(&condition),
+            self.shared.mutexes.intern(&mutex),
+        ))
+    }
+
+    fn timer(&mut self) -> Result<Event, Error> {
+        let object = self.field.object(self.reader)?;
+        object.check_keys(self.reader, &["ref", "period", "mode"], |_| false)?;
+        let name = self.name_in(&object, "ref")?;
+        let period = match object.integer(self.reader, "period", 0..=MICROSECONDS_MAX)? {
+            Some(period) => period,
+            None => {
+                self.reader.notes.add(
+                    &object.place,
+                    "`period` is missing and read as 0, as rt-app does",
+                );
+                0
+            }
+        };
+        let mode = match object.get(self.reader, "mode") {
+            None => TimerMode::Relative,
+            Some(field) => match field.string(self.reader)? {
+                "relative" => TimerMode::Relative,
+                "absolute" => TimerMode::Absolute,
+                _ => return Err(field.mismatch(self.reader, "\"relative\" or \"absolute\"")),
+            },
+        };
+        Ok(Event::Timer {
+            timer: self.shared.timer(&name, self.task),
+            period: period as u64 * 1000,
+            mode,
+        })
+    }
+
+    fn suspend(&mut self) -> Result<Event, Error> {
+        let own = self.shared.tasks.list[self.task].clone();
+        let name = match self.field.value {
+            None => {
+                self.remark(Remark::SuspendWithoutName);
+                own
+            }
+            Some(Value::Null) => own,
+            Some(Value::String(name)) if name.is_empty() || *name == own => own,
+            Some(Value::String(name)) => {
+                self.remark(Remark::SuspendOtherName);
+                name.clone()
+            }
+            Some(_) => {
+                return Err(self
+                    .field
+                    .mismatch(self.reader, "the name of the task in quotes, or \"\""));
+            }
+        };
+        let condition = self.shared.conditions.intern(&name);
+        self.refer(Use::Wait(condition));
+        Ok(Event::Suspend(condition))
+    }
+
+    fn memrun(&mut self) -> Result<Event, Error> {
+        let object = self.field.object(self.reader)?;
+        let keys = ["type", "size", "count", "stride", "pattern", "ref"];
+        object.check_keys(self.reader, &keys, |_| false)?;
+        let kind = object.require(self.reader, "type", "\"type\" : \"read\"")?;
+        let chase = match kind.string(self.reader)? {
+            "read" | "write" => false,
+            "chase" => true,
+            _ => {
+                return Err(kind.mismatch(self.reader, "\"read\", \"write\" or \"chase\""));
+            }
+        };
+        let kind = kind.string(self.reader)?;
+        let max = i64::from(i32::MAX);
+        let size = object.require(self.reader, "size", "\"size\" : 1048576 (bytes)")?;
+        let size_place = size.place.clone();
+        let size = size.integer(self.reader, 1..=max)?;
+        let count = object.require(self.reader, "count", "\"count\" : 1000000 (accesses)")?;
+        let count = count.integer(self.reader, 0..=max)?;
+        let stride = object.integer(self.reader, "stride", 1..=max)?;
+        let pattern = object.get(self.reader, "pattern");
+        let random = match &pattern {
+            None => true,
+            Some(field) => match field.string(self.reader)? {
+                "random" => true,
+                "sequential" => false,
+                _ => return Err(field.mismatch(self.reader, "\"random\" or \"sequential\"")),
+            },
+        };
+        if !chase && (stride.is_some() || pattern.is_some()) {
+            self.reader.notes.add(
+                &object.place,
+                "stride and pattern have an effect only with \"type\" : \"chase\", as in rt-app",
+            );
+        }
+        let stride = stride.unwrap_or(64);
+        if chase && size / stride < 2 {
+            return Err(self.reader.error(
+                &size_place,
+                format!("{size} bytes hold fewer than two strides of {stride}; enlarge the size"),
+            ));
+        }
+        if let Some(field) = object.get(self.reader, "ref") {
+            let name = field.name(self.reader)?;
+            let parameters = if chase {
+                (size, stride, random)
+            } else {
+                (size, 0, false)
+            };
+            let key = (name.to_string(), kind.to_string());
+            if *self.shared.buffers.entry(key).or_insert(parameters) != parameters {
+                return Err(self.reader.error(
+                    &field.place,
+                    "the buffer of this name has another size, stride or pattern elsewhere; \
+                     make them agree or name it differently",
+                ));
+            }
+        }
+        self.remark(Remark::MemRun);
+        Ok(Event::MemRun {
+            accesses: count as u64,
+            size: size as u64,
+        })
+    }
+
+    fn fork(&mut self) -> Result<Event, Error> {
+        let name = self.field.name(self.reader)?;
+        let Some(target) = self.shared.tasks.find(name) else {
+            return Err(self.reader.error(
+                &self.field.place,
+                format!(
+                    "there is no task \"{name}\" to fork; the tasks are {}",
+                    self.shared.tasks.list.join(", ")
+                ),
+            ));
+        };
+        self.refer(Use::Fork(target));
+        Ok(Event::Fork(target))
+    }
+}

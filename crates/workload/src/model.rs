@@ -1,0 +1,217 @@
+//! What a workload is once it has been read.
+
+/// A workload: task definitions and the named resources they share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// File name without folder and suffix, or a name given by the caller.
+    pub name: String,
+    /// `global.duration` in nanoseconds; `None` means until all tasks end.
+    pub duration: Option<u64>,
+    /// Task definitions in file order.
+    pub tasks: Vec<Task>,
+    /// Names of mutexes; events refer to them by index.
+    pub mutexes: Vec<String>,
+    /// Names of conditions (wait, signal, broad, sync, suspend, resume).
+    pub conditions: Vec<String>,
+    /// Barriers with the number of arrivals that open each.
+    pub barriers: Vec<Barrier>,
+    /// Names of counting semaphores, all starting at 0.
+    pub semaphores: Vec<String>,
+    /// Timers.
+    pub timers: Vec<Timer>,
+    /// Things the reader accepted but the user should know of, one sentence each with file:line:column.
+    pub notes: Vec<String>,
+}
+
+/// A barrier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Barrier {
+    /// Its name.
+    pub name: String,
+    /// Arrivals that open it.
+    pub parties: u32,
+}
+
+/// A timer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timer {
+    /// Its reference name.
+    pub name: String,
+    /// Whether every task instance has its own (`unique...` names).
+    pub unique: bool,
+}
+
+/// Kernel policy of a task with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// `SCHED_OTHER` with nice.
+    Other {
+        /// -20 to 19.
+        nice: i32,
+    },
+    /// `SCHED_BATCH` with nice.
+    Batch {
+        /// -20 to 19.
+        nice: i32,
+    },
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_FIFO` with priority.
+    Fifo {
+        /// 1 to 99.
+        priority: u32,
+    },
+    /// `SCHED_RR` with priority.
+    RoundRobin {
+        /// 1 to 99.
+        priority: u32,
+    },
+    /// `SCHED_DEADLINE`, all in nanoseconds.
+    Deadline {
+        /// Runtime of a period.
+        runtime: u64,
+        /// Period.
+        period: u64,
+        /// Relative deadline.
+        deadline: u64,
+    },
+}
+
+/// A task definition; `instances` tasks are started from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Its key in the file.
+    pub name: String,
+    /// Tasks to start; 0 for a definition that is only forked.
+    pub instances: u32,
+    /// Delay before the first event, nanoseconds.
+    pub delay: u64,
+    /// Passes over all phases; `None` is for ever.
+    pub loops: Option<u64>,
+    /// Phases in order.
+    pub phases: Vec<Phase>,
+    /// Policy at start.
+    pub policy: Policy,
+    /// Allowed CPUs at start; `None` is all.
+    pub cpus: Option<Vec<u32>>,
+    /// Attributes from the `fairground` key: name and value as written, in file order.
+    pub attributes: Vec<(String, String)>,
+    /// Condition (index into `Workload::conditions`) that the first `suspend` of this definition
+    /// waits on, if it has one; each [`Event::Suspend`] carries its own.
+    pub suspend_condition: Option<usize>,
+    /// `taskgroup` path, if any.
+    pub taskgroup: Option<String>,
+}
+
+/// A phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// Its key in the file.
+    pub name: String,
+    /// Passes over its events; `None` is for ever.
+    pub loops: Option<u64>,
+    /// Policy to switch to on entry, if the phase changes it; otherwise the one in force stays.
+    pub policy: Option<Policy>,
+    /// Affinity of this phase, if it names one. A phase that names none does not keep that of the
+    /// phase before it: it runs on `Task::cpus` (see [`Task::cpus_in`]).
+    pub cpus: Option<Vec<u32>>,
+    /// `taskgroup` to move to on entry, if the phase names one; otherwise the task stays in its group.
+    pub taskgroup: Option<String>,
+    /// Events in order.
+    pub events: Vec<Event>,
+}
+
+/// How a timer treats lateness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerMode {
+    /// A late activation restarts the period from now.
+    Relative,
+    /// The grid is kept: following activations are late too until caught up.
+    Absolute,
+}
+
+/// One event of a phase. Times in nanoseconds; indices point into the vectors of [`Workload`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Use this much CPU time on the fastest CPU (fixed work).
+    Run(u64),
+    /// Be busy until this much wall time has passed, preempted time included.
+    Runtime(u64),
+    /// Relative sleep.
+    Sleep(u64),
+    /// Sleep until the timer's last expiry plus period.
+    Timer {
+        /// Index into `Workload::timers`.
+        timer: usize,
+        /// Period in nanoseconds.
+        period: u64,
+        /// What lateness does.
+        mode: TimerMode,
+    },
+    /// Lock a mutex.
+    Lock(usize),
+    /// Unlock a mutex.
+    Unlock(usize),
+    /// Wait for a condition, releasing the mutex meanwhile (if this task holds it).
+    Wait {
+        /// Index into `Workload::conditions`.
+        condition: usize,
+        /// Index into `Workload::mutexes`.
+        mutex: usize,
+    },
+    /// Wake one waiter.
+    Signal(usize),
+    /// Wake all waiters.
+    Broadcast(usize),
+    /// Signal, then wait on the same condition.
+    Sync {
+        /// Index into `Workload::conditions`.
+        condition: usize,
+        /// Index into `Workload::mutexes`.
+        mutex: usize,
+    },
+    /// Wait until all parties have arrived.
+    Barrier(usize),
+    /// Wait on the condition of this task definition.
+    Suspend(usize),
+    /// Wake all tasks suspended on the condition.
+    Resume(usize),
+    /// Post a semaphore.
+    SemPost(usize),
+    /// Wait for a semaphore.
+    SemWait(usize),
+    /// Touch this many bytes.
+    Mem(u64),
+    /// Walk memory.
+    MemRun {
+        /// Reads, writes or chased pointers.
+        accesses: u64,
+        /// Buffer size in bytes.
+        size: u64,
+    },
+    /// Write this many bytes to the I/O device.
+    IoRun(u64),
+    /// `sched_yield`.
+    Yield,
+    /// Start one more task of the definition (index into `Workload::tasks`).
+    Fork(usize),
+}
+
+impl Task {
+    /// CPUs allowed during the phase with this index; `None` is all. A phase's own list comes
+    /// before that of the task.
+    ///
+    /// # Panics
+    ///
+    /// If the task has no such phase.
+    pub fn cpus_in(&self, phase: usize) -> Option<&[u32]> {
+        self.phases[phase].cpus.as_deref().or(self.cpus.as_deref())
+    }
+}
+
+impl Workload {
+    /// Tasks started at the beginning: all instances of all definitions.
+    pub fn task_count(&self) -> usize {
+        self.tasks.iter().map(|task| task.instances as usize).sum()
+    }
+}

@@ -1,0 +1,136 @@
+//! Notes: what was accepted but the user should know of.
+
+use std::collections::BTreeMap;
+
+use crate::json::{Departure, Position};
+
+/// A place in a file: where it is in the text and in the tree of keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub position: Position,
+    pub path: String,
+}
+
+/// A remark that a file can deserve many times; it is made once, at the first place, with the
+/// number of places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Remark {
+    Departure(Departure),
+    RepeatedEvent,
+    RepeatedPhase,
+    SuspendWithoutName,
+    SuspendOtherName,
+    Null,
+    CpuAsString,
+    Resources,
+    Frag,
+    PriorityInheritance,
+    Mem,
+    MemRun,
+    IoRun,
+    UtilizationClamp,
+    MemoryNodes,
+    Deadline,
+    CustomSlice,
+}
+
+impl Remark {
+    fn sentence(self) -> &'static str {
+        match self {
+            Remark::Departure(Departure::Comment) => {
+                "a comment, which JSON does not have and rt-app accepts"
+            }
+            Remark::Departure(Departure::TrailingComma) => {
+                "a comma after the last entry, which JSON forbids and rt-app accepts"
+            }
+            Remark::Departure(Departure::SingleQuotes) => {
+                "single quotes, which JSON forbids and rt-app accepts"
+            }
+            Remark::Departure(Departure::LiteralCase) => {
+                "true, false or null in capitals, which JSON forbids and rt-app accepts"
+            }
+            Remark::RepeatedEvent => {
+                "a repeated key, read as one more event, as workgen does (rt-app alone keeps only the last)"
+            }
+            Remark::RepeatedPhase => {
+                "a repeated key, read as one more phase, as workgen does (rt-app alone keeps only the last)"
+            }
+            Remark::SuspendWithoutName => {
+                "without a value, read as the name of the task, as workgen does (rt-app alone does not read it)"
+            }
+            Remark::SuspendOtherName => {
+                "waits under the name written, as in rt-app 1.0 (later versions ignore it and wait under the name of the task)"
+            }
+            Remark::Null => "null, read as if the key were absent, as rt-app does",
+            Remark::CpuAsString => "a CPU number in quotes, read as the number, as rt-app does",
+            Remark::Resources => {
+                "is not needed: like rt-app, this reader takes resources from the events that use them"
+            }
+            Remark::Frag => "has no meaning in any rt-app since 1.0 and is ignored",
+            Remark::PriorityInheritance => {
+                "priority inheritance is only approximated by a simulation, which has plain mutexes"
+            }
+            Remark::Mem => "mem is only approximated by a simulation",
+            Remark::MemRun => "memrun is only approximated by a simulation",
+            Remark::IoRun => "iorun is only approximated by a simulation",
+            Remark::UtilizationClamp => "utilization clamps have no effect in a simulation",
+            Remark::MemoryNodes => "binding memory to nodes has no effect in a simulation",
+            Remark::Deadline => "SCHED_DEADLINE is only approximated by a simulation",
+            Remark::CustomSlice => {
+                "a slice of the task's own (dl-runtime without SCHED_DEADLINE) has no effect in a simulation"
+            }
+        }
+    }
+}
+
+/// Collects notes while a file is read.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    single: Vec<(Place, String)>,
+    repeated: BTreeMap<Remark, (Place, u32)>,
+}
+
+impl Notes {
+    /// Notes something that is said once.
+    pub fn add(&mut self, place: &Place, sentence: impl Into<String>) {
+        self.single.push((place.clone(), sentence.into()));
+    }
+
+    /// Notes something that can occur many times.
+    pub fn remark(&mut self, place: &Place, remark: Remark) {
+        self.repeated
+            .entry(remark)
+            .and_modify(|(first, count)| {
+                *count += 1;
+                // Whole-file checks come after reading, so a later report can be of an earlier place.
+                if place < first {
+                    *first = place.clone();
+                }
+            })
+            .or_insert_with(|| (place.clone(), 1));
+    }
+
+    /// The notes as sentences, in the order of their places.
+    pub fn into_sentences(mut self, file: &str) -> Vec<String> {
+        for (remark, (place, count)) in self.repeated {
+            let times = match count {
+                1 => String::new(),
+                _ => format!(" ({count} places, this is the first)"),
+            };
+            self.single
+                .push((place, format!("{}{times}", remark.sentence())));
+        }
+        self.single.sort();
+        self.single
+            .into_iter()
+            .map(|(place, sentence)| {
+                let Position { line, column } = place.position;
+                let path = match place.path.as_str() {
+                    "" => String::new(),
+                    path => format!("{path}: "),
+                };
+                format!("{file}:{line}:{column}: {path}{sentence}")
+            })
+            .collect()
+    }
+}

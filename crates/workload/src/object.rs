@@ -1,0 +1,313 @@
+//! Typed, strict access to the objects of a file.
+
+use std::ops::RangeInclusive;
+
+use crate::error::Error;
+use crate::json::{Member, Node, Value};
+use crate::notes::{Notes, Place, Remark};
+
+/// What reading a file needs everywhere: its name for errors, and the notes.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    pub file: &'a str,
+    pub notes: Notes,
+}
+
+impl Reader<'_> {
+    /// An error at a place.
+    pub fn error(&self, place: &Place, message: impl Into<String>) -> Error {
+        Error {
+            file: self.file.into(),
+            line: place.position.line,
+            column: place.position.column,
+            json_path: place.path.clone(),
+            message: message.into(),
+        }
+    }
+}
+
+/// An object of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Object<'a> {
+    pub place: Place,
+    members: &'a [Member],
+}
+
+/// A key of an object together with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Field<'a> {
+    pub key: &'a str,
+    /// Where the key is.
+    pub key_place: Place,
+    /// Where the value is; the key, if there is none.
+    pub place: Place,
+    /// `None` for a key without a value.
+    pub value: Option<&'a Value>,
+}
+
+/// Appends a key to a path; keys that would be ambiguous in it are quoted.
+fn join(path: &str, key: &str) -> String {
+    let plain = !key.is_empty()
+        && key
+            .chars()
+            .all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+    match (path.is_empty(), plain) {
+        (true, true) => key.into(),
+        (false, true) => format!("{path}.{key}"),
+        (_, false) => format!("{path}[{key:?}]"),
+    }
+}
+
+impl<'a> Object<'a> {
+    /// The object that a file consists of.
+    pub fn root(reader: &Reader, node: &'a Node) -> Result<Self, Error> {
+        let place = Place {
+            position: node.position,
+            path: String::new(),
+        };
+        match &node.value {
+            Value::Object(members) => Ok(Self { place, members }),
+            value => Err(reader.error(
+                &place,
+                format!("the file holds {value}; write an object: {{ \"tasks\" : {{ ... }} }}"),
+            )),
+        }
+    }
+
+    /// All keys in order.
+    pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + use<'_, 'a> {
+        self.members.iter().map(|member| self.field(member))
+    }
+
+    fn field(&self, member: &'a Member) -> Field<'a> {
+        let path = join(&self.place.path, &member.key);
+        let key_place = Place {
+            position: member.position,
+            path: path.clone(),
+        };
+        Field {
+            key: &member.key,
+            place: Place {
+                position: member
+                    .value
+                    .as_ref()
+                    .map_or(member.position, |v| v.position),
+                path,
+            },
+            key_place,
+            value: member.value.as_ref().map(|node| &node.value),
+        }
+    }
+
+    /// Whether the object has the key at all.
+    pub fn has(&self, key: &str) -> bool {
+        self.members.iter().any(|member| member.key == key)
+    }
+
+    /// The field with this key, unless it is absent or, noted, null.
+    pub fn get(&self, reader: &mut Reader, key: &str) -> Option<Field<'a>> {
+        let member = self.members.iter().find(|member| member.key == key)?;
+        let field = self.field(member);
+        if field.value == Some(&Value::Null) {
+            reader.notes.remark(&field.place, Remark::Null);
+            return None;
+        }
+        Some(field)
+    }
+
+    /// The field with this key, or an error that says what it is for.
+    pub fn require(
+        &self,
+        reader: &mut Reader,
+        key: &str,
+        example: &str,
+    ) -> Result<Field<'a>, Error> {
+        self.get(reader, key).ok_or_else(|| {
+            reader.error(
+                &self.place,
+                format!("`{key}` is missing; add it: {example}"),
+            )
+        })
+    }
+
+    /// Checks that every key is one of `known` or accepted by `other`, and that no known key
+    /// occurs twice.
+    pub fn check_keys(
+        &self,
+        reader: &Reader,
+        known: &[&str],
+        other: impl Fn(&str) -> bool,
+    ) -> Result<(), Error> {
+        for (index, field) in self.fields().enumerate() {
+            if other(field.key) {
+                continue;
+            }
+            if !known.contains(&field.key) {
+                return Err(reader.error(&field.key_place, unknown_key(field.key, known)));
+            }
+            self.check_unique(reader, index, &field)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the field at `index` does not repeat an earlier key.
+    pub fn check_unique(&self, reader: &Reader, index: usize, field: &Field) -> Result<(), Error> {
+        match self.members[..index].iter().find(|m| m.key == field.key) {
+            None => Ok(()),
+            Some(first) => Err(reader.error(
+                &field.key_place,
+                format!(
+                    "the key is already at line {}, column {}; keep one of the two or rename one",
+                    first.position.line, first.position.column
+                ),
+            )),
+        }
+    }
+
+    /// The number with this key as an integer within `range`, if there is one.
+    pub fn integer(
+        &self,
+        reader: &mut Reader,
+        key: &str,
+        range: RangeInclusive<i64>,
+    ) -> Result<Option<i64>, Error> {
+        match self.get(reader, key) {
+            Some(field) => field.integer(reader, range).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The boolean with this key, if there is one.
+    pub fn boolean(&self, reader: &mut Reader, key: &str) -> Result<Option<bool>, Error> {
+        match self.get(reader, key) {
+            Some(field) => field.boolean(reader).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The string with this key, if there is one.
+    pub fn string(&self, reader: &mut Reader, key: &str) -> Result<Option<&'a str>, Error> {
+        match self.get(reader, key) {
+            Some(field) => field.string(reader).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl<'a> Field<'a> {
+    /// The error of a value of the wrong type.
+    pub fn mismatch(&self, reader: &Reader, expected: &str) -> Error {
+        let message = match self.value {
+            Some(value) => format!("{value} is not possible here; write {expected}"),
+            None => format!("the key has no value; write {expected}"),
+        };
+        reader.error(&self.place, message)
+    }
+
+    /// The value as an integer within `range`.
+    pub fn integer(&self, reader: &Reader, range: RangeInclusive<i64>) -> Result<i64, Error> {
+        let expected = || format!("an integer from {} to {}", range.start(), range.end());
+        let Some(Value::Number(number)) = self.value else {
+            return Err(self.mismatch(reader, &expected()));
+        };
+        match number.parse::<i64>() {
+            Ok(value) if range.contains(&value) => Ok(value),
+            _ => Err(self.mismatch(reader, &expected())),
+        }
+    }
+
+    /// The value as a boolean.
+    pub fn boolean(&self, reader: &Reader) -> Result<bool, Error> {
+        match self.value {
+            Some(Value::Boolean(value)) => Ok(*value),
+            _ => Err(self.mismatch(reader, "true or false")),
+        }
+    }
+
+    /// The value as a string.
+    pub fn string(&self, reader: &Reader) -> Result<&'a str, Error> {
+        match self.value {
+            Some(Value::String(text)) => Ok(text),
+            _ => Err(self.mismatch(reader, "a string")),
+        }
+    }
+
+    /// The value as a string that is not empty.
+    pub fn name(&self, reader: &Reader) -> Result<&'a str, Error> {
+        match self.value {
+            Some(Value::String(text)) if !text.is_empty() => Ok(text),
+            _ => Err(self.mismatch(reader, "a name in quotes")),
+        }
+    }
+
+    /// The value as an object.
+    pub fn object(&self, reader: &Reader) -> Result<Object<'a>, Error> {
+        match self.value {
+            Some(Value::Object(members)) => Ok(Object {
+                place: self.place.clone(),
+                members,
+            }),
+            _ => Err(self.mismatch(reader, "an object: { ... }")),
+        }
+    }
+
+    /// The value as a list of numbers up to `max`, at least one; CPU and node lists are such. Like
+    /// rt-app it accepts numbers in quotes.
+    pub fn numbers(&self, reader: &mut Reader, max: u32) -> Result<Vec<u32>, Error> {
+        let expected = format!("a list of numbers from 0 to {max}, such as [0, 1]");
+        let elements = match self.value {
+            Some(Value::Array(elements)) if !elements.is_empty() => elements,
+            Some(Value::Array(_)) => {
+                return Err(reader.error(
+                    &self.place,
+                    "an empty list allows nothing; name at least one, or remove the key to allow all",
+                ));
+            }
+            _ => return Err(self.mismatch(reader, &expected)),
+        };
+        let mut numbers = Vec::with_capacity(elements.len());
+        for (index, element) in elements.iter().enumerate() {
+            let place = Place {
+                position: element.position,
+                path: format!("{}[{index}]", self.place.path),
+            };
+            let text = match &element.value {
+                Value::Number(text) => text,
+                Value::String(text) => {
+                    reader.notes.remark(&place, Remark::CpuAsString);
+                    text
+                }
+                value => {
+                    return Err(reader.error(
+                        &place,
+                        format!("{value} is not possible here; write {expected}"),
+                    ));
+                }
+            };
+            match text.parse() {
+                Ok(number) if number <= max => numbers.push(number),
+                _ => {
+                    return Err(reader.error(
+                        &place,
+                        format!("{} is not possible here; write {expected}", element.value),
+                    ));
+                }
+            }
+        }
+        Ok(numbers)
+    }
+}
+
+/// The message for a key that does not exist, with the nearest that does.
+fn unknown_key(key: &str, known: &[&str]) -> String {
+    let nearest = known
+        .iter()
+        .map(|candidate| (strsim::damerau_levenshtein(key, candidate), *candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.len() / 3)
+        .min();
+    match (nearest, known) {
+        (Some((_, nearest)), _) => format!("unknown key; did you mean `{nearest}`?"),
+        (None, []) => "unknown key; nothing is defined here, so remove it".into(),
+        (None, known) => format!("unknown key; known here are {}", known.join(", ")),
+    }
+}

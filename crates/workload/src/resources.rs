@@ -1,0 +1,36 @@
+//! The old `resources` object, which rt-app still checks although it no longer needs it.
+
+use crate::error::Error;
+use crate::notes::Remark;
+use crate::object::{Field, Reader};
+
+/// Types of resources that rt-app knows.
+const TYPES: [&str; 8] = [
+    "mutex",
+    "signal",
+    "wait",
+    "broadcast",
+    "sync",
+    "sleep",
+    "run",
+    "timer",
+];
+
+/// Checks the object; nothing in it is needed, since events name what they use.
+pub(crate) fn check(reader: &mut Reader, field: &Field) -> Result<(), Error> {
+    let resources = field.object(reader)?;
+    for (index, field) in resources.fields().enumerate() {
+        resources.check_unique(reader, index, &field)?;
+        let resource = field.object(reader)?;
+        resource.check_keys(reader, &["type", "target"], |_| false)?;
+        let Some(kind) = resource.get(reader, "type") else {
+            continue;
+        };
+        if !TYPES.contains(&kind.string(reader)?) {
+            return Err(kind.mismatch(reader, &format!("one of {}", TYPES.join(", "))));
+        }
+        resource.string(reader, "target")?;
+    }
+    reader.notes.remark(&field.key_place, Remark::Resources);
+    Ok(())
+}
