@@ -318,7 +318,7 @@ impl Metrics {
         for cpu in 0..self.cpus.len() {
             self.book(cpu);
         }
-        self.serve();
+        self.ideal.advance(self.now, &self.sets);
         let window_ns = self.options.window;
         let start_ns = self.now - window_ns;
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -527,7 +527,7 @@ impl Metrics {
             task.woken = None;
         }
         self.preemptions += 1;
-        self.serve();
+        self.ideal.advance(self.now, &self.sets);
         self.sample_lag(number);
         self.begin_wait(number);
     }
@@ -562,7 +562,7 @@ impl Metrics {
             self.idle.set(cpu, false);
             self.usable = None;
         }
-        self.serve();
+        self.ideal.advance(self.now, &self.sets);
         self.sample_lag(number);
         let now = self.now;
         let task = self.known(number);

@@ -21,7 +21,7 @@ const NEGLIGIBLE: f64 = 0.001;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fluid {
     now: Nanoseconds,
-    /// Work that overhead took from the real machine and that is still to be taken from the ideal one.
+    /// Work that overhead took from the real machine and that the next call of `advance` takes from the ideal one.
     lost: f64,
     classes: Vec<Class>,
     class_of: BTreeMap<(u64, SetId), usize>,
@@ -165,7 +165,8 @@ impl Fluid {
         }
     }
 
-    /// The real machine lost `work` to overhead while tasks were in service: so does the ideal one.
+    /// The real machine lost `work` to overhead: so does the ideal one, at the expense of all tasks in service now, in
+    /// proportion to their rates.
     pub(crate) fn lose(&mut self, work: f64) {
         self.lost += work;
     }
@@ -181,25 +182,8 @@ impl Fluid {
         // Class services grow by rate times time; the time left is a float because completions fall between nanoseconds.
         let mut left = (now - self.now) as f64;
         self.now = now;
-        while left > 0.0 {
-            if self.active.is_empty() {
-                self.lost = 0.0;
-                return;
-            }
+        while left > 0.0 && !self.active.is_empty() {
             self.refresh(cpus);
-            if self.total_rate <= 0.0 {
-                return;
-            }
-            if self.lost > 0.0 {
-                let pause = left.min(self.lost / self.total_rate);
-                self.lost = if pause < left {
-                    0.0
-                } else {
-                    self.lost - pause * self.total_rate
-                };
-                left -= pause;
-                continue;
-            }
             match self.next_completion() {
                 Some((span, class)) if span <= left => {
                     self.grow(span);
@@ -214,6 +198,14 @@ impl Fluid {
                     left = 0.0;
                 }
             }
+        }
+        if self.lost > 0.0 {
+            self.refresh(cpus);
+            if self.total_rate > 0.0 {
+                // As if service had paused for as long as the loss takes to make up.
+                self.grow(-self.lost / self.total_rate);
+            }
+            self.lost = 0.0;
         }
     }
 

@@ -253,3 +253,135 @@ fn nested_or_disjoint(sets: &[SetId], cpus: &CpuSets) -> bool {
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairground_events::CpuId;
+    use proptest::prelude::*;
+
+    fn demand(weight: f64, set: SetId, tasks: usize) -> Demand {
+        Demand { weight, set, tasks }
+    }
+
+    fn solve(demands: &[Demand], cpus: &CpuSets) -> Vec<f64> {
+        let mut solver = Solver::default();
+        solver.solve(demands.iter().copied(), cpus);
+        solver.rates().iter().map(|rate| rate.rate).collect()
+    }
+
+    fn set(cpus: &mut CpuSets, members: &[u32]) -> SetId {
+        cpus.intern(&members.iter().map(|&n| CpuId(n)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn one_cpu_is_divided_by_weight() {
+        let cpus = CpuSets::new(&[1024]);
+        assert_eq!(
+            solve(&[demand(3.0, 0, 1), demand(1.0, 0, 1)], &cpus),
+            [0.75, 0.25]
+        );
+    }
+
+    #[test]
+    fn a_heavy_task_gets_one_cpu_and_the_others_the_rest() {
+        let cpus = CpuSets::new(&[1024; 2]);
+        assert_eq!(
+            solve(&[demand(10.0, 0, 1), demand(1.0, 0, 2)], &cpus),
+            [1.0, 0.5]
+        );
+    }
+
+    #[test]
+    fn no_task_gets_more_than_a_cpu() {
+        let cpus = CpuSets::new(&[1024; 4]);
+        assert_eq!(
+            solve(&[demand(10.0, 0, 1), demand(1.0, 0, 1)], &cpus),
+            [1.0, 1.0]
+        );
+        assert_eq!(solve(&[demand(1.0, 0, 5)], &cpus), [0.8]);
+    }
+
+    #[test]
+    fn the_heaviest_tasks_get_the_fastest_cpus() {
+        // One big CPU and two of half its speed. The heavy task takes the big one whole; the two light ones have one each.
+        let cpus = CpuSets::new(&[512, 1024, 512]);
+        assert_eq!(
+            solve(&[demand(4.0, 0, 1), demand(1.0, 0, 2)], &cpus),
+            [1.0, 0.5]
+        );
+        // Three equal tasks take turns on all three.
+        assert_eq!(solve(&[demand(1.0, 0, 3)], &cpus), [2.0 / 3.0]);
+    }
+
+    #[test]
+    fn pinned_tasks_share_their_cpu_only() {
+        let mut cpus = CpuSets::new(&[1024; 2]);
+        let first = set(&mut cpus, &[0]);
+        // Three tasks pinned to CPU 0 and a free one: the free one has CPU 1 for itself.
+        let rates = solve(&[demand(1.0, 0, 1), demand(1.0, first, 3)], &cpus);
+        assert_eq!(rates[0], 1.0);
+        assert!((rates[1] - 1.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn overlapping_sets_are_shared_as_a_whole() {
+        // Two tasks on {0, 1} and two on {1, 2}: together three CPUs for four tasks.
+        let mut cpus = CpuSets::new(&[1024; 3]);
+        let low = set(&mut cpus, &[0, 1]);
+        let high = set(&mut cpus, &[1, 2]);
+        let rates = solve(&[demand(1.0, low, 2), demand(1.0, high, 2)], &cpus);
+        assert!((rates[0] - 0.75).abs() < 1e-12 && (rates[1] - 0.75).abs() < 1e-12);
+    }
+
+    proptest! {
+        /// Whatever the weights and sets (up to four distinct ones, equal CPUs), the rates are feasible and max-min fair:
+        /// no set of CPUs is overcommitted, and each task has a whole CPU or sits in a full set in which nobody has more
+        /// per weight.
+        #[test]
+        fn rates_are_feasible_and_max_min_fair(
+            masks in prop::collection::vec(1_u32..32, 1..4),
+            tasks in prop::collection::vec((1_u32..20, 0_usize..5, 1_usize..4), 1..7),
+        ) {
+            const CPUS: usize = 5;
+            let mut cpus = CpuSets::new(&[1024; CPUS]);
+            let sets: Vec<SetId> = masks
+                .iter()
+                .map(|mask| {
+                    let members: Vec<u32> = (0..CPUS as u32).filter(|n| mask & (1 << n) != 0).collect();
+                    set(&mut cpus, &members)
+                })
+                .chain([ALL_CPUS])
+                .collect();
+            let mut demands: Vec<Demand> = tasks
+                .iter()
+                .map(|&(weight, chosen, tasks)| demand(f64::from(weight), sets[chosen % sets.len()], tasks))
+                .collect();
+            demands.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+            let rates = solve(&demands, &cpus);
+            // Use of every subset of CPUs by the tasks that are confined to it.
+            let mut tight = Vec::new();
+            for mask in 1_u32..1 << CPUS {
+                let members: Vec<bool> = (0..CPUS).map(|n| mask & (1 << n) != 0).collect();
+                let confined: Vec<usize> = (0..demands.len())
+                    .filter(|&i| cpus.is_subset(demands[i].set, &members))
+                    .collect();
+                let used: f64 = confined.iter().map(|&i| rates[i] * demands[i].tasks as f64).sum();
+                let size = f64::from(mask.count_ones());
+                prop_assert!(used <= size + 1e-9, "{used} on {size} CPUs");
+                if used >= size - 1e-9 {
+                    tight.push(confined);
+                }
+            }
+            for (i, demand) in demands.iter().enumerate() {
+                prop_assert!(rates[i] <= 1.0 + 1e-9);
+                let level = rates[i] / demand.weight;
+                let limited = tight.iter().any(|confined| {
+                    confined.contains(&i)
+                        && confined.iter().all(|&j| rates[j] / demands[j].weight <= level + 1e-9)
+                });
+                prop_assert!(rates[i] >= 1.0 - 1e-9 || limited, "{demands:?} {rates:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,568 @@
+//! Every definition of docs/metrics.md on a case that can be computed by hand.
+
+use crate::by_list::{MS, Run, assert_close, task_info};
+use fairground_events::{CpuId, EventKind, OverheadKind, Policy, TaskId};
+use fairground_metrics::{Lag, MachineFacts, Options, Periods, RunMetrics};
+
+fn ideal_shares(result: &RunMetrics) -> Vec<f64> {
+    result
+        .tasks
+        .iter()
+        .map(|task| task.share.unwrap().ideal)
+        .collect()
+}
+
+/// Two equal hogs on one CPU take turns of 10 ms for 40 ms.
+fn two_hogs() -> RunMetrics {
+    Run::on(1)
+        .tasks(&[1024, 1024])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .at(10)
+        .switch(0, 0, 1)
+        .at(20)
+        .switch(0, 1, 0)
+        .at(30)
+        .switch(0, 0, 1)
+        .end(40)
+}
+
+#[test]
+fn cpu_time_and_shares() {
+    let result = two_hogs();
+    assert_eq!(result.duration_ns, 40 * MS);
+    for task in &result.tasks {
+        assert_eq!(task.cpu_time_ns, 20 * MS);
+        assert_eq!(task.wait_ns, 20 * MS);
+        let share = task.share.unwrap();
+        assert_close(share.actual, 0.5);
+        assert_close(share.ideal, 0.5);
+    }
+    assert_eq!(result.cpu_time.available_ns, 40 * MS);
+    assert_eq!(result.cpu_time.busy_ns, 40 * MS);
+    assert_eq!(result.cpu_time.idle_ns, 0);
+    assert_eq!(result.cpu_time.idle_while_runnable_ns, 0);
+    assert_close(result.throughput.unwrap().ratio, 1.0);
+    assert_close(result.fairness.unwrap().jain_index, 1.0);
+    assert_eq!(result.inconsistent_events, 0);
+}
+
+#[test]
+fn lag_has_its_extremes_where_tasks_start_and_stop() {
+    // The ideal gives each hog half a millisecond per millisecond. After the first turn hog 0 is 5 ms ahead and hog 1 5 ms
+    // behind; after the second both are level.
+    let result = two_hogs();
+    assert_eq!(
+        result.tasks[0].lag,
+        Some(Lag {
+            ahead_ns: 5 * MS,
+            behind_ns: 0
+        })
+    );
+    assert_eq!(
+        result.tasks[1].lag,
+        Some(Lag {
+            ahead_ns: 0,
+            behind_ns: 5 * MS
+        })
+    );
+    assert_eq!(
+        result.fairness.unwrap().lag,
+        Lag {
+            ahead_ns: 5 * MS,
+            behind_ns: 5 * MS
+        }
+    );
+}
+
+#[test]
+fn switches_are_counted_by_reason() {
+    let result = two_hogs();
+    assert_eq!(result.context_switches, 4);
+    assert_eq!(result.preemptions, 3);
+    assert_eq!(result.tasks[0].involuntary_switches, 2);
+    assert_eq!(result.tasks[0].voluntary_switches, 0);
+    assert_eq!(result.wakeups, 2);
+    assert_eq!(result.longest_wait_ns, Some(10 * MS));
+}
+
+#[test]
+fn wakeup_latency_is_from_runnable_to_running() {
+    let result = two_hogs();
+    let latency = result.wakeup_latency.unwrap();
+    assert_eq!(latency.samples, 2);
+    assert_eq!(
+        (latency.p50_ns, latency.p99_ns, latency.max_ns),
+        (0, 10 * MS, 10 * MS)
+    );
+    assert_eq!(latency.mean_ns, 5e6);
+    assert_eq!(result.tasks[0].wakeup_latency.unwrap().max_ns, 0);
+    assert_eq!(result.tasks[1].wakeup_latency.unwrap().max_ns, 10 * MS);
+}
+
+#[test]
+fn what_has_no_samples_is_absent() {
+    let result = Run::on(2).tasks(&[1024]).end(10);
+    assert_eq!(result.throughput, None);
+    assert_eq!(result.fairness, None);
+    assert_eq!(result.wakeup_latency, None);
+    assert_eq!(result.response_time, None);
+    assert_eq!(result.periods, None);
+    assert_eq!(result.overhead, None);
+    assert_eq!(result.longest_wait_ns, None);
+    assert_eq!(result.makespan_ns, None);
+    assert_eq!(result.tasks[0].share, None);
+    assert_eq!(result.tasks[0].lag, None);
+    assert_eq!(result.tasks[0].windows, None);
+    assert_eq!(result.cpu_time.idle_ns, 20 * MS);
+}
+
+#[test]
+fn weights_divide_one_cpu() {
+    // Weights 3 to 1, but the light task has the CPU all the time: service over ideal is 0 and 4, so Jain's index is 1/2.
+    let result = Run::on(1)
+        .tasks(&[3072, 1024])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 1)
+        .end(40);
+    assert_eq!(ideal_shares(&result), [0.75, 0.25]);
+    assert_close(result.fairness.unwrap().jain_index, 0.5);
+    assert_eq!(result.tasks[0].lag.unwrap().behind_ns, 30 * MS);
+    assert_eq!(result.tasks[1].lag.unwrap().ahead_ns, 30 * MS);
+    assert_eq!(result.tasks[0].longest_wait_ns, Some(40 * MS));
+    assert_eq!(result.tasks[0].wakeup_latency, None);
+}
+
+#[test]
+fn a_task_has_at_most_one_cpu_in_the_ideal_too() {
+    let result = Run::on(2)
+        .tasks(&[10 * 1024, 1024, 1024])
+        .wake(0)
+        .wake(1)
+        .wake(2)
+        .switch(0, None, 0)
+        .switch(1, None, 1)
+        .at(50)
+        .switch(1, 1, 2)
+        .end(100);
+    assert_eq!(ideal_shares(&result), [0.5, 0.25, 0.25]);
+    assert_close(result.fairness.unwrap().jain_index, 1.0);
+}
+
+#[test]
+fn the_ideal_gives_no_task_more_than_it_demands() {
+    // A task that wants 2 ms every 10 ms, served at once, and a hog: the ideal is 20 % and 80 %, not half and half.
+    let mut run = Run::on(1);
+    run.tasks(&[1024, 1024]).wake(1).switch(0, None, 1);
+    for period in 0..10 {
+        run.at(10 * period).wake(0).switch(0, 1, 0);
+        run.at(10 * period + 2).sleep(0).switch(0, 0, 1);
+    }
+    let result = run.end(100);
+    let ideal = ideal_shares(&result);
+    assert_close(ideal[0], 0.2);
+    assert_close(ideal[1], 0.8);
+    assert_close(result.fairness.unwrap().jain_index, 1.0);
+    // After its 2 ms the ideal has given it 1 ms; the hog is as much behind.
+    assert_eq!(result.tasks[0].lag.unwrap().ahead_ns, MS);
+    assert_eq!(result.tasks[0].lag.unwrap().behind_ns, 0);
+    assert_eq!(result.tasks[1].lag.unwrap().behind_ns, MS);
+    assert_eq!(result.tasks[1].lag.unwrap().ahead_ns, 0);
+    assert_close(result.throughput.unwrap().ratio, 1.0);
+}
+
+#[test]
+fn what_a_late_task_turns_out_not_to_need_goes_back() {
+    // The hog runs on for 10 ms while a task waits that wants 2 ms only.
+    let result = Run::on(1)
+        .tasks(&[1024, 1024])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 1)
+        .at(10)
+        .switch(0, 1, 0)
+        .at(12)
+        .sleep(0)
+        .switch(0, 0, 1)
+        .end(20);
+    let ideal = ideal_shares(&result);
+    assert_close(ideal[0], 0.1);
+    assert_close(ideal[1], 0.9);
+    // At 10 ms the ideal could have given the waiting task 5 ms, but it wanted 2.
+    assert_eq!(result.tasks[0].lag.unwrap().behind_ns, 2 * MS);
+    assert_close(result.fairness.unwrap().jain_index, 1.0);
+    assert_close(result.throughput.unwrap().ratio, 1.0);
+}
+
+#[test]
+fn a_task_that_takes_turns_of_sleep_does_not_get_more_in_the_ideal() {
+    // It runs 9 ms and sleeps 1 ms, again and again; the hog gets what is left. The ideal gives both half.
+    let mut run = Run::on(1);
+    run.tasks(&[1024, 1024]).wake(0).wake(1).switch(0, None, 0);
+    for period in 0..10 {
+        run.at(10 * period + 9).sleep(0).switch(0, 0, 1);
+        run.at(10 * period + 10).wake(0).switch(0, 1, 0);
+    }
+    let result = run.end(100);
+    assert_close(result.tasks[0].share.unwrap().actual, 0.9);
+    let ideal = ideal_shares(&result);
+    assert_close(ideal[0], 0.5);
+    assert_close(ideal[1], 0.5);
+    // x = 1.8 and 0.2: (2)^2 / (2 * 3.28).
+    assert_close(result.fairness.unwrap().jain_index, 4.0 / 6.56);
+    // Farthest ahead after the last turn: 90 ms received at 99 ms.
+    assert_eq!(result.tasks[0].lag.unwrap().ahead_ns, 90 * MS - 99 * MS / 2);
+}
+
+#[test]
+fn ended_tasks_free_their_share() {
+    let result = Run::on(1)
+        .tasks(&[1024, 1024])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .at(10)
+        .switch(0, 0, 1)
+        .at(20)
+        .exit(1)
+        .switch(0, 1, 0)
+        .at(30)
+        .exit(0)
+        .switch(0, 0, None)
+        .end(40);
+    assert_eq!(result.tasks[0].cpu_time_ns, 20 * MS);
+    assert_close(ideal_shares(&result)[0], 0.5);
+    assert_eq!(result.makespan_ns, Some(30 * MS));
+    assert_eq!(result.tasks[1].ended_ns, Some(20 * MS));
+    assert_eq!(result.tasks[0].voluntary_switches, 1);
+    assert_eq!(result.cpu_time.idle_ns, 10 * MS);
+}
+
+#[test]
+fn makespan_is_absent_while_a_task_lives() {
+    let result = Run::on(1)
+        .tasks(&[1024, 1024])
+        .wake(0)
+        .switch(0, None, 0)
+        .at(5)
+        .exit(0)
+        .switch(0, 0, None)
+        .end(10);
+    assert_eq!(result.makespan_ns, None);
+}
+
+#[test]
+fn overhead_is_nobodys_cpu_time() {
+    let mut run = Run::on(1);
+    run.tasks(&[1024, 1024]).wake(0).wake(1).switch(0, None, 0);
+    run.at(10)
+        .overhead(0, OverheadKind::Scheduling, MS)
+        .switch(0, 0, 1);
+    run.at(20)
+        .overhead(0, OverheadKind::Switch, MS)
+        .switch(0, 1, 0);
+    let result = run.end(20);
+    assert_eq!(result.tasks[0].cpu_time_ns, 9 * MS);
+    assert_eq!(result.tasks[1].cpu_time_ns, 9 * MS);
+    assert_eq!(result.cpu_time.busy_ns, 18 * MS);
+    assert_eq!(result.cpu_time.overhead_ns, 2 * MS);
+    let overhead = result.overhead.unwrap();
+    assert_eq!(
+        (
+            overhead.scheduling_ns,
+            overhead.switch_ns,
+            overhead.total_ns
+        ),
+        (MS, MS, 2 * MS)
+    );
+    assert_close(overhead.percent, 10.0);
+    assert_close(result.throughput.unwrap().ratio, 0.9);
+    // The ideal of fairness divides the 18 ms that were left.
+    assert_close(ideal_shares(&result)[0], 0.45);
+    assert_eq!(result.tasks[0].lag.unwrap().ahead_ns, 9 * MS / 2);
+    assert_eq!(result.tasks[1].lag.unwrap().behind_ns, 9 * MS / 2);
+    assert_close(result.fairness.unwrap().jain_index, 1.0);
+}
+
+#[test]
+fn overhead_on_an_idle_cpu_takes_nothing_from_a_task() {
+    let result = Run::on(2)
+        .tasks(&[1024])
+        .wake(0)
+        .switch(0, None, 0)
+        .at(10)
+        .overhead(1, OverheadKind::Interrupt, MS)
+        .end(10);
+    assert_eq!(result.tasks[0].cpu_time_ns, 10 * MS);
+    assert_eq!(result.overhead.unwrap().interrupt_ns, MS);
+    assert_eq!(result.cpu_time.idle_ns, 9 * MS);
+    assert_eq!(
+        result.fairness.unwrap().lag,
+        Lag {
+            ahead_ns: 0,
+            behind_ns: 0
+        }
+    );
+}
+
+#[test]
+fn idle_while_runnable_counts_usable_idle_cpus() {
+    // Two tasks wait from 0 to 10 ms while one of three CPUs is busy; then one more CPU takes a task.
+    let result = Run::on(3)
+        .tasks(&[1024; 3])
+        .wake(0)
+        .wake(1)
+        .wake(2)
+        .switch(0, None, 0)
+        .at(10)
+        .switch(1, None, 1)
+        .end(15);
+    assert_eq!(result.cpu_time.idle_while_runnable_ns, 2 * 10 * MS + 5 * MS);
+    // 25 of 45 ms of work that three CPUs could have done.
+    let throughput = result.throughput.unwrap();
+    assert_eq!(throughput.work_ns, 20 * MS);
+    assert_eq!(throughput.ideal_work_ns, 45 * MS);
+}
+
+#[test]
+fn an_idle_cpu_is_not_wasted_on_tasks_that_may_not_use_it() {
+    let mut pinned = task_info("pinned", 1024);
+    pinned.allowed = vec![CpuId(0)];
+    let result = Run::on(2)
+        .describe(0, &pinned)
+        .describe(1, &pinned)
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .at(10)
+        .switch(0, 0, 1)
+        .end(20);
+    assert_eq!(result.cpu_time.idle_while_runnable_ns, 0);
+    assert_eq!(ideal_shares(&result), [0.25, 0.25]);
+    assert_close(result.throughput.unwrap().ratio, 1.0);
+}
+
+#[test]
+fn responses_and_missed_periods() {
+    // Period 10 ms. Jobs are complete after 3, 12 and 4 ms; the fourth is not.
+    let mut run = Run::on(1);
+    run.tasks(&[1024]);
+    for (release, complete) in [(0, Some(3)), (10, Some(22)), (20, Some(24)), (30, None)] {
+        run.at(release.max(if release == 20 { 22 } else { 0 }))
+            .event(EventKind::JobRelease {
+                task: TaskId(0),
+                due: release * MS,
+            });
+        if let Some(complete) = complete {
+            run.at(complete).event(EventKind::JobComplete {
+                task: TaskId(0),
+                deadline: (release + 10) * MS,
+            });
+        }
+    }
+    let result = run.end(40);
+    let expected = Periods {
+        released: 4,
+        completed: 3,
+        missed: 1,
+    };
+    assert_eq!(result.periods, Some(expected));
+    assert_eq!(result.tasks[0].periods, Some(expected));
+    let response = result.response_time.unwrap();
+    assert_eq!(response.samples, 3);
+    assert_eq!((response.p50_ns, response.max_ns), (4 * MS, 12 * MS));
+}
+
+#[test]
+fn the_worst_window_shows_uneven_shares() {
+    // Five equal hogs on four CPUs for 6 s. In the first three seconds two of them share a CPU; in the rest all take turns
+    // so that each has 4/5.
+    let mut run = Run::on(4);
+    run.tasks(&[1024; 5]);
+    for task in 0..5 {
+        run.wake(task);
+    }
+    for cpu in 0..4 {
+        run.switch(cpu, None, cpu);
+    }
+    run.at(1500).switch(3, 3, 4);
+    // At 3000: hogs 0, 1, 2 and 4 run. Each of the five waits 600 ms in turn.
+    run.at(3600).switch(0, 0, 3);
+    run.at(4200).switch(1, 1, 0);
+    run.at(4800).switch(2, 2, 1);
+    run.at(5400).switch(3, 4, 2);
+    let result = run.end(6000);
+    let window = result.fairness.unwrap().worst_window.unwrap();
+    assert_eq!(window.start_ns, 0);
+    assert_eq!(window.window_ns, 3000 * MS);
+    assert_close(window.spread, 0.5);
+    let first = result.tasks[0].windows.unwrap();
+    assert_eq!(first.windows, 2);
+    assert_close(first.max, 1.0);
+    assert_close(first.min, 0.8);
+    assert_close(first.mean, 0.9);
+    assert_close(first.standard_deviation, 0.1);
+    let last = result.tasks[4].windows.unwrap();
+    assert_close(last.min, 0.5);
+    assert_close(last.max, 0.8);
+}
+
+#[test]
+fn a_window_has_the_length_that_was_asked_for() {
+    let options = Options { window: 10 * MS };
+    let result = Run::with(MachineFacts::equal(1), options)
+        .tasks(&[1024, 1024])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .at(25)
+        .switch(0, 0, 1)
+        .end(45);
+    let windows = result.tasks[0].windows.unwrap();
+    // 1, 1, 1/2 and 0; the last 5 ms are no whole window.
+    assert_eq!(windows.windows, 4);
+    assert_close(windows.mean, 0.625);
+    assert_close(windows.min, 0.0);
+    assert_close(result.fairness.unwrap().worst_window.unwrap().spread, 1.0);
+}
+
+#[test]
+fn capacity_turns_time_into_work() {
+    // A big and a half-size CPU, two equal hogs that never move: 10 ms are 10 ms and 5 ms of work, ideal 7.5 each.
+    let machine = MachineFacts {
+        capacities: vec![1024, 512],
+    };
+    let result = Run::with(machine, Options::default())
+        .tasks(&[1024, 1024])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .switch(1, None, 1)
+        .end(10);
+    assert_eq!(result.tasks[1].cpu_time_ns, 10 * MS);
+    assert_eq!(result.tasks[1].work_ns, 5 * MS);
+    assert_close(result.tasks[0].share.unwrap().actual, 2.0 / 3.0);
+    assert_close(result.tasks[0].share.unwrap().ideal, 0.5);
+    assert_eq!(result.tasks[1].lag.unwrap().behind_ns, 5 * MS / 2);
+    assert_close(result.throughput.unwrap().ratio, 1.0);
+}
+
+#[test]
+fn real_time_tasks_come_first_and_are_left_out_of_fairness() {
+    let mut real_time = task_info("real-time", 1024);
+    real_time.policy = Policy::Fifo;
+    real_time.rt_priority = 50;
+    let result = Run::on(1)
+        .describe(0, &real_time)
+        .describe(1, &task_info("hog", 1024))
+        .wake(1)
+        .switch(0, None, 1)
+        .at(10)
+        .wake(0)
+        .switch(0, 1, 0)
+        .at(30)
+        .sleep(0)
+        .switch(0, 0, 1)
+        .end(40);
+    assert_eq!(result.tasks[0].lag, None);
+    assert_close(result.tasks[0].share.unwrap().ideal, 0.5);
+    assert_close(result.tasks[1].share.unwrap().ideal, 0.5);
+    assert_eq!(
+        result.fairness.unwrap().lag,
+        Lag {
+            ahead_ns: 0,
+            behind_ns: 0
+        }
+    );
+    assert_close(result.fairness.unwrap().jain_index, 1.0);
+}
+
+#[test]
+fn a_change_of_weight_counts_from_its_time() {
+    let result = Run::on(1)
+        .tasks(&[1024, 1024])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .at(20)
+        .describe(1, &task_info("task-1", 3072))
+        .end(40);
+    // Half of 20 ms and a quarter of 20 ms.
+    assert_close(ideal_shares(&result)[0], 0.375);
+    assert_close(ideal_shares(&result)[1], 0.625);
+    assert_eq!(result.tasks[1].weight, 3072);
+}
+
+#[test]
+fn an_offline_cpu_offers_no_time() {
+    let result = Run::on(2)
+        .tasks(&[1024, 1024])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .switch(1, None, 1)
+        .at(10)
+        .switch(1, 1, None)
+        .event(EventKind::CpuOnline {
+            cpu: CpuId(1),
+            online: false,
+        })
+        .end(30);
+    assert_eq!(result.cpu_time.available_ns, 40 * MS);
+    assert_eq!(result.cpu_time.idle_ns, 0);
+    assert_eq!(result.cpu_time.idle_while_runnable_ns, 0);
+    assert_close(ideal_shares(&result)[1], 0.5);
+    assert_close(result.throughput.unwrap().ratio, 1.0);
+}
+
+#[test]
+fn a_task_woken_before_it_left_its_cpu_keeps_it() {
+    let result = Run::on(1)
+        .tasks(&[1024])
+        .wake(0)
+        .switch(0, None, 0)
+        .at(5)
+        .sleep(0)
+        .wake(0)
+        .end(10);
+    assert_eq!(result.tasks[0].cpu_time_ns, 10 * MS);
+    assert_eq!(result.tasks[0].wakeups, 2);
+    assert_eq!(result.tasks[0].voluntary_switches, 0);
+    assert_eq!(result.inconsistent_events, 0);
+}
+
+#[test]
+fn migrations_are_counted_per_task_and_in_all() {
+    let result = Run::on(2)
+        .tasks(&[1024, 1024])
+        .event(EventKind::Migrate {
+            task: TaskId(1),
+            from: CpuId(0),
+            to: CpuId(1),
+        })
+        .end(1);
+    assert_eq!(result.migrations, 1);
+    assert_eq!(result.tasks[0].migrations, 0);
+    assert_eq!(result.tasks[1].migrations, 1);
+}
+
+#[test]
+fn contradictions_are_counted_and_do_no_harm() {
+    let result = Run::on(2)
+        .tasks(&[1024, 1024])
+        .switch(0, None, 0) // never woken
+        .wake(0) // already running
+        .switch(1, None, 0) // running elsewhere
+        .sleep(1) // already asleep
+        .wake(7) // unknown
+        .switch(9, None, None) // no such CPU
+        .at(5)
+        .sleep(0)
+        .switch(1, 1, None) // the other task was running
+        .end(10);
+    assert_eq!(result.inconsistent_events, 7);
+    assert_eq!(result.tasks[0].cpu_time_ns, 5 * MS);
+    assert_eq!(result.tasks[1].cpu_time_ns, 0);
+}
