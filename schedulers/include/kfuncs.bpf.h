@@ -208,6 +208,12 @@ struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym;
 void bpf_task_release(struct task_struct *p) __ksym;
 void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 
+/* All tasks: bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) { ... }, under bpf_rcu_read_lock() */
+int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task__nullable,
+		      unsigned int flags) __ksym;
+struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym;
+void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym;
+
 /* CPU masks */
 
 struct bpf_cpumask *bpf_cpumask_create(void) __ksym;
