@@ -1,42 +1,37 @@
 //! Machines: CPUs, caches, nodes, distances, capacities.
+//!
+//! [`Machine::parse`] makes a machine from a description:
+//!
+//! - a number of CPUs, `8`: one node, one last-level cache, no SMT;
+//! - an hwloc synthetic description, `numa:2 l3:2 core:4 pu:2`;
+//! - the name of an hwloc XML file, `big.xml`, as `lstopo big.xml` writes it;
+//! - `host`: the machine this program runs on.
+//!
+//! The first two take a last word with the capacities of the CPUs in their order,
+//! `8 capacity:4x1024,4x512`: four CPUs of capacity 1024, then four of 512. The fastest has 1024.
+//!
+//! # Synthetic descriptions
+//!
+//! Each word is a level and says how many objects of it each object of the level before has. The
+//! levels are `numa` (`node`), `package` (`socket`), `die`, `group`, `l5` to `l1` (with `d` or `i`
+//! for data or instruction caches), `core` and `pu`; beginnings of two letters are enough. What
+//! hwloc defines is read as hwloc reads it, including plain numbers (`2 4 2`), memory beside a level
+//! (`package:2 [numa] core:4 pu:1`), and the numbering of CPUs (`pu:2(indexes=2*4:1*2)`). Sizes of
+//! memory and caches are accepted and have no meaning here. In addition, `pu` can be left out at
+//! the end.
+//!
+//! What a description leaves open is decided so: without a `core` level there is no SMT; the last
+//! level of cache is the outermost that is given, and without one the CPUs of a die, node or
+//! package (whichever is smallest) share it; without a `package` level every node is one; without a
+//! `numa` level there is one node. Nodes are 10 from themselves and 20 from each other.
 
-/// One logical CPU. All group numbers are dense, from 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cpu {
-    /// Physical core; CPUs that share it are SMT siblings.
-    pub core: u32,
-    /// Last-level cache domain.
-    pub llc: u32,
-    /// NUMA node.
-    pub node: u32,
-    /// Socket.
-    pub package: u32,
-    /// Relative capacity, 1024 for the fastest CPU.
-    pub capacity: u32,
-}
+mod assemble;
+mod capacity;
+mod error;
+mod host;
+mod model;
+mod synthetic;
+mod xml;
 
-/// How far two CPUs are apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Distance {
-    /// The same CPU.
-    Same,
-    /// SMT siblings.
-    Sibling,
-    /// They share the last-level cache.
-    Cache,
-    /// The same node, different last-level cache.
-    Node,
-    /// Different nodes.
-    Remote,
-}
-
-/// A machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
-    /// The description it was made from (`8`, `numa:2 core:4 pu:2`, a file, `host`).
-    pub description: String,
-    /// Its CPUs; the index is the CPU number.
-    pub cpus: Vec<Cpu>,
-    /// ACPI-style distances between nodes (10 = local), row by row; `nodes * nodes` entries.
-    pub node_distances: Vec<u32>,
-}
+pub use error::Error;
+pub use model::{Cpu, Distance, Machine};

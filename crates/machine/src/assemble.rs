@@ -1,0 +1,74 @@
+//! Puts a machine together from what a description says of each CPU.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Cpu, Machine};
+
+/// Distance of a node from itself where nothing else is known.
+const LOCAL_DISTANCE: u32 = 10;
+/// Distance between nodes where nothing else is known.
+const REMOTE_DISTANCE: u32 = 20;
+
+/// What a description says of a CPU. Groups are told apart by any number; they are numbered in the
+/// order of these numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Number of the CPU, unique but not necessarily without gaps.
+    pub number: u32,
+    pub core: u64,
+    pub llc: u64,
+    pub node: u32,
+    pub package: u64,
+    pub capacity: u32,
+}
+
+/// Distances between nodes, by their numbers in [`Facts`].
+pub(crate) type NodeDistances = BTreeMap<(u32, u32), u32>;
+
+/// Makes the machine. Distances that are not given get their defaults.
+pub(crate) fn assemble(
+    description: &str,
+    mut cpus: Vec<Facts>,
+    distances: &NodeDistances,
+) -> Machine {
+    cpus.sort_by_key(|cpu| cpu.number);
+    let cores = dense(cpus.iter().map(|cpu| cpu.core));
+    let llcs = dense(cpus.iter().map(|cpu| cpu.llc));
+    let nodes = dense(cpus.iter().map(|cpu| cpu.node));
+    let packages = dense(cpus.iter().map(|cpu| cpu.package));
+    let distance = |a: &u32, b: &u32| {
+        let default = if a == b {
+            LOCAL_DISTANCE
+        } else {
+            REMOTE_DISTANCE
+        };
+        *distances.get(&(*a, *b)).unwrap_or(&default)
+    };
+    let node_distances = nodes
+        .keys()
+        .flat_map(|a| nodes.keys().map(move |b| distance(a, b)))
+        .collect();
+    Machine {
+        description: description.into(),
+        cpus: cpus
+            .iter()
+            .map(|cpu| Cpu {
+                core: cores[&cpu.core],
+                llc: llcs[&cpu.llc],
+                node: nodes[&cpu.node],
+                package: packages[&cpu.package],
+                capacity: cpu.capacity,
+            })
+            .collect(),
+        node_distances,
+    }
+}
+
+/// Numbers the distinct values from 0 in ascending order.
+fn dense<T: Ord>(values: impl Iterator<Item = T>) -> BTreeMap<T, u32> {
+    let mut numbers: BTreeMap<T, u32> = values.map(|value| (value, 0)).collect();
+    for (number, index) in numbers.values_mut().zip(0..) {
+        *number = index;
+    }
+    numbers
+}

@@ -1,0 +1,211 @@
+//! What a machine is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::{host, synthetic, xml};
+
+/// One logical CPU. All group numbers are dense, from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// Physical core; CPUs that share it are SMT siblings.
+    pub core: u32,
+    /// Last-level cache domain.
+    pub llc: u32,
+    /// NUMA node.
+    pub node: u32,
+    /// Socket.
+    pub package: u32,
+    /// Relative capacity, 1024 for the fastest CPU.
+    pub capacity: u32,
+}
+
+/// How far two CPUs are apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Distance {
+    /// The same CPU.
+    Same,
+    /// SMT siblings.
+    Sibling,
+    /// They share the last-level cache.
+    Cache,
+    /// The same node, different last-level cache.
+    Node,
+    /// Different nodes.
+    Remote,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The description it was made from (`8`, `numa:2 core:4 pu:2`, a file, `host`).
+    pub description: String,
+    /// Its CPUs; the index is the CPU number.
+    pub cpus: Vec<Cpu>,
+    /// ACPI-style distances between nodes (10 = local), row by row; `nodes * nodes` entries.
+    pub node_distances: Vec<u32>,
+}
+
+impl Machine {
+    /// Most CPUs a machine can have.
+    pub const CPUS_MAX: usize = 4096;
+
+    /// Makes a machine from a description: a number of CPUs, an hwloc synthetic description, the
+    /// name of an hwloc XML file, or `host` (see the documentation of this crate).
+    ///
+    /// CPU numbers have no gaps: where CPUs are offline, the others move up.
+    ///
+    /// # Errors
+    ///
+    /// If the description is none of these, or the file or this machine cannot be read.
+    pub fn parse(description: &str) -> Result<Self, Error> {
+        let description = description.trim();
+        if description == "host" {
+            host::read(Path::new("/sys"))
+        } else if description.to_ascii_lowercase().ends_with(".xml") {
+            xml::read(description)
+        } else {
+            synthetic::parse(description)
+        }
+    }
+
+    /// Number of CPUs.
+    pub fn cpu_count(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// How far two CPUs are apart. CPUs that share a cache across nodes count as sharing it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn distance(&self, a: usize, b: usize) -> Distance {
+        let (first, second) = (&self.cpus[a], &self.cpus[b]);
+        if a == b {
+            Distance::Same
+        } else if first.core == second.core {
+            Distance::Sibling
+        } else if first.llc == second.llc {
+            Distance::Cache
+        } else if first.node == second.node {
+            Distance::Node
+        } else {
+            Distance::Remote
+        }
+    }
+
+    /// ACPI-style distance between two nodes (10 = local).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn node_distance(&self, a: u32, b: u32) -> u32 {
+        let nodes = self.nodes().len();
+        assert!((a as usize) < nodes && (b as usize) < nodes, "no such node");
+        self.node_distances[a as usize * nodes + b as usize]
+    }
+
+    /// The cores.
+    pub fn cores(&self) -> Range<u32> {
+        self.groups(|cpu| cpu.core)
+    }
+
+    /// The last-level caches.
+    pub fn llcs(&self) -> Range<u32> {
+        self.groups(|cpu| cpu.llc)
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> Range<u32> {
+        self.groups(|cpu| cpu.node)
+    }
+
+    /// The packages.
+    pub fn packages(&self) -> Range<u32> {
+        self.groups(|cpu| cpu.package)
+    }
+
+    /// CPUs of the same core in ascending order, the CPU itself included.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn siblings(&self, cpu: usize) -> impl Iterator<Item = usize> + '_ {
+        self.members(|cpu| cpu.core, self.cpus[cpu].core)
+    }
+
+    /// CPUs of a core in ascending order.
+    pub fn core_members(&self, core: u32) -> impl Iterator<Item = usize> + '_ {
+        self.members(|cpu| cpu.core, core)
+    }
+
+    /// CPUs of a last-level cache in ascending order.
+    pub fn llc_members(&self, llc: u32) -> impl Iterator<Item = usize> + '_ {
+        self.members(|cpu| cpu.llc, llc)
+    }
+
+    /// CPUs of a node in ascending order.
+    pub fn node_members(&self, node: u32) -> impl Iterator<Item = usize> + '_ {
+        self.members(|cpu| cpu.node, node)
+    }
+
+    /// CPUs of a package in ascending order.
+    pub fn package_members(&self, package: u32) -> impl Iterator<Item = usize> + '_ {
+        self.members(|cpu| cpu.package, package)
+    }
+
+    fn groups(&self, group: impl Fn(&Cpu) -> u32) -> Range<u32> {
+        0..self
+            .cpus
+            .iter()
+            .map(|cpu| group(cpu) + 1)
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn members<'a>(
+        &'a self,
+        group: impl Fn(&Cpu) -> u32 + 'a,
+        number: u32,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let cpus = self.cpus.iter().enumerate();
+        cpus.filter(move |(_, cpu)| group(cpu) == number)
+            .map(|(index, _)| index)
+    }
+}
+
+/// Says what the machine has, such as `16 CPUs, 8 cores, 4 last-level caches, 2 nodes, 2 packages`,
+/// with the capacities if they differ.
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |number: usize, what: &str| match number {
+            1 => format!("1 {what}"),
+            _ => format!("{number} {what}s"),
+        };
+        write!(
+            f,
+            "{}, {}, {}, {}, {}",
+            count(self.cpus.len(), "CPU"),
+            count(self.cores().len(), "core"),
+            count(self.llcs().len(), "last-level cache"),
+            count(self.nodes().len(), "node"),
+            count(self.packages().len(), "package"),
+        )?;
+        let mut capacities: BTreeMap<u32, usize> = BTreeMap::new();
+        for cpu in &self.cpus {
+            *capacities.entry(cpu.capacity).or_default() += 1;
+        }
+        if capacities.len() > 1 {
+            let list: Vec<_> = capacities
+                .iter()
+                .rev()
+                .map(|(capacity, cpus)| format!("{cpus}x{capacity}"))
+                .collect();
+            write!(f, ", capacities {}", list.join(", "))?;
+        }
+        Ok(())
+    }
+}

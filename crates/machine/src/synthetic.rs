@@ -1,0 +1,425 @@
+//! Numbers of CPUs and hwloc's synthetic descriptions.
+
+use crate::assemble::{Facts, NodeDistances, assemble};
+use crate::capacity;
+use crate::error::Error;
+use crate::model::Machine;
+
+/// A description that works, for messages.
+const EXAMPLE: &str = "numa:2 l3:2 core:4 pu:2";
+
+/// What the objects of a level are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Node,
+    Package,
+    Die,
+    Group,
+    /// A data or unified cache with its level.
+    Cache(u32),
+    InstructionCache(u32),
+    Core,
+    Cpu,
+}
+
+/// A level: how many objects each object of the level before has.
+#[derive(Clone, Debug)]
+struct Level {
+    kind: Kind,
+    /// The word that gives it.
+    word: String,
+    count: u32,
+    /// Whether a node is attached to each object (`[numa]`).
+    memory: bool,
+    /// How the objects are numbered, if not in order.
+    indexes: Option<String>,
+}
+
+/// Makes a machine from a number or a synthetic description.
+pub(crate) fn parse(description: &str) -> Result<Machine, Error> {
+    Reading { description }.machine()
+}
+
+struct Reading<'a> {
+    description: &'a str,
+}
+
+impl Reading<'_> {
+    fn error(&self, message: impl AsRef<str>) -> Error {
+        Error::new(
+            self.description,
+            format!("{}; for example `{EXAMPLE}`", message.as_ref()),
+        )
+    }
+
+    fn machine(&self) -> Result<Machine, Error> {
+        let mut words = self.words()?;
+        let capacities = match words.last() {
+            Some(word) if word.starts_with(capacity::WORD) => words.pop(),
+            _ => None,
+        };
+        if words.is_empty() {
+            return Err(self.error(
+                "no machine is described; give a number of CPUs, an hwloc synthetic description, an \
+                 hwloc file that ends in .xml, or `host`",
+            ));
+        }
+        let levels = self.levels(&words)?;
+        let mut machine = self.build(&levels)?;
+        if let Some(word) = capacities {
+            capacity::apply(&word, &mut machine)?;
+        }
+        Ok(machine)
+    }
+
+    /// Splits the description at spaces outside parentheses.
+    fn words(&self) -> Result<Vec<String>, Error> {
+        let mut words = Vec::new();
+        let mut word = String::new();
+        let mut open = 0u32;
+        for c in self.description.chars() {
+            match c {
+                '(' => open += 1,
+                ')' if open == 0 => {
+                    return Err(
+                        self.error(format!("`{word})` closes a parenthesis that is not open"))
+                    );
+                }
+                ')' => open -= 1,
+                _ => {}
+            }
+            if c.is_whitespace() && open == 0 {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+            } else {
+                word.push(c);
+            }
+        }
+        if open > 0 {
+            return Err(self.error(format!("`{word}` does not close its parenthesis")));
+        }
+        if !word.is_empty() {
+            words.push(word);
+        }
+        Ok(words)
+    }
+
+    /// Reads the words into levels that end with the CPUs.
+    fn levels(&self, words: &[String]) -> Result<Vec<Level>, Error> {
+        let mut levels: Vec<Level> = Vec::new();
+        let mut untyped = Vec::new();
+        let mut machine_memory = false;
+        for word in words {
+            if word.starts_with(capacity::WORD) {
+                return Err(self.error(format!("`{word}` must be the last word")));
+            }
+            if word.starts_with('[') {
+                self.check_memory(word)?;
+                match levels.last_mut() {
+                    Some(level) => level.memory = true,
+                    None => machine_memory = true,
+                }
+                continue;
+            }
+            let (text, attributes) = match word.split_once('(') {
+                Some((text, attributes)) => (text, Some(attributes)),
+                None => (word.as_str(), None),
+            };
+            if text.is_empty() {
+                // Attributes of the whole machine.
+                self.attributes(word, attributes.unwrap_or(")"))?;
+                continue;
+            }
+            let (kind, count) = match text.split_once(':') {
+                Some((name, count)) => (Some(self.kind(word, name)?), count),
+                None => (None, text),
+            };
+            untyped.push(kind.is_none());
+            let count = match count.parse::<u32>() {
+                Ok(count @ 1..) => count,
+                _ => {
+                    return Err(self.error(match kind {
+                        Some(_) => format!("`{word}` needs a number from 1 after the colon"),
+                        None => format!("`{word}` is neither a number nor a level with a number"),
+                    }));
+                }
+            };
+            levels.push(Level {
+                kind: kind.unwrap_or(Kind::Cpu),
+                word: word.clone(),
+                count,
+                memory: false,
+                indexes: match attributes {
+                    Some(attributes) => self.attributes(word, attributes)?,
+                    None => None,
+                },
+            });
+        }
+        if levels.is_empty() {
+            return Err(self.error("no level of CPUs is described"));
+        }
+        if untyped.iter().all(|untyped| *untyped) {
+            let kinds = untyped_kinds(levels.len());
+            for (level, kind) in levels.iter_mut().zip(kinds) {
+                level.kind = kind;
+            }
+        } else if let Some(index) = untyped[..untyped.len() - 1].iter().position(|u| *u) {
+            return Err(self.error(format!(
+                "`{}` has no type although other words have one; only the last number may be plain",
+                levels[index].word
+            )));
+        }
+        if levels.last().is_some_and(|last| last.kind != Kind::Cpu) {
+            levels.push(Level {
+                kind: Kind::Cpu,
+                word: "pu:1".into(),
+                count: 1,
+                memory: false,
+                indexes: None,
+            });
+        }
+        self.check_order(&levels, machine_memory)?;
+        Ok(levels)
+    }
+
+    /// The level that a name stands for.
+    fn kind(&self, word: &str, name: &str) -> Result<Kind, Error> {
+        const NAMES: [(&str, Kind); 8] = [
+            ("numanode", Kind::Node),
+            ("node", Kind::Node),
+            ("package", Kind::Package),
+            ("socket", Kind::Package),
+            ("die", Kind::Die),
+            ("group", Kind::Group),
+            ("core", Kind::Core),
+            ("pu", Kind::Cpu),
+        ];
+        let name = name.to_ascii_lowercase();
+        if let Some((_, kind)) = NAMES
+            .iter()
+            .find(|(full, _)| name.len() >= 2 && full.starts_with(&name))
+        {
+            return Ok(*kind);
+        }
+        let cache = name.strip_prefix('l').map(|rest| {
+            let rest = rest.strip_suffix("cache").unwrap_or(rest);
+            match rest.strip_suffix('i') {
+                Some(level) => (level, true),
+                None => (rest.strip_suffix(['d', 'u']).unwrap_or(rest), false),
+            }
+        });
+        match cache {
+            Some((level @ ("1" | "2" | "3"), true)) => {
+                Ok(Kind::InstructionCache(u32::from(level.as_bytes()[0] - b'0')))
+            }
+            Some((level @ ("1" | "2" | "3" | "4" | "5"), false)) => {
+                Ok(Kind::Cache(u32::from(level.as_bytes()[0] - b'0')))
+            }
+            _ => Err(self.error(format!(
+                "`{word}` is not a level; levels are numa, package, die, group, l5 to l1, core and pu"
+            ))),
+        }
+    }
+
+    /// Checks the attributes in `text`, which ends with the closing parenthesis, and returns the
+    /// numbering among them.
+    fn attributes(&self, word: &str, text: &str) -> Result<Option<String>, Error> {
+        let Some(text) = text.strip_suffix(')') else {
+            return Err(self.error(format!(
+                "`{word}` goes on after its parenthesis; put a space between words"
+            )));
+        };
+        let mut indexes = None;
+        for attribute in text.split_whitespace() {
+            match attribute.split_once('=') {
+                Some(("indexes", value)) => indexes = Some(value.to_string()),
+                // Sizes have no meaning for scheduling.
+                Some(("memory" | "size" | "memorysidecachesize", _)) => {}
+                _ => {
+                    return Err(self.error(format!(
+                        "`{attribute}` in `{word}` is not an attribute; attributes are memory=, size= and indexes="
+                    )));
+                }
+            }
+        }
+        Ok(indexes)
+    }
+
+    /// Checks a word such as `[numa]` or `[numa(memory=1GB)]`.
+    fn check_memory(&self, word: &str) -> Result<(), Error> {
+        let inside = word.strip_prefix('[').and_then(|w| w.strip_suffix(']'));
+        let (name, attributes) = match inside.map(|inside| inside.split_once('(')) {
+            Some(Some((name, attributes))) => (name, Some(attributes)),
+            Some(None) => (inside.unwrap_or(""), None),
+            None => ("", None),
+        };
+        let name = name.to_ascii_lowercase();
+        let node = ["numanode", "node"]
+            .iter()
+            .any(|full| full.starts_with(&name));
+        if name.len() < 2 || !node {
+            return Err(self.error(format!(
+                "`{word}` is not memory beside a level; write `[numa]`"
+            )));
+        }
+        if let Some(attributes) = attributes {
+            self.attributes(word, attributes)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that each level can contain the next.
+    fn check_order(&self, levels: &[Level], machine_memory: bool) -> Result<(), Error> {
+        let position = |kind: Kind| levels.iter().position(|level| level.kind == kind);
+        let mut memory = machine_memory;
+        for (index, level) in levels.iter().enumerate() {
+            let last = index == levels.len() - 1;
+            if level.kind == Kind::Cpu && !last {
+                return Err(self.error(format!("`{}` must be the last level", level.word)));
+            }
+            if level.kind != Kind::Group && position(level.kind) != Some(index) {
+                return Err(self.error(format!("`{}` repeats a level", level.word)));
+            }
+            if level.kind == Kind::Node || level.memory {
+                if memory {
+                    return Err(self.error(format!(
+                        "`{}` gives nodes a second time; give them at one level only",
+                        level.word
+                    )));
+                }
+                memory = true;
+            }
+            let inside = |outer: Kind| position(outer).is_some_and(|outer| outer < index);
+            let misplaced = match level.kind {
+                Kind::Package => inside(Kind::Core) || inside(Kind::Die),
+                Kind::Die | Kind::Node => inside(Kind::Core),
+                Kind::Cache(number) => {
+                    (number > 2 && inside(Kind::Core))
+                        || (1..number).any(|smaller| inside(Kind::Cache(smaller)))
+                }
+                _ => false,
+            };
+            if misplaced {
+                return Err(self.error(format!(
+                    "`{}` cannot be inside `{}`; order the levels from large to small",
+                    level.word,
+                    levels[index - 1].word
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn build(&self, levels: &[Level]) -> Result<Machine, Error> {
+        let total = levels.iter().try_fold(1u32, |total, level| {
+            let total = total.checked_mul(level.count)?;
+            (total as usize <= Machine::CPUS_MAX).then_some(total)
+        });
+        let Some(total) = total else {
+            return Err(self.error(format!(
+                "more than {} CPUs; describe a smaller machine",
+                Machine::CPUS_MAX
+            )));
+        };
+        // CPUs of each object of a level.
+        let mut inside = total;
+        let spans: Vec<u32> = levels
+            .iter()
+            .map(|level| {
+                inside /= level.count;
+                inside
+            })
+            .collect();
+        let span = |wanted: &dyn Fn(&Level) -> bool| {
+            let index = levels.iter().position(wanted)?;
+            Some(spans[index])
+        };
+        let core = span(&|level| level.kind == Kind::Core).unwrap_or(1);
+        let node = span(&|level| level.kind == Kind::Node || level.memory).unwrap_or(total);
+        let package = span(&|level| level.kind == Kind::Package).unwrap_or(node);
+        let die = span(&|level| level.kind == Kind::Die).unwrap_or(total);
+        let llc = span(&|level| matches!(level.kind, Kind::Cache(_)))
+            .unwrap_or_else(|| package.min(die).min(node).max(core));
+        let numbers = self.numbers(levels, total)?;
+        let cpus = (0..total)
+            .zip(numbers)
+            .map(|(index, number)| Facts {
+                number,
+                core: u64::from(index / core),
+                llc: u64::from(index / llc),
+                node: index / node,
+                package: u64::from(index / package),
+                capacity: capacity::FULL,
+            })
+            .collect();
+        Ok(assemble(self.description, cpus, &NodeDistances::new()))
+    }
+
+    /// The numbers of the CPUs in the order of the description.
+    fn numbers(&self, levels: &[Level], total: u32) -> Result<Vec<u32>, Error> {
+        // Numberings of other objects have no meaning here: groups are numbered in order.
+        let Some(Level {
+            indexes: Some(indexes),
+            ..
+        }) = levels.last()
+        else {
+            return Ok((0..total).collect());
+        };
+        let numbers = if indexes.contains('*') {
+            interleaved(indexes, total)
+        } else {
+            indexes
+                .split(',')
+                .map(|number| number.parse().ok())
+                .collect()
+        };
+        let mut sorted = numbers.clone().unwrap_or_default();
+        sorted.sort_unstable();
+        match numbers {
+            Some(numbers) if sorted.iter().copied().eq(0..total) => Ok(numbers),
+            _ => Err(self.error(format!(
+                "`indexes={indexes}` does not number the {total} CPUs from 0 to {}; list all of them \
+                 (indexes=0,2,1,3) or interleave them (indexes=2*2:1*2)",
+                total - 1
+            ))),
+        }
+    }
+}
+
+/// The kinds that hwloc gives to a description of plain numbers only.
+fn untyped_kinds(levels: usize) -> Vec<Kind> {
+    // With the number of levels from which on each is there.
+    const KINDS: [(usize, Kind); 8] = [
+        (3, Kind::Package),
+        (2, Kind::Node),
+        (7, Kind::Cache(3)),
+        (5, Kind::Cache(2)),
+        (6, Kind::Cache(1)),
+        (8, Kind::InstructionCache(1)),
+        (4, Kind::Core),
+        (1, Kind::Cpu),
+    ];
+    let groups = std::iter::repeat_n(Kind::Group, levels.saturating_sub(KINDS.len()));
+    let kinds = KINDS.iter().filter(|(from, _)| levels >= *from);
+    groups.chain(kinds.map(|(_, kind)| *kind)).collect()
+}
+
+/// hwloc's interleaved numbering: loops of `step*count`, the first one innermost.
+fn interleaved(indexes: &str, total: u32) -> Option<Vec<u32>> {
+    let mut numbers = vec![0u32; total as usize];
+    let mut factor = 1u32;
+    for part in indexes.split(':') {
+        let (step, count) = part.split_once('*')?;
+        let (step, count) = (step.parse::<u32>().ok()?, count.parse::<u32>().ok()?);
+        if step == 0 || count == 0 {
+            return None;
+        }
+        for (index, number) in (0..total).zip(&mut numbers) {
+            let contribution = ((index / step) % count).checked_mul(factor)?;
+            *number = number.checked_add(contribution)?;
+        }
+        factor = factor.checked_mul(count)?;
+    }
+    Some(numbers)
+}
