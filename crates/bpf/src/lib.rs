@@ -1,1 +1,39 @@
-//! bpf (see ARCHITECTURE.md).
+//! BPF objects as machine code.
+//!
+//! [`Object::parse`] reads what `clang -target bpf -g` writes: programs, maps,
+//! global variables and `struct_ops` tables. [`compile`] translates the
+//! programs for this machine against a [`Linker`], which stands for the kernel:
+//! it knows the helpers, the kernel functions and the layout of the kernel's
+//! structures. The [`Code`] is compiled once and shared by many simulations,
+//! each of which calls it with its own [`Context`].
+
+mod btf;
+mod btf_ext;
+mod bytes;
+mod code;
+mod constants;
+mod context;
+mod core_relocation;
+mod elf;
+mod error;
+mod instruction;
+mod link;
+mod linker;
+mod location;
+mod maps;
+mod object;
+mod special;
+mod translate;
+
+pub use btf::{Btf, Kind, Linkage, Member, SectionVariable, Type, TypeId};
+pub use code::{Code, compile};
+pub use context::{Context, Entry};
+pub use error::{Error, Missing, MissingKind};
+pub use linker::{Bits, Field, Linker};
+pub use location::Location;
+pub use maps::{InitialValue, Map};
+pub use object::{
+    Extern, ExternKind, Object, Program, Section, Slot, StructOps, StructOpsMember, StructOpsValue,
+    Variable, VariableKind,
+};
+pub use special::{SpecialField, SpecialKind};

@@ -1,0 +1,296 @@
+//! Machine code of an object.
+
+use std::mem::ManuallyDrop;
+
+use cranelift_codegen::ir::{AbiParam, Signature, UserFuncName, types};
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
+use cranelift_module::{FuncId, Module, default_libcall_names};
+
+use crate::context::Entry;
+use crate::error::Error;
+use crate::link::{Linked, LinkedObject, link};
+use crate::linker::Linker;
+use crate::location::{Location, Places};
+use crate::object::Object;
+use crate::translate::{Environment, translate};
+
+/// The compiled programs of one object. It holds no state of a simulation:
+/// any number of simulations, on any threads, may run it at once, each with
+/// its own [`crate::Context`]. The code is freed with this value.
+pub struct Code {
+    module: ManuallyDrop<JITModule>,
+    /// Sorted by address.
+    functions: Vec<Compiled>,
+    /// What the code refers to by address.
+    _kconfig: Box<[u8]>,
+    _extern_names: Vec<Box<str>>,
+}
+
+// SAFETY: after compilation nothing changes the module, and its memory is
+// executable and read-only.
+unsafe impl Send for Code {}
+// SAFETY: as above; all methods only read.
+unsafe impl Sync for Code {}
+
+/// One compiled function.
+struct Compiled {
+    /// Index in the object.
+    function: usize,
+    name: String,
+    address: usize,
+    size: usize,
+    /// Offset in the code and the place whose code starts there; sorted.
+    places: Vec<(u32, usize)>,
+    /// Source lines of the instructions.
+    source: Places,
+}
+
+/// Compiles the programs of an object that are to be loaded
+/// ([`crate::Program::autoload`]), and the functions they use.
+///
+/// The object is trusted: as with any machine code, nothing bounds its memory
+/// accesses. What the kernel's verifier would refuse may crash the process.
+///
+/// # Errors
+///
+/// [`Error::Missing`] lists the helpers, kernel functions, variables and
+/// configuration values that the linker lacks, [`Error::Relocation`] the
+/// fields and enumerators of its kernel model that are missing, both only as
+/// far as code can be reached. [`Error::Malformed`] and
+/// [`Error::Unsupported`] name an instruction that makes no sense.
+pub fn compile(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
+    let linked = link(object, linker)?;
+    let mut compiler = Compiler::new(object, linker, &linked)?;
+    for one in &linked.functions {
+        compiler.compile(one)?;
+    }
+    compiler.finish(linked)
+}
+
+struct Compiler<'a> {
+    object: &'a Object,
+    module: JITModule,
+    signature: Signature,
+    /// The module's number of each function of the object that is compiled.
+    ids: Vec<Option<FuncId>>,
+    extern_names: Vec<Box<str>>,
+    runaway: u64,
+    unavailable: u64,
+    functions: Vec<Compiled>,
+}
+
+fn generator(place: &str, error: impl std::fmt::Display) -> Error {
+    Error::Generator {
+        place: place.to_owned(),
+        problem: error.to_string(),
+    }
+}
+
+impl<'a> Compiler<'a> {
+    fn new(
+        object: &'a Object,
+        linker: &dyn Linker,
+        linked: &LinkedObject,
+    ) -> Result<Compiler<'a>, Error> {
+        let bad = |error: &dyn std::fmt::Display| generator("the setup", error);
+        let mut flags = settings::builder();
+        for (name, value) in [
+            ("opt_level", "speed"),
+            ("is_pic", "false"),
+            ("use_colocated_libcalls", "false"),
+            (
+                "enable_verifier",
+                if cfg!(debug_assertions) {
+                    "true"
+                } else {
+                    "false"
+                },
+            ),
+        ] {
+            flags.set(name, value).map_err(|error| bad(&error))?;
+        }
+        let isa = cranelift_native::builder()
+            .map_err(|error| bad(&error))?
+            .finish(settings::Flags::new(flags))
+            .map_err(|error| bad(&error))?;
+        let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
+        // One reservation of address space keeps calls between the functions
+        // within the reach of a near call, whatever else the process maps.
+        let instructions: usize = linked
+            .functions
+            .iter()
+            .map(|one| one.operations.len())
+            .sum();
+        let reserve = (instructions * 1024 + linked.functions.len() * 8192).max(1 << 20);
+        let memory = ArenaMemoryProvider::new_with_size(reserve).map_err(|error| bad(&error))?;
+        builder.memory_provider(Box::new(memory));
+        let mut module = JITModule::new(builder);
+        let mut signature = module.make_signature();
+        signature.params.extend([AbiParam::new(types::I64); 6]);
+        signature.returns.push(AbiParam::new(types::I64));
+        let mut ids = vec![None; object.functions().len()];
+        for one in &linked.functions {
+            let id = module
+                .declare_anonymous_function(&signature)
+                .map_err(|error| bad(&error))?;
+            ids[one.function] = Some(id);
+        }
+        Ok(Compiler {
+            object,
+            module,
+            signature,
+            ids,
+            extern_names: object
+                .externs()
+                .iter()
+                .map(|one| one.essential_name().into())
+                .collect(),
+            runaway: linker.runaway() as u64,
+            unavailable: linker.unavailable() as u64,
+            functions: Vec::new(),
+        })
+    }
+
+    fn compile(&mut self, linked: &Linked) -> Result<(), Error> {
+        let function = &self.object.functions()[linked.function];
+        let Some(id) = self.ids[linked.function] else {
+            return Ok(());
+        };
+        let mut context = self.module.make_context();
+        context.func.signature = self.signature.clone();
+        context.func.name = UserFuncName::user(0, id.as_u32());
+        // References to the callees, declared before the building starts.
+        let mut callees = Vec::new();
+        for operation in &linked.operations {
+            if let Some(crate::link::Operand::Function(target)) = operation.operand
+                && let Some(callee) = self.ids[target]
+                && !callees.iter().any(|&(known, _)| known == target)
+            {
+                let reference = self.module.declare_func_in_func(callee, &mut context.func);
+                callees.push((target, reference));
+            }
+        }
+        let mut builder_context = FunctionBuilderContext::new();
+        let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
+        let signature = builder.import_signature(self.signature.clone());
+        let environment = Environment {
+            runaway: self.runaway,
+            unavailable: self.unavailable,
+            extern_names: &self.extern_names,
+        };
+        let callee = |target: usize| {
+            let found = callees.iter().find(|&&(known, _)| known == target);
+            // Every reachable reference was declared above.
+            found.expect("a function that linking has found").1
+        };
+        translate(&mut builder, &environment, linked, signature, &callee);
+        builder.finalize(self.module.isa().frontend_config());
+        self.module
+            .define_function(id, &mut context)
+            .map_err(|error| generator(&function.name, format!("{error:?}")))?;
+        let compiled = context
+            .compiled_code()
+            .ok_or_else(|| generator(&function.name, "no code"))?;
+        let places = compiled
+            .buffer
+            .get_srclocs_sorted()
+            .iter()
+            .filter(|range| !range.loc.is_default())
+            .map(|range| (range.start, range.loc.bits() as usize))
+            .collect();
+        self.functions.push(Compiled {
+            function: linked.function,
+            name: function.name.clone(),
+            address: 0,
+            size: compiled.code_buffer().len(),
+            places,
+            source: self.object.places(function),
+        });
+        Ok(())
+    }
+
+    fn finish(mut self, linked: LinkedObject) -> Result<Code, Error> {
+        self.module
+            .finalize_definitions()
+            .map_err(|error| generator("the end", error))?;
+        for one in &mut self.functions {
+            if let Some(id) = self.ids[one.function] {
+                one.address = self.module.get_finalized_function(id) as usize;
+            }
+        }
+        self.functions.sort_by_key(|one| one.address);
+        Ok(Code {
+            module: ManuallyDrop::new(self.module),
+            functions: self.functions,
+            _kconfig: linked.kconfig,
+            _extern_names: self.extern_names,
+        })
+    }
+}
+
+impl Code {
+    /// The compiled code of a program or function, by name. Calling it is
+    /// safe only with arguments that it expects, and only while this value
+    /// lives.
+    #[must_use]
+    pub fn entry(&self, program: &str) -> Option<Entry> {
+        let one = self.functions.iter().find(|one| one.name == program)?;
+        // SAFETY: the address is that of a function compiled with exactly
+        // this signature.
+        Some(unsafe { std::mem::transmute::<usize, Entry>(one.address) })
+    }
+
+    /// The source line of an address inside the code, for reports of crashes.
+    #[must_use]
+    pub fn locate(&self, address: *const u8) -> Option<Location> {
+        let address = address as usize;
+        let after = self.functions.partition_point(|one| one.address <= address);
+        let one = self.functions.get(after.checked_sub(1)?)?;
+        let offset = address - one.address;
+        if offset >= one.size {
+            return None;
+        }
+        let offset = u32::try_from(offset).ok()?;
+        let after = one.places.partition_point(|place| place.0 <= offset);
+        let place = after.checked_sub(1).map_or(0, |index| one.places[index].1);
+        Some(one.source.at(place))
+    }
+
+    /// The source line of the loop that [`Linker::runaway`] was told of.
+    #[must_use]
+    pub fn place(&self, token: u64) -> Option<Location> {
+        let function = (token >> 32) as usize;
+        let instruction = (token & 0xffff_ffff) as usize;
+        let one = self.functions.iter().find(|one| one.function == function)?;
+        Some(one.source.at(instruction))
+    }
+
+    /// Size of the machine code in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.functions.iter().map(|one| one.size).sum()
+    }
+}
+
+impl std::fmt::Debug for Code {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.functions.iter().map(|one| &*one.name).collect();
+        formatter
+            .debug_struct("Code")
+            .field("functions", &names)
+            .field("size", &self.size())
+            .finish()
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        // SAFETY: the module is taken once, here, and entries must not be
+        // called after their code was dropped.
+        unsafe {
+            ManuallyDrop::take(&mut self.module).free_memory();
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Constant values and reachability within one function.
+//!
+//! As the kernel does, code behind a condition that is known when the object is
+//! loaded (a field that does not exist, a kernel function that is not there)
+//! is left out, so that it may contain what the kernel does not have.
+
+use crate::instruction::{FRAME_POINTER, Instruction, alu, atomic, class, jump, mode};
+use crate::link::{Operand, Operation};
+
+/// What is known of a register.
+type Value = Option<u64>;
+
+/// What is known at one instruction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct State {
+    registers: [Value; 11],
+    /// Known 8-byte values on the stack: offset from r10, value.
+    stack: Vec<(i16, u64)>,
+}
+
+impl State {
+    fn entry() -> State {
+        State {
+            registers: [None; 11],
+            stack: Vec::new(),
+        }
+    }
+
+    /// Keeps what is known on both ways; returns whether anything was lost.
+    fn merge(&mut self, other: &State) -> bool {
+        let before = self.clone();
+        for (mine, theirs) in self.registers.iter_mut().zip(other.registers) {
+            if *mine != theirs {
+                *mine = None;
+            }
+        }
+        self.stack.retain(|entry| other.stack.contains(entry));
+        *self != before
+    }
+
+    fn stack_value(&self, offset: i16) -> Value {
+        self.stack
+            .iter()
+            .find(|entry| entry.0 == offset)
+            .map(|entry| entry.1)
+    }
+
+    /// Forgets the values on the stack that overlap a store.
+    fn forget_stack(&mut self, offset: i16, size: u8) {
+        let (start, end) = (i32::from(offset), i32::from(offset) + i32::from(size));
+        self.stack
+            .retain(|&(at, _)| i32::from(at) >= end || i32::from(at) + 8 <= start);
+    }
+}
+
+/// Which instructions can be reached, and which way conditions go.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    /// For every instruction, whether it can be reached.
+    pub reachable: Vec<bool>,
+    /// For every conditional jump that always goes one way, whether it is
+    /// taken.
+    pub decided: Vec<Option<bool>>,
+}
+
+/// Constant bytes at a known address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConstantMemory<'a> {
+    pub address: u64,
+    pub bytes: &'a [u8],
+}
+
+impl ConstantMemory<'_> {
+    fn load(self, address: u64, size: u8) -> Value {
+        let start = usize::try_from(address.checked_sub(self.address)?).ok()?;
+        let bytes = self.bytes.get(start..start + usize::from(size))?;
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |value, &byte| value << 8 | u64::from(byte)),
+        )
+    }
+}
+
+/// Follows the constants through a function.
+pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> Flow {
+    let private = lowest_address_taken(operations);
+    let mut states: Vec<Option<State>> = vec![None; operations.len()];
+    let mut flow = Flow {
+        reachable: vec![false; operations.len()],
+        decided: vec![None; operations.len()],
+    };
+    states[0] = Some(State::entry());
+    let mut work = vec![0];
+    while let Some(at) = work.pop() {
+        let Some(mut state) = states[at].clone() else {
+            continue;
+        };
+        flow.reachable[at] = true;
+        let operation = &operations[at];
+        let next = at
+            + if operation.instruction.is_wide() {
+                2
+            } else {
+                1
+            };
+        let mut successors: Vec<(usize, State)> = Vec::new();
+        match operation.target {
+            Some(target) => {
+                let verdict = branch(operation.instruction, &state);
+                flow.decided[at] = verdict;
+                if verdict != Some(false) {
+                    successors.push((target, after_branch(operation.instruction, &state, true)));
+                }
+                if verdict != Some(true) {
+                    successors.push((next, after_branch(operation.instruction, &state, false)));
+                }
+            }
+            None if operation.instruction.is_exit() => {}
+            None => {
+                step(operation, &mut state, private, memory);
+                successors.push((next, state));
+            }
+        }
+        for (successor, state) in successors {
+            let changed = match states.get_mut(successor) {
+                Some(Some(known)) => known.merge(&state),
+                Some(unknown) => {
+                    *unknown = Some(state);
+                    true
+                }
+                None => false,
+            };
+            if changed {
+                work.push(successor);
+            }
+        }
+    }
+    flow
+}
+
+/// The lowest offset from r10 whose address goes into another register. What
+/// lies below is the compiler's own: only direct stores change it.
+fn lowest_address_taken(operations: &[Operation]) -> i16 {
+    let mut lowest = 0;
+    for (at, operation) in operations.iter().enumerate() {
+        let one = operation.instruction;
+        let is_alu = matches!(one.class(), class::ALU | class::ALU64);
+        let stores_address = matches!(one.class(), class::STX) && one.source == FRAME_POINTER;
+        let reads = is_alu && one.uses_register() && one.source == FRAME_POINTER;
+        if stores_address || (reads && one.operation() != alu::MOV) {
+            return i16::MIN;
+        }
+        if !reads {
+            continue;
+        }
+        let follower = operations.get(at + 1).map(|next| next.instruction);
+        match follower {
+            Some(add)
+                if add.opcode == class::ALU64 | alu::ADD
+                    && add.destination == one.destination
+                    && add.immediate < 0 =>
+            {
+                lowest = lowest.min(i16::try_from(add.immediate).unwrap_or(i16::MIN));
+            }
+            _ => return i16::MIN,
+        }
+    }
+    lowest
+}
+
+/// Size in bytes of the stack a function needs: 512 unless all its accesses
+/// are known to lie higher. A multiple of 16.
+pub(crate) fn frame_size(operations: &[Operation]) -> u16 {
+    let mut lowest = lowest_address_taken(operations);
+    for operation in operations {
+        let one = operation.instruction;
+        let base = if one.class() == class::LDX {
+            one.source
+        } else {
+            one.destination
+        };
+        if one.accesses_memory() && (base == FRAME_POINTER || one.source == FRAME_POINTER) {
+            lowest = lowest.min(one.offset);
+        }
+    }
+    lowest.unsigned_abs().min(512).next_multiple_of(16)
+}
+
+/// The effect of an instruction that is no jump.
+fn step(operation: &Operation, state: &mut State, private: i16, memory: ConstantMemory<'_>) {
+    let one = operation.instruction;
+    let destination = usize::from(one.destination);
+    let on_stack = |register: u8| register == FRAME_POINTER;
+    match one.class() {
+        class::ALU | class::ALU64 => {
+            let operand = if one.uses_register() {
+                state.registers[usize::from(one.source)]
+            } else {
+                Some(i64::from(one.immediate).cast_unsigned())
+            };
+            state.registers[destination] = evaluate(one, state.registers[destination], operand);
+        }
+        class::LD => {
+            state.registers[destination] = match operation.operand {
+                Some(Operand::Constant(value)) => Some(value),
+                _ => None,
+            };
+        }
+        class::LDX => {
+            let value = if one.mode() != mode::MEM {
+                None
+            } else if on_stack(one.source) {
+                match one.access_size() {
+                    8 => state.stack_value(one.offset),
+                    _ => None,
+                }
+            } else {
+                state.registers[usize::from(one.source)].and_then(|base| {
+                    let address = base.wrapping_add_signed(i64::from(one.offset));
+                    memory.load(address, one.access_size())
+                })
+            };
+            state.registers[destination] = value;
+        }
+        class::ST | class::STX => {
+            if on_stack(one.destination) {
+                state.forget_stack(one.offset, one.access_size());
+                let value = match (one.class(), one.mode()) {
+                    (class::ST, _) => Some(i64::from(one.immediate).cast_unsigned()),
+                    (_, mode::MEM) => state.registers[usize::from(one.source)],
+                    _ => None,
+                };
+                if let Some(value) = value
+                    && one.access_size() == 8
+                {
+                    state.stack.push((one.offset, value));
+                    state.stack.sort_unstable();
+                }
+            } else {
+                forget_shared(state, private);
+            }
+            if one.class() == class::STX && one.mode() == mode::ATOMIC {
+                forget_atomic(one, state);
+            }
+        }
+        _ if one.is_call() => {
+            for register in &mut state.registers[..6] {
+                *register = None;
+            }
+            forget_shared(state, private);
+        }
+        _ => {}
+    }
+}
+
+/// Forgets what code outside of this function, or a pointer, may change.
+fn forget_shared(state: &mut State, private: i16) {
+    state
+        .stack
+        .retain(|&(at, _)| i32::from(at) + 8 <= i32::from(private));
+}
+
+fn forget_atomic(one: Instruction, state: &mut State) {
+    match one.immediate {
+        atomic::CMPXCHG => state.registers[0] = None,
+        atomic::LOAD_ACQUIRE => state.registers[usize::from(one.destination)] = None,
+        other if other & atomic::FETCH != 0 => {
+            state.registers[usize::from(one.source)] = None;
+        }
+        _ => {}
+    }
+}
+
+/// The result of an arithmetic instruction with known operands.
+fn evaluate(one: Instruction, left: Value, right: Value) -> Value {
+    let wide = one.class() == class::ALU64;
+    let operation = one.operation();
+    if operation == alu::MOV {
+        let value = right?;
+        // Sign extension and casts are not worth following.
+        return match (one.uses_register() && one.offset != 0, wide) {
+            (true, _) => None,
+            (false, true) => Some(value),
+            (false, false) => Some(value & 0xffff_ffff),
+        };
+    }
+    let (left, right) = (left?, right);
+    if operation == alu::NEG {
+        let value = left.wrapping_neg();
+        return Some(if wide { value } else { value & 0xffff_ffff });
+    }
+    let right = right?;
+    let bits: u32 = if wide { 64 } else { 32 };
+    let shift = (right & u64::from(bits - 1)) as u32;
+    let narrow = if wide { left } else { left & 0xffff_ffff };
+    let value = match operation {
+        alu::ADD => left.wrapping_add(right),
+        alu::SUB => left.wrapping_sub(right),
+        alu::MUL => left.wrapping_mul(right),
+        alu::OR => left | right,
+        alu::AND => left & right,
+        alu::XOR => left ^ right,
+        alu::LSH => narrow.wrapping_shl(shift),
+        alu::RSH => narrow.wrapping_shr(shift),
+        alu::ARSH if wide => (left.cast_signed() >> shift).cast_unsigned(),
+        alu::ARSH => ((left as u32).cast_signed() >> shift)
+            .cast_unsigned()
+            .into(),
+        _ => return None,
+    };
+    Some(if wide { value } else { value & 0xffff_ffff })
+}
+
+/// Which way a jump goes, if that is known.
+fn branch(one: Instruction, state: &State) -> Option<bool> {
+    match one.operation() {
+        jump::JA => return Some(true),
+        jump::JCOND => return None,
+        _ => {}
+    }
+    let left = state.registers[usize::from(one.destination)]?;
+    let right = if one.uses_register() {
+        state.registers[usize::from(one.source)]?
+    } else {
+        i64::from(one.immediate).cast_unsigned()
+    };
+    let (left, right, signed_left, signed_right) = if one.class() == class::JMP32 {
+        let (left, right) = (left as u32, right as u32);
+        (
+            u64::from(left),
+            u64::from(right),
+            i64::from(left.cast_signed()),
+            i64::from(right.cast_signed()),
+        )
+    } else {
+        (left, right, left.cast_signed(), right.cast_signed())
+    };
+    Some(match one.operation() {
+        jump::JEQ => left == right,
+        jump::JNE => left != right,
+        jump::JGT => left > right,
+        jump::JGE => left >= right,
+        jump::JLT => left < right,
+        jump::JLE => left <= right,
+        jump::JSET => left & right != 0,
+        jump::JSGT => signed_left > signed_right,
+        jump::JSGE => signed_left >= signed_right,
+        jump::JSLT => signed_left < signed_right,
+        jump::JSLE => signed_left <= signed_right,
+        _ => return None,
+    })
+}
+
+/// What is known on one way out of a jump: equality tells a value.
+fn after_branch(one: Instruction, state: &State, taken: bool) -> State {
+    let mut state = state.clone();
+    let equal = match one.operation() {
+        jump::JEQ => taken,
+        jump::JNE => !taken,
+        _ => false,
+    };
+    if equal && one.class() == class::JMP && !one.uses_register() {
+        state.registers[usize::from(one.destination)] =
+            Some(i64::from(one.immediate).cast_unsigned());
+    }
+    state
+}

@@ -1,0 +1,678 @@
+//! Functions joined with what the linker knows, ready for translation.
+
+use crate::btf::Kind;
+use crate::constants::{ConstantMemory, Flow, analyse};
+use crate::core_relocation::{self, Failure};
+use crate::error::{Error, Missing, MissingKind, malformed, unsupported};
+use crate::instruction::{
+    ADDRESS_SPACE_CAST, FRAME_POINTER, Instruction, SIZE, alu, atomic, class, jump, mode,
+};
+use crate::linker::Linker;
+use crate::object::{ExternKind, Function, Object, Reference};
+
+/// An instruction with everything it refers to.
+#[derive(Debug, Clone)]
+pub(crate) struct Operation {
+    pub instruction: Instruction,
+    pub operand: Option<Operand>,
+    /// Where it jumps to.
+    pub target: Option<usize>,
+    /// Why it must not be reached: it needs what the kernel model lacks.
+    pub poison: Option<String>,
+    /// Whether it loads from a kernel structure, which yields 0 for a null
+    /// pointer.
+    pub kernel_load: bool,
+}
+
+/// What an instruction refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Operand {
+    /// A number, or an address that is the same in all simulations.
+    Constant(u64),
+    /// A map or section, with an offset into it.
+    Slot { slot: usize, offset: u64 },
+    /// A function of this object, by index.
+    Function(usize),
+    /// A helper or kernel function, by address.
+    Native(u64),
+    /// A weak kernel function that is not there, by index of its name.
+    Unavailable(usize),
+    /// Something needed that is not there.
+    Missing(MissingKind, String),
+}
+
+/// A function that will be compiled.
+#[derive(Debug)]
+pub(crate) struct Linked {
+    /// Index of the function in the object.
+    pub function: usize,
+    pub operations: Vec<Operation>,
+    pub flow: Flow,
+}
+
+/// All functions that the programs need.
+#[derive(Debug)]
+pub(crate) struct LinkedObject {
+    pub functions: Vec<Linked>,
+    /// Values of the configuration that the code refers to by address.
+    pub kconfig: Box<[u8]>,
+}
+
+/// Links the programs that are to be loaded, and the functions they use.
+pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject, Error> {
+    let kconfig = kconfig_values(object, linker)?;
+    let mut linked = LinkedObject {
+        functions: Vec::new(),
+        kconfig,
+    };
+    let mut wanted: Vec<usize> = object
+        .programs()
+        .iter()
+        .filter(|program| program.autoload)
+        .map(|program| program.function)
+        .collect();
+    wanted.reverse();
+    let mut seen = vec![false; object.functions().len()];
+    let mut problems = Problems::default();
+    while let Some(index) = wanted.pop() {
+        if std::mem::replace(&mut seen[index], true) {
+            continue;
+        }
+        let function = &object.functions()[index];
+        let operations = link_function(object, linker, function, &linked.kconfig)?;
+        let memory = ConstantMemory {
+            address: linked.kconfig.as_ptr() as u64,
+            bytes: &linked.kconfig,
+        };
+        let flow = analyse(&operations, memory);
+        check_flow(function, &operations, &flow)?;
+        problems.collect(object, function, &operations, &flow);
+        for (operation, _) in operations.iter().zip(&flow.reachable).filter(|one| *one.1) {
+            if let Some(Operand::Function(target)) = operation.operand {
+                wanted.push(target);
+            }
+        }
+        linked.functions.push(Linked {
+            function: index,
+            operations,
+            flow,
+        });
+    }
+    problems.into_result()?;
+    linked.functions.sort_by_key(|one| one.function);
+    check_recursion(object, &linked.functions)?;
+    Ok(linked)
+}
+
+/// Names and fields that reachable code needs and the linker lacks.
+#[derive(Debug, Default)]
+struct Problems {
+    missing: Vec<Missing>,
+    poisoned: Vec<String>,
+}
+
+impl Problems {
+    fn collect(
+        &mut self,
+        object: &Object,
+        function: &Function,
+        operations: &[Operation],
+        flow: &Flow,
+    ) {
+        for (at, operation) in operations.iter().enumerate() {
+            if !flow.reachable[at] {
+                continue;
+            }
+            if let Some(poison) = &operation.poison {
+                let problem = format!("{poison}, needed in {}", object.location(function, at));
+                if !self.poisoned.contains(&problem) {
+                    self.poisoned.push(problem);
+                }
+            }
+            if let Some(Operand::Missing(kind, name)) = &operation.operand {
+                let known = self
+                    .missing
+                    .iter()
+                    .any(|one| one.kind == *kind && one.name == *name);
+                if !known {
+                    self.missing.push(Missing {
+                        kind: *kind,
+                        name: name.clone(),
+                        place: object.location(function, at).to_string(),
+                    });
+                }
+            }
+        }
+    }
+
+    fn into_result(self) -> Result<(), Error> {
+        if !self.missing.is_empty() {
+            return Err(Error::Missing {
+                names: self.missing,
+            });
+        }
+        if !self.poisoned.is_empty() {
+            return Err(Error::Relocation {
+                problems: self.poisoned,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The configuration values as the object lays them out.
+fn kconfig_values(object: &Object, linker: &dyn Linker) -> Result<Box<[u8]>, Error> {
+    let size = usize::try_from(object.kconfig_size())
+        .map_err(|_| malformed("section .kconfig", "too large"))?;
+    let mut bytes = vec![0; size];
+    for one in object.externs() {
+        let ExternKind::Configuration {
+            type_id,
+            offset,
+            size,
+        } = one.kind
+        else {
+            continue;
+        };
+        let Some(mut value) = linker.kconfig(&one.name) else {
+            continue;
+        };
+        // Characters hold the letter of a truth value.
+        if let Kind::Integer {
+            size: 1,
+            boolean: false,
+            ..
+        } = object.btf().resolved(type_id)
+        {
+            value = match value {
+                0 => u64::from(b'n'),
+                1 => u64::from(b'y'),
+                2 => u64::from(b'm'),
+                other => other,
+            };
+        }
+        let encoded = value.to_le_bytes();
+        let length = (size as usize).min(encoded.len());
+        if encoded[length..].iter().any(|&byte| byte != 0) {
+            return Err(unsupported(
+                format!("configuration value {}", one.name),
+                format!("{value} does not fit into {size} bytes"),
+            ));
+        }
+        let offset = offset as usize;
+        bytes[offset..offset + length].copy_from_slice(&encoded[..length]);
+    }
+    Ok(bytes.into_boxed_slice())
+}
+
+fn link_function(
+    object: &Object,
+    linker: &dyn Linker,
+    function: &Function,
+    kconfig: &[u8],
+) -> Result<Vec<Operation>, Error> {
+    let mut operations = Vec::with_capacity(function.instructions.len());
+    let count = function.instructions.len();
+    let mut second_half = false;
+    for (at, &instruction) in function.instructions.iter().enumerate() {
+        let bad = |problem: String| malformed(place(object, function, at), problem);
+        if second_half {
+            if instruction.opcode != 0 {
+                return Err(bad(
+                    "the second half of a 16-byte load is damaged".to_owned()
+                ));
+            }
+            second_half = false;
+        } else {
+            check_instruction(instruction)
+                .map_err(|problem| unsupported(place(object, function, at), problem))?;
+            second_half = instruction.is_wide();
+            if second_half && at + 1 == count {
+                return Err(bad("half of a 16-byte load at the end".to_owned()));
+            }
+        }
+        let target = match instruction.jump_distance() {
+            None => None,
+            Some(distance) => {
+                let target = usize::try_from(at as i64 + 1 + distance)
+                    .ok()
+                    .filter(|&target| target < count)
+                    .ok_or_else(|| bad("jumps out of the function".to_owned()))?;
+                Some(target)
+            }
+        };
+        operations.push(Operation {
+            instruction,
+            operand: None,
+            target,
+            poison: None,
+            kernel_load: false,
+        });
+    }
+    for at in 0..count {
+        if let Some(target) = operations[at].target
+            && target > 0
+            && operations[target - 1].instruction.is_wide()
+        {
+            return Err(malformed(
+                place(object, function, at),
+                "jumps into the middle of a 16-byte load",
+            ));
+        }
+        operations[at].operand = operand(object, linker, function, at, kconfig)?;
+    }
+    relocate(object, linker, function, &mut operations)?;
+    Ok(operations)
+}
+
+fn place(object: &Object, function: &Function, at: usize) -> String {
+    format!("{}, instruction {at}", object.location(function, at))
+}
+
+/// Whether this is an instruction that the translation knows; the text says
+/// what is wrong with it.
+fn check_instruction(one: Instruction) -> Result<(), String> {
+    if one.destination > FRAME_POINTER || one.source > FRAME_POINTER {
+        return Err("uses a register above r10".to_owned());
+    }
+    let unknown = || {
+        Err(format!(
+            "unknown instruction with opcode {:#04x}",
+            one.opcode
+        ))
+    };
+    let writes = match one.class() {
+        class::LD => {
+            if !one.is_wide() {
+                return Err("packet access, which no scheduler can use".to_owned());
+            }
+            true
+        }
+        class::LDX => {
+            let sign_extends = one.mode() == mode::MEMSX;
+            if !matches!(one.mode(), mode::MEM | mode::MEMSX)
+                || (sign_extends && one.access_size() == 8)
+            {
+                return unknown();
+            }
+            true
+        }
+        class::ST => {
+            if one.mode() != mode::MEM {
+                return unknown();
+            }
+            false
+        }
+        class::STX => match one.mode() {
+            mode::MEM => false,
+            mode::ATOMIC => return check_atomic(one),
+            _ => return unknown(),
+        },
+        class::ALU | class::ALU64 => {
+            check_arithmetic(one)?;
+            true
+        }
+        _ => return check_jump(one),
+    };
+    if writes && one.destination == FRAME_POINTER {
+        return Err("writes the frame pointer".to_owned());
+    }
+    Ok(())
+}
+
+fn check_atomic(one: Instruction) -> Result<(), String> {
+    let size = one.access_size();
+    let known = match one.immediate {
+        atomic::LOAD_ACQUIRE => {
+            if one.destination == FRAME_POINTER {
+                return Err("writes the frame pointer".to_owned());
+            }
+            true
+        }
+        atomic::STORE_RELEASE => true,
+        atomic::XCHG | atomic::CMPXCHG => size >= 4,
+        other => {
+            size >= 4
+                && matches!(
+                    other & !atomic::FETCH,
+                    atomic::ADD | atomic::OR | atomic::AND | atomic::XOR
+                )
+        }
+    };
+    let fetches = one.immediate & atomic::FETCH != 0 && one.immediate != atomic::CMPXCHG;
+    if fetches && one.source == FRAME_POINTER {
+        return Err("writes the frame pointer".to_owned());
+    }
+    if known {
+        Ok(())
+    } else {
+        Err(format!(
+            "unknown atomic operation {:#x} on {size} bytes",
+            one.immediate
+        ))
+    }
+}
+
+fn check_arithmetic(one: Instruction) -> Result<(), String> {
+    let wide = one.class() == class::ALU64;
+    let known = match one.operation() {
+        alu::ADD
+        | alu::SUB
+        | alu::MUL
+        | alu::OR
+        | alu::AND
+        | alu::LSH
+        | alu::RSH
+        | alu::NEG
+        | alu::XOR
+        | alu::ARSH => one.offset == 0,
+        alu::DIV | alu::MOD => matches!(one.offset, 0 | 1),
+        alu::END => matches!(one.immediate, 16 | 32 | 64) && !(wide && one.uses_register()),
+        alu::MOV if !one.uses_register() => one.offset == 0,
+        alu::MOV => match one.offset {
+            0 | 8 | 16 => true,
+            32 => wide,
+            ADDRESS_SPACE_CAST => wide && matches!(one.immediate, 1 | 0x1_0000),
+            _ => false,
+        },
+        _ => false,
+    };
+    if known {
+        Ok(())
+    } else {
+        Err(format!(
+            "unknown arithmetic instruction with opcode {:#04x}, offset {}, immediate {}",
+            one.opcode, one.offset, one.immediate
+        ))
+    }
+}
+
+fn check_jump(one: Instruction) -> Result<(), String> {
+    let wide = one.class() == class::JMP;
+    let known = match one.operation() {
+        jump::CALL => wide && !one.uses_register() && one.source <= 2,
+        jump::EXIT => wide,
+        jump::JA => !one.uses_register(),
+        jump::JCOND => wide && !one.uses_register() && one.source == 0,
+        jump::JEQ
+        | jump::JGT
+        | jump::JGE
+        | jump::JSET
+        | jump::JNE
+        | jump::JSGT
+        | jump::JSGE
+        | jump::JLT
+        | jump::JLE
+        | jump::JSLT
+        | jump::JSLE => true,
+        _ => false,
+    };
+    if known {
+        Ok(())
+    } else {
+        Err(format!("unknown jump with opcode {:#04x}", one.opcode))
+    }
+}
+
+/// What the instruction refers to.
+fn operand(
+    object: &Object,
+    linker: &dyn Linker,
+    function: &Function,
+    at: usize,
+    kconfig: &[u8],
+) -> Result<Option<Operand>, Error> {
+    let one = function.instructions[at];
+    match function.reference(at) {
+        Some(Reference::Slot { slot, offset }) => Ok(Some(Operand::Slot { slot, offset })),
+        Some(Reference::Function(index)) => Ok(Some(Operand::Function(index))),
+        Some(Reference::Extern { index, offset }) => {
+            external(object, linker, index, offset, one.is_call(), kconfig)
+                .map(Some)
+                .map_err(|problem| malformed(place(object, function, at), problem))
+        }
+        None if one.is_wide() => {
+            if one.source != 0 {
+                return Err(malformed(
+                    place(object, function, at),
+                    "refers to the kernel without a relocation",
+                ));
+            }
+            let low = u64::from(one.immediate.cast_unsigned());
+            let high = function
+                .instructions
+                .get(at + 1)
+                .map_or(0, |half| u64::from(half.immediate.cast_unsigned()));
+            Ok(Some(Operand::Constant(high << 32 | low)))
+        }
+        None if one.is_call() && one.source == 0 => {
+            let id = one.immediate.cast_unsigned();
+            Ok(Some(match linker.helper(id) {
+                Some(address) => Operand::Native(address as u64),
+                None => Operand::Missing(MissingKind::Helper, id.to_string()),
+            }))
+        }
+        None if one.is_call() => Err(malformed(
+            place(object, function, at),
+            "calls the kernel without a relocation",
+        )),
+        None => Ok(None),
+    }
+}
+
+fn external(
+    object: &Object,
+    linker: &dyn Linker,
+    index: usize,
+    offset: u64,
+    is_call: bool,
+    kconfig: &[u8],
+) -> Result<Operand, String> {
+    let one = &object.externs()[index];
+    let name = one.essential_name();
+    let missing = |kind| Operand::Missing(kind, name.to_owned());
+    match one.kind {
+        ExternKind::Function { .. } => Ok(match (linker.kfunc(name), is_call) {
+            (Some(address), true) => Operand::Native(address as u64),
+            (Some(address), false) => Operand::Constant(address as u64),
+            (None, _) if !one.weak => missing(MissingKind::Kfunc),
+            (None, true) => Operand::Unavailable(index),
+            (None, false) => Operand::Constant(0),
+        }),
+        _ if is_call => Err(format!("calls {name}, which is declared as a variable")),
+        ExternKind::Variable { .. } => Ok(match linker.variable(name) {
+            Some(address) => Operand::Constant((address as u64).wrapping_add(offset)),
+            None if one.weak => Operand::Constant(0),
+            None => missing(MissingKind::Variable),
+        }),
+        ExternKind::Configuration {
+            offset: start,
+            size,
+            ..
+        } => {
+            if !one.weak && linker.kconfig(&one.name).is_none() {
+                return Ok(Operand::Missing(
+                    MissingKind::Configuration,
+                    one.name.clone(),
+                ));
+            }
+            if offset >= size {
+                return Err(format!("offset {offset} outside of {name}"));
+            }
+            Ok(Operand::Constant(kconfig.as_ptr() as u64 + start + offset))
+        }
+    }
+}
+
+/// Applies the CO-RE relocations of a function.
+fn relocate(
+    object: &Object,
+    linker: &dyn Linker,
+    function: &Function,
+    operations: &mut [Operation],
+) -> Result<(), Error> {
+    /// Relocation of the offset of a field.
+    const FIELD_BYTE_OFFSET: u32 = 0;
+    let mut field_offsets = vec![false; operations.len()];
+    for (section, relocations) in &object.ext().relocations {
+        if *section != function.section {
+            continue;
+        }
+        for relocation in relocations {
+            let position = relocation.offset as usize / SIZE;
+            let Some(at) = position
+                .checked_sub(function.start)
+                .filter(|&at| at < operations.len())
+            else {
+                continue;
+            };
+            let instruction = operations[at].instruction;
+            let result =
+                core_relocation::resolve(object.btf(), linker, relocation).and_then(|resolution| {
+                    Ok((resolution, core_relocation::patch(instruction, resolution)?))
+                });
+            match result {
+                Ok((resolution, patched)) => {
+                    operations[at].instruction = patched;
+                    if instruction.is_wide() {
+                        operations[at].operand = Some(Operand::Constant(resolution.value));
+                    }
+                    field_offsets[at] = relocation.kind == FIELD_BYTE_OFFSET;
+                }
+                Err(Failure::Absent(problem)) => operations[at].poison = Some(problem),
+                Err(Failure::Malformed(problem)) => {
+                    return Err(malformed(place(object, function, at), problem));
+                }
+            }
+        }
+    }
+    mark_kernel_loads(operations, &field_offsets);
+    Ok(())
+}
+
+/// Marks the loads from kernel structures: those whose offset is relocated,
+/// and those from an address that a relocated offset was added to just before.
+fn mark_kernel_loads(operations: &mut [Operation], field_offsets: &[bool]) {
+    let mut leaders = vec![false; operations.len()];
+    for operation in operations.iter() {
+        if let Some(target) = operation.target {
+            leaders[target] = true;
+        }
+    }
+    // Bit sets of registers that hold a relocated offset, and a sum with one.
+    let (mut offsets, mut sums) = (0_u16, 0_u16);
+    for (at, operation) in operations.iter_mut().enumerate() {
+        if leaders[at] {
+            (offsets, sums) = (0, 0);
+        }
+        let one = operation.instruction;
+        let destination = 1_u16 << one.destination;
+        let source = 1_u16 << one.source;
+        match one.class() {
+            class::LDX => {
+                operation.kernel_load = field_offsets[at] || sums & source != 0;
+                offsets &= !destination;
+                sums &= !destination;
+            }
+            class::ALU | class::ALU64 => {
+                let (was_offset, was_sum) = (offsets & destination != 0, sums & destination != 0);
+                let (from_offset, from_sum) = if one.uses_register() {
+                    (offsets & source != 0, sums & source != 0)
+                } else {
+                    (field_offsets[at], false)
+                };
+                let (is_offset, is_sum) = match one.operation() {
+                    alu::MOV => (from_offset, from_sum),
+                    alu::ADD => (false, was_offset || was_sum || from_offset || from_sum),
+                    _ => (false, false),
+                };
+                offsets = offsets & !destination | if is_offset { destination } else { 0 };
+                sums = sums & !destination | if is_sum { destination } else { 0 };
+            }
+            class::LD => {
+                offsets &= !destination;
+                sums &= !destination;
+            }
+            class::JMP if one.is_call() => {
+                offsets &= !0x3f;
+                sums &= !0x3f;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Control must not run out of the function, nor may accesses to the stack
+/// lie outside of the frame.
+fn check_flow(function: &Function, operations: &[Operation], flow: &Flow) -> Result<(), Error> {
+    for (at, operation) in operations.iter().enumerate() {
+        if !flow.reachable[at] {
+            continue;
+        }
+        let one = operation.instruction;
+        let bad = |problem: &str| {
+            malformed(
+                format!("function {}, instruction {at}", function.name),
+                problem,
+            )
+        };
+        let next = at + if one.is_wide() { 2 } else { 1 };
+        if next >= operations.len() && !one.ends_flow() {
+            return Err(bad("control runs out of the function"));
+        }
+        let base = match one.class() {
+            class::LDX => one.source,
+            class::STX if one.mode() == mode::ATOMIC && one.immediate == atomic::LOAD_ACQUIRE => {
+                one.source
+            }
+            _ => one.destination,
+        };
+        if one.accesses_memory() && base == FRAME_POINTER {
+            let end = i32::from(one.offset) + i32::from(one.access_size());
+            if one.offset < -512 || end > 0 {
+                return Err(bad("accesses the stack outside of the frame"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Functions must not call themselves, directly or through others: there is
+/// no bound on the stack they would take.
+fn check_recursion(object: &Object, functions: &[Linked]) -> Result<(), Error> {
+    let callees = |linked: &Linked| -> Vec<usize> {
+        linked
+            .operations
+            .iter()
+            .zip(&linked.flow.reachable)
+            .filter(|(operation, reachable)| **reachable && operation.instruction.is_call())
+            .filter_map(|(operation, _)| match operation.operand {
+                Some(Operand::Function(target)) => Some(target),
+                _ => None,
+            })
+            .collect()
+    };
+    // Remove functions whose callees are all removed; a cycle stays.
+    let mut left: Vec<(usize, Vec<usize>)> = functions
+        .iter()
+        .map(|linked| (linked.function, callees(linked)))
+        .collect();
+    loop {
+        let alive: Vec<usize> = left.iter().map(|entry| entry.0).collect();
+        let before = left.len();
+        left.retain(|(_, callees)| callees.iter().any(|callee| alive.contains(callee)));
+        if left.is_empty() {
+            return Ok(());
+        }
+        if left.len() == before {
+            let names: Vec<&str> = left
+                .iter()
+                .map(|entry| object.functions()[entry.0].name.as_str())
+                .collect();
+            return Err(unsupported(
+                "recursion",
+                format!("these functions call each other: {}", names.join(", ")),
+            ));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The kernel that an object is compiled against.
+
+/// Answers what an object asks of its kernel. Addresses of functions are
+/// called with the signature [`crate::Entry`]; they and all other answers are
+/// built into the code and shared by all simulations.
+pub trait Linker {
+    /// The helper with that number (`BPF_FUNC_*`).
+    fn helper(&self, id: u32) -> Option<*const u8>;
+
+    /// The kernel function of that name, without `___flavor`.
+    fn kfunc(&self, name: &str) -> Option<*const u8>;
+
+    /// The field at the end of a path of member names, from a structure named
+    /// without `___flavor`. Members of anonymous structures and unions belong
+    /// to the structure around them. Of an array in the path, its first
+    /// element is meant.
+    fn field(&self, structure: &str, path: &[&str]) -> Option<Field>;
+
+    /// Size in bytes of the structure, union, enumeration or typedef of that
+    /// name, without `___flavor`.
+    fn type_size(&self, name: &str) -> Option<u32>;
+
+    /// Value of an enumerator of that enumeration.
+    fn enumerator(&self, enumeration: &str, name: &str) -> Option<u64>;
+
+    /// A configuration value, such as `CONFIG_HZ`. Truth values are 1 for y,
+    /// 0 for n and 2 for m; `LINUX_KERNEL_VERSION` is asked for here as well.
+    fn kconfig(&self, name: &str) -> Option<u64>;
+
+    /// Address of a kernel variable (`__ksym`).
+    fn variable(&self, name: &str) -> Option<*const u8>;
+
+    /// Called, with the signature [`crate::Entry`], when a loop goes on above
+    /// [`crate::Context::instruction_limit`]; `r1` says where, for
+    /// [`crate::Code::place`]. A helper that calls back many times must stop
+    /// when it finds the limit to be 0.
+    fn runaway(&self) -> *const u8;
+
+    /// Called, with the signature [`crate::Entry`], when code calls a weak
+    /// kernel function that [`Linker::kfunc`] does not know. `r1` and `r2` are
+    /// address and length of its name in UTF-8. All running functions return
+    /// 0 afterwards, as they do after [`Linker::runaway`].
+    fn unavailable(&self) -> *const u8;
+}
+
+/// Place and size of a field of a kernel structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// Offset in bytes; for a bit field, of the storage unit that holds it.
+    pub offset: u32,
+    /// Size in bytes; for a bit field, of the storage unit.
+    pub size: u32,
+    /// Bits within the storage unit, if this is a bit field.
+    pub bits: Option<Bits>,
+    /// Whether it is a signed integer or enumeration.
+    pub signed: bool,
+}
+
+/// Place of a bit field in its storage unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bits {
+    /// Lowest bit.
+    pub offset: u32,
+    /// Number of bits, at least 1.
+    pub size: u32,
+}
