@@ -1,7 +1,16 @@
 //! The event stream: the one place where the simulator and the real kernel meet.
 //!
 //! A producer (the simulator, the kernel recorder, a trace file) calls a [`Sink`] in time order; metrics and
-//! exporters are sinks and cannot tell who produced the stream.
+//! exporters are sinks and cannot tell who produced the stream. A [`FanOut`] feeds several sinks, a [`TraceWriter`] stores the
+//! stream for a [`TraceReader`] to play again, a [`PerfettoWriter`] writes a trace that the Perfetto UI opens.
+
+mod fan_out;
+mod perfetto;
+pub mod trace_file;
+
+pub use fan_out::FanOut;
+pub use perfetto::PerfettoWriter;
+pub use trace_file::{TraceError, TraceReader, TraceWriter};
 
 /// Virtual or real time in nanoseconds since the start of the run.
 pub type Nanoseconds = u64;

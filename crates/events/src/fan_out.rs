@@ -1,0 +1,41 @@
+//! One stream for several consumers.
+
+use crate::{Event, Nanoseconds, Sink, TaskId, TaskInfo};
+
+/// Hands every call on to several sinks, in order.
+#[derive(Default)]
+pub struct FanOut<'a> {
+    sinks: Vec<&'a mut dyn Sink>,
+}
+
+impl<'a> FanOut<'a> {
+    /// Without sinks yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a sink.
+    pub fn add(&mut self, sink: &'a mut dyn Sink) {
+        self.sinks.push(sink);
+    }
+}
+
+impl Sink for FanOut<'_> {
+    fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
+        for sink in &mut self.sinks {
+            sink.task(time, task, info);
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        for sink in &mut self.sinks {
+            sink.event(event);
+        }
+    }
+
+    fn finish(&mut self, end: Nanoseconds) {
+        for sink in &mut self.sinks {
+            sink.finish(end);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Trace files: a whole event stream, stored.
+//!
+//! # Format, version 1
+//!
+//! A *number* is unsigned LEB128: seven bits a byte, lowest first, the top bit set in all bytes but the last, in as few bytes
+//! as possible. A *signed number* is the number `2n` for `n >= 0` and `-2n - 1` for `n < 0`. A *text* is the number of its
+//! bytes, then UTF-8. An *optional task* is 0 for none, else the task's number plus 1.
+//!
+//! | part | content |
+//! | --- | --- |
+//! | magic | the 8 bytes `fgtrace` and line feed |
+//! | version | number, 1 |
+//! | machine | number of CPUs, then the capacity of each as a number |
+//! | records | each: a byte that says its kind, the time since the previous record as a number of nanoseconds, its fields |
+//! | end | a record of kind 0 with the number of records before it as field |
+//! | checksum | CRC-32 (IEEE) of all bytes before, 4 bytes, lowest first |
+//!
+//! | kind | record | fields |
+//! | --- | --- | --- |
+//! | 1 | task | task; name (text); policy (0 normal, 1 batch, 2 idle, 3 ext, 4 fifo, 5 round-robin, 6 deadline); nice (signed); real-time priority; weight; number of allowed CPUs, then each; optional parent task |
+//! | 2 | wake | task; CPU; optional waking task |
+//! | 3 | sleep | task |
+//! | 4 | switch | CPU; optional task that leaves; optional task that comes |
+//! | 5 | migrate | task; CPU it was on; CPU it is on |
+//! | 6 | exit | task |
+//! | 7 | job release | task; nominal time, as signed difference to the time of the record |
+//! | 8 | job complete | task; deadline, as signed difference to the time of the record |
+//! | 9 | overhead | CPU; kind (0 scheduling, 1 switch, 2 migration, 3 interrupt); duration |
+//! | 10 | CPU online | CPU; 1 online, 0 offline |
+//!
+//! Tasks are numbered from 0 in the order of their first task record, and no record names a task before that.
+
+mod reader;
+mod writer;
+
+pub use reader::{TraceError, TraceReader};
+pub use writer::TraceWriter;
+
+const MAGIC: &[u8; 8] = b"fgtrace\n";
+const VERSION: u64 = 1;
+
+/// Most CPUs that a trace file may have.
+const MOST_CPUS: u64 = 1 << 16;
+/// Most bytes of a name.
+const LONGEST_NAME: u64 = 1 << 16;
+
+const END: u8 = 0;
+const TASK: u8 = 1;
+const WAKE: u8 = 2;
+const SLEEP: u8 = 3;
+const SWITCH: u8 = 4;
+const MIGRATE: u8 = 5;
+const EXIT: u8 = 6;
+const JOB_RELEASE: u8 = 7;
+const JOB_COMPLETE: u8 = 8;
+const OVERHEAD: u8 = 9;
+const CPU_ONLINE: u8 = 10;
+
+/// Policies by their number in the file.
+const POLICIES: [crate::Policy; 7] = {
+    use crate::Policy::*;
+    [Normal, Batch, Idle, Ext, Fifo, RoundRobin, Deadline]
+};
+
+/// Kinds of overhead by their number in the file.
+const OVERHEAD_KINDS: [crate::OverheadKind; 4] = {
+    use crate::OverheadKind::*;
+    [Scheduling, Switch, Migration, Interrupt]
+};

@@ -1,0 +1,334 @@
+//! Reading trace files.
+
+use super::{
+    CPU_ONLINE, END, EXIT, JOB_COMPLETE, JOB_RELEASE, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS,
+    OVERHEAD, OVERHEAD_KINDS, POLICIES, SLEEP, SWITCH, TASK, VERSION, WAKE,
+};
+use crate::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
+use std::fmt;
+use std::io::{self, BufReader, Read};
+
+/// Why a trace file cannot be read, and where.
+#[derive(Debug)]
+pub struct TraceError {
+    /// Byte of the file, from 0, at which the trouble begins.
+    pub offset: u64,
+    /// What is wrong and what to do.
+    pub problem: String,
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "byte {}: {}", self.offset, self.problem)
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+/// A trace file that is being read.
+pub struct TraceReader<R: Read> {
+    input: BufReader<R>,
+    checksum: crc32fast::Hasher,
+    /// Bytes read so far.
+    offset: u64,
+    /// Where the record or field that is being read began.
+    start: u64,
+    capacities: Vec<u32>,
+    tasks: u64,
+    time: Nanoseconds,
+    records: u64,
+}
+
+impl<R: Read> TraceReader<R> {
+    /// Reads the start of a trace file.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a trace file, or one of another version, or damaged.
+    pub fn new(input: R) -> Result<Self, TraceError> {
+        let mut reader = Self {
+            input: BufReader::new(input),
+            checksum: crc32fast::Hasher::new(),
+            offset: 0,
+            start: 0,
+            capacities: Vec::new(),
+            tasks: 0,
+            time: 0,
+            records: 0,
+        };
+        let mut magic = [0; MAGIC.len()];
+        let whole = reader.bytes(&mut magic);
+        if whole.is_err() || magic != *MAGIC {
+            return Err(TraceError {
+                offset: 0,
+                problem: "not a fairground trace file: it does not begin with \"fgtrace\"".into(),
+            });
+        }
+        let version = reader.number()?;
+        if version != VERSION {
+            return Err(reader.error(format!(
+                "the trace file has version {version} and this program reads version {VERSION}; record it again"
+            )));
+        }
+        let cpus = reader.number()?;
+        if cpus == 0 || cpus > MOST_CPUS {
+            return Err(reader.damaged(format!("a machine of {cpus} CPUs")));
+        }
+        for _ in 0..cpus {
+            let capacity = reader.small("a capacity")?;
+            reader.capacities.push(capacity);
+        }
+        Ok(reader)
+    }
+
+    /// Capacity of each CPU of the machine.
+    pub fn capacities(&self) -> &[u32] {
+        &self.capacities
+    }
+
+    /// Sends the whole stream to `sink`. Where it fails, `sink` has seen the sound part before the damage, or all if only the
+    /// checksum is wrong: do not use what it made.
+    ///
+    /// # Errors
+    ///
+    /// If the file is cut off or damaged.
+    pub fn play(mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        loop {
+            self.start = self.offset;
+            let kind = self.byte()?;
+            let since = self.number()?;
+            self.time = self
+                .time
+                .checked_add(since)
+                .ok_or_else(|| self.damaged(format!("{since} ns after {} ns", self.time)))?;
+            match kind {
+                END => return self.end(sink),
+                TASK => {
+                    let (task, info) = self.task_record()?;
+                    sink.task(self.time, task, &info);
+                }
+                _ => {
+                    let kind = self.event_record(kind)?;
+                    sink.event(&Event {
+                        time: self.time,
+                        kind,
+                    });
+                }
+            }
+            self.records += 1;
+        }
+    }
+
+    fn end(mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        let records = self.number()?;
+        if records != self.records {
+            return Err(self.damaged(format!(
+                "{} records, but the end says {records}",
+                self.records
+            )));
+        }
+        self.start = self.offset;
+        let expected = self.checksum.clone().finalize();
+        let mut found = [0; 4];
+        self.bytes(&mut found)?;
+        if found != expected.to_le_bytes() {
+            return Err(self.damaged("the checksum does not fit the content".into()));
+        }
+        self.start = self.offset;
+        let mut more = [0];
+        match self.input.read(&mut more) {
+            Ok(0) => {}
+            Ok(_) => return Err(self.damaged("more bytes after the end".into())),
+            Err(error) => return Err(self.error(format!("reading failed: {error}"))),
+        }
+        sink.finish(self.time);
+        Ok(())
+    }
+
+    fn task_record(&mut self) -> Result<(TaskId, TaskInfo), TraceError> {
+        let task = self.small("a task")?;
+        if u64::from(task) > self.tasks {
+            return Err(self.damaged(format!("task {task} before task {}", self.tasks)));
+        }
+        self.tasks = self.tasks.max(u64::from(task) + 1);
+        let length = self.number()?;
+        if length > LONGEST_NAME {
+            return Err(self.damaged(format!("a name of {length} bytes")));
+        }
+        let mut name = vec![0; length as usize];
+        self.bytes(&mut name)?;
+        let name =
+            String::from_utf8(name).map_err(|_| self.damaged("a name that is not UTF-8".into()))?;
+        let policy = self.entry(&POLICIES, "policy")?;
+        let zigzag = self.number()?;
+        let nice = i32::try_from(signed(zigzag))
+            .map_err(|_| self.damaged("a nice value out of range".into()))?;
+        let rt_priority = self.small("a real-time priority")?;
+        let weight = self.small("a weight")?;
+        let count = self.number()?;
+        if count > self.capacities.len() as u64 {
+            return Err(self.damaged(format!("{count} allowed CPUs")));
+        }
+        let allowed = (0..count)
+            .map(|_| self.cpu())
+            .collect::<Result<Vec<CpuId>, TraceError>>()?;
+        Ok((
+            TaskId(task),
+            TaskInfo {
+                name,
+                policy,
+                nice,
+                rt_priority,
+                weight,
+                allowed,
+                parent: self.optional_task()?,
+            },
+        ))
+    }
+
+    fn event_record(&mut self, kind: u8) -> Result<EventKind, TraceError> {
+        Ok(match kind {
+            WAKE => EventKind::Wake {
+                task: self.task()?,
+                cpu: self.cpu()?,
+                waker: self.optional_task()?,
+            },
+            SLEEP => EventKind::Sleep { task: self.task()? },
+            SWITCH => EventKind::Switch {
+                cpu: self.cpu()?,
+                prev: self.optional_task()?,
+                next: self.optional_task()?,
+            },
+            MIGRATE => EventKind::Migrate {
+                task: self.task()?,
+                from: self.cpu()?,
+                to: self.cpu()?,
+            },
+            EXIT => EventKind::Exit { task: self.task()? },
+            JOB_RELEASE => EventKind::JobRelease {
+                task: self.task()?,
+                due: self.near_time()?,
+            },
+            JOB_COMPLETE => EventKind::JobComplete {
+                task: self.task()?,
+                deadline: self.near_time()?,
+            },
+            OVERHEAD => EventKind::Overhead {
+                cpu: self.cpu()?,
+                kind: self.entry(&OVERHEAD_KINDS, "kind of overhead")?,
+                duration: self.number()?,
+            },
+            CPU_ONLINE => EventKind::CpuOnline {
+                cpu: self.cpu()?,
+                online: self.entry(&[false, true], "state of a CPU")?,
+            },
+            _ => return Err(self.damaged(format!("no record has kind {kind}"))),
+        })
+    }
+
+    fn task(&mut self) -> Result<TaskId, TraceError> {
+        let task = self.number()?;
+        self.known_task(task)
+    }
+
+    fn optional_task(&mut self) -> Result<Option<TaskId>, TraceError> {
+        match self.number()? {
+            0 => Ok(None),
+            plus_one => self.known_task(plus_one - 1).map(Some),
+        }
+    }
+
+    fn known_task(&self, task: u64) -> Result<TaskId, TraceError> {
+        if task >= self.tasks {
+            return Err(self.damaged(format!("task {task} was not described before")));
+        }
+        Ok(TaskId(task as u32))
+    }
+
+    fn cpu(&mut self) -> Result<CpuId, TraceError> {
+        let cpu = self.number()?;
+        if cpu >= self.capacities.len() as u64 {
+            return Err(self.damaged(format!(
+                "CPU {cpu} of a machine of {}",
+                self.capacities.len()
+            )));
+        }
+        Ok(CpuId(cpu as u32))
+    }
+
+    /// A time given as difference to the time of the record.
+    fn near_time(&mut self) -> Result<Nanoseconds, TraceError> {
+        let difference = signed(self.number()?);
+        self.time
+            .checked_add_signed(difference)
+            .ok_or_else(|| self.damaged(format!("{difference} ns from {} ns", self.time)))
+    }
+
+    fn entry<T: Copy>(&mut self, table: &[T], what: &str) -> Result<T, TraceError> {
+        let number = self.number()?;
+        usize::try_from(number)
+            .ok()
+            .and_then(|place| table.get(place).copied())
+            .ok_or_else(|| self.damaged(format!("no {what} has number {number}")))
+    }
+
+    fn small(&mut self, what: &str) -> Result<u32, TraceError> {
+        let number = self.number()?;
+        u32::try_from(number).map_err(|_| self.damaged(format!("{what} of {number}")))
+    }
+
+    fn number(&mut self) -> Result<u64, TraceError> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                if byte == 0 && shift > 0 {
+                    return Err(self.damaged("a number longer than it needs to be".into()));
+                }
+                return Ok(number);
+            }
+        }
+        Err(self.damaged("a number of more than 64 bits".into()))
+    }
+
+    fn byte(&mut self) -> Result<u8, TraceError> {
+        let mut byte = [0];
+        self.bytes(&mut byte)?;
+        Ok(byte[0])
+    }
+
+    fn bytes(&mut self, buffer: &mut [u8]) -> Result<(), TraceError> {
+        self.input.read_exact(buffer).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.error(
+                "the trace file is cut off here; the program that wrote it did not finish: record it again"
+                    .into(),
+            ),
+            _ => self.error(format!("reading failed: {error}")),
+        })?;
+        self.checksum.update(buffer);
+        self.offset += buffer.len() as u64;
+        Ok(())
+    }
+
+    fn error(&self, problem: String) -> TraceError {
+        TraceError {
+            offset: self.start,
+            problem,
+        }
+    }
+
+    fn damaged(&self, problem: String) -> TraceError {
+        self.error(format!(
+            "the trace file is damaged: {problem}; record it again"
+        ))
+    }
+}
+
+fn signed(zigzag: u64) -> i64 {
+    (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64)
+}

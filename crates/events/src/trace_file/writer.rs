@@ -1,0 +1,282 @@
+//! Writing trace files.
+
+use super::{
+    CPU_ONLINE, END, EXIT, JOB_COMPLETE, JOB_RELEASE, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS,
+    OVERHEAD, OVERHEAD_KINDS, POLICIES, SLEEP, SWITCH, TASK, VERSION, WAKE,
+};
+use crate::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
+use std::io::{self, Write};
+
+/// Bytes that are collected before they are written out.
+const BUFFER: usize = 1 << 16;
+
+/// A sink that stores the stream in a trace file.
+///
+/// Sinks cannot fail, so the first error is kept, nothing more is written, and [`TraceWriter::close`] returns it.
+pub struct TraceWriter<W: Write> {
+    output: W,
+    buffer: Vec<u8>,
+    checksum: crc32fast::Hasher,
+    error: Option<io::Error>,
+    cpus: u64,
+    tasks: u64,
+    time: Nanoseconds,
+    records: u64,
+    finished: bool,
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Starts a trace file of a machine whose CPUs have these capacities.
+    ///
+    /// # Errors
+    ///
+    /// If the machine has more than 65536 CPUs or the start cannot be written.
+    pub fn new(output: W, capacities: &[u32]) -> io::Result<Self> {
+        let cpus = capacities.len() as u64;
+        if cpus > MOST_CPUS {
+            return Err(invalid(format!(
+                "a trace file can have {MOST_CPUS} CPUs, not {cpus}"
+            )));
+        }
+        let mut writer = Self {
+            output,
+            buffer: Vec::with_capacity(BUFFER + 1024),
+            checksum: crc32fast::Hasher::new(),
+            error: None,
+            cpus,
+            tasks: 0,
+            time: 0,
+            records: 0,
+            finished: false,
+        };
+        writer.buffer.extend_from_slice(MAGIC);
+        writer.number(VERSION);
+        writer.number(cpus);
+        for &capacity in capacities {
+            writer.number(capacity.into());
+        }
+        writer.write_out()?;
+        Ok(writer)
+    }
+
+    /// Completes the file and gives the output back.
+    ///
+    /// # Errors
+    ///
+    /// The first error of writing, or of the stream: [`Sink::finish`] was not called, or an event contradicts the format
+    /// (a task that was never described, a CPU that the machine does not have, time that runs backwards).
+    pub fn close(mut self) -> io::Result<W> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        if !self.finished {
+            return Err(invalid("the event stream was not finished".into()));
+        }
+        self.output.flush()?;
+        Ok(self.output)
+    }
+
+    fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.buffer.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.buffer.push(number as u8);
+    }
+
+    fn signed(&mut self, number: i128) {
+        // Differences of two times have 65 bits; the format has 64, which is enough for any run under 292 years.
+        let zigzag = if number >= 0 {
+            2 * number
+        } else {
+            -2 * number - 1
+        };
+        match u64::try_from(zigzag) {
+            Ok(zigzag) => self.number(zigzag),
+            Err(_) => self.fail(format!("{number} ns is too far from the event's time")),
+        }
+    }
+
+    fn fail(&mut self, problem: String) {
+        self.error.get_or_insert_with(|| invalid(problem));
+    }
+
+    fn task_number(&mut self, task: TaskId) {
+        if u64::from(task.0) >= self.tasks {
+            self.fail(format!("task {} was never described", task.0));
+        }
+        self.number(task.0.into());
+    }
+
+    fn optional_task(&mut self, task: Option<TaskId>) {
+        match task {
+            None => self.number(0),
+            Some(task) if u64::from(task.0) >= self.tasks => {
+                self.fail(format!("task {} was never described", task.0));
+            }
+            Some(task) => self.number(u64::from(task.0) + 1),
+        }
+    }
+
+    fn cpu_number(&mut self, cpu: CpuId) {
+        if u64::from(cpu.0) >= self.cpus {
+            self.fail(format!("the machine has no CPU {}", cpu.0));
+        }
+        self.number(cpu.0.into());
+    }
+
+    fn begin(&mut self, kind: u8, time: Nanoseconds) {
+        let Some(since) = time.checked_sub(self.time) else {
+            self.fail(format!("time goes back from {} ns to {time} ns", self.time));
+            return;
+        };
+        self.time = time;
+        self.buffer.push(kind);
+        self.number(since);
+    }
+
+    fn end_record(&mut self) {
+        self.records += 1;
+        if self.buffer.len() >= BUFFER {
+            if let Err(error) = self.write_out() {
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
+        if self.error.is_none() {
+            self.checksum.update(&self.buffer);
+            self.output.write_all(&self.buffer)?;
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Appends the end record and the checksum.
+    fn write_end(&mut self, end: Nanoseconds) -> io::Result<()> {
+        self.begin(END, end);
+        self.number(self.records);
+        self.write_out()?;
+        if self.error.is_none() {
+            let checksum = self.checksum.clone().finalize();
+            self.output.write_all(&checksum.to_le_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Sink for TraceWriter<W> {
+    fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
+        if self.error.is_some() {
+            return;
+        }
+        if u64::from(task.0) > self.tasks {
+            self.fail(format!(
+                "task {} appears before task {}",
+                task.0, self.tasks
+            ));
+        }
+        if info.name.len() as u64 > LONGEST_NAME {
+            self.fail(format!("a name has at most {LONGEST_NAME} bytes"));
+        }
+        self.tasks = self.tasks.max(u64::from(task.0) + 1);
+        self.begin(TASK, time);
+        self.number(task.0.into());
+        self.number(info.name.len() as u64);
+        self.buffer.extend_from_slice(info.name.as_bytes());
+        self.number(place(&POLICIES, &info.policy));
+        self.signed(info.nice.into());
+        self.number(info.rt_priority.into());
+        self.number(info.weight.into());
+        self.number(info.allowed.len() as u64);
+        for &cpu in &info.allowed {
+            self.cpu_number(cpu);
+        }
+        self.optional_task(info.parent);
+        self.end_record();
+    }
+
+    fn event(&mut self, event: &Event) {
+        if self.error.is_some() {
+            return;
+        }
+        let time = event.time;
+        match event.kind {
+            EventKind::Wake { task, cpu, waker } => {
+                self.begin(WAKE, time);
+                self.task_number(task);
+                self.cpu_number(cpu);
+                self.optional_task(waker);
+            }
+            EventKind::Sleep { task } => {
+                self.begin(SLEEP, time);
+                self.task_number(task);
+            }
+            EventKind::Switch { cpu, prev, next } => {
+                self.begin(SWITCH, time);
+                self.cpu_number(cpu);
+                self.optional_task(prev);
+                self.optional_task(next);
+            }
+            EventKind::Migrate { task, from, to } => {
+                self.begin(MIGRATE, time);
+                self.task_number(task);
+                self.cpu_number(from);
+                self.cpu_number(to);
+            }
+            EventKind::Exit { task } => {
+                self.begin(EXIT, time);
+                self.task_number(task);
+            }
+            EventKind::JobRelease { task, due } => {
+                self.begin(JOB_RELEASE, time);
+                self.task_number(task);
+                self.signed(i128::from(due) - i128::from(time));
+            }
+            EventKind::JobComplete { task, deadline } => {
+                self.begin(JOB_COMPLETE, time);
+                self.task_number(task);
+                self.signed(i128::from(deadline) - i128::from(time));
+            }
+            EventKind::Overhead {
+                cpu,
+                kind,
+                duration,
+            } => {
+                self.begin(OVERHEAD, time);
+                self.cpu_number(cpu);
+                self.number(place(&OVERHEAD_KINDS, &kind));
+                self.number(duration);
+            }
+            EventKind::CpuOnline { cpu, online } => {
+                self.begin(CPU_ONLINE, time);
+                self.cpu_number(cpu);
+                self.number(online.into());
+            }
+        }
+        self.end_record();
+    }
+
+    fn finish(&mut self, end: Nanoseconds) {
+        if self.error.is_some() || self.finished {
+            return;
+        }
+        self.finished = true;
+        if let Err(error) = self.write_end(end) {
+            self.error.get_or_insert(error);
+        }
+    }
+}
+
+/// The number of a value in its table.
+fn place<T: PartialEq>(table: &[T], value: &T) -> u64 {
+    table
+        .iter()
+        .position(|entry| entry == value)
+        .expect("the table has every value") as u64
+}
+
+fn invalid(problem: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, problem)
+}
