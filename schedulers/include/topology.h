@@ -67,21 +67,25 @@ const volatile struct cpu_topology cpu_topology[1] SEC(".rodata.cpu_topology");
 const volatile u16 node_distance[1] SEC(".rodata.node_distance");
 
 /*
- * Address of element @index of an array of @number elements that the loader has lengthened, or NULL beyond its end. In
- * assembly, so that the check and the access use the same register and the verifier can follow.
+ * Address of element @index of an array of @elements elements that the loader has lengthened, or NULL beyond its end. The
+ * check is against the offset of the last element, since the verifier does not know that offsets are multiples of a size;
+ * it is in assembly, so that check and access use the same register and the verifier can follow.
  */
-#define TOPOLOGY_ELEMENT(array, index, number)						\
+#define TOPOLOGY_ELEMENT(array, index, elements)					\
 	({										\
 		u64 offset_ = (u64)(index) * sizeof((array)[0]);			\
-		u64 limit_ = (u64)(number) * sizeof((array)[0]);			\
+		u64 number_ = (elements);							\
+		u64 last_ = (number_ - 1) * sizeof((array)[0]);				\
 		u64 address_ = (u64)(array);						\
 											\
-		asm volatile("if %[offset] >= %[limit] goto +2\n"			\
+		asm volatile("if %[number] == 0 goto +3\n"				\
+			     "if %[offset] > %[last] goto +2\n"				\
 			     "%[offset] += %[address]\n"				\
 			     "goto +1\n"						\
 			     "%[offset] = 0\n"						\
 			     : [offset] "+&r"(offset_)					\
-			     : [limit] "r"(limit_), [address] "r"(address_));		\
+			     : [number] "r"(number_), [last] "r"(last_),		\
+			       [address] "r"(address_));				\
 		(typeof(&(array)[0]))offset_;						\
 	})
 
