@@ -172,9 +172,9 @@ pub enum Event {
     },
     /// Wait until all parties have arrived.
     Barrier(usize),
-    /// Wait on the condition of this task definition.
+    /// Wait on a condition, by default the one named after this task definition; no mutex is held.
     Suspend(usize),
-    /// Wake all tasks suspended on the condition.
+    /// Wake all tasks suspended on the condition, and any that wait for it by name.
     Resume(usize),
     /// Post a semaphore.
     SemPost(usize),
@@ -193,7 +193,8 @@ pub enum Event {
     IoRun(u64),
     /// `sched_yield`.
     Yield,
-    /// Start one more task of the definition (index into `Workload::tasks`).
+    /// Start one more task of the definition (index into `Workload::tasks`). rt-app stops with an
+    /// error when one name has been forked 1024 times.
     Fork(usize),
 }
 
