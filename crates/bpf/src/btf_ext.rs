@@ -35,6 +35,13 @@ pub(crate) struct CoreRelocation {
     pub kind: u32,
 }
 
+impl CoreRelocation {
+    /// Whether it asks for the offset of a field in bytes.
+    pub(crate) fn is_field_offset(&self) -> bool {
+        self.kind == 0
+    }
+}
+
 impl BtfExt {
     pub(crate) fn parse(section: &[u8], btf: &Btf) -> Result<BtfExt, Error> {
         let header = Header::parse(section, PLACE)?;

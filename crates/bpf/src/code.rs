@@ -78,6 +78,7 @@ struct Compiler<'a> {
     extern_names: Vec<Box<str>>,
     runaway: u64,
     unavailable: u64,
+    may_stop: Vec<bool>,
     functions: Vec<Compiled>,
 }
 
@@ -131,11 +132,13 @@ impl<'a> Compiler<'a> {
         signature.params.extend([AbiParam::new(types::I64); 6]);
         signature.returns.push(AbiParam::new(types::I64));
         let mut ids = vec![None; object.functions().len()];
+        let mut may_stop = vec![false; object.functions().len()];
         for one in &linked.functions {
             let id = module
                 .declare_anonymous_function(&signature)
                 .map_err(|error| bad(&error))?;
             ids[one.function] = Some(id);
+            may_stop[one.function] = one.may_stop;
         }
         Ok(Compiler {
             object,
@@ -149,6 +152,7 @@ impl<'a> Compiler<'a> {
                 .collect(),
             runaway: linker.runaway() as u64,
             unavailable: linker.unavailable() as u64,
+            may_stop,
             functions: Vec::new(),
         })
     }
@@ -178,6 +182,7 @@ impl<'a> Compiler<'a> {
         let environment = Environment {
             runaway: self.runaway,
             unavailable: self.unavailable,
+            may_stop: &self.may_stop,
             extern_names: &self.extern_names,
         };
         let callee = |target: usize| {

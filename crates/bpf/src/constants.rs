@@ -117,7 +117,7 @@ pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> F
                     successors.push((next, after_branch(operation.instruction, &state, false)));
                 }
             }
-            None if operation.instruction.is_exit() => {}
+            None if operation.ends_function() => {}
             None => {
                 step(operation, &mut state, private, memory);
                 successors.push((next, state));

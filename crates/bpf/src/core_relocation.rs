@@ -380,11 +380,28 @@ impl Part {
     }
 }
 
+/// Names the field that a relocation is about.
+pub(crate) fn describe(btf: &Btf, relocation: &CoreRelocation) -> String {
+    let Ok(local) = LocalField::parse(btf, relocation) else {
+        return format!("field {}", relocation.access);
+    };
+    let parts: Vec<String> = local
+        .parts
+        .iter()
+        .map(|part| {
+            let (keyword, structure, path) = (part.keyword, &part.structure, part.path.join("."));
+            format!("field {path} of {keyword} {structure}")
+        })
+        .collect();
+    parts.join(", ")
+}
+
 /// Writes the value of a relocation into its instruction. For a 16-byte load
 /// the upper half of the value belongs into the second instruction.
 pub(crate) fn patch(
     instruction: Instruction,
     resolution: Resolution,
+    what: &dyn Fn() -> String,
 ) -> Result<Instruction, Failure> {
     let mut patched = instruction;
     let value = resolution.value;
@@ -400,17 +417,19 @@ pub(crate) fn patch(
             })?;
             if let Some(access) = resolution.access
                 && access.local_size != access.size
-                && u64::from(instruction.access_size()) == access.local_size
             {
+                let fits = u64::from(instruction.access_size()) == access.local_size;
                 let opcode = u32::try_from(access.size)
                     .ok()
-                    .filter(|_| access.resizable)
+                    .filter(|_| fits && access.resizable)
                     .and_then(|size| instruction.opcode_with_access_size(size));
                 patched.opcode = opcode.ok_or_else(|| {
                     Failure::Absent(format!(
-                        "a field of {} bytes has {} bytes in this kernel model, \
-                         which no load can hide",
-                        access.local_size, access.size
+                        "{} has {} bytes in this kernel model instead of {}, \
+                         and its accesses cannot be adapted",
+                        what(),
+                        access.size,
+                        access.local_size
                     ))
                 })?;
             }

@@ -24,6 +24,19 @@ pub(crate) struct Operation {
     pub kernel_load: bool,
 }
 
+impl Operation {
+    /// Whether this calls a helper that calls a function of the object.
+    pub(crate) fn calls_back(&self) -> bool {
+        let one = self.instruction;
+        one.is_call() && one.source == 0 && HELPERS_WITH_CALLBACK.contains(&one.immediate)
+    }
+
+    /// Whether the function returns here, be it after an error.
+    pub(crate) fn ends_function(&self) -> bool {
+        self.instruction.is_exit() || matches!(self.operand, Some(Operand::Unavailable(_)))
+    }
+}
+
 /// What an instruction refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Operand {
@@ -48,6 +61,39 @@ pub(crate) struct Linked {
     pub function: usize,
     pub operations: Vec<Operation>,
     pub flow: Flow,
+    /// Whether a call may end because the simulation is to be stopped.
+    pub may_stop: bool,
+}
+
+/// Helpers that call a function of the object while they run: going through
+/// the entries of a map, finding memory areas, looping, draining a buffer.
+const HELPERS_WITH_CALLBACK: [i32; 4] = [164, 180, 181, 209];
+
+impl Linked {
+    /// The reachable operations with their places.
+    fn reachable(&self) -> impl Iterator<Item = (usize, &Operation)> {
+        let operations = self.operations.iter().enumerate();
+        operations.filter(|&(at, _)| self.flow.reachable[at])
+    }
+
+    /// The functions of the object called from here.
+    fn callees(&self) -> impl Iterator<Item = usize> {
+        self.reachable()
+            .filter(|(_, operation)| operation.instruction.is_call())
+            .filter_map(|(_, operation)| match operation.operand {
+                Some(Operand::Function(target)) => Some(target),
+                _ => None,
+            })
+    }
+
+    /// Whether this function itself has a place where it may be stopped.
+    fn has_stop(&self) -> bool {
+        self.reachable().any(|(at, operation)| {
+            operation.target.is_some_and(|target| target <= at)
+                || operation.calls_back()
+                || matches!(operation.operand, Some(Operand::Unavailable(_)))
+        })
+    }
 }
 
 /// All functions that the programs need.
@@ -96,12 +142,30 @@ pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject,
             function: index,
             operations,
             flow,
+            may_stop: false,
         });
     }
     problems.into_result()?;
     linked.functions.sort_by_key(|one| one.function);
     check_recursion(object, &linked.functions)?;
+    find_stops(&mut linked.functions, object.functions().len());
     Ok(linked)
+}
+
+/// Finds the functions that may stop early, themselves or in a call.
+fn find_stops(functions: &mut [Linked], count: usize) {
+    let mut may_stop = vec![false; count];
+    loop {
+        let mut changed = false;
+        for one in functions.iter_mut().filter(|one| !one.may_stop) {
+            one.may_stop = one.has_stop() || one.callees().any(|callee| may_stop[callee]);
+            may_stop[one.function] = one.may_stop;
+            changed |= one.may_stop;
+        }
+        if !changed {
+            return;
+        }
+    }
 }
 
 /// Names and fields that reachable code needs and the linker lacks.
@@ -511,8 +575,6 @@ fn relocate(
     function: &Function,
     operations: &mut [Operation],
 ) -> Result<(), Error> {
-    /// Relocation of the offset of a field.
-    const FIELD_BYTE_OFFSET: u32 = 0;
     let mut field_offsets = vec![false; operations.len()];
     for (section, relocations) in &object.ext().relocations {
         if *section != function.section {
@@ -529,7 +591,9 @@ fn relocate(
             let instruction = operations[at].instruction;
             let result =
                 core_relocation::resolve(object.btf(), linker, relocation).and_then(|resolution| {
-                    Ok((resolution, core_relocation::patch(instruction, resolution)?))
+                    let what = || core_relocation::describe(object.btf(), relocation);
+                    let patched = core_relocation::patch(instruction, resolution, &what)?;
+                    Ok((resolution, patched))
                 });
             match result {
                 Ok((resolution, patched)) => {
@@ -537,7 +601,7 @@ fn relocate(
                     if instruction.is_wide() {
                         operations[at].operand = Some(Operand::Constant(resolution.value));
                     }
-                    field_offsets[at] = relocation.kind == FIELD_BYTE_OFFSET;
+                    field_offsets[at] = relocation.is_field_offset();
                 }
                 Err(Failure::Absent(problem)) => operations[at].poison = Some(problem),
                 Err(Failure::Malformed(problem)) => {
@@ -617,7 +681,7 @@ fn check_flow(function: &Function, operations: &[Operation], flow: &Flow) -> Res
             )
         };
         let next = at + if one.is_wide() { 2 } else { 1 };
-        if next >= operations.len() && !one.ends_flow() {
+        if next >= operations.len() && !one.ends_flow() && !operation.ends_function() {
             return Err(bad("control runs out of the function"));
         }
         let base = match one.class() {
@@ -640,22 +704,10 @@ fn check_flow(function: &Function, operations: &[Operation], flow: &Flow) -> Res
 /// Functions must not call themselves, directly or through others: there is
 /// no bound on the stack they would take.
 fn check_recursion(object: &Object, functions: &[Linked]) -> Result<(), Error> {
-    let callees = |linked: &Linked| -> Vec<usize> {
-        linked
-            .operations
-            .iter()
-            .zip(&linked.flow.reachable)
-            .filter(|(operation, reachable)| **reachable && operation.instruction.is_call())
-            .filter_map(|(operation, _)| match operation.operand {
-                Some(Operand::Function(target)) => Some(target),
-                _ => None,
-            })
-            .collect()
-    };
     // Remove functions whose callees are all removed; a cycle stays.
     let mut left: Vec<(usize, Vec<usize>)> = functions
         .iter()
-        .map(|linked| (linked.function, callees(linked)))
+        .map(|linked| (linked.function, linked.callees().collect()))
         .collect();
     loop {
         let alive: Vec<usize> = left.iter().map(|entry| entry.0).collect();

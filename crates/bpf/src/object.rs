@@ -32,9 +32,9 @@ pub struct Program {
     /// Its section, such as `struct_ops/enqueue`, `struct_ops.s/init` or
     /// `syscall`, without a leading `?`.
     pub section: String,
-    /// Whether it is compiled. As in libbpf, programs of a section that
-    /// starts with `?` are so only when a `struct_ops` table that is itself
-    /// loaded refers to them.
+    /// Whether it is compiled. As in libbpf: programs that `struct_ops` tables
+    /// refer to, if one of these tables is not optional; other programs, if
+    /// their section does not start with `?`.
     pub autoload: bool,
     pub(crate) function: usize,
 }
@@ -713,9 +713,6 @@ impl Object {
             for (name, type_id, offset) in self.section_variables(elf, index) {
                 let members =
                     self.struct_ops_members(elf, layout, section, &name, type_id, offset)?;
-                if !optional {
-                    self.autoload_members(&members);
-                }
                 let structure = self.btf.get(self.btf.resolve(type_id));
                 self.struct_ops.push(StructOps {
                     type_name: without_flavor(&structure.name).to_owned(),
@@ -726,14 +723,19 @@ impl Object {
                 });
             }
         }
+        self.choose_struct_ops_programs();
         Ok(())
     }
 
-    /// Programs of a `?` section are loaded when a loaded table names them.
-    fn autoload_members(&mut self, members: &[StructOpsMember]) {
-        for member in members {
-            if let StructOpsValue::Program(name) = &member.value {
-                self.set_autoload(name, true);
+    /// As in libbpf, a program that tables refer to is loaded if one of these
+    /// tables is created without being asked for.
+    fn choose_struct_ops_programs(&mut self) {
+        for program in &mut self.programs {
+            let value = StructOpsValue::Program(program.name.clone());
+            let refers = |table: &&StructOps| table.members.iter().any(|one| one.value == value);
+            let mut tables = self.struct_ops.iter().filter(refers).peekable();
+            if tables.peek().is_some() {
+                program.autoload = tables.any(|table| !table.optional);
             }
         }
     }

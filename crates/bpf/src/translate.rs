@@ -22,6 +22,8 @@ pub(crate) struct Environment<'a> {
     pub runaway: u64,
     /// Address of [`crate::Linker::unavailable`].
     pub unavailable: u64,
+    /// Which functions of the object may end early.
+    pub may_stop: &'a [bool],
     /// Names of external functions, at addresses that last as long as the code.
     pub extern_names: &'a [Box<str>],
 }
@@ -32,9 +34,6 @@ const NULL_PAGE: i64 = 4096;
 
 /// How often `may_goto` may be taken in one call of a function.
 const MAY_GOTO_LIMIT: i64 = 8 * 1024 * 1024;
-
-/// Helpers that call a function of the object while they run.
-const HELPERS_WITH_CALLBACK: [i32; 4] = [164, 180, 181, 209];
 
 /// What a load through a null pointer reads.
 static ZERO: u64 = 0;
@@ -184,7 +183,7 @@ impl Translation<'_, '_> {
         while at < operations.len() && (at == start || self.blocks[at].is_none()) {
             count += 1;
             let one = operations[at].instruction;
-            if one.ends_flow() || operations[at].target.is_some() {
+            if operations[at].ends_function() || operations[at].target.is_some() {
                 break;
             }
             at += if one.is_wide() { 2 } else { 1 };
@@ -697,12 +696,12 @@ impl Translation<'_, '_> {
                 let mut all = vec![self.context];
                 all.extend(arguments);
                 let call = self.builder.ins().call(callee, &all);
-                (self.builder.inst_results(call)[0], true)
+                let may_stop = self.environment.may_stop[function];
+                (self.builder.inst_results(call)[0], may_stop)
             }
             Some(Operand::Native(address)) => {
-                let one = operation.instruction;
-                let calls_back = one.source == 0 && HELPERS_WITH_CALLBACK.contains(&one.immediate);
-                (self.call_native(address, arguments), calls_back)
+                let result = self.call_native(address, arguments);
+                (result, operation.calls_back())
             }
             Some(Operand::Unavailable(index)) => {
                 let name = &self.environment.extern_names[index];
