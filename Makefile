@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+
+# rt-app files that `make demo` runs: the examples of Debian's rt-app.
+examples = /usr/share/doc/rt-app/examples
+DEMO_WORKLOADS = $(wildcard $(examples)/*.json $(examples)/tutorial/*.json)
+DEMO_SCHEDULERS = linux24,o1,cfs
+
+.PHONY: help demo build test lint unit-test testbench bench clean
+
+help:
+	@echo 'make demo       build the command and compare schedulers on the examples of rt-app'
+	@echo 'make build      build the command: target/release/fairground'
+	@echo 'make test       everything that must pass: lint, unit-test, testbench'
+	@echo 'make lint       formatting, and clippy without a warning'
+	@echo 'make unit-test  tests that need no kernel of their own'
+	@echo 'make testbench  tests on a real kernel, in a virtual machine'
+	@echo 'make bench      how fast the simulator is'
+	@echo 'make clean      remove everything that was built or downloaded'
+
+demo: build
+	cargo run --quiet --release --package fairground -- compare --schedulers $(DEMO_SCHEDULERS) $(DEMO_WORKLOADS)
+
+build:
+	scripts/install build
+	cargo build --release --package fairground
+
+# One after the other: each of them uses all cores, and the testbench's closing line comes last.
+test:
+	scripts/install test
+	$(MAKE) lint
+	$(MAKE) unit-test
+	$(MAKE) testbench
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+
+unit-test:
+	cargo test --workspace
+
+testbench:
+	scripts/install test
+	testbench/run
+
+bench:
+	scripts/install build
+	cargo bench --workspace --benches
+
+clean:
+	cargo clean

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What the tests in the guest are written with. A test is a function that runs in a subshell, ends at
+# its first failing command and passes if there is none.
+
+sched_ext=/sys/kernel/sched_ext
+
+# Runs a test and prints its line; what the test printed is shown if it failed.
+# usage: check NAME FUNCTION [ARGUMENT...]
+check() {
+	local name=$1 status
+	shift
+	(
+		set -eu
+		"$@"
+	) > "$work/log" 2>&1 < /dev/null
+	status=$?
+	if [ "$status" = 0 ]; then
+		printf 'ok %s\n' "$name"
+	else
+		printf 'not ok %s\n' "$name"
+		sed 's/^/    /' "$work/log" | tail -n 60
+		printf '    (status %s)\n' "$status"
+	fi
+}
+
+# Ends a test with a reason.
+give_up() {
+	printf '%s\n' "$*"
+	exit 1
+}
+
+# Waits until a command succeeds; a minute is far more than any of them takes on a slow machine.
+wait_until() {
+	local tries
+	for tries in $(seq 600); do
+		"$@" > /dev/null 2>&1 && return
+		sleep 0.1
+	done
+	give_up "waited for a minute in vain: $*"
+}
+
+state_is() {
+	[ "$(cat $sched_ext/state)" = "$1" ]
+}
+
+# Whether the named scheduler is in charge.
+in_charge() {
+	state_is enabled && [ "$(cat $sched_ext/root/ops)" = "$1" ]
+}
+
+# Nothing of a scheduler is left in the kernel.
+assert_unloaded() {
+	wait_until state_is disabled
+	[ -z "$(bpftool struct_ops list)" ] || give_up "still in the kernel: $(bpftool struct_ops list)"
+}
+
+# The last fairground ended with this status.
+assert_status() {
+	[ "$status" = "$1" ] || {
+		cat "$work/errors"
+		give_up "exit status $status, expected $1"
+	}
+}
+
+# The named file contains the text.
+assert_says() {
+	grep -qF -- "$2" "$1" || {
+		printf 'does not say "%s":\n' "$2"
+		cat "$1"
+		exit 1
+	}
+}
+
+# Runs fairground to its end: its exit status in `status`, what it said in the files `output` and
+# `errors` of the work folder.
+fairground() {
+	status=0
+	timeout -k 5 120 "$fairground" "$@" > "$work/output" 2> "$work/errors" || status=$?
+}
+
+# Starts fairground in the background: its process id in `loader`. Background jobs of a shell
+# ignore SIGINT unless told otherwise.
+start_fairground() {
+	env --default-signal=INT,QUIT "$fairground" "$@" > "$work/loader.output" 2> "$work/loader.errors" &
+	loader=$!
+}
+
+# Waits for the end of the fairground in the background: `status`, `output` and `errors` as above.
+await_loader() {
+	local tries
+	for tries in $(seq 600); do
+		kill -0 "$loader" 2> /dev/null || break
+		sleep 0.1
+	done
+	if kill -KILL "$loader" 2> /dev/null; then
+		give_up "the loader still ran after a minute"
+	fi
+	status=0
+	wait "$loader" || status=$?
+	mv "$work/loader.output" "$work/output"
+	mv "$work/loader.errors" "$work/errors"
+}
+
+# A task that the scheduler `faulty` has it in for.
+make_victim() {
+	[ -x "$work/victim" ] || cp /bin/sleep "$work/victim"
+}

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Tests of one scheduler on this kernel: under loads that use every corner of the scheduling interface it
+# stays in charge, runs every task, and the kernel has nothing to complain about.
+#
+# Loads are a given amount of work, not a given time: how long they take says nothing here.
+
+test_scheduler() {
+	local id=$1
+	check "$id: takes charge" takes_charge "$id"
+	check "$id: its tunables reach the kernel" sets_tunables "$id"
+
+	start_fairground run "$id"
+	check "$id: stays loaded" wait_until in_charge "$id"
+	enabled_before=$(cat $sched_ext/enable_seq)
+	check "$id: sysbench cpu" runs "$id" sysbench cpu --threads=6 --cpu-max-prime=2000 --events=600 --time=0 run
+	check "$id: sysbench threads" runs "$id" sysbench threads --threads=8 --thread-yields=20 --thread-locks=2 --events=300 --time=0 run
+	check "$id: stress-ng, many short-lived tasks" runs "$id" \
+		stress-ng --fork 2 --fork-ops 150 --exec 2 --exec-ops 40 --pthread 2 --pthread-ops 150 --zombie 1 --zombie-ops 60
+	check "$id: stress-ng, sleeping and waking" runs "$id" \
+		stress-ng --switch 2 --switch-ops 4000 --yield 4 --yield-ops 8000 --futex 2 --futex-ops 2000 --nanosleep 2 --nanosleep-ops 60 --pipe 2 --pipe-ops 4000
+	check "$id: stress-ng, changing policy, nice and affinity" runs "$id" \
+		stress-ng --schedpolicy 2 --schedpolicy-ops 400 --nice 2 --nice-ops 100 --affinity 4 --affinity-ops 400
+	check "$id: every policy makes progress" runs "$id" runs_all_policies
+	check "$id: tasks bound to one CPU each" runs "$id" runs_bound
+	check "$id: rt-app" runs "$id" runs_rt_app
+	check "$id: its counters grow" counters_grow
+	check "$id: SysRq-S takes it out" gives_way "$id"
+	# Where a test failed half-way, the next scheduler must not suffer.
+	kill -KILL "$loader" 2> /dev/null
+	wait "$loader" 2> /dev/null
+	check "$id: leaves nothing behind" assert_unloaded
+}
+
+takes_charge() {
+	local rejected
+	rejected=$(cat $sched_ext/nr_rejected)
+	fairground run "$1" -- sh -c "cat $sched_ext/root/ops $sched_ext/switch_all; grep ext.enabled /proc/self/sched"
+	assert_status 0
+	assert_says "$work/output" "$1"
+	grep -qE 'ext.enabled +: +1' "$work/output"
+	[ "$(cat $sched_ext/nr_rejected)" = "$rejected" ] || give_up "the kernel counts rejected tasks"
+	assert_unloaded
+}
+
+# Runs a load and sees that the scheduler is in charge still, without having been loaded anew.
+# usage: runs SCHEDULER COMMAND...
+runs() {
+	local id=$1
+	shift
+	"$@"
+	in_charge "$id" || {
+		cat "$work/loader.errors"
+		give_up "the scheduler was taken out"
+	}
+	[ "$(cat $sched_ext/enable_seq)" = "$enabled_before" ] || give_up "the scheduler was loaded anew"
+}
+
+# One task of each policy, all of them at once, each with the same work. Idle and batch tasks come last, but they come.
+runs_all_policies() {
+	local task tasks=()
+	for task in 'chrt --other 0' 'chrt --batch 0' 'chrt --idle 0' 'nice -n 19' 'nice -n -20' 'chrt --fifo 10' 'chrt --rr 10'; do
+		timeout 120 $task sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done' &
+		tasks+=($!)
+	done
+	for task in "${tasks[@]}"; do
+		wait "$task"
+	done
+}
+
+# Twice as many tasks as CPUs, each bound to one; afterwards each says where it ran.
+runs_bound() {
+	local cpu task tasks=()
+	for cpu in $(seq 0 $(($(nproc) - 1))) $(seq 0 $(($(nproc) - 1))); do
+		timeout 120 taskset -c "$cpu" sh -c '
+			i=0
+			while [ $i -lt 10000 ]; do i=$((i + 1)); done
+			read -r stat < /proc/self/stat
+			set -- ${stat##*) }
+			[ "${37}" = '"$cpu"' ]' &
+		tasks+=($!)
+	done
+	for task in "${tasks[@]}"; do
+		wait "$task"
+	done
+}
+
+# Two periodic tasks and a hog for a second of rt-app, and its own word that the periodic ones ran.
+runs_rt_app() {
+	cat > "$work/workload.json" << 'END'
+{
+	"global": { "duration": 1, "default_policy": "SCHED_OTHER", "calibration": 100, "logdir": "/run/suite", "log_basename": "rt-app" },
+	"tasks": {
+		"periodic": { "instance": 2, "loop": -1, "run": 500, "timer": { "ref": "unique", "period": 20000 } },
+		"hog": { "loop": -1, "run": 1000 }
+	}
+}
+END
+	rm -f "$work"/rt-app-*.log
+	timeout 120 rt-app "$work/workload.json"
+	local log
+	for log in "$work"/rt-app-*.log; do
+		[ "$(grep -vc '^#' "$log")" -ge 2 ] || give_up "$log: the task did not run"
+	done
+}
+
+# The sum of the scheduler's own counters, over all CPUs.
+counters() {
+	local map
+	map=$(bpftool map list | sed -n 's/^\([0-9]*\): percpu_array  *name statistics .*/\1/p')
+	bpftool -j map dump id "$map" | python3 -c '
+import json, sys
+print(sum(cpu["value"] for entry in json.load(sys.stdin) for cpu in entry["formatted"]["values"]))'
+}
+
+counters_grow() {
+	local before after
+	before=$(counters)
+	sysbench threads --threads=4 --events=20 --time=0 run
+	after=$(counters)
+	[ "$after" -gt "$before" ] || give_up "the counters stand at $before, then at $after"
+}
+
+# Every tunable away from its default: what the kernel holds then is what was asked for.
+sets_tunables() {
+	local manifest=$here/../../schedulers/$1/scheduler.toml settings
+	fairground run "$1" -- "$here/read-only-data" "$work/defaults"
+	assert_status 0
+	"$here/tunables" settings "$manifest" "$work/defaults" > "$work/settings"
+	mapfile -t settings < "$work/settings"
+	fairground run "$1" "${settings[@]}" -- "$here/read-only-data" "$work/changed"
+	assert_status 0
+	"$here/tunables" verify "$manifest" "$work/changed" "${settings[@]}"
+}
+
+gives_way() {
+	echo S > /proc/sysrq-trigger
+	wait_until state_is disabled
+	wait_until grep -qF SCX_EXIT_SYSRQ "$work/loader.errors"
+}
