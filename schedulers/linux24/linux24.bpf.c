@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Linux 2.4: one list of runnable tasks for all CPUs, and at every switch a walk over all of it for the task with the
+ * largest goodness. The rules are those of 2.4.20 to 2.4.27; the tunable `version` selects those of 2.4.0.
+ *
+ * README.md says where each mechanism is and what is different here.
+ */
+#include "fairground.bpf.h"
+#include "topology.h"
+
+/* Timer ticks a second */
+const volatile u32 hz = 100;
+/* Release whose rules apply: 0 is 2.4.20, 1 is 2.4.0 */
+const volatile u32 version;
+/* Goodness of having run on this CPU last; i386 has 15, many others 20 */
+const volatile u32 proc_change_penalty = 15;
+/* Goodness of sharing the address space that is loaded */
+const volatile u32 mm_bonus = 1;
+/* Limit of the counter of a parent that inherits what a dead child has left, ticks */
+const volatile u32 max_counter = 20;
+
+#define VERSION_2_4_0 1
+
+/* The list of runnable tasks, runqueue_head: a dispatch queue ordered by the tasks' places in the list. */
+#define RUNQUEUE 0
+
+/* Goodness below that of every task */
+#define NOTHING -1000
+
+/* A walk is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
+#define SCHEDULE_ATTEMPTS 4
+
+enum {
+	SCHEDULES,
+	LIST_STEPS,
+	RECALCULATIONS,
+	RECALCULATED_TASKS,
+	SWITCHES,
+	MIGRATIONS,
+	IDLE_RESCHEDULES,
+	PREEMPTIONS,
+	YIELDS,
+	NR_STATISTICS,
+};
+DEFINE_STATISTICS(NR_STATISTICS)
+
+/* The scheduler's part of a task. */
+struct task_data {
+	/* Ticks left of the quantum */
+	s32 counter;
+	/* CPU it ran on last */
+	s32 processor;
+	/* Place in the list of runnable tasks: smaller is nearer the front */
+	u64 place;
+	/* Until when a running task has paid its ticks, nanoseconds */
+	u64 paid_until;
+	/* On the list: waiting or running */
+	bool listed;
+	bool running;
+	/* SCHED_YIELD: gives way to every other task once */
+	bool yielding;
+	/* Being woken synchronously: the waker is about to sleep */
+	bool synchronous;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_data);
+} task_data SEC(".maps");
+
+/* Per CPU: aligned_data of the original. */
+struct schedule_data {
+	/* Time of the last switch, to idle included */
+	u64 last_schedule;
+	/* The address space that is loaded; kernel threads borrow it */
+	u64 active_mm;
+	/* The current task is to give the CPU to schedule() */
+	bool need_resched;
+};
+DEFINE_PER_CPU(struct schedule_data, schedule_data)
+
+/* Last and first place handed out; half of the range to either side. */
+static u64 last_place = 1ULL << 62;
+static u64 first_place = 1ULL << 62;
+
+static __always_inline struct task_data *task_data_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_data, p, 0, 0);
+}
+
+/* SCHED_IDLE is younger than 2.4; such a task is as weak as a task can be. */
+static __always_inline s32 nice_of(const struct task_struct *p)
+{
+	return p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
+}
+
+/* Quantum by nice value, about 50 ms for nice 0 at every rate of the timer. */
+static __always_inline s32 nice_to_ticks(s32 nice)
+{
+	u32 strength = 20 - nice;
+
+	if (hz < 200)
+		strength >>= 2;
+	else if (hz < 400)
+		strength >>= 1;
+	else if (hz < 800)
+		;
+	else if (hz < 1600)
+		strength <<= 1;
+	else
+		strength <<= 2;
+	return strength + 1;
+}
+
+/* What a task has left at @now if it pays the ticks that hit it. */
+static __always_inline s32 counter_at(const struct task_data *data, u64 now)
+{
+	s64 counter = data->counter;
+
+	if (data->running)
+		counter -= ticks_between(data->paid_until, now, hz);
+	return counter > 0 ? counter : 0;
+}
+
+/* The timer interrupts since the last call: update_process_times() takes a tick of the counter each. */
+static __always_inline void charge_ticks(struct task_data *data, u64 now)
+{
+	data->counter = counter_at(data, now);
+	data->paid_until = now;
+}
+
+/* Lets @p run until the tick that takes its last one; with nothing left until the next tick. */
+static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data,
+					     u64 now)
+{
+	scx_bpf_task_set_slice(p, time_to_tick(now, data->counter > 0 ? data->counter : 1, hz));
+}
+
+/*
+ * How good it is to run @p on @cpu while the address space @this_mm is loaded there:
+ *
+ *	-1	yields; after every other task
+ *	0	runnable, but its quantum is used up
+ *	else	counter + 15 if it was here last + 1 if no address space is to be loaded + 20 - nice
+ */
+static __always_inline s32 goodness(struct task_struct *p, const struct task_data *data, s32 cpu,
+				    u64 this_mm, u64 now)
+{
+	s32 weight;
+
+	if (data->yielding)
+		return -1;
+	weight = counter_at(data, now);
+	if (!weight)
+		return 0;
+	if (data->processor == cpu)
+		weight += proc_change_penalty;
+	if ((u64)p->mm == this_mm || !p->mm)
+		weight += mm_bonus;
+	return weight + 20 - nice_of(p);
+}
+
+/* What @cpu wins by running @p in place of @current_task. */
+static __always_inline s32 preemption_goodness(struct task_struct *current_task,
+					       const struct task_data *current_data,
+					       struct task_struct *p, const struct task_data *data,
+					       s32 cpu, u64 this_mm, u64 now)
+{
+	return goodness(p, data, cpu, this_mm, now) -
+	       goodness(current_task, current_data, cpu, this_mm, now);
+}
+
+static __always_inline bool is_idle(const struct task_struct *p)
+{
+	return p->flags & PF_IDLE;
+}
+
+static __always_inline bool cpu_is_idle(s32 cpu)
+{
+	struct task_struct *p = scx_bpf_cpu_curr(cpu);
+
+	return p && is_idle(p);
+}
+
+/* Two siblings in a core, and the other one idle too: such a CPU is taken at once. */
+static __always_inline bool core_is_idle(s32 cpu)
+{
+	const volatile struct cpu_topology *place = topology_of(cpu);
+	s32 first;
+
+	if (!place || place->core_cpus.count != 2)
+		return false;
+	first = place->core_cpus.first;
+	return cpu_is_idle(topology_cpu_at(first)) && cpu_is_idle(topology_cpu_at(first + 1));
+}
+
+/*
+ * Finds a CPU for a task that has become runnable or lost its CPU: its last one if that is idle; else the idle one that
+ * switched longest ago; else the one where it beats the current task by most. The CPU is told to call schedule(); which
+ * task it then takes from the list is for goodness to say.
+ */
+static __always_inline void reschedule_idle(struct task_struct *p, struct task_data *data)
+{
+	s32 minimum = version == VERSION_2_4_0 ? 1 : 0;
+	u64 now = scx_bpf_now(), oldest_idle = ~0ULL;
+	const struct cpumask *online;
+	s32 cpu, target = -1, max_prio = minimum;
+
+	if (bpf_cpumask_test_cpu(data->processor, p->cpus_ptr) && cpu_is_idle(data->processor)) {
+		count(IDLE_RESCHEDULES);
+		scx_bpf_kick_cpu(data->processor, 0);
+		return;
+	}
+
+	online = scx_bpf_get_online_cpumask();
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		struct schedule_data *schedule_data = schedule_data_of(cpu);
+		struct task_struct *current_task;
+
+		if (!schedule_data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
+		    !bpf_cpumask_test_cpu(cpu, online))
+			continue;
+		current_task = scx_bpf_cpu_curr(cpu);
+		if (!current_task || current_task->pid == p->pid)
+			continue;
+
+		if (is_idle(current_task)) {
+			if (core_is_idle(cpu)) {
+				oldest_idle = 0;
+				target = cpu;
+				break;
+			}
+			if (schedule_data->last_schedule < oldest_idle) {
+				oldest_idle = schedule_data->last_schedule;
+				target = cpu;
+			}
+		} else if (oldest_idle == ~0ULL && current_task->prio >= MAX_RT_PRIO) {
+			struct task_data *current_data = task_data_of(current_task);
+			s32 prio;
+
+			if (!current_data)
+				continue;
+			prio = preemption_goodness(current_task, current_data, p, data, cpu,
+						   schedule_data->active_mm, now);
+			if (prio > max_prio) {
+				max_prio = prio;
+				target = cpu;
+			}
+		}
+	}
+	scx_bpf_put_cpumask(online);
+
+	if (target < 0)
+		return;
+	if (oldest_idle != ~0ULL) {
+		count(IDLE_RESCHEDULES);
+		scx_bpf_kick_cpu(target, 0);
+	} else {
+		struct schedule_data *schedule_data = schedule_data_of(target);
+
+		count(PREEMPTIONS);
+		if (schedule_data)
+			schedule_data->need_resched = true;
+		scx_bpf_kick_cpu(target, SCX_KICK_PREEMPT);
+	}
+}
+
+static __always_inline void move_last_runqueue(struct task_data *data)
+{
+	data->place = __sync_fetch_and_add(&last_place, 1) + 1;
+}
+
+static __always_inline void move_first_runqueue(struct task_data *data)
+{
+	data->place = __sync_fetch_and_add(&first_place, -1ULL) - 1;
+}
+
+/*
+ * A new epoch: every task of the system, asleep or not, gets a quantum and keeps half of what it has left. So sleepers gain,
+ * up to twice their quantum.
+ */
+static __always_inline void recalculate(u64 now)
+{
+	struct task_struct *p;
+	u64 tasks = 0;
+
+	count(RECALCULATIONS);
+	bpf_rcu_read_lock();
+	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
+		struct task_data *data = task_data_of(p);
+
+		if (!data)
+			continue;
+		if (data->running)
+			charge_ticks(data, now);
+		data->counter = (data->counter >> 1) + nice_to_ticks(nice_of(p));
+		tasks++;
+	}
+	bpf_rcu_read_unlock();
+	count_by(RECALCULATED_TASKS, tasks);
+}
+
+/* The waker's CPU does not change; schedule() on any CPU may take the task. */
+s32 BPF_STRUCT_OPS(linux24_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct task_data *data = task_data_of(p);
+
+	if (data)
+		data->synchronous = wake_flags & SCX_WAKE_SYNC;
+	return prev_cpu;
+}
+
+/* add_to_runqueue(): a task that was not on the list goes to its end, in 2.4.0 to its front. */
+void BPF_STRUCT_OPS(linux24_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_data *data = task_data_of(p);
+
+	if (!data || data->listed)
+		return;
+	data->listed = true;
+	if (version == VERSION_2_4_0)
+		move_first_runqueue(data);
+	else
+		move_last_runqueue(data);
+}
+
+void BPF_STRUCT_OPS(linux24_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct task_data *data = task_data_of(p);
+
+	if (data && (deq_flags & SCX_DEQ_SLEEP))
+		data->listed = false;
+}
+
+/* A task waits: one that has been woken or forked, or one that has lost its CPU and keeps its place. */
+void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_data *data = task_data_of(p);
+	s32 this_cpu = bpf_get_smp_processor_id();
+	bool synchronous, yielding;
+
+	if (!data) {
+		scx_bpf_error("task %d has no data", p->pid);
+		return;
+	}
+	scx_bpf_dsq_insert_vtime(p, RUNQUEUE, tick_length(hz), data->place, enq_flags);
+
+	/* The waker of a synchronous wake-up will call schedule() itself in a moment. */
+	synchronous = data->synchronous && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) &&
+		      !cpu_is_idle(this_cpu);
+	yielding = data->yielding;
+	data->synchronous = false;
+	data->yielding = false;
+	if (!synchronous && !yielding)
+		reschedule_idle(p, data);
+}
+
+/*
+ * schedule(): the task with the largest goodness of all that wait and of @prev, the first one on the list if there are
+ * several. If all of them have used their quantum up a new epoch begins, and the search starts again.
+ */
+void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct schedule_data *schedule_data = schedule_data_of(cpu);
+	struct task_data *prev_data = NULL;
+	u64 now = scx_bpf_now(), this_mm;
+	s32 attempt;
+
+	if (!schedule_data)
+		return;
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
+	    bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
+		prev_data = task_data_of(prev);
+
+	if (prev && prev_data) {
+		charge_ticks(prev_data, now);
+		/* Another CPU began an epoch since this quantum was laid out. */
+		if (prev_data->counter && !schedule_data->need_resched) {
+			run_counter_down(prev, prev_data, now);
+			return;
+		}
+	}
+	schedule_data->need_resched = false;
+	this_mm = schedule_data->active_mm;
+
+	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
+		struct task_struct *p, *next = NULL;
+		s32 weight = NOTHING, prev_weight = NOTHING;
+		struct bpf_iter_scx_dsq it;
+		u64 place = 0, steps = 0;
+		bool moved = false, prev_wins = false;
+
+		count(SCHEDULES);
+		bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
+		while ((p = bpf_iter_scx_dsq_next(&it))) {
+			struct task_data *data = task_data_of(p);
+			s32 candidate;
+
+			steps++;
+			if (!data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+				continue;
+			candidate = goodness(p, data, cpu, this_mm, now);
+			if (candidate > weight) {
+				struct task_struct *chosen = bpf_task_acquire(p);
+
+				if (!chosen)
+					continue;
+				if (next)
+					bpf_task_release(next);
+				next = chosen;
+				weight = candidate;
+				place = data->place;
+			}
+		}
+
+		if (prev && prev_data) {
+			steps++;
+			prev_weight = goodness(prev, prev_data, cpu, this_mm, now);
+			prev_wins = prev_weight > weight ||
+				    (prev_weight == weight &&
+				     (version == VERSION_2_4_0 ||
+				      time_before(prev_data->place, place)));
+		}
+		count_by(LIST_STEPS, steps);
+
+		if (prev_wins)
+			weight = prev_weight;
+		else if (next && weight)
+			moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
+		bpf_iter_scx_dsq_destroy(&it);
+		if (next)
+			bpf_task_release(next);
+
+		if (weight == NOTHING || moved)
+			break;
+		if (!weight) {
+			recalculate(now);
+			continue;
+		}
+		if (prev_wins && prev) {
+			prev_data->yielding = false;
+			run_counter_down(prev, prev_data, now);
+			break;
+		}
+	}
+}
+
+void BPF_STRUCT_OPS(linux24_running, struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct schedule_data *schedule_data = schedule_data_of(cpu);
+	struct task_data *data = task_data_of(p);
+	u64 now = scx_bpf_now();
+
+	if (!data || !schedule_data)
+		return;
+	count(SWITCHES);
+	if (data->processor != cpu)
+		count(MIGRATIONS);
+	data->processor = cpu;
+	data->running = true;
+	data->paid_until = now;
+	schedule_data->last_schedule = now;
+	if (p->mm)
+		schedule_data->active_mm = (u64)p->mm;
+	run_counter_down(p, data, now);
+}
+
+void BPF_STRUCT_OPS(linux24_stopping, struct task_struct *p, bool runnable)
+{
+	struct task_data *data = task_data_of(p);
+
+	if (!data)
+		return;
+	charge_ticks(data, scx_bpf_now());
+	data->running = false;
+}
+
+/* sched_yield(): nothing happens unless another task waits. Yielding to a certain task is younger than 2.4. */
+bool BPF_STRUCT_OPS(linux24_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct schedule_data *schedule_data = this_schedule_data();
+	struct task_data *data = task_data_of(from);
+
+	if (to || !data || !schedule_data || scx_bpf_dsq_nr_queued(RUNQUEUE) <= 0)
+		return false;
+	count(YIELDS);
+	data->yielding = true;
+	if (version != VERSION_2_4_0)
+		move_last_runqueue(data);
+	schedule_data->need_resched = true;
+	scx_bpf_task_set_slice(from, 0);
+	return false;
+}
+
+/*
+ * A CPU that goes idle has found nothing, but a task may have been listed since, by a CPU that saw this one busy still. 2.4
+ * held one lock for both; here the CPU looks again.
+ */
+void BPF_STRUCT_OPS(linux24_update_idle, s32 cpu, bool idle)
+{
+	struct schedule_data *schedule_data = schedule_data_of(cpu);
+
+	if (!idle || !schedule_data)
+		return;
+	schedule_data->last_schedule = scx_bpf_now();
+	if (scx_bpf_dsq_nr_queued(RUNQUEUE) > 0)
+		scx_bpf_kick_cpu(cpu, 0);
+}
+
+/*
+ * do_fork(): parent and child share what the parent has left, the child gets the odd tick. Tasks that were there before this
+ * scheduler start with a full quantum.
+ */
+s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	struct task_data *data, *parent_data;
+	u64 now = scx_bpf_now();
+
+	data = bpf_task_storage_get(&task_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!data)
+		return -ENOMEM;
+	data->counter = nice_to_ticks(nice_of(p));
+	data->processor = scx_bpf_task_cpu(p);
+	if (!args->fork)
+		return 0;
+
+	parent_data = task_data_of(parent);
+	if (!parent_data)
+		return 0;
+	if (parent_data->running)
+		charge_ticks(parent_data, now);
+	data->counter = (parent_data->counter + 1) >> 1;
+	data->processor = parent_data->processor;
+	parent_data->counter >>= 1;
+	if (!parent_data->running)
+		return 0;
+	if (parent_data->counter) {
+		run_counter_down(parent, parent_data, now);
+	} else {
+		struct schedule_data *schedule_data = schedule_data_of(parent_data->processor);
+
+		if (schedule_data)
+			schedule_data->need_resched = true;
+		scx_bpf_kick_cpu(parent_data->processor, SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
+/* release_task(): the parent inherits what the child has left, up to a limit. */
+void BPF_STRUCT_OPS(linux24_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task_data *data = task_data_of(p), *parent_data;
+	struct task_struct *parent;
+
+	if (!data || args->cancelled || !(p->flags & PF_EXITING))
+		return;
+	bpf_rcu_read_lock();
+	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
+	parent_data = parent ? task_data_of(parent) : NULL;
+	if (parent_data) {
+		parent_data->counter += data->counter;
+		if (parent_data->counter > max_counter)
+			parent_data->counter = max_counter;
+	}
+	bpf_rcu_read_unlock();
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)
+{
+	return scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
+}
+
+DEFINE_SCHEDULER(linux24,
+	.select_cpu = (void *)linux24_select_cpu,
+	.enqueue = (void *)linux24_enqueue,
+	.dispatch = (void *)linux24_dispatch,
+	.runnable = (void *)linux24_runnable,
+	.running = (void *)linux24_running,
+	.stopping = (void *)linux24_stopping,
+	.quiescent = (void *)linux24_quiescent,
+	.yield = (void *)linux24_yield,
+	.update_idle = (void *)linux24_update_idle,
+	.init_task = (void *)linux24_init_task,
+	.exit_task = (void *)linux24_exit_task,
+	.init = (void *)linux24_init,
+	.timeout_ms = 30000,
+	.name = "linux24");
