@@ -4,8 +4,10 @@
 //! object, the manifest, the source and the README are embedded. The very same object is loaded into a kernel and into the
 //! simulator. A user's own source is compiled when it is asked for, see [`open`].
 
+pub mod attributes;
 mod clang;
 mod error;
+mod inspect;
 mod manifest;
 pub mod topology;
 mod tunable;
@@ -14,6 +16,8 @@ mod user;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+
+use fairground_bpf::Object;
 
 pub use error::Error;
 pub use manifest::{Manifest, Statistic};
@@ -114,7 +118,8 @@ pub fn find(id: &str) -> Result<&'static Scheduler, Error> {
 
 /// A scheduler by id or by path: what has a `/` or ends in `.c` or `.o` is a path.
 ///
-/// A C source is compiled with [`compile_source`]. If a `scheduler.toml` lies beside the file it is its manifest; without one the id is
+/// A C source is compiled with [`compile_source`]. Every `const volatile` number of it is a tunable, whether a manifest
+/// lists it or not. If a `scheduler.toml` lies beside the file it is its manifest; without one the id is
 /// the file's name up to the first dot.
 pub fn open(reference: &str, include_directories: &[PathBuf]) -> Result<Scheduler, Error> {
     let path = Path::new(reference);
@@ -138,13 +143,24 @@ pub fn open(reference: &str, include_directories: &[PathBuf]) -> Result<Schedule
         (compiled.object, source, compiled.warnings)
     };
 
+    let parsed = Object::parse(&object).map_err(|error| Error::Object {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })?;
     let manifest_file = path.with_file_name("scheduler.toml");
-    let manifest = if manifest_file.is_file() {
+    let mut manifest = if manifest_file.is_file() {
         let text = String::from_utf8_lossy(&read(&manifest_file)?).into_owned();
-        Manifest::parse(&text, &manifest_file.display().to_string())?
+        let manifest = Manifest::parse(&text, &manifest_file.display().to_string())?;
+        inspect::check(&manifest, &manifest_file, &parsed)?;
+        manifest
     } else {
         unknown_manifest(path)
     };
+    for tunable in inspect::tunables(&parsed) {
+        if !manifest.tunables.iter().any(|t| t.name == tunable.name) {
+            manifest.tunables.push(tunable);
+        }
+    }
     Ok(Scheduler {
         manifest,
         object: Cow::Owned(object),
@@ -178,4 +194,146 @@ fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<
         .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedulers_are_sorted_by_year_and_found_by_id() {
+        assert!(all().is_sorted_by_key(|s| (s.manifest.year, s.manifest.id.clone())));
+        assert_eq!(find("linux24").unwrap().manifest.year, 2001);
+        assert_eq!(
+            find("linux42").unwrap_err().to_string(),
+            "there is no scheduler \"linux42\", did you mean linux24?; `fairground list` shows them all"
+        );
+    }
+
+    #[test]
+    fn every_folder_with_a_manifest_is_in_the_catalogue() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schedulers");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            if entry.path().join("scheduler.toml").is_file() {
+                assert!(find(&name).is_ok(), "schedulers/{name} was left out");
+            }
+        }
+    }
+
+    #[test]
+    fn manifests_agree_with_their_objects() {
+        for scheduler in all() {
+            let object = Object::parse(&scheduler.object).unwrap();
+            let manifest_file = scheduler.source_file.with_file_name("scheduler.toml");
+            inspect::check(&scheduler.manifest, &manifest_file, &object).unwrap();
+            for variable in inspect::tunables(&object) {
+                assert!(
+                    scheduler.tunable(&variable.name).is_ok(),
+                    "{}: {} is not in the manifest",
+                    scheduler.id(),
+                    variable.name
+                );
+            }
+            assert!(
+                !scheduler.manifest.statistics.is_empty(),
+                "{}",
+                scheduler.id()
+            );
+            assert_eq!(object.license(), "GPL");
+        }
+    }
+
+    #[test]
+    fn objects_and_sources_name_no_folder_of_this_machine() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let workspace = folder.ancestors().nth(2).unwrap().display().to_string();
+        for scheduler in all() {
+            let found = scheduler
+                .object
+                .windows(workspace.len())
+                .any(|bytes| bytes == workspace.as_bytes());
+            assert!(!found, "{} names {workspace}", scheduler.id());
+        }
+    }
+
+    #[test]
+    fn an_unknown_tunable_names_what_there_is() {
+        let scheduler = find("linux24").unwrap();
+        assert_eq!(
+            scheduler.tunable("hzz").unwrap_err().to_string(),
+            "scheduler linux24 has no tunable \"hzz\", did you mean hz?"
+        );
+        let message = scheduler.tunable("colour").unwrap_err().to_string();
+        assert!(message.contains("it has hz, version"), "{message}");
+    }
+
+    const SOURCE: &str = r#"#include "fairground.bpf.h"
+#include "topology.h"
+const volatile u64 slice = 5000000;
+const volatile s32 margin = -3;
+const volatile bool eager = true;
+s32 BPF_STRUCT_OPS(mine_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	return eager && slice && topology_nr_cpus ? prev_cpu : margin;
+}
+DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
+"#;
+
+    #[test]
+    fn constants_of_a_users_source_are_tunables() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.bpf.c");
+        std::fs::write(&path, SOURCE).unwrap();
+        let scheduler = open(path.to_str().unwrap(), &[]).unwrap();
+        assert_eq!(scheduler.id(), "mine");
+        let found: Vec<(&str, &str, i128)> = scheduler
+            .manifest
+            .tunables
+            .iter()
+            .map(|t| (t.name.as_str(), t.integer_type.name(), t.default))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("slice", "u64", 5_000_000),
+                ("margin", "s32", -3),
+                ("eager", "bool", 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_users_manifest_must_agree_with_the_source() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.bpf.c");
+        std::fs::write(&path, SOURCE).unwrap();
+        let manifest = |default: u32| {
+            format!(
+                "id = \"mine\"\ntitle = \"t\"\nyear = 2026\nlineage = \"l\"\nsource_document = \"d\"\n\
+                 history = \"h\"\nalgorithm = \"a\"\n[[tunable]]\nname = \"slice\"\ntype = \"u64\"\n\
+                 unit = \"ns\"\ndefault = {default}\nrange = [1, \"1 s\"]\ndoc = \"d\"\n"
+            )
+        };
+        let manifest_file = folder.path().join("scheduler.toml");
+        std::fs::write(&manifest_file, manifest(5_000_000)).unwrap();
+        let scheduler = open(path.to_str().unwrap(), &[]).unwrap();
+        assert_eq!(scheduler.manifest.tunables.len(), 3);
+        assert_eq!(
+            scheduler
+                .tunable("slice")
+                .unwrap()
+                .parse_value("2 ms")
+                .unwrap(),
+            2_000_000
+        );
+
+        std::fs::write(&manifest_file, manifest(4_000_000)).unwrap();
+        let error = open(path.to_str().unwrap(), &[]).unwrap_err().to_string();
+        assert!(
+            error.ends_with("\"slice\" has the default 4000000 here and 5000000 in the source"),
+            "{error}"
+        );
+    }
 }

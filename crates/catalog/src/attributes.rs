@@ -1,0 +1,263 @@
+//! Attributes of a task that no policy of the kernel can carry, as `schedulers/include/task_attributes.h` lays them out.
+//!
+//! Workload files write them under a task's `fairground` key, `fairground task` takes them as options; both mean the same.
+
+/// Name of the task-storage map that holds them.
+pub const MAP: &str = "task_attributes";
+
+/// A fraction of one CPU: numerator and denominator, both at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fraction {
+    /// Above the line.
+    pub numerator: u32,
+    /// Below the line.
+    pub denominator: u32,
+}
+
+/// Kind of a real-time task in the sense of BMQS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Realtime {
+    /// Stays on its CPU.
+    Local,
+    /// Runs on any CPU.
+    Global,
+}
+
+/// The attributes of one task; `None` leaves the scheduler's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Shares (EBS), 1 to 420.
+    pub shares: Option<u32>,
+    /// Cap that always holds (EBS).
+    pub hard_cap: Option<Fraction>,
+    /// Cap that holds unless a CPU would idle (EBS).
+    pub soft_cap: Option<Fraction>,
+    /// Isochronous (BFS).
+    pub isochronous: Option<bool>,
+    /// Runs only when nothing else would.
+    pub background: Option<bool>,
+    /// Real-time kind (BMQS).
+    pub realtime: Option<Realtime>,
+    /// Priority among real-time tasks, 1 to 99.
+    pub realtime_priority: Option<u32>,
+}
+
+/// Length of `struct task_attributes` in bytes.
+pub const SIZE: usize = 40;
+
+const PRESENT_SHARES: u32 = 1 << 0;
+const PRESENT_HARD_CAP: u32 = 1 << 1;
+const PRESENT_SOFT_CAP: u32 = 1 << 2;
+const PRESENT_ISOCHRONOUS: u32 = 1 << 3;
+const PRESENT_BACKGROUND: u32 = 1 << 4;
+const PRESENT_REALTIME: u32 = 1 << 5;
+
+impl Attributes {
+    /// Reads attributes as workload files write them.
+    ///
+    /// # Errors
+    ///
+    /// One sentence that names the attribute, what is wrong with it and what it may be.
+    pub fn parse(written: &[(String, String)]) -> Result<Attributes, String> {
+        let mut attributes = Attributes::default();
+        for (name, value) in written {
+            attributes.set(name, value)?;
+        }
+        if attributes.realtime_priority.is_some() && attributes.realtime.is_none() {
+            return Err("\"realtime_priority\" needs \"realtime\": \"local\" or \"global\"".into());
+        }
+        Ok(attributes)
+    }
+
+    /// Sets one attribute from its text.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Attributes::parse`].
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "shares" => self.shares = Some(number(name, value, 1, 420)?),
+            "cap" => {
+                // A cap is soft unless it ends with "!".
+                match value.strip_suffix('!') {
+                    Some(value) => self.hard_cap = Some(fraction(name, value)?),
+                    None => self.soft_cap = Some(fraction(name, value)?),
+                }
+            }
+            "hard_cap" => self.hard_cap = Some(fraction(name, value)?),
+            "soft_cap" => self.soft_cap = Some(fraction(name, value)?),
+            "isochronous" => self.isochronous = Some(truth(name, value)?),
+            "background" => self.background = Some(truth(name, value)?),
+            "realtime" => {
+                self.realtime = match value {
+                    "local" => Some(Realtime::Local),
+                    "global" => Some(Realtime::Global),
+                    "none" => None,
+                    _ => {
+                        return Err(format!(
+                            "\"realtime\" is {value:?}; it may be \"local\", \"global\" or \"none\""
+                        ));
+                    }
+                }
+            }
+            "realtime_priority" => self.realtime_priority = Some(number(name, value, 1, 99)?),
+            _ => {
+                return Err(format!(
+                    "there is no attribute {name:?}; there are shares, cap, hard_cap, soft_cap, isochronous, background, \
+                     realtime and realtime_priority"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of `struct task_attributes`.
+    pub fn encode(&self) -> [u8; SIZE] {
+        let mut words = [0u32; SIZE / 4];
+        if let Some(shares) = self.shares {
+            words[0] |= PRESENT_SHARES;
+            words[1] = shares;
+        }
+        if let Some(cap) = self.hard_cap {
+            words[0] |= PRESENT_HARD_CAP;
+            (words[2], words[3]) = (cap.numerator, cap.denominator);
+        }
+        if let Some(cap) = self.soft_cap {
+            words[0] |= PRESENT_SOFT_CAP;
+            (words[4], words[5]) = (cap.numerator, cap.denominator);
+        }
+        if let Some(isochronous) = self.isochronous {
+            words[0] |= PRESENT_ISOCHRONOUS;
+            words[6] = isochronous.into();
+        }
+        if let Some(background) = self.background {
+            words[0] |= PRESENT_BACKGROUND;
+            words[7] = background.into();
+        }
+        if let Some(realtime) = self.realtime {
+            words[0] |= PRESENT_REALTIME;
+            words[8] = if realtime == Realtime::Local { 1 } else { 2 };
+            words[9] = self.realtime_priority.unwrap_or(1);
+        }
+        let mut bytes = [0; SIZE];
+        for (target, word) in bytes.chunks_exact_mut(4).zip(words) {
+            target.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// What the bytes of `struct task_attributes` say; `None` if they are too few.
+    pub fn decode(bytes: &[u8]) -> Option<Attributes> {
+        let words: Vec<u32> = bytes
+            .get(..SIZE)?
+            .chunks_exact(4)
+            .map(|chunk| u32::from_ne_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]))
+            .collect();
+        let has = |bit| words[0] & bit != 0;
+        let cap = |at: usize| Fraction {
+            numerator: words[at],
+            denominator: words[at + 1],
+        };
+        let realtime = match words[8] {
+            1 => Some(Realtime::Local),
+            2 => Some(Realtime::Global),
+            _ => None,
+        };
+        Some(Attributes {
+            shares: has(PRESENT_SHARES).then_some(words[1]),
+            hard_cap: has(PRESENT_HARD_CAP).then(|| cap(2)),
+            soft_cap: has(PRESENT_SOFT_CAP).then(|| cap(4)),
+            isochronous: has(PRESENT_ISOCHRONOUS).then_some(words[6] != 0),
+            background: has(PRESENT_BACKGROUND).then_some(words[7] != 0),
+            realtime: realtime.filter(|_| has(PRESENT_REALTIME)),
+            realtime_priority: (has(PRESENT_REALTIME) && realtime.is_some()).then_some(words[9]),
+        })
+    }
+}
+
+fn number(name: &str, value: &str, low: u32, high: u32) -> Result<u32, String> {
+    match value.parse() {
+        Ok(number) if (low..=high).contains(&number) => Ok(number),
+        _ => Err(format!(
+            "\"{name}\" is {value:?}; it may be {low} to {high}"
+        )),
+    }
+}
+
+fn truth(name: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(format!("\"{name}\" is {value:?}; it may be true or false")),
+    }
+}
+
+fn fraction(name: &str, value: &str) -> Result<Fraction, String> {
+    let wrong = || format!("\"{name}\" is {value:?}; it is a fraction of one CPU such as 1/4 or 3");
+    let (numerator, denominator) = value.split_once('/').unwrap_or((value, "1"));
+    let numerator: u32 = numerator.trim().parse().map_err(|_| wrong())?;
+    let denominator: u32 = denominator.trim().parse().map_err(|_| wrong())?;
+    if denominator == 0 || denominator > 1_000_000 || numerator > 1_000_000 {
+        return Err(wrong());
+    }
+    Ok(Fraction {
+        numerator,
+        denominator,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<Attributes, String> {
+        let owned: Vec<_> = pairs
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        Attributes::parse(&owned)
+    }
+
+    #[test]
+    fn what_is_written_comes_back() {
+        let attributes = parse(&[
+            ("shares", "60"),
+            ("cap", "1/4!"),
+            ("soft_cap", "1/2"),
+            ("isochronous", "true"),
+            ("background", "false"),
+            ("realtime", "global"),
+            ("realtime_priority", "7"),
+        ])
+        .unwrap();
+        assert_eq!(
+            attributes.hard_cap,
+            Some(Fraction {
+                numerator: 1,
+                denominator: 4
+            })
+        );
+        assert_eq!(Attributes::decode(&attributes.encode()), Some(attributes));
+        let nothing = Attributes::default();
+        assert_eq!(Attributes::decode(&nothing.encode()), Some(nothing));
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        for (name, value, part) in [
+            ("shares", "0", "1 to 420"),
+            ("cap", "1/0", "fraction"),
+            ("realtime", "yes", "local"),
+            ("speed", "1", "no attribute"),
+            ("isochronous", "maybe", "true or false"),
+        ] {
+            let message = parse(&[(name, value)]).unwrap_err();
+            assert!(message.contains(part), "{message}");
+        }
+        assert!(
+            parse(&[("realtime_priority", "5")])
+                .unwrap_err()
+                .contains("realtime")
+        );
+    }
+}

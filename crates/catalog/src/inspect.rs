@@ -1,0 +1,131 @@
+//! What a compiled scheduler says about itself.
+
+use std::path::Path;
+
+use fairground_bpf::{Object, Variable, VariableKind};
+
+use crate::error::Error;
+use crate::manifest::Manifest;
+use crate::topology;
+use crate::tunable::{IntegerType, Tunable, Unit};
+
+/// The section of the constants that may be set before a scheduler is loaded.
+const CONSTANTS: &str = ".rodata";
+
+/// The map of the counters.
+const STATISTICS: &str = "statistics";
+
+/// The `const volatile` numbers of an object, with their compiled values: what may be set before it is loaded. Those that
+/// loaders fill themselves are left out: the topology, and what scx's headers define (`__SCX_…`, the lengths of dumps).
+pub fn tunables(object: &Object) -> Vec<Tunable> {
+    let filled = topology::variables(&fairground_machine::Machine {
+        description: String::new(),
+        cpus: Vec::new(),
+        node_distances: Vec::new(),
+    });
+    let mut tunables = Vec::new();
+    for section in object.sections() {
+        if section.name != CONSTANTS {
+            continue;
+        }
+        let is_dump_length = |name: &str| {
+            name.strip_suffix("_dump_len")
+                .is_some_and(|record| has_variable(object, record))
+        };
+        for variable in &section.variables {
+            let name = variable.name.as_str();
+            let Some(integer_type) = integer_type(variable) else {
+                continue;
+            };
+            if name.starts_with("__")
+                || is_dump_length(name)
+                || filled.iter().any(|variable| variable.name == name)
+            {
+                continue;
+            }
+            let start = usize::try_from(variable.offset).unwrap_or(usize::MAX);
+            let bytes: Vec<u8> = (start..)
+                .take(integer_type.size as usize)
+                .map(|offset| section.data.get(offset).copied().unwrap_or(0))
+                .collect();
+            tunables.push(Tunable {
+                name: name.to_owned(),
+                integer_type,
+                unit: Unit::None,
+                default: integer_type.decode(&bytes),
+                minimum: integer_type.minimum(),
+                maximum: integer_type.maximum(),
+                choices: Vec::new(),
+                doc: String::new(),
+            });
+        }
+    }
+    tunables
+}
+
+/// Checks a manifest against its object: its tunables are variables of the object, of the same type and with the same
+/// values, and it names as many statistics as there are counters. `manifest_file` is the place that errors show.
+pub fn check(manifest: &Manifest, manifest_file: &Path, object: &Object) -> Result<(), Error> {
+    let wrong = |message: String| Error::Manifest {
+        place: manifest_file.display().to_string(),
+        message,
+    };
+    let variables = tunables(object);
+    for tunable in &manifest.tunables {
+        let name = &tunable.name;
+        let Some(variable) = variables.iter().find(|variable| variable.name == *name) else {
+            return Err(wrong(format!(
+                "tunable {name:?}: the source has no const volatile number of this name"
+            )));
+        };
+        if variable.integer_type != tunable.integer_type {
+            return Err(wrong(format!(
+                "tunable {name:?} is {} here and {} in the source",
+                tunable.integer_type.name(),
+                variable.integer_type.name()
+            )));
+        }
+        if variable.default != tunable.default {
+            return Err(wrong(format!(
+                "tunable {name:?} has the default {} here and {} in the source",
+                tunable.default, variable.default
+            )));
+        }
+    }
+    let counters = object
+        .maps()
+        .iter()
+        .find(|map| map.name == STATISTICS)
+        .map_or(0, |map| map.max_entries as usize);
+    if !manifest.statistics.is_empty() && manifest.statistics.len() != counters {
+        return Err(wrong(format!(
+            "{} statistics here, {counters} counters in the source's map {STATISTICS:?}",
+            manifest.statistics.len()
+        )));
+    }
+    Ok(())
+}
+
+fn has_variable(object: &Object, name: &str) -> bool {
+    object
+        .sections()
+        .iter()
+        .any(|section| section.variables.iter().any(|v| v.name == name))
+}
+
+fn integer_type(variable: &Variable) -> Option<IntegerType> {
+    if !variable.tunable {
+        return None;
+    }
+    let size = u32::try_from(variable.size).ok()?;
+    let (signed, boolean) = match variable.kind {
+        VariableKind::Integer { signed } | VariableKind::Enumeration { signed } => (signed, false),
+        VariableKind::Boolean => (false, true),
+        _ => return None,
+    };
+    matches!(size, 1 | 2 | 4 | 8).then_some(IntegerType {
+        size,
+        signed,
+        boolean,
+    })
+}
