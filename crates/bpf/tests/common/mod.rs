@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Each test uses its part.
 
+pub mod assembler;
+
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
@@ -220,4 +222,11 @@ pub fn compiled(fixture: &str, kernel: &Kernel) -> (Object, Code) {
     let object = parse(fixture);
     let code = compile(&object, kernel).unwrap_or_else(|error| panic!("{fixture}: {error}"));
     (object, code)
+}
+
+/// Runs a program made of instructions with the given first argument.
+pub fn execute(code: &[assembler::Instruction], argument: u64) -> u64 {
+    let object = Object::parse(&assembler::assemble(code)).expect("the object parses");
+    let code = compile(&object, &Kernel::default()).expect("the object compiles");
+    Run::new(&object).call_with(&code, "main", [argument, 0, 0, 0, 0])
 }
