@@ -1,1 +1,38 @@
-//! simulator (see ARCHITECTURE.md).
+//! A sched_ext kernel in virtual time.
+//!
+//! [`Scheduler::load`] takes the BPF object that a real kernel would load; [`simulate`] runs a workload under it on any machine
+//! and sends what happens to event sinks. The kernel that is modelled is Linux 7.3: which callback is called when, with
+//! which flags, what each kernel function does, when a slice ends, what an idle CPU does.
+//!
+//! The engine reads no wall clock, iterates no unordered map and knows no scheduler.
+
+mod clock;
+pub mod constants;
+mod core;
+mod cost;
+mod deferred;
+mod dispatch_queue;
+mod dsq_table;
+mod exit;
+mod ext;
+mod groups;
+mod idle;
+mod kernel;
+mod kfunc;
+mod linker;
+mod maps;
+mod mask;
+mod operations;
+mod program;
+mod scheduler;
+mod simulation;
+mod structures;
+mod task;
+mod timers;
+mod topology;
+
+pub use constants::ExitKind;
+pub use cost::CostModel;
+pub use exit::ExitRecord;
+pub use scheduler::{LoadError, Scheduler};
+pub use simulation::{Options, Outcome, TaskOutcome, simulate};

@@ -1,0 +1,186 @@
+//! Values of the kernel's interface, Linux 7.3: `include/linux/sched/ext.h`, `kernel/sched/ext/internal.h`,
+//! `kernel/sched/sched.h`. Names are the kernel's.
+#![allow(missing_docs)]
+
+pub const SCX_SLICE_DFL: u64 = 20_000_000;
+pub const SCX_SLICE_BYPASS: u64 = 5_000_000;
+pub const SCX_SLICE_INF: u64 = u64::MAX;
+pub const SCX_OPS_NAME_LEN: u64 = 128;
+
+pub const SCX_DSQ_FLAG_BUILTIN: u64 = 1 << 63;
+pub const SCX_DSQ_FLAG_LOCAL_ON: u64 = 1 << 62;
+pub const SCX_DSQ_INVALID: u64 = SCX_DSQ_FLAG_BUILTIN;
+pub const SCX_DSQ_GLOBAL: u64 = SCX_DSQ_FLAG_BUILTIN | 1;
+pub const SCX_DSQ_LOCAL: u64 = SCX_DSQ_FLAG_BUILTIN | 2;
+pub const SCX_DSQ_BYPASS: u64 = SCX_DSQ_FLAG_BUILTIN | 3;
+pub const SCX_DSQ_LOCAL_ON: u64 = SCX_DSQ_FLAG_BUILTIN | SCX_DSQ_FLAG_LOCAL_ON;
+pub const SCX_DSQ_LOCAL_CPU_MASK: u64 = 0xffff_ffff;
+
+pub const SCX_TASK_QUEUED: u32 = 1 << 0;
+pub const SCX_TASK_IN_CUSTODY: u32 = 1 << 1;
+pub const SCX_TASK_RESET_RUNNABLE_AT: u32 = 1 << 2;
+pub const SCX_TASK_DEQD_FOR_SLEEP: u32 = 1 << 3;
+pub const SCX_TASK_IMMED: u32 = 1 << 5;
+pub const SCX_TASK_STATE_SHIFT: u32 = 8;
+pub const SCX_TASK_STATE_MASK: u32 = 7 << SCX_TASK_STATE_SHIFT;
+pub const SCX_TASK_NONE: u32 = 0;
+pub const SCX_TASK_INIT: u32 = 2 << SCX_TASK_STATE_SHIFT;
+pub const SCX_TASK_READY: u32 = 3 << SCX_TASK_STATE_SHIFT;
+pub const SCX_TASK_ENABLED: u32 = 4 << SCX_TASK_STATE_SHIFT;
+pub const SCX_TASK_DEAD: u32 = 5 << SCX_TASK_STATE_SHIFT;
+pub const SCX_TASK_REENQ_REASON_MASK: u32 = 7 << 12;
+pub const SCX_TASK_REENQ_KFUNC: u32 = 1 << 12;
+pub const SCX_TASK_REENQ_IMMED: u32 = 2 << 12;
+pub const SCX_TASK_REENQ_PREEMPTED: u32 = 3 << 12;
+pub const SCX_TASK_DSQ_ON_PRIQ: u32 = 1;
+
+pub const SCX_OPS_KEEP_BUILTIN_IDLE: u64 = 1 << 0;
+pub const SCX_OPS_ENQ_LAST: u64 = 1 << 1;
+pub const SCX_OPS_ENQ_EXITING: u64 = 1 << 2;
+pub const SCX_OPS_SWITCH_PARTIAL: u64 = 1 << 3;
+pub const SCX_OPS_ENQ_MIGRATION_DISABLED: u64 = 1 << 4;
+pub const SCX_OPS_ALLOW_QUEUED_WAKEUP: u64 = 1 << 5;
+pub const SCX_OPS_BUILTIN_IDLE_PER_NODE: u64 = 1 << 6;
+pub const SCX_OPS_ALWAYS_ENQ_IMMED: u64 = 1 << 7;
+pub const SCX_OPS_TID_TO_TASK: u64 = 1 << 8;
+pub const SCX_OPS_ALL_FLAGS: u64 = (1 << 9) - 1;
+
+pub const SCX_WAKE_FORK: u64 = 0x04;
+pub const SCX_WAKE_TTWU: u64 = 0x08;
+pub const SCX_WAKE_SYNC: u64 = 0x10;
+
+pub const SCX_ENQ_WAKEUP: u64 = 0x0001;
+pub const SCX_ENQ_HEAD: u64 = 0x0001_0000;
+pub const SCX_ENQ_INITIAL: u64 = 0x0008_0000;
+pub const SCX_ENQ_CPU_SELECTED: u64 = 0x0010_0000;
+pub const SCX_ENQ_PREEMPT: u64 = 1 << 32;
+pub const SCX_ENQ_IMMED: u64 = 1 << 33;
+pub const SCX_ENQ_RESCUE: u64 = 1 << 34;
+pub const SCX_ENQ_REENQ: u64 = 1 << 40;
+pub const SCX_ENQ_LAST: u64 = 1 << 41;
+pub const SCX_ENQ_INTERNAL_MASK: u64 = 0xff << 56;
+pub const SCX_ENQ_CLEAR_OPSS: u64 = 1 << 56;
+pub const SCX_ENQ_DSQ_PRIQ: u64 = 1 << 57;
+pub const SCX_ENQ_GDSQ_FALLBACK: u64 = 1 << 59;
+pub const SCX_ENQ_APPLY_SLICE: u64 = 1 << 61;
+pub const SCX_ENQ_SLICE_DFL: u64 = 1 << 62;
+pub const ENQUEUE_RESTORE: u64 = 0x0002;
+pub const ENQUEUE_MIGRATING: u64 = 0x0010;
+
+pub const SCX_DEQ_SLEEP: u64 = 0x0001;
+pub const DEQUEUE_SAVE: u64 = 0x0002;
+pub const DEQUEUE_MOVE: u64 = 0x0004;
+pub const DEQUEUE_MIGRATING: u64 = 0x0010;
+pub const SCX_DEQ_CORE_SCHED_EXEC: u64 = 1 << 32;
+pub const SCX_DEQ_SCHED_CHANGE: u64 = 1 << 33;
+
+pub const SCX_REENQ_ANY: u64 = 1;
+pub const SCX_PICK_IDLE_CORE: u64 = 1 << 0;
+pub const SCX_PICK_IDLE_IN_NODE: u64 = 1 << 1;
+pub const SCX_KICK_IDLE: u64 = 1 << 0;
+pub const SCX_KICK_PREEMPT: u64 = 1 << 1;
+pub const SCX_KICK_WAIT: u64 = 1 << 2;
+pub const SCX_DSQ_ITER_REV: u64 = 1 << 16;
+
+pub const SCX_DSP_DFL_MAX_BATCH: u32 = 32;
+pub const SCX_DSP_MAX_LOOPS: u32 = 32;
+pub const SCX_REENQ_MAX_REPEAT: u32 = 256;
+pub const SCX_CPUPERF_ONE: u32 = 1024;
+pub const SCX_WATCHDOG_MAX_TIMEOUT_MS: u64 = 30_000;
+pub const SCX_EXIT_MSG_LEN: usize = 1024;
+pub const SCX_EXIT_DUMP_DFL_LEN: usize = 32768;
+
+pub const SCX_EFLAG_INITIALIZED: u64 = 1;
+pub const SCX_ECODE_RSN_HOTPLUG: u64 = 1 << 32;
+pub const SCX_ECODE_ACT_RESTART: u64 = 1 << 48;
+
+pub const PF_IDLE: u32 = 0x0000_0002;
+pub const PF_EXITING: u32 = 0x0000_0004;
+pub const PF_KTHREAD: u32 = 0x0020_0000;
+
+pub const TASK_RUNNING: u32 = 0;
+pub const TASK_INTERRUPTIBLE: u32 = 1;
+pub const TASK_DEAD: u32 = 0x80;
+pub const TASK_NEW: u32 = 0x800;
+
+pub const SCHED_NORMAL: u32 = 0;
+pub const SCHED_FIFO: u32 = 1;
+pub const SCHED_RR: u32 = 2;
+pub const SCHED_BATCH: u32 = 3;
+pub const SCHED_IDLE: u32 = 5;
+pub const SCHED_DEADLINE: u32 = 6;
+pub const SCHED_EXT: u32 = 7;
+
+pub const EPERM: i64 = 1;
+pub const ENOENT: i64 = 2;
+pub const E2BIG: i64 = 7;
+pub const EAGAIN: i64 = 11;
+pub const ENOMEM: i64 = 12;
+pub const EBUSY: i64 = 16;
+pub const EEXIST: i64 = 17;
+pub const ENODEV: i64 = 19;
+pub const EINVAL: i64 = 22;
+pub const ENOSPC: i64 = 28;
+pub const EOPNOTSUPP: i64 = 95;
+
+/// Weights of nice -20 to 19 (`sched_prio_to_weight`).
+pub const NICE_TO_WEIGHT: [u32; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
+    70, 56, 45, 36, 29, 23, 18, 15,
+];
+/// Weight of a `SCHED_IDLE` task.
+pub const WEIGHT_IDLEPRIO: u32 = 3;
+
+/// The kernel's reading of an exit kind (`scx_exit_reason`).
+pub fn exit_reason(kind: ExitKind) -> &'static str {
+    match kind {
+        ExitKind::Unregistered => "unregistered from user space",
+        ExitKind::UnregisteredBpf => "unregistered from BPF",
+        ExitKind::UnregisteredKernel => "unregistered from the main kernel",
+        ExitKind::Error => "runtime error",
+        ExitKind::ErrorBpf => "scx_bpf_error",
+        ExitKind::ErrorStall => "runnable task stall",
+        ExitKind::ErrorReenqueue => "reenqueue limit",
+    }
+}
+
+/// Why a scheduler was unloaded (`enum scx_exit_kind`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ExitKind {
+    /// `SCX_EXIT_UNREG`: user space unloaded it; the normal end of a run.
+    Unregistered = 64,
+    /// `SCX_EXIT_UNREG_BPF`: it called `scx_bpf_exit`.
+    UnregisteredBpf = 65,
+    /// `SCX_EXIT_UNREG_KERN`: the kernel unloaded it, for example at hotplug.
+    UnregisteredKernel = 66,
+    /// `SCX_EXIT_ERROR`: it broke a rule of sched_ext.
+    Error = 1024,
+    /// `SCX_EXIT_ERROR_BPF`: it called `scx_bpf_error`.
+    ErrorBpf = 1025,
+    /// `SCX_EXIT_ERROR_STALL`: a runnable task did not run within the timeout.
+    ErrorStall = 1026,
+    /// `SCX_EXIT_ERROR_REENQ`: a task was reenqueued too often without running.
+    ErrorReenqueue = 1027,
+}
+
+impl ExitKind {
+    /// The kernel's name of the kind.
+    pub fn name(self) -> &'static str {
+        match self {
+            ExitKind::Unregistered => "SCX_EXIT_UNREG",
+            ExitKind::UnregisteredBpf => "SCX_EXIT_UNREG_BPF",
+            ExitKind::UnregisteredKernel => "SCX_EXIT_UNREG_KERN",
+            ExitKind::Error => "SCX_EXIT_ERROR",
+            ExitKind::ErrorBpf => "SCX_EXIT_ERROR_BPF",
+            ExitKind::ErrorStall => "SCX_EXIT_ERROR_STALL",
+            ExitKind::ErrorReenqueue => "SCX_EXIT_ERROR_REENQ",
+        }
+    }
+
+    /// Whether it is a failure of the scheduler.
+    pub fn is_error(self) -> bool {
+        self as u32 >= ExitKind::Error as u32
+    }
+}

@@ -1,0 +1,808 @@
+//! The scheduler core above the classes: wake-ups, rescheduling, the switch, ticks. `kernel/sched/core.c`.
+
+use fairground_events::{CpuId, EventKind, OverheadKind};
+
+use crate::clock::Due;
+use crate::constants::*;
+use crate::cost::CostModel;
+use crate::kernel::Kernel;
+use crate::program::Action;
+use crate::task::{Class, TaskRef};
+
+/// Quantum of `SCHED_RR` (`RR_TIMESLICE`).
+const ROUND_ROBIN_QUANTUM: u64 = 100_000_000;
+/// Slice of the fair class that stands in for the kernel's own scheduler.
+const FAIR_SLICE: u64 = 2_800_000;
+
+/// What takes the CPU after a task is put back.
+#[derive(Clone, Copy)]
+pub(crate) struct Successor {
+    /// Its class.
+    pub class: Class,
+    /// The task, or the idle task for the stopper.
+    pub task: TaskRef,
+    /// Whether it is the stopper, which moves tasks between CPUs.
+    pub stopper: bool,
+}
+
+impl Kernel<'_> {
+    /// Asks `cpu` to go through the scheduler (`resched_curr`).
+    pub(crate) fn resched(&mut self, cpu: usize) {
+        if self.cpus[cpu].need_resched {
+            return;
+        }
+        self.cpus[cpu].need_resched = true;
+        if cpu != self.this_cpu {
+            self.resched_from_interrupt(cpu);
+        }
+    }
+
+    pub(crate) fn resched_from_interrupt(&mut self, cpu: usize) {
+        self.cpus[cpu].need_resched = true;
+        let time = self.local_time() + self.settings.cost.interrupt;
+        self.clock.at(time, Due::Reschedule { cpu: cpu as u32 });
+    }
+
+    /// Accounts what the current task of `cpu` did for its program until now.
+    pub(crate) fn account_progress(&mut self, cpu: usize) {
+        let now = self.clock.now();
+        let state = &mut self.cpus[cpu];
+        let from = state.progress_at.max(state.resume_at);
+        state.progress_at = now;
+        if now > from {
+            let capacity = state.capacity;
+            let mut current = state.current;
+            current.execution.progress(now - from, capacity);
+        }
+    }
+
+    /// Queues the end of the current task's program step.
+    pub(crate) fn arm_completion(&mut self, cpu: usize) {
+        let now = self.clock.now();
+        let state = &mut self.cpus[cpu];
+        if state.current == state.idle {
+            return;
+        }
+        let start = state.resume_at.max(now).max(state.progress_at);
+        let at = state.current.execution.completes_at(start, state.capacity);
+        if at == u64::MAX {
+            return;
+        }
+        // An event that comes too early is queued again when it comes.
+        if state.completion_at <= at {
+            return;
+        }
+        state.completion = state.completion.wrapping_add(1);
+        state.completion_at = at;
+        let due = Due::Completion {
+            cpu: cpu as u32,
+            generation: state.completion,
+        };
+        self.clock.at(at, due);
+    }
+
+    pub(crate) fn cancel_completion(&mut self, cpu: usize) {
+        let state = &mut self.cpus[cpu];
+        state.completion = state.completion.wrapping_add(1);
+        state.completion_at = u64::MAX;
+    }
+
+    pub(crate) fn handle_completion(&mut self, cpu: usize, generation: u32) {
+        if self.cpus[cpu].completion != generation {
+            return;
+        }
+        self.cpus[cpu].completion_at = u64::MAX;
+        let now = self.clock.now();
+        if self.cpus[cpu].resume_at > now {
+            self.arm_completion(cpu);
+            return;
+        }
+        self.account_progress(cpu);
+        let current = self.cpus[cpu].current;
+        if !current.execution.step_is_done(now) {
+            self.arm_completion(cpu);
+            return;
+        }
+        self.enter(cpu);
+        self.continue_program(cpu);
+        self.leave(OverheadKind::Scheduling);
+    }
+
+    /// Lets the current task of `cpu` go on with its program until it needs time, waits, or ends.
+    pub(crate) fn continue_program(&mut self, cpu: usize) {
+        while !self.cpus[cpu].need_resched && self.exit.is_none() {
+            let mut current = self.cpus[cpu].current;
+            match self.advance_program(current) {
+                Action::Compute => return,
+                Action::Yield => {
+                    match current.class {
+                        Class::Ext => self.ext_yield(cpu, current),
+                        Class::Fair => current.class_slice = 0,
+                        Class::RealTime => current.class_slice = 0,
+                        Class::Idle => {}
+                    }
+                    current.seen.nvcsw += 1;
+                    self.schedule(cpu);
+                    self.deliver_kicks(cpu);
+                    if self.cpus[cpu].current != current {
+                        return;
+                    }
+                }
+                Action::Block => {
+                    current.seen.__state = TASK_INTERRUPTIBLE;
+                    current.seen.nvcsw += 1;
+                    self.emit(EventKind::Sleep { task: current.id });
+                    self.schedule(cpu);
+                    return;
+                }
+                Action::Exit => {
+                    current.seen.flags |= PF_EXITING;
+                    current.seen.__state = TASK_DEAD;
+                    self.emit(EventKind::Exit { task: current.id });
+                    self.schedule(cpu);
+                    self.finish_dead(current);
+                    return;
+                }
+                Action::Failed => return,
+            }
+        }
+    }
+
+    fn finish_dead(&mut self, mut task: TaskRef) {
+        if task.class == Class::Ext {
+            self.disable_task(task);
+        }
+        self.exit_task(task, false);
+        task.seen.scx.flags = task.seen.scx.flags & !SCX_TASK_STATE_MASK | SCX_TASK_DEAD;
+        task.storage.clear();
+        self.live_tasks -= 1;
+    }
+
+    /// Wakes `task` (`try_to_wake_up`); `waker` is the task that does it, if one does.
+    pub(crate) fn wake(&mut self, mut task: TaskRef, waker: Option<TaskRef>, sync: bool) {
+        if task.seen.__state == TASK_RUNNING || task.seen.__state == TASK_DEAD {
+            return;
+        }
+        if let Some(mut waker) = waker {
+            // record_wakee(): decay and count flips of the waker's wakee.
+            let now = self.clock.now();
+            if now > waker.seen.wakee_flip_decay_ts + 1_000_000_000 {
+                waker.seen.wakee_flips >>= 1;
+                waker.seen.wakee_flip_decay_ts = now;
+            }
+            if waker.seen.last_wakee as u64 != task.address() {
+                waker.seen.last_wakee = task.address() as *mut _;
+                waker.seen.wakee_flips += 1;
+            }
+        }
+        let mut wake_flags = SCX_WAKE_TTWU;
+        if sync {
+            wake_flags |= SCX_WAKE_SYNC;
+        }
+        task.seen.__state = TASK_RUNNING;
+        let (cpu, selected) = self.select_cpu(task, task.cpu(), wake_flags);
+        self.emit(EventKind::Wake {
+            task: task.id,
+            cpu: CpuId(cpu as u32),
+            waker: waker.map(|waker| waker.id),
+        });
+        self.set_task_cpu(task, cpu);
+        let flags = SCX_ENQ_WAKEUP | if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
+        self.activate(cpu, task, flags);
+        self.run_deferred(cpu);
+    }
+
+    /// Wakes a task that was just forked (`wake_up_new_task`).
+    pub(crate) fn wake_new(&mut self, mut task: TaskRef) {
+        task.seen.__state = TASK_RUNNING;
+        let (cpu, selected) = self.select_cpu(task, task.cpu(), SCX_WAKE_FORK);
+        let waker = self.cpus[self.this_cpu].current;
+        let waker = (waker != self.cpus[self.this_cpu].idle).then_some(waker.id);
+        self.emit(EventKind::Wake {
+            task: task.id,
+            cpu: CpuId(cpu as u32),
+            waker,
+        });
+        task.seen.thread_info.cpu = cpu as u32;
+        task.seen.wake_cpu = cpu as i32;
+        let flags = SCX_ENQ_INITIAL | if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
+        self.activate(cpu, task, flags);
+        self.run_deferred(cpu);
+    }
+
+    fn activate(&mut self, cpu: usize, mut task: TaskRef, flags: u64) {
+        task.seen.on_rq = 1;
+        match task.class {
+            Class::Ext => self.ext_enqueue(cpu, task, flags),
+            Class::Fair => self.fair_enqueue(cpu, task, flags & SCX_ENQ_WAKEUP != 0),
+            Class::RealTime => self.real_time_enqueue(cpu, task, false),
+            Class::Idle => {}
+        }
+        self.wakeup_preempt(cpu, task);
+    }
+
+    /// `wakeup_preempt`: whether the arrival of `task` on `cpu` makes it reschedule.
+    pub(crate) fn wakeup_preempt(&mut self, cpu: usize, task: TaskRef) {
+        let next_class = self.cpus[cpu].next_class;
+        if task.class > next_class {
+            if task.class > Class::Ext && self.cpus[cpu].rq.scx.nr_immed > 0 {
+                self.schedule_local_reenqueue(cpu, 0);
+            }
+            self.cpus[cpu].next_class = task.class;
+            self.resched(cpu);
+        } else if task.class == next_class {
+            let current = self.cpus[cpu].current;
+            let preempts = match task.class {
+                Class::RealTime => task.seen.prio < current.seen.prio,
+                Class::Fair => {
+                    current.class == Class::Fair
+                        && (current.fair_vruntime.wrapping_sub(task.fair_vruntime) as i64)
+                            > FAIR_SLICE as i64
+                }
+                Class::Ext | Class::Idle => false,
+            };
+            if preempts {
+                self.resched(cpu);
+            }
+        }
+    }
+
+    fn select_cpu(&mut self, mut task: TaskRef, previous: usize, wake_flags: u64) -> (usize, bool) {
+        let (mut cpu, mut selected) = (previous, false);
+        if task.seen.nr_cpus_allowed > 1 && task.seen.migration_disabled == 0 {
+            cpu = match task.class {
+                Class::Ext => self.ext_select_cpu(task, previous, wake_flags),
+                Class::RealTime => self.real_time_select_cpu(task, previous),
+                Class::Fair => self.fair_select_cpu(task, previous),
+                Class::Idle => previous,
+            };
+            selected = true;
+        } else if let Some(only) = task.allowed().first() {
+            cpu = only;
+        }
+        if !task.allowed().test(cpu) || !self.cpus[cpu].online {
+            cpu = self.fallback_cpu(task, cpu);
+        }
+        task.seen.wake_cpu = cpu as i32;
+        (cpu, selected)
+    }
+
+    /// An allowed online CPU, near `cpu` if possible; affinity is dropped if there is none (`select_fallback_rq`).
+    pub(crate) fn fallback_cpu(&mut self, mut task: TaskRef, cpu: usize) -> usize {
+        let node = self.machine.cpus[cpu].node;
+        let usable =
+            |kernel: &Self, other: usize| kernel.cpus[other].online && task.allowed().test(other);
+        let near = task.allowed().iter().find(|&other| {
+            other < self.cpus.len() && usable(self, other) && self.machine.cpus[other].node == node
+        });
+        let any = near.or_else(|| {
+            task.allowed()
+                .iter()
+                .find(|&other| other < self.cpus.len() && usable(self, other))
+        });
+        any.unwrap_or_else(|| {
+            task.seen.cpus_mask = self.possible;
+            task.seen.nr_cpus_allowed = self.cpus.len() as i32;
+            (0..self.cpus.len())
+                .find(|&other| self.cpus[other].online)
+                .unwrap_or(cpu)
+        })
+    }
+
+    pub(crate) fn set_task_cpu(&mut self, mut task: TaskRef, cpu: usize) {
+        let from = task.cpu();
+        if from != cpu {
+            task.seen.thread_info.cpu = cpu as u32;
+            task.seen.wake_cpu = cpu as i32;
+            task.seen.se.nr_migrations += 1;
+            self.emit(EventKind::Migrate {
+                task: task.id,
+                from: CpuId(from as u32),
+                to: CpuId(cpu as u32),
+            });
+        }
+    }
+
+    /// Picks and switches to the next task of `cpu` (`__schedule`).
+    pub(crate) fn schedule(&mut self, cpu: usize) {
+        self.account_progress(cpu);
+        let previous = self.cpus[cpu].current;
+        if previous != self.cpus[cpu].idle && previous.seen.__state != TASK_RUNNING {
+            self.deactivate(cpu, previous);
+        }
+        let mut rounds = 0;
+        let next = loop {
+            self.cpus[cpu].next_class = previous.class;
+            match self.pick_next(cpu, previous) {
+                Some(next) => break next,
+                None if rounds < 8 => rounds += 1,
+                None => break self.cpus[cpu].idle,
+            }
+        };
+        self.cpus[cpu].need_resched = false;
+        self.cpus[cpu].next_class = next.class;
+        if next != previous {
+            self.put_previous(
+                cpu,
+                previous,
+                Successor {
+                    class: next.class,
+                    task: next,
+                    stopper: false,
+                },
+            );
+            self.set_next(cpu, previous, next);
+        } else if next == self.cpus[cpu].idle {
+            self.update_idle(cpu, true, false);
+        }
+        self.run_deferred(cpu);
+        if next != previous {
+            self.switched(cpu, next);
+        }
+    }
+
+    fn deactivate(&mut self, cpu: usize, mut task: TaskRef) {
+        match task.class {
+            Class::Ext => self.ext_dequeue(cpu, task, SCX_DEQ_SLEEP),
+            Class::Fair => self.update_fair(cpu, task),
+            Class::RealTime | Class::Idle => {}
+        }
+        if task.class != Class::Ext {
+            self.cpus[cpu].rq.nr_running -= 1;
+        }
+        task.seen.on_rq = 0;
+    }
+
+    fn pick_next(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
+        if let Some(next) = self.real_time_pick(cpu, previous) {
+            return Some(next);
+        }
+        if let Some(next) = self.fair_pick(cpu, previous) {
+            return Some(next);
+        }
+        let picked = self.ext_pick(cpu, previous);
+        if !self.cpus[cpu].real_time.is_empty() {
+            return None;
+        }
+        Some(picked.unwrap_or(self.cpus[cpu].idle))
+    }
+
+    fn put_previous(&mut self, cpu: usize, previous: TaskRef, next: Successor) {
+        match previous.class {
+            Class::Ext => self.ext_put_previous(cpu, previous, next),
+            Class::Fair => {
+                self.update_fair(cpu, previous);
+                if previous.seen.__state == TASK_RUNNING {
+                    self.cpus[cpu].fair.push(previous);
+                }
+            }
+            Class::RealTime => self.real_time_put(cpu, previous),
+            Class::Idle => self.update_idle(cpu, false, true),
+        }
+    }
+
+    fn set_next(&mut self, cpu: usize, mut previous: TaskRef, mut next: TaskRef) {
+        let now = self.clock.now();
+        previous.seen.on_cpu = 0;
+        if previous != self.cpus[cpu].idle && previous.seen.__state == TASK_RUNNING {
+            previous.seen.nivcsw += 1;
+        }
+        self.set_current(cpu, next);
+        next.seen.on_cpu = 1;
+        match next.class {
+            Class::Ext => self.ext_set_next(cpu, next),
+            Class::Fair => {
+                next.seen.se.exec_start = now;
+                self.cpus[cpu].fair.retain(|task| *task != next);
+            }
+            Class::RealTime => {
+                next.seen.se.exec_start = now;
+                self.cpus[cpu].real_time.retain(|task| *task != next);
+            }
+            Class::Idle => self.update_idle(cpu, true, true),
+        }
+        let idle = self.cpus[cpu].idle;
+        let id = |task: TaskRef| (task != idle).then_some(task.id);
+        self.emit(EventKind::Switch {
+            cpu: CpuId(cpu as u32),
+            prev: id(previous),
+            next: id(next),
+        });
+        self.context_switches += 1;
+        self.cpus[cpu].switched_at = now;
+        let mut cost = self.settings.cost.context_switch;
+        if previous == idle {
+            cost += self.settings.cost.idle_exit;
+        }
+        self.settle(OverheadKind::Scheduling);
+        self.cpus[cpu].progress_at = now;
+        if next == idle {
+            return;
+        }
+        self.charge(cpu, OverheadKind::Switch, cost);
+        if let Some(last) = next.last_ran_on
+            && last != cpu
+        {
+            let refill =
+                CostModel::by_distance(&self.settings.cost.migration, self.distance(last, cpu));
+            if refill > 0 {
+                let state = &mut self.cpus[cpu];
+                state.resume_at = state.resume_at.max(now) + refill;
+                self.emit(EventKind::Overhead {
+                    cpu: CpuId(cpu as u32),
+                    kind: OverheadKind::Migration,
+                    duration: refill,
+                });
+            }
+        }
+        next.last_ran_on = Some(cpu);
+    }
+
+    fn switched(&mut self, cpu: usize, next: TaskRef) {
+        self.cancel_completion(cpu);
+        if next == self.cpus[cpu].idle {
+            self.stop_tick(cpu);
+            return;
+        }
+        self.start_tick(cpu);
+        if next.execution.step_is_done(self.clock.now()) {
+            // It was woken or created and has not begun its next step: its program goes on now.
+            let time = self.cpus[cpu].resume_at.max(self.clock.now());
+            let state = &mut self.cpus[cpu];
+            state.completion_at = time;
+            let due = Due::Completion {
+                cpu: cpu as u32,
+                generation: state.completion,
+            };
+            self.clock.at(time, due);
+        }
+    }
+
+    fn start_tick(&mut self, cpu: usize) {
+        if self.cpus[cpu].ticking {
+            return;
+        }
+        self.cpus[cpu].ticking = true;
+        let length = self.tick_length();
+        let next = (self.clock.now() / length + 1) * length;
+        let due = Due::Tick {
+            cpu: cpu as u32,
+            generation: self.cpus[cpu].tick,
+        };
+        self.clock.at(next, due);
+    }
+
+    fn stop_tick(&mut self, cpu: usize) {
+        if self.cpus[cpu].ticking {
+            self.cpus[cpu].ticking = false;
+            self.cpus[cpu].tick = self.cpus[cpu].tick.wrapping_add(1);
+        }
+    }
+
+    pub(crate) fn handle_tick(&mut self, cpu: usize, generation: u32) {
+        if self.cpus[cpu].tick != generation || !self.cpus[cpu].ticking {
+            return;
+        }
+        let due = Due::Tick {
+            cpu: cpu as u32,
+            generation,
+        };
+        if self.postponed(cpu, due) {
+            return;
+        }
+        let length = self.tick_length();
+        self.clock.at((self.clock.now() / length + 1) * length, due);
+        self.enter(cpu);
+        self.account_progress(cpu);
+        self.spent += self.settings.cost.tick;
+        self.settle(OverheadKind::Interrupt);
+        let mut current = self.cpus[cpu].current;
+        match current.class {
+            Class::Ext => self.ext_tick(cpu, current),
+            Class::RealTime => {
+                self.update_class_time(cpu, current);
+                if current.seen.policy == SCHED_RR && current.class_slice == 0 {
+                    current.class_slice = ROUND_ROBIN_QUANTUM;
+                    if self.cpus[cpu]
+                        .real_time
+                        .iter()
+                        .any(|task| task.seen.prio == current.seen.prio)
+                    {
+                        self.resched(cpu);
+                    }
+                }
+            }
+            Class::Fair => {
+                self.update_fair(cpu, current);
+                if !self.cpus[cpu].fair.is_empty() && current.class_slice == 0 {
+                    self.resched(cpu);
+                }
+            }
+            Class::Idle => {}
+        }
+        self.leave(OverheadKind::Scheduling);
+    }
+
+    fn update_class_time(&mut self, _cpu: usize, mut task: TaskRef) -> u64 {
+        let now = self.clock.now();
+        let ran = now - task.seen.se.exec_start;
+        task.seen.se.exec_start = now;
+        task.seen.se.sum_exec_runtime += ran;
+        task.class_slice = task.class_slice.saturating_sub(ran);
+        ran
+    }
+
+    fn update_fair(&mut self, cpu: usize, mut task: TaskRef) {
+        let ran = self.update_class_time(cpu, task);
+        task.fair_vruntime += ran * 1024 / task.seen.se.load.weight.max(1);
+        let least = self.cpus[cpu]
+            .fair
+            .iter()
+            .map(|task| task.fair_vruntime)
+            .chain([task.fair_vruntime])
+            .min();
+        if let Some(least) = least {
+            self.cpus[cpu].fair_min_vruntime = self.cpus[cpu].fair_min_vruntime.max(least);
+        }
+    }
+
+    fn fair_enqueue(&mut self, cpu: usize, mut task: TaskRef, waking: bool) {
+        let floor = self.cpus[cpu].fair_min_vruntime;
+        let credit = if waking { FAIR_SLICE } else { 0 };
+        task.fair_vruntime = task.fair_vruntime.max(floor.saturating_sub(credit));
+        self.cpus[cpu].fair.push(task);
+        self.cpus[cpu].rq.nr_running += 1;
+    }
+
+    fn fair_select_cpu(&mut self, task: TaskRef, previous: usize) -> usize {
+        let load = |kernel: &Self, cpu: usize| {
+            kernel.cpus[cpu].rq.nr_running + u32::from(kernel.cpus[cpu].current.class > Class::Fair)
+        };
+        if task.allowed().test(previous) && load(self, previous) == 0 {
+            return previous;
+        }
+        task.allowed()
+            .iter()
+            .take_while(|&cpu| cpu < self.cpus.len())
+            .filter(|&cpu| self.cpus[cpu].online)
+            .min_by_key(|&cpu| (load(self, cpu), cpu != previous))
+            .unwrap_or(previous)
+    }
+
+    fn fair_pick(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
+        let least = self.cpus[cpu]
+            .fair
+            .iter()
+            .copied()
+            .min_by_key(|task| (task.fair_vruntime, task.id));
+        let stays = previous.class == Class::Fair && previous.seen.__state == TASK_RUNNING;
+        let mut next = match least {
+            Some(least)
+                if !stays
+                    || previous.class_slice == 0
+                    || (previous.fair_vruntime.wrapping_sub(least.fair_vruntime) as i64)
+                        > FAIR_SLICE as i64 =>
+            {
+                least
+            }
+            _ if stays => previous,
+            _ => return None,
+        };
+        if next != previous || next.class_slice == 0 {
+            next.class_slice = FAIR_SLICE;
+        }
+        Some(next)
+    }
+
+    fn real_time_enqueue(&mut self, cpu: usize, task: TaskRef, at_head: bool) {
+        let queue = &mut self.cpus[cpu].real_time;
+        if at_head {
+            queue.insert(0, task)
+        } else {
+            queue.push(task)
+        }
+        self.cpus[cpu].rq.nr_running += 1;
+    }
+
+    fn real_time_put(&mut self, cpu: usize, mut task: TaskRef) {
+        self.update_class_time(cpu, task);
+        if task.seen.__state == TASK_RUNNING {
+            // Preempted tasks stay in front of their equals; a used-up quantum or a yield goes to the back.
+            let at_head = task.class_slice > 0 && task.class_slice != ROUND_ROBIN_QUANTUM;
+            if task.class_slice == 0 {
+                task.class_slice = ROUND_ROBIN_QUANTUM;
+            }
+            let queue = &mut self.cpus[cpu].real_time;
+            if at_head {
+                queue.insert(0, task)
+            } else {
+                queue.push(task)
+            }
+        }
+    }
+
+    /// The lowest-priority CPU that is allowed, the previous one if it is good enough (`find_lowest_rq`).
+    fn real_time_select_cpu(&mut self, task: TaskRef, previous: usize) -> usize {
+        if self.cpus[previous].current.seen.prio > task.seen.prio && task.allowed().test(previous) {
+            let idle_elsewhere = self.cpus[previous].current.class != Class::RealTime;
+            if idle_elsewhere {
+                return previous;
+            }
+        }
+        let best = task
+            .allowed()
+            .iter()
+            .take_while(|&cpu| cpu < self.cpus.len())
+            .filter(|&cpu| self.cpus[cpu].online)
+            .max_by_key(|&cpu| {
+                (
+                    self.cpus[cpu].current.seen.prio,
+                    cpu == previous,
+                    std::cmp::Reverse(cpu),
+                )
+            });
+        match best {
+            Some(cpu) if self.cpus[cpu].current.seen.prio > task.seen.prio => cpu,
+            _ => previous,
+        }
+    }
+
+    fn real_time_pick(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
+        let best = self.cpus[cpu]
+            .real_time
+            .iter()
+            .copied()
+            .min_by_key(|task| task.seen.prio);
+        let stays = previous.class == Class::RealTime && previous.seen.__state == TASK_RUNNING;
+        match best {
+            Some(best) if stays => {
+                let turn = previous.class_slice == 0 || previous.class_slice == ROUND_ROBIN_QUANTUM;
+                let better = best.seen.prio < previous.seen.prio;
+                Some(
+                    if better || (turn && best.seen.prio == previous.seen.prio) {
+                        best
+                    } else {
+                        previous
+                    },
+                )
+            }
+            Some(best) => Some(best),
+            None => stays.then_some(previous),
+        }
+    }
+
+    /// Runs `change` on a task with the task taken off and put back as attribute changes do (`sched_change`).
+    pub(crate) fn with_change(
+        &mut self,
+        mut task: TaskRef,
+        change: impl FnOnce(&mut Self, TaskRef),
+    ) {
+        let cpu = task.cpu();
+        let running = self.cpus[cpu].current == task;
+        let queued = task.seen.on_rq != 0;
+        if running {
+            self.account_progress(cpu);
+        }
+        if queued {
+            match task.class {
+                Class::Ext => self.ext_dequeue(cpu, task, DEQUEUE_SAVE),
+                Class::Fair => {
+                    if running {
+                        self.update_fair(cpu, task);
+                    }
+                    self.cpus[cpu].fair.retain(|other| *other != task);
+                    self.cpus[cpu].rq.nr_running -= 1;
+                }
+                Class::RealTime => {
+                    if running {
+                        self.update_class_time(cpu, task);
+                    }
+                    self.cpus[cpu].real_time.retain(|other| *other != task);
+                    self.cpus[cpu].rq.nr_running -= 1;
+                }
+                Class::Idle => {}
+            }
+        }
+        if running && task.class == Class::Ext {
+            self.update_current(cpu);
+        }
+        let before = task.class;
+        change(self, task);
+        if before == Class::Ext && task.class != Class::Ext {
+            self.disable_task(task);
+        } else if before != Class::Ext && task.class == Class::Ext {
+            self.enable_task(task);
+            self.call_set_cpumask(task);
+        }
+        if queued {
+            match task.class {
+                Class::Ext => self.ext_enqueue(cpu, task, ENQUEUE_RESTORE),
+                Class::Fair if running => self.cpus[cpu].rq.nr_running += 1,
+                Class::Fair => self.fair_enqueue(cpu, task, false),
+                Class::RealTime if running => self.cpus[cpu].rq.nr_running += 1,
+                Class::RealTime => self.real_time_enqueue(cpu, task, false),
+                Class::Idle => {}
+            }
+        }
+        if running {
+            match task.class {
+                Class::Ext => self.ext_set_next(cpu, task),
+                _ => task.seen.se.exec_start = self.clock.now(),
+            }
+        }
+        if before != task.class {
+            self.cpus[cpu].next_class = if running {
+                task.class
+            } else {
+                self.cpus[cpu].next_class
+            };
+            if task.class == Class::RealTime || task.class == Class::Fair {
+                task.class_slice = if task.class == Class::Fair {
+                    FAIR_SLICE
+                } else {
+                    ROUND_ROBIN_QUANTUM
+                };
+            }
+            if queued && running {
+                self.resched(cpu);
+            } else if queued {
+                self.wakeup_preempt(cpu, task);
+            }
+        }
+    }
+
+    /// Moves a task that may no longer run where it is (`migration_cpu_stop`).
+    pub(crate) fn push_off(&mut self, mut task: TaskRef) {
+        let from = task.cpu();
+        let running = self.cpus[from].current == task;
+        let to = self.fallback_cpu(task, from);
+        if running {
+            // The stopper runs instead of it for a moment.
+            self.account_progress(from);
+            let idle = self.cpus[from].idle;
+            self.put_previous(
+                from,
+                task,
+                Successor {
+                    class: Class::RealTime,
+                    task: idle,
+                    stopper: true,
+                },
+            );
+            self.set_current(from, idle);
+            task.seen.on_cpu = 0;
+            self.cancel_completion(from);
+            self.emit(EventKind::Switch {
+                cpu: CpuId(from as u32),
+                prev: Some(task.id),
+                next: None,
+            });
+            self.cpus[from].next_class = Class::Idle;
+        }
+        match task.class {
+            Class::Ext => {
+                self.ext_dequeue(from, task, DEQUEUE_MIGRATING);
+                self.set_task_cpu(task, to);
+                self.ext_enqueue(to, task, ENQUEUE_MIGRATING);
+            }
+            Class::Fair => {
+                self.cpus[from].fair.retain(|other| *other != task);
+                self.cpus[from].rq.nr_running -= 1;
+                self.set_task_cpu(task, to);
+                self.fair_enqueue(to, task, false);
+            }
+            Class::RealTime => {
+                self.cpus[from].real_time.retain(|other| *other != task);
+                self.cpus[from].rq.nr_running -= 1;
+                self.set_task_cpu(task, to);
+                self.real_time_enqueue(to, task, false);
+            }
+            Class::Idle => {}
+        }
+        self.wakeup_preempt(to, task);
+        if running {
+            self.resched(from);
+        }
+        self.run_deferred(to);
+    }
+}

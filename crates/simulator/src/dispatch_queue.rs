@@ -1,0 +1,281 @@
+//! Dispatch queues: FIFO or ordered by virtual time, as `struct scx_dispatch_q`.
+
+use std::collections::BTreeMap;
+
+use crate::constants::SCX_TASK_DSQ_ON_PRIQ;
+use crate::cost::Lock;
+use crate::structures::DispatchQueueHandle;
+use crate::task::TaskRef;
+
+/// Number of a dispatch queue in the kernel's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DsqIndex(pub u32);
+
+/// Queues longer than this keep a search tree besides the list.
+const TREE_FROM: u32 = 48;
+
+/// Position in virtual-time order; wraps as the kernel's comparison does, ties in order of arrival.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key {
+    vtime: u64,
+    arrival: u64,
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.vtime.wrapping_sub(other.vtime) as i64)
+            .cmp(&0)
+            .then(self.arrival.cmp(&other.arrival))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A place in a queue that a running iteration has reached; removal of tasks moves it along.
+#[derive(Clone, Copy)]
+pub struct Cursor {
+    next: Option<TaskRef>,
+    started: bool,
+    reverse: bool,
+    sequence: u32,
+}
+
+/// A dispatch queue.
+pub struct DispatchQueue {
+    /// The part whose address schedulers may see and compare.
+    pub handle: Box<DispatchQueueHandle>,
+    /// The CPU whose local queue it is.
+    pub local_to: Option<usize>,
+    /// Its lock.
+    pub lock: Lock,
+    /// Whether it still exists.
+    pub live: bool,
+    /// NUMA node it was created on; its lock and tasks live there.
+    pub node: i32,
+    head: Option<TaskRef>,
+    tail: Option<TaskRef>,
+    sequence: u32,
+    arrivals: u64,
+    ordered: u32,
+    tree: Option<BTreeMap<Key, TaskRef>>,
+    cursors: Vec<Option<Cursor>>,
+}
+
+impl DispatchQueue {
+    /// An empty queue.
+    pub fn new(id: u64, local_to: Option<usize>, node: i32) -> Self {
+        DispatchQueue {
+            handle: Box::new(DispatchQueueHandle { nr: 0, seq: 0, id }),
+            local_to,
+            lock: Lock::default(),
+            live: true,
+            node,
+            head: None,
+            tail: None,
+            sequence: 0,
+            arrivals: 0,
+            ordered: 0,
+            tree: None,
+            cursors: Vec::new(),
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u64 {
+        self.handle.id
+    }
+
+    /// Tasks on it.
+    pub fn len(&self) -> u32 {
+        self.handle.nr
+    }
+
+    /// Whether no task is on it.
+    pub fn is_empty(&self) -> bool {
+        self.handle.nr == 0
+    }
+
+    /// First task.
+    pub fn first(&self) -> Option<TaskRef> {
+        self.head
+    }
+
+    /// Whether tasks on it are ordered by virtual time.
+    pub fn has_ordered(&self) -> bool {
+        self.ordered > 0
+    }
+
+    /// Whether tasks on it are in FIFO order.
+    pub fn has_fifo(&self) -> bool {
+        self.handle.nr > self.ordered
+    }
+
+    /// Adds `task` at the head or tail.
+    pub fn push(&mut self, task: TaskRef, at_head: bool) {
+        if at_head {
+            self.link_between(task, None, self.head);
+        } else {
+            self.link_between(task, self.tail, None);
+        }
+    }
+
+    /// Adds `task` in order of its virtual time, after its equals.
+    pub fn push_ordered(&mut self, mut task: TaskRef, vtime: u64) {
+        task.dsq_key = vtime;
+        task.seen.scx.dsq_flags |= SCX_TASK_DSQ_ON_PRIQ;
+        self.arrivals += 1;
+        task.dsq_arrival = self.arrivals;
+        if self.tree.is_none() && self.handle.nr >= TREE_FROM {
+            let mut tree = BTreeMap::new();
+            let mut cursor = self.head;
+            while let Some(queued) = cursor {
+                tree.insert(
+                    Key {
+                        vtime: queued.dsq_key,
+                        arrival: queued.dsq_arrival,
+                    },
+                    queued,
+                );
+                cursor = queued.dsq_next;
+            }
+            self.tree = Some(tree);
+        }
+        let previous = match &mut self.tree {
+            Some(tree) => {
+                let key = Key {
+                    vtime,
+                    arrival: self.arrivals,
+                };
+                let previous = tree.range(..key).next_back().map(|(_, task)| *task);
+                tree.insert(key, task);
+                previous
+            }
+            None => {
+                let mut previous = self.tail;
+                while let Some(queued) = previous {
+                    if (queued.dsq_key.wrapping_sub(vtime) as i64) <= 0 {
+                        break;
+                    }
+                    previous = queued.dsq_previous;
+                }
+                previous
+            }
+        };
+        self.ordered += 1;
+        let next = match previous {
+            Some(previous) => previous.dsq_next,
+            None => self.head,
+        };
+        self.link_between(task, previous, next);
+    }
+
+    fn link_between(
+        &mut self,
+        mut task: TaskRef,
+        previous: Option<TaskRef>,
+        next: Option<TaskRef>,
+    ) {
+        task.dsq_previous = previous;
+        task.dsq_next = next;
+        match previous {
+            Some(mut previous) => previous.dsq_next = Some(task),
+            None => self.head = Some(task),
+        }
+        match next {
+            Some(mut next) => next.dsq_previous = Some(task),
+            None => self.tail = Some(task),
+        }
+        self.handle.nr += 1;
+        self.sequence = self.sequence.wrapping_add(1);
+        self.handle.seq = self.sequence;
+        task.seen.scx.dsq_seq = self.sequence;
+    }
+
+    /// Takes `task` off.
+    pub fn remove(&mut self, mut task: TaskRef) {
+        if task.seen.scx.dsq_flags & SCX_TASK_DSQ_ON_PRIQ != 0 {
+            task.seen.scx.dsq_flags &= !SCX_TASK_DSQ_ON_PRIQ;
+            self.ordered -= 1;
+            if let Some(tree) = &mut self.tree {
+                tree.remove(&Key {
+                    vtime: task.dsq_key,
+                    arrival: task.dsq_arrival,
+                });
+                if tree.len() < TREE_FROM as usize / 2 {
+                    self.tree = None;
+                }
+            }
+        }
+        for cursor in self.cursors.iter_mut().flatten() {
+            if cursor.next == Some(task) {
+                cursor.next = if cursor.reverse {
+                    task.dsq_previous
+                } else {
+                    task.dsq_next
+                };
+            }
+        }
+        match task.dsq_previous {
+            Some(mut previous) => previous.dsq_next = task.dsq_next,
+            None => self.head = task.dsq_next,
+        }
+        match task.dsq_next {
+            Some(mut next) => next.dsq_previous = task.dsq_previous,
+            None => self.tail = task.dsq_previous,
+        }
+        task.dsq_previous = None;
+        task.dsq_next = None;
+        self.handle.nr -= 1;
+    }
+
+    /// Begins an iteration over the tasks that are queued now; returns its number.
+    pub fn start_iteration(&mut self, reverse: bool) -> u32 {
+        let cursor = Cursor {
+            next: None,
+            started: false,
+            reverse,
+            sequence: self.sequence,
+        };
+        match self.cursors.iter().position(Option::is_none) {
+            Some(free) => {
+                self.cursors[free] = Some(cursor);
+                free as u32
+            }
+            None => {
+                self.cursors.push(Some(cursor));
+                self.cursors.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The next task of an iteration; tasks queued after it began are passed over.
+    pub fn next_of_iteration(&mut self, number: u32) -> Option<TaskRef> {
+        let cursor = self.cursors.get_mut(number as usize)?.as_mut()?;
+        if !cursor.started {
+            cursor.started = true;
+            cursor.next = if cursor.reverse { self.tail } else { self.head };
+        }
+        while let Some(task) = cursor.next {
+            cursor.next = if cursor.reverse {
+                task.dsq_previous
+            } else {
+                task.dsq_next
+            };
+            if (cursor.sequence.wrapping_sub(task.seen.scx.dsq_seq) as i32) >= 0 {
+                return Some(task);
+            }
+        }
+        None
+    }
+
+    /// Ends an iteration.
+    pub fn end_iteration(&mut self, number: u32) {
+        if let Some(cursor) = self.cursors.get_mut(number as usize) {
+            *cursor = None;
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Control groups of the CPU controller, as far as schedulers see them.
+
+use std::collections::BTreeMap;
+
+use crate::kernel::Kernel;
+use crate::operations::Op;
+use crate::structures::{
+    Cgroup, CgroupInitArgs, CgroupSubsysState, CssSet, KernfsNode, TaskGroup, TaskStruct,
+};
+use crate::task::TaskRef;
+
+/// One control group with the structures that schedulers reach it through.
+struct Group {
+    cgroup: Box<Cgroup>,
+    _node: Box<KernfsNode>,
+    set: Box<CssSet>,
+    group: Box<TaskGroup>,
+    parent: Option<usize>,
+    _name: Box<[u8]>,
+}
+
+/// The control groups of a simulation; number 0 is the root.
+pub struct Groups {
+    groups: Vec<Group>,
+    by_path: BTreeMap<String, usize>,
+}
+
+impl Groups {
+    /// The root and every group on the way to each of `paths`.
+    pub fn new<'p>(paths: impl Iterator<Item = &'p str>) -> Groups {
+        let mut groups = Groups {
+            groups: Vec::new(),
+            by_path: BTreeMap::new(),
+        };
+        groups.add("/", None);
+        for path in paths {
+            let mut parent = 0;
+            let mut full = String::new();
+            for part in path.split('/').filter(|part| !part.is_empty()) {
+                full = format!("{full}/{part}");
+                parent = match groups.by_path.get(&full) {
+                    Some(known) => *known,
+                    None => groups.add(&full, Some(parent)),
+                };
+            }
+        }
+        groups
+    }
+
+    fn add(&mut self, path: &str, parent: Option<usize>) -> usize {
+        let number = self.groups.len();
+        let name: Box<[u8]> = path
+            .rsplit('/')
+            .next()
+            .unwrap_or("")
+            .bytes()
+            .chain([0])
+            .collect();
+        let mut node = Box::new(KernfsNode {
+            id: number as u64 + 1,
+            name: name.as_ptr(),
+        });
+        let level = parent.map_or(0, |parent| self.groups[parent].cgroup.level + 1);
+        let mut cgroup = Box::new(Cgroup {
+            kn: &raw mut *node,
+            level,
+            nr_descendants: 0,
+        });
+        let set = Box::new(CssSet {
+            dfl_cgrp: &raw mut *cgroup,
+        });
+        let css = CgroupSubsysState {
+            cgroup: &raw mut *cgroup,
+            id: number as i32 + 1,
+        };
+        let group = Box::new(TaskGroup {
+            css,
+            shares: 1024,
+            idle: 0,
+        });
+        self.groups.push(Group {
+            cgroup,
+            _node: node,
+            set,
+            group,
+            parent,
+            _name: name,
+        });
+        self.by_path.insert(path.to_owned(), number);
+        number
+    }
+
+    /// Number of the group at `path`; the root if there is none.
+    pub fn find(&self, path: &str) -> usize {
+        let full: String = path
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .map(|part| format!("/{part}"))
+            .collect();
+        self.by_path.get(&full).copied().unwrap_or(0)
+    }
+
+    /// Number of groups.
+    pub fn count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Address of the group's `struct cgroup`.
+    pub fn cgroup_address(&mut self, number: usize) -> *mut Cgroup {
+        &raw mut *self.groups[number].cgroup
+    }
+
+    /// Number of the group whose `struct cgroup` is at `address`.
+    pub fn number_of(&self, address: u64) -> Option<usize> {
+        self.groups
+            .iter()
+            .position(|group| &raw const *group.cgroup as u64 == address)
+    }
+
+    /// The parent `level_up` of a group, at `level`.
+    pub fn ancestor(&self, number: usize, level: i32) -> Option<usize> {
+        let mut current = number;
+        while self.groups[current].cgroup.level > level {
+            current = self.groups[current].parent?;
+        }
+        (self.groups[current].cgroup.level == level).then_some(current)
+    }
+
+    /// Number of the group with the kernel's id.
+    pub fn by_id(&self, id: u64) -> Option<usize> {
+        (id >= 1 && id as usize <= self.groups.len()).then(|| id as usize - 1)
+    }
+
+    /// Pointers that a task of the group has.
+    pub fn pointers(&mut self, number: usize) -> (*mut CssSet, *mut TaskGroup) {
+        let group = &mut self.groups[number];
+        (&raw mut *group.set, &raw mut *group.group)
+    }
+}
+
+impl Kernel<'_> {
+    /// Tells the scheduler of every group, parents first.
+    pub(crate) fn init_groups(&mut self) -> Result<(), i32> {
+        if !self.operations.has(Op::CgroupInit) {
+            return Ok(());
+        }
+        for number in 0..self.groups.count() {
+            let mut args = CgroupInitArgs {
+                weight: 100,
+                bw_period_us: 100_000,
+                bw_quota_us: u64::MAX,
+                bw_burst_us: 0,
+                sched_idle: false,
+            };
+            let cgroup = self.groups.cgroup_address(number) as u64;
+            let result = self.call(Op::CgroupInit, &[cgroup, &raw mut args as u64]) as i32;
+            if result != 0 {
+                return Err(result);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the scheduler that the groups go, children first.
+    pub(crate) fn exit_groups(&mut self) {
+        if self.operations.has(Op::CgroupExit) {
+            for number in (0..self.groups.count()).rev() {
+                let cgroup = self.groups.cgroup_address(number) as u64;
+                self.call(Op::CgroupExit, &[cgroup]);
+            }
+        }
+    }
+
+    /// Moves a live task to the group at `path`.
+    pub(crate) fn move_to_group(&mut self, task: TaskRef, path: &str) {
+        let to = self.groups.find(path);
+        let from = task.cgroup;
+        if from == to {
+            return;
+        }
+        let (source, target) = (
+            self.groups.cgroup_address(from) as u64,
+            self.groups.cgroup_address(to) as u64,
+        );
+        if self.operations.has(Op::CgroupPrepMove) {
+            let result = self.call(Op::CgroupPrepMove, &[task.address(), source, target]) as i32;
+            if result != 0 {
+                self.programs.failure = Some(format!(
+                    "the scheduler refused to move {} to {path}: ops.cgroup_prep_move() returned {result}",
+                    task.label()
+                ));
+                return;
+            }
+        }
+        self.with_change(task, |kernel, mut task| {
+            let (set, group) = kernel.groups.pointers(to);
+            let seen: &mut TaskStruct = &mut task.seen;
+            seen.cgroups = set;
+            seen.sched_task_group = group;
+            task.cgroup = to;
+            kernel.call(Op::CgroupMove, &[task.address(), source, target]);
+        });
+    }
+}

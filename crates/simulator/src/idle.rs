@@ -1,0 +1,304 @@
+//! Built-in idle tracking and the default choice of a CPU: `kernel/sched/ext/idle.c`.
+
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::mask::first_common_from;
+use crate::operations::Op;
+use crate::structures::{CPU_MASK_WORDS, CpuMask};
+use crate::task::TaskRef;
+use crate::topology::Topology;
+
+/// Idle CPUs and wholly idle cores, of the machine or of one node.
+#[derive(Clone)]
+pub struct IdleMasks {
+    /// Idle CPUs.
+    pub cpu: Box<CpuMask>,
+    /// CPUs of cores that are idle as a whole.
+    pub smt: Box<CpuMask>,
+}
+
+/// The kernel's idle tracking.
+pub struct IdleState {
+    /// Whether built-in tracking is on.
+    pub enabled: bool,
+    /// Whether there is one pair of masks for every node.
+    pub per_node: bool,
+    /// One pair for the machine, or one for every node.
+    pub masks: Vec<IdleMasks>,
+    /// Where the next round-robin search starts (`distribute_cpu_mask_prev`).
+    previous: usize,
+    empty: Box<CpuMask>,
+}
+
+impl IdleState {
+    /// Tracking for a scheduler with these properties, all CPUs busy.
+    pub fn new(enabled: bool, per_node: bool, nodes: usize) -> IdleState {
+        let masks = IdleMasks {
+            cpu: Box::default(),
+            smt: Box::default(),
+        };
+        IdleState {
+            enabled,
+            per_node,
+            masks: vec![masks; if per_node { nodes } else { 1 }],
+            previous: 0,
+            empty: Box::default(),
+        }
+    }
+
+    /// Number of the masks that `cpu` is in.
+    pub fn group(&self, cpu: usize, topology: &Topology) -> usize {
+        if self.per_node {
+            topology.node_of[cpu]
+        } else {
+            0
+        }
+    }
+
+    /// Masks of the machine, or empty ones if tracked per node.
+    pub fn machine_mask(&self, smt: bool) -> &CpuMask {
+        match self.masks.first() {
+            Some(masks) if !self.per_node => {
+                if smt {
+                    &masks.smt
+                } else {
+                    &masks.cpu
+                }
+            }
+            _ => &self.empty,
+        }
+    }
+
+    /// Takes `cpu` out of everything.
+    pub fn forget(&mut self, cpu: usize, topology: &Topology) {
+        let group = self.group(cpu, topology);
+        self.masks[group].cpu.clear(cpu);
+        for sibling in topology.siblings[cpu].iter() {
+            self.masks[group].smt.clear(sibling);
+        }
+    }
+
+    /// `scx_idle_test_and_clear_cpu`.
+    pub fn test_and_clear(&mut self, cpu: usize, topology: &Topology) -> bool {
+        let group = self.group(cpu, topology);
+        let masks = &mut self.masks[group];
+        if topology.smt {
+            for (word, siblings) in masks.smt.bits[..topology.words]
+                .iter_mut()
+                .zip(&topology.siblings[cpu].bits)
+            {
+                *word &= !siblings;
+            }
+        }
+        let was_idle = masks.cpu.test(cpu);
+        masks.cpu.clear(cpu);
+        was_idle
+    }
+
+    fn update(&mut self, cpu: usize, idle: bool, topology: &Topology) {
+        let group = self.group(cpu, topology);
+        let masks = &mut self.masks[group];
+        masks.cpu.assign(cpu, idle);
+        if !topology.smt {
+            return;
+        }
+        let siblings = &topology.siblings[cpu];
+        let words = topology.words;
+        if idle {
+            let whole = siblings.bits[..words]
+                .iter()
+                .zip(&masks.cpu.bits)
+                .all(|(sibling, idle)| sibling & !idle == 0);
+            if whole {
+                for (word, sibling) in masks.smt.bits[..words].iter_mut().zip(&siblings.bits) {
+                    *word |= sibling;
+                }
+            }
+        } else {
+            for (word, sibling) in masks.smt.bits[..words].iter_mut().zip(&siblings.bits) {
+                *word &= !sibling;
+            }
+        }
+    }
+
+    /// `pick_idle_cpu_in_node`.
+    pub fn pick_in_group(
+        &mut self,
+        allowed: &CpuMask,
+        group: usize,
+        flags: u64,
+        topology: &Topology,
+    ) -> Option<usize> {
+        loop {
+            let masks = &self.masks[group];
+            let mut found = None;
+            if topology.smt {
+                found = first_common_from(&masks.smt, allowed, self.previous + 1, topology.words);
+                if found.is_none() && flags & SCX_PICK_IDLE_CORE != 0 {
+                    return None;
+                }
+            }
+            if found.is_none() {
+                found = first_common_from(&masks.cpu, allowed, self.previous + 1, topology.words);
+            }
+            let cpu = found?;
+            self.previous = cpu;
+            if self.test_and_clear(cpu, topology) {
+                return Some(cpu);
+            }
+        }
+    }
+
+    /// `scx_pick_idle_cpu`, starting from `group`.
+    pub fn pick(
+        &mut self,
+        allowed: &CpuMask,
+        group: usize,
+        flags: u64,
+        topology: &Topology,
+    ) -> Option<usize> {
+        if let Some(cpu) = self.pick_in_group(allowed, group, flags, topology) {
+            return Some(cpu);
+        }
+        if !self.per_node || flags & SCX_PICK_IDLE_IN_NODE != 0 {
+            return None;
+        }
+        topology.nodes_by_distance[group]
+            .iter()
+            .find_map(|node| self.pick_in_group(allowed, *node, flags, topology))
+    }
+}
+
+fn intersection(a: &CpuMask, b: &CpuMask) -> Option<CpuMask> {
+    let mut result = CpuMask::default();
+    let mut any = false;
+    for word in 0..CPU_MASK_WORDS {
+        result.bits[word] = a.bits[word] & b.bits[word];
+        any |= result.bits[word] != 0;
+    }
+    any.then_some(result)
+}
+
+impl Kernel<'_> {
+    /// `__scx_update_idle`.
+    pub(crate) fn update_idle(&mut self, cpu: usize, idle: bool, notify: bool) {
+        if self.idle.enabled && self.cpus[cpu].online {
+            self.idle.update(cpu, idle, &self.topology);
+        }
+        if notify {
+            self.call(Op::UpdateIdle, &[cpu as u64, u64::from(idle)]);
+        }
+    }
+
+    /// `scx_select_cpu_dfl`: an idle CPU for `task`, claimed, or a negative error.
+    pub(crate) fn select_cpu_default(
+        &mut self,
+        task: TaskRef,
+        previous: i32,
+        wake_flags: u64,
+        within: Option<&CpuMask>,
+        flags: u64,
+    ) -> i32 {
+        let busy = -(EBUSY as i32);
+        if previous < 0 || previous as usize >= self.cpus.len() {
+            return busy;
+        }
+        let previous = previous as usize;
+        let unrestricted = task.seen.nr_cpus_allowed as usize >= self.cpus.len();
+        let narrowed;
+        let allowed: &CpuMask = match within {
+            None => task.allowed(),
+            Some(within) if unrestricted => within,
+            Some(within) => match intersection(within, task.allowed()) {
+                Some(both) => {
+                    narrowed = both;
+                    &narrowed
+                }
+                None => return busy,
+            },
+        };
+        let topology = &self.topology;
+        let previous_allowed = allowed.test(previous);
+        let group = self.idle.group(previous, topology);
+        let whole = within.is_none() && unrestricted;
+        let node_cpus = topology
+            .select_by_node
+            .then(|| &topology.nodes[topology.node_of[previous]])
+            .filter(|_| !self.idle.per_node);
+        let cache_cpus = topology
+            .select_by_cache
+            .then(|| &topology.caches[topology.cache_of[previous]]);
+        let narrow = |cpus: Option<&CpuMask>| match cpus {
+            Some(cpus) if whole => Some(*cpus),
+            Some(cpus) => intersection(cpus, allowed),
+            None => None,
+        };
+        let node_cpus = narrow(node_cpus);
+        let cache_cpus = narrow(cache_cpus);
+
+        if wake_flags & SCX_WAKE_SYNC != 0 {
+            let waker_cpu = self.this_cpu;
+            let shares_cache = topology.cache_of[waker_cpu] == topology.cache_of[previous];
+            if previous_allowed && shares_cache && self.idle.test_and_clear(previous, topology) {
+                return previous as i32;
+            }
+            let current = self.cpus[waker_cpu].current;
+            let waker_group = self.idle.group(waker_cpu, topology);
+            if current.seen.flags & PF_EXITING == 0
+                && self.dsqs[self.cpus[waker_cpu].local.0 as usize].is_empty()
+                && (flags & SCX_PICK_IDLE_IN_NODE == 0 || waker_group == group)
+                && self.idle.masks[waker_group].cpu.first().is_some()
+                && allowed.test(waker_cpu)
+            {
+                self.idle.test_and_clear(waker_cpu, topology);
+                return waker_cpu as i32;
+            }
+        }
+        if topology.smt {
+            if previous_allowed
+                && self.idle.masks[group].smt.test(previous)
+                && self.idle.test_and_clear(previous, topology)
+            {
+                return previous as i32;
+            }
+            for near in [&cache_cpus, &node_cpus].into_iter().flatten() {
+                if let Some(cpu) =
+                    self.idle
+                        .pick_in_group(near, group, SCX_PICK_IDLE_CORE, topology)
+                {
+                    return cpu as i32;
+                }
+            }
+            if let Some(cpu) = self
+                .idle
+                .pick(allowed, group, flags | SCX_PICK_IDLE_CORE, topology)
+            {
+                return cpu as i32;
+            }
+            if flags & SCX_PICK_IDLE_CORE != 0 {
+                return busy;
+            }
+        }
+        if previous_allowed && self.idle.test_and_clear(previous, topology) {
+            return previous as i32;
+        }
+        if topology.smt {
+            for sibling in topology.siblings[previous].iter() {
+                if sibling != previous
+                    && allowed.test(sibling)
+                    && self.idle.test_and_clear(sibling, topology)
+                {
+                    return sibling as i32;
+                }
+            }
+        }
+        for near in [&cache_cpus, &node_cpus].into_iter().flatten() {
+            if let Some(cpu) = self.idle.pick_in_group(near, group, 0, topology) {
+                return cpu as i32;
+            }
+        }
+        self.idle
+            .pick(allowed, group, flags, topology)
+            .map_or(busy, |cpu| cpu as i32)
+    }
+}

@@ -1,0 +1,423 @@
+//! The state of one simulated kernel and the loop that drives it.
+
+use std::sync::Arc;
+
+use fairground_bpf::Context;
+use fairground_events::{
+    CpuId, Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo,
+};
+use fairground_machine::{Distance, Machine};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::Rng;
+
+use crate::clock::{Clock, Due};
+use crate::constants::*;
+use crate::cost::{CostModel, Lock};
+use crate::dispatch_queue::{DispatchQueue, DsqIndex};
+use crate::exit::ExitRecord;
+use crate::groups::Groups;
+use crate::maps::Map;
+use crate::operations::Operations;
+use crate::program::Programs;
+use crate::scheduler::Scheduler;
+use crate::structures::{CpuMask, EventStats, RunQueue, ScxRq};
+use crate::task::{Class, TaskRef};
+use crate::timers::BpfTimers;
+use crate::topology::Topology;
+
+/// An insertion that waits in the dispatch buffer (`struct scx_dsp_buf_ent`).
+#[derive(Clone, Copy)]
+pub struct BufferedInsert {
+    pub task: TaskRef,
+    pub sequence: u32,
+    pub dsq_id: u64,
+    pub slice: u64,
+    pub vtime: u64,
+    pub flags: u64,
+}
+
+/// One CPU.
+pub struct Cpu {
+    /// What schedulers see of its run queue.
+    pub rq: Box<RunQueue>,
+    /// The task it runs; its idle task if none.
+    pub current: TaskRef,
+    /// Its idle task.
+    pub idle: TaskRef,
+    /// Whether it is online.
+    pub online: bool,
+    /// Whether it has to go through the scheduler.
+    pub need_resched: bool,
+    /// Class of the task it is about to run (`rq->next_class`).
+    pub next_class: Class,
+    /// Whether it is inside a dispatch.
+    pub in_dispatch: bool,
+    /// Until when it is busy with kernel work.
+    pub kernel_until: u64,
+    /// From when the current task's program makes progress.
+    pub resume_at: u64,
+    /// Until when progress of the current task is accounted.
+    pub progress_at: u64,
+    /// Generation of its completion event.
+    pub completion: u32,
+    /// When the completion event that is queued will come; `u64::MAX` for none.
+    pub completion_at: u64,
+    /// Generation of its tick.
+    pub tick: u32,
+    /// Whether a tick is queued.
+    pub ticking: bool,
+    /// Waiting real-time tasks.
+    pub real_time: Vec<TaskRef>,
+    /// Waiting tasks of the fair class.
+    pub fair: Vec<TaskRef>,
+    /// Lower bound of virtual runtime in the fair class.
+    pub fair_min_vruntime: u64,
+    /// Its local dispatch queue.
+    pub local: DsqIndex,
+    /// Tasks sent directly to another CPU's local queue, to be moved when this run queue is let go.
+    pub deferred_locals: Vec<TaskRef>,
+    /// Whether its local queue has to be reenqueued, and with which flags.
+    pub deferred_reenqueue: Option<u64>,
+    /// User queues to be reenqueued.
+    pub deferred_user_reenqueue: Vec<(DsqIndex, u64)>,
+    /// Kicks sent from this CPU and not delivered yet.
+    pub kicks: Vec<(u32, u64)>,
+    /// Bumped whenever it goes through the scheduler.
+    pub kick_sync: u64,
+    /// The dispatch buffer.
+    pub buffer: Vec<BufferedInsert>,
+    /// Insertions and moves of the dispatch in progress.
+    pub dispatched: u32,
+    /// Relative capacity, 1024 for the fastest CPU.
+    pub capacity: u64,
+    /// Performance level asked for with `scx_bpf_cpuperf_set`.
+    pub performance: u32,
+    /// Time of its last context switch.
+    pub switched_at: u64,
+}
+
+/// Settings of one simulation that the kernel model needs while it runs.
+pub struct Settings {
+    /// Ticks a second.
+    pub hz: u64,
+    /// What scheduling costs.
+    pub cost: CostModel,
+    /// CPUs that come or go: time, CPU, online.
+    pub hotplug: Vec<(u64, usize, bool)>,
+}
+
+/// A simulated kernel with one scheduler loaded.
+pub struct Kernel<'a> {
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) context: Box<Context>,
+    /// Addresses of data sections and maps, in the order of the object's slots; the context points here.
+    pub(crate) _slots: Vec<*mut u8>,
+    /// Memory of data sections; the slots point here.
+    pub(crate) _sections: Vec<Box<[u64]>>,
+    /// The address space that the workload's threads share; tasks point here.
+    pub(crate) _memory: Box<crate::structures::MmStruct>,
+    pub(crate) arena: Option<crate::kfunc::arena::Arena>,
+    pub(crate) objects: crate::kfunc::Objects,
+    pub(crate) maps: Vec<Box<Map>>,
+    pub(crate) operations: Operations,
+    pub(crate) settings: Settings,
+    pub(crate) machine: Machine,
+    pub(crate) topology: Topology,
+    pub(crate) clock: Clock,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) tasks: Vec<TaskRef>,
+    /// The parent of the tasks that exist at the start.
+    pub(crate) initial_parent: TaskRef,
+    pub(crate) dsqs: Vec<DispatchQueue>,
+    pub(crate) dsq_numbers: crate::dsq_table::DsqTable,
+    pub(crate) global_dsqs: Vec<DsqIndex>,
+    pub(crate) idle: crate::idle::IdleState,
+    pub(crate) timers: BpfTimers,
+    pub(crate) programs: Programs,
+    pub(crate) groups: Groups,
+    pub(crate) statistics: EventStats,
+    pub(crate) exit: Option<ExitRecord>,
+    pub(crate) random: Xoshiro256PlusPlus,
+    /// The CPU whose code runs.
+    pub(crate) this_cpu: usize,
+    /// Cost of what it does in the current event so far.
+    pub(crate) spent: u64,
+    /// The task that select_cpu or enqueue is about; `Some(None)` once it was inserted directly.
+    pub(crate) direct_dispatch: Option<Option<TaskRef>>,
+    pub(crate) in_select_cpu: bool,
+    pub(crate) initialised: bool,
+    pub(crate) warned_zero_slice: bool,
+    pub(crate) online: CpuMask,
+    pub(crate) possible: CpuMask,
+    pub(crate) live_tasks: u32,
+    pub(crate) context_switches: u64,
+    pub(crate) events_handled: u64,
+    pub(crate) dump: Option<String>,
+    pub(crate) messages: Vec<String>,
+    pub(crate) sinks: Vec<&'a mut dyn Sink>,
+    pub(crate) end: u64,
+    pub(crate) allocations: crate::kfunc::cpumask::Masks,
+}
+
+impl<'a> Kernel<'a> {
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// Time on the clock of the CPU that runs, with what it spent in this event.
+    pub(crate) fn local_time(&self) -> u64 {
+        self.clock.now() + self.spent
+    }
+
+    pub(crate) fn emit(&mut self, kind: EventKind) {
+        let event = Event {
+            time: self.clock.now(),
+            kind,
+        };
+        for sink in &mut self.sinks {
+            sink.event(&event);
+        }
+    }
+
+    pub(crate) fn emit_task(&mut self, task: TaskRef) {
+        if self.sinks.is_empty() {
+            return;
+        }
+        let allowed: Vec<CpuId> = if task.seen.nr_cpus_allowed as usize >= self.cpus.len() {
+            Vec::new()
+        } else {
+            task.seen
+                .cpus_mask
+                .iter()
+                .map(|cpu| CpuId(cpu as u32))
+                .collect()
+        };
+        let info = TaskInfo {
+            name: task.name.clone(),
+            policy: match task.seen.policy {
+                SCHED_FIFO => fairground_events::Policy::Fifo,
+                SCHED_RR => fairground_events::Policy::RoundRobin,
+                SCHED_BATCH => fairground_events::Policy::Batch,
+                SCHED_IDLE => fairground_events::Policy::Idle,
+                SCHED_DEADLINE => fairground_events::Policy::Deadline,
+                SCHED_EXT => fairground_events::Policy::Ext,
+                _ => fairground_events::Policy::Normal,
+            },
+            nice: task.seen.static_prio - 120,
+            rt_priority: task.seen.rt_priority,
+            weight: task.seen.se.load.weight as u32,
+            allowed,
+            parent: task.parent,
+        };
+        let (time, id) = (self.clock.now(), task.id);
+        for sink in &mut self.sinks {
+            sink.task(time, id, &info);
+        }
+    }
+
+    pub(crate) fn distance(&self, from: usize, to: usize) -> Distance {
+        self.machine.distance(from, to)
+    }
+
+    /// Takes and gives back `lock` on the CPU that runs, with its cost.
+    pub(crate) fn charge_lock(&mut self, lock: Lock) -> Lock {
+        let cost = &self.settings.cost;
+        if cost.lock == 0 && cost.lock_transfer == [0; 4] {
+            return lock;
+        }
+        let mut time = self.local_time().max(lock.free_at);
+        time += cost.lock;
+        if lock.owner as usize != self.this_cpu {
+            time += CostModel::by_distance(
+                &cost.lock_transfer,
+                self.distance(lock.owner as usize, self.this_cpu),
+            );
+        }
+        self.spent = time - self.clock.now();
+        Lock {
+            owner: self.this_cpu as u32,
+            free_at: time,
+        }
+    }
+
+    pub(crate) fn charge_dsq_lock(&mut self, dsq: DsqIndex) {
+        let lock = self.dsqs[dsq.0 as usize].lock;
+        self.dsqs[dsq.0 as usize].lock = self.charge_lock(lock);
+    }
+
+    /// Takes what this event cost so far off the time of the CPU that runs.
+    pub(crate) fn settle(&mut self, kind: OverheadKind) {
+        let spent = std::mem::take(&mut self.spent);
+        if spent > 0 {
+            self.charge(self.this_cpu, kind, spent);
+        }
+    }
+
+    /// Takes `duration` of kernel work off the time of `cpu`, from now on.
+    pub(crate) fn charge(&mut self, cpu: usize, kind: OverheadKind, duration: u64) {
+        if duration == 0 {
+            return;
+        }
+        let now = self.clock.now();
+        self.account_progress(cpu);
+        let state = &mut self.cpus[cpu];
+        state.kernel_until = state.kernel_until.max(now) + duration;
+        state.resume_at = state.resume_at.max(now) + duration;
+        self.emit(EventKind::Overhead {
+            cpu: CpuId(cpu as u32),
+            kind,
+            duration,
+        });
+    }
+
+    /// A random number below `bound`.
+    pub(crate) fn random_below(&mut self, bound: u64) -> u64 {
+        if bound == 0 {
+            0
+        } else {
+            self.random.next_u64() % bound
+        }
+    }
+
+    /// Length of a tick in nanoseconds.
+    pub(crate) fn tick_length(&self) -> u64 {
+        1_000_000_000 / self.settings.hz
+    }
+
+    /// Runs until `end`, until no task is left, or until the scheduler is unloaded.
+    pub(crate) fn run(&mut self, end: u64) {
+        self.end = end;
+        while self.exit.is_none() {
+            let Some(due) = self.clock.next(end) else {
+                break;
+            };
+            self.events_handled += 1;
+            self.handle(due);
+            if self.live_tasks == 0 && self.programs.started {
+                break;
+            }
+            if self.programs.failure.is_some() {
+                break;
+            }
+        }
+        if self.exit.is_none()
+            && self.live_tasks > 0
+            && self.programs.failure.is_none()
+            && end != u64::MAX
+        {
+            self.clock.advance_to(end);
+        }
+    }
+
+    fn handle(&mut self, due: Due) {
+        match due {
+            Due::Completion { cpu, generation } => self.handle_completion(cpu as usize, generation),
+            Due::Tick { cpu, generation } => self.handle_tick(cpu as usize, generation),
+            Due::Reschedule { cpu } => {
+                let cpu = cpu as usize;
+                if self.postponed(cpu, due) {
+                    return;
+                }
+                if self.cpus[cpu].online {
+                    self.enter(cpu);
+                    self.leave(OverheadKind::Scheduling);
+                }
+            }
+            Due::Timeout { task, generation } => self.handle_timeout(task, generation, due),
+            Due::BpfTimer { timer, generation } => self.handle_bpf_timer(timer, generation),
+            Due::Watchdog => self.handle_watchdog(),
+            Due::Hotplug { index } => {
+                let (_, cpu, online) = self.settings.hotplug[index as usize];
+                self.set_online(cpu, online);
+            }
+            Due::Start => self.start_programs(),
+        }
+    }
+
+    /// Interrupts wait while a CPU is busy with kernel work.
+    pub(crate) fn postponed(&mut self, cpu: usize, due: Due) -> bool {
+        let until = self.cpus[cpu].kernel_until;
+        if until > self.clock.now() {
+            self.clock.at(until, due);
+            return true;
+        }
+        false
+    }
+
+    /// Begins work on `cpu`.
+    pub(crate) fn enter(&mut self, cpu: usize) {
+        self.this_cpu = cpu;
+        self.spent = 0;
+    }
+
+    /// Ends work on the CPU that runs: delivers kicks, reschedules if asked, charges what it cost.
+    pub(crate) fn leave(&mut self, kind: OverheadKind) {
+        let cpu = self.this_cpu;
+        self.deliver_kicks(cpu);
+        self.settle(kind);
+        let mut rounds = 0;
+        while self.cpus[cpu].need_resched && self.exit.is_none() {
+            self.schedule(cpu);
+            self.deliver_kicks(cpu);
+            self.settle(OverheadKind::Scheduling);
+            rounds += 1;
+            if rounds == 64 {
+                // A CPU that is asked again and again in the same instant lets the others move on in between.
+                if self.cpus[cpu].need_resched {
+                    self.cpus[cpu].need_resched = false;
+                    self.resched_from_interrupt(cpu);
+                }
+                break;
+            }
+        }
+        self.arm_completion(cpu);
+    }
+
+    pub(crate) fn new_run_queue(cpu: usize, idle: TaskRef) -> Box<RunQueue> {
+        Box::new(RunQueue {
+            nr_running: 0,
+            cpu: cpu as i32,
+            online: 1,
+            clock: 0,
+            clock_task: 0,
+            curr: idle.address() as *mut _,
+            idle: idle.address() as *mut _,
+            scx: ScxRq {
+                nr_running: 0,
+                nr_immed: 0,
+                flags: 1,
+                cpu_released: false,
+                clock: 0,
+                ops_qseq: 0,
+            },
+        })
+    }
+
+    pub(crate) fn task_by_id(&self, id: TaskId) -> TaskRef {
+        self.tasks[id.0 as usize]
+    }
+
+    pub(crate) fn set_current(&mut self, cpu: usize, task: TaskRef) {
+        self.cpus[cpu].current = task;
+        self.cpus[cpu].rq.curr = task.address() as *mut _;
+    }
+
+    /// Virtual time at which the run is to end.
+    pub fn end(&self) -> Nanoseconds {
+        self.end
+    }
+}
+
+impl Drop for Kernel<'_> {
+    fn drop(&mut self) {
+        for task in self.tasks.drain(..) {
+            // SAFETY: the scheduler's code no longer runs, and no handle outlives the kernel.
+            unsafe { task.free() };
+        }
+        // SAFETY: as above; these are not in the table of tasks.
+        unsafe { self.initial_parent.free() };
+        for cpu in &self.cpus {
+            unsafe { cpu.idle.free() };
+        }
+    }
+}

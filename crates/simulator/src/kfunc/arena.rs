@@ -1,0 +1,103 @@
+//! Arenas: sparse memory that a scheduler lays out itself.
+
+use memmap2::{MmapMut, MmapOptions};
+
+use super::kernel_functions;
+
+/// Size of the window that an arena address can reach.
+const WINDOW: usize = 1 << 32;
+/// Size of a page.
+pub const PAGE: usize = 4096;
+/// Where schedulers see the arena; only the upper half of the address matters.
+pub const USER_BASE: u64 = 0x7f00_0000_0000;
+
+/// The memory of the one arena that a scheduler can have.
+pub struct Arena {
+    memory: MmapMut,
+    /// Pages that the map may hold.
+    pages: usize,
+    used: Vec<bool>,
+}
+
+impl Arena {
+    /// An empty arena of `pages` pages, or the reason why there is no memory for it.
+    pub fn new(pages: usize) -> Result<Arena, String> {
+        // A guard beyond the window keeps accesses with an offset inside the mapping.
+        let memory = MmapOptions::new()
+            .len(WINDOW + (1 << 16))
+            .no_reserve_swap()
+            .map_anon()
+            .map_err(|error| format!("no memory for the scheduler's arena: {error}"))?;
+        let pages = pages.min(WINDOW / PAGE);
+        Ok(Arena {
+            memory,
+            pages,
+            used: vec![false; pages],
+        })
+    }
+
+    /// Address of its first byte.
+    pub fn base(&mut self) -> *mut u8 {
+        self.memory.as_mut_ptr()
+    }
+
+    /// Takes `count` pages in a row, from `at` if given; returns the number of the first.
+    pub fn allocate(&mut self, at: Option<usize>, count: usize) -> Option<usize> {
+        let fits = |arena: &Arena, first: usize| {
+            first + count <= arena.pages
+                && arena.used[first..first + count].iter().all(|used| !used)
+        };
+        // Page 0 stays free, so that no object has address 0.
+        let first = match at {
+            Some(first) => fits(self, first).then_some(first)?,
+            None => (1..self.pages).find(|first| fits(self, *first))?,
+        };
+        self.used[first..first + count].fill(true);
+        Some(first)
+    }
+
+    /// Gives back `count` pages from `first` on; they read as zeros when taken again.
+    pub fn free(&mut self, first: usize, count: usize) {
+        let last = (first + count).min(self.pages);
+        if first < last {
+            self.used[first..last].fill(false);
+            self.memory[first * PAGE..last * PAGE].fill(0);
+        }
+    }
+
+    /// Copies initial data to a page-aligned place and marks it taken; returns its offset.
+    pub fn place(&mut self, data: &[u8], size: usize) -> Option<usize> {
+        let count = size.div_ceil(PAGE).max(1);
+        let first = self.pages.checked_sub(count)?;
+        let first = self.allocate(Some(first), count)?;
+        self.memory[first * PAGE..][..data.len()].copy_from_slice(data);
+        Some(first * PAGE)
+    }
+}
+
+kernel_functions! { TABLE;
+    fn bpf_arena_alloc_pages(kernel, map, address, count, node, flags) {
+        let Some(arena) = &mut kernel.arena else { return 0 };
+        let at = (address != 0).then_some((address & 0xffff_ffff) as usize / PAGE);
+        match arena.allocate(at, count as u32 as usize) {
+            Some(first) => USER_BASE + (first * PAGE) as u64,
+            None => 0,
+        }
+    }
+
+    fn bpf_arena_free_pages(kernel, map, address, count) {
+        if let Some(arena) = &mut kernel.arena {
+            arena.free((address & 0xffff_ffff) as usize / PAGE, count as u32 as usize);
+        }
+        0
+    }
+
+    fn bpf_arena_reserve_pages(kernel, map, address, count) {
+        let Some(arena) = &mut kernel.arena else { return super::error(crate::constants::EINVAL) };
+        let first = (address & 0xffff_ffff) as usize / PAGE;
+        match arena.allocate(Some(first), count as u32 as usize) {
+            Some(_) => 0,
+            None => super::error(crate::constants::EBUSY),
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Dispatch queues: insertion, moves, queries. Messages are the kernel's.
+
+use super::{error, kernel_functions, signed};
+use crate::constants::*;
+use crate::dispatch_queue::{DispatchQueue, DsqIndex};
+use crate::kernel::{BufferedInsert, Kernel};
+use crate::structures::{DsqIterator, InsertVtimeArgs};
+use crate::task::TaskRef;
+
+/// Bits of [`DsqIterator::overrides`].
+const HAS_SLICE: u64 = 1;
+const HAS_VTIME: u64 = 2;
+
+impl Kernel<'_> {
+    fn vet_flags(&mut self, dsq_id: u64, flags: &mut u64) -> bool {
+        let local = dsq_id == SCX_DSQ_LOCAL || dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON;
+        if *flags & SCX_ENQ_INTERNAL_MASK != 0 {
+            self.fail(ExitKind::Error, format!("invalid enq_flags 0x{flags:x}"));
+            return false;
+        }
+        if *flags & SCX_ENQ_IMMED != 0 {
+            if !local {
+                self.fail(
+                    ExitKind::Error,
+                    format!("SCX_ENQ_IMMED on a non-local DSQ 0x{dsq_id:x}"),
+                );
+                return false;
+            }
+        } else if self.operations.flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local {
+            *flags |= SCX_ENQ_IMMED;
+        }
+        if *flags & SCX_ENQ_RESCUE != 0 && !local {
+            self.fail(
+                ExitKind::Error,
+                format!("SCX_ENQ_RESCUE on a non-local DSQ 0x{dsq_id:x}"),
+            );
+            return false;
+        }
+        true
+    }
+
+    fn insert(
+        &mut self,
+        task: u64,
+        dsq_id: u64,
+        slice: u64,
+        vtime: u64,
+        mut flags: u64,
+        ordered: bool,
+    ) -> bool {
+        let Some(mut task) = TaskRef::from_address(task) else {
+            self.fail(ExitKind::Error, "called with NULL task".into());
+            return false;
+        };
+        if task.seen.scx.flags & SCX_TASK_STATE_MASK == SCX_TASK_NONE {
+            self.statistics.SCX_EV_INSERT_NOT_OWNED += 1;
+            return false;
+        }
+        if !self.vet_flags(dsq_id, &mut flags) {
+            return false;
+        }
+        if ordered {
+            flags |= SCX_ENQ_DSQ_PRIQ;
+        }
+        if let Some(expected) = self.direct_dispatch {
+            self.direct_dispatch = Some(None);
+            if expected != Some(task) {
+                let message = match expected {
+                    None => format!("{} already direct-dispatched", task.label()),
+                    Some(expected) => format!(
+                        "scheduling for {} but trying to direct-dispatch {}",
+                        expected.label(),
+                        task.label()
+                    ),
+                };
+                self.fail(ExitKind::Error, message);
+                return true;
+            }
+            task.seen.scx.ddsp_slice = slice;
+            task.seen.scx.ddsp_vtime = vtime;
+            task.seen.scx.ddsp_dsq_id = dsq_id;
+            task.seen.scx.ddsp_enq_flags = flags;
+            return true;
+        }
+        let cpu = self.this_cpu;
+        if self.cpus[cpu].buffer.len() >= self.operations.max_batch as usize {
+            self.fail(ExitKind::Error, "dispatch buffer overflow".into());
+            return true;
+        }
+        let sequence = task.seen.scx.ops_qseq;
+        self.cpus[cpu].buffer.push(BufferedInsert {
+            task,
+            sequence,
+            dsq_id,
+            slice,
+            vtime,
+            flags,
+        });
+        true
+    }
+
+    fn move_to_local_queue(&mut self, dsq_id: u64, mut flags: u64) -> bool {
+        if !self.vet_flags(SCX_DSQ_LOCAL, &mut flags) {
+            return false;
+        }
+        let cpu = self.this_cpu;
+        self.flush_buffer(cpu);
+        let Some(index) = self.dsq_numbers.get(dsq_id) else {
+            self.fail(ExitKind::Error, format!("invalid DSQ ID 0x{dsq_id:016x}"));
+            return false;
+        };
+        if self.consume(cpu, index, flags) {
+            self.cpus[cpu].dispatched += 1;
+            return true;
+        }
+        false
+    }
+
+    fn move_from_iteration(
+        &mut self,
+        iterator: u64,
+        task: u64,
+        dsq_id: u64,
+        mut flags: u64,
+        ordered: bool,
+    ) -> bool {
+        // SAFETY: the scheduler passes its iterator, which lives on its stack.
+        let iterator = unsafe { &mut *(iterator as *mut DsqIterator) };
+        let overrides = std::mem::take(&mut iterator.overrides);
+        let (slice, vtime) = (iterator.slice, iterator.vtime);
+        let Some(mut task) = TaskRef::from_address(task) else {
+            return false;
+        };
+        if iterator.slot == 0 || !self.vet_flags(dsq_id, &mut flags) {
+            return false;
+        }
+        if ordered {
+            flags |= SCX_ENQ_DSQ_PRIQ;
+        }
+        let source = DsqIndex((iterator.slot >> 32) as u32);
+        if task.dsq != Some(source) {
+            return false;
+        }
+        self.charge_dsq_lock(source);
+        let target = self.dsq_for_dispatch(self.this_cpu, dsq_id, task.cpu());
+        if overrides & HAS_VTIME != 0 {
+            task.seen.scx.dsq_vtime = vtime;
+        }
+        if overrides & HAS_SLICE != 0 {
+            self.set_slice(task, slice);
+        }
+        self.move_between(task, flags, target);
+        true
+    }
+
+    fn queued(&mut self, dsq_id: u64) -> i64 {
+        let index = if dsq_id == SCX_DSQ_LOCAL {
+            Some(self.cpus[self.this_cpu].local)
+        } else if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
+            let cpu = (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32;
+            self.cpu_is_valid(cpu, "")
+                .then(|| self.cpus[cpu as usize].local)
+        } else {
+            self.dsq_numbers.get(dsq_id)
+        };
+        index.map_or(-ENOENT, |index| i64::from(self.dsq(index).len()))
+    }
+}
+
+kernel_functions! { TABLE;
+    fn scx_bpf_create_dsq(kernel, dsq_id, node) {
+        let node = node as i32;
+        if node >= kernel.topology.nodes.len() as i32 || node < -1 || dsq_id & SCX_DSQ_FLAG_BUILTIN != 0 {
+            return error(EINVAL);
+        }
+        if kernel.dsq_numbers.get(dsq_id).is_some() {
+            return error(EEXIST);
+        }
+        let index = DsqIndex(kernel.dsqs.len() as u32);
+        kernel.dsqs.push(DispatchQueue::new(dsq_id, None, node));
+        kernel.dsq_numbers.insert(dsq_id, index);
+        0
+    }
+
+    fn scx_bpf_destroy_dsq(kernel, dsq_id) {
+        if let Some(index) = kernel.dsq_numbers.get(dsq_id) {
+            if !kernel.dsq(index).is_empty() {
+                let message = format!("attempting to destroy in-use dsq 0x{dsq_id:016x} (nr={})", kernel.dsq(index).len());
+                kernel.fail(ExitKind::Error, message);
+            } else {
+                kernel.dsq_mut(index).live = false;
+                kernel.dsq_numbers.remove(dsq_id);
+            }
+        }
+        0
+    }
+
+    fn scx_bpf_dsq_insert(kernel, task, dsq_id, slice, flags) {
+        u64::from(kernel.insert(task, dsq_id, slice, 0, flags, false))
+    }
+
+    fn scx_bpf_dsq_insert___v2(kernel, task, dsq_id, slice, flags) {
+        u64::from(kernel.insert(task, dsq_id, slice, 0, flags, false))
+    }
+
+    fn scx_bpf_dsq_insert_vtime(kernel, task, dsq_id, slice, vtime, flags) {
+        u64::from(kernel.insert(task, dsq_id, slice, vtime, flags, true))
+    }
+
+    fn __scx_bpf_dsq_insert_vtime(kernel, task, arguments) {
+        // SAFETY: the scheduler passes the address of the structure on its stack.
+        let arguments = unsafe { *(arguments as *const InsertVtimeArgs) };
+        u64::from(kernel.insert(task, arguments.dsq_id, arguments.slice, arguments.vtime, arguments.enq_flags, true))
+    }
+
+    fn scx_bpf_dsq_move_to_local(kernel, dsq_id) {
+        u64::from(kernel.move_to_local_queue(dsq_id, 0))
+    }
+
+    fn scx_bpf_dsq_move_to_local___v2(kernel, dsq_id, flags) {
+        u64::from(kernel.move_to_local_queue(dsq_id, flags))
+    }
+
+    fn scx_bpf_dispatch_nr_slots(kernel) {
+        u64::from(kernel.operations.max_batch) - kernel.cpus[kernel.this_cpu].buffer.len() as u64
+    }
+
+    fn scx_bpf_dispatch_cancel(kernel) {
+        let cpu = kernel.this_cpu;
+        if kernel.cpus[cpu].buffer.pop().is_none() {
+            kernel.fail(ExitKind::Error, "dispatch buffer underflow".into());
+        }
+        0
+    }
+
+    fn scx_bpf_dsq_move_set_slice(kernel, iterator, slice) {
+        // SAFETY: the scheduler passes its iterator, which lives on its stack.
+        let iterator = unsafe { &mut *(iterator as *mut DsqIterator) };
+        iterator.slice = slice;
+        iterator.overrides |= HAS_SLICE;
+        0
+    }
+
+    fn scx_bpf_dsq_move_set_vtime(kernel, iterator, vtime) {
+        // SAFETY: as above.
+        let iterator = unsafe { &mut *(iterator as *mut DsqIterator) };
+        iterator.vtime = vtime;
+        iterator.overrides |= HAS_VTIME;
+        0
+    }
+
+    fn scx_bpf_dsq_move(kernel, iterator, task, dsq_id, flags) {
+        u64::from(kernel.move_from_iteration(iterator, task, dsq_id, flags, false))
+    }
+
+    fn scx_bpf_dsq_move_vtime(kernel, iterator, task, dsq_id, flags) {
+        u64::from(kernel.move_from_iteration(iterator, task, dsq_id, flags, true))
+    }
+
+    fn scx_bpf_reenqueue_local(kernel) {
+        let cpu = kernel.this_cpu;
+        u64::from(kernel.reenqueue_local(cpu, SCX_REENQ_ANY))
+    }
+
+    fn scx_bpf_reenqueue_local___v2(kernel) {
+        let cpu = kernel.this_cpu;
+        kernel.schedule_local_reenqueue(cpu, SCX_REENQ_ANY);
+        kernel.resched(cpu);
+        0
+    }
+
+    fn scx_bpf_dsq_reenq(kernel, dsq_id, flags) {
+        if flags & !SCX_REENQ_ANY != 0 {
+            kernel.fail(ExitKind::Error, format!("invalid SCX_REENQ flags 0x{flags:x}"));
+            return 0;
+        }
+        let cpu = kernel.this_cpu;
+        let index = kernel.dsq_for_dispatch(cpu, dsq_id, cpu);
+        match kernel.dsq(index).local_to {
+            Some(cpu) => {
+                kernel.schedule_local_reenqueue(cpu, SCX_REENQ_ANY);
+                kernel.resched(cpu);
+            }
+            None => kernel.schedule_user_reenqueue(index, SCX_REENQ_ANY),
+        }
+        0
+    }
+
+    fn scx_bpf_dsq_nr_queued(kernel, dsq_id) {
+        kernel.queued(dsq_id) as u64
+    }
+
+    fn scx_bpf_dsq_peek(kernel, dsq_id) {
+        if dsq_id & SCX_DSQ_FLAG_BUILTIN != 0 {
+            kernel.fail(ExitKind::Error, format!("peek disallowed on builtin DSQ 0x{dsq_id:x}"));
+            return 0;
+        }
+        match kernel.dsq_numbers.get(dsq_id) {
+            Some(index) => kernel.dsq(index).first().map_or(0, TaskRef::address),
+            None => {
+                kernel.fail(ExitKind::Error, format!("peek on non-existent DSQ 0x{dsq_id:x}"));
+                0
+            }
+        }
+    }
+
+    fn bpf_iter_scx_dsq_new(kernel, iterator, dsq_id, flags) {
+        // SAFETY: the scheduler passes its iterator, which lives on its stack.
+        let iterator = unsafe { &mut *(iterator as *mut DsqIterator) };
+        iterator.slot = 0;
+        iterator.overrides = 0;
+        if flags & !SCX_DSQ_ITER_REV != 0 {
+            return error(EINVAL);
+        }
+        let Some(index) = kernel.dsq_numbers.get(dsq_id) else { return error(ENOENT) };
+        let number = kernel.dsq_mut(index).start_iteration(flags & SCX_DSQ_ITER_REV != 0);
+        iterator.slot = u64::from(index.0) << 32 | u64::from(number) + 1;
+        0
+    }
+
+    fn bpf_iter_scx_dsq_next(kernel, iterator) {
+        // SAFETY: as above.
+        let slot = unsafe { (*(iterator as *mut DsqIterator)).slot };
+        if slot == 0 {
+            return 0;
+        }
+        let index = DsqIndex((slot >> 32) as u32);
+        kernel.charge_dsq_lock(index);
+        kernel.dsq_mut(index).next_of_iteration(slot as u32 - 1).map_or(0, TaskRef::address)
+    }
+
+    fn bpf_iter_scx_dsq_destroy(kernel, iterator) {
+        // SAFETY: as above.
+        let iterator = unsafe { &mut *(iterator as *mut DsqIterator) };
+        if iterator.slot != 0 {
+            kernel.dsq_mut(DsqIndex((iterator.slot >> 32) as u32)).end_iteration(iterator.slot as u32 - 1);
+            iterator.slot = 0;
+        }
+        0
+    }
+
+    fn scx_bpf_kick_cpu(kernel, cpu, flags) {
+        if kernel.cpu_is_valid(cpu as i32, "") {
+            kernel.kick(cpu as u32 as usize, flags);
+        }
+        0
+    }
+
+    fn scx_bpf_task_set_slice(kernel, task, slice) {
+        match TaskRef::from_address(task) {
+            Some(task) if task.seen.scx.flags & SCX_TASK_STATE_MASK != SCX_TASK_NONE => {
+                kernel.set_slice(task, slice);
+                1
+            }
+            _ => 0,
+        }
+    }
+
+    fn scx_bpf_task_set_dsq_vtime(kernel, task, vtime) {
+        match TaskRef::from_address(task) {
+            Some(mut task) if task.seen.scx.flags & SCX_TASK_STATE_MASK != SCX_TASK_NONE => {
+                task.seen.scx.dsq_vtime = vtime;
+                1
+            }
+            _ => 0,
+        }
+    }
+
+    fn scx_bpf_nr_cpu_ids(kernel) {
+        signed(kernel.cpus.len() as i32)
+    }
+
+    fn scx_bpf_nr_node_ids(kernel) {
+        signed(kernel.topology.nodes.len() as i32)
+    }
+}

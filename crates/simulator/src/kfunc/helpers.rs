@@ -1,0 +1,395 @@
+//! BPF helpers by number (`enum bpf_func_id`).
+
+use fairground_bpf::Entry;
+
+use super::output::{format, format_at};
+use super::{error, kernel_functions, read_bytes, read_string, signed};
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::maps::{Map, Store, words};
+use crate::task::TaskRef;
+
+/// Largest number of rounds of `bpf_loop`.
+const MAX_LOOPS: u64 = 8 * 1024 * 1024;
+const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
+const BPF_F_TIMER_ABS: u64 = 1;
+
+fn map<'m>(address: u64) -> &'m mut Map {
+    // SAFETY: the scheduler passes one of its maps, whose addresses the kernel gave it.
+    unsafe { &mut *(address as *mut Map) }
+}
+
+fn callback(address: u64) -> Entry {
+    // SAFETY: the scheduler passes the address of one of its functions; all have this signature.
+    unsafe { std::mem::transmute(address as *const u8) }
+}
+
+fn result(outcome: Result<(), i64>) -> u64 {
+    match outcome {
+        Ok(()) => 0,
+        Err(number) => error(number),
+    }
+}
+
+fn write_bytes(target: u64, size: usize, bytes: &[u8]) {
+    // SAFETY: the scheduler passes the address and size of its buffer.
+    let buffer = unsafe { std::slice::from_raw_parts_mut(target as *mut u8, size) };
+    buffer.fill(0);
+    let length = bytes.len().min(size);
+    buffer[..length].copy_from_slice(&bytes[..length]);
+}
+
+fn write_string(target: u64, size: usize, text: &str) -> u64 {
+    if size == 0 {
+        return 0;
+    }
+    let length = text.len().min(size - 1);
+    write_bytes(target, size, &text.as_bytes()[..length]);
+    length as u64 + 1
+}
+
+impl Kernel<'_> {
+    fn task_storage(&mut self, map: &mut Map, task: u64, initial: u64, flags: u64) -> u64 {
+        let Some(mut task) = TaskRef::from_address(task) else {
+            return 0;
+        };
+        if task.storage.len() <= map.number {
+            task.storage.resize_with(self.maps.len(), || None);
+        }
+        let slot = &mut task.storage[map.number];
+        if slot.is_none() && flags & BPF_LOCAL_STORAGE_GET_F_CREATE != 0 {
+            let mut value = vec![0u64; words(map.value_size)].into_boxed_slice();
+            if initial != 0 {
+                write_bytes(
+                    value.as_mut_ptr() as u64,
+                    map.value_size,
+                    &read_bytes(initial, map.value_size),
+                );
+            }
+            *slot = Some(value);
+        }
+        slot.as_mut().map_or(0, |value| value.as_mut_ptr() as u64)
+    }
+
+    fn cgroup_storage(&mut self, map: &mut Map, cgroup: u64, initial: u64, flags: u64) -> u64 {
+        let Some(number) = self.groups.number_of(cgroup) else {
+            return 0;
+        };
+        let (value_size, count) = (map.value_size, self.groups.count());
+        let Store::Cgroup(values) = &mut map.store else {
+            return 0;
+        };
+        values.resize_with(count.max(values.len()), || None);
+        if values[number].is_none() && flags & BPF_LOCAL_STORAGE_GET_F_CREATE != 0 {
+            let mut value = vec![0u64; words(value_size)].into_boxed_slice();
+            if initial != 0 {
+                write_bytes(
+                    value.as_mut_ptr() as u64,
+                    value_size,
+                    &read_bytes(initial, value_size),
+                );
+            }
+            values[number] = Some(value);
+        }
+        values[number]
+            .as_mut()
+            .map_or(0, |value| value.as_mut_ptr() as u64)
+    }
+
+    fn read_kernel(&mut self, target: u64, size: u64, source: u64) -> u64 {
+        let size = size as u32 as usize;
+        if source < 4096 {
+            write_bytes(target, size, &[]);
+            return error(14);
+        }
+        write_bytes(target, size, &read_bytes(source, size));
+        0
+    }
+
+    fn read_kernel_string(&mut self, target: u64, size: u64, source: u64) -> u64 {
+        let size = size as u32 as usize;
+        if source < 4096 {
+            write_bytes(target, size, &[]);
+            return error(14);
+        }
+        let text = read_string(source, size);
+        write_string(target, size, &text)
+    }
+
+    fn take_lock(&mut self) {
+        self.spent += self.settings.cost.lock;
+    }
+}
+
+kernel_functions! { TABLE;
+    fn bpf_map_lookup_elem(kernel, address, key) { map(address).lookup(key, kernel.this_cpu) }
+
+    fn bpf_map_update_elem(kernel, address, key, value, flags) {
+        result(map(address).update(key, value, flags, kernel.this_cpu))
+    }
+
+    fn bpf_map_delete_elem(kernel, address, key) { result(map(address).delete(key)) }
+
+    fn bpf_map_lookup_percpu_elem(kernel, address, key, cpu) {
+        if cpu as u32 as usize >= kernel.cpus.len() { 0 } else { map(address).lookup(key, cpu as u32 as usize) }
+    }
+
+    fn bpf_map_push_elem(kernel, address, value, flags) { result(map(address).push(value, flags)) }
+    fn bpf_map_pop_elem(kernel, address, target) { result(map(address).pop(target, true)) }
+    fn bpf_map_peek_elem(kernel, address, target) { result(map(address).pop(target, false)) }
+
+    fn bpf_for_each_map_elem(kernel, address, function, context, flags) {
+        let mut visited = 0;
+        for key in map(address).keys() {
+            let value = map(address).lookup(key.as_ptr() as u64, kernel.this_cpu);
+            if value == 0 {
+                continue;
+            }
+            visited += 1;
+            if kernel.call_function(callback(function), [address, key.as_ptr() as u64, value, context, 0]) != 0 {
+                break;
+            }
+        }
+        visited
+    }
+
+    fn bpf_ktime_get_ns(kernel) { kernel.local_time() }
+
+    fn bpf_jiffies64(kernel) { kernel.jiffies() }
+
+    fn bpf_get_prandom_u32(kernel) { kernel.random_below(1 << 32) }
+
+    fn bpf_get_smp_processor_id(kernel) { kernel.this_cpu as u64 }
+
+    fn bpf_get_numa_node_id(kernel) { kernel.topology.node_of[kernel.this_cpu] as u64 }
+
+    fn bpf_get_current_task(kernel) { kernel.cpus[kernel.this_cpu].current.address() }
+
+    fn bpf_get_current_pid_tgid(kernel) {
+        let current = kernel.cpus[kernel.this_cpu].current;
+        (current.seen.tgid as u64) << 32 | u64::from(current.seen.pid as u32)
+    }
+
+    fn bpf_get_current_comm(kernel, target, size) {
+        let current = kernel.cpus[kernel.this_cpu].current;
+        write_bytes(target, size as u32 as usize, &current.seen.comm);
+        0
+    }
+
+    fn bpf_probe_read_kernel(kernel, target, size, source) { kernel.read_kernel(target, size, source) }
+    fn bpf_probe_read_kernel_str(kernel, target, size, source) { kernel.read_kernel_string(target, size, source) }
+
+    fn bpf_spin_lock(kernel, lock) {
+        kernel.take_lock();
+        0
+    }
+
+    fn bpf_spin_unlock(kernel, lock) { 0 }
+
+    fn bpf_ringbuf_output(kernel, address, data, size, flags) {
+        if let Store::Records { submitted, .. } = &mut map(address).store {
+            *submitted += 1;
+        }
+        0
+    }
+
+    fn bpf_ringbuf_reserve(kernel, address, size, flags) {
+        match &mut map(address).store {
+            Store::Records { reserved, .. } => {
+                let mut record = vec![0u64; words(size as usize)].into_boxed_slice();
+                let place = record.as_mut_ptr() as u64;
+                reserved.push(record);
+                place
+            }
+            _ => 0,
+        }
+    }
+
+    fn bpf_ringbuf_submit(kernel, record, flags) {
+        for map in &mut kernel.maps {
+            if let Store::Records { reserved, submitted } = &mut map.store {
+                let before = reserved.len();
+                reserved.retain(|kept| kept.as_ptr() as u64 != record);
+                *submitted += (before - reserved.len()) as u64;
+            }
+        }
+        0
+    }
+
+    fn bpf_ringbuf_discard(kernel, record, flags) {
+        for map in &mut kernel.maps {
+            if let Store::Records { reserved, .. } = &mut map.store {
+                reserved.retain(|kept| kept.as_ptr() as u64 != record);
+            }
+        }
+        0
+    }
+
+    fn bpf_ringbuf_query(kernel, address, flags) {
+        // Records are read at once; only the size of the buffer is not zero.
+        if flags == 1 { map(address).max_entries as u64 } else { 0 }
+    }
+
+    fn bpf_user_ringbuf_drain(kernel, address, function, context, flags) { 0 }
+
+    fn bpf_task_storage_get(kernel, address, task, initial, flags) {
+        kernel.task_storage(map(address), task, initial, flags)
+    }
+
+    fn bpf_task_storage_delete(kernel, address, task) {
+        let Some(mut task) = TaskRef::from_address(task) else { return error(EINVAL) };
+        match task.storage.get_mut(map(address).number) {
+            Some(slot) if slot.is_some() => {
+                *slot = None;
+                0
+            }
+            _ => error(ENOENT),
+        }
+    }
+
+    fn bpf_cgrp_storage_get(kernel, address, cgroup, initial, flags) {
+        kernel.cgroup_storage(map(address), cgroup, initial, flags)
+    }
+
+    fn bpf_cgrp_storage_delete(kernel, address, cgroup) {
+        let number = kernel.groups.number_of(cgroup);
+        let Store::Cgroup(values) = &mut map(address).store else { return error(EINVAL) };
+        match number.and_then(|number| values.get_mut(number)) {
+            Some(slot) if slot.is_some() => {
+                *slot = None;
+                0
+            }
+            _ => error(ENOENT),
+        }
+    }
+
+    fn bpf_snprintf(kernel, target, size, text, data, length) {
+        let text = format_at(text, data, length & 0xffff_ffff);
+        let size = size as u32 as usize;
+        if size > 0 {
+            write_string(target, size, &text);
+        }
+        text.len() as u64 + 1
+    }
+
+    fn bpf_trace_printk(kernel, text, size, first, second, third) {
+        let line = format(&read_string(text, size as u32 as usize), &[first, second, third]);
+        kernel.messages.push(line);
+        0
+    }
+
+    fn bpf_trace_vprintk(kernel, text, size, data, length) {
+        let line = format_at(text, data, length & 0xffff_ffff);
+        kernel.messages.push(line);
+        0
+    }
+
+    fn bpf_strncmp(kernel, text, size, other) {
+        let (text, other) = (read_string(text, size as u32 as usize), read_string(other, size as u32 as usize));
+        signed(text.cmp(&other) as i32)
+    }
+
+    fn bpf_loop(kernel, rounds, function, context, flags) {
+        let rounds = u64::from(rounds as u32);
+        if rounds > MAX_LOOPS {
+            return error(E2BIG);
+        }
+        for round in 0..rounds {
+            if kernel.call_function(callback(function), [round, context, 0, 0, 0]) != 0 {
+                return round + 1;
+            }
+        }
+        rounds
+    }
+
+    fn bpf_timer_init(kernel, timer, address, flags) {
+        let Some(key) = map(address).key_of_value(timer) else { return error(EINVAL) };
+        let value = map(address).lookup(key.as_ptr() as u64, kernel.this_cpu);
+        if kernel.timers.init(timer, address, key, value) { 0 } else { error(EBUSY) }
+    }
+
+    fn bpf_timer_set_callback(kernel, timer, function) {
+        if kernel.timers.set_callback(timer, callback(function)) { 0 } else { error(EINVAL) }
+    }
+
+    fn bpf_timer_start(kernel, timer, duration, flags) {
+        let time = if flags & BPF_F_TIMER_ABS != 0 { duration } else { kernel.local_time().saturating_add(duration) };
+        if kernel.start_bpf_timer(timer, time) { 0 } else { error(EINVAL) }
+    }
+
+    fn bpf_timer_cancel(kernel, timer) {
+        kernel.timers.cancel(timer).map_or(error(EINVAL), u64::from)
+    }
+
+    fn bpf_kptr_xchg(kernel, place, value) {
+        // SAFETY: the scheduler passes the address of a kernel-pointer field of one of its values.
+        unsafe { std::mem::replace(&mut *(place as *mut u64), value) }
+    }
+
+    fn bpf_per_cpu_ptr(kernel, variable, cpu) {
+        if cpu as u32 as usize >= kernel.cpus.len() { 0 } else { kernel.per_cpu_variable(variable, cpu as u32 as usize) }
+    }
+
+    fn bpf_this_cpu_ptr(kernel, variable) { kernel.per_cpu_variable(variable, kernel.this_cpu) }
+}
+
+/// Helper numbers and the functions that stand for them.
+const NUMBERS: &[(u32, &str)] = &[
+    (1, "bpf_map_lookup_elem"),
+    (2, "bpf_map_update_elem"),
+    (3, "bpf_map_delete_elem"),
+    (4, "bpf_probe_read_kernel"),
+    (5, "bpf_ktime_get_ns"),
+    (6, "bpf_trace_printk"),
+    (7, "bpf_get_prandom_u32"),
+    (8, "bpf_get_smp_processor_id"),
+    (14, "bpf_get_current_pid_tgid"),
+    (16, "bpf_get_current_comm"),
+    (35, "bpf_get_current_task"),
+    (42, "bpf_get_numa_node_id"),
+    (45, "bpf_probe_read_kernel_str"),
+    (87, "bpf_map_push_elem"),
+    (88, "bpf_map_pop_elem"),
+    (89, "bpf_map_peek_elem"),
+    (93, "bpf_spin_lock"),
+    (94, "bpf_spin_unlock"),
+    (113, "bpf_probe_read_kernel"),
+    (115, "bpf_probe_read_kernel_str"),
+    (118, "bpf_jiffies64"),
+    (125, "bpf_ktime_get_ns"),
+    (130, "bpf_ringbuf_output"),
+    (131, "bpf_ringbuf_reserve"),
+    (132, "bpf_ringbuf_submit"),
+    (133, "bpf_ringbuf_discard"),
+    (134, "bpf_ringbuf_query"),
+    (153, "bpf_per_cpu_ptr"),
+    (154, "bpf_this_cpu_ptr"),
+    (156, "bpf_task_storage_get"),
+    (157, "bpf_task_storage_delete"),
+    (158, "bpf_get_current_task"),
+    (160, "bpf_ktime_get_ns"),
+    (164, "bpf_for_each_map_elem"),
+    (165, "bpf_snprintf"),
+    (169, "bpf_timer_init"),
+    (170, "bpf_timer_set_callback"),
+    (171, "bpf_timer_start"),
+    (172, "bpf_timer_cancel"),
+    (177, "bpf_trace_vprintk"),
+    (181, "bpf_loop"),
+    (182, "bpf_strncmp"),
+    (194, "bpf_kptr_xchg"),
+    (195, "bpf_map_lookup_percpu_elem"),
+    (208, "bpf_ktime_get_ns"),
+    (209, "bpf_user_ringbuf_drain"),
+    (210, "bpf_cgrp_storage_get"),
+    (211, "bpf_cgrp_storage_delete"),
+];
+
+/// The code of the helper with this number.
+pub(super) fn find(number: u32) -> Option<Entry> {
+    let (_, name) = NUMBERS.iter().find(|(known, _)| *known == number)?;
+    TABLE
+        .iter()
+        .find(|(known, _)| known == name)
+        .map(|(_, entry)| *entry)
+}

@@ -1,0 +1,192 @@
+//! Idle CPUs: masks, claims, choices.
+
+use super::{error, kernel_functions, signed};
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::mask::first_common_from;
+use crate::structures::{CpuMask, SelectCpuAndArgs};
+use crate::task::TaskRef;
+
+impl Kernel<'_> {
+    fn builtin_idle(&mut self) -> bool {
+        if self.idle.enabled {
+            return true;
+        }
+        self.fail(ExitKind::Error, "built-in idle tracking is disabled".into());
+        false
+    }
+
+    fn global_idle(&mut self) -> bool {
+        if !self.builtin_idle() {
+            return false;
+        }
+        if self.idle.per_node {
+            self.fail(ExitKind::Error, "per-node idle tracking is enabled".into());
+            return false;
+        }
+        true
+    }
+
+    fn valid_node(&mut self, node: i32) -> Result<usize, i64> {
+        if !self.idle.per_node {
+            self.fail(ExitKind::Error, "per-node idle tracking is disabled".into());
+            return Err(EOPNOTSUPP);
+        }
+        if node == -1 {
+            return Err(ENOENT);
+        }
+        if node < 0 || node as usize >= self.topology.nodes.len() {
+            self.fail(ExitKind::Error, format!("invalid node {node}"));
+            return Err(EINVAL);
+        }
+        Ok(node as usize)
+    }
+
+    fn select_from_bpf(
+        &mut self,
+        task: u64,
+        previous: i32,
+        wake_flags: u64,
+        within: Option<CpuMask>,
+        flags: u64,
+    ) -> i32 {
+        let Some(task) = TaskRef::from_address(task) else {
+            return -(EINVAL as i32);
+        };
+        if !self.cpu_is_valid(previous, "") {
+            return -(EINVAL as i32);
+        }
+        if !self.builtin_idle() {
+            return -(EBUSY as i32);
+        }
+        if task.seen.nr_cpus_allowed == 1 || task.seen.migration_disabled != 0 {
+            let allowed = within.is_none_or(|within| within.test(previous as usize));
+            if allowed && task.allowed().test(previous as usize) {
+                let topology = &self.topology;
+                if self.idle.test_and_clear(previous as usize, topology) {
+                    return previous;
+                }
+            }
+            return -(EBUSY as i32);
+        }
+        self.select_cpu_default(task, previous, wake_flags, within.as_ref(), flags)
+    }
+
+    fn pick(&mut self, allowed: u64, group: usize, flags: u64, any: bool) -> u64 {
+        // SAFETY: the scheduler passes a CPU mask of the kernel's or of its own.
+        let allowed = unsafe { *(allowed as *const CpuMask) };
+        if self.idle.enabled
+            && let Some(cpu) = self.idle.pick(&allowed, group, flags, &self.topology)
+        {
+            return signed(cpu as i32);
+        }
+        if !any {
+            return error(EBUSY);
+        }
+        let start = self.random_below(self.cpus.len() as u64) as usize;
+        match first_common_from(&allowed, &self.possible, start, self.topology.words) {
+            Some(cpu) => signed(cpu as i32),
+            None => error(EBUSY),
+        }
+    }
+}
+
+fn mask_at(address: u64) -> CpuMask {
+    // SAFETY: the scheduler passes a CPU mask of the kernel's or of its own.
+    unsafe { *(address as *const CpuMask) }
+}
+
+kernel_functions! { TABLE;
+    fn scx_bpf_select_cpu_dfl(kernel, task, previous, wake_flags, is_idle) {
+        let cpu = kernel.select_from_bpf(task, previous as i32, wake_flags, None, 0);
+        // SAFETY: the scheduler passes the address of a bool on its stack.
+        unsafe { *(is_idle as *mut bool) = cpu >= 0 };
+        if cpu >= 0 { signed(cpu) } else { signed(previous as i32) }
+    }
+
+    fn scx_bpf_select_cpu_and(kernel, task, previous, wake_flags, within, flags) {
+        signed(kernel.select_from_bpf(task, previous as i32, wake_flags, Some(mask_at(within)), flags))
+    }
+
+    fn __scx_bpf_select_cpu_and(kernel, task, within, arguments) {
+        // SAFETY: the scheduler passes the address of the structure on its stack.
+        let arguments = unsafe { *(arguments as *const SelectCpuAndArgs) };
+        let within = Some(mask_at(within));
+        signed(kernel.select_from_bpf(task, arguments.prev_cpu, arguments.wake_flags, within, arguments.flags))
+    }
+
+    fn scx_bpf_get_idle_cpumask(kernel) {
+        kernel.global_idle();
+        kernel.idle.machine_mask(false) as *const CpuMask as u64
+    }
+
+    fn scx_bpf_get_idle_smtmask(kernel) {
+        kernel.global_idle();
+        let smt = kernel.topology.smt;
+        kernel.idle.machine_mask(smt) as *const CpuMask as u64
+    }
+
+    fn scx_bpf_get_idle_cpumask_node(kernel, node) {
+        match kernel.valid_node(node as i32) {
+            Ok(node) => &raw const *kernel.idle.masks[node].cpu as u64,
+            Err(_) => kernel.idle.machine_mask(false) as *const CpuMask as u64,
+        }
+    }
+
+    fn scx_bpf_get_idle_smtmask_node(kernel, node) {
+        match kernel.valid_node(node as i32) {
+            Ok(node) if kernel.topology.smt => &raw const *kernel.idle.masks[node].smt as u64,
+            Ok(node) => &raw const *kernel.idle.masks[node].cpu as u64,
+            Err(_) => kernel.idle.machine_mask(true) as *const CpuMask as u64,
+        }
+    }
+
+    fn scx_bpf_put_idle_cpumask(kernel, mask) { 0 }
+
+    fn scx_bpf_test_and_clear_cpu_idle(kernel, cpu) {
+        if !kernel.builtin_idle() || !kernel.cpu_is_valid(cpu as i32, "") {
+            return 0;
+        }
+        u64::from(kernel.idle.test_and_clear(cpu as u32 as usize, &kernel.topology))
+    }
+
+    fn scx_bpf_pick_idle_cpu(kernel, allowed, flags) {
+        if !kernel.global_idle() { error(EBUSY) } else { kernel.pick(allowed, 0, flags, false) }
+    }
+
+    fn scx_bpf_pick_idle_cpu_node(kernel, allowed, node, flags) {
+        match kernel.valid_node(node as i32) {
+            Ok(node) => kernel.pick(allowed, node, flags, false),
+            Err(number) => error(number),
+        }
+    }
+
+    fn scx_bpf_pick_any_cpu(kernel, allowed, flags) {
+        if kernel.idle.per_node {
+            kernel.global_idle();
+            return error(EBUSY);
+        }
+        kernel.pick(allowed, 0, flags, true)
+    }
+
+    fn scx_bpf_pick_any_cpu_node(kernel, allowed, node, flags) {
+        match kernel.valid_node(node as i32) {
+            Ok(node) => kernel.pick(allowed, node, flags, true),
+            Err(number) => error(number),
+        }
+    }
+
+    fn scx_bpf_cpu_node(kernel, cpu) {
+        if !kernel.cpu_is_valid(cpu as i32, "") { signed(-1) } else { signed(kernel.topology.node_of[cpu as u32 as usize] as i32) }
+    }
+
+    fn scx_bpf_get_possible_cpumask(kernel) {
+        &raw const kernel.possible as u64
+    }
+
+    fn scx_bpf_get_online_cpumask(kernel) {
+        &raw const kernel.online as u64
+    }
+
+    fn scx_bpf_put_cpumask(kernel, mask) { 0 }
+}

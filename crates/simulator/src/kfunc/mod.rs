@@ -1,0 +1,107 @@
+//! The kernel functions (kfuncs) and helpers that schedulers call.
+
+use fairground_bpf::{Context, Entry};
+
+use crate::kernel::Kernel;
+
+pub(crate) mod arena;
+pub(crate) mod cpumask;
+mod dsq;
+mod helpers;
+mod idle;
+mod iterators;
+mod objects;
+mod output;
+mod task;
+
+/// The kernel that a context belongs to.
+///
+/// # Safety
+///
+/// Only for calls that come from compiled scheduler code: [`Kernel::call_function`] has just stored the pointer, and does not
+/// use its own reference before the code returns.
+pub(crate) unsafe fn kernel_of<'k>(context: *mut Context) -> &'k mut Kernel<'k> {
+    unsafe { &mut *(*context).kernel.cast::<Kernel<'k>>() }
+}
+
+/// Defines functions with the calling convention of compiled code, and the table of their names.
+macro_rules! kernel_functions {
+    ($table:ident; $($(#[$meta:meta])* fn $name:ident($kernel:ident $(, $argument:ident)*) $body:block)*) => {
+        $(
+            $(#[$meta])*
+            #[allow(unused_variables)]
+            unsafe extern "C" fn $name(
+                context: *mut fairground_bpf::Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64,
+            ) -> u64 {
+                // SAFETY: called by compiled scheduler code only.
+                let $kernel = unsafe { crate::kfunc::kernel_of(context) };
+                $kernel.spent += $kernel.settings.cost.kfunc;
+                let [$($argument,)* ..] = [r1, r2, r3, r4, r5];
+                $body
+            }
+        )*
+        /// Names and code of the functions above.
+        pub(super) static $table: &[(&str, fairground_bpf::Entry)] = &[$((stringify!($name), $name)),*];
+    };
+}
+pub(crate) use kernel_functions;
+pub(crate) use objects::Objects;
+
+/// The code of the kernel function called `name`.
+pub(crate) fn find(name: &str) -> Option<Entry> {
+    [
+        dsq::TABLE,
+        idle::TABLE,
+        task::TABLE,
+        cpumask::TABLE,
+        iterators::TABLE,
+        output::TABLE,
+        arena::TABLE,
+        objects::TABLE,
+    ]
+    .into_iter()
+    .flatten()
+    .find(|(known, _)| *known == name)
+    .map(|(_, entry)| *entry)
+}
+
+/// The code of the helper with this number.
+pub(crate) fn find_helper(number: u32) -> Option<Entry> {
+    helpers::find(number)
+}
+
+/// A 32-bit number as compiled code gets it back: sign-extended.
+pub(crate) fn signed(value: i32) -> u64 {
+    i64::from(value) as u64
+}
+
+/// A negative error number.
+pub(crate) fn error(number: i64) -> u64 {
+    (-number) as u64
+}
+
+/// Reads `length` bytes that the scheduler points to; empty for addresses that no object can have.
+pub(crate) fn read_bytes(address: u64, length: usize) -> Vec<u8> {
+    if address < 4096 {
+        return Vec::new();
+    }
+    // SAFETY: the scheduler passes the address and size of its own data.
+    unsafe { std::slice::from_raw_parts(address as *const u8, length) }.to_vec()
+}
+
+/// Reads a string that ends with a zero byte, of at most `limit` bytes.
+pub(crate) fn read_string(address: u64, limit: usize) -> String {
+    if address < 4096 {
+        return String::new();
+    }
+    let mut bytes = Vec::new();
+    for position in 0..limit {
+        // SAFETY: the scheduler passes the address of a string of its own.
+        let byte = unsafe { *(address as *const u8).add(position) };
+        if byte == 0 {
+            break;
+        }
+        bytes.push(byte);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,159 @@
+//! Exits, errors, dumps and messages, with the kernel's formatting.
+
+use std::fmt::Write;
+
+use super::{kernel_functions, read_string, signed};
+use crate::constants::*;
+
+/// Longest format or text.
+const TEXT_LIMIT: usize = 4096;
+
+/// Formats as `bpf_bprintf_prepare` and `bstr_printf` do: arguments are 64-bit words.
+pub(super) fn format(format: &str, arguments: &[u64]) -> String {
+    let mut output = String::new();
+    let mut arguments = arguments.iter().copied();
+    let mut characters = format.chars().peekable();
+    while let Some(character) = characters.next() {
+        if character != '%' {
+            output.push(character);
+            continue;
+        }
+        let mut flags = String::new();
+        while let Some(flag) = characters.next_if(|next| "-+ #0".contains(*next)) {
+            flags.push(flag);
+        }
+        let mut width = 0usize;
+        while let Some(digit) = characters.next_if(char::is_ascii_digit) {
+            width = width * 10 + digit as usize - '0' as usize;
+        }
+        let mut longs = 0;
+        while characters
+            .next_if(|next| *next == 'l' || *next == 'z')
+            .is_some()
+        {
+            longs += 1;
+        }
+        let Some(conversion) = characters.next() else {
+            break;
+        };
+        if conversion == '%' {
+            output.push('%');
+            continue;
+        }
+        let value = arguments.next().unwrap_or(0);
+        let text = match conversion {
+            'd' | 'i' => {
+                if longs > 0 {
+                    (value as i64).to_string()
+                } else {
+                    (value as i32).to_string()
+                }
+            }
+            'u' => {
+                if longs > 0 {
+                    value.to_string()
+                } else {
+                    (value as u32).to_string()
+                }
+            }
+            'x' | 'X' => {
+                let value = if longs > 0 {
+                    value
+                } else {
+                    u64::from(value as u32)
+                };
+                let prefix = if flags.contains('#') { "0x" } else { "" };
+                if conversion == 'x' {
+                    format!("{prefix}{value:x}")
+                } else {
+                    format!("{prefix}{value:X}")
+                }
+            }
+            'c' => char::from(value as u8).to_string(),
+            's' => read_string(value, TEXT_LIMIT),
+            'p' => {
+                while characters
+                    .next_if(|next| next.is_ascii_alphanumeric())
+                    .is_some()
+                {}
+                format!("0x{value:x}")
+            }
+            other => format!("%{other}"),
+        };
+        let padding = width.saturating_sub(text.chars().count());
+        if flags.contains('-') {
+            let _ = write!(output, "{text}{}", " ".repeat(padding));
+        } else if flags.contains('0') {
+            let _ = write!(output, "{}{text}", "0".repeat(padding));
+        } else {
+            let _ = write!(output, "{}{text}", " ".repeat(padding));
+        }
+    }
+    output
+}
+
+/// Formats a format string and an array of arguments in the scheduler's memory.
+pub(super) fn format_at(text: u64, data: u64, size: u64) -> String {
+    let arguments: Vec<u64> = (0..size as usize / 8)
+        // SAFETY: the scheduler passes the address and size of its arguments.
+        .map(|position| unsafe { (data as *const u64).add(position).read_unaligned() })
+        .collect();
+    format(&read_string(text, TEXT_LIMIT), &arguments)
+}
+
+kernel_functions! { TABLE;
+    fn scx_bpf_exit_bstr(kernel, code, text, data, size) {
+        let message = format_at(text, data, size & 0xffff_ffff);
+        let cpu = kernel.this_cpu as i32;
+        kernel.exit_with(ExitKind::UnregisteredBpf, code as i64, cpu, message);
+        0
+    }
+
+    fn scx_bpf_error_bstr(kernel, text, data, size) {
+        let message = format_at(text, data, size & 0xffff_ffff);
+        kernel.fail(ExitKind::ErrorBpf, message);
+        0
+    }
+
+    fn scx_bpf_dump_bstr(kernel, text, data, size) {
+        let line = format_at(text, data, size & 0xffff_ffff);
+        kernel.add_to_dump(&line);
+        0
+    }
+
+    fn bpf_stream_vprintk(kernel, stream, text, data, size) {
+        let line = format_at(text, data, size & 0xffff_ffff);
+        kernel.messages.push(line);
+        signed(0)
+    }
+
+    fn bpf_stream_vprintk_impl(kernel, stream, text, data, size) {
+        let line = format_at(text, data, size & 0xffff_ffff);
+        kernel.messages.push(line);
+        signed(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::format;
+
+    #[test]
+    fn numbers_and_padding_follow_the_kernel() {
+        assert_eq!(
+            format("%d %u %lld", &[u64::MAX, u64::MAX, (-5i64) as u64]),
+            "-1 4294967295 -5"
+        );
+        assert_eq!(format("%04d|%-5u|%5u|", &[7, 8, 9]), "0007|8    |    9|");
+        assert_eq!(format("0x%llx %#x %%", &[255, 16]), "0xff 0x10 %");
+    }
+
+    #[test]
+    fn strings_are_read_from_memory() {
+        let name = b"hog-0\0";
+        assert_eq!(
+            format("%s[%d]", &[name.as_ptr() as u64, 1001]),
+            "hog-0[1001]"
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Tasks, CPUs, time, performance levels, control groups.
+
+use super::{error, kernel_functions, signed};
+use crate::constants::*;
+use crate::structures::EventStats;
+use crate::task::TaskRef;
+
+kernel_functions! { TABLE;
+    fn scx_bpf_task_running(kernel, task) {
+        u64::from(TaskRef::from_address(task).is_some_and(|task| kernel.cpus[task.cpu()].current == task))
+    }
+
+    fn scx_bpf_task_cpu(kernel, task) {
+        TaskRef::from_address(task).map_or(error(EINVAL), |task| signed(task.cpu() as i32))
+    }
+
+    fn scx_bpf_cpu_rq(kernel, cpu) {
+        if kernel.cpu_is_valid(cpu as i32, "") { &raw mut *kernel.cpus[cpu as u32 as usize].rq as u64 } else { 0 }
+    }
+
+    fn scx_bpf_locked_rq(kernel) {
+        let cpu = kernel.this_cpu;
+        &raw mut *kernel.cpus[cpu].rq as u64
+    }
+
+    fn scx_bpf_cpu_curr(kernel, cpu) {
+        if kernel.cpu_is_valid(cpu as i32, "") { kernel.cpus[cpu as u32 as usize].current.address() } else { 0 }
+    }
+
+    fn scx_bpf_tid_to_task(kernel, tid) {
+        if kernel.operations.flags & SCX_OPS_TID_TO_TASK == 0 {
+            kernel.fail(ExitKind::Error, "scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK".into());
+            return 0;
+        }
+        let task = tid.checked_sub(1).and_then(|number| kernel.tasks.get(number as usize));
+        task.filter(|task| task.seen.__state != TASK_DEAD).map_or(0, |task| task.address())
+    }
+
+    fn scx_bpf_now(kernel) {
+        kernel.clock.now()
+    }
+
+    fn scx_bpf_events(kernel, target, size) {
+        let size = (size as usize).min(std::mem::size_of::<EventStats>());
+        // SAFETY: the scheduler passes the address and size of a structure of its own.
+        unsafe {
+            std::ptr::copy_nonoverlapping(&raw const kernel.statistics as *const u8, target as *mut u8, size);
+        }
+        0
+    }
+
+    fn scx_bpf_cpuperf_cap(kernel, cpu) {
+        if kernel.cpu_is_valid(cpu as i32, "") { kernel.cpus[cpu as u32 as usize].capacity } else { u64::from(SCX_CPUPERF_ONE) }
+    }
+
+    fn scx_bpf_cpuperf_cur(kernel, cpu) {
+        if kernel.cpu_is_valid(cpu as i32, "") { u64::from(kernel.cpus[cpu as u32 as usize].performance) } else { u64::from(SCX_CPUPERF_ONE) }
+    }
+
+    fn scx_bpf_cpuperf_set(kernel, cpu, level) {
+        let level = level as u32;
+        if level > SCX_CPUPERF_ONE {
+            kernel.fail(ExitKind::Error, format!("Invalid cpuperf target {level} for CPU {}", cpu as i32));
+        } else if kernel.cpu_is_valid(cpu as i32, "") {
+            kernel.cpus[cpu as u32 as usize].performance = level;
+        }
+        0
+    }
+
+    fn bpf_task_acquire(kernel, task) {
+        if let Some(mut task) = TaskRef::from_address(task) {
+            task.references += 1;
+        }
+        task
+    }
+
+    fn bpf_task_release(kernel, task) {
+        if let Some(mut task) = TaskRef::from_address(task) {
+            task.references = task.references.saturating_sub(1);
+        }
+        0
+    }
+
+    fn bpf_task_from_pid(kernel, pid) {
+        let found = kernel.tasks.iter().chain([&kernel.initial_parent]).copied().find(|task| {
+            task.seen.pid == pid as i32 && task.seen.__state != TASK_DEAD && task.seen.flags & PF_EXITING == 0
+        });
+        found.map_or(0, |mut task| {
+            task.references += 1;
+            task.address()
+        })
+    }
+
+    fn bpf_task_from_vpid(kernel, pid) {
+        let found = kernel.tasks.iter().copied().find(|task| task.seen.pid == pid as i32 && task.seen.__state != TASK_DEAD);
+        found.map_or(0, |mut task| {
+            task.references += 1;
+            task.address()
+        })
+    }
+
+    fn bpf_rcu_read_lock(kernel) { 0 }
+    fn bpf_rcu_read_unlock(kernel) { 0 }
+    fn bpf_preempt_disable(kernel) { 0 }
+    fn bpf_preempt_enable(kernel) { 0 }
+    fn bpf_local_irq_save(kernel, flags) { 0 }
+    fn bpf_local_irq_restore(kernel, flags) { 0 }
+
+    fn bpf_cast_to_kern_ctx(kernel, context) { context }
+    fn bpf_rdonly_cast(kernel, address, type_id) { address }
+
+    fn scx_bpf_task_cgroup(kernel, task) {
+        match TaskRef::from_address(task) {
+            Some(task) => kernel.groups.cgroup_address(task.cgroup) as u64,
+            None => 0,
+        }
+    }
+
+    fn bpf_cgroup_acquire(kernel, cgroup) { cgroup }
+    fn bpf_cgroup_release(kernel, cgroup) { 0 }
+
+    fn bpf_cgroup_from_id(kernel, id) {
+        kernel.groups.by_id(id).map_or(0, |number| kernel.groups.cgroup_address(number) as u64)
+    }
+
+    fn bpf_cgroup_ancestor(kernel, cgroup, level) {
+        let ancestor = kernel.groups.number_of(cgroup).and_then(|number| kernel.groups.ancestor(number, level as i32));
+        ancestor.map_or(0, |number| kernel.groups.cgroup_address(number) as u64)
+    }
+
+    fn bpf_task_under_cgroup(kernel, task, cgroup) {
+        let Some(task) = TaskRef::from_address(task) else { return 0 };
+        let Some(above) = kernel.groups.number_of(cgroup) else { return 0 };
+        let level = unsafe { (*kernel.groups.cgroup_address(above)).level };
+        u64::from(kernel.groups.ancestor(task.cgroup, level) == Some(above))
+    }
+
+    fn bpf_strlen(kernel, text) {
+        super::read_string(text, 4096).len() as u64
+    }
+
+    fn bpf_strcmp(kernel, a, b) {
+        let (a, b) = (super::read_string(a, 4096), super::read_string(b, 4096));
+        signed(a.cmp(&b) as i32)
+    }
+
+    fn bpf_map_sum_elem_count(kernel, map) {
+        // SAFETY: the scheduler passes one of its maps.
+        let map = unsafe { &*(map as *const crate::maps::Map) };
+        map.keys().len() as u64
+    }
+
+}

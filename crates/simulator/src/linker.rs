@@ -1,0 +1,213 @@
+//! What a scheduler object is compiled against: this kernel's functions, structures and constants.
+
+use fairground_bpf::{Context, Field, Linker};
+
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::kfunc;
+use crate::structures;
+
+macro_rules! enumerators {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as u64)),*] };
+}
+
+/// Constants of the kernel's enumerations by name; names are unique across enumerations.
+static ENUMERATORS: &[(&str, u64)] = enumerators![
+    SCX_SLICE_DFL,
+    SCX_SLICE_BYPASS,
+    SCX_SLICE_INF,
+    SCX_OPS_NAME_LEN,
+    SCX_DSQ_FLAG_BUILTIN,
+    SCX_DSQ_FLAG_LOCAL_ON,
+    SCX_DSQ_INVALID,
+    SCX_DSQ_GLOBAL,
+    SCX_DSQ_LOCAL,
+    SCX_DSQ_BYPASS,
+    SCX_DSQ_LOCAL_ON,
+    SCX_DSQ_LOCAL_CPU_MASK,
+    SCX_TASK_QUEUED,
+    SCX_TASK_IN_CUSTODY,
+    SCX_TASK_RESET_RUNNABLE_AT,
+    SCX_TASK_DEQD_FOR_SLEEP,
+    SCX_TASK_IMMED,
+    SCX_TASK_STATE_SHIFT,
+    SCX_TASK_STATE_MASK,
+    SCX_TASK_NONE,
+    SCX_TASK_INIT,
+    SCX_TASK_READY,
+    SCX_TASK_ENABLED,
+    SCX_TASK_DEAD,
+    SCX_TASK_REENQ_REASON_MASK,
+    SCX_TASK_REENQ_KFUNC,
+    SCX_TASK_REENQ_IMMED,
+    SCX_TASK_REENQ_PREEMPTED,
+    SCX_TASK_DSQ_ON_PRIQ,
+    SCX_OPS_KEEP_BUILTIN_IDLE,
+    SCX_OPS_ENQ_LAST,
+    SCX_OPS_ENQ_EXITING,
+    SCX_OPS_SWITCH_PARTIAL,
+    SCX_OPS_ENQ_MIGRATION_DISABLED,
+    SCX_OPS_ALLOW_QUEUED_WAKEUP,
+    SCX_OPS_BUILTIN_IDLE_PER_NODE,
+    SCX_OPS_ALWAYS_ENQ_IMMED,
+    SCX_OPS_TID_TO_TASK,
+    SCX_OPS_ALL_FLAGS,
+    SCX_WAKE_FORK,
+    SCX_WAKE_TTWU,
+    SCX_WAKE_SYNC,
+    SCX_ENQ_WAKEUP,
+    SCX_ENQ_HEAD,
+    SCX_ENQ_CPU_SELECTED,
+    SCX_ENQ_PREEMPT,
+    SCX_ENQ_IMMED,
+    SCX_ENQ_RESCUE,
+    SCX_ENQ_REENQ,
+    SCX_ENQ_LAST,
+    SCX_ENQ_CLEAR_OPSS,
+    SCX_ENQ_DSQ_PRIQ,
+    SCX_DEQ_SLEEP,
+    SCX_DEQ_CORE_SCHED_EXEC,
+    SCX_DEQ_SCHED_CHANGE,
+    SCX_REENQ_ANY,
+    SCX_PICK_IDLE_CORE,
+    SCX_PICK_IDLE_IN_NODE,
+    SCX_KICK_IDLE,
+    SCX_KICK_PREEMPT,
+    SCX_KICK_WAIT,
+    SCX_DSQ_ITER_REV,
+    SCX_DSP_DFL_MAX_BATCH,
+    SCX_DSP_MAX_LOOPS,
+    SCX_CPUPERF_ONE,
+    SCX_EXIT_DUMP_DFL_LEN,
+    SCX_EXIT_MSG_LEN,
+    SCX_EFLAG_INITIALIZED,
+    SCX_ECODE_RSN_HOTPLUG,
+    SCX_ECODE_ACT_RESTART,
+    PF_IDLE,
+    PF_EXITING,
+    PF_KTHREAD,
+];
+
+/// Constants whose names differ from those of [`crate::constants`].
+static MORE_ENUMERATORS: &[(&str, u64)] = &[
+    ("SCX_EXIT_NONE", 0),
+    ("SCX_EXIT_DONE", 1),
+    ("SCX_EXIT_UNREG", 64),
+    ("SCX_EXIT_UNREG_BPF", 65),
+    ("SCX_EXIT_UNREG_KERN", 66),
+    ("SCX_EXIT_SYSRQ", 67),
+    ("SCX_EXIT_PARENT", 68),
+    ("SCX_EXIT_ERROR", 1024),
+    ("SCX_EXIT_ERROR_BPF", 1025),
+    ("SCX_EXIT_ERROR_STALL", 1026),
+    ("SCX_CPU_PREEMPT_RT", 0),
+    ("SCX_CPU_PREEMPT_DL", 1),
+    ("SCX_CPU_PREEMPT_STOP", 2),
+    ("SCX_CPU_PREEMPT_UNKNOWN", 3),
+    ("SCX_RQ_ONLINE", 1),
+    ("SCX_RQ_CAN_STOP_TICK", 2),
+    ("SCX_OPSS_NONE", 0),
+    ("SCX_OPSS_QUEUEING", 1),
+    ("SCX_OPSS_QUEUED", 2),
+    ("SCX_OPSS_DISPATCHING", 3),
+    ("SCX_TG_ONLINE", 1),
+    ("SCX_TG_INITED", 2),
+];
+
+/// The value of a constant of the kernel's enumerations.
+pub fn enumerator(name: &str) -> Option<u64> {
+    ENUMERATORS
+        .iter()
+        .chain(MORE_ENUMERATORS)
+        .find(|(known, _)| *known == name)
+        .map(|(_, value)| *value)
+}
+
+/// Answers what objects ask of this kernel.
+pub struct KernelLinker;
+
+/// Version that `LINUX_KERNEL_VERSION` reports: the kernel this model follows, 7.3.
+const KERNEL_VERSION: u64 = (7 << 16) | (3 << 8);
+
+unsafe extern "C" fn runaway(
+    context: *mut Context,
+    place: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: called by compiled scheduler code only.
+    let kernel = unsafe { kfunc::kernel_of(context) };
+    let scheduler = kernel.scheduler.clone();
+    let place = scheduler.describe(place);
+    kernel.fail(ExitKind::Error, format!("a loop does not end{place}"));
+    0
+}
+
+unsafe extern "C" fn unavailable(
+    context: *mut Context,
+    name: u64,
+    length: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: called by compiled scheduler code only.
+    let kernel: &mut Kernel<'_> = unsafe { kfunc::kernel_of(context) };
+    let name = String::from_utf8_lossy(&kfunc::read_bytes(name, length as usize)).into_owned();
+    kernel.fail(
+        ExitKind::Error,
+        format!("called {name}(), which this kernel does not have"),
+    );
+    0
+}
+
+impl Linker for KernelLinker {
+    fn helper(&self, id: u32) -> Option<*const u8> {
+        kfunc::find_helper(id).map(|entry| entry as *const u8)
+    }
+
+    fn kfunc(&self, name: &str) -> Option<*const u8> {
+        kfunc::find(name).map(|entry| entry as *const u8)
+    }
+
+    fn field(&self, structure: &str, path: &[&str]) -> Option<Field> {
+        structures::resolve(structure, path)
+    }
+
+    fn type_size(&self, name: &str) -> Option<u32> {
+        structures::find(name).map(|entry| entry.size as u32)
+    }
+
+    fn enumerator(&self, _enumeration: &str, name: &str) -> Option<u64> {
+        enumerator(name)
+    }
+
+    fn kconfig(&self, name: &str) -> Option<u64> {
+        match name {
+            "LINUX_KERNEL_VERSION" => Some(KERNEL_VERSION),
+            "CONFIG_HZ" => Some(250),
+            "CONFIG_SMP"
+            | "CONFIG_NUMA"
+            | "CONFIG_SCHED_SMT"
+            | "CONFIG_SCHED_MC"
+            | "CONFIG_SCHED_CLASS_EXT"
+            | "CONFIG_EXT_GROUP_SCHED" => Some(1),
+            "CONFIG_NR_CPUS" => Some(structures::MAX_CPUS as u64),
+            _ => None,
+        }
+    }
+
+    fn variable(&self, _name: &str) -> Option<*const u8> {
+        None
+    }
+
+    fn runaway(&self) -> *const u8 {
+        runaway as *const u8
+    }
+
+    fn unavailable(&self) -> *const u8 {
+        unavailable as *const u8
+    }
+}

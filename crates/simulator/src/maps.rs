@@ -1,0 +1,352 @@
+//! BPF maps. Storage never moves: schedulers keep pointers into it.
+
+use std::collections::VecDeque;
+
+use indexmap::IndexMap;
+
+use crate::dsq_table::FixedState;
+
+/// Map types by the kernel's numbers (`enum bpf_map_type`).
+pub mod kind {
+    #![allow(missing_docs)]
+    pub const HASH: u32 = 1;
+    pub const ARRAY: u32 = 2;
+    pub const PERCPU_HASH: u32 = 5;
+    pub const PERCPU_ARRAY: u32 = 6;
+    pub const LRU_HASH: u32 = 9;
+    pub const LRU_PERCPU_HASH: u32 = 10;
+    pub const ARRAY_OF_MAPS: u32 = 12;
+    pub const HASH_OF_MAPS: u32 = 13;
+    pub const QUEUE: u32 = 22;
+    pub const STACK: u32 = 23;
+    pub const RINGBUF: u32 = 27;
+    pub const TASK_STORAGE: u32 = 29;
+    pub const USER_RINGBUF: u32 = 31;
+    pub const CGROUP_STORAGE: u32 = 32;
+    pub const ARENA: u32 = 33;
+}
+
+const BPF_NOEXIST: u64 = 1;
+const BPF_EXIST: u64 = 2;
+
+/// Error numbers that map operations return, positive.
+pub type Errno = i64;
+
+const ENOENT: Errno = crate::constants::ENOENT;
+const E2BIG: Errno = crate::constants::E2BIG;
+const EEXIST: Errno = crate::constants::EEXIST;
+const EINVAL: Errno = crate::constants::EINVAL;
+
+/// Where a map keeps its values.
+pub enum Store {
+    /// One value for each index.
+    Array(Box<[u64]>),
+    /// One value for each index and CPU.
+    PerCpuArray(Vec<Box<[u64]>>),
+    /// Values by key.
+    Hash(IndexMap<Box<[u8]>, Box<[u64]>, FixedState>),
+    /// Values by key and CPU, one after the other.
+    PerCpuHash(IndexMap<Box<[u8]>, Box<[u64]>, FixedState>),
+    /// First in first out, or last in first out.
+    Queue(VecDeque<Box<[u8]>>),
+    /// Records for a reader that is not there: counted, then gone.
+    Records {
+        /// Records submitted.
+        submitted: u64,
+        /// Records reserved and not submitted yet, by address.
+        reserved: Vec<Box<[u64]>>,
+    },
+    /// Values kept with their tasks.
+    Task,
+    /// Values by cgroup.
+    Cgroup(Vec<Option<Box<[u64]>>>),
+    /// Other maps by index; 0 is none.
+    Maps(Box<[u64]>),
+    /// Other maps by key.
+    HashOfMaps(IndexMap<Box<[u8]>, u64, FixedState>),
+    /// Memory shared by address; kept by the kernel.
+    Arena,
+}
+
+/// A map.
+pub struct Map {
+    /// Its name in the object.
+    pub name: String,
+    /// Number among the object's maps; inner maps share their outer map's.
+    pub number: usize,
+    /// Type number.
+    pub kind: u32,
+    /// Key size in bytes.
+    pub key_size: usize,
+    /// Value size in bytes.
+    pub value_size: usize,
+    /// Capacity.
+    pub max_entries: usize,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// Values.
+    pub store: Store,
+}
+
+impl Map {
+    /// An empty map, or the name of the type that is not supported.
+    pub fn new(
+        definition: &fairground_bpf::Map,
+        number: usize,
+        cpus: usize,
+    ) -> Result<Map, String> {
+        let value_size = definition.value_size as usize;
+        let max_entries = definition.max_entries as usize;
+        let words = words(value_size);
+        let zeros = |count: usize| vec![0; count].into_boxed_slice();
+        let store = match definition.kind {
+            kind::ARRAY => Store::Array(zeros(words * max_entries)),
+            kind::PERCPU_ARRAY => {
+                Store::PerCpuArray((0..cpus).map(|_| zeros(words * max_entries)).collect())
+            }
+            kind::HASH | kind::LRU_HASH => Store::Hash(IndexMap::default()),
+            kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => Store::PerCpuHash(IndexMap::default()),
+            kind::QUEUE | kind::STACK => Store::Queue(VecDeque::new()),
+            kind::RINGBUF | kind::USER_RINGBUF => Store::Records {
+                submitted: 0,
+                reserved: Vec::new(),
+            },
+            kind::TASK_STORAGE => Store::Task,
+            kind::CGROUP_STORAGE => Store::Cgroup(Vec::new()),
+            kind::ARRAY_OF_MAPS => Store::Maps(zeros(max_entries)),
+            kind::HASH_OF_MAPS => Store::HashOfMaps(IndexMap::default()),
+            kind::ARENA => Store::Arena,
+            other => {
+                return Err(format!(
+                    "map {} is of type {other}, which the simulator does not have",
+                    definition.name
+                ));
+            }
+        };
+        Ok(Map {
+            name: definition.name.clone(),
+            number,
+            kind: definition.kind,
+            key_size: definition.key_size as usize,
+            value_size,
+            max_entries,
+            cpus,
+            store,
+        })
+    }
+
+    fn key(&self, address: u64) -> Box<[u8]> {
+        // SAFETY: the scheduler passes a key of the size that it declared.
+        unsafe { std::slice::from_raw_parts(address as *const u8, self.key_size) }.into()
+    }
+
+    fn index(&self, address: u64) -> usize {
+        // SAFETY: keys of arrays are 32-bit numbers.
+        unsafe { (address as *const u32).read_unaligned() as usize }
+    }
+
+    /// Address of the value for the key at `key`, seen from `cpu`; 0 if there is none.
+    pub fn lookup(&mut self, key: u64, cpu: usize) -> u64 {
+        let words = words(self.value_size);
+        match &mut self.store {
+            Store::Array(values) => {
+                // SAFETY: keys of arrays are 32-bit numbers.
+                let index = unsafe { (key as *const u32).read_unaligned() as usize };
+                if index < self.max_entries {
+                    values[index * words..].as_mut_ptr() as u64
+                } else {
+                    0
+                }
+            }
+            Store::PerCpuArray(values) => {
+                // SAFETY: as above.
+                let index = unsafe { (key as *const u32).read_unaligned() as usize };
+                if index < self.max_entries && cpu < self.cpus {
+                    values[cpu][index * words..].as_mut_ptr() as u64
+                } else {
+                    0
+                }
+            }
+            Store::Hash(_) => {
+                let key = self.key(key);
+                let Store::Hash(values) = &mut self.store else {
+                    return 0;
+                };
+                values
+                    .get_mut(&key)
+                    .map_or(0, |value| value.as_mut_ptr() as u64)
+            }
+            Store::PerCpuHash(_) => {
+                let key = self.key(key);
+                let Store::PerCpuHash(values) = &mut self.store else {
+                    return 0;
+                };
+                values
+                    .get_mut(&key)
+                    .map_or(0, |value| value[cpu * words..].as_mut_ptr() as u64)
+            }
+            Store::Maps(maps) => {
+                // SAFETY: as above.
+                let index = unsafe { (key as *const u32).read_unaligned() as usize };
+                maps.get(index).copied().unwrap_or(0)
+            }
+            Store::HashOfMaps(_) => {
+                let key = self.key(key);
+                let Store::HashOfMaps(maps) = &self.store else {
+                    return 0;
+                };
+                maps.get(&key).copied().unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Sets the value for the key at `key` from the bytes at `value`.
+    pub fn update(&mut self, key: u64, value: u64, flags: u64, cpu: usize) -> Result<(), Errno> {
+        let (value_size, words, cpus) = (self.value_size, words(self.value_size), self.cpus);
+        match self.kind {
+            kind::ARRAY | kind::PERCPU_ARRAY => {
+                if self.index(key) >= self.max_entries {
+                    return Err(E2BIG);
+                }
+                if flags & BPF_NOEXIST != 0 {
+                    return Err(EEXIST);
+                }
+            }
+            kind::HASH | kind::LRU_HASH | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => {
+                let owned = self.key(key);
+                let lru = matches!(self.kind, kind::LRU_HASH | kind::LRU_PERCPU_HASH);
+                let per_cpu = matches!(self.kind, kind::PERCPU_HASH | kind::LRU_PERCPU_HASH);
+                let (Store::Hash(values) | Store::PerCpuHash(values)) = &mut self.store else {
+                    return Err(EINVAL);
+                };
+                if values.contains_key(&owned) {
+                    if flags & BPF_NOEXIST != 0 {
+                        return Err(EEXIST);
+                    }
+                } else {
+                    if flags & BPF_EXIST != 0 {
+                        return Err(ENOENT);
+                    }
+                    if values.len() >= self.max_entries {
+                        if !lru {
+                            return Err(E2BIG);
+                        }
+                        values.shift_remove_index(0);
+                    }
+                    let size = if per_cpu { words * cpus } else { words };
+                    values.insert(owned, vec![0; size].into_boxed_slice());
+                }
+            }
+            _ => return Err(EINVAL),
+        }
+        let target = self.lookup(key, cpu);
+        if target != 0 {
+            // SAFETY: both lead to at least `value_size` bytes; the scheduler may pass the value itself.
+            unsafe { std::ptr::copy(value as *const u8, target as *mut u8, value_size) };
+        }
+        Ok(())
+    }
+
+    /// Removes the value for the key at `key`.
+    pub fn delete(&mut self, key: u64) -> Result<(), Errno> {
+        let key = match self.store {
+            Store::Hash(_) | Store::PerCpuHash(_) => self.key(key),
+            _ => return Err(EINVAL),
+        };
+        let (Store::Hash(values) | Store::PerCpuHash(values)) = &mut self.store else {
+            return Err(EINVAL);
+        };
+        values.shift_remove(&key).map(drop).ok_or(ENOENT)
+    }
+
+    /// Keys that an iteration over the map visits, as bytes, in order.
+    pub fn keys(&self) -> Vec<Box<[u8]>> {
+        match &self.store {
+            Store::Array(_) | Store::PerCpuArray(_) => (0..self.max_entries as u32)
+                .map(|index| index.to_le_bytes().to_vec().into_boxed_slice())
+                .collect(),
+            Store::Hash(values) | Store::PerCpuHash(values) => values.keys().cloned().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The key under which the value that contains `address` is kept.
+    pub fn key_of_value(&self, address: u64) -> Option<Box<[u8]>> {
+        let size = (words(self.value_size) * 8) as u64;
+        match &self.store {
+            Store::Array(values) => {
+                let offset = address.checked_sub(values.as_ptr() as u64)?;
+                let index = offset / size.max(1);
+                (index < self.max_entries as u64)
+                    .then(|| (index as u32).to_le_bytes().to_vec().into_boxed_slice())
+            }
+            Store::Hash(values) => values.iter().find_map(|(key, value)| {
+                let start = value.as_ptr() as u64;
+                (start..start + size)
+                    .contains(&address)
+                    .then(|| key.clone())
+            }),
+            _ => None,
+        }
+    }
+
+    /// Adds a value to a queue or stack.
+    pub fn push(&mut self, value: u64, flags: u64) -> Result<(), Errno> {
+        // SAFETY: the scheduler passes a value of the size that it declared.
+        let bytes: Box<[u8]> =
+            unsafe { std::slice::from_raw_parts(value as *const u8, self.value_size) }.into();
+        let (full, exist) = (self.max_entries, flags & BPF_EXIST != 0);
+        let Store::Queue(queue) = &mut self.store else {
+            return Err(EINVAL);
+        };
+        if queue.len() >= full {
+            if !exist {
+                return Err(E2BIG);
+            }
+            queue.pop_front();
+        }
+        queue.push_back(bytes);
+        Ok(())
+    }
+
+    /// Copies the next value of a queue or stack to `target`, and removes it if `remove`.
+    pub fn pop(&mut self, target: u64, remove: bool) -> Result<(), Errno> {
+        let last_first = self.kind == kind::STACK;
+        let Store::Queue(queue) = &mut self.store else {
+            return Err(EINVAL);
+        };
+        let value = if last_first {
+            queue.back()
+        } else {
+            queue.front()
+        }
+        .ok_or(ENOENT)?;
+        // SAFETY: the scheduler passes room for a value.
+        unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), target as *mut u8, value.len()) };
+        if remove {
+            if last_first {
+                queue.pop_back()
+            } else {
+                queue.pop_front()
+            };
+        }
+        Ok(())
+    }
+
+    /// Sum over CPUs of the 64-bit counter at `index` of an array.
+    pub fn counter(&self, index: usize) -> Option<u64> {
+        let words = words(self.value_size);
+        match &self.store {
+            Store::Array(values) => values.get(index * words).copied(),
+            Store::PerCpuArray(values) => (index < self.max_entries)
+                .then(|| values.iter().map(|values| values[index * words]).sum()),
+            _ => None,
+        }
+    }
+}
+
+/// 64-bit words that a value takes.
+pub fn words(bytes: usize) -> usize {
+    bytes.div_ceil(8)
+}

@@ -1,0 +1,90 @@
+//! Operations on CPU masks.
+
+use crate::structures::{CPU_MASK_WORDS, CpuMask};
+
+impl CpuMask {
+    /// The mask of CPUs `0..count`.
+    pub fn first_cpus(count: usize) -> CpuMask {
+        let mut mask = CpuMask::default();
+        for cpu in 0..count {
+            mask.set(cpu);
+        }
+        mask
+    }
+
+    /// Whether `cpu` is in it.
+    pub fn test(&self, cpu: usize) -> bool {
+        cpu < CPU_MASK_WORDS * 64 && self.bits[cpu / 64] >> (cpu % 64) & 1 != 0
+    }
+
+    /// Adds `cpu`.
+    pub fn set(&mut self, cpu: usize) {
+        self.bits[cpu / 64] |= 1 << (cpu % 64);
+    }
+
+    /// Removes `cpu`.
+    pub fn clear(&mut self, cpu: usize) {
+        self.bits[cpu / 64] &= !(1 << (cpu % 64));
+    }
+
+    /// Adds or removes `cpu`.
+    pub fn assign(&mut self, cpu: usize, value: bool) {
+        if value {
+            self.set(cpu)
+        } else {
+            self.clear(cpu)
+        }
+    }
+
+    /// Number of CPUs in it.
+    pub fn weight(&self) -> u32 {
+        self.bits.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// The lowest CPU in it.
+    pub fn first(&self) -> Option<usize> {
+        self.next_from(0)
+    }
+
+    /// The lowest CPU in it that is at least `from`.
+    pub fn next_from(&self, from: usize) -> Option<usize> {
+        let mut word = from / 64;
+        if word >= CPU_MASK_WORDS {
+            return None;
+        }
+        let mut bits = self.bits[word] & (u64::MAX << (from % 64));
+        loop {
+            if bits != 0 {
+                return Some(word * 64 + bits.trailing_zeros() as usize);
+            }
+            word += 1;
+            if word == CPU_MASK_WORDS {
+                return None;
+            }
+            bits = self.bits[word];
+        }
+    }
+
+    /// The CPUs in it, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(self.first(), |cpu| self.next_from(cpu + 1))
+    }
+}
+
+/// Finds the first CPU of `a & b` at or after `start`, going round (`cpumask_any_and_distribute`).
+pub fn first_common_from(a: &CpuMask, b: &CpuMask, start: usize, words: usize) -> Option<usize> {
+    let (start_word, start_bit) = (start / 64 % words, start % 64);
+    for step in 0..=words {
+        let word = (start_word + step) % words;
+        let mut bits = a.bits[word] & b.bits[word];
+        if step == 0 {
+            bits &= u64::MAX << start_bit;
+        } else if step == words {
+            bits &= !(u64::MAX << start_bit);
+        }
+        if bits != 0 {
+            return Some(word * 64 + bits.trailing_zeros() as usize);
+        }
+    }
+    None
+}

@@ -1,0 +1,119 @@
+//! The scheduler's operations table and calls into it.
+
+use fairground_bpf::Entry;
+
+use crate::constants::*;
+use crate::kernel::Kernel;
+
+macro_rules! operations {
+    ($($variant:ident = $name:literal),* $(,)?) => {
+        /// A callback of `struct sched_ext_ops`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum Op { $($variant),* }
+        /// Names of the callbacks in the order of [`Op`].
+        pub const OP_NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+operations! {
+    SelectCpu = "select_cpu", Enqueue = "enqueue", Dequeue = "dequeue", Dispatch = "dispatch", Tick = "tick",
+    Runnable = "runnable", Running = "running", Stopping = "stopping", Quiescent = "quiescent", Yield = "yield",
+    CoreSchedBefore = "core_sched_before", SetWeight = "set_weight", SetCpumask = "set_cpumask",
+    UpdateIdle = "update_idle", InitTask = "init_task", ExitTask = "exit_task", Enable = "enable",
+    Disable = "disable", Dump = "dump", DumpCpu = "dump_cpu", DumpTask = "dump_task", CgroupInit = "cgroup_init",
+    CgroupExit = "cgroup_exit", CgroupPrepMove = "cgroup_prep_move", CgroupMove = "cgroup_move",
+    CgroupCancelMove = "cgroup_cancel_move", CgroupSetWeight = "cgroup_set_weight",
+    CgroupSetBandwidth = "cgroup_set_bandwidth", CgroupSetIdle = "cgroup_set_idle", CpuOnline = "cpu_online",
+    CpuOffline = "cpu_offline", Init = "init", Exit = "exit", CpuAcquire = "cpu_acquire",
+    CpuRelease = "cpu_release",
+}
+
+/// The operations table of a loaded scheduler.
+#[derive(Clone)]
+pub struct Operations {
+    /// Code of each callback, in the order of [`Op`].
+    pub entries: Vec<Option<Entry>>,
+    /// `ops.name`.
+    pub name: String,
+    /// `ops.flags`.
+    pub flags: u64,
+    /// `ops.timeout_ms` with its default.
+    pub timeout_ms: u64,
+    /// `ops.dispatch_max_batch` with its default.
+    pub max_batch: u32,
+    /// `ops.exit_dump_len` with its default.
+    pub exit_dump_len: usize,
+}
+
+impl Operations {
+    /// Whether the scheduler has this callback.
+    pub fn has(&self, op: Op) -> bool {
+        self.entries[op as usize].is_some()
+    }
+
+    /// Whether it wants to know when it loses and regains CPUs.
+    pub fn has_cpu_preempt(&self) -> bool {
+        self.has(Op::CpuAcquire) || self.has(Op::CpuRelease)
+    }
+
+    /// Checks the table as the kernel does (`scx_validate_ops`); the error is the kernel's message.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.flags & !SCX_OPS_ALL_FLAGS != 0 {
+            return Err(format!("invalid ops.flags 0x{:x}", self.flags));
+        }
+        if self.flags & SCX_OPS_ENQ_LAST != 0 && !self.has(Op::Enqueue) {
+            return Err("SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented".into());
+        }
+        let tracks_itself = self.has(Op::UpdateIdle) && self.flags & SCX_OPS_KEEP_BUILTIN_IDLE == 0;
+        if self.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0 && tracks_itself {
+            return Err("SCX_OPS_BUILTIN_IDLE_PER_NODE requires CPU idle selection enabled".into());
+        }
+        if self.timeout_ms > SCX_WATCHDOG_MAX_TIMEOUT_MS {
+            return Err(format!(
+                "ops.timeout_ms {} is over {SCX_WATCHDOG_MAX_TIMEOUT_MS}",
+                self.timeout_ms
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Kernel<'_> {
+    /// Calls `op` if the scheduler has it; returns 0 if not.
+    pub(crate) fn call(&mut self, op: Op, arguments: &[u64]) -> u64 {
+        let Some(entry) = self.operations.entries[op as usize] else {
+            return 0;
+        };
+        self.call_program(entry, arguments)
+    }
+
+    /// Calls a scheduler program with its argument array.
+    pub(crate) fn call_program(&mut self, entry: Entry, arguments: &[u64]) -> u64 {
+        self.call_function(entry, [arguments.as_ptr() as u64, 0, 0, 0, 0])
+    }
+
+    /// Calls any function of the scheduler with its five registers.
+    pub(crate) fn call_function(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
+        let context: *mut fairground_bpf::Context = &mut *self.context;
+        let kernel: *mut Self = self;
+        // SAFETY: the context belongs to this kernel; the code was compiled for its layout. The pointer to the kernel is made
+        // from this exclusive reference just now, and nothing uses the reference until the call returns.
+        unsafe {
+            let before = (*context).instructions;
+            (*context).kernel = kernel.cast();
+            (*context).instruction_limit = before + INSTRUCTION_LIMIT;
+            let [r1, r2, r3, r4, r5] = registers;
+            let result = entry(context, r1, r2, r3, r4, r5);
+            let instructions = (*context).instructions - before;
+            let kernel = &mut *kernel;
+            let cost = &kernel.settings.cost;
+            kernel.spent += cost.callback + instructions * cost.kilo_instructions / 1000;
+            result
+        }
+    }
+}
+
+/// Instructions after which a callback counts as one that does not end. The verifier's own bound on a loaded
+/// program is of this order.
+const INSTRUCTION_LIMIT: u64 = 1 << 32;

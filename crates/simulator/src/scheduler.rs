@@ -1,0 +1,279 @@
+//! A scheduler, compiled and ready to be simulated any number of times.
+
+use fairground_bpf::{Code, Object, Section, StructOps, StructOpsValue, VariableKind};
+
+use crate::constants::*;
+use crate::linker::{self, KernelLinker};
+use crate::operations::{OP_NAMES, Operations};
+
+/// Why a scheduler cannot be loaded.
+#[derive(Debug)]
+pub enum LoadError {
+    /// The object is malformed, or needs what this kernel does not have.
+    Object(fairground_bpf::Error),
+    /// The object has no operations table of type `sched_ext_ops`, or the kernel would refuse it.
+    Operations(String),
+    /// A value was given for a variable that the scheduler does not have, or of another size.
+    Variable(String),
+    /// A map of a type, or of a size, that the simulator does not have.
+    Map(String),
+}
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LoadError::Object(error) => write!(f, "{error}"),
+            LoadError::Operations(message)
+            | LoadError::Variable(message)
+            | LoadError::Map(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// A scheduler: its code, and what a kernel needs to set it up. Shared by simulations on all threads.
+pub struct Scheduler {
+    pub(crate) object: Object,
+    pub(crate) code: Code,
+    pub(crate) operations: Operations,
+}
+
+impl Scheduler {
+    /// Compiles the BPF object of a scheduler.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] if the object is unusable, needs functions or fields that this kernel does not have (all are named), or has
+    /// no operations table that a kernel would accept.
+    pub fn load(bytes: &[u8]) -> Result<Scheduler, LoadError> {
+        let object = Object::parse(bytes).map_err(LoadError::Object)?;
+        let tables: Vec<&StructOps> = object
+            .struct_ops()
+            .iter()
+            .filter(|table| table.type_name == "sched_ext_ops")
+            .collect();
+        let table = match tables[..] {
+            [table] => table.clone(),
+            [] => {
+                let other = object
+                    .struct_ops()
+                    .first()
+                    .map(|table| table.type_name.clone());
+                return Err(LoadError::Operations(match other {
+                    Some(other) => format!("the object has a {other} table, but no sched_ext_ops; only schedulers of the CPU form can be simulated"),
+                    None => "the object has no sched_ext_ops table; a scheduler defines one in section .struct_ops.link".into(),
+                }));
+            }
+            _ => {
+                return Err(LoadError::Operations(
+                    "the object has more than one sched_ext_ops table".into(),
+                ));
+            }
+        };
+        let code = fairground_bpf::compile(&object, &KernelLinker).map_err(LoadError::Object)?;
+        let operations = read_operations(&table, &code)?;
+        Ok(Scheduler {
+            object,
+            code,
+            operations,
+        })
+    }
+
+    /// `ops.name`.
+    pub fn name(&self) -> &str {
+        &self.operations.name
+    }
+
+    /// Names of the variables that can be set before a run.
+    pub fn tunables(&self) -> impl Iterator<Item = &str> {
+        let sections = self
+            .object
+            .sections()
+            .iter()
+            .filter(|section| section.name.starts_with(".rodata"));
+        sections
+            .flat_map(|section| section.variables.iter())
+            .filter(|v| v.tunable)
+            .map(|v| v.name.as_str())
+    }
+
+    /// Encodes a number for the tunable `name`, after checking that it fits its type.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::Variable`] if there is no such tunable, or the value does not fit.
+    pub fn encode(&self, name: &str, value: i128) -> Result<Vec<u8>, LoadError> {
+        let variable = self
+            .object
+            .sections()
+            .iter()
+            .filter(|section| section.name.starts_with(".rodata"))
+            .flat_map(|section| section.variables.iter())
+            .find(|variable| variable.name == name && variable.tunable);
+        let Some(variable) = variable else {
+            let known: Vec<&str> = self.tunables().collect();
+            return Err(LoadError::Variable(format!(
+                "{} has no tunable {name}; it has {}",
+                self.name(),
+                if known.is_empty() {
+                    "none".into()
+                } else {
+                    known.join(", ")
+                }
+            )));
+        };
+        let bits = variable.size as u32 * 8;
+        let (low, high): (i128, i128) = match variable.kind {
+            VariableKind::Boolean => (0, 1),
+            VariableKind::Integer { signed: true } | VariableKind::Enumeration { signed: true } => {
+                (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+            }
+            VariableKind::Integer { .. } | VariableKind::Enumeration { .. } => (0, (1 << bits) - 1),
+            _ => {
+                return Err(LoadError::Variable(format!(
+                    "tunable {name} of {} is not a number",
+                    self.name()
+                )));
+            }
+        };
+        if value < low || value > high {
+            return Err(LoadError::Variable(format!(
+                "{value} is out of range for tunable {name} of {}: {low} to {high}",
+                self.name()
+            )));
+        }
+        Ok(value.to_le_bytes()[..variable.size as usize].to_vec())
+    }
+
+    pub(crate) fn type_size(&self, type_id: u32) -> Option<u64> {
+        self.object.btf().size_of(type_id)
+    }
+
+    /// Where in the source a token of compiled code leads, as ` at file:line` or nothing.
+    pub(crate) fn describe(&self, token: u64) -> String {
+        match self.code.place(token) {
+            Some(location) => format!(" in {location}"),
+            None => String::new(),
+        }
+    }
+
+    /// Initial bytes of a section with the values given for variables, and what scx's own loaders fill in.
+    pub(crate) fn initial_bytes(&self, section: &Section, values: &[(String, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = section.data.clone();
+        bytes.resize(section.size as usize, 0);
+        for variable in &section.variables {
+            let range = variable.offset as usize..(variable.offset + variable.size) as usize;
+            // scx's headers keep the kernel's constants in variables that the loader fills from the kernel's types.
+            if let Some(name) = variable.name.strip_prefix("__")
+                && variable.size == 8
+                && name.starts_with("SCX_")
+                && let Some(value) = linker::enumerator(name)
+                && let Some(target) = bytes.get_mut(range.clone())
+            {
+                target.copy_from_slice(&value.to_le_bytes());
+            }
+            if let Some((_, value)) = values.iter().find(|(name, _)| *name == variable.name) {
+                if value.len() as u64 > variable.size && section.variables.len() == 1 {
+                    bytes.clone_from(value);
+                } else if let Some(target) = bytes.get_mut(range)
+                    && target.len() == value.len()
+                {
+                    target.copy_from_slice(value);
+                }
+            }
+        }
+        bytes
+    }
+}
+
+fn read_operations(table: &StructOps, code: &Code) -> Result<Operations, LoadError> {
+    let member = |name: &str| {
+        table
+            .members
+            .iter()
+            .find(|member| member.name == name)
+            .map(|member| &member.value)
+    };
+    let number = |name: &str| match member(name) {
+        Some(StructOpsValue::Data(bytes)) => {
+            let mut word = [0; 8];
+            let length = bytes.len().min(8);
+            word[..length].copy_from_slice(&bytes[..length]);
+            u64::from_le_bytes(word)
+        }
+        _ => 0,
+    };
+    let mut entries = Vec::with_capacity(OP_NAMES.len());
+    for name in OP_NAMES {
+        entries.push(match member(name) {
+            Some(StructOpsValue::Program(program)) => {
+                Some(code.entry(program).ok_or_else(|| {
+                    LoadError::Operations(format!(
+                        "ops.{name} is {program}, which the object does not have"
+                    ))
+                })?)
+            }
+            _ => None,
+        });
+    }
+    let known_data = [
+        "dispatch_max_batch",
+        "flags",
+        "timeout_ms",
+        "exit_dump_len",
+        "hotplug_seq",
+        "cid_shard_size",
+        "rescue_bandwidth_ppt",
+        "rescue_quantum_us",
+        "sub_cgroup_id",
+        "name",
+        "priv",
+    ];
+    for member in &table.members {
+        let set = match &member.value {
+            StructOpsValue::Program(_) => true,
+            StructOpsValue::Data(bytes) => bytes.iter().any(|byte| *byte != 0),
+        };
+        if set
+            && !OP_NAMES.contains(&member.name.as_str())
+            && !known_data.contains(&member.name.as_str())
+        {
+            return Err(LoadError::Operations(format!(
+                "ops.{} is set, which a root scheduler of this kernel does not have",
+                member.name
+            )));
+        }
+    }
+    let name = match member("name") {
+        Some(StructOpsValue::Data(bytes)) => {
+            let end = bytes
+                .iter()
+                .position(|byte| *byte == 0)
+                .unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        }
+        _ => String::new(),
+    };
+    let valid =
+        |character: char| character.is_ascii_alphanumeric() || character == '_' || character == '.';
+    if name.is_empty() || !name.chars().all(valid) {
+        return Err(LoadError::Operations(format!(
+            "ops.name is {name:?}; it has to be letters, digits, '_' and '.'"
+        )));
+    }
+    let or_default = |value: u64, default: u64| if value == 0 { default } else { value };
+    let operations = Operations {
+        entries,
+        name,
+        flags: number("flags"),
+        timeout_ms: or_default(number("timeout_ms"), SCX_WATCHDOG_MAX_TIMEOUT_MS),
+        max_batch: or_default(
+            number("dispatch_max_batch"),
+            u64::from(SCX_DSP_DFL_MAX_BATCH),
+        ) as u32,
+        exit_dump_len: or_default(number("exit_dump_len"), SCX_EXIT_DUMP_DFL_LEN as u64) as usize,
+    };
+    operations.validate().map_err(LoadError::Operations)?;
+    Ok(operations)
+}

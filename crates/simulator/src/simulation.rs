@@ -1,0 +1,458 @@
+//! Setting up a simulation, running it, and what it leaves.
+
+use std::sync::Arc;
+
+use fairground_bpf::{Context, Slot};
+use fairground_events::{Nanoseconds, Sink, TaskId};
+use fairground_machine::Machine;
+use fairground_workload::Workload;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+use crate::clock::{Clock, Due};
+use crate::constants::*;
+use crate::cost::CostModel;
+use crate::dispatch_queue::{DispatchQueue, DsqIndex};
+use crate::exit::ExitRecord;
+use crate::groups::Groups;
+use crate::idle::IdleState;
+use crate::kernel::{Cpu, Kernel, Settings};
+use crate::kfunc::arena::{Arena, USER_BASE};
+use crate::maps::{Map, Store, kind, words};
+use crate::operations::Op;
+use crate::program::Programs;
+use crate::scheduler::{LoadError, Scheduler};
+use crate::structures::{CpuMask, EventStats, MmStruct};
+use crate::task::{Class, Task, TaskRef};
+use crate::timers::BpfTimers;
+use crate::topology::Topology;
+
+/// What to simulate.
+#[derive(Clone)]
+pub struct Options {
+    /// The machine.
+    pub machine: Machine,
+    /// What runs on it.
+    pub workload: Arc<Workload>,
+    /// When to stop, in nanoseconds of virtual time; `None` is the workload's own duration, or when all tasks have ended.
+    pub duration: Option<Nanoseconds>,
+    /// What scheduling costs.
+    pub cost: CostModel,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Timer ticks a second.
+    pub hz: u64,
+    /// Values of the scheduler's read-only variables, encoded ([`Scheduler::encode`]).
+    pub variables: Vec<(String, Vec<u8>)>,
+    /// CPUs that come or go: time, CPU, online.
+    pub hotplug: Vec<(Nanoseconds, usize, bool)>,
+}
+
+impl Options {
+    /// A run of `workload` on `machine` with default costs at 250 ticks a second.
+    pub fn new(machine: Machine, workload: Arc<Workload>) -> Options {
+        Options {
+            machine,
+            workload,
+            duration: None,
+            cost: CostModel::default_model(),
+            seed: 0,
+            hz: 250,
+            variables: Vec::new(),
+            hotplug: Vec::new(),
+        }
+    }
+}
+
+/// What a task got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskOutcome {
+    /// Its number in the event stream.
+    pub id: TaskId,
+    /// Its name.
+    pub name: String,
+    /// CPU time as the kernel accounts it (`se.sum_exec_runtime`), nanoseconds.
+    pub cpu_time: Nanoseconds,
+}
+
+/// How a simulation ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Virtual time at the end.
+    pub end: Nanoseconds,
+    /// How the scheduler was unloaded: normally at the end, or before.
+    pub exit: ExitRecord,
+    /// Why the workload could not go on, if it could not.
+    pub failure: Option<String>,
+    /// The kernel's event counters by name, those that are not zero.
+    pub events: Vec<(&'static str, i64)>,
+    /// Context switches, to and from idle included.
+    pub context_switches: u64,
+    /// Events of the engine, a measure of its work.
+    pub engine_events: u64,
+    /// What every task got, in order of creation.
+    pub tasks: Vec<TaskOutcome>,
+    /// Counters of the scheduler's `statistics` map, in order.
+    pub statistics: Vec<u64>,
+    /// Lines that the scheduler or the kernel printed.
+    pub messages: Vec<String>,
+}
+
+/// Simulates `scheduler` under `options`, sending what happens to `sinks`.
+///
+/// The same scheduler and options give the same calls to the sinks and the same outcome, always.
+///
+/// # Errors
+///
+/// [`LoadError`] if the scheduler needs something that cannot be set up. A scheduler that misbehaves while it runs is not an
+/// error here: [`Outcome::exit`] tells.
+pub fn simulate<'a>(
+    scheduler: &Arc<Scheduler>,
+    options: &Options,
+    sinks: Vec<&'a mut dyn Sink>,
+) -> Result<Outcome, LoadError> {
+    let mut kernel = Kernel::new(scheduler, options, sinks)?;
+    let end = options
+        .duration
+        .or(options.workload.duration)
+        .unwrap_or(u64::MAX);
+    kernel.enable();
+    if kernel.exit.is_none() {
+        kernel.run(end);
+    }
+    let failure = kernel.programs.failure.clone();
+    let end = kernel.clock.now();
+    kernel.settle_running();
+    let statistics = kernel.read_statistics();
+    let tasks = kernel
+        .tasks
+        .iter()
+        .map(|task| TaskOutcome {
+            id: task.id,
+            name: task.name.clone(),
+            cpu_time: task.seen.se.sum_exec_runtime,
+        })
+        .collect();
+    let mut sinks = std::mem::take(&mut kernel.sinks);
+    let exit = kernel.disable();
+    for sink in &mut sinks {
+        sink.finish(end);
+    }
+    let events = kernel.event_counters();
+    Ok(Outcome {
+        end,
+        exit,
+        failure,
+        events,
+        context_switches: kernel.context_switches,
+        engine_events: kernel.events_handled,
+        tasks,
+        statistics,
+        messages: std::mem::take(&mut kernel.messages),
+    })
+}
+
+impl<'a> Kernel<'a> {
+    fn new(
+        scheduler: &Arc<Scheduler>,
+        options: &Options,
+        sinks: Vec<&'a mut dyn Sink>,
+    ) -> Result<Kernel<'a>, LoadError> {
+        let machine = options.machine.clone();
+        let topology = Topology::new(&machine);
+        let count = machine.cpus.len();
+        let operations = scheduler.operations.clone();
+        let possible = CpuMask::first_cpus(count);
+        let mut maps = Vec::new();
+        let mut arena = None;
+        for (number, definition) in scheduler.object.maps().iter().enumerate() {
+            if definition.kind == kind::ARENA {
+                arena = Some(Arena::new(definition.max_entries as usize).map_err(LoadError::Map)?);
+            }
+            maps.push(Box::new(
+                Map::new(definition, number, count).map_err(LoadError::Map)?,
+            ));
+        }
+        // Maps inside maps get maps of their own where the object names them.
+        for (number, definition) in scheduler.object.maps().iter().enumerate() {
+            for (index, value) in &definition.initial {
+                if let fairground_bpf::InitialValue::Map(inner) = value {
+                    let address = &raw mut *maps[*inner] as u64;
+                    if let Store::Maps(slots) = &mut maps[number].store
+                        && let Some(slot) = slots.get_mut(*index as usize)
+                    {
+                        *slot = address;
+                    }
+                }
+            }
+        }
+        let mut variables = options.variables.clone();
+        for variable in fairground_catalog::topology::variables(&machine) {
+            variables.push((variable.name.to_owned(), variable.bytes));
+        }
+        let mut sections = Vec::new();
+        let mut arena_offsets = Vec::new();
+        for section in scheduler.object.sections() {
+            let bytes = scheduler.initial_bytes(section, &variables);
+            let mut memory = vec![0u64; words(bytes.len()).max(1)].into_boxed_slice();
+            for (word, chunk) in memory.iter_mut().zip(bytes.chunks(8)) {
+                let mut padded = [0; 8];
+                padded[..chunk.len()].copy_from_slice(chunk);
+                *word = u64::from_le_bytes(padded);
+            }
+            let offset = match (&mut arena, section.name.as_str()) {
+                (Some(arena), ".addr_space.1") => {
+                    Some(arena.place(&bytes, bytes.len()).ok_or_else(|| {
+                        LoadError::Map(
+                            "the arena is too small for the scheduler's global variables in it"
+                                .into(),
+                        )
+                    })?)
+                }
+                _ => None,
+            };
+            arena_offsets.push(offset);
+            sections.push(memory);
+        }
+        let slots: Vec<*mut u8> = scheduler
+            .object
+            .slots()
+            .into_iter()
+            .map(|slot| match slot {
+                Slot::Map(number) => (&raw mut *maps[number]).cast(),
+                Slot::Section(number) => match arena_offsets[number] {
+                    Some(offset) => (USER_BASE + offset as u64) as *mut u8,
+                    None => sections[number].as_mut_ptr().cast(),
+                },
+            })
+            .collect();
+        let context = Box::new(Context {
+            kernel: std::ptr::null_mut(),
+            instructions: 0,
+            instruction_limit: u64::MAX,
+            arena: arena.as_mut().map_or(std::ptr::null_mut(), Arena::base),
+            arena_user: USER_BASE,
+            slots: slots.as_ptr(),
+        });
+        let mut dsqs = Vec::new();
+        let mut cpus = Vec::with_capacity(count);
+        for (cpu, description) in machine.cpus.iter().enumerate() {
+            dsqs.push(DispatchQueue::new(
+                SCX_DSQ_LOCAL,
+                Some(cpu),
+                description.node as i32,
+            ));
+            let mut idle = Task::blank(TaskId(u32::MAX), "swapper".into(), 0, possible, count);
+            idle.class = Class::Idle;
+            idle.seen.prio = 140;
+            idle.seen.flags = PF_IDLE | PF_KTHREAD;
+            idle.seen.thread_info.cpu = cpu as u32;
+            let idle = TaskRef::allocate(idle);
+            idle.fix_pointers();
+            cpus.push(Cpu {
+                rq: Kernel::new_run_queue(cpu, idle),
+                current: idle,
+                idle,
+                online: true,
+                need_resched: false,
+                next_class: Class::Idle,
+                in_dispatch: false,
+                kernel_until: 0,
+                resume_at: 0,
+                progress_at: 0,
+                completion: 0,
+                completion_at: u64::MAX,
+                tick: 0,
+                ticking: false,
+                real_time: Vec::new(),
+                fair: Vec::new(),
+                fair_min_vruntime: 0,
+                local: DsqIndex(cpu as u32),
+                deferred_locals: Vec::new(),
+                deferred_reenqueue: None,
+                deferred_user_reenqueue: Vec::new(),
+                kicks: Vec::new(),
+                kick_sync: 0,
+                buffer: Vec::new(),
+                dispatched: 0,
+                capacity: u64::from(description.capacity.max(1)),
+                performance: SCX_CPUPERF_ONE,
+                switched_at: 0,
+            });
+        }
+        let nodes = topology.nodes.len();
+        let global_dsqs = (0..nodes)
+            .map(|node| {
+                dsqs.push(DispatchQueue::new(SCX_DSQ_GLOBAL, None, node as i32));
+                DsqIndex(dsqs.len() as u32 - 1)
+            })
+            .collect();
+        let tracks_itself =
+            operations.has(Op::UpdateIdle) && operations.flags & SCX_OPS_KEEP_BUILTIN_IDLE == 0;
+        let per_node = operations.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
+        let paths = options.workload.tasks.iter().flat_map(|task| {
+            task.taskgroup.as_deref().into_iter().chain(
+                task.phases
+                    .iter()
+                    .filter_map(|phase| phase.taskgroup.as_deref()),
+            )
+        });
+        let mut groups = Groups::new(paths);
+        let mut memory = Box::new(MmStruct { mm_users: 1 });
+        let mut parent = Task::blank(
+            TaskId(u32::MAX),
+            options.workload.name.clone(),
+            1000,
+            possible,
+            count,
+        );
+        parent.seen.mm = &raw mut *memory;
+        parent.seen.active_mm = parent.seen.mm;
+        parent.seen.__state = TASK_INTERRUPTIBLE;
+        let (set, group) = groups.pointers(0);
+        parent.seen.cgroups = set;
+        parent.seen.sched_task_group = group;
+        let initial_parent = TaskRef::allocate(parent);
+        initial_parent.fix_pointers();
+        Ok(Kernel {
+            scheduler: scheduler.clone(),
+            context,
+            _slots: slots,
+            _sections: sections,
+            _memory: memory,
+            maps,
+            operations,
+            settings: Settings {
+                hz: options.hz,
+                cost: options.cost.clone(),
+                hotplug: options.hotplug.clone(),
+            },
+            clock: Clock::default(),
+            cpus,
+            tasks: Vec::new(),
+            initial_parent,
+            dsqs,
+            dsq_numbers: Default::default(),
+            global_dsqs,
+            idle: IdleState::new(!tracks_itself, per_node, nodes),
+            timers: BpfTimers::default(),
+            programs: Programs::new(options.workload.clone()),
+            groups,
+            arena,
+            objects: Default::default(),
+            // SAFETY: the structure is all integers, for which zero is a value.
+            statistics: unsafe { std::mem::zeroed::<EventStats>() },
+            exit: None,
+            random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
+            this_cpu: 0,
+            spent: 0,
+            direct_dispatch: None,
+            in_select_cpu: false,
+            initialised: false,
+            warned_zero_slice: false,
+            online: possible,
+            possible,
+            live_tasks: 0,
+            context_switches: 0,
+            events_handled: 0,
+            dump: None,
+            messages: Vec::new(),
+            sinks,
+            end: u64::MAX,
+            allocations: Default::default(),
+            machine,
+            topology,
+        })
+    }
+
+    /// Loads the scheduler: `init`, the groups, the tasks that exist (`scx_root_enable_workfn`).
+    fn enable(&mut self) {
+        if self.operations.has(Op::Init) {
+            let result = self.call(Op::Init, &[]) as i32;
+            if result != 0 {
+                self.fail_on(ExitKind::Error, 0, format!("ops.init() failed ({result})"));
+                return;
+            }
+        }
+        self.initialised = true;
+        if let Err(error) = self.init_groups() {
+            self.fail_on(
+                ExitKind::Error,
+                0,
+                format!("ops.cgroup_init() failed ({error})"),
+            );
+            return;
+        }
+        let parent = self.initial_parent;
+        if let Err(error) = self.init_task(parent, false) {
+            self.fail_on(
+                ExitKind::Error,
+                0,
+                format!("ops.init_task() failed ({error}) for {}", parent.label()),
+            );
+            return;
+        }
+        self.enable_task(parent);
+        // Bypass mode ends with every idle CPU going through the scheduler once, which fills the idle masks.
+        for cpu in 0..self.cpus.len() {
+            self.enter(cpu);
+            self.update_idle(cpu, true, true);
+            self.deliver_kicks(cpu);
+            self.spent = 0;
+        }
+        self.statistics.SCX_EV_BYPASS_ACTIVATE += 1;
+        let interval = self.operations.timeout_ms * 1_000_000 / 2;
+        self.clock.at(interval.max(1), Due::Watchdog);
+        for (index, (time, _, _)) in self.settings.hotplug.iter().enumerate() {
+            self.clock.at(
+                *time,
+                Due::Hotplug {
+                    index: index as u32,
+                },
+            );
+        }
+        self.clock.at(0, Due::Start);
+    }
+
+    /// Brings the accounts of running tasks up to the end.
+    fn settle_running(&mut self) {
+        let now = self.clock.now();
+        for cpu in 0..self.cpus.len() {
+            let mut task = self.cpus[cpu].current;
+            if task.class != Class::Idle {
+                task.seen.se.sum_exec_runtime += now.saturating_sub(task.seen.se.exec_start);
+                task.seen.se.exec_start = now;
+            }
+        }
+    }
+
+    fn read_statistics(&self) -> Vec<u64> {
+        let Some(map) = self.maps.iter().find(|map| map.name == "statistics") else {
+            return Vec::new();
+        };
+        (0..map.max_entries)
+            .map_while(|index| map.counter(index))
+            .collect()
+    }
+
+    fn event_counters(&self) -> Vec<(&'static str, i64)> {
+        let entry = crate::structures::find("scx_event_stats");
+        let base = &raw const self.statistics as *const u8;
+        entry
+            .into_iter()
+            .flat_map(|entry| entry.fields)
+            // SAFETY: every field of the structure is a 64-bit integer at its offset.
+            .map(|field| {
+                (field.name, unsafe {
+                    base.add(field.offset).cast::<i64>().read()
+                })
+            })
+            .filter(|(_, value)| *value != 0)
+            .collect()
+    }
+
+    /// The copy that `cpu` has of a per-CPU kernel variable; this kernel has none that schedulers can name.
+    pub(crate) fn per_cpu_variable(&mut self, variable: u64, _cpu: usize) -> u64 {
+        variable
+    }
+}

@@ -1,0 +1,206 @@
+//! The kernel structures that schedulers see, laid out for this kernel.
+//!
+//! CO-RE relocations resolve against these layouts by name, so offsets need not match any real kernel; names, meaning
+//! and widths do. A field that is not here is a field that this model does not keep, and a scheduler that reads it is
+//! refused at load with the field's name.
+
+use std::mem::{offset_of, size_of};
+
+use fairground_bpf::Field;
+
+/// Number of 64-bit words in a CPU mask; the same for every machine, as `NR_CPUS` is for a kernel.
+pub const CPU_MASK_WORDS: usize = 64;
+/// Largest number of CPUs a machine can have.
+pub const MAX_CPUS: usize = CPU_MASK_WORDS * 64;
+
+/// How a type takes part in field look-ups.
+pub trait KernelType {
+    /// Name of the structure when fields can be looked up inside it.
+    const STRUCTURE: Option<&'static str> = None;
+    /// Whether loads of it are sign-extended.
+    const SIGNED: bool = false;
+}
+
+macro_rules! scalar_types {
+    ($($t:ty: $signed:expr),*) => { $(impl KernelType for $t { const SIGNED: bool = $signed; })* };
+}
+scalar_types!(u8: false, u16: false, u32: false, u64: false, bool: false, i8: true, i16: true, i32: true, i64: true);
+impl<T> KernelType for *mut T {}
+impl<T> KernelType for *const T {}
+impl<T: KernelType, const N: usize> KernelType for [T; N] {}
+
+/// One named field of a structure.
+pub struct FieldEntry {
+    /// Its name in C.
+    pub name: &'static str,
+    /// Byte offset.
+    pub offset: usize,
+    /// Size in bytes.
+    pub size: usize,
+    /// Whether it is a signed integer.
+    pub signed: bool,
+    /// The structure it is, if it is one.
+    pub structure: Option<&'static str>,
+}
+
+/// One structure with its fields.
+pub struct StructureEntry {
+    /// Its name in C.
+    pub name: &'static str,
+    /// Size in bytes.
+    pub size: usize,
+    /// Its fields.
+    pub fields: &'static [FieldEntry],
+}
+
+macro_rules! kernel_structures {
+    ($($(#[$meta:meta])* $rust:ident = $c:literal { $($(#[$fmeta:meta])* $field:ident : $ty:ty),* $(,)? })*) => {
+        $(
+            $(#[$meta])*
+            #[repr(C)]
+            #[derive(Clone, Copy)]
+            #[allow(missing_docs, non_snake_case)]
+            pub struct $rust { $($(#[$fmeta])* pub $field: $ty),* }
+            impl KernelType for $rust { const STRUCTURE: Option<&'static str> = Some($c); }
+        )*
+        /// Every structure this kernel model has.
+        pub static STRUCTURES: &[StructureEntry] = &[
+            $(StructureEntry { name: $c, size: size_of::<$rust>(), fields: &[
+                $(FieldEntry {
+                    name: stringify!($field),
+                    offset: offset_of!($rust, $field),
+                    size: size_of::<$ty>(),
+                    signed: <$ty as KernelType>::SIGNED,
+                    structure: <$ty as KernelType>::STRUCTURE,
+                }),*
+            ] }),*
+        ];
+    };
+}
+
+kernel_structures! {
+    /// `struct cpumask`.
+    CpuMask = "cpumask" { bits: [u64; CPU_MASK_WORDS] }
+    /// `struct bpf_cpumask`.
+    BpfCpuMask = "bpf_cpumask" { cpumask: CpuMask, usage: u32 }
+    /// `struct load_weight`.
+    LoadWeight = "load_weight" { weight: u64, inv_weight: u32 }
+    /// `struct sched_avg`: kept at zero; sched_ext does not maintain it for its tasks either.
+    SchedAvg = "sched_avg" { load_avg: u64, runnable_avg: u64, util_avg: u64 }
+    /// `struct sched_entity`.
+    SchedEntity = "sched_entity" {
+        load: LoadWeight, vruntime: u64, exec_start: u64, sum_exec_runtime: u64,
+        prev_sum_exec_runtime: u64, nr_migrations: u64, avg: SchedAvg,
+    }
+    /// `struct scx_dispatch_q` as far as pointers to it are compared.
+    DispatchQueueHandle = "scx_dispatch_q" { nr: u32, seq: u32, id: u64 }
+    /// `struct sched_ext_entity`.
+    SchedExtEntity = "sched_ext_entity" {
+        dsq: *mut DispatchQueueHandle, ddsp_dsq_id: u64, ddsp_enq_flags: u64,
+        ddsp_slice: u64, ddsp_vtime: u64, dsq_seq: u32, dsq_flags: u32, flags: u32, weight: u32,
+        reenq_cnt: u32, sticky_cpu: i32, holding_cpu: i32, selected_cpu: i32, runnable_cpu: i32, ops_qseq: u32,
+        runnable_at: u64, tid: u64, slice: u64, dsq_vtime: u64, disallow: bool,
+    }
+    /// `struct kernfs_node`.
+    KernfsNode = "kernfs_node" { id: u64, name: *const u8 }
+    /// `struct cgroup_subsys_state`.
+    CgroupSubsysState = "cgroup_subsys_state" { cgroup: *mut Cgroup, id: i32 }
+    /// `struct cgroup`.
+    Cgroup = "cgroup" { kn: *mut KernfsNode, level: i32, nr_descendants: i32, }
+    /// `struct css_set`.
+    CssSet = "css_set" { dfl_cgrp: *mut Cgroup }
+    /// `struct task_group`.
+    TaskGroup = "task_group" { css: CgroupSubsysState, shares: u64, idle: i32 }
+    /// `struct mm_struct`: only its identity matters.
+    MmStruct = "mm_struct" { mm_users: u32 }
+    /// `struct thread_info`.
+    ThreadInfo = "thread_info" { flags: u64, cpu: u32 }
+    /// `struct task_struct`.
+    TaskStruct = "task_struct" {
+        thread_info: ThreadInfo, __state: u32, flags: u32, on_cpu: i32, on_rq: i32,
+        wakee_flips: u32, wakee_flip_decay_ts: u64, last_wakee: *mut TaskStruct, recent_used_cpu: i32, wake_cpu: i32,
+        prio: i32, static_prio: i32, normal_prio: i32, rt_priority: u32,
+        se: SchedEntity, scx: SchedExtEntity, sched_task_group: *mut TaskGroup,
+        policy: u32, nr_cpus_allowed: i32, cpus_ptr: *const CpuMask, cpus_mask: CpuMask,
+        migration_disabled: u16, mm: *mut MmStruct, active_mm: *mut MmStruct, exit_state: i32, exit_code: i32,
+        in_iowait: bool, pid: i32, tgid: i32, real_parent: *mut TaskStruct, parent: *mut TaskStruct,
+        group_leader: *mut TaskStruct, utime: u64, stime: u64, nvcsw: u64, nivcsw: u64, start_time: u64,
+        start_boottime: u64, comm: [u8; 16], cgroups: *mut CssSet,
+    }
+    /// `struct scx_rq`.
+    ScxRq = "scx_rq" { nr_running: u32, nr_immed: u32, flags: u32, cpu_released: bool, clock: u64, ops_qseq: u64 }
+    /// `struct rq`.
+    RunQueue = "rq" {
+        nr_running: u32, cpu: i32, online: i32, clock: u64, clock_task: u64, curr: *mut TaskStruct, idle: *mut TaskStruct, scx: ScxRq,
+    }
+    /// `struct scx_init_task_args`.
+    InitTaskArgs = "scx_init_task_args" { fork: bool, cgroup: *mut Cgroup }
+    /// `struct scx_exit_task_args`.
+    ExitTaskArgs = "scx_exit_task_args" { cancelled: bool }
+    /// `struct scx_cpu_acquire_args`: empty in C.
+    CpuAcquireArgs = "scx_cpu_acquire_args" { }
+    /// `struct scx_cpu_release_args`.
+    CpuReleaseArgs = "scx_cpu_release_args" { reason: u32, task: *mut TaskStruct }
+    /// `struct scx_cgroup_init_args`.
+    CgroupInitArgs = "scx_cgroup_init_args" {
+        weight: u32, bw_period_us: u64, bw_quota_us: u64, bw_burst_us: u64, sched_idle: bool,
+    }
+    /// `struct scx_exit_info`.
+    ExitInfo = "scx_exit_info" {
+        kind: u32, exit_cpu: i32, exit_code: i64, flags: u64, reason: *const u8, bt: *const u64, bt_len: u32,
+        msg: *const u8, dump: *const u8,
+    }
+    /// `struct scx_dump_ctx`.
+    DumpContext = "scx_dump_ctx" {
+        kind: u32, exit_code: i64, reason: *const u8, at_ns: u64, at_jiffies: u64,
+    }
+    /// `struct scx_event_stats`; the order of the kernel.
+    EventStats = "scx_event_stats" {
+        SCX_EV_SELECT_CPU_FALLBACK: i64, SCX_EV_DISPATCH_LOCAL_DSQ_OFFLINE: i64, SCX_EV_DISPATCH_KEEP_LAST: i64,
+        SCX_EV_ENQ_SKIP_EXITING: i64, SCX_EV_ENQ_SKIP_MIGRATION_DISABLED: i64, SCX_EV_REENQ_IMMED: i64,
+        SCX_EV_REENQ_REPEAT: i64, SCX_EV_REFILL_SLICE_DFL: i64, SCX_EV_SLICE_CLAMPED: i64, SCX_EV_SLICE_DENIED: i64,
+        SCX_EV_BYPASS_DURATION: i64, SCX_EV_BYPASS_DISPATCH: i64, SCX_EV_BYPASS_ACTIVATE: i64,
+        SCX_EV_INSERT_NOT_OWNED: i64, SCX_EV_SUB_BYPASS_DISPATCH: i64,
+    }
+    /// `struct scx_bpf_dsq_insert_vtime_args`.
+    InsertVtimeArgs = "scx_bpf_dsq_insert_vtime_args" { dsq_id: u64, slice: u64, vtime: u64, enq_flags: u64 }
+    /// `struct scx_bpf_select_cpu_and_args`.
+    SelectCpuAndArgs = "scx_bpf_select_cpu_and_args" { prev_cpu: i32, wake_flags: u64, flags: u64 }
+    /// `struct bpf_iter_scx_dsq`.
+    DsqIterator = "bpf_iter_scx_dsq" { slot: u64, slice: u64, vtime: u64, overrides: u64, unused: [u64; 2] }
+    /// `struct bpf_iter_num`.
+    NumberIterator = "bpf_iter_num" { current: i32, end: i32 }
+}
+
+impl Default for CpuMask {
+    fn default() -> Self {
+        CpuMask {
+            bits: [0; CPU_MASK_WORDS],
+        }
+    }
+}
+
+/// The layout of `structure`, by its C name.
+pub fn find(structure: &str) -> Option<&'static StructureEntry> {
+    STRUCTURES.iter().find(|entry| entry.name == structure)
+}
+
+/// Resolves `structure.path[0].path[1]…`; array subscripts are given as numbers by the caller and not handled here.
+pub fn resolve(structure: &str, path: &[&str]) -> Option<Field> {
+    let mut entry = find(structure)?;
+    let mut offset = 0;
+    for (depth, name) in path.iter().enumerate() {
+        let field = entry.fields.iter().find(|field| field.name == *name)?;
+        offset += field.offset;
+        if depth + 1 == path.len() {
+            return Some(Field {
+                offset: offset as u32,
+                size: field.size as u32,
+                bits: None,
+                signed: field.signed,
+            });
+        }
+        entry = find(field.structure?)?;
+    }
+    None
+}

@@ -1,0 +1,153 @@
+//! Tasks as the kernel model keeps them.
+
+use std::ops::{Deref, DerefMut};
+
+use fairground_events::TaskId;
+
+use crate::dispatch_queue::DsqIndex;
+use crate::program::Execution;
+use crate::structures::{CpuMask, TaskStruct};
+
+/// Scheduling class, highest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Nothing to run.
+    Idle,
+    /// sched_ext.
+    Ext,
+    /// The kernel's own scheduler for ordinary tasks (only with `SCX_OPS_SWITCH_PARTIAL`).
+    Fair,
+    /// `SCHED_FIFO`, `SCHED_RR` and `SCHED_DEADLINE`.
+    RealTime,
+}
+
+/// Who owns a task that waits for a CPU (`enum scx_ops_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpsState {
+    /// The sched_ext core.
+    None,
+    /// On its way to the scheduler.
+    Queueing,
+    /// The scheduler.
+    Queued,
+    /// On its way back.
+    Dispatching,
+}
+
+/// A task. The part that schedulers see comes first, so that a pointer to it is a pointer to the task.
+#[repr(C)]
+pub struct Task {
+    /// What schedulers see.
+    pub seen: TaskStruct,
+    /// Dense number.
+    pub id: TaskId,
+    /// Its name in results.
+    pub name: String,
+    /// Class that schedules it now.
+    pub class: Class,
+    /// Owner while it waits.
+    pub ops_state: OpsState,
+    /// Whether it is on its run queue's list of runnable tasks that wait.
+    pub on_runnable_list: bool,
+    /// The dispatch queue it is on.
+    pub dsq: Option<DsqIndex>,
+    /// Neighbours on that queue.
+    pub dsq_previous: Option<TaskRef>,
+    /// Neighbours on that queue.
+    pub dsq_next: Option<TaskRef>,
+    /// Virtual time it was queued with, if the queue is ordered by it.
+    pub dsq_key: u64,
+    /// Order of arrival among equals on that queue.
+    pub dsq_arrival: u64,
+    /// Slice left in the real-time or fair class, nanoseconds.
+    pub class_slice: u64,
+    /// Virtual runtime in the fair class.
+    pub fair_vruntime: u64,
+    /// Program and progress.
+    pub execution: Execution,
+    /// Values in task-storage maps, by map number.
+    pub storage: Vec<Option<Box<[u64]>>>,
+    /// The CPU it ran on last; its caches are warm there.
+    pub last_ran_on: Option<usize>,
+    /// Jiffy-rounded time since which it waits to run, for the stall watchdog.
+    pub runnable_since: u64,
+    /// References that the scheduler holds (`bpf_task_acquire`).
+    pub references: u32,
+    /// The task that forked it during the run.
+    pub parent: Option<TaskId>,
+    /// Attributes from the workload's `fairground` key.
+    pub attributes: Vec<(String, String)>,
+    /// Index of its cgroup.
+    pub cgroup: usize,
+}
+
+/// A handle to a task of one simulation.
+///
+/// Tasks live as long as their simulation, at a fixed address, and a simulation runs on one thread; compiled scheduler
+/// code holds the same addresses. References made here must therefore be short: no reference to a task is held across a
+/// call into the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskRef(*mut Task);
+
+impl std::fmt::Debug for TaskRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}[{}]", self.name, self.seen.pid)
+    }
+}
+
+impl TaskRef {
+    /// Moves a task to the heap, where it stays until [`TaskRef::free`].
+    pub fn allocate(task: Task) -> TaskRef {
+        TaskRef(Box::into_raw(Box::new(task)))
+    }
+
+    /// Frees the task.
+    ///
+    /// # Safety
+    ///
+    /// No other handle to the task is used afterwards.
+    pub unsafe fn free(self) {
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+
+    /// The handle for a pointer that a scheduler passed; `None` for NULL.
+    pub fn from_address(address: u64) -> Option<TaskRef> {
+        (address != 0).then_some(TaskRef(address as *mut Task))
+    }
+
+    /// The address that schedulers know the task by.
+    pub fn address(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// The CPU the task is on or was on last.
+    pub fn cpu(self) -> usize {
+        self.seen.thread_info.cpu as usize
+    }
+
+    /// The CPUs it may use now (`p->cpus_ptr`).
+    pub fn allowed(&self) -> &CpuMask {
+        // SAFETY: the pointer leads to the task's own mask or to a mask of the kernel that lives as long.
+        unsafe { &*self.seen.cpus_ptr }
+    }
+
+    /// Name and pid as the kernel prints them.
+    pub fn label(self) -> String {
+        format!("{}[{}]", self.name, self.seen.pid)
+    }
+}
+
+impl Deref for TaskRef {
+    type Target = Task;
+    fn deref(&self) -> &Task {
+        // SAFETY: see the type's documentation.
+        unsafe { &*self.0 }
+    }
+}
+
+impl DerefMut for TaskRef {
+    fn deref_mut(&mut self) -> &mut Task {
+        // SAFETY: see the type's documentation.
+        unsafe { &mut *self.0 }
+    }
+}

@@ -1,0 +1,122 @@
+//! BPF timers and work queues.
+
+use std::collections::HashMap;
+
+use fairground_bpf::Entry;
+use fairground_events::OverheadKind;
+
+use crate::clock::Due;
+use crate::dsq_table::FixedState;
+use crate::kernel::Kernel;
+
+/// One `struct bpf_timer` or `struct bpf_wq`.
+struct Timer {
+    map: u64,
+    key: Box<[u8]>,
+    value: u64,
+    callback: Option<Entry>,
+    generation: u32,
+    armed: bool,
+    cpu: usize,
+}
+
+/// All timers of a simulation; looked up by the address of the structure, never iterated.
+#[derive(Default)]
+pub struct BpfTimers {
+    by_address: HashMap<u64, u32, FixedState>,
+    timers: Vec<Timer>,
+}
+
+impl BpfTimers {
+    /// Makes the structure at `address`, in a value of the map at `map`, a timer. `false` if it is one already.
+    pub fn init(&mut self, address: u64, map: u64, key: Box<[u8]>, value: u64) -> bool {
+        if self.by_address.contains_key(&address) {
+            return false;
+        }
+        self.by_address.insert(address, self.timers.len() as u32);
+        self.timers.push(Timer {
+            map,
+            key,
+            value,
+            callback: None,
+            generation: 0,
+            armed: false,
+            cpu: 0,
+        });
+        true
+    }
+
+    fn get(&mut self, address: u64) -> Option<&mut Timer> {
+        let number = *self.by_address.get(&address)?;
+        self.timers.get_mut(number as usize)
+    }
+
+    /// Sets what the timer calls. `false` if there is no timer there.
+    pub fn set_callback(&mut self, address: u64, callback: Entry) -> bool {
+        self.get(address)
+            .map(|timer| timer.callback = Some(callback))
+            .is_some()
+    }
+
+    /// Cancels the timer; returns whether it was armed, or `None` if there is no timer there.
+    pub fn cancel(&mut self, address: u64) -> Option<bool> {
+        let timer = self.get(address)?;
+        timer.generation = timer.generation.wrapping_add(1);
+        Some(std::mem::take(&mut timer.armed))
+    }
+}
+
+impl Kernel<'_> {
+    /// Arms the timer at `address` for `time`. `false` if there is none, or it has no callback.
+    pub(crate) fn start_bpf_timer(&mut self, address: u64, time: u64) -> bool {
+        let Some(&number) = self.timers.by_address.get(&address) else {
+            return false;
+        };
+        let cpu = self.this_cpu;
+        let timer = &mut self.timers.timers[number as usize];
+        if timer.callback.is_none() {
+            return false;
+        }
+        timer.generation = timer.generation.wrapping_add(1);
+        timer.armed = true;
+        timer.cpu = cpu;
+        let due = Due::BpfTimer {
+            timer: number,
+            generation: timer.generation,
+        };
+        self.clock.at(time, due);
+        true
+    }
+
+    /// A timer expires on the CPU that armed it.
+    pub(crate) fn handle_bpf_timer(&mut self, number: u32, generation: u32) {
+        let timer = &self.timers.timers[number as usize];
+        if timer.generation != generation || !timer.armed {
+            return;
+        }
+        let mut cpu = timer.cpu;
+        if !self.cpus[cpu].online {
+            cpu = (0..self.cpus.len())
+                .find(|&cpu| self.cpus[cpu].online)
+                .unwrap_or(cpu);
+        }
+        let due = Due::BpfTimer {
+            timer: number,
+            generation,
+        };
+        if self.postponed(cpu, due) {
+            return;
+        }
+        let timer = &mut self.timers.timers[number as usize];
+        timer.armed = false;
+        let (map, value, key, callback) =
+            (timer.map, timer.value, timer.key.clone(), timer.callback);
+        let Some(callback) = callback else { return };
+        self.enter(cpu);
+        self.account_progress(cpu);
+        self.spent += self.settings.cost.timer;
+        self.call_function(callback, [map, key.as_ptr() as u64, value, 0, 0]);
+        self.settle(OverheadKind::Interrupt);
+        self.leave(OverheadKind::Scheduling);
+    }
+}

@@ -1,0 +1,80 @@
+//! CPU masks of the machine's groups, made once.
+
+use fairground_machine::Machine;
+
+use crate::structures::CpuMask;
+
+/// Masks by CPU, cache and node.
+pub struct Topology {
+    /// SMT siblings of each CPU, itself included.
+    pub siblings: Vec<CpuMask>,
+    /// CPUs of each last-level cache.
+    pub caches: Vec<CpuMask>,
+    /// CPUs of each node.
+    pub nodes: Vec<CpuMask>,
+    /// Whether any core has more than one CPU.
+    pub smt: bool,
+    /// 64-bit words that masks of this machine need.
+    pub words: usize,
+    /// Cache of each CPU.
+    pub cache_of: Vec<usize>,
+    /// Node of each CPU.
+    pub node_of: Vec<usize>,
+    /// Nodes by distance from each node, nearest first, itself excluded.
+    pub nodes_by_distance: Vec<Vec<usize>>,
+    /// Whether the default CPU selection looks at caches (`scx_selcpu_topo_llc`).
+    pub select_by_cache: bool,
+    /// Whether it looks at nodes (`scx_selcpu_topo_numa`).
+    pub select_by_node: bool,
+}
+
+impl Topology {
+    /// The masks of `machine`.
+    pub fn new(machine: &Machine) -> Topology {
+        let count = machine.cpus.len();
+        let groups = |group: &dyn Fn(usize) -> u32| {
+            let number = (0..count).map(group).max().unwrap_or(0) as usize + 1;
+            let mut masks = vec![CpuMask::default(); number];
+            for cpu in 0..count {
+                masks[group(cpu) as usize].set(cpu);
+            }
+            masks
+        };
+        let cores = groups(&|cpu| machine.cpus[cpu].core);
+        let caches = groups(&|cpu| machine.cpus[cpu].llc);
+        let nodes = groups(&|cpu| machine.cpus[cpu].node);
+        let siblings: Vec<CpuMask> = machine
+            .cpus
+            .iter()
+            .map(|cpu| cores[cpu.core as usize])
+            .collect();
+        let smt = cores.iter().any(|core| core.weight() > 1);
+        let cache_of: Vec<usize> = machine.cpus.iter().map(|cpu| cpu.llc as usize).collect();
+        let node_of: Vec<usize> = machine.cpus.iter().map(|cpu| cpu.node as usize).collect();
+        let nodes_by_distance = (0..nodes.len())
+            .map(|node| {
+                let mut others: Vec<usize> =
+                    (0..nodes.len()).filter(|other| *other != node).collect();
+                others.sort_by_key(|other| machine.node_distances[node * nodes.len() + other]);
+                others
+            })
+            .collect();
+        let first_cache = caches[cache_of[0]].weight() as usize;
+        let mismatch =
+            (0..count).any(|cpu| caches[cache_of[cpu]].weight() != nodes[node_of[cpu]].weight());
+        let select_by_cache = first_cache < count;
+        let select_by_node = (nodes[node_of[0]].weight() as usize) < count && mismatch;
+        Topology {
+            siblings,
+            caches,
+            smt,
+            words: count.div_ceil(64),
+            cache_of,
+            node_of,
+            nodes_by_distance,
+            select_by_cache,
+            select_by_node,
+            nodes,
+        }
+    }
+}
