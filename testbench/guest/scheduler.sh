@@ -13,14 +13,14 @@ test_scheduler() {
 	start_fairground run "$id"
 	check "$id: stays loaded" wait_until in_charge "$id"
 	enabled_before=$(cat $sched_ext/enable_seq)
-	check "$id: sysbench cpu" runs "$id" sysbench cpu --threads=6 --cpu-max-prime=2000 --events=600 --time=0 run
-	check "$id: sysbench threads" runs "$id" sysbench threads --threads=8 --thread-yields=20 --thread-locks=2 --events=300 --time=0 run
+	check "$id: sysbench cpu" runs "$id" timeout 300 sysbench cpu --threads=6 --cpu-max-prime=2000 --events=600 --time=0 run
+	check "$id: sysbench threads" runs "$id" timeout 300 sysbench threads --threads=8 --thread-yields=20 --thread-locks=2 --events=300 --time=0 run
 	check "$id: stress-ng, many short-lived tasks" runs "$id" \
-		stress-ng --fork 2 --fork-ops 150 --exec 2 --exec-ops 40 --pthread 2 --pthread-ops 150 --zombie 1 --zombie-ops 60
+		timeout 300 stress-ng --fork 2 --fork-ops 150 --exec 2 --exec-ops 40 --pthread 2 --pthread-ops 150 --zombie 1 --zombie-ops 60
 	check "$id: stress-ng, sleeping and waking" runs "$id" \
-		stress-ng --switch 2 --switch-ops 4000 --yield 4 --yield-ops 8000 --futex 2 --futex-ops 2000 --nanosleep 2 --nanosleep-ops 60 --pipe 2 --pipe-ops 4000
+		timeout 300 stress-ng --switch 2 --switch-ops 4000 --yield 4 --yield-ops 8000 --futex 2 --futex-ops 2000 --nanosleep 2 --nanosleep-ops 60 --pipe 2 --pipe-ops 4000
 	check "$id: stress-ng, changing policy, nice and affinity" runs "$id" \
-		stress-ng --schedpolicy 2 --schedpolicy-ops 400 --nice 2 --nice-ops 100 --affinity 4 --affinity-ops 400
+		timeout 300 stress-ng --schedpolicy 2 --schedpolicy-ops 400 --nice 2 --nice-ops 100 --affinity 4 --affinity-ops 400
 	check "$id: every policy makes progress" runs "$id" runs_all_policies
 	check "$id: tasks bound to one CPU each" runs "$id" runs_bound
 	check "$id: rt-app" runs "$id" runs_rt_app
@@ -116,7 +116,7 @@ print(sum(cpu["value"] for entry in json.load(sys.stdin) for cpu in entry["forma
 counters_grow() {
 	local before after
 	before=$(counters)
-	sysbench threads --threads=4 --events=20 --time=0 run
+	timeout 300 sysbench threads --threads=4 --events=20 --time=0 run
 	after=$(counters)
 	[ "$after" -gt "$before" ] || give_up "the counters stand at $before, then at $after"
 }
