@@ -1,0 +1,207 @@
+//! Runs put in order: blocks of runs under the same conditions, rows of repeats in them.
+
+use crate::{Labels, Run};
+use fairground_metrics::TaskMetrics;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Runs of one workload under the same conditions.
+pub(crate) struct Block<'a> {
+    pub(crate) rows: Vec<Row<'a>>,
+}
+
+/// Repeats: runs of one scheduler with the same tunables.
+pub(crate) struct Row<'a> {
+    pub(crate) runs: Vec<&'a Run>,
+    /// The tasks of each run by name.
+    tasks: Vec<BTreeMap<&'a str, &'a TaskMetrics>>,
+}
+
+/// Median and spread over repeats.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Summary {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Summary {
+    /// Largest minus smallest value.
+    pub(crate) fn spread(&self) -> f64 {
+        self.max - self.min
+    }
+}
+
+/// Puts runs into blocks and rows, both in order of first appearance.
+pub(crate) fn blocks(runs: &[Run]) -> Vec<Block<'_>> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for run in runs {
+        let block = match blocks
+            .iter_mut()
+            .find(|block| same_conditions(block.labels(), &run.labels))
+        {
+            Some(block) => block,
+            None => {
+                blocks.push(Block { rows: Vec::new() });
+                blocks.last_mut().expect("just pushed")
+            }
+        };
+        match block
+            .rows
+            .iter_mut()
+            .find(|row| same_scheduler(row.labels(), &run.labels))
+        {
+            Some(row) => row.add(run),
+            None => {
+                let mut row = Row {
+                    runs: Vec::new(),
+                    tasks: Vec::new(),
+                };
+                row.add(run);
+                block.rows.push(row);
+            }
+        }
+    }
+    blocks
+}
+
+fn same_conditions(a: &Labels, b: &Labels) -> bool {
+    a.workload == b.workload
+        && a.machine == b.machine
+        && a.cost_model == b.cost_model
+        && a.duration_ns == b.duration_ns
+}
+
+fn same_scheduler(a: &Labels, b: &Labels) -> bool {
+    a.scheduler == b.scheduler && a.tunables == b.tunables
+}
+
+impl<'a> Block<'a> {
+    /// Labels of its first run.
+    pub(crate) fn labels(&self) -> &'a Labels {
+        self.rows[0].labels()
+    }
+
+    /// Most repeats of any row.
+    pub(crate) fn repeats(&self) -> usize {
+        self.rows
+            .iter()
+            .map(|row| row.runs.len())
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Names of the tasks of all runs, in order of first appearance, with their nice values.
+    pub(crate) fn tasks(&self) -> Vec<(&'a str, i32)> {
+        let mut seen = BTreeSet::new();
+        self.runs()
+            .flat_map(|run| &run.metrics.tasks)
+            .filter(|task| seen.insert(task.name.as_str()))
+            .map(|task| (task.name.as_str(), task.nice))
+            .collect()
+    }
+
+    /// Notes of all runs, each once.
+    pub(crate) fn notes(&self) -> Vec<&'a str> {
+        let mut notes: Vec<&str> = Vec::new();
+        for note in self.runs().flat_map(|run| &run.notes) {
+            if !notes.contains(&note.as_str()) {
+                notes.push(note);
+            }
+        }
+        notes
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &'a Run> {
+        self.rows.iter().flat_map(|row| row.runs.iter().copied())
+    }
+
+    /// What the runs have in common, in one line.
+    pub(crate) fn conditions(&self) -> String {
+        let labels = self.labels();
+        let mut parts = vec![format!("machine {}", labels.machine)];
+        if let Some(duration) = labels.duration_ns {
+            parts.push(crate::format::value(
+                Some(duration as f64),
+                crate::format::Unit::Time,
+            ));
+        }
+        parts.push(match &labels.cost_model {
+            Some(cost_model) => format!("cost model {cost_model}"),
+            None => "real kernel".to_owned(),
+        });
+        let mut seeds: Vec<u64> = self.runs().filter_map(|run| run.labels.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        match seeds.as_slice() {
+            [] => {}
+            [seed] => parts.push(format!("seed {seed}")),
+            [first, .., last] => parts.push(format!("seeds {first} to {last}")),
+        }
+        if self.repeats() > 1 {
+            parts.push(format!("median of {} runs", self.repeats()));
+        }
+        parts.join(", ")
+    }
+}
+
+impl<'a> Row<'a> {
+    /// Labels of its first run.
+    pub(crate) fn labels(&self) -> &'a Labels {
+        &self.runs[0].labels
+    }
+
+    /// Scheduler and, where set, tunables.
+    pub(crate) fn name(&self) -> String {
+        let labels = self.labels();
+        let mut name = labels.scheduler.clone();
+        for (tunable, value) in &labels.tunables {
+            name.push_str(&format!("\n {tunable}={value}"));
+        }
+        name
+    }
+
+    /// Summary of a number over the repeats; `None` if no run has it.
+    pub(crate) fn summary(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<Summary> {
+        summarise(self.runs.iter().filter_map(|run| of(run)).collect())
+    }
+
+    /// Summary over the repeats of a number of the task of this name.
+    pub(crate) fn task_summary(
+        &self,
+        name: &str,
+        of: impl Fn(&TaskMetrics) -> Option<f64>,
+    ) -> Option<Summary> {
+        summarise(
+            self.tasks
+                .iter()
+                .filter_map(|tasks| of(tasks.get(name)?))
+                .collect(),
+        )
+    }
+
+    fn add(&mut self, run: &'a Run) {
+        self.runs.push(run);
+        self.tasks.push(
+            run.metrics
+                .tasks
+                .iter()
+                .map(|task| (task.name.as_str(), task))
+                .collect(),
+        );
+    }
+}
+
+fn summarise(mut values: Vec<f64>) -> Option<Summary> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let median = match values.len() {
+        0 => return None,
+        length if length % 2 == 1 => values[middle],
+        _ => (values[middle - 1] + values[middle]) / 2.0,
+    };
+    Some(Summary {
+        median,
+        min: values[0],
+        max: values[values.len() - 1],
+    })
+}

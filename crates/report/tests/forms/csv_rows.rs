@@ -1,0 +1,67 @@
+//! CSV.
+
+use crate::small_machine::comparison;
+use std::collections::BTreeMap;
+
+fn rows(text: &str) -> Vec<BTreeMap<String, String>> {
+    csv::Reader::from_reader(text.as_bytes())
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .unwrap()
+}
+
+#[test]
+fn a_row_per_run_and_per_task() {
+    let comparison = comparison();
+    let rows = rows(&comparison.csv());
+    let runs: Vec<_> = rows.iter().filter(|row| row["task"].is_empty()).collect();
+    assert_eq!(runs.len(), comparison.runs.len());
+    let tasks: usize = comparison
+        .runs
+        .iter()
+        .map(|run| run.metrics.tasks.len())
+        .sum();
+    assert_eq!(rows.len(), runs.len() + tasks);
+}
+
+#[test]
+fn fields_are_under_their_headings() {
+    let comparison = comparison();
+    let rows = rows(&comparison.csv());
+    let metrics = &comparison.runs[0].metrics;
+    let run = &rows[0];
+    assert_eq!(run["scheduler"], "o1");
+    assert_eq!(run["seed"], "0");
+    assert_eq!(
+        run["context_switches"],
+        metrics.context_switches.to_string()
+    );
+    assert_eq!(
+        run["jain_index"],
+        metrics.fairness.unwrap().jain_index.to_string()
+    );
+    assert_eq!(
+        run["overhead_ns"],
+        metrics.overhead.unwrap().total_ns.to_string()
+    );
+    assert_eq!(run["share"], "");
+    let task = &rows[1];
+    assert_eq!(task["task"], "hog-0");
+    assert_eq!(
+        task["share"],
+        metrics.tasks[0].share.unwrap().actual.to_string()
+    );
+    assert_eq!(task["busy_ns"], metrics.tasks[0].cpu_time_ns.to_string());
+    assert_eq!(task["jain_index"], "");
+}
+
+#[test]
+fn absent_is_empty_and_names_are_quoted() {
+    let mut comparison = comparison();
+    comparison.runs.truncate(1);
+    comparison.runs[0].metrics.overhead = None;
+    comparison.runs[0].labels.workload = "a \"strange\", name".to_owned();
+    let rows = rows(&comparison.csv());
+    assert_eq!(rows[0]["overhead_ns"], "");
+    assert_eq!(rows[0]["workload"], "a \"strange\", name");
+}

@@ -1,0 +1,124 @@
+//! JSON and its schema.
+
+use crate::small_machine::comparison;
+use fairground_report::Comparison;
+use serde_json::{Value, json};
+
+fn schema() -> Value {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/schema/compare-1.json"
+    );
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A comparison with every metric present in one run and every optional one absent in another.
+fn full_and_empty() -> Value {
+    let mut comparison = comparison();
+    let metrics = &mut comparison.runs[0].metrics;
+    metrics.throughput = None;
+    metrics.fairness = None;
+    metrics.wakeup_latency = None;
+    metrics.overhead = None;
+    metrics.longest_wait_ns = None;
+    let labels = &mut comparison.runs[0].labels;
+    labels.cost_model = None;
+    labels.seed = None;
+    labels.duration_ns = None;
+    comparison.runs[4].metrics.makespan_ns = Some(7);
+    comparison.runs[4].metrics.tasks[0].ended_ns = Some(7);
+    serde_json::from_str(&comparison.json()).unwrap()
+}
+
+#[test]
+fn the_schema_is_a_schema() {
+    jsonschema::meta::validate(&schema()).unwrap();
+}
+
+#[test]
+fn what_is_written_fits_the_schema() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let document = full_and_empty();
+    let errors: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert_eq!(errors, Vec::<String>::new());
+    assert_eq!(document["version"], 1);
+    assert_eq!(document["runs"][0]["metrics"]["throughput"], Value::Null);
+}
+
+/// Every place in a document, as JSON pointers to objects.
+fn objects(value: &Value, pointer: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            found.push(pointer.to_owned());
+            for (name, member) in members {
+                // The names of tunables are the user's.
+                if name != "tunables" {
+                    objects(member, &format!("{pointer}/{name}"), found);
+                }
+            }
+        }
+        Value::Array(entries) => {
+            for (number, entry) in entries.iter().take(1).enumerate() {
+                objects(entry, &format!("{pointer}/{number}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_schema_knows_every_member_and_misses_none() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let mut document = full_and_empty();
+    // The run with everything in it comes first.
+    document["runs"].as_array_mut().unwrap().swap(0, 4);
+    let mut pointers = Vec::new();
+    objects(&document, "", &mut pointers);
+    assert!(pointers.len() > 10);
+    for pointer in pointers {
+        let mut more = document.clone();
+        more.pointer_mut(&pointer).unwrap()["surprise"] = json!(1);
+        assert!(!validator.is_valid(&more), "{pointer} takes any member");
+        let names: Vec<String> = document
+            .pointer(&pointer)
+            .unwrap()
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect();
+        for name in names {
+            let mut less = document.clone();
+            less.pointer_mut(&pointer)
+                .unwrap()
+                .as_object_mut()
+                .unwrap()
+                .remove(&name);
+            assert!(!validator.is_valid(&less), "{pointer} does not need {name}");
+        }
+    }
+}
+
+#[test]
+fn json_comes_back_as_it_was() {
+    let comparison = comparison();
+    assert_eq!(
+        Comparison::from_json(&comparison.json()).unwrap(),
+        comparison
+    );
+}
+
+#[test]
+fn other_texts_are_refused_with_their_place() {
+    let error = Comparison::from_json("{\n  \"version\": 1,\n  \"runs\": [}")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("line 3"), "{error}");
+    let error = Comparison::from_json("{\"version\": 2, \"runs\": [], \"more\": 0}")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("version 2"), "{error}");
+}

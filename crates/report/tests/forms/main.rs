@@ -1,0 +1,7 @@
+//! The forms in which comparisons are shown, on runs of a small round-robin machine.
+
+mod csv_rows;
+mod html_page;
+mod json_schema;
+mod small_machine;
+mod terminal;

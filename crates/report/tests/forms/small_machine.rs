@@ -1,0 +1,172 @@
+//! Runs to show: a machine that gives each CPU to its waiting tasks in turn, for a slice each.
+
+use fairground_events::{CpuId, Event, EventKind, OverheadKind, Policy, Sink, TaskId, TaskInfo};
+use fairground_metrics::{MachineFacts, Metrics, Options};
+use fairground_report::{Comparison, Labels, Run};
+use std::collections::VecDeque;
+
+const MS: u64 = 1_000_000;
+
+/// Runs `hogs` hogs for 10 s on `cpus` CPUs; hog n stays on CPU n modulo `cpus`. With `beats`, each CPU also has a task that
+/// wants 2 ms every 20 ms.
+pub fn run(
+    workload: &str,
+    scheduler: &str,
+    slice_ms: u64,
+    hogs: u32,
+    cpus: u32,
+    beats: bool,
+    seed: u64,
+) -> Run {
+    let mut metrics = Metrics::new(MachineFacts::equal(cpus as usize), Options::default());
+    let mut number = 0;
+    let mut tell = |metrics: &mut Metrics, name: String, nice: i32| {
+        let info = TaskInfo {
+            name,
+            policy: Policy::Normal,
+            nice,
+            rt_priority: 0,
+            weight: 1024,
+            allowed: Vec::new(),
+            parent: None,
+        };
+        metrics.task(0, TaskId(number), &info);
+        number += 1;
+        TaskId(number - 1)
+    };
+    let mut queues: Vec<VecDeque<TaskId>> = vec![VecDeque::new(); cpus as usize];
+    for hog in 0..hogs {
+        let task = tell(&mut metrics, format!("hog-{hog}"), 0);
+        queues[(hog % cpus) as usize].push_back(task);
+    }
+    let beat_tasks: Vec<TaskId> = (0..if beats { cpus } else { 0 })
+        .map(|cpu| tell(&mut metrics, format!("beat-{cpu}"), -5))
+        .collect();
+    let mut event = |time: u64, kind| metrics.event(&Event { time, kind });
+    for (cpu, queue) in queues.iter().enumerate() {
+        for &task in queue {
+            event(
+                0,
+                EventKind::Wake {
+                    task,
+                    cpu: CpuId(cpu as u32),
+                    waker: None,
+                },
+            );
+        }
+    }
+    let mut running: Vec<Option<TaskId>> = vec![None; cpus as usize];
+    let mut left: Vec<u64> = vec![0; cpus as usize];
+    let mut needs: Vec<u64> = vec![0; cpus as usize];
+    for ms in 0..10_000 + seed {
+        let time = ms * MS;
+        for cpu in 0..cpus as usize {
+            let id = CpuId(cpu as u32);
+            if let (Some(&beat), 0) = (beat_tasks.get(cpu), ms % 20) {
+                if needs[cpu] == 0 {
+                    needs[cpu] = 2;
+                    event(
+                        time,
+                        EventKind::Wake {
+                            task: beat,
+                            cpu: id,
+                            waker: None,
+                        },
+                    );
+                    event(
+                        time,
+                        EventKind::JobRelease {
+                            task: beat,
+                            due: time,
+                        },
+                    );
+                    queues[cpu].push_back(beat);
+                }
+            }
+            if let Some(task) = running[cpu] {
+                left[cpu] -= 1;
+                if beat_tasks.contains(&task) {
+                    needs[cpu] -= 1;
+                    if needs[cpu] == 0 {
+                        let deadline = (ms - 1) / 20 * 20 * MS + 20 * MS;
+                        event(time, EventKind::JobComplete { task, deadline });
+                        event(time, EventKind::Sleep { task });
+                        event(
+                            time,
+                            EventKind::Switch {
+                                cpu: id,
+                                prev: Some(task),
+                                next: None,
+                            },
+                        );
+                        running[cpu] = None;
+                    }
+                }
+            }
+            if running[cpu].is_none() || left[cpu] == 0 {
+                if let Some(task) = running[cpu] {
+                    queues[cpu].push_back(task);
+                }
+                let next = queues[cpu].pop_front();
+                if next != running[cpu] {
+                    event(
+                        time,
+                        EventKind::Overhead {
+                            cpu: id,
+                            kind: OverheadKind::Switch,
+                            duration: 1500,
+                        },
+                    );
+                    event(
+                        time,
+                        EventKind::Switch {
+                            cpu: id,
+                            prev: running[cpu],
+                            next,
+                        },
+                    );
+                }
+                running[cpu] = next;
+                left[cpu] = slice_ms;
+            }
+        }
+    }
+    let end = (10_000 + seed) * MS;
+    metrics.finish(end);
+    Run {
+        labels: Labels {
+            workload: workload.to_owned(),
+            scheduler: scheduler.to_owned(),
+            machine: cpus.to_string(),
+            cost_model: Some("default".to_owned()),
+            seed: Some(seed),
+            repeat: seed as u32,
+            tunables: Default::default(),
+            duration_ns: Some(10_000 * MS),
+        },
+        metrics: metrics.result(),
+        notes: Vec::new(),
+    }
+}
+
+/// Three workloads: one without periodic tasks, one with and with repeats, one with many tasks.
+pub fn comparison() -> Comparison {
+    let mut runs = Vec::new();
+    for (scheduler, slice) in [("o1", 100), ("cfs", 4), ("eevdf", 3), ("linux24", 60)] {
+        runs.push(run("hogs-five", scheduler, slice, 5, 4, false, 0));
+    }
+    for (scheduler, slice) in [("o1", 100), ("cfs", 4)] {
+        for seed in 0..3 {
+            runs.push(run("mix-two", scheduler, slice, 4, 2, true, seed));
+        }
+    }
+    runs.push(run("crowd", "cfs", 4, 40, 2, false, 0));
+    runs[1]
+        .labels
+        .tunables
+        .insert("sched_latency".into(), "20ms".into());
+    runs[4]
+        .notes
+        .push("memory traffic is played as computing".into());
+    Comparison { runs }
+}
