@@ -47,6 +47,9 @@ impl Kernel<'_> {
     pub(crate) fn account_progress(&mut self, cpu: usize) {
         let now = self.clock.now();
         let state = &mut self.cpus[cpu];
+        if state.progress_at == now {
+            return;
+        }
         let from = state.progress_at.max(state.resume_at);
         state.progress_at = now;
         if now > from {
@@ -56,50 +59,39 @@ impl Kernel<'_> {
         }
     }
 
-    /// Queues the end of the current task's program step.
+    /// Sets when the current task's program step ends.
     pub(crate) fn arm_completion(&mut self, cpu: usize) {
         let now = self.clock.now();
         let state = &mut self.cpus[cpu];
-        if state.current == state.idle {
-            return;
-        }
-        let start = state.resume_at.max(now).max(state.progress_at);
-        let at = state.current.execution.completes_at(start, state.capacity);
-        if at == u64::MAX {
-            return;
-        }
-        // An event that comes too early is queued again when it comes.
-        if state.completion_at <= at {
-            return;
-        }
-        state.completion = state.completion.wrapping_add(1);
-        state.completion_at = at;
-        let due = Due::Completion {
-            cpu: cpu as u32,
-            generation: state.completion,
+        state.completion_at = if state.current == state.idle {
+            u64::MAX
+        } else {
+            let start = state.resume_at.max(now).max(state.progress_at);
+            state.current.execution.completes_at(start, state.capacity)
         };
-        self.clock.at(at, due);
+        self.arm(cpu);
     }
 
-    pub(crate) fn cancel_completion(&mut self, cpu: usize) {
-        let state = &mut self.cpus[cpu];
-        state.completion = state.completion.wrapping_add(1);
-        state.completion_at = u64::MAX;
+    /// Tells the clock when `cpu` has something of its own to do next.
+    fn arm(&mut self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        let time = state.completion_at.min(state.tick_at);
+        self.clock.set_cpu(cpu, time);
     }
 
-    pub(crate) fn handle_completion(&mut self, cpu: usize, generation: u32) {
-        if self.cpus[cpu].completion != generation {
-            return;
-        }
-        self.cpus[cpu].completion_at = u64::MAX;
+    /// The tick of `cpu`, or the end of its task's program step.
+    pub(crate) fn handle_cpu(&mut self, cpu: usize) {
         let now = self.clock.now();
-        if self.cpus[cpu].resume_at > now {
-            self.arm_completion(cpu);
+        if self.cpus[cpu].tick_at <= now {
+            self.handle_tick(cpu);
             return;
         }
         self.account_progress(cpu);
         let current = self.cpus[cpu].current;
-        if !current.execution.step_is_done(now) {
+        if current == self.cpus[cpu].idle
+            || self.cpus[cpu].resume_at > now
+            || !current.execution.step_is_done(now)
+        {
             self.arm_completion(cpu);
             return;
         }
@@ -439,59 +431,28 @@ impl Kernel<'_> {
     }
 
     fn switched(&mut self, cpu: usize, next: TaskRef) {
-        self.cancel_completion(cpu);
         if next == self.cpus[cpu].idle {
-            self.stop_tick(cpu);
+            self.cpus[cpu].tick_at = u64::MAX;
             return;
         }
-        self.start_tick(cpu);
-        if next.execution.step_is_done(self.clock.now()) {
-            // It was woken or created and has not begun its next step: its program goes on now.
-            let time = self.cpus[cpu].resume_at.max(self.clock.now());
-            let state = &mut self.cpus[cpu];
-            state.completion_at = time;
-            let due = Due::Completion {
-                cpu: cpu as u32,
-                generation: state.completion,
-            };
-            self.clock.at(time, due);
+        if self.cpus[cpu].tick_at == u64::MAX {
+            let length = self.tick_length();
+            self.cpus[cpu].tick_at = (self.clock.now() / length + 1) * length;
         }
+        // A task that only goes on computing needs no event of its own for that.
+        self.begin_run(next);
     }
 
-    fn start_tick(&mut self, cpu: usize) {
-        if self.cpus[cpu].ticking {
-            return;
-        }
-        self.cpus[cpu].ticking = true;
-        let length = self.tick_length();
-        let next = (self.clock.now() / length + 1) * length;
-        let due = Due::Tick {
-            cpu: cpu as u32,
-            generation: self.cpus[cpu].tick,
-        };
-        self.clock.at(next, due);
-    }
-
-    fn stop_tick(&mut self, cpu: usize) {
-        if self.cpus[cpu].ticking {
-            self.cpus[cpu].ticking = false;
-            self.cpus[cpu].tick = self.cpus[cpu].tick.wrapping_add(1);
-        }
-    }
-
-    pub(crate) fn handle_tick(&mut self, cpu: usize, generation: u32) {
-        if self.cpus[cpu].tick != generation || !self.cpus[cpu].ticking {
-            return;
-        }
-        let due = Due::Tick {
-            cpu: cpu as u32,
-            generation,
-        };
-        if self.postponed(cpu, due) {
+    fn handle_tick(&mut self, cpu: usize) {
+        let now = self.clock.now();
+        let busy_until = self.cpus[cpu].kernel_until;
+        if busy_until > now {
+            self.cpus[cpu].tick_at = busy_until;
+            self.arm(cpu);
             return;
         }
         let length = self.tick_length();
-        self.clock.at((self.clock.now() / length + 1) * length, due);
+        self.cpus[cpu].tick_at = (now / length + 1) * length;
         self.enter(cpu);
         self.account_progress(cpu);
         self.spent += self.settings.cost.tick;
@@ -771,7 +732,6 @@ impl Kernel<'_> {
             );
             self.set_current(from, idle);
             task.seen.on_cpu = 0;
-            self.cancel_completion(from);
             self.emit(EventKind::Switch {
                 cpu: CpuId(from as u32),
                 prev: Some(task.id),

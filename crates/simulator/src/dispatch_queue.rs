@@ -54,8 +54,6 @@ pub struct DispatchQueue {
     pub lock: Lock,
     /// Whether it still exists.
     pub live: bool,
-    /// NUMA node it was created on; its lock and tasks live there.
-    pub node: i32,
     head: Option<TaskRef>,
     tail: Option<TaskRef>,
     sequence: u32,
@@ -67,13 +65,12 @@ pub struct DispatchQueue {
 
 impl DispatchQueue {
     /// An empty queue.
-    pub fn new(id: u64, local_to: Option<usize>, node: i32) -> Self {
+    pub fn new(id: u64, local_to: Option<usize>) -> Self {
         DispatchQueue {
             handle: Box::new(DispatchQueueHandle { nr: 0, seq: 0, id }),
             local_to,
             lock: Lock::default(),
             live: true,
-            node,
             head: None,
             tail: None,
             sequence: 0,

@@ -141,7 +141,7 @@ impl Kernel<'_> {
             exit_code: record.code,
             reason: reason.as_ptr(),
             at_ns: record.time,
-            at_jiffies: self.jiffies(),
+            at_jiffies: record.time / self.tick_length(),
         };
         let context = &raw mut context as u64;
         let mut text = String::new();

@@ -338,8 +338,7 @@ impl Kernel<'_> {
 
     fn set_runnable(&mut self, cpu: usize, mut task: TaskRef) {
         if task.seen.scx.flags & SCX_TASK_RESET_RUNNABLE_AT != 0 {
-            let length = self.tick_length();
-            task.runnable_since = self.clock.now() / length * length;
+            task.runnable_since = self.clock.now();
             task.seen.scx.runnable_at = self.jiffies();
             task.seen.scx.flags &= !SCX_TASK_RESET_RUNNABLE_AT;
         }
@@ -357,8 +356,14 @@ impl Kernel<'_> {
     }
 
     /// The kernel's tick count; it starts near its wrap-around there, at 0 here.
-    pub(crate) fn jiffies(&self) -> u64 {
-        self.clock.now() / self.tick_length()
+    pub(crate) fn jiffies(&mut self) -> u64 {
+        let now = self.clock.now();
+        if now >= self.next_jiffy {
+            let length = self.tick_length();
+            self.jiffies = now / length;
+            self.next_jiffy = (self.jiffies + 1) * length;
+        }
+        self.jiffies
     }
 
     /// `enqueue_task_scx`.
@@ -886,6 +891,10 @@ impl Kernel<'_> {
 
     /// The stall watchdog (`scx_watchdog_workfn`).
     pub(crate) fn handle_watchdog(&mut self) {
+        if let Some(reasons) = self.deadlock() {
+            self.programs.failure = Some(format!("deadlock: {reasons}"));
+            return;
+        }
         let timeout = self.operations.timeout_ms * 1_000_000;
         let now = self.clock.now();
         let length = self.tick_length();
@@ -894,7 +903,7 @@ impl Kernel<'_> {
             .iter()
             .copied()
             .filter(|task| task.on_runnable_list && task.class == Class::Ext)
-            .find(|task| now / length * length > task.runnable_since + timeout);
+            .find(|task| now / length * length > task.runnable_since / length * length + timeout);
         if let Some(task) = stalled {
             let waited = (now - task.runnable_since) / 1_000_000;
             let message = format!(

@@ -228,13 +228,15 @@ impl Kernel<'_> {
         let cache_cpus = topology
             .select_by_cache
             .then(|| &topology.caches[topology.cache_of[previous]]);
-        let narrow = |cpus: Option<&CpuMask>| match cpus {
-            Some(cpus) if whole => Some(*cpus),
-            Some(cpus) => intersection(cpus, allowed),
-            None => None,
+        // Where the task may run anywhere, the groups are used as they are; else what it may use of them.
+        let (node_part, cache_part);
+        let (node_cpus, cache_cpus) = if whole {
+            (node_cpus, cache_cpus)
+        } else {
+            node_part = node_cpus.and_then(|cpus| intersection(cpus, allowed));
+            cache_part = cache_cpus.and_then(|cpus| intersection(cpus, allowed));
+            (node_part.as_ref(), cache_part.as_ref())
         };
-        let node_cpus = narrow(node_cpus);
-        let cache_cpus = narrow(cache_cpus);
 
         if wake_flags & SCX_WAKE_SYNC != 0 {
             let waker_cpu = self.this_cpu;
@@ -261,7 +263,7 @@ impl Kernel<'_> {
             {
                 return previous as i32;
             }
-            for near in [&cache_cpus, &node_cpus].into_iter().flatten() {
+            for near in [cache_cpus, node_cpus].into_iter().flatten() {
                 if let Some(cpu) =
                     self.idle
                         .pick_in_group(near, group, SCX_PICK_IDLE_CORE, topology)
@@ -292,7 +294,7 @@ impl Kernel<'_> {
                 }
             }
         }
-        for near in [&cache_cpus, &node_cpus].into_iter().flatten() {
+        for near in [cache_cpus, node_cpus].into_iter().flatten() {
             if let Some(cpu) = self.idle.pick_in_group(near, group, 0, topology) {
                 return cpu as i32;
             }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use fairground_bpf::Context;
-use fairground_events::{
-    CpuId, Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo,
-};
+use fairground_events::{CpuId, Event, EventKind, OverheadKind, Sink, TaskId, TaskInfo};
 use fairground_machine::{Distance, Machine};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
@@ -58,14 +56,10 @@ pub struct Cpu {
     pub resume_at: u64,
     /// Until when progress of the current task is accounted.
     pub progress_at: u64,
-    /// Generation of its completion event.
-    pub completion: u32,
-    /// When the completion event that is queued will come; `u64::MAX` for none.
+    /// When the program step of its task ends; `u64::MAX` for never.
     pub completion_at: u64,
-    /// Generation of its tick.
-    pub tick: u32,
-    /// Whether a tick is queued.
-    pub ticking: bool,
+    /// When its next tick comes; `u64::MAX` if it has none.
+    pub tick_at: u64,
     /// Waiting real-time tasks.
     pub real_time: Vec<TaskRef>,
     /// Waiting tasks of the fair class.
@@ -98,8 +92,8 @@ pub struct Cpu {
 
 /// Settings of one simulation that the kernel model needs while it runs.
 pub struct Settings {
-    /// Ticks a second.
-    pub hz: u64,
+    /// Length of a tick in nanoseconds.
+    pub tick: u64,
     /// What scheduling costs.
     pub cost: CostModel,
     /// CPUs that come or go: time, CPU, online.
@@ -149,24 +143,26 @@ pub struct Kernel<'a> {
     pub(crate) warned_zero_slice: bool,
     pub(crate) online: CpuMask,
     pub(crate) possible: CpuMask,
+    pub(crate) jiffies: u64,
+    pub(crate) next_jiffy: u64,
     pub(crate) live_tasks: u32,
     pub(crate) context_switches: u64,
     pub(crate) events_handled: u64,
     pub(crate) dump: Option<String>,
     pub(crate) messages: Vec<String>,
     pub(crate) sinks: Vec<&'a mut dyn Sink>,
-    pub(crate) end: u64,
     pub(crate) allocations: crate::kfunc::cpumask::Masks,
 }
 
 impl<'a> Kernel<'a> {
-    pub(crate) fn now(&self) -> u64 {
-        self.clock.now()
-    }
-
     /// Time on the clock of the CPU that runs, with what it spent in this event.
     pub(crate) fn local_time(&self) -> u64 {
         self.clock.now() + self.spent
+    }
+
+    /// Time at which the program of the current task of this CPU goes on.
+    pub(crate) fn program_time(&self) -> u64 {
+        self.cpus[self.this_cpu].resume_at.max(self.clock.now()) + self.spent
     }
 
     pub(crate) fn emit(&mut self, kind: EventKind) {
@@ -263,6 +259,9 @@ impl<'a> Kernel<'a> {
         let state = &mut self.cpus[cpu];
         state.kernel_until = state.kernel_until.max(now) + duration;
         state.resume_at = state.resume_at.max(now) + duration;
+        if state.completion_at != u64::MAX && !state.current.execution.is_timed() {
+            state.completion_at += duration;
+        }
         self.emit(EventKind::Overhead {
             cpu: CpuId(cpu as u32),
             kind,
@@ -281,12 +280,11 @@ impl<'a> Kernel<'a> {
 
     /// Length of a tick in nanoseconds.
     pub(crate) fn tick_length(&self) -> u64 {
-        1_000_000_000 / self.settings.hz
+        self.settings.tick
     }
 
     /// Runs until `end`, until no task is left, or until the scheduler is unloaded.
     pub(crate) fn run(&mut self, end: u64) {
-        self.end = end;
         while self.exit.is_none() {
             let Some(due) = self.clock.next(end) else {
                 break;
@@ -300,19 +298,19 @@ impl<'a> Kernel<'a> {
                 break;
             }
         }
-        if self.exit.is_none()
-            && self.live_tasks > 0
-            && self.programs.failure.is_none()
-            && end != u64::MAX
-        {
+        if self.exit.is_some() || self.live_tasks == 0 || self.programs.failure.is_some() {
+            return;
+        }
+        if let Some(reasons) = self.deadlock() {
+            self.programs.failure = Some(format!("deadlock: {reasons}"));
+        } else if end != u64::MAX {
             self.clock.advance_to(end);
         }
     }
 
     fn handle(&mut self, due: Due) {
         match due {
-            Due::Completion { cpu, generation } => self.handle_completion(cpu as usize, generation),
-            Due::Tick { cpu, generation } => self.handle_tick(cpu as usize, generation),
+            Due::Cpu { cpu } => self.handle_cpu(cpu as usize),
             Due::Reschedule { cpu } => {
                 let cpu = cpu as usize;
                 if self.postponed(cpu, due) {
@@ -400,11 +398,6 @@ impl<'a> Kernel<'a> {
     pub(crate) fn set_current(&mut self, cpu: usize, task: TaskRef) {
         self.cpus[cpu].current = task;
         self.cpus[cpu].rq.curr = task.address() as *mut _;
-    }
-
-    /// Virtual time at which the run is to end.
-    pub fn end(&self) -> Nanoseconds {
-        self.end
     }
 }
 

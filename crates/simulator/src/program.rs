@@ -1,6 +1,7 @@
 //! What tasks do: the events of a workload, interpreted one after the other in virtual time.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use fairground_catalog::attributes::{self, Attributes};
@@ -82,6 +83,10 @@ pub struct Execution {
     instant: u64,
     passed: u32,
     held: u32,
+    /// Phase whose affinity is in force; the task's own before the first.
+    affinity_of: Option<usize>,
+    /// Policy in force.
+    policy: Option<Policy>,
 }
 
 impl Execution {
@@ -117,6 +122,8 @@ impl Execution {
             instant: u64::MAX,
             passed: 0,
             held: 0,
+            affinity_of: None,
+            policy: None,
         }
     }
 
@@ -145,6 +152,11 @@ impl Execution {
         )
     }
 
+    /// Whether the current step ends at a point in time, however much the task runs.
+    pub fn is_timed(&self) -> bool {
+        self.until > 0
+    }
+
     /// Whether the current step is over at `now`.
     pub fn step_is_done(&self, now: u64) -> bool {
         self.remaining == 0 && self.until <= now
@@ -165,7 +177,8 @@ struct Semaphore {
 
 /// The objects that a workload's tasks share.
 pub struct Programs {
-    pub(crate) workload: Arc<Workload>,
+    /// Counted within this thread, so that taking a reference to it is cheap.
+    pub(crate) workload: Rc<Arc<Workload>>,
     mutexes: Vec<Mutex>,
     conditions: Vec<VecDeque<TaskRef>>,
     barriers: Vec<Vec<TaskRef>>,
@@ -198,7 +211,7 @@ impl Programs {
             forks: vec![0; workload.tasks.len()],
             started: false,
             failure: None,
-            workload,
+            workload: Rc::new(workload),
         }
     }
 }
@@ -238,6 +251,7 @@ impl Kernel<'_> {
         let source = &workload.tasks[definition];
         let mut execution = Execution::new(definition, &source.phases, workload.timers.len());
         execution.start = self.clock.now();
+        execution.policy = Some(source.policy);
         let mut task = Task::blank(
             id,
             name,
@@ -280,9 +294,7 @@ impl Kernel<'_> {
         }
         task.fix_pointers();
         self.apply_policy(task, source.policy);
-        if let Some(cpus) = &source.cpus {
-            self.restrict(task, cpus);
-        }
+        self.restrict(task, source.cpus.as_deref());
         task.class = self.class_of(task);
         self.tasks.push(task);
         self.live_tasks += 1;
@@ -338,7 +350,12 @@ impl Kernel<'_> {
         }
     }
 
-    fn restrict(&mut self, mut task: TaskRef, cpus: &[u32]) {
+    fn restrict(&mut self, mut task: TaskRef, cpus: Option<&[u32]>) {
+        let Some(cpus) = cpus else {
+            task.seen.cpus_mask = self.possible;
+            task.seen.nr_cpus_allowed = self.cpus.len() as i32;
+            return;
+        };
         let mut mask = CpuMask::default();
         for cpu in cpus.iter().map(|cpu| *cpu as usize) {
             if cpu < self.cpus.len() {
@@ -413,7 +430,7 @@ impl Kernel<'_> {
     }
 
     /// Changes the affinity of a live task.
-    fn change_affinity(&mut self, task: TaskRef, cpus: &[u32]) {
+    fn change_affinity(&mut self, task: TaskRef, cpus: Option<&[u32]>) {
         self.with_change(task, |kernel, task| {
             kernel.restrict(task, cpus);
             if task.class == Class::Ext {
@@ -423,6 +440,37 @@ impl Kernel<'_> {
         self.emit_task(task);
         if !task.allowed().test(task.cpu()) {
             self.push_off(task);
+        }
+    }
+
+    /// Begins the next step of `task`, which was just switched in, if that is plainly computing.
+    pub(crate) fn begin_run(&mut self, mut task: TaskRef) {
+        let execution = &mut task.execution;
+        if execution.remaining > 0
+            || execution.until > 0
+            || !execution.entered
+            || execution.relock.is_some()
+        {
+            return;
+        }
+        let workload = &self.programs.workload;
+        let Some(phase) = workload.tasks[execution.definition]
+            .phases
+            .get(execution.phase)
+        else {
+            return;
+        };
+        let wraps = execution.event == phase.events.len() && phase.loops.is_none();
+        let event = if wraps { 0 } else { execution.event };
+        let Some(Event::Run(work)) = phase.events.get(event) else {
+            return;
+        };
+        execution.event = event + 1;
+        execution.remaining = *work;
+        execution.remainder = 0;
+        execution.waiting = Waiting::Nothing;
+        if let Some(due) = execution.release.take() {
+            self.emit(EventKind::JobRelease { task: task.id, due });
         }
     }
 
@@ -488,10 +536,20 @@ impl Kernel<'_> {
             };
             if !task.execution.entered {
                 task.execution.entered = true;
-                if let Some(policy) = phase.policy {
+                if let Some(policy) = phase.policy
+                    && task.execution.policy != Some(policy)
+                {
+                    task.execution.policy = Some(policy);
                     self.change_policy(task, policy);
                 }
-                if let Some(cpus) = &phase.cpus {
+                // A phase without a list of its own goes back to the task's, as in rt-app.
+                let cpus = definition.cpus_in(task.execution.phase);
+                let before = match task.execution.affinity_of {
+                    Some(phase) => definition.cpus_in(phase),
+                    None => definition.cpus.as_deref(),
+                };
+                task.execution.affinity_of = Some(task.execution.phase);
+                if cpus != before {
                     self.change_affinity(task, cpus);
                 }
                 if let Some(path) = &phase.taskgroup {
@@ -532,7 +590,7 @@ impl Kernel<'_> {
                     }
                 }
                 Event::Runtime(duration) => {
-                    task.execution.until = self.local_time() + duration;
+                    task.execution.until = self.program_time() + duration;
                     return Action::Compute;
                 }
                 Event::Mem(bytes) | Event::IoRun(bytes) => {
@@ -546,7 +604,7 @@ impl Kernel<'_> {
                     }
                 }
                 Event::Sleep(duration) => {
-                    let until = self.local_time() + duration;
+                    let until = self.program_time() + duration;
                     return self.sleep_until(task, until);
                 }
                 Event::Timer {
@@ -681,7 +739,7 @@ impl Kernel<'_> {
             self.programs.shared_timers[timer]
         };
         let expiry = stored.unwrap_or(first) + period;
-        let now = self.local_time();
+        let now = self.program_time();
         let late = now >= expiry;
         let next = if late && mode == TimerMode::Relative {
             now
@@ -777,6 +835,9 @@ impl Kernel<'_> {
         for task in &self.tasks {
             if task.seen.__state == TASK_DEAD {
                 continue;
+            }
+            if task.seen.__state == TASK_RUNNING {
+                return None;
             }
             let workload = &self.programs.workload;
             let reason = match task.execution.waiting {

@@ -237,11 +237,7 @@ impl<'a> Kernel<'a> {
         let mut dsqs = Vec::new();
         let mut cpus = Vec::with_capacity(count);
         for (cpu, description) in machine.cpus.iter().enumerate() {
-            dsqs.push(DispatchQueue::new(
-                SCX_DSQ_LOCAL,
-                Some(cpu),
-                description.node as i32,
-            ));
+            dsqs.push(DispatchQueue::new(SCX_DSQ_LOCAL, Some(cpu)));
             let mut idle = Task::blank(TaskId(u32::MAX), "swapper".into(), 0, possible, count);
             idle.class = Class::Idle;
             idle.seen.prio = 140;
@@ -260,10 +256,8 @@ impl<'a> Kernel<'a> {
                 kernel_until: 0,
                 resume_at: 0,
                 progress_at: 0,
-                completion: 0,
                 completion_at: u64::MAX,
-                tick: 0,
-                ticking: false,
+                tick_at: u64::MAX,
                 real_time: Vec::new(),
                 fair: Vec::new(),
                 fair_min_vruntime: 0,
@@ -282,8 +276,8 @@ impl<'a> Kernel<'a> {
         }
         let nodes = topology.nodes.len();
         let global_dsqs = (0..nodes)
-            .map(|node| {
-                dsqs.push(DispatchQueue::new(SCX_DSQ_GLOBAL, None, node as i32));
+            .map(|_| {
+                dsqs.push(DispatchQueue::new(SCX_DSQ_GLOBAL, None));
                 DsqIndex(dsqs.len() as u32 - 1)
             })
             .collect();
@@ -323,11 +317,11 @@ impl<'a> Kernel<'a> {
             maps,
             operations,
             settings: Settings {
-                hz: options.hz,
+                tick: 1_000_000_000 / options.hz.max(1),
                 cost: options.cost.clone(),
                 hotplug: options.hotplug.clone(),
             },
-            clock: Clock::default(),
+            clock: Clock::new(count),
             cpus,
             tasks: Vec::new(),
             initial_parent,
@@ -352,13 +346,14 @@ impl<'a> Kernel<'a> {
             warned_zero_slice: false,
             online: possible,
             possible,
+            jiffies: 0,
+            next_jiffy: 0,
             live_tasks: 0,
             context_switches: 0,
             events_handled: 0,
             dump: None,
             messages: Vec::new(),
             sinks,
-            end: u64::MAX,
             allocations: Default::default(),
             machine,
             topology,

@@ -177,7 +177,7 @@ kernel_functions! { TABLE;
             return error(EEXIST);
         }
         let index = DsqIndex(kernel.dsqs.len() as u32);
-        kernel.dsqs.push(DispatchQueue::new(dsq_id, None, node));
+        kernel.dsqs.push(DispatchQueue::new(dsq_id, None));
         kernel.dsq_numbers.insert(dsq_id, index);
         0
     }

@@ -47,7 +47,7 @@ impl Kernel<'_> {
         task: u64,
         previous: i32,
         wake_flags: u64,
-        within: Option<CpuMask>,
+        within: Option<&CpuMask>,
         flags: u64,
     ) -> i32 {
         let Some(task) = TaskRef::from_address(task) else {
@@ -69,14 +69,13 @@ impl Kernel<'_> {
             }
             return -(EBUSY as i32);
         }
-        self.select_cpu_default(task, previous, wake_flags, within.as_ref(), flags)
+        self.select_cpu_default(task, previous, wake_flags, within, flags)
     }
 
     fn pick(&mut self, allowed: u64, group: usize, flags: u64, any: bool) -> u64 {
-        // SAFETY: the scheduler passes a CPU mask of the kernel's or of its own.
-        let allowed = unsafe { *(allowed as *const CpuMask) };
+        let allowed = mask_at(allowed);
         if self.idle.enabled
-            && let Some(cpu) = self.idle.pick(&allowed, group, flags, &self.topology)
+            && let Some(cpu) = self.idle.pick(allowed, group, flags, &self.topology)
         {
             return signed(cpu as i32);
         }
@@ -84,16 +83,16 @@ impl Kernel<'_> {
             return error(EBUSY);
         }
         let start = self.random_below(self.cpus.len() as u64) as usize;
-        match first_common_from(&allowed, &self.possible, start, self.topology.words) {
+        match first_common_from(allowed, &self.possible, start, self.topology.words) {
             Some(cpu) => signed(cpu as i32),
             None => error(EBUSY),
         }
     }
 }
 
-fn mask_at(address: u64) -> CpuMask {
-    // SAFETY: the scheduler passes a CPU mask of the kernel's or of its own.
-    unsafe { *(address as *const CpuMask) }
+fn mask_at<'m>(address: u64) -> &'m CpuMask {
+    // SAFETY: the scheduler passes a CPU mask of the kernel's or of its own, which stays during the call.
+    unsafe { &*(address as *const CpuMask) }
 }
 
 kernel_functions! { TABLE;

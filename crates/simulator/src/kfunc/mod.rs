@@ -29,7 +29,7 @@ macro_rules! kernel_functions {
     ($table:ident; $($(#[$meta:meta])* fn $name:ident($kernel:ident $(, $argument:ident)*) $body:block)*) => {
         $(
             $(#[$meta])*
-            #[allow(unused_variables)]
+            #[allow(unused_variables, non_snake_case)]
             unsafe extern "C" fn $name(
                 context: *mut fairground_bpf::Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64,
             ) -> u64 {
