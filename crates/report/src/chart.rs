@@ -8,6 +8,8 @@ use maud::{Markup, html};
 const NAMES: f64 = 110.0;
 const BARS: f64 = 190.0;
 const VALUES: f64 = 80.0;
+/// Letters of a name that fit.
+const NAME_LETTERS: usize = 15;
 /// Height of a row.
 const ROW: f64 = 22.0;
 
@@ -45,7 +47,7 @@ fn row(bar: &Bar, top: f64, scale: f64, unit: Unit) -> Markup {
     let middle = top + ROW / 2.0;
     let text = value(bar.value.map(|value| value.median), unit);
     html! {
-        text class="name" x=(NAMES - 8.0) y=(middle) { (bar.name) }
+        text class="name" x=(NAMES - 8.0) y=(middle) { (shortened(&bar.name)) title { (bar.name) } }
         @if let Some(summary) = bar.value {
             rect class="bar" x=(NAMES) y=(top + 4.0) width=(length(summary.median, scale)) height=(ROW - 8.0) {}
             @if summary.spread() > 0.0 {
@@ -57,6 +59,16 @@ fn row(bar: &Bar, top: f64, scale: f64, unit: Unit) -> Markup {
         }
         text class="value" x=(NAMES + BARS + 8.0) y=(middle) { (text) }
     }
+}
+
+/// The beginning of a long name; the whole of it shows when the pointer rests on it.
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= NAME_LETTERS {
+        return name.to_owned();
+    }
+    let mut short: String = name.chars().take(NAME_LETTERS - 1).collect();
+    short.push('…');
+    short
 }
 
 /// A length with one decimal, so that files do not swell.

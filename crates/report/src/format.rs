@@ -29,12 +29,14 @@ pub(crate) fn value(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// A fraction in percent, with one decimal, or two below one percent.
+/// A fraction in percent, with one decimal, or two near 0 and just below 100, where they matter.
 pub(crate) fn percent(fraction: f64) -> String {
     let percent = fraction * 100.0;
     if percent == 0.0 {
         "0 %".to_owned()
-    } else if percent.abs() < 0.995 {
+    } else if (0.0..0.005).contains(&percent) {
+        "<0.01 %".to_owned()
+    } else if percent.abs() < 0.995 || (99.9..99.995).contains(&percent) {
         format!("{percent:.2} %")
     } else {
         format!("{percent:.1} %")
@@ -107,9 +109,12 @@ mod tests {
     #[test]
     fn fractions_are_percent() {
         assert_eq!(value(Some(0.0), Unit::Fraction), "0 %");
+        assert_eq!(value(Some(0.00001), Unit::Fraction), "<0.01 %");
         assert_eq!(value(Some(0.00123), Unit::Fraction), "0.12 %");
         assert_eq!(value(Some(0.5), Unit::Fraction), "50.0 %");
         assert_eq!(value(Some(-0.05), Unit::Fraction), "-5.0 %");
+        assert_eq!(value(Some(0.99987), Unit::Fraction), "99.99 %");
+        assert_eq!(value(Some(1.0), Unit::Fraction), "100.0 %");
         assert_eq!(value(Some(0.99876), Unit::Index), "0.9988");
     }
 

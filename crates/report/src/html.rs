@@ -3,7 +3,7 @@
 use crate::Comparison;
 use crate::chart::{Bar, bars};
 use crate::format::{Unit, value};
-use crate::groups::{Block, Row, blocks};
+use crate::groups::{Block, Row, Summary, blocks};
 use crate::measures::{MEASURES, Measure};
 use fairground_metrics::TaskMetrics;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -56,9 +56,11 @@ fn section(block: &Block) -> Markup {
             h2 { (block.labels().workload) }
             p.conditions { (block.conditions()) }
             @for note in block.notes() { p.conditions { "Note: " (note) } }
-            (measures_table(block, &measures))
+            @for group in measures.chunk_by(|a, b| a.group == b.group) { (measures_table(block, group)) }
             div.charts {
-                @for measure in &measures { (measure_chart(block, measure)) }
+                @for measure in measures.iter().filter(|measure| is_worth_drawing(block, measure)) {
+                    (measure_chart(block, measure))
+                }
             }
             @if !tasks.is_empty() && tasks.len() <= MOST_TASKS_DRAWN {
                 h3 { "Share of the machine of each task" }
@@ -106,16 +108,23 @@ fn measures_table(block: &Block, measures: &[&Measure]) -> Markup {
 
 fn measure_cell(row: &Row, measure: &Measure) -> Markup {
     let summary = row.summary(|run| (measure.of)(&run.metrics));
+    let text = |part: fn(Summary) -> f64| value(summary.map(part), measure.unit);
+    let (min, max) = (text(|summary| summary.min), text(|summary| summary.max));
     html! {
         td {
-            (value(summary.map(|summary| summary.median), measure.unit))
-            @if let (Some(summary), true) = (summary, row.runs.len() > 1) {
-                small {
-                    (value(Some(summary.min), measure.unit)) " to " (value(Some(summary.max), measure.unit))
-                }
-            }
+            (text(|summary| summary.median))
+            @if min != max { small { (min) " to " (max) } }
         }
     }
+}
+
+/// Where all values are 0 or absent, bars show nothing.
+fn is_worth_drawing(block: &Block, measure: &Measure) -> bool {
+    block
+        .rows
+        .iter()
+        .filter_map(|row| row.summary(|run| (measure.of)(&run.metrics)))
+        .any(|summary| summary.max > 0.0)
 }
 
 fn measure_chart(block: &Block, measure: &Measure) -> Markup {

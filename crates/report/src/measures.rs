@@ -12,17 +12,28 @@ pub(crate) struct Measure {
     pub(crate) unit: Unit,
     /// Whether it is worth a column in a terminal even if no run has it.
     pub(crate) always: bool,
+    pub(crate) group: Group,
     /// The metric of a run.
     pub(crate) of: fn(&RunMetrics) -> Option<f64>,
 }
 
-/// All measures, the most telling ones first.
+/// What a measure is about. Where a terminal is too narrow for all measures, each group has a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// What the tasks get.
+    Service,
+    /// What it costs.
+    Cost,
+}
+
+/// All measures, group by group.
 pub(crate) const MEASURES: &[Measure] = &[
     Measure {
         heading: ["through-", "put"],
         title: "Throughput, of the ideal",
         unit: Unit::Fraction,
         always: true,
+        group: Group::Service,
         of: |run| Some(run.throughput?.ratio),
     },
     Measure {
@@ -30,6 +41,7 @@ pub(crate) const MEASURES: &[Measure] = &[
         title: "Jain's index",
         unit: Unit::Index,
         always: true,
+        group: Group::Service,
         of: |run| Some(run.fairness?.jain_index),
     },
     Measure {
@@ -37,79 +49,10 @@ pub(crate) const MEASURES: &[Measure] = &[
         title: "Largest lag, either sign",
         unit: Unit::Time,
         always: true,
+        group: Group::Service,
         of: |run| {
             let lag = run.fairness?.lag;
             Some(lag.ahead_ns.max(lag.behind_ns) as f64)
-        },
-    },
-    Measure {
-        heading: ["wakeup", "p50"],
-        title: "Wakeup latency, median",
-        unit: Unit::Time,
-        always: true,
-        of: |run| time(run.wakeup_latency, |latency| latency.p50_ns),
-    },
-    Measure {
-        heading: ["latency", "p99"],
-        title: "Wakeup latency, 99 %",
-        unit: Unit::Time,
-        always: true,
-        of: |run| time(run.wakeup_latency, |latency| latency.p99_ns),
-    },
-    Measure {
-        heading: ["", "max"],
-        title: "Wakeup latency, maximum",
-        unit: Unit::Time,
-        always: true,
-        of: |run| time(run.wakeup_latency, |latency| latency.max_ns),
-    },
-    Measure {
-        heading: ["response", "p99"],
-        title: "Response time, 99 %",
-        unit: Unit::Time,
-        always: false,
-        of: |run| time(run.response_time, |response| response.p99_ns),
-    },
-    Measure {
-        heading: ["missed", "periods"],
-        title: "Missed periods",
-        unit: Unit::Fraction,
-        always: false,
-        of: |run| {
-            let periods = run.periods?;
-            (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
-        },
-    },
-    Measure {
-        heading: ["context", "switches"],
-        title: "Context switches",
-        unit: Unit::Count,
-        always: true,
-        of: |run| Some(run.context_switches as f64),
-    },
-    Measure {
-        heading: ["migra-", "tions"],
-        title: "Migrations",
-        unit: Unit::Count,
-        always: true,
-        of: |run| Some(run.migrations as f64),
-    },
-    Measure {
-        heading: ["over-", "head"],
-        title: "Scheduler overhead, of CPU time",
-        unit: Unit::Fraction,
-        always: true,
-        of: |run| Some(run.overhead?.percent / 100.0),
-    },
-    Measure {
-        heading: ["idle", "wasted"],
-        title: "Idle while a task waits, of CPU time",
-        unit: Unit::Fraction,
-        always: true,
-        of: |run| {
-            let time = run.cpu_time;
-            (time.available_ns > 0)
-                .then(|| time.idle_while_runnable_ns as f64 / time.available_ns as f64)
         },
     },
     Measure {
@@ -117,14 +60,95 @@ pub(crate) const MEASURES: &[Measure] = &[
         title: "Spread of shares in the worst window",
         unit: Unit::Fraction,
         always: false,
+        group: Group::Service,
         of: |run| Some(run.fairness?.worst_window?.spread),
     },
     Measure {
-        heading: ["", "makespan"],
+        heading: ["wakeup", "p50"],
+        title: "Wakeup latency, median",
+        unit: Unit::Time,
+        always: true,
+        group: Group::Service,
+        of: |run| time(run.wakeup_latency, |latency| latency.p50_ns),
+    },
+    Measure {
+        heading: ["latency", "p99"],
+        title: "Wakeup latency, 99 %",
+        unit: Unit::Time,
+        always: true,
+        group: Group::Service,
+        of: |run| time(run.wakeup_latency, |latency| latency.p99_ns),
+    },
+    Measure {
+        heading: ["", "max"],
+        title: "Wakeup latency, maximum",
+        unit: Unit::Time,
+        always: true,
+        group: Group::Service,
+        of: |run| time(run.wakeup_latency, |latency| latency.max_ns),
+    },
+    Measure {
+        heading: ["response", "p99"],
+        title: "Response time, 99 %",
+        unit: Unit::Time,
+        always: false,
+        group: Group::Service,
+        of: |run| time(run.response_time, |response| response.p99_ns),
+    },
+    Measure {
+        heading: ["missed", "periods"],
+        title: "Missed periods",
+        unit: Unit::Fraction,
+        always: false,
+        group: Group::Service,
+        of: |run| {
+            let periods = run.periods?;
+            (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
+        },
+    },
+    Measure {
+        heading: ["make-", "span"],
         title: "Makespan",
         unit: Unit::Time,
         always: false,
+        group: Group::Service,
         of: |run| run.makespan_ns.map(|time| time as f64),
+    },
+    Measure {
+        heading: ["context", "switches"],
+        title: "Context switches",
+        unit: Unit::Count,
+        always: true,
+        group: Group::Cost,
+        of: |run| Some(run.context_switches as f64),
+    },
+    Measure {
+        heading: ["migra-", "tions"],
+        title: "Migrations",
+        unit: Unit::Count,
+        always: true,
+        group: Group::Cost,
+        of: |run| Some(run.migrations as f64),
+    },
+    Measure {
+        heading: ["over-", "head"],
+        title: "Scheduler overhead, of CPU time",
+        unit: Unit::Fraction,
+        always: true,
+        group: Group::Cost,
+        of: |run| Some(run.overhead?.percent / 100.0),
+    },
+    Measure {
+        heading: ["idle", "wasted"],
+        title: "Idle while a task waits, of CPU time",
+        unit: Unit::Fraction,
+        always: true,
+        group: Group::Cost,
+        of: |run| {
+            let time = run.cpu_time;
+            (time.available_ns > 0)
+                .then(|| time.idle_while_runnable_ns as f64 / time.available_ns as f64)
+        },
     },
 ];
 

@@ -38,7 +38,7 @@ impl Comparison {
 
 fn block_text(block: &Block, tasks: TaskTables) -> String {
     let mut text = format!("{} ({})\n\n", block.labels().workload, block.conditions());
-    text.push_str(&measures_table(block));
+    text.push_str(&measures_tables(block));
     let names = block.tasks();
     if !names.is_empty() && (tasks == TaskTables::Always || names.len() <= FEW_TASKS) {
         text.push_str("\nShares of the machine (in brackets: ideal)\n\n");
@@ -50,9 +50,9 @@ fn block_text(block: &Block, tasks: TaskTables) -> String {
     text
 }
 
-/// A row per scheduler, a column per measure: as many measures as fit.
-fn measures_table(block: &Block) -> String {
-    let mut measures: Vec<&Measure> = MEASURES
+/// A row per scheduler, a column per measure; where that is too wide, a table for each group of measures.
+fn measures_tables(block: &Block) -> String {
+    let measures: Vec<&Measure> = MEASURES
         .iter()
         .filter(|measure| {
             measure.always
@@ -62,14 +62,23 @@ fn measures_table(block: &Block) -> String {
                     .any(|row| row.summary(|run| (measure.of)(&run.metrics)).is_some())
         })
         .collect();
-    loop {
-        let text = measures_text(block, &measures);
-        let width = text.lines().map(|line| line.chars().count()).max();
-        if width <= Some(WIDTH) || measures.len() == 1 {
-            return text;
-        }
-        measures.pop();
+    let text = measures_text(block, &measures);
+    if width(&text) <= WIDTH {
+        return text;
     }
+    measures
+        .chunk_by(|a, b| a.group == b.group)
+        .map(|group| measures_text(block, group))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Columns of the widest line.
+fn width(text: &str) -> usize {
+    text.lines()
+        .map(|line| line.chars().count())
+        .max()
+        .unwrap_or(0)
 }
 
 fn measures_text(block: &Block, measures: &[&Measure]) -> String {
@@ -127,8 +136,7 @@ fn shares_tables(block: &Block, names: &[(&str, i32)]) -> String {
         let mut count = rest.len();
         let table = loop {
             let table = shares_text(&rest[..count], names);
-            let width = table.lines().map(|line| line.chars().count()).max();
-            if width <= Some(WIDTH) || count == 1 {
+            if width(&table) <= WIDTH || count == 1 {
                 break table;
             }
             count -= 1;

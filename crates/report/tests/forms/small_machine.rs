@@ -57,6 +57,7 @@ pub fn run(
     }
     let mut running: Vec<Option<TaskId>> = vec![None; cpus as usize];
     let mut left: Vec<u64> = vec![0; cpus as usize];
+    let mut released: Vec<u64> = vec![0; cpus as usize];
     let mut needs: Vec<u64> = vec![0; cpus as usize];
     for ms in 0..10_000 + seed {
         let time = ms * MS;
@@ -65,6 +66,7 @@ pub fn run(
             if let (Some(&beat), 0) = (beat_tasks.get(cpu), ms % 20) {
                 if needs[cpu] == 0 {
                     needs[cpu] = 2;
+                    released[cpu] = time;
                     event(
                         time,
                         EventKind::Wake {
@@ -88,7 +90,7 @@ pub fn run(
                 if beat_tasks.contains(&task) {
                     needs[cpu] -= 1;
                     if needs[cpu] == 0 {
-                        let deadline = (ms - 1) / 20 * 20 * MS + 20 * MS;
+                        let deadline = released[cpu] + 20 * MS;
                         event(time, EventKind::JobComplete { task, deadline });
                         event(time, EventKind::Sleep { task });
                         event(

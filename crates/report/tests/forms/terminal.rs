@@ -36,7 +36,13 @@ fn every_workload_has_a_block_with_a_row_per_scheduler() {
         .filter_map(|line| line.split_whitespace().next())
         .filter(|word| ["o1", "cfs", "eevdf", "linux24"].contains(word))
         .collect();
-    assert_eq!(rows, ["o1", "cfs", "eevdf", "linux24"]);
+    // Once in the table of service, once in that of cost.
+    assert_eq!(
+        rows,
+        [
+            "o1", "cfs", "eevdf", "linux24", "o1", "cfs", "eevdf", "linux24"
+        ]
+    );
     assert!(hogs.contains("\n sched_latency=20ms"), "{hogs}");
 }
 
@@ -56,21 +62,15 @@ fn headings_and_numbers_are_aligned_to_the_right() {
 #[test]
 fn repeats_show_their_spread() {
     let text = text(TaskTables::WhenFew);
-    let mix = text
-        .split("mix-two")
-        .nth(1)
-        .unwrap()
-        .split("crowd")
-        .next()
-        .unwrap();
-    assert_eq!(
-        mix.lines()
+    let (hogs, rest) = text.split_once("mix-two").unwrap();
+    let spreads = |text: &str| {
+        text.lines()
             .filter(|line| line.starts_with(" spread"))
-            .count(),
-        2
-    );
-    let hogs = text.split("mix-two").next().unwrap();
-    assert!(!hogs.contains(" spread "));
+            .count()
+    };
+    assert_eq!(spreads(hogs), 0);
+    // Two schedulers in two tables.
+    assert_eq!(spreads(rest), 4);
 }
 
 #[test]
@@ -114,6 +114,21 @@ fn an_absent_metric_is_a_dash() {
         4,
         "{row}"
     );
+}
+
+#[test]
+fn measures_that_do_not_fit_get_a_table_of_their_own() {
+    let text = text(TaskTables::WhenFew);
+    let mix = text
+        .split("mix-two")
+        .nth(1)
+        .unwrap()
+        .split("Shares")
+        .next()
+        .unwrap();
+    for heading in ["wakeup", "missed", "switches", "over-", "wasted"] {
+        assert!(mix.contains(heading), "{heading}");
+    }
 }
 
 #[test]
