@@ -139,8 +139,8 @@ pub enum EventKind {
         /// Nominal end of the period.
         deadline: Nanoseconds,
     },
-    /// `cpu` spent `duration` that ended now on something other than its task. The time is not in any task's share even
-    /// though the task stays switched in.
+    /// `cpu` spends `duration` from now on something other than its task; if earlier overhead still lasts, from its end.
+    /// The time is in no task's share, whichever task is switched in meanwhile.
     Overhead {
         /// The CPU that lost the time.
         cpu: CpuId,

@@ -78,16 +78,18 @@ pub struct Metrics {
     wakeups: u64,
     migrations: u64,
     overhead: Option<[u64; 4]>,
+    /// Overhead that lies in the past.
+    overhead_booked: u64,
     inconsistent: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     current: Option<usize>,
-    /// Until when the current task's CPU time is booked.
+    /// Until when its time is booked.
     booked: Nanoseconds,
-    /// CPU time booked since the current task was switched in, less overhead.
-    stint: u64,
+    /// Until when it has overhead.
+    overhead_until: Nanoseconds,
 }
 
 impl Metrics {
@@ -127,6 +129,7 @@ impl Metrics {
             wakeups: 0,
             migrations: 0,
             overhead: None,
+            overhead_booked: 0,
             inconsistent: 0,
         }
     }
@@ -137,7 +140,6 @@ impl Metrics {
             .filter_map(|task| self.task_result(task))
             .collect();
         let busy_ns = tasks.iter().map(|task| task.cpu_time_ns).sum();
-        let overhead_ns = self.overhead.map_or(0, |kinds| kinds.iter().sum());
         let alive = self.tasks.iter().flatten().any(|task| task.ended.is_none());
         RunMetrics {
             duration_ns: self.now,
@@ -145,8 +147,10 @@ impl Metrics {
             cpu_time: CpuTime {
                 available_ns: self.available,
                 busy_ns,
-                overhead_ns,
-                idle_ns: self.available.saturating_sub(busy_ns + overhead_ns),
+                overhead_ns: self.overhead_booked,
+                idle_ns: self
+                    .available
+                    .saturating_sub(busy_ns + self.overhead_booked),
                 idle_while_runnable_ns: self.idle_while_runnable,
             },
             throughput: self.throughput(),
@@ -165,16 +169,7 @@ impl Metrics {
             preemptions: self.preemptions,
             wakeups: self.wakeups,
             migrations: self.migrations,
-            overhead: self.overhead.map(
-                |[scheduling_ns, switch_ns, migration_ns, interrupt_ns]| OverheadTime {
-                    scheduling_ns,
-                    switch_ns,
-                    migration_ns,
-                    interrupt_ns,
-                    total_ns: overhead_ns,
-                    percent: 100.0 * overhead_ns as f64 / self.available.max(1) as f64,
-                },
-            ),
+            overhead: self.overhead_time(),
             longest_wait_ns: tasks.iter().filter_map(|task| task.longest_wait_ns).max(),
             makespan_ns: if alive {
                 None
@@ -188,6 +183,20 @@ impl Metrics {
             inconsistent_events: self.inconsistent,
             tasks,
         }
+    }
+
+    fn overhead_time(&self) -> Option<OverheadTime> {
+        let kinds = self.overhead?;
+        let total_ns = kinds.iter().sum();
+        let [scheduling_ns, switch_ns, migration_ns, interrupt_ns] = kinds;
+        Some(OverheadTime {
+            scheduling_ns,
+            switch_ns,
+            migration_ns,
+            interrupt_ns,
+            total_ns,
+            percent: 100.0 * total_ns as f64 / self.available.max(1) as f64,
+        })
     }
 
     fn throughput(&self) -> Option<Throughput> {
@@ -301,17 +310,25 @@ impl Metrics {
         self.ideal_without_overhead.advance(self.now, &self.sets);
     }
 
-    /// Books the CPU time of the task on `cpu` until now.
+    /// Books the time of `cpu` until now: to overhead first, the rest to its task.
     fn book(&mut self, cpu: usize) {
         let slot = &mut self.cpus[cpu];
         let span = self.now - slot.booked;
+        let overhead = slot
+            .overhead_until
+            .min(self.now)
+            .saturating_sub(slot.booked);
         slot.booked = self.now;
+        self.overhead_booked += overhead;
         let Some(task) = slot.current.and_then(|number| self.tasks[number].as_mut()) else {
             return;
         };
-        slot.stint += span;
-        task.cpu_time += span;
-        task.work += span as f64 * self.sets.speed(cpu);
+        let speed = self.sets.speed(cpu);
+        task.cpu_time += span - overhead;
+        task.work += (span - overhead) as f64 * speed;
+        if overhead > 0 {
+            self.ideal.lose(overhead as f64 * speed);
+        }
     }
 
     fn end_window(&mut self) {
@@ -558,7 +575,6 @@ impl Metrics {
         if self.cpus[cpu].current != Some(number) {
             self.book(cpu);
             self.cpus[cpu].current = Some(number);
-            self.cpus[cpu].stint = 0;
             self.idle.set(cpu, false);
             self.usable = None;
         }
@@ -590,16 +606,7 @@ impl Metrics {
         }
         self.book(cpu);
         let slot = &mut self.cpus[cpu];
-        // What began before the task came is not the task's.
-        let taken = duration.min(slot.stint);
-        let Some(task) = slot.current.and_then(|number| self.tasks[number].as_mut()) else {
-            return;
-        };
-        slot.stint -= taken;
-        task.cpu_time -= taken;
-        let work = taken as f64 * self.sets.speed(cpu);
-        task.work -= work;
-        self.ideal.lose(work);
+        slot.overhead_until = slot.overhead_until.max(self.now) + duration;
     }
 
     fn set_online(&mut self, cpu: usize, online: bool) {

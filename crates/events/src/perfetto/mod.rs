@@ -59,6 +59,7 @@ pub struct PerfettoWriter<W: Write> {
 struct Cpu {
     bundle: Vec<FtraceEvent>,
     has_track: bool,
+    overhead_until: Nanoseconds,
 }
 
 struct Task {
@@ -438,8 +439,11 @@ impl<W: Write> Sink for PerfettoWriter<W> {
             } => {
                 if duration > 0 {
                     let track = self.cpu_track(cpu);
-                    let begin = time.saturating_sub(duration);
-                    self.slice(begin, time, track, overhead_name(kind));
+                    let until = &mut self.cpus[cpu.0 as usize].overhead_until;
+                    let begin = time.max(*until);
+                    let end = begin.saturating_add(duration);
+                    *until = end;
+                    self.slice(begin, end, track, overhead_name(kind));
                 }
             }
             EventKind::CpuOnline { cpu, online } => {

@@ -256,13 +256,12 @@ fn makespan_is_absent_while_a_task_lives() {
 #[test]
 fn overhead_is_nobodys_cpu_time() {
     let mut run = Run::on(1);
-    run.tasks(&[1024, 1024]).wake(0).wake(1).switch(0, None, 0);
+    run.tasks(&[1024, 1024]).wake(0).wake(1);
+    run.switch(0, None, 0)
+        .overhead(0, OverheadKind::Scheduling, MS);
     run.at(10)
-        .overhead(0, OverheadKind::Scheduling, MS)
-        .switch(0, 0, 1);
-    run.at(20)
-        .overhead(0, OverheadKind::Switch, MS)
-        .switch(0, 1, 0);
+        .switch(0, 0, 1)
+        .overhead(0, OverheadKind::Switch, MS);
     let result = run.end(20);
     assert_eq!(result.tasks[0].cpu_time_ns, 9 * MS);
     assert_eq!(result.tasks[1].cpu_time_ns, 9 * MS);
@@ -287,12 +286,47 @@ fn overhead_is_nobodys_cpu_time() {
 }
 
 #[test]
+fn overhead_goes_on_across_a_switch() {
+    // 3 ms from 4 ms on and 4 ms more from 5 ms on last until 11 ms: the task that comes at 8 ms has only the last of 12.
+    let result = Run::on(1)
+        .tasks(&[1024, 1024])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .at(4)
+        .overhead(0, OverheadKind::Interrupt, 3 * MS)
+        .at(5)
+        .overhead(0, OverheadKind::Scheduling, 4 * MS)
+        .at(8)
+        .switch(0, 0, 1)
+        .end(12);
+    assert_eq!(result.tasks[0].cpu_time_ns, 4 * MS);
+    assert_eq!(result.tasks[1].cpu_time_ns, MS);
+    assert_eq!(result.cpu_time.overhead_ns, 7 * MS);
+    assert_eq!(result.cpu_time.idle_ns, 0);
+}
+
+#[test]
+fn overhead_that_outlasts_the_run_is_in_no_cpu_time() {
+    let result = Run::on(1)
+        .tasks(&[1024])
+        .wake(0)
+        .switch(0, None, 0)
+        .at(9)
+        .overhead(0, OverheadKind::Switch, 5 * MS)
+        .end(10);
+    assert_eq!(result.cpu_time.busy_ns, 9 * MS);
+    assert_eq!(result.cpu_time.overhead_ns, MS);
+    assert_eq!(result.overhead.unwrap().total_ns, 5 * MS);
+}
+
+#[test]
 fn overhead_on_an_idle_cpu_takes_nothing_from_a_task() {
     let result = Run::on(2)
         .tasks(&[1024])
         .wake(0)
         .switch(0, None, 0)
-        .at(10)
+        .at(5)
         .overhead(1, OverheadKind::Interrupt, MS)
         .end(10);
     assert_eq!(result.tasks[0].cpu_time_ns, 10 * MS);

@@ -103,7 +103,7 @@ impl Run {
         })
     }
 
-    /// A CPU had overhead that ended now.
+    /// A CPU has overhead from now on.
     pub fn overhead(&mut self, cpu: u32, kind: OverheadKind, duration: Nanoseconds) -> &mut Self {
         self.event(EventKind::Overhead {
             cpu: CpuId(cpu),

@@ -23,6 +23,8 @@ struct Schedule {
     ran: Vec<u64>,
     idle_while_runnable: u64,
     overhead: u64,
+    /// Milliseconds of overhead that each CPU still has.
+    overhead_left: Vec<u64>,
 }
 
 impl Schedule {
@@ -31,11 +33,19 @@ impl Schedule {
         self.runnable.iter().filter(|&&runnable| runnable).count() - running
     }
 
+    /// A millisecond at a time, so that overhead is easy to follow.
     fn pass(&mut self, milliseconds: u64) {
-        let idle = self.cpus.iter().filter(|cpu| cpu.is_none()).count();
-        self.idle_while_runnable += milliseconds * self.waiting().min(idle) as u64;
-        for task in self.cpus.iter().flatten() {
-            self.ran[*task] += milliseconds;
+        for _ in 0..milliseconds {
+            let idle = self.cpus.iter().filter(|cpu| cpu.is_none()).count();
+            self.idle_while_runnable += self.waiting().min(idle) as u64;
+            for (task, overhead) in self.cpus.iter().zip(&mut self.overhead_left) {
+                if *overhead > 0 {
+                    *overhead -= 1;
+                    self.overhead += 1;
+                } else if let Some(task) = task {
+                    self.ran[*task] += 1;
+                }
+            }
         }
     }
 }
@@ -50,6 +60,7 @@ fn play(cpus: usize, weights: &[u32], steps: &[(u64, Step)]) -> (RunMetrics, Sch
         ran: vec![0; tasks],
         idle_while_runnable: 0,
         overhead: 0,
+        overhead_left: vec![0; cpus],
     };
     let mut now = 0;
     for &(span, step) in steps {
@@ -88,14 +99,10 @@ fn play(cpus: usize, weights: &[u32], steps: &[(u64, Step)]) -> (RunMetrics, Sch
                     run.switch(cpu as u32, prev as u32, None);
                 }
             }
-            Step::Overhead(cpu, most) => {
-                // Only what the task on the CPU has just run, so that it is certain to have been its time.
-                let (cpu, duration) = (cpu % cpus, span.min(most));
-                if let (Some(task), true) = (schedule.cpus[cpu], duration > 0) {
-                    schedule.ran[task] -= duration;
-                    schedule.overhead += duration;
-                    run.overhead(cpu as u32, OverheadKind::Switch, duration * MS);
-                }
+            Step::Overhead(cpu, duration) => {
+                let cpu = cpu % cpus;
+                schedule.overhead_left[cpu] += duration;
+                run.overhead(cpu as u32, OverheadKind::Switch, duration * MS);
             }
         }
     }
