@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod play;
 mod run;
+mod task;
 
 /// Linux schedulers of thirty years, on the kernel you have and in a simulator.
 #[derive(Debug, Parser)]
@@ -17,10 +19,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Play(play::Arguments),
+    Task(task::Arguments),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(arguments) => run::main(&arguments),
+        Command::Play(arguments) => play::main(&arguments),
+        Command::Task(arguments) => task::main(&arguments),
     }
 }

@@ -8,11 +8,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use fairground_catalog::topology;
 use fairground_kernel::exit::ExitReport;
 use fairground_kernel::loader::{OpenScheduler, Running};
 use fairground_kernel::statistics::Counters;
 use fairground_kernel::supervise::{Signal, Signals, Supervised};
 use fairground_kernel::{Error, host, libbpf_messages};
+use fairground_machine::Machine;
 
 /// How often the loader looks whether the scheduler is still in charge.
 const LOOK: Duration = Duration::from_millis(100);
@@ -86,13 +88,12 @@ enum Outcome {
 }
 
 fn run(arguments: &Arguments) -> Result<u8, Error> {
-    let scheduler = Scheduler::find(arguments)?;
     host::check_can_load()?;
+    let scheduler = Scheduler::find(arguments)?;
     let mut signals = Signals::take()?;
     let mut command = None;
     loop {
-        let mut opened = scheduler.open()?;
-        scheduler.apply(&mut opened, &arguments.settings)?;
+        let opened = scheduler.prepare()?;
         let title = opened.ops_name();
         let running = opened.start(&scheduler.statistics)?;
         for warning in running.warnings() {
@@ -230,49 +231,87 @@ fn tell(message: std::fmt::Arguments<'_>) {
     }
 }
 
-/// The scheduler that the user named.
+/// The scheduler that the user named, with the settings.
 struct Scheduler {
     name: String,
     object: Vec<u8>,
+    settings: Vec<(String, i128)>,
     /// Names of its counters, in order.
     statistics: Vec<String>,
 }
 
 impl Scheduler {
     fn find(arguments: &Arguments) -> Result<Self, Error> {
-        let name = &arguments.scheduler;
-        let object = fs::read(name).map_err(|error| Error::Object {
-            name: name.clone(),
-            reason: format!("cannot be read: {error}"),
-        })?;
+        let unusable = |reason: String| Error::Usage { reason };
+        let found = fairground_catalog::open(&arguments.scheduler, &arguments.include)
+            .map_err(|error| unusable(error.to_string()))?;
+        if !found.warnings.is_empty() {
+            eprintln!("fairground: {}", found.warnings.trim_end());
+        }
+        let mut settings = Vec::new();
+        for setting in &arguments.settings {
+            let (tunable, value) = setting
+                .split_once('=')
+                .ok_or_else(|| unusable(format!("--set {setting}: not TUNABLE=VALUE")))?;
+            let tunable = tunable
+                .strip_prefix(found.id())
+                .and_then(|rest| rest.strip_prefix('.'))
+                .unwrap_or(tunable);
+            // A scheduler without a manifest has the tunables that its object has; the loader checks those.
+            let value = if found.manifest.tunables.is_empty() {
+                plain_number(value).ok_or_else(|| {
+                    unusable(format!("--set {setting}: `{value}` is not a whole number"))
+                })?
+            } else {
+                found
+                    .tunable(tunable)
+                    .and_then(|tunable| tunable.parse_value(value))
+                    .map_err(|error| unusable(format!("--set {setting}: {error}")))?
+            };
+            settings.push((tunable.to_owned(), value));
+        }
         Ok(Self {
-            name: name.clone(),
-            object,
-            statistics: Vec::new(),
+            name: arguments.scheduler.clone(),
+            statistics: found
+                .manifest
+                .statistics
+                .iter()
+                .map(|statistic| statistic.name.clone())
+                .collect(),
+            object: found.object.into_owned(),
+            settings,
         })
     }
 
-    fn open(&self) -> Result<OpenScheduler, Error> {
-        OpenScheduler::open(&self.name, &self.object)
-    }
-
-    fn apply(&self, opened: &mut OpenScheduler, settings: &[String]) -> Result<(), Error> {
-        for setting in settings {
-            let unusable = |reason: &str| Error::Object {
-                name: format!("--set {setting}"),
-                reason: reason.to_owned(),
-            };
-            let (tunable, value) = setting
-                .split_once('=')
-                .ok_or_else(|| unusable("not TUNABLE=VALUE"))?;
-            let tunable = tunable
-                .strip_prefix(&format!("{}.", self.name))
-                .unwrap_or(tunable);
-            let value = value
-                .parse()
-                .map_err(|_| unusable("the value is not a whole number"))?;
-            opened.set(tunable, value)?;
+    /// Reads the object and sets everything that is set before loading.
+    fn prepare(&self) -> Result<OpenScheduler, Error> {
+        let mut opened = OpenScheduler::open(&self.name, &self.object)?;
+        for (tunable, value) in &self.settings {
+            opened.set(tunable, *value)?;
         }
-        Ok(())
+        // Kernel and description number CPUs alike only if none is missing in between.
+        if host::cpus_are_contiguous() {
+            let machine = Machine::parse("host").map_err(|error| Error::Usage {
+                reason: error.to_string(),
+            })?;
+            for variable in topology::variables(&machine) {
+                opened.set_bytes(variable.section, variable.name, &variable.bytes)?;
+            }
+        } else {
+            eprintln!(
+                "fairground: some CPUs are offline; {} takes the machine for flat",
+                self.name
+            );
+        }
+        Ok(opened)
+    }
+}
+
+/// A whole number, or `true` or `false`.
+fn plain_number(text: &str) -> Option<i128> {
+    match text {
+        "true" => Some(1),
+        "false" => Some(0),
+        _ => text.parse().ok(),
     }
 }

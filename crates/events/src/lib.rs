@@ -7,10 +7,12 @@
 mod fan_out;
 mod perfetto;
 pub mod trace_file;
+mod weight;
 
 pub use fan_out::FanOut;
 pub use perfetto::PerfettoWriter;
 pub use trace_file::{TraceError, TraceReader, TraceWriter};
+pub use weight::load_weight;
 
 /// Virtual or real time in nanoseconds since the start of the run.
 pub type Nanoseconds = u64;

@@ -43,6 +43,12 @@ pub enum Error {
         /// Its name, or a description where the kernel does not tell.
         name: String,
     },
+    /// What the user asked for makes no sense, for a reason that another part of the program found.
+    #[error("{reason}")]
+    Usage {
+        /// What is wrong and what to do.
+        reason: String,
+    },
     /// The file is not a scheduler that could be loaded.
     #[error("{name}: {reason}")]
     Object {
@@ -92,6 +98,12 @@ pub enum Error {
         name: String,
         /// What the kernel said.
         report: String,
+    },
+    /// A workload could not be played to its end.
+    #[error("the workload cannot go on: {reason}")]
+    Play {
+        /// The task and what it could not do.
+        reason: String,
     },
     /// A system call or file operation failed.
     #[error("{what}: {source}")]

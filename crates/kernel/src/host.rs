@@ -108,6 +108,18 @@ fn parse_events(text: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
+/// Whether the numbers of the online CPUs are 0, 1, 2 and so on without a gap.
+#[must_use]
+pub fn cpus_are_contiguous() -> bool {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    is_contiguous(online.trim())
+}
+
+fn is_contiguous(online: &str) -> bool {
+    let numbers: Vec<&str> = online.split('-').collect();
+    matches!(numbers[..], ["0"] | ["0", _]) && !online.contains(',')
+}
+
 /// A file of sched_ext's folder in sysfs without the line end; `None` if it cannot be read.
 fn read(name: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new(SCHED_EXT).join(name)).ok()?;
@@ -139,6 +151,12 @@ mod tests {
             without.contains("/sys/kernel/sched_ext is missing"),
             "{without}"
         );
+    }
+
+    #[test]
+    fn gaps_between_cpus() {
+        assert!(is_contiguous("0") && is_contiguous("0-63"));
+        assert!(!is_contiguous("0-2,4-7") && !is_contiguous("1-3") && !is_contiguous(""));
     }
 
     #[test]

@@ -2,12 +2,20 @@
 //!
 //! [`loader`] puts a sched_ext scheduler, ours or a user's, into the running kernel, watches it and takes it out again.
 //! Nothing stays behind: the kernel holds the scheduler through a link that ends with this process, however it ends.
+//!
+//! [`recorder`] turns what the kernel does with chosen tasks into the event stream, and [`play`] runs a workload with real
+//! threads, under whatever scheduler is in charge.
 
+pub mod attributes;
+pub mod clock;
 pub mod error;
 pub mod exit;
 pub mod host;
 pub mod libbpf_messages;
 pub mod loader;
+pub mod play;
+pub mod recorder;
+pub mod scheduling;
 pub mod statistics;
 pub mod supervise;
 pub mod variables;

@@ -160,6 +160,49 @@ impl OpenScheduler {
         Ok(())
     }
 
+    /// Writes a constant that is no number, such as a table. Where it lies alone in its section, `bytes` may be longer than
+    /// the variable: the section then becomes as long as they are. An object without the variable is left as it is.
+    ///
+    /// # Errors
+    /// [`Error::Object`] if the bytes do not fit the variable and its section cannot be made longer.
+    pub fn set_bytes(&mut self, section: &str, variable: &str, bytes: &[u8]) -> Result<(), Error> {
+        let Some(found) = self
+            .variables
+            .iter()
+            .find(|candidate| candidate.section == section && candidate.name == variable)
+            .cloned()
+        else {
+            return Ok(());
+        };
+        let misfit = |reason: String| Error::Object {
+            name: self.name.clone(),
+            reason: format!(
+                "the variable `{variable}` in {section} cannot hold {} bytes: {reason}",
+                bytes.len()
+            ),
+        };
+        let Some(mut map) = find_section(&mut self.object, section) else {
+            return Ok(());
+        };
+        if found.offset == 0 && section != CONSTANTS {
+            let length = u32::try_from(bytes.len()).map_err(|error| misfit(error.to_string()))?;
+            map.set_value_size(length)
+                .map_err(|error| misfit(error.to_string()))?;
+        } else if bytes.len() != found.size {
+            return Err(misfit(format!("it has {}", found.size)));
+        }
+        match map
+            .initial_value_mut()
+            .and_then(|value| value.get_mut(found.offset..found.offset + bytes.len()))
+        {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                Ok(())
+            }
+            None => Err(misfit("it has no initial value".to_owned())),
+        }
+    }
+
     /// Loads the scheduler and puts it in charge. `statistics` names the counters of its statistics map in order.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::fd::AsFd as _;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -107,13 +107,17 @@ impl Supervised {
             name: "command".to_owned(),
             reason: "nothing to run after `--`".to_owned(),
         })?;
-        let child = Command::new(program)
-            .args(arguments)
-            .spawn()
-            .map_err(|error| Error::Object {
-                name: program.to_string_lossy().into_owned(),
-                reason: format!("cannot be run: {error}"),
-            })?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        // SAFETY: setting the signal mask is one system call and allowed between fork and exec. Without it the command
+        // would inherit the signals blocked here and could not be ended by them.
+        unsafe {
+            command.pre_exec(|| Ok(SigSet::empty().thread_set_mask()?));
+        }
+        let child = command.spawn().map_err(|error| Error::Object {
+            name: program.to_string_lossy().into_owned(),
+            reason: format!("cannot be run: {error}"),
+        })?;
         Ok(Self {
             child,
             deadline: None,
@@ -191,6 +195,12 @@ mod tests {
     fn the_exit_status_passes_through() {
         assert_eq!(run_to_end(&["sh", "-c", "exit 7"], None), 7);
         assert_eq!(run_to_end(&["sh", "-c", "kill -KILL $$"], None), 137);
+        assert_eq!(run_to_end(&["sleep", "1000"], Some(Signal::SIGTERM)), 143);
+    }
+
+    #[test]
+    fn the_command_does_not_inherit_the_blocked_signals() {
+        let _signals = Signals::take().expect("signals can be taken");
         assert_eq!(run_to_end(&["sleep", "1000"], Some(Signal::SIGTERM)), 143);
     }
 

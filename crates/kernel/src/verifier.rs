@@ -32,14 +32,17 @@ impl Rejection {
         })
     }
 
-    /// The end of the log that explains the rejection: the last lines, from a source line on, without the verifier's
-    /// accounts of its own work.
+    /// The end of the log that explains the rejection, without the verifier's accounts of its own work: its summary, or
+    /// the last lines, from a source line on.
     #[must_use]
     pub fn useful_end(&self) -> String {
         let lines: Vec<&str> = self.log.lines().filter(|line| !is_account(line)).collect();
         let earliest = lines.len().saturating_sub(SHOWN);
-        let start = (earliest..lines.len())
-            .find(|index| lines[*index].starts_with("; "))
+        // Newer kernels sum the rejection up at the end; older ones end with the last branch that was followed.
+        let start = lines
+            .iter()
+            .rposition(|line| line.starts_with("Verification failed"))
+            .or_else(|| (earliest..lines.len()).find(|index| lines[*index].starts_with("; ")))
             .unwrap_or(earliest);
         let mut end = lines[start..].join("\n");
         if start > 0 {
@@ -126,6 +129,22 @@ mod tests {
         );
         assert_eq!(end.lines().last(), Some("the reason"));
         assert!(end.lines().count() <= SHOWN + 1);
+    }
+
+    #[test]
+    fn a_summary_is_shown_whole() {
+        let summary = format!(
+            "Verification failed: unsafe\n{}the end",
+            "because\n".repeat(2 * SHOWN)
+        );
+        let log = format!("{}{summary}\n", "0: (bf) r1 = r2\n".repeat(9));
+        let end = Rejection::find(&messages(&log))
+            .expect("there is a log")
+            .useful_end();
+        assert_eq!(
+            end,
+            format!("[9 lines left out, --verbose shows all]\n{summary}")
+        );
     }
 
     #[test]

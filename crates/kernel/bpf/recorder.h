@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The records that recorder.bpf.c writes; src/recorder/record.rs reads the same layout. */
+#ifndef FAIRGROUND_RECORDER_H
+#define FAIRGROUND_RECORDER_H
+
+enum record_kind {
+	RECORD_SWITCH = 1,
+	RECORD_WAKE = 2,
+	RECORD_MIGRATION = 3,
+	RECORD_FORK = 4,
+};
+
+/* What becomes of the task that leaves a CPU. */
+enum record_state {
+	STATE_RUNNABLE = 0,
+	STATE_SLEEPS = 1,
+	STATE_ENDED = 2,
+};
+
+/* A tracked task; pid 0 where there is none. */
+struct recorded_task {
+	u32 pid;
+	u32 policy;
+	u32 static_prio;
+	u32 rt_priority;
+	/* The CPUs 0 to 63 that it may use. */
+	u64 first_cpus_allowed;
+	u32 nr_cpus_allowed;
+	u32 padding;
+	char comm[16];
+};
+
+struct record {
+	/* CLOCK_MONOTONIC, nanoseconds. */
+	u64 time;
+	u32 kind;
+	/* Where it happened; for a wake-up the CPU chosen, for a migration the one left. */
+	u32 cpu;
+	/* State of the leaving task. */
+	u32 state;
+	/* Waking thread, CPU migrated to, or forking thread. */
+	u32 other;
+	/* The task; for a switch the one that leaves. */
+	struct recorded_task task;
+	/* For a switch the task that comes. */
+	struct recorded_task next;
+};
+
+#endif /* FAIRGROUND_RECORDER_H */

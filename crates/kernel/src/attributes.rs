@@ -1,0 +1,112 @@
+//! Attributes of live tasks that no policy of the kernel can carry.
+//!
+//! Schedulers that know such attributes keep them in a map of task storage, one layout for all (see
+//! [`fairground_catalog::attributes`]). The map belongs to the scheduler in the kernel and is found there by its name.
+
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use fairground_catalog::attributes::{Attributes, MAP};
+use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
+use nix::libc;
+
+use crate::{Error, host};
+
+/// The attributes that the scheduler in the kernel keeps.
+#[derive(Debug)]
+pub struct AttributeMap {
+    map: MapHandle,
+}
+
+impl AttributeMap {
+    /// The map of the scheduler in the kernel; `None` if there is no scheduler or it knows no attributes.
+    ///
+    /// # Errors
+    /// Not root, or the map cannot be opened.
+    pub fn find() -> Result<Option<Self>, Error> {
+        host::check_root("the attributes of tasks")?;
+        if host::loaded_scheduler().is_none() {
+            return Ok(None);
+        }
+        // Of several, such as a remnant that is still being cleaned up, the newest.
+        let newest = MapInfoIter::default()
+            .filter(|info| info.name == MAP && info.ty == MapType::TaskStorage)
+            .map(|info| info.id)
+            .max();
+        let Some(id) = newest else { return Ok(None) };
+        let map = MapHandle::from_map_id(id)
+            .map_err(|error| failed(&format!("cannot be opened: {error}")))?;
+        Ok(Some(Self { map }))
+    }
+
+    /// Attributes of the thread `pid`; `None` if none have been set.
+    ///
+    /// # Errors
+    /// There is no such thread.
+    pub fn get(&self, pid: u32) -> Result<Option<Attributes>, Error> {
+        let task = descriptor(pid)?;
+        let bytes = self
+            .map
+            .lookup(&task.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| failed(&format!("of thread {pid} cannot be read: {error}")))?;
+        Ok(bytes.and_then(|bytes| Attributes::decode(&bytes)))
+    }
+
+    /// Sets all attributes of the thread `pid` at once.
+    ///
+    /// # Errors
+    /// There is no such thread.
+    pub fn set(&self, pid: u32, attributes: &Attributes) -> Result<(), Error> {
+        let task = descriptor(pid)?;
+        self.map
+            .update(
+                &task.as_raw_fd().to_ne_bytes(),
+                &attributes.encode(),
+                MapFlags::ANY,
+            )
+            .map_err(|error| failed(&format!("of thread {pid} cannot be set: {error}")))
+    }
+}
+
+/// A file descriptor of a thread, which is how task storage is told a task.
+fn descriptor(pid: u32) -> Result<OwnedFd, Error> {
+    /// `PIDFD_THREAD`: a thread of its own right, not only the first of its process.
+    const THREAD: libc::c_int = libc::O_EXCL;
+    // SAFETY: the call takes numbers and returns a new descriptor or an error.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, THREAD) };
+    match i32::try_from(result) {
+        // SAFETY: the descriptor is new and nobody else's.
+        Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+        _ => Err(Error::Usage {
+            reason: format!(
+                "there is no thread {pid}: {}",
+                std::io::Error::last_os_error()
+            ),
+        }),
+    }
+}
+
+fn failed(what: &str) -> Error {
+    Error::Load {
+        name: "attributes".to_owned(),
+        reason: what.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_found_or_not() {
+        std::thread::spawn(|| {
+            let own =
+                u32::try_from(nix::unistd::gettid().as_raw()).expect("thread numbers are positive");
+            assert!(descriptor(own).is_ok());
+        })
+        .join()
+        .expect("no assertion fails");
+        let error = descriptor(u32::MAX >> 1).expect_err("there are not so many threads");
+        assert_eq!(error.exit_code(), 2);
+    }
+}

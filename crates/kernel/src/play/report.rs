@@ -1,0 +1,222 @@
+//! What is told of a run with real threads.
+
+use std::fmt::Write as _;
+
+use fairground_metrics::RunMetrics;
+use serde::Serialize;
+
+use super::run::Ended;
+use super::samples::{Distribution, Periods};
+
+/// Version of the JSON form.
+const VERSION: u32 = 1;
+
+/// What is told of a run with real threads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Version of this form.
+    pub version: u32,
+    /// Name of the workload.
+    pub workload: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// The sched_ext scheduler in charge at the start; `None` is the kernel's own.
+    pub scheduler: Option<String>,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// From the common start to the end.
+    pub duration_ns: u64,
+    /// Per task, in order of creation.
+    pub tasks: Vec<TaskReport>,
+    /// The metrics of the recording; `None` without root.
+    pub metrics: Option<RunMetrics>,
+    /// Records that were lost; `None` without root.
+    pub lost_records: Option<u64>,
+    /// What else is to be known, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// What the thread of a task measured itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskReport {
+    /// Name as in the workload, with an instance suffix where there are several.
+    pub name: String,
+    /// CPU time used.
+    pub cpu_time_ns: u64,
+    /// CPU time over that of the whole machine, 0 to 1.
+    pub share: f64,
+    /// Times it left a CPU because it waited.
+    pub voluntary_switches: u64,
+    /// Times it left a CPU although it could have gone on.
+    pub involuntary_switches: u64,
+    /// From the nominal end of a sleep at a timer to running.
+    pub timer_latency: Option<Distribution>,
+    /// From release to completion of jobs.
+    pub response_time: Option<Distribution>,
+    /// Jobs, if it has a timer.
+    pub periods: Option<Periods>,
+    /// When its program ended, since the start; `None` if the end of the run ended it.
+    pub ended_ns: Option<u64>,
+}
+
+/// What a report is made of.
+pub(super) struct Facts {
+    pub(super) workload: String,
+    pub(super) kernel: String,
+    pub(super) scheduler: Option<String>,
+    pub(super) cpus: usize,
+    /// `CLOCK_MONOTONIC`.
+    pub(super) start: u64,
+    /// `CLOCK_MONOTONIC`.
+    pub(super) stop: u64,
+    pub(super) tasks: Vec<Ended>,
+    /// CPU time of each task at `stop`.
+    pub(super) cpu_times: Vec<u64>,
+    pub(super) metrics: Option<RunMetrics>,
+    pub(super) lost: Option<u64>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(facts: Facts) -> Self {
+        let duration_ns = facts.stop.saturating_sub(facts.start);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "times of a run are far from 2^52 ns"
+        )]
+        let machine = (duration_ns.max(1) * facts.cpus as u64) as f64;
+        // A task that was forked at the very end has no CPU time at it.
+        let cpu_times = facts.cpu_times.into_iter().chain(std::iter::repeat(0));
+        let tasks = facts
+            .tasks
+            .into_iter()
+            .zip(cpu_times)
+            .map(|(task, cpu_time_ns)| TaskReport {
+                name: task.name,
+                cpu_time_ns,
+                #[expect(clippy::cast_precision_loss, reason = "as above")]
+                share: cpu_time_ns as f64 / machine,
+                voluntary_switches: task.outcome.voluntary_switches,
+                involuntary_switches: task.outcome.involuntary_switches,
+                timer_latency: task.outcome.timer_latency.distribution(),
+                response_time: task.outcome.response_time.distribution(),
+                periods: task.outcome.periods,
+                ended_ns: task
+                    .outcome
+                    .ended
+                    .map(|time| time.saturating_sub(facts.start)),
+            });
+        Self {
+            version: VERSION,
+            workload: facts.workload,
+            kernel: facts.kernel,
+            scheduler: facts.scheduler,
+            cpus: facts.cpus,
+            duration_ns,
+            tasks: tasks.collect(),
+            metrics: facts.metrics,
+            lost_records: facts.lost,
+            notes: facts.notes,
+        }
+    }
+
+    /// The scheduler in charge, for people.
+    #[must_use]
+    pub fn scheduler_name(&self) -> &str {
+        self.scheduler.as_deref().unwrap_or("the kernel's own")
+    }
+
+    /// A table of what the threads measured themselves.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let width = self
+            .tasks
+            .iter()
+            .map(|task| task.name.len())
+            .max()
+            .unwrap_or(0)
+            .max(4);
+        let mut table = format!(
+            "{} under {}, {:.1} s on {} CPUs\n{:<width$} {:>10} {:>7} {:>9} {:>9} {:>10} {:>10} {:>11}\n",
+            self.workload,
+            self.scheduler_name(),
+            seconds(self.duration_ns),
+            self.cpus,
+            "task",
+            "CPU time s",
+            "share %",
+            "waited",
+            "preempted",
+            "late p50us",
+            "late max",
+            "missed jobs"
+        );
+        for task in &self.tasks {
+            let latency = |get: fn(&Distribution) -> u64| {
+                task.timer_latency.map_or_else(
+                    || "-".to_owned(),
+                    |latency| (get(&latency) / 1000).to_string(),
+                )
+            };
+            let missed = task.periods.map_or_else(
+                || "-".to_owned(),
+                |periods| format!("{}/{}", periods.missed, periods.completed),
+            );
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                table,
+                "{:<width$} {:>10.3} {:>7.2} {:>9} {:>9} {:>10} {:>10} {missed:>11}",
+                task.name,
+                seconds(task.cpu_time_ns),
+                task.share * 100.0,
+                task.voluntary_switches,
+                task.involuntary_switches,
+                latency(|distribution| distribution.p50_ns),
+                latency(|distribution| distribution.max_ns),
+            );
+        }
+        table
+    }
+
+    /// One line for each task, with a heading.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut text = "workload,scheduler,task,cpu_time_ns,share,voluntary_switches,involuntary_switches,jobs_completed,\
+                        jobs_missed\n"
+            .to_owned();
+        for task in &self.tasks {
+            let jobs = |get: fn(&Periods) -> u64| {
+                task.periods
+                    .map_or_else(String::new, |periods| get(&periods).to_string())
+            };
+            let _ = writeln!(
+                text,
+                "{},{},{},{},{},{},{},{},{}",
+                quoted(&self.workload),
+                quoted(self.scheduler.as_deref().unwrap_or("")),
+                quoted(&task.name),
+                task.cpu_time_ns,
+                task.share,
+                task.voluntary_switches,
+                task.involuntary_switches,
+                jobs(|periods| periods.completed),
+                jobs(|periods| periods.missed)
+            );
+        }
+        text
+    }
+}
+
+/// A text as a field of a CSV line.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people, with three digits")]
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}

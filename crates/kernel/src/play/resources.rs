@@ -1,0 +1,375 @@
+//! What the threads of a workload share: mutexes, conditions, barriers, semaphores, timers.
+//!
+//! They sleep on futexes like those of the C library and mean what rt-app means by them: a signal that nobody waits for is
+//! lost, a semaphore remembers. A wait ends early only when the run is over; every function that waits tells so by
+//! returning `false`.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use fairground_workload::{TimerMode, Workload};
+use rustix::thread::futex;
+
+/// Set once the run is over. Waiting threads look at it whenever a signal interrupts them.
+#[derive(Debug, Default)]
+pub struct Over(AtomicBool);
+
+impl Over {
+    /// Says that the run is over.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether the run is over.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Sleeps as long as `word` holds `value`; signals and rare races wake it without a reason.
+fn sleep_while(word: &AtomicU32, value: u32) {
+    // Not an error: the word has changed already, or a signal came. Both are for the caller to look at.
+    let _ = futex::wait(word, futex::Flags::PRIVATE, value, None);
+}
+
+fn wake(word: &AtomicU32, count: u32) {
+    // Waking fails for an unmapped address only.
+    let _ = futex::wake(word, futex::Flags::PRIVATE, count);
+}
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = 2;
+
+/// A mutex that is locked and unlocked by separate events.
+#[derive(Debug, Default)]
+pub struct Lock(AtomicU32);
+
+impl Lock {
+    /// Locks it.
+    pub fn lock(&self, over: &Over) -> bool {
+        if self
+            .0
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+        {
+            return true;
+        }
+        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
+            if over.is_set() {
+                return false;
+            }
+            sleep_while(&self.0, CONTENDED);
+        }
+        true
+    }
+
+    /// Unlocks it.
+    pub fn unlock(&self) {
+        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
+            wake(&self.0, 1);
+        }
+    }
+}
+
+/// A condition.
+#[derive(Debug, Default)]
+pub struct Condition(AtomicU32);
+
+impl Condition {
+    /// Waits for a signal; `held`, the mutex that the thread holds, is free meanwhile.
+    pub fn wait(&self, held: Option<&Lock>, over: &Over) -> bool {
+        let signals = self.0.load(Ordering::Relaxed);
+        if let Some(mutex) = held {
+            mutex.unlock();
+        }
+        while self.0.load(Ordering::Relaxed) == signals {
+            if over.is_set() {
+                return false;
+            }
+            sleep_while(&self.0, signals);
+        }
+        held.is_none_or(|mutex| mutex.lock(over))
+    }
+
+    /// Wakes one waiter.
+    pub fn signal(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        wake(&self.0, 1);
+    }
+
+    /// Wakes all waiters.
+    pub fn broadcast(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        wake(&self.0, u32::MAX >> 1);
+    }
+}
+
+/// A barrier.
+#[derive(Debug)]
+pub struct Barrier {
+    parties: u32,
+    arrived: AtomicU32,
+    opened: AtomicU32,
+}
+
+impl Barrier {
+    fn new(parties: u32) -> Self {
+        Self {
+            parties,
+            arrived: AtomicU32::new(0),
+            opened: AtomicU32::new(0),
+        }
+    }
+
+    /// Waits until all parties have arrived.
+    pub fn wait(&self, over: &Over) -> bool {
+        let opened = self.opened.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.parties {
+            // Nobody of the next round can arrive before it is opened.
+            self.arrived.store(0, Ordering::Relaxed);
+            self.opened.fetch_add(1, Ordering::Release);
+            wake(&self.opened, u32::MAX >> 1);
+            return true;
+        }
+        while self.opened.load(Ordering::Acquire) == opened {
+            if over.is_set() {
+                return false;
+            }
+            sleep_while(&self.opened, opened);
+        }
+        true
+    }
+}
+
+/// A counting semaphore that starts at 0.
+#[derive(Debug, Default)]
+pub struct Semaphore(AtomicU32);
+
+impl Semaphore {
+    /// Adds one.
+    pub fn post(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+        wake(&self.0, 1);
+    }
+
+    /// Takes one, as soon as there is one.
+    pub fn wait(&self, over: &Over) -> bool {
+        loop {
+            let taken = self
+                .0
+                .fetch_update(Ordering::Acquire, Ordering::Relaxed, |value| {
+                    value.checked_sub(1)
+                });
+            if taken.is_ok() {
+                return true;
+            }
+            if over.is_set() {
+                return false;
+            }
+            sleep_while(&self.0, 0);
+        }
+    }
+}
+
+/// What a timer says to a thread that comes to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// The nominal time of the next activation, nanoseconds.
+    pub due: u64,
+    /// Whether that time is over already: then the thread does not sleep.
+    pub late: bool,
+    /// The time from which the new job counts.
+    pub release: u64,
+}
+
+/// When a timer expires next. `last` is its last expiry (for a timer in its first use the start of the
+/// task's events) and is moved on.
+pub fn expire(last: &mut u64, period: u64, mode: TimerMode, now: u64) -> Expiry {
+    let due = *last + period;
+    let late = now >= due;
+    *last = if late && mode == TimerMode::Relative {
+        now
+    } else {
+        due
+    };
+    Expiry {
+        due,
+        late,
+        release: *last,
+    }
+}
+
+/// All shared resources of a workload, by the indices that its events use.
+#[derive(Debug)]
+pub struct Resources {
+    /// Mutexes.
+    pub mutexes: Vec<Lock>,
+    /// Conditions.
+    pub conditions: Vec<Condition>,
+    /// Barriers.
+    pub barriers: Vec<Barrier>,
+    /// Semaphores.
+    pub semaphores: Vec<Semaphore>,
+    /// Last expiry of the timers that are shared; `None` before the first use.
+    pub timers: Vec<Mutex<Option<u64>>>,
+}
+
+impl Resources {
+    /// The resources of a workload, unused.
+    #[must_use]
+    pub fn new(workload: &Workload) -> Self {
+        Self {
+            mutexes: workload.mutexes.iter().map(|_| Lock::default()).collect(),
+            conditions: workload
+                .conditions
+                .iter()
+                .map(|_| Condition::default())
+                .collect(),
+            barriers: workload
+                .barriers
+                .iter()
+                .map(|barrier| Barrier::new(barrier.parties))
+                .collect(),
+            semaphores: workload
+                .semaphores
+                .iter()
+                .map(|_| Semaphore::default())
+                .collect(),
+            timers: workload.timers.iter().map(|_| Mutex::new(None)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use std::thread;
+
+    #[test]
+    fn a_mutex_excludes() {
+        let (lock, over, inside, sum) = (
+            Lock::default(),
+            Over::default(),
+            AtomicU32::new(0),
+            AtomicU64::new(0),
+        );
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        assert!(lock.lock(&over));
+                        assert_eq!(
+                            inside.fetch_add(1, Ordering::Relaxed),
+                            0,
+                            "two threads are inside"
+                        );
+                        sum.fetch_add(1, Ordering::Relaxed);
+                        inside.fetch_sub(1, Ordering::Relaxed);
+                        lock.unlock();
+                    }
+                });
+            }
+        });
+        assert_eq!(sum.into_inner(), 8000);
+    }
+
+    #[test]
+    fn a_semaphore_remembers_posts() {
+        let (semaphore, over) = (Semaphore::default(), Over::default());
+        semaphore.post();
+        semaphore.post();
+        assert!(semaphore.wait(&over) && semaphore.wait(&over));
+        over.set();
+        assert!(!semaphore.wait(&over));
+    }
+
+    #[test]
+    fn a_token_goes_round() {
+        let (semaphores, over) = (
+            [
+                Semaphore::default(),
+                Semaphore::default(),
+                Semaphore::default(),
+            ],
+            Over::default(),
+        );
+        let passes = AtomicU32::new(0);
+        semaphores[0].post();
+        thread::scope(|scope| {
+            for place in 0..3 {
+                let (semaphores, over, passes) = (&semaphores, &over, &passes);
+                scope.spawn(move || {
+                    for _ in 0..500 {
+                        assert!(semaphores[place].wait(over));
+                        passes.fetch_add(1, Ordering::Relaxed);
+                        semaphores[(place + 1) % 3].post();
+                    }
+                });
+            }
+        });
+        assert_eq!(passes.into_inner(), 1500);
+    }
+
+    #[test]
+    fn a_barrier_opens_for_all_again_and_again() {
+        let (barrier, over, arrivals) = (Barrier::new(3), Over::default(), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for round in 1..=200 {
+                        arrivals.fetch_add(1, Ordering::Relaxed);
+                        assert!(barrier.wait(&over));
+                        assert!(
+                            arrivals.load(Ordering::Relaxed) >= 3 * round,
+                            "opened before all arrived"
+                        );
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_condition_gives_the_mutex_free() {
+        let (lock, condition, over) = (Lock::default(), Condition::default(), Over::default());
+        let flag = AtomicU32::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(lock.lock(&over));
+                while flag.load(Ordering::Relaxed) == 0 {
+                    assert!(condition.wait(Some(&lock), &over));
+                }
+                lock.unlock();
+            });
+            assert!(lock.lock(&over));
+            flag.store(1, Ordering::Relaxed);
+            lock.unlock();
+            condition.signal();
+            condition.broadcast();
+        });
+    }
+
+    #[test]
+    fn timers_keep_or_move_their_grid() {
+        let mut last = 100;
+        let early = expire(&mut last, 50, TimerMode::Relative, 120);
+        assert_eq!(
+            (early.due, early.late, early.release, last),
+            (150, false, 150, 150)
+        );
+        let late = expire(&mut last, 50, TimerMode::Relative, 230);
+        assert_eq!(
+            (late.due, late.late, late.release, last),
+            (200, true, 230, 230)
+        );
+        last = 150;
+        let late = expire(&mut last, 50, TimerMode::Absolute, 230);
+        assert_eq!(
+            (late.due, late.late, late.release, last),
+            (200, true, 200, 200)
+        );
+    }
+}

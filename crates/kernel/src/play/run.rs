@@ -1,0 +1,360 @@
+//! A run: all threads of a workload, from their common start to the end.
+
+use std::os::unix::thread::JoinHandleExt as _;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fairground_catalog::attributes::Attributes;
+use fairground_workload::Workload;
+use nix::libc;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+use super::resources::{Over, Resources, Semaphore};
+use super::worker::{Outcome, Worker};
+use crate::attributes::AttributeMap;
+use crate::recorder::stream::NoteKind;
+use crate::recorder::{Notes, Tracker};
+use crate::{Error, clock};
+
+/// Threads that `fork` events may start of one definition, as in rt-app.
+const FORK_LIMIT: u32 = 1024;
+
+/// How long threads may take to notice that the run is over.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The signal that gets threads out of their sleep at the end.
+const NUDGE: Signal = Signal::SIGUSR1;
+
+/// A thread of the run.
+struct Thread {
+    name: String,
+    pid: u32,
+    handle: JoinHandle<()>,
+    progress: Arc<Progress>,
+}
+
+/// What a thread lets others see.
+#[derive(Debug, Default)]
+struct Progress {
+    /// CPU time that it had used before its program began.
+    before: AtomicU64,
+    /// What it knows of itself, once it has ended.
+    outcome: Mutex<Option<Outcome>>,
+}
+
+/// What there is to say of a task at the end.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Name with instance.
+    pub name: String,
+    /// What the thread knows of itself.
+    pub outcome: Outcome,
+}
+
+/// How the recorder hears of the run.
+pub struct Recording {
+    /// Chooses the threads to be recorded.
+    pub tracker: Tracker,
+    /// Takes notes of jobs.
+    pub notes: Notes,
+}
+
+/// Everything that the threads of a run share.
+pub struct Run {
+    /// The workload.
+    pub workload: Workload,
+    /// Its mutexes and the like.
+    pub resources: Resources,
+    /// Set at the end.
+    pub over: Over,
+    /// CPUs that tasks without affinity use.
+    pub cpus: Vec<u32>,
+    /// Threads that have not ended.
+    pub living: AtomicUsize,
+    attributes: Vec<Attributes>,
+    attribute_map: Option<AttributeMap>,
+    recording: Option<Recording>,
+    /// Common start, `CLOCK_MONOTONIC`; the gate below opens with it.
+    start: Mutex<u64>,
+    gate: Semaphore,
+    forks: Vec<AtomicU32>,
+    threads: Mutex<Vec<Thread>>,
+    failure: Mutex<Option<String>>,
+    /// The run itself, for the threads it starts.
+    this: std::sync::Weak<Run>,
+}
+
+impl Run {
+    /// Creates the threads of all instances, ready to go but waiting for [`Run::begin`].
+    ///
+    /// # Errors
+    /// A thread cannot be created or cannot have its policy or CPUs.
+    pub fn prepare(
+        workload: &Workload,
+        attributes: Vec<Attributes>,
+        attribute_map: Option<AttributeMap>,
+        recording: Option<Recording>,
+    ) -> Result<Arc<Self>, Error> {
+        install_nudge()?;
+        let cpus =
+            crate::scheduling::cpus().map_err(Error::system("cannot read the allowed CPUs"))?;
+        let run = Arc::new_cyclic(|this| Self {
+            resources: Resources::new(workload),
+            workload: workload.clone(),
+            over: Over::default(),
+            cpus,
+            living: AtomicUsize::new(0),
+            attributes,
+            attribute_map,
+            recording,
+            start: Mutex::new(0),
+            gate: Semaphore::default(),
+            forks: workload.tasks.iter().map(|_| AtomicU32::new(0)).collect(),
+            threads: Mutex::new(Vec::new()),
+            failure: Mutex::new(None),
+            this: this.clone(),
+        });
+        for (definition, task) in workload.tasks.iter().enumerate() {
+            for instance in 0..task.instances {
+                let name = if task.instances > 1 {
+                    format!("{}-{instance}", task.name)
+                } else {
+                    task.name.clone()
+                };
+                if let Err(reason) = run.spawn(definition, name, false) {
+                    run.end();
+                    return Err(Error::Usage { reason });
+                }
+            }
+        }
+        Ok(run)
+    }
+
+    /// Lets the threads go. Returns the common start, `CLOCK_MONOTONIC`.
+    ///
+    /// # Errors
+    /// The recorder cannot follow so many threads.
+    pub fn begin(&self) -> Result<u64, Error> {
+        let threads = lock(&self.threads);
+        let now = clock::monotonic();
+        if let Some(recording) = &self.recording {
+            recording.notes.begin(now);
+            for thread in &*threads {
+                recording.tracker.track(thread.pid, Some(&thread.name))?;
+            }
+        }
+        *lock(&self.start) = now;
+        for _ in &*threads {
+            self.gate.post();
+        }
+        Ok(now)
+    }
+
+    /// Whether all threads have ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.living.load(Ordering::Acquire) == 0
+    }
+
+    /// Why the run cannot go on, if it cannot.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        lock(&self.failure).clone()
+    }
+
+    /// CPU time used so far by each thread, in order of creation.
+    #[must_use]
+    pub fn cpu_times(&self) -> Vec<u64> {
+        lock(&self.threads)
+            .iter()
+            .map(|thread| match &*lock(&thread.progress.outcome) {
+                Some(outcome) => outcome.cpu_time,
+                None => {
+                    let before = thread.progress.before.load(Ordering::Acquire);
+                    cpu_time_of(&thread.handle).map_or(0, |now| now.saturating_sub(before))
+                }
+            })
+            .collect()
+    }
+
+    /// Ends all threads that still run and tells what they did, in order of creation.
+    pub fn end(&self) -> Vec<Ended> {
+        self.over.set();
+        self.nudge_until_ended();
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        threads
+            .into_iter()
+            .map(|thread| {
+                if self.is_finished() {
+                    // A panic of the thread has been told by Rust; it left no outcome.
+                    let _ = thread.handle.join();
+                }
+                Ended {
+                    name: thread.name,
+                    outcome: lock(&thread.progress.outcome).take().unwrap_or_default(),
+                }
+            })
+            .collect()
+    }
+
+    fn nudge_until_ended(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.is_finished() && Instant::now() < deadline {
+            // A thread may have looked just before the end was told and fall asleep just after a signal: so again and again.
+            for thread in lock(&self.threads)
+                .iter()
+                .filter(|thread| !thread.handle.is_finished())
+            {
+                // SAFETY: the handle is joined later, so the thread's number is still its own.
+                unsafe {
+                    libc::pthread_kill(thread.handle.as_pthread_t(), NUDGE as libc::c_int);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Starts one more thread of a definition, for a `fork` event.
+    pub(super) fn fork(&self, definition: usize) -> Result<(), String> {
+        let task = &self.workload.tasks[definition];
+        let number = self.forks[definition].fetch_add(1, Ordering::Relaxed);
+        if number >= FORK_LIMIT {
+            return Err(format!(
+                "{} was forked {FORK_LIMIT} times, the most that rt-app allows",
+                task.name
+            ));
+        }
+        self.spawn(
+            definition,
+            format!("{}-{}", task.name, task.instances + number),
+            true,
+        )
+    }
+
+    /// Creates a thread. One of the beginning is waited for until it is ready; a forked one begins at once.
+    fn spawn(&self, definition: usize, name: String, forked: bool) -> Result<(), String> {
+        let run = self.this.upgrade().ok_or("the run is over")?;
+        let progress = Arc::new(Progress::default());
+        let own_progress = Arc::clone(&progress);
+        let own_name = name.clone();
+        let (ready, is_ready) = mpsc::channel();
+        self.living.fetch_add(1, Ordering::AcqRel);
+        let handle = Builder::new()
+            // The kernel shows 15 bytes of it.
+            .name(name.clone())
+            .spawn(move || {
+                let _living = Living(&run);
+                let pid = u32::try_from(nix::unistd::gettid().as_raw()).unwrap_or(0);
+                let worker = Worker::new(&run, definition, pid);
+                let prepared = run
+                    .set_attributes(definition, pid, &own_name)
+                    .and_then(|()| worker.prepare());
+                if forked {
+                    run.note(pid, NoteKind::Task { name: own_name });
+                }
+                let failed = prepared.is_err();
+                if let (true, Err(reason)) = (forked, &prepared) {
+                    run.fail(reason.clone());
+                }
+                // The creator of a forked thread does not listen.
+                let _ = ready.send(prepared.map(|()| pid));
+                if failed || (!forked && !run.gate.wait(&run.over)) {
+                    return;
+                }
+                let start = if forked {
+                    clock::monotonic()
+                } else {
+                    *lock(&run.start)
+                };
+                own_progress
+                    .before
+                    .store(clock::thread_cpu_time(), Ordering::Release);
+                match worker.carry_out(start) {
+                    Ok(outcome) => *lock(&own_progress.outcome) = Some(outcome),
+                    Err(reason) => run.fail(reason),
+                }
+            })
+            .map_err(|error| {
+                self.living.fetch_sub(1, Ordering::AcqRel);
+                format!("cannot create the thread {name}: {error}")
+            })?;
+        let answer = if forked {
+            Ok(0)
+        } else {
+            is_ready
+                .recv()
+                .unwrap_or_else(|_| Err("a thread ended before it began".to_owned()))
+        };
+        lock(&self.threads).push(Thread {
+            name,
+            pid: *answer.as_ref().unwrap_or(&0),
+            handle,
+            progress,
+        });
+        answer.map(|_| ())
+    }
+
+    /// Makes the attributes of a thread known to the scheduler.
+    fn set_attributes(&self, definition: usize, pid: u32, name: &str) -> Result<(), String> {
+        let wanted = &self.attributes[definition];
+        match &self.attribute_map {
+            Some(map) if *wanted != Attributes::default() => map
+                .set(pid, wanted)
+                .map_err(|error| format!("{name}: {error}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the run for a reason; the first reason counts.
+    fn fail(&self, reason: String) {
+        lock(&self.failure).get_or_insert(reason);
+    }
+
+    /// Tells the recorder something that only the thread itself knows.
+    pub(super) fn note(&self, pid: u32, kind: NoteKind) {
+        if let Some(recording) = &self.recording {
+            recording.notes.add(pid, kind);
+        }
+    }
+}
+
+/// Counts a thread among the living until its end.
+struct Living<'run>(&'run Run);
+
+impl Drop for Living<'_> {
+    fn drop(&mut self) {
+        self.0.living.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// CPU time of another thread since it was created.
+fn cpu_time_of(handle: &JoinHandle<()>) -> Option<u64> {
+    let mut clock_id = 0;
+    // SAFETY: the thread has not been joined, so its number is its own; the clock's number is written to a local.
+    let result = unsafe { libc::pthread_getcpuclockid(handle.as_pthread_t(), &raw mut clock_id) };
+    if result != 0 {
+        return None;
+    }
+    let time = nix::time::clock_gettime(nix::time::ClockId::from_raw(clock_id)).ok()?;
+    let part = |value: i64| u64::try_from(value).ok();
+    Some(part(time.tv_sec())? * 1_000_000_000 + part(time.tv_nsec())?)
+}
+
+/// Makes the signal that wakes threads at the end harmless: it interrupts system calls and does nothing else.
+fn install_nudge() -> Result<(), Error> {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    let action = SigAction::new(
+        SigHandler::Handler(nothing),
+        SaFlags::empty(),
+        SigSet::empty(),
+    );
+    // SAFETY: the handler does nothing, which is safe at any moment.
+    unsafe { sigaction(NUDGE, &action) }.map_err(Error::system("cannot handle signals"))?;
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

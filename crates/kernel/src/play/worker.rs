@@ -1,0 +1,285 @@
+//! One thread that carries out a task's program.
+
+use fairground_workload::{Event, Task, TimerMode};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
+use rustix::thread::sched_yield;
+
+use super::program::{Program, Step};
+use super::resources::{Expiry, expire};
+use super::run::Run;
+use super::samples::{Periods, Samples};
+use super::work::Work;
+use crate::recorder::stream::NoteKind;
+use crate::{clock, scheduling};
+
+/// What a thread knows of itself when it ends.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// CPU time since the start of the run.
+    pub cpu_time: u64,
+    /// Times it left a CPU because it waited.
+    pub voluntary_switches: u64,
+    /// Times it left a CPU although it could have gone on.
+    pub involuntary_switches: u64,
+    /// From the nominal end of a sleep at a timer to running.
+    pub timer_latency: Samples,
+    /// From release to completion of jobs.
+    pub response_time: Samples,
+    /// Jobs, if it has a timer.
+    pub periods: Option<Periods>,
+    /// When its program ended, `CLOCK_MONOTONIC`; `None` if the end of the run ended it.
+    pub ended: Option<u64>,
+}
+
+/// Why a thread stops before its program is at its end.
+enum Stop {
+    /// The run is over.
+    Over,
+    /// Something that a workload may ask for cannot be had here.
+    Failed(String),
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// A wait that the end of the run cut short.
+fn waited(ended_well: bool) -> Result<(), Stop> {
+    if ended_well { Ok(()) } else { Err(Stop::Over) }
+}
+
+pub(super) struct Worker<'run> {
+    run: &'run Run,
+    task: &'run Task,
+    pid: u32,
+    /// Nominal start of the task's events: common start, or the fork, plus delay.
+    first: u64,
+    work: Work,
+    /// Last expiry of the timers of its own.
+    timers: Vec<Option<u64>>,
+    /// Mutexes that it holds.
+    held: Vec<bool>,
+    /// The time from which the present job counts.
+    job: Option<u64>,
+    outcome: Outcome,
+}
+
+impl<'run> Worker<'run> {
+    /// The worker of the calling thread for the definition with this index.
+    pub(super) fn new(run: &'run Run, definition: usize, pid: u32) -> Self {
+        let task = &run.workload.tasks[definition];
+        Self {
+            run,
+            task,
+            pid,
+            first: 0,
+            work: Work::default(),
+            timers: vec![None; run.workload.timers.len()],
+            held: vec![false; run.workload.mutexes.len()],
+            job: None,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// Sets what holds from the start on: policy, CPUs, attributes.
+    pub(super) fn prepare(&self) -> Result<(), String> {
+        self.enter(self.task.cpus.as_deref(), Some(&self.task.policy))
+            .map_err(|error| format!("{}: {error}", self.task.name))
+    }
+
+    fn enter(
+        &self,
+        cpus: Option<&[u32]>,
+        policy: Option<&fairground_workload::Policy>,
+    ) -> Result<(), String> {
+        scheduling::set_cpus(cpus, &self.run.cpus).map_err(|error| match cpus {
+            Some(cpus) => format!("cannot run on the CPUs {cpus:?}: {error}"),
+            None => format!("cannot run on all CPUs: {error}"),
+        })?;
+        if let Some(policy) = policy {
+            scheduling::set_policy(policy)
+                .map_err(|error| format!("cannot have the policy {policy:?}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Carries out the program from `start` on and returns what the thread knows of itself.
+    pub(super) fn carry_out(mut self, start: u64) -> Result<Outcome, String> {
+        let cpu_time = clock::thread_cpu_time();
+        self.first = start + self.task.delay;
+        let end = self.follow_program();
+        self.outcome.cpu_time = clock::thread_cpu_time() - cpu_time;
+        let usage = getrusage(UsageWho::RUSAGE_THREAD).map_err(|error| error.to_string())?;
+        let count = |number: i64| u64::try_from(number).unwrap_or(0);
+        self.outcome.voluntary_switches = count(usage.voluntary_context_switches());
+        self.outcome.involuntary_switches = count(usage.involuntary_context_switches());
+        match end {
+            Ok(()) => {
+                self.outcome.ended = Some(clock::monotonic());
+                Ok(self.outcome)
+            }
+            Err(Stop::Over) => Ok(self.outcome),
+            Err(Stop::Failed(reason)) => Err(format!("{}: {reason}", self.task.name)),
+        }
+    }
+
+    fn follow_program(&mut self) -> Result<(), Stop> {
+        if self.task.delay > 0 {
+            self.sleep_until(self.first)?;
+        }
+        let task = self.task;
+        let mut events = task.phases.iter().flat_map(|phase| &phase.events);
+        if events.any(|event| matches!(event, Event::Timer { .. })) {
+            self.outcome.periods = Some(Periods::default());
+            self.release_job(self.first);
+        }
+        let mut deadline = None;
+        for step in Program::new(task) {
+            match step {
+                Step::Enter(phase) => {
+                    let policy = task.phases[phase].policy.as_ref();
+                    self.enter(task.cpus_in(phase), policy)
+                        .map_err(Stop::Failed)?;
+                }
+                Step::Event(event) => {
+                    if let Event::Timer {
+                        timer,
+                        period,
+                        mode,
+                    } = *event
+                    {
+                        deadline = Some(self.wait_for_timer(timer, period, mode)? + period);
+                    } else {
+                        self.carry_out_event(event)?;
+                    }
+                }
+            }
+            if self.run.over.is_set() {
+                return Err(Stop::Over);
+            }
+        }
+        if let Some(deadline) = deadline {
+            self.complete_job(deadline);
+        }
+        Ok(())
+    }
+
+    fn carry_out_event(&mut self, event: &Event) -> Result<(), Stop> {
+        let run = self.run;
+        let (resources, over) = (&run.resources, &run.over);
+        match *event {
+            Event::Run(time) => self.work.run(time, over),
+            Event::Runtime(time) => self.work.run_for(time, over),
+            Event::Sleep(time) => self.sleep_until(clock::monotonic() + time)?,
+            // Handled where the deadline of the last job is kept.
+            Event::Timer {
+                timer,
+                period,
+                mode,
+            } => {
+                self.wait_for_timer(timer, period, mode)?;
+            }
+            Event::Lock(mutex) => {
+                waited(resources.mutexes[mutex].lock(over))?;
+                self.held[mutex] = true;
+            }
+            Event::Unlock(mutex) => {
+                resources.mutexes[mutex].unlock();
+                self.held[mutex] = false;
+            }
+            Event::Wait { condition, mutex } => self.wait(condition, mutex)?,
+            Event::Signal(condition) => resources.conditions[condition].signal(),
+            Event::Broadcast(condition) | Event::Resume(condition) => {
+                resources.conditions[condition].broadcast()
+            }
+            Event::Sync { condition, mutex } => {
+                resources.conditions[condition].signal();
+                self.wait(condition, mutex)?;
+            }
+            Event::Barrier(barrier) => waited(resources.barriers[barrier].wait(over))?,
+            Event::Suspend(condition) => waited(resources.conditions[condition].wait(None, over))?,
+            Event::SemPost(semaphore) => resources.semaphores[semaphore].post(),
+            Event::SemWait(semaphore) => waited(resources.semaphores[semaphore].wait(over))?,
+            Event::Mem(bytes) => self.work.touch(bytes),
+            Event::MemRun { accesses, size } => self.work.walk(accesses, size, over),
+            Event::IoRun(bytes) => self.work.write(bytes)?,
+            Event::Yield => sched_yield(),
+            Event::Fork(definition) => run.fork(definition).map_err(Stop::Failed)?,
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, condition: usize, mutex: usize) -> Result<(), Stop> {
+        let resources = &self.run.resources;
+        let held = self.held[mutex].then(|| &resources.mutexes[mutex]);
+        waited(resources.conditions[condition].wait(held, &self.run.over))
+    }
+
+    /// Completes the present job, sleeps until the timer expires and begins the next one; returns its nominal release.
+    fn wait_for_timer(&mut self, timer: usize, period: u64, mode: TimerMode) -> Result<u64, Stop> {
+        let now = clock::monotonic();
+        let expiry = if self.run.workload.timers[timer].unique {
+            let last = self.timers[timer].get_or_insert(self.first);
+            expire(last, period, mode, now)
+        } else {
+            let mut shared = self.run.resources.timers[timer]
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            expire(shared.get_or_insert(self.first), period, mode, now)
+        };
+        let Expiry { due, late, release } = expiry;
+        self.complete_job(due);
+        if !late {
+            self.sleep_until(due)?;
+            self.outcome.timer_latency.add(clock::monotonic() - due);
+        }
+        self.release_job(release);
+        Ok(release)
+    }
+
+    fn release_job(&mut self, due: u64) {
+        self.job = Some(due);
+        if let Some(periods) = &mut self.outcome.periods {
+            periods.released += 1;
+        }
+        self.run.note(self.pid, NoteKind::JobRelease { due });
+    }
+
+    fn complete_job(&mut self, deadline: u64) {
+        let Some(release) = self.job.take() else {
+            return;
+        };
+        let now = clock::monotonic();
+        self.outcome.response_time.add(now.saturating_sub(release));
+        if let Some(periods) = &mut self.outcome.periods {
+            periods.completed += 1;
+            periods.missed += u64::from(now > deadline);
+        }
+        self.run.note(self.pid, NoteKind::JobComplete { deadline });
+    }
+
+    fn sleep_until(&self, time: u64) -> Result<(), Stop> {
+        let seconds = |nanoseconds: u64| i64::try_from(nanoseconds).unwrap_or(i64::MAX);
+        let until = nix::sys::time::TimeSpec::new(
+            seconds(time / 1_000_000_000),
+            seconds(time % 1_000_000_000),
+        );
+        loop {
+            if self.run.over.is_set() {
+                return Err(Stop::Over);
+            }
+            match clock_nanosleep(
+                ClockId::CLOCK_MONOTONIC,
+                ClockNanosleepFlags::TIMER_ABSTIME,
+                &until,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(Stop::Failed(error.to_string())),
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The recorder: what any scheduler of this kernel does with chosen tasks, as the event stream.
+//!
+//! A small BPF program at the kernel's scheduler trace points writes records to a ring buffer, a thread of this process
+//! puts them in order and feeds a [`Sink`]. The thread runs under `SCHED_FIFO`, above every scheduler that can be
+//! watched, wakes four times a second and so takes little from the tasks and no part in their competition.
+
+pub mod record;
+pub mod stream;
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fairground_events::Sink;
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBufferBuilder};
+
+use crate::libbpf_messages::collect;
+use crate::play::WATCHERS;
+use crate::{Error, clock, host, scheduling};
+use record::Record;
+use stream::{Note, NoteKind, Stream};
+
+const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
+
+/// How often the ring buffer is emptied. At 100,000 records a second it fills in more than a second.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// Records of the last moments may still be incomplete on some CPU, nanoseconds.
+const SETTLING: u64 = 100_000_000;
+
+/// Tells the recorder what the kernel does not know.
+#[derive(Clone, Debug)]
+pub struct Notes {
+    sender: Sender<Note>,
+    origin: Arc<OnceLock<u64>>,
+}
+
+impl Notes {
+    /// Says that the run begins at `origin` (`CLOCK_MONOTONIC`), which becomes time 0 of the events. Nothing reaches the
+    /// sink before it is said. Only the first time counts.
+    pub fn begin(&self, origin: u64) {
+        let _ = self.origin.set(origin);
+    }
+
+    /// Adds a note about the thread `pid`, with the present time.
+    pub fn add(&self, pid: u32, kind: NoteKind) {
+        // After the end of the recording nobody listens, and nobody needs to.
+        let _ = self.sender.send(Note {
+            time: clock::monotonic(),
+            pid,
+            kind,
+        });
+    }
+}
+
+/// Chooses tasks to be recorded.
+#[derive(Debug)]
+pub struct Tracker {
+    map: MapHandle,
+    notes: Notes,
+}
+
+impl Tracker {
+    /// Records the thread `pid` from now on, under `name` or under the kernel's name for it.
+    ///
+    /// # Errors
+    /// The kernel does not take one more.
+    pub fn track(&self, pid: u32, name: Option<&str>) -> Result<(), Error> {
+        if let Some(name) = name {
+            self.notes.add(
+                pid,
+                NoteKind::Task {
+                    name: name.to_owned(),
+                },
+            );
+        }
+        self.map
+            .update(&pid.to_ne_bytes(), &0_u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| failed(&format!("cannot follow thread {pid}: {error}")))
+    }
+}
+
+/// What a recording gave besides the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Records that found no room in the buffer; the events have gaps there.
+    pub lost: u64,
+}
+
+/// Tells the recorder's thread to end when it is dropped.
+#[derive(Debug)]
+struct End(Arc<AtomicBool>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A running recording. It ends when this is dropped, but only [`Recorder::finish`] gives the sink back.
+#[derive(Debug)]
+pub struct Recorder<S> {
+    map: MapHandle,
+    notes: Notes,
+    end: End,
+    thread: JoinHandle<Result<(S, Summary), Error>>,
+}
+
+impl<S: Sink + Send + 'static> Recorder<S> {
+    /// Starts recording into `sink`. With `follow`, children of recorded tasks are recorded too. Nothing is recorded until
+    /// a task is chosen with a [`Tracker`], and nothing is told before [`Notes::begin`].
+    ///
+    /// # Errors
+    /// Not root, a kernel without the trace points or type information.
+    pub fn start(mut sink: S, follow: bool, cpus: u32) -> Result<Self, Error> {
+        host::check_root("recording what the scheduler does")?;
+        let program = Program::load(follow)?;
+        let map = program.map("tracked")?;
+        let (sender, receiver) = channel();
+        let origin = Arc::new(OnceLock::new());
+        let notes = Notes {
+            sender,
+            origin: Arc::clone(&origin),
+        };
+        let ended = Arc::new(AtomicBool::new(false));
+        let end = End(Arc::clone(&ended));
+        let thread = std::thread::Builder::new()
+            .name("recorder".to_owned())
+            .spawn(move || {
+                // Above everything that is watched. Without the right to it the recording is only less exact.
+                let _ = scheduling::set_policy(&WATCHERS);
+                let stream = Stream::new(cpus);
+                let lost = record(&program, &receiver, &ended, &origin, stream, &mut sink)?;
+                Ok((sink, Summary { lost }))
+            })
+            .map_err(Error::system("cannot start the recorder's thread"))?;
+        Ok(Self {
+            map,
+            notes,
+            end,
+            thread,
+        })
+    }
+
+    /// What chooses the tasks.
+    ///
+    /// # Errors
+    /// The process has no file descriptor left.
+    pub fn tracker(&self) -> Result<Tracker, Error> {
+        Ok(Tracker {
+            map: duplicate(&self.map)?,
+            notes: self.notes.clone(),
+        })
+    }
+
+    /// What takes notes from user space.
+    #[must_use]
+    pub fn notes(&self) -> Notes {
+        self.notes.clone()
+    }
+
+    /// Ends the recording and returns the finished sink.
+    ///
+    /// # Errors
+    /// The records could not be read.
+    pub fn finish(self) -> Result<(S, Summary), Error> {
+        drop(self.end);
+        self.thread.thread().unpark();
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(failed("its thread panicked")))
+    }
+}
+
+/// Moves records and notes to the sink until `ended`; returns how many records were lost.
+fn record(
+    program: &Program,
+    notes: &Receiver<Note>,
+    ended: &AtomicBool,
+    origin: &OnceLock<u64>,
+    mut stream: Stream,
+    sink: &mut dyn Sink,
+) -> Result<u64, Error> {
+    let arrived = RefCell::new(Vec::new());
+    let records = program.map("records")?;
+    let mut builder = RingBufferBuilder::new();
+    builder
+        .add(&records, |bytes| {
+            arrived.borrow_mut().extend(Record::parse(bytes));
+            0
+        })
+        .map_err(|error| failed(&error.to_string()))?;
+    let ring = builder
+        .build()
+        .map_err(|error| failed(&error.to_string()))?;
+    loop {
+        let last = ended.load(Ordering::Relaxed);
+        let now = clock::monotonic();
+        ring.consume().map_err(|error| failed(&error.to_string()))?;
+        for note in notes.try_iter() {
+            stream.push_note(note);
+        }
+        for record in arrived.borrow_mut().drain(..) {
+            stream.push_record(record);
+        }
+        if let Some(origin) = origin.get() {
+            stream.begin(*origin);
+        }
+        if last {
+            stream.begin(now);
+            stream.finish(now, sink);
+            return Ok(program.lost());
+        }
+        stream.release(now.saturating_sub(SETTLING), sink);
+        std::thread::park_timeout(PERIOD);
+    }
+}
+
+/// The BPF program, at work as long as this lives.
+struct Program {
+    _links: Vec<Link>,
+    object: Object,
+}
+
+impl Program {
+    fn load(follow: bool) -> Result<Self, Error> {
+        let (loaded, messages) = collect(|| {
+            let mut open = libbpf_rs::ObjectBuilder::default()
+                .name("recorder")?
+                .open_memory(PROGRAM)?;
+            for mut map in open
+                .maps_mut()
+                .filter(|map| map.name() == "recorder.rodata")
+            {
+                if let Some(bytes) = map.initial_value_mut() {
+                    // `follow` is the program's only constant.
+                    bytes[0] = u8::from(follow);
+                }
+            }
+            let object = open.load()?;
+            let links = object
+                .progs_mut()
+                .map(|program| program.attach())
+                .collect::<Result<_, _>>()?;
+            Ok::<_, libbpf_rs::Error>(Self {
+                _links: links,
+                object,
+            })
+        });
+        loaded.map_err(|error| failed(&format!("{error}\n{}", messages.concat())))
+    }
+
+    fn map(&self, name: &str) -> Result<MapHandle, Error> {
+        let map = self.object.maps().find(|map| map.name() == name);
+        map.ok_or_else(|| failed(&format!("it has no map {name}")))
+            .and_then(|map| MapHandle::try_from(&map).map_err(|error| failed(&error.to_string())))
+    }
+
+    /// Records that found no room so far; the program's only variable.
+    fn lost(&self) -> u64 {
+        self.map("recorder.bss")
+            .ok()
+            .and_then(|map| map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()?)
+            .and_then(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
+            .unwrap_or(0)
+    }
+}
+
+fn duplicate(map: &MapHandle) -> Result<MapHandle, Error> {
+    MapHandle::try_from(map).map_err(|error| failed(&error.to_string()))
+}
+
+fn failed(reason: &str) -> Error {
+    Error::Load {
+        name: "the recorder".to_owned(),
+        reason: reason.to_owned(),
+    }
+}

@@ -1,0 +1,652 @@
+//! From records to the event stream: in time order, consistent, with dense task numbers.
+//!
+//! Records come from several CPUs and notes from user space, each in its own order. They wait here until nothing earlier can
+//! come any more. A recording begins in the middle of the tasks' lives and may have gaps; where a record contradicts what is known, the
+//! missing event is put in before it, so that sinks see a consistent story.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use fairground_events::{CpuId, Event, EventKind, Policy, Sink, TaskId, TaskInfo, load_weight};
+
+use super::record::{Happening, Leaving, Record, RecordedTask};
+
+/// Something that user space knows and the kernel does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// `CLOCK_MONOTONIC` in nanoseconds.
+    pub time: u64,
+    /// The thread it is about.
+    pub pid: u32,
+    /// What is known.
+    pub kind: NoteKind,
+}
+
+/// What a [`Note`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoteKind {
+    /// The thread is a task of this name, asleep as far as is known.
+    Task {
+        /// Name for people.
+        name: String,
+    },
+    /// A job of the task was released; see [`EventKind::JobRelease`].
+    JobRelease {
+        /// Nominal time, `CLOCK_MONOTONIC`.
+        due: u64,
+    },
+    /// A job of the task is complete; see [`EventKind::JobComplete`].
+    JobComplete {
+        /// Nominal end of its period, `CLOCK_MONOTONIC`.
+        deadline: u64,
+    },
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Item {
+    Note(Note),
+    Record(Record),
+}
+
+/// An item with its place in the order: time, then arrival.
+#[derive(Debug)]
+struct Waiting {
+    time: u64,
+    arrival: u64,
+    item: Item,
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        (self.time, self.arrival) == (other.time, other.arrival)
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.time, self.arrival).cmp(&(other.time, other.arrival))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Asleep,
+    Queued,
+    Running(u32),
+    Ended,
+}
+
+#[derive(Debug)]
+struct Task {
+    state: State,
+    info: TaskInfo,
+    /// Whether the name is ours and the kernel's does not matter.
+    named: bool,
+}
+
+/// Puts records and notes in order and turns them into events.
+#[derive(Debug)]
+pub struct Stream {
+    /// `CLOCK_MONOTONIC` of time 0; `None` before the run begins.
+    origin: Option<u64>,
+    last: u64,
+    arrivals: u64,
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    tasks: Vec<Task>,
+    /// Living tasks by thread number.
+    ids: HashMap<u32, TaskId>,
+    /// The task of the run on each CPU.
+    current: Vec<Option<TaskId>>,
+    /// CPUs of this machine, to know when a task may use all of them.
+    cpus: u32,
+}
+
+impl Stream {
+    /// A stream from a machine of so many CPUs.
+    #[must_use]
+    pub fn new(cpus: u32) -> Self {
+        Self {
+            origin: None,
+            last: 0,
+            arrivals: 0,
+            waiting: BinaryHeap::new(),
+            tasks: Vec::new(),
+            ids: HashMap::new(),
+            current: Vec::new(),
+            cpus,
+        }
+    }
+
+    /// Makes `origin` (`CLOCK_MONOTONIC`, nanoseconds) time 0 of the events, if nothing else is already.
+    pub fn begin(&mut self, origin: u64) {
+        self.origin.get_or_insert(origin);
+    }
+
+    /// Adds a record.
+    pub fn push_record(&mut self, record: Record) {
+        self.push(record.time, Item::Record(record));
+    }
+
+    /// Adds a note.
+    pub fn push_note(&mut self, note: Note) {
+        self.push(note.time, Item::Note(note));
+    }
+
+    fn push(&mut self, time: u64, item: Item) {
+        self.arrivals += 1;
+        self.waiting.push(Reverse(Waiting {
+            time,
+            arrival: self.arrivals,
+            item,
+        }));
+    }
+
+    /// Hands everything up to `until` (`CLOCK_MONOTONIC`) to the sink; nothing before the stream has begun.
+    pub fn release(&mut self, until: u64, sink: &mut dyn Sink) {
+        let Some(origin) = self.origin else { return };
+        while self
+            .waiting
+            .peek()
+            .is_some_and(|Reverse(first)| first.time <= until)
+        {
+            let Some(Reverse(first)) = self.waiting.pop() else {
+                return;
+            };
+            // An item that came too late for its place is told at the time that has been reached.
+            self.last = self.last.max(first.time.saturating_sub(origin));
+            match first.item {
+                Item::Note(note) => self.tell_note(note, sink),
+                Item::Record(record) => self.tell_record(record, sink),
+            }
+        }
+    }
+
+    /// Hands over what there is up to `end` (`CLOCK_MONOTONIC`), drops what is later, and finishes the sink.
+    pub fn finish(mut self, end: u64, sink: &mut dyn Sink) {
+        self.release(end, sink);
+        sink.finish(self.last.max(self.since(end)));
+    }
+
+    fn since(&self, time: u64) -> u64 {
+        time.saturating_sub(self.origin.unwrap_or(time))
+    }
+
+    fn emit(&self, kind: EventKind, sink: &mut dyn Sink) {
+        sink.event(&Event {
+            time: self.last,
+            kind,
+        });
+    }
+
+    fn tell_note(&mut self, note: Note, sink: &mut dyn Sink) {
+        let known = self.ids.get(&note.pid).copied();
+        match (note.kind, known) {
+            (NoteKind::Task { name }, None) => {
+                let info = TaskInfo {
+                    name,
+                    policy: Policy::Normal,
+                    nice: 0,
+                    rt_priority: 0,
+                    weight: load_weight(Policy::Normal, 0),
+                    allowed: Vec::new(),
+                    parent: None,
+                };
+                self.add(note.pid, info, true, sink);
+            }
+            (NoteKind::Task { name }, Some(id)) => {
+                let last = self.last;
+                let task = &mut self.tasks[index(id)];
+                task.named = true;
+                task.info.name = name;
+                sink.task(last, id, &task.info);
+            }
+            (NoteKind::JobRelease { due }, Some(task)) => {
+                self.emit(
+                    EventKind::JobRelease {
+                        task,
+                        due: self.since(due),
+                    },
+                    sink,
+                );
+            }
+            (NoteKind::JobComplete { deadline }, Some(task)) => {
+                let deadline = self.since(deadline);
+                self.emit(EventKind::JobComplete { task, deadline }, sink);
+            }
+            // A task that the kernel has seen end; its last words are of no use.
+            (NoteKind::JobRelease { .. } | NoteKind::JobComplete { .. }, None) => {}
+        }
+    }
+
+    fn tell_record(&mut self, record: Record, sink: &mut dyn Sink) {
+        let cpu = record.cpu;
+        match record.happening {
+            Happening::Switch { prev, next } => self.switch(cpu, prev, next, sink),
+            Happening::Wake { task, waker } => {
+                let waker = self.ids.get(&waker).copied();
+                let task = self.meet(&task, sink);
+                self.wake(task, cpu, waker, sink);
+            }
+            Happening::Migration { task, to } => {
+                let task = self.meet(&task, sink);
+                if cpu != to {
+                    let (from, to) = (CpuId(cpu), CpuId(to));
+                    self.emit(EventKind::Migrate { task, from, to }, sink);
+                }
+            }
+            Happening::Fork { task, parent } => {
+                let parent = self.ids.get(&parent).copied();
+                let id = self.meet(&task, sink);
+                self.tasks[index(id)].info.parent = parent;
+                sink.task(self.last, id, &self.tasks[index(id)].info);
+            }
+        }
+    }
+
+    fn wake(&mut self, task: TaskId, cpu: u32, waker: Option<TaskId>, sink: &mut dyn Sink) {
+        // A task that is woken before it has fallen asleep has nothing to tell.
+        if self.tasks[index(task)].state == State::Asleep {
+            self.tasks[index(task)].state = State::Queued;
+            let cpu = CpuId(cpu);
+            self.emit(EventKind::Wake { task, cpu, waker }, sink);
+        }
+    }
+
+    fn switch(
+        &mut self,
+        cpu: u32,
+        prev: Option<(RecordedTask, Leaving)>,
+        next: Option<RecordedTask>,
+        sink: &mut dyn Sink,
+    ) {
+        let prev = prev.map(|(task, leaving)| (self.meet(&task, sink), leaving));
+        let next = next.map(|task| self.meet(&task, sink));
+        let place = cpu as usize;
+        if self.current.len() <= place {
+            self.current.resize(place + 1, None);
+        }
+
+        // Gaps: a task known to be here that the record does not know, and one that comes but is known elsewhere.
+        let gone =
+            self.current[place].filter(|task| prev.is_none_or(|(leaving, _)| leaving != *task));
+        if let Some(task) = gone {
+            self.leave(task, sink);
+        }
+        if let Some(task) = next {
+            if matches!(self.tasks[index(task)].state, State::Running(_)) {
+                self.leave(task, sink);
+            }
+            self.wake(task, cpu, None, sink);
+        }
+
+        let mut from = None;
+        if let Some((task, leaving)) = prev {
+            if self.tasks[index(task)].state == State::Running(cpu) {
+                from = Some(task);
+            } else {
+                // It was running before the recording began, or a gap hides how it came here.
+                if matches!(self.tasks[index(task)].state, State::Running(_)) {
+                    self.leave(task, sink);
+                }
+                self.wake(task, cpu, None, sink);
+            }
+            self.tasks[index(task)].state = match leaving {
+                Leaving::Runnable => State::Queued,
+                Leaving::Sleeps => {
+                    self.emit(EventKind::Sleep { task }, sink);
+                    State::Asleep
+                }
+                Leaving::Ended => {
+                    self.emit(EventKind::Exit { task }, sink);
+                    self.ids.retain(|_, id| *id != task);
+                    State::Ended
+                }
+            };
+        }
+        if let Some(task) = next {
+            self.tasks[index(task)].state = State::Running(cpu);
+        }
+        self.current[place] = next;
+        if from.is_some() || next.is_some() {
+            let (cpu, prev) = (CpuId(cpu), from);
+            self.emit(EventKind::Switch { cpu, prev, next }, sink);
+        }
+    }
+
+    /// Tells that a task left its CPU, which no record says, still runnable.
+    fn leave(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        if let State::Running(cpu) = self.tasks[index(task)].state {
+            self.current[cpu as usize] = None;
+            self.tasks[index(task)].state = State::Queued;
+            let kind = EventKind::Switch {
+                cpu: CpuId(cpu),
+                prev: Some(task),
+                next: None,
+            };
+            self.emit(kind, sink);
+        }
+    }
+
+    /// The task of a record, told to the sink if it is new or has changed.
+    fn meet(&mut self, recorded: &RecordedTask, sink: &mut dyn Sink) -> TaskId {
+        let Some(id) = self.ids.get(&recorded.pid).copied() else {
+            let mut info = TaskInfo {
+                name: recorded.comm.clone(),
+                policy: Policy::Normal,
+                nice: 0,
+                rt_priority: 0,
+                weight: 0,
+                allowed: Vec::new(),
+                parent: None,
+            };
+            self.update(&mut info, recorded);
+            return self.add(recorded.pid, info, false, sink);
+        };
+        let mut info = self.tasks[index(id)].info.clone();
+        if !self.tasks[index(id)].named {
+            info.name.clone_from(&recorded.comm);
+        }
+        self.update(&mut info, recorded);
+        if info != self.tasks[index(id)].info {
+            sink.task(self.last, id, &info);
+            self.tasks[index(id)].info = info;
+        }
+        id
+    }
+
+    fn update(&self, info: &mut TaskInfo, recorded: &RecordedTask) {
+        info.policy = policy(recorded.policy);
+        info.nice = i32::try_from(recorded.static_prio).map_or(0, |priority| priority - 120);
+        info.rt_priority = recorded.rt_priority;
+        info.weight = load_weight(info.policy, info.nice);
+        // The record holds the first 64 CPUs. A task that may use some of the others is taken for free to use all.
+        let inside = recorded.first_cpus_allowed.count_ones() == recorded.nr_cpus_allowed;
+        info.allowed = if recorded.nr_cpus_allowed >= self.cpus || !inside {
+            Vec::new()
+        } else {
+            (0..64)
+                .filter(|cpu| recorded.first_cpus_allowed >> cpu & 1 == 1)
+                .map(CpuId)
+                .collect()
+        };
+    }
+
+    fn add(&mut self, pid: u32, info: TaskInfo, named: bool, sink: &mut dyn Sink) -> TaskId {
+        let id = TaskId(u32::try_from(self.tasks.len()).unwrap_or(u32::MAX));
+        sink.task(self.last, id, &info);
+        self.tasks.push(Task {
+            state: State::Asleep,
+            info,
+            named,
+        });
+        self.ids.insert(pid, id);
+        id
+    }
+}
+
+fn index(task: TaskId) -> usize {
+    task.0 as usize
+}
+
+/// The kernel's numbers of policies.
+fn policy(number: u32) -> Policy {
+    match number {
+        1 => Policy::Fifo,
+        2 => Policy::RoundRobin,
+        3 => Policy::Batch,
+        5 => Policy::Idle,
+        6 => Policy::Deadline,
+        7 => Policy::Ext,
+        _ => Policy::Normal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes down what it is told, one line each.
+    #[derive(Default)]
+    struct Notebook(Vec<String>);
+
+    impl Sink for Notebook {
+        fn task(&mut self, time: u64, task: TaskId, info: &TaskInfo) {
+            self.0.push(format!(
+                "{time} task {} {} nice {} cpus {}",
+                task.0,
+                info.name,
+                info.nice,
+                info.allowed.len()
+            ));
+        }
+
+        fn event(&mut self, event: &Event) {
+            let name =
+                |task: Option<TaskId>| task.map_or("-".to_owned(), |task| task.0.to_string());
+            let text = match event.kind {
+                EventKind::Wake { task, cpu, waker } => {
+                    format!("wake {} cpu {} by {}", task.0, cpu.0, name(waker))
+                }
+                EventKind::Sleep { task } => format!("sleep {}", task.0),
+                EventKind::Exit { task } => format!("exit {}", task.0),
+                EventKind::Switch { cpu, prev, next } => {
+                    format!("cpu {}: {} to {}", cpu.0, name(prev), name(next))
+                }
+                EventKind::Migrate { task, from, to } => {
+                    format!("{} moves from {} to {}", task.0, from.0, to.0)
+                }
+                EventKind::JobRelease { task, due } => format!("{} released, due {due}", task.0),
+                EventKind::JobComplete { task, deadline } => {
+                    format!("{} complete, deadline {deadline}", task.0)
+                }
+                other => format!("{other:?}"),
+            };
+            self.0.push(format!("{} {text}", event.time));
+        }
+
+        fn finish(&mut self, end: u64) {
+            self.0.push(format!("{end} end"));
+        }
+    }
+
+    fn task(pid: u32) -> RecordedTask {
+        RecordedTask {
+            pid,
+            policy: 0,
+            static_prio: 120,
+            rt_priority: 0,
+            first_cpus_allowed: 3,
+            nr_cpus_allowed: 2,
+            comm: format!("thread{pid}"),
+        }
+    }
+
+    fn record(time: u64, cpu: u32, happening: Happening) -> Record {
+        Record {
+            time,
+            cpu,
+            happening,
+        }
+    }
+
+    fn switch(prev: Option<(u32, Leaving)>, next: Option<u32>) -> Happening {
+        Happening::Switch {
+            prev: prev.map(|(pid, leaving)| (task(pid), leaving)),
+            next: next.map(task),
+        }
+    }
+
+    fn told(records: Vec<Record>) -> Vec<String> {
+        let mut stream = Stream::new(2);
+        stream.begin(1000);
+        let mut notebook = Notebook::default();
+        for record in records {
+            stream.push_record(record);
+        }
+        stream.finish(2000, &mut notebook);
+        notebook.0
+    }
+
+    #[test]
+    fn the_life_of_a_task() {
+        let mut stream = Stream::new(2);
+        stream.begin(1000);
+        let mut notebook = Notebook::default();
+        stream.push_note(Note {
+            time: 1000,
+            pid: 7,
+            kind: NoteKind::Task {
+                name: "hog".to_owned(),
+            },
+        });
+        // Out of order, as CPUs deliver.
+        stream.push_record(record(1030, 0, switch(None, Some(7))));
+        stream.push_record(record(
+            1020,
+            0,
+            Happening::Wake {
+                task: task(7),
+                waker: 0,
+            },
+        ));
+        stream.push_note(Note {
+            time: 1035,
+            pid: 7,
+            kind: NoteKind::JobRelease { due: 1019 },
+        });
+        stream.push_record(record(1050, 0, switch(Some((7, Leaving::Ended)), None)));
+        stream.release(1025, &mut notebook);
+        assert_eq!(
+            notebook.0,
+            ["0 task 0 hog nice 0 cpus 0", "20 wake 0 cpu 0 by -"]
+        );
+        stream.finish(1100, &mut notebook);
+        assert_eq!(
+            notebook.0[2..],
+            [
+                "30 cpu 0: - to 0",
+                "35 0 released, due 19",
+                "50 exit 0",
+                "50 cpu 0: 0 to -",
+                "100 end"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_recording_that_begins_in_the_middle() {
+        // The first that is seen of task 7 is that it is preempted by task 8, which nobody has seen wake.
+        let lines = told(vec![record(
+            1010,
+            1,
+            switch(Some((7, Leaving::Runnable)), Some(8)),
+        )]);
+        assert_eq!(
+            lines,
+            [
+                "10 task 0 thread7 nice 0 cpus 0",
+                "10 task 1 thread8 nice 0 cpus 0",
+                "10 wake 1 cpu 1 by -",
+                "10 wake 0 cpu 1 by -",
+                "10 cpu 1: - to 1",
+                "1000 end"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_gap_is_bridged() {
+        // Between the records task 7 left CPU 0 for CPU 1, and nobody said so.
+        let lines = told(vec![
+            record(1010, 0, switch(None, Some(7))),
+            record(1020, 1, switch(None, Some(7))),
+            record(1030, 0, switch(None, Some(8))),
+        ]);
+        assert_eq!(
+            lines[2..],
+            [
+                "10 cpu 0: - to 0",
+                "20 cpu 0: 0 to -",
+                "20 cpu 1: - to 0",
+                "30 task 1 thread8 nice 0 cpus 0",
+                "30 wake 1 cpu 0 by -",
+                "30 cpu 0: - to 1",
+                "1000 end"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_wake_up_before_the_sleep_is_silent() {
+        let lines = told(vec![
+            record(1010, 0, switch(None, Some(7))),
+            record(
+                1011,
+                0,
+                Happening::Wake {
+                    task: task(7),
+                    waker: 0,
+                },
+            ),
+            record(1012, 0, switch(Some((7, Leaving::Sleeps)), None)),
+            record(
+                1013,
+                1,
+                Happening::Wake {
+                    task: task(7),
+                    waker: 7,
+                },
+            ),
+        ]);
+        assert_eq!(
+            lines[3..],
+            [
+                "12 sleep 0",
+                "12 cpu 0: 0 to -",
+                "13 wake 0 cpu 1 by 0",
+                "1000 end"
+            ]
+        );
+    }
+
+    #[test]
+    fn attributes_that_change_are_told() {
+        let mut nicer = task(7);
+        nicer.static_prio = 125;
+        nicer.first_cpus_allowed = 2;
+        nicer.nr_cpus_allowed = 1;
+        let lines = told(vec![
+            record(
+                1010,
+                0,
+                Happening::Wake {
+                    task: task(7),
+                    waker: 0,
+                },
+            ),
+            record(1020, 0, Happening::Migration { task: nicer, to: 1 }),
+        ]);
+        assert_eq!(
+            lines[2..],
+            [
+                "20 task 0 thread7 nice 5 cpus 1",
+                "20 0 moves from 0 to 1",
+                "1000 end"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_comes_after_the_end_is_dropped() {
+        let lines = told(vec![record(2001, 0, switch(None, Some(7)))]);
+        assert_eq!(lines, ["1000 end"]);
+    }
+}
