@@ -4,8 +4,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod compare;
+mod list;
+mod output;
 mod play;
+mod quantity;
 mod run;
+mod show;
 mod task;
 
 /// Linux schedulers of thirty years, on the kernel you have and in a simulator.
@@ -18,6 +23,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    List(list::Arguments),
+    Show(show::Arguments),
+    Compare(compare::Arguments),
     Run(run::Arguments),
     Play(play::Arguments),
     Task(task::Arguments),
@@ -25,6 +33,9 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::List(arguments) => list::main(&arguments),
+        Command::Show(arguments) => show::main(&arguments),
+        Command::Compare(arguments) => compare::main(&arguments),
         Command::Run(arguments) => run::main(&arguments),
         Command::Play(arguments) => play::main(&arguments),
         Command::Task(arguments) => task::main(&arguments),

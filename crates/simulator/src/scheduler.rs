@@ -146,6 +146,12 @@ impl Scheduler {
         Ok(value.to_le_bytes()[..variable.size as usize].to_vec())
     }
 
+    /// The place in the scheduler's source of an address in its machine code, for reports of crashes.
+    pub fn locate(&self, address: usize) -> Option<String> {
+        let location = self.code.locate(address as *const u8)?;
+        Some(location.to_string())
+    }
+
     pub(crate) fn type_size(&self, type_id: u32) -> Option<u64> {
         self.object.btf().size_of(type_id)
     }

@@ -1,0 +1,302 @@
+//! `fairground compare`: workloads under several schedulers in the simulator.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use fairground_lab::{Contender, Plan, Results};
+use fairground_machine::Machine;
+use fairground_report::TaskTables;
+use fairground_workload::Workload;
+
+use crate::output::{self, FAILED, Format, UNUSABLE};
+use crate::quantity::nanoseconds;
+
+/// Progress is shown for what takes longer than this.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Compare schedulers in the simulator
+///
+/// Every workload runs under every scheduler in virtual time, and the metrics are printed side by side. The same arguments give
+/// the same output, on any machine and for any number of threads.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground compare video.json
+  fairground compare hogs.json -s o1,cfs -m 'numa:2 core:4 pu:2' -d 30s --report hogs.html
+  fairground compare hogs.json -s linux24,./mine.bpf.c --set linux24.hz=1000 --repeat 5
+  fairground compare hogs.json --cost zero --trace traces --format json")]
+pub struct Arguments {
+    /// rt-app files
+    #[arg(required = true, value_name = "WORKLOAD")]
+    workloads: Vec<PathBuf>,
+
+    /// Ids (see `fairground list`), paths of sched_ext sources (.bpf.c) or objects (.o) of your own, or all
+    #[arg(
+        short,
+        long,
+        value_name = "ID|PATH,...",
+        value_delimiter = ',',
+        default_value = "all"
+    )]
+    schedulers: Vec<String>,
+
+    /// A number of CPUs, an hwloc synthetic description ('numa:2 l3:2 core:4 pu:2'), an hwloc XML file, or host
+    #[arg(short, long, value_name = "DESCRIPTION", default_value = "4")]
+    machine: String,
+
+    /// Length of every run, such as 500ms or 10s, instead of the workload's own
+    ///
+    /// Without it a workload runs for the duration in its file, or until its tasks end; one that has neither runs for 10 s.
+    #[arg(short, long, value_parser = nanoseconds)]
+    duration: Option<u64>,
+
+    /// Seed of all random choices of the first repetition; each further one adds 1
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Run everything this often; tables show the median, with the spread
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeat: u32,
+
+    /// Set a tunable of a scheduler; may be given several times
+    #[arg(long = "set", value_name = "ID.TUNABLE=VALUE")]
+    settings: Vec<String>,
+
+    /// What scheduling costs: default, zero, or a TOML file
+    #[arg(long, value_name = "MODEL", default_value = "default")]
+    cost: String,
+
+    /// Timer ticks a second
+    #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(10..=10_000))]
+    hz: u64,
+
+    /// Take a CPU offline or online at a time; may be given several times
+    #[arg(long, value_name = "CPU:on|off@TIME")]
+    hotplug: Vec<Hotplug>,
+
+    /// Write the comparison as HTML as well
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+
+    /// Write a Perfetto trace of every run into this folder
+    #[arg(long, value_name = "FOLDER")]
+    trace: Option<PathBuf>,
+
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Show the tasks' shares also where there are many tasks
+    #[arg(long)]
+    tasks: bool,
+
+    /// Folder with headers for sources of your own; may be given several times
+    #[arg(short = 'I', value_name = "FOLDER")]
+    include: Vec<PathBuf>,
+
+    /// Simulations at once [default: one for each CPU of this machine]
+    #[arg(long)]
+    threads: Option<NonZero<usize>>,
+}
+
+/// A CPU that comes or goes.
+#[derive(Clone, Copy, Debug)]
+struct Hotplug {
+    cpu: usize,
+    online: bool,
+    time: u64,
+}
+
+impl FromStr for Hotplug {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "not CPU:on@TIME or CPU:off@TIME, such as 2:off@3s".to_owned();
+        let (cpu, rest) = text.split_once(':').ok_or_else(wrong)?;
+        let (state, time) = rest.split_once('@').ok_or_else(wrong)?;
+        Ok(Self {
+            cpu: cpu.parse().map_err(|_| wrong())?,
+            online: match state {
+                "on" => true,
+                "off" => false,
+                _ => return Err(wrong()),
+            },
+            time: nanoseconds(time)?,
+        })
+    }
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    run(arguments).unwrap_or_else(|code| code)
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+    let plan = plan(arguments).map_err(|message| output::fail(UNUSABLE, message))?;
+    let progress = Progress::new();
+    let results = fairground_lab::compare(&plan, &|done, total| progress.tell(done, total));
+    progress.clear();
+    let results = results.map_err(|error| {
+        let code = if error.is_output() { FAILED } else { UNUSABLE };
+        output::fail(code, error)
+    })?;
+    print(arguments, &results)?;
+    Ok(tell_failures(&results))
+}
+
+/// Everything that the arguments name, read and checked; an error is a message.
+fn plan(arguments: &Arguments) -> Result<Plan, String> {
+    let machine = Machine::parse(&arguments.machine).map_err(|error| error.to_string())?;
+    let cost =
+        fairground_lab::read_cost_model(&arguments.cost).map_err(|error| error.to_string())?;
+    let mut workloads = Vec::new();
+    for path in &arguments.workloads {
+        workloads.push(Arc::new(
+            Workload::read(path).map_err(|error| error.to_string())?,
+        ));
+    }
+    let mut contenders = Vec::new();
+    for reference in references(&arguments.schedulers) {
+        let contender =
+            Contender::open(&reference, &arguments.include).map_err(|error| error.to_string())?;
+        if !contender.warnings().is_empty() {
+            eprintln!("fairground: {}", contender.warnings());
+        }
+        contenders.push(contender);
+    }
+    for setting in &arguments.settings {
+        set(&mut contenders, setting).map_err(|message| format!("--set {setting}: {message}"))?;
+    }
+    Ok(Plan {
+        workloads,
+        contenders,
+        machine,
+        duration: arguments.duration,
+        seed: arguments.seed,
+        repeats: arguments.repeat,
+        cost,
+        hz: arguments.hz,
+        hotplug: arguments
+            .hotplug
+            .iter()
+            .map(|change| (change.time, change.cpu, change.online))
+            .collect(),
+        traces: arguments.trace.clone(),
+        threads: arguments.threads,
+    })
+}
+
+/// The schedulers by name, with `all` replaced by those of the catalogue.
+fn references(names: &[String]) -> Vec<String> {
+    let mut references = Vec::new();
+    for name in names {
+        if name == "all" {
+            let all = fairground_catalog::all();
+            references.extend(all.iter().map(|scheduler| scheduler.id().to_owned()));
+        } else {
+            references.push(name.clone());
+        }
+    }
+    references
+}
+
+fn set(contenders: &mut [Contender], setting: &str) -> Result<(), String> {
+    let (target, value) = setting
+        .split_once('=')
+        .ok_or("not ID.TUNABLE=VALUE, such as o1.hz=1000")?;
+    // The names of tunables have no dots, those of schedulers may.
+    let (name, tunable) = target
+        .rsplit_once('.')
+        .ok_or("it does not say of which scheduler; write ID.TUNABLE=VALUE")?;
+    let mut found = false;
+    for contender in contenders.iter_mut().filter(|one| one.is_called(name)) {
+        found = true;
+        contender
+            .set(tunable, value)
+            .map_err(|error| error.to_string())?;
+    }
+    if found {
+        return Ok(());
+    }
+    let names: Vec<&str> = contenders.iter().map(Contender::name).collect();
+    Err(format!(
+        "{name} is not among the schedulers compared: {}",
+        names.join(", ")
+    ))
+}
+
+fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {
+    let comparison = &results.comparison;
+    if let Some(path) = &arguments.report {
+        std::fs::write(path, comparison.html()).map_err(|error| {
+            output::fail(
+                FAILED,
+                format_args!("cannot write {}: {error}", path.display()),
+            )
+        })?;
+    }
+    output::print(&match arguments.format {
+        Format::Table => comparison.table(if arguments.tasks {
+            TaskTables::Always
+        } else {
+            TaskTables::WhenFew
+        }),
+        Format::Json => comparison.json(),
+        Format::Csv => comparison.csv(),
+    })
+}
+
+/// Says which runs failed and why.
+fn tell_failures(results: &Results) -> ExitCode {
+    for failure in &results.failures {
+        eprintln!(
+            "fairground: {} under {} failed {}",
+            failure.workload, failure.scheduler, failure.message
+        );
+        if !failure.dump.is_empty() {
+            eprintln!("{}", failure.dump.trim_end());
+        }
+    }
+    if results.failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILED)
+    }
+}
+
+/// A line on the terminal that says how far it is, for anything that takes longer.
+struct Progress {
+    start: Instant,
+    shown: Mutex<bool>,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            shown: Mutex::new(false),
+        }
+    }
+
+    fn tell(&self, done: usize, total: usize) {
+        if self.start.elapsed() < PATIENCE || !std::io::stderr().is_terminal() {
+            return;
+        }
+        if let Ok(mut shown) = self.shown.lock() {
+            *shown = true;
+            // Without a terminal to write to there is nobody to tell.
+            let _ = write!(std::io::stderr(), "\r{done} of {total} runs done");
+        }
+    }
+
+    fn clear(&self) {
+        if self.shown.lock().is_ok_and(|shown| *shown) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}

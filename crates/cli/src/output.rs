@@ -1,0 +1,84 @@
+//! Writing results.
+
+use std::io::{ErrorKind, Write as _};
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+
+/// Form of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// Everything, for programs
+    Json,
+    /// For spreadsheets
+    Csv,
+}
+
+/// Exit code for input that cannot be used.
+pub const UNUSABLE: u8 = 2;
+/// Exit code for what ran and failed.
+pub const FAILED: u8 = 1;
+
+/// Prints a result; a reader that has gone away (`| head`) is no error.
+///
+/// # Errors
+///
+/// The exit code, after a message, if the output cannot be written.
+pub fn print(text: &str) -> Result<(), ExitCode> {
+    let mut output = std::io::stdout().lock();
+    match output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+    {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(fail(
+            FAILED,
+            format_args!("cannot write to standard output: {error}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Says what is wrong; returns the exit code to end with.
+pub fn fail(code: u8, message: impl std::fmt::Display) -> ExitCode {
+    eprintln!("fairground: {message}");
+    ExitCode::from(code)
+}
+
+/// Lines of at most `width` columns of a text, broken at blanks, each after `indent` blanks.
+pub fn wrap(text: &str, width: usize, indent: usize) -> String {
+    let mut result = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > width {
+            result.push('\n');
+            column = 0;
+        }
+        if column == 0 {
+            result.push_str(&" ".repeat(indent));
+            column = indent;
+        } else {
+            result.push(' ');
+            column += 1;
+        }
+        result.push_str(word);
+        column += length;
+    }
+    result.push('\n');
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_at_blanks() {
+        assert_eq!(
+            wrap("one two\nthree four", 9, 2),
+            "  one two\n  three\n  four\n"
+        );
+    }
+}

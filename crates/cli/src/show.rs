@@ -1,0 +1,96 @@
+//! `fairground show`: one scheduler.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use fairground_catalog::Scheduler;
+
+use crate::output::{self, UNUSABLE, wrap};
+
+/// Columns of a terminal.
+const WIDTH: usize = 100;
+
+/// Show a scheduler: its history, how it works, what can be set
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground show o1
+  fairground show o1 --source | less")]
+pub struct Arguments {
+    /// Id of a scheduler (see `fairground list`)
+    #[arg(value_name = "ID")]
+    scheduler: String,
+
+    /// Print its C source instead
+    #[arg(long, conflicts_with = "readme")]
+    source: bool,
+
+    /// Print its README instead, which maps the source document to the code
+    #[arg(long)]
+    readme: bool,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    let scheduler = match fairground_catalog::find(&arguments.scheduler) {
+        Ok(scheduler) => scheduler,
+        Err(error) => return output::fail(UNUSABLE, error),
+    };
+    let printed = if arguments.source {
+        output::print(&scheduler.source)
+    } else if arguments.readme {
+        output::print(&scheduler.readme)
+    } else {
+        output::print(&describe(scheduler))
+    };
+    printed.err().unwrap_or(ExitCode::SUCCESS)
+}
+
+fn describe(scheduler: &Scheduler) -> String {
+    let manifest = &scheduler.manifest;
+    let mut text = format!("{}: {} ({})\n", manifest.id, manifest.title, manifest.year);
+    let mut section = |heading: &str, body: &str| {
+        text.push_str(&format!("\n{heading}\n"));
+        text.push_str(body);
+    };
+    section("Lineage", &wrap(&manifest.lineage, WIDTH, 2));
+    section(
+        "Source document",
+        &wrap(&manifest.source_document, WIDTH, 2),
+    );
+    section("History", &wrap(&manifest.history, WIDTH, 2));
+    section("Algorithm", &wrap(&manifest.algorithm, WIDTH, 2));
+    let mut tunables = String::new();
+    for tunable in &manifest.tunables {
+        tunables.push_str(&format!(
+            "  {} = {} ({})\n",
+            tunable.name,
+            tunable.format_value(tunable.default),
+            tunable.format_range()
+        ));
+        tunables.push_str(&wrap(&tunable.doc, WIDTH, 6));
+    }
+    if tunables.is_empty() {
+        tunables.push_str("  none\n");
+    }
+    section(
+        &format!("Tunables (--set {}.NAME=VALUE)", manifest.id),
+        &tunables,
+    );
+    let mut statistics = String::new();
+    for statistic in &manifest.statistics {
+        statistics.push_str(&format!("  {}\n", statistic.name));
+        statistics.push_str(&wrap(&statistic.doc, WIDTH, 6));
+    }
+    if !statistics.is_empty() {
+        section("Counters", &statistics);
+    }
+    section(
+        "Source",
+        &format!(
+            "  {} ({} lines; --source prints it, --readme explains it)\n",
+            scheduler.source_file.display(),
+            scheduler.source.lines().count()
+        ),
+    );
+    text
+}

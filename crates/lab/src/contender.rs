@@ -1,0 +1,71 @@
+//! A scheduler that takes part in an experiment.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fairground_simulator::Scheduler;
+
+use crate::error::Error;
+
+/// A scheduler, compiled for the simulator, with the tunables that were set.
+pub struct Contender {
+    name: String,
+    entry: fairground_catalog::Scheduler,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) variables: Vec<(String, Vec<u8>)>,
+    pub(crate) tunables: BTreeMap<String, String>,
+}
+
+impl Contender {
+    /// The scheduler with this id, or the user's own at this path, with its tunables at their defaults.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such scheduler, if it does not compile, or if the simulated kernel would refuse it.
+    pub fn open(reference: &str, include_directories: &[PathBuf]) -> Result<Self, Error> {
+        let entry = fairground_catalog::open(reference, include_directories)?;
+        let scheduler = Scheduler::load(&entry.object).map_err(|reason| Error::Load {
+            scheduler: reference.to_owned(),
+            reason,
+        })?;
+        Ok(Self {
+            name: reference.to_owned(),
+            entry,
+            scheduler: Arc::new(scheduler),
+            variables: Vec::new(),
+            tunables: BTreeMap::new(),
+        })
+    }
+
+    /// The id, or the path as it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the compiler warned about; empty for a built-in scheduler.
+    pub fn warnings(&self) -> &str {
+        self.entry.warnings.trim_end()
+    }
+
+    /// Whether `name` means this scheduler: its id, its name in the kernel, or its path.
+    pub fn is_called(&self, name: &str) -> bool {
+        name == self.name || name == self.entry.id() || name == self.scheduler.name()
+    }
+
+    /// Sets a tunable to a value as people write it. Setting one twice leaves the last value.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such tunable, or the value does not fit; the error says what does.
+    pub fn set(&mut self, tunable: &str, text: &str) -> Result<(), Error> {
+        let tunable = self.entry.tunable(tunable)?;
+        let value = tunable.parse_value(text)?;
+        self.variables.retain(|(name, _)| *name != tunable.name);
+        self.variables
+            .push((tunable.name.clone(), tunable.encode(value)));
+        self.tunables
+            .insert(tunable.name.clone(), tunable.format_value(value));
+        Ok(())
+    }
+}

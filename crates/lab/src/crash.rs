@@ -1,0 +1,172 @@
+//! Crashes in the machine code of schedulers.
+//!
+//! A scheduler's code runs in this process without the kernel's verifier before it: a stray pointer of a user's own scheduler is
+//! a fatal signal here. It cannot be survived, but it is said which scheduler it was and where in its source.
+
+use std::cell::Cell;
+use std::sync::Once;
+
+use fairground_simulator::Scheduler;
+
+/// Bytes of the stack that the handler runs on: locating a source line and formatting it need some.
+const STACK: usize = 256 * 1024;
+/// After so many seconds a handler that hangs (the crash was inside the allocator) is ended.
+const PATIENCE: u32 = 5;
+
+const SIGNALS: [libc::c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+
+thread_local! {
+    static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
+}
+
+/// The simulation of a thread.
+#[derive(Clone, Copy)]
+struct Running {
+    name: *const str,
+    scheduler: *const Scheduler,
+    /// Where the thread's stack was when the simulation began.
+    stack: usize,
+}
+
+/// Names `scheduler` in the report of a crash in `simulation`.
+pub(crate) fn while_running<T>(
+    name: &str,
+    scheduler: &Scheduler,
+    simulation: impl FnOnce() -> T,
+) -> T {
+    /// Forgets the simulation, also when it panics.
+    struct Forget;
+    impl Drop for Forget {
+        fn drop(&mut self) {
+            RUNNING.set(None);
+        }
+    }
+    let forget = Forget;
+    RUNNING.set(Some(Running {
+        name,
+        scheduler,
+        stack: &raw const forget as usize,
+    }));
+    simulation()
+}
+
+/// Reports crashes of this thread as long as it lives.
+pub(crate) struct Reporter {
+    previous: libc::stack_t,
+    _stack: Box<[u8]>,
+}
+
+impl Reporter {
+    /// Sets the handler up, and a stack for it.
+    pub(crate) fn install() -> Self {
+        static HANDLER: Once = Once::new();
+        HANDLER.call_once(|| {
+            for signal in SIGNALS {
+                // SAFETY: the structure is all integers, for which zero is a value; the handler has the signature that
+                // SA_SIGINFO demands.
+                unsafe {
+                    let mut action: libc::sigaction = std::mem::zeroed();
+                    action.sa_sigaction = report as *const () as usize;
+                    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+                    libc::sigaction(signal, &action, std::ptr::null_mut());
+                }
+            }
+        });
+        let mut stack = vec![0; STACK].into_boxed_slice();
+        let ours = libc::stack_t {
+            ss_sp: stack.as_mut_ptr().cast(),
+            ss_flags: 0,
+            ss_size: stack.len(),
+        };
+        // SAFETY: the structure is all integers and pointers; the new stack lives until the old one is back.
+        let previous = unsafe {
+            let mut previous: libc::stack_t = std::mem::zeroed();
+            libc::sigaltstack(&ours, &mut previous);
+            previous
+        };
+        Self {
+            previous,
+            _stack: stack,
+        }
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        // SAFETY: the stack that was there before belongs to the thread, which still lives.
+        unsafe {
+            libc::sigaltstack(&self.previous, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Program counter and stack pointer where the signal struck.
+#[cfg(target_arch = "x86_64")]
+fn registers(context: &libc::ucontext_t) -> (usize, usize) {
+    let registers = &context.uc_mcontext.gregs;
+    (
+        registers[libc::REG_RIP as usize] as usize,
+        registers[libc::REG_RSP as usize] as usize,
+    )
+}
+
+/// Program counter and stack pointer where the signal struck.
+#[cfg(target_arch = "aarch64")]
+fn registers(context: &libc::ucontext_t) -> (usize, usize) {
+    (
+        context.uc_mcontext.pc as usize,
+        context.uc_mcontext.sp as usize,
+    )
+}
+
+extern "C" fn report(
+    signal: libc::c_int,
+    _information: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: resetting a handler and setting an alarm are allowed in handlers.
+    unsafe {
+        for signal in SIGNALS {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::alarm(PATIENCE);
+    }
+    let Some(running) = RUNNING.get() else {
+        // Not in a simulation: the instruction is tried again and ends the process as it would have without us.
+        return;
+    };
+    // SAFETY: both outlive the simulation, which this thread is in; the kernel hands a valid context.
+    let (name, scheduler, (counter, stack)) = unsafe {
+        (
+            &*running.name,
+            &*running.scheduler,
+            registers(&*context.cast::<libc::ucontext_t>()),
+        )
+    };
+    // The crash may be in a function of the kernel that the scheduler called with a bad argument: then the
+    // nearest return address in its code is the place of the call.
+    let place = scheduler.locate(counter).or_else(|| {
+        (stack..running.stack)
+            .step_by(size_of::<usize>())
+            .find_map(|address| {
+                // SAFETY: the address lies between the top of the stack now and where it was when the simulation began.
+                let word = unsafe { (address as *const usize).read_volatile() };
+                scheduler.locate(word.wrapping_sub(1))
+            })
+    });
+    let place = place.map_or_else(String::new, |place| format!(" in {place}"));
+    let what = match signal {
+        libc::SIGSEGV | libc::SIGBUS => "touched memory that is not there",
+        libc::SIGFPE => "made an impossible division",
+        _ => "ran into an instruction that does not exist",
+    };
+    let message = format!(
+        "fairground: scheduler {name} {what}{place}; the kernel's verifier would have refused it, \
+         check the pointers it uses there\n"
+    );
+    // SAFETY: the bytes are valid; both calls are allowed in handlers.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len());
+        libc::_exit(1);
+    }
+}
