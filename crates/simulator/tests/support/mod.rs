@@ -1,0 +1,168 @@
+//! What the tests of schedulers share: a workload as JSON text, run in the simulator, and who ran when.
+
+#![allow(dead_code)] // every test program uses some of it
+
+use std::sync::Arc;
+
+use fairground_events::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
+use fairground_machine::Machine;
+use fairground_simulator::{CostModel, Options, Outcome, Scheduler, simulate};
+use fairground_workload::Workload;
+
+/// One millisecond.
+pub const MS: Nanoseconds = 1_000_000;
+/// One second.
+pub const SECOND: Nanoseconds = 1000 * MS;
+
+/// A task had a CPU for itself, without a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The task's name.
+    pub task: String,
+    /// Where.
+    pub cpu: u32,
+    /// From when.
+    pub start: Nanoseconds,
+    /// Until when.
+    pub end: Nanoseconds,
+}
+
+impl Run {
+    /// How long.
+    pub fn length(&self) -> Nanoseconds {
+        self.end - self.start
+    }
+}
+
+/// What happened in a run.
+#[derive(Debug, Default)]
+pub struct History {
+    names: Vec<(TaskId, String)>,
+    running: Vec<(CpuId, TaskId, Nanoseconds)>,
+    /// All runs that have ended, in the order of their ends.
+    pub runs: Vec<Run>,
+    /// Moves between CPUs: when, and which task.
+    pub migrations: Vec<(Nanoseconds, String)>,
+}
+
+impl History {
+    fn name(&self, task: TaskId) -> String {
+        let named = self.names.iter().find(|(id, _)| *id == task);
+        named.map_or_else(|| format!("{task:?}"), |(_, name)| name.clone())
+    }
+
+    fn leave(&mut self, cpu: CpuId, now: Nanoseconds) {
+        while let Some(index) = self.running.iter().position(|(c, ..)| *c == cpu) {
+            let (_, task, start) = self.running.remove(index);
+            let task = self.name(task);
+            self.runs.push(Run {
+                task,
+                cpu: cpu.0,
+                start,
+                end: now,
+            });
+        }
+    }
+
+    /// The runs of the task with this name that lie between two times; one that ends at `to` may have been cut off there.
+    pub fn runs_of(&self, task: &str, from: Nanoseconds, to: Nanoseconds) -> Vec<&Run> {
+        self.runs
+            .iter()
+            .filter(|run| run.task == task && run.start >= from && run.end < to)
+            .collect()
+    }
+
+    /// CPU time of a task between two times.
+    pub fn cpu_time(&self, task: &str, from: Nanoseconds, to: Nanoseconds) -> Nanoseconds {
+        self.runs
+            .iter()
+            .filter(|run| run.task == task)
+            .map(|run| run.end.min(to).saturating_sub(run.start.max(from)))
+            .sum()
+    }
+
+    /// The part of one CPU that a task got between two times, in percent.
+    pub fn percent(&self, task: &str, from: Nanoseconds, to: Nanoseconds) -> f64 {
+        100.0 * self.cpu_time(task, from, to) as f64 / (to - from) as f64
+    }
+}
+
+impl Sink for History {
+    fn task(&mut self, _time: Nanoseconds, task: TaskId, info: &TaskInfo) {
+        if !self.names.iter().any(|(id, _)| *id == task) {
+            self.names.push((task, info.name.clone()));
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::Switch { cpu, next, .. } => {
+                self.leave(cpu, event.time);
+                if let Some(next) = next {
+                    self.running.push((cpu, next, event.time));
+                }
+            }
+            EventKind::Migrate { task, .. } => {
+                let name = self.name(task);
+                self.migrations.push((event.time, name));
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, end: Nanoseconds) {
+        while let Some((cpu, ..)) = self.running.first().copied() {
+            self.leave(cpu, end);
+        }
+    }
+}
+
+/// Runs the workload `json` under a built-in scheduler on `machine` for `seconds` of virtual time. Scheduling costs nothing,
+/// and the kernel ticks a thousand times a second. `settings` are tunables with their values as people write them.
+/// The run must end without a complaint.
+pub fn run(
+    id: &str,
+    machine: &str,
+    json: &str,
+    seconds: u64,
+    settings: &[(&str, &str)],
+) -> (History, Outcome) {
+    let scheduler = fairground_catalog::find(id).unwrap();
+    let loaded = Arc::new(Scheduler::load(&scheduler.object).unwrap());
+    let workload = Arc::new(Workload::parse("test.json", json).unwrap());
+    let mut options = Options::new(Machine::parse(machine).unwrap(), workload);
+    options.duration = Some(seconds * SECOND);
+    options.cost = CostModel::zero();
+    options.hz = 1000;
+    for (name, text) in settings {
+        let tunable = scheduler.tunable(name).unwrap();
+        let bytes = tunable.encode(tunable.parse_value(text).unwrap());
+        options.variables.push(((*name).to_owned(), bytes));
+    }
+    let mut history = History::default();
+    let outcome = simulate(&loaded, &options, vec![&mut history]).unwrap();
+    assert!(
+        !outcome.exit.kind.is_error(),
+        "{id} ended with {:?}: {}",
+        outcome.exit.kind,
+        outcome.exit.message
+    );
+    assert_eq!(outcome.failure, None);
+    (history, outcome)
+}
+
+/// The counter `name` of a scheduler's statistics.
+pub fn statistic(id: &str, outcome: &Outcome, name: &str) -> u64 {
+    let statistics = &fairground_catalog::find(id).unwrap().manifest.statistics;
+    let index = statistics.iter().position(|s| s.name == name).unwrap();
+    outcome.statistics[index]
+}
+
+/// Asserts that `value` differs from `expected` by at most `tolerance`.
+#[track_caller]
+pub fn assert_near(value: f64, expected: f64, tolerance: f64, what: &str) {
+    assert!(
+        (value - expected).abs() <= tolerance,
+        "{what}: {value:.2}, expected {expected} ± {tolerance}"
+    );
+}
