@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairground_events::{PerfettoWriter, Sink};
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_report::{Comparison, Labels, Run};
-use fairground_simulator::{Options, Outcome, simulate};
+use fairground_simulator::{ExitKind, Options, Outcome, simulate};
 
 use crate::crash;
 use crate::error::Error;
@@ -201,30 +201,32 @@ fn simulate_with_trace(
 
 /// Whether and why the run ended before its time.
 fn failure_of(job: &Job<'_>, outcome: &Outcome) -> Option<Failure> {
-    let (what, dump) = if outcome.exit.kind.is_error() {
-        let exit = &outcome.exit;
-        let message = if exit.message.is_empty() {
-            exit.reason.clone()
-        } else {
-            format!("{}: {}", exit.reason, exit.message)
-        };
-        (
+    let exit = &outcome.exit;
+    let what = match (exit.kind, &outcome.failure) {
+        (ExitKind::Unregistered, None) => return None,
+        (ExitKind::Unregistered, Some(failure)) => failure.clone(),
+        (kind, _) => {
+            let verb = if kind.is_error() {
+                "ejected"
+            } else {
+                "unloaded"
+            };
+            let message = match exit.message.as_str() {
+                "" => String::new(),
+                message => format!(": {message}"),
+            };
             format!(
-                "the kernel ejected the scheduler ({}): {message}",
-                exit.kind.name()
-            ),
-            exit.dump.clone(),
-        )
-    } else if let Some(failure) = &outcome.failure {
-        (failure.clone(), String::new())
-    } else {
-        return None;
+                "the kernel {verb} the scheduler ({}): {}{message}",
+                kind.name(),
+                exit.reason
+            )
+        }
     };
     Some(Failure {
         workload: job.workload.name.clone(),
         scheduler: job.contender.name().to_owned(),
         message: format!("after {}: {what}", seconds(outcome.end)),
-        dump,
+        dump: exit.dump.clone(),
     })
 }
 

@@ -1,0 +1,206 @@
+//! Comparing schedulers.
+
+use std::fs;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use crate::support::{fairground, folder, succeed};
+
+const HOGS: &str = "compare workloads/hogs.json -s linux24,schedulers/rotation.bpf.c";
+
+#[test]
+fn the_table_has_a_row_for_each_scheduler_and_what_they_ran_on() {
+    let text = succeed(&format!("{HOGS} -m 2"));
+    let heading = text.lines().next().unwrap();
+    assert_eq!(
+        heading,
+        "hogs (machine 2, 1.00 s, cost model default, seed 0)"
+    );
+    for expected in [
+        "\nlinux24 ",
+        "\nschedulers/rotation.bpf.c ",
+        "\nhog-0 ",
+        "\nplayer ",
+    ] {
+        assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn the_same_arguments_give_the_same_bytes_for_any_number_of_threads() {
+    let line = format!("{HOGS} --repeat 3 --format json -d 300ms");
+    let first = succeed(&format!("{line} --threads 1"));
+    for threads in ["1", "2", "5"] {
+        let again = succeed(&format!("{line} --threads {threads}"));
+        assert!(first == again, "other results with {threads} threads");
+    }
+    let other = succeed(&format!("{line} --seed 7"));
+    assert!(first != other, "the seed changes nothing");
+}
+
+#[test]
+fn json_holds_every_run_in_the_published_form() {
+    let text = succeed(&format!(
+        "{HOGS} -d 200ms --repeat 2 --format json --set linux24.hz=200"
+    ));
+    // The reader refuses unknown and missing fields; that its form is the one of the schema is tested where it is defined.
+    let comparison = fairground_report::Comparison::from_json(&text).unwrap();
+    assert_eq!(comparison.runs.len(), 4);
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let runs = result["runs"].as_array().unwrap();
+    assert_eq!(runs[0]["labels"]["tunables"]["hz"], "200 Hz");
+    assert_eq!(runs[1]["labels"]["seed"], 1);
+    assert_eq!(runs[1]["labels"]["repeat"], 1);
+    assert_eq!(runs[3]["labels"]["scheduler"], "schedulers/rotation.bpf.c");
+}
+
+#[test]
+fn csv_has_a_row_for_each_run_and_each_task() {
+    let text = succeed(&format!("{HOGS} -d 200ms --format csv"));
+    let mut lines = text.lines();
+    let heading = lines.next().unwrap();
+    assert!(
+        heading.starts_with("workload,scheduler,machine,cost_model,seed,repeat"),
+        "{heading}"
+    );
+    let rows: Vec<&str> = lines.collect();
+    assert_eq!(rows.len(), 2 * (1 + 5));
+    for row in rows {
+        assert_eq!(row.matches(',').count(), heading.matches(',').count());
+    }
+}
+
+#[test]
+fn traces_and_the_report_are_written() {
+    let scratch = tempfile::tempdir().unwrap();
+    let traces = scratch.path().join("traces");
+    let report = scratch.path().join("report.html");
+    succeed(&format!(
+        "{HOGS} -d 100ms --trace {} --report {}",
+        traces.display(),
+        report.display()
+    ));
+    let mut names: Vec<String> = fs::read_dir(&traces)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "hogs-linux24.perfetto-trace",
+            "hogs-schedulers_rotation.bpf.c.perfetto-trace"
+        ]
+    );
+    let trace = fs::read(traces.join(&names[0])).unwrap();
+    // Every packet of a trace is field 1 of the outermost message.
+    assert_eq!(trace[0], 0x0a);
+    assert!(trace.windows(5).any(|bytes| bytes == b"hog-0"));
+    assert!(fs::read_to_string(report).unwrap().contains("linux24"));
+}
+
+#[test]
+fn tunables_change_results_and_are_named() {
+    let base = "compare workloads/hogs.json -s schedulers/rotation.bpf.c -m 1";
+    let usual = succeed(base);
+    for name in ["rotation", "schedulers/rotation.bpf.c"] {
+        let short = succeed(&format!("{base} --set {name}.slice_ns=1000000"));
+        assert!(short.contains("slice_ns=1000000"), "{short}");
+        assert!(short != usual);
+    }
+}
+
+#[test]
+fn costs_can_be_switched_off_or_chosen() {
+    let overhead = |cost: &str| -> u64 {
+        let text = succeed(&format!("{HOGS} -d 200ms --format json --cost {cost}"));
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        result["runs"][0]["metrics"]["cpu_time"]["overhead_ns"]
+            .as_u64()
+            .unwrap()
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let dear = scratch.path().join("dear.toml");
+    fs::write(&dear, "tick = 100000\n").unwrap();
+    let usual = overhead("default");
+    assert_eq!(overhead("zero"), 0);
+    assert!(usual > 0);
+    assert!(overhead(dear.to_str().unwrap()) > usual);
+}
+
+#[test]
+fn a_workload_without_an_end_gets_one_and_says_so() {
+    let text = succeed("compare workloads/endless.json -s linux24");
+    assert!(
+        text.contains("10.0 s") || text.contains("10.00 s"),
+        "{text}"
+    );
+    assert!(
+        text.contains("endless has neither a duration nor an end and was run for 10 s"),
+        "{text}"
+    );
+    let text = succeed("compare workloads/endless.json -s linux24 -d 2s");
+    assert!(!text.contains("neither"), "{text}");
+}
+
+#[test]
+fn cpus_come_and_go() {
+    let available = |arguments: &str| -> u64 {
+        let text = succeed(&format!(
+            "compare workloads/hogs.json -s schedulers/rotation.bpf.c -m 2 --format json {arguments}"
+        ));
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        result["runs"][0]["metrics"]["cpu_time"]["available_ns"]
+            .as_u64()
+            .unwrap()
+    };
+    assert_eq!(available("-d 1s"), 2_000_000_000);
+    assert_eq!(
+        available("-d 1s --hotplug 1:off@250ms --hotplug 1:on@750ms"),
+        1_500_000_000
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fairground"))
+        .args([
+            "compare",
+            "workloads/hogs.json",
+            "-s",
+            "linux24",
+            "-d",
+            "10ms",
+        ])
+        .args(["--format", "json", "--repeat", "200"])
+        .current_dir(folder())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The pipe is closed before anything is read from it.
+    drop(child.stdout.take());
+    let mut messages = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut messages)
+        .unwrap();
+    assert_eq!(messages, "");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn every_subcommand_has_help_with_an_example() {
+    for subcommand in ["list", "show", "compare", "run"] {
+        let ended = fairground(&[subcommand, "--help"]);
+        assert_eq!(ended.code, Some(0));
+        assert!(
+            ended.stdout.contains(&format!("fairground {subcommand}"))
+                && ended.stdout.contains("Examples:"),
+            "{}",
+            ended.stdout
+        );
+    }
+}

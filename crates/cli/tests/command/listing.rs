@@ -1,0 +1,41 @@
+//! The schedulers that there are.
+
+use crate::support::succeed;
+
+#[test]
+fn all_forms_of_the_list_have_every_scheduler() {
+    let table = succeed("list");
+    let json: serde_json::Value = serde_json::from_str(&succeed("list --format json")).unwrap();
+    let csv = succeed("list --format csv");
+    let schedulers = fairground_catalog::all();
+    assert_eq!(
+        json["schedulers"].as_array().unwrap().len(),
+        schedulers.len()
+    );
+    assert_eq!(csv.lines().count(), schedulers.len() + 1);
+    for (index, scheduler) in schedulers.iter().enumerate() {
+        let manifest = &scheduler.manifest;
+        assert!(table.contains(&format!("\n{}", manifest.id)), "{table}");
+        assert_eq!(json["schedulers"][index]["id"], manifest.id);
+        assert_eq!(json["schedulers"][index]["title"], manifest.title);
+    }
+    for line in table.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn a_scheduler_shows_its_tunables_source_and_readme() {
+    let text = succeed("show linux24");
+    assert!(text.starts_with("linux24: "), "{text}");
+    for expected in [
+        "  hz = 100 Hz (",
+        "schedulers/linux24/linux24.bpf.c",
+        "\nAlgorithm\n",
+    ] {
+        assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+    }
+    let scheduler = fairground_catalog::find("linux24").unwrap();
+    assert_eq!(succeed("show linux24 --source"), scheduler.source);
+    assert_eq!(succeed("show linux24 --readme"), scheduler.readme);
+}

@@ -1,0 +1,7 @@
+//! The command as a user meets it.
+
+mod comparing;
+mod errors;
+mod examples;
+mod listing;
+mod support;

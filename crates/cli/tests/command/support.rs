@@ -1,0 +1,56 @@
+//! Running the command.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What a run of the command left.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs `fairground` with these arguments in the folder of this crate's tests.
+pub fn fairground<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ended {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(env!("CARGO_BIN_EXE_fairground"))
+        .args(arguments)
+        .current_dir(folder())
+        .output()
+        .expect("the command can be run");
+    Ended {
+        code: status.code(),
+        stdout: String::from_utf8(stdout).expect("results are UTF-8"),
+        stderr: String::from_utf8(stderr).expect("messages are UTF-8"),
+    }
+}
+
+/// The folder of this crate's tests.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// Runs `fairground` with the words of a line as arguments, which has to succeed without a word on standard error.
+pub fn succeed(line: &str) -> String {
+    let ended = fairground(&line.split(' ').collect::<Vec<_>>());
+    assert_eq!(ended.stderr, "", "{line}");
+    assert_eq!(ended.code, Some(0), "{line}");
+    ended.stdout
+}
+
+/// Runs `fairground` with the words of a line as arguments, which has to end with `code` and say all of `messages`.
+pub fn refuse(line: &str, code: i32, messages: &[&str]) -> Ended {
+    let ended = fairground(&line.split(' ').collect::<Vec<_>>());
+    for message in messages {
+        assert!(
+            ended.stderr.contains(message),
+            "{line} does not say {message:?} but:\n{}",
+            ended.stderr
+        );
+    }
+    assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
+    ended
+}
