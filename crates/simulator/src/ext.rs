@@ -972,6 +972,8 @@ impl Kernel<'_> {
                 self.push_off(task);
             }
         } else {
+            // What was asked of the CPU while it was away is void.
+            self.cpus[cpu].need_resched = false;
             self.resched(cpu);
         }
         self.leave(OverheadKind::Scheduling);

@@ -7,9 +7,10 @@ use crate::kernel::Kernel;
 
 macro_rules! operations {
     ($($variant:ident = $name:literal),* $(,)?) => {
-        /// A callback of `struct sched_ext_ops`.
+        /// A callback of `struct sched_ext_ops`. Some are accepted and never called: this kernel schedules no cores
+        /// (`core_sched_before`) and nothing in it changes the settings of a control group.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(missing_docs)]
+        #[allow(missing_docs, dead_code)]
         pub enum Op { $($variant),* }
         /// Names of the callbacks in the order of [`Op`].
         pub const OP_NAMES: &[&str] = &[$($name),*];

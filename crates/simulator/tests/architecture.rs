@@ -1,0 +1,130 @@
+//! The invariants of `ARCHITECTURE.md`: what must be absent.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, suffix));
+        } else if path.to_string_lossy().ends_with(suffix) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The code of a file without comments.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or(""))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn engine() -> Vec<PathBuf> {
+    let found = files(&root().join("crates/simulator/src"), ".rs");
+    assert!(found.len() > 15, "the engine's sources were not found");
+    found
+}
+
+#[test]
+fn the_engine_reads_no_wall_clock_and_no_environment() {
+    for path in engine() {
+        let code = code(&path);
+        for word in [
+            "Instant",
+            "SystemTime",
+            "std::time",
+            "std::env",
+            "thread_rng",
+            "getrandom",
+        ] {
+            assert!(!code.contains(word), "{} uses {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_engine_iterates_no_unordered_map() {
+    for path in engine() {
+        let code = code(&path);
+        // Hash maps are for look-ups, with a fixed hasher, in two places that offer no iteration.
+        let may = ["dsq_table.rs", "timers.rs"];
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if may.contains(&name.as_str()) {
+            for method in [".iter()", ".values()", ".keys()", ".drain("] {
+                assert!(!code.contains(method), "{} iterates", path.display());
+            }
+        } else {
+            assert!(
+                !code.contains("HashMap") && !code.contains("HashSet"),
+                "{} uses an unordered map",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_engine_names_no_scheduler() {
+    let folder = root().join("schedulers");
+    let mut ids = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+        if name != "include" {
+            ids.push(name);
+        }
+    }
+    assert!(ids.len() >= 3);
+    for path in engine() {
+        let text = fs::read_to_string(&path).unwrap();
+        for id in &ids {
+            let names_it = text
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .any(|word| word == id);
+            assert!(!names_it, "{} names {id}", path.display());
+        }
+    }
+}
+
+#[test]
+fn metrics_and_engine_do_not_know_each_other() {
+    let manifest =
+        |name: &str| fs::read_to_string(root().join(format!("crates/{name}/Cargo.toml"))).unwrap();
+    assert!(!manifest("metrics").contains("fairground-simulator"));
+    assert!(!manifest("report").contains("fairground-simulator"));
+    let engine = manifest("simulator");
+    let dependencies = engine.split("[dev-dependencies]").next().unwrap();
+    assert!(!dependencies.contains("fairground-metrics"));
+    assert!(!manifest("events").contains("fairground-simulator"));
+}
+
+#[test]
+fn schedulers_do_not_know_their_world() {
+    let mut seen = 0;
+    for path in files(&root().join("schedulers"), ".bpf.c") {
+        seen += 1;
+        let text = fs::read_to_string(&path).unwrap();
+        for line in text.lines() {
+            let line = line.trim();
+            assert!(
+                !line.starts_with("#ifdef") && !line.starts_with("#ifndef"),
+                "{}: {line}",
+                path.display()
+            );
+            if let Some(header) = line.strip_prefix("#include ") {
+                assert!(header.starts_with('"'), "{}: {line}", path.display());
+            }
+        }
+    }
+    assert!(seen >= 3);
+}

@@ -1,0 +1,410 @@
+//! The contract of sched_ext: what is called when, with which flags, what the kernel does by default, what it refuses.
+
+mod common;
+
+use common::{Log, free, referee, run, scheduler};
+use fairground_machine::Machine;
+use fairground_simulator::{CostModel, ExitKind, Scheduler, simulate};
+
+const TWO_HOGS: &str =
+    r#"{"tasks": {"hog": {"instance": 2, "loop": -1, "run": 1000000}}, "global": {"duration": 1}}"#;
+const SLEEPER: &str =
+    r#"{"tasks": {"t": {"loop": 2, "phases": {"p": {"loop": 1, "run": 6000, "sleep": 3000}}}}}"#;
+
+#[test]
+fn the_life_of_a_task_on_one_cpu() {
+    let outcome = run(&scheduler("order", &[]), &free("1", SLEEPER));
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
+    let expected = [
+        "init",
+        "init_task 1000 fork 0",
+        "enable 1000",
+        "set_weight 1000 100",
+        "update_idle 0 1",
+        "init_task 1001 fork 1",
+        "enable 1001",
+        "set_weight 1001 100",
+        // One allowed CPU: select_cpu is not called. ENQUEUE_INITIAL is 0x80000.
+        "runnable 1001 0x80000",
+        "enqueue 1001 0x80000",
+        "dispatch cpu 0 prev 0",
+        "dequeue 1001 0x0",
+        "update_idle 0 0",
+        "running 1001 cpu 0",
+        "tick 1001",
+        // The first sleep, at 6 ms: stopping comes from the dequeue, before quiescent.
+        "stopping 1001 runnable 0",
+        "quiescent 1001 0x1",
+        "dispatch cpu 0 prev 1001",
+        "update_idle 0 1",
+        "runnable 1001 0x1",
+        "enqueue 1001 0x1",
+        "dispatch cpu 0 prev 0",
+        "dequeue 1001 0x0",
+        "update_idle 0 0",
+        "running 1001 cpu 0",
+    ];
+    let seen: Vec<&str> = outcome.messages.iter().map(String::as_str).collect();
+    assert_eq!(&seen[..expected.len()], expected);
+    let end = &seen[seen.len() - 5..];
+    assert!(
+        end.contains(&"disable 1001") && end.contains(&"exit_task 1001 cancelled 0"),
+        "{end:?}"
+    );
+    assert!(seen.contains(&"disable 1000") && seen.contains(&"exit_task 1000 cancelled 0"));
+}
+
+#[test]
+fn select_cpu_comes_with_the_kernels_flags() {
+    let outcome = run(&scheduler("order", &[]), &free("2", SLEEPER));
+    let seen = &outcome.messages;
+    assert!(
+        seen.contains(&"select_cpu 1001 prev 0 flags 0x4".to_string()),
+        "{seen:?}"
+    );
+    assert!(
+        seen.contains(&"select_cpu 1001 prev 0 flags 0x8".to_string()),
+        "{seen:?}"
+    );
+    // ENQUEUE_RQ_SELECTED with ENQUEUE_INITIAL and with ENQUEUE_WAKEUP.
+    assert!(
+        seen.contains(&"enqueue 1001 0x180000".to_string()),
+        "{seen:?}"
+    );
+    assert!(
+        seen.contains(&"enqueue 1001 0x100001".to_string()),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn a_slice_ends_at_the_first_tick_after_it() {
+    let (_, referee) = referee(&scheduler("fault", &[]), &free("1", TWO_HOGS));
+    // 5 ms slices, ticks every 4 ms: runs of 8 ms.
+    assert!(referee.runs.len() > 100);
+    for (_, from, to) in &referee.runs {
+        assert_eq!(to - from, 8_000_000);
+    }
+}
+
+#[test]
+fn without_callbacks_the_kernels_defaults_schedule() {
+    let (outcome, referee) = referee(
+        &scheduler("bare", &[]),
+        &free(
+            "2",
+            r#"{"tasks": {"hog": {"instance": 4, "loop": -1, "run": 1000000}}, "global": {"duration": 10}}"#,
+        ),
+    );
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
+    let refills = outcome
+        .events
+        .iter()
+        .find(|(name, _)| *name == "SCX_EV_REFILL_SLICE_DFL");
+    assert!(
+        refills.is_some_and(|(_, count)| *count > 100),
+        "{:?}",
+        outcome.events
+    );
+    // The global queue is a FIFO with slices of 20 ms: equal shares, each within a few slices of a half of a CPU.
+    for ran in &referee.ran {
+        assert!(
+            ran.abs_diff(5_000_000_000) < 100_000_000,
+            "{:?}",
+            referee.ran
+        );
+    }
+}
+
+#[test]
+fn a_task_goes_on_alone_and_enq_last_takes_that_away() {
+    let one = r#"{"tasks": {"hog": {"loop": -1, "run": 1000000}}, "global": {"duration": 1}}"#;
+    let outcome = run(&scheduler("fault", &[]), &free("1", one));
+    let kept = outcome
+        .events
+        .iter()
+        .find(|(name, _)| *name == "SCX_EV_DISPATCH_KEEP_LAST");
+    assert!(
+        kept.is_some_and(|(_, count)| *count > 40),
+        "{:?}",
+        outcome.events
+    );
+    let outcome = run(
+        &scheduler("fault", &["FLAGS SCX_OPS_ENQ_LAST"]),
+        &free("1", one),
+    );
+    assert!(
+        outcome
+            .events
+            .iter()
+            .all(|(name, _)| *name != "SCX_EV_DISPATCH_KEEP_LAST")
+    );
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
+}
+
+#[test]
+fn errors_unload_the_scheduler_with_the_kernels_words() {
+    for (definition, kind, message) in [
+        ("BOGUS_DSQ", ExitKind::Error, "non-existent DSQ 0xdeadbeef"),
+        (
+            "VTIME_LOCAL",
+            ExitKind::Error,
+            "cannot use vtime ordering for built-in DSQs",
+        ),
+        (
+            "MOVE_FROM_NOWHERE",
+            ExitKind::Error,
+            "invalid DSQ ID 0x0000000000000063",
+        ),
+        (
+            "SELECT_INVALID_CPU",
+            ExitKind::Error,
+            "invalid CPU 4000 from ops.select_cpu()",
+        ),
+        (
+            "SELECT_INSERTS_TWICE",
+            ExitKind::Error,
+            "hog-0[1001] already direct-dispatched",
+        ),
+        (
+            "LOCAL_ON 77",
+            ExitKind::Error,
+            "invalid CPU 77 in SCX_DSQ_LOCAL_ON dispatch verdict",
+        ),
+        ("ERROR_ON_ENQUEUE", ExitKind::ErrorBpf, "no more of 1001"),
+        ("INIT_FAILS", ExitKind::Error, "ops.init() failed (-12)"),
+    ] {
+        let outcome = run(&scheduler("fault", &[definition]), &free("2", TWO_HOGS));
+        assert_eq!(outcome.exit.kind, kind, "{definition}");
+        assert_eq!(outcome.exit.message, message, "{definition}");
+    }
+}
+
+#[test]
+fn local_on_a_cpu_that_is_not_allowed_is_an_error() {
+    let pinned =
+        r#"{"tasks": {"hog": {"loop": -1, "run": 1000, "cpus": [0]}}, "global": {"duration": 1}}"#;
+    let outcome = run(&scheduler("fault", &["LOCAL_ON 1"]), &free("2", pinned));
+    assert_eq!(outcome.exit.kind, ExitKind::Error);
+    assert_eq!(
+        outcome.exit.message,
+        "SCX_DSQ_LOCAL[_ON] target CPU 1 not allowed for hog[1001]"
+    );
+}
+
+#[test]
+fn the_watchdog_names_the_task_that_was_lost() {
+    let mut options = free("1", TWO_HOGS);
+    options.duration = Some(60_000_000_000);
+    let outcome = run(&scheduler("fault", &["LOSE 1002"]), &options);
+    assert_eq!(outcome.exit.kind, ExitKind::ErrorStall);
+    assert!(
+        outcome
+            .exit
+            .message
+            .starts_with("hog-1[1002] failed to run for "),
+        "{}",
+        outcome.exit.message
+    );
+    assert!(outcome.exit.time > 5_000_000_000 && outcome.exit.time < 9_000_000_000);
+    assert!(
+        outcome.exit.dump.contains("hog-1[1002]"),
+        "{}",
+        outcome.exit.dump
+    );
+    assert_eq!(outcome.exit.reason, "runnable task stall");
+}
+
+#[test]
+fn missing_functions_are_named_at_load_all_of_them() {
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schedulers/fault.bpf.c");
+    let text = format!(
+        "#define UNKNOWN_KFUNC\n{}",
+        std::fs::read_to_string(path).unwrap()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fault.bpf.c");
+    std::fs::write(&file, text).unwrap();
+    let object = fairground_catalog::compile_source(&file, &[])
+        .unwrap()
+        .object;
+    let Err(error) = Scheduler::load(&object) else {
+        panic!("it was loaded")
+    };
+    let message = error.to_string();
+    assert!(
+        message.contains("scx_bpf_teleport") && message.contains("scx_bpf_levitate"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_preempting_insertion_takes_the_cpu_at_once() {
+    let text = r#"{"tasks": {
+        "hog": {"loop": -1, "run": 1000000},
+        "urgent": {"priority": -5, "loop": -1, "run": 100, "sleep": 10050}
+    }, "global": {"duration": 1}}"#;
+    let (_, referee) = referee(&scheduler("fault", &["PREEMPT"]), &free("1", text));
+    let urgent: Vec<_> = referee
+        .runs
+        .iter()
+        .filter(|(task, _, _)| *task == 1)
+        .collect();
+    assert!(urgent.len() > 90, "{}", urgent.len());
+    for (_, from, to) in urgent {
+        assert_eq!(to - from, 100_000);
+    }
+}
+
+#[test]
+fn real_time_tasks_take_cpus_away_and_give_them_back() {
+    let text = r#"{"tasks": {
+        "hog": {"loop": -1, "run": 1000000},
+        "rt": {"policy": "SCHED_FIFO", "priority": 10, "loop": -1, "run": 2000, "sleep": 8000}
+    }, "global": {"duration": 1}}"#;
+    let (outcome, referee) = referee(&scheduler("order", &[]), &free("1", text));
+    assert!(
+        referee.ran[1] > 195_000_000 && referee.ran[1] < 205_000_000,
+        "{:?}",
+        referee.ran
+    );
+    let released = outcome
+        .messages
+        .iter()
+        .filter(|m| *m == "cpu_release 0 reason 0")
+        .count();
+    let acquired = outcome
+        .messages
+        .iter()
+        .filter(|m| *m == "cpu_acquire 0")
+        .count();
+    assert!(released >= 95 && acquired >= 95, "{released} {acquired}");
+}
+
+#[test]
+fn changes_of_nice_and_affinity_reach_the_scheduler() {
+    let text = r#"{"tasks": {"t": {"loop": 1, "phases": {
+        "a": {"run": 1000},
+        "b": {"run": 1000, "policy": "SCHED_OTHER", "priority": 5},
+        "c": {"run": 1000, "cpus": [1]}
+    }}}}"#;
+    let (outcome, _) = referee(&scheduler("order", &[]), &free("2", text));
+    let seen: Vec<&str> = outcome.messages.iter().map(String::as_str).collect();
+    let weight = seen
+        .iter()
+        .position(|m| *m == "set_weight 1001 33")
+        .expect("no set_weight");
+    // A running task is taken off and put back around the change; 0x200000002 is DEQUEUE_SAVE with SCX_DEQ_SCHED_CHANGE.
+    assert_eq!(
+        seen[weight - 2..weight + 3],
+        [
+            "stopping 1001 runnable 0",
+            "quiescent 1001 0x200000002",
+            "set_weight 1001 33",
+            "runnable 1001 0x2",
+            "running 1001 cpu 0",
+        ]
+    );
+    let mask = seen
+        .iter()
+        .position(|m| *m == "set_cpumask 1001 first 1")
+        .expect("no set_cpumask");
+    assert!(
+        seen[mask..].contains(&"running 1001 cpu 1"),
+        "{:?}",
+        &seen[mask..]
+    );
+}
+
+#[test]
+fn hotplug_moves_tasks_or_restarts_the_scheduler() {
+    let mut options = free(
+        "2",
+        r#"{"tasks": {"hog": {"instance": 3, "loop": -1, "run": 1000}}, "global": {"duration": 2}}"#,
+    );
+    options.hotplug = vec![(500_000_000, 1, false), (1_500_000_000, 1, true)];
+    let (outcome, referee) = referee(&scheduler("fault", &["CPU_HOTPLUG"]), &options);
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
+    let total: u64 = referee.ran.iter().sum();
+    // This scheduler wakes no idle CPU: CPU 1 finds work only when it comes online and reschedules, at 1.5 s.
+    assert_eq!(total, 2_500_000_000);
+    let outcome = run(&scheduler("fault", &[]), &options);
+    assert_eq!(outcome.exit.kind, ExitKind::UnregisteredKernel);
+    assert_eq!(
+        outcome.exit.message,
+        "cpu 1 going offline, exiting scheduler"
+    );
+    assert_eq!(outcome.exit.code, (1 << 32) | (1 << 48));
+}
+
+#[test]
+fn capacities_slow_the_work_down() {
+    let text = r#"{"tasks": {"t": {"loop": 1, "phases": {"p": {"run": 100000, "cpus": [1]}}}}}"#;
+    let options = free("2 capacity:1024,512", text);
+    let outcome = run(&scheduler("bare", &[]), &options);
+    assert_eq!(outcome.tasks[0].cpu_time, 200_000_000);
+}
+
+#[test]
+fn deadlocks_and_endless_programs_are_named() {
+    let deadlock = r#"{"tasks": {
+        "a": {"loop": 1, "phases": {"p": {"lock": "m", "run": 1000, "lock1": "n", "unlock": "n", "unlock1": "m"}}},
+        "b": {"loop": 1, "phases": {"p": {"lock": "n", "run": 1000, "lock1": "m", "unlock": "m", "unlock1": "n"}}}
+    }}"#;
+    let outcome = run(&scheduler("bare", &[]), &free("2", deadlock));
+    let failure = outcome.failure.expect("no failure");
+    assert!(
+        failure.contains("a waits for mutex n, held by b"),
+        "{failure}"
+    );
+    assert!(
+        failure.contains("b waits for mutex m, held by a"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn the_same_inputs_give_the_same_events() {
+    let text = r#"{"tasks": {
+        "p": {"instance": 5, "loop": -1, "run": 700, "timer": {"ref": "unique", "period": 5000}},
+        "hog": {"instance": 4, "loop": -1, "run": 30000}
+    }, "global": {"duration": 1}}"#;
+    let scheduler = scheduler("order", &[]);
+    let log = |seed| {
+        let mut options = free("4", text);
+        options.cost = CostModel::default_model();
+        options.seed = seed;
+        let mut log = Log::default();
+        simulate(&scheduler, &options, vec![&mut log]).unwrap();
+        log.0
+    };
+    let first = log(1);
+    assert!(first.len() > 2000);
+    let second = std::thread::spawn({
+        let scheduler = scheduler.clone();
+        move || {
+            let mut options = free("4", text);
+            options.cost = CostModel::default_model();
+            options.seed = 1;
+            let mut log = Log::default();
+            simulate(&scheduler, &options, vec![&mut log]).unwrap();
+            log.0
+        }
+    });
+    assert_eq!(first, second.join().unwrap());
+    assert_ne!(first, log(2), "the seed makes no difference");
+}
+
+#[test]
+fn many_cpus_are_a_machine_like_any_other() {
+    let mut options = free(
+        "512",
+        r#"{"tasks": {"hog": {"instance": 600, "loop": -1, "run": 1000000}}, "global": {"duration": 1}}"#,
+    );
+    options.machine = Machine::parse("numa:4 core:64 pu:2").unwrap();
+    let (outcome, referee) = referee(&scheduler("bare", &[]), &options);
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
+    let total: u64 = referee.ran.iter().sum();
+    assert_eq!(total, 512_000_000_000);
+}
