@@ -1,0 +1,535 @@
+//! O(1) shows what made it recognisable: slices by nice value, two arrays, sleep credit and its defects, fork, yield, balancing.
+
+mod support;
+
+use std::sync::Arc;
+
+use fairground_events::{Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo};
+use fairground_machine::Machine;
+use fairground_simulator::{Options, Scheduler, simulate};
+use fairground_workload::Workload;
+use support::{History, MS, Run, SECOND, assert_near, run, statistic};
+
+const ID: &str = "o1";
+
+/// Two tasks that never sleep, with these nice values.
+fn two_hogs(first: i32, second: i32) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "first": {{ "priority": {first}, "run": 1000 }},
+            "second": {{ "priority": {second}, "run": 1000 }} }} }}"#
+    )
+}
+
+/// Share of the first of two hogs on one CPU after the start has been forgotten, in percent.
+fn share(first: i32, second: i32, settings: &[(&str, &str)]) -> f64 {
+    let (history, _) = run(ID, "1", &two_hogs(first, second), 42, settings);
+    let (from, to) = (2 * SECOND, 42 * SECOND);
+    let (one, other) = (
+        history.percent("first", from, to),
+        history.percent("second", from, to),
+    );
+    assert_near(one + other, 100.0, 0.1, "both together");
+    one
+}
+
+fn lengths(runs: &[&Run]) -> Vec<u64> {
+    runs.iter().map(|run| run.length() / MS).collect()
+}
+
+/// Runs with nothing between them count as one: the task kept the CPU.
+fn bursts(history: &History, task: &str, from: u64, to: u64) -> Vec<(u64, u64)> {
+    let mut bursts: Vec<(u64, u64)> = Vec::new();
+    for run in history.runs_of(task, from, to) {
+        match bursts.last_mut() {
+            Some(last) if last.1 == run.start => last.1 = run.end,
+            _ => bursts.push((run.start, run.end)),
+        }
+    }
+    bursts
+}
+
+#[test]
+fn two_hogs_alternate_every_100_ms() {
+    let (history, outcome) = run(ID, "1", &two_hogs(0, 0), 23, &[]);
+    for task in ["first", "second"] {
+        let runs = history.runs_of(task, 2 * SECOND, 22 * SECOND);
+        assert!(runs.len() >= 95, "{task} ran {} times", runs.len());
+        for run in &runs {
+            assert_near(run.length() as f64 / MS as f64, 100.0, 0.1, task);
+        }
+    }
+    assert_eq!(statistic(ID, &outcome, "reinserted_active"), 0);
+    // One switch of the arrays for each pair of slices.
+    assert_near(
+        statistic(ID, &outcome, "array_switches") as f64,
+        115.0,
+        2.0,
+        "array switches",
+    );
+}
+
+#[test]
+fn a_slice_has_the_length_of_the_nice_value() {
+    for (pair, expected) in [
+        ((-1, 0), (420, 100)),
+        ((0, 19), (100, 5)),
+        ((-20, 10), (800, 50)),
+    ] {
+        let (history, _) = run(ID, "1", &two_hogs(pair.0, pair.1), 23, &[]);
+        for (task, length) in [("first", expected.0), ("second", expected.1)] {
+            let runs = history.runs_of(task, 2 * SECOND, 22 * SECOND);
+            assert!(runs.len() > 10, "{task} of {pair:?}");
+            for run in lengths(&runs) {
+                assert_eq!(run, length, "{task} of {pair:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nice_pairs_get_the_shares_of_their_slices() {
+    for (pair, expected) in [
+        ((0, 1), 51.3),
+        ((0, 5), 57.1),
+        ((0, 10), 66.7),
+        ((0, 19), 95.2),
+        ((-10, 0), 85.7),
+        ((-1, 0), 80.8),
+        ((18, 19), 66.7),
+    ] {
+        assert_near(
+            share(pair.0, pair.1, &[]),
+            expected,
+            0.6,
+            &format!("{pair:?}"),
+        );
+    }
+}
+
+#[test]
+fn the_slices_of_2_6_8_are_linear() {
+    for (pair, expected) in [
+        ((0, 1), 51.3),
+        ((0, 5), 56.7),
+        ((0, 10), 65.8),
+        ((0, 19), 91.1),
+        ((-10, 0), 59.7),
+        ((-1, 0), 51.2),
+        ((18, 19), 58.3),
+    ] {
+        let share = share(pair.0, pair.1, &[("release", "2.6.8")]);
+        assert_near(share, expected, 0.6, &format!("{pair:?}"));
+    }
+}
+
+/// A tenth of a millisecond: bursts are shorter by it than a whole number of ticks, so that the end of a burst never meets
+/// the end of a slice.
+const SHORTER: u64 = MS / 10;
+
+/// A task that runs for not quite `run` and then sleeps for not quite `sleep` ms, and a hog.
+fn periodic(run: u64, sleep: u64) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "periodic": {{ "run": {}, "sleep": {} }},
+            "hog": {{ "run": 1000 }} }} }}"#,
+        (run * MS - SHORTER) / 1000,
+        (sleep * MS + SHORTER) / 1000
+    )
+}
+
+/// How long each burst of "periodic" had to wait after it woke up, with the time of the wake-up.
+fn waits(history: &History, run: u64, sleep: u64, to: u64) -> Vec<(u64, u64)> {
+    let (work, sleep) = (run * MS - SHORTER, sleep * MS + SHORTER);
+    let mut waits = Vec::new();
+    let (mut done, mut wake) = (0, 0);
+    for run in history.runs_of("periodic", 0, to) {
+        if done == 0 {
+            waits.push((wake, run.start - wake));
+        }
+        done += run.length();
+        if done == work {
+            done = 0;
+            wake = run.end + sleep;
+        }
+    }
+    waits
+}
+
+#[test]
+fn an_interactive_task_waits_no_more_after_the_first_second() {
+    let (history, _) = run(ID, "1", &periodic(20, 80), 22, &[]);
+    let share = history.percent("periodic", 2 * SECOND, 22 * SECOND);
+    assert_near(share, 20.0, 0.5, "20 ms of 100");
+    let waits = waits(&history, 20, 80, 22 * SECOND);
+    assert!(waits.len() > 200);
+    for (wake, wait) in waits {
+        let limit = if wake > SECOND { 0 } else { 21 * MS };
+        assert!(wait <= limit, "woken at {wake}, waited {wait}");
+    }
+}
+
+/// A hog, and a task that rests (each rest a sleep of `sleep` ms and a tenth of a ms of work) and then spins.
+fn sleeper(rests: u32, sleep: u32) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "hog": {{ "run": 1000 }},
+            "sleeper": {{ "phases": {{
+                "rest": {{ "sleep": {}, "run": 100, "loop": {rests} }},
+                "spin": {{ "run": 1000, "loop": -1 }} }} }} }} }}"#,
+        sleep * 1000
+    )
+}
+
+/// Length of the first run of "sleeper" that is longer than 50 ms, in milliseconds.
+fn first_spin(json: &str, settings: &[(&str, &str)]) -> f64 {
+    let (history, _) = run(ID, "1", json, 20, settings);
+    let spin = bursts(&history, "sleeper", 0, 20 * SECOND)
+        .into_iter()
+        .find(|(start, end)| end - start > 50 * MS);
+    let (start, end) = spin.expect("it spins");
+    (end - start) as f64 / MS as f64
+}
+
+#[test]
+fn a_full_credit_holds_the_cpu_for_2_2_seconds() {
+    assert_near(
+        first_spin(&sleeper(30, 300), &[]),
+        2200.0,
+        110.0,
+        "full credit",
+    );
+}
+
+#[test]
+fn one_long_sleep_is_worth_0_8_seconds_and_1_6_in_2_6_11() {
+    let json = sleeper(1, 3000);
+    assert_near(first_spin(&json, &[]), 800.0, 101.0, "2.6.22");
+    let old = first_spin(&json, &[("release", "2.6.11")]);
+    assert_near(old, 1600.0, 101.0, "2.6.11");
+}
+
+#[test]
+fn sixty_of_a_hundred_milliseconds_is_interactive_only_in_2_6_11() {
+    let json = periodic(60, 40);
+    let (to, from) = (42 * SECOND, 12 * SECOND);
+    let (old, _) = run(ID, "1", &json, 42, &[("release", "2.6.11")]);
+    assert_near(old.percent("periodic", from, to), 59.6, 1.0, "2.6.11");
+
+    // Each burst waits for a slice of the hog at its start, and for another when its own slice ends within it. (30 % would be
+    // if slices never ended before a burst that ends at the same moment.)
+    let (new, _) = run(ID, "1", &json, 42, &[]);
+    let share = new.percent("periodic", from, to);
+    assert_near(share, 100.0 * 60.0 / 220.0, 0.5, "2.6.22");
+    let waits = waits(&new, 60, 40, to);
+    let late: Vec<u64> = waits
+        .iter()
+        .filter(|(wake, _)| *wake > from)
+        .map(|(_, wait)| wait / MS)
+        .collect();
+    assert!(late.len() > 100, "{late:?}");
+    let mean = late.iter().sum::<u64>() as f64 / late.len() as f64;
+    assert_near(mean, 60.0, 5.0, "mean wait after a wake-up");
+}
+
+#[test]
+fn nice_19_expires_even_after_sleeping() {
+    let json = |nice: i32| {
+        format!(
+            r#"{{ "tasks": {{
+                "hog": {{ "priority": 19, "run": 1000 }},
+                "sleeper": {{ "priority": {nice}, "phases": {{
+                    "rest": {{ "sleep": 500000, "run": 100, "loop": 20 }},
+                    "spin": {{ "run": 1000, "loop": -1 }} }} }} }} }}"#
+        )
+    };
+    let (_, weak) = run(ID, "1", &json(19), 15, &[]);
+    assert_eq!(statistic(ID, &weak, "reinserted_active"), 0);
+    let (_, ordinary) = run(ID, "1", &json(0), 15, &[]);
+    assert!(statistic(ID, &ordinary, "reinserted_active") > 0);
+}
+
+#[test]
+fn two_interactive_tasks_take_turns_within_their_slices() {
+    // Both come out of the same sleeps with full credit and spin: turns of 10 ms while the bonus is 10 or 9.
+    let (history, outcome) = run(
+        ID,
+        "1",
+        r#"{ "tasks": { "sleeper": { "instance": 2, "phases": {
+            "rest": { "sleep": 300000, "run": 100, "loop": 30 },
+            "spin": { "run": 1000, "loop": -1 } } } } }"#,
+        12,
+        &[],
+    );
+    assert!(statistic(ID, &outcome, "round_robins") > 10);
+    let first: Vec<u64> = history
+        .runs_of("sleeper-0", 9 * SECOND, 12 * SECOND)
+        .iter()
+        .filter(|run| run.length() > MS)
+        .skip(1)
+        .take(4)
+        .map(|run| run.length() / MS)
+        .collect();
+    for length in &first {
+        assert_eq!(*length, 10, "{first:?}");
+    }
+}
+
+#[test]
+fn starving_tasks_end_the_reign_of_an_interactive_one() {
+    let (history, outcome) = run(ID, "1", &sleeper(30, 300), 20, &[]);
+    assert!(statistic(ID, &outcome, "expired_starving") > 0);
+    // Two runnable tasks: the hog waits for at most two seconds and what is left of a slice.
+    let runs = history.runs_of("hog", 0, 20 * SECOND);
+    for pair in runs.windows(2) {
+        let gap = pair[1].start - pair[0].end;
+        assert!(gap <= 2300 * MS, "the hog waited for {gap} ns");
+    }
+}
+
+/// A parent in the middle of its slice forks a thread; a hog waits for the CPU meanwhile.
+fn fork(child: &str) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "parent": {{ "phases": {{
+                "alone": {{ "run": 40000, "loop": 1 }},
+                "forking": {{ "fork": "child", "run": 1000, "loop": 1 }},
+                "on": {{ "run": 1000, "loop": -1 }} }} }},
+            "child": {{ "instance": 0, {child} }} }} }}"#
+    )
+}
+
+#[test]
+fn fork_splits_what_is_left_of_the_slice() {
+    let (history, _) = run(ID, "1", &fork(r#""run": 1000"#), 3, &[]);
+    let parent = lengths(&history.runs_of("parent", 0, 3 * SECOND));
+    let child_name = &history
+        .runs
+        .iter()
+        .find(|run| run.task.starts_with("child"))
+        .unwrap()
+        .task;
+    let child = lengths(&history.runs_of(child_name, 0, 3 * SECOND));
+    // 60 ms are left: 30 each. A thread queues behind its parent, and both have ordinary slices afterwards.
+    assert_eq!(parent[0], 70, "parent {parent:?}");
+    assert_eq!(child[0], 30, "child {child:?}");
+    assert_eq!((parent[1], child[1]), (100, 100));
+}
+
+#[test]
+fn a_child_that_exits_early_gives_the_rest_back() {
+    let json = fork(r#""run": 10000, "loop": 1"#);
+    // A hog at nice 10 shows where the parent's slice ends.
+    let json = json.replacen(
+        r#"{ "tasks": {"#,
+        r#"{ "tasks": { "hog": { "priority": 10, "run": 1000 },"#,
+        1,
+    );
+    let (history, outcome) = run(ID, "1", &json, 3, &[]);
+    assert_eq!(statistic(ID, &outcome, "slices_returned"), 1);
+    let parent = lengths(&history.runs_of("parent", 0, SECOND));
+    assert!(parent.iter().all(|length| *length <= 100), "{parent:?}");
+}
+
+#[test]
+fn yield_goes_behind_everybody_in_the_expired_array() {
+    let (history, outcome) = run(
+        ID,
+        "1",
+        r#"{ "tasks": {
+            "hog": { "instance": 3, "run": 1000 },
+            "yielder": { "run": 1000, "yield": "" } } }"#,
+        20,
+        &[],
+    );
+    assert!(statistic(ID, &outcome, "yields") > 10);
+    let runs = history.runs_of("yielder", 2 * SECOND, 20 * SECOND);
+    assert!(runs.len() > 20);
+    for pair in runs.windows(2) {
+        // The whole rotation of three slices of 100 ms lies between two runs.
+        let gap = (pair[1].start - pair[0].end) as f64 / MS as f64;
+        assert_near(gap, 300.0, 1.0, "between two yields");
+    }
+}
+
+/// Adds up what scheduling costs, apart from ticks.
+#[derive(Default)]
+struct Cost {
+    scheduling: Nanoseconds,
+}
+
+impl Sink for Cost {
+    fn task(&mut self, _: Nanoseconds, _: TaskId, _: &TaskInfo) {}
+    fn event(&mut self, event: &Event) {
+        if let EventKind::Overhead {
+            kind: OverheadKind::Scheduling,
+            duration,
+            ..
+        } = event.kind
+        {
+            self.scheduling += duration;
+        }
+    }
+    fn finish(&mut self, _: Nanoseconds) {}
+}
+
+#[test]
+fn a_pick_costs_the_same_for_a_thousand_tasks() {
+    let per_switch = |hogs: u32| {
+        let json = format!(r#"{{ "tasks": {{ "hog": {{ "instance": {hogs}, "run": 1000 }} }} }}"#);
+        let scheduler = fairground_catalog::find(ID).unwrap();
+        let scheduler = Arc::new(Scheduler::load(&scheduler.object).unwrap());
+        let workload = Arc::new(Workload::parse("test.json", &json).unwrap());
+        let mut options = Options::new(Machine::parse("1").unwrap(), workload);
+        options.hz = 1000;
+        let mut cost = |seconds: u64| {
+            options.duration = Some(seconds * SECOND);
+            let mut cost = Cost::default();
+            let outcome = simulate(&scheduler, &options, vec![&mut cost]).unwrap();
+            (cost.scheduling as f64, outcome.context_switches as f64)
+        };
+        // The difference of two durations: starting a thousand tasks is not what is measured.
+        let (short, long) = (cost(5), cost(25));
+        (long.0 - short.0) / (long.1 - short.1)
+    };
+    let (ten, thousand) = (per_switch(10), per_switch(1000));
+    assert_near(
+        thousand / ten,
+        1.0,
+        0.1,
+        "a switch among 1000 to one among 10",
+    );
+}
+
+#[test]
+fn hogs_spread_over_idle_cpus_at_once() {
+    let (history, outcome) = run(
+        ID,
+        "4",
+        r#"{ "tasks": { "hog": { "instance": 4, "run": 1000 } } }"#,
+        3,
+        &[],
+    );
+    for index in 0..4 {
+        let name = format!("hog-{index}");
+        assert_near(
+            history.percent(&name, SECOND, 3 * SECOND),
+            100.0,
+            0.1,
+            &name,
+        );
+    }
+    assert!(statistic(ID, &outcome, "pulled_periodic") >= 3);
+}
+
+#[test]
+fn a_machine_with_one_hog_too_many_is_left_alone() {
+    // Moving one of two tasks to a CPU with one task would gain nothing: 2.6.22 waits for the loads to differ by more.
+    let (history, _) = run(
+        ID,
+        "2",
+        r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 } } }"#,
+        22,
+        &[],
+    );
+    let mut shares: Vec<f64> = (0..3)
+        .map(|index| history.percent(&format!("hog-{index}"), 2 * SECOND, 22 * SECOND))
+        .collect();
+    shares.sort_by(f64::total_cmp);
+    assert_near(shares[2], 100.0, 1.0, "the one that has a CPU for itself");
+    assert_near(shares[0], 50.0, 1.0, "one of the other two");
+}
+
+#[test]
+fn heavy_tasks_weigh_more() {
+    // A task of nice -10 (weight 768) and four of nice 0 (128 each): the strong one ends up alone.
+    let (history, _) = run(
+        ID,
+        "2",
+        r#"{ "tasks": {
+            "strong": { "priority": -10, "run": 1000 },
+            "hog": { "instance": 4, "run": 1000 } } }"#,
+        22,
+        &[],
+    );
+    assert_near(
+        history.percent("strong", 2 * SECOND, 22 * SECOND),
+        100.0,
+        1.0,
+        "nice -10 among nice 0",
+    );
+    // 2.6.11 counts tasks: two or three of the five share a CPU with the strong one.
+    let (history, _) = run(
+        ID,
+        "2",
+        r#"{ "tasks": {
+            "strong": { "priority": -10, "run": 1000 },
+            "hog": { "instance": 4, "run": 1000 } } }"#,
+        22,
+        &[("release", "2.6.11")],
+    );
+    assert!(history.percent("strong", 2 * SECOND, 22 * SECOND) < 95.0);
+}
+
+#[test]
+fn a_hog_is_pushed_from_a_busy_core_to_an_idle_one() {
+    // Two hogs that may not choose at first share a core; the other core idles. Only active balancing can move a running task.
+    let (history, outcome) = run(
+        ID,
+        "core:2 pu:2",
+        r#"{ "tasks": { "hog": { "instance": 2, "phases": {
+            "together": { "cpus": [0, 1], "run": 500000, "loop": 1 },
+            "free": { "cpus": [0, 1, 2, 3], "run": 1000, "loop": -1 } } } } }"#,
+        5,
+        &[],
+    );
+    let on_other_core = history
+        .runs
+        .iter()
+        .filter(|run| run.cpu >= 2)
+        .map(Run::length)
+        .sum::<u64>();
+    assert!(statistic(ID, &outcome, "pushed") > 0);
+    assert!(
+        on_other_core > 3 * SECOND,
+        "{on_other_core} ns on the idle core"
+    );
+}
+
+#[test]
+fn affinity_is_kept_and_nobody_starves() {
+    let (history, _) = run(
+        ID,
+        "4",
+        r#"{ "tasks": {
+            "pinned": { "instance": 6, "cpus": [3], "run": 1000 },
+            "batch": { "instance": 2, "policy": "SCHED_BATCH", "run": 1000 },
+            "idle": { "instance": 2, "policy": "SCHED_IDLE", "run": 1000 },
+            "waker": { "instance": 4, "run": 300, "sleep": 700 },
+            "free": { "instance": 5, "run": 1000 } } }"#,
+        40,
+        &[],
+    );
+    for run in history
+        .runs
+        .iter()
+        .filter(|run| run.task.starts_with("pinned"))
+    {
+        assert_eq!(run.cpu, 3, "{run:?}");
+    }
+    for (name, count) in [
+        ("pinned", 6),
+        ("batch", 2),
+        ("idle", 2),
+        ("waker", 4),
+        ("free", 5),
+    ] {
+        for index in 0..count {
+            let name = format!("{name}-{index}");
+            assert!(
+                history.cpu_time(&name, 20 * SECOND, 40 * SECOND) > 100 * MS,
+                "{name}"
+            );
+        }
+    }
+}

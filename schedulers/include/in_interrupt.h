@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * in_interrupt.h - whether the code that called the scheduler is an interrupt handler
+ *
+ * Older schedulers treat a wake-up by a device or a timer differently from one by another task. On x86 the kernel keeps
+ * its preemption counter, which tells the two apart, in the per-CPU variable __preempt_count; bits 8 to 23 count soft
+ * interrupts (sections with soft interrupts switched off included), interrupts and non-maskable interrupts. Where there
+ * is no such variable the answer is false: every wake-up then counts as one by a task.
+ */
+#ifndef FAIRGROUND_IN_INTERRUPT_H
+#define FAIRGROUND_IN_INTERRUPT_H
+
+#define INTERRUPT_MASK 0x00ffff00
+
+extern const int __preempt_count __ksym __weak;
+
+/* True in an interrupt handler, and in a task that has switched soft interrupts off. */
+static __always_inline bool in_interrupt(void)
+{
+	const int *count;
+
+	if (!bpf_ksym_exists(&__preempt_count))
+		return false;
+	count = bpf_this_cpu_ptr(&__preempt_count);
+	return *count & INTERRUPT_MASK;
+}
+
+#endif /* FAIRGROUND_IN_INTERRUPT_H */
