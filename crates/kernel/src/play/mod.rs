@@ -62,19 +62,7 @@ pub fn play(
     }
 
     let cpus = online_cpus()?;
-    let recorder = if root {
-        let metrics = Metrics::new(MachineFacts::equal(cpus), Options::default());
-        Some(Recorder::start(
-            metrics,
-            false,
-            u32::try_from(cpus).unwrap_or(u32::MAX),
-        )?)
-    } else {
-        notes.push(
-            "without root there are no wakeup latencies, migrations, lags and ideal shares: run it with sudo to get them".to_owned(),
-        );
-        None
-    };
+    let recorder = start_recorder(root, cpus, &mut notes);
     let recording = match &recorder {
         Some(recorder) => Some(Recording {
             tracker: recorder.tracker()?,
@@ -83,10 +71,8 @@ pub fn play(
         None => None,
     };
     let run = Run::prepare(workload, attributes, attribute_map, recording)?;
-    if root {
-        // Otherwise the end would come when the scheduler under test lets it.
-        let _ = scheduling::set_policy(&WATCHERS);
-    }
+    // Otherwise the end would come when the scheduler under test lets it. Without root it does.
+    let _ = scheduling::set_policy(&WATCHERS);
     let start = run.begin()?;
     let end = duration
         .or(workload.duration)
@@ -101,10 +87,14 @@ pub fn play(
     }
     let stop = clock::monotonic();
     let cpu_times = run.cpu_times();
-    let recorded = recorder.map(Recorder::finish).transpose()?;
+    if let Some(recorder) = &recorder {
+        recorder.stop_at(stop);
+    }
     let tasks = run.end();
+    let recorded = recorder.map(Recorder::finish).transpose()?;
     if root {
-        let _ = scheduling::set_policy(&Policy::Other { nice: 0 });
+        scheduling::set_policy(&Policy::Other { nice: 0 })
+            .map_err(Error::system("cannot become an ordinary thread again"))?;
     }
     if let Some(reason) = run.failure() {
         return Err(Error::Play { reason });
@@ -142,6 +132,25 @@ pub fn play(
         lost,
         notes,
     }))
+}
+
+/// The recorder; where there can be none the run goes on without, and a note says what is missing.
+fn start_recorder(root: bool, cpus: usize, notes: &mut Vec<String>) -> Option<Recorder<Metrics>> {
+    let missing = "no wakeup latencies, migrations, lags and ideal shares";
+    if !root {
+        notes.push(format!(
+            "without root there are {missing}: run it with sudo to get them"
+        ));
+        return None;
+    }
+    let metrics = Metrics::new(MachineFacts::equal(cpus), Options::default());
+    match Recorder::start(metrics, true, u32::try_from(cpus).unwrap_or(u32::MAX)) {
+        Ok(recorder) => Some(recorder),
+        Err(error) => {
+            notes.push(format!("there are {missing}: {error}"));
+            None
+        }
+    }
 }
 
 fn uses_taskgroup(task: &fairground_workload::Task) -> bool {
@@ -203,4 +212,153 @@ fn online_cpus() -> Result<usize, Error> {
         .next()
         .and_then(|last| last.parse::<usize>().ok());
     Ok(last.map_or(1, |last| last + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use run::Ended;
+
+    /// Runs a workload to its end, without a recorder.
+    fn play_to_end(text: &str) -> Vec<Ended> {
+        let workload = Workload::parse("test", text).expect("the workload is right");
+        let attributes = attributes(&workload).expect("the attributes are right");
+        let run =
+            Run::prepare(&workload, attributes, None, None).expect("the threads can be created");
+        run.begin().expect("nobody records");
+        while !run.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(run.failure(), None);
+        run.end()
+    }
+
+    fn names(ended: &[Ended]) -> Vec<&str> {
+        ended.iter().map(|task| task.name.as_str()).collect()
+    }
+
+    #[test]
+    fn every_blocking_event_comes_to_its_end() {
+        let ended = play_to_end(
+            r#"{ "tasks": {
+                "ping": { "loop": 50, "phases": { "p": { "sem_post": "a", "sem_wait": "b" } } },
+                "pong": { "loop": 50, "phases": { "p": { "sem_wait": "a", "sem_post": "b" } } },
+                "meet": { "instance": 3, "loop": 20, "phases": { "p": { "barrier": "gate", "lock": "m", "run": 10, "unlock": "m" } } },
+                "rest": { "loop": 2, "phases": { "p": { "sleep": 100, "runtime": 100, "yield": "", "mem": 1000, "iorun": 1000 } } }
+            } }"#,
+        );
+        assert_eq!(
+            names(&ended),
+            ["ping", "pong", "meet-0", "meet-1", "meet-2", "rest"]
+        );
+        for task in &ended {
+            assert!(
+                task.outcome.ended.is_some(),
+                "{} did not end by itself",
+                task.name
+            );
+            assert!(task.outcome.periods.is_none(), "{} has no timer", task.name);
+        }
+    }
+
+    #[test]
+    fn work_is_cpu_time() {
+        let ended = play_to_end(
+            r#"{ "tasks": { "work": { "loop": 10, "phases": { "p": { "run": 1000 } } } } }"#,
+        );
+        let used = ended[0].outcome.cpu_time;
+        assert!(
+            (10_000_000..15_000_000).contains(&used),
+            "{used} ns instead of 10000000"
+        );
+    }
+
+    #[test]
+    fn a_forked_task_is_one_more() {
+        let ended = play_to_end(
+            r#"{ "tasks": {
+                "parent": { "loop": 2, "phases": { "p": { "fork": "child" } } },
+                "child": { "instance": 0, "loop": 1, "phases": { "p": { "run": 10 } } }
+            } }"#,
+        );
+        assert_eq!(names(&ended), ["parent", "child-0", "child-1"]);
+    }
+
+    #[test]
+    fn jobs_are_counted_from_the_start() {
+        let ended = play_to_end(
+            r#"{ "tasks": { "periodic": { "loop": 5, "phases": { "p": {
+                "run": 10, "timer": { "ref": "unique", "period": 2000, "mode": "absolute" } } } } } }"#,
+        );
+        let outcome = &ended[0].outcome;
+        let periods = outcome.periods.expect("it has a timer");
+        // The sixth job begins at the fifth expiry and ends with the task.
+        assert_eq!((periods.released, periods.completed), (6, 6));
+        let jobs = outcome
+            .response_time
+            .clone()
+            .distribution()
+            .expect("there were jobs");
+        assert_eq!(jobs.samples, 6);
+    }
+
+    #[test]
+    fn the_end_gets_every_thread_out_of_its_wait() {
+        let workload = Workload::parse(
+            "test",
+            r#"{ "tasks": {
+                "hog": { "run": 1000 },
+                "sleeper": { "sleep": 1000000000 },
+                "waiter": { "sem_wait": "never" },
+                "suspended": { "suspend": "suspended" },
+                "timed": { "run": 1, "timer": { "ref": "unique", "period": 1000000000 } }
+            } }"#,
+        )
+        .expect("the workload is right");
+        let attributes = attributes(&workload).expect("there are none");
+        let run =
+            Run::prepare(&workload, attributes, None, None).expect("the threads can be created");
+        run.begin().expect("nobody records");
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(run.cpu_times().len(), 5);
+        let ended = run.end();
+        assert!(run.is_finished(), "all threads have ended");
+        assert!(
+            ended.iter().all(|task| task.outcome.ended.is_none()),
+            "none by itself"
+        );
+    }
+
+    #[test]
+    fn machines_that_lack_a_cpu_are_told() {
+        let workload = Workload::parse(
+            "file",
+            r#"{ "tasks": { "far": { "cpus": [4000], "run": 1 } } }"#,
+        )
+        .expect("it is right");
+        let error = check(&workload, true)
+            .expect_err("there is no such CPU")
+            .to_string();
+        assert!(
+            error.contains("tasks.far") && error.contains("CPU 4000"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn rights_that_lack_are_told() {
+        let workload = Workload::parse(
+            "file",
+            r#"{ "tasks": { "rt": { "policy": "SCHED_FIFO", "priority": 5, "run": 1 } } }"#,
+        )
+        .expect("it is right");
+        let error = check(&workload, false)
+            .expect_err("only root may")
+            .to_string();
+        assert!(
+            error.contains("tasks.rt") && error.contains("root"),
+            "{error}"
+        );
+        assert!(check(&workload, true).is_ok());
+    }
 }

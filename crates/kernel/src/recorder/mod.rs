@@ -105,6 +105,7 @@ impl Drop for End {
 pub struct Recorder<S> {
     map: MapHandle,
     notes: Notes,
+    stop: Arc<OnceLock<u64>>,
     end: End,
     thread: JoinHandle<Result<(S, Summary), Error>>,
 }
@@ -127,19 +128,26 @@ impl<S: Sink + Send + 'static> Recorder<S> {
         };
         let ended = Arc::new(AtomicBool::new(false));
         let end = End(Arc::clone(&ended));
+        let stop = Arc::new(OnceLock::new());
+        let bounds = Bounds {
+            origin,
+            stop: Arc::clone(&stop),
+            ended,
+        };
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || {
                 // Above everything that is watched. Without the right to it the recording is only less exact.
                 let _ = scheduling::set_policy(&WATCHERS);
                 let stream = Stream::new(cpus);
-                let lost = record(&program, &receiver, &ended, &origin, stream, &mut sink)?;
+                let lost = record(&program, &receiver, &bounds, stream, &mut sink)?;
                 Ok((sink, Summary { lost }))
             })
             .map_err(Error::system("cannot start the recorder's thread"))?;
         Ok(Self {
             map,
             notes,
+            stop,
             end,
             thread,
         })
@@ -162,11 +170,18 @@ impl<S: Sink + Send + 'static> Recorder<S> {
         self.notes.clone()
     }
 
-    /// Ends the recording and returns the finished sink.
+    /// Says that the run ends at `time` (`CLOCK_MONOTONIC`): what happens later is not told, however long it takes until
+    /// [`Recorder::finish`]. Only the first time counts.
+    pub fn stop_at(&self, time: u64) {
+        let _ = self.stop.set(time);
+    }
+
+    /// Ends the recording, now unless [`Recorder::stop_at`] named a time, and returns the finished sink.
     ///
     /// # Errors
     /// The records could not be read.
     pub fn finish(self) -> Result<(S, Summary), Error> {
+        self.stop_at(clock::monotonic());
         drop(self.end);
         self.thread.thread().unpark();
         self.thread
@@ -175,12 +190,21 @@ impl<S: Sink + Send + 'static> Recorder<S> {
     }
 }
 
-/// Moves records and notes to the sink until `ended`; returns how many records were lost.
+/// When a recording begins and ends, as others tell its thread.
+struct Bounds {
+    /// `CLOCK_MONOTONIC` of time 0, once the run has begun.
+    origin: Arc<OnceLock<u64>>,
+    /// `CLOCK_MONOTONIC` of the end, once it is known.
+    stop: Arc<OnceLock<u64>>,
+    /// Whether the thread is to come to its end.
+    ended: Arc<AtomicBool>,
+}
+
+/// Moves records and notes to the sink until the end; returns how many records were lost.
 fn record(
     program: &Program,
     notes: &Receiver<Note>,
-    ended: &AtomicBool,
-    origin: &OnceLock<u64>,
+    bounds: &Bounds,
     mut stream: Stream,
     sink: &mut dyn Sink,
 ) -> Result<u64, Error> {
@@ -197,7 +221,7 @@ fn record(
         .build()
         .map_err(|error| failed(&error.to_string()))?;
     loop {
-        let last = ended.load(Ordering::Relaxed);
+        let last = bounds.ended.load(Ordering::Relaxed);
         let now = clock::monotonic();
         ring.consume().map_err(|error| failed(&error.to_string()))?;
         for note in notes.try_iter() {
@@ -206,15 +230,16 @@ fn record(
         for record in arrived.borrow_mut().drain(..) {
             stream.push_record(record);
         }
-        if let Some(origin) = origin.get() {
+        if let Some(origin) = bounds.origin.get() {
             stream.begin(*origin);
         }
+        let stop = bounds.stop.get().copied().unwrap_or(u64::MAX);
         if last {
             stream.begin(now);
-            stream.finish(now, sink);
+            stream.finish(stop.min(now), sink);
             return Ok(program.lost());
         }
-        stream.release(now.saturating_sub(SETTLING), sink);
+        stream.release(stop.min(now.saturating_sub(SETTLING)), sink);
         std::thread::park_timeout(PERIOD);
     }
 }
