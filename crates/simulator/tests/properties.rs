@@ -1,0 +1,179 @@
+//! What must hold for every scheduler, machine and workload: nothing lost, nothing on two CPUs, affinity kept, the watchdog silent.
+
+mod common;
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use common::{built_in, free, referee, workload};
+use fairground_machine::Machine;
+use fairground_simulator::{CostModel, ExitKind, Scheduler};
+use proptest::prelude::*;
+
+/// A random task of a workload.
+#[derive(Clone, Debug)]
+struct RandomTask {
+    instances: u32,
+    nice: i32,
+    run: u32,
+    sleep: u32,
+    period: u32,
+    pinned: Option<u32>,
+    yields: bool,
+    locks: bool,
+}
+
+fn task() -> impl Strategy<Value = RandomTask> {
+    (
+        1u32..4,
+        -20i32..20,
+        50u32..40_000,
+        prop_oneof![Just(0u32), 50u32..30_000],
+        prop_oneof![3 => Just(0u32), 1 => 1_000u32..50_000],
+        prop_oneof![4 => Just(None), 1 => (0u32..8).prop_map(Some)],
+        prop::bool::weighted(0.2),
+        prop::bool::weighted(0.2),
+    )
+        .prop_map(
+            |(instances, nice, run, sleep, period, pinned, yields, locks)| RandomTask {
+                instances,
+                nice,
+                run,
+                sleep,
+                period,
+                pinned,
+                yields,
+                locks,
+            },
+        )
+}
+
+fn json(tasks: &[RandomTask], cpus: u32) -> String {
+    let mut text = String::from("{\"tasks\": {");
+    for (number, task) in tasks.iter().enumerate() {
+        let comma = if number > 0 { "," } else { "" };
+        let _ = write!(
+            text,
+            "{comma}\"t{number}\": {{\"instance\": {}, \"loop\": -1, \"policy\": \"SCHED_OTHER\", \"priority\": {}",
+            task.instances, task.nice
+        );
+        if let Some(cpu) = task.pinned {
+            let _ = write!(text, ", \"cpus\": [{}]", cpu % cpus);
+        }
+        text.push_str(", \"phases\": {\"p\": {\"loop\": -1");
+        if task.locks {
+            let _ = write!(
+                text,
+                ", \"lock\": \"m\", \"run0\": {}, \"unlock\": \"m\"",
+                task.run / 4 + 1
+            );
+        }
+        let _ = write!(text, ", \"run\": {}", task.run);
+        if task.yields {
+            text.push_str(", \"yield\": \"\"");
+        }
+        if task.sleep > 0 {
+            let _ = write!(text, ", \"sleep\": {}", task.sleep);
+        }
+        if task.period > 0 {
+            let _ = write!(
+                text,
+                ", \"timer\": {{\"ref\": \"unique{number}\", \"period\": {}}}",
+                task.period
+            );
+        }
+        text.push_str("}}}");
+    }
+    text.push_str("}}");
+    text
+}
+
+fn schedulers() -> Vec<(String, Arc<Scheduler>)> {
+    fairground_catalog::all()
+        .iter()
+        .map(|scheduler| (scheduler.id().to_owned(), built_in(scheduler.id())))
+        .collect()
+}
+
+/// Number of random workloads; every one runs under every scheduler.
+fn cases() -> u32 {
+    std::env::var("FAIRGROUND_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(150)
+}
+
+#[test]
+fn every_scheduler_keeps_the_kernels_laws() {
+    let schedulers = schedulers();
+    let machines = ["1", "2", "3", "4", "numa:2 core:2", "l3:2 core:2 pu:2", "8"];
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: cases(),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let inputs = (
+        prop::collection::vec(task(), 1..7),
+        0..machines.len(),
+        any::<bool>(),
+        0u64..1000,
+    );
+    let outcome = runner.run(&inputs, |(tasks, machine, costs, seed)| {
+        let machine = Machine::parse(machines[machine]).unwrap();
+        let text = json(&tasks, machine.cpus.len() as u32);
+        let mut options = free("1", r#"{"tasks": {"t": {"loop": 1, "run": 1}}}"#);
+        options.workload = workload(&text);
+        options.seed = seed;
+        options.duration = Some(3_000_000_000);
+        if costs {
+            options.cost = CostModel::default_model();
+        }
+        let cpus = machine.cpus.len() as u64;
+        options.machine = machine;
+        for (id, scheduler) in &schedulers {
+            // The referee panics on a broken law; here the sums.
+            let (outcome, referee) = referee(scheduler, &options);
+            prop_assert_eq!(
+                outcome.exit.kind,
+                ExitKind::Unregistered,
+                "{}: {} {}\n{}",
+                id,
+                outcome.exit.reason,
+                outcome.exit.message,
+                text
+            );
+            prop_assert!(
+                outcome.failure.is_none(),
+                "{}: {:?}\n{}",
+                id,
+                outcome.failure,
+                text
+            );
+            let total: u64 = referee.ran.iter().sum();
+            prop_assert!(
+                total <= cpus * 3_000_000_000,
+                "{}: more time than there is",
+                id
+            );
+            // Linux 2.4 refills all tasks whenever one CPU has used up its own, so a task that is refilled often enough never
+            // comes to its end, and others that may only use its CPU wait for ever.
+            // CFS makes a new task wait for one slice of its own in virtual time, which for a light task among heavy ones is
+            // many seconds.
+            let nices = || tasks.iter().map(|task| task.nice);
+            let spread = nices().max().unwrap_or(0) - nices().min().unwrap_or(0);
+            let may_starve =
+                spread > 5 || (id == "linux24" && tasks.iter().any(|task| task.pinned.is_some()));
+            prop_assert!(
+                may_starve || referee.ran.iter().all(|ran| *ran > 0),
+                "{}: a task never ran in 3 s: {:?}\n{}",
+                id,
+                referee.ran,
+                text
+            );
+        }
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
