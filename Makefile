@@ -43,8 +43,8 @@ testbench:
 	testbench/run
 
 bench:
-	scripts/install build
-	cargo bench --workspace --benches
+	scripts/install bench
+	cargo bench --package fairground-lab --bench simulator
 
 clean:
 	cargo clean
