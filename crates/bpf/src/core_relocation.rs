@@ -215,6 +215,8 @@ struct LocalField {
     type_id: TypeId,
     /// Size of the field if it is an element of an array of plain values.
     element_size: Option<u64>,
+    /// Whether the object's own types make it a bit field.
+    is_bit_field: bool,
 }
 
 #[derive(Debug)]
@@ -245,6 +247,7 @@ impl LocalField {
         let mut part = Part::new(btf, id, first);
         let mut parts = Vec::new();
         let mut element_size = None;
+        let mut is_bit_field = false;
         for index in indices {
             let index = index?;
             match btf.resolved(id) {
@@ -254,6 +257,7 @@ impl LocalField {
                         part.path.push(member.name.clone());
                     }
                     element_size = None;
+                    is_bit_field = member.bit_size != 0;
                     id = member.type_id;
                 }
                 Kind::Array { element, .. } => {
@@ -282,6 +286,7 @@ impl LocalField {
             parts,
             type_id: id,
             element_size,
+            is_bit_field,
         })
     }
 
@@ -299,6 +304,11 @@ impl LocalField {
                 ..field
             };
         }
+        if result.offset > u64::from(u32::MAX) {
+            return Err(Failure::Malformed(
+                "CO-RE relocation of a field beyond 4 GiB".to_owned(),
+            ));
+        }
         if let Some(size) = self.element_size {
             result.size = size;
             result.signed = is_signed(btf, self.type_id);
@@ -307,6 +317,10 @@ impl LocalField {
     }
 
     fn access(&self, btf: &Btf, field: WideField) -> Option<Access> {
+        // Bit fields are loaded in a size that the program asks for.
+        if self.is_bit_field || field.bits.is_some() {
+            return None;
+        }
         let local_size = btf.size_of(self.type_id)?;
         let plain = match btf.resolved(self.type_id) {
             Kind::Integer { signed, .. } => !signed,
@@ -316,7 +330,7 @@ impl LocalField {
         Some(Access {
             local_size,
             size: field.size,
-            resizable: plain && !field.signed && field.bits.is_none(),
+            resizable: plain && !field.signed,
         })
     }
 }

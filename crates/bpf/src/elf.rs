@@ -41,7 +41,7 @@ pub(crate) enum ElfKind {
 #[derive(Debug, Default)]
 pub(crate) struct ElfSymbol {
     pub name: String,
-    /// `None` for undefined symbols.
+    /// `None` for symbols that belong to no section.
     pub section: Option<usize>,
     pub value: u64,
     pub size: u64,
@@ -49,6 +49,8 @@ pub(crate) struct ElfSymbol {
     /// Whether it is seen outside the file.
     pub global: bool,
     pub weak: bool,
+    /// Whether it is defined elsewhere.
+    pub undefined: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +101,7 @@ impl Elf {
                 function: symbol.elf_symbol().st_type() == elf::STT_FUNC,
                 global: symbol.is_global(),
                 weak: symbol.is_weak(),
+                undefined: symbol.is_undefined(),
             };
         }
         for section in &parsed.sections {

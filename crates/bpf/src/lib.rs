@@ -17,6 +17,7 @@ mod core_relocation;
 mod elf;
 mod error;
 mod instruction;
+mod kernel_loads;
 mod link;
 mod linker;
 mod location;
@@ -24,6 +25,7 @@ mod maps;
 mod object;
 mod special;
 mod translate;
+mod validate;
 
 pub use btf::{Btf, Kind, Linkage, Member, SectionVariable, Type, TypeId};
 pub use code::{Code, compile};

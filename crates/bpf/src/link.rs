@@ -4,11 +4,11 @@ use crate::btf::Kind;
 use crate::constants::{ConstantMemory, Flow, analyse};
 use crate::core_relocation::{self, Failure};
 use crate::error::{Error, Missing, MissingKind, malformed, unsupported};
-use crate::instruction::{
-    ADDRESS_SPACE_CAST, FRAME_POINTER, Instruction, SIZE, alu, atomic, class, jump, mode,
-};
+use crate::instruction::{FRAME_POINTER, Instruction, SIZE, atomic, class, mode};
+use crate::kernel_loads::mark_kernel_loads;
 use crate::linker::Linker;
 use crate::object::{ExternKind, Function, Object, Reference};
+use crate::validate::check_instruction;
 
 /// An instruction with everything it refers to.
 #[derive(Debug, Clone)]
@@ -333,151 +333,6 @@ fn place(object: &Object, function: &Function, at: usize) -> String {
     format!("{}, instruction {at}", object.location(function, at))
 }
 
-/// Whether this is an instruction that the translation knows; the text says
-/// what is wrong with it.
-fn check_instruction(one: Instruction) -> Result<(), String> {
-    if one.destination > FRAME_POINTER || one.source > FRAME_POINTER {
-        return Err("uses a register above r10".to_owned());
-    }
-    let unknown = || {
-        Err(format!(
-            "unknown instruction with opcode {:#04x}",
-            one.opcode
-        ))
-    };
-    let writes = match one.class() {
-        class::LD => {
-            if !one.is_wide() {
-                return Err("packet access, which no scheduler can use".to_owned());
-            }
-            true
-        }
-        class::LDX => {
-            let sign_extends = one.mode() == mode::MEMSX;
-            if !matches!(one.mode(), mode::MEM | mode::MEMSX)
-                || (sign_extends && one.access_size() == 8)
-            {
-                return unknown();
-            }
-            true
-        }
-        class::ST => {
-            if one.mode() != mode::MEM {
-                return unknown();
-            }
-            false
-        }
-        class::STX => match one.mode() {
-            mode::MEM => false,
-            mode::ATOMIC => return check_atomic(one),
-            _ => return unknown(),
-        },
-        class::ALU | class::ALU64 => {
-            check_arithmetic(one)?;
-            true
-        }
-        _ => return check_jump(one),
-    };
-    if writes && one.destination == FRAME_POINTER {
-        return Err("writes the frame pointer".to_owned());
-    }
-    Ok(())
-}
-
-fn check_atomic(one: Instruction) -> Result<(), String> {
-    let size = one.access_size();
-    let known = match one.immediate {
-        atomic::LOAD_ACQUIRE => {
-            if one.destination == FRAME_POINTER {
-                return Err("writes the frame pointer".to_owned());
-            }
-            true
-        }
-        atomic::STORE_RELEASE => true,
-        atomic::XCHG | atomic::CMPXCHG => size >= 4,
-        other => {
-            size >= 4
-                && matches!(
-                    other & !atomic::FETCH,
-                    atomic::ADD | atomic::OR | atomic::AND | atomic::XOR
-                )
-        }
-    };
-    let fetches = one.immediate & atomic::FETCH != 0 && one.immediate != atomic::CMPXCHG;
-    if fetches && one.source == FRAME_POINTER {
-        return Err("writes the frame pointer".to_owned());
-    }
-    if known {
-        Ok(())
-    } else {
-        Err(format!(
-            "unknown atomic operation {:#x} on {size} bytes",
-            one.immediate
-        ))
-    }
-}
-
-fn check_arithmetic(one: Instruction) -> Result<(), String> {
-    let wide = one.class() == class::ALU64;
-    let known = match one.operation() {
-        alu::ADD
-        | alu::SUB
-        | alu::MUL
-        | alu::OR
-        | alu::AND
-        | alu::LSH
-        | alu::RSH
-        | alu::NEG
-        | alu::XOR
-        | alu::ARSH => one.offset == 0,
-        alu::DIV | alu::MOD => matches!(one.offset, 0 | 1),
-        alu::END => matches!(one.immediate, 16 | 32 | 64) && !(wide && one.uses_register()),
-        alu::MOV if !one.uses_register() => one.offset == 0,
-        alu::MOV => match one.offset {
-            0 | 8 | 16 => true,
-            32 => wide,
-            ADDRESS_SPACE_CAST => wide && matches!(one.immediate, 1 | 0x1_0000),
-            _ => false,
-        },
-        _ => false,
-    };
-    if known {
-        Ok(())
-    } else {
-        Err(format!(
-            "unknown arithmetic instruction with opcode {:#04x}, offset {}, immediate {}",
-            one.opcode, one.offset, one.immediate
-        ))
-    }
-}
-
-fn check_jump(one: Instruction) -> Result<(), String> {
-    let wide = one.class() == class::JMP;
-    let known = match one.operation() {
-        jump::CALL => wide && !one.uses_register() && one.source <= 2,
-        jump::EXIT => wide,
-        jump::JA => !one.uses_register(),
-        jump::JCOND => wide && !one.uses_register() && one.source == 0,
-        jump::JEQ
-        | jump::JGT
-        | jump::JGE
-        | jump::JSET
-        | jump::JNE
-        | jump::JSGT
-        | jump::JSGE
-        | jump::JLT
-        | jump::JLE
-        | jump::JSLT
-        | jump::JSLE => true,
-        _ => false,
-    };
-    if known {
-        Ok(())
-    } else {
-        Err(format!("unknown jump with opcode {:#04x}", one.opcode))
-    }
-}
-
 /// What the instruction refers to.
 fn operand(
     object: &Object,
@@ -612,58 +467,6 @@ fn relocate(
     }
     mark_kernel_loads(operations, &field_offsets);
     Ok(())
-}
-
-/// Marks the loads from kernel structures: those whose offset is relocated,
-/// and those from an address that a relocated offset was added to just before.
-fn mark_kernel_loads(operations: &mut [Operation], field_offsets: &[bool]) {
-    let mut leaders = vec![false; operations.len()];
-    for operation in operations.iter() {
-        if let Some(target) = operation.target {
-            leaders[target] = true;
-        }
-    }
-    // Bit sets of registers that hold a relocated offset, and a sum with one.
-    let (mut offsets, mut sums) = (0_u16, 0_u16);
-    for (at, operation) in operations.iter_mut().enumerate() {
-        if leaders[at] {
-            (offsets, sums) = (0, 0);
-        }
-        let one = operation.instruction;
-        let destination = 1_u16 << one.destination;
-        let source = 1_u16 << one.source;
-        match one.class() {
-            class::LDX => {
-                operation.kernel_load = field_offsets[at] || sums & source != 0;
-                offsets &= !destination;
-                sums &= !destination;
-            }
-            class::ALU | class::ALU64 => {
-                let (was_offset, was_sum) = (offsets & destination != 0, sums & destination != 0);
-                let (from_offset, from_sum) = if one.uses_register() {
-                    (offsets & source != 0, sums & source != 0)
-                } else {
-                    (field_offsets[at], false)
-                };
-                let (is_offset, is_sum) = match one.operation() {
-                    alu::MOV => (from_offset, from_sum),
-                    alu::ADD => (false, was_offset || was_sum || from_offset || from_sum),
-                    _ => (false, false),
-                };
-                offsets = offsets & !destination | if is_offset { destination } else { 0 };
-                sums = sums & !destination | if is_sum { destination } else { 0 };
-            }
-            class::LD => {
-                offsets &= !destination;
-                sums &= !destination;
-            }
-            class::JMP if one.is_call() => {
-                offsets &= !0x3f;
-                sums &= !0x3f;
-            }
-            _ => {}
-        }
-    }
 }
 
 /// Control must not run out of the function, nor may accesses to the stack

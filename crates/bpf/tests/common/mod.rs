@@ -226,7 +226,12 @@ pub fn compiled(fixture: &str, kernel: &Kernel) -> (Object, Code) {
 
 /// Runs a program made of instructions with the given first argument.
 pub fn execute(code: &[assembler::Instruction], argument: u64) -> u64 {
+    execute_in(&Kernel::default(), code, argument)
+}
+
+/// As [`execute`], with helpers.
+pub fn execute_in(kernel: &Kernel, code: &[assembler::Instruction], argument: u64) -> u64 {
     let object = Object::parse(&assembler::assemble(code)).expect("the object parses");
-    let code = compile(&object, &Kernel::default()).expect("the object compiles");
+    let code = compile(&object, kernel).expect("the object compiles");
     Run::new(&object).call_with(&code, "main", [argument, 0, 0, 0, 0])
 }

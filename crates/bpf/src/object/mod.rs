@@ -1,0 +1,318 @@
+//! A BPF object file, taken apart: programs, maps, global variables,
+//! `struct_ops` tables and what it needs from the kernel.
+
+mod read;
+
+use crate::btf::{Btf, TypeId};
+use crate::btf_ext::BtfExt;
+use crate::instruction::Instruction;
+use crate::maps::Map;
+
+/// A BPF object, such as `clang -target bpf -g` makes it.
+#[derive(Debug)]
+pub struct Object {
+    btf: Btf,
+    ext: BtfExt,
+    license: String,
+    functions: Vec<Function>,
+    programs: Vec<Program>,
+    maps: Vec<Map>,
+    sections: Vec<Section>,
+    struct_ops: Vec<StructOps>,
+    externs: Vec<Extern>,
+    kconfig_size: u64,
+}
+
+/// A function that the kernel calls: one of a section other than `.text`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Its section, such as `struct_ops/enqueue`, `struct_ops.s/init` or
+    /// `syscall`, without a leading `?`.
+    pub section: String,
+    /// Whether it is compiled. As in libbpf: programs that `struct_ops` tables
+    /// refer to, if one of these tables is not optional; other programs, if
+    /// their section does not start with `?`.
+    pub autoload: bool,
+    pub(crate) function: usize,
+}
+
+/// A section of global variables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Its name: `.rodata*`, `.data*`, `.bss*` or `.addr_space.1` (variables
+    /// in the arena).
+    pub name: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// The initial bytes that the file holds; the rest of the section, which
+    /// for `.bss` is all of it, starts as zeros.
+    pub data: Vec<u8>,
+    /// The variables, by offset.
+    pub variables: Vec<Variable>,
+    /// The BTF type of the section, if it has one: locks and kernel pointers
+    /// among the variables are found with [`Btf::special_fields`].
+    pub type_id: Option<TypeId>,
+}
+
+/// A global variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Offset in the section in bytes.
+    pub offset: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Its BTF type.
+    pub type_id: TypeId,
+    /// What it holds.
+    pub kind: VariableKind,
+    /// Whether it is `const volatile`: set before the program is loaded, and
+    /// constant afterwards. In `.rodata` these are the tunables.
+    pub tunable: bool,
+}
+
+/// What a global variable holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VariableKind {
+    /// An integer.
+    Integer {
+        /// Whether it is signed.
+        signed: bool,
+    },
+    /// A truth value.
+    Boolean,
+    /// A value of an enumeration.
+    Enumeration {
+        /// Whether its values are signed.
+        signed: bool,
+    },
+    /// A floating-point number.
+    Float,
+    /// A pointer.
+    Pointer,
+    /// An array.
+    Array,
+    /// A structure or union.
+    Structure,
+    /// Anything else.
+    Other,
+}
+
+/// A table of callbacks: a variable in `.struct_ops` or `.struct_ops.link`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StructOps {
+    /// Name of the variable.
+    pub name: String,
+    /// Name of its structure, without `___flavor`, such as `sched_ext_ops`.
+    pub type_name: String,
+    /// Whether it is attached through a link (`.struct_ops.link`).
+    pub link: bool,
+    /// Whether the section starts with `?`: not created unless asked for.
+    pub optional: bool,
+    /// All members in the order of declaration.
+    pub members: Vec<StructOpsMember>,
+}
+
+/// A member of a table of callbacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StructOpsMember {
+    /// Its name.
+    pub name: String,
+    /// Its BTF type.
+    pub type_id: TypeId,
+    /// Offset in the structure in bytes.
+    pub offset: u64,
+    /// What it holds.
+    pub value: StructOpsValue,
+}
+
+/// What a member of a table of callbacks holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StructOpsValue {
+    /// A program, by its name.
+    Program(String),
+    /// Plain bytes, as many as the member is long.
+    Data(Vec<u8>),
+}
+
+/// Something that the object expects its kernel to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extern {
+    /// Its name as declared, with `___flavor` if there is one.
+    pub name: String,
+    /// Whether the object also works without it.
+    pub weak: bool,
+    /// What it is.
+    pub kind: ExternKind,
+}
+
+/// What an external name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExternKind {
+    /// A kernel function (kfunc).
+    Function {
+        /// Its BTF type ([`Kind::Function`]).
+        type_id: TypeId,
+    },
+    /// A kernel variable.
+    Variable {
+        /// Its BTF type, 0 (`void`) if it has none.
+        type_id: TypeId,
+    },
+    /// A kernel configuration value, held in a constant of the object.
+    Configuration {
+        /// Its BTF type.
+        type_id: TypeId,
+        /// Offset among the configuration values in bytes.
+        offset: u64,
+        /// Size in bytes.
+        size: u64,
+    },
+}
+
+impl Extern {
+    /// The name the kernel knows it by: without the last `___flavor`.
+    #[must_use]
+    pub fn essential_name(&self) -> &str {
+        without_flavor(&self.name)
+    }
+}
+
+/// What the pointer in a slot of [`crate::Context::slots`] points to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slot {
+    /// A map, as index into [`Object::maps`].
+    Map(usize),
+    /// A section of global variables, as index into [`Object::sections`].
+    /// The slot of `.addr_space.1` holds the address in its user form, that
+    /// is `arena_user` plus the place of the variables in the arena.
+    Section(usize),
+}
+
+/// Code of a program or subprogram.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub name: String,
+    /// Name of the section in the file.
+    pub section: String,
+    /// First instruction, counted from the start of the section.
+    pub start: usize,
+    pub instructions: Vec<Instruction>,
+    /// What instructions refer to, by index into `instructions`, sorted.
+    pub references: Vec<(usize, Reference)>,
+}
+
+/// What the operand of an instruction refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reference {
+    /// A map or section, with an offset into it.
+    Slot { slot: usize, offset: u64 },
+    /// A function of this object, by index.
+    Function(usize),
+    /// An external name, by index, with an offset for configuration values.
+    Extern { index: usize, offset: u64 },
+}
+
+impl Function {
+    pub(crate) fn reference(&self, instruction: usize) -> Option<Reference> {
+        let index = self
+            .references
+            .binary_search_by_key(&instruction, |reference| reference.0)
+            .ok()?;
+        Some(self.references[index].1)
+    }
+}
+
+/// The name without its last `___flavor`, if it has one: three underscores
+/// with something other than an underscore before and after.
+pub(crate) fn without_flavor(name: &str) -> &str {
+    let bytes = name.as_bytes();
+    let is_separator =
+        |at: usize| bytes[at] != b'_' && &bytes[at + 1..at + 4] == b"___" && bytes[at + 4] != b'_';
+    let last = bytes.len().saturating_sub(4);
+    match (0..last).rev().find(|&at| is_separator(at)) {
+        Some(at) => name.get(..=at).unwrap_or(name),
+        None => name,
+    }
+}
+
+impl Object {
+    /// The programs, in the order of the symbol table.
+    #[must_use]
+    pub fn programs(&self) -> &[Program] {
+        &self.programs
+    }
+
+    /// Chooses whether a program is compiled; returns whether it exists.
+    pub fn set_autoload(&mut self, program: &str, autoload: bool) -> bool {
+        let program = self.programs.iter_mut().find(|one| one.name == program);
+        let found = program.is_some();
+        if let Some(program) = program {
+            program.autoload = autoload;
+        }
+        found
+    }
+
+    /// The maps, in the order of definition.
+    #[must_use]
+    pub fn maps(&self) -> &[Map] {
+        &self.maps
+    }
+
+    /// The sections of global variables.
+    #[must_use]
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The tables of callbacks.
+    #[must_use]
+    pub fn struct_ops(&self) -> &[StructOps] {
+        &self.struct_ops
+    }
+
+    /// What the object expects its kernel to have.
+    #[must_use]
+    pub fn externs(&self) -> &[Extern] {
+        &self.externs
+    }
+
+    /// The licence that the object declares, empty if it declares none.
+    #[must_use]
+    pub fn license(&self) -> &str {
+        &self.license
+    }
+
+    /// The types of the object.
+    #[must_use]
+    pub fn btf(&self) -> &Btf {
+        &self.btf
+    }
+
+    /// What each pointer of [`crate::Context::slots`] must point to: the maps
+    /// first, then the sections.
+    #[must_use]
+    pub fn slots(&self) -> Vec<Slot> {
+        let maps = (0..self.maps.len()).map(Slot::Map);
+        maps.chain((0..self.sections.len()).map(Slot::Section))
+            .collect()
+    }
+
+    pub(crate) fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    pub(crate) fn ext(&self) -> &BtfExt {
+        &self.ext
+    }
+
+    /// Size of all configuration values together in bytes.
+    pub(crate) fn kconfig_size(&self) -> u64 {
+        self.kconfig_size
+    }
+}

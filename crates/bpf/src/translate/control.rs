@@ -1,0 +1,204 @@
+//! Jumps, calls, and the ways in which a function is stopped.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+
+use super::Translation;
+use crate::context::Context;
+use crate::instruction::{Instruction, class, jump};
+use crate::link::{Operand, Operation};
+
+impl Translation<'_, '_> {
+    pub(super) fn jump(&mut self, at: usize, operation: &Operation) {
+        let one = operation.instruction;
+        // Reachable jumps have both their ways in blocks.
+        let (Some(target), decided) = (operation.target, self.linked.flow.decided[at]) else {
+            return;
+        };
+        let next = self.blocks.get(at + 1).copied().flatten();
+        if decided == Some(false) {
+            if let Some(next) = next {
+                self.builder.ins().jump(next, &[]);
+            }
+            return;
+        }
+        let Some(block) = self.blocks[target] else {
+            return;
+        };
+        // A jump back goes through a check of the limit.
+        let is_back_edge = target <= at;
+        let taken = if is_back_edge {
+            self.builder.create_block()
+        } else {
+            block
+        };
+        match (decided, next) {
+            (None, Some(next)) => {
+                let condition = self.condition(one);
+                self.builder.ins().brif(condition, taken, &[], next, &[]);
+            }
+            _ => {
+                self.builder.ins().jump(taken, &[]);
+            }
+        }
+        if is_back_edge {
+            self.builder.switch_to_block(taken);
+            self.check_limit(at, block);
+        }
+    }
+
+    /// Whether a conditional jump is taken.
+    fn condition(&mut self, one: Instruction) -> Value {
+        if one.operation() == jump::JCOND {
+            // The jump leaves the loop: it is taken when no turns are left.
+            let left = self.builder.use_var(self.may_goto);
+            let zero = self.number(0);
+            let unit = self.number(1);
+            let exhausted = self.builder.ins().icmp(IntCC::Equal, left, zero);
+            let fewer = self.builder.ins().isub(left, unit);
+            let fewer = self.builder.ins().select(exhausted, left, fewer);
+            self.builder.def_var(self.may_goto, fewer);
+            return exhausted;
+        }
+        let size = if one.class() == class::JMP32 {
+            types::I32
+        } else {
+            types::I64
+        };
+        let left = self.read(one.destination);
+        let left = self.narrow(left, size);
+        let right = if one.uses_register() {
+            let value = self.read(one.source);
+            self.narrow(value, size)
+        } else if size == types::I32 {
+            let immediate = i64::from(one.immediate.cast_unsigned());
+            self.builder.ins().iconst(types::I32, immediate)
+        } else {
+            self.number(i64::from(one.immediate))
+        };
+        let comparison = match one.operation() {
+            jump::JSET => return self.builder.ins().band(left, right),
+            jump::JEQ => IntCC::Equal,
+            jump::JNE => IntCC::NotEqual,
+            jump::JGT => IntCC::UnsignedGreaterThan,
+            jump::JGE => IntCC::UnsignedGreaterThanOrEqual,
+            jump::JLT => IntCC::UnsignedLessThan,
+            jump::JLE => IntCC::UnsignedLessThanOrEqual,
+            jump::JSGT => IntCC::SignedGreaterThan,
+            jump::JSGE => IntCC::SignedGreaterThanOrEqual,
+            jump::JSLT => IntCC::SignedLessThan,
+            _ => IntCC::SignedLessThanOrEqual,
+        };
+        self.builder.ins().icmp(comparison, left, right)
+    }
+
+    /// Goes on to `target` unless too many instructions have been executed.
+    fn check_limit(&mut self, at: usize, target: Block) {
+        let flags = self.context_flags();
+        let instructions = self.builder.ins().load(
+            types::I64,
+            flags,
+            self.context,
+            offset_of!(Context, instructions) as i32,
+        );
+        let limit = self.load_limit();
+        let exceeded = self
+            .builder
+            .ins()
+            .icmp(IntCC::UnsignedGreaterThan, instructions, limit);
+        let runaway = self.builder.create_block();
+        self.builder.set_cold_block(runaway);
+        self.builder.ins().brif(exceeded, runaway, &[], target, &[]);
+        self.builder.switch_to_block(runaway);
+        // A limit of 0 says that the runaway has been reported.
+        let report = self.builder.create_block();
+        self.builder.set_cold_block(report);
+        let stop = self.stop_block();
+        self.builder.ins().brif(limit, report, &[], stop, &[]);
+        self.builder.switch_to_block(report);
+        let place = self.number(((self.linked.function as i64) << 32) | at as i64);
+        let zero = self.number(0);
+        self.call_native(self.environment.runaway, [place, zero, zero, zero, zero]);
+        self.stop_everything();
+    }
+
+    fn load_limit(&mut self) -> Value {
+        let flags = self.context_flags();
+        let offset = offset_of!(Context, instruction_limit) as i32;
+        self.builder
+            .ins()
+            .load(types::I64, flags, self.context, offset)
+    }
+
+    /// Ends this function, and the others that run at their next loop or
+    /// return from a call.
+    fn stop_everything(&mut self) {
+        let flags = self.context_flags();
+        let zero = self.number(0);
+        let offset = offset_of!(Context, instruction_limit) as i32;
+        self.builder.ins().store(flags, zero, self.context, offset);
+        let stop = self.stop_block();
+        self.builder.ins().jump(stop, &[]);
+    }
+
+    fn stop_block(&mut self) -> Block {
+        *self.stop.get_or_insert_with(|| {
+            let block = self.builder.create_block();
+            self.builder.set_cold_block(block);
+            block
+        })
+    }
+
+    fn call_native(&mut self, address: u64, arguments: [Value; 5]) -> Value {
+        let callee = self.number(address.cast_signed());
+        let mut all = vec![self.context];
+        all.extend(arguments);
+        let call = self
+            .builder
+            .ins()
+            .call_indirect(self.signature, callee, &all);
+        self.builder.inst_results(call)[0]
+    }
+
+    /// Translates a call; returns whether control goes on.
+    pub(super) fn call(&mut self, operation: &Operation) -> bool {
+        let arguments = [1, 2, 3, 4, 5].map(|register| self.read(register));
+        let (result, may_stop) = match operation.operand {
+            Some(Operand::Function(function)) => {
+                let callee = (self.callees)(function);
+                let mut all = vec![self.context];
+                all.extend(arguments);
+                let call = self.builder.ins().call(callee, &all);
+                let may_stop = self.environment.may_stop[function];
+                (self.builder.inst_results(call)[0], may_stop)
+            }
+            Some(Operand::Native(address)) => {
+                let result = self.call_native(address, arguments);
+                (result, operation.calls_back())
+            }
+            Some(Operand::Unavailable(index)) => {
+                let name = &self.environment.extern_names[index];
+                let address = self.number(name.as_ptr() as i64);
+                let length = self.number(name.len() as i64);
+                let zero = self.number(0);
+                let unavailable = self.environment.unavailable;
+                self.call_native(unavailable, [address, length, zero, zero, zero]);
+                self.stop_everything();
+                return false;
+            }
+            // Linking has refused calls of anything else.
+            _ => (self.number(0), false),
+        };
+        self.write(0, result);
+        if may_stop {
+            let limit = self.load_limit();
+            let next = self.builder.create_block();
+            let stop = self.stop_block();
+            self.builder.ins().brif(limit, next, &[], stop, &[]);
+            self.builder.switch_to_block(next);
+        }
+        true
+    }
+}

@@ -1,0 +1,288 @@
+//! Translation of one function to Cranelift's intermediate language.
+
+mod arithmetic;
+mod control;
+mod memory;
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::{
+    AliasRegion, AliasRegionData, Block, FuncRef, InstBuilder, MemFlagsData, SigRef, SourceLoc,
+    StackSlot, StackSlotData, StackSlotKind, Type, Value, types,
+};
+use cranelift_frontend::{FunctionBuilder, Variable};
+
+use self::memory::plain;
+use crate::constants::frame_size;
+use crate::context::Context;
+use crate::instruction::{FRAME_POINTER, class, mode};
+use crate::link::{Linked, Operation};
+
+/// What functions of one object share.
+pub(crate) struct Environment<'a> {
+    /// Address of [`crate::Linker::runaway`].
+    pub runaway: u64,
+    /// Address of [`crate::Linker::unavailable`].
+    pub unavailable: u64,
+    /// Which functions of the object may end early.
+    pub may_stop: &'a [bool],
+    /// Names of external functions, at addresses that last as long as the code.
+    pub extern_names: &'a [Box<str>],
+}
+
+/// How often `may_goto` may be taken in one call of a function.
+const MAY_GOTO_LIMIT: i64 = 8 * 1024 * 1024;
+
+/// Translates a function. `callees` resolves functions of the object.
+pub(crate) fn translate(
+    builder: &mut FunctionBuilder<'_>,
+    environment: &Environment<'_>,
+    linked: &Linked,
+    signature: SigRef,
+    callees: &dyn Fn(usize) -> FuncRef,
+) {
+    let entry = builder.create_block();
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    let parameters = builder.block_params(entry).to_vec();
+    let context_region = builder.func.dfg.alias_regions.insert(AliasRegionData {
+        user_id: 0,
+        description: "context".into(),
+    });
+    let registers: Vec<Variable> = (0..FRAME_POINTER)
+        .map(|_| builder.declare_var(types::I64))
+        .collect();
+    let zero = builder.ins().iconst(types::I64, 0);
+    for (number, &register) in registers.iter().enumerate() {
+        let value = match number {
+            1..=5 => parameters[number],
+            _ => zero,
+        };
+        builder.def_var(register, value);
+    }
+    let size = frame_size(&linked.operations);
+    let frame = builder.create_sized_stack_slot(StackSlotData::new(
+        StackSlotKind::ExplicitSlot,
+        u32::from(size),
+        4,
+    ));
+    let may_goto = builder.declare_var(types::I64);
+    let limit = builder.ins().iconst(types::I64, MAY_GOTO_LIMIT);
+    builder.def_var(may_goto, limit);
+    let mut translation = Translation {
+        builder,
+        environment,
+        linked,
+        signature,
+        callees,
+        context: parameters[0],
+        context_region,
+        registers,
+        frame,
+        frame_size: size,
+        may_goto,
+        blocks: Vec::new(),
+        stop: None,
+    };
+    translation.clear_frame();
+    translation.create_blocks();
+    translation.translate_all();
+    translation.builder.seal_all_blocks();
+}
+
+struct Translation<'a, 'b> {
+    builder: &'a mut FunctionBuilder<'b>,
+    environment: &'a Environment<'a>,
+    linked: &'a Linked,
+    signature: SigRef,
+    callees: &'a dyn Fn(usize) -> FuncRef,
+    context: Value,
+    context_region: AliasRegion,
+    registers: Vec<Variable>,
+    frame: StackSlot,
+    frame_size: u16,
+    may_goto: Variable,
+    /// The block that starts at an instruction.
+    blocks: Vec<Option<Block>>,
+    /// The block that returns 0.
+    stop: Option<Block>,
+}
+
+impl Translation<'_, '_> {
+    /// Programs may read what they never wrote to their stack: let it be the
+    /// same in every run.
+    fn clear_frame(&mut self) {
+        if self.frame_size == 0 {
+            return;
+        }
+        let base = self.builder.ins().stack_addr(types::I64, self.frame, 0);
+        let zero = self.number(0);
+        let zeros = self.builder.ins().splat(types::I64X2, zero);
+        for offset in (0..i32::from(self.frame_size)).step_by(16) {
+            self.builder.ins().store(plain(), zeros, base, offset);
+        }
+    }
+
+    fn create_blocks(&mut self) {
+        let operations = &self.linked.operations;
+        let mut leaders = vec![false; operations.len()];
+        leaders[0] = true;
+        for (at, operation) in operations.iter().enumerate() {
+            let Some(target) = operation.target else {
+                continue;
+            };
+            if self.linked.flow.reachable[at] {
+                leaders[target] = true;
+                if let Some(leader) = leaders.get_mut(at + 1) {
+                    *leader = true;
+                }
+            }
+        }
+        self.blocks = leaders
+            .iter()
+            .zip(&self.linked.flow.reachable)
+            .map(|(&leader, &reachable)| (leader && reachable).then(|| self.builder.create_block()))
+            .collect();
+    }
+
+    fn translate_all(&mut self) {
+        let linked = self.linked;
+        // Whether the current block still needs an end.
+        let mut open = true;
+        for (at, operation) in linked.operations.iter().enumerate() {
+            if !linked.flow.reachable[at] {
+                continue;
+            }
+            self.builder.set_srcloc(SourceLoc::new(at as u32));
+            if let Some(block) = self.blocks[at] {
+                if open {
+                    self.builder.ins().jump(block, &[]);
+                }
+                self.builder.switch_to_block(block);
+                self.count(at);
+            }
+            open = self.translate_one(at, operation);
+        }
+        if let Some(stop) = self.stop {
+            self.builder.switch_to_block(stop);
+            let zero = self.number(0);
+            self.builder.ins().return_(&[zero]);
+        }
+    }
+
+    /// Adds the instructions of the block that starts here to the count.
+    fn count(&mut self, start: usize) {
+        let operations = &self.linked.operations;
+        let mut count = 0;
+        let mut at = start;
+        while at < operations.len() && (at == start || self.blocks[at].is_none()) {
+            count += 1;
+            let one = operations[at].instruction;
+            if operations[at].ends_function() || operations[at].target.is_some() {
+                break;
+            }
+            at += if one.is_wide() { 2 } else { 1 };
+        }
+        let flags = self.context_flags();
+        let offset = offset_of!(Context, instructions) as i32;
+        let old = self
+            .builder
+            .ins()
+            .load(types::I64, flags, self.context, offset);
+        let added = self.number(count);
+        let new = self.builder.ins().iadd(old, added);
+        self.builder.ins().store(flags, new, self.context, offset);
+    }
+
+    fn context_flags(&self) -> MemFlagsData {
+        MemFlagsData::trusted().with_alias_region(Some(self.context_region))
+    }
+
+    fn number(&mut self, value: i64) -> Value {
+        self.builder.ins().iconst(types::I64, value)
+    }
+
+    /// The value of a register.
+    fn read(&mut self, register: u8) -> Value {
+        match self.registers.get(usize::from(register)) {
+            Some(&variable) => self.builder.use_var(variable),
+            None => self.frame_address(0),
+        }
+    }
+
+    fn write(&mut self, register: u8, value: Value) {
+        // r10 is never written: linking checks it.
+        if let Some(&variable) = self.registers.get(usize::from(register)) {
+            self.builder.def_var(variable, value);
+        }
+    }
+
+    /// r10 plus an offset.
+    fn frame_address(&mut self, offset: i16) -> Value {
+        let offset = i32::from(self.frame_size) + i32::from(offset);
+        self.builder
+            .ins()
+            .stack_addr(types::I64, self.frame, offset)
+    }
+
+    /// The address register and offset of a memory access.
+    fn address(&mut self, register: u8, offset: i16) -> (Value, i32) {
+        if register == FRAME_POINTER {
+            (self.frame_address(offset), 0)
+        } else {
+            (self.read(register), i32::from(offset))
+        }
+    }
+
+    /// Translates one instruction; returns whether control goes on to the next.
+    fn translate_one(&mut self, at: usize, operation: &Operation) -> bool {
+        let one = operation.instruction;
+        match one.class() {
+            class::LD => {
+                let value = self.wide(operation);
+                self.write(one.destination, value);
+            }
+            class::LDX => self.load(operation),
+            class::ST => {
+                let value = self.number(i64::from(one.immediate));
+                self.store(one, value);
+            }
+            class::STX if one.mode() == mode::ATOMIC => self.atomic(one),
+            class::STX => {
+                let value = self.read(one.source);
+                self.store(one, value);
+            }
+            class::ALU | class::ALU64 => {
+                let value = self.arithmetic(one);
+                self.write(one.destination, value);
+            }
+            _ if one.is_exit() => {
+                let result = self.read(0);
+                self.builder.ins().return_(&[result]);
+                return false;
+            }
+            _ if one.is_call() => return self.call(operation),
+            _ => {
+                self.jump(at, operation);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn narrow(&mut self, value: Value, to: Type) -> Value {
+        if to == types::I64 {
+            value
+        } else {
+            self.builder.ins().ireduce(to, value)
+        }
+    }
+
+    fn widen(&mut self, value: Value, from: Type) -> Value {
+        if from == types::I64 {
+            value
+        } else {
+            self.builder.ins().uextend(types::I64, value)
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Calls between functions, to helpers and kernel functions, of callbacks,
+//! and what happens with names that the kernel does not have.
+
+mod common;
+
+use common::{Kernel, Run, compiled, parse};
+use fairground_bpf::{Context, Entry, Error, ExternKind, MissingKind, compile};
+
+unsafe extern "C" fn add_one(_: *mut Context, r1: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    r1 + 1
+}
+
+unsafe extern "C" fn add_two(_: *mut Context, r1: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    r1 + 2
+}
+
+/// As the kernel's `bpf_loop`.
+unsafe extern "C" fn repeat(
+    context: *mut Context,
+    count: u64,
+    callback: u64,
+    data: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: the program passes one of its functions.
+    let callback = unsafe { std::mem::transmute::<usize, Entry>(callback as usize) };
+    for index in 0..count {
+        // SAFETY: as above.
+        if unsafe { callback(context, index, data, 0, 0, 0) } == 1 {
+            return index + 1;
+        }
+    }
+    count
+}
+
+static KNOWN: u64 = 41;
+
+fn kernel() -> Kernel {
+    let mut kernel = Kernel::default();
+    kernel.helpers.insert(181, repeat);
+    kernel.kfuncs.insert("add_one", add_one);
+    kernel.kfuncs.insert("add_two", add_two);
+    kernel
+        .variables
+        .insert("known_variable", &raw const KNOWN as usize);
+    kernel.kconfig.insert("LINUX_KERNEL_VERSION", 7 << 16);
+    kernel.kconfig.insert("CONFIG_HZ", 250);
+    kernel.kconfig.insert("CONFIG_SMP", 1);
+    kernel.kconfig.insert("CONFIG_LETTER", 2);
+    kernel
+}
+
+#[test]
+fn helpers_call_back() {
+    let (object, code) = compiled("calls.bpf.c", &kernel());
+    let mut run = Run::new(&object);
+    assert_eq!(run.call(&code, "callback", &[5]), 10);
+    assert_eq!(run.call(&code, "callback", &[100]), 45);
+}
+
+#[test]
+fn functions_call_functions() {
+    let (object, code) = compiled("calls.bpf.c", &kernel());
+    let mut run = Run::new(&object);
+    let expected = (10 + 2) * 3 * 2 + (20 + 2) * 3 * 5;
+    assert_eq!(run.call(&code, "nested", &[10, 20]), expected);
+}
+
+#[test]
+fn weak_names_may_be_missing() {
+    let (object, code) = compiled("calls.bpf.c", &kernel());
+    let mut run = Run::new(&object);
+    assert_eq!(run.call(&code, "weak", &[10]), 12);
+    let mut larger = kernel();
+    larger.kfuncs.insert("not_there", add_one);
+    let code = compile(&object, &larger).expect("the object compiles");
+    assert_eq!(run.call(&code, "weak", &[10]), 11);
+    assert_eq!(run.call(&code, "variable", &[]), 42);
+}
+
+#[test]
+fn a_call_of_a_missing_weak_function_ends_the_program() {
+    let (object, code) = compiled("calls.bpf.c", &kernel());
+    let mut run = Run::new(&object);
+    assert_eq!(run.call(&code, "unguarded", &[5]), 6);
+    assert!(run.reports.unavailable.is_empty());
+    assert_eq!(run.call(&code, "unguarded", &[6]), 0);
+    assert_eq!(run.reports.unavailable, ["not_there_either"]);
+    assert_eq!(run.context.instruction_limit, 0);
+}
+
+#[test]
+fn configuration_decides_what_is_compiled() {
+    let (object, code) = compiled("calls.bpf.c", &kernel());
+    let mut run = Run::new(&object);
+    assert_eq!(run.call(&code, "configuration", &[]), 110_250);
+    let mut older = kernel();
+    older.kconfig.insert("LINUX_KERNEL_VERSION", 6 << 16);
+    let error = compile(&object, &older).expect_err("a helper is missing");
+    assert!(error.to_string().contains("helper 5555"), "{error}");
+}
+
+#[test]
+fn all_missing_names_are_listed_at_once() {
+    let object = parse("calls.bpf.c");
+    let Err(Error::Missing { names }) = compile(&object, &Kernel::default()) else {
+        panic!("an empty kernel has nothing");
+    };
+    let mut found: Vec<_> = names
+        .iter()
+        .map(|one| (one.kind, one.name.as_str()))
+        .collect();
+    found.sort_by_key(|one| one.1);
+    assert_eq!(
+        found,
+        [
+            (MissingKind::Helper, "181"),
+            (MissingKind::Helper, "5555"),
+            (MissingKind::Configuration, "CONFIG_HZ"),
+            (MissingKind::Configuration, "CONFIG_LETTER"),
+            (MissingKind::Configuration, "LINUX_KERNEL_VERSION"),
+            (MissingKind::Kfunc, "add_one"),
+            (MissingKind::Variable, "known_variable"),
+        ]
+    );
+    let place = &names[0].place;
+    assert!(place.contains("calls.bpf.c:"), "{place}");
+}
+
+#[test]
+fn programs_are_loaded_as_libbpf_does() {
+    let mut object = parse("calls.bpf.c");
+    let program = object
+        .programs()
+        .iter()
+        .find(|one| one.name == "not_loaded")
+        .expect("the program is listed");
+    assert!(!program.autoload);
+    assert_eq!(program.section, "syscall");
+    let code = compile(&object, &kernel()).expect("the object compiles");
+    assert!(code.entry("not_loaded").is_none());
+    assert!(code.entry("weak").is_some());
+    assert!(object.set_autoload("not_loaded", true));
+    assert!(!object.set_autoload("no such program", true));
+    let error = compile(&object, &kernel()).expect_err("a helper is missing");
+    assert!(error.to_string().contains("helper 7777"), "{error}");
+}
+
+#[test]
+fn a_runaway_function_ends_its_callers() {
+    let (object, code) = compiled("calls.bpf.c", &kernel());
+    let mut run = Run::new(&object);
+    let mut arguments = [u64::MAX - 5, 0];
+    let pointer = arguments.as_mut_ptr() as u64;
+    assert_eq!(
+        run.call_with(&code, "runaway_inside", [pointer, 0, 0, 0, 0]),
+        77
+    );
+    assert_eq!(arguments[1], 1);
+    let mut arguments = [1, 0];
+    let pointer = arguments.as_mut_ptr() as u64;
+    assert_eq!(
+        run.call_with(&code, "runaway_inside", [pointer, 0, 0, 0, 0]),
+        0
+    );
+    assert_eq!(arguments[1], 0, "the caller went on");
+    assert_eq!(run.reports.runaways.len(), 1);
+    let place = code.place(run.reports.runaways[0]).expect("a known place");
+    assert_eq!(place.program, "endless");
+    // The next call starts afresh once the limit is set again.
+    run.context.instructions = 0;
+    run.context.instruction_limit = 1000;
+    assert_eq!(run.call(&code, "runaway_inside", &[u64::MAX - 5]), 77);
+}
+
+#[test]
+fn externs_are_described() {
+    let object = parse("calls.bpf.c");
+    let find = |name: &str| {
+        object
+            .externs()
+            .iter()
+            .find(|one| one.name == name)
+            .unwrap_or_else(|| panic!("{name} is listed"))
+    };
+    assert!(!find("add_one").weak);
+    assert_eq!(find("add_two___v2").essential_name(), "add_two");
+    assert!(find("add_two___v2").weak);
+    assert!(matches!(find("add_one").kind, ExternKind::Function { .. }));
+    assert!(matches!(
+        find("unknown_variable").kind,
+        ExternKind::Variable { .. }
+    ));
+    assert!(matches!(
+        find("CONFIG_HZ").kind,
+        ExternKind::Configuration { size: 4, .. }
+    ));
+}
