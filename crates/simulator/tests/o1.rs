@@ -441,6 +441,50 @@ fn a_machine_with_one_hog_too_many_is_left_alone() {
 }
 
 #[test]
+fn a_cpu_that_becomes_idle_pulls_a_waiting_task() {
+    let (history, outcome) = run(
+        ID,
+        "2",
+        r#"{ "tasks": {
+            "short": { "instance": 4, "run": 333000, "loop": 1 },
+            "hog": { "instance": 2, "run": 1000 } } }"#,
+        4,
+        &[],
+    );
+    assert!(statistic(ID, &outcome, "pulled_newly_idle") > 0);
+    // Not a moment is lost once all have been spread, but for tasks that are too cache-hot to be moved at once.
+    let used: u64 = history
+        .runs
+        .iter()
+        .map(|run| run.end - run.start.clamp(100 * MS, run.end.max(100 * MS)))
+        .sum();
+    let lost = 2 * (4 * SECOND - 100 * MS) - used;
+    assert!(lost < 10 * MS, "{lost} ns lost");
+}
+
+#[test]
+fn a_renice_keeps_the_bonus_except_in_the_old_releases() {
+    // A sleeper with full bonus becomes nice 6 when it has worked for the last time and goes on to spin.
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "sleeper": { "phases": {
+            "rest": { "sleep": 300000, "run": 100, "loop": 30 },
+            "spin": { "priority": 6, "run": 1000, "loop": -1 } } } } }"#;
+    let pause = |release| {
+        let (history, _) = run(ID, "1", json, 12, &[("release", release)]);
+        let bursts = bursts(&history, "sleeper", 0, 12 * SECOND);
+        let spin = bursts.iter().position(|(start, end)| end - start > 20 * MS);
+        let spin = spin.expect("it spins");
+        bursts[spin].0 - bursts[spin - 1].1
+    };
+    // Priority 121 is better than the hog's 125: it spins on from its last wake-up.
+    assert_eq!(pause("2.6.22") / MS, 300);
+    // Priority 126 is worse: the hog uses up its slice first.
+    let old = pause("2.6.11");
+    assert!(old > 0 && old <= 100 * MS, "{old} ns");
+}
+
+#[test]
 fn heavy_tasks_weigh_more() {
     // A task of nice -10 (weight 768) and four of nice 0 (128 each): the strong one ends up alone.
     let (history, _) = run(
