@@ -12,6 +12,7 @@ mod quantity;
 mod run;
 mod show;
 mod task;
+mod worlds;
 
 /// Linux schedulers of thirty years, on the kernel you have and in a simulator.
 #[derive(Debug, Parser)]
@@ -29,6 +30,7 @@ enum Command {
     Run(run::Arguments),
     Play(play::Arguments),
     Task(task::Arguments),
+    Worlds(worlds::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -39,5 +41,6 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::main(&arguments),
         Command::Play(arguments) => play::main(&arguments),
         Command::Task(arguments) => task::main(&arguments),
+        Command::Worlds(arguments) => worlds::main(&arguments),
     }
 }

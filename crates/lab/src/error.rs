@@ -31,6 +31,19 @@ pub enum Error {
         message: String,
     },
 
+    /// A workload's file cannot be used.
+    #[error(transparent)]
+    Workload(#[from] fairground_workload::Error),
+
+    /// What was measured on a kernel cannot be used.
+    #[error("{}: {message}", path.display())]
+    Recording {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+
     /// A result cannot be written.
     #[error("cannot write {}: {cause}", path.display())]
     Write {

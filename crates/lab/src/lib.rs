@@ -9,9 +9,14 @@ mod cost_file;
 mod crash;
 mod error;
 mod plan;
+mod worlds;
+mod worlds_recording;
+mod worlds_table;
 
 pub use compare::{Failure, Results, compare};
 pub use contender::Contender;
 pub use cost_file::read_cost_model;
 pub use error::Error;
 pub use plan::{DEFAULT_DURATION, Plan};
+pub use worlds::{Agreement, Both, Disorder, Key, Pair, TaskPair, confront};
+pub use worlds_recording::{Player, Recording, TaskTime};

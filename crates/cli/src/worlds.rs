@@ -1,0 +1,51 @@
+//! `fairground worlds`: what a kernel did, beside what the simulator does.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use fairground_lab::{Recording, confront};
+
+use crate::output::{self, FAILED, UNUSABLE};
+
+/// Compare runs on a kernel with the simulator
+///
+/// Simulates the workloads that `testbench/worlds` has run on the testbench's kernel, and prints kernel and simulator side by
+/// side: CPU time and 99th percentile of the wakeup latency of every task. Exit status 1 if they are further apart than the
+/// bounds in docs/worlds.md.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  testbench/worlds --keep recordings
+  fairground worlds recordings/*.json
+  fairground worlds --workloads mine mine/recordings/*.json")]
+pub struct Arguments {
+    /// Results of `fairground play --format json` on a kernel
+    #[arg(required = true, value_name = "RECORDING")]
+    recordings: Vec<PathBuf>,
+
+    /// Folder with the rt-app files of the recordings, NAME.json for each workload
+    #[arg(long, value_name = "FOLDER", default_value = "workloads")]
+    workloads: PathBuf,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    run(arguments).unwrap_or_else(|code| code)
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+    let unusable = |error| output::fail(UNUSABLE, error);
+    let recordings = arguments
+        .recordings
+        .iter()
+        .map(|path| Recording::read(path))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(unusable)?;
+    let agreement = confront(&recordings, &arguments.workloads).map_err(unusable)?;
+    output::print(&agreement.table())?;
+    Ok(if agreement.holds() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILED)
+    })
+}

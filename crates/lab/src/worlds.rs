@@ -1,0 +1,611 @@
+//! The same workloads on a kernel and in the simulator, side by side.
+//!
+//! [`confront`] simulates what [`Recording`]s tell of a kernel and says how far the two are apart. Where there are several
+//! recordings of one run, the median counts, on both sides. Instances of one task are interchangeable: they are compared in the
+//! order of the CPU time they got, most first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use fairground_events::Nanoseconds;
+use fairground_machine::Machine;
+use fairground_metrics::{Distribution, RunMetrics};
+use fairground_simulator::CostModel;
+use fairground_workload::Workload;
+
+use crate::compare::{Failure, compare};
+use crate::contender::Contender;
+use crate::error::Error;
+use crate::plan::Plan;
+use crate::worlds_recording::{Player, Recording};
+
+/// Largest difference in CPU time, as a fraction of the run's length, on one CPU.
+const BOUND_ONE_CPU: f64 = 0.05;
+/// The same on several CPUs, where the kernel's side depends on the load of the machine below it.
+const BOUND_SEVERAL_CPUS: f64 = 0.10;
+/// Latencies of two schedulers that differ by more than this fraction of the smaller one must be in the same order.
+const DISTINCT: f64 = 0.25;
+/// Differences in latency up to this, in nanoseconds, come from what the simulator does not have: the kernel's own threads,
+/// interrupts, and an emulated processor that takes 2 ns for every instruction.
+const INDISTINCT: f64 = 1e6;
+/// Fewer samples than this have no 99th percentile to put schedulers in order by.
+const LEAST_SAMPLES: u64 = 100;
+/// A task with fewer samples never woke up: it only started. The simulator creates all tasks at the start; on the kernel they
+/// exist by then, with whatever the scheduler holds against them.
+const LEAST_SAMPLES_OF_TASK: u64 = 2;
+/// Simulations of a run on several CPUs, each with a seed of its own.
+const REPEATS_SEVERAL_CPUS: u32 = 3;
+/// Lengths of runs are taken for equal if they are in this many nanoseconds: a kernel ends a run a little late.
+const LENGTH_GRAIN: Nanoseconds = 100_000_000;
+/// The kernel's timer ticks a second.
+const HZ: u64 = 250;
+
+/// Kernel and simulator side by side.
+pub struct Agreement {
+    /// One comparison per workload, number of CPUs, scheduler and player, in this order.
+    pub runs: Vec<Pair>,
+    /// Schedulers that the simulator puts in another order than the kernel.
+    pub disorders: Vec<Disorder>,
+    /// Simulations that failed.
+    pub failures: Vec<Failure>,
+}
+
+/// What a run looks like in both worlds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    /// What was run.
+    pub key: Key,
+    /// Length of the simulated run.
+    pub duration_ns: Nanoseconds,
+    /// Recordings on the kernel.
+    pub recordings: usize,
+    /// 99th percentile of the wakeup latency of all tasks, in nanoseconds; `None` of too few wakeups.
+    pub latency: Both<Option<f64>>,
+    /// Per task, in the order of the file.
+    pub tasks: Vec<TaskPair>,
+}
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// Name of the workload.
+    pub workload: String,
+    /// Id of the scheduler.
+    pub scheduler: String,
+    /// What played it on the kernel.
+    pub player: Player,
+}
+
+/// What a task got in both worlds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskPair {
+    /// Name, with an instance suffix where there are several.
+    pub name: String,
+    /// CPU time as a fraction of the run's length.
+    pub cpu_time: Both<f64>,
+    /// 99th percentile of the wakeup latency in nanoseconds; `None` if it only started.
+    pub latency: Both<Option<f64>>,
+}
+
+/// A figure in both worlds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Both<T> {
+    /// On the kernel.
+    pub kernel: T,
+    /// In the simulator.
+    pub simulator: T,
+}
+
+/// Two schedulers of which the kernel prefers one and the simulator the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Disorder {
+    /// Name of the workload.
+    pub workload: String,
+    /// The scheduler with the shorter latency on the kernel.
+    pub shorter: String,
+    /// That with the longer one.
+    pub longer: String,
+}
+
+impl Agreement {
+    /// Whether every difference is within its bound.
+    pub fn holds(&self) -> bool {
+        self.failures.is_empty()
+            && self.disorders.is_empty()
+            && self
+                .runs
+                .iter()
+                .all(|run| run.tasks.iter().all(|task| !run.exceeds(task)))
+    }
+}
+
+impl Pair {
+    /// Largest difference in CPU time that is accepted, as a fraction of the run's length.
+    pub fn bound(&self) -> f64 {
+        if self.key.cpus == 1 {
+            BOUND_ONE_CPU
+        } else {
+            BOUND_SEVERAL_CPUS
+        }
+    }
+
+    /// Whether the task's CPU times are too far apart.
+    pub fn exceeds(&self, task: &TaskPair) -> bool {
+        task.difference().abs() > self.bound()
+    }
+}
+
+impl TaskPair {
+    /// Simulator minus kernel, as a fraction of the run's length.
+    pub fn difference(&self) -> f64 {
+        self.cpu_time.simulator - self.cpu_time.kernel
+    }
+}
+
+/// What one task got in one run.
+#[derive(Clone, Debug)]
+struct TaskFigures {
+    name: String,
+    cpu_time: f64,
+    latency: Option<f64>,
+}
+
+/// What was measured in one run.
+#[derive(Clone, Debug)]
+struct Figures {
+    latency: Option<f64>,
+    tasks: Vec<TaskFigures>,
+}
+
+impl Figures {
+    fn of_recording(recording: &Recording) -> Self {
+        let metrics = recording.metrics.as_ref();
+        Self {
+            latency: metrics
+                .and_then(|metrics| p99(metrics.wakeup_latency.as_ref(), LEAST_SAMPLES)),
+            tasks: recording
+                .tasks
+                .iter()
+                .map(|task| TaskFigures {
+                    name: task.name.clone(),
+                    cpu_time: task.cpu_time_ns as f64 / recording.duration_ns as f64,
+                    latency: metrics
+                        .and_then(|metrics| metrics.tasks.iter().find(|one| one.name == task.name))
+                        .and_then(|one| p99(one.wakeup_latency.as_ref(), LEAST_SAMPLES_OF_TASK)),
+                })
+                .collect(),
+        }
+    }
+
+    fn of_simulation(metrics: &RunMetrics) -> Self {
+        Self {
+            latency: p99(metrics.wakeup_latency.as_ref(), LEAST_SAMPLES),
+            tasks: metrics
+                .tasks
+                .iter()
+                .map(|task| TaskFigures {
+                    name: task.name.clone(),
+                    cpu_time: task.cpu_time_ns as f64 / metrics.duration_ns.max(1) as f64,
+                    latency: p99(task.wakeup_latency.as_ref(), LEAST_SAMPLES_OF_TASK),
+                })
+                .collect(),
+        }
+    }
+
+    /// Puts the instances of each task in the order of their CPU time, most first, and names them anew in this order.
+    fn order_instances(mut self, workload: &Workload) -> Self {
+        for task in workload.tasks.iter().filter(|task| task.instances > 1) {
+            let names: Vec<String> = (0..task.instances)
+                .map(|instance| format!("{}-{instance}", task.name))
+                .collect();
+            let places: Vec<usize> = (0..self.tasks.len())
+                .filter(|&place| names.contains(&self.tasks[place].name))
+                .collect();
+            let mut instances: Vec<TaskFigures> = places
+                .iter()
+                .map(|&place| self.tasks[place].clone())
+                .collect();
+            instances.sort_by(|a, b| b.cpu_time.total_cmp(&a.cpu_time));
+            for ((place, name), figures) in places.into_iter().zip(names).zip(instances) {
+                self.tasks[place] = TaskFigures { name, ..figures };
+            }
+        }
+        self
+    }
+}
+
+/// The 99th percentile, if there are samples enough.
+fn p99(latency: Option<&Distribution>, least: u64) -> Option<f64> {
+    latency
+        .filter(|latency| latency.samples >= least)
+        .map(|latency| latency.p99_ns as f64)
+}
+
+/// The median; `None` of nothing.
+fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
+/// The medians of several runs, in the order of tasks of the first.
+fn medians(runs: &[Figures]) -> Figures {
+    let of_task = |name: &str| {
+        runs.iter()
+            .filter_map(|run| run.tasks.iter().find(|task| task.name == name))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    Figures {
+        latency: median(runs.iter().filter_map(|run| run.latency)),
+        tasks: runs
+            .first()
+            .into_iter()
+            .flat_map(|run| &run.tasks)
+            .map(|task| {
+                let all = of_task(&task.name);
+                TaskFigures {
+                    name: task.name.clone(),
+                    cpu_time: median(all.iter().map(|task| task.cpu_time)).unwrap_or(0.0),
+                    latency: median(all.iter().filter_map(|task| task.latency)),
+                }
+            })
+            .collect(),
+    }
+}
+
+/// Simulates what the recordings tell of a kernel, with the workloads' files from a folder.
+///
+/// # Errors
+///
+/// If a workload or scheduler cannot be read, or recordings of one run are of different lengths. A simulation that fails is not
+/// an error: see [`Agreement::failures`].
+pub fn confront(recordings: &[Recording], folder: &Path) -> Result<Agreement, Error> {
+    let mut groups: BTreeMap<Key, Vec<&Recording>> = BTreeMap::new();
+    let mut simulations: BTreeMap<(u32, Nanoseconds), BTreeSet<(String, String)>> = BTreeMap::new();
+    for recording in recordings {
+        let key = key_of(recording);
+        simulations
+            .entry((recording.cpus, length_of(recording)))
+            .or_default()
+            .insert((key.workload.clone(), key.scheduler.clone()));
+        groups.entry(key).or_default().push(recording);
+    }
+
+    let mut workloads = BTreeMap::new();
+    for key in groups.keys() {
+        if !workloads.contains_key(&key.workload) {
+            let path = folder.join(format!("{}.json", key.workload));
+            workloads.insert(key.workload.clone(), Arc::new(Workload::read(path)?));
+        }
+    }
+
+    let mut simulated: BTreeMap<(u32, Nanoseconds, String, String), Vec<Figures>> = BTreeMap::new();
+    let mut failures = Vec::new();
+    for ((cpus, duration), runs) in simulations {
+        let results = compare(&plan(cpus, duration, &runs, &workloads)?, &|_, _| {})?;
+        for run in results.comparison.runs {
+            let workload = &workloads[&run.labels.workload];
+            simulated
+                .entry((cpus, duration, run.labels.workload, run.labels.scheduler))
+                .or_default()
+                .push(Figures::of_simulation(&run.metrics).order_instances(workload));
+        }
+        failures.extend(results.failures);
+    }
+
+    let mut pairs = Vec::new();
+    for (key, recordings) in groups {
+        let duration = length_of(recordings[0]);
+        if let Some(other) = recordings.iter().find(|one| length_of(one) != duration) {
+            return Err(Error::Plan(format!(
+                "recordings of {} under {} are of different lengths: {} ns and {} ns; leave some out",
+                key.workload, key.scheduler, recordings[0].duration_ns, other.duration_ns
+            )));
+        }
+        let workload = &workloads[&key.workload];
+        let kernel: Vec<Figures> = recordings
+            .iter()
+            .map(|recording| Figures::of_recording(recording).order_instances(workload))
+            .collect();
+        let place = (
+            key.cpus,
+            duration,
+            key.workload.clone(),
+            key.scheduler.clone(),
+        );
+        // A simulation that never began is among the failures.
+        if let Some(simulator) = simulated.get(&place) {
+            pairs.push(pair(key, duration, &kernel, simulator)?);
+        }
+    }
+    Ok(Agreement {
+        disorders: disorders(&pairs),
+        runs: pairs,
+        failures,
+    })
+}
+
+fn key_of(recording: &Recording) -> Key {
+    Key {
+        cpus: recording.cpus,
+        workload: recording.workload.clone(),
+        scheduler: recording.scheduler.clone().unwrap_or_default(),
+        player: recording.player,
+    }
+}
+
+/// The length that was asked for.
+fn length_of(recording: &Recording) -> Nanoseconds {
+    let grains = (recording.duration_ns + LENGTH_GRAIN / 2) / LENGTH_GRAIN;
+    grains.max(1) * LENGTH_GRAIN
+}
+
+/// All workloads under all schedulers of the runs on a machine of that many CPUs.
+fn plan(
+    cpus: u32,
+    duration: Nanoseconds,
+    runs: &BTreeSet<(String, String)>,
+    workloads: &BTreeMap<String, Arc<Workload>>,
+) -> Result<Plan, Error> {
+    let names: BTreeSet<&String> = runs.iter().map(|(workload, _)| workload).collect();
+    let schedulers: BTreeSet<&String> = runs.iter().map(|(_, scheduler)| scheduler).collect();
+    Ok(Plan {
+        workloads: names.iter().map(|&name| workloads[name].clone()).collect(),
+        contenders: schedulers
+            .into_iter()
+            .map(|scheduler| Contender::open(scheduler, &[]))
+            .collect::<Result<_, _>>()?,
+        machine: Machine::parse(&cpus.to_string())
+            .map_err(|error| Error::Plan(error.to_string()))?,
+        duration: Some(duration),
+        seed: 0,
+        repeats: if cpus == 1 { 1 } else { REPEATS_SEVERAL_CPUS },
+        cost: CostModel::default_model(),
+        hz: HZ,
+        hotplug: Vec::new(),
+        traces: None,
+        threads: None,
+    })
+}
+
+fn pair(
+    key: Key,
+    duration_ns: Nanoseconds,
+    kernel: &[Figures],
+    simulator: &[Figures],
+) -> Result<Pair, Error> {
+    let recordings = kernel.len();
+    let kernel = medians(kernel);
+    let simulator = medians(simulator);
+    let names = |figures: &Figures| -> BTreeSet<String> {
+        figures.tasks.iter().map(|task| task.name.clone()).collect()
+    };
+    if names(&kernel) != names(&simulator) {
+        return Err(Error::Plan(format!(
+            "{}: the recording has other tasks than the file; record it anew",
+            key.workload
+        )));
+    }
+    let tasks = simulator
+        .tasks
+        .iter()
+        .filter_map(|there| {
+            let here = kernel.tasks.iter().find(|here| here.name == there.name)?;
+            Some(TaskPair {
+                name: there.name.clone(),
+                cpu_time: Both {
+                    kernel: here.cpu_time,
+                    simulator: there.cpu_time,
+                },
+                latency: Both {
+                    kernel: here.latency,
+                    simulator: there.latency,
+                },
+            })
+        })
+        .collect();
+    Ok(Pair {
+        key,
+        duration_ns,
+        recordings,
+        latency: Both {
+            kernel: kernel.latency,
+            simulator: simulator.latency,
+        },
+        tasks,
+    })
+}
+
+/// Pairs of schedulers on one CPU whose latencies are distinct on the kernel and in another order in the simulator.
+fn disorders(pairs: &[Pair]) -> Vec<Disorder> {
+    let mut disorders = Vec::new();
+    for a in pairs {
+        for b in pairs {
+            let comparable = a.key.cpus == 1
+                && b.key.cpus == 1
+                && a.key.workload == b.key.workload
+                && a.key.player == b.key.player;
+            let (
+                Both {
+                    kernel: Some(short),
+                    simulator: Some(first),
+                },
+                Both {
+                    kernel: Some(long),
+                    simulator: Some(second),
+                },
+            ) = (a.latency, b.latency)
+            else {
+                continue;
+            };
+            let distinct = long > short * (1.0 + DISTINCT) && long > short + INDISTINCT;
+            if comparable && distinct && first >= second {
+                disorders.push(Disorder {
+                    workload: a.key.workload.clone(),
+                    shorter: a.key.scheduler.clone(),
+                    longer: b.key.scheduler.clone(),
+                });
+            }
+        }
+    }
+    disorders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(tasks: &[(&str, f64)], latency: f64) -> Figures {
+        Figures {
+            latency: Some(latency),
+            tasks: tasks
+                .iter()
+                .map(|&(name, cpu_time)| TaskFigures {
+                    name: name.to_owned(),
+                    cpu_time,
+                    latency: None,
+                })
+                .collect(),
+        }
+    }
+
+    fn key(scheduler: &str, cpus: u32) -> Key {
+        Key {
+            cpus,
+            workload: "hogs".to_owned(),
+            scheduler: scheduler.to_owned(),
+            player: Player::Play,
+        }
+    }
+
+    fn run(scheduler: &str, cpus: u32, kernel: (f64, f64), simulator: (f64, f64)) -> Pair {
+        pair(
+            key(scheduler, cpus),
+            1_000_000_000,
+            &[figures(&[("hog", kernel.0)], kernel.1)],
+            &[figures(&[("hog", simulator.0)], simulator.1)],
+        )
+        .expect("the same tasks")
+    }
+
+    fn agreement(runs: Vec<Pair>) -> Agreement {
+        Agreement {
+            disorders: disorders(&runs),
+            runs,
+            failures: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn cpu_times_may_differ_by_the_bound() {
+        assert!(agreement(vec![run("o1", 1, (0.50, 1.0), (0.54, 1.0))]).holds());
+        assert!(!agreement(vec![run("o1", 1, (0.50, 1.0), (0.56, 1.0))]).holds());
+        assert!(!agreement(vec![run("o1", 1, (0.56, 1.0), (0.50, 1.0))]).holds());
+        assert!(agreement(vec![run("o1", 2, (0.50, 1.0), (0.56, 1.0))]).holds());
+    }
+
+    #[test]
+    fn distinct_latencies_keep_their_order() {
+        let both = |cpus, second: f64| {
+            agreement(vec![
+                run("o1", cpus, (0.5, 10e6), (0.5, 30e6)),
+                run("cfs", cpus, (0.5, second), (0.5, 20e6)),
+            ])
+        };
+        assert!(both(1, 12e6).holds(), "too close to tell on the kernel");
+        assert!(both(1, 5e6).holds(), "the same order");
+        let wrong = both(1, 15e6);
+        assert_eq!(wrong.disorders.len(), 1);
+        assert!(!wrong.holds());
+        assert!(wrong.table().contains("shorter under o1 than under cfs"));
+        assert!(both(2, 15e6).holds(), "not looked at on several CPUs");
+        let brief = agreement(vec![
+            run("o1", 1, (0.5, 0.1e6), (0.5, 2.0)),
+            run("cfs", 1, (0.5, 0.9e6), (0.5, 1.0)),
+        ]);
+        assert!(brief.holds(), "too short to tell on the kernel");
+    }
+
+    #[test]
+    fn percentiles_need_samples() {
+        let latency = Distribution {
+            samples: 99,
+            mean_ns: 5.0,
+            p50_ns: 5,
+            p99_ns: 7,
+            max_ns: 7,
+        };
+        assert_eq!(p99(Some(&latency), LEAST_SAMPLES), None);
+        assert_eq!(p99(Some(&latency), LEAST_SAMPLES_OF_TASK), Some(7.0));
+    }
+
+    #[test]
+    fn medians_and_instances() {
+        let workload = Workload::parse(
+            "hogs.json",
+            r#"{ "tasks": { "hog": { "instance": 2, "run": 10 }, "other": { "run": 10 } } }"#,
+        )
+        .expect("a workload");
+        let runs: Vec<Figures> = [(0.1, 0.6), (0.8, 0.2), (0.3, 0.7)]
+            .iter()
+            .map(|&(first, second)| {
+                figures(&[("hog-0", first), ("hog-1", second), ("other", 0.5)], 1.0)
+                    .order_instances(&workload)
+            })
+            .collect();
+        let result = medians(&runs);
+        let times: Vec<(&str, f64)> = result
+            .tasks
+            .iter()
+            .map(|task| (task.name.as_str(), task.cpu_time))
+            .collect();
+        assert_eq!(times, [("hog-0", 0.7), ("hog-1", 0.2), ("other", 0.5)]);
+        assert_eq!(median([4.0, 1.0]), Some(2.5));
+        assert_eq!(median([]), None);
+    }
+
+    #[test]
+    fn recordings_meet_the_simulation_of_the_same_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(
+            folder.path().join("hogs.json"),
+            r#"{ "tasks": { "hog": { "instance": 2, "run": 1000 } }, "global": { "duration": 1 } }"#,
+        )
+        .expect("a file");
+        let recording = |first: u64, second: u64| Recording {
+            workload: "hogs".to_owned(),
+            scheduler: Some("o1".to_owned()),
+            player: Player::Play,
+            cpus: 1,
+            duration_ns: 1_000_040_000,
+            tasks: [("hog-0", first), ("hog-1", second)]
+                .map(|(name, cpu_time_ns)| crate::worlds_recording::TaskTime {
+                    name: name.to_owned(),
+                    cpu_time_ns,
+                })
+                .to_vec(),
+            metrics: None,
+        };
+        let even = confront(&[recording(495_000_000, 504_000_000)], folder.path());
+        let even = even.expect("a comparison");
+        assert_eq!(even.runs[0].duration_ns, 1_000_000_000);
+        assert!(even.holds(), "{}", even.table());
+        let uneven = confront(&[recording(100_000_000, 899_000_000)], folder.path());
+        let uneven = uneven.expect("a comparison");
+        assert!(!uneven.holds());
+        assert!(
+            uneven
+                .table()
+                .contains("out of bounds: hogs, o1, play, hog-0")
+        );
+    }
+}

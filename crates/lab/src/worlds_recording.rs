@@ -1,0 +1,123 @@
+//! Reading what was measured on a kernel.
+
+use std::path::Path;
+
+use fairground_events::Nanoseconds;
+use fairground_metrics::RunMetrics;
+use serde::Deserialize;
+
+use crate::error::Error;
+
+/// One run on a kernel: the JSON of `fairground play`, or that of a real rt-app watched by the testbench. Other fields are left
+/// alone.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Recording {
+    /// Name of the workload: its file's name without `.json`.
+    pub workload: String,
+    /// The scheduler in charge; `None` is the kernel's own.
+    pub scheduler: Option<String>,
+    /// What played the workload.
+    #[serde(default)]
+    pub player: Player,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// Length of the run.
+    pub duration_ns: Nanoseconds,
+    /// What each task got.
+    pub tasks: Vec<TaskTime>,
+    /// The metrics; `None` if nothing recorded the scheduler's events.
+    pub metrics: Option<RunMetrics>,
+}
+
+/// What plays a workload on a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Player {
+    /// `fairground play`.
+    #[default]
+    Play,
+    /// The real rt-app.
+    RtApp,
+}
+
+impl Player {
+    /// Its name as people know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Player::Play => "play",
+            Player::RtApp => "rt-app",
+        }
+    }
+}
+
+/// CPU time of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct TaskTime {
+    /// Name, with an instance suffix where there are several.
+    pub name: String,
+    /// CPU time used.
+    pub cpu_time_ns: Nanoseconds,
+}
+
+impl Recording {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, is not such a recording, or is one of the kernel's own scheduler, which no simulation answers to.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let unusable = |message: String| Error::Recording {
+            path: path.to_owned(),
+            message,
+        };
+        let text = std::fs::read_to_string(path).map_err(|cause| unusable(cause.to_string()))?;
+        let recording: Self = serde_json::from_str(&text).map_err(|cause| {
+            unusable(format!(
+                "not the JSON of fairground play ({cause}); testbench/worlds collects it"
+            ))
+        })?;
+        if recording.scheduler.is_none() {
+            return Err(unusable(
+                "the kernel's own scheduler was in charge, and the simulator has no such; \
+                 play the workload under fairground run"
+                    .to_owned(),
+            ));
+        }
+        if recording.duration_ns == 0 {
+            return Err(unusable("the run has no length; play it anew".to_owned()));
+        }
+        Ok(recording)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Recording, Error> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run.json");
+        std::fs::write(&path, text).expect("a file");
+        Recording::read(&path)
+    }
+
+    const RUN: &str = r#"{ "version": 1, "workload": "hogs", "kernel": "7.3.4", "scheduler": "o1", "cpus": 1,
+        "duration_ns": 1000, "tasks": [ { "name": "hog", "cpu_time_ns": 990, "share": 0.99 } ], "metrics": null }"#;
+
+    #[test]
+    fn the_player_is_play_unless_told() {
+        assert_eq!(read(RUN).expect("sound").player, Player::Play);
+        let other = RUN.replacen("{", r#"{ "player": "rt-app","#, 1);
+        assert_eq!(read(&other).expect("sound").player, Player::RtApp);
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused() {
+        let own = read(&RUN.replace(r#""o1""#, "null")).expect_err("no scheduler");
+        assert!(own.to_string().contains("kernel's own"), "{own}");
+        let empty = read(&RUN.replace("1000", "0")).expect_err("no length");
+        assert!(empty.to_string().contains("no length"), "{empty}");
+        let broken = read("{}").expect_err("nothing in it");
+        assert!(broken.to_string().contains("run.json"), "{broken}");
+    }
+}
