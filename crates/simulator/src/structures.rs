@@ -115,17 +115,18 @@ kernel_structures! {
     MmStruct = "mm_struct" { mm_users: u32 }
     /// `struct thread_info`.
     ThreadInfo = "thread_info" { flags: u64, cpu: u32 }
-    /// `struct task_struct`.
+    /// `struct task_struct`; the large mask comes last, so that what every switch touches lies close together.
     TaskStruct = "task_struct" {
         thread_info: ThreadInfo, __state: u32, flags: u32, on_cpu: i32, on_rq: i32,
         wakee_flips: u32, wakee_flip_decay_ts: u64, last_wakee: *mut TaskStruct, recent_used_cpu: i32, wake_cpu: i32,
         prio: i32, static_prio: i32, normal_prio: i32, rt_priority: u32,
         se: SchedEntity, scx: SchedExtEntity, sched_task_group: *mut TaskGroup,
-        policy: u32, nr_cpus_allowed: i32, cpus_ptr: *const CpuMask, cpus_mask: CpuMask,
+        policy: u32, nr_cpus_allowed: i32, cpus_ptr: *const CpuMask,
         migration_disabled: u16, mm: *mut MmStruct, active_mm: *mut MmStruct, exit_state: i32, exit_code: i32,
         in_iowait: bool, pid: i32, tgid: i32, real_parent: *mut TaskStruct, parent: *mut TaskStruct,
         group_leader: *mut TaskStruct, utime: u64, stime: u64, nvcsw: u64, nivcsw: u64, start_time: u64,
         start_boottime: u64, comm: [u8; 16], cgroups: *mut CssSet,
+        cpus_mask: CpuMask,
     }
     /// `struct scx_rq`.
     ScxRq = "scx_rq" { nr_running: u32, nr_immed: u32, flags: u32, cpu_released: bool, clock: u64, ops_qseq: u64 }
