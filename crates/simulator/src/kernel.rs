@@ -112,6 +112,8 @@ pub struct Kernel<'a> {
     pub(crate) _memory: Box<crate::structures::MmStruct>,
     pub(crate) arena: Option<crate::kfunc::arena::Arena>,
     pub(crate) objects: crate::kfunc::Objects,
+    /// Boxed, since schedulers hold their addresses.
+    #[allow(clippy::vec_box)]
     pub(crate) maps: Vec<Box<Map>>,
     pub(crate) operations: Operations,
     pub(crate) settings: Settings,

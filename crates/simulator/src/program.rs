@@ -178,6 +178,7 @@ struct Semaphore {
 /// The objects that a workload's tasks share.
 pub struct Programs {
     /// Counted within this thread, so that taking a reference to it is cheap.
+    #[allow(clippy::redundant_allocation)]
     pub(crate) workload: Rc<Arc<Workload>>,
     mutexes: Vec<Mutex>,
     conditions: Vec<VecDeque<TaskRef>>,

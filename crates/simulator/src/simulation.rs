@@ -106,10 +106,10 @@ pub struct Outcome {
 ///
 /// [`LoadError`] if the scheduler needs something that cannot be set up. A scheduler that misbehaves while it runs is not an
 /// error here: [`Outcome::exit`] tells.
-pub fn simulate<'a>(
+pub fn simulate(
     scheduler: &Arc<Scheduler>,
     options: &Options,
-    sinks: Vec<&'a mut dyn Sink>,
+    sinks: Vec<&mut dyn Sink>,
 ) -> Result<Outcome, LoadError> {
     let mut kernel = Kernel::new(scheduler, options, sinks)?;
     let end = options

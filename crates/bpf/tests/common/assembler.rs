@@ -44,6 +44,7 @@ pub fn assemble(code: &[Instruction]) -> Vec<u8> {
     // Contents first, section headers at the end.
     let mut file = vec![0; 64];
     let mut headers = vec![0; 64];
+    #[allow(clippy::type_complexity)]
     let sections: [(u32, u32, u64, &[u8], u32, u64); 4] = [
         // Name, type, flags, contents, link, size of an entry.
         (1, 1, 6, &code, 0, 0),

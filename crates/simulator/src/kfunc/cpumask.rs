@@ -7,6 +7,8 @@ use crate::structures::{BpfCpuMask, CPU_MASK_WORDS, CpuMask};
 /// The masks that a scheduler has made. They keep their address until the simulation ends.
 #[derive(Default)]
 pub struct Masks {
+    // Boxed, since schedulers hold their addresses.
+    #[allow(clippy::vec_box)]
     masks: Vec<Box<BpfCpuMask>>,
     free: Vec<usize>,
 }

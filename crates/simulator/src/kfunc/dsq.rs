@@ -314,7 +314,7 @@ kernel_functions! { TABLE;
         }
         let Some(index) = kernel.dsq_numbers.get(dsq_id) else { return error(ENOENT) };
         let number = kernel.dsq_mut(index).start_iteration(flags & SCX_DSQ_ITER_REV != 0);
-        iterator.slot = u64::from(index.0) << 32 | u64::from(number) + 1;
+        iterator.slot = (u64::from(index.0) << 32) | (u64::from(number) + 1);
         0
     }
 
