@@ -70,7 +70,8 @@ impl Recording {
             path: path.to_owned(),
             message,
         };
-        let text = std::fs::read_to_string(path).map_err(|cause| unusable(cause.to_string()))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|cause| unusable(format!("cannot be read: {cause}")))?;
         let recording: Self = serde_json::from_str(&text).map_err(|cause| {
             unusable(format!(
                 "not the JSON of fairground play ({cause}); testbench/worlds collects it"
