@@ -199,6 +199,8 @@ struct cfs_rq {
 	u64 load_weight;
 	u32 nr_running;
 	s32 cpu;
+	/* Numbers of CPUs may have gaps */
+	bool exists;
 	/* Averages of load_weight over ticks, and the clock of the next tick that will update them */
 	u64 cpu_load[CPU_LOAD_IDX_MAX];
 	u64 next_load_tick;
@@ -317,6 +319,12 @@ static __always_inline u64 msecs_to_jiffies(u32 milliseconds)
 	u64 jiffies = (milliseconds * NSEC_PER_MSEC + tick_nsec - 1) / (tick_nsec ?: 1);
 
 	return jiffies ?: 1;
+}
+
+/* The CPU at a position of the machine's order, in which the CPUs of a domain lie side by side. */
+static __always_inline s32 cpu_at(s32 position)
+{
+	return topology_nr_cpus ? topology_cpu_at(position) : position;
 }
 
 /*
@@ -671,8 +679,8 @@ static __always_inline u64 group_power(const struct cfs_rq *group_rq, u32 level)
 	if (level != LEVEL_NODE)
 		return SCHED_LOAD_SCALE;
 
-	first = topology_of(topology_cpu_at(group_rq->span[LEVEL_CPU].first));
-	last = topology_of(topology_cpu_at(group_rq->span[LEVEL_CPU].first + group_rq->span[LEVEL_CPU].count - 1));
+	first = topology_of(cpu_at(group_rq->span[LEVEL_CPU].first));
+	last = topology_of(cpu_at(group_rq->span[LEVEL_CPU].first + group_rq->span[LEVEL_CPU].count - 1));
 	if (!first || !last || last->llc < first->llc)
 		return SCHED_LOAD_SCALE;
 	return SCHED_LOAD_SCALE * (last->llc - first->llc + 1);
@@ -695,11 +703,11 @@ __noinline s32 sum_group(s32 this_cpu, u32 load_idx, u32 first, u32 count, bool 
 	attempt = &this_rq->attempt;
 
 	bpf_for(position, first, first + count) {
-		s32 i = topology_cpu_at(position);
+		s32 i = cpu_at(position);
 		struct cfs_rq *cfs_rq = cfs_rq_of(i);
 		u64 load;
 
-		if (!cfs_rq || is_pinned(attempt, i))
+		if (!cfs_rq || !cfs_rq->exists || is_pinned(attempt, i))
 			continue;
 		if (cfs_rq->nr_running)
 			attempt->sd_idle = false;
@@ -837,7 +845,7 @@ __noinline bool find_busiest_group(s32 this_cpu)
 
 	bpf_for(step, 0, count) {
 		group_first = attempt->group_first;
-		group_rq = cfs_rq_of(topology_cpu_at(group_first));
+		group_rq = cfs_rq_of(cpu_at(group_first));
 		if (!attempt->left || !group_rq)
 			break;
 		group_count = group_rq->span[level - 1].count;
@@ -849,11 +857,10 @@ __noinline bool find_busiest_group(s32 this_cpu)
 			attempt->balance = false;
 			return false;
 		}
-
-		power = group_power(group_rq, level);
+		power = balance_cpu < 0 ? 0 : group_power(group_rq, level);
 		attempt->total_load += attempt->avg_load;
 		attempt->total_power += power;
-		attempt->avg_load = attempt->avg_load * SCHED_LOAD_SCALE / power;
+		attempt->avg_load = attempt->avg_load * SCHED_LOAD_SCALE / (power ?: 1);
 
 		if (local_group) {
 			attempt->this_load = attempt->avg_load;
@@ -897,7 +904,7 @@ __noinline s32 find_busiest_queue(s32 this_cpu)
 	first = attempt->busiest_first;
 
 	bpf_for(position, first, first + attempt->busiest_count) {
-		s32 i = topology_cpu_at(position);
+		s32 i = cpu_at(position);
 
 		cfs_rq = cfs_rq_of(i);
 		if (!cfs_rq || is_pinned(attempt, i))
@@ -1294,7 +1301,7 @@ static __always_inline s32 sched_balance_fork(struct task_struct *p, s32 cpu, u6
 	/* The idlest node, in doubt this one */
 	bpf_for(step, 0, topology_nr_nodes) {
 		group_first = attempt->group_first;
-		group_rq = cfs_rq_of(topology_cpu_at(group_first));
+		group_rq = cfs_rq_of(cpu_at(group_first));
 		if (!group_rq)
 			break;
 		group_count = group_rq->span[LEVEL_CPU].count;
@@ -1302,7 +1309,7 @@ static __always_inline s32 sched_balance_fork(struct task_struct *p, s32 cpu, u6
 
 		allowed = false;
 		bpf_for(position, group_first, group_first + group_count) {
-			s32 i = topology_cpu_at(position);
+			s32 i = cpu_at(position);
 
 			if (i >= 0 && bpf_cpumask_test_cpu(i, p->cpus_ptr)) {
 				allowed = true;
@@ -1329,7 +1336,7 @@ static __always_inline s32 sched_balance_fork(struct task_struct *p, s32 cpu, u6
 	/* And its idlest CPU */
 	min_load = ~0ULL;
 	bpf_for(position, idlest_first, idlest_first + idlest_count) {
-		s32 i = topology_cpu_at(position);
+		s32 i = cpu_at(position);
 
 		cfs_rq = cfs_rq_of(i);
 		if (!cfs_rq || !bpf_cpumask_test_cpu(i, p->cpus_ptr))
@@ -1346,19 +1353,18 @@ static __always_inline s32 sched_balance_fork(struct task_struct *p, s32 cpu, u6
 static __always_inline bool wake_affine(struct cfs_rq *this_rq, struct cfs_rq *prev_rq, struct task_struct *p,
 					struct cfs_entity *se, bool sync, u64 now)
 {
-	const volatile struct cpu_topology *prev_place = topology_of(prev_rq->cpu);
+	u32 level, prev_position = prev_rq->span[LEVEL_SELF].first;
 	const struct domain_parameters *sd = NULL;
 	u64 load, this_load, tl, imbalance;
-	u32 level;
 
-	if (!prev_place || !bpf_cpumask_test_cpu(this_rq->cpu, p->cpus_ptr))
+	if (!bpf_cpumask_test_cpu(this_rq->cpu, p->cpus_ptr))
 		return false;
 
 	/* The lowest domain that spans both CPUs */
 	for (level = LEVEL_SMT; level < NR_LEVELS; level++) {
 		const struct topology_span *span = &this_rq->span[level];
 
-		if (prev_place->position >= span->first && prev_place->position < span->first + span->count) {
+		if (prev_position >= span->first && prev_position < span->first + span->count) {
 			sd = &domain_parameters[level];
 			break;
 		}
@@ -1395,7 +1401,7 @@ static __always_inline s32 wake_idle(s32 cpu, struct task_struct *p)
 	u32 level, position;
 	s32 found = cpu;
 
-	if (!cfs_rq || cfs_rq->nr_running != 1)
+	if (!cfs_rq || cfs_rq->nr_running > 1)
 		return cpu;
 
 	idle_mask = scx_bpf_get_idle_cpumask();
@@ -1404,11 +1410,11 @@ static __always_inline s32 wake_idle(s32 cpu, struct task_struct *p)
 
 		if (!domain_exists(cfs_rq, level))
 			continue;
-		if (!(domain_parameters[level].flags & SD_WAKE_IDLE))
+		if (!(domain_parameters[level].flags & SD_WAKE_IDLE) || bpf_cpumask_test_cpu(cpu, idle_mask))
 			break;
 		first = cfs_rq->span[level].first;
 		bpf_for(position, first, first + cfs_rq->span[level].count) {
-			s32 i = topology_cpu_at(position);
+			s32 i = cpu_at(position);
 
 			if (i >= 0 && bpf_cpumask_test_cpu(i, idle_mask) && bpf_cpumask_test_cpu(i, p->cpus_ptr)) {
 				found = i;
@@ -1603,7 +1609,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
 	bool prev_runs = prev && (prev->scx.flags & SCX_TASK_QUEUED);
-	bool resched, was_idle = !prev;
+	bool resched, balanced = false;
 	u64 leftmost, now = scx_bpf_now();
 
 	if (!cfs_rq)
@@ -1617,10 +1623,10 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 	if (nr_cpus > 1) {
 		if (cfs_rq->push_cpu && active_load_balance(cfs_rq, prev_runs ? prev : NULL, now))
 			prev_runs = false;
-		if (jiffies_at(now) >= cfs_rq->next_balance)
-			rebalance_domains(cfs_rq, cfs_rq->nr_running ? CPU_NOT_IDLE : CPU_IDLE, now);
-		else
-			was_idle = false;
+		if (jiffies_at(now) >= cfs_rq->next_balance) {
+			balanced = !cfs_rq->nr_running;
+			rebalance_domains(cfs_rq, balanced ? CPU_IDLE : CPU_NOT_IDLE, now);
+		}
 	}
 
 	if (prev_runs) {
@@ -1644,7 +1650,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (scx_bpf_dsq_move_to_local(cpu, 0))
 		return;
-	if (nr_cpus > 1 && !was_idle) {
+	if (nr_cpus > 1 && !balanced) {
 		idle_balance(cfs_rq, now);
 		scx_bpf_dsq_move_to_local(cpu, 0);
 	}
@@ -1673,7 +1679,7 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 	if (se->changing) {
 		se->changing = false;
 		set_next_entity(cfs_rq, p, se->slice_exec, now);
-		/* A lower weight may have cost it its place, a higher one is the kernel's reason too */
+		/* Better or worse, it may not be the one to run any more */
 		if (se->weight != se->old_weight)
 			resched_task(cfs_rq);
 	} else {
@@ -1730,20 +1736,39 @@ void BPF_STRUCT_OPS(cfs_enable, struct task_struct *p)
 	}
 }
 
-/*
- * The tick of idle CPUs, which get none from the kernel: wakes those that are due to balance. Only a CPU with two tasks can
- * give one away, and a core with two busy threads.
- */
+/* Can balancing find anything? A CPU with two tasks can give one away, and a core with two busy threads. */
+static __always_inline bool worth_balancing(void)
+{
+	u32 position, core = ~0U;
+
+	if (nr_overloaded)
+		return true;
+	if (topology_nr_cores >= topology_nr_cpus)
+		return false;
+
+	bpf_for(position, 0, nr_cpus) {
+		struct cfs_rq *cfs_rq = cfs_rq_of(cpu_at(position));
+
+		if (!cfs_rq || !cfs_rq->nr_running)
+			continue;
+		if (cfs_rq->span[LEVEL_SMT].first == core)
+			return true;
+		core = cfs_rq->span[LEVEL_SMT].first;
+	}
+	return false;
+}
+
+/* The tick of the idle CPUs, which get none from the kernel: wakes those that are due to balance. */
 static int idle_balance_tick(void *map, int *key, struct idle_tick *tick)
 {
 	u64 jiffies = jiffies_at(scx_bpf_now());
 	s32 cpu;
 
-	if (nr_overloaded || topology_nr_cores < topology_nr_cpus) {
+	if (worth_balancing()) {
 		bpf_for(cpu, 0, nr_cpus) {
 			struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
 
-			if (cfs_rq && !cfs_rq->nr_running && jiffies >= cfs_rq->next_balance)
+			if (cfs_rq && cfs_rq->exists && !cfs_rq->nr_running && jiffies >= cfs_rq->next_balance)
 				scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		}
 	}
@@ -1767,23 +1792,28 @@ __noinline u32 scale_factor(u32 cpus)
 static __always_inline void init_domains(struct cfs_rq *cfs_rq, s32 cpu)
 {
 	const volatile struct cpu_topology *place = topology_of(cpu);
+	struct topology_span *span = cfs_rq->span;
 	u32 level;
 
-	if (place && place->capacity) {
-		cfs_rq->span[LEVEL_SELF].first = place->position;
-		cfs_rq->span[LEVEL_SELF].count = 1;
-		cfs_rq->span[LEVEL_SMT].first = place->core_cpus.first;
-		cfs_rq->span[LEVEL_SMT].count = place->core_cpus.count;
-		cfs_rq->span[LEVEL_CPU].first = place->node_cpus.first;
-		cfs_rq->span[LEVEL_CPU].count = place->node_cpus.count;
+	/* Without a known topology: one level, whose groups are the CPUs */
+	span[LEVEL_SELF].first = place ? place->position : cpu;
+	span[LEVEL_SELF].count = 1;
+	span[LEVEL_SMT] = span[LEVEL_SELF];
+	span[LEVEL_MC] = span[LEVEL_SELF];
+	span[LEVEL_NODE].first = 0;
+	span[LEVEL_NODE].count = nr_cpus;
+	span[LEVEL_CPU] = span[LEVEL_NODE];
+
+	if (place) {
+		span[LEVEL_SMT].first = place->core_cpus.first;
+		span[LEVEL_SMT].count = place->core_cpus.count;
+		span[LEVEL_CPU].first = place->node_cpus.first;
+		span[LEVEL_CPU].count = place->node_cpus.count;
+		span[LEVEL_MC] = span[LEVEL_CPU];
 		if (place->llc_cpus.count <= place->node_cpus.count) {
-			cfs_rq->span[LEVEL_MC].first = place->llc_cpus.first;
-			cfs_rq->span[LEVEL_MC].count = place->llc_cpus.count;
-		} else {
-			cfs_rq->span[LEVEL_MC] = cfs_rq->span[LEVEL_CPU];
+			span[LEVEL_MC].first = place->llc_cpus.first;
+			span[LEVEL_MC].count = place->llc_cpus.count;
 		}
-		cfs_rq->span[LEVEL_NODE].first = 0;
-		cfs_rq->span[LEVEL_NODE].count = nr_cpus;
 	}
 	for (level = LEVEL_SMT; level < NR_LEVELS; level++)
 		cfs_rq->sd[level].balance_interval = 1;
@@ -1808,8 +1838,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 			return err;
 		if (!cfs_rq)
 			continue;
-		if (!place || place->capacity)
-			online++;
+		cfs_rq->exists = !place || place->capacity;
+		online += cfs_rq->exists;
 
 		cfs_rq->cpu = cpu;
 		/* As in the original, so that virtual times wrap around soon and always have */

@@ -1,27 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What the tests in the guest are written with. A test is a function that runs in a subshell, ends at
-# its first failing command and passes if there is none.
+# What the tests in the guest are written with. A test is a function that runs in a shell of its own,
+# ends at its first failing command and passes if there is none.
 
 sched_ext=/sys/kernel/sched_ext
+
+# Far more than any test takes on a slow machine, seconds.
+test_limit=400
 
 # Runs a test and prints its line; what the test printed is shown if it failed.
 # usage: check NAME FUNCTION [ARGUMENT...]
 check() {
 	local name=$1 status
 	shift
-	(
-		set -eu
-		"$@"
-	) > "$work/log" 2>&1 < /dev/null
+	SECONDS=0
+	timeout --kill-after=10 "$test_limit" "$here/test" "$@" > "$work/log" 2>&1 < /dev/null
 	status=$?
 	if [ "$status" = 0 ]; then
-		printf 'ok %s\n' "$name"
+		printf 'ok %s (%d s)\n' "$name" "$SECONDS"
 	else
-		printf 'not ok %s\n' "$name"
-		sed 's/^/    /' "$work/log" | tail -n 60
-		printf '    (status %s)\n' "$status"
+		printf 'not ok %s (%d s)\n' "$name" "$SECONDS"
+		{
+			tail -n 60 "$work/log"
+			printf 'exit status %d\n' "$status"
+			[ "$SECONDS" -lt "$test_limit" ] || describe_machine
+		} | sed 's/^/    /'
 	fi
+}
+
+# What a test that came to no end leaves behind.
+describe_machine() {
+	printf 'the test came to no end; the scheduler in charge: %s\n' "$(cat $sched_ext/root/ops 2>&1)"
+	local folder
+	for folder in /proc/[0-9]*; do
+		sed -n 's/^State:[[:space:]]*\([RD]\).*/\1/p' "$folder/status" 2> /dev/null | grep -q . || continue
+		printf '%s runs or waits for a device: %s\n' "${folder#/proc/}" "$(tr '\0' ' ' < "$folder/cmdline")"
+	done
 }
 
 # Ends a test with a reason.

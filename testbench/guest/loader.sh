@@ -123,7 +123,7 @@ refuses_second() {
 
 refuses_user() {
 	status=0
-	setpriv --reuid=65534 --regid=65534 --clear-groups "$fairground" run /dev/null -- true > "$work/output" 2> "$work/errors" || status=$?
+	setpriv --reuid=65534 --regid=65534 --clear-groups "$fairground" run "$objects/faulty.o" -- true > "$work/output" 2> "$work/errors" || status=$?
 	assert_status 2
 	assert_says "$work/errors" root
 	assert_unloaded

@@ -1,6 +1,6 @@
 //! The sink that turns events into metrics.
 
-use crate::cpu_sets::CpuSets;
+use crate::cpu_sets::{ALL_CPUS, CpuSets};
 use crate::distribution::Samples;
 use crate::fluid::{Fluid, REAL_TIME_WEIGHT};
 use crate::idle::{IdleCpus, WaitingTasks};
@@ -57,15 +57,12 @@ pub struct Metrics {
     online_speed: f64,
     idle: IdleCpus,
     waiting: WaitingTasks,
-    /// Idle CPUs that a waiting task could use now; `None` after a change.
-    usable: Option<usize>,
+    /// What tasks could use now; `None` after a change.
+    use_now: Option<Use>,
     tasks: Vec<Option<Task>>,
     /// Numbers of the tasks that have become runnable at least once and have not ended, ascending.
     living: Vec<usize>,
-    /// Shares the CPU time that the real machine left to tasks: the measure of fairness.
     ideal: Fluid,
-    /// Shares all CPU time: the measure of throughput.
-    ideal_without_overhead: Fluid,
     window_end: Nanoseconds,
     worst_window: Option<WindowSpread>,
     wakeup_latency: Samples,
@@ -73,6 +70,8 @@ pub struct Metrics {
     available: u64,
     available_work: f64,
     idle_while_runnable: u64,
+    /// Work that a work-conserving machine without overhead would have done.
+    possible_work: f64,
     context_switches: u64,
     preemptions: u64,
     wakeups: u64,
@@ -90,6 +89,15 @@ struct Cpu {
     booked: Nanoseconds,
     /// Until when it has overhead.
     overhead_until: Nanoseconds,
+}
+
+/// What tasks could use of the machine at a moment.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    /// Idle CPUs that waiting tasks could use.
+    usable: u64,
+    /// Work per nanosecond on the busy CPUs and these, if the tasks had the fastest ones.
+    speed: f64,
 }
 
 impl Metrics {
@@ -112,11 +120,10 @@ impl Metrics {
             sets,
             idle: IdleCpus::new(cpus),
             waiting: WaitingTasks::default(),
-            usable: None,
+            use_now: None,
             tasks: Vec::new(),
             living: Vec::new(),
             ideal: Fluid::default(),
-            ideal_without_overhead: Fluid::default(),
             window_end: options.window,
             worst_window: None,
             wakeup_latency: Samples::default(),
@@ -124,6 +131,7 @@ impl Metrics {
             available: 0,
             available_work: 0.0,
             idle_while_runnable: 0,
+            possible_work: 0.0,
             context_switches: 0,
             preemptions: 0,
             wakeups: 0,
@@ -201,7 +209,7 @@ impl Metrics {
 
     fn throughput(&self) -> Option<Throughput> {
         let work: f64 = self.tasks.iter().flatten().map(|task| task.work).sum();
-        let ideal = self.ideal_without_overhead.total_service();
+        let ideal = self.possible_work;
         (ideal > 0.0).then(|| Throughput {
             work_ns: work.round() as u64,
             ideal_work_ns: ideal.round() as u64,
@@ -290,24 +298,29 @@ impl Metrics {
         if span == 0 {
             return;
         }
-        let usable = match self.usable {
-            Some(usable) => usable,
+        let use_now = match self.use_now {
+            Some(use_now) => use_now,
             None => {
                 let usable = self.waiting.usable(&self.idle, &self.sets);
-                self.usable = Some(usable);
-                usable
+                let busy = self.online as usize - self.idle.count();
+                let use_now = Use {
+                    usable: usable as u64,
+                    speed: self.sets.capacity(ALL_CPUS).of(busy + usable),
+                };
+                self.use_now = Some(use_now);
+                use_now
             }
         };
-        self.idle_while_runnable += usable as u64 * span;
+        self.idle_while_runnable += use_now.usable * span;
+        self.possible_work += use_now.speed * span as f64;
         self.available += self.online * span;
         self.available_work += self.online_speed * span as f64;
         self.now = time;
     }
 
-    /// Brings the ideal processors to the present.
+    /// Brings the ideal processor to the present.
     fn serve(&mut self) {
         self.ideal.advance(self.now, &self.sets);
-        self.ideal_without_overhead.advance(self.now, &self.sets);
     }
 
     /// Books the time of `cpu` until now: to overhead first, the rest to its task.
@@ -335,7 +348,7 @@ impl Metrics {
         for cpu in 0..self.cpus.len() {
             self.book(cpu);
         }
-        self.ideal.advance(self.now, &self.sets);
+        self.serve();
         let window_ns = self.options.window;
         let start_ns = self.now - window_ns;
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -399,7 +412,7 @@ impl Metrics {
         task.waiting_since = now;
         let set = task.set;
         self.waiting.add(set);
-        self.usable = None;
+        self.use_now = None;
     }
 
     fn end_wait(&mut self, number: usize) {
@@ -408,14 +421,13 @@ impl Metrics {
         task.end_wait(now);
         let set = task.set;
         self.waiting.remove(set);
-        self.usable = None;
+        self.use_now = None;
     }
 
     /// The task wants a CPU from now on.
     fn become_runnable(&mut self, number: usize) {
         self.serve();
         self.ideal.activate(number);
-        self.ideal_without_overhead.activate(number);
         let now = self.now;
         let ideal = self.ideal.service(number);
         let task = self.known(number);
@@ -439,8 +451,6 @@ impl Metrics {
         task.woken = None;
         task.state = if ended { State::Ended } else { State::Sleeping };
         self.ideal.deactivate(number, received, &self.sets);
-        self.ideal_without_overhead
-            .deactivate(number, received, &self.sets);
         if ended {
             self.bury(number);
         }
@@ -531,7 +541,7 @@ impl Metrics {
             return;
         };
         self.idle.set(cpu, self.sets.is_online(cpu));
-        self.usable = None;
+        self.use_now = None;
         let task = self.known(number);
         if task.state == (State::Running { cpu, leaving: true }) {
             task.voluntary_switches += 1;
@@ -544,7 +554,7 @@ impl Metrics {
             task.woken = None;
         }
         self.preemptions += 1;
-        self.ideal.advance(self.now, &self.sets);
+        self.serve();
         self.sample_lag(number);
         self.begin_wait(number);
     }
@@ -576,9 +586,9 @@ impl Metrics {
             self.book(cpu);
             self.cpus[cpu].current = Some(number);
             self.idle.set(cpu, false);
-            self.usable = None;
+            self.use_now = None;
         }
-        self.ideal.advance(self.now, &self.sets);
+        self.serve();
         self.sample_lag(number);
         let now = self.now;
         let task = self.known(number);
@@ -620,7 +630,6 @@ impl Metrics {
         self.serve();
         self.sets.set_online(cpu, online);
         self.ideal.machine_changed();
-        self.ideal_without_overhead.machine_changed();
         if online {
             self.online += 1;
             self.online_speed += self.sets.speed(cpu);
@@ -630,7 +639,7 @@ impl Metrics {
         }
         self.idle
             .set(cpu, online && self.cpus[cpu].current.is_none());
-        self.usable = None;
+        self.use_now = None;
     }
 
     fn release(&mut self, number: usize, due: Nanoseconds) {
@@ -676,7 +685,7 @@ impl Sink for Metrics {
                 if known.state == State::Waiting && known.set != set {
                     self.waiting.remove(known.set);
                     self.waiting.add(set);
-                    self.usable = None;
+                    self.use_now = None;
                 }
                 known.name.clone_from(&info.name);
                 known.nice = info.nice;
@@ -692,7 +701,6 @@ impl Sink for Metrics {
             REAL_TIME_WEIGHT
         };
         self.ideal.describe(number, weight, set);
-        self.ideal_without_overhead.describe(number, weight, set);
     }
 
     fn event(&mut self, event: &Event) {

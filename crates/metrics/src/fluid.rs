@@ -6,7 +6,7 @@
 //!
 //! The processor learns a task's demand as the real machine reveals it. A task that slept with less ideal than real
 //! service is served on until it has caught up (*draining*); a task that slept with more gives the surplus back to those
-//! it was taken from.
+//! who could not run at full rate meanwhile: to each class at most what it was *denied* since the task woke.
 
 use crate::cpu_sets::{CpuSets, SetId};
 use crate::rates::{self, Demand};
@@ -16,6 +16,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// Surplus below this is not worth handing on, in nanoseconds of work.
 const NEGLIGIBLE: f64 = 0.001;
+
+/// Void entries that a queue of draining tasks may hold before it is cleaned.
+const SPARE_ENTRIES: usize = 64;
 
 /// The ideal fluid processor.
 #[derive(Clone, Debug, Default)]
@@ -28,11 +31,13 @@ pub(crate) struct Fluid {
     /// Classes with tasks in service, by falling weight.
     active: Vec<usize>,
     members: Vec<Member>,
-    /// Whether `rate` and `bottleneck` of the active classes are out of date.
+    /// Whether the rates of the active classes are out of date.
     stale: bool,
     /// Sum of the rates of all tasks in service.
     total_rate: f64,
     solver: rates::Solver,
+    /// Classes that take part of a surplus; kept to save allocations.
+    takers: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -45,13 +50,13 @@ struct Class {
     service: f64,
     /// Growth of `service` per nanosecond.
     rate: f64,
-    /// What keeps the rate from being higher, if it is shared with others.
-    bottleneck: Option<usize>,
+    /// What one task of the class would have received in addition had it had a whole CPU whenever it was in service.
+    denied: f64,
     /// Draining tasks by the class service at which they have caught up; entries of an old generation are void.
     draining: BinaryHeap<Reverse<(Ordered, u32, u32)>>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Member {
     class: usize,
     phase: Phase,
@@ -62,6 +67,8 @@ struct Member {
     /// All that the task will ever get unless it becomes runnable again; valid while draining.
     demand: f64,
     generation: u32,
+    /// What each class had been denied when the task woke; classes made later are not in it and had been denied nothing.
+    denied_at_wake: Vec<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -102,29 +109,24 @@ impl Fluid {
         }
     }
 
-    /// Service that all tasks have received so far.
-    pub(crate) fn total_service(&self) -> f64 {
-        (0..self.members.len()).map(|task| self.service(task)).sum()
-    }
-
     /// Sets or changes a task's weight and allowed CPUs.
     pub(crate) fn describe(&mut self, task: usize, weight: u64, set: SetId) {
         if task >= self.members.len() {
             self.members.resize(task + 1, Member::default());
         }
         let class = self.class(weight, set);
-        let member = self.members[task];
-        if member.class == class {
+        let phase = self.members[task].phase;
+        if self.members[task].class == class {
             return;
         }
-        if member.phase == Phase::Absent {
+        if phase == Phase::Absent {
             self.members[task].class = class;
             return;
         }
         self.leave(task);
         self.members[task].class = class;
         self.join(task);
-        if member.phase == Phase::Draining {
+        if phase == Phase::Draining {
             self.drain(task);
         }
     }
@@ -132,17 +134,16 @@ impl Fluid {
     /// The task became runnable.
     pub(crate) fn activate(&mut self, task: usize) {
         match self.members[task].phase {
-            Phase::Absent => {
-                self.members[task].phase = Phase::Runnable;
-                self.join(task);
-            }
-            Phase::Draining => {
-                let member = &mut self.members[task];
-                member.phase = Phase::Runnable;
-                member.generation += 1;
-            }
-            Phase::Runnable => {}
+            Phase::Absent => self.join(task),
+            Phase::Draining => self.members[task].generation += 1,
+            Phase::Runnable => return,
         }
+        let member = &mut self.members[task];
+        member.phase = Phase::Runnable;
+        member.denied_at_wake.clear();
+        member
+            .denied_at_wake
+            .extend(self.classes.iter().map(|class| class.denied));
     }
 
     /// The task is no longer runnable, and `received` is all the service that the real machine gave it.
@@ -150,18 +151,14 @@ impl Fluid {
         if self.members[task].phase != Phase::Runnable {
             return;
         }
-        self.refresh(cpus);
         let surplus = self.service(task) - received;
         self.members[task].demand = received;
         if surplus < 0.0 {
             self.members[task].phase = Phase::Draining;
             self.drain(task);
         } else {
-            let bottleneck = self.shared_bottleneck(self.members[task].class, cpus);
             self.complete(task);
-            if let Some(bottleneck) = bottleneck {
-                self.hand_on(surplus, bottleneck);
-            }
+            self.hand_on(surplus, task, cpus);
         }
     }
 
@@ -186,7 +183,7 @@ impl Fluid {
             self.refresh(cpus);
             match self.next_completion() {
                 Some((span, class)) if span <= left => {
-                    self.grow(span);
+                    self.grow(span, cpus);
                     left -= span;
                     let Some(Reverse((_, task, _))) = self.classes[class].draining.pop() else {
                         unreachable!("a completion comes from an entry")
@@ -194,7 +191,7 @@ impl Fluid {
                     self.complete(task as usize);
                 }
                 _ => {
-                    self.grow(left);
+                    self.grow(left, cpus);
                     left = 0.0;
                 }
             }
@@ -203,7 +200,11 @@ impl Fluid {
             self.refresh(cpus);
             if self.total_rate > 0.0 {
                 // As if service had paused for as long as the loss takes to make up.
-                self.grow(-self.lost / self.total_rate);
+                let pause = self.lost / self.total_rate;
+                for &index in &self.active {
+                    let class = &mut self.classes[index];
+                    class.service -= class.rate * pause;
+                }
             }
             self.lost = 0.0;
         }
@@ -217,7 +218,7 @@ impl Fluid {
                 count: 0,
                 service: 0.0,
                 rate: 0.0,
-                bottleneck: None,
+                denied: 0.0,
                 draining: BinaryHeap::new(),
             });
             self.classes.len() - 1
@@ -263,8 +264,15 @@ impl Fluid {
 
     fn drain(&mut self, task: usize) {
         let missing = self.members[task].demand - self.service(task);
-        let member = self.members[task];
+        let member = &self.members[task];
         let class = &mut self.classes[member.class];
+        if class.draining.len() > 2 * class.count + SPARE_ENTRIES {
+            // Void entries behind a valid one would pile up.
+            let members = &self.members;
+            class.draining.retain(|&Reverse((_, task, generation))| {
+                members[task as usize].generation == generation
+            });
+        }
         class.draining.push(Reverse((
             Ordered(class.service + missing),
             u32::try_from(task).expect("task numbers have 32 bits"),
@@ -272,10 +280,11 @@ impl Fluid {
         )));
     }
 
-    fn grow(&mut self, span: f64) {
+    fn grow(&mut self, span: f64, cpus: &CpuSets) {
         for &index in &self.active {
             let class = &mut self.classes[index];
             class.service += class.rate * span;
+            class.denied += (cpus.capacity(class.set).of(1) - class.rate) * span;
         }
     }
 
@@ -311,54 +320,56 @@ impl Fluid {
         None
     }
 
-    /// The bottleneck that a task of this class shares with others, who would have had what it did not need.
-    fn shared_bottleneck(&self, class: usize, cpus: &CpuSets) -> Option<usize> {
-        let class = &self.classes[class];
-        class.bottleneck.or_else(|| {
-            self.active
-                .iter()
-                .map(|&other| &self.classes[other])
-                .find(|other| other.bottleneck.is_some() && cpus.overlap(class.set, other.set))
-                .and_then(|other| other.bottleneck)
-        })
-    }
-
-    /// Gives `surplus` to the tasks at a bottleneck, by weight. Some draining tasks may thereby have more than they need,
-    /// so what they have too much goes round again.
-    fn hand_on(&mut self, mut surplus: f64, bottleneck: usize) {
+    /// Gives the `surplus` of `task` to the tasks that may use the same CPUs, by weight, as far as they were denied
+    /// service since `task` woke. Some draining tasks may thereby have more than they need, so what they have too much goes
+    /// round again.
+    fn hand_on(&mut self, mut surplus: f64, task: usize, cpus: &CpuSets) {
+        let set = self.classes[self.members[task].class].set;
+        let denied_at_wake = std::mem::take(&mut self.members[task].denied_at_wake);
         while surplus > NEGLIGIBLE {
-            let takers: Vec<usize> = self
-                .active
-                .iter()
-                .copied()
-                .filter(|&index| self.classes[index].bottleneck == Some(bottleneck))
-                .collect();
-            let weight: f64 = takers
-                .iter()
-                .map(|&index| self.classes[index].weight * self.classes[index].count as f64)
-                .sum();
-            if takers.is_empty() {
-                return;
-            }
-            let per_weight = surplus / weight;
-            surplus = 0.0;
-            for index in takers {
-                let class = &mut self.classes[index];
-                class.service += per_weight * class.weight;
-                let service = class.service;
-                while let Some(target) = Self::first_target(&mut self.classes[index], &self.members)
-                {
-                    if target > service {
-                        break;
-                    }
-                    let Some(Reverse((_, task, _))) = self.classes[index].draining.pop() else {
-                        unreachable!("a target comes from an entry")
-                    };
-                    surplus += service - target;
-                    self.complete(task as usize);
+            let mut weight = 0.0;
+            let mut most = f64::INFINITY;
+            self.takers.clear();
+            for &index in &self.active {
+                let class = &self.classes[index];
+                let denied = class.denied - denied_at_wake.get(index).copied().unwrap_or(0.0);
+                if denied > NEGLIGIBLE && cpus.overlap(set, class.set) {
+                    self.takers.push(index);
+                    weight += class.weight * class.count as f64;
+                    most = most.min(denied / class.weight);
                 }
             }
+            if self.takers.is_empty() {
+                break;
+            }
+            let per_weight = most.min(surplus / weight);
+            surplus -= per_weight * weight;
+            for place in 0..self.takers.len() {
+                let index = self.takers[place];
+                let class = &mut self.classes[index];
+                class.service += per_weight * class.weight;
+                class.denied -= per_weight * class.weight;
+                surplus += self.complete_satisfied(index);
+            }
         }
+        self.members[task].denied_at_wake = denied_at_wake;
+    }
+
+    /// Completes the draining tasks of a class that have more than they need; returns what they have too much.
+    fn complete_satisfied(&mut self, index: usize) -> f64 {
+        let service = self.classes[index].service;
+        let mut surplus = 0.0;
+        while let Some(target) = Self::first_target(&mut self.classes[index], &self.members) {
+            if target > service {
+                break;
+            }
+            let Some(Reverse((_, task, _))) = self.classes[index].draining.pop() else {
+                unreachable!("a target comes from an entry")
+            };
+            surplus += service - target;
+            self.complete(task as usize);
+        }
+        surplus
     }
 
     /// Brings rates up to date with the tasks in service.
@@ -375,11 +386,10 @@ impl Fluid {
         });
         self.solver.solve(demands, cpus);
         self.total_rate = 0.0;
-        for (&index, solution) in self.active.iter().zip(self.solver.rates()) {
+        for (&index, &rate) in self.active.iter().zip(self.solver.rates()) {
             let class = &mut self.classes[index];
-            class.rate = solution.rate;
-            class.bottleneck = solution.bottleneck;
-            self.total_rate += solution.rate * class.count as f64;
+            class.rate = rate;
+            self.total_rate += rate * class.count as f64;
         }
     }
 }
@@ -387,3 +397,186 @@ impl Fluid {
 /// The weight that stands for a real-time policy: so much above every weight of a fair policy that the rest gets what
 /// real-time tasks leave.
 pub(crate) const REAL_TIME_WEIGHT: u64 = 1 << 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu_sets::ALL_CPUS;
+    use proptest::prelude::*;
+
+    /// The same processor on one CPU, task by task: slow and plain.
+    struct Plain {
+        weights: Vec<u64>,
+        service: Vec<f64>,
+        /// `None`: absent; infinite: runnable; else draining until this much service.
+        limits: Vec<Option<f64>>,
+        /// By weight: what a task of this weight was denied.
+        denied: BTreeMap<u64, f64>,
+        denied_at_wake: Vec<BTreeMap<u64, f64>>,
+    }
+
+    impl Plain {
+        fn new(weights: &[u64]) -> Self {
+            Self {
+                weights: weights.to_vec(),
+                service: vec![0.0; weights.len()],
+                limits: vec![None; weights.len()],
+                denied: BTreeMap::new(),
+                denied_at_wake: vec![BTreeMap::new(); weights.len()],
+            }
+        }
+
+        fn active(&self) -> Vec<usize> {
+            (0..self.limits.len())
+                .filter(|&task| self.limits[task].is_some())
+                .collect()
+        }
+
+        /// Divides an amount among tasks by weight, but gives none more than it still needs, nor more per weight than `most`.
+        /// Returns what was given per weight.
+        fn divide(&mut self, tasks: &[usize], amount: f64, most: f64) -> f64 {
+            let weight: u64 = tasks.iter().map(|&task| self.weights[task]).sum();
+            let per_weight = tasks
+                .iter()
+                .filter_map(|&task| {
+                    Some((self.limits[task]? - self.service[task]) / self.weights[task] as f64)
+                })
+                .fold(most.min(amount / weight as f64), f64::min);
+            for &task in tasks {
+                self.service[task] += per_weight * self.weights[task] as f64;
+                if self.limits[task].is_some_and(|limit| self.service[task] >= limit - 1e-6) {
+                    self.service[task] = self.limits[task].take().unwrap_or(0.0);
+                }
+            }
+            per_weight * weight as f64
+        }
+
+        fn serve(&mut self, mut time: f64) {
+            while time > 1e-9 && !self.active().is_empty() {
+                let active = self.active();
+                let served = self.divide(&active, time, f64::INFINITY);
+                let weight: u64 = active.iter().map(|&task| self.weights[task]).sum();
+                let weights: std::collections::BTreeSet<u64> =
+                    active.iter().map(|&task| self.weights[task]).collect();
+                for own in weights {
+                    *self.denied.entry(own).or_default() +=
+                        served * (1.0 - own as f64 / weight as f64);
+                }
+                time -= served;
+            }
+        }
+
+        fn activate(&mut self, task: usize) {
+            if self.limits[task] != Some(f64::INFINITY) {
+                self.limits[task] = Some(f64::INFINITY);
+                self.denied_at_wake[task] = self.denied.clone();
+            }
+        }
+
+        fn deactivate(&mut self, task: usize, received: f64) {
+            if self.service[task] < received {
+                self.limits[task] = Some(received);
+                return;
+            }
+            let mut surplus = self.service[task] - received;
+            self.service[task] = received;
+            self.limits[task] = None;
+            let before = self.denied_at_wake[task].clone();
+            while surplus > NEGLIGIBLE {
+                let denied = |weight: u64| {
+                    self.denied.get(&weight).unwrap_or(&0.0) - before.get(&weight).unwrap_or(&0.0)
+                };
+                let takers: Vec<usize> = self
+                    .active()
+                    .into_iter()
+                    .filter(|&task| denied(self.weights[task]) > NEGLIGIBLE)
+                    .collect();
+                if takers.is_empty() {
+                    break;
+                }
+                let most = takers
+                    .iter()
+                    .map(|&task| denied(self.weights[task]) / self.weights[task] as f64)
+                    .fold(f64::INFINITY, f64::min);
+                let weight: u64 = takers.iter().map(|&task| self.weights[task]).sum();
+                let weights: std::collections::BTreeSet<u64> =
+                    takers.iter().map(|&task| self.weights[task]).collect();
+                let given = self.divide(&takers, surplus, most);
+                for own in weights {
+                    *self.denied.entry(own).or_default() -= given * own as f64 / weight as f64;
+                }
+                surplus -= given;
+            }
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Activate(usize),
+        /// A task stops with this much more, or less, than the ideal gave it.
+        Deactivate(usize, f64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0_usize..6).prop_map(Step::Activate),
+            (0_usize..6, -50.0..50.0).prop_map(|(task, off)| Step::Deactivate(task, off)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn classes_serve_as_single_tasks_would(
+            weights in prop::collection::vec(prop_oneof![Just(1_u64), Just(2), Just(5)], 6),
+            steps in prop::collection::vec((0_u64..100, step()), 1..200),
+        ) {
+            let cpus = CpuSets::new(&[1024]);
+            let mut fluid = Fluid::default();
+            let mut plain = Plain::new(&weights);
+            for (task, &weight) in weights.iter().enumerate() {
+                fluid.describe(task, weight, ALL_CPUS);
+            }
+            let mut now = 0;
+            for (span, step) in steps {
+                now += span;
+                fluid.advance(now, &cpus);
+                plain.serve(span as f64);
+                match step {
+                    Step::Activate(task) => {
+                        fluid.activate(task);
+                        plain.activate(task);
+                    }
+                    Step::Deactivate(task, off) => {
+                        if plain.limits[task] == Some(f64::INFINITY) {
+                            let received = (plain.service[task] + off).max(0.0);
+                            fluid.deactivate(task, received, &cpus);
+                            plain.deactivate(task, received);
+                        }
+                    }
+                }
+                for task in 0..6 {
+                    let (found, expected) = (fluid.service(task), plain.service[task]);
+                    prop_assert!((found - expected).abs() < 0.1, "task {task}: {found}, not {expected}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sleeping_again_and_again_takes_no_memory() {
+        let cpus = CpuSets::new(&[1024]);
+        let mut fluid = Fluid::default();
+        for task in 0..2 {
+            fluid.describe(task, 1024, ALL_CPUS);
+            fluid.activate(task);
+        }
+        // The first task ends far behind; the second, still farther behind, sleeps and wakes all the time.
+        fluid.deactivate(0, 1e9, &cpus);
+        for now in 1..10_000 {
+            fluid.advance(now, &cpus);
+            fluid.deactivate(1, 2e9 + now as f64, &cpus);
+            fluid.activate(1);
+        }
+        assert!(fluid.classes[0].draining.len() < 100);
+    }
+}

@@ -67,6 +67,11 @@ impl IdleCpus {
         }
     }
 
+    /// How many are idle.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
     /// Marks `cpu` as idle or not.
     pub(crate) fn set(&mut self, cpu: usize, idle: bool) {
         if self.idle[cpu] != idle {

@@ -20,20 +20,11 @@ pub(crate) struct Demand {
     pub(crate) tasks: usize,
 }
 
-/// What each task of a demand gets.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Rate {
-    /// Work per nanosecond.
-    pub(crate) rate: f64,
-    /// Number of the shared bottleneck that limits the rate; `None` if more tasks or fewer would not change it.
-    pub(crate) bottleneck: Option<usize>,
-}
-
 /// Computes rates, keeping its buffers and what it knows of the sets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Solver {
     demands: Vec<Demand>,
-    rates: Vec<Rate>,
+    rates: Vec<f64>,
     segments: Vec<Segment>,
     /// Distinct sets of the demands for which `constraints` holds, ascending.
     sets: Vec<SetId>,
@@ -64,8 +55,8 @@ impl Solver {
         self.constraints.clear();
     }
 
-    /// The rates of the demands solved last, in their order.
-    pub(crate) fn rates(&self) -> &[Rate] {
+    /// The rate of each task of the demands solved last, in their order, as work per nanosecond.
+    pub(crate) fn rates(&self) -> &[f64] {
         &self.rates
     }
 
@@ -108,15 +99,11 @@ impl Solver {
             }
             self.segments.push(segment);
         }
-        let contended = tasks > capacity.cpus();
-        let last = self.segments.len() - 1;
-        for (number, segment) in self.segments.iter().enumerate() {
+        for segment in &self.segments {
             let level = segment.capacity / segment.weight;
             while self.rates.len() < segment.end {
-                self.rates.push(Rate {
-                    rate: self.demands[self.rates.len()].weight * level,
-                    bottleneck: (contended && number == last).then_some(0),
-                });
+                self.rates
+                    .push(self.demands[self.rates.len()].weight * level);
             }
         }
     }
@@ -134,13 +121,7 @@ impl Solver {
             })
             .collect();
         let mut fixed = vec![false; self.demands.len()];
-        self.rates.resize(
-            self.demands.len(),
-            Rate {
-                rate: 0.0,
-                bottleneck: None,
-            },
-        );
+        self.rates.resize(self.demands.len(), 0.0);
         while fixed.contains(&false) {
             let mut level = f64::INFINITY;
             for (demand, _) in self
@@ -151,14 +132,14 @@ impl Solver {
             {
                 level = level.min(cpus.capacity(demand.set).of(1) / demand.weight);
             }
-            let mut tight: Option<(usize, bool)> = None;
+            let mut tight: Option<usize> = None;
             for (number, constraint) in self.constraints.iter().enumerate() {
                 let (mut tasks, mut weight, mut used) = (0, 0.0, 0.0);
                 for (index, demand) in self.demands.iter().enumerate() {
                     if constraint.confines[set_index[index]] {
                         tasks += demand.tasks;
                         if fixed[index] {
-                            used += self.rates[index].rate * demand.tasks as f64;
+                            used += self.rates[index] * demand.tasks as f64;
                         } else {
                             weight += demand.weight * demand.tasks as f64;
                         }
@@ -168,7 +149,7 @@ impl Solver {
                     let full = (constraint.capacity.of(tasks) - used).max(0.0) / weight;
                     if full < level * (1.0 - TOLERANCE) {
                         level = full;
-                        tight = Some((number, tasks > constraint.capacity.cpus()));
+                        tight = Some(number);
                     }
                 }
             }
@@ -176,23 +157,15 @@ impl Solver {
                 if fixed[index] {
                     continue;
                 }
-                let (stop, bottleneck) = match tight {
-                    Some((number, contended)) => (
-                        self.constraints[number].confines[set_index[index]],
-                        contended.then_some(number),
-                    ),
-                    None => (
-                        cpus.capacity(demand.set).of(1) / demand.weight
-                            <= level * (1.0 + TOLERANCE),
-                        None,
-                    ),
+                let stop = match tight {
+                    Some(number) => self.constraints[number].confines[set_index[index]],
+                    None => {
+                        cpus.capacity(demand.set).of(1) / demand.weight <= level * (1.0 + TOLERANCE)
+                    }
                 };
                 if stop {
                     fixed[index] = true;
-                    self.rates[index] = Rate {
-                        rate: demand.weight * level,
-                        bottleneck,
-                    };
+                    self.rates[index] = demand.weight * level;
                 }
             }
         }
@@ -267,7 +240,7 @@ mod tests {
     fn solve(demands: &[Demand], cpus: &CpuSets) -> Vec<f64> {
         let mut solver = Solver::default();
         solver.solve(demands.iter().copied(), cpus);
-        solver.rates().iter().map(|rate| rate.rate).collect()
+        solver.rates().to_vec()
     }
 
     fn set(cpus: &mut CpuSets, members: &[u32]) -> SetId {

@@ -15,7 +15,7 @@ pub struct RunMetrics {
     pub cpus: u32,
     /// Where the CPU time went.
     pub cpu_time: CpuTime,
-    /// Useful work against the ideal machine; `None` if no task ever wanted a CPU.
+    /// Useful work against a work-conserving machine without overhead; `None` if no task ever wanted a CPU.
     pub throughput: Option<Throughput>,
     /// How evenly CPU time was divided; `None` if no task of a fair policy ever wanted a CPU.
     pub fairness: Option<Fairness>,
@@ -61,13 +61,13 @@ pub struct CpuTime {
     pub idle_while_runnable_ns: u64,
 }
 
-/// Useful work against the ideal machine.
+/// Useful work against a work-conserving machine without overhead.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Throughput {
     /// Work done by all tasks.
     pub work_ns: u64,
-    /// Work that an ideal work-conserving machine without overhead does for the same demands.
+    /// Work that a work-conserving machine without overhead does with the tasks that are runnable at each moment.
     pub ideal_work_ns: u64,
     /// `work_ns / ideal_work_ns`.
     pub ratio: f64,
