@@ -30,7 +30,7 @@ pub(crate) enum Group {
 pub(crate) const MEASURES: &[Measure] = &[
     Measure {
         heading: ["through-", "put"],
-        title: "Throughput, of the ideal",
+        title: "Throughput, of the possible",
         unit: Unit::Fraction,
         always: true,
         group: Group::Service,
