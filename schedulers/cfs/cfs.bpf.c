@@ -166,7 +166,9 @@ struct balance_attempt {
 	u32 group_first;
 	u32 left;
 
-	/* Sums over the group that was looked at last */
+	/* The group that was looked at last: its first CPU and first idle CPU, or -1, and sums */
+	s32 first_cpu;
+	s32 first_idle_cpu;
 	u64 avg_load;
 	u64 max_cpu_load;
 	u64 min_cpu_load;
@@ -464,33 +466,29 @@ static __always_inline void update_cpu_load(struct cfs_rq *cfs_rq, u64 now)
 	cfs_rq->next_load_tick += ticks * tick_nsec;
 }
 
-/* The average of type 1 to 3 of @cpu at @now. */
-__noinline u64 load_history(s32 cpu, u32 type, u64 now)
+/* The average of type 1 to 3 at @now. */
+static __always_inline u64 load_history(const struct cfs_rq *cfs_rq, u32 type, u64 now)
 {
-	const struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
-	u64 ticks, load;
+	u64 ticks = missed_load_ticks(cfs_rq, now);
+	u64 load = cfs_rq->load_weight;
+	u64 history;
 
-	if (!cfs_rq)
-		return 0;
-
-	ticks = missed_load_ticks(cfs_rq, now);
-	load = cfs_rq->load_weight;
 	if (type == 1)
 		return ticks ? load : cfs_rq->cpu_load[0];
-	return type == 2 ? decay_load(cfs_rq->cpu_load[1], load, 1, ticks) :
-			   decay_load(cfs_rq->cpu_load[2], load, 2, ticks);
+	history = cfs_rq->cpu_load[type == 2 ? 1 : 2];
+	return ticks && history != load ? decay_load(history, load, type - 1, ticks) : history;
 }
 
 /* A low guess of the load, for a CPU that tasks would leave. */
 static __always_inline u64 source_load(const struct cfs_rq *cfs_rq, u32 type, u64 now)
 {
-	return type ? min(load_history(cfs_rq->cpu, type, now), cfs_rq->load_weight) : cfs_rq->load_weight;
+	return type ? min(load_history(cfs_rq, type, now), cfs_rq->load_weight) : cfs_rq->load_weight;
 }
 
 /* A high guess of the load, for a CPU that tasks would come to. */
 static __always_inline u64 target_load(const struct cfs_rq *cfs_rq, u32 type, u64 now)
 {
-	return type ? max(load_history(cfs_rq->cpu, type, now), cfs_rq->load_weight) : cfs_rq->load_weight;
+	return type ? max(load_history(cfs_rq, type, now), cfs_rq->load_weight) : cfs_rq->load_weight;
 }
 
 static __always_inline u64 cpu_avg_load_per_task(const struct cfs_rq *cfs_rq)
@@ -657,6 +655,8 @@ static __always_inline bool is_pinned(const struct balance_attempt *attempt, s32
 {
 	u32 i, nr_pinned = min(attempt->nr_pinned, MAX_PINNED_CPUS);
 
+	if (!nr_pinned)
+		return false;
 	bpf_for(i, 0, nr_pinned) {
 		if (i < MAX_PINNED_CPUS && attempt->pinned[i] == cpu)
 			return true;
@@ -686,52 +686,59 @@ static __always_inline u64 group_power(const struct cfs_rq *group_rq, u32 level)
 	return SCHED_LOAD_SCALE * (last->llc - first->llc + 1);
 }
 
-/*
- * Adds up the group at positions @first to @first + @count - 1 into the attempt of @this_cpu, each CPU's load guessed high
- * or low. Returns the CPU that balances for the group: its first idle one, else its first.
- */
-__noinline s32 sum_group(s32 this_cpu, u32 load_idx, u32 first, u32 count, bool guess_high)
+/* Adds a CPU, its load guessed high or low, to the sums of its group. */
+static __always_inline void sum_cpu(struct balance_attempt *attempt, const struct cfs_rq *cfs_rq, u32 load_idx,
+				    bool guess_high)
 {
-	struct cfs_rq *this_rq = cfs_rq_of(this_cpu);
-	u64 avg_load = 0, nr_running = 0, weighted_load = 0, max_cpu_load = 0, min_cpu_load = ~0ULL;
+	u64 load;
+
+	if (!cfs_rq->exists || is_pinned(attempt, cfs_rq->cpu))
+		return;
+	if (cfs_rq->nr_running)
+		attempt->sd_idle = false;
+	else if (attempt->first_idle_cpu < 0)
+		attempt->first_idle_cpu = cfs_rq->cpu;
+	if (attempt->first_cpu < 0)
+		attempt->first_cpu = cfs_rq->cpu;
+
+	load = guess_high ? target_load(cfs_rq, load_idx, attempt->now) :
+			    source_load(cfs_rq, load_idx, attempt->now);
+	attempt->max_cpu_load = max(attempt->max_cpu_load, load);
+	attempt->min_cpu_load = min(attempt->min_cpu_load, load);
+	attempt->avg_load += load;
+	attempt->sum_nr_running += cfs_rq->nr_running;
+	attempt->sum_weighted_load += cfs_rq->load_weight;
+}
+
+static __always_inline void reset_sums(struct balance_attempt *attempt)
+{
+	attempt->first_cpu = -1;
+	attempt->first_idle_cpu = -1;
+	attempt->avg_load = 0;
+	attempt->max_cpu_load = 0;
+	attempt->min_cpu_load = ~0ULL;
+	attempt->sum_nr_running = 0;
+	attempt->sum_weighted_load = 0;
+}
+
+/* Adds up the group at positions @first to @first + @count - 1 into the attempt of @this_cpu. */
+__noinline bool sum_group(s32 this_cpu, u32 load_idx, u32 first, u32 count, bool guess_high)
+{
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *cfs_rq;
 	struct balance_attempt *attempt;
-	s32 first_cpu = -1, first_idle_cpu = -1;
 	u32 position;
 
 	if (!this_rq)
-		return -1;
+		return false;
 	attempt = &this_rq->attempt;
+	reset_sums(attempt);
 
 	bpf_for(position, first, first + count) {
-		s32 i = cpu_at(position);
-		struct cfs_rq *cfs_rq = cfs_rq_of(i);
-		u64 load;
-
-		if (!cfs_rq || !cfs_rq->exists || is_pinned(attempt, i))
-			continue;
-		if (cfs_rq->nr_running)
-			attempt->sd_idle = false;
-		else if (first_idle_cpu < 0)
-			first_idle_cpu = i;
-		if (first_cpu < 0)
-			first_cpu = i;
-
-		load = guess_high ? target_load(cfs_rq, load_idx, attempt->now) :
-				    source_load(cfs_rq, load_idx, attempt->now);
-		max_cpu_load = max(max_cpu_load, load);
-		min_cpu_load = min(min_cpu_load, load);
-		avg_load += load;
-		nr_running += cfs_rq->nr_running;
-		weighted_load += cfs_rq->load_weight;
+		cfs_rq = cfs_rq_of(cpu_at(position));
+		if (cfs_rq)
+			sum_cpu(attempt, cfs_rq, load_idx, guess_high);
 	}
-
-	attempt->avg_load = avg_load;
-	attempt->max_cpu_load = max_cpu_load;
-	attempt->min_cpu_load = min_cpu_load;
-	attempt->sum_nr_running = nr_running;
-	attempt->sum_weighted_load = weighted_load;
-
-	return first_idle_cpu < 0 ? first_cpu : first_idle_cpu;
+	return true;
 }
 
 /* Decides how much load to move from the busiest group to this one; 0 in attempt->imbalance if none is due. */
@@ -851,8 +858,15 @@ __noinline bool find_busiest_group(s32 this_cpu)
 		group_count = group_rq->span[level - 1].count;
 		local_group = !step;
 
-		balance_cpu = sum_group(this_cpu, load_idx, group_first, group_count, local_group);
-		/* One CPU of a group balances for the group; newly idle CPUs all may */
+		if (group_count == 1) {
+			reset_sums(attempt);
+			sum_cpu(attempt, group_rq, load_idx, local_group);
+		} else {
+			sum_group(this_cpu, load_idx, group_first, group_count, local_group);
+		}
+
+		/* The first idle CPU of a group, else its first, balances for the group; newly idle CPUs all may */
+		balance_cpu = attempt->first_idle_cpu < 0 ? attempt->first_cpu : attempt->first_idle_cpu;
 		if (local_group && attempt->idle != CPU_NEWLY_IDLE && balance_cpu != this_cpu) {
 			attempt->balance = false;
 			return false;
@@ -1398,22 +1412,29 @@ static __always_inline s32 wake_idle(s32 cpu, struct task_struct *p)
 {
 	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
 	const struct cpumask *idle_mask;
-	u32 level, position;
+	u32 level, position, first_idle;
 	s32 found = cpu;
 
 	if (!cfs_rq || cfs_rq->nr_running > 1)
 		return cpu;
 
 	idle_mask = scx_bpf_get_idle_cpumask();
+	first_idle = bpf_cpumask_first_and(idle_mask, p->cpus_ptr);
+	if (first_idle >= nr_cpus || bpf_cpumask_test_cpu(cpu, idle_mask))
+		goto out;
+
 	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
-		u32 first;
+		u32 first = cfs_rq->span[level].first, count = cfs_rq->span[level].count;
 
 		if (!domain_exists(cfs_rq, level))
 			continue;
-		if (!(domain_parameters[level].flags & SD_WAKE_IDLE) || bpf_cpumask_test_cpu(cpu, idle_mask))
+		if (!(domain_parameters[level].flags & SD_WAKE_IDLE))
 			break;
-		first = cfs_rq->span[level].first;
-		bpf_for(position, first, first + cfs_rq->span[level].count) {
+		if (count == nr_cpus) {
+			found = first_idle;
+			break;
+		}
+		bpf_for(position, first, first + count) {
 			s32 i = cpu_at(position);
 
 			if (i >= 0 && bpf_cpumask_test_cpu(i, idle_mask) && bpf_cpumask_test_cpu(i, p->cpus_ptr)) {
@@ -1424,6 +1445,7 @@ static __always_inline s32 wake_idle(s32 cpu, struct task_struct *p)
 		if (found != cpu)
 			break;
 	}
+out:
 	scx_bpf_put_idle_cpumask(idle_mask);
 	return found;
 }

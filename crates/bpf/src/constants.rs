@@ -4,6 +4,7 @@
 //! loaded (a field that does not exist, a kernel function that is not there)
 //! is left out, so that it may contain what the kernel does not have.
 
+use crate::frame::Frame;
 use crate::instruction::{FRAME_POINTER, Instruction, alu, atomic, class, jump, mode};
 use crate::link::{Operand, Operation};
 
@@ -73,7 +74,9 @@ pub(crate) struct ConstantMemory<'a> {
 impl ConstantMemory<'_> {
     fn load(self, address: u64, size: u8) -> Value {
         let start = usize::try_from(address.checked_sub(self.address)?).ok()?;
-        let bytes = self.bytes.get(start..start + usize::from(size))?;
+        let bytes = self
+            .bytes
+            .get(start..start.checked_add(usize::from(size))?)?;
         Some(
             bytes
                 .iter()
@@ -85,7 +88,7 @@ impl ConstantMemory<'_> {
 
 /// Follows the constants through a function.
 pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> Flow {
-    let private = lowest_address_taken(operations);
+    let frame = Frame::of(operations);
     let mut states: Vec<Option<State>> = vec![None; operations.len()];
     let mut flow = Flow {
         reachable: vec![false; operations.len()],
@@ -119,7 +122,7 @@ pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> F
             }
             None if operation.ends_function() => {}
             None => {
-                step(operation, &mut state, private, memory);
+                step(operation, &mut state, frame, memory);
                 successors.push((next, state));
             }
         }
@@ -140,56 +143,8 @@ pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> F
     flow
 }
 
-/// The lowest offset from r10 whose address goes into another register. What
-/// lies below is the compiler's own: only direct stores change it.
-fn lowest_address_taken(operations: &[Operation]) -> i16 {
-    let mut lowest = 0;
-    for (at, operation) in operations.iter().enumerate() {
-        let one = operation.instruction;
-        let is_alu = matches!(one.class(), class::ALU | class::ALU64);
-        let stores_address = matches!(one.class(), class::STX) && one.source == FRAME_POINTER;
-        let reads = is_alu && one.uses_register() && one.source == FRAME_POINTER;
-        if stores_address || (reads && one.operation() != alu::MOV) {
-            return i16::MIN;
-        }
-        if !reads {
-            continue;
-        }
-        let follower = operations.get(at + 1).map(|next| next.instruction);
-        match follower {
-            Some(add)
-                if add.opcode == class::ALU64 | alu::ADD
-                    && add.destination == one.destination
-                    && add.immediate < 0 =>
-            {
-                lowest = lowest.min(i16::try_from(add.immediate).unwrap_or(i16::MIN));
-            }
-            _ => return i16::MIN,
-        }
-    }
-    lowest
-}
-
-/// Size in bytes of the stack a function needs: 512 unless all its accesses
-/// are known to lie higher. A multiple of 16.
-pub(crate) fn frame_size(operations: &[Operation]) -> u16 {
-    let mut lowest = lowest_address_taken(operations);
-    for operation in operations {
-        let one = operation.instruction;
-        let base = if one.class() == class::LDX {
-            one.source
-        } else {
-            one.destination
-        };
-        if one.accesses_memory() && (base == FRAME_POINTER || one.source == FRAME_POINTER) {
-            lowest = lowest.min(one.offset);
-        }
-    }
-    lowest.unsigned_abs().min(512).next_multiple_of(16)
-}
-
 /// The effect of an instruction that is no jump.
-fn step(operation: &Operation, state: &mut State, private: i16, memory: ConstantMemory<'_>) {
+fn step(operation: &Operation, state: &mut State, frame: Frame, memory: ConstantMemory<'_>) {
     let one = operation.instruction;
     let destination = usize::from(one.destination);
     let on_stack = |register: u8| register == FRAME_POINTER;
@@ -239,7 +194,7 @@ fn step(operation: &Operation, state: &mut State, private: i16, memory: Constant
                     state.stack.sort_unstable();
                 }
             } else {
-                forget_shared(state, private);
+                forget_shared(state, frame);
             }
             if one.class() == class::STX && one.mode() == mode::ATOMIC {
                 forget_atomic(one, state);
@@ -249,17 +204,18 @@ fn step(operation: &Operation, state: &mut State, private: i16, memory: Constant
             for register in &mut state.registers[..6] {
                 *register = None;
             }
-            forget_shared(state, private);
+            forget_shared(state, frame);
         }
         _ => {}
     }
 }
 
-/// Forgets what code outside of this function, or a pointer, may change.
-fn forget_shared(state: &mut State, private: i16) {
-    state
-        .stack
-        .retain(|&(at, _)| i32::from(at) + 8 <= i32::from(private));
+/// Forgets what a pointer to the stack, here or in a called function, may
+/// change.
+fn forget_shared(state: &mut State, frame: Frame) {
+    if frame.is_shared {
+        state.stack.clear();
+    }
 }
 
 fn forget_atomic(one: Instruction, state: &mut State) {

@@ -16,6 +16,7 @@ mod context;
 mod core_relocation;
 mod elf;
 mod error;
+mod frame;
 mod instruction;
 mod kernel_loads;
 mod link;

@@ -75,6 +75,43 @@ fn memory_above_an_address_that_is_passed_on_may_change() {
 }
 
 #[test]
+fn memory_below_an_address_may_change() {
+    // A pointer to the upper of two words goes down to the lower one.
+    let code = [
+        (0x7a, 10, 0, -16, 5),
+        (0xbf, 1, 10, 0, 0),
+        (0x07, 1, 0, 0, -8),
+        (0x07, 1, 0, 0, -8),
+        (0x7a, 1, 0, 0, 9),
+        (0x79, 1, 10, -16, 0),
+        (0xb7, 0, 0, 0, 1),
+        (0x15, 1, 0, 1, 5),
+        (0xb7, 0, 0, 0, 2),
+        EXIT,
+    ];
+    assert_eq!(run(&code), 2);
+}
+
+#[test]
+fn a_pointer_may_go_down_through_the_whole_stack() {
+    // Writes 1 to 64 from the top down, and adds up what it reads back.
+    let code = [
+        (0xb7, 0, 0, 0, 0),
+        (0xb7, 2, 0, 0, 0),
+        (0xbf, 1, 10, 0, 0),
+        (0x07, 1, 0, 0, -8),
+        (0x07, 2, 0, 0, 1),
+        (0x7b, 1, 2, 0, 0),
+        (0x79, 3, 1, 0, 0),
+        (0x0f, 0, 3, 0, 0),
+        (0x07, 1, 0, 0, -8),
+        (0x55, 2, 0, -6, 64),
+        EXIT,
+    ];
+    assert_eq!(run(&code), 64 * 65 / 2);
+}
+
+#[test]
 fn a_narrow_store_spoils_a_known_value() {
     let code = [
         (0x7a, 10, 0, -8, 5),

@@ -61,6 +61,14 @@ fn bad_instructions_are_named() {
 }
 
 #[test]
+fn loads_from_the_end_of_the_address_space_compile() {
+    let mut code = Vec::from(load_number(1, u64::MAX - 3));
+    code.extend([(0x79, 0, 1, 0, 0), EXIT]);
+    let object = Object::parse(&assemble(&code)).expect("the object parses");
+    compile(&object, &Kernel::default()).expect("the object compiles");
+}
+
+#[test]
 fn objects_must_be_for_bpf() {
     let error = |bytes: &[u8]| Object::parse(bytes).expect_err("no object").to_string();
     assert!(error(b"").contains("ELF file"));

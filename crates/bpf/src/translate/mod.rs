@@ -13,8 +13,8 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, Variable};
 
 use self::memory::plain;
-use crate::constants::frame_size;
 use crate::context::Context;
+use crate::frame::Frame;
 use crate::instruction::{FRAME_POINTER, class, mode};
 use crate::link::{Linked, Operation};
 
@@ -60,10 +60,10 @@ pub(crate) fn translate(
         };
         builder.def_var(register, value);
     }
-    let size = frame_size(&linked.operations);
-    let frame = builder.create_sized_stack_slot(StackSlotData::new(
+    let frame = Frame::of(&linked.operations);
+    let stack = builder.create_sized_stack_slot(StackSlotData::new(
         StackSlotKind::ExplicitSlot,
-        u32::from(size),
+        u32::from(frame.size()),
         4,
     ));
     let may_goto = builder.declare_var(types::I64);
@@ -79,7 +79,7 @@ pub(crate) fn translate(
         context_region,
         registers,
         frame,
-        frame_size: size,
+        stack,
         may_goto,
         blocks: Vec::new(),
         stop: None,
@@ -99,8 +99,8 @@ struct Translation<'a, 'b> {
     context: Value,
     context_region: AliasRegion,
     registers: Vec<Variable>,
-    frame: StackSlot,
-    frame_size: u16,
+    frame: Frame,
+    stack: StackSlot,
     may_goto: Variable,
     /// The block that starts at an instruction.
     blocks: Vec<Option<Block>>,
@@ -112,13 +112,14 @@ impl Translation<'_, '_> {
     /// Programs may read what they never wrote to their stack: let it be the
     /// same in every run.
     fn clear_frame(&mut self) {
-        if self.frame_size == 0 {
+        let (size, used) = (i32::from(self.frame.size()), i32::from(self.frame.used));
+        if used == 0 {
             return;
         }
-        let base = self.builder.ins().stack_addr(types::I64, self.frame, 0);
+        let base = self.builder.ins().stack_addr(types::I64, self.stack, 0);
         let zero = self.number(0);
         let zeros = self.builder.ins().splat(types::I64X2, zero);
-        for offset in (0..i32::from(self.frame_size)).step_by(16) {
+        for offset in (size - used..size).step_by(16) {
             self.builder.ins().store(plain(), zeros, base, offset);
         }
     }
@@ -219,10 +220,10 @@ impl Translation<'_, '_> {
 
     /// r10 plus an offset.
     fn frame_address(&mut self, offset: i16) -> Value {
-        let offset = i32::from(self.frame_size) + i32::from(offset);
+        let offset = i32::from(self.frame.size()) + i32::from(offset);
         self.builder
             .ins()
-            .stack_addr(types::I64, self.frame, offset)
+            .stack_addr(types::I64, self.stack, offset)
     }
 
     /// The address register and offset of a memory access.

@@ -1,0 +1,60 @@
+//! How a function uses its stack.
+
+use crate::instruction::{FRAME_POINTER, alu, class};
+use crate::link::Operation;
+
+/// The most that a function may use, in bytes.
+const LIMIT: u16 = 512;
+
+/// How a function uses its stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Whether addresses in the stack go anywhere but into loads and stores
+    /// relative to r10.
+    pub is_shared: bool,
+    /// How many bytes below r10 the known uses reach; a multiple of 16.
+    pub used: u16,
+}
+
+impl Frame {
+    /// Looks through all instructions of a function.
+    pub(crate) fn of(operations: &[Operation]) -> Frame {
+        let mut is_shared = false;
+        let mut lowest = 0;
+        for (at, operation) in operations.iter().enumerate() {
+            let one = operation.instruction;
+            let reads = one.source == FRAME_POINTER;
+            if one.accesses_memory() {
+                let stores_address = reads && one.class() == class::STX;
+                is_shared |= stores_address;
+                let accesses = one.class() == class::LDX && reads
+                    || one.class() != class::LDX && one.destination == FRAME_POINTER;
+                // A load with acquire semantics has its address in the source,
+                // so a store of r10 may be one.
+                if accesses || stores_address {
+                    lowest = lowest.min(one.offset);
+                }
+            } else if reads && one.uses_register() {
+                is_shared = true;
+                // Compilers copy r10 and subtract in the next instruction.
+                let next = operations.get(at + 1).map(|next| next.instruction);
+                let distance = next
+                    .filter(|_| one.opcode == class::ALU64 | alu::MOV | 0x08)
+                    .filter(|next| next.opcode == class::ALU64 | alu::ADD)
+                    .filter(|next| next.destination == one.destination)
+                    .and_then(|next| i16::try_from(next.immediate).ok());
+                lowest = lowest.min(distance.unwrap_or(i16::MIN));
+            }
+        }
+        Frame {
+            is_shared,
+            used: lowest.unsigned_abs().min(LIMIT).next_multiple_of(16),
+        }
+    }
+
+    /// Bytes to reserve. From a shared address code may go up and down, so
+    /// the stack is whole then.
+    pub(crate) fn size(self) -> u16 {
+        if self.is_shared { LIMIT } else { self.used }
+    }
+}
