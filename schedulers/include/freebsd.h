@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * freebsd.h - what FreeBSD's schedulers have in common: two clocks, priorities by range, run queues of 64 lists
+ *
+ * FreeBSD counts `ticks` at hz and calls the scheduler at stathz, a rate of its own so that nobody can hide from both.
+ * Smaller numbers are better priorities, 0 to 255; four share a list of a run queue.
+ *
+ * This header expects fairground.bpf.h. It defines the tunables hz and stathz.
+ */
+#ifndef FAIRGROUND_FREEBSD_H
+#define FAIRGROUND_FREEBSD_H
+
+/* Calls of the scheduler's per-tick hook in a second, and timer ticks in a second */
+const volatile u32 stathz = 127;
+const volatile u32 hz = 1000;
+
+/* ---- Priorities ------------------------------------------------------------------------------------------------ */
+
+/* Releases whose ranges are known */
+enum freebsd_release {
+	FREEBSD_9,
+	FREEBSD_8,
+	/* 16-CURRENT, 2025 */
+	FREEBSD_TODAY,
+	NR_FREEBSD_RELEASES,
+};
+
+/* Where a class of threads ends and the next one begins */
+struct priority_ranges {
+	u16 max_ithd;
+	u16 min_realtime;
+	u16 max_realtime;
+	u16 min_kern;
+	u16 max_kern;
+	u16 min_timeshare;
+	u16 max_timeshare;
+	u16 min_idle;
+	u16 max_idle;
+};
+
+static const struct priority_ranges freebsd_priorities[NR_FREEBSD_RELEASES] = {
+	[FREEBSD_9] = { 47, 48, 79, 80, 119, 120, 223, 224, 255 },
+	[FREEBSD_8] = { 63, 128, 159, 64, 127, 160, 223, 224, 255 },
+	[FREEBSD_TODAY] = { 7, 8, 39, 40, 55, 56, 223, 224, 255 },
+};
+
+static __always_inline const struct priority_ranges *priorities_of(u32 release)
+{
+	return &freebsd_priorities[release < NR_FREEBSD_RELEASES ? release : FREEBSD_9];
+}
+
+/* What a Linux task is to FreeBSD. Real-time tasks never come here. */
+enum thread_class {
+	THREAD_TIMESHARE,
+	/* SCHED_IDLE: idprio */
+	THREAD_IDLE,
+	/* A kernel thread: never returns to user mode, so it keeps a kernel priority */
+	THREAD_KERNEL,
+	/* A kernel thread that is bound to one CPU: does what interrupt threads do */
+	THREAD_INTERRUPT,
+};
+
+static __always_inline enum thread_class thread_class_of(const struct task_struct *p)
+{
+	if (p->policy == SCHED_IDLE)
+		return THREAD_IDLE;
+	if (!(p->flags & PF_KTHREAD))
+		return THREAD_TIMESHARE;
+	return p->nr_cpus_allowed == 1 ? THREAD_INTERRUPT : THREAD_KERNEL;
+}
+
+/* ---- Clocks ---------------------------------------------------------------------------------------------------- */
+
+/* Number of the stathz tick in which @now lies */
+static __always_inline u64 stat_tick_at(u64 now)
+{
+	return tick_at(now, stathz);
+}
+
+/* The kernel's `ticks`: timer ticks since the clock's zero */
+static __always_inline u64 ticks_at(u64 now)
+{
+	return tick_at(now, hz);
+}
+
+/* ---- Run queues ------------------------------------------------------------------------------------------------ */
+
+/* Lists of a run queue, and priorities that share one */
+#define RQ_NQS 64
+#define RQ_PPQ 4
+
+/*
+ * Which of 64 lists hold threads; the lists themselves are dispatch queues with ids in a row. A thread counts from before it
+ * is inserted until it runs, is inserted elsewhere or leaves, because the insertion that ops.enqueue() asks for happens
+ * only after it has returned: a bit that another CPU cleared when it found the list empty would be lost. So a bit may be
+ * set for a list that is empty; whoever picks goes on to the next one.
+ */
+struct runq {
+	u64 bits;
+	u32 length[RQ_NQS];
+};
+
+/* Counts a thread that is about to be put into list @index. */
+static __always_inline void runq_announce(struct runq *rq, u32 index)
+{
+	index &= RQ_NQS - 1;
+	__sync_fetch_and_add(&rq->length[index], 1);
+	__sync_fetch_and_or(&rq->bits, 1ULL << index);
+}
+
+/* Counts it no more; the bit goes with the last one. */
+static __always_inline void runq_forget(struct runq *rq, u32 index)
+{
+	index &= RQ_NQS - 1;
+	if (__sync_fetch_and_add(&rq->length[index], -1) != 1)
+		return;
+	__sync_fetch_and_and(&rq->bits, ~(1ULL << index));
+	/* Another CPU may have announced a thread between the two */
+	if (*(volatile u32 *)&rq->length[index])
+		__sync_fetch_and_or(&rq->bits, 1ULL << index);
+}
+
+/* First set bit, RQ_NQS if there is none */
+static __always_inline u32 runq_first(u64 bits)
+{
+	return bits ? (u32)__builtin_ctzll(bits) : RQ_NQS;
+}
+
+/* First set bit from @from on, and on from 0 after the last; RQ_NQS if there is none */
+static __always_inline u32 runq_first_from(u64 bits, u32 from)
+{
+	u64 rest = bits & (~0ULL << (from & (RQ_NQS - 1)));
+
+	return runq_first(rest ? rest : bits);
+}
+
+#endif /* FAIRGROUND_FREEBSD_H */
