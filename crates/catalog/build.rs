@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[allow(dead_code)]
+#[path = "src/attributes.rs"]
+mod attributes;
+#[allow(dead_code)]
 #[path = "src/clang.rs"]
 mod clang;
 #[allow(dead_code)]

@@ -5,6 +5,16 @@
 /// Name of the task-storage map that holds them.
 pub const MAP: &str = "task_attributes";
 
+/// Their names, as a scheduler's manifest lists those that it reads.
+pub const NAMES: [&str; 6] = [
+    "shares",
+    "hard_cap",
+    "soft_cap",
+    "isochronous",
+    "background",
+    "realtime",
+];
+
 /// A fraction of one CPU: numerator and denominator, both at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fraction {
@@ -109,6 +119,22 @@ impl Attributes {
             }
         }
         Ok(())
+    }
+
+    /// The names of those that are set.
+    pub fn names(&self) -> Vec<&'static str> {
+        let set = [
+            self.shares.is_some(),
+            self.hard_cap.is_some(),
+            self.soft_cap.is_some(),
+            self.isochronous.is_some(),
+            self.background.is_some(),
+            self.realtime.is_some(),
+        ];
+        let named = NAMES.into_iter().zip(set);
+        named
+            .filter_map(|(name, set)| set.then_some(name))
+            .collect()
     }
 
     /// The bytes of `struct task_attributes`.

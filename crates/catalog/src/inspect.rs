@@ -4,6 +4,7 @@ use std::path::Path;
 
 use fairground_bpf::{Object, Variable, VariableKind};
 
+use crate::attributes;
 use crate::error::Error;
 use crate::manifest::Manifest;
 use crate::topology;
@@ -64,7 +65,7 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
 }
 
 /// Checks a manifest against its object: its tunables are variables of the object, of the same type and with the same
-/// values, and it names as many statistics as there are counters. `manifest_file` is the place that errors show.
+/// values, it names as many statistics as there are counters, and it lists attributes of tasks if the source reads any. `manifest_file` is the place that errors show.
 pub fn check(manifest: &Manifest, manifest_file: &Path, object: &Object) -> Result<(), Error> {
     let wrong = |message: String| Error::Manifest {
         place: manifest_file.display().to_string(),
@@ -91,6 +92,15 @@ pub fn check(manifest: &Manifest, manifest_file: &Path, object: &Object) -> Resu
                 tunable.default, variable.default
             )));
         }
+    }
+    let reads_attributes = object.maps().iter().any(|map| map.name == attributes::MAP);
+    if reads_attributes == manifest.attributes.is_empty() {
+        return Err(wrong(format!(
+            "attributes {:?}, and the source has {} map {:?}",
+            manifest.attributes,
+            if reads_attributes { "a" } else { "no" },
+            attributes::MAP
+        )));
     }
     let counters = object
         .maps()

@@ -180,6 +180,7 @@ fn unknown_manifest(path: &Path) -> Manifest {
         year: 0,
         lineage: String::new(),
         source_document: String::new(),
+        attributes: Vec::new(),
         history: String::new(),
         algorithm: String::new(),
         tunables: Vec::new(),

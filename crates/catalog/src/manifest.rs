@@ -6,6 +6,7 @@
 //! year = 2001
 //! lineage = "Linux"
 //! source_document = "…"
+//! attributes = ["shares"]              # attributes of tasks that it reads; absent if none
 //! history = """…"""
 //! algorithm = """…"""
 //!
@@ -34,6 +35,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::attributes;
 use crate::error::Error;
 use crate::tunable::{IntegerType, Tunable, Unit};
 
@@ -50,6 +52,8 @@ pub struct Manifest {
     pub lineage: String,
     /// The document it was written from.
     pub source_document: String,
+    /// Attributes of tasks that it reads, by the names of [`crate::attributes::NAMES`].
+    pub attributes: Vec<String>,
     /// Where it came from, a paragraph.
     pub history: String,
     /// How it works, a paragraph.
@@ -78,6 +82,8 @@ struct RawManifest {
     year: u32,
     lineage: String,
     source_document: String,
+    #[serde(default)]
+    attributes: Vec<Spanned<String>>,
     history: String,
     algorithm: String,
     #[serde(default)]
@@ -136,6 +142,19 @@ impl Manifest {
             ));
         }
 
+        for attribute in &raw.attributes {
+            if !attributes::NAMES.contains(&attribute.as_ref().as_str()) {
+                return Err(reader.error(
+                    attribute.span(),
+                    format!(
+                        "there is no attribute {:?}; there are {}",
+                        attribute.as_ref(),
+                        attributes::NAMES.join(", ")
+                    ),
+                ));
+            }
+        }
+
         let mut tunables: Vec<Tunable> = Vec::new();
         for raw_tunable in raw.tunable {
             let span = raw_tunable.name.span();
@@ -162,6 +181,11 @@ impl Manifest {
             year: raw.year,
             lineage: raw.lineage,
             source_document: raw.source_document,
+            attributes: raw
+                .attributes
+                .into_iter()
+                .map(Spanned::into_inner)
+                .collect(),
             history: raw.history.trim().to_owned(),
             algorithm: raw.algorithm.trim().to_owned(),
             tunables,
@@ -319,6 +343,27 @@ doc = "Switches"
         let error = parse("colour = \"red\"\n").unwrap_err();
         assert!(
             error.starts_with("scheduler.toml:9:1: unknown field `colour`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn attributes_are_read_and_unknown_ones_refused() {
+        let head = |attributes: &str| {
+            Manifest::parse(
+                &HEAD.replace("history", &format!("attributes = {attributes}\nhistory")),
+                "scheduler.toml",
+            )
+        };
+        assert_eq!(
+            head("[\"shares\", \"hard_cap\"]").unwrap().attributes,
+            ["shares", "hard_cap"]
+        );
+        let error = head("[\"colour\"]").unwrap_err().to_string();
+        assert!(
+            error.starts_with(
+                "scheduler.toml:7:15: there is no attribute \"colour\"; there are shares, "
+            ),
             "{error}"
         );
     }

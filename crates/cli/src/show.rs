@@ -76,6 +76,12 @@ fn describe(scheduler: &Scheduler) -> String {
         &format!("Tunables (--set {}.NAME=VALUE)", manifest.id),
         &tunables,
     );
+    if !manifest.attributes.is_empty() {
+        section(
+            "Task attributes (`fairground` key of a workload, fairground task)",
+            &wrap(&manifest.attributes.join(", "), WIDTH, 2),
+        );
+    }
     let mut statistics = String::new();
     for statistic in &manifest.statistics {
         statistics.push_str(&format!("  {}\n", statistic.name));

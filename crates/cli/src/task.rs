@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use fairground_catalog::attributes::{Attributes, Fraction, Realtime};
-use fairground_kernel::attributes::AttributeMap;
+use fairground_kernel::attributes::{AttributeMap, threads};
 use fairground_kernel::{Error, host};
 
 /// Read or set a live task's attributes
 ///
 /// Attributes that the kernel's policies cannot carry, kept by the scheduler in charge as long as it is loaded. Each scheduler
-/// reads those that its document knows. Without an option, the attributes are printed. Nice and SCHED_FIFO, RR,
+/// reads those that its document knows, and refuses the others. Without an option, the attributes are printed. Nice and SCHED_FIFO, RR,
 /// BATCH and IDLE are set with nice, renice and chrt as ever. Needs root.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -19,8 +19,12 @@ use fairground_kernel::{Error, host};
   sudo fairground task 4711 --rt global --priority 10
   sudo fairground task 4711 --clear")]
 pub struct Arguments {
-    /// Number of a thread; for a process, that of its first thread
+    /// Number of a process, for all of its threads, or of one thread
     pid: u32,
+
+    /// Only the thread of this number, not the whole process
+    #[arg(long)]
+    thread: bool,
 
     /// Shares of EBS, 1 to 420
     #[arg(long, value_name = "N")]
@@ -85,7 +89,8 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 fn task(arguments: &Arguments) -> Result<(), Error> {
     let changes = arguments.changes();
     // What is wrong with the options is said whether or not a scheduler is there to take them.
-    apply(&mut Attributes::default(), &changes)?;
+    let mut asked = Attributes::default();
+    apply(&mut asked, &changes)?;
     let map = AttributeMap::find()?.ok_or_else(|| Error::Usage {
         reason: match host::loaded_scheduler() {
             Some(name) => format!("the scheduler in charge, {name}, knows no attributes of tasks"),
@@ -94,17 +99,70 @@ fn task(arguments: &Arguments) -> Result<(), Error> {
             }
         },
     })?;
-    let mut attributes = if arguments.clear {
-        Attributes::default()
+    if let Some(name) = host::loaded_scheduler() {
+        check_understood(&name, &asked)?;
+    }
+    let threads = if arguments.thread {
+        vec![arguments.pid]
     } else {
-        map.get(arguments.pid)?.unwrap_or_default()
+        threads(arguments.pid)?
     };
     if changes.is_empty() && !arguments.clear {
-        print!("{}", describe(&attributes));
-        return Ok(());
+        return print(&map, &threads);
     }
-    apply(&mut attributes, &changes)?;
-    map.set(arguments.pid, &attributes)
+    for &thread in &threads {
+        let mut attributes = if arguments.clear {
+            Attributes::default()
+        } else {
+            map.get(thread)?.unwrap_or_default()
+        };
+        apply(&mut attributes, &changes)?;
+        match map.set(thread, &attributes) {
+            // A thread of several may end at any time.
+            Err(_) if threads.len() > 1 && host::thread_is_gone(thread) => {}
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
+/// Refuses attributes that the scheduler in charge would not read. Of one that is not in the catalogue nobody knows.
+fn check_understood(scheduler: &str, asked: &Attributes) -> Result<(), Error> {
+    let Ok(known) = fairground_catalog::find(scheduler) else {
+        return Ok(());
+    };
+    let reads = &known.manifest.attributes;
+    let unknown = asked
+        .names()
+        .into_iter()
+        .find(|name| !reads.iter().any(|read| read == name));
+    match unknown {
+        None => Ok(()),
+        Some(name) => Err(Error::Usage {
+            reason: format!(
+                "the scheduler in charge, {scheduler}, does not know {name}; it knows {}",
+                reads.join(", ")
+            ),
+        }),
+    }
+}
+
+/// The attributes of each thread; of several threads, those that have any.
+fn print(map: &AttributeMap, threads: &[u32]) -> Result<(), Error> {
+    for &thread in threads {
+        let attributes = match map.get(thread) {
+            Err(_) if threads.len() > 1 && host::thread_is_gone(thread) => continue,
+            attributes => attributes?.unwrap_or_default(),
+        };
+        for line in describe(&attributes).lines() {
+            if threads.len() > 1 {
+                println!("{thread}: {line}");
+            } else {
+                println!("{line}");
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Arguments {
@@ -196,6 +254,24 @@ mod tests {
         let mut attributes = Attributes::default();
         apply(&mut attributes, &arguments.changes()).expect("the values are right");
         describe(&attributes)
+    }
+
+    #[test]
+    fn a_scheduler_that_reads_none_refuses_all() {
+        let asked = |line: &[(&'static str, &str)]| {
+            let mut attributes = Attributes::default();
+            apply(&mut attributes, line).expect("the values are right");
+            attributes
+        };
+        let error =
+            check_understood("linux24", &asked(&[("shares", "60")])).expect_err("no shares");
+        assert_eq!(error.exit_code(), 2);
+        assert!(
+            error.to_string().contains("does not know shares"),
+            "{error}"
+        );
+        assert!(check_understood("linux24", &asked(&[])).is_ok());
+        assert!(check_understood("somebody's own", &asked(&[("shares", "60")])).is_ok());
     }
 
     #[test]

@@ -68,6 +68,39 @@ impl AttributeMap {
     }
 }
 
+/// The threads that a number stands for: all of a process if it is that of its first thread, else the one.
+///
+/// # Errors
+/// There is no such thread.
+pub fn threads(pid: u32) -> Result<Vec<u32>, Error> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+    let process = status.ok().and_then(|status| {
+        let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+        line.trim().parse::<u32>().ok()
+    });
+    match process {
+        None => Err(no_thread(
+            pid,
+            &std::io::Error::from_raw_os_error(libc::ESRCH),
+        )),
+        Some(process) if process != pid => Ok(vec![pid]),
+        Some(_) => {
+            let folder = std::fs::read_dir(format!("/proc/{pid}/task"));
+            let entries = folder.map_err(|error| no_thread(pid, &error))?;
+            let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            let mut threads: Vec<u32> = names.filter_map(|name| name.parse().ok()).collect();
+            threads.sort_unstable();
+            Ok(threads)
+        }
+    }
+}
+
+fn no_thread(pid: u32, error: &std::io::Error) -> Error {
+    Error::Usage {
+        reason: format!("there is no thread {pid}: {error}"),
+    }
+}
+
 /// A file descriptor of a thread, which is how task storage is told a task.
 fn descriptor(pid: u32) -> Result<OwnedFd, Error> {
     /// `PIDFD_THREAD`: a thread of its own right, not only the first of its process.
@@ -77,12 +110,7 @@ fn descriptor(pid: u32) -> Result<OwnedFd, Error> {
     match i32::try_from(result) {
         // SAFETY: the descriptor is new and nobody else's.
         Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
-        _ => Err(Error::Usage {
-            reason: format!(
-                "there is no thread {pid}: {}",
-                std::io::Error::last_os_error()
-            ),
-        }),
+        _ => Err(no_thread(pid, &std::io::Error::last_os_error())),
     }
 }
 
@@ -103,10 +131,14 @@ mod tests {
             let own =
                 u32::try_from(nix::unistd::gettid().as_raw()).expect("thread numbers are positive");
             assert!(descriptor(own).is_ok());
+            assert_eq!(threads(own).expect("it is there"), [own]);
+            let process = threads(std::process::id()).expect("it is there");
+            assert!(process.contains(&own) && process.contains(&std::process::id()));
         })
         .join()
         .expect("no assertion fails");
         let error = descriptor(u32::MAX >> 1).expect_err("there are not so many threads");
         assert_eq!(error.exit_code(), 2);
+        assert!(threads(u32::MAX >> 1).is_err());
     }
 }

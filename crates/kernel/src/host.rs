@@ -80,6 +80,12 @@ pub fn loaded_scheduler() -> Option<String> {
     Some(read("root/ops").unwrap_or_else(|| format!("(name unknown, {state})")))
 }
 
+/// Whether a thread has ended.
+#[must_use]
+pub fn thread_is_gone(pid: u32) -> bool {
+    !std::path::Path::new("/proc").join(pid.to_string()).exists()
+}
+
 /// How many schedulers have been switched on since boot.
 #[must_use]
 pub fn enable_sequence() -> Option<u64> {
