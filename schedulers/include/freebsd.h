@@ -89,6 +89,14 @@ static __always_inline u64 ticks_at(u64 now)
 #define RQ_NQS 64
 #define RQ_PPQ 4
 
+/* The list of a priority */
+static __always_inline u32 list_of(s32 priority)
+{
+	u32 index = (u32)priority / RQ_PPQ;
+
+	return index < RQ_NQS ? index : RQ_NQS - 1;
+}
+
 /*
  * Which of 64 lists hold threads; the lists themselves are dispatch queues with ids in a row. A thread counts from before it
  * is inserted until it runs, is inserted elsewhere or leaves, because the insertion that ops.enqueue() asks for happens

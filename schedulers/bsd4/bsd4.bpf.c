@@ -1,0 +1,1173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * bsd4 - 4BSD, the traditional scheduler of FreeBSD
+ *
+ * One queue of 64 lists for all CPUs, best priority first. A thread's priority is PUSER + estcpu / W + nice + 20, where
+ * estcpu counts the ticks that caught it running; once a second everybody forgets a part of it that shrinks as the load
+ * grows. The rules are those of 9.1 to 9.3; the tunable `release` selects those of 8.0. README.md maps the document
+ * to this file and lists the departures.
+ *
+ * Names are those of FreeBSD's sched_4bsd.c. A sleeper's cpu use decays at its wake-up, by as many passes as it slept
+ * through.
+ */
+#include "fairground.bpf.h"
+#include "freebsd.h"
+#include "in_interrupt.h"
+
+/* ---- Tunables -------------------------------------------------------------------------------------------------- */
+
+/* Which release's rules: FREEBSD_9 or FREEBSD_8 */
+const volatile u32 release = FREEBSD_9;
+
+/* stathz ticks of a slice; in 8.0 there is none, but microseconds from switch to switch */
+const volatile u32 slice = 12;
+const volatile u32 quantum = 100000;
+
+/* Ticks of estcpu for one step of priority, for each CPU; steps of priority for one of nice */
+const volatile u32 inverse_estcpu_weight = 8;
+const volatile u32 nice_weight = 1;
+
+/* Threads of the best list among which one that ran here last is preferred */
+const volatile u32 runq_fuzz = 1;
+
+/* Waking idle CPUs: at all, by the mask, by looking at every CPU, only one, only pairs that are both idle */
+const volatile bool ipiwakeup_enabled = true;
+const volatile bool ipiwakeup_usemask = true;
+const volatile bool ipiwakeup_useloop = false;
+const volatile bool ipiwakeup_onecpu = false;
+const volatile bool ipiwakeup_htt2 = false;
+
+/* FULL_PREEMPTION: every better thread preempts at once */
+const volatile bool full_preemption = false;
+
+/* What yielding does: the yield of FreeBSD sinks to the worst timeshare priority, the one of POSIX keeps its own */
+enum yield_rule {
+	YIELD_SINKS,
+	YIELD_KEEPS,
+};
+
+const volatile u32 yield_rule = YIELD_SINKS;
+
+/* Kernel priority of a sleeper, counted from the best one: waiting for anything (PWAIT), and for a disk (PRIBIO) */
+const volatile u32 sleep_priority = 28;
+const volatile u32 disk_priority = 12;
+
+/* Load average when the scheduler starts, hundredths; a machine that boots has 0 */
+const volatile u32 initial_load = 0;
+
+/* Milliseconds a thread may wait before it is put in front of all others; 0 for ever */
+const volatile u32 starvation_limit = 15000;
+
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
+
+enum statistic {
+	STAT_TICKS,
+	STAT_PRIORITIES,
+	STAT_ESTCPU,
+	STAT_SLICE_ENDS,
+	STAT_PREEMPTIONS,
+	STAT_RESCHEDULES,
+	STAT_FORWARD_WAKEUPS,
+	STAT_IDLE_CPUS_WOKEN,
+	STAT_PRIVATE,
+	STAT_PASSES,
+	STAT_VISITED,
+	STAT_DECAYED,
+	STAT_REQUEUED,
+	STAT_UPDATED,
+	STAT_INHERITED,
+	STAT_RETURNED,
+	STAT_YIELDS,
+	STAT_RESCUED,
+	NR_STATISTICS,
+};
+
+DEFINE_STATISTICS(NR_STATISTICS)
+
+/* ---- Threads --------------------------------------------------------------------------------------------------- */
+
+/* A thread that is in no list */
+#define NO_LIST (~0U)
+
+struct td_sched {
+	/* Decayed CPU use, ticks */
+	u32 estcpu;
+	/* Ticks since the last pass */
+	u32 cpticks;
+	/* Share of a CPU over the last minute, of FSCALE; shown, never used */
+	u32 pctcpu;
+	/* Passes that it slept through */
+	u32 slptime;
+	/* Ticks left; signed, since another CPU's pass may look at it between two steps */
+	s32 slice;
+	/* td_priority, the one that counts, and td_user_pri, the one that user mode has */
+	s32 priority;
+	s32 user_pri;
+	/* stathz tick up to which the current run is charged */
+	u64 charged_until;
+	/* Where it waits: number of the queue times RQ_NQS plus the list, or NO_LIST */
+	u32 place;
+	/* CPU it is running on or ran on last, -1 if none yet */
+	s32 lastcpu;
+	/* Since when it waits */
+	u64 queued_at;
+	bool running;
+	/* In sched_load() */
+	bool loaded;
+	/* TDF_DIDRUN: has run since the last pass */
+	bool didrun;
+	/* TDF_SLICEEND */
+	bool sliceend;
+	/* 8.0: taken off its CPU at once, not on the way to user mode */
+	bool sw_preempt;
+	/* Goes to the head of its list */
+	bool preempted;
+	/* Forked and not run yet */
+	bool new;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct td_sched);
+} td_sched_map SEC(".maps");
+
+static __always_inline struct td_sched *td_sched_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&td_sched_map, p, NULL, 0);
+}
+
+/* ---- Run queues ------------------------------------------------------------------------------------------------ */
+
+/* The queue of all CPUs, and for each CPU one of threads that may not run everywhere */
+static struct runq runq;
+
+struct pcpu {
+	struct runq runq;
+	/* Threads in it */
+	u32 runq_length;
+	/* Priority of the current thread: of the idle thread the worst, of one above sched_ext the best */
+	s32 curpri;
+	/* `ticks` at the last switch */
+	u64 switchticks;
+	bool idle;
+};
+
+DEFINE_PER_CPU(struct pcpu, pcpu)
+
+/* Number of a queue: 0 for the global one */
+#define GLOBAL_RUNQ 0
+
+static __always_inline u32 private_runq(s32 cpu)
+{
+	return cpu + 1;
+}
+
+static __always_inline u64 list_dsq(u32 queue, u32 index)
+{
+	return (u64)queue * RQ_NQS + index;
+}
+
+static __always_inline struct runq *runq_of(u32 queue)
+{
+	struct pcpu *pc;
+
+	if (queue == GLOBAL_RUNQ)
+		return &runq;
+	pc = pcpu_of(queue - 1);
+	return pc ? &pc->runq : NULL;
+}
+
+static u32 nr_cpu_ids;
+static u32 smp_cpus;
+
+/*
+ * Zero, though the verifier cannot know: from a number that it knows it would follow a sum through every round of a loop
+ * and give up.
+ */
+static volatile u64 unknown_zero;
+
+/* Runnable and running threads: the load */
+static u64 sched_tdcnt;
+
+/* Fixed point of the load average and of pctcpu */
+#define FSHIFT 11
+#define FSCALE (1 << FSHIFT)
+/* exp(-1/12) and exp(-1/20) */
+#define CEXP 1884
+#define CCPU 1948
+
+/* averunnable.ldavg[0]: load of the last minute */
+static u64 ldavg;
+
+/* ---- Formulas -------------------------------------------------------------------------------------------------- */
+
+/* INVERSE_ESTCPU_WEIGHT: 8 for each CPU */
+static __always_inline u32 estcpu_weight(void)
+{
+	return inverse_estcpu_weight * smp_cpus ?: 1;
+}
+
+/* ESTCPULIM: together with nice, estcpu may span all but one list's worth of the priorities that nice spans */
+static __always_inline u32 estcpulim(u32 estcpu)
+{
+	u32 weight = estcpu_weight();
+	u32 limit = weight * (nice_weight * 40 - RQ_PPQ) + weight - 1;
+
+	return estcpu < limit ? estcpu : limit;
+}
+
+/* loadfactor(): twice the load average */
+static __always_inline u64 loadfactor(u64 loadav)
+{
+	return 2 * loadav;
+}
+
+/* decay_cpu(): 2L / (2L + 1) of it */
+static __always_inline u32 decay_cpu(u64 loadfac, u32 cpu)
+{
+	return loadfac * cpu / (loadfac + FSCALE);
+}
+
+static __always_inline s32 clamped(s32 priority, s32 least, s32 most)
+{
+	return priority < least ? least : priority > most ? most : priority;
+}
+
+/* resetpriority(): the user priority from CPU use and nice value. */
+static void resetpriority(struct task_struct *p, struct td_sched *ts)
+{
+	const struct priority_ranges *range = priorities_of(release);
+	s32 nice = task_nice(p);
+
+	switch (thread_class_of(p)) {
+	case THREAD_TIMESHARE:
+		ts->user_pri = clamped(range->min_timeshare + ts->estcpu / estcpu_weight() +
+				       nice_weight * (nice + 20),
+				       range->min_timeshare, range->max_timeshare);
+		break;
+	case THREAD_IDLE:
+		ts->user_pri = clamped(range->min_idle + (u32)(nice + 20) * 31 / 39, range->min_idle,
+				       range->max_idle);
+		break;
+	case THREAD_KERNEL:
+		ts->user_pri = range->min_kern;
+		break;
+	case THREAD_INTERRUPT:
+		ts->user_pri = range->max_ithd;
+		break;
+	}
+}
+
+/* sched_prio() for a thread that is not in a list */
+static __always_inline void sched_prio(struct td_sched *ts, s32 priority)
+{
+	struct pcpu *pc;
+
+	ts->priority = priority;
+	if (!ts->running)
+		return;
+	pc = pcpu_of(ts->lastcpu);
+	if (pc)
+		pc->curpri = priority;
+}
+
+/*
+ * resetpriority_thread(): the user priority becomes the one that counts, unless the thread has the priority of the kernel. The
+ * test whether this CPU's thread has to make way, which compares the old priority, is maybe_resched()'s.
+ */
+static __always_inline void resetpriority_thread(struct td_sched *ts)
+{
+	const struct priority_ranges *range = priorities_of(release);
+
+	if (ts->priority < range->min_timeshare)
+		return;
+	sched_prio(ts, ts->user_pri);
+}
+
+/* ---- The tick -------------------------------------------------------------------------------------------------- */
+
+/* sched_clock() for one tick */
+static __always_inline void sched_clock(struct task_struct *p, struct td_sched *ts)
+{
+	ts->cpticks++;
+	ts->estcpu = estcpulim(ts->estcpu + 1);
+	if (ts->estcpu % estcpu_weight() == 0) {
+		resetpriority(p, ts);
+		resetpriority_thread(ts);
+	}
+	count(STAT_TICKS);
+	count_by(STAT_PRIORITIES, ts->priority);
+	count_by(STAT_ESTCPU, ts->estcpu);
+}
+
+/* 8.0: `ticks` that a thread keeps its CPU, at least, and then up to the next stathz tick */
+static __always_inline u64 sched_quantum(void)
+{
+	return (u64)quantum * hz / 1000000 ?: 1;
+}
+
+/* True if the tick number @tick ends the slice of a thread that was switched to at @switchticks. */
+static __always_inline bool slice_ends(struct td_sched *ts, const struct pcpu *pc, u64 tick)
+{
+	if (release == FREEBSD_8)
+		return ticks_at(tick * tick_length(stathz)) >= pc->switchticks + sched_quantum();
+	if (--ts->slice > 0)
+		return false;
+	ts->slice = slice;
+	ts->sliceend = true;
+	return true;
+}
+
+/* Charges a running thread the ticks since it was last charged. True if its slice has ended. */
+__noinline bool charge_ticks(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	struct td_sched *ts = td_sched_of(p);
+	struct pcpu *pc = pcpu_of(cpu);
+	u64 now = stat_tick_at(scx_bpf_now());
+	bool ended = false;
+	u64 from;
+	int i;
+
+	if (!ts || !pc || !ts->running)
+		return false;
+	from = __sync_lock_test_and_set(&ts->charged_until, now);
+	if (from >= now)
+		return false;
+	/* No slice is longer, whatever kept the tick away */
+	bpf_for(i, 0, now - from < 1000 ? now - from : 1000) {
+		sched_clock(p, ts);
+		if (!ended)
+			ended = slice_ends(ts, pc, from + 1 + i);
+	}
+	if (ended)
+		count(STAT_SLICE_ENDS);
+	return ended;
+}
+
+/* Time to the tick at which the slice ends, nanoseconds */
+static __always_inline u64 slice_left(const struct td_sched *ts, const struct pcpu *pc, u64 now)
+{
+	u64 end;
+
+	if (release != FREEBSD_8)
+		return time_to_tick(now, ts->slice > 0 ? ts->slice : 1, stathz);
+	end = (pc->switchticks + sched_quantum()) * tick_length(hz);
+	if (!time_before(now, end))
+		return time_to_tick(now, 1, stathz);
+	return end - now + time_to_tick(end - 1, 1, stathz) - 1;
+}
+
+/* ---- Adding a thread to a run queue ---------------------------------------------------------------------------- */
+
+/* Notes the list a thread waits in, or that it waits in none. */
+static __noinline void set_place(struct td_sched *ts, u32 place)
+{
+	struct pcpu *pc;
+	struct runq *rq;
+	u32 old;
+
+	if (place != NO_LIST) {
+		rq = runq_of(place / RQ_NQS);
+		if (rq)
+			runq_announce(rq, place % RQ_NQS);
+		pc = place >= RQ_NQS ? pcpu_of(place / RQ_NQS - 1) : NULL;
+		if (pc)
+			__sync_fetch_and_add(&pc->runq_length, 1);
+	}
+	old = __sync_lock_test_and_set(&ts->place, place);
+	if (old != NO_LIST) {
+		rq = runq_of(old / RQ_NQS);
+		if (rq)
+			runq_forget(rq, old % RQ_NQS);
+		pc = old >= RQ_NQS ? pcpu_of(old / RQ_NQS - 1) : NULL;
+		if (pc)
+			__sync_fetch_and_add(&pc->runq_length, -1);
+	}
+}
+
+/* TSF_AFFINITY and td_pinned: may not run on every CPU */
+static __always_inline bool is_limited(struct task_struct *p)
+{
+	const struct cpumask *online;
+	bool limited;
+
+	if (p->migration_disabled)
+		return true;
+	online = scx_bpf_get_online_cpumask();
+	limited = !bpf_cpumask_subset(online, p->cpus_ptr);
+	scx_bpf_put_cpumask(online);
+	return limited;
+}
+
+/* sched_pickcpu(): the allowed CPU with the shortest private queue, beginning with the last one. */
+__noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted)
+{
+	s32 cpu, best = scx_bpf_task_cpu(p);
+	const struct cpumask *online;
+	struct pcpu *pc, *best_pc;
+
+	if (p->migration_disabled || p->nr_cpus_allowed == 1)
+		return best;
+	online = scx_bpf_get_online_cpumask();
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !bpf_cpumask_test_cpu(cpu, online))
+			continue;
+		pc = pcpu_of(cpu);
+		best_pc = pcpu_of(best);
+		if (pc && best_pc && pc->runq_length < best_pc->runq_length)
+			best = cpu;
+	}
+	scx_bpf_put_cpumask(online);
+	return best;
+}
+
+/* Idle, as the mask of idle CPUs has it or, if the tunables say so, as every CPU's current thread does */
+__noinline bool is_idle_cpu(s32 cpu)
+{
+	struct pcpu *pc = pcpu_of(cpu);
+	struct task_struct *current_task;
+	bool idle = false;
+
+	if (!pc)
+		return false;
+	if (!ipiwakeup_useloop)
+		return pc->idle;
+	bpf_rcu_read_lock();
+	current_task = scx_bpf_cpu_curr(cpu);
+	if (current_task)
+		idle = current_task->flags & PF_IDLE;
+	bpf_rcu_read_unlock();
+	return idle;
+}
+
+/* True if @cpu is the first of two that are both idle, @me left out. */
+__noinline bool is_idle_pair(s32 cpu, s32 me)
+{
+	return !(cpu & 1) && cpu != me && cpu + 1 != me && is_idle_cpu(cpu) && is_idle_cpu(cpu + 1);
+}
+
+/*
+ * forward_wakeup(): interrupts all idle CPUs, so that one of them takes the thread. One interrupt would do, and with
+ * ipiwakeup_onecpu it does. False if there is none.
+ */
+__noinline bool forward_wakeup(s32 me)
+{
+	u64 pairs = unknown_zero, woken = unknown_zero;
+	u32 cpu;
+
+	if (!ipiwakeup_enabled || (!ipiwakeup_usemask && !ipiwakeup_useloop))
+		return false;
+	if (ipiwakeup_htt2) {
+		bpf_for(cpu, 0, nr_cpu_ids)
+			pairs += is_idle_pair(cpu, me);
+	}
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		if (cpu == (u32)me || (pairs ? !is_idle_pair(cpu, me) : !is_idle_cpu(cpu)))
+			continue;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		woken++;
+		if (ipiwakeup_onecpu)
+			break;
+	}
+	if (!woken)
+		return false;
+	count(STAT_FORWARD_WAKEUPS);
+	count_by(STAT_IDLE_CPUS_WOKEN, woken);
+	return true;
+}
+
+/*
+ * maybe_preempt() and, failing that, maybe_resched(), of which kick_other_cpu() has its own: a better thread gets @cpu. At once
+ * only if it is an interrupt thread or @cpu runs a thread of the idle class, otherwise when the current thread returns to user
+ * mode. To sched_ext this is one and the same: the kernel decides where a thread may be preempted.
+ */
+static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 priority)
+{
+	const struct priority_ranges *range = priorities_of(release);
+
+	if (pc->idle) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	if (priority >= pc->curpri)
+		return;
+	if (full_preemption || priority <= range->max_ithd || pc->curpri >= range->min_idle) {
+		struct task_struct *current_task;
+		struct td_sched *ts;
+
+		count(STAT_PREEMPTIONS);
+		bpf_rcu_read_lock();
+		current_task = scx_bpf_cpu_curr(cpu);
+		ts = current_task ? td_sched_of(current_task) : NULL;
+		if (ts)
+			ts->sw_preempt = true;
+		bpf_rcu_read_unlock();
+	} else {
+		count(STAT_RESCHEDULES);
+	}
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* Whom sched_add() tells that a thread of this priority waits; @cpu is -1 if it may run anywhere. */
+static __noinline void notify_cpus(s32 cpu, s32 priority, bool srq_intr)
+{
+	s32 me = bpf_get_smp_processor_id();
+	struct pcpu *pc, *my_pc = pcpu_of(me);
+
+	if (!my_pc)
+		return;
+	if (cpu >= 0 && cpu != me) {
+		pc = pcpu_of(cpu);
+		if (pc)
+			preempt_cpu(cpu, pc, priority);
+		return;
+	}
+	/* Who wakes threads on an idle CPU is its clock's thread, so to FreeBSD the CPU is not idle; it picks a moment later */
+	if (cpu < 0 && smp_cpus > 1 && !srq_intr && forward_wakeup(me) && !my_pc->idle)
+		return;
+	preempt_cpu(me, my_pc, priority);
+}
+
+/* sched_add() */
+void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct td_sched *ts = td_sched_of(p);
+	struct pcpu *pc = pcpu_of(scx_bpf_task_cpu(p));
+	bool srq_intr, head;
+	u64 now = scx_bpf_now();
+	s32 cpu = -1;
+	u32 queue = GLOBAL_RUNQ, index;
+
+	if (!ts || !pc) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	head = ts->preempted;
+	ts->preempted = false;
+	ts->queued_at = now;
+	if (smp_cpus > 1 && is_limited(p)) {
+		count(STAT_PRIVATE);
+		cpu = sched_pickcpu(p);
+		queue = private_runq(cpu);
+	}
+	index = list_of(ts->priority);
+	set_place(ts, queue * RQ_NQS + index);
+	scx_bpf_dsq_insert(p, list_dsq(queue, index), slice_left(ts, pc, now),
+			   head ? SCX_ENQ_HEAD : 0);
+
+	srq_intr = (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && in_interrupt();
+	notify_cpus(cpu, ts->priority, srq_intr);
+}
+
+/* Nothing is placed at a wake-up: whoever picks takes the thread. */
+s32 BPF_STRUCT_OPS(bsd4_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	return prev_cpu;
+}
+
+/* ---- Sleep and wake-up ----------------------------------------------------------------------------------------- */
+
+/* updatepri(): what the passes left out while the thread slept. */
+static void updatepri(struct td_sched *ts)
+{
+	u64 loadfac = loadfactor(ldavg);
+	u32 estcpu = ts->estcpu;
+	u32 i;
+
+	count(STAT_UPDATED);
+	/* Meant to compare seconds, it compares them with a fixed-point number and is never true */
+	if (ts->slptime > 5 * loadfac) {
+		ts->estcpu = 0;
+		return;
+	}
+	bpf_for(i, 2, ts->slptime) {
+		if (!estcpu)
+			break;
+		estcpu = decay_cpu(loadfac, estcpu);
+	}
+	ts->estcpu = estcpu;
+}
+
+/* sched_wakeup(), apart from adding the thread, and counting it in the load */
+void BPF_STRUCT_OPS(bsd4_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct td_sched *ts = td_sched_of(p);
+
+	if (!ts)
+		return;
+	if (!ts->loaded && thread_class_of(p) != THREAD_INTERRUPT) {
+		ts->loaded = true;
+		__sync_fetch_and_add(&sched_tdcnt, 1);
+	}
+	if (!(enq_flags & SCX_ENQ_WAKEUP) || ts->new)
+		return;
+	if (ts->slptime > 1) {
+		updatepri(ts);
+		resetpriority(p, ts);
+		resetpriority_thread(ts);
+	}
+	ts->slptime = 0;
+	ts->slice = slice;
+}
+
+/* sched_sleep(): a timeshare thread that sleeps in the kernel has a kernel's priority until it is back in user mode. */
+void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	const struct priority_ranges *range = priorities_of(release);
+	struct td_sched *ts = td_sched_of(p);
+
+	if (!ts)
+		return;
+	set_place(ts, NO_LIST);
+	ts->preempted = false;
+	if (ts->loaded) {
+		ts->loaded = false;
+		__sync_fetch_and_add(&sched_tdcnt, -1);
+	}
+	if (!(deq_flags & SCX_DEQ_SLEEP))
+		return;
+	ts->slptime = 0;
+	if (thread_class_of(p) == THREAD_TIMESHARE)
+		ts->priority = clamped(range->min_kern + (p->in_iowait ? disk_priority : sleep_priority),
+				       range->min_kern, range->max_kern);
+}
+
+/* ---- Choosing -------------------------------------------------------------------------------------------------- */
+
+/* Priority of the first thread of a list, or of none if it is empty */
+#define NO_PRIORITY 256
+
+__noinline s32 head_priority(u64 dsq)
+{
+	struct task_struct *p;
+	s32 priority = NO_PRIORITY;
+
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		struct td_sched *ts = td_sched_of(p);
+
+		if (ts)
+			priority = ts->priority;
+		break;
+	}
+	bpf_rcu_read_unlock();
+	return priority;
+}
+
+/* runq_choose_fuzz(): one of the first threads of a list that ran here last. True if there was one. */
+__noinline bool choose_fuzz(u64 dsq, s32 cpu)
+{
+	struct task_struct *p;
+	bool moved = false;
+	u32 left = runq_fuzz;
+
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		struct td_sched *ts = td_sched_of(p);
+
+		if (ts && ts->lastcpu == cpu) {
+			moved = scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0);
+			break;
+		}
+		if (!--left)
+			break;
+	}
+	bpf_rcu_read_unlock();
+	return moved;
+}
+
+/* What one of the two queues has to offer */
+struct candidate {
+	u64 bits;
+	u32 queue;
+	u32 index;
+	/* It is the thread that has run so far */
+	bool is_prev;
+};
+
+/* The best of a queue, in which @prev counts as waiting: first or last in its list. */
+static __always_inline void best_of(struct candidate *c, const struct td_sched *prev, bool prev_here,
+				    bool head)
+{
+	u32 index;
+
+	c->index = runq_first(c->bits);
+	c->is_prev = false;
+	if (!prev || !prev_here)
+		return;
+	index = list_of(prev->priority);
+	if (index < c->index || (index == c->index && head)) {
+		c->index = index;
+		c->is_prev = true;
+	}
+}
+
+static __always_inline s32 candidate_priority(const struct candidate *c,
+					      const struct td_sched *prev)
+{
+	return c->is_prev && prev ? prev->priority : head_priority(list_dsq(c->queue, c->index));
+}
+
+/*
+ * sched_choose(): the first thread of the best list of the global queue, or of this CPU's own if that is strictly better.
+ * True if it is @prev, which is in no list but counts as if it were, in its own.
+ */
+static __noinline bool sched_choose(s32 cpu, struct pcpu *pc, struct td_sched *prev, bool limited)
+{
+	struct candidate global = { .queue = GLOBAL_RUNQ, .bits = runq.bits };
+	struct candidate own = { .queue = private_runq(cpu), .bits = pc->runq.bits };
+	bool head = prev && prev->preempted;
+	int i;
+
+	/* A list whose bit is set may be empty, or its first thread may have gone to another CPU: the next best is tried then */
+	bpf_for(i, 0, 2 * RQ_NQS + 1) {
+		struct candidate *best = &global;
+		u64 dsq;
+
+		best_of(&global, prev, !limited, head);
+		best_of(&own, prev, limited, head);
+		if (global.index == RQ_NQS && own.index == RQ_NQS)
+			return prev != NULL;
+		if (own.index < global.index ||
+		    (own.index == global.index &&
+		     candidate_priority(&own, prev) < candidate_priority(&global, prev)))
+			best = &own;
+		if (best->is_prev)
+			return true;
+		dsq = list_dsq(best->queue, best->index);
+		if (runq_fuzz > 1 && best == &global && choose_fuzz(dsq, cpu))
+			return false;
+		if (scx_bpf_dsq_move_to_local(dsq, 0))
+			return false;
+		best->bits &= ~(1ULL << best->index);
+	}
+	return prev != NULL;
+}
+
+/* What a thread finds when it leaves the scheduler: its slice, and in user mode its own priority */
+static __always_inline u64 switched_to(struct td_sched *ts, struct pcpu *pc, u64 now)
+{
+	ts->sliceend = false;
+	ts->sw_preempt = false;
+	ts->preempted = false;
+	ts->didrun = true;
+	ts->new = false;
+	sched_prio(ts, ts->user_pri);
+	pc->switchticks = ticks_at(now);
+	return slice_left(ts, pc, now);
+}
+
+/* Which end of its list a thread that loses its CPU goes to: the head, unless its slice has ended */
+static __always_inline bool was_preempted(const struct td_sched *ts)
+{
+	return release == FREEBSD_8 ? ts->sw_preempt : !ts->sliceend;
+}
+
+/* sched_switch() */
+void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct pcpu *pc = pcpu_of(cpu);
+	struct td_sched *ts = NULL;
+	u64 now = scx_bpf_now();
+	bool limited = false;
+
+	if (!pc)
+		return;
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
+	    bpf_cpumask_test_cpu(cpu, prev->cpus_ptr)) {
+		ts = td_sched_of(prev);
+		charge_ticks(prev, cpu);
+		limited = smp_cpus > 1 && is_limited(prev);
+	}
+	if (ts) {
+		ts->preempted = was_preempted(ts);
+		if (limited && sched_pickcpu(prev) != cpu)
+			ts = NULL;
+	}
+	if (sched_choose(cpu, pc, ts, limited) && ts)
+		scx_bpf_task_set_slice(prev, switched_to(ts, pc, now));
+}
+
+void BPF_STRUCT_OPS(bsd4_running, struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct td_sched *ts = td_sched_of(p);
+	struct pcpu *pc = pcpu_of(cpu);
+	u64 now = scx_bpf_now();
+
+	if (!ts || !pc)
+		return;
+	set_place(ts, NO_LIST);
+	ts->lastcpu = cpu;
+	ts->running = true;
+	ts->charged_until = stat_tick_at(now);
+	scx_bpf_task_set_slice(p, switched_to(ts, pc, now));
+}
+
+void BPF_STRUCT_OPS(bsd4_stopping, struct task_struct *p, bool runnable)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct td_sched *ts = td_sched_of(p);
+	struct pcpu *pc = pcpu_of(cpu);
+
+	if (!ts || !pc)
+		return;
+	charge_ticks(p, cpu);
+	ts->running = false;
+	/* Until somebody else runs here, nobody is better */
+	pc->curpri = 0;
+	if (!runnable)
+		return;
+	ts->preempted = was_preempted(ts);
+	/* With slice left it would wait outside of its list and come back before a better one */
+	scx_bpf_task_set_slice(p, 0);
+}
+
+void BPF_STRUCT_OPS(bsd4_tick, struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct td_sched *ts = td_sched_of(p);
+	struct pcpu *pc = pcpu_of(cpu);
+
+	if (!ts || !pc)
+		return;
+	scx_bpf_task_set_slice(p, charge_ticks(p, cpu) ? 0 : slice_left(ts, pc, scx_bpf_now()));
+}
+
+/* A CPU that goes idle looks once more: a thread may have come while it was still busy. */
+void BPF_STRUCT_OPS(bsd4_update_idle, s32 cpu, bool idle)
+{
+	struct pcpu *pc = pcpu_of(cpu);
+
+	if (!pc)
+		return;
+	pc->idle = idle;
+	if (!idle)
+		return;
+	pc->curpri = priorities_of(release)->max_idle;
+	if (runq.bits | pc->runq.bits)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+}
+
+/* A timeshare thread that yields has the worst priority of its class until it is back in user mode. */
+bool BPF_STRUCT_OPS(bsd4_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct td_sched *ts = td_sched_of(from);
+
+	if (to || !ts)
+		return false;
+	count(STAT_YIELDS);
+	if (yield_rule == YIELD_SINKS && thread_class_of(from) == THREAD_TIMESHARE)
+		sched_prio(ts, priorities_of(release)->max_timeshare);
+	scx_bpf_task_set_slice(from, 0);
+	return true;
+}
+
+/* ---- Once a second --------------------------------------------------------------------------------------------- */
+
+/* schedcpu() for one thread */
+static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sched *ts)
+{
+	u64 loadfac = loadfactor(ldavg);
+	bool awake = ts->loaded || ts->running || ts->place != NO_LIST || ts->didrun;
+
+	count(STAT_VISITED);
+	if (!ts->running)
+		ts->didrun = false;
+	ts->pctcpu = (ts->pctcpu * CCPU) >> FSHIFT;
+	if (ts->cpticks) {
+		ts->pctcpu += ((FSCALE - CCPU) * (ts->cpticks * FSCALE / (stathz ?: 1))) >> FSHIFT;
+		ts->cpticks = 0;
+	}
+	if (awake)
+		ts->slptime = 0;
+	else
+		ts->slptime++;
+	/* The rest at its wake-up */
+	if (ts->slptime > 1)
+		return;
+	count(STAT_DECAYED);
+	ts->estcpu = decay_cpu(loadfac, ts->estcpu);
+	resetpriority(p, ts);
+	resetpriority_thread(ts);
+}
+
+/*
+ * Puts the threads of a list whose priority has changed into the list that it now has, at the end. Who has waited for too
+ * long goes to the first list.
+ */
+__noinline int requeue_list(u32 queue, u32 index)
+{
+	struct runq *rq = runq_of(queue);
+	u64 now = scx_bpf_now();
+	struct task_struct *p;
+
+	if (!rq)
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, list_dsq(queue, index), 0) {
+		struct td_sched *ts = td_sched_of(p);
+		u32 old, new, target;
+
+		if (!ts)
+			continue;
+		if (starvation_limit && index &&
+		    time_before(ts->queued_at + starvation_limit * NSEC_PER_MSEC, now)) {
+			count(STAT_RESCUED);
+			ts->priority = 0;
+		}
+		target = list_of(ts->priority);
+		if (target == index)
+			continue;
+		old = queue * RQ_NQS + index;
+		new = queue * RQ_NQS + target;
+		runq_announce(rq, target);
+		if (scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(queue, target), 0) &&
+		    __sync_val_compare_and_swap(&ts->place, old, new) == old) {
+			count(STAT_REQUEUED);
+			runq_forget(rq, index);
+		} else {
+			runq_forget(rq, target);
+		}
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+__noinline int requeue_all(u32 queue)
+{
+	struct runq *rq = runq_of(queue);
+	u64 bits;
+	int index;
+
+	if (!rq)
+		return 0;
+	bits = rq->bits;
+	bpf_for(index, 0, RQ_NQS)
+		if (bits & (1ULL << index))
+			requeue_list(queue, index);
+	return 0;
+}
+
+struct callout {
+	struct bpf_timer timer;
+};
+
+enum callout_key {
+	SCHEDCPU_CALLOUT,
+	LOADAV_CALLOUT,
+	NR_CALLOUTS,
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NR_CALLOUTS);
+	__type(key, u32);
+	__type(value, struct callout);
+} callouts SEC(".maps");
+
+/* schedcpu(): a pass over all threads. Afterwards its thread sleeps, and this CPU picks whoever is best by now. */
+static int schedcpu(void *map, u32 *key, struct callout *callout)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+	struct pcpu *pc = pcpu_of(cpu);
+	struct task_struct *p;
+	int queue;
+
+	count(STAT_PASSES);
+	bpf_rcu_read_lock();
+	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
+		struct td_sched *ts = td_sched_of(p);
+
+		if (ts)
+			schedcpu_thread(p, ts);
+	}
+	bpf_rcu_read_unlock();
+	bpf_for(queue, 0, nr_cpu_ids + 1)
+		requeue_all(queue);
+
+	if (pc && !pc->idle && pc->curpri > priorities_of(release)->min_kern)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	bpf_timer_start(&callout->timer, time_to_tick(scx_bpf_now(), hz, hz), 0);
+	return 0;
+}
+
+/* `ticks` to the next sample of the load: 5 seconds on average, at random lest it beats with a thread of that period */
+static __always_inline u64 loadav_interval(void)
+{
+	return hz * 4 + bpf_get_prandom_u32() % (hz * 2 + 1);
+}
+
+/* loadav(): ldavg = ldavg * exp(-1/12) + load * (1 - exp(-1/12)) */
+static int loadav(void *map, u32 *key, struct callout *callout)
+{
+	ldavg = (CEXP * ldavg + sched_tdcnt * FSCALE * (FSCALE - CEXP)) >> FSHIFT;
+	bpf_timer_start(&callout->timer, time_to_tick(scx_bpf_now(), loadav_interval(), hz), 0);
+	return 0;
+}
+
+/* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
+
+/* sched_fork(): the child has used as much as its parent, and a slice of one tick. */
+static void sched_fork(struct td_sched *ts)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	struct td_sched *parent_ts = td_sched_of(parent);
+
+	if (!parent_ts)
+		return;
+	ts->estcpu = parent_ts->estcpu;
+	count_by(STAT_INHERITED, ts->estcpu);
+	if (release != FREEBSD_8)
+		ts->slice = 1;
+}
+
+s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct td_sched *ts;
+
+	ts = bpf_task_storage_get(&td_sched_map, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!ts)
+		return -ENOMEM;
+	ts->place = NO_LIST;
+	ts->lastcpu = -1;
+	ts->slice = slice;
+	if (args->fork) {
+		ts->new = true;
+		sched_fork(ts);
+	}
+	resetpriority(p, ts);
+	ts->priority = ts->user_pri;
+	return 0;
+}
+
+/* sched_exit(): what the child has used counts as the parent's; of a thread, as its process's. */
+static void sched_exit(struct task_struct *p, struct td_sched *ts)
+{
+	struct task_struct *parent;
+	struct td_sched *parent_ts;
+
+	bpf_rcu_read_lock();
+	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
+	parent_ts = parent ? td_sched_of(parent) : NULL;
+	if (parent_ts) {
+		parent_ts->estcpu = estcpulim(parent_ts->estcpu + ts->estcpu);
+		count_by(STAT_RETURNED, ts->estcpu);
+	}
+	bpf_rcu_read_unlock();
+}
+
+void BPF_STRUCT_OPS(bsd4_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct td_sched *ts = td_sched_of(p);
+
+	if (!ts)
+		return;
+	set_place(ts, NO_LIST);
+	if (ts->loaded) {
+		ts->loaded = false;
+		__sync_fetch_and_add(&sched_tdcnt, -1);
+	}
+	if (!args->cancelled && (p->flags & PF_EXITING))
+		sched_exit(p, ts);
+}
+
+/* sched_nice(); also called when a task comes to sched_ext or changes its policy within it. */
+void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)
+{
+	struct td_sched *ts = td_sched_of(p);
+	struct pcpu *pc = this_pcpu();
+	s32 old;
+
+	if (!ts || !pc)
+		return;
+	old = ts->user_pri;
+	resetpriority(p, ts);
+	if (ts->user_pri == old)
+		return;
+	/* maybe_resched() compares the thread's old priority with that of who calls */
+	if (ts->priority < pc->curpri) {
+		count(STAT_RESCHEDULES);
+		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	}
+	resetpriority_thread(ts);
+}
+
+/* ---- Start ----------------------------------------------------------------------------------------------------- */
+
+static s32 init_runq(u32 queue, s32 node)
+{
+	s32 error;
+	int index;
+
+	bpf_for(index, 0, RQ_NQS) {
+		error = scx_bpf_create_dsq(list_dsq(queue, index), node);
+		if (error) {
+			scx_bpf_error("cannot create list %d of run queue %d: error %d", index,
+				      queue, error);
+			return error;
+		}
+	}
+	return 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(bsd4_init)
+{
+	const struct cpumask *online;
+	struct callout *callout;
+	u32 key;
+	s32 error;
+	int cpu;
+
+	nr_cpu_ids = scx_bpf_nr_cpu_ids();
+	online = scx_bpf_get_online_cpumask();
+	smp_cpus = bpf_cpumask_weight(online);
+	scx_bpf_put_cpumask(online);
+	ldavg = (u64)initial_load * FSCALE / 100;
+
+	error = init_runq(GLOBAL_RUNQ, NUMA_NO_NODE);
+	if (error)
+		return error;
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		error = init_runq(private_runq(cpu), scx_bpf_cpu_node(cpu));
+		if (error)
+			return error;
+	}
+
+	key = SCHEDCPU_CALLOUT;
+	callout = bpf_map_lookup_elem(&callouts, &key);
+	if (!callout)
+		return -ESRCH;
+	bpf_timer_init(&callout->timer, &callouts, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&callout->timer, schedcpu);
+	bpf_timer_start(&callout->timer, time_to_tick(scx_bpf_now(), hz, hz), 0);
+
+	key = LOADAV_CALLOUT;
+	callout = bpf_map_lookup_elem(&callouts, &key);
+	if (!callout)
+		return -ESRCH;
+	bpf_timer_init(&callout->timer, &callouts, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&callout->timer, loadav);
+	return bpf_timer_start(&callout->timer, time_to_tick(scx_bpf_now(), loadav_interval(), hz), 0);
+}
+
+DEFINE_SCHEDULER(bsd4,
+	.select_cpu = (void *)bsd4_select_cpu,
+	.enqueue = (void *)bsd4_enqueue,
+	.dispatch = (void *)bsd4_dispatch,
+	.tick = (void *)bsd4_tick,
+	.runnable = (void *)bsd4_runnable,
+	.running = (void *)bsd4_running,
+	.stopping = (void *)bsd4_stopping,
+	.quiescent = (void *)bsd4_quiescent,
+	.yield = (void *)bsd4_yield,
+	.set_weight = (void *)bsd4_set_weight,
+	.update_idle = (void *)bsd4_update_idle,
+	.init_task = (void *)bsd4_init_task,
+	.exit_task = (void *)bsd4_exit_task,
+	.init = (void *)bsd4_init,
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.timeout_ms = 30000,
+	.name = "bsd4");
