@@ -73,6 +73,27 @@ pub struct TaskOutcome {
     pub name: String,
     /// CPU time as the kernel accounts it (`se.sum_exec_runtime`), nanoseconds.
     pub cpu_time: Nanoseconds,
+    /// What the scheduler keeps about it in maps of task storage, by the maps' names; nothing once it has ended.
+    pub storage: Vec<(String, Vec<u8>)>,
+}
+
+impl TaskOutcome {
+    fn of(task: &Task, maps: &[Box<Map>]) -> TaskOutcome {
+        let values = maps.iter().zip(&task.storage);
+        TaskOutcome {
+            id: task.id,
+            name: task.name.clone(),
+            cpu_time: task.seen.se.sum_exec_runtime,
+            storage: values
+                .filter_map(|(map, value)| {
+                    let words = value.as_ref()?.iter();
+                    let mut bytes: Vec<u8> = words.flat_map(|word| word.to_ne_bytes()).collect();
+                    bytes.truncate(map.value_size);
+                    Some((map.name.clone(), bytes))
+                })
+                .collect(),
+        }
+    }
 }
 
 /// How a simulation ended.
@@ -127,11 +148,7 @@ pub fn simulate(
     let tasks = kernel
         .tasks
         .iter()
-        .map(|task| TaskOutcome {
-            id: task.id,
-            name: task.name.clone(),
-            cpu_time: task.seen.se.sum_exec_runtime,
-        })
+        .map(|task| TaskOutcome::of(task, &kernel.maps))
         .collect();
     let mut sinks = std::mem::take(&mut kernel.sinks);
     let exit = kernel.disable();
