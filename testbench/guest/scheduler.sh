@@ -15,11 +15,12 @@ test_scheduler() {
 	export enabled_before
 	enabled_before=$(cat $sched_ext/enable_seq)
 	check "$id: sysbench cpu" runs "$id" sysbench cpu --threads=6 --cpu-max-prime=2000 --events=600 --time=0 run
+	# This one yields as well; stress-ng's yielding tasks of Debian 12 do not end at their number of operations.
 	check "$id: sysbench threads" runs "$id" sysbench threads --threads=8 --thread-yields=20 --thread-locks=2 --events=300 --time=0 run
 	check "$id: stress-ng, many short-lived tasks" runs "$id" \
 		stress-ng --fork 2 --fork-ops 100 --exec 2 --exec-ops 20 --pthread 2 --pthread-ops 100 --zombie 1 --zombie-ops 40
 	check "$id: stress-ng, sleeping and waking" runs "$id" \
-		stress-ng --switch 2 --switch-ops 400 --yield 4 --yield-ops 800 --futex 2 --futex-ops 200 --nanosleep 2 --nanosleep-ops 8 --pipe 2 --pipe-ops 400
+		stress-ng --switch 2 --switch-ops 400 --futex 2 --futex-ops 200 --nanosleep 2 --nanosleep-ops 8 --pipe 2 --pipe-ops 400
 	check "$id: stress-ng, changing policy, nice and affinity" runs "$id" \
 		stress-ng --schedpolicy 2 --schedpolicy-ops 400 --nice 2 --nice-ops 100 --affinity 4 --affinity-ops 400
 	check "$id: every policy makes progress" runs "$id" runs_all_policies
@@ -36,7 +37,8 @@ test_scheduler() {
 takes_charge() {
 	local rejected
 	rejected=$(cat $sched_ext/nr_rejected)
-	fairground run "$1" -- sh -c "cat $sched_ext/root/ops $sched_ext/switch_all; grep ext.enabled /proc/self/sched"
+	fairground run "$1" -- sh -c "cat $sched_ext/root/ops $sched_ext/switch_all; grep ext.enabled /proc/self/sched
+		$here/read-only-data $work/defaults"
 	assert_status 0
 	assert_says "$work/output" "$1"
 	grep -qE 'ext.enabled +: +1' "$work/output"
@@ -117,16 +119,14 @@ print(sum(cpu["value"] for entry in json.load(sys.stdin) for cpu in entry["forma
 counters_grow() {
 	local before after
 	before=$(counters)
-	sysbench threads --threads=4 --events=20 --time=0 run
+	sysbench threads --threads=4 --thread-yields=20 --events=100 --time=0 run
 	after=$(counters)
 	[ "$after" -gt "$before" ] || give_up "the counters stand at $before, then at $after"
 }
 
-# Every tunable away from its default: what the kernel holds then is what was asked for.
+# Every tunable away from the default that it had before: what the kernel holds then is what was asked for.
 sets_tunables() {
 	local manifest=$here/../../schedulers/$1/scheduler.toml settings
-	fairground run "$1" -- "$here/read-only-data" "$work/defaults"
-	assert_status 0
 	"$here/tunables" settings "$manifest" "$work/defaults" > "$work/settings"
 	mapfile -t settings < "$work/settings"
 	fairground run "$1" "${settings[@]}" -- "$here/read-only-data" "$work/changed"

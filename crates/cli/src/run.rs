@@ -92,6 +92,24 @@ fn run(arguments: &Arguments) -> Result<u8, Error> {
     let scheduler = Scheduler::find(arguments)?;
     let mut signals = Signals::take()?;
     let mut command = None;
+    let result = keep_loaded(arguments, &scheduler, &mut signals, &mut command);
+    if let (Err(_), Some(command)) = (&result, &mut command) {
+        eprintln!(
+            "fairground: the command ran under {} and is stopped",
+            scheduler.name
+        );
+        end_command(command, &mut signals)?;
+    }
+    result
+}
+
+/// Loads the scheduler, and again when it asks for that, until the command or the user ends it.
+fn keep_loaded(
+    arguments: &Arguments,
+    scheduler: &Scheduler,
+    signals: &mut Signals,
+    command: &mut Option<Supervised>,
+) -> Result<u8, Error> {
     loop {
         let opened = scheduler.prepare()?;
         let title = opened.ops_name();
@@ -108,15 +126,10 @@ fn run(arguments: &Arguments) -> Result<u8, Error> {
             }
         ));
         if command.is_none() && !arguments.command.is_empty() {
-            command = Some(Supervised::start(&arguments.command)?);
+            *command = Some(Supervised::start(&arguments.command)?);
         }
 
-        let outcome = watch(
-            &running,
-            &mut signals,
-            command.as_mut(),
-            arguments.statistics,
-        )?;
+        let outcome = watch(&running, signals, command.as_mut(), arguments.statistics)?;
         if arguments.statistics.is_some() {
             print_counters(&running.counters(), &Counters::default());
         }
@@ -132,9 +145,9 @@ fn run(arguments: &Arguments) -> Result<u8, Error> {
             }
             Outcome::Ejected => {
                 explain(&title, report, arguments.dump.as_deref())?;
-                if let Some(mut command) = command {
+                if let Some(mut command) = command.take() {
                     eprintln!("fairground: the command ran under {title} and is stopped");
-                    end_command(&mut command, &mut signals)?;
+                    end_command(&mut command, signals)?;
                 }
                 return Ok(1);
             }
