@@ -11,18 +11,31 @@
 #define FAIRGROUND_IN_INTERRUPT_H
 
 #define INTERRUPT_MASK 0x00ffff00
+/* Hardware interrupts alone, the timer's among them */
+#define HARD_INTERRUPT_MASK 0x000f0000
 
 extern const int __preempt_count __ksym __weak;
 
-/* True in an interrupt handler, and in a task that has switched soft interrupts off. */
-static __always_inline bool in_interrupt(void)
+static __always_inline bool preempt_count_has(int mask)
 {
 	const int *count;
 
 	if (!bpf_ksym_exists(&__preempt_count))
 		return false;
 	count = bpf_this_cpu_ptr(&__preempt_count);
-	return *count & INTERRUPT_MASK;
+	return *count & mask;
+}
+
+/* True in an interrupt handler, and in a task that has switched soft interrupts off. */
+static __always_inline __attribute__((unused)) bool in_interrupt(void)
+{
+	return preempt_count_has(INTERRUPT_MASK);
+}
+
+/* True in the handler of a hardware interrupt. */
+static __always_inline __attribute__((unused)) bool in_hard_interrupt(void)
+{
+	return preempt_count_has(HARD_INTERRUPT_MASK);
 }
 
 #endif /* FAIRGROUND_IN_INTERRUPT_H */

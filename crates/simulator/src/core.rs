@@ -458,6 +458,7 @@ impl Kernel<'_> {
         self.spent += self.settings.cost.tick;
         self.settle(OverheadKind::Interrupt);
         let mut current = self.cpus[cpu].current;
+        self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
         match current.class {
             Class::Ext => self.ext_tick(cpu, current),
             Class::RealTime => {
@@ -481,6 +482,7 @@ impl Kernel<'_> {
             }
             Class::Idle => {}
         }
+        self.cpus[cpu].preempt_count = 0;
         self.leave(OverheadKind::Scheduling);
     }
 

@@ -123,6 +123,9 @@ pub fn enumerator(name: &str) -> Option<u64> {
         .map(|(_, value)| *value)
 }
 
+/// What schedulers name when they mean `__preempt_count`; the CPUs' copies are theirs.
+pub static PREEMPT_COUNT: u32 = 0;
+
 /// Answers what objects ask of this kernel.
 pub struct KernelLinker;
 
@@ -199,8 +202,8 @@ impl Linker for KernelLinker {
         }
     }
 
-    fn variable(&self, _name: &str) -> Option<*const u8> {
-        None
+    fn variable(&self, name: &str) -> Option<*const u8> {
+        (name == "__preempt_count").then_some((&raw const PREEMPT_COUNT).cast())
     }
 
     fn runaway(&self) -> *const u8 {

@@ -826,7 +826,9 @@ impl Kernel<'_> {
         self.enter(cpu);
         self.spent += self.settings.cost.timer;
         self.settle(OverheadKind::Interrupt);
+        self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
         self.wake(task, None, false);
+        self.cpus[cpu].preempt_count = 0;
         self.leave(OverheadKind::Scheduling);
     }
 

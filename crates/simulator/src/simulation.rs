@@ -18,6 +18,7 @@ use crate::groups::Groups;
 use crate::idle::IdleState;
 use crate::kernel::{Cpu, Kernel, Settings};
 use crate::kfunc::arena::{Arena, USER_BASE};
+use crate::linker::PREEMPT_COUNT;
 use crate::maps::{Map, Store, kind, words};
 use crate::operations::Op;
 use crate::program::Programs;
@@ -282,6 +283,7 @@ impl<'a> Kernel<'a> {
                 deferred_locals: Vec::new(),
                 deferred_reenqueue: None,
                 deferred_user_reenqueue: Vec::new(),
+                preempt_count: 0,
                 kicks: Vec::new(),
                 kick_sync: 0,
                 buffer: Vec::new(),
@@ -463,8 +465,12 @@ impl<'a> Kernel<'a> {
             .collect()
     }
 
-    /// The copy that `cpu` has of a per-CPU kernel variable; this kernel has none that schedulers can name.
-    pub(crate) fn per_cpu_variable(&mut self, variable: u64, _cpu: usize) -> u64 {
-        variable
+    /// The copy that `cpu` has of a per-CPU kernel variable.
+    pub(crate) fn per_cpu_variable(&mut self, variable: u64, cpu: usize) -> u64 {
+        if variable == &raw const PREEMPT_COUNT as u64 {
+            &raw const self.cpus[cpu].preempt_count as u64
+        } else {
+            variable
+        }
     }
 }

@@ -6,6 +6,7 @@ use fairground_bpf::Entry;
 use fairground_events::OverheadKind;
 
 use crate::clock::Due;
+use crate::constants::SOFTIRQ_OFFSET;
 use crate::dsq_table::FixedState;
 use crate::kernel::Kernel;
 
@@ -115,7 +116,9 @@ impl Kernel<'_> {
         self.enter(cpu);
         self.account_progress(cpu);
         self.spent += self.settings.cost.timer;
+        self.cpus[cpu].preempt_count = SOFTIRQ_OFFSET;
         self.call_function(callback, [map, key.as_ptr() as u64, value, 0, 0]);
+        self.cpus[cpu].preempt_count = 0;
         self.settle(OverheadKind::Interrupt);
         self.leave(OverheadKind::Scheduling);
     }

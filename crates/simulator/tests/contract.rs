@@ -78,6 +78,20 @@ fn select_cpu_comes_with_the_kernels_flags() {
 }
 
 #[test]
+fn a_timer_wakes_from_its_interrupt_and_a_task_does_not() {
+    let workload = r#"{"tasks": {
+        "sleeper": {"loop": 1, "run": 1000, "sleep": 3000},
+        "waiter": {"loop": 1, "suspend": "waiter"},
+        "waker": {"loop": 1, "run": 9000, "resume": "waiter"}}}"#;
+    let outcome = run(&scheduler("interrupt", &[]), &free("2", workload));
+    let seen: Vec<&str> = outcome.messages.iter().map(String::as_str).collect();
+    for expected in ["sleeper woken in 1", "waiter woken in 0", "timer in 2"] {
+        assert!(seen.contains(&expected), "{seen:?}");
+    }
+    assert!(!seen.contains(&"sleeper woken in 0"), "{seen:?}");
+}
+
+#[test]
 fn a_slice_ends_at_the_first_tick_after_it() {
     let (_, referee) = referee(&scheduler("fault", &[]), &free("1", TWO_HOGS));
     // 5 ms slices, ticks every 4 ms: runs of 8 ms.
