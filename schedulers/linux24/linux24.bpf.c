@@ -6,6 +6,9 @@
  * README.md says where each mechanism is and what is different here.
  */
 #include "fairground.bpf.h"
+#include "idle_task.h"
+#include "task_list.h"
+#include "tick_counter.h"
 #include "topology.h"
 
 /* Timer ticks a second */
@@ -46,17 +49,13 @@ DEFINE_STATISTICS(NR_STATISTICS)
 
 /* The scheduler's part of a task. */
 struct task_data {
-	/* Ticks left of the quantum */
-	s32 counter;
+	struct tick_counter counter;
 	/* CPU it ran on last */
 	s32 processor;
 	/* Place in the list of runnable tasks: smaller is nearer the front */
 	u64 place;
-	/* Until when a running task has paid its ticks, nanoseconds */
-	u64 paid_until;
 	/* On the list: waiting or running */
 	bool listed;
-	bool running;
 	/* SCHED_YIELD: gives way to every other task once */
 	bool yielding;
 	/* Being woken synchronously: the waker is about to sleep */
@@ -80,10 +79,6 @@ struct schedule_data {
 	bool need_resched;
 };
 DEFINE_PER_CPU(struct schedule_data, schedule_data)
-
-/* Last and first place handed out; half of the range to either side. */
-static u64 last_place = 1ULL << 62;
-static u64 first_place = 1ULL << 62;
 
 static __always_inline struct task_data *task_data_of(struct task_struct *p)
 {
@@ -114,28 +109,11 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 	return strength + 1;
 }
 
-/* What a task has left at @now if it pays the ticks that hit it. */
-static __always_inline s32 counter_at(const struct task_data *data, u64 now)
-{
-	s64 counter = data->counter;
-
-	if (data->running)
-		counter -= ticks_between(data->paid_until, now, hz);
-	return counter > 0 ? counter : 0;
-}
-
-/* The timer interrupts since the last call: update_process_times() takes a tick of the counter each. */
-static __always_inline void charge_ticks(struct task_data *data, u64 now)
-{
-	data->counter = counter_at(data, now);
-	data->paid_until = now;
-}
-
 /* Lets @p run until the tick that takes its last one; with nothing left until the next tick. */
 static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data,
 					     u64 now)
 {
-	scx_bpf_task_set_slice(p, time_to_tick(now, data->counter > 0 ? data->counter : 1, hz));
+	run_for_ticks(p, data->counter.left, now, hz);
 }
 
 /*
@@ -152,7 +130,7 @@ static __always_inline s32 goodness(struct task_struct *p, const struct task_dat
 
 	if (data->yielding)
 		return -1;
-	weight = counter_at(data, now);
+	weight = ticks_left_at(&data->counter, now, hz);
 	if (!weight)
 		return 0;
 	if (data->processor == cpu)
@@ -170,18 +148,6 @@ static __always_inline s32 preemption_goodness(struct task_struct *current_task,
 {
 	return goodness(p, data, cpu, this_mm, now) -
 	       goodness(current_task, current_data, cpu, this_mm, now);
-}
-
-static __always_inline bool is_idle(const struct task_struct *p)
-{
-	return p->flags & PF_IDLE;
-}
-
-static __always_inline bool cpu_is_idle(s32 cpu)
-{
-	struct task_struct *p = scx_bpf_cpu_curr(cpu);
-
-	return p && is_idle(p);
 }
 
 /* Two siblings in a core, and the other one idle too: such a CPU is taken at once. */
@@ -236,7 +202,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 				oldest_idle = schedule_data->last_schedule;
 				target = cpu;
 			}
-		} else if (oldest_idle == ~0ULL && current_task->prio >= MAX_RT_PRIO) {
+		} else if (oldest_idle == ~0ULL && is_ordinary(current_task)) {
 			struct task_data *current_data = task_data_of(current_task);
 			s32 prio;
 
@@ -269,12 +235,12 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 
 static __always_inline void move_last_runqueue(struct task_data *data)
 {
-	data->place = __sync_fetch_and_add(&last_place, 1) + 1;
+	data->place = place_at_end();
 }
 
 static __always_inline void move_first_runqueue(struct task_data *data)
 {
-	data->place = __sync_fetch_and_add(&first_place, -1ULL) - 1;
+	data->place = place_at_front();
 }
 
 /*
@@ -293,9 +259,7 @@ static __always_inline void recalculate(u64 now)
 
 		if (!data)
 			continue;
-		if (data->running)
-			charge_ticks(data, now);
-		data->counter = (data->counter >> 1) + nice_to_ticks(nice_of(p));
+		refill_ticks(&data->counter, nice_to_ticks(nice_of(p)), now, hz);
 		tasks++;
 	}
 	bpf_rcu_read_unlock();
@@ -375,9 +339,9 @@ void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 		prev_data = task_data_of(prev);
 
 	if (prev && prev_data) {
-		charge_ticks(prev_data, now);
+		pay_ticks(&prev_data->counter, now, hz);
 		/* Another CPU began an epoch since this quantum was laid out. */
-		if (prev_data->counter && !schedule_data->need_resched) {
+		if (prev_data->counter.left && !schedule_data->need_resched) {
 			run_counter_down(prev, prev_data, now);
 			return;
 		}
@@ -460,8 +424,7 @@ void BPF_STRUCT_OPS(linux24_running, struct task_struct *p)
 	if (data->processor != cpu)
 		count(MIGRATIONS);
 	data->processor = cpu;
-	data->running = true;
-	data->paid_until = now;
+	start_paying_ticks(&data->counter, now);
 	schedule_data->last_schedule = now;
 	if (p->mm)
 		schedule_data->active_mm = (u64)p->mm;
@@ -474,8 +437,7 @@ void BPF_STRUCT_OPS(linux24_stopping, struct task_struct *p, bool runnable)
 
 	if (!data)
 		return;
-	charge_ticks(data, scx_bpf_now());
-	data->running = false;
+	stop_paying_ticks(&data->counter, scx_bpf_now(), hz);
 }
 
 /* sched_yield(): nothing happens unless another task waits. Yielding to a certain task is younger than 2.4. */
@@ -523,7 +485,7 @@ s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_tas
 	data = bpf_task_storage_get(&task_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!data)
 		return -ENOMEM;
-	data->counter = nice_to_ticks(nice_of(p));
+	data->counter.left = nice_to_ticks(nice_of(p));
 	data->processor = scx_bpf_task_cpu(p);
 	if (!args->fork)
 		return 0;
@@ -531,14 +493,13 @@ s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_tas
 	parent_data = task_data_of(parent);
 	if (!parent_data)
 		return 0;
-	if (parent_data->running)
-		charge_ticks(parent_data, now);
-	data->counter = (parent_data->counter + 1) >> 1;
+	pay_ticks(&parent_data->counter, now, hz);
+	data->counter.left = (parent_data->counter.left + 1) >> 1;
 	data->processor = parent_data->processor;
-	parent_data->counter >>= 1;
-	if (!parent_data->running)
+	parent_data->counter.left >>= 1;
+	if (!parent_data->counter.running)
 		return 0;
-	if (parent_data->counter) {
+	if (parent_data->counter.left) {
 		run_counter_down(parent, parent_data, now);
 	} else {
 		struct schedule_data *schedule_data = schedule_data_of(parent_data->processor);
@@ -562,9 +523,9 @@ void BPF_STRUCT_OPS(linux24_exit_task, struct task_struct *p, struct scx_exit_ta
 	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
 	parent_data = parent ? task_data_of(parent) : NULL;
 	if (parent_data) {
-		parent_data->counter += data->counter;
-		if (parent_data->counter > max_counter)
-			parent_data->counter = max_counter;
+		parent_data->counter.left += data->counter.left;
+		if (parent_data->counter.left > (s32)max_counter)
+			parent_data->counter.left = max_counter;
 	}
 	bpf_rcu_read_unlock();
 }

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * idle_task.h - what a CPU runs, seen from another one
+ *
+ * A CPU is idle here if its idle task runs at this moment: a CPU that has been told of work and has not answered yet
+ * still counts, as it did for schedulers without a mask of idle CPUs.
+ */
+#ifndef FAIRGROUND_IDLE_TASK_H
+#define FAIRGROUND_IDLE_TASK_H
+
+static __always_inline bool is_idle(const struct task_struct *p)
+{
+	return p->flags & PF_IDLE;
+}
+
+static __always_inline bool cpu_is_idle(s32 cpu)
+{
+	struct task_struct *p = scx_bpf_cpu_curr(cpu);
+
+	return p && is_idle(p);
+}
+
+/* A task that sched_ext schedules; real-time tasks are out of its reach. */
+static __always_inline __attribute__((unused)) bool is_ordinary(const struct task_struct *p)
+{
+	return !is_idle(p) && p->prio >= MAX_RT_PRIO;
+}
+
+#endif /* FAIRGROUND_IDLE_TASK_H */

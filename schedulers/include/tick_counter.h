@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tick_counter.h - a task's quantum in ticks, as Linux counted it up to 2.4
+ *
+ * A task has a counter: the ticks it may still run. Every timer interrupt takes one from the counter of the task that it finds
+ * running; nobody else pays, however long he ran. Once all runnable tasks have used theirs up an epoch begins: every task
+ * keeps half of what it has left and gets a new quantum. The ticks are those of virtual_ticks.h.
+ */
+#ifndef FAIRGROUND_TICK_COUNTER_H
+#define FAIRGROUND_TICK_COUNTER_H
+
+struct tick_counter {
+	/* Ticks left of the quantum */
+	s32 left;
+	/* A tick has come when none was left */
+	bool overdrawn;
+	bool running;
+	/* Until when a running task has paid its ticks, nanoseconds */
+	u64 paid_until;
+};
+
+/* What is left at @now once the ticks are paid that have come until then. */
+static __always_inline s32 ticks_left_at(const struct tick_counter *counter, u64 now, u64 hz)
+{
+	s64 left = counter->left;
+
+	if (counter->running)
+		left -= ticks_between(counter->paid_until, now, hz);
+	return left > 0 ? left : 0;
+}
+
+/* Pays the ticks that have come since the last call. */
+static __always_inline void pay_ticks(struct tick_counter *counter, u64 now, u64 hz)
+{
+	s64 ticks;
+
+	if (!counter->running || !time_before(counter->paid_until, now))
+		return;
+	ticks = ticks_between(counter->paid_until, now, hz);
+	counter->paid_until = now;
+	if (ticks > counter->left)
+		counter->overdrawn = true;
+	counter->left = ticks < counter->left ? counter->left - ticks : 0;
+}
+
+/* The task is given a CPU, or takes up its turn anew. */
+static __always_inline void start_paying_ticks(struct tick_counter *counter, u64 now)
+{
+	counter->running = true;
+	counter->overdrawn = false;
+	counter->paid_until = now;
+}
+
+/* The task leaves its CPU. */
+static __always_inline void stop_paying_ticks(struct tick_counter *counter, u64 now, u64 hz)
+{
+	pay_ticks(counter, now, hz);
+	counter->running = false;
+}
+
+/* A new epoch: half of what is left, and a quantum. */
+static __always_inline void refill_ticks(struct tick_counter *counter, s32 quantum, u64 now, u64 hz)
+{
+	pay_ticks(counter, now, hz);
+	counter->left = (counter->left >> 1) + quantum;
+	counter->overdrawn = false;
+}
+
+/* Lets @p run until the tick that is @ticks ahead; at least until the next one. */
+static __always_inline void run_for_ticks(struct task_struct *p, s32 ticks, u64 now, u64 hz)
+{
+	scx_bpf_task_set_slice(p, time_to_tick(now, ticks > 0 ? ticks : 1, hz));
+}
+
+#endif /* FAIRGROUND_TICK_COUNTER_H */
