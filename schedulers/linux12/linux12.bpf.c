@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Linux 1.2: one ring of all tasks, in the order of their creation, and at every switch two walks around it: the first one wakes
+ * those whose time has come, the second one finds the runnable task with the most ticks left. The rules are those of 1.2.13.
+ *
+ * 1.2 knew one CPU. README.md says how several are served, where each mechanism is and what is different here.
+ */
+#include "fairground.bpf.h"
+#include "bound_tasks.h"
+#include "idle_task.h"
+#include "in_interrupt.h"
+#include "pending_signals.h"
+#include "task_list.h"
+#include "tick_counter.h"
+
+/* Timer ticks a second */
+const volatile u32 hz = 100;
+/* Quantum of nice 0, ticks: DEF_PRIORITY */
+const volatile u32 def_priority = 15;
+/* Ticks that a woken task must have more than the current one to take its CPU */
+const volatile u32 wakeup_margin = 3;
+/* What a sleep that the timer ends was: a timeout that selections look for, or an interval timer that calls for one */
+const volatile u32 timed_sleep;
+/* How long a task that is bound to certain CPUs waits behind others there, ms */
+const volatile u32 bound_patience = 10000;
+
+#define TIMED_SLEEP_INTERVAL_TIMER 1
+
+/* The runnable tasks of the ring that have no CPU: a dispatch queue ordered by the tasks' places in the ring. */
+#define RING 0
+
+/* Counter of the idle task, and the start of the search for the largest one */
+#define IDLE_COUNTER -100
+#define NOTHING -1000
+
+/* A walk is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
+#define SCHEDULE_ATTEMPTS 4
+
+enum {
+	SCHEDULES,
+	RING_STEPS,
+	POLLED_WAKEUPS,
+	REFILLS,
+	REFILLED_TASKS,
+	SWITCHES,
+	MIGRATIONS,
+	IDLE_RESCHEDULES,
+	PREEMPTIONS,
+	TIMER_SELECTIONS,
+	BOUND_RESCUES,
+	NR_STATISTICS,
+};
+DEFINE_STATISTICS(NR_STATISTICS)
+
+/* The scheduler's part of a task. */
+struct task_data {
+	struct tick_counter counter;
+	/* CPU it ran on last */
+	s32 processor;
+	/* Place in the ring: smaller is nearer task 0. It never changes. */
+	u64 place;
+	/* Since when it has had or wanted its CPU, nanoseconds */
+	u64 running_since;
+	u64 waiting_since;
+	/* TASK_RUNNING or TASK_INTERRUPTIBLE, as 1.2 would see it */
+	u32 state;
+	/* Asleep for 1.2, but its timeout is over or a signal is pending: the next selection will find that */
+	bool due;
+	/* Woken, and not yet in the queue */
+	bool woken;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_data);
+} task_data SEC(".maps");
+
+/* 1.2 has one need_resched; with several CPUs each has its own, idle ones that have been told of a task included. */
+struct cpu_data {
+	bool need_resched;
+};
+DEFINE_PER_CPU(struct cpu_data, cpu_data)
+
+static __always_inline struct task_data *task_data_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_data, p, 0, 0);
+}
+
+/*
+ * Nice level and quantum in one, ticks: setpriority() makes 15 - nice of it and at least 1. So nice 14 to 19 are the same.
+ * SCHED_IDLE is younger than 1.2; such a task is as weak as a task can be.
+ */
+static __always_inline s32 priority_of(const struct task_struct *p)
+{
+	s32 nice = p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
+	s32 priority = (s32)def_priority - nice;
+
+	return priority > 0 ? priority : 1;
+}
+
+/* The CPU is left on the tick that takes the counter to 0. */
+static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data, u64 now)
+{
+	run_for_ticks(p, data->counter.left, now, hz);
+}
+
+/*
+ * wake_up(): the current task gives way if the woken one has more than 3 ticks more. With several CPUs the current task is the one
+ * with the fewest ticks, the last CPU's among equals; idle ones have -100. Without @preempting only idle CPUs are told.
+ */
+static __always_inline void wake_up(struct task_struct *p, struct task_data *data, bool preempting)
+{
+	s32 cpu, target = -1, smallest = preempting ? data->counter.left - (s32)wakeup_margin : IDLE_COUNTER + 1;
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	struct cpu_data *cpu_data;
+	u64 now = scx_bpf_now();
+
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		struct task_struct *current_task;
+		s32 counter = IDLE_COUNTER;
+
+		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !bpf_cpumask_test_cpu(cpu, online))
+			continue;
+		current_task = scx_bpf_cpu_curr(cpu);
+		cpu_data = cpu_data_of(cpu);
+		if (!current_task || current_task->pid == p->pid || !cpu_data)
+			continue;
+		if (is_idle(current_task)) {
+			if (cpu_data->need_resched)
+				continue;
+		} else {
+			struct task_data *current_data = task_data_of(current_task);
+
+			if (!current_data || !is_ordinary(current_task))
+				continue;
+			counter = ticks_left_at(&current_data->counter, now, hz);
+		}
+		if (counter < smallest || (counter == smallest && target >= 0 && cpu == data->processor)) {
+			smallest = counter;
+			target = cpu;
+		}
+	}
+	scx_bpf_put_cpumask(online);
+
+	cpu_data = cpu_data_of(target);
+	if (target < 0 || !cpu_data)
+		return;
+	cpu_data->need_resched = true;
+	if (smallest == IDLE_COUNTER) {
+		count(IDLE_RESCHEDULES);
+		scx_bpf_kick_cpu(target, 0);
+	} else {
+		count(PREEMPTIONS);
+		scx_bpf_kick_cpu(target, SCX_KICK_PREEMPT);
+	}
+}
+
+/* An interval timer has expired: the tick that finds it so calls for a selection on its CPU. */
+static __always_inline void select_at_next_tick(void)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+	struct task_struct *current_task = scx_bpf_cpu_curr(cpu);
+	struct cpu_data *cpu_data = cpu_data_of(cpu);
+
+	if (!current_task || !cpu_data || !is_ordinary(current_task))
+		return;
+	count(TIMER_SELECTIONS);
+	cpu_data->need_resched = true;
+	run_for_ticks(current_task, 1, scx_bpf_now(), hz);
+}
+
+/*
+ * The first walk: wakes the tasks whose timeout is over or that have been sent a signal. Until a selection gets here they
+ * sleep on, however long that takes.
+ */
+static __always_inline u64 wake_those_due(void)
+{
+	struct task_struct *p;
+	u64 steps = 0;
+
+	bpf_rcu_read_lock();
+	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
+		struct task_data *data = task_data_of(p);
+
+		steps++;
+		if (!data || data->state == TASK_RUNNING || !data->due)
+			continue;
+		data->due = false;
+		data->state = TASK_RUNNING;
+		count(POLLED_WAKEUPS);
+	}
+	bpf_rcu_read_unlock();
+	return steps;
+}
+
+/* All runnable tasks are at 0: every task of the ring, in whatever state, keeps half of its counter and gets its priority. */
+static __always_inline void refill(u64 now)
+{
+	struct task_struct *p;
+	u64 tasks = 0;
+
+	count(REFILLS);
+	bpf_rcu_read_lock();
+	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
+		struct task_data *data = task_data_of(p);
+
+		if (!data)
+			continue;
+		refill_ticks(&data->counter, priority_of(p), now, hz);
+		tasks++;
+	}
+	bpf_rcu_read_unlock();
+	count_by(REFILLED_TASKS, tasks);
+}
+
+/* A task stays where it was; schedule() on any CPU may take it. */
+s32 BPF_STRUCT_OPS(linux12_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	return prev_cpu;
+}
+
+/*
+ * A sleep ends. wake_up() makes the task runnable at once; a timeout or a signal is only noted, and the first walk of the next
+ * selection makes it runnable. Of sleeps that the timer's interrupt ends, timeouts are the ones.
+ */
+void BPF_STRUCT_OPS(linux12_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_data *data = task_data_of(p);
+
+	if (!data)
+		return;
+	data->waiting_since = scx_bpf_now();
+	if (!(enq_flags & SCX_ENQ_WAKEUP)) {
+		if (!data->due)
+			data->state = TASK_RUNNING;
+		return;
+	}
+	if (in_hard_interrupt()) {
+		data->due = true;
+		if (timed_sleep == TIMED_SLEEP_INTERVAL_TIMER)
+			select_at_next_tick();
+	} else if (signal_is_pending(p)) {
+		data->due = true;
+	} else {
+		data->state = TASK_RUNNING;
+		data->woken = true;
+	}
+}
+
+void BPF_STRUCT_OPS(linux12_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct task_data *data = task_data_of(p);
+
+	if (!data || !(deq_flags & SCX_DEQ_SLEEP))
+		return;
+	data->state = TASK_INTERRUPTIBLE;
+	data->due = false;
+	data->woken = false;
+}
+
+/* A task waits, at its place in the ring: woken, forked, or without its CPU. Only those that wake_up() woke may preempt. */
+void BPF_STRUCT_OPS(linux12_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_data *data = task_data_of(p);
+	bool woken;
+
+	if (!data) {
+		scx_bpf_error("task %d has no data", p->pid);
+		return;
+	}
+	woken = data->woken;
+	data->woken = false;
+	scx_bpf_dsq_insert_vtime(p, RING, tick_length(hz), data->place, enq_flags);
+	wake_up(p, data, woken);
+}
+
+/*
+ * schedule(): of all runnable tasks and @prev the one with the largest counter, the oldest one if there are several. If that is
+ * 0 an epoch ends, and still the one that has been found runs: there is no second search.
+ */
+void BPF_STRUCT_OPS(linux12_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cpu_data *cpu_data = cpu_data_of(cpu);
+	struct task_data *prev_data = NULL;
+	u64 now = scx_bpf_now();
+	s32 attempt;
+
+	if (!cpu_data)
+		return;
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
+		prev_data = task_data_of(prev);
+
+	if (prev && prev_data) {
+		pay_ticks(&prev_data->counter, now, hz);
+		/* Another CPU has begun an epoch since this quantum was laid out. */
+		if (prev_data->counter.left && !cpu_data->need_resched &&
+		    now - prev_data->running_since < bound_patience * NSEC_PER_MSEC) {
+			run_counter_down(prev, prev_data, now);
+			return;
+		}
+	}
+	cpu_data->need_resched = false;
+
+	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
+		struct task_struct *p, *next = NULL;
+		struct bpf_iter_scx_dsq it;
+		u64 place = 0, steps;
+		s32 largest = NOTHING;
+		bool moved = false, prev_wins = false, rescue = false;
+
+		count(SCHEDULES);
+		steps = wake_those_due();
+
+		bpf_iter_scx_dsq_new(&it, RING, 0);
+		while (!rescue && (p = bpf_iter_scx_dsq_next(&it))) {
+			struct task_data *data = task_data_of(p);
+
+			steps++;
+			if (!data || data->state != TASK_RUNNING || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+				continue;
+			rescue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
+			if (data->counter.left > largest || rescue) {
+				struct task_struct *candidate = bpf_task_acquire(p);
+
+				if (!candidate) {
+					rescue = false;
+					continue;
+				}
+				if (next)
+					bpf_task_release(next);
+				next = candidate;
+				largest = data->counter.left;
+				place = data->place;
+			}
+		}
+		count_by(RING_STEPS, steps);
+
+		if (prev && prev_data && !rescue) {
+			s32 counter = prev_data->counter.left;
+
+			prev_wins = counter > largest ||
+				    (counter == largest && time_before(prev_data->place, place));
+			if (prev_wins)
+				largest = counter;
+		}
+
+		if (!largest && !rescue)
+			refill(now);
+		if (rescue)
+			count(BOUND_RESCUES);
+		if (!prev_wins && next)
+			moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
+		bpf_iter_scx_dsq_destroy(&it);
+		if (next)
+			bpf_task_release(next);
+
+		if (prev_wins && prev)
+			run_counter_down(prev, prev_data, now);
+		if (largest == NOTHING || prev_wins || moved)
+			break;
+	}
+}
+
+void BPF_STRUCT_OPS(linux12_running, struct task_struct *p)
+{
+	struct task_data *data = task_data_of(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	u64 now = scx_bpf_now();
+
+	if (!data)
+		return;
+	count(SWITCHES);
+	if (data->processor != cpu)
+		count(MIGRATIONS);
+	data->processor = cpu;
+	data->running_since = now;
+	start_paying_ticks(&data->counter, now);
+	run_counter_down(p, data, now);
+}
+
+void BPF_STRUCT_OPS(linux12_stopping, struct task_struct *p, bool runnable)
+{
+	struct task_data *data = task_data_of(p);
+	u64 now = scx_bpf_now();
+
+	if (!data)
+		return;
+	stop_paying_ticks(&data->counter, now, hz);
+	data->waiting_since = now;
+}
+
+/* 1.2 has no such system call: nothing happens. */
+bool BPF_STRUCT_OPS(linux12_yield, struct task_struct *from, struct task_struct *to)
+{
+	return false;
+}
+
+/*
+ * An idle CPU selects again after every interrupt. One that goes idle has found nothing, but a task may have been put into the
+ * ring since, by a CPU that saw this one busy still; so it looks again.
+ */
+void BPF_STRUCT_OPS(linux12_update_idle, s32 cpu, bool idle)
+{
+	struct cpu_data *cpu_data = cpu_data_of(cpu);
+
+	if (!idle || !cpu_data)
+		return;
+	cpu_data->need_resched = false;
+	if (scx_bpf_dsq_nr_queued(RING) > 0)
+		scx_bpf_kick_cpu(cpu, 0);
+}
+
+/*
+ * fork(): the child gets half of what its parent has left, and the parent keeps all of it. It is linked in before task 0, at the end
+ * of the walk. Tasks that were there before this scheduler start with a full quantum.
+ */
+s32 BPF_STRUCT_OPS(linux12_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_data *data, *parent_data;
+
+	data = bpf_task_storage_get(&task_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!data)
+		return -ENOMEM;
+	data->counter.left = priority_of(p);
+	data->processor = scx_bpf_task_cpu(p);
+	data->place = place_at_end();
+	data->state = TASK_INTERRUPTIBLE;
+	if (!args->fork)
+		return 0;
+
+	parent_data = task_data_of(bpf_get_current_task_btf());
+	if (parent_data)
+		data->counter.left = ticks_left_at(&parent_data->counter, scx_bpf_now(), hz) >> 1;
+	return 0;
+}
+
+/* One ring for all CPUs: whether one of them comes or goes changes nothing. */
+void BPF_STRUCT_OPS(linux12_cpu_online, s32 cpu)
+{
+}
+
+void BPF_STRUCT_OPS(linux12_cpu_offline, s32 cpu)
+{
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(linux12_init)
+{
+	return scx_bpf_create_dsq(RING, NUMA_NO_NODE);
+}
+
+DEFINE_SCHEDULER(linux12,
+	.select_cpu = (void *)linux12_select_cpu,
+	.enqueue = (void *)linux12_enqueue,
+	.dispatch = (void *)linux12_dispatch,
+	.runnable = (void *)linux12_runnable,
+	.running = (void *)linux12_running,
+	.stopping = (void *)linux12_stopping,
+	.quiescent = (void *)linux12_quiescent,
+	.yield = (void *)linux12_yield,
+	.update_idle = (void *)linux12_update_idle,
+	.cpu_online = (void *)linux12_cpu_online,
+	.cpu_offline = (void *)linux12_cpu_offline,
+	.init_task = (void *)linux12_init_task,
+	.init = (void *)linux12_init,
+	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.timeout_ms = 30000,
+	.name = "linux12");
