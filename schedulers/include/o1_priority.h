@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * o1_priority.h - time slices, sleep credit and dynamic priorities of Linux 2.6.0 to 2.6.22
+ *
+ * What the O(1) scheduler computes of a task, without its queues: schedulers that order tasks as it did share it. The
+ * file that includes it has defined before
+ *
+ *   enum release      with RELEASE_2_6_22, RELEASE_2_6_11 and RELEASE_2_6_8
+ *   its constants     release, hz, min_timeslice, def_timeslice, min_timeslice_2_6_8, max_timeslice_2_6_8, granularity,
+ *                     prio_bonus_ratio, interactive_delta and credit_limit, as tunables or as constants
+ *   MAX_USER_PRIO     the number of ordinary priorities
+ *   num_online_cpus   the number of CPUs
+ *   struct task_ctx   with sleep_avg, timestamp, last_ran, static_prio, prio, time_slice, interactive_credit, sleep_type
+ *   struct run_queue  with nr_running, expired_timestamp, best_expired_prio
+ */
+#ifndef FAIRGROUND_O1_PRIORITY_H
+#define FAIRGROUND_O1_PRIORITY_H
+
+/* What the last sleep was, and with that, what waiting on the run queue after it is worth. */
+enum sleep_type {
+	SLEEP_NORMAL,
+	SLEEP_NONINTERACTIVE,
+	SLEEP_INTERACTIVE,
+	SLEEP_INTERRUPTED,
+};
+
+/* ---- Formulas -------------------------------------------------------------------------------------------------- */
+
+static __always_inline u64 smaller(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+static __always_inline u32 ms_to_ticks(u32 ms)
+{
+	return (u64)ms * hz / 1000;
+}
+
+/* Ticks since the clock's zero, and one: 0 means "never" in expired_timestamp. */
+static __always_inline u64 jiffies_at(u64 now)
+{
+	return tick_at(now, hz) + 1;
+}
+
+static __always_inline u64 jiffies_to_ns(u64 ticks)
+{
+	return ticks * tick_length(hz);
+}
+
+static __always_inline u32 timeslice_minimum(void)
+{
+	return ms_to_ticks(release != RELEASE_2_6_8 ? min_timeslice : min_timeslice_2_6_8) ?: 1;
+}
+
+/* MAX_BONUS = 40 * 25 / 100 = 10: the width of the range of bonuses */
+static __always_inline u32 max_bonus(void)
+{
+	return MAX_USER_PRIO * prio_bonus_ratio / 100 ?: 1;
+}
+
+/*
+ * Time slice by static priority. Since 2.6.11, 20 ms for each step of a priority better than 120 and 5 ms for each step
+ * of the others, at least MIN_TIMESLICE; in 2.6.8, linear from 10 to 200 ms.
+ */
+static u32 static_prio_timeslice(s32 static_prio)
+{
+	u32 steps = MAX_PRIO - static_prio;
+	u32 minimum = timeslice_minimum();
+	u32 scale, slice;
+
+	if (release == RELEASE_2_6_8) {
+		u32 maximum = ms_to_ticks(max_timeslice_2_6_8);
+
+		if (maximum < minimum)
+			return minimum;
+		return minimum + (maximum - minimum) * (steps - 1) / (MAX_USER_PRIO - 1);
+	}
+
+	scale = ms_to_ticks(def_timeslice);
+	if (static_prio < DEFAULT_PRIO)
+		scale *= 4;
+	slice = scale * steps / (MAX_USER_PRIO / 2);
+	return slice > minimum ? slice : minimum;
+}
+
+static __always_inline u32 task_timeslice(const struct task_ctx *t)
+{
+	return static_prio_timeslice(t->static_prio);
+}
+
+/* Slice of nice 0, ticks: 100 ms, in 2.6.8 102 ms */
+static __always_inline u32 timeslice_default(void)
+{
+	return release != RELEASE_2_6_8 ? ms_to_ticks(def_timeslice) :
+					  static_prio_timeslice(DEFAULT_PRIO);
+}
+
+/* MAX_SLEEP_AVG, which is also STARVATION_LIMIT, ticks */
+static __always_inline u32 max_sleep_avg(void)
+{
+	return timeslice_default() * max_bonus() ?: 1;
+}
+
+static __always_inline u64 ns_max_sleep_avg(void)
+{
+	return jiffies_to_ns(max_sleep_avg());
+}
+
+/* CURRENT_BONUS: 0 to MAX_BONUS, from the sleep credit in whole ticks */
+static u32 current_bonus(const struct task_ctx *t)
+{
+	return tick_at(t->sleep_avg, hz) * max_bonus() / max_sleep_avg();
+}
+
+/* prio = static_prio - bonus, within 100 to 139, where bonus = CURRENT_BONUS - MAX_BONUS / 2 */
+static s32 effective_prio(const struct task_ctx *t)
+{
+	s32 bonus = (s32)current_bonus(t) - (s32)max_bonus() / 2;
+	s32 prio = t->static_prio - bonus;
+
+	if (prio < MAX_RT_PRIO)
+		return MAX_RT_PRIO;
+	if (prio > MAX_PRIO - 1)
+		return MAX_PRIO - 1;
+	return prio;
+}
+
+/*
+ * DELTA: the bonus that makes a task interactive. floor((nice + 20) / 4) - 3 for the usual MAX_BONUS of 10; before 2.6.22
+ * the nice value is divided first, which rounds negative ones towards zero.
+ */
+static s32 interactivity_delta(const struct task_ctx *t)
+{
+	s32 nice = t->static_prio - DEFAULT_PRIO;
+	u32 bonus = max_bonus();
+
+	if (release == RELEASE_2_6_22)
+		return (s32)((u32)(nice + 20) * bonus / 40) - (s32)(20 * bonus / 40) +
+		       (s32)interactive_delta;
+	if (nice < 0)
+		return (s32)interactive_delta - (s32)((u32)-nice * bonus / 40);
+	return (s32)interactive_delta + (s32)((u32)nice * bonus / 40);
+}
+
+/* TASK_INTERACTIVE: goes back to the active array when its slice is used up */
+static bool task_interactive(const struct task_ctx *t)
+{
+	return t->prio <= t->static_prio - interactivity_delta(t);
+}
+
+/* INTERACTIVE_SLEEP: 1000 * (5 + delta + 1) / 10 - 1 ms, just short of what makes a task interactive */
+static u64 interactive_sleep(const struct task_ctx *t)
+{
+	s32 steps = (s32)max_bonus() / 2 + interactivity_delta(t) + 1;
+
+	if (steps <= 0)
+		return 0;
+	return jiffies_to_ns((u64)max_sleep_avg() * (u32)steps / max_bonus() - 1);
+}
+
+/*
+ * TIMESLICE_GRANULARITY: an interactive task's turn within its slice, ticks. 10 ms at full bonus and for one CPU,
+ * doubled for each step of bonus that is missing.
+ */
+static u32 timeslice_granularity(const struct task_ctx *t)
+{
+	u32 unit = ms_to_ticks(release != RELEASE_2_6_8 ? granularity : min_timeslice_2_6_8) ?: 1;
+	u32 bonus = current_bonus(t);
+	u32 missing = bonus < max_bonus() ? max_bonus() - bonus : 1;
+
+	return (unit << ((missing - 1) & 31)) * num_online_cpus ?: 1;
+}
+
+/* SCHED_IDLE is younger than this scheduler: the weakest batch task there is. */
+static __always_inline s32 static_prio_of(const struct task_struct *p)
+{
+	if (p->policy == SCHED_IDLE)
+		return MAX_PRIO - 1;
+	return DEFAULT_PRIO + task_nice(p);
+}
+
+/* Tasks that never earn credit by sleeping and wake up into the expired array (2.6.22) */
+static __always_inline bool batch_task(const struct task_struct *p)
+{
+	return p->policy == SCHED_BATCH || p->policy == SCHED_IDLE;
+}
+
+/* ---- Sleep credit ---------------------------------------------------------------------------------------------- */
+
+/* 2.6.8: only tasks that have proven interactive are charged less, only those proven hogs are credited less */
+static __always_inline bool high_credit(const struct task_ctx *t)
+{
+	return t->interactive_credit > (s32)credit_limit;
+}
+
+static __always_inline bool low_credit(const struct task_ctx *t)
+{
+	return t->interactive_credit < -(s32)credit_limit;
+}
+
+static __always_inline void earn_credit(struct task_ctx *t)
+{
+	if (release == RELEASE_2_6_8 && !high_credit(t))
+		t->interactive_credit++;
+}
+
+/* After an uninterruptible sleep the credit grows no further than INTERACTIVE_SLEEP: what is left of @slept. */
+static u64 limit_at_ceiling(struct task_ctx *t, u64 slept, u64 ceiling)
+{
+	if (t->sleep_avg >= ceiling)
+		return 0;
+	if (t->sleep_avg + slept >= ceiling) {
+		t->sleep_avg = ceiling;
+		return 0;
+	}
+	return slept;
+}
+
+/* Credits @slept nanoseconds by the rules of 2.6.22. */
+static void credit_sleep(struct task_ctx *t, bool has_mm, u64 slept)
+{
+	u64 ceiling = interactive_sleep(t);
+
+	if (has_mm && slept > ceiling && t->sleep_avg < ceiling) {
+		/* One long sleep makes no task interactive, and waiting after it earns nothing */
+		t->sleep_avg = ceiling;
+		t->sleep_type = SLEEP_NONINTERACTIVE;
+		return;
+	}
+	if (has_mm && t->sleep_type == SLEEP_NONINTERACTIVE)
+		slept = limit_at_ceiling(t, slept, ceiling);
+	t->sleep_avg += slept;
+}
+
+/* Credits @slept nanoseconds by the rules of 2.6.11 and 2.6.8: the less credit a task has, the faster it grows. */
+static void credit_sleep_2_6_11(struct task_ctx *t, bool has_mm, u64 slept)
+{
+	u64 ceiling = interactive_sleep(t);
+	u32 bonus = current_bonus(t);
+	u64 slice = jiffies_to_ns(task_timeslice(t));
+
+	if (slept > ns_max_sleep_avg())
+		slept = ns_max_sleep_avg();
+	if (has_mm && t->sleep_type != SLEEP_NONINTERACTIVE && slept > ceiling) {
+		t->sleep_avg = jiffies_to_ns(max_sleep_avg() - timeslice_default());
+		earn_credit(t);
+		return;
+	}
+	slept *= bonus < max_bonus() ? max_bonus() - bonus : 1;
+	if (release == RELEASE_2_6_8 && low_credit(t) && slept > slice)
+		slept = slice;
+	if (has_mm && t->sleep_type == SLEEP_NONINTERACTIVE &&
+	    (release != RELEASE_2_6_8 || !high_credit(t)))
+		slept = limit_at_ceiling(t, slept, ceiling);
+	t->sleep_avg += slept;
+	if (t->sleep_avg > ns_max_sleep_avg())
+		earn_credit(t);
+}
+
+/* recalc_task_prio(): credits the time since the task's timestamp as sleep; returns the new dynamic priority. */
+static __noinline s32 recalc_task_prio(struct task_struct *p, struct task_ctx *t, u64 slept)
+{
+	bool has_mm = p->mm != NULL;
+
+	if (batch_task(p)) {
+		slept = 0;
+		t->sleep_avg = 0;
+	}
+	if (slept) {
+		if (release == RELEASE_2_6_22)
+			credit_sleep(t, has_mm, slept);
+		else
+			credit_sleep_2_6_11(t, has_mm, slept);
+		if (t->sleep_avg > ns_max_sleep_avg())
+			t->sleep_avg = ns_max_sleep_avg();
+	}
+	return effective_prio(t);
+}
+
+/*
+ * What schedule() does to the task it found running: takes the time since it was switched to from its credit,
+ * at full bonus a tenth of it.
+ */
+static __noinline void charge_run_time(struct task_ctx *t, u64 now)
+{
+	u64 run_time = time_before(t->timestamp, now) ? now - t->timestamp : 0;
+	u32 bonus = current_bonus(t);
+
+	if (run_time > ns_max_sleep_avg())
+		run_time = ns_max_sleep_avg();
+	if (release != RELEASE_2_6_8 || high_credit(t))
+		run_time /= bonus ?: 1;
+	if (t->sleep_avg > run_time) {
+		t->sleep_avg -= run_time;
+	} else {
+		t->sleep_avg = 0;
+		if (release == RELEASE_2_6_8 && !high_credit(t) && !low_credit(t))
+			t->interactive_credit--;
+	}
+	t->timestamp = now;
+	t->last_ran = now;
+}
+
+/* ---- Starvation --------------------------------------------------------------------------------------------------- */
+
+/*
+ * EXPIRED_STARVING: tasks in the expired array have waited too long, or a better one waits there, for interactive tasks
+ * to be put back into the active array.
+ */
+static bool expired_starving(const struct run_queue *rq, const struct task_ctx *curr, u64 jiffies)
+{
+	u64 limit = (u64)max_sleep_avg() * rq->nr_running;
+
+	if (curr->static_prio > rq->best_expired_prio)
+		return true;
+	if (!rq->expired_timestamp)
+		return false;
+	if (release == RELEASE_2_6_22)
+		return jiffies - rq->expired_timestamp > limit;
+	return jiffies - rq->expired_timestamp >= limit + 1;
+}
+
+#endif /* FAIRGROUND_O1_PRIORITY_H */
