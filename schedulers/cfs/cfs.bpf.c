@@ -12,6 +12,7 @@
  */
 #include "fairground.bpf.h"
 #include "topology.h"
+#include "virtual_runtime.h"
 
 /* Tunables; scheduler.toml explains them */
 
@@ -298,12 +299,6 @@ static __always_inline u64 max(u64 a, u64 b)
 	return a > b ? a : b;
 }
 
-/* Virtual times wrap around: the sign of the difference decides. */
-static __always_inline u64 max_vruntime(u64 a, u64 b)
-{
-	return time_before(a, b) ? b : a;
-}
-
 /* Ticks of the era since the clock's zero. */
 static __always_inline u64 jiffies_at(u64 now)
 {
@@ -332,14 +327,6 @@ static __always_inline s32 cpu_at(s32 position)
 /*
  * Virtual time and slices
  */
-
-/* delta * 1024 / weight, rounded to the nearest. */
-static __always_inline u64 calc_delta_fair(u64 delta, u32 weight)
-{
-	if (weight == NICE_0_LOAD)
-		return delta;
-	return (delta * NICE_0_LOAD + weight / 2) / weight;
-}
 
 static __always_inline u32 task_weight(const struct task_struct *p)
 {
@@ -1796,18 +1783,6 @@ static int idle_balance_tick(void *map, int *key, struct idle_tick *tick)
 	}
 	bpf_timer_start(&tick->timer, tick_nsec, 0);
 	return 0;
-}
-
-/* 1 + floor(log2(number of CPUs)): more CPUs, longer latencies. */
-__noinline u32 scale_factor(u32 cpus)
-{
-	u32 i, factor = 1;
-
-	bpf_for(i, 1, 16) {
-		if (cpus >> i)
-			factor++;
-	}
-	return factor;
 }
 
 /* Sets the spans of a CPU's domains. Caches that reach beyond a node count as the node's. */

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * virtual_runtime.h - arithmetic of virtual time, as CFS has it
+ *
+ * Virtual time of a task is the time it ran, scaled by NICE_0_WEIGHT / weight. Values wrap around: compare them with
+ * time_before() only.
+ */
+#ifndef FAIRGROUND_VIRTUAL_RUNTIME_H
+#define FAIRGROUND_VIRTUAL_RUNTIME_H
+
+/* delta * 1024 / weight, rounded to the nearest. */
+static __always_inline u64 calc_delta_fair(u64 delta, u32 weight)
+{
+	if (weight == NICE_0_WEIGHT)
+		return delta;
+	return (delta * NICE_0_WEIGHT + weight / 2) / weight;
+}
+
+static __always_inline u64 max_vruntime(u64 a, u64 b)
+{
+	return time_before(a, b) ? b : a;
+}
+
+/* 1 + floor(log2(number of CPUs)): more CPUs, longer latencies. */
+__noinline u32 scale_factor(u32 cpus)
+{
+	u32 i, factor = 1;
+
+	bpf_for(i, 1, 16) {
+		if (cpus >> i)
+			factor++;
+	}
+	return factor;
+}
+
+#endif /* FAIRGROUND_VIRTUAL_RUNTIME_H */
