@@ -3,7 +3,12 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use fairground_events::Nanoseconds;
+use fairground_machine::Machine;
+use fairground_simulator::{CostModel, Options, Scheduler, simulate};
+use fairground_workload::Workload;
 use support::{History, MS, SECOND, assert_near, run, statistic};
 
 const ID: &str = "dwrr";
@@ -584,4 +589,49 @@ fn a_new_weight_counts_from_the_next_slice() {
     let (history, _) = run(ID, "1", json, 60, &[]);
     let share = history.percent("idle", 0, 60 * SECOND);
     assert_near(share, 100.0 * 3.0 / 1027.0, 0.03, "SCHED_IDLE");
+}
+
+/// When the last task of a workload has ended, on four CPUs on which scheduling costs what it does; milliseconds.
+fn makespan(id: &str, json: &str, settings: &[(&str, &str)]) -> f64 {
+    let scheduler = fairground_catalog::find(id).unwrap();
+    let loaded = Arc::new(Scheduler::load(&scheduler.object).unwrap());
+    let workload = Arc::new(Workload::parse("test.json", json).unwrap());
+    let mut options = Options::new(Machine::parse("4").unwrap(), workload);
+    options.duration = Some(60 * SECOND);
+    options.cost = CostModel::default_model();
+    for (name, text) in settings {
+        let tunable = scheduler.tunable(name).unwrap();
+        let bytes = tunable.encode(tunable.parse_value(text).unwrap());
+        options.variables.push(((*name).to_owned(), bytes));
+    }
+    let mut history = History::default();
+    let outcome = simulate(&loaded, &options, vec![&mut history]).unwrap();
+    assert!(!outcome.exit.kind.is_error(), "{}", outcome.exit.message);
+    let end = history.runs.iter().map(|run| run.end).max().unwrap();
+    assert!(end < 60 * SECOND, "{id} is not done");
+    end as f64 / MS as f64
+}
+
+#[test]
+fn thirty_two_threads_that_yield_with_eight_locks_are_done_sooner_than_under_cfs() {
+    let threads: Vec<String> = (0..8)
+        .map(|lock| {
+            format!(
+                r#""lock-{lock}": {{ "instance": 4, "loop": 40, "phases": {{ "event": {{
+                    "loop": 100, "lock": "m{lock}", "run": 5, "yield": "", "unlock": "m{lock}" }} }} }}"#
+            )
+        })
+        .collect();
+    let json = format!(r#"{{ "tasks": {{ {} }} }}"#, threads.join(", "));
+    let dwrr = makespan(ID, &json, &[]);
+    for granularity in ["750 us", "500 us", "250 us"] {
+        let mut settings = LINUX_3_0.to_vec();
+        settings.retain(|(name, _)| *name != "sched_min_granularity");
+        settings.push(("sched_min_granularity", granularity));
+        let cfs = makespan("cfs", &json, &settings);
+        assert!(
+            cfs > dwrr * 1.05,
+            "{granularity}: {cfs:.0} ms, {dwrr:.0} ms"
+        );
+    }
 }
