@@ -1,0 +1,1637 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * bmqs - Davide Libenzi's Balanced Multi Queue Scheduler for Linux 2.5, second version
+ *
+ * Each CPU has a list of runnable tasks of its own and chooses from it by goodness, as Linux 2.4 did from the one list it had.
+ * A task belongs to its CPU: it wakes there, and nobody looks for an idle CPU. Only a CPU that idles looks around, once a
+ * tick, and takes a task from an overloaded one that it has seen overloaded for as many ticks as the two are apart.
+ * Global real-time tasks have a list of their own and may preempt on any CPU.
+ *
+ * Names are those of the document and of kernel/sched.c of that time. README.md says where each mechanism is and what is
+ * different here.
+ */
+#include "fairground.bpf.h"
+#include "task_attributes.h"
+#include "topology.h"
+
+/* ---- Tunables -------------------------------------------------------------------------------------------------- */
+
+/* Timer ticks a second */
+const volatile u32 hz = 100;
+
+/* Which time slices and which rule for a slice's end: 0 those of 2.5.2-pre9, 1 those first merged, in 2.5.2-pre3 */
+const volatile u32 version;
+/* Time slices of nice 19 and nice -20, microseconds, and the number of steps between them */
+const volatile u32 min_nice_tslice = 10000;
+const volatile u32 max_nice_tslice = 65000;
+const volatile u32 nice_tslice_steps = 39;
+/* Limit of the slice of a parent that gets what a dead child has left, ms */
+const volatile u32 max_tslice = 200;
+const volatile u32 max_dynprio = 40;
+const volatile u32 mm_affinity_bonus = 1;
+/* What sched_yield() does to the dynamic priority: 0 takes a point, 1 gives one */
+const volatile u32 yield_rule;
+
+/* Distances of CPUs, MSI: how long one may idle that sees the other overloaded, ms, by what the two have in common */
+const volatile u32 msi_core = 20;
+const volatile u32 msi_cache = 50;
+const volatile u32 msi_node = 50;
+/* For CPUs of two nodes: for every 10 by which the nodes' distance exceeds the 10 of a node to itself */
+const volatile u32 msi_remote = 100;
+
+/* Weight of a task in a run queue, MSTW, ms */
+const volatile u32 mvtsk_cost = 24;
+/* Length of a run queue that counts as overloaded */
+const volatile u32 min_mov_rqlen = 2;
+/* Scaling factor of move costs, Kd */
+const volatile u32 kd = 16;
+/* CPUs that cost as much or more to take a task from are left alone */
+const volatile u32 max_move_cost = 1000;
+/* Advantage of a task whose address space was the last one on the idle CPU, ms */
+const volatile u32 move_mm_bonus = 20;
+
+/* Real-time tasks of one priority: 0 take turns (SCHED_RR), 1 run on (SCHED_FIFO) */
+const volatile u32 realtime_policy;
+/* Real-time tasks get so much of every rt_period on a CPU where others wait, ms; rt_period or more: without limit */
+const volatile u32 rt_runtime = 950;
+const volatile u32 rt_period = 1000;
+/* A global real-time task that waits longer is looked for again by all CPUs, ms */
+const volatile u32 rt_recheck = 1000;
+
+/* Two lists for each CPU: 0 no, 1 yes, and CPU-bound tasks run in order, 2 yes, and they run by goodness */
+const volatile u32 dual_queue;
+/* Ticks that a task of the I/O-bound list has more than, 0 for the slice of nice 0 */
+const volatile u32 dual_queue_threshold;
+
+#define VERSION_PRE3 1
+#define YIELD_RAISES 1
+#define REALTIME_FIFO 1
+#define DUAL_QUEUE_FIFO 1
+
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
+
+enum statistic {
+	SCHEDULES,
+	LIST_STEPS,
+	RECALCULATIONS,
+	RECALCULATED_TASKS,
+	SWITCHES,
+	MIGRATIONS,
+	DYN_PRIO_GAINED,
+	IDLE_RESCHEDULES,
+	PREEMPTIONS,
+	YIELDS,
+	YIELD_POINTS_LOST,
+	FORKS_PLACED_ELSEWHERE,
+	RT_WAKEUPS,
+	RT_ON_LAST_CPU,
+	RT_ON_OTHER_CPU,
+	RT_ON_WEAKEST,
+	RT_PICKS,
+	RT_CHECKPOINTS,
+	RT_THROTTLED,
+	RT_RECHECKS,
+	IDLE_PASSES,
+	STEALS,
+	STEALS_FAILED,
+	NR_STATISTICS,
+};
+
+DEFINE_STATISTICS(NR_STATISTICS)
+
+/* ---- Tasks and run queues -------------------------------------------------------------------------------------- */
+
+/* Run queues are numbered by their CPUs; this is the one of global real-time tasks. */
+#define RT_QID (-1)
+#define NO_QUEUE (-2)
+
+/* Goodness below that of every task */
+#define NOTHING -1000
+#define REALTIME_GOODNESS 1000
+
+/* A walk is repeated if the chosen task has been taken away meanwhile, if slices are handed out or a task is stolen. */
+#define SCHEDULE_ATTEMPTS 6
+
+/* The distance map has bytes. */
+#define MAX_DISTANCE 255
+
+/* CPUs that the balancing memory of a CPU has room for */
+#define MAX_CPUS 8192
+
+/* The lists of a run queue; the second one only in use with dual_queue */
+enum list {
+	IO_BOUND,
+	CPU_BOUND,
+	NR_LISTS,
+};
+
+struct task_data {
+	/* Ticks left of the slice; negative in a bonus slice of 2.5.2-pre3 */
+	s32 time_slice;
+	/* Points for the recalculations that it was not there for */
+	s32 dyn_prio;
+	/* Recalculations of its run queue that it has been paid for */
+	u32 rcl_last;
+	/* Its run queue, that of the CPU it belongs to or RT_QID, also while it sleeps */
+	s32 task_qid;
+	/* The run queue that counts it, NO_QUEUE while it is not runnable */
+	s32 counted_on;
+	/* CPU it ran on last */
+	s32 processor;
+	/* enum realtime_kind, and the priority then */
+	u32 realtime;
+	u32 rt_priority;
+	/* Place in its list: smaller is nearer the front */
+	u64 place;
+	/* Until when a running task has paid its ticks, nanoseconds */
+	u64 paid_until;
+	/* Ticks of the clock when it last ran, and since when it waits */
+	u64 run_jtime;
+	u64 wait_jtime;
+	enum list list;
+	/* Runnable: in a list or running */
+	bool listed;
+	bool running;
+	/* It has just lost the CPU and goes back to its place */
+	bool put_prev;
+	/* SCHED_YIELD: gives way to every other task once */
+	bool yielding;
+	/* A global real-time task that has not run since it woke */
+	bool fresh;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_data);
+} task_data SEC(".maps");
+
+struct run_queue {
+	/* First and last place handed out */
+	u64 first_place;
+	u64 last_place;
+	/* Runnable tasks of the queue, the running one included */
+	u32 qnr_running;
+	/* Recalculations so far */
+	u32 rcl_curr;
+	/* The checkpoint up to which this CPU knows that all global real-time tasks have a CPU */
+	u64 rtt_chkp;
+	/* The address space that is loaded; kernel threads borrow it */
+	u64 active_mm;
+	/* The current task is to give the CPU to schedule() */
+	u32 need_resched;
+	bool online;
+	/* Number of the current rt_period, and what real-time tasks have used of it, nanoseconds */
+	u64 rt_period_number;
+	u64 rt_time;
+	/* Balancing: a bit for each CPU that was overloaded when last looked at, and how often in a row it was */
+	u64 hit_cpus[MAX_CPUS / 64];
+	u8 ldhits[MAX_CPUS];
+	/* The ones that were so often enough */
+	u64 hcpus[MAX_CPUS / 64];
+};
+
+DEFINE_PER_CPU(struct run_queue, run_queue)
+
+/* Middle of the range of places, so that there is room to either side */
+#define MIDDLE_PLACE (1ULL << 62)
+
+/* The run queue of global real-time tasks */
+static u64 rt_first_place = MIDDLE_PLACE;
+static u64 rt_last_place = MIDDLE_PLACE;
+static u32 rt_nr_running;
+
+/* Counts the wake-ups of global real-time tasks. */
+static u64 grt_chkp;
+
+static u32 nr_cpus;
+static u32 num_online_cpus;
+
+static __always_inline struct task_data *task_data_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_data, p, 0, 0);
+}
+
+/* A list: a dispatch queue ordered by the tasks' places. */
+static __always_inline u64 list_dsq(s32 qid, enum list list)
+{
+	return (u64)(qid - RT_QID) * NR_LISTS + list;
+}
+
+static __always_inline u64 jiffies_at(u64 now)
+{
+	return tick_at(now, hz);
+}
+
+static __always_inline u64 ms_to_ticks(u64 ms)
+{
+	return ms * hz / 1000;
+}
+
+static __always_inline bool is_idle(const struct task_struct *p)
+{
+	return p->flags & PF_IDLE;
+}
+
+static __always_inline bool is_realtime(const struct task_data *t)
+{
+	return t->realtime != REALTIME_NONE;
+}
+
+static __always_inline bool is_global(const struct task_data *t)
+{
+	return t->realtime == REALTIME_GLOBAL;
+}
+
+/* False also for a CPU that does not exist. */
+static __always_inline bool can_schedule(const struct task_struct *p, s32 cpu)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+
+	return rq && rq->online && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/* What the task is by its attributes, which may change at any time. */
+static __always_inline void read_attributes(struct task_struct *p, struct task_data *t)
+{
+	const struct task_attributes *attributes = attributes_of(p);
+
+	t->realtime = REALTIME_NONE;
+	t->rt_priority = 0;
+	if (!attributes || !(attributes->present & TASK_ATTRIBUTE_REALTIME))
+		return;
+	t->realtime = attributes->realtime_kind;
+	t->rt_priority = attributes->realtime_priority;
+}
+
+/* The place in front of all others of a queue: where add_to_runqueue() puts a task. */
+static __always_inline u64 first_place(s32 qid)
+{
+	struct run_queue *rq;
+
+	if (qid == RT_QID)
+		return __sync_fetch_and_add(&rt_first_place, -1ULL) - 1;
+	rq = run_queue_of(qid);
+	return rq ? __sync_fetch_and_add(&rq->first_place, -1ULL) - 1 : MIDDLE_PLACE;
+}
+
+/* The place behind all others: move_last_runqueue(). */
+static __always_inline u64 last_place(s32 qid)
+{
+	struct run_queue *rq;
+
+	if (qid == RT_QID)
+		return __sync_fetch_and_add(&rt_last_place, 1) + 1;
+	rq = run_queue_of(qid);
+	return rq ? __sync_fetch_and_add(&rq->last_place, 1) + 1 : MIDDLE_PLACE;
+}
+
+static __always_inline void add_to_length(s32 qid, u32 number)
+{
+	struct run_queue *rq;
+
+	if (qid == RT_QID) {
+		__sync_fetch_and_add(&rt_nr_running, number);
+	} else if (qid >= 0) {
+		rq = run_queue_of(qid);
+		if (rq)
+			__sync_fetch_and_add(&rq->qnr_running, number);
+	}
+}
+
+/* Has the task counted in the length of a run queue, or of none. */
+static __noinline void count_on(struct task_data *t, s32 qid)
+{
+	s32 old = __sync_lock_test_and_set(&t->counted_on, qid);
+
+	if (old == qid)
+		return;
+	add_to_length(old, -1);
+	add_to_length(qid, 1);
+}
+
+/* ---- Time slices ----------------------------------------------------------------------------------------------- */
+
+/* SCHED_IDLE is younger than this scheduler; such a task is as weak as a task can be. */
+static __always_inline s32 nice_of(const struct task_struct *p)
+{
+	return p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
+}
+
+/* NICE_TO_TICKS of 2.4, which 2.5.2-pre3 still had: about 50 ms for nice 0 at every rate of the timer */
+static __always_inline s32 old_nice_to_ticks(s32 nice)
+{
+	u32 strength = 20 - nice;
+
+	if (hz < 200)
+		strength >>= 2;
+	else if (hz < 400)
+		strength >>= 1;
+	else if (hz < 800)
+		;
+	else if (hz < 1600)
+		strength <<= 1;
+	else
+		strength <<= 2;
+	return strength + 1;
+}
+
+/* Time slice of a nice value: linear from MIN_NICE_TSLICE for 19 to MAX_NICE_TSLICE for -20, in whole ticks, at least one */
+static __always_inline s32 nice_to_ticks(s32 nice)
+{
+	u64 step = (max_nice_tslice - min_nice_tslice) / nice_tslice_steps;
+	u64 ticks;
+
+	if (version == VERSION_PRE3)
+		return old_nice_to_ticks(nice);
+	ticks = (min_nice_tslice + step * (u32)(MAX_NICE - nice)) * hz / 1000000;
+	return ticks ?: 1;
+}
+
+/* What ticks have left of a task's slice and points */
+struct expiry {
+	s32 time_slice;
+	s32 dyn_prio;
+	/* The task is to give the CPU away */
+	bool need_resched;
+};
+
+/*
+ * expire_task() for @ticks ticks: each takes one from the slice, and the one that takes the last also takes a point. In
+ * 2.5.2-pre3 that point buys another slice, of which the task loses nothing but its rank: it is counted below zero.
+ */
+static __always_inline struct expiry expire_task(const struct task_data *t, s32 slice, u64 ticks)
+{
+	struct expiry after = { .time_slice = t->time_slice, .dyn_prio = t->dyn_prio };
+	/* More than any slice has, and a number that does not overflow */
+	s32 left = ticks < 1 << 20 ? ticks : 1 << 20;
+
+	if (!left)
+		return after;
+	if (!after.time_slice) {
+		after.need_resched = true;
+		return after;
+	}
+	if (after.time_slice > 0) {
+		if (left < after.time_slice) {
+			after.time_slice -= left;
+			return after;
+		}
+		left -= after.time_slice;
+		after.time_slice = 0;
+		after.need_resched = true;
+		if (after.dyn_prio > 0) {
+			after.dyn_prio--;
+			if (version == VERSION_PRE3)
+				after.time_slice = -1;
+		}
+	}
+	if (after.time_slice < 0) {
+		after.time_slice -= left;
+		if (after.time_slice < -slice) {
+			after.time_slice = 0;
+			after.need_resched = true;
+		}
+	}
+	return after;
+}
+
+/* What a task has left at @now if it pays the ticks that hit it. */
+static __always_inline s32 time_slice_at(const struct task_struct *p, const struct task_data *t, u64 now)
+{
+	if (!t->running)
+		return t->time_slice;
+	return expire_task(t, nice_to_ticks(nice_of(p)), ticks_between(t->paid_until, now, hz)).time_slice;
+}
+
+/* Real-time tasks have used up what they may use of this period. */
+static __always_inline bool rt_throttled(const struct run_queue *rq, u64 now)
+{
+	u64 period = rt_period * NSEC_PER_MSEC;
+
+	return rt_runtime < rt_period && now / period == rq->rt_period_number &&
+	       rq->rt_time >= rt_runtime * NSEC_PER_MSEC;
+}
+
+static __always_inline void account_realtime(struct run_queue *rq, const struct task_data *t, u64 now)
+{
+	u64 period = rt_period * NSEC_PER_MSEC;
+	u64 number = period ? now / period : 0;
+	u64 from = t->paid_until;
+
+	if (rq->rt_period_number != number) {
+		rq->rt_period_number = number;
+		rq->rt_time = 0;
+	}
+	if (time_before(from, number * period))
+		from = number * period;
+	if (time_before(from, now))
+		rq->rt_time += now - from;
+}
+
+/* update_process_times() for the timer ticks that have hit the running task since it last paid. */
+static __noinline void charge_ticks(struct task_struct *p, struct task_data *t, struct run_queue *rq, u64 now)
+{
+	u64 ticks = ticks_between(t->paid_until, now, hz);
+	struct expiry after = expire_task(t, nice_to_ticks(nice_of(p)), ticks);
+
+	t->time_slice = after.time_slice;
+	t->dyn_prio = after.dyn_prio;
+	if (is_realtime(t))
+		account_realtime(rq, t, now);
+	t->paid_until = now;
+	/* Those that wait while real-time tasks are held back run for a tick each. */
+	if (after.need_resched || (ticks && rt_throttled(rq, now)))
+		rq->need_resched = true;
+}
+
+/* Lets @p run until the tick at which the timer would ask for another task. */
+static __always_inline void run_slice_down(struct task_struct *p, const struct task_data *t,
+					   const struct run_queue *rq, u64 now)
+{
+	s32 ticks = t->time_slice;
+
+	if (ticks < 0)
+		ticks += nice_to_ticks(nice_of(p)) + 1;
+	if (ticks <= 0 || rt_throttled(rq, now))
+		ticks = 1;
+	scx_bpf_task_set_slice(p, time_to_tick(now, ticks, hz));
+}
+
+/* ---- Goodness -------------------------------------------------------------------------------------------------- */
+
+/*
+ * How good it is to run @p on a CPU where the address space @this_mm is loaded:
+ *
+ *	-1	yields; after every other task
+ *	0	runnable, but its slice is used up
+ *	else	dyn_prio + 1 + 20 - nice, and 1 if no address space is to be loaded
+ *	1000	and more: real time
+ */
+static __always_inline s32 goodness(struct task_struct *p, const struct task_data *t, u64 this_mm, u64 now)
+{
+	s32 weight;
+
+	if (is_realtime(t))
+		return REALTIME_GOODNESS + t->rt_priority;
+	if (t->yielding)
+		return -1;
+	if (!time_slice_at(p, t, now))
+		return 0;
+	weight = t->dyn_prio + 1;
+	if ((u64)p->mm == this_mm || !p->mm)
+		weight += mm_affinity_bonus;
+	return weight + 20 - nice_of(p);
+}
+
+/* What a CPU wins by running @p in place of @current_task. */
+static __always_inline s32 preemption_goodness(struct task_struct *current_task, const struct task_data *current_data,
+					       struct task_struct *p, const struct task_data *t, u64 this_mm, u64 now)
+{
+	return goodness(p, t, this_mm, now) - goodness(current_task, current_data, this_mm, now);
+}
+
+/* ---- Dual queue ------------------------------------------------------------------------------------------------ */
+
+/*
+ * The list a task belongs to. The document classifies by 2.4's counter, in which a sleeper collects slices; here it collects
+ * points instead, each of which stands for a slice.
+ */
+static __always_inline enum list list_of(const struct task_struct *p, const struct task_data *t)
+{
+	s32 slice = nice_to_ticks(nice_of(p));
+	s32 counter = t->time_slice + t->dyn_prio * slice;
+
+	if (!dual_queue || is_realtime(t))
+		return IO_BOUND;
+	return counter > (s32)(dual_queue_threshold ?: nice_to_ticks(0)) ? IO_BOUND : CPU_BOUND;
+}
+
+/* The CPU-bound tasks run in the order in which they have used their slices up. */
+static __always_inline bool in_fifo(const struct task_data *t)
+{
+	return dual_queue == DUAL_QUEUE_FIFO && t->list == CPU_BOUND;
+}
+
+/* ---- Distances ------------------------------------------------------------------------------------------------- */
+
+/* cpu_distance(i, j): an entry of the map cpus_dmap, ( MSI(i, j) * HZ ) / 1000 ticks */
+__noinline u32 cpu_distance(s32 i, s32 j)
+{
+	const volatile struct cpu_topology *a = topology_of(i), *b = topology_of(j);
+	u64 msi, ticks;
+	s32 nodes;
+
+	if (i == j)
+		return 0;
+	if (!a || !b) {
+		msi = msi_cache;
+	} else if (a->core == b->core) {
+		msi = msi_core;
+	} else if (a->node != b->node) {
+		nodes = topology_distance(a->node, b->node);
+		msi = nodes > 10 ? (u64)msi_remote * (u32)(nodes - 10) / 10 : msi_remote;
+	} else {
+		msi = a->llc == b->llc ? msi_cache : msi_node;
+	}
+	ticks = ms_to_ticks(msi);
+	return ticks < MAX_DISTANCE ? ticks : MAX_DISTANCE;
+}
+
+/* QNR * Kq, where Kq = Kd * ( MSTW * HZ ) / 1000 */
+static __always_inline s64 queue_weight(const struct run_queue *rq)
+{
+	return (u64)rq->qnr_running * mvtsk_cost * hz * kd / 1000;
+}
+
+/* MC(i, j) = DIST(i, j) * Kd - QNR(i) * Kq: what it costs to move a task from a loaded CPU to an idle one */
+static __always_inline s64 move_cost(const struct run_queue *src_rq, s32 src_cpu, s32 dst_cpu)
+{
+	return (s64)cpu_distance(src_cpu, dst_cpu) * kd - queue_weight(src_rq);
+}
+
+/* The distance of a CPU for a new task: the nearer and the emptier, the better. */
+static __always_inline s64 rt_cpu_dist(const struct run_queue *src_rq, s32 src_cpu, s32 dst_cpu)
+{
+	return (s64)cpu_distance(src_cpu, dst_cpu) * kd + queue_weight(src_rq);
+}
+
+/* ---- Waking up ------------------------------------------------------------------------------------------------- */
+
+/* The recalculations that a task has missed on the queue it belongs to are its points. */
+static __always_inline void collect_dyn_prio(struct task_data *t)
+{
+	struct run_queue *rq = run_queue_of(t->task_qid);
+	s32 gained, limit = max_dynprio;
+
+	if (!rq)
+		return;
+	gained = rq->rcl_curr - t->rcl_last;
+	if (gained > limit - t->dyn_prio)
+		gained = limit - t->dyn_prio;
+	t->rcl_last = rq->rcl_curr;
+	if (gained <= 0)
+		return;
+	t->dyn_prio += gained;
+	count_by(DYN_PRIO_GAINED, gained);
+}
+
+/* Makes a run queue the task's own. The queues count their recalculations apart, so a move is worth no points. */
+static __always_inline void belong_to(struct task_data *t, s32 qid)
+{
+	struct run_queue *rq = run_queue_of(qid);
+
+	t->task_qid = qid;
+	t->rcl_last = rq ? rq->rcl_curr : 0;
+	t->place = first_place(qid);
+}
+
+/* The queue for a task that becomes runnable or waits again: its own, unless it may not run there any more. */
+static __always_inline s32 queue_for(struct task_struct *p, const struct task_data *t)
+{
+	s32 cpu = t->task_qid;
+	u32 any;
+
+	if (is_global(t))
+		return RT_QID;
+	if (cpu < 0)
+		cpu = t->processor;
+	if (can_schedule(p, cpu))
+		return cpu;
+	cpu = scx_bpf_task_cpu(p);
+	if (can_schedule(p, cpu))
+		return cpu;
+	any = bpf_cpumask_first(p->cpus_ptr);
+	return can_schedule(p, any) ? (s32)any : cpu;
+}
+
+/* Sets need_resched of @cpu and, unless it was set, sends an interrupt. */
+static __always_inline void resched_cpu(struct run_queue *rq, s32 cpu, u64 kick_flags)
+{
+	if (!__sync_lock_test_and_set(&rq->need_resched, 1))
+		scx_bpf_kick_cpu(cpu, kick_flags);
+}
+
+/* For ordinary and local real-time tasks: the CPU the task belongs to and no other. */
+static __always_inline void std_reschedule_idle(struct task_struct *p, const struct task_data *t)
+{
+	s32 best_cpu = t->task_qid;
+	struct run_queue *rq = run_queue_of(best_cpu);
+	struct task_data *current_data;
+	struct task_struct *tsk;
+
+	tsk = rq ? scx_bpf_cpu_curr(best_cpu) : NULL;
+	if (!tsk)
+		return;
+	if (is_idle(tsk)) {
+		count(IDLE_RESCHEDULES);
+		/* The kernel has told the CPU on which it wakes a task. */
+		if (best_cpu != scx_bpf_task_cpu(p))
+			scx_bpf_kick_cpu(best_cpu, SCX_KICK_IDLE);
+		return;
+	}
+	/* Real-time tasks of the kernel are above this scheduler. */
+	if (tsk->pid == p->pid || tsk->prio < MAX_RT_PRIO)
+		return;
+	current_data = task_data_of(tsk);
+	if (current_data && preemption_goodness(tsk, current_data, p, t, rq->active_mm, scx_bpf_now()) > 0) {
+		count(PREEMPTIONS);
+		resched_cpu(rq, best_cpu, SCX_KICK_PREEMPT);
+	}
+}
+
+/* task_realtime() for the current task of a CPU; those of the kernel's own classes are real-time tasks as well. */
+static __always_inline bool runs_realtime(struct task_struct *tsk)
+{
+	struct task_data *t;
+
+	if (is_idle(tsk))
+		return false;
+	if (tsk->prio < MAX_RT_PRIO)
+		return true;
+	t = task_data_of(tsk);
+	return t && is_realtime(t);
+}
+
+/* Interrupts the CPU for a global real-time task if it runs none: steps one and two. */
+static __always_inline bool resched_unless_realtime(struct task_struct *p, s32 cpu)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+	struct task_struct *tsk;
+
+	if (!rq || !can_schedule(p, cpu))
+		return false;
+	tsk = scx_bpf_cpu_curr(cpu);
+	if (!tsk || runs_realtime(tsk))
+		return false;
+	if (is_idle(tsk)) {
+		resched_cpu(rq, cpu, 0);
+	} else {
+		__sync_lock_test_and_set(&rq->need_resched, 1);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	return true;
+}
+
+/*
+ * For global real-time tasks, in three steps: the CPU it ran on last if that runs no real-time task; else the first CPU that runs
+ * none; else the one whose real-time task is weakest, if it is weaker than this one.
+ */
+__noinline int rtt_reschedule_idle(struct task_struct *p __arg_trusted)
+{
+	struct task_data *t = task_data_of(p);
+	u64 now = scx_bpf_now();
+	s32 cpu, maxpg = 0, target = -1;
+	struct run_queue *rq;
+
+	if (!t)
+		return 0;
+	if (resched_unless_realtime(p, t->processor)) {
+		count(RT_ON_LAST_CPU);
+		return 0;
+	}
+	bpf_for(cpu, 0, nr_cpus) {
+		if (resched_unless_realtime(p, cpu)) {
+			count(RT_ON_OTHER_CPU);
+			return 0;
+		}
+	}
+	bpf_for(cpu, 0, nr_cpus) {
+		struct task_data *current_data;
+		struct task_struct *tsk;
+		s32 pg;
+
+		rq = run_queue_of(cpu);
+		if (!rq || !can_schedule(p, cpu))
+			continue;
+		tsk = scx_bpf_cpu_curr(cpu);
+		if (!tsk || (tsk->prio < MAX_RT_PRIO && !is_idle(tsk)))
+			continue;
+		if (is_idle(tsk)) {
+			target = cpu;
+			break;
+		}
+		current_data = task_data_of(tsk);
+		if (!current_data || tsk->pid == p->pid)
+			continue;
+		pg = preemption_goodness(tsk, current_data, p, t, rq->active_mm, now);
+		if (pg > maxpg) {
+			maxpg = pg;
+			target = cpu;
+		}
+	}
+	rq = run_queue_of(target);
+	if (target < 0 || !rq)
+		return 0;
+	count(RT_ON_WEAKEST);
+	resched_cpu(rq, target, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+/* task_cpu_place(): the CPU of a new task, this one unless another is closer by distance plus load. */
+__noinline s32 task_cpu_place(struct task_struct *p __arg_trusted, s32 this_cpu)
+{
+	struct run_queue *rq = run_queue_of(this_cpu);
+	s64 cdist, min_cdist;
+	s32 i, best_cpu = this_cpu;
+
+	if (!rq)
+		return this_cpu;
+	min_cdist = rt_cpu_dist(rq, this_cpu, this_cpu);
+	bpf_for(i, 0, nr_cpus) {
+		rq = run_queue_of(i);
+		if (i == this_cpu || !rq || !can_schedule(p, i))
+			continue;
+		cdist = rt_cpu_dist(rq, i, this_cpu);
+		if (cdist < min_cdist) {
+			min_cdist = cdist;
+			best_cpu = i;
+		}
+	}
+	return best_cpu;
+}
+
+/* A task wakes where it belongs; a new one is placed. */
+s32 BPF_STRUCT_OPS(bmqs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	s32 cpu, this_cpu = bpf_get_smp_processor_id();
+	struct task_data *t = task_data_of(p);
+
+	if (!t)
+		return prev_cpu;
+	if (!(wake_flags & SCX_WAKE_FORK))
+		return t->task_qid >= 0 && can_schedule(p, t->task_qid) ? t->task_qid : prev_cpu;
+
+	if (!can_schedule(p, this_cpu))
+		this_cpu = prev_cpu;
+	cpu = task_cpu_place(p, this_cpu);
+	if (cpu != this_cpu)
+		count(FORKS_PLACED_ELSEWHERE);
+	belong_to(t, cpu);
+	t->processor = cpu;
+	return cpu;
+}
+
+/* add_to_runqueue(): pays what the task has missed and puts it to the front of its list. */
+void BPF_STRUCT_OPS(bmqs_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_data *t = task_data_of(p);
+
+	if (!t || t->listed)
+		return;
+	t->listed = true;
+	collect_dyn_prio(t);
+	t->place = first_place(t->task_qid);
+}
+
+void BPF_STRUCT_OPS(bmqs_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct task_data *t = task_data_of(p);
+
+	if (!t)
+		return;
+	count_on(t, NO_QUEUE);
+	if (deq_flags & SCX_DEQ_SLEEP)
+		t->listed = false;
+}
+
+/* A task waits: one that has been woken, forked, changed or moved, or one that has lost its CPU and keeps its place. */
+void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_data *t = task_data_of(p);
+	u64 now = scx_bpf_now();
+	bool put_prev;
+	s32 qid;
+
+	if (!t) {
+		scx_bpf_error("task %d has no data", p->pid);
+		return;
+	}
+	put_prev = t->put_prev;
+	t->put_prev = false;
+	t->yielding = false;
+
+	read_attributes(p, t);
+	qid = queue_for(p, t);
+	if (qid != t->task_qid) {
+		/* Made a global real-time task since, it comes to their list as if it woke. */
+		put_prev &= qid != RT_QID;
+		belong_to(t, qid);
+	}
+	count_on(t, qid);
+	t->list = list_of(p, t);
+	if (in_fifo(t) && !t->time_slice)
+		t->place = last_place(qid);
+	t->wait_jtime = jiffies_at(now);
+	t->fresh = is_global(t) && !put_prev;
+	scx_bpf_dsq_insert_vtime(p, list_dsq(qid, t->list), tick_length(hz), t->place, enq_flags);
+
+	if (put_prev)
+		return;
+	if (!is_global(t)) {
+		std_reschedule_idle(p, t);
+	} else {
+		count(RT_WAKEUPS);
+		__sync_fetch_and_add(&grt_chkp, 1);
+		rtt_reschedule_idle(p);
+	}
+}
+
+/* ---- Balancing ------------------------------------------------------------------------------------------------- */
+
+/* Tasks that are not the balancer's business: real-time tasks, and those that belong to another queue */
+static __always_inline bool task_foreign(const struct task_data *t, s32 src_cpu)
+{
+	return is_realtime(t) || t->task_qid != src_cpu;
+}
+
+/* The longer a task has not run, the better it is to move it. */
+static __always_inline s64 move_goodness(const struct task_struct *p, const struct task_data *t, u64 this_mm,
+					 u64 jiffies)
+{
+	s64 mgds = jiffies - t->run_jtime;
+
+	if ((u64)p->mm == this_mm || !p->mm)
+		mgds += ms_to_ticks(move_mm_bonus);
+	return mgds;
+}
+
+/* What try_steal_task() has found */
+struct loot {
+	s32 src_cpu;
+	s32 dst_cpu;
+	s64 mgdns;
+	s32 pid;
+	enum list list;
+};
+
+/* Looks through one list of the loaded CPU for the task with the largest move goodness. */
+__noinline int find_loot(struct loot *loot __arg_nonnull, enum list list)
+{
+	struct run_queue *rq = run_queue_of(loot->dst_cpu);
+	u64 jiffies = jiffies_at(scx_bpf_now());
+	struct task_struct *tsk;
+
+	if (!rq)
+		return 0;
+	bpf_for_each(scx_dsq, tsk, list_dsq(loot->src_cpu, list), 0) {
+		struct task_data *t = task_data_of(tsk);
+		s64 mvg;
+
+		if (!t || task_foreign(t, loot->src_cpu) || !can_schedule(tsk, loot->dst_cpu))
+			continue;
+		mvg = move_goodness(tsk, t, rq->active_mm, jiffies);
+		if (mvg > loot->mgdns) {
+			loot->mgdns = mvg;
+			loot->pid = tsk->pid;
+			loot->list = list;
+		}
+	}
+	return 0;
+}
+
+/* try_steal_task(): moves the task of a loaded CPU that is best to move to the idle one. */
+__noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
+{
+	struct loot loot = { .src_cpu = src_cpu, .dst_cpu = dst_cpu, .mgdns = -1 };
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *mvtsk;
+	struct task_data *t;
+	bool moved = false;
+	u64 place;
+
+	find_loot(&loot, IO_BOUND);
+	if (dual_queue)
+		find_loot(&loot, CPU_BOUND);
+	if (!loot.pid)
+		return false;
+	mvtsk = bpf_task_from_pid(loot.pid);
+	if (!mvtsk)
+		return false;
+
+	place = first_place(dst_cpu);
+	bpf_iter_scx_dsq_new(&it, list_dsq(src_cpu, loot.list), 0);
+	/* The list has been let go since: a task that has been queued again after this look is not moved. */
+	if (can_schedule(mvtsk, dst_cpu)) {
+		scx_bpf_dsq_move_set_vtime(&it, place);
+		moved = scx_bpf_dsq_move_vtime(&it, mvtsk, list_dsq(dst_cpu, loot.list), 0);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+
+	t = task_data_of(mvtsk);
+	if (moved && t) {
+		belong_to(t, dst_cpu);
+		t->place = place;
+		count_on(t, dst_cpu);
+	}
+	bpf_task_release(mvtsk);
+	return moved;
+}
+
+/* Looks at all other CPUs: counts how often in a row each was overloaded, and lists those that were long enough. */
+__noinline bool count_hits(s32 this_cpu)
+{
+	struct run_queue *this_rq = run_queue_of(this_cpu);
+	bool found = false;
+	u32 i;
+
+	if (!this_rq)
+		return false;
+	bpf_for(i, 0, nr_cpus) {
+		struct run_queue *rq = run_queue_of(i);
+		u64 bit = 1ULL << (i & 63);
+
+		if (i >= MAX_CPUS)
+			break;
+		this_rq->hcpus[i / 64] &= ~bit;
+		if ((s32)i == this_cpu || !rq || !rq->online)
+			continue;
+		if (rq->qnr_running >= min_mov_rqlen) {
+			if (!(this_rq->hit_cpus[i / 64] & bit)) {
+				this_rq->hit_cpus[i / 64] |= bit;
+				this_rq->ldhits[i] = 1;
+			} else if (this_rq->ldhits[i] < MAX_DISTANCE) {
+				this_rq->ldhits[i]++;
+			}
+			if (this_rq->ldhits[i] >= cpu_distance(this_cpu, i)) {
+				this_rq->hcpus[i / 64] |= bit;
+				found = true;
+			}
+		} else {
+			this_rq->hit_cpus[i / 64] &= ~bit;
+		}
+	}
+	return found;
+}
+
+/* The CPU among those listed that costs least to take a task from; it is struck off the list. -1 if there is none. */
+__noinline s32 cheapest_cpu(s32 this_cpu)
+{
+	struct run_queue *this_rq = run_queue_of(this_cpu);
+	s64 ccost, min_cost = max_move_cost;
+	u32 i, max_cpu = MAX_CPUS;
+
+	if (!this_rq)
+		return -1;
+	bpf_for(i, 0, nr_cpus) {
+		struct run_queue *rq = run_queue_of(i);
+
+		if (i >= MAX_CPUS)
+			break;
+		if (!rq || !(this_rq->hcpus[i / 64] & (1ULL << (i & 63))))
+			continue;
+		ccost = move_cost(rq, i, this_cpu);
+		if (ccost < min_cost) {
+			min_cost = ccost;
+			max_cpu = i;
+		}
+	}
+	if (max_cpu >= MAX_CPUS)
+		return -1;
+	this_rq->hcpus[max_cpu / 64] &= ~(1ULL << (max_cpu & 63));
+	return max_cpu;
+}
+
+/* After a theft the counting begins anew. */
+static __always_inline void forget_hits(struct run_queue *this_rq)
+{
+	u32 i;
+
+	bpf_for(i, 0, (nr_cpus + 63) / 64) {
+		if (i >= MAX_CPUS / 64)
+			break;
+		this_rq->hit_cpus[i] = 0;
+	}
+}
+
+/* get_remote_task(): this CPU has nothing to run. True if it has taken a task from another one. */
+__noinline bool get_remote_task(s32 this_cpu)
+{
+	struct run_queue *this_rq = run_queue_of(this_cpu);
+	s32 i, max_cpu;
+
+	count(IDLE_PASSES);
+	if (!this_rq || !count_hits(this_cpu))
+		return false;
+	bpf_for(i, 0, nr_cpus) {
+		max_cpu = cheapest_cpu(this_cpu);
+		if (max_cpu < 0)
+			break;
+		if (try_steal_task(max_cpu, this_cpu)) {
+			count(STEALS);
+			forget_hits(this_rq);
+			return true;
+		}
+		count(STEALS_FAILED);
+	}
+	return false;
+}
+
+/* ---- The idle CPUs' tick --------------------------------------------------------------------------------------- */
+
+struct idle_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct idle_timer);
+} idle_timer_map SEC(".maps");
+
+/*
+ * A global real-time task that has lost its CPU is overlooked by those that have passed the checkpoint, until another one wakes.
+ * Here it is as good as woken again after a while; and so is one that was not there yet when the CPU that was
+ * interrupted for it looked, since no lock holds the two together.
+ */
+static __always_inline void recheck_realtime(u64 now)
+{
+	u64 jiffies = jiffies_at(now), limit = ms_to_ticks(rt_recheck) ?: 1;
+	struct task_struct *p;
+
+	if (scx_bpf_dsq_nr_queued(list_dsq(RT_QID, IO_BOUND)) <= 0)
+		return;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, list_dsq(RT_QID, IO_BOUND), 0) {
+		struct task_data *t = task_data_of(p);
+
+		if (!t || jiffies - t->wait_jtime < (t->fresh ? 2 : limit))
+			continue;
+		count(RT_RECHECKS);
+		t->wait_jtime = jiffies;
+		__sync_fetch_and_add(&grt_chkp, 1);
+		rtt_reschedule_idle(p);
+	}
+	bpf_rcu_read_unlock();
+}
+
+/*
+ * A CPU has gone offline. The kernel moves the tasks that ran there last; those that were stolen and have not run since are
+ * moved here.
+ */
+__noinline int leave_list(s32 cpu, enum list list)
+{
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, list_dsq(cpu, list), 0) {
+		struct task_data *t = task_data_of(p);
+		s32 qid;
+
+		if (!t)
+			continue;
+		qid = queue_for(p, t);
+		if (qid == cpu || qid < 0)
+			continue;
+		belong_to(t, qid);
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, t->place);
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, list_dsq(qid, list), 0))
+			continue;
+		count_on(t, qid);
+		scx_bpf_kick_cpu(qid, SCX_KICK_IDLE);
+	}
+	return 0;
+}
+
+/* The timer tick of idle CPUs, which get none from the kernel. sched_wake_idle(): every idle CPU calls schedule(). */
+static int idle_tick(void *map, u32 *key, struct idle_timer *timer)
+{
+	s32 cpu;
+
+	recheck_realtime(scx_bpf_now());
+	bpf_for(cpu, 0, nr_cpus) {
+		struct run_queue *rq = run_queue_of(cpu);
+
+		if (!rq)
+			continue;
+		if (!rq->online && rq->qnr_running) {
+			leave_list(cpu, IO_BOUND);
+			leave_list(cpu, CPU_BOUND);
+		} else if (rq->online && num_online_cpus > 1) {
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		}
+	}
+	bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
+	return 0;
+}
+
+/* ---- Picking the next task ------------------------------------------------------------------------------------- */
+
+/* What schedule() looks for and has found */
+struct choice {
+	s32 cpu;
+	/* Real-time tasks are held back: the task that has waited longest is best */
+	bool throttled;
+	u64 this_mm;
+	u64 now;
+	u64 steps;
+	/* The best so far, NOTHING if there is none: the task that ran until now, or a waiting one of a list */
+	s32 weight;
+	bool prev_wins;
+	s32 pid;
+	u64 place;
+	u64 dsq;
+	/* The task that ran until now if it can go on */
+	bool has_prev;
+	s32 prev_weight;
+	u64 prev_place;
+	enum list prev_list;
+};
+
+static __always_inline s32 weigh(struct task_struct *p, const struct task_data *t, const struct choice *c)
+{
+	if (c->throttled)
+		return t->running ? 1 : 1 + (s32)(jiffies_at(c->now) - t->wait_jtime);
+	/* In a FIFO all that have something left are alike. */
+	if (in_fifo(t) && !t->yielding)
+		return time_slice_at(p, t, c->now) != 0;
+	return goodness(p, t, c->this_mm, c->now);
+}
+
+/* Walks over a list; the first one wins among equals. Of a FIFO only the first that may run here counts. */
+__noinline int scan_list(struct choice *c __arg_nonnull, s32 qid, enum list list)
+{
+	u64 dsq = list_dsq(qid, list);
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		struct task_data *t = task_data_of(p);
+		s32 weight;
+
+		c->steps++;
+		if (!t || !can_schedule(p, c->cpu))
+			continue;
+		weight = weigh(p, t, c);
+		if (weight > c->weight) {
+			c->weight = weight;
+			c->pid = p->pid;
+			c->place = t->place;
+			c->dsq = dsq;
+			c->prev_wins = false;
+		}
+		if (in_fifo(t) && !c->throttled)
+			break;
+	}
+	return 0;
+}
+
+/* The task that ran until now is in none of the lists, but counts as if it were at its place. */
+static __always_inline void scan_prev(struct choice *c)
+{
+	c->steps++;
+	if (c->prev_weight > c->weight ||
+	    (c->prev_weight == c->weight && time_before(c->prev_place, c->place))) {
+		c->weight = c->prev_weight;
+		c->prev_wins = true;
+	}
+}
+
+/* The best of this CPU's run queue */
+static __always_inline void scan_runqueue(struct choice *c)
+{
+	scan_list(c, c->cpu, IO_BOUND);
+	if (c->has_prev && c->prev_list == IO_BOUND)
+		scan_prev(c);
+	if (!dual_queue || (c->weight > 0 && !c->throttled))
+		return;
+	scan_list(c, c->cpu, CPU_BOUND);
+	if (c->has_prev && c->prev_list == CPU_BOUND)
+		scan_prev(c);
+}
+
+/* rt_queue_select: the best of the global real-time tasks that wait. False if all of them have a CPU. */
+static __always_inline bool scan_rt_queue(struct choice *c, struct run_queue *rq, bool prev_is_global)
+{
+	u64 chkp = grt_chkp;
+
+	scan_list(c, RT_QID, IO_BOUND);
+	if (c->has_prev && prev_is_global)
+		scan_prev(c);
+	if (c->weight != NOTHING)
+		return true;
+	count(RT_CHECKPOINTS);
+	rq->rtt_chkp = chkp;
+	return false;
+}
+
+/* Moves the chosen task to this CPU. False if it has been taken away. */
+static __always_inline bool take_chosen(const struct choice *c)
+{
+	struct task_struct *next = bpf_task_from_pid(c->pid);
+	struct bpf_iter_scx_dsq it;
+	bool moved = false;
+
+	if (!next)
+		return false;
+	bpf_iter_scx_dsq_new(&it, c->dsq, 0);
+	if (can_schedule(next, c->cpu))
+		moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
+	bpf_iter_scx_dsq_destroy(&it);
+	bpf_task_release(next);
+	return moved;
+}
+
+/* A full slice for a task that is runnable at a recalculation: no points for that. */
+static __always_inline void refill(struct task_struct *p, struct task_data *t, const struct run_queue *rq)
+{
+	t->time_slice = nice_to_ticks(nice_of(p));
+	t->rcl_last = rq->rcl_curr;
+}
+
+/* Hands out slices to the tasks of one list; with two lists, the others may have become I/O-bound by that. */
+__noinline int recalculate_list(s32 cpu, enum list list)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+	struct task_struct *p;
+	u64 tasks = 0;
+
+	if (!rq)
+		return 0;
+	bpf_for_each(scx_dsq, p, list_dsq(cpu, list), 0) {
+		struct task_data *t = task_data_of(p);
+
+		/* Done already, in the other list */
+		if (!t || t->rcl_last == rq->rcl_curr)
+			continue;
+		read_attributes(p, t);
+		refill(p, t, rq);
+		tasks++;
+		if (list_of(p, t) == t->list)
+			continue;
+		t->list = list_of(p, t);
+		scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, list_dsq(cpu, t->list), 0);
+	}
+	count_by(RECALCULATED_TASKS, tasks);
+	return 0;
+}
+
+/* New slices for the tasks of this run queue that are runnable, and for no others: the sleepers will collect points. */
+static __always_inline void recalculate(s32 cpu, struct run_queue *rq)
+{
+	count(RECALCULATIONS);
+	rq->rcl_curr++;
+	recalculate_list(cpu, IO_BOUND);
+	if (dual_queue)
+		recalculate_list(cpu, CPU_BOUND);
+}
+
+/*
+ * schedule(): a global real-time task if one waits that this CPU has not looked for; else the best task of this CPU's run queue;
+ * else one from another CPU.
+ */
+void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+	struct task_data *prev_data = NULL;
+	u64 now = scx_bpf_now();
+	s32 attempt;
+
+	if (!rq)
+		return;
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && can_schedule(prev, cpu))
+		prev_data = task_data_of(prev);
+	if (prev && prev_data) {
+		charge_ticks(prev, prev_data, rq, now);
+		/* The slice was handed out anew since it was laid out. */
+		if (prev_data->time_slice && !rq->need_resched) {
+			run_slice_down(prev, prev_data, rq, now);
+			return;
+		}
+		/* SCHED_RR: the next one's turn */
+		if (!prev_data->time_slice && is_realtime(prev_data) && realtime_policy != REALTIME_FIFO) {
+			prev_data->time_slice = nice_to_ticks(nice_of(prev));
+			prev_data->place = last_place(prev_data->task_qid);
+		}
+		if (!prev_data->time_slice && in_fifo(prev_data))
+			prev_data->place = last_place(prev_data->task_qid);
+	}
+	__sync_lock_test_and_set(&rq->need_resched, 0);
+
+	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
+		bool prev_is_global = prev_data && is_global(prev_data);
+		struct choice c = {
+			.cpu = cpu,
+			.throttled = rt_throttled(rq, now),
+			.this_mm = rq->active_mm,
+			.now = now,
+			.weight = NOTHING,
+		};
+
+		count(SCHEDULES);
+		if (prev && prev_data) {
+			c.has_prev = true;
+			c.prev_weight = weigh(prev, prev_data, &c);
+			c.prev_place = prev_data->place;
+			c.prev_list = prev_data->list;
+		}
+		if (c.throttled) {
+			count(RT_THROTTLED);
+			scan_list(&c, RT_QID, IO_BOUND);
+			scan_runqueue(&c);
+		} else if (grt_chkp != rq->rtt_chkp && rt_nr_running && scan_rt_queue(&c, rq, prev_is_global)) {
+			count(RT_PICKS);
+		} else {
+			scan_runqueue(&c);
+		}
+		count_by(LIST_STEPS, c.steps);
+
+		if (c.weight == NOTHING) {
+			if (num_online_cpus > 1 && get_remote_task(cpu))
+				continue;
+			return;
+		}
+		if (!c.weight) {
+			recalculate(cpu, rq);
+			if (prev && prev_data) {
+				refill(prev, prev_data, rq);
+				count(RECALCULATED_TASKS);
+			}
+			continue;
+		}
+		if (c.prev_wins) {
+			if (prev && prev_data) {
+				prev_data->yielding = false;
+				run_slice_down(prev, prev_data, rq, now);
+			}
+			return;
+		}
+		if (take_chosen(&c))
+			return;
+	}
+	/* Other CPUs have been faster every time. */
+	if (!scx_bpf_dsq_move_to_local(list_dsq(cpu, IO_BOUND), 0) && dual_queue)
+		scx_bpf_dsq_move_to_local(list_dsq(cpu, CPU_BOUND), 0);
+}
+
+/* ---- Running --------------------------------------------------------------------------------------------------- */
+
+void BPF_STRUCT_OPS(bmqs_running, struct task_struct *p)
+{
+	s32 qid, cpu = scx_bpf_task_cpu(p);
+	struct run_queue *rq = run_queue_of(cpu);
+	struct task_data *t = task_data_of(p);
+	u64 now = scx_bpf_now();
+
+	if (!t || !rq)
+		return;
+	count(SWITCHES);
+	if (t->processor != cpu)
+		count(MIGRATIONS);
+	qid = is_global(t) ? RT_QID : cpu;
+	if (t->task_qid != qid)
+		belong_to(t, qid);
+	count_on(t, qid);
+	t->processor = cpu;
+	t->running = true;
+	t->put_prev = false;
+	t->fresh = false;
+	t->paid_until = now;
+	t->run_jtime = jiffies_at(now);
+	if (p->mm)
+		rq->active_mm = (u64)p->mm;
+	run_slice_down(p, t, rq, now);
+}
+
+void BPF_STRUCT_OPS(bmqs_stopping, struct task_struct *p, bool runnable)
+{
+	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
+	struct task_data *t = task_data_of(p);
+	u64 now = scx_bpf_now();
+
+	if (!t || !rq)
+		return;
+	charge_ticks(p, t, rq, now);
+	t->running = false;
+	t->run_jtime = jiffies_at(now);
+	t->put_prev = runnable;
+	/* Displaced by a real-time task of the kernel it goes back to its list, too, and is not kept in front. */
+	if (runnable)
+		scx_bpf_task_set_slice(p, 0);
+}
+
+void BPF_STRUCT_OPS(bmqs_tick, struct task_struct *p)
+{
+	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
+	struct task_data *t = task_data_of(p);
+	u64 now = scx_bpf_now();
+
+	if (!t || !rq)
+		return;
+	read_attributes(p, t);
+	if (is_global(t) != (t->task_qid == RT_QID)) {
+		belong_to(t, is_global(t) ? RT_QID : scx_bpf_task_cpu(p));
+		count_on(t, t->task_qid);
+		__sync_fetch_and_add(&grt_chkp, is_global(t));
+	}
+	charge_ticks(p, t, rq, now);
+	if (rq->need_resched)
+		scx_bpf_task_set_slice(p, 0);
+	else
+		run_slice_down(p, t, rq, now);
+}
+
+/*
+ * sched_yield(): nothing happens unless another task is in the run queue. The yielder loses the rest of its slice, waits for
+ * the next recalculation and sinks by a point; it keeps its place. Yielding to a certain task is younger.
+ */
+bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(from));
+	struct task_data *t = task_data_of(from);
+
+	if (to || !t || !rq || (t->task_qid == RT_QID ? rt_nr_running : rq->qnr_running) < 2)
+		return false;
+	count(YIELDS);
+	charge_ticks(from, t, rq, scx_bpf_now());
+	if (is_realtime(t)) {
+		t->place = last_place(t->task_qid);
+	} else {
+		t->yielding = true;
+		t->time_slice = 0;
+		if (yield_rule == YIELD_RAISES) {
+			if (t->dyn_prio < (s32)max_dynprio)
+				t->dyn_prio++;
+		} else if (t->dyn_prio > 0) {
+			t->dyn_prio--;
+			count(YIELD_POINTS_LOST);
+		}
+	}
+	rq->need_resched = true;
+	scx_bpf_task_set_slice(from, 0);
+	return false;
+}
+
+/* ---- Fork and exit --------------------------------------------------------------------------------------------- */
+
+/*
+ * do_fork(): parent and child share what the parent has left, the child gets the odd tick; a parent left with nothing gives way.
+ * The child inherits the points.
+ */
+static __always_inline void share_slice(struct task_data *t)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	struct task_data *parent_data = task_data_of(parent);
+	u64 now = scx_bpf_now();
+	struct run_queue *rq;
+
+	if (!parent_data)
+		return;
+	rq = run_queue_of(parent_data->processor);
+	if (!rq)
+		return;
+	if (parent_data->running)
+		charge_ticks(parent, parent_data, rq, now);
+	t->time_slice = (parent_data->time_slice + 1) >> 1;
+	t->dyn_prio = parent_data->dyn_prio;
+	parent_data->time_slice >>= 1;
+	if (!parent_data->running)
+		return;
+	if (parent_data->time_slice)
+		run_slice_down(parent, parent_data, rq, now);
+	else
+		resched_cpu(rq, parent_data->processor, SCX_KICK_PREEMPT);
+}
+
+/* Tasks that were there before this scheduler start with a full slice. */
+s32 BPF_STRUCT_OPS(bmqs_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_data *t;
+	s32 cpu = scx_bpf_task_cpu(p);
+
+	t = bpf_task_storage_get(&task_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		return -ENOMEM;
+	t->time_slice = nice_to_ticks(nice_of(p));
+	t->counted_on = NO_QUEUE;
+	t->processor = cpu;
+	t->run_jtime = jiffies_at(scx_bpf_now());
+	belong_to(t, cpu);
+	if (args->fork)
+		share_slice(t);
+	return 0;
+}
+
+/* A task leaves for one of the kernel's classes. */
+void BPF_STRUCT_OPS(bmqs_disable, struct task_struct *p)
+{
+	struct task_data *t = task_data_of(p);
+
+	if (!t)
+		return;
+	count_on(t, NO_QUEUE);
+	t->listed = false;
+}
+
+/* release_task(): the parent gets what the child has left, up to a limit. */
+void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task_data *t = task_data_of(p), *parent_data;
+	s32 limit = ms_to_ticks(max_tslice);
+	struct task_struct *parent;
+
+	if (!t)
+		return;
+	count_on(t, NO_QUEUE);
+	if (args->cancelled || !(p->flags & PF_EXITING) || t->time_slice <= 0)
+		return;
+	bpf_rcu_read_lock();
+	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
+	parent_data = parent ? task_data_of(parent) : NULL;
+	if (parent_data) {
+		parent_data->time_slice += t->time_slice;
+		if (parent_data->time_slice > limit)
+			parent_data->time_slice = limit;
+	}
+	bpf_rcu_read_unlock();
+}
+
+/* ---- Start ----------------------------------------------------------------------------------------------------- */
+
+static s32 create_lists(s32 qid)
+{
+	s32 error = scx_bpf_create_dsq(list_dsq(qid, IO_BOUND), NUMA_NO_NODE);
+
+	return error ?: scx_bpf_create_dsq(list_dsq(qid, CPU_BOUND), NUMA_NO_NODE);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(bmqs_init)
+{
+	const struct cpumask *online;
+	struct idle_timer *timer;
+	s32 cpu, error;
+	u32 key = 0;
+
+	nr_cpus = scx_bpf_nr_cpu_ids();
+	error = create_lists(RT_QID);
+	if (error)
+		return error;
+	online = scx_bpf_get_online_cpumask();
+	num_online_cpus = bpf_cpumask_weight(online);
+	bpf_for(cpu, 0, nr_cpus) {
+		struct run_queue *rq = run_queue_of(cpu);
+
+		error = create_lists(cpu);
+		if (error)
+			break;
+		if (!rq)
+			continue;
+		rq->first_place = MIDDLE_PLACE;
+		rq->last_place = MIDDLE_PLACE;
+		rq->online = bpf_cpumask_test_cpu(cpu, online);
+	}
+	scx_bpf_put_cpumask(online);
+	if (error)
+		return error;
+
+	timer = bpf_map_lookup_elem(&idle_timer_map, &key);
+	if (!timer)
+		return -ESRCH;
+	error = bpf_timer_init(&timer->timer, &idle_timer_map, CLOCK_MONOTONIC);
+	if (!error)
+		error = bpf_timer_set_callback(&timer->timer, idle_tick);
+	if (!error)
+		error = bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
+	return error;
+}
+
+void BPF_STRUCT_OPS(bmqs_cpu_online, s32 cpu)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+
+	if (!rq || rq->online)
+		return;
+	rq->online = true;
+	__sync_fetch_and_add(&num_online_cpus, 1);
+}
+
+/* Its tasks find another CPU when they are queued again. */
+void BPF_STRUCT_OPS(bmqs_cpu_offline, s32 cpu)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+
+	if (!rq || !rq->online)
+		return;
+	rq->online = false;
+	__sync_fetch_and_add(&num_online_cpus, -1);
+}
+
+DEFINE_SCHEDULER(bmqs,
+	.select_cpu = (void *)bmqs_select_cpu,
+	.enqueue = (void *)bmqs_enqueue,
+	.dispatch = (void *)bmqs_dispatch,
+	.tick = (void *)bmqs_tick,
+	.runnable = (void *)bmqs_runnable,
+	.running = (void *)bmqs_running,
+	.stopping = (void *)bmqs_stopping,
+	.quiescent = (void *)bmqs_quiescent,
+	.yield = (void *)bmqs_yield,
+	.init_task = (void *)bmqs_init_task,
+	.exit_task = (void *)bmqs_exit_task,
+	.disable = (void *)bmqs_disable,
+	.cpu_online = (void *)bmqs_cpu_online,
+	.cpu_offline = (void *)bmqs_cpu_offline,
+	.init = (void *)bmqs_init,
+	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.timeout_ms = 30000,
+	.name = "bmqs");
