@@ -5,6 +5,16 @@
 
 test_documents() {
 	case $1 in
+	linux12)
+		check "linux12: nice 10 gets a third of nice 0" shares linux12 16 '' \
+			'"normal": { "cpus": [0], "run": 10000 }, "nice": { "cpus": [0], "priority": 10, "run": 10000 }' \
+			normal=75:4 nice=25:4
+		;;
+	linux22)
+		check "linux22: nice 10 gets about half of nice 0" shares linux22 16 '' \
+			'"normal": { "cpus": [0], "run": 10000 }, "nice": { "cpus": [0], "priority": 10, "run": 10000 }' \
+			normal=65.6:4 nice=34.4:4
+		;;
 	dwrr)
 		check "dwrr: three hogs on two CPUs get two thirds of one each" shares dwrr 12 '' \
 			'"hog": { "instance": 3, "cpus": [0, 1], "run": 10000 }' \

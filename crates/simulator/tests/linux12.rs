@@ -2,6 +2,7 @@
 
 mod support;
 
+use fairground_simulator::Outcome;
 use support::{History, MS, Run, SECOND, assert_near, run, statistic};
 
 const ID: &str = "linux12";
@@ -29,6 +30,18 @@ fn assert_runs(history: &History, task: &str, expected: u64, until: u64) {
     for run in runs {
         assert_near(run.length() as f64 / MS as f64, expected as f64, 10.0, task);
     }
+}
+
+/// Ticks that a task has left at the end, as it last paid: the first member of the scheduler's record of it.
+#[track_caller]
+fn ticks_left(outcome: &Outcome, task: &str) -> i32 {
+    let found = outcome.tasks.iter().find(|one| one.name == task).unwrap();
+    let (_, bytes) = found
+        .storage
+        .iter()
+        .find(|(map, _)| map == "task_data")
+        .unwrap();
+    i32::from_ne_bytes(bytes[..4].try_into().unwrap())
 }
 
 /// The first run of a task that begins at or after `from`.
@@ -156,6 +169,21 @@ fn a_long_sleeper_holds_the_cpu_for_290_ms() {
     assert_eq!(burst.start, 2005 * MS);
     assert_near(burst.length() as f64 / MS as f64, 290.0, 10.0, "sleeper");
     assert_eq!(statistic(ID, &outcome, "preemptions"), 1);
+}
+
+#[test]
+fn a_sleeper_gains_up_to_29_ticks() {
+    // 15, 22, 26, 28, 29, 29: after three epochs of 300 ms and after six of 150.
+    for (nice, epochs, expected) in [(-15, 3, 28), (0, 6, 29)] {
+        let json = format!(
+            r#"{{ "tasks": {{
+                "hog": {{ "priority": {nice}, "run": 1000 }},
+                "sleeper": {{ "sleep": 10000000 }} }} }}"#
+        );
+        let (_, outcome) = run(ID, "1", &json, 1, &[]);
+        assert_eq!(statistic(ID, &outcome, "refills"), epochs);
+        assert_eq!(ticks_left(&outcome, "sleeper"), expected);
+    }
 }
 
 // An epoch of a single hog begins every 150 ms, so at 1200 ms. A sleeper of nice 10 has 9 ticks by then.
