@@ -127,6 +127,18 @@ pub fn run(
     seconds: u64,
     settings: &[(&str, &str)],
 ) -> (History, Outcome) {
+    run_with(id, machine, json, seconds, settings, |_| {})
+}
+
+/// The same with other options: `change` has the last word.
+pub fn run_with(
+    id: &str,
+    machine: &str,
+    json: &str,
+    seconds: u64,
+    settings: &[(&str, &str)],
+    change: impl FnOnce(&mut Options),
+) -> (History, Outcome) {
     let scheduler = fairground_catalog::find(id).unwrap();
     let loaded = Arc::new(Scheduler::load(&scheduler.object).unwrap());
     let workload = Arc::new(Workload::parse("test.json", json).unwrap());
@@ -139,6 +151,7 @@ pub fn run(
         let bytes = tunable.encode(tunable.parse_value(text).unwrap());
         options.variables.push(((*name).to_owned(), bytes));
     }
+    change(&mut options);
     let mut history = History::default();
     let outcome = simulate(&loaded, &options, vec![&mut history]).unwrap();
     assert!(

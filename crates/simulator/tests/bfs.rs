@@ -1,0 +1,595 @@
+//! BFS shows what makes it recognisable: equal slices, the staircase of nice, deadlines that outlive a sleep, isochronous and idle tasks.
+
+mod support;
+
+use fairground_simulator::Outcome;
+use support::{History, MS, Run, SECOND, assert_near, run, run_with, statistic};
+
+const ID: &str = "bfs";
+/// Length of a slice.
+const SLICE: u64 = 6 << 20;
+
+/// Tasks that never sleep, all of nice 0.
+fn hogs(number: u32) -> String {
+    format!(
+        r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "run": 1000 }} }}, "global": {{ "duration": 20 }} }}"#
+    )
+}
+
+/// Two tasks that never sleep, with these nice values.
+fn two_hogs(first: i32, second: i32) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "first": {{ "priority": {first}, "run": 1000 }},
+            "second": {{ "priority": {second}, "run": 1000 }} }},
+        "global": {{ "duration": 20 }} }}"#
+    )
+}
+
+/// Runs with so many ticks a second that slices end when they are used up.
+fn run_finely(machine: &str, json: &str, seconds: u64) -> (History, Outcome) {
+    run_with(ID, machine, json, seconds, &[("hz", "10000")], |options| {
+        options.hz = 10_000;
+    })
+}
+
+/// Share of the second of two hogs on one CPU, in percent.
+fn share_of_second(history: &History) -> f64 {
+    history.percent("second", SECOND, 21 * SECOND)
+}
+
+fn milliseconds(time: u64) -> f64 {
+    time as f64 / MS as f64
+}
+
+/// The longest time that a task waited between two of its runs, in milliseconds.
+fn longest_gap(runs: &[&Run]) -> f64 {
+    let gaps = runs.windows(2).map(|pair| pair[1].start - pair[0].end);
+    milliseconds(gaps.max().unwrap())
+}
+
+/// One activation of a task that always sleeps for `sleep` and then runs for `work`.
+struct Activation {
+    wake: u64,
+    start: u64,
+    end: u64,
+}
+
+/// All activations of a task in order, the first left out.
+fn activations(history: &History, task: &str, work: u64, sleep: u64) -> Vec<Activation> {
+    let mut found = Vec::new();
+    let (mut done, mut start, mut last_end) = (0, 0, None);
+    for run in history.runs.iter().filter(|run| run.task == task) {
+        if done == 0 {
+            start = run.start;
+        }
+        done += run.length();
+        if done >= work {
+            if let Some(last) = last_end {
+                let wake = last + sleep;
+                found.push(Activation {
+                    wake,
+                    start,
+                    end: run.end,
+                });
+            }
+            last_end = Some(run.end);
+            done = 0;
+        }
+    }
+    found
+}
+
+#[test]
+fn equal_hogs_take_turns_of_six_milliseconds() {
+    let (history, _) = run(ID, "1", &hogs(4), 10, &[]);
+    for index in 0..4 {
+        let task = format!("hog-{index}");
+        let runs = history.runs_of(&task, SECOND, 10 * SECOND);
+        assert!(runs.len() > 300, "{task} ran {} times", runs.len());
+        for run in &runs {
+            assert_near(milliseconds(run.length()), 6.29, 1.0, &task);
+        }
+        assert_near(longest_gap(&runs), 18.9, 1.5, &task);
+    }
+    let (history, _) = run_finely("1", &hogs(4), 10);
+    let runs = history.runs_of("hog-0", SECOND, 10 * SECOND);
+    assert_near(longest_gap(&runs), 18.9, 0.3, "with fine ticks");
+}
+
+#[test]
+fn nobody_waits_longer_than_a_slice_of_every_other_hog() {
+    for number in [2, 8, 32] {
+        let (history, _) = run_finely("1", &hogs(number), 10);
+        for index in 0..number {
+            let runs = history.runs_of(&format!("hog-{index}"), 0, 10 * SECOND);
+            let most = f64::from(number) * milliseconds(SLICE) * 1.02;
+            let gap = longest_gap(&runs);
+            assert!(gap <= most, "hog {index} of {number} waited {gap} ms");
+        }
+    }
+}
+
+#[test]
+fn nice_is_a_staircase_with_a_flat_first_step() {
+    for ((first, second), expected) in [
+        ((0, 0), 50.0),
+        ((0, 1), 50.0),
+        ((0, 2), 33.3),
+        ((0, 3), 25.0),
+        ((0, 5), 20.0),
+        ((0, 10), 8.33),
+        ((0, 19), 2.86),
+        ((-20, 0), 14.3),
+        ((-20, -10), 33.3),
+        ((-20, -13), 50.0),
+        ((-20, 19), 2.5),
+        ((10, 11), 33.3),
+        ((18, 19), 20.0),
+    ] {
+        let (history, _) = run_finely("1", &two_hogs(first, second), 21);
+        let what = format!("nice {second} against {first}");
+        assert_near(share_of_second(&history), expected, 1.0, &what);
+    }
+}
+
+#[test]
+fn at_a_thousand_hertz_the_steps_are_those_of_whole_ticks() {
+    // A slice that began at a tick ends at the sixth: less than half a tick is left then.
+    for ((first, second), ratios) in [((0, 2), 1010 - 836), ((0, 5), 1344 - 836), ((0, 19), 4253)] {
+        let (history, _) = run(ID, "1", &two_hogs(first, second), 21, &[]);
+        let slices = (f64::from(ratios) / 128.0 * milliseconds(SLICE) / 6.0).ceil();
+        let what = format!("nice {second} against {first}");
+        assert_near(
+            share_of_second(&history),
+            100.0 / (1.0 + slices),
+            0.5,
+            &what,
+        );
+    }
+}
+
+#[test]
+fn any_number_of_hogs_shares_any_number_of_cpus() {
+    for (cpus, number) in [(2, 3), (4, 5), (4, 6), (3, 8)] {
+        let (history, _) = run(ID, &cpus.to_string(), &hogs(number), 10, &[]);
+        let expected = 100.0 * f64::from(cpus) / f64::from(number);
+        for index in 0..number {
+            let share = history.percent(&format!("hog-{index}"), SECOND, 2 * SECOND);
+            let what = format!("hog {index} of {number} on {cpus}");
+            assert_near(share, expected, 2.0, &what);
+        }
+    }
+}
+
+#[test]
+fn a_deadline_outlives_sleep() {
+    const SLEEP: u64 = 19 * MS;
+    // The slow ones wait for a slice of each hog at most; expected are 25 to 48 ms and 6 to 21 ms
+    for (number, slowest) in [(8, (25.0, 51.0)), (4, (6.0, 26.0))] {
+        let json = format!(
+            r#"{{ "tasks": {{
+                "hog": {{ "instance": {number}, "run": 1000 }},
+                "sleeper": {{ "run": 1000, "sleep": 19000 }} }},
+            "global": {{ "duration": 60 }} }}"#
+        );
+        let (history, _) = run_finely("1", &json, 60);
+        let all = activations(&history, "sleeper", MS, SLEEP);
+        assert!(all.len() > 1500, "{}", all.len());
+        let took = |activation: &&Activation| milliseconds(activation.end - activation.wake);
+        let (fast, slow): (Vec<_>, Vec<_>) = all
+            .iter()
+            .partition(|activation| activation.start == activation.wake && took(activation) < 1.01);
+        let part = fast.len() as f64 / all.len() as f64;
+        assert!(part >= 0.83, "{part} at once among {number}");
+        let mut slow: Vec<f64> = slow.iter().map(took).collect();
+        slow.sort_by(f64::total_cmp);
+        let (low, high) = (slow[slow.len() / 50], slow[slow.len() * 49 / 50]);
+        assert!(
+            low >= slowest.0 && high <= slowest.1,
+            "slow ones among {number}: {low} to {high} ms"
+        );
+        let mean = all.iter().map(|activation| took(&activation)).sum::<f64>() / all.len() as f64;
+        if number == 8 {
+            assert!((4.5..=9.0).contains(&mean), "{mean} ms on average");
+        }
+    }
+}
+
+/// What part of the wake-ups, in percent, led to running within 0.1 ms, and the longest wait but one percent, in milliseconds, of a
+/// task that runs and sleeps among eight hogs on one CPU.
+fn wakeups(id: &str, work: u64, sleep: u64) -> (f64, f64) {
+    let json = format!(
+        r#"{{ "tasks": {{
+            "hog": {{ "instance": 8, "run": 1000 }},
+            "interactive": {{ "run": {}, "sleep": {} }} }}, "global": {{ "duration": 30 }} }}"#,
+        work / 1000,
+        sleep / 1000
+    );
+    let (history, _) = run(id, "1", &json, 30, &[]);
+    let all = activations(&history, "interactive", work, sleep);
+    let mut waits: Vec<f64> = all
+        .iter()
+        .filter(|activation| activation.wake > 5 * SECOND)
+        .map(|activation| milliseconds(activation.start - activation.wake))
+        .collect();
+    assert!(waits.len() > 400, "{id}: {}", waits.len());
+    waits.sort_by(f64::total_cmp);
+    let at_once = waits.iter().filter(|wait| **wait < 0.1).count();
+    (
+        100.0 * at_once as f64 / waits.len() as f64,
+        waits[waits.len() * 99 / 100],
+    )
+}
+
+#[test]
+fn a_task_that_sleeps_in_time_runs_at_once_even_if_it_wants_more_than_its_share() {
+    // CFS makes it wait for its virtual runtime; O(1) takes it to be interactive. In BFS all wake-ups but one in a slice win,
+    // and after that one it waits for a slice of every hog at most.
+    for (work, sleep, part) in [(MS, MS, 80.0), (2 * MS, 3 * MS, 60.0)] {
+        let (bfs, bfs_worst) = wakeups(ID, work, sleep);
+        let (cfs, _) = wakeups("cfs", work, sleep);
+        assert!(bfs > part && cfs < bfs - 20.0, "bfs {bfs} %, cfs {cfs} %");
+        assert!(bfs_worst < 51.0, "bfs {bfs_worst} ms");
+    }
+    // Where the others spare a light task always, BFS lets it wait once in a slice of its own
+    let light = |id: &str| wakeups(id, 300_000, 9_700_000);
+    let (bfs, bfs_worst) = light(ID);
+    assert!(bfs > 90.0 && bfs_worst > 5.0, "bfs {bfs} %, {bfs_worst} ms");
+    assert!(light("o1").1 < 1.0 && light("cfs").1 < 1.0);
+}
+
+#[test]
+fn a_task_returns_to_its_last_cpu_if_that_idles() {
+    let (history, _) = run(
+        ID,
+        "l3:2 core:2 pu:2",
+        r#"{ "tasks": { "sleeper": { "run": 1000, "sleep": 9000, "loop": 100 } } }"#,
+        2,
+        &[],
+    );
+    let runs = history.runs_of("sleeper", 0, 2 * SECOND);
+    assert!(runs.len() >= 100);
+    assert!(runs.iter().all(|run| run.cpu == runs[0].cpu));
+}
+
+/// Where a task that ran on CPU 0 wakes when these CPUs are busy, on two nodes of two caches of two cores of two threads.
+fn cpu_chosen(busy: &[u32]) -> u32 {
+    let hogs: Vec<String> = busy
+        .iter()
+        .map(|cpu| {
+            format!(r#""hog{cpu}": {{ "cpus": [{cpu}], "delay": 5000, "policy": "SCHED_OTHER", "run": 1000 }}"#)
+        })
+        .collect();
+    let json = format!(
+        r#"{{ "tasks": {{ "sleeper": {{ "run": 1000, "sleep": 49000 }}, {} }}, "global": {{ "duration": 1 }} }}"#,
+        hogs.join(", ")
+    );
+    let (history, _) = run(ID, "numa:2 l3:2 core:2 pu:2", &json, 1, &[]);
+    let runs = history.runs_of("sleeper", 0, SECOND);
+    assert_eq!(runs[0].cpu, 0);
+    runs[1].cpu
+}
+
+#[test]
+fn idle_cpus_are_chosen_by_distance_and_by_what_their_neighbours_do() {
+    for (busy, expected, why) in [
+        (&[0][..], 2, "other core, shared cache, idle threads"),
+        (&[0, 2], 4, "other cache of the node, idle"),
+        (&[0, 2, 4], 6, "other cache of the node, busy"),
+        (&[0, 2, 4, 6], 1, "sibling of a busy thread"),
+        (&[0, 1, 2, 4, 6], 3, "shared cache, busy thread"),
+        (&[0, 1, 2, 3, 4, 6], 5, "same node, busy thread"),
+        (&[0, 1, 2, 3, 4, 5, 6, 7], 8, "other node, idle cache"),
+        (&[0, 1, 2, 3, 4, 5, 6, 7, 8], 12, "other node, other cache"),
+        (
+            &[0, 1, 2, 3, 4, 5, 6, 7, 8, 12],
+            10,
+            "other node, busy cache",
+        ),
+    ] {
+        assert_eq!(cpu_chosen(busy), expected, "{why}");
+    }
+}
+
+const ISO_AND_NORMAL: &str = r#"{ "tasks": {
+    "iso": { "run": 1000, "fairground": { "isochronous": true } },
+    "normal": { "run": 1000 } }, "global": { "duration": 30 } }"#;
+
+#[test]
+fn isochronous_tasks_fall_back_at_seventy_percent_of_five_seconds() {
+    let (history, outcome) = run(ID, "1", ISO_AND_NORMAL, 30, &[]);
+    let start = history.runs_of("iso", 0, SECOND * 30)[0].start;
+    let fell = history
+        .runs_of("normal", start + 100 * MS, 30 * SECOND)
+        .first()
+        .unwrap()
+        .start;
+    assert_near(fell as f64 / SECOND as f64, 3.5, 0.1, "first fall, s");
+    assert!(history.percent("iso", 100 * MS, 3400 * MS) > 99.9);
+
+    // Then 0.40 s isochronous and 0.60 s ordinary in turn
+    let (from, to) = (fell, 29 * SECOND);
+    let runs = history.runs_of("iso", from, to);
+    let alone: Vec<f64> = runs
+        .iter()
+        .map(|run| milliseconds(run.length()))
+        .filter(|length| *length > 100.0)
+        .collect();
+    assert!(alone.len() >= 23, "{alone:?}");
+    for length in &alone {
+        assert_near(*length, 400.0, 15.0, "isochronous for");
+    }
+    let rate = alone.len() as f64 / ((to - from) as f64 / SECOND as f64);
+    assert_near(rate, 1.0, 0.05, "cycles a second");
+    assert_near(
+        history.percent("iso", 5 * SECOND, 29 * SECOND),
+        70.0,
+        2.0,
+        "iso",
+    );
+    assert!(statistic(ID, &outcome, "iso_refractions") >= 24);
+}
+
+#[test]
+fn the_share_of_isochronous_tasks_is_that_of_all_cpus() {
+    let falls = |cpus: u32, seconds: u64| {
+        let (_, outcome) = run(ID, &cpus.to_string(), ISO_AND_NORMAL, seconds, &[]);
+        statistic(ID, &outcome, "iso_refractions")
+    };
+    assert_eq!(falls(2, 12), 0);
+    assert_eq!(falls(2, 13), 1);
+    // Defect 8: one hog among three CPUs is never limited; without ticks of idle CPUs it is, after 3.5 s for each CPU
+    assert_eq!(falls(3, 60), 0);
+    let (_, outcome) = run(ID, "4", ISO_AND_NORMAL, 60, &[("idle_ticks", "0")]);
+    assert!(statistic(ID, &outcome, "iso_refractions") > 0);
+}
+
+#[test]
+fn isochronous_tasks_preempt_and_iso_cpu_0_makes_them_ordinary() {
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 4, "priority": -20, "run": 1000 },
+        "iso": { "run": 3000, "sleep": 7000, "fairground": { "isochronous": true } } },
+        "global": { "duration": 20 } }"#;
+    let worst = |iso_cpu: &str| {
+        let (history, _) = run(ID, "1", json, 20, &[("iso_cpu", iso_cpu)]);
+        let all = activations(&history, "iso", 3 * MS, 7 * MS);
+        let after = all.iter().filter(|activation| activation.wake > SECOND);
+        milliseconds(after.map(|a| a.end - a.wake).max().unwrap())
+    };
+    assert_near(worst("70"), 3.0, 0.1, "isochronous");
+    assert!(worst("0") > 20.0);
+}
+
+const IDLE_AND_NICE_19: &str = r#"{ "tasks": {
+    "idle": { "policy": "SCHED_IDLE", "run": 1000 },
+    "hog": { "priority": 19, "run": 1000, "delay": 500000 } }, "global": { "duration": 60 } }"#;
+
+#[test]
+fn idle_tasks_run_only_when_nobody_else_would() {
+    let (history, _) = run(ID, "1", IDLE_AND_NICE_19, 15, &[]);
+    assert_near(history.percent("idle", 0, 490 * MS), 100.0, 0.1, "alone");
+    assert_near(
+        history.percent("idle", 510 * MS, 15 * SECOND),
+        0.0,
+        0.0,
+        "beside",
+    );
+    let (history, _) = run(ID, "2", IDLE_AND_NICE_19, 3, &[]);
+    assert_near(
+        history.percent("idle", 0, 3 * SECOND),
+        100.0,
+        0.1,
+        "on two CPUs",
+    );
+}
+
+#[test]
+fn who_waits_for_twenty_seconds_has_a_slice() {
+    for version in ["0.318", "0.467", "0.512"] {
+        let (history, outcome) = run(ID, "1", IDLE_AND_NICE_19, 60, &[("version", version)]);
+        assert_eq!(statistic(ID, &outcome, "rescues"), 2, "{version}");
+        let share = history.cpu_time("idle", SECOND, 60 * SECOND);
+        assert!(share > 0 && share < 30 * MS, "{version}: {share}");
+    }
+}
+
+#[test]
+fn a_yielder_goes_on_while_its_deadline_is_the_earlier() {
+    let (history, outcome) = run(
+        ID,
+        "1",
+        r#"{ "tasks": {
+            "hog": { "run": 1000 },
+            "yielder": { "run": 100, "yield": "" } }, "global": { "duration": 10 } }"#,
+        10,
+        &[],
+    );
+    assert!(statistic(ID, &outcome, "yields") > 40_000);
+    assert_near(
+        history.percent("yielder", SECOND, 10 * SECOND),
+        50.0,
+        3.0,
+        "yielder",
+    );
+    let switches = history.runs_of("hog", SECOND, 10 * SECOND).len() * 2;
+    assert_near(switches as f64 / 9.0, 160.0, 15.0, "switches a second");
+}
+
+#[test]
+fn a_batch_task_never_has_an_early_deadline() {
+    let latency = |policy: &str| {
+        let json = format!(
+            r#"{{ "tasks": {{
+                "hog": {{ "instance": 4, "run": 1000 }},
+                "sleeper": {{ "policy": "{policy}", "run": 1000, "sleep": 9000 }} }},
+            "global": {{ "duration": 10 }} }}"#
+        );
+        let (history, _) = run(ID, "1", &json, 10, &[]);
+        let all = activations(&history, "sleeper", MS, 9 * MS);
+        let waits = all.iter().map(|a| milliseconds(a.start - a.wake));
+        waits.sum::<f64>() / all.len() as f64
+    };
+    let (normal, batch) = (latency("SCHED_OTHER"), latency("SCHED_BATCH"));
+    assert!(normal < 4.0, "{normal} ms");
+    assert!(batch > 12.0, "{batch} ms");
+}
+
+#[test]
+fn parent_and_child_share_a_slice_and_the_child_runs_first() {
+    let (history, _) = run(
+        ID,
+        "1",
+        r#"{ "tasks": {
+            "parent": { "phases": {
+                "sleeping": { "sleep": 100000, "loop": 1 },
+                "forking": { "run": 2000, "fork": "child", "loop": 1 },
+                "running": { "run": 1000, "loop": -1 } } },
+            "child": { "instance": 0, "run": 1000 } }, "global": { "duration": 1 } }"#,
+        1,
+        &[],
+    );
+    let is_child = |run: &&Run| run.task.starts_with("child");
+    let child = history.runs.iter().find(is_child).unwrap().task.clone();
+    let children = history.runs_of(&child, 0, SECOND);
+    let parents = history.runs_of("parent", 50 * MS, SECOND);
+    // 2 ms, then 2.1 ms for each
+    assert_eq!(parents[0].length(), 2 * MS);
+    assert_eq!(children[0].start, parents[0].end);
+    assert_near(milliseconds(children[0].length()), 2.1, 0.6, "child");
+    assert_near(milliseconds(parents[1].length()), 2.1, 0.6, "parent");
+    assert_near(milliseconds(children[1].length()), 6.3, 0.9, "child's next");
+}
+
+#[test]
+fn a_scan_is_as_long_as_the_list_and_the_sorted_queue_needs_one_step() {
+    let steps = |number: u32, version: &str| {
+        let (_, outcome) = run(ID, "1", &hogs(number), 10, &[("version", version)]);
+        statistic(ID, &outcome, "list_steps") as f64 / statistic(ID, &outcome, "schedules") as f64
+    };
+    for version in ["0.363", "0.467"] {
+        assert_near(steps(10, version), 9.0, 0.5, version);
+        assert_near(steps(100, version), 99.0, 3.0, version);
+    }
+    assert_near(steps(10, "0.512"), 1.0, 0.1, "0.512");
+    assert_near(steps(100, "0.512"), 1.0, 0.1, "0.512");
+}
+
+#[test]
+fn all_releases_share_alike() {
+    for version in ["0.318", "0.363", "0.512"] {
+        let (history, _) = run(ID, "4", &hogs(5), 10, &[("version", version)]);
+        for index in 0..5 {
+            let share = history.percent(&format!("hog-{index}"), SECOND, 10 * SECOND);
+            assert_near(share, 80.0, 2.0, version);
+        }
+        let (history, _) = run(ID, "1", &two_hogs(0, 10), 21, &[("version", version)]);
+        let share = share_of_second(&history);
+        assert_near(share, 8.33, 1.0, version);
+    }
+}
+
+#[test]
+fn early_releases_lengthen_slices_with_the_number_of_cpus() {
+    for (version, cpus, expected) in [
+        ("0.318", 2, 9),
+        ("0.318", 4, 13),
+        ("0.363", 2, 9),
+        ("0.363", 4, 12),
+        ("0.363", 8, 15),
+        ("0.467", 8, 6),
+        ("0.512", 8, 6),
+    ] {
+        let (history, _) = run(
+            ID,
+            &cpus.to_string(),
+            &hogs(cpus * 2),
+            5,
+            &[("version", version)],
+        );
+        let mut lengths: Vec<f64> = history
+            .runs_of("hog-0", SECOND, 5 * SECOND)
+            .iter()
+            .map(|run| milliseconds(run.length()))
+            .collect();
+        lengths.sort_by(f64::total_cmp);
+        let slice = f64::from(expected) * 1.0486;
+        let what = format!("{version} on {cpus} CPUs");
+        assert_near(lengths[lengths.len() / 2], slice, 0.9, &what);
+    }
+}
+
+#[test]
+fn without_interactive_tasks_stay_at_home() {
+    let moves = |version: &str, interactive: &str| {
+        let settings = [("version", version), ("interactive", interactive)];
+        let (history, _) = run(ID, "2", &hogs(7), 10, &settings);
+        history
+            .migrations
+            .iter()
+            .filter(|(time, _)| *time > SECOND)
+            .count()
+    };
+    for version in ["0.467", "0.512"] {
+        let (wandering, at_home) = (moves(version, "1"), moves(version, "0"));
+        assert!(
+            at_home * 10 < wandering,
+            "{version}: {wandering} moves, {at_home} without"
+        );
+    }
+}
+
+#[test]
+fn distant_nodes_are_handicapped_in_the_first_releases() {
+    let moves = |version: &str| {
+        let (history, _) = run(ID, "numa:2 core:1", &hogs(5), 10, &[("version", version)]);
+        history
+            .migrations
+            .iter()
+            .filter(|(time, _)| *time > SECOND)
+            .count()
+    };
+    let (handicapped, free) = (moves("0.363"), moves("0.467"));
+    assert!(
+        handicapped * 2 < free,
+        "{handicapped} moves, {free} without"
+    );
+}
+
+#[test]
+fn a_preempted_task_keeps_the_rest_of_its_slice() {
+    let (history, outcome) = run_finely(
+        "1",
+        r#"{ "tasks": {
+            "hog": { "run": 1000 },
+            "sleeper": { "run": 200, "sleep": 1800 } }, "global": { "duration": 5 } }"#,
+        5,
+    );
+    // The hog's slices end after 6.3 ms of its own, however often it is interrupted: about 143 a second of its 90 percent
+    let slices = statistic(ID, &outcome, "slices") as f64 / 5.0;
+    assert_near(slices, 0.9 * 158.7 + 15.0, 12.0, "slices a second");
+    assert!(statistic(ID, &outcome, "preemptions") > 2000);
+    assert_near(history.percent("hog", SECOND, 5 * SECOND), 90.0, 1.0, "hog");
+}
+
+#[test]
+fn renice_moves_the_deadline_at_once() {
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 2, "run": 1000 },
+        "sleeper": { "loop": 1, "phases": {
+            "before": { "priority": 0, "loop": 4, "run": 500, "sleep": 9500 },
+            "after": { "priority": 19, "loop": 2, "run": 500, "sleep": 9500 } } } }, "global": { "duration": 2 } }"#;
+    let waits = |id: &str| -> Vec<f64> {
+        let (history, _) = run(id, "1", json, 2, &[]);
+        activations(&history, "sleeper", MS / 2, 9_500_000)
+            .iter()
+            .map(|activation| milliseconds(activation.start - activation.wake))
+            .collect()
+    };
+    // From nice 0 to 19 the deadline moves by 209 ms, and the next time the hogs go first; FBFS waits for the end of the slice
+    let (bfs, fbfs) = (waits(ID), waits("fbfs"));
+    assert_eq!((bfs.len(), fbfs.len()), (5, 5));
+    assert!(bfs[..4].iter().all(|wait| *wait < 0.1), "{bfs:?}");
+    assert!(bfs[4] > 100.0, "{bfs:?}");
+    assert!(fbfs.iter().all(|wait| *wait < 0.1), "{fbfs:?}");
+}

@@ -1,0 +1,1223 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * BFS: one queue for all CPUs, one slice for all tasks, and a virtual deadline that is renewed when the slice is used up.
+ * The waiting task with the earliest deadline runs, on whichever CPU looks first. The rules are those of 0.467, the last
+ * release that scans a list; the tunable `version` selects those of 0.318, 0.363 and 0.512, which keeps the queue sorted.
+ *
+ * README.md says where each mechanism is and what is different here.
+ */
+#include "fairground.bpf.h"
+#include "topology.h"
+#include "task_attributes.h"
+#include "prio_ratios.h"
+
+/* Release whose rules apply, an index into the choices of scheduler.toml */
+const volatile u32 version = 2;
+/* Timer ticks a second: slices end at ticks */
+const volatile u32 hz = 1000;
+/* Slice of every task, milliseconds of 2^20 nanoseconds */
+const volatile u32 rr_interval = 6;
+/* Percent of all CPUs' time that isochronous tasks may have before they become ordinary ones, over five seconds */
+const volatile u32 iso_cpu = 70;
+/* 1: deadlines as they are; 0: those of tasks that ran elsewhere last are shifted by the distance (0.467 and 0.512) */
+const volatile u32 interactive = 1;
+/* A slice with less than this left is used up, microseconds of 2^10 nanoseconds */
+const volatile u32 resched_us = 100;
+/* Whether idle CPUs tick, which counts against the share of isochronous tasks */
+const volatile u32 idle_ticks = 1;
+/* A task that has waited this long is next, whatever its class; seconds */
+const volatile u32 wait_limit = 20;
+
+enum {
+	VERSION_0_318,
+	VERSION_0_363,
+	VERSION_0_467,
+	VERSION_0_512,
+};
+
+/* Priorities, which are the ids of the lists as well. Below 100 are real-time tasks, which the kernel schedules itself. */
+#define ISO_PRIO 100
+#define NORMAL_PRIO 101
+#define IDLE_PRIO 102
+/* The sorted queue of 0.512 */
+#define SKIP_LIST 103
+#define PRIO_LIMIT 104
+
+/* Milliseconds and microseconds are powers of two here. */
+#define MS_TO_NS(ms) ((u64)(ms) << 20)
+#define US_TO_NS(us) ((u64)(us) << 10)
+
+/* What puts idle tasks behind all others in the sorted queue */
+#define IDLE_PRIO_KEY 0x00ff000000000000ULL
+
+/* Distances between CPUs, as cpu_locality[] has them */
+#define LOCALITY_SAME_CPU 0
+#define LOCALITY_SIBLING 1
+#define LOCALITY_SHARED_CACHE 2
+#define LOCALITY_SAME_NODE 3
+#define LOCALITY_OTHER_NODE 4
+
+/* What speaks against an idle CPU; the CPU with the smallest sum is chosen. */
+#define CPUIDLE_DIFF_THREAD 1
+#define CPUIDLE_DIFF_CORE 2
+#define CPUIDLE_CACHE_BUSY 4
+#define CPUIDLE_DIFF_CPU 8
+#define CPUIDLE_THREAD_BUSY 16
+#define CPUIDLE_THROTTLED 32
+
+/* A search is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
+#define SCHEDULE_ATTEMPTS 4
+
+/* The kernel's slice: longer than any of ours, so that slices end at ticks only */
+#define KERNEL_SLICE (10 * NSEC_PER_SEC)
+
+/* How often tasks are looked for that have waited too long */
+#define STARVATION_CHECK_INTERVAL NSEC_PER_SEC
+
+#define TIF_SIGPENDING 2
+
+enum {
+	SCHEDULES,
+	LIST_STEPS,
+	SWITCHES,
+	MIGRATIONS,
+	SLICES,
+	IDLE_RESCHEDULES,
+	PREEMPTIONS,
+	FORKS,
+	YIELDS,
+	STICKY_SKIPS,
+	ISO_REFRACTIONS,
+	RESCUES,
+	NR_STATISTICS,
+};
+DEFINE_STATISTICS(NR_STATISTICS)
+
+/* The scheduler's part of a task. Deadline and slice stay as they are through sleep, preemption and migration. */
+struct task_data {
+	/* Virtual deadline, nanoseconds on the clock */
+	u64 deadline;
+	/* What is left of the slice, nanoseconds; may be overdrawn */
+	s64 time_slice;
+	/* Until when a running task has been charged */
+	u64 last_ran;
+	/* Since when it waits */
+	u64 queued_at;
+	/* List that it is or was on */
+	s32 prio;
+	/* CPU it ran on last */
+	s32 cpu;
+	/* CPU among whose soft-affine tasks it counts, plus 1; 0 if it sleeps */
+	s32 affine;
+	/* The nice value that the deadline has been laid out for */
+	s32 nice;
+	bool running;
+	/* Has lost the CPU and is about to be put back */
+	bool descheduled;
+	/* Lost its CPU though it could go on: that CPU should have it back */
+	bool sticky;
+	/* Began to run in the first half of a tick */
+	bool dither;
+	/* Is being started by fork */
+	bool new;
+	/* Still uses the slice that fork gave */
+	bool first_time_slice;
+	/* Is being woken synchronously: the waker is about to sleep */
+	bool synchronous;
+	/* Slept uninterruptibly: others may wait for what it holds */
+	bool uninterruptible;
+	/* Has waited too long */
+	bool rescued;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_data);
+} task_data SEC(".maps");
+
+/* Who has a CPU, as the count of isochronous ticks sees it */
+enum cpu_use {
+	USE_UNKNOWN,
+	USE_IDLE,
+	/* Not idle and not ours: a real-time task */
+	USE_REALTIME,
+	USE_ISO,
+	USE_OTHER,
+};
+
+/* Per CPU: what of struct rq is left */
+struct rq_data {
+	/* The task that lost this CPU last, 0 if none or if it has been let go */
+	s32 sticky_task;
+	/* Runnable tasks that ran here last */
+	u32 soft_affined;
+	/* enum cpu_use, and until when its ticks have been counted */
+	u32 use;
+	u64 use_since;
+	/* The last tick of the era: the first of the kernel's at or after a multiple of 1/hz */
+	u64 last_tick;
+	/* schedule() has chosen the task that runs next */
+	bool next_chosen;
+};
+DEFINE_PER_CPU(struct rq_data, rq)
+
+/* Of all CPUs together: how many ticks isochronous tasks have had. */
+struct iso_account {
+	struct bpf_spin_lock iso_lock;
+	u32 iso_refractory;
+	u32 nr_idle;
+	u32 started;
+	u64 iso_ticks;
+	/* Number of the last tick that idle CPUs have been counted for */
+	u64 idle_counted;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct iso_account);
+} iso_account_map SEC(".maps");
+
+/* rr_interval for this number of CPUs */
+static u32 scaled_rr_interval;
+static u32 nr_cpus;
+/* When tasks that have waited too long are looked for next */
+static u64 next_starvation_check;
+
+static __always_inline struct task_data *task_data_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_data, p, 0, 0);
+}
+
+static __always_inline struct iso_account *iso_account(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&iso_account_map, &key);
+}
+
+/* ---- Slices and deadlines -------------------------------------------------------------------------------------- */
+
+/* One slice for every nice value. */
+static __always_inline s64 timeslice(void)
+{
+	return MS_TO_NS(scaled_rr_interval);
+}
+
+/*
+ * How far away a deadline is set: 10 percent more for each nice value, the slice for the strongest. 0.318 counts whole
+ * jiffies.
+ */
+static __always_inline u64 prio_deadline_diff(s32 nice)
+{
+	if (version == VERSION_0_318) {
+		u64 jiffies = (u64)prio_ratio(nice) * scaled_rr_interval * hz / (1000 * 100);
+
+		return (jiffies ? jiffies : 1) * tick_length(hz);
+	}
+	return (u64)prio_ratio(nice) * scaled_rr_interval * (MS_TO_NS(1) / PRIO_RATIO_BASE);
+}
+
+/* A new slice, and with it a new deadline: nothing else renews either. */
+static __always_inline void time_slice_expired(struct task_struct *p, struct task_data *data, u64 now)
+{
+	data->nice = task_nice(p);
+	data->time_slice = timeslice();
+	data->first_time_slice = false;
+	if (version == VERSION_0_318)
+		now = tick_at(now, hz) * tick_length(hz);
+	data->deadline = now + prio_deadline_diff(data->nice);
+	count(SLICES);
+}
+
+/* In schedule(): a task whose slice is used up gets the next one. Batch tasks get one every time, so theirs are late. */
+static __always_inline void check_deadline(struct task_struct *p, struct task_data *data, u64 now)
+{
+	if (data->time_slice < (s64)US_TO_NS(resched_us) || p->policy == SCHED_BATCH)
+		time_slice_expired(p, data, now);
+}
+
+/* The running task pays what it has used, in real time. */
+static __always_inline void update_cpu_clock(struct task_data *data, u64 now)
+{
+	if (!data->running)
+		return;
+	if (time_before(data->last_ran, now))
+		data->time_slice -= now - data->last_ran;
+	data->last_ran = now;
+}
+
+/*
+ * Lets the task run until a tick finds its slice used up, which is no concern of the kernel's slice. Whether it begins in the first
+ * half of a tick decides what that means: see task_running_tick().
+ */
+static __always_inline void set_rq_task(struct task_struct *p, struct task_data *data, const struct rq_data *rq, u64 now)
+{
+	data->dither = now - rq->last_tick <= tick_length(hz) / 2;
+	scx_bpf_task_set_slice(p, KERNEL_SLICE);
+}
+
+/* ---- Classes --------------------------------------------------------------------------------------------------- */
+
+/* SCHED_ISO is an attribute here: Linux has given no policy to it. */
+static __always_inline bool iso_task(struct task_struct *p)
+{
+	const struct task_attributes *attributes;
+
+	if (p->policy == SCHED_IDLE)
+		return false;
+	attributes = attributes_of(p);
+	return attributes && (attributes->present & TASK_ATTRIBUTE_ISOCHRONOUS) && attributes->isochronous;
+}
+
+static __always_inline bool iso_refractory(void)
+{
+	struct iso_account *iso = iso_account();
+
+	return iso && iso->iso_refractory;
+}
+
+/* An idle task that others may wait for is no idle task until it waits for the CPU again. */
+static __always_inline bool idleprio_suitable(const struct task_struct *p, const struct task_data *data)
+{
+	return !data->uninterruptible && !(p->flags & PF_EXITING) &&
+	       !(p->thread_info.flags & (1UL << TIF_SIGPENDING));
+}
+
+/* The list that a task belongs to now. */
+static __always_inline s32 effective_prio(struct task_struct *p, const struct task_data *data)
+{
+	if (p->policy == SCHED_IDLE)
+		return idleprio_suitable(p, data) ? IDLE_PRIO : NORMAL_PRIO;
+	if (iso_task(p) && !iso_refractory())
+		return ISO_PRIO;
+	return NORMAL_PRIO;
+}
+
+/* Place in the sorted queue. */
+static __always_inline u64 skip_list_key(const struct task_struct *p, const struct task_data *data, s32 prio)
+{
+	if (prio == ISO_PRIO)
+		return ISO_PRIO;
+	if (p->policy != SCHED_IDLE)
+		return data->deadline;
+	if (prio == NORMAL_PRIO)
+		return data->deadline + prio_deadline_diff(MAX_NICE);
+	return data->deadline | IDLE_PRIO_KEY;
+}
+
+/* ---- CPUs ------------------------------------------------------------------------------------------------------ */
+
+/* How far two CPUs are from each other. */
+static __always_inline s32 locality_diff(s32 cpu, s32 other)
+{
+	const volatile struct cpu_topology *place, *other_place;
+
+	if (cpu == other)
+		return LOCALITY_SAME_CPU;
+	place = topology_of(cpu);
+	other_place = topology_of(other);
+	if (!place || !other_place)
+		return LOCALITY_SHARED_CACHE;
+	if (place->core == other_place->core)
+		return LOCALITY_SIBLING;
+	if (place->llc == other_place->llc)
+		return LOCALITY_SHARED_CACHE;
+	return place->node == other_place->node ? LOCALITY_SAME_NODE : LOCALITY_OTHER_NODE;
+}
+
+/* The frequency governor has slowed this CPU down. */
+static __always_inline bool scaling_rq(s32 cpu)
+{
+	return scx_bpf_cpuperf_cur(cpu) < SCX_CPUPERF_ONE;
+}
+
+/* All of a span of CPUs but @cpu itself are idle. */
+static __always_inline bool others_idle(s32 cpu, u32 first, u32 number, const struct cpumask *idle)
+{
+	s32 position;
+
+	bpf_for(position, first, first + number) {
+		s32 other = topology_cpu_at(position);
+
+		if (other >= 0 && other != cpu && !bpf_cpumask_test_cpu(other, idle))
+			return false;
+	}
+	return true;
+}
+
+/* What speaks against taking the idle CPU @cpu for a task that ran on @from. */
+static __always_inline s32 idle_ranking(s32 cpu, s32 from, const struct cpumask *idle)
+{
+	const volatile struct cpu_topology *place = topology_of(cpu);
+	s32 locality = locality_diff(from, cpu), ranking = 0;
+
+	if (locality == LOCALITY_OTHER_NODE)
+		ranking |= version == VERSION_0_467 ? 64 : 32;
+	else if (locality == LOCALITY_SAME_NODE)
+		ranking |= CPUIDLE_DIFF_CPU;
+	else if (locality == LOCALITY_SHARED_CACHE)
+		ranking |= CPUIDLE_DIFF_CORE;
+	else if (locality == LOCALITY_SIBLING)
+		ranking |= CPUIDLE_DIFF_THREAD;
+	if (place) {
+		if (!others_idle(cpu, place->llc_cpus.first, place->llc_cpus.count, idle))
+			ranking |= CPUIDLE_CACHE_BUSY;
+		if (!others_idle(cpu, place->core_cpus.first, place->core_cpus.count, idle))
+			ranking |= CPUIDLE_THREAD_BUSY;
+	}
+	if (version == VERSION_0_467 && scaling_rq(cpu))
+		ranking |= CPUIDLE_THROTTLED;
+	return ranking;
+}
+
+/*
+ * Tells the best idle CPU that @p waits, seen from CPU @from and leaving out @except: @from itself if it idles, else the one
+ * that least speaks against. False if no CPU that @p may use is idle.
+ */
+static __noinline bool resched_best_idle(struct task_struct *p, s32 from, s32 except)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	s32 cpu, best = -1, best_ranking = 1 << 30;
+
+	if (from != except && bpf_cpumask_test_cpu(from, idle) && bpf_cpumask_test_cpu(from, p->cpus_ptr)) {
+		best = from;
+	} else {
+		bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+			s32 ranking;
+
+			if (cpu == except || !bpf_cpumask_test_cpu(cpu, idle) ||
+			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+				continue;
+			ranking = idle_ranking(cpu, from, idle);
+			if (ranking < best_ranking) {
+				best_ranking = ranking;
+				best = cpu;
+			}
+		}
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	if (best < 0)
+		return false;
+	count(IDLE_RESCHEDULES);
+	scx_bpf_kick_cpu(best, 0);
+	return true;
+}
+
+/* ---- Isochronous tasks: 70 percent of all CPUs over five seconds ----------------------------------------------- */
+
+/* Five seconds of ticks of all CPUs */
+static __always_inline u64 iso_period(void)
+{
+	return 5ULL * hz * nr_cpus + 1;
+}
+
+/* Ticks at which no isochronous task ran; each takes what is there / iso_period + 1. Steps of equal size are taken together. */
+static __always_inline void no_iso_ticks(struct iso_account *iso, u64 ticks)
+{
+	u64 period = iso_period();
+
+	while (ticks && iso->iso_ticks && can_loop) {
+		u64 step = iso->iso_ticks / period + 1;
+		u64 steps = iso->iso_ticks % period / step + 1;
+
+		if (steps > ticks)
+			steps = ticks;
+		iso->iso_ticks = steps * step < iso->iso_ticks ? iso->iso_ticks - steps * step : 0;
+		ticks -= steps;
+	}
+	if (iso->iso_refractory && iso->iso_ticks < period * (iso_cpu * 115 / 128))
+		iso->iso_refractory = 0;
+}
+
+/* Ticks at which one did. */
+static __always_inline void iso_ticks(struct iso_account *iso, u64 ticks)
+{
+	u64 limit = iso_period() * 128 - 128;
+
+	iso->iso_ticks += 100 * ticks;
+	if (iso->iso_ticks > limit + 100)
+		iso->iso_ticks = limit + 100;
+}
+
+/* The CPUs that idle while this scheduler begins have told nobody. */
+static __noinline void start_iso_account(struct iso_account *iso, u64 now)
+{
+	const struct cpumask *idle;
+	s32 cpu;
+
+	if (!iso || __sync_val_compare_and_swap(&iso->started, 0, 1))
+		return;
+	iso->idle_counted = tick_at(now, hz);
+	idle = scx_bpf_get_idle_cpumask();
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		struct rq_data *rq = rq_of(cpu);
+
+		if (!rq || !bpf_cpumask_test_cpu(cpu, idle))
+			continue;
+		if (__sync_val_compare_and_swap(&rq->use, USE_UNKNOWN, USE_IDLE) == USE_UNKNOWN)
+			__sync_fetch_and_add(&iso->nr_idle, 1);
+	}
+	scx_bpf_put_idle_cpumask(idle);
+}
+
+/*
+ * Counts the ticks that have hit this CPU and says who has it from now on. Ticks of idle CPUs are counted by whoever comes next.
+ * True if the running isochronous task is to become an ordinary one.
+ */
+static __noinline bool count_iso_ticks(struct rq_data *rq, u32 use, u64 now)
+{
+	struct iso_account *iso = iso_account();
+	bool refractory_now = false;
+	u32 was;
+	u64 ticks;
+
+	if (!rq || !iso)
+		return false;
+	if (!iso->started)
+		start_iso_account(iso, now);
+	was = rq->use;
+	ticks = ticks_between(rq->use_since, now, hz);
+	rq->use = use;
+	rq->use_since = now;
+
+	/* Nothing has been counted, and nothing is to be */
+	if (!iso->iso_ticks && (!ticks || was == USE_IDLE || was == USE_OTHER)) {
+		if (was == USE_IDLE && use != USE_IDLE)
+			__sync_fetch_and_add(&iso->nr_idle, -1);
+		else if (was != USE_IDLE && use == USE_IDLE)
+			__sync_fetch_and_add(&iso->nr_idle, 1);
+		return false;
+	}
+
+	bpf_spin_lock(&iso->iso_lock);
+	if (idle_ticks) {
+		u64 tick = tick_at(now, hz);
+
+		if (tick > iso->idle_counted) {
+			no_iso_ticks(iso, (tick - iso->idle_counted) * iso->nr_idle);
+			iso->idle_counted = tick;
+		}
+	}
+	if (was == USE_REALTIME || (was == USE_ISO && !iso->iso_refractory))
+		iso_ticks(iso, ticks);
+	else if (was == USE_ISO || was == USE_OTHER)
+		no_iso_ticks(iso, ticks);
+	if (was == USE_ISO && !iso->iso_refractory && iso->iso_ticks > iso_period() * iso_cpu) {
+		iso->iso_refractory = 1;
+		refractory_now = true;
+	}
+	if (was == USE_IDLE && use != USE_IDLE)
+		__sync_fetch_and_add(&iso->nr_idle, -1);
+	else if (was != USE_IDLE && use == USE_IDLE)
+		__sync_fetch_and_add(&iso->nr_idle, 1);
+	bpf_spin_unlock(&iso->iso_lock);
+	if (refractory_now)
+		count(ISO_REFRACTIONS);
+	return refractory_now;
+}
+
+/* ---- Sticky tasks (0.467) -------------------------------------------------------------------------------------- */
+
+/* The task that lost CPU @cpu before the last one is free to go: another CPU may have it. */
+static __always_inline void release_sticky(struct rq_data *rq, s32 cpu)
+{
+	struct task_struct *p;
+	struct task_data *data;
+
+	if (!rq->sticky_task)
+		return;
+	p = bpf_task_from_pid(rq->sticky_task);
+	rq->sticky_task = 0;
+	if (!p)
+		return;
+	data = task_data_of(p);
+	if (data && data->sticky) {
+		data->sticky = false;
+		resched_best_idle(p, cpu, cpu);
+	}
+	bpf_task_release(p);
+}
+
+/* @p loses the CPU though it could go on: this CPU wants it back, and no more the one before. */
+static __always_inline void swap_sticky(struct rq_data *rq, s32 cpu, struct task_struct *p, struct task_data *data)
+{
+	if (rq->sticky_task != p->pid)
+		release_sticky(rq, cpu);
+	data->sticky = true;
+	rq->sticky_task = p->pid;
+}
+
+/* ---- Wake-up --------------------------------------------------------------------------------------------------- */
+
+/* Runnable tasks count for the CPU they ran on last. */
+static __always_inline void set_affine(struct task_data *data, s32 affine)
+{
+	struct rq_data *rq;
+
+	if (data->affine == affine)
+		return;
+	rq = data->affine ? rq_of(data->affine - 1) : NULL;
+	if (rq)
+		__sync_fetch_and_add(&rq->soft_affined, -1);
+	rq = affine ? rq_of(affine - 1) : NULL;
+	if (rq)
+		__sync_fetch_and_add(&rq->soft_affined, 1);
+	data->affine = affine;
+}
+
+/* What a distance costs, in time that the deadline is moved by: only in the releases before the shift. */
+static __always_inline u64 cache_distance(s32 locality)
+{
+	if (version == VERSION_0_318) {
+		if (locality == LOCALITY_SAME_NODE)
+			return timeslice();
+		return locality == LOCALITY_OTHER_NODE ? 3 * timeslice() : 0;
+	}
+	if (version == VERSION_0_363 && locality > LOCALITY_SHARED_CACHE)
+		return (u64)timeslice() << (locality - LOCALITY_SHARED_CACHE);
+	return 0;
+}
+
+/* A task of a better class preempts, and of equals the one with the earlier deadline. */
+static __always_inline bool can_preempt(const struct task_data *data, s32 prio, u64 deadline)
+{
+	if (data->prio != prio)
+		return data->prio < prio;
+	return data->deadline < deadline;
+}
+
+/* Class and deadline of the task that runs on @cpu; false if that is idle, a real-time task or @p itself. */
+static __always_inline bool running_on(s32 cpu, const struct task_struct *p, s32 *prio, u64 *deadline)
+{
+	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
+	struct task_data *data;
+
+	if (!curr || (curr->flags & PF_IDLE) || curr->prio < MAX_RT_PRIO || curr->pid == p->pid)
+		return false;
+	data = task_data_of(curr);
+	if (!data)
+		return false;
+	*prio = data->prio;
+	*deadline = data->deadline;
+	return true;
+}
+
+/* The CPU that runs the worst task of all, the one with the latest deadline among those. */
+static __noinline s32 worst_running(struct task_struct *p, const struct task_data *data)
+{
+	s32 cpu, worst = -1, highest_prio = 0;
+	u64 latest_deadline = 0;
+
+	if (!data)
+		return -1;
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		u64 deadline, distance;
+		s32 prio;
+
+		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !running_on(cpu, p, &prio, &deadline))
+			continue;
+		distance = version == VERSION_0_363 ? cache_distance(locality_diff(data->cpu, cpu)) : 0;
+		deadline = deadline > distance ? deadline - distance : 0;
+		if (prio < highest_prio)
+			continue;
+		if (prio > highest_prio || deadline > latest_deadline) {
+			highest_prio = prio;
+			latest_deadline = deadline;
+			worst = cpu;
+		}
+	}
+	return worst >= 0 && can_preempt(data, highest_prio, latest_deadline) ? worst : -1;
+}
+
+/* 0.512: the first CPU in the order of distance whose task gives way. */
+static __noinline s32 nearest_preemptible(struct task_struct *p, const struct task_data *data)
+{
+	const volatile struct cpu_topology *place;
+	struct rq_data *own;
+	s32 level, position;
+	u32 affined;
+
+	if (!data)
+		return -1;
+	place = topology_of(data->cpu);
+	own = rq_of(data->cpu);
+	affined = own ? own->soft_affined : 0;
+	bpf_for(level, LOCALITY_SAME_CPU, LOCALITY_OTHER_NODE + 1) {
+		s32 first = 0, number = scx_bpf_nr_cpu_ids();
+
+		if (!place && level != LOCALITY_SAME_CPU && level != LOCALITY_SHARED_CACHE)
+			continue;
+		if (level == LOCALITY_SAME_CPU) {
+			first = place ? place->position : data->cpu;
+			number = 1;
+		} else if (place && level == LOCALITY_SIBLING) {
+			first = place->core_cpus.first;
+			number = place->core_cpus.count;
+		} else if (place && level == LOCALITY_SHARED_CACHE) {
+			first = place->llc_cpus.first;
+			number = place->llc_cpus.count;
+		} else if (place && level == LOCALITY_SAME_NODE) {
+			first = place->node_cpus.first;
+			number = place->node_cpus.count;
+		}
+		bpf_for(position, first, first + number) {
+			s32 cpu = place ? topology_cpu_at(position) : position, prio;
+			struct rq_data *rq;
+			u64 deadline;
+
+			if (cpu < 0 || locality_diff(data->cpu, cpu) != level ||
+			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+				continue;
+			rq = rq_of(cpu);
+			if (!interactive && rq && cpu != data->cpu && rq->soft_affined <= affined)
+				continue;
+			if (running_on(cpu, p, &prio, &deadline) && can_preempt(data, prio, deadline))
+				return cpu;
+		}
+	}
+	return -1;
+}
+
+/* Offers a task that waits: to an idle CPU, else to the CPU that runs the worst task if that is worse. */
+static __always_inline void try_preempt(struct task_struct *p, struct task_data *data)
+{
+	s32 cpu;
+
+	data->sticky = false;
+	if (resched_best_idle(p, data->cpu, -1))
+		return;
+	/* Idle tasks never preempt */
+	if (p->policy == SCHED_IDLE)
+		return;
+	cpu = version == VERSION_0_512 ? nearest_preemptible(p, data) : worst_running(p, data);
+	if (cpu < 0)
+		return;
+	count(PREEMPTIONS);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* The task stays where it was; whichever CPU comes first may take it. */
+s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct task_data *data = task_data_of(p);
+
+	if (data)
+		data->synchronous = wake_flags & SCX_WAKE_SYNC;
+	return prev_cpu;
+}
+
+void BPF_STRUCT_OPS(bfs_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_data *data = task_data_of(p);
+
+	if (data && !data->affine)
+		set_affine(data, data->cpu + 1);
+}
+
+void BPF_STRUCT_OPS(bfs_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct task_data *data = task_data_of(p);
+
+	if (!data)
+		return;
+	set_affine(data, 0);
+	if (!(deq_flags & SCX_DEQ_SLEEP))
+		return;
+	data->uninterruptible = (p->__state & TASK_UNINTERRUPTIBLE) && !(p->__state & TASK_NOLOAD);
+	/* schedule() looks at the slice of a task that goes to sleep as well */
+	check_deadline(p, data, scx_bpf_now());
+}
+
+/* A task waits: woken, forked, changed, or because it has lost its CPU. */
+void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_data *data = task_data_of(p);
+	s32 this_cpu = bpf_get_smp_processor_id();
+	u64 now = scx_bpf_now();
+	bool descheduled, synchronous, new;
+
+	if (!data) {
+		scx_bpf_error("task %d has no data", p->pid);
+		return;
+	}
+	descheduled = data->descheduled;
+	synchronous = data->synchronous && (enq_flags & SCX_ENQ_WAKEUP);
+	new = data->new;
+	data->descheduled = data->synchronous = data->new = false;
+
+	if (descheduled)
+		check_deadline(p, data, now);
+	data->prio = effective_prio(p, data);
+	data->uninterruptible = false;
+	data->queued_at = now;
+	if (version == VERSION_0_512)
+		scx_bpf_dsq_insert_vtime(p, SKIP_LIST, KERNEL_SLICE, skip_list_key(p, data, data->prio), 0);
+	else
+		scx_bpf_dsq_insert(p, data->prio, KERNEL_SLICE, 0);
+
+	if (descheduled) {
+		struct rq_data *rq = rq_of(scx_bpf_task_cpu(p));
+
+		/* Displaced by a real-time task: whoever sticks to this CPU would stick for long */
+		if (version == VERSION_0_467 && rq && !rq->next_chosen) {
+			release_sticky(rq, scx_bpf_task_cpu(p));
+			data->sticky = false;
+		}
+		resched_best_idle(p, data->cpu, -1);
+		return;
+	}
+	if (new && scx_bpf_task_cpu(p) == this_cpu) {
+		/* The parent gives way: their deadlines are the same, and the child is queued first */
+		if (!resched_best_idle(p, data->cpu, -1))
+			scx_bpf_kick_cpu(this_cpu, SCX_KICK_PREEMPT);
+		return;
+	}
+	/* The waker is about to leave its CPU; unless one idles, that is early enough */
+	if (synchronous) {
+		resched_best_idle(p, data->cpu, -1);
+		return;
+	}
+	try_preempt(p, data);
+}
+
+/* ---- schedule() ------------------------------------------------------------------------------------------------ */
+
+/*
+ * A task that has waited for wait_limit goes in front of all others. It needs another class that never rests, or a distance that
+ * is never overcome, for a task to wait so long; the kernel would end this scheduler.
+ */
+static __noinline void rescue_starving(u64 now)
+{
+	u64 last = next_starvation_check;
+	struct task_struct *p;
+	s32 list;
+
+	if (time_before(now, last) ||
+	    __sync_val_compare_and_swap(&next_starvation_check, last, now + STARVATION_CHECK_INTERVAL) != last)
+		return;
+	bpf_for(list, ISO_PRIO, SKIP_LIST + 1) {
+		if ((version == VERSION_0_512) != (list == SKIP_LIST))
+			continue;
+		bpf_for_each(scx_dsq, p, list, 0) {
+			struct task_data *data = task_data_of(p);
+
+			if (!data || data->rescued || now < data->queued_at + wait_limit * NSEC_PER_SEC)
+				continue;
+			data->rescued = true;
+			data->prio = ISO_PRIO;
+			count(RESCUES);
+			if (version == VERSION_0_512) {
+				scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, 0);
+				scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, SKIP_LIST, 0);
+			} else if (list != ISO_PRIO) {
+				scx_bpf_dsq_move(DSQ_ITERATOR, p, ISO_PRIO, 0);
+			}
+		}
+	}
+}
+
+/* True if @cpu may not run @p. */
+static __always_inline bool needs_other_cpu(struct task_struct *p, s32 cpu)
+{
+	return !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
+	       (p->migration_disabled && scx_bpf_task_cpu(p) != cpu);
+}
+
+/* The deadline of a waiting task as CPU @cpu sees it: later if it ran elsewhere. */
+static __always_inline u64 deadline_seen_from(const struct task_data *data, s32 cpu)
+{
+	if (data->rescued)
+		return 0;
+	if (data->cpu == cpu || (version >= VERSION_0_467 && interactive))
+		return data->deadline;
+	if (version >= VERSION_0_467)
+		return data->deadline << locality_diff(data->cpu, cpu);
+	return data->deadline + cache_distance(locality_diff(data->cpu, cpu));
+}
+
+/*
+ * schedule(): the best class that has a waiting task, and in it the earliest deadline; of equals the first in the list. @prev, if
+ * it could go on, counts as if it had been put back at the end of its list.
+ */
+void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct task_data *prev_data = NULL;
+	struct rq_data *rq = rq_of(cpu);
+	s32 attempt, index, prev_prio = PRIO_LIMIT, lists = version == VERSION_0_512 ? 1 : 3;
+	bool scaling = false, prev_wins = false, moved = false;
+	u64 now = scx_bpf_now(), steps = 0, prev_key = 0;
+
+	if (!rq)
+		return;
+	count(SCHEDULES);
+	rq->next_chosen = false;
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
+		prev_data = task_data_of(prev);
+	if (prev && prev_data) {
+		update_cpu_clock(prev_data, now);
+		check_deadline(prev, prev_data, now);
+		prev_prio = effective_prio(prev, prev_data);
+		prev_key = version == VERSION_0_512 ? skip_list_key(prev, prev_data, prev_prio) :
+						      prev_data->deadline;
+		if (version == VERSION_0_467 && scx_bpf_dsq_nr_queued(ISO_PRIO) +
+		    scx_bpf_dsq_nr_queued(NORMAL_PRIO) + scx_bpf_dsq_nr_queued(IDLE_PRIO) > 0)
+			swap_sticky(rq, cpu, prev, prev_data);
+	}
+	rescue_starving(now);
+	if (version == VERSION_0_467 && !interactive)
+		scaling = scaling_rq(cpu);
+
+	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
+		bool again = false;
+
+		bpf_for(index, 0, lists) {
+			s32 list = version == VERSION_0_512 ? SKIP_LIST : ISO_PRIO + index;
+			struct task_struct *p, *edt = NULL;
+			struct bpf_iter_scx_dsq it;
+			u64 earliest_deadline = ~0ULL;
+			bool stop = false;
+
+			/* Nothing that waits is of a better class than @prev */
+			if (list != SKIP_LIST && list > prev_prio)
+				break;
+
+			bpf_iter_scx_dsq_new(&it, list, 0);
+			while (!stop && (p = bpf_iter_scx_dsq_next(&it))) {
+				struct task_data *data = task_data_of(p);
+				struct task_struct *chosen;
+				u64 deadline;
+
+				steps++;
+				if (!data || needs_other_cpu(p, cpu))
+					continue;
+				if (version == VERSION_0_512) {
+					u64 key = p->scx.dsq_vtime;
+
+					/* Sorted: from here on @prev is before all that follow */
+					if (prev_data && time_before(prev_key, key)) {
+						if (!edt || prev_key < earliest_deadline)
+							prev_wins = true;
+						break;
+					}
+					/* The first one is it, or the first that is at home here */
+					stop = interactive || data->cpu == cpu || key < ISO_PRIO;
+					deadline = stop ? key : key << locality_diff(data->cpu, cpu);
+				} else {
+					if (data->sticky && scaling && data->cpu != cpu && !data->rescued) {
+						count(STICKY_SKIPS);
+						continue;
+					}
+					deadline = deadline_seen_from(data, cpu);
+					/* Whoever is overdue has waited longest, since the list is in order of arrival */
+					stop = version == VERSION_0_318 && deadline < now;
+				}
+				if (deadline >= earliest_deadline)
+					continue;
+				chosen = bpf_task_acquire(p);
+				if (!chosen)
+					continue;
+				if (edt)
+					bpf_task_release(edt);
+				edt = chosen;
+				earliest_deadline = deadline;
+			}
+			if (list == prev_prio)
+				prev_wins = !edt || (!stop && prev_key < earliest_deadline);
+			else if (list == SKIP_LIST && prev_data && !edt)
+				prev_wins = true;
+			if (edt && !prev_wins) {
+				moved = scx_bpf_dsq_move(&it, edt, SCX_DSQ_LOCAL, 0);
+				again = !moved;
+			}
+			bpf_iter_scx_dsq_destroy(&it);
+			if (edt)
+				bpf_task_release(edt);
+			if (moved || prev_wins || again)
+				break;
+		}
+		if (!again)
+			break;
+	}
+	count_by(LIST_STEPS, steps);
+
+	rq->next_chosen = moved;
+	if (!moved && prev && prev_data) {
+		/* It goes on */
+		prev_data->prio = prev_prio;
+		prev_data->sticky = false;
+		set_rq_task(prev, prev_data, rq, now);
+	}
+}
+
+/* What counts as isochronous: the policy, whether or not its share is used up. */
+static __always_inline u32 use_by(struct task_struct *p)
+{
+	return iso_task(p) ? USE_ISO : USE_OTHER;
+}
+
+void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct task_data *data = task_data_of(p);
+	struct rq_data *rq = rq_of(cpu);
+	u64 now = scx_bpf_now();
+
+	if (!data || !rq)
+		return;
+	count(SWITCHES);
+	if (data->cpu != cpu)
+		count(MIGRATIONS);
+	data->cpu = cpu;
+	set_affine(data, cpu + 1);
+	data->running = true;
+	data->descheduled = false;
+	data->last_ran = now;
+	data->sticky = false;
+	data->rescued = false;
+	count_iso_ticks(rq, use_by(p), now);
+	set_rq_task(p, data, rq, now);
+}
+
+/*
+ * task_running_tick(): a slice with less than 100 us left is used up. A task that began in the first half of a tick is not to
+ * begin the second half of another one: for it half a tick is too little.
+ */
+static __always_inline bool slice_used_up(const struct task_data *data)
+{
+	if (data->dither)
+		return data->time_slice <= (s64)(tick_length(hz) / 2);
+	return data->time_slice < (s64)US_TO_NS(resched_us);
+}
+
+void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
+{
+	struct task_data *data = task_data_of(p);
+	struct rq_data *rq = rq_of(scx_bpf_task_cpu(p));
+	u64 now = scx_bpf_now();
+
+	if (!data || !rq)
+		return;
+	update_cpu_clock(data, now);
+	/* The share is used up: the task goes on as an ordinary one, after the others */
+	if (count_iso_ticks(rq, use_by(p), now) || (data->prio == ISO_PRIO && iso_refractory() && iso_task(p)))
+		data->time_slice = 0;
+	/* The kernel's ticks may come more often than those of the era */
+	if (!ticks_between(rq->last_tick, now, hz))
+		return;
+	rq->last_tick = now;
+	if (!slice_used_up(data))
+		return;
+	data->time_slice = 0;
+	scx_bpf_task_set_slice(p, 0);
+}
+
+void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
+{
+	struct task_data *data = task_data_of(p);
+	struct rq_data *rq = rq_of(scx_bpf_task_cpu(p));
+	u64 now = scx_bpf_now();
+
+	if (!data || !rq)
+		return;
+	update_cpu_clock(data, now);
+	data->running = false;
+	data->descheduled = runnable;
+	/* What comes now is a task of ours, the idle task, or else a real-time task */
+	count_iso_ticks(rq, USE_REALTIME, now);
+	/* Displaced by a real-time task or not, it waits where all wait */
+	if (runnable)
+		scx_bpf_task_set_slice(p, 0);
+}
+
+/*
+ * A CPU that goes idle has found nothing, but a task may have been queued since, by a CPU that saw this one busy still. BFS
+ * held one lock for both; here the CPU looks again.
+ */
+void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
+{
+	struct rq_data *rq = rq_of(cpu);
+
+	if (!rq)
+		return;
+	count_iso_ticks(rq, idle ? USE_IDLE : USE_REALTIME, scx_bpf_now());
+	if (!idle)
+		return;
+	if (version == VERSION_0_512) {
+		if (scx_bpf_dsq_nr_queued(SKIP_LIST) > 0)
+			scx_bpf_kick_cpu(cpu, 0);
+	} else if (scx_bpf_dsq_nr_queued(ISO_PRIO) > 0 || scx_bpf_dsq_nr_queued(NORMAL_PRIO) > 0 ||
+		   scx_bpf_dsq_nr_queued(IDLE_PRIO) > 0) {
+		scx_bpf_kick_cpu(cpu, 0);
+	}
+}
+
+/* ---- Yield, nice, fork, exit ----------------------------------------------------------------------------------- */
+
+/*
+ * sched_yield(): the task is put back as it is, and if its deadline is the earliest it goes on at once. yield_to(): the other one
+ * gets the earlier of both deadlines and what is left of the slice.
+ */
+bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct task_data *data = task_data_of(from), *to_data;
+	u64 now = scx_bpf_now();
+
+	if (!data)
+		return false;
+	count(YIELDS);
+	update_cpu_clock(data, now);
+	scx_bpf_task_set_slice(from, 0);
+	if (!to)
+		return false;
+	to_data = task_data_of(to);
+	if (!to_data)
+		return false;
+	if (data->deadline < to_data->deadline)
+		to_data->deadline = data->deadline;
+	if (data->time_slice > 0)
+		to_data->time_slice += data->time_slice;
+	if (to_data->time_slice > timeslice())
+		to_data->time_slice = timeslice();
+	data->time_slice = 0;
+	return true;
+}
+
+/* set_user_nice(): the deadline moves by the difference of the distances, at once. */
+void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
+{
+	struct task_data *data = task_data_of(p);
+	s32 nice = task_nice(p);
+
+	if (!data || data->nice == nice)
+		return;
+	data->deadline += prio_deadline_diff(nice) - prio_deadline_diff(data->nice);
+	data->nice = nice;
+}
+
+/*
+ * sched_fork(): parent and child share what is left of the slice, and have the same deadline. If that is too little to share,
+ * both get a new slice, the child first. Tasks that were there before this scheduler start with a full slice.
+ */
+s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	struct task_data *data, *parent_data;
+	u64 now = scx_bpf_now();
+	s64 half;
+
+	data = bpf_task_storage_get(&task_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!data)
+		return -ENOMEM;
+	data->prio = NORMAL_PRIO;
+	data->cpu = scx_bpf_task_cpu(p);
+	data->queued_at = now;
+	time_slice_expired(p, data, now);
+	if (!args->fork)
+		return 0;
+
+	count(FORKS);
+	data->new = true;
+	parent_data = task_data_of(parent);
+	if (!parent_data || !parent_data->running || parent->prio < MAX_RT_PRIO)
+		return 0;
+	update_cpu_clock(parent_data, now);
+	data->cpu = parent_data->cpu;
+	half = parent_data->time_slice >> 1;
+	if (half < (s64)US_TO_NS(resched_us)) {
+		/* schedule() renews the parent's */
+		parent_data->time_slice = 0;
+		scx_bpf_kick_cpu(parent_data->cpu, SCX_KICK_PREEMPT);
+		return 0;
+	}
+	data->deadline = parent_data->deadline;
+	data->nice = parent_data->nice;
+	data->time_slice = half;
+	data->first_time_slice = true;
+	parent_data->time_slice = half;
+	return 0;
+}
+
+/* 0.318: a child that ends within its first slice gives the rest of it back. */
+void BPF_STRUCT_OPS(bfs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task_data *data = task_data_of(p), *parent_data;
+	struct task_struct *parent;
+
+	if (!data)
+		return;
+	set_affine(data, 0);
+	if (version != VERSION_0_318 || args->cancelled || !data->first_time_slice || data->time_slice <= 0)
+		return;
+	bpf_rcu_read_lock();
+	parent = p->real_parent;
+	parent_data = parent ? task_data_of(parent) : NULL;
+	if (parent_data) {
+		parent_data->time_slice += data->time_slice;
+		if (parent_data->time_slice > timeslice())
+			parent_data->time_slice = timeslice();
+	}
+	bpf_rcu_read_unlock();
+}
+
+/* More CPUs, longer slices: half as long again with each doubling, later along a curve, at last not at all. */
+static __always_inline u32 scale_rr_interval(u32 cpus)
+{
+	u32 rr = rr_interval;
+	s32 doubling;
+
+	if (version == VERSION_0_318) {
+		bpf_for(doubling, 0, 16) {
+			if (cpus <= 1)
+				break;
+			rr = rr * 3 / 2;
+			cpus >>= 1;
+		}
+	} else if (version == VERSION_0_363) {
+		rr = rr * (4 * cpus + 4) / (cpus + 6);
+	}
+	return rr;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	s32 error;
+
+	nr_cpus = bpf_cpumask_weight(online);
+	scx_bpf_put_cpumask(online);
+	scaled_rr_interval = scale_rr_interval(nr_cpus);
+	fill_prio_ratios(version == VERSION_0_318 ? 100 : PRIO_RATIO_BASE);
+	next_starvation_check = scx_bpf_now();
+
+	if (version == VERSION_0_512)
+		return scx_bpf_create_dsq(SKIP_LIST, NUMA_NO_NODE);
+	error = scx_bpf_create_dsq(ISO_PRIO, NUMA_NO_NODE);
+	if (!error)
+		error = scx_bpf_create_dsq(NORMAL_PRIO, NUMA_NO_NODE);
+	if (!error)
+		error = scx_bpf_create_dsq(IDLE_PRIO, NUMA_NO_NODE);
+	return error;
+}
+
+DEFINE_SCHEDULER(bfs,
+	.select_cpu = (void *)bfs_select_cpu,
+	.enqueue = (void *)bfs_enqueue,
+	.dispatch = (void *)bfs_dispatch,
+	.tick = (void *)bfs_tick,
+	.runnable = (void *)bfs_runnable,
+	.running = (void *)bfs_running,
+	.stopping = (void *)bfs_stopping,
+	.quiescent = (void *)bfs_quiescent,
+	.yield = (void *)bfs_yield,
+	.set_weight = (void *)bfs_set_weight,
+	.update_idle = (void *)bfs_update_idle,
+	.init_task = (void *)bfs_init_task,
+	.exit_task = (void *)bfs_exit_task,
+	.init = (void *)bfs_init,
+	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.timeout_ms = 30000,
+	.name = "bfs");
