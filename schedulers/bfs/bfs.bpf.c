@@ -10,6 +10,8 @@
 #include "topology.h"
 #include "task_attributes.h"
 #include "prio_ratios.h"
+#include "idle_task.h"
+#include "pending_signals.h"
 
 /* Release whose rules apply, an index into the choices of scheduler.toml */
 const volatile u32 version = 2;
@@ -73,8 +75,6 @@ enum {
 
 /* How often tasks are looked for that have waited too long */
 #define STARVATION_CHECK_INTERVAL NSEC_PER_SEC
-
-#define TIF_SIGPENDING 2
 
 enum {
 	SCHEDULES,
@@ -281,10 +281,9 @@ static __always_inline bool iso_refractory(void)
 }
 
 /* An idle task that others may wait for is no idle task until it waits for the CPU again. */
-static __always_inline bool idleprio_suitable(const struct task_struct *p, const struct task_data *data)
+static __always_inline bool idleprio_suitable(struct task_struct *p, const struct task_data *data)
 {
-	return !data->uninterruptible && !(p->flags & PF_EXITING) &&
-	       !(p->thread_info.flags & (1UL << TIF_SIGPENDING));
+	return !data->uninterruptible && !(p->flags & PF_EXITING) && !signal_is_pending(p);
 }
 
 /* The list that a task belongs to now. */
@@ -596,7 +595,7 @@ static __always_inline bool running_on(s32 cpu, const struct task_struct *p, s32
 	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
 	struct task_data *data;
 
-	if (!curr || (curr->flags & PF_IDLE) || curr->prio < MAX_RT_PRIO || curr->pid == p->pid)
+	if (!curr || !is_ordinary(curr) || curr->pid == p->pid)
 		return false;
 	data = task_data_of(curr);
 	if (!data)

@@ -10,6 +10,7 @@
 #include "topology.h"
 #include "task_attributes.h"
 #include "prio_ratios.h"
+#include "idle_task.h"
 #include "freebsd.h"
 
 /* Slice of every thread, ticks of stathz */
@@ -126,7 +127,7 @@ static __always_inline s32 own_priority(struct task_struct *p)
 }
 
 /* The list of a priority. */
-static __always_inline u32 list_of(s32 priority)
+static __always_inline u32 queue_of(s32 priority)
 {
 	const struct priority_ranges *range = priorities_of(FREEBSD_9);
 	u32 list;
@@ -136,14 +137,14 @@ static __always_inline u32 list_of(s32 priority)
 	if (priority >= range->min_timeshare)
 		return TIMESHARE_LIST;
 	if (priority <= range->max_ithd)
-		return (u32)priority / RQ_PPQ;
+		return list_of(priority);
 	list = FIRST_STATIC_LIST + priority - range->min_realtime;
 	return list < LAST_STATIC_LIST ? list : LAST_STATIC_LIST;
 }
 
 static __always_inline bool has_deadline(s32 priority)
 {
-	return list_of(priority) >= TIMESHARE_LIST;
+	return queue_of(priority) >= TIMESHARE_LIST;
 }
 
 /* ---- Slices and deadlines -------------------------------------------------------------------------------------- */
@@ -260,11 +261,11 @@ static __always_inline bool running_on(s32 cpu, const struct task_struct *p, s32
 	*idle = false;
 	if (!curr || curr->pid == p->pid)
 		return false;
-	if (curr->flags & PF_IDLE) {
+	if (is_idle(curr)) {
 		*idle = true;
 		return true;
 	}
-	if (curr->prio < MAX_RT_PRIO)
+	if (!is_ordinary(curr))
 		return false;
 	td = thread_data_of(curr);
 	if (!td)
@@ -374,8 +375,8 @@ void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 	td->descheduled = td->slice_end = td->yielded = false;
 	td->queued_at = scx_bpf_now();
 
-	enter_list(td, list_of(td->priority));
-	scx_bpf_dsq_insert(p, list_of(td->priority), SCX_SLICE_DFL, front ? SCX_ENQ_HEAD : 0);
+	enter_list(td, queue_of(td->priority));
+	scx_bpf_dsq_insert(p, queue_of(td->priority), SCX_SLICE_DFL, front ? SCX_ENQ_HEAD : 0);
 	notify_cpus(p, td);
 }
 
@@ -447,7 +448,7 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && prev_td) {
 		sched_clock(prev, prev_td, now);
 		prev_td->priority = own_priority(prev);
-		prev_list = list_of(prev_td->priority);
+		prev_list = queue_of(prev_td->priority);
 		front = !prev_td->slice_end && !prev_td->yielded;
 	}
 	rescue_starving(now);

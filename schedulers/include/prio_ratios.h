@@ -2,9 +2,9 @@
 /*
  * prio_ratios.h - the nice values of BFS and of its descendants
  *
- * A nice value is a distance of the virtual deadline: that of the strongest is a base, and each further one is longer by
- * 10 percent, in whole numbers. There are 41, since FreeBSD has nice 20. Says the header's user: fill_prio_ratios(128)
- * in ops.init(), then prio_ratio(task_nice(p)).
+ * A nice value is a distance of the virtual deadline: a base for the strongest, and 10 percent more for each further one, in
+ * whole numbers. There are 41, since FreeBSD has nice 20. ops.init() calls fill_prio_ratios(PRIO_RATIO_BASE); then
+ * prio_ratio(task_nice(p)) is the distance of a task.
  */
 #ifndef FAIRGROUND_PRIO_RATIOS_H
 #define FAIRGROUND_PRIO_RATIOS_H
