@@ -159,6 +159,7 @@ struct search {
 	/* The host's balancer: load that is still to be moved */
 	s64 rem_load_move;
 	/* In the queue that is being searched; not in variables, whose values the verifier would follow through every round */
+	u64 bitmap;
 	u32 looked_at;
 	u32 moved;
 };
@@ -681,7 +682,7 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 	struct run_queue *rq = run_queue_of(this_cpu), *victim = run_queue_of(victim_cpu);
 	u32 i, list;
 	struct search *search;
-	u64 now = scx_bpf_now(), bitmap;
+	u64 now = scx_bpf_now();
 	struct task_struct *p;
 
 	if (!rq || !victim)
@@ -690,12 +691,12 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 	search->looked_at = 0;
 	search->moved = 0;
 
-	bitmap = victim->bitmap[from & 3];
+	search->bitmap = victim->bitmap[from & 3];
 	bpf_for(i, 0, NR_LISTS) {
-		if (!bitmap || !search->wanted)
+		if (!search->bitmap || !search->wanted)
 			break;
-		list = __builtin_ctzll(bitmap);
-		bitmap &= bitmap - 1;
+		list = __builtin_ctzll(search->bitmap);
+		search->bitmap &= search->bitmap - 1;
 
 		bpf_for_each(scx_dsq, p, list_dsq(victim_cpu, from, list), 0) {
 			struct task_ctx *t;
@@ -764,15 +765,15 @@ __noinline u32 scan_cpus(s32 this_cpu, u64 top, bool any)
 	search->reason = any ? WOULD_BE_IDLE : ROUND_BALANCING;
 	search->up_to = any ? ~0ULL : top;
 	search->wanted = any ? 1 : threads_moved;
-	position = rq->position;
 	/* No busy CPU is known to be behind until all have been seen */
 	rq->lowest_round = ~0ULL;
 
 	bpf_for(step, 1, nr_cpus) {
 		bool behind;
 
-		if (++position >= nr_cpus)
-			position = 0;
+		position = rq->position + step;
+		if (position >= nr_cpus)
+			position -= nr_cpus;
 		other = run_queue_of(cpu_at(position));
 		if (!other)
 			continue;
@@ -858,9 +859,10 @@ __noinline bool round_balance(s32 cpu, bool prev_expired)
  */
 __noinline u32 balance_load(s32 this_cpu)
 {
-	struct run_queue *rq = run_queue_of(this_cpu), *other, *busiest = NULL;
+	struct run_queue *rq = run_queue_of(this_cpu), *other, *busiest;
 	u64 total = 0, max_load = 0, average;
 	struct search *search;
+	s32 busiest_cpu = -1;
 	u32 position, moved;
 
 	if (!rq || !nr_overloaded)
@@ -874,11 +876,12 @@ __noinline u32 balance_load(s32 this_cpu)
 		if (other->cpu != this_cpu && other->round == rq->round && other->nr_running > 1 &&
 		    other->load_weight > max_load) {
 			max_load = other->load_weight;
-			busiest = other;
+			busiest_cpu = other->cpu;
 		}
 	}
 	average = total / (num_online_cpus ?: 1);
-	if (!busiest || max_load <= rq->load_weight || average <= rq->load_weight)
+	busiest = run_queue_of(busiest_cpu);
+	if (busiest_cpu < 0 || !busiest || max_load <= rq->load_weight || average <= rq->load_weight)
 		return 0;
 	search = &rq->search;
 	search->reason = HOST_BALANCING;
@@ -886,10 +889,10 @@ __noinline u32 balance_load(s32 this_cpu)
 	search->wanted = ~0U;
 	search->rem_load_move = smaller(smaller(max_load, average), average - rq->load_weight);
 
-	moved = take_threads(this_cpu, busiest->cpu, busiest->active, rq->active);
+	moved = take_threads(this_cpu, busiest_cpu, busiest->active, rq->active);
 	if (host == HOST_O1)
-		moved += take_threads(this_cpu, busiest->cpu, busiest->host_expired, rq->host_expired);
-	moved += take_threads(this_cpu, busiest->cpu, busiest->round_expired, rq->round_expired);
+		moved += take_threads(this_cpu, busiest_cpu, busiest->host_expired, rq->host_expired);
+	moved += take_threads(this_cpu, busiest_cpu, busiest->round_expired, rq->round_expired);
 	count_by(STAT_HOST_MOVED, moved);
 	return moved;
 }

@@ -51,9 +51,6 @@ fn nice_hogs(tasks: &[(&str, i32)]) -> String {
 }
 
 fn names(number: usize) -> Vec<String> {
-    if number == 1 {
-        return vec!["hog".to_owned()];
-    }
     (0..number).map(|i| format!("hog-{i}")).collect()
 }
 
@@ -580,8 +577,8 @@ fn cpus_are_scanned_once_a_round_and_not_at_every_switch() {
 }
 
 #[test]
-fn a_new_weight_counts_from_the_next_slice() {
-    // 19 is 15 / 1024 of the weight; idle tasks have 3
+fn idle_tasks_have_a_weight_of_three() {
+    // A slice of 73 us, of which a tick of 1 ms uses up fourteen
     let json = r#"{ "tasks": {
             "hog": { "run": 1000 },
             "idle": { "policy": "SCHED_IDLE", "run": 1000 } },
@@ -634,4 +631,16 @@ fn thirty_two_threads_that_yield_with_eight_locks_are_done_sooner_than_under_cfs
             "{granularity}: {cfs:.0} ms, {dwrr:.0} ms"
         );
     }
+}
+
+#[test]
+fn the_hosts_balancer_follows_the_slides() {
+    // Five on four: L_imbal = min(min(2048, 1280), 1280 - 1024) = 256, less than half a thread
+    let (_, outcome) = run(ID, "4", &hogs(5), 10, &[]);
+    assert!(statistic(ID, &outcome, "host_balances") > 500);
+    assert_eq!(statistic(ID, &outcome, "host_moved"), 0);
+    // Three on two: min(min(2048, 1536), 1536 - 1024) = 512, just enough
+    let (_, outcome) = run(ID, "2", &hogs(3), 10, &[]);
+    let moved = statistic(ID, &outcome, "host_moved");
+    assert!((10..=300).contains(&moved), "{moved}");
 }
