@@ -25,6 +25,9 @@
 /* In front of all: a task that would otherwise wait for too long */
 #define OVERDUE_LEVEL (-1)
 
+/* Their turn: what is left of the present tick, and a whole one */
+#define OVERDUE_TICKS 2
+
 #define MIN_SHARES 1
 #define DEFAULT_SHARES 20
 #define MAX_SHARES 420
@@ -38,7 +41,7 @@ const volatile u32 hz = 1000;
 const volatile u32 half_life = 5000;
 const volatile u32 time_slice = 100;
 
-/* Longest time a runnable task waits before it gets one tick whatever its priority or cap, milliseconds */
+/* Longest time a runnable task waits before it gets a short turn whatever its priority or cap, milliseconds */
 const volatile u32 longest_wait = 20000;
 
 /* Balancing of 2.6.2: milliseconds, factors for nodes, percent; a task that ran this recently counts as cache-hot */
@@ -147,8 +150,9 @@ struct task_ctx {
 	/* When it got the CPU, and up to which tick the slice is charged */
 	u64 started;
 	u64 charged_until;
-	/* Ticks left */
+	/* Ticks left, and ticks left of the turn of a task that has waited for too long, 0 for others */
 	u32 slice_left;
+	u32 overdue;
 	/* Level at which it was queued */
 	s32 level;
 	s32 static_prio;
@@ -162,8 +166,6 @@ struct task_ctx {
 	bool first_time_slice;
 	/* To the end of its list, though its slice is not used up */
 	bool yielded;
-	/* Runs one tick because it has waited for too long */
-	bool overdue;
 	/* The waker said that it will soon leave the CPU on which the task wakes up */
 	bool sync;
 };
@@ -702,14 +704,14 @@ static __always_inline u64 patience(const struct task_ctx *t, u64 now)
 
 /*
  * The sinbin: off the run queue until the usage rate has decayed to the cap; returns when that will be. A task that would have to
- * wait there for too long comes out earlier, for one tick.
+ * wait there for too long comes out earlier, for a short turn.
  */
 static void to_sinbin(struct task_ctx *t, struct run_queue *rq, s32 cpu, u64 now)
 {
 	u64 time = time_to_decay(t->public.usage, t->hard_cap), limit = patience(t, now);
 
-	t->overdue = time > limit;
-	t->release_at = now + (t->overdue ? limit : time);
+	t->overdue = time > limit ? OVERDUE_TICKS : 0;
+	t->release_at = now + smaller(time, limit);
 	t->in_sinbin = 1;
 	t->sinbin_cpu = cpu;
 	t->sinbinned_at = now;
@@ -749,7 +751,7 @@ static __always_inline void mark_queue(struct run_queue *rq, s32 level, u64 due)
 /* Time to the tick at which the task's turn ends, nanoseconds */
 static __always_inline u64 slice_time(const struct task_ctx *t, u64 now)
 {
-	return time_to_tick(now, t->overdue ? 1 : t->slice_left ?: 1, hz);
+	return time_to_tick(now, t->overdue ?: t->slice_left ?: 1, hz);
 }
 
 static __always_inline void new_slice(struct task_ctx *t)
@@ -812,7 +814,7 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 	leave_sinbin(t, now);
 	level = calculate_priority(p, t, rq, now);
 	t->yielded = false;
-	t->overdue = false;
+	t->overdue = 0;
 	if (!t->slice_left)
 		new_slice(t);
 	slice = slice_time(t, now);
@@ -846,8 +848,12 @@ static __noinline bool charge_ticks(struct task_ctx *t, u64 now)
 	t->started = now;
 	if (ticks) {
 		t->charged_until = jiffies;
-		if (t->overdue)
-			t->yielded = true;
+		if (t->overdue) {
+			if (t->overdue > ticks)
+				t->overdue -= ticks;
+			else
+				t->yielded = true;
+		}
 		if (t->slice_left && t->slice_left <= ticks) {
 			count(STAT_SLICES_EXPIRED);
 			t->public.slices++;
@@ -1225,7 +1231,8 @@ __noinline int release_sinbin(s32 cpu, bool review)
 		if (!ended && over_hard_cap(p, t))
 			continue;
 		overdue = t->overdue && over_hard_cap(p, t);
-		t->overdue = overdue;
+		if (!overdue)
+			t->overdue = 0;
 		dsq = queue_for(t, rq, cpu, level, now);
 		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, overdue ? overdue_dsq(cpu) : dsq, 0))
 			continue;
@@ -1259,9 +1266,9 @@ __noinline int rescue_from(s32 cpu, u64 dsq)
 			continue;
 		if (patience(t, now))
 			break;
+		t->overdue = OVERDUE_TICKS;
 		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, overdue_dsq(cpu), 0))
 			continue;
-		t->overdue = true;
 		rq->overdue = true;
 		if (rq->idle || task_preempts_curr(rq, OVERDUE_LEVEL))
 			resched_cpu(cpu, rq);
@@ -1355,12 +1362,13 @@ static __noinline void read_parameters(void)
 
 /*
  * The part of scheduler_tick() that has to move tasks, on behalf of every CPU: sched_ext lets tasks be moved between queues here
- * and in dispatch, and not in ops.tick(), which idle CPUs do not get at all.
+ * and in dispatch, and not in ops.tick(), which idle CPUs do not get at all. It comes half a tick early: the original balances
+ * before the task whose slice has just ended is switched away from and counts as cache-hot.
  */
 static int scheduler_tick(void *map, u32 *key, struct tick_timer *timer)
 {
-	u64 now = scx_bpf_now();
-	u64 jiffies = tick_at(now, hz);
+	u64 half = tick_length(hz) / 2;
+	u64 jiffies = tick_at(scx_bpf_now() + half, hz);
 	bool review = jiffies % ms_to_ticks(REVIEW_INTERVAL) == 0;
 	bool sinbin = nr_in_sinbin;
 	int cpu;
@@ -1377,7 +1385,7 @@ static int scheduler_tick(void *map, u32 *key, struct tick_timer *timer)
 		if (num_online_cpus > 1)
 			rebalance_tick(cpu, jiffies);
 	}
-	bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
+	bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now() + half, 1, hz), 0);
 	return 0;
 }
 
@@ -1478,7 +1486,7 @@ keep:
 		new_slice(t);
 	t->yielded = false;
 	if (level != OVERDUE_LEVEL)
-		t->overdue = false;
+		t->overdue = 0;
 	t->level = level;
 	set_current_level(rq, level);
 	scx_bpf_task_set_slice(prev, slice_time(t, now));

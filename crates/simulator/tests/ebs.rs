@@ -3,7 +3,12 @@
 
 mod support;
 
-use fairground_simulator::Outcome;
+use std::sync::Arc;
+
+use fairground_events::{Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo};
+use fairground_machine::Machine;
+use fairground_simulator::{Options, Outcome, Scheduler, simulate};
+use fairground_workload::Workload;
 use support::{History, MS, Run, SECOND, assert_near, run, statistic};
 
 const ID: &str = "ebs";
@@ -372,13 +377,13 @@ fn a_hard_cap_holds_among_others_and_lets_them_have_the_rest() {
 
 #[test]
 fn a_tiny_hard_cap_does_not_lose_its_task() {
-    // The sinbin of a cap of 1/1000000 would last for 69 s after a slice, and 35 after a tick; the watchdog allows 30.
+    // The sinbin of a cap of 1/1000000 would last for 69 s after a slice, and 35 after a forced turn; the watchdog allows 30.
     let (history, outcome) = run(ID, "1", &hogs(&[("t", &cap("1/1000000!"))]), 120, &[]);
     assert!(statistic(ID, &outcome, "overdue") >= 4);
     let bursts = bursts(&history, "t");
     for pair in bursts.windows(2) {
         assert!(pair[1].0 - pair[0].1 <= 20_001 * MS, "{pair:?}");
-        assert!(pair[1].1 - pair[1].0 <= MS, "one tick: {pair:?}");
+        assert!(pair[1].1 - pair[1].0 <= 2 * MS, "two ticks: {pair:?}");
     }
 }
 
@@ -414,9 +419,9 @@ fn a_background_task_gets_only_what_nobody_wants() {
         );
         let (history, outcome) = run(ID, "1", &json, 50, &[]);
         assert_near(history.percent("back", 0, 2 * SECOND), 100.0, 0.1, "alone");
-        // One tick in 20 s, for the watchdog's sake.
+        // Two ticks in 20 s, for the watchdog's sake.
         let among = history.cpu_time("back", 2001 * MS, 32 * SECOND);
-        assert!(among <= MS, "{among} ns");
+        assert!(among <= 2 * MS, "{among} ns");
         assert_eq!(statistic(ID, &outcome, "overdue"), 1);
         assert_near(
             history.percent("back", 33 * SECOND, 50 * SECOND),
@@ -631,4 +636,91 @@ fn hogs_spread_over_idle_cpus_at_once() {
         }
         assert!(statistic(ID, &outcome, "pulled_idle") >= 3);
     }
+}
+
+#[test]
+fn a_cpu_that_becomes_idle_pulls_a_waiting_task() {
+    let json = r#"{ "tasks": {
+        "short": { "instance": 4, "run": 333000, "loop": 1 },
+        "hog": { "instance": 2, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "2", json, 4, &[]);
+    let used: u64 = history
+        .runs
+        .iter()
+        .map(|run| run.end - run.start.clamp(10 * MS, run.end.max(10 * MS)))
+        .sum();
+    let lost = 2 * (4 * SECOND - 10 * MS) - used;
+    assert!(lost < 10 * MS, "{lost} ns lost");
+}
+
+#[test]
+fn background_tasks_are_pulled_to_where_nobody_else_is() {
+    // All begin on CPU 0.
+    let json = hogs(&[
+        ("hog", ""),
+        ("back", r#""fairground": { "background": true },"#),
+    ]);
+    let (history, _) = run(ID, "2", &json, 5, &[]);
+    for task in ["hog", "back"] {
+        assert_near(history.percent(task, SECOND, 5 * SECOND), 100.0, 0.1, task);
+    }
+}
+
+#[test]
+fn run_queues_that_differ_by_one_take_turns_at_the_longer_one() {
+    // The balancer of 2.6.2 moves a task for a difference of one: three hogs share two CPUs.
+    let json = r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 } } }"#;
+    let (history, outcome) = run(ID, "2", json, 40, &[]);
+    for index in 0..3 {
+        let name = format!("hog-{index}");
+        let percent = history.percent(&name, 10 * SECOND, 40 * SECOND);
+        assert_near(percent, 66.7, 10.0, &name);
+    }
+    // Not at every occasion: the shorter of two lengths counts for others, the longer for the one that pulls.
+    let pulled = statistic(ID, &outcome, "pulled_busy");
+    assert!((50..200).contains(&pulled), "{pulled}");
+}
+
+/// Adds up what scheduling costs, apart from ticks.
+#[derive(Default)]
+struct Cost {
+    scheduling: Nanoseconds,
+}
+
+impl Sink for Cost {
+    fn task(&mut self, _: Nanoseconds, _: TaskId, _: &TaskInfo) {}
+    fn event(&mut self, event: &Event) {
+        if let EventKind::Overhead {
+            kind: OverheadKind::Scheduling,
+            duration,
+            ..
+        } = event.kind
+        {
+            self.scheduling += duration;
+        }
+    }
+    fn finish(&mut self, _: Nanoseconds) {}
+}
+
+#[test]
+fn scheduling_costs_the_same_for_a_thousand_tasks() {
+    // All of it: picking, queueing, and promotions, which move all of a thousand tasks at a time.
+    let per_second = |hogs: u32| {
+        let json = format!(r#"{{ "tasks": {{ "hog": {{ "instance": {hogs}, "run": 1000 }} }} }}"#);
+        let scheduler = fairground_catalog::find(ID).unwrap();
+        let scheduler = Arc::new(Scheduler::load(&scheduler.object).unwrap());
+        let workload = Arc::new(Workload::parse("test.json", &json).unwrap());
+        let mut options = Options::new(Machine::parse("1").unwrap(), workload);
+        options.hz = 1000;
+        let mut cost = |seconds: u64| {
+            options.duration = Some(seconds * SECOND);
+            let mut cost = Cost::default();
+            simulate(&scheduler, &options, vec![&mut cost]).unwrap();
+            cost.scheduling as f64
+        };
+        // The difference of two durations: starting a thousand tasks is not what is measured. After 20 s they begin to be overdue.
+        (cost(19) - cost(5)) / 14.0
+    };
+    let (ten, thousand) = (per_second(10), per_second(1000));
+    assert_near(thousand / ten, 1.0, 0.1, "among 1000 to among 10");
 }
