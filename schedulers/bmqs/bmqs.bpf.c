@@ -11,7 +11,9 @@
  * different here.
  */
 #include "fairground.bpf.h"
+#include "idle_task.h"
 #include "task_attributes.h"
+#include "tick_counter.h"
 #include "topology.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
@@ -229,11 +231,6 @@ static __always_inline u64 ms_to_ticks(u64 ms)
 	return ms * hz / 1000;
 }
 
-static __always_inline bool is_idle(const struct task_struct *p)
-{
-	return p->flags & PF_IDLE;
-}
-
 static __always_inline bool is_realtime(const struct task_data *t)
 {
 	return t->realtime != REALTIME_NONE;
@@ -319,32 +316,17 @@ static __always_inline s32 nice_of(const struct task_struct *p)
 	return p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
 }
 
-/* NICE_TO_TICKS of 2.4, which 2.5.2-pre3 still had: about 50 ms for nice 0 at every rate of the timer */
-static __always_inline s32 old_nice_to_ticks(s32 nice)
-{
-	u32 strength = 20 - nice;
-
-	if (hz < 200)
-		strength >>= 2;
-	else if (hz < 400)
-		strength >>= 1;
-	else if (hz < 800)
-		;
-	else if (hz < 1600)
-		strength <<= 1;
-	else
-		strength <<= 2;
-	return strength + 1;
-}
-
-/* Time slice of a nice value: linear from MIN_NICE_TSLICE for 19 to MAX_NICE_TSLICE for -20, in whole ticks, at least one */
+/*
+ * Time slice of a nice value: linear from MIN_NICE_TSLICE for 19 to MAX_NICE_TSLICE for -20, in whole ticks, at least one.
+ * 2.5.2-pre3 still had the quanta of 2.4.
+ */
 static __always_inline s32 nice_to_ticks(s32 nice)
 {
 	u64 step = (max_nice_tslice - min_nice_tslice) / nice_tslice_steps;
 	u64 ticks;
 
 	if (version == VERSION_PRE3)
-		return old_nice_to_ticks(nice);
+		return quantum_of_nice(nice, hz);
 	ticks = (min_nice_tslice + step * (u32)(MAX_NICE - nice)) * hz / 1000000;
 	return ticks ?: 1;
 }
@@ -454,9 +436,9 @@ static __always_inline void run_slice_down(struct task_struct *p, const struct t
 
 	if (ticks < 0)
 		ticks += nice_to_ticks(nice_of(p)) + 1;
-	if (ticks <= 0 || rt_throttled(rq, now))
+	if (rt_throttled(rq, now))
 		ticks = 1;
-	scx_bpf_task_set_slice(p, time_to_tick(now, ticks, hz));
+	run_for_ticks(p, ticks, now, hz);
 }
 
 /* ---- Goodness -------------------------------------------------------------------------------------------------- */
@@ -632,7 +614,7 @@ static __always_inline void std_reschedule_idle(struct task_struct *p, const str
 		return;
 	}
 	/* Real-time tasks of the kernel are above this scheduler. */
-	if (tsk->pid == p->pid || tsk->prio < MAX_RT_PRIO)
+	if (tsk->pid == p->pid || !is_ordinary(tsk))
 		return;
 	current_data = task_data_of(tsk);
 	if (current_data && preemption_goodness(tsk, current_data, p, t, rq->active_mm, scx_bpf_now()) > 0) {
@@ -648,7 +630,7 @@ static __always_inline bool runs_realtime(struct task_struct *tsk)
 
 	if (is_idle(tsk))
 		return false;
-	if (tsk->prio < MAX_RT_PRIO)
+	if (!is_ordinary(tsk))
 		return true;
 	t = task_data_of(tsk);
 	return t && is_realtime(t);
@@ -674,29 +656,13 @@ static __always_inline bool resched_unless_realtime(struct task_struct *p, s32 c
 	return true;
 }
 
-/*
- * For global real-time tasks, in three steps: the CPU it ran on last if that runs no real-time task; else the first CPU that runs
- * none; else the one whose real-time task is weakest, if it is weaker than this one.
- */
-__noinline int rtt_reschedule_idle(struct task_struct *p __arg_trusted)
+/* Step three: the CPU whose real-time task is weakest, if it is weaker than this one. */
+static __always_inline void resched_weakest(struct task_struct *p, const struct task_data *t)
 {
-	struct task_data *t = task_data_of(p);
 	u64 now = scx_bpf_now();
 	s32 cpu, maxpg = 0, target = -1;
 	struct run_queue *rq;
 
-	if (!t)
-		return 0;
-	if (resched_unless_realtime(p, t->processor)) {
-		count(RT_ON_LAST_CPU);
-		return 0;
-	}
-	bpf_for(cpu, 0, nr_cpus) {
-		if (resched_unless_realtime(p, cpu)) {
-			count(RT_ON_OTHER_CPU);
-			return 0;
-		}
-	}
 	bpf_for(cpu, 0, nr_cpus) {
 		struct task_data *current_data;
 		struct task_struct *tsk;
@@ -706,14 +672,14 @@ __noinline int rtt_reschedule_idle(struct task_struct *p __arg_trusted)
 		if (!rq || !can_schedule(p, cpu))
 			continue;
 		tsk = scx_bpf_cpu_curr(cpu);
-		if (!tsk || (tsk->prio < MAX_RT_PRIO && !is_idle(tsk)))
+		if (!tsk)
 			continue;
 		if (is_idle(tsk)) {
 			target = cpu;
 			break;
 		}
 		current_data = task_data_of(tsk);
-		if (!current_data || tsk->pid == p->pid)
+		if (!current_data || !is_ordinary(tsk) || tsk->pid == p->pid)
 			continue;
 		pg = preemption_goodness(tsk, current_data, p, t, rq->active_mm, now);
 		if (pg > maxpg) {
@@ -723,9 +689,39 @@ __noinline int rtt_reschedule_idle(struct task_struct *p __arg_trusted)
 	}
 	rq = run_queue_of(target);
 	if (target < 0 || !rq)
-		return 0;
+		return;
 	count(RT_ON_WEAKEST);
 	resched_cpu(rq, target, SCX_KICK_PREEMPT);
+}
+
+/*
+ * For global real-time tasks, in three steps: the CPU it ran on last if that runs no real-time task; else the first CPU that runs
+ * none; else the one whose real-time task is weakest.
+ */
+__noinline int rtt_reschedule_idle(struct task_struct *p __arg_trusted)
+{
+	struct task_data *t = task_data_of(p);
+	bool found = false;
+	s32 cpu;
+
+	if (!t)
+		return 0;
+	bpf_rcu_read_lock();
+	if (resched_unless_realtime(p, t->processor)) {
+		count(RT_ON_LAST_CPU);
+		found = true;
+	}
+	bpf_for(cpu, 0, nr_cpus) {
+		if (found)
+			break;
+		if (resched_unless_realtime(p, cpu)) {
+			count(RT_ON_OTHER_CPU);
+			found = true;
+		}
+	}
+	if (!found)
+		resched_weakest(p, t);
+	bpf_rcu_read_unlock();
 	return 0;
 }
 
@@ -1075,6 +1071,7 @@ __noinline int leave_list(s32 cpu, enum list list)
 {
 	struct task_struct *p;
 
+	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, list_dsq(cpu, list), 0) {
 		struct task_data *t = task_data_of(p);
 		s32 qid;
@@ -1091,6 +1088,7 @@ __noinline int leave_list(s32 cpu, enum list list)
 		count_on(t, qid);
 		scx_bpf_kick_cpu(qid, SCX_KICK_IDLE);
 	}
+	bpf_rcu_read_unlock();
 	return 0;
 }
 

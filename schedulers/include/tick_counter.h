@@ -19,6 +19,24 @@ struct tick_counter {
 	u64 paid_until;
 };
 
+/* NICE_TO_TICKS of 2.4: quantum by nice value, about 50 ms for nice 0 at every rate of the timer */
+static __always_inline s32 quantum_of_nice(s32 nice, u64 hz)
+{
+	u32 strength = 20 - nice;
+
+	if (hz < 200)
+		strength >>= 2;
+	else if (hz < 400)
+		strength >>= 1;
+	else if (hz < 800)
+		;
+	else if (hz < 1600)
+		strength <<= 1;
+	else
+		strength <<= 2;
+	return strength + 1;
+}
+
 /* What is left at @now once the ticks are paid that have come until then. */
 static __always_inline s32 ticks_left_at(const struct tick_counter *counter, u64 now, u64 hz)
 {

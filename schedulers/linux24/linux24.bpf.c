@@ -91,24 +91,6 @@ static __always_inline s32 nice_of(const struct task_struct *p)
 	return p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
 }
 
-/* Quantum by nice value, about 50 ms for nice 0 at every rate of the timer. */
-static __always_inline s32 nice_to_ticks(s32 nice)
-{
-	u32 strength = 20 - nice;
-
-	if (hz < 200)
-		strength >>= 2;
-	else if (hz < 400)
-		strength >>= 1;
-	else if (hz < 800)
-		;
-	else if (hz < 1600)
-		strength <<= 1;
-	else
-		strength <<= 2;
-	return strength + 1;
-}
-
 /* Lets @p run until the tick that takes its last one; with nothing left until the next tick. */
 static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data,
 					     u64 now)
@@ -259,7 +241,7 @@ static __always_inline void recalculate(u64 now)
 
 		if (!data)
 			continue;
-		refill_ticks(&data->counter, nice_to_ticks(nice_of(p)), now, hz);
+		refill_ticks(&data->counter, quantum_of_nice(nice_of(p), hz), now, hz);
 		tasks++;
 	}
 	bpf_rcu_read_unlock();
@@ -485,7 +467,7 @@ s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_tas
 	data = bpf_task_storage_get(&task_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!data)
 		return -ENOMEM;
-	data->counter.left = nice_to_ticks(nice_of(p));
+	data->counter.left = quantum_of_nice(nice_of(p), hz);
 	data->processor = scx_bpf_task_cpu(p);
 	if (!args->fork)
 		return 0;

@@ -3,8 +3,12 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use fairground_events::Nanoseconds;
-use fairground_simulator::Outcome;
+use fairground_machine::Machine;
+use fairground_simulator::{CostModel, ExitKind, Options, Outcome, Scheduler, simulate};
+use fairground_workload::Workload;
 use support::{History, MS, Run, SECOND, assert_near, run, statistic};
 
 const ID: &str = "bmqs";
@@ -267,6 +271,56 @@ fn a_task_wakes_on_its_cpu_though_another_idles() {
         .windows(2)
         .filter(|pair| pair[1].start - pair[0].end > 55 * MS);
     assert!(late.count() > 50);
+}
+
+#[test]
+fn a_cpu_that_goes_offline_leaves_its_tasks_to_others_and_is_used_when_it_is_back() {
+    let json = workload(&[
+        hogs("hog", 9, 0, "[0, 1, 2, 3]"),
+        r#""sleeper": { "instance": 6, "run": 3000, "sleep": 9000 }"#.to_owned(),
+    ]);
+    let workload = Arc::new(Workload::parse("test.json", &json).unwrap());
+    let scheduler = Scheduler::load(&fairground_catalog::find(ID).unwrap().object).unwrap();
+    let mut options = Options::new(Machine::parse("4").unwrap(), workload);
+    options.duration = Some(8 * SECOND);
+    options.cost = CostModel::zero();
+    options.hz = 1000;
+    options.hotplug = vec![
+        (SECOND, 1, false),
+        (2 * SECOND, 0, false),
+        (4 * SECOND, 1, true),
+        (5 * SECOND, 0, true),
+    ];
+    let mut history = History::default();
+    let outcome = simulate(&Arc::new(scheduler), &options, vec![&mut history]).unwrap();
+    assert_eq!(
+        outcome.exit.kind,
+        ExitKind::Unregistered,
+        "{}",
+        outcome.exit.message
+    );
+    for (cpu, off, on) in [(1, 1, 4), (0, 2, 5)] {
+        let runs = |from: u64, to: u64| {
+            let here = history.runs.iter().filter(|run| run.cpu == cpu);
+            here.filter(|run| run.end > from * SECOND + MS && run.start < to * SECOND)
+                .count()
+        };
+        assert!(runs(0, off) > 10, "CPU {cpu} before");
+        assert_eq!(runs(off, on), 0, "CPU {cpu} while it was away");
+    }
+    // Idle CPUs help themselves: the one that comes back is soon busy.
+    assert!(
+        history
+            .runs
+            .iter()
+            .any(|run| run.cpu == 1 && run.start < 5 * SECOND && run.end > 5 * SECOND)
+    );
+    for task in (0..9).map(|index| format!("hog-{index}")) {
+        for second in 1..8 {
+            let time = history.cpu_time(&task, second * SECOND, (second + 1) * SECOND);
+            assert!(time > 50 * MS, "{task} in second {second}: {time}");
+        }
+    }
 }
 
 // ---- Placement of new tasks ----------------------------------------------------------------------------------------
