@@ -11,6 +11,7 @@
  * Usage rates and caps are fractions of 2^32. Priorities are written as levels: 0 to 39 for 100 to 139, 40 for background.
  */
 #include "fairground.bpf.h"
+#include "pending_signals.h"
 #include "task_attributes.h"
 #include "topology.h"
 
@@ -559,10 +560,10 @@ static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx 
 	return level;
 }
 
-/* True if the task has to go to the sinbin; one that exits has no use for its CPU time any more but must get it. */
-static __always_inline bool over_hard_cap(const struct task_struct *p, const struct task_ctx *t)
+/* True if the task has to go to the sinbin. Not if it exits or has a signal to see to, which may be the one that ends it. */
+static __always_inline bool over_hard_cap(struct task_struct *p, const struct task_ctx *t)
 {
-	return t->public.usage > t->hard_cap && !(p->flags & PF_EXITING);
+	return t->public.usage > t->hard_cap && !(p->flags & PF_EXITING) && !signal_is_pending(p);
 }
 
 /* ---- Counting -------------------------------------------------------------------------------------------------- */

@@ -24,7 +24,9 @@ impl Statistics {
             .iter()
             .find(|(map, _)| map == "task_statistics")
             .unwrap();
-        Statistics(bytes.clone())
+        let statistics = Statistics(bytes.clone());
+        assert_eq!(statistics.word(0), 128, "the length that is documented");
+        statistics
     }
 
     fn word(&self, offset: usize) -> u32 {
