@@ -674,8 +674,8 @@ static __always_inline void account_move(struct task_ctx *t, struct run_queue *f
 /* ---- Taking threads from other CPUs ---------------------------------------------------------------------------- */
 
 /*
- * Moves the threads that this CPU searches for from queue @from of @victim_cpu to queue @to of its own, in the order of the queue. The
- * host's balancer leaves what is too heavy or cache-hot. Returns how many it moved.
+ * Moves the threads that this CPU searches for from queue @from of @victim_cpu to queue @to of its own, in the order of the
+ * queue. The host's balancer leaves what is too heavy or cache-hot. Returns how many it moved.
  */
 __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 {
@@ -702,7 +702,9 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 			struct task_ctx *t;
 			bool taken;
 
-			if (!search->wanted || search->looked_at++ > sched_nr_migrate)
+			if (!search->wanted)
+				break;
+			if (search->reason == HOST_BALANCING && search->looked_at++ > sched_nr_migrate)
 				break;
 			t = task_ctx_of(p);
 			if (!t || t->round > search->up_to || !task_allowed(p, this_cpu))
@@ -748,9 +750,9 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 }
 
 /*
- * Scans the other CPUs, beginning with the next one, for threads that do not run and have not finished round @top, and takes up to
- * X of them. They are in RQ of a CPU in that round, and in RQ or EQ of one that is behind: by one round, or by more if threads
- * were bound to it or one alone was entitled to more than a CPU. With @any, whatever waits.
+ * Scans the other CPUs, beginning with the next one, for threads that do not run and have not finished round @top, and takes
+ * up to X of them. They are in RQ of a CPU in that round, and in RQ or EQ of one that is behind: by one round, or by more if
+ * threads were bound to it or one alone was entitled to more than a CPU. With @any, whatever waits.
  */
 __noinline u32 scan_cpus(s32 this_cpu, u64 top, bool any)
 {
