@@ -593,3 +593,43 @@ fn renice_moves_the_deadline_at_once() {
     assert!(bfs[4] > 100.0, "{bfs:?}");
     assert!(fbfs.iter().all(|wait| *wait < 0.1), "{fbfs:?}");
 }
+
+#[test]
+fn the_documented_scan_ends_at_the_first_overdue_task() {
+    let steps = |version: &str| {
+        let (_, outcome) = run(ID, "1", &hogs(100), 10, &[("version", version)]);
+        statistic(ID, &outcome, "list_steps") as f64 / statistic(ID, &outcome, "schedules") as f64
+    };
+    // A hundred hogs wait far longer than their deadlines are away: the first in the list is overdue
+    assert!(steps("0.318") < 10.0, "{}", steps("0.318"));
+    assert!(steps("0.363") > 90.0, "{}", steps("0.363"));
+}
+
+#[test]
+fn who_is_displaced_by_a_real_time_task_goes_to_an_idle_cpu() {
+    let json = r#"{ "tasks": {
+        "rt": { "policy": "SCHED_FIFO", "priority": 50, "cpus": [0], "run": 8000, "sleep": 2000, "delay": 100000 },
+        "hog": { "run": 1000 } }, "global": { "duration": 5 } }"#;
+    let (history, _) = run(ID, "2", json, 5, &[]);
+    assert_near(history.percent("hog", 0, 5 * SECOND), 100.0, 0.1, "hog");
+    assert!(history.migrations.len() <= 2, "{:?}", history.migrations);
+}
+
+#[test]
+fn real_time_tasks_use_up_the_share_of_isochronous_ones() {
+    let falls = |rt: u32| {
+        let json = format!(
+            r#"{{ "tasks": {{
+                "rt": {{ "policy": "SCHED_FIFO", "priority": 50, "run": {}, "sleep": {} }},
+                "iso": {{ "run": 100, "sleep": 5000, "fairground": {{ "isochronous": true }} }},
+                "hog": {{ "run": 1000 }} }}, "global": {{ "duration": 60 }} }}"#,
+            rt * 100,
+            10_000 - rt * 100
+        );
+        let (_, outcome) = run(ID, "1", &json, 60, &[]);
+        statistic(ID, &outcome, "iso_refractions")
+    };
+    // What decays is a part of what has been counted, so a steady 41.5 percent of a CPU is the limit
+    assert_eq!(falls(38), 0);
+    assert!(falls(45) > 0 && falls(90) > 0);
+}
