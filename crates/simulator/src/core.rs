@@ -299,6 +299,7 @@ impl Kernel<'_> {
     pub(crate) fn schedule(&mut self, cpu: usize) {
         self.account_progress(cpu);
         let previous = self.cpus[cpu].current;
+        let stopped = std::mem::take(&mut self.cpus[cpu].stopped);
         if previous != self.cpus[cpu].idle && previous.seen.__state != TASK_RUNNING {
             self.deactivate(cpu, previous);
         }
@@ -314,18 +315,20 @@ impl Kernel<'_> {
         self.cpus[cpu].need_resched = false;
         self.cpus[cpu].next_class = next.class;
         if next != previous {
-            self.put_previous(
-                cpu,
-                previous,
-                Successor {
-                    class: next.class,
-                    task: next,
-                    stopper: false,
-                },
-            );
+            if !stopped {
+                self.put_previous(
+                    cpu,
+                    previous,
+                    Successor {
+                        class: next.class,
+                        task: next,
+                        stopper: false,
+                    },
+                );
+            }
             self.set_next(cpu, previous, next);
         } else if next == self.cpus[cpu].idle {
-            self.update_idle(cpu, true, false);
+            self.update_idle(cpu, true, stopped);
         }
         self.run_deferred(cpu);
         if next != previous {
@@ -740,6 +743,7 @@ impl Kernel<'_> {
                 next: None,
             });
             self.cpus[from].next_class = Class::Idle;
+            self.cpus[from].stopped = true;
         }
         match task.class {
             Class::Ext => {

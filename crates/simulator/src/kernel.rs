@@ -46,6 +46,8 @@ pub struct Cpu {
     pub online: bool,
     /// Whether it has to go through the scheduler.
     pub need_resched: bool,
+    /// The stopper has just run: the idle task is current only until the switch that follows.
+    pub stopped: bool,
     /// Class of the task it is about to run (`rq->next_class`).
     pub next_class: Class,
     /// Whether it is inside a dispatch.

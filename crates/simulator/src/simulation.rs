@@ -269,6 +269,7 @@ impl<'a> Kernel<'a> {
                 idle,
                 online: true,
                 need_resched: false,
+                stopped: false,
                 next_class: Class::Idle,
                 in_dispatch: false,
                 kernel_until: 0,

@@ -329,6 +329,10 @@ fn changes_of_nice_and_affinity_reach_the_scheduler() {
         "{:?}",
         &seen[mask..]
     );
+    // The CPU that the task was pushed off goes idle after the stopper, and says so; it was not idle before.
+    let moved = &seen[mask..];
+    assert!(moved.contains(&"update_idle 0 1"), "{moved:?}");
+    assert!(!moved.contains(&"update_idle 0 0"), "{moved:?}");
 }
 
 #[test]
