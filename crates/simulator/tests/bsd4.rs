@@ -3,35 +3,13 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use fairground_events::Nanoseconds;
-use fairground_machine::Machine;
-use fairground_simulator::{CostModel, Options, Outcome, Scheduler, simulate};
-use fairground_workload::Workload;
-use support::{History, MS, Run, SECOND, assert_near, run, statistic};
+use support::{History, MS, Run, SECOND, assert_near, outcome_at, run, statistic};
 
 const ID: &str = "bsd4";
 
 /// Length of a tick of the statistics clock, 1/127 s.
 const STAT_TICK: f64 = 1000.0 / 127.0;
-
-/// What a run of the workload until `end` has counted; runs of different lengths tell what happened between their ends.
-fn counted(machine: &str, json: &str, end: Nanoseconds, settings: &[(&str, &str)]) -> Outcome {
-    let scheduler = fairground_catalog::find(ID).unwrap();
-    let loaded = Arc::new(Scheduler::load(&scheduler.object).unwrap());
-    let workload = Arc::new(Workload::parse("test.json", json).unwrap());
-    let mut options = Options::new(Machine::parse(machine).unwrap(), workload);
-    options.duration = Some(end);
-    options.cost = CostModel::zero();
-    options.hz = 1000;
-    for (name, text) in settings {
-        let tunable = scheduler.tunable(name).unwrap();
-        let bytes = tunable.encode(tunable.parse_value(text).unwrap());
-        options.variables.push(((*name).to_owned(), bytes));
-    }
-    simulate(&loaded, &options, vec![]).unwrap()
-}
 
 /// Average of a sum that is taken at every tick, over the 20 ms before `end`.
 fn average(
@@ -41,8 +19,8 @@ fn average(
     settings: &[(&str, &str)],
     sum: &str,
 ) -> f64 {
-    let before = counted(machine, json, end - 20 * MS, settings);
-    let after = counted(machine, json, end, settings);
+    let before = outcome_at(ID, machine, json, end - 20 * MS, settings);
+    let after = outcome_at(ID, machine, json, end, settings);
     let difference =
         |name| statistic(ID, &after, name) as f64 - statistic(ID, &before, name) as f64;
     difference(sum) / difference("ticks")
@@ -287,7 +265,7 @@ fn waiting_threads_change_their_lists_together_once_a_second() {
     let samples: Vec<(u64, u64, u64)> = (100..145)
         .map(|step| {
             let end = step * 50 * MS;
-            let outcome = counted("1", &json, end, &settings);
+            let outcome = outcome_at(ID, "1", &json, end, &settings);
             let requeued = statistic(ID, &outcome, "requeued");
             (end, requeued, statistic(ID, &outcome, "passes"))
         })

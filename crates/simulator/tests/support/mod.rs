@@ -164,6 +164,19 @@ pub fn run_with(
     (history, outcome)
 }
 
+/// What a run until `end` has counted, otherwise as [`run`]. Runs of different lengths are the same as far as they go, so
+/// their counters tell what happened between their ends.
+pub fn outcome_at(
+    id: &str,
+    machine: &str,
+    json: &str,
+    end: Nanoseconds,
+    settings: &[(&str, &str)],
+) -> Outcome {
+    let until_end = |options: &mut Options| options.duration = Some(end);
+    run_with(id, machine, json, 0, settings, until_end).1
+}
+
 /// The counter `name` of a scheduler's statistics.
 pub fn statistic(id: &str, outcome: &Outcome, name: &str) -> u64 {
     let statistics = &fairground_catalog::find(id).unwrap().manifest.statistics;
