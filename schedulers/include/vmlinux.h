@@ -420,6 +420,7 @@ struct sched_entity {
 	u64 deadline;
 	u64 min_vruntime;
 	unsigned char on_rq;
+	unsigned char custom_slice;
 	u64 exec_start;
 	u64 sum_exec_runtime;
 	u64 prev_sum_exec_runtime;

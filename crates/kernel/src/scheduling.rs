@@ -28,10 +28,14 @@ impl SchedulingAttributes {
             ..Self::default()
         };
         match *policy {
-            Policy::Other { nice } => attributes.nice = nice,
-            Policy::Batch { nice } => {
+            Policy::Other { nice, slice } => {
+                attributes.nice = nice;
+                attributes.runtime = slice.unwrap_or(0);
+            }
+            Policy::Batch { nice, slice } => {
                 attributes.policy = 3;
                 attributes.nice = nice;
+                attributes.runtime = slice.unwrap_or(0);
             }
             Policy::Idle => attributes.policy = 5,
             Policy::Fifo { priority } => {
@@ -76,7 +80,7 @@ pub fn set_policy(policy: &Policy) -> io::Result<()> {
 #[must_use]
 pub fn needs_root(policy: &Policy) -> bool {
     match policy {
-        Policy::Other { nice } | Policy::Batch { nice } => *nice < 0,
+        Policy::Other { nice, .. } | Policy::Batch { nice, .. } => *nice < 0,
         Policy::Idle => false,
         Policy::Fifo { .. } | Policy::RoundRobin { .. } | Policy::Deadline { .. } => true,
     }
@@ -113,7 +117,11 @@ mod tests {
     #[test]
     fn the_kernel_takes_policies_that_need_no_rights() {
         std::thread::spawn(|| {
-            set_policy(&Policy::Batch { nice: 5 }).expect("batch and nicer is allowed");
+            set_policy(&Policy::Batch {
+                nice: 5,
+                slice: None,
+            })
+            .expect("batch and nicer is allowed");
             // SAFETY: the call takes a number and returns one.
             assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_BATCH);
             // SAFETY: as above.
@@ -142,7 +150,13 @@ mod tests {
     #[test]
     fn rights_that_are_needed() {
         assert!(needs_root(&Policy::Fifo { priority: 1 }));
-        assert!(needs_root(&Policy::Other { nice: -1 }));
-        assert!(!needs_root(&Policy::Batch { nice: 19 }));
+        assert!(needs_root(&Policy::Other {
+            nice: -1,
+            slice: None
+        }));
+        assert!(!needs_root(&Policy::Batch {
+            nice: 19,
+            slice: None
+        }));
     }
 }

@@ -219,6 +219,9 @@ impl Programs {
 
 /// Largest number of instances that `fork` events may start of one definition, as in rt-app.
 const FORK_LIMIT: u32 = 1024;
+/// Limits of a slice that a task asks for, nanoseconds.
+const CUSTOM_SLICE_MIN: u64 = 100_000;
+const CUSTOM_SLICE_MAX: u64 = 100_000_000;
 /// First process id given to tasks of the workload.
 const FIRST_PID: i32 = 1000;
 
@@ -376,9 +379,15 @@ impl Kernel<'_> {
     }
 
     fn apply_policy(&mut self, mut task: TaskRef, policy: Policy) {
+        if let Policy::Other { slice, .. } | Policy::Batch { slice, .. } = policy {
+            // __setparam_fair(), as far as a sched_ext scheduler sees it: the fair class's own base slice is not modelled.
+            task.seen.se.custom_slice = u8::from(slice.is_some());
+            task.seen.se.slice =
+                slice.map_or(0, |slice| slice.clamp(CUSTOM_SLICE_MIN, CUSTOM_SLICE_MAX));
+        }
         let (policy, nice, rt_priority) = match policy {
-            Policy::Other { nice } => (SCHED_NORMAL, nice, 0),
-            Policy::Batch { nice } => (SCHED_BATCH, nice, 0),
+            Policy::Other { nice, .. } => (SCHED_NORMAL, nice, 0),
+            Policy::Batch { nice, .. } => (SCHED_BATCH, nice, 0),
             Policy::Idle => (SCHED_IDLE, 0, 0),
             Policy::Fifo { priority } => (SCHED_FIFO, 0, priority),
             Policy::RoundRobin { priority } => (SCHED_RR, 0, priority),

@@ -90,7 +90,7 @@ kernel_structures! {
     /// `struct sched_entity`.
     SchedEntity = "sched_entity" {
         load: LoadWeight, vruntime: u64, exec_start: u64, sum_exec_runtime: u64,
-        prev_sum_exec_runtime: u64, nr_migrations: u64, avg: SchedAvg,
+        prev_sum_exec_runtime: u64, slice: u64, custom_slice: u8, nr_migrations: u64, avg: SchedAvg,
     }
     /// `struct scx_dispatch_q` as far as pointers to it are compared.
     DispatchQueueHandle = "scx_dispatch_q" { nr: u32, seq: u32, id: u64 }

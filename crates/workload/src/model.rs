@@ -48,11 +48,15 @@ pub enum Policy {
     Other {
         /// -20 to 19.
         nice: i32,
+        /// Slice that the task asks for, nanoseconds; `None` leaves it to the scheduler.
+        slice: Option<u64>,
     },
     /// `SCHED_BATCH` with nice.
     Batch {
         /// -20 to 19.
         nice: i32,
+        /// As for `Other`.
+        slice: Option<u64>,
     },
     /// `SCHED_IDLE`.
     Idle,

@@ -77,7 +77,7 @@ impl Remark {
             Remark::MemoryNodes => "binding memory to nodes has no effect in a simulation",
             Remark::Deadline => "SCHED_DEADLINE is only approximated by a simulation",
             Remark::CustomSlice => {
-                "a slice of the task's own (dl-runtime without SCHED_DEADLINE) has no effect in a simulation"
+                "a slice of the task's own (dl-runtime without SCHED_DEADLINE) has an effect only with schedulers that heed it"
             }
         }
     }

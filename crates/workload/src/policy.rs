@@ -115,7 +115,17 @@ pub(crate) fn of_phase(
         }
         None => {
             parameters.note_unused_deadline(reader, unchanged);
-            Ok(None)
+            // A slice alone changes nothing else.
+            let slice = parameters.slice();
+            Ok(match current {
+                Policy::Other { nice, .. } if slice.is_some() => {
+                    Some(Policy::Other { nice, slice })
+                }
+                Policy::Batch { nice, .. } if slice.is_some() => {
+                    Some(Policy::Batch { nice, slice })
+                }
+                _ => None,
+            })
         }
     }
 }
@@ -165,9 +175,11 @@ impl<'a> Parameters<'a> {
         let policy = match name {
             PolicyName::Other => Policy::Other {
                 nice: self.nice(reader)?,
+                slice: self.slice(),
             },
             PolicyName::Batch => Policy::Batch {
                 nice: self.nice(reader)?,
+                slice: self.slice(),
             },
             PolicyName::Idle => {
                 if let Some((_, place)) = &self.priority {
@@ -201,6 +213,13 @@ impl<'a> Parameters<'a> {
                 ),
             )),
         }
+    }
+
+    /// The slice that a task without real-time policy asks for.
+    fn slice(&self) -> Option<u64> {
+        self.runtime
+            .as_ref()
+            .map(|(microseconds, _)| *microseconds as u64 * 1000)
     }
 
     fn real_time_priority(&self, reader: &Reader) -> Result<u32, Error> {
@@ -254,7 +273,12 @@ impl<'a> Parameters<'a> {
             return;
         }
         if let Some((_, place)) = &self.runtime {
-            reader.notes.remark(place, Remark::CustomSlice);
+            match name {
+                PolicyName::Other | PolicyName::Batch => {
+                    reader.notes.remark(place, Remark::CustomSlice);
+                }
+                _ => reader.notes.add(place, "has no effect with this policy"),
+            }
         }
         for (_, place) in [&self.period, &self.deadline].into_iter().flatten() {
             reader

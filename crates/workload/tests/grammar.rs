@@ -26,7 +26,13 @@ fn a_plain_workload_needs_no_notes() {
     assert_eq!(workload.notes, [""; 0]);
     let task = &workload.tasks[0];
     assert_eq!((task.instances, task.delay, task.loops), (1, 0, None));
-    assert_eq!(task.policy, Policy::Other { nice: 0 });
+    assert_eq!(
+        task.policy,
+        Policy::Other {
+            nice: 0,
+            slice: None
+        }
+    );
     assert_eq!(task.phases.len(), 1);
     assert_eq!(task.phases[0].loops, Some(1));
     assert_eq!(
@@ -95,16 +101,34 @@ fn a_phase_after_an_endless_one_is_noted() {
 #[test]
 fn policies_and_priorities() {
     for (members, policy) in [
-        (r#""priority": -20"#, Policy::Other { nice: -20 }),
+        (
+            r#""priority": -20"#,
+            Policy::Other {
+                nice: -20,
+                slice: None,
+            },
+        ),
         (
             r#""policy": "SCHED_OTHER", "priority": 19"#,
-            Policy::Other { nice: 19 },
+            Policy::Other {
+                nice: 19,
+                slice: None,
+            },
         ),
         (
             r#""policy": "SCHED_BATCH", "priority": 5"#,
-            Policy::Batch { nice: 5 },
+            Policy::Batch {
+                nice: 5,
+                slice: None,
+            },
         ),
-        (r#""policy": "SCHED_BATCH""#, Policy::Batch { nice: 0 }),
+        (
+            r#""policy": "SCHED_BATCH""#,
+            Policy::Batch {
+                nice: 0,
+                slice: None,
+            },
+        ),
         (r#""policy": "SCHED_IDLE""#, Policy::Idle),
         (
             r#""policy": "SCHED_FIFO", "priority": 99"#,
@@ -180,10 +204,19 @@ fn phases_change_policy_priority_and_group() {
         policies,
         [
             None,
-            Some(Policy::Other { nice: 5 }),
-            Some(Policy::Batch { nice: 0 }),
+            Some(Policy::Other {
+                nice: 5,
+                slice: None
+            }),
+            Some(Policy::Batch {
+                nice: 0,
+                slice: None
+            }),
             // A priority alone keeps the policy of the phase before.
-            Some(Policy::Batch { nice: -3 }),
+            Some(Policy::Batch {
+                nice: -3,
+                slice: None
+            }),
         ]
     );
     assert_eq!(task.taskgroup.as_deref(), Some("/a"));
@@ -472,4 +505,20 @@ fn loops_in_which_time_passes_are_accepted() {
     task(r#""phases": { "p": { "resume": "t" }, "q": { "suspend": "" } }"#);
     // So is a limited loop.
     task(r#""loop": 5, "yield": """#);
+}
+
+#[test]
+fn a_slice_of_the_tasks_own_goes_with_its_policy() {
+    let task = task(
+        r#""policy": "SCHED_BATCH", "priority": 2, "dl-runtime": 300,
+           "phases": { "same": { "run": 1 }, "shorter": { "dl-runtime": 100, "run": 1 },
+                       "none": { "priority": 3, "run": 1 } }"#,
+    );
+    let batch = |nice, slice| Policy::Batch { nice, slice };
+    assert_eq!(task.policy, batch(2, Some(300_000)));
+    let policies: Vec<_> = task.phases.iter().map(|phase| phase.policy).collect();
+    assert_eq!(
+        policies,
+        [None, Some(batch(2, Some(100_000))), Some(batch(3, None))]
+    );
 }

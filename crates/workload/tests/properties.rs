@@ -83,7 +83,7 @@ proptest! {
         prop_assert_eq!(workload.tasks.len(), definitions.len());
         for (task, definition) in workload.tasks.iter().zip(&definitions) {
             prop_assert_eq!(task.instances, definition.instances);
-            prop_assert_eq!(task.policy, fairground_workload::Policy::Other { nice: definition.nice });
+            prop_assert_eq!(task.policy, fairground_workload::Policy::Other { nice: definition.nice, slice: None });
             let loops = u64::try_from(definition.loops).ok();
             prop_assert_eq!(task.phases[0].loops, loops);
             let read: Vec<_> = task.phases[0].events.iter().filter_map(time).collect();

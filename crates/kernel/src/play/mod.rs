@@ -93,8 +93,11 @@ pub fn play(
     let tasks = run.end();
     let recorded = recorder.map(Recorder::finish).transpose()?;
     if root {
-        scheduling::set_policy(&Policy::Other { nice: 0 })
-            .map_err(Error::system("cannot become an ordinary thread again"))?;
+        scheduling::set_policy(&Policy::Other {
+            nice: 0,
+            slice: None,
+        })
+        .map_err(Error::system("cannot become an ordinary thread again"))?;
     }
     if let Some(reason) = run.failure() {
         return Err(Error::Play { reason });

@@ -98,7 +98,10 @@ mod tests {
                     events: runs.iter().map(|run| Event::Run(*run)).collect(),
                 })
                 .collect(),
-            policy: Policy::Other { nice: 0 },
+            policy: Policy::Other {
+                nice: 0,
+                slice: None,
+            },
             cpus: None,
             attributes: Vec::new(),
             suspend_condition: None,
