@@ -16,6 +16,7 @@
 #include "in_interrupt.h"
 #include "pelt.h"
 #include "topology.h"
+#include "virtual_runtime.h"
 
 /* Tunables; scheduler.toml explains them */
 
@@ -522,14 +523,6 @@ static __always_inline u32 h_nr_queued(const struct cfs_rq *cfs_rq)
 /*
  * Virtual time
  */
-
-/* delta * 1024 / weight, rounded to the nearest. */
-static __always_inline u64 calc_delta_fair(u64 delta, u32 weight)
-{
-	if (weight == NICE_0_LOAD)
-		return delta;
-	return (delta * NICE_0_LOAD + weight / 2) / (weight ?: 1);
-}
 
 /* Time in which a task of @weight spends @vdelta of virtual time, rounded up. */
 static __always_inline u64 time_of_virtual(u64 vdelta, u32 weight)
@@ -3646,7 +3639,7 @@ static __always_inline u32 get_update_sysctl_factor(u32 cpus)
 	case SCALING_LINEAR:
 		return cpus;
 	}
-	return cpus >= 8 ? 4 : cpus >= 4 ? 3 : cpus >= 2 ? 2 : 1;
+	return scale_factor(cpus);
 }
 
 /* Sets the spans of a CPU's domains. Caches that reach beyond a node count as the node's. */
