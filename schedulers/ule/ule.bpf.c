@@ -689,18 +689,23 @@ static __always_inline void group_span(u32 level, s32 cpu, struct topology_span 
 
 	span->first = 0;
 	span->count = nr_cpu_ids;
-	if (place && level == LEVEL_CORE) {
-		span->first = place->core_cpus.first;
-		span->count = place->core_cpus.count;
-	} else if (place && level == LEVEL_LLC) {
-		span->first = place->llc_cpus.first;
-		span->count = place->llc_cpus.count;
-	} else if (place && level == LEVEL_PACKAGE) {
-		span->first = place->package_cpus.first;
-		span->count = place->package_cpus.count;
-	} else if (!place && level == LEVEL_CORE) {
+	if (!place) {
+		if (level != LEVEL_CORE)
+			return;
 		span->first = cpu;
 		span->count = 1;
+		return;
+	}
+	switch (level) {
+	case LEVEL_CORE:
+		*span = place->core_cpus;
+		break;
+	case LEVEL_LLC:
+		*span = place->llc_cpus;
+		break;
+	case LEVEL_PACKAGE:
+		*span = place->package_cpus;
+		break;
 	}
 }
 
