@@ -322,7 +322,7 @@ static __always_inline s32 nice_of(const struct task_struct *p)
  */
 static __always_inline s32 nice_to_ticks(s32 nice)
 {
-	u64 step = (max_nice_tslice - min_nice_tslice) / nice_tslice_steps;
+	u64 step = max_nice_tslice > min_nice_tslice ? (max_nice_tslice - min_nice_tslice) / nice_tslice_steps : 0;
 	u64 ticks;
 
 	if (version == VERSION_PRE3)

@@ -206,8 +206,8 @@ mod tests {
         assert!(all().is_sorted_by_key(|s| (s.manifest.year, s.manifest.id.clone())));
         assert_eq!(find("linux24").unwrap().manifest.year, 2001);
         assert_eq!(
-            find("linux42").unwrap_err().to_string(),
-            "there is no scheduler \"linux42\", did you mean linux24?; `fairground list` shows them all"
+            find("bqms").unwrap_err().to_string(),
+            "there is no scheduler \"bqms\", did you mean bmqs?; `fairground list` shows them all"
         );
     }
 

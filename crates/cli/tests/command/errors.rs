@@ -50,8 +50,8 @@ fn unusable_workloads() {
 fn unusable_arguments() {
     for (arguments, message) in [
         (
-            "-s linux42",
-            "there is no scheduler \"linux42\", did you mean linux24?",
+            "-s bqms",
+            "there is no scheduler \"bqms\", did you mean bmqs?",
         ),
         ("-s linux24,linux24", "linux24 is given twice"),
         (
@@ -94,7 +94,7 @@ fn unusable_arguments() {
         );
     }
     refuse("compare", 2, &["WORKLOAD"]);
-    refuse("show linux42", 2, &["did you mean linux24?"]);
+    refuse("show bqms", 2, &["did you mean bmqs?"]);
 }
 
 #[test]
