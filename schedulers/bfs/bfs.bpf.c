@@ -349,8 +349,9 @@ static __always_inline bool others_idle(s32 cpu, u32 first, u32 number, const st
 }
 
 /* What speaks against taking the idle CPU @cpu for a task that ran on @from. */
-static __always_inline s32 idle_ranking(s32 cpu, s32 from, const struct cpumask *idle)
+__noinline s32 idle_ranking(s32 cpu, s32 from)
 {
+	const struct cpumask *idle;
 	const volatile struct cpu_topology *place = topology_of(cpu);
 	s32 locality = locality_diff(from, cpu), ranking = 0;
 
@@ -363,10 +364,12 @@ static __always_inline s32 idle_ranking(s32 cpu, s32 from, const struct cpumask 
 	else if (locality == LOCALITY_SIBLING)
 		ranking |= CPUIDLE_DIFF_THREAD;
 	if (place) {
+		idle = scx_bpf_get_idle_cpumask();
 		if (!others_idle(cpu, place->llc_cpus.first, place->llc_cpus.count, idle))
 			ranking |= CPUIDLE_CACHE_BUSY;
 		if (!others_idle(cpu, place->core_cpus.first, place->core_cpus.count, idle))
 			ranking |= CPUIDLE_THREAD_BUSY;
+		scx_bpf_put_idle_cpumask(idle);
 	}
 	if (version == VERSION_0_467 && scaling_rq(cpu))
 		ranking |= CPUIDLE_THROTTLED;
@@ -377,7 +380,7 @@ static __always_inline s32 idle_ranking(s32 cpu, s32 from, const struct cpumask 
  * Tells the best idle CPU that @p waits, seen from CPU @from and leaving out @except: @from itself if it idles, else the one
  * that least speaks against. False if no CPU that @p may use is idle.
  */
-static __noinline bool resched_best_idle(struct task_struct *p, s32 from, s32 except)
+__noinline bool resched_best_idle(struct task_struct *p __arg_trusted, s32 from, s32 except)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	s32 cpu, best = -1, best_ranking = 1 << 30;
@@ -391,7 +394,7 @@ static __noinline bool resched_best_idle(struct task_struct *p, s32 from, s32 ex
 			if (cpu == except || !bpf_cpumask_test_cpu(cpu, idle) ||
 			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 				continue;
-			ranking = idle_ranking(cpu, from, idle);
+			ranking = idle_ranking(cpu, from);
 			if (ranking < best_ranking) {
 				best_ranking = ranking;
 				best = cpu;
@@ -443,13 +446,14 @@ static __always_inline void iso_ticks(struct iso_account *iso, u64 ticks)
 }
 
 /* The CPUs that idle while this scheduler begins have told nobody. */
-static __noinline void start_iso_account(struct iso_account *iso, u64 now)
+__noinline u32 start_iso_account(u64 now)
 {
+	struct iso_account *iso = iso_account();
 	const struct cpumask *idle;
 	s32 cpu;
 
 	if (!iso || __sync_val_compare_and_swap(&iso->started, 0, 1))
-		return;
+		return 0;
 	iso->idle_counted = tick_at(now, hz);
 	idle = scx_bpf_get_idle_cpumask();
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
@@ -461,14 +465,16 @@ static __noinline void start_iso_account(struct iso_account *iso, u64 now)
 			__sync_fetch_and_add(&iso->nr_idle, 1);
 	}
 	scx_bpf_put_idle_cpumask(idle);
+	return iso->nr_idle;
 }
 
 /*
- * Counts the ticks that have hit this CPU and says who has it from now on. Ticks of idle CPUs are counted by whoever comes next.
+ * Counts the ticks that have hit a CPU and says who has it from now on. Ticks of idle CPUs are counted by whoever comes next.
  * True if the running isochronous task is to become an ordinary one.
  */
-static __noinline bool count_iso_ticks(struct rq_data *rq, u32 use, u64 now)
+__noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 {
+	struct rq_data *rq = rq_of(cpu);
 	struct iso_account *iso = iso_account();
 	bool refractory_now = false;
 	u32 was;
@@ -477,7 +483,7 @@ static __noinline bool count_iso_ticks(struct rq_data *rq, u32 use, u64 now)
 	if (!rq || !iso)
 		return false;
 	if (!iso->started)
-		start_iso_account(iso, now);
+		start_iso_account(now);
 	was = rq->use;
 	ticks = ticks_between(rq->use_since, now, hz);
 	rq->use = use;
@@ -606,8 +612,9 @@ static __always_inline bool running_on(s32 cpu, const struct task_struct *p, s32
 }
 
 /* The CPU that runs the worst task of all, the one with the latest deadline among those. */
-static __noinline s32 worst_running(struct task_struct *p, const struct task_data *data)
+__noinline s32 worst_running(struct task_struct *p __arg_trusted)
 {
+	struct task_data *data = task_data_of(p);
 	s32 cpu, worst = -1, highest_prio = 0;
 	u64 latest_deadline = 0;
 
@@ -633,8 +640,9 @@ static __noinline s32 worst_running(struct task_struct *p, const struct task_dat
 }
 
 /* 0.512: the first CPU in the order of distance whose task gives way. */
-static __noinline s32 nearest_preemptible(struct task_struct *p, const struct task_data *data)
+__noinline s32 nearest_preemptible(struct task_struct *p __arg_trusted)
 {
+	struct task_data *data = task_data_of(p);
 	const volatile struct cpu_topology *place;
 	struct rq_data *own;
 	s32 level, position;
@@ -692,7 +700,7 @@ static __always_inline void try_preempt(struct task_struct *p, struct task_data 
 	/* Idle tasks never preempt */
 	if (p->policy == SCHED_IDLE)
 		return;
-	cpu = version == VERSION_0_512 ? nearest_preemptible(p, data) : worst_running(p, data);
+	cpu = version == VERSION_0_512 ? nearest_preemptible(p) : worst_running(p);
 	if (cpu < 0)
 		return;
 	count(PREEMPTIONS);
@@ -789,15 +797,16 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
  * A task that has waited for wait_limit goes in front of all others. It needs another class that never rests, or a distance that
  * is never overcome, for a task to wait so long; the kernel would end this scheduler.
  */
-static __noinline void rescue_starving(u64 now)
+__noinline u32 rescue_starving(u64 now)
 {
 	u64 last = next_starvation_check;
 	struct task_struct *p;
+	u32 rescued = 0;
 	s32 list;
 
 	if (time_before(now, last) ||
 	    __sync_val_compare_and_swap(&next_starvation_check, last, now + STARVATION_CHECK_INTERVAL) != last)
-		return;
+		return 0;
 	bpf_for(list, ISO_PRIO, SKIP_LIST + 1) {
 		if ((version == VERSION_0_512) != (list == SKIP_LIST))
 			continue;
@@ -809,6 +818,7 @@ static __noinline void rescue_starving(u64 now)
 			data->rescued = true;
 			data->prio = ISO_PRIO;
 			count(RESCUES);
+			rescued++;
 			if (version == VERSION_0_512) {
 				scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, 0);
 				scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, SKIP_LIST, 0);
@@ -817,6 +827,7 @@ static __noinline void rescue_starving(u64 now)
 			}
 		}
 	}
+	return rescued;
 }
 
 /* True if @cpu may not run @p. */
@@ -977,7 +988,7 @@ void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
 	data->last_ran = now;
 	data->sticky = false;
 	data->rescued = false;
-	count_iso_ticks(rq, use_by(p), now);
+	count_iso_ticks(cpu, use_by(p), now);
 	set_rq_task(p, data, rq, now);
 }
 
@@ -1002,7 +1013,7 @@ void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
 		return;
 	update_cpu_clock(data, now);
 	/* The share is used up: the task goes on as an ordinary one, after the others */
-	if (count_iso_ticks(rq, use_by(p), now) || (data->prio == ISO_PRIO && iso_refractory() && iso_task(p)))
+	if (count_iso_ticks(scx_bpf_task_cpu(p), use_by(p), now) || (data->prio == ISO_PRIO && iso_refractory() && iso_task(p)))
 		data->time_slice = 0;
 	/* The kernel's ticks may come more often than those of the era */
 	if (!ticks_between(rq->last_tick, now, hz))
@@ -1017,16 +1028,15 @@ void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
 void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_data *data = task_data_of(p);
-	struct rq_data *rq = rq_of(scx_bpf_task_cpu(p));
 	u64 now = scx_bpf_now();
 
-	if (!data || !rq)
+	if (!data)
 		return;
 	update_cpu_clock(data, now);
 	data->running = false;
 	data->descheduled = runnable;
 	/* What comes now is a task of ours, the idle task, or else a real-time task */
-	count_iso_ticks(rq, USE_REALTIME, now);
+	count_iso_ticks(scx_bpf_task_cpu(p), USE_REALTIME, now);
 	/* Displaced by a real-time task or not, it waits where all wait */
 	if (runnable)
 		scx_bpf_task_set_slice(p, 0);
@@ -1038,11 +1048,7 @@ void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
  */
 void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
 {
-	struct rq_data *rq = rq_of(cpu);
-
-	if (!rq)
-		return;
-	count_iso_ticks(rq, idle ? USE_IDLE : USE_REALTIME, scx_bpf_now());
+	count_iso_ticks(cpu, idle ? USE_IDLE : USE_REALTIME, scx_bpf_now());
 	if (!idle)
 		return;
 	if (version == VERSION_0_512) {

@@ -205,7 +205,7 @@ static __always_inline void request_reschedule(s32 cpu, bool idle)
  * Interrupts all idle CPUs that the thread may use: at positions @first to @first + @number - 1 of the topology, or all of them.
  * Returns how many those are.
  */
-static __noinline u32 interrupt_idle(struct task_struct *p, s32 first, s32 number)
+__noinline u32 interrupt_idle(struct task_struct *p __arg_trusted, s32 first, s32 number)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	u32 interrupted = 0;
@@ -277,14 +277,15 @@ static __always_inline bool running_on(s32 cpu, const struct task_struct *p, s32
 
 /*
  * The worst thread that runs, on any CPU that @p may use: the worst priority, and of equals the earliest deadline, where the
- * latest would be meant. Tells its CPU if @p is better.
+ * latest would be meant. Tells its CPU if @p is better, and returns how many CPUs that is.
  */
-static __noinline void preempt_worst(struct task_struct *p, const struct thread_data *td)
+__noinline u32 preempt_worst(struct task_struct *p __arg_trusted)
 {
+	struct thread_data *td = thread_data_of(p);
 	s32 cpu, worst = -1, worst_priority = -1, worst_deadline = 0;
 
 	if (!td)
-		return;
+		return 0;
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
 		s32 priority, deadline;
 		bool idle;
@@ -299,9 +300,10 @@ static __noinline void preempt_worst(struct task_struct *p, const struct thread_
 	}
 	if (worst < 0 || worst_priority < td->priority ||
 	    (worst_priority == td->priority && worst_deadline <= td->deadline))
-		return;
+		return 0;
 	count(PREEMPTIONS);
 	request_reschedule(worst, false);
+	return 1;
 }
 
 /*
@@ -325,7 +327,7 @@ static __always_inline void notify_cpus(struct task_struct *p, const struct thre
 	}
 	if (interrupt_idle_neighbours(p, td->cpu))
 		return;
-	preempt_worst(p, td);
+	preempt_worst(p);
 }
 
 /* ---- The run queue --------------------------------------------------------------------------------------------- */
@@ -392,15 +394,16 @@ void BPF_STRUCT_OPS(fbfs_quiescent, struct task_struct *p, u64 deq_flags)
  * A thread that has waited for starvation_limit goes in front of all others. Static priorities, idle threads and deadlines that
  * are never renewed let threads wait for ever, and the kernel would end this scheduler.
  */
-static __noinline void rescue_starving(u64 now)
+__noinline u32 rescue_starving(u64 now)
 {
 	u64 last = next_starvation_check, bits = runq.bits;
 	struct task_struct *p;
+	u32 rescued = 0;
 	s32 round;
 
 	if (time_before(now, last) ||
 	    __sync_val_compare_and_swap(&next_starvation_check, last, now + STARVATION_CHECK_INTERVAL) != last)
-		return;
+		return 0;
 	bpf_for(round, 0, RQ_NQS) {
 		u32 list = runq_first(bits);
 
@@ -417,10 +420,12 @@ static __noinline void rescue_starving(u64 now)
 			if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, 0, 0))
 				continue;
 			count(RESCUES);
+			rescued++;
 			td->priority = 0;
 			enter_list(td, 0);
 		}
 	}
+	return rescued;
 }
 
 /* True if @cpu may not run @p. */
@@ -515,21 +520,25 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /* The idle threads look for work until there is some: a thread that was announced to a busy CPU does not escape them. */
-static __noinline void idle_threads_look(void)
+__noinline u32 idle_threads_look(void)
 {
 	const struct cpumask *idle;
+	u32 told = 0;
 	s32 cpu;
 
 	if (!runq.bits)
-		return;
+		return 0;
 	idle = scx_bpf_get_idle_cpumask();
 	if (!bpf_cpumask_empty(idle)) {
 		bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-			if (bpf_cpumask_test_cpu(cpu, idle))
-				scx_bpf_kick_cpu(cpu, 0);
+			if (!bpf_cpumask_test_cpu(cpu, idle))
+				continue;
+			scx_bpf_kick_cpu(cpu, 0);
+			told++;
 		}
 	}
 	scx_bpf_put_idle_cpumask(idle);
+	return told;
 }
 
 void BPF_STRUCT_OPS(fbfs_running, struct task_struct *p)
