@@ -1300,6 +1300,22 @@ __noinline bool tdq_idled(s32 cpu)
 /* Number of the current pass */
 static u64 balance_pass;
 
+/* Its two searches, which would be too large for the stack; only one CPU balances at a time */
+static struct cpu_search balance_high;
+static struct cpu_search balance_low;
+
+/* Begins a search for a CPU that gives a thread, or gets one, in a part of the machine. */
+static __always_inline void begin_search(struct cpu_search *s, bool highest, u32 first, u32 count)
+{
+	s->number = LEAVE_NONE_OUT;
+	s->first = first;
+	s->count = count;
+	s->pri = -1;
+	s->limit = highest ? 1 : 1 << 30;
+	s->prefer = -1;
+	s->highest = highest;
+}
+
 /* Moves one thread, and has its new CPU look at it. */
 static __noinline bool balance_move(s32 high, s32 low)
 {
@@ -1316,8 +1332,9 @@ static __noinline bool balance_move(s32 high, s32 low)
  * Gives one thread of @high, by sched_balance_pair(), to the least loaded CPU that can have one. False if no CPU has less load, which
  * ends the pass.
  */
-__noinline bool balance_from(struct cpu_search *low __arg_nonnull, s32 high)
+__noinline bool balance_from(s32 high)
 {
+	struct cpu_search *low = &balance_low;
 	struct tdq *high_tdq = tdq_of(high), *low_tdq;
 	bool any_low = true;
 	u32 i, cpu;
@@ -1354,28 +1371,27 @@ __noinline bool balance_from(struct cpu_search *low __arg_nonnull, s32 high)
 /* sched_balance_group() of 9.3 for the whole machine: from the most loaded CPU on, one thread each. */
 __noinline int sched_balance_group(void)
 {
-	struct cpu_search high = { .prefer = -1, .highest = true, .limit = 1 };
-	struct cpu_search low = { .pri = -1 };
+	struct cpu_search *high = &balance_high;
 	struct tdq *tdq;
 	u32 i, cpu;
 
-	high.count = nr_cpu_ids;
-	low.count = nr_cpu_ids;
+	begin_search(high, true, 0, nr_cpu_ids);
+	begin_search(&balance_low, false, 0, nr_cpu_ids);
 	bpf_for(i, 0, nr_cpu_ids) {
 		s32 from;
 
-		high.number = __sync_fetch_and_add(&searches, 1) + 1;
+		high->number = __sync_fetch_and_add(&searches, 1) + 1;
 		bpf_for(cpu, 0, nr_cpu_ids) {
 			tdq = tdq_of(cpu);
 			if (tdq && tdq->no_donor_by == balance_pass)
-				tdq->left_out_by = high.number;
+				tdq->left_out_by = high->number;
 		}
-		from = cpu_search(&high, NULL);
+		from = cpu_search(high, NULL);
 		tdq = tdq_of(from);
 		if (from < 0 || !tdq)
 			break;
 		tdq->no_donor_by = balance_pass;
-		if (!balance_from(&low, from))
+		if (!balance_from(from))
 			break;
 	}
 	return 0;
@@ -1384,8 +1400,6 @@ __noinline int sched_balance_group(void)
 /* The same of 8.0 for one group: the most and the least loaded CPU share the difference. */
 __noinline int sched_balance_group_8(u32 level, u32 position)
 {
-	struct cpu_search high = { .number = LEAVE_NONE_OUT, .prefer = -1, .highest = true, .limit = 1 };
-	struct cpu_search low = { .number = LEAVE_NONE_OUT, .pri = -1, .limit = 1 << 30, .prefer = -1 };
 	struct tdq *high_tdq, *low_tdq;
 	struct topology_span span;
 	s32 from, to, cpu = cpu_at(position);
@@ -1394,12 +1408,10 @@ __noinline int sched_balance_group_8(u32 level, u32 position)
 	group_span(level, cpu, &span);
 	if (span.first != position || !group_exists(level, cpu))
 		return 0;
-	high.first = span.first;
-	high.count = span.count;
-	low.first = span.first;
-	low.count = span.count;
-	from = cpu_search(&high, NULL);
-	to = cpu_search(&low, NULL);
+	begin_search(&balance_high, true, span.first, span.count);
+	begin_search(&balance_low, false, span.first, span.count);
+	from = cpu_search(&balance_high, NULL);
+	to = cpu_search(&balance_low, NULL);
 	high_tdq = tdq_of(from);
 	low_tdq = tdq_of(to);
 	if (from < 0 || to < 0 || from == to || !high_tdq || !low_tdq ||
