@@ -316,7 +316,7 @@ fn running_tasks_of_other_cpus_are_never_displaced() {
     // The weak hog has a tick or none, the sleeper 20 and more. It gets the CPU when the hog's quantum is over.
     let burst = first_run(&history, "sleeper", SECOND / 2);
     assert!(
-        burst.start > 825 * MS && burst.start % (10 * MS) == 0,
+        burst.start > 825 * MS && burst.start.is_multiple_of(10 * MS),
         "{burst:?}"
     );
     assert_eq!(burst.cpu, 1);
