@@ -88,9 +88,17 @@ fn json(tasks: &[RandomTask], cpus: u32) -> String {
     text
 }
 
+/// All schedulers, or those that `FAIRGROUND_SCHEDULERS` names, separated by commas.
 fn schedulers() -> Vec<(String, Arc<Scheduler>)> {
+    let named = std::env::var("FAIRGROUND_SCHEDULERS").ok();
+    let is_wanted = |id: &str| {
+        named
+            .as_ref()
+            .is_none_or(|named| named.split(',').any(|name| name == id))
+    };
     fairground_catalog::all()
         .iter()
+        .filter(|scheduler| is_wanted(scheduler.id()))
         .map(|scheduler| (scheduler.id().to_owned(), built_in(scheduler.id())))
         .collect()
 }
