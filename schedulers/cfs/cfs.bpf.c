@@ -31,6 +31,7 @@ const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
 const volatile u32 sched_nr_migrate = 32;
 const volatile u32 balance_rule = 0;
 const volatile u32 balance_fuzz = 1024;
+const volatile u64 starvation_limit = 15 * NSEC_PER_SEC;
 
 /* Values of balance_rule: which kernel's way of sizing and filtering what the balancer moves */
 #define BALANCE_2_6_24 0
@@ -50,6 +51,7 @@ enum statistic {
 	PULLED_IDLE,
 	PULLED_NEWLY_IDLE,
 	PUSHED_ACTIVE,
+	RESCUES,
 	NR_STATISTICS,
 };
 
@@ -67,6 +69,9 @@ DEFINE_STATISTICS(NR_STATISTICS);
 
 /* A task that nothing limits looks around at least this often */
 #define MAX_RUN NSEC_PER_SEC
+
+/* How often a CPU looks for a task that has waited for starvation_limit */
+#define RESCUE_INTERVAL (250 * NSEC_PER_MSEC)
 
 /* After so many ticks even the slowest load average has settled to the last unit */
 #define LOAD_SETTLED 64
@@ -225,6 +230,9 @@ struct cfs_rq {
 	/* Clock at which the kernel's slice, as set, ends */
 	u64 slice_end;
 
+	/* Clock of the next look for starved tasks */
+	u64 rescue_at;
+
 	/* Balancing: when due (tick), and the CPU that a push has been asked for plus one, or 0 */
 	u64 next_balance;
 	s32 push_cpu;
@@ -252,6 +260,8 @@ struct cfs_entity {
 	/* Clock when it last ran, and what it had run since picked if it goes on */
 	u64 exec_start;
 	u64 slice_exec;
+	/* Clock since when it waits */
+	u64 wait_start;
 };
 
 struct {
@@ -1543,6 +1553,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		count(WAKEUPS);
 	}
 
+	se->wait_start = now;
 	scx_bpf_dsq_insert_vtime(p, cpu, SCX_SLICE_DFL, vruntime, enq_flags);
 
 	if (put_prev)
@@ -1614,6 +1625,27 @@ static __always_inline void set_next_entity(struct cfs_rq *cfs_rq, struct task_s
 	set_slice(cfs_rq, p, now);
 }
 
+/*
+ * Runs a task that has waited for too long, out of turn: a new task among much heavier ones waits for a slice of its own in virtual
+ * time, which may be minutes, longer than sched_ext's watchdog allows. True if there is one.
+ */
+__noinline bool rescue_starved(s32 cpu)
+{
+	u64 now = scx_bpf_now();
+	struct cfs_entity *se;
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, cpu, SCX_DSQ_ITER_REV) {
+		se = entity_of(p);
+		if (se && time_before(se->wait_start + starvation_limit, now) &&
+		    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
+			count(RESCUES);
+			return true;
+		}
+	}
+	return false;
+}
+
 void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
@@ -1636,6 +1668,12 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 			balanced = !cfs_rq->nr_running;
 			rebalance_domains(cfs_rq, balanced ? CPU_IDLE : CPU_NOT_IDLE, now);
 		}
+	}
+
+	if (starvation_limit && !time_before(now, cfs_rq->rescue_at)) {
+		cfs_rq->rescue_at = now + RESCUE_INTERVAL;
+		if (rescue_starved(cpu))
+			return;
 	}
 
 	if (prev_runs) {

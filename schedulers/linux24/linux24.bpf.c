@@ -6,6 +6,7 @@
  * README.md says where each mechanism is and what is different here.
  */
 #include "fairground.bpf.h"
+#include "bound_tasks.h"
 #include "idle_task.h"
 #include "task_list.h"
 #include "tick_counter.h"
@@ -21,6 +22,8 @@ const volatile u32 proc_change_penalty = 15;
 const volatile u32 mm_bonus = 1;
 /* Limit of the counter of a parent that inherits what a dead child has left, ticks */
 const volatile u32 max_counter = 20;
+/* How long a task that is bound to certain CPUs waits behind others there, ms */
+const volatile u32 bound_patience = 10000;
 
 #define VERSION_2_4_0 1
 
@@ -43,6 +46,7 @@ enum {
 	IDLE_RESCHEDULES,
 	PREEMPTIONS,
 	YIELDS,
+	BOUND_RESCUES,
 	NR_STATISTICS,
 };
 DEFINE_STATISTICS(NR_STATISTICS)
@@ -54,6 +58,9 @@ struct task_data {
 	s32 processor;
 	/* Place in the list of runnable tasks: smaller is nearer the front */
 	u64 place;
+	/* Since when it has its CPU without a switch, and since when it waits for one */
+	u64 running_since;
+	u64 waiting_since;
 	/* On the list: waiting or running */
 	bool listed;
 	/* SCHED_YIELD: gives way to every other task once */
@@ -291,6 +298,7 @@ void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_error("task %d has no data", p->pid);
 		return;
 	}
+	data->waiting_since = scx_bpf_now();
 	scx_bpf_dsq_insert_vtime(p, RUNQUEUE, tick_length(hz), data->place, enq_flags);
 
 	/* The waker of a synchronous wake-up will call schedule() itself in a moment. */
@@ -323,7 +331,8 @@ void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && prev_data) {
 		pay_ticks(&prev_data->counter, now, hz);
 		/* Another CPU began an epoch since this quantum was laid out. */
-		if (prev_data->counter.left && !schedule_data->need_resched) {
+		if (prev_data->counter.left && !schedule_data->need_resched &&
+		    now - prev_data->running_since < bound_patience * NSEC_PER_MSEC) {
 			run_counter_down(prev, prev_data, now);
 			return;
 		}
@@ -336,11 +345,11 @@ void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 		s32 weight = NOTHING, prev_weight = NOTHING;
 		struct bpf_iter_scx_dsq it;
 		u64 place = 0, steps = 0;
-		bool moved = false, prev_wins = false;
+		bool moved = false, prev_wins = false, rescue = false;
 
 		count(SCHEDULES);
 		bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
-		while ((p = bpf_iter_scx_dsq_next(&it))) {
+		while (!rescue && (p = bpf_iter_scx_dsq_next(&it))) {
 			struct task_data *data = task_data_of(p);
 			s32 candidate;
 
@@ -348,11 +357,14 @@ void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 			if (!data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 				continue;
 			candidate = goodness(p, data, cpu, this_mm, now);
-			if (candidate > weight) {
+			rescue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
+			if (candidate > weight || rescue) {
 				struct task_struct *chosen = bpf_task_acquire(p);
 
-				if (!chosen)
+				if (!chosen) {
+					rescue = false;
 					continue;
+				}
 				if (next)
 					bpf_task_release(next);
 				next = chosen;
@@ -361,7 +373,7 @@ void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 			}
 		}
 
-		if (prev && prev_data) {
+		if (prev && prev_data && !rescue) {
 			steps++;
 			prev_weight = goodness(prev, prev_data, cpu, this_mm, now);
 			prev_wins = prev_weight > weight ||
@@ -371,9 +383,11 @@ void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		count_by(LIST_STEPS, steps);
 
+		if (rescue)
+			count(BOUND_RESCUES);
 		if (prev_wins)
 			weight = prev_weight;
-		else if (next && weight)
+		else if (next && (weight || rescue))
 			moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
 		bpf_iter_scx_dsq_destroy(&it);
 		if (next)
@@ -387,6 +401,7 @@ void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		if (prev_wins && prev) {
 			prev_data->yielding = false;
+			prev_data->running_since = now;
 			run_counter_down(prev, prev_data, now);
 			break;
 		}
@@ -407,6 +422,7 @@ void BPF_STRUCT_OPS(linux24_running, struct task_struct *p)
 		count(MIGRATIONS);
 	data->processor = cpu;
 	start_paying_ticks(&data->counter, now);
+	data->running_since = now;
 	schedule_data->last_schedule = now;
 	if (p->mm)
 		schedule_data->active_mm = (u64)p->mm;

@@ -487,3 +487,18 @@ fn a_waker_with_one_task_sends_to_an_idle_neighbour() {
     let waker = history.percent("waker", SECOND, 5 * SECOND);
     assert_near(waker, 100.0, 1.0, "waker");
 }
+
+#[test]
+fn a_new_task_among_much_heavier_ones_does_not_wait_for_ever() {
+    let json = r#"{ "tasks": {
+            "light": { "priority": 19, "run": 1000 },
+            "heavy": { "instance": 3, "priority": -20, "run": 1000 } },
+        "global": { "duration": 1000 } }"#;
+    let (history, outcome) = run(ID, "1", json, 40, &[]);
+    assert!(statistic(ID, &outcome, "rescues") > 0);
+    assert_eq!(history.cpu_time("light", 0, 15 * SECOND), 0);
+    assert!(history.cpu_time("light", 15 * SECOND, 16 * SECOND) > 0);
+    // Left to itself CFS lets it wait.
+    let (history, _) = run(ID, "1", json, 25, &[("starvation_limit", "0")]);
+    assert_eq!(history.cpu_time("light", 0, 25 * SECOND), 0);
+}

@@ -285,3 +285,23 @@ fn a_woken_task_goes_to_the_cpu_that_idles() {
         assert_eq!(burst.length(), MS, "{burst:?}");
     }
 }
+
+#[test]
+fn a_bound_task_waits_no_longer_than_its_patience() {
+    // The weak task uses up its quantum every 20 ms and begins an epoch, in which the first gets a new one.
+    const BOUND: &str = r#"{ "tasks": {
+        "first": { "cpus": [0], "run": 1000 },
+        "second": { "cpus": [0], "run": 1000 },
+        "weak": { "cpus": [1], "priority": 19, "run": 1000 } },
+    "global": { "duration": 60 } }"#;
+    let (history, outcome) = run(ID, "2", BOUND, 60, &[("bound_patience", "2000")]);
+    assert!(statistic(ID, &outcome, "bound_rescues") > 10);
+    for task in ["first", "second"] {
+        let runs = history.runs_of(task, 0, 60 * SECOND);
+        for pair in runs.windows(2) {
+            assert!(pair[1].start - pair[0].end < 2900 * MS, "{pair:?}");
+        }
+    }
+    // With the default, too, the watchdog has nothing to complain about.
+    run(ID, "2", BOUND, 60, &[]);
+}
