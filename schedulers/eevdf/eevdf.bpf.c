@@ -2692,9 +2692,26 @@ static __always_inline void sched_balance_newidle(struct cfs_rq *cfs_rq, u64 now
 	cfs_rq->next_balance = min(cfs_rq->next_balance, next_balance);
 }
 
+/* The running task does not run any longer; one that leaves takes its lag with it. */
+static __always_inline void put_prev_entity(struct cfs_rq *cfs_rq, struct sched_entity_data *se, bool leaves, u64 now)
+{
+	update_curr(cfs_rq, now);
+	update_load_avg(se, now, true, cfs_rq->capacity);
+	update_cfs_rq_load_avg(cfs_rq, now);
+	se->vruntime = cfs_rq->curr_vruntime;
+	se->deadline = cfs_rq->curr_deadline;
+	se->slice = cfs_rq->curr_slice;
+	se->vprot = cfs_rq->vprot;
+	se->exec_start = now;
+	if (leaves)
+		se->vlag = entity_lag(cfs_rq, avg_vruntime(cfs_rq, now), se->vruntime, se->weight, se->slice);
+	cfs_rq->curr = false;
+	cfs_rq->curr_pid = 0;
+}
+
 /*
- * Hands one task to the CPU that asked for it, first of the waiting ones; the running task @prev counts as put back. Returns
- * true if that is @prev, which enqueue() will then insert there.
+ * Hands one task to the CPU that asked for it, first of the waiting ones. If there is only the running task @prev, that leaves
+ * this CPU at once, so that the next pick is made without it, and enqueue() will insert it there: then true.
  */
 static __always_inline bool active_load_balance(struct cfs_rq *busiest, struct task_struct *prev, u64 now)
 {
@@ -2733,6 +2750,13 @@ static __always_inline bool active_load_balance(struct cfs_rq *busiest, struct t
 	if (!se || !task_allowed(prev, target->cpu))
 		return false;
 	se->push_cpu = target->cpu + 1;
+	put_prev_entity(busiest, se, true, now);
+	if (place_rel_deadline) {
+		se->deadline -= se->vruntime;
+		se->rel_deadline = true;
+	}
+	account_entity_dequeue(se, now);
+	scx_bpf_task_set_slice(prev, 0);
 	return true;
 }
 
@@ -3240,7 +3264,7 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	se->was_running = false;
 
 	if (se->push_cpu) {
-		/* Active balancing sends the task, which has just been put, to another CPU */
+		/* Active balancing has taken the task, which has just been put, off this CPU and sends it to another */
 		if (!wakeup && task_allowed(p, se->push_cpu - 1)) {
 			cpu = se->push_cpu - 1;
 			count(PUSHED_ACTIVE);
@@ -3265,13 +3289,6 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 			post_init_entity_util_avg(cfs_rq, se, now);
 		else
 			update_load_avg(se, now, false, 0);
-	} else if (se->vruntime_cpu != cpu + 1) {
-		/* Pushed: stopping() has saved its lag */
-		if (place_rel_deadline && !se->rel_deadline) {
-			se->deadline -= se->vruntime;
-			se->rel_deadline = true;
-		}
-		place_entity(cfs_rq, se, h_nr_queued(cfs_rq), false, now);
 	}
 	account_entity_enqueue(cfs_rq, se, now);
 	attach_entity_load_avg(cfs_rq, se);
@@ -3509,21 +3526,12 @@ void BPF_STRUCT_OPS(eevdf_stopping, struct task_struct *p, bool runnable)
 	if (!cfs_rq || !se || !cfs_rq->curr)
 		return;
 
-	update_curr(cfs_rq, now);
-	update_load_avg(se, now, true, cfs_rq->capacity);
-	update_cfs_rq_load_avg(cfs_rq, now);
-	se->vruntime = cfs_rq->curr_vruntime;
-	se->deadline = cfs_rq->curr_deadline;
-	se->slice = cfs_rq->curr_slice;
-	se->vprot = cfs_rq->vprot;
-	se->exec_start = now;
-	se->was_running = !runnable;
-	if (!runnable || se->push_cpu) {
-		se->vlag = entity_lag(cfs_rq, avg_vruntime(cfs_rq, now), se->vruntime, se->weight, se->slice);
+	if (!runnable) {
+		update_curr(cfs_rq, now);
+		se->was_running = true;
 		se->was_eligible = curr_eligible(cfs_rq, now);
 	}
-	cfs_rq->curr = false;
-	cfs_rq->curr_pid = 0;
+	put_prev_entity(cfs_rq, se, !runnable, now);
 	/* Preempted by a real-time task it is put back too, not kept in front by the kernel */
 	if (runnable)
 		scx_bpf_task_set_slice(p, 0);

@@ -656,6 +656,30 @@ fn forks_spread_over_cores_and_stay_in_the_node_while_few() {
 }
 
 #[test]
+fn a_task_that_waits_behind_a_pushed_one_runs() {
+    // CPU 1 pushes its running task to an idle CPU while the pinned one waits there.
+    let workload = r#"{ "tasks": {
+        "hog": { "run": 272 },
+        "pinned": { "priority": 12, "cpus": [1], "phases": { "p": { "loop": -1, "lock": "m", "run0": 9403,
+            "unlock": "m", "run": 37611, "sleep": 13770, "timer": { "ref": "unique1", "period": 23382 } } } },
+        "heavy": { "instance": 3, "priority": -13, "phases": { "p": { "loop": -1, "run": 18953, "sleep": 5246,
+            "timer": { "ref": "unique2", "period": 30844 } } } } },
+        "global": { "duration": 1000 } }"#;
+    let (history, outcome) = run(ID, "4", workload, 4, &[]);
+    assert!(statistic(ID, &outcome, "pushed_active") > 0);
+    let runs = history.runs_of("pinned", 0, 4 * SECOND);
+    let longest = runs
+        .windows(2)
+        .map(|pair| pair[1].start - pair[0].end)
+        .fold(4 * SECOND - runs.last().unwrap().end, u64::max);
+    assert!(
+        longest < 300 * MS,
+        "the pinned task did not run for {} ms",
+        milliseconds(longest)
+    );
+}
+
+#[test]
 fn the_sums_of_an_empty_queue_are_zero() {
     for machine in ["1", "4", "numa:2 l3:2 core:2 pu:2"] {
         let json = r#"{ "tasks": {
