@@ -9,6 +9,9 @@
 #ifndef FAIRGROUND_BOUND_TASKS_H
 #define FAIRGROUND_BOUND_TASKS_H
 
+/* A task that other CPUs refill looks this often for bound tasks that are overdue; of several the one that has waited longest is next. */
+#define BOUND_TASKS_INTERVAL NSEC_PER_SEC
+
 /* Whether @p is bound to certain CPUs and has waited there since before @patience_ms milliseconds ago. */
 static __always_inline bool bound_task_is_overdue(const struct task_struct *p, u64 waiting_since, u32 patience_ms, u64 now)
 {

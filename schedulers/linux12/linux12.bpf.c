@@ -296,7 +296,7 @@ void BPF_STRUCT_OPS(linux12_dispatch, s32 cpu, struct task_struct *prev)
 		pay_ticks(&prev_data->counter, now, hz);
 		/* Another CPU has begun an epoch since this quantum was laid out. */
 		if (prev_data->counter.left && !cpu_data->need_resched &&
-		    now - prev_data->running_since < bound_patience * NSEC_PER_MSEC) {
+		    now - prev_data->running_since < BOUND_TASKS_INTERVAL) {
 			run_counter_down(prev, prev_data, now);
 			return;
 		}
@@ -306,33 +306,33 @@ void BPF_STRUCT_OPS(linux12_dispatch, s32 cpu, struct task_struct *prev)
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
 		struct task_struct *p, *next = NULL;
 		struct bpf_iter_scx_dsq it;
-		u64 place = 0, steps;
+		u64 place = 0, longest = 0, steps;
 		s32 largest = NOTHING;
-		bool moved = false, prev_wins = false, rescue = false;
+		bool moved = false, prev_wins = false, rescue = false, overdue;
 
 		count(SCHEDULES);
 		steps = wake_those_due();
 
 		bpf_iter_scx_dsq_new(&it, RING, 0);
-		while (!rescue && (p = bpf_iter_scx_dsq_next(&it))) {
+		while ((p = bpf_iter_scx_dsq_next(&it))) {
 			struct task_data *data = task_data_of(p);
 
 			steps++;
 			if (!data || data->state != TASK_RUNNING || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 				continue;
-			rescue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
-			if (data->counter.left > largest || rescue) {
+			overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
+			if (rescue ? overdue && time_before(data->waiting_since, longest) : overdue || data->counter.left > largest) {
 				struct task_struct *candidate = bpf_task_acquire(p);
 
-				if (!candidate) {
-					rescue = false;
+				if (!candidate)
 					continue;
-				}
 				if (next)
 					bpf_task_release(next);
 				next = candidate;
 				largest = data->counter.left;
 				place = data->place;
+				rescue = overdue;
+				longest = data->waiting_since;
 			}
 		}
 		count_by(RING_STEPS, steps);

@@ -389,7 +389,7 @@ void BPF_STRUCT_OPS(linux22_dispatch, s32 cpu, struct task_struct *prev)
 		pay_ticks(&prev_data->counter, now, hz);
 		/* Another CPU has begun an epoch since this quantum was laid out. */
 		if (!prev_data->counter.overdrawn && !cpu_data->need_resched &&
-		    now - prev_data->running_since < bound_patience * NSEC_PER_MSEC) {
+		    now - prev_data->running_since < BOUND_TASKS_INTERVAL) {
 			run_counter_down(prev, prev_data, now);
 			return;
 		}
@@ -404,13 +404,13 @@ void BPF_STRUCT_OPS(linux22_dispatch, s32 cpu, struct task_struct *prev)
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
 		struct task_struct *p, *next = NULL;
 		struct bpf_iter_scx_dsq it;
-		u64 place = 0, steps = 0;
+		u64 place = 0, longest = 0, steps = 0;
 		s32 weight = NOTHING;
-		bool moved = false, prev_wins = false, rescue = false;
+		bool moved = false, prev_wins = false, rescue = false, overdue;
 
 		count(SCHEDULES);
 		bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
-		while (!rescue && (p = bpf_iter_scx_dsq_next(&it))) {
+		while ((p = bpf_iter_scx_dsq_next(&it))) {
 			struct task_data *data = task_data_of(p);
 			s32 candidate_weight;
 
@@ -418,19 +418,19 @@ void BPF_STRUCT_OPS(linux22_dispatch, s32 cpu, struct task_struct *prev)
 			if (!data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 				continue;
 			candidate_weight = goodness(p, data, prev_mm, cpu, now);
-			rescue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
-			if (candidate_weight > weight || rescue) {
+			overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
+			if (rescue ? overdue && time_before(data->waiting_since, longest) : overdue || candidate_weight > weight) {
 				struct task_struct *candidate = bpf_task_acquire(p);
 
-				if (!candidate) {
-					rescue = false;
+				if (!candidate)
 					continue;
-				}
 				if (next)
 					bpf_task_release(next);
 				next = candidate;
 				weight = candidate_weight;
 				place = data->place;
+				rescue = overdue;
+				longest = data->waiting_since;
 			}
 		}
 

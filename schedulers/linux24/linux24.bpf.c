@@ -332,7 +332,7 @@ void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 		pay_ticks(&prev_data->counter, now, hz);
 		/* Another CPU began an epoch since this quantum was laid out. */
 		if (prev_data->counter.left && !schedule_data->need_resched &&
-		    now - prev_data->running_since < bound_patience * NSEC_PER_MSEC) {
+		    now - prev_data->running_since < BOUND_TASKS_INTERVAL) {
 			run_counter_down(prev, prev_data, now);
 			return;
 		}
@@ -344,12 +344,12 @@ void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 		struct task_struct *p, *next = NULL;
 		s32 weight = NOTHING, prev_weight = NOTHING;
 		struct bpf_iter_scx_dsq it;
-		u64 place = 0, steps = 0;
-		bool moved = false, prev_wins = false, rescue = false;
+		u64 place = 0, longest = 0, steps = 0;
+		bool moved = false, prev_wins = false, rescue = false, overdue;
 
 		count(SCHEDULES);
 		bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
-		while (!rescue && (p = bpf_iter_scx_dsq_next(&it))) {
+		while ((p = bpf_iter_scx_dsq_next(&it))) {
 			struct task_data *data = task_data_of(p);
 			s32 candidate;
 
@@ -357,19 +357,19 @@ void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 			if (!data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 				continue;
 			candidate = goodness(p, data, cpu, this_mm, now);
-			rescue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
-			if (candidate > weight || rescue) {
+			overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
+			if (rescue ? overdue && time_before(data->waiting_since, longest) : overdue || candidate > weight) {
 				struct task_struct *chosen = bpf_task_acquire(p);
 
-				if (!chosen) {
-					rescue = false;
+				if (!chosen)
 					continue;
-				}
 				if (next)
 					bpf_task_release(next);
 				next = chosen;
 				weight = candidate;
 				place = data->place;
+				rescue = overdue;
+				longest = data->waiting_since;
 			}
 		}
 

@@ -456,8 +456,7 @@ fn a_bound_task_waits_no_longer_than_its_patience() {
         "second": { "cpus": [0], "run": 1000 },
         "weak": { "cpus": [1], "priority": 19, "run": 1000 } },
     "global": { "duration": 60 } }"#;
-    let (history, outcome) = run(ID, "2", BOUND, 60, &[("bound_patience", "2000")]);
-    assert!(statistic(ID, &outcome, "bound_rescues") > 10);
+    let (history, _) = run(ID, "2", BOUND, 60, &[("bound_patience", "2000")]);
     for task in ["first", "second"] {
         assert!(history.percent(task, 0, 60 * SECOND) > 10.0, "{task}");
         let runs = history.runs_of(task, 0, 60 * SECOND);
@@ -465,6 +464,8 @@ fn a_bound_task_waits_no_longer_than_its_patience() {
             assert!(pair[1].start - pair[0].end < 2900 * MS, "{pair:?}");
         }
     }
-    // With the default, too, the watchdog has nothing to complain about.
+    // With the default, too, the watchdog has nothing to complain about; nor with several that wait.
     run(ID, "2", BOUND, 60, &[]);
+    let more = BOUND.replace("\"first\": {", "\"first\": { \"instance\": 6,");
+    run(ID, "2", &more, 60, &[]);
 }
