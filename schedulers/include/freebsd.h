@@ -108,10 +108,17 @@ struct runq {
 	u32 length[RQ_NQS];
 };
 
+/* A list's number that the verifier sees to be one: the compiler, which may know it already, is kept from leaving the mask out. */
+static __always_inline u32 runq_index(u32 index)
+{
+	barrier_var(index);
+	return index & (RQ_NQS - 1);
+}
+
 /* Counts a thread that is about to be put into list @index. */
 static __always_inline void runq_announce(struct runq *rq, u32 index)
 {
-	index &= RQ_NQS - 1;
+	index = runq_index(index);
 	__sync_fetch_and_add(&rq->length[index], 1);
 	__sync_fetch_and_or(&rq->bits, 1ULL << index);
 }
@@ -119,7 +126,7 @@ static __always_inline void runq_announce(struct runq *rq, u32 index)
 /* Counts it no more; the bit goes with the last one. */
 static __always_inline void runq_forget(struct runq *rq, u32 index)
 {
-	index &= RQ_NQS - 1;
+	index = runq_index(index);
 	if (__sync_fetch_and_add(&rq->length[index], -1) != 1)
 		return;
 	__sync_fetch_and_and(&rq->bits, ~(1ULL << index));

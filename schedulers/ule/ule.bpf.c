@@ -478,6 +478,8 @@ static __always_inline void announce(u32 place)
 	struct tdq *tdq = tdq_of(list / LISTS_PER_CPU);
 	u32 queue = list % LISTS_PER_CPU / RQ_NQS;
 
+	/* The compiler knows that it is one of them, the verifier does not */
+	barrier_var(queue);
 	if (!tdq || queue >= NR_QUEUES)
 		return;
 	runq_announce(&tdq->runq[queue], list % RQ_NQS);
@@ -492,6 +494,8 @@ static __always_inline void forget(u32 place)
 	struct tdq *tdq = tdq_of(list / LISTS_PER_CPU);
 	u32 queue = list % LISTS_PER_CPU / RQ_NQS;
 
+	/* The compiler knows that it is one of them, the verifier does not */
+	barrier_var(queue);
 	if (!tdq || queue >= NR_QUEUES)
 		return;
 	runq_forget(&tdq->runq[queue], list % RQ_NQS);
