@@ -296,7 +296,7 @@ static u32 slice_ticks;
  * 2^(-time / half life): what is left of a usage rate when a task has been off the CPU for @time. Whole half lives are shifts, the
  * rest is the series of e^-x, whose terms beyond the eighth are below 2^-24.
  */
-static __noinline u64 decay_over(u64 time)
+__noinline u64 decay_over(u64 time)
 {
 	u64 life = half_life_ns ?: NSEC_PER_SEC;
 	u64 halvings = time / life;
@@ -317,7 +317,7 @@ static __noinline u64 decay_over(u64 time)
 }
 
 /* log2(@value), @value >= 1, in parts of 2^16: the integer part by shifts, then one bit for each squaring. */
-static __noinline u64 log2_of(u64 value)
+__noinline u64 log2_of(u64 value)
 {
 	u64 result = unknown_zero;
 	int i;
@@ -347,7 +347,7 @@ static __noinline u64 log2_of(u64 value)
 }
 
 /* Time until a usage rate has decayed from @usage to @target: half life * log2(usage / target). */
-static __noinline u64 time_to_decay(u64 usage, u64 target)
+__noinline u64 time_to_decay(u64 usage, u64 target)
 {
 	if (usage <= target || !target)
 		return 0;
@@ -359,7 +359,7 @@ static __noinline u64 time_to_decay(u64 usage, u64 target)
  * for a stretch of running or of not running, however long. Stretches of less than a millisecond wait for more, since
  * their steps would vanish in the rounding.
  */
-static __noinline void estimate_usage(struct task_ctx *t, u64 now)
+__noinline int estimate_usage(struct task_ctx *t __arg_nonnull, u64 now)
 {
 	u64 time = elapsed(t->accounted, now);
 	u64 left, part;
@@ -369,13 +369,14 @@ static __noinline void estimate_usage(struct task_ctx *t, u64 now)
 	if (t->running)
 		t->busy += time;
 	if (t->period < NSEC_PER_MSEC)
-		return;
+		return 0;
 	part = t->busy == t->period ? ONE : t->busy < ONE << 10 ? (t->busy << 20) / t->period << 12 : ONE;
 	left = decay_over(t->period);
 	t->public.usage = smaller((t->public.usage * left >> 32) + ((ONE - left) * (part >> 1) >> 31), ONE);
 	t->public.estimated_at = now;
 	t->period = 0;
 	t->busy = 0;
+	return 0;
 }
 
 /* ---- Shares and caps ------------------------------------------------------------------------------------------- */
@@ -493,14 +494,14 @@ static __always_inline u64 promotion_time(u32 k)
 }
 
 /* Sets half life and slice, and what follows from them. */
-static __noinline void set_parameters(u32 half_life_ms, u32 time_slice_ms)
+__noinline int set_parameters(u32 half_life_ms, u32 time_slice_ms)
 {
 	u64 now = scx_bpf_now(), clock = promotion_clock(now), tick = tick_length(hz);
 	u32 sum = 0, k, i;
 
 	slice_ticks = ms_to_ticks(time_slice_ms);
 	if (half_life_ns == half_life_ms * NSEC_PER_MSEC)
-		return;
+		return 0;
 	half_life_ns = half_life_ms * NSEC_PER_MSEC;
 
 	intervals_base = clock;
@@ -516,10 +517,11 @@ static __noinline void set_parameters(u32 half_life_ms, u32 time_slice_ms)
 			if (i < NR_LISTS)
 				level_by_steps[i] = k;
 	}
+	return 0;
 }
 
 /* The run queue's effective entitlement per share: the highest usage per share seen, which fades like any usage. */
-static __noinline u64 effective_entitlement(struct run_queue *rq, u64 usage_per_share, u64 now)
+__noinline u64 effective_entitlement(struct run_queue *rq __arg_nonnull, u64 usage_per_share, u64 now)
 {
 	u64 time = elapsed(rq->public.entitlement_at, now);
 	u64 highest = rq->public.effective_entitlement_per_share;
@@ -581,13 +583,13 @@ static __always_inline void count_on_node(s32 cpu, s32 change)
 }
 
 /* Counts a task on @cpu's run queue, or on none if @cpu is -1. */
-static __noinline void count_on(struct task_ctx *t, s32 cpu)
+__noinline int count_on(struct task_ctx *t __arg_nonnull, s32 cpu)
 {
 	s32 old = __sync_lock_test_and_set(&t->cpu, cpu);
 	struct run_queue *rq;
 
 	if (old == cpu)
-		return;
+		return 0;
 	if (old >= 0) {
 		rq = run_queue_of(old);
 		count_on_node(old, -1);
@@ -600,19 +602,20 @@ static __noinline void count_on(struct task_ctx *t, s32 cpu)
 		if (rq && __sync_fetch_and_add(&rq->public.nr_running, 1) == 1)
 			__sync_fetch_and_add(&nr_overloaded, 1);
 	}
+	return 0;
 }
 
 /* Tasks in sinbins */
 static u32 nr_in_sinbin;
 
 /* The task leaves the sinbin, in whatever way, if it is there. */
-static __noinline void leave_sinbin(struct task_ctx *t, u64 now)
+__noinline int leave_sinbin(struct task_ctx *t __arg_nonnull, u64 now)
 {
 	struct run_queue *rq;
 	u64 time;
 
 	if (!__sync_lock_test_and_set(&t->in_sinbin, 0))
-		return;
+		return 0;
 	time = elapsed(t->sinbinned_at, now);
 	t->public.flags &= ~EBS_IN_SINBIN;
 	t->public.sinbin_time += time;
@@ -622,6 +625,7 @@ static __noinline void leave_sinbin(struct task_ctx *t, u64 now)
 	rq = run_queue_of(t->sinbin_cpu);
 	if (rq)
 		__sync_fetch_and_add(&rq->public.in_sinbin, -1);
+	return 0;
 }
 
 /* ---- Lists ----------------------------------------------------------------------------------------------------- */
@@ -653,7 +657,7 @@ static __always_inline void clear_list_bit(struct run_queue *rq, s32 cpu, u64 du
  * When the first of the lists that have tasks is due, from interval @from on: a search for the first set bit. The lists lie in a circle;
  * they are searched from the place of the earliest one.
  */
-static __noinline u64 first_list(const struct run_queue *rq, u64 from)
+__noinline u64 first_list(const struct run_queue *rq __arg_nonnull, u64 from)
 {
 	u64 due = from;
 	int i;
@@ -841,7 +845,7 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 /* ---- The tick -------------------------------------------------------------------------------------------------- */
 
 /* Charges the running task the ticks that have passed since it was last charged: true if its turn is over. */
-static __noinline bool charge_ticks(struct task_ctx *t, u64 now)
+__noinline bool charge_ticks(struct task_ctx *t __arg_nonnull, u64 now)
 {
 	u64 jiffies = tick_at(now, hz), ticks = elapsed(t->charged_until, jiffies);
 
@@ -1396,7 +1400,7 @@ static int scheduler_tick(void *map, u32 *key, struct tick_timer *timer)
  * The first task of the first list that has one, if that list is due at @last at the latest; a background task if @background
  * and there are no others. Moves it to this CPU's local queue.
  */
-static __noinline bool pick_next(s32 cpu, struct run_queue *rq, u64 clock, u64 last, bool background)
+__noinline bool pick_next(s32 cpu, struct run_queue *rq __arg_nonnull, u64 clock, u64 last, bool background)
 {
 	u64 due;
 	int i;
@@ -1429,7 +1433,7 @@ static __noinline bool pick_next(s32 cpu, struct run_queue *rq, u64 clock, u64 l
 }
 
 /* Pulls a task to a CPU that has run out of them. */
-static __noinline bool idle_balance(s32 cpu)
+__noinline bool idle_balance(s32 cpu)
 {
 	struct balance b = { .cpu = cpu, .idle = true };
 
