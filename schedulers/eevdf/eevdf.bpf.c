@@ -206,7 +206,25 @@ struct sg_lb_stats {
 	bool smt;
 };
 
-/* One look of a CPU at one of its domains */
+/* Virtual time of a CPU, such that v is eligible if avg >= (v - zero) * load */
+struct virtual_time {
+	u64 zero;
+	s64 avg;
+	u64 load;
+};
+
+/* Where a waiting task would be on another CPU */
+struct placement {
+	s64 vlag;
+	u64 vruntime;
+	u64 deadline;
+	bool eligible;
+};
+
+/*
+ * One look of a CPU at one of its domains, or for the idlest one to place a new task. A program and all that it calls have a stack
+ * of 512 bytes, so what such a look keeps is here.
+ */
 struct lb_env {
 	u64 now;
 	u32 level;
@@ -214,6 +232,8 @@ struct lb_env {
 	s32 dst_cpu;
 	s32 src_cpu;
 	s32 new_dst_cpu;
+	/* The group of the CPU that looks */
+	struct topology_span dst_grpmask;
 	u32 migration_type;
 	s64 imbalance;
 	u32 loop;
@@ -229,8 +249,16 @@ struct lb_env {
 	u32 group_first;
 	u32 left;
 
+	/* The source CPU's virtual time, and the longest slice there; where the task goes that is looked at */
+	u64 src_avruntime;
+	u64 src_max_slice;
+	struct virtual_time src_time;
+	struct placement place;
+	s32 pulled;
+
 	struct sg_lb_stats sgs;
 	struct sg_lb_stats local;
+	/* Of a new task: the idlest */
 	struct sg_lb_stats busiest;
 	bool has_busiest;
 	bool prefer_sibling;
@@ -247,13 +275,6 @@ struct delayed_entity {
 	u64 vruntime;
 	u64 deadline;
 	u64 slice;
-};
-
-/* Virtual time of a CPU, such that v is eligible if avg >= (v - zero) * load */
-struct virtual_time {
-	u64 zero;
-	s64 avg;
-	u64 load;
 };
 
 /* Run queue of a CPU */
@@ -307,9 +328,9 @@ struct cfs_rq {
 	u64 next_deadline;
 	u64 next_slice;
 
-	/* Results of best_waiting(), scan_slices() */
-	bool found;
+	/* Results of best_waiting() and sort_waiting(), best_delayed(), scan_slices() */
 	u64 best_deadline;
+	u64 delayed_deadline;
 	u64 min_slice;
 	u64 max_slice;
 
@@ -428,6 +449,8 @@ struct {
 
 /* Set by init() from the tunables and the machine */
 static u32 nr_cpus;
+/* Of these, the ones that exist */
+static u32 nr_online;
 static u64 tick_nsec;
 /* Base slice, scaled by the number of CPUs */
 static u64 base_slice;
@@ -747,20 +770,20 @@ static __always_inline u64 cfs_rq_max_slice(struct cfs_rq *cfs_rq)
 	return cfs_rq->max_slice;
 }
 
-/* Lag that a task of @weight and @slice may keep on leaving @cfs_rq. */
-static __always_inline s64 max_lag(struct cfs_rq *cfs_rq, u32 weight, u64 slice)
+/* Lag that a task may keep on leaving a CPU where the longest slice is @max_slice. */
+static __always_inline s64 max_lag(const struct sched_entity_data *se, u64 max_slice)
 {
 	if (lag_limit == AS_IN_6_6)
-		return calc_delta_fair(max(2 * slice, tick_nsec), weight);
-	return calc_delta_fair(max(cfs_rq_max_slice(cfs_rq), slice) + tick_nsec, weight);
+		return calc_delta_fair(max(2 * se->slice, tick_nsec), se->weight);
+	return calc_delta_fair(max(max_slice, se->slice) + tick_nsec, se->weight);
 }
 
 /* vlag = V - v, within limits. */
-static __always_inline s64 entity_lag(struct cfs_rq *cfs_rq, u64 avruntime, u64 vruntime, u32 weight, u64 slice)
+static __always_inline s64 entity_lag(struct cfs_rq *cfs_rq, const struct sched_entity_data *se, u64 now)
 {
-	s64 limit = max_lag(cfs_rq, weight, slice);
+	s64 limit = max_lag(se, cfs_rq_max_slice(cfs_rq));
 
-	return clamp(avruntime - vruntime, -limit, limit);
+	return clamp(avg_vruntime(cfs_rq, now) - se->vruntime, -limit, limit);
 }
 
 /*
@@ -1045,7 +1068,7 @@ static __always_inline void place_entity(struct cfs_rq *cfs_rq, struct sched_ent
 /* A task that leaves: its lag stays its own, and so does its deadline relative to its virtual runtime unless it sleeps. */
 static __always_inline void save_lag(struct cfs_rq *cfs_rq, struct sched_entity_data *se, bool sleep, u64 now)
 {
-	se->vlag = entity_lag(cfs_rq, avg_vruntime(cfs_rq, now), se->vruntime, se->weight, se->slice);
+	se->vlag = entity_lag(cfs_rq, se, now);
 	if (place_rel_deadline && !sleep && !se->rel_deadline) {
 		se->deadline -= se->vruntime;
 		se->rel_deadline = true;
@@ -1095,7 +1118,7 @@ static __always_inline bool set_delayed(struct cfs_rq *cfs_rq, struct sched_enti
  */
 static __always_inline s64 delayed_lag(struct cfs_rq *cfs_rq, const struct sched_entity_data *se, u64 now)
 {
-	s64 vlag = entity_lag(cfs_rq, avg_vruntime(cfs_rq, now), se->vruntime, se->weight, se->slice);
+	s64 vlag = entity_lag(cfs_rq, se, now);
 
 	if (vlag < se->vlag)
 		vlag = se->vlag;
@@ -1183,7 +1206,10 @@ static __always_inline void set_next_buddy(struct cfs_rq *cfs_rq, const struct t
 	cfs_rq->next_slice = se->slice;
 }
 
-/* The eligible delayed task with the earliest deadline before @deadline, if there is a limit; -1 if there is none. */
+/*
+ * The eligible delayed task with the earliest deadline before @deadline, if there is a limit; -1 if there is none. Its deadline is
+ * cfs_rq->delayed_deadline.
+ */
 __noinline s32 best_delayed(s32 cpu, bool limit, u64 deadline)
 {
 	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
@@ -1207,6 +1233,7 @@ __noinline s32 best_delayed(s32 cpu, bool limit, u64 deadline)
 		best = i;
 		limit = true;
 		deadline = delayed->deadline;
+		cfs_rq->delayed_deadline = deadline;
 	}
 	return best;
 }
@@ -1346,7 +1373,7 @@ __noinline s32 pick_eevdf(s32 cpu)
 
 	/* A delayed task that is the pick ends to compete, and the pick is repeated */
 	slot = best_delayed(cpu, found, cfs_rq->best_deadline);
-	if (slot >= 0 && !(curr && time_before(cfs_rq->curr_deadline, cfs_rq->delayed[slot & (NR_DELAYED - 1)].deadline))) {
+	if (slot >= 0 && !(curr && time_before(cfs_rq->curr_deadline, cfs_rq->delayed_deadline))) {
 		finish_delayed(cpu, slot);
 		return PICK_AGAIN;
 	}
@@ -2015,39 +2042,32 @@ static __always_inline void update_idle_cpu_scan(const struct cfs_rq *this_rq, c
 	llc_rq->nr_idle_scan = (SCHED_CAPACITY_SCALE - y) * weight / SCHED_CAPACITY_SCALE;
 }
 
-/* Finds the busiest group of the domain, and what of it to take. False if all is balanced. */
-__noinline bool sched_balance_find_src_group(s32 this_cpu)
+/* Looks at all groups of the domain: env->local, env->busiest. */
+__noinline int update_sd_lb_stats(s32 this_cpu)
 {
 	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *group_rq;
-	u32 level, first, count, group_first, group_count, step;
-	struct sg_lb_stats *local, *busiest;
-	struct sched_domain *sd;
+	u32 level, group_first, group_count, step;
+	const struct topology_span *span;
 	struct lb_env *env;
-	u64 avg_load;
 
 	if (!this_rq)
-		return false;
+		return 0;
 	env = &this_rq->env;
 	level = env->level;
 	if (level <= LEVEL_SELF || level >= NR_LEVELS)
-		return false;
-	sd = &this_rq->sd[level];
-	local = &env->local;
-	busiest = &env->busiest;
+		return 0;
 	env->has_busiest = false;
 	env->prefer_sibling = false;
 	env->total_load = 0;
 	env->total_capacity = 0;
 	env->sum_util = 0;
-	env->imbalance = 0;
 
-	first = this_rq->span[level].first;
-	count = this_rq->span[level].count;
+	span = &this_rq->span[level];
 	env->group_first = this_rq->span[level - 1].first;
-	env->left = count;
+	env->left = span->count;
 
 	/* Group by group, beginning with this CPU's own */
-	bpf_for(step, 0, count) {
+	bpf_for(step, 0, span->count) {
 		group_first = env->group_first;
 		group_rq = cfs_rq_of(cpu_at(group_first));
 		if (!env->left || !group_rq)
@@ -2056,7 +2076,7 @@ __noinline bool sched_balance_find_src_group(s32 this_cpu)
 		update_sg_lb_stats(this_cpu, group_first, group_count, !step);
 		if (!step) {
 			env->local = env->sgs;
-		} else if (update_sd_pick_busiest(this_rq, env, sd->flags)) {
+		} else if (update_sd_pick_busiest(this_rq, env, this_rq->sd[level].flags)) {
 			env->busiest = env->sgs;
 			env->has_busiest = true;
 			/* The groups are domains of their own, whose tasks shall rather be spread */
@@ -2068,9 +2088,30 @@ __noinline bool sched_balance_find_src_group(s32 this_cpu)
 
 		env->left -= min(group_count, env->left);
 		group_first += group_count;
-		env->group_first = group_first < first + count ? group_first : first;
+		env->group_first = group_first < span->first + span->count ? group_first : span->first;
 	}
 	update_idle_cpu_scan(this_rq, env);
+	return 0;
+}
+
+/* Is there a group to take from, and what of it? False if all is balanced. */
+__noinline bool sched_balance_find_src_group(s32 this_cpu)
+{
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu);
+	struct sg_lb_stats *local, *busiest;
+	struct sched_domain *sd;
+	struct lb_env *env;
+	u64 avg_load;
+
+	if (!this_rq)
+		return false;
+	env = &this_rq->env;
+	if (env->level <= LEVEL_SELF || env->level >= NR_LEVELS)
+		return false;
+	sd = &this_rq->sd[env->level];
+	local = &env->local;
+	busiest = &env->busiest;
+	env->imbalance = 0;
 
 	if (!env->has_busiest)
 		return false;
@@ -2195,24 +2236,28 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct s
 }
 
 /* May the waiting task be moved? */
-static __always_inline bool can_migrate_task(struct lb_env *env, const struct sched_domain *sd, struct task_struct *p,
-					     const struct sched_entity_data *se, const struct virtual_time *src_time,
+static __always_inline bool can_migrate_task(struct lb_env *env, struct task_struct *p, const struct sched_entity_data *se,
 					     struct cfs_rq *src_rq, struct cfs_rq *dst_rq, const struct cfs_rq *this_rq)
 {
+	const struct sched_domain *sd;
+
+	if (env->level <= LEVEL_SELF || env->level >= NR_LEVELS)
+		return false;
+	sd = &this_rq->sd[env->level];
 	/* It would be ineligible there, too: only if all else has failed */
-	if (!sd->nr_balance_failed && place_lag && h_nr_queued(dst_rq) && !vruntime_eligible(src_time, se->vruntime))
+	if (!sd->nr_balance_failed && place_lag && h_nr_queued(dst_rq) && !vruntime_eligible(&env->src_time, se->vruntime))
 		return false;
 	if (kthread_is_per_cpu(p))
 		return false;
 
 	if (!task_allowed(p, env->dst_cpu)) {
-		u32 first = this_rq->span[env->level - 1].first, position;
+		u32 first = env->dst_grpmask.first, position;
 
 		env->some_pinned = true;
 		if (env->idle == CPU_NEWLY_IDLE || env->dst_pinned || p->migration_disabled)
 			return false;
 		/* Another CPU of this group may take it */
-		bpf_for(position, first, first + this_rq->span[env->level - 1].count) {
+		bpf_for(position, first, first + env->dst_grpmask.count) {
 			s32 cpu = cpu_at(position);
 
 			if (cpu >= 0 && cpu != env->dst_cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
@@ -2235,11 +2280,15 @@ static __always_inline u64 shr_bound(u64 value, u32 shift)
 }
 
 /* Is the task within what is left to move? Takes it off if so. */
-static __always_inline bool within_imbalance(struct lb_env *env, const struct sched_domain *sd,
+static __always_inline bool within_imbalance(struct lb_env *env, const struct cfs_rq *this_rq,
 					     const struct sched_entity_data *se, const struct cfs_rq *src_rq)
 {
+	const struct sched_domain *sd;
 	s64 amount;
 
+	if (env->level >= NR_LEVELS)
+		return false;
+	sd = &this_rq->sd[env->level];
 	switch (env->migration_type) {
 	case MIGRATE_LOAD:
 		/* A task that is too large becomes small enough when it was in vain several times */
@@ -2265,21 +2314,14 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct sc
 	}
 }
 
-/* Where a waiting task would be on another CPU: it keeps its lag and its relative deadline. */
-struct placement {
-	u64 vruntime;
-	u64 deadline;
-	bool eligible;
-};
-
-static __always_inline void place_on(struct cfs_rq *dst_rq, const struct sched_entity_data *se, s64 vlag,
-				     struct placement *place, u64 now)
+/* Where a waiting task would be on another CPU: it keeps its lag, which is place->vlag, and its relative deadline. */
+static __always_inline void place_on(struct cfs_rq *dst_rq, const struct sched_entity_data *se, struct placement *place, u64 now)
 {
 	struct virtual_time time = {};
 
 	place->vruntime = avg_vruntime(dst_rq, now);
 	if (h_nr_queued(dst_rq))
-		place->vruntime -= inflate_lag(dst_rq, vlag, se->weight);
+		place->vruntime -= inflate_lag(dst_rq, place->vlag, se->weight);
 	place->deadline = place->vruntime +
 			  (place_rel_deadline ? se->deadline - se->vruntime : calc_delta_fair(se->slice, se->weight));
 	virtual_time_of(dst_rq, &time, now);
@@ -2290,7 +2332,7 @@ static __always_inline void place_on(struct cfs_rq *dst_rq, const struct sched_e
 
 /* Moves the accounts of a task whose place in the queues has been moved; the task may have left meanwhile. */
 static __always_inline void account_move(struct sched_entity_data *se, struct cfs_rq *from, struct cfs_rq *to,
-					 const struct placement *place, s64 vlag, s32 pid, u64 now)
+					 const struct placement *place, s32 pid, u64 now)
 {
 	u64 vruntime = se->vruntime;
 
@@ -2299,7 +2341,7 @@ static __always_inline void account_move(struct sched_entity_data *se, struct cf
 	sum_w_vruntime_sub(from, vruntime, se->weight);
 	se->vruntime = place->vruntime;
 	se->deadline = place->deadline;
-	se->vlag = vlag;
+	se->vlag = place->vlag;
 	se->vruntime_cpu = to->cpu + 1;
 	tree_add(to, se);
 	clear_buddies(from, pid);
@@ -2312,63 +2354,55 @@ static __always_inline void account_move(struct sched_entity_data *se, struct cf
 }
 
 /*
- * Takes tasks from one queue of env->src_cpu to env->dst_cpu, until env->imbalance is used up or all have been looked at.
- * Returns how many.
+ * Takes tasks from one queue of env->src_cpu to env->dst_cpu, until env->imbalance is used up or all have been looked at. Adds
+ * how many to env->pulled.
  */
-__noinline s32 detach_tasks(s32 this_cpu, bool eligible)
+__noinline int detach_tasks(s32 this_cpu, bool eligible)
 {
 	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *src_rq, *dst_rq;
-	struct virtual_time src_time = {};
-	struct placement place = {};
-	struct sched_domain *sd;
 	struct task_struct *p;
 	struct lb_env *env;
-	u32 level, pulled = 0;
-	u64 avruntime;
 
 	if (!this_rq)
 		return 0;
 	env = &this_rq->env;
-	level = env->level;
 	src_rq = cfs_rq_of(env->src_cpu);
 	dst_rq = cfs_rq_of(env->dst_cpu);
-	if (level <= LEVEL_SELF || level >= NR_LEVELS || !src_rq || !dst_rq)
+	if (env->level <= LEVEL_SELF || env->level >= NR_LEVELS || !src_rq || !dst_rq)
 		return 0;
-	sd = &this_rq->sd[level];
-	avruntime = avg_vruntime(src_rq, env->now);
-	virtual_time_of(src_rq, &src_time, env->now);
+	env->src_avruntime = avg_vruntime(src_rq, env->now);
+	virtual_time_of(src_rq, &env->src_time, env->now);
 
 	bpf_for_each(scx_dsq, p, eligible ? eligible_dsq(env->src_cpu) : ineligible_dsq(env->src_cpu), 0) {
 		struct sched_entity_data *se;
-		s64 imbalance = env->imbalance, vlag;
+		s64 imbalance = env->imbalance;
 
 		if (imbalance <= 0 || (env->idle != CPU_NOT_IDLE && src_rq->nr_running <= 1))
 			break;
 		if (env->loop++ >= env->loop_max)
 			break;
 		se = entity_of(p);
-		if (!se || !can_migrate_task(env, sd, p, se, &src_time, src_rq, dst_rq, this_rq) ||
-		    !within_imbalance(env, sd, se, src_rq))
+		if (!se || !can_migrate_task(env, p, se, src_rq, dst_rq, this_rq) || !within_imbalance(env, this_rq, se, src_rq))
 			continue;
 
-		vlag = clamp(avruntime - se->vruntime, -max_lag(src_rq, se->weight, se->slice),
-			     max_lag(src_rq, se->weight, se->slice));
-		place_on(dst_rq, se, vlag, &place, env->now);
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place.eligible ? place.deadline : place.vruntime);
-		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, place.eligible ? eligible_dsq(env->dst_cpu) :
+		env->place.vlag = max_lag(se, env->src_max_slice);
+		env->place.vlag = clamp(env->src_avruntime - se->vruntime, -env->place.vlag, env->place.vlag);
+		place_on(dst_rq, se, &env->place, env->now);
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, env->place.eligible ? env->place.deadline : env->place.vruntime);
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, env->place.eligible ? eligible_dsq(env->dst_cpu) :
 					    ineligible_dsq(env->dst_cpu), 0)) {
 			env->imbalance = imbalance;
 			continue;
 		}
-		account_move(se, src_rq, dst_rq, &place, vlag, p->pid, env->now);
-		pulled++;
+		account_move(se, src_rq, dst_rq, &env->place, p->pid, env->now);
+		env->pulled++;
 		/* One is enough to end idleness */
 		if (env->idle == CPU_NEWLY_IDLE) {
 			env->imbalance = 0;
 			break;
 		}
 	}
-	return pulled;
+	return 0;
 }
 
 /* Is the task that runs on @cpu not allowed on @this_cpu? */
@@ -2384,27 +2418,26 @@ static __always_inline bool curr_is_pinned(s32 cpu, s32 this_cpu)
 	return pinned;
 }
 
-/* Moves tasks from env->src_cpu, those first that are owed service and have waited longest. */
-static __always_inline s32 move_tasks(s32 this_cpu, struct lb_env *env)
+/* Moves tasks from env->src_cpu, those first that are owed service and have waited longest. Returns how many. */
+static __always_inline s32 move_tasks(s32 this_cpu, struct lb_env *env, struct cfs_rq *src_rq)
 {
-	s32 moved;
-
 	/* The running task is not moved, but it is looked at */
 	if (env->all_pinned && !curr_is_pinned(env->src_cpu, env->dst_cpu))
 		env->all_pinned = false;
 
-	moved = detach_tasks(this_cpu, true);
-
+	env->pulled = 0;
+	env->src_max_slice = cfs_rq_max_slice(src_rq);
+	detach_tasks(this_cpu, true);
 	if (env->imbalance > 0)
-		moved += detach_tasks(this_cpu, false);
+		detach_tasks(this_cpu, false);
 
 	if (env->idle == CPU_NEWLY_IDLE)
-		count_by(PULLED_NEWLY_IDLE, moved);
+		count_by(PULLED_NEWLY_IDLE, env->pulled);
 	else if (env->idle == CPU_IDLE)
-		count_by(PULLED_IDLE, moved);
+		count_by(PULLED_IDLE, env->pulled);
 	else
-		count_by(PULLED_BUSY, moved);
-	return moved;
+		count_by(PULLED_BUSY, env->pulled);
+	return env->pulled;
 }
 
 /* Tasks have been put into a queue of a CPU that is not locked: let it look itself. */
@@ -2483,6 +2516,7 @@ __noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
 	env = &this_rq->env;
 	env->now = scx_bpf_now();
 	env->level = level;
+	env->dst_grpmask = this_rq->span[level - 1];
 	env->idle = idle;
 	env->nr_pinned = 0;
 	env->all_pinned = false;
@@ -2492,6 +2526,7 @@ __noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
 	bpf_for(round, 0, MAX_PINNED_CPUS + 1) {
 		balanced = true;
 		env->all_pinned = false;
+		update_sd_lb_stats(this_cpu);
 		if (!sched_balance_find_src_group(this_cpu))
 			break;
 		busiest_cpu = sched_balance_find_src_rq(this_cpu);
@@ -2508,7 +2543,7 @@ __noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
 			env->src_cpu = busiest_cpu;
 			env->loop_max = min(sched_nr_migrate, busiest->nr_running);
 			env->loop = 0;
-			ld_moved += move_tasks(this_cpu, env);
+			ld_moved += move_tasks(this_cpu, env, busiest);
 
 			/* Tasks that may not come here but to a neighbour */
 			bpf_for(again, 0, MAX_PINNED_CPUS) {
@@ -2517,7 +2552,7 @@ __noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
 				env->dst_cpu = env->new_dst_cpu;
 				env->dst_pinned = false;
 				env->loop = 0;
-				if (move_tasks(this_cpu, env) > 0) {
+				if (move_tasks(this_cpu, env, busiest) > 0) {
 					ld_moved++;
 					kick_for_pulled(env->dst_cpu);
 				}
@@ -2582,11 +2617,16 @@ static __always_inline u64 get_sd_balance_interval(const struct sched_domain *sd
 }
 
 /* Balances the domains that are due, innermost first, as the timer tick does. */
-static __always_inline void sched_balance_domains(struct cfs_rq *cfs_rq, u32 idle, u64 now)
+__noinline int sched_balance_domains(s32 cpu, u32 idle)
 {
-	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_at(60 * NSEC_PER_SEC), interval;
-	bool busy = idle != CPU_IDLE && !sched_idle_rq(cfs_rq), here = true;
+	u64 jiffies = jiffies_at(scx_bpf_now()), next_balance = jiffies + jiffies_at(60 * NSEC_PER_SEC), interval;
+	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	bool busy, here = true;
 	u32 level;
+
+	if (!cfs_rq)
+		return 0;
+	busy = idle != CPU_IDLE && !sched_idle_rq(cfs_rq);
 
 	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
 		struct sched_domain *sd;
@@ -2601,7 +2641,7 @@ static __always_inline void sched_balance_domains(struct cfs_rq *cfs_rq, u32 idl
 			bool serialize = sd->flags & SD_SERIALIZE;
 
 			if (!serialize || !__sync_val_compare_and_swap(&sched_balance_running, 0, 1)) {
-				moved = sched_balance_rq(cfs_rq->cpu, level, idle);
+				moved = sched_balance_rq(cpu, level, idle);
 				if (serialize)
 					sched_balance_running = 0;
 			}
@@ -2618,25 +2658,31 @@ static __always_inline void sched_balance_domains(struct cfs_rq *cfs_rq, u32 idl
 		next_balance = min(next_balance, sd->last_balance + interval);
 	}
 	cfs_rq->next_balance = next_balance;
+	return 0;
 }
 
 /* Counts an attempt of a newly idle CPU; after 1024 of them, their success decides how often to try on. */
-static __always_inline void update_newidle_stats(struct sched_domain *sd, u32 success, u64 now)
+static __always_inline void update_newidle_stats(struct sched_domain *sd, u32 success)
 {
+	u64 now;
+
 	sd->newidle_call++;
 	sd->newidle_success += success;
 	if (sd->newidle_call < 1024)
 		return;
 
 	/* Rare attempts are worth it anyway */
+	now = scx_bpf_now();
 	sd->newidle_ratio = min(1024, sd->newidle_success + ((now - sd->newidle_stamp) >> 22));
 	sd->newidle_stamp = now;
 	sd->newidle_call /= 2;
 	sd->newidle_success /= 2;
 }
 
-static __always_inline void update_newidle_cost(struct sched_domain *sd, u64 cost, u64 now)
+static __always_inline void update_newidle_cost(struct sched_domain *sd, u64 cost)
 {
+	u64 now = scx_bpf_now();
+
 	if (cost > sd->max_newidle_lb_cost) {
 		sd->max_newidle_lb_cost = cost;
 		sd->last_decay_max_lb_cost = now;
@@ -2647,12 +2693,15 @@ static __always_inline void update_newidle_cost(struct sched_domain *sd, u64 cos
 }
 
 /* Balances when the CPU has just run out of tasks; stops at the first level that yields one. */
-static __always_inline void sched_balance_newidle(struct cfs_rq *cfs_rq, u64 now)
+__noinline int sched_balance_newidle(s32 cpu)
 {
-	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_at(NSEC_PER_SEC), t0, t1, curr_cost = 0;
+	u64 next_balance = jiffies_at(scx_bpf_now() + NSEC_PER_SEC), t0, t1, curr_cost = 0;
+	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
 	s32 pulled_task = 0;
 	u32 level;
 
+	if (!cfs_rq)
+		return 0;
 	update_misfit_status(cfs_rq, NULL, NULL);
 	t0 = bpf_ktime_get_ns();
 
@@ -2673,23 +2722,24 @@ static __always_inline void sched_balance_newidle(struct cfs_rq *cfs_rq, u64 now
 			dice = bpf_get_prandom_u32() % NEWIDLE_DICE;
 			weight = 1 + sd->newidle_ratio;
 			if (dice > weight) {
-				update_newidle_stats(sd, 0, now);
+				update_newidle_stats(sd, 0);
 				continue;
 			}
 			weight = (NEWIDLE_DICE + weight / 2) / weight;
 		}
 
-		pulled_task = sched_balance_rq(cfs_rq->cpu, level, CPU_NEWLY_IDLE);
+		pulled_task = sched_balance_rq(cpu, level, CPU_NEWLY_IDLE);
 		t1 = bpf_ktime_get_ns();
 		curr_cost += t1 - t0;
-		update_newidle_stats(sd, pulled_task > 0 ? weight : 0, now);
-		update_newidle_cost(sd, t1 - t0, now);
+		update_newidle_stats(sd, pulled_task > 0 ? weight : 0);
+		update_newidle_cost(sd, t1 - t0);
 		t0 = t1;
 		if (pulled_task)
 			break;
 	}
 	/* The time may have been set when the CPU was busy, with a long interval */
 	cfs_rq->next_balance = min(cfs_rq->next_balance, next_balance);
+	return 0;
 }
 
 /* The running task does not run any longer; one that leaves takes its lag with it. */
@@ -2704,52 +2754,59 @@ static __always_inline void put_prev_entity(struct cfs_rq *cfs_rq, struct sched_
 	se->vprot = cfs_rq->vprot;
 	se->exec_start = now;
 	if (leaves)
-		se->vlag = entity_lag(cfs_rq, avg_vruntime(cfs_rq, now), se->vruntime, se->weight, se->slice);
+		se->vlag = entity_lag(cfs_rq, se, now);
 	cfs_rq->curr = false;
 	cfs_rq->curr_pid = 0;
 }
 
-/*
- * Hands one task to the CPU that asked for it, first of the waiting ones. If there is only the running task @prev, that leaves
- * this CPU at once, so that the next pick is made without it, and enqueue() will insert it there: then true.
- */
-static __always_inline bool active_load_balance(struct cfs_rq *busiest, struct task_struct *prev, u64 now)
+/* Hands the first waiting task that may go there to the CPU that asked for one. False if there is none. */
+__noinline bool push_waiting(s32 cpu, s32 target_cpu)
 {
-	struct cfs_rq *target = cfs_rq_of(busiest->push_cpu - 1);
+	struct cfs_rq *busiest = cfs_rq_of(cpu), *target = cfs_rq_of(target_cpu);
 	struct sched_entity_data *se;
-	struct placement place = {};
+	struct placement *place;
+	u64 now = scx_bpf_now();
 	struct task_struct *p;
 	bool moved = false;
-	s64 vlag;
 
-	busiest->push_cpu = 0;
-	if (!target)
+	if (!busiest || !target)
 		return false;
+	place = &busiest->env.place;
 
-	bpf_for_each(scx_dsq, p, eligible_dsq(busiest->cpu), 0) {
+	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
 		se = entity_of(p);
-		if (!se || !task_allowed(p, target->cpu) || kthread_is_per_cpu(p))
+		if (!se || !task_allowed(p, target_cpu) || kthread_is_per_cpu(p))
 			continue;
-		vlag = entity_lag(busiest, avg_vruntime(busiest, now), se->vruntime, se->weight, se->slice);
-		place_on(target, se, vlag, &place, now);
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place.eligible ? place.deadline : place.vruntime);
-		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, place.eligible ? eligible_dsq(target->cpu) :
-					    ineligible_dsq(target->cpu), 0))
+		place->vlag = entity_lag(busiest, se, now);
+		place_on(target, se, place, now);
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place->eligible ? place->deadline : place->vruntime);
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, place->eligible ? eligible_dsq(target_cpu) :
+					    ineligible_dsq(target_cpu), 0))
 			continue;
-		account_move(se, busiest, target, &place, vlag, p->pid, now);
+		account_move(se, busiest, target, place, p->pid, now);
 		moved = true;
 		break;
 	}
 	if (moved) {
 		count(PUSHED_ACTIVE);
-		kick_for_pulled(target->cpu);
-		return false;
+		kick_for_pulled(target_cpu);
 	}
+	return moved;
+}
 
-	se = prev ? entity_of(prev) : NULL;
-	if (!se || !task_allowed(prev, target->cpu))
+/*
+ * Gives the running task away to the CPU that asked for one. It leaves this CPU at once, so that the next pick is made without
+ * it, and enqueue() will insert it there. False if it may not go there.
+ */
+__noinline bool push_running(struct task_struct *prev __arg_trusted, s32 cpu, s32 target_cpu)
+{
+	struct sched_entity_data *se = entity_of(prev);
+	struct cfs_rq *busiest = cfs_rq_of(cpu);
+	u64 now = scx_bpf_now();
+
+	if (!busiest || !se || !task_allowed(prev, target_cpu))
 		return false;
-	se->push_cpu = target->cpu + 1;
+	se->push_cpu = target_cpu + 1;
 	put_prev_entity(busiest, se, true, now);
 	if (place_rel_deadline) {
 		se->deadline -= se->vruntime;
@@ -2764,14 +2821,23 @@ static __always_inline bool active_load_balance(struct cfs_rq *busiest, struct t
  * Placement of a waking or new task on a CPU
  */
 
-/* Adds up the allowed CPUs of the group at positions @first to @first + @count - 1 for a new task; their number. */
-static __noinline int update_sg_wakeup_stats(struct task_struct *p, struct sg_lb_stats *sgs, u32 first, u32 count,
-					     u32 imbalance_pct)
+/*
+ * Adds up the allowed CPUs of the group at positions @first to @first + @count - 1 for a new task, into env->sgs of @this_cpu.
+ * False if there is none.
+ */
+__noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, s32 this_cpu, u32 first, u32 count,
+				       u32 imbalance_pct)
 {
-	u64 now = scx_bpf_now();
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu);
+	struct sg_lb_stats *sgs;
+	struct lb_env *env;
+	bool allowed = false;
 	u32 position;
-	int allowed = 0;
 
+	if (!this_rq)
+		return false;
+	env = &this_rq->env;
+	sgs = &env->sgs;
 	__builtin_memset(sgs, 0, sizeof(*sgs));
 	sgs->first = first;
 	bpf_for(position, first, first + count) {
@@ -2785,10 +2851,10 @@ static __noinline int update_sg_wakeup_stats(struct task_struct *p, struct sg_lb
 		sgs->max_capacity = max(sgs->max_capacity, cfs_rq->capacity);
 		if (!bpf_cpumask_test_cpu(i, p->cpus_ptr))
 			continue;
-		allowed++;
-		sgs->group_load += cpu_load(cfs_rq, now);
-		sgs->group_util += cpu_util_cfs(cfs_rq, now);
-		sgs->group_runnable += cpu_runnable(cfs_rq, now);
+		allowed = true;
+		sgs->group_load += cpu_load(cfs_rq, env->now);
+		sgs->group_util += cpu_util_cfs(cfs_rq, env->now);
+		sgs->group_runnable += cpu_runnable(cfs_rq, env->now);
 		sgs->sum_h_nr_running += cfs_rq->nr_running;
 		sgs->sum_nr_running += h_nr_queued(cfs_rq);
 		sgs->idle_cpus += available_idle_cpu(cfs_rq);
@@ -2845,51 +2911,62 @@ static __always_inline bool worth_leaving(struct task_struct *p, const struct sg
 	return false;
 }
 
-/* The idlest group of a domain, in @idlest. False if the task should stay in the group of @this_rq. */
-static __noinline int sched_balance_find_dst_group(struct task_struct *p, struct cfs_rq *this_rq, u32 level,
-						   struct sg_lb_stats *idlest)
+/* The idlest group of a domain of @cpu, in env->busiest of @this_cpu. False if the task should stay in the group of @cpu. */
+__noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, u32 level)
 {
-	struct sg_lb_stats local = {}, sgs = {};
+	struct cfs_rq *env_rq = cfs_rq_of(this_cpu), *this_rq = cfs_rq_of(cpu);
 	bool has_local = false, has_idlest = false;
 	const struct sched_domain *sd;
-	u32 step, left, first, count;
+	u32 step, first, count;
+	struct lb_env *env;
 
-	if (level <= LEVEL_SELF || level >= NR_LEVELS)
+	if (!env_rq || !this_rq || level <= LEVEL_SELF || level >= NR_LEVELS)
 		return false;
+	env = &env_rq->env;
 	sd = &this_rq->sd[level];
-	first = this_rq->span[level].first;
-	left = this_rq->span[level].count;
+	/* In memory, for the kernel's verifier would follow every value of a local variable */
+	env->group_first = this_rq->span[level].first;
+	env->left = this_rq->span[level].count;
 
 	bpf_for(step, 0, this_rq->span[level].count) {
-		struct cfs_rq *group_rq = cfs_rq_of(cpu_at(first));
+		struct cfs_rq *group_rq;
 
-		if (!left || !group_rq)
+		first = env->group_first;
+		group_rq = cfs_rq_of(cpu_at(first));
+		if (!env->left || !group_rq)
 			break;
 		count = group_rq->span[level - 1].count;
-		if (update_sg_wakeup_stats(p, &sgs, first, count, sd->imbalance_pct)) {
+		if (update_sg_wakeup_stats(p, this_cpu, first, count, sd->imbalance_pct)) {
 			if (first == this_rq->span[level - 1].first) {
-				local = sgs;
+				env->local = env->sgs;
 				has_local = true;
-			} else if (!has_idlest || update_pick_idlest(idlest, &sgs)) {
-				*idlest = sgs;
+			} else if (!has_idlest || update_pick_idlest(&env->busiest, &env->sgs)) {
+				env->busiest = env->sgs;
 				has_idlest = true;
 			}
 		}
-		first += count;
-		left -= min(count, left);
+		env->group_first = first + count;
+		env->left -= min(count, env->left);
 	}
 	if (!has_idlest)
 		return false;
-	return !has_local || worth_leaving(p, &local, idlest, sd);
+	return !has_local || worth_leaving(p, &env->local, &env->busiest, sd);
 }
 
-/* The CPU of a group that was idle last, else the least loaded. */
-static __noinline int sched_balance_find_dst_group_cpu(struct task_struct *p, const struct sg_lb_stats *group,
-						       s32 this_cpu, bool idle_policy, u64 now)
+/* The CPU of the group env->busiest of @this_cpu that was idle last, else the least loaded; @cpu if there is none. */
+__noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, bool idle_policy)
 {
 	u64 latest_idle_timestamp = 0, min_load = ~0ULL, load;
-	s32 least_loaded_cpu = this_cpu, idle_cpu = -1;
+	struct cfs_rq *env_rq = cfs_rq_of(this_cpu);
+	s32 least_loaded_cpu = cpu, idle_cpu = -1;
+	const struct sg_lb_stats *group;
 	u32 position;
+	u64 now;
+
+	if (!env_rq)
+		return cpu;
+	group = &env_rq->env.busiest;
+	now = env_rq->env.now;
 
 	bpf_for(position, group->first, group->first + group->group_weight) {
 		s32 i = cpu_at(position);
@@ -2915,26 +2992,27 @@ static __noinline int sched_balance_find_dst_group_cpu(struct task_struct *p, co
 	return idle_cpu >= 0 ? idle_cpu : least_loaded_cpu;
 }
 
-/* A new task goes to the idlest CPU of the idlest group, domain by domain inward. */
-static __always_inline s32 sched_balance_find_dst_cpu(struct task_struct *p, s32 cpu, bool idle_policy, u64 now)
+/* A new task goes to the idlest CPU of the idlest group, domain by domain inward; looked for by @this_cpu. */
+__noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, bool idle_policy)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
-	struct sg_lb_stats idlest = {};
-	s32 new_cpu = cpu;
+	struct cfs_rq *cfs_rq = cfs_rq_of(this_cpu);
 	u32 level, step;
 
+	if (!cfs_rq)
+		return cpu;
+	cfs_rq->env.now = scx_bpf_now();
 	bpf_for(step, 0, NR_LEVELS - 1) {
 		level = NR_LEVELS - 1 - step;
-		if (!cfs_rq || level <= LEVEL_SELF || level >= NR_LEVELS || !domain_exists(cfs_rq, level) ||
+		cfs_rq = cfs_rq_of(cpu);
+		if (!cfs_rq)
+			break;
+		if (level <= LEVEL_SELF || level >= NR_LEVELS || !domain_exists(cfs_rq, level) ||
 		    !(cfs_rq->sd[level].flags & SD_BALANCE_FORK))
 			continue;
-		if (!sched_balance_find_dst_group(p, cfs_rq, level, &idlest))
-			continue;
-		new_cpu = sched_balance_find_dst_group_cpu(p, &idlest, cpu, idle_policy, now);
-		cpu = new_cpu;
-		cfs_rq = cfs_rq_of(cpu);
+		if (sched_balance_find_dst_group(p, this_cpu, cpu, level))
+			cpu = sched_balance_find_dst_group_cpu(p, this_cpu, cpu, idle_policy);
 	}
-	return new_cpu;
+	return cpu;
 }
 
 static __always_inline void record_wakee(struct sched_entity_data *waker, const struct task_struct *p, u64 now)
@@ -3004,14 +3082,15 @@ static __always_inline bool asym_fits_cpu(const struct sched_entity_data *se, co
 }
 
 /* With CPUs of different speeds: the first idle one that is fast enough, else the fastest idle one. */
-static __noinline int select_idle_capacity(struct task_struct *p, const struct sched_entity_data *se, s32 target)
+__noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, s32 target)
 {
+	struct sched_entity_data *se = entity_of(p);
 	struct cfs_rq *cfs_rq = cfs_rq_of(target);
 	u32 first, count, start, step, position;
 	u64 best_cap = 0;
 	s32 best_cpu = -1;
 
-	if (!cfs_rq)
+	if (!cfs_rq || !se)
 		return -1;
 	first = cfs_rq->span[LEVEL_PKG].first;
 	count = cfs_rq->span[LEVEL_PKG].count;
@@ -3036,7 +3115,7 @@ static __noinline int select_idle_capacity(struct task_struct *p, const struct s
 }
 
 /* An idle CPU that shares the cache of @target: a whole idle core if there is said to be one, else the first of a few. */
-static __noinline int select_idle_cpu(struct task_struct *p, s32 target, bool has_idle_core, bool idle_policy)
+__noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, s32 target, bool has_idle_core, bool idle_policy)
 {
 	struct cfs_rq *cfs_rq = cfs_rq_of(target), *llc_rq;
 	u32 first, count, start, step, position, nr;
@@ -3082,9 +3161,9 @@ static __noinline int select_idle_cpu(struct task_struct *p, s32 target, bool ha
 }
 
 /* An idle thread of the core of @target. */
-static __noinline int select_idle_smt(struct task_struct *p, s32 target, bool idle_policy)
+__noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, s32 target, bool idle_policy)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(target);
+	struct cfs_rq *cfs_rq = cfs_rq_of(target), *sibling;
 	u32 first, position;
 
 	if (!cfs_rq)
@@ -3093,8 +3172,8 @@ static __noinline int select_idle_smt(struct task_struct *p, s32 target, bool id
 	bpf_for(position, first, first + cfs_rq->span[LEVEL_SMT].count) {
 		s32 i = cpu_at(position);
 
-		cfs_rq = cfs_rq_of(i);
-		if (cfs_rq && i != target && bpf_cpumask_test_cpu(i, p->cpus_ptr) && choose_idle_cpu(cfs_rq, idle_policy))
+		sibling = cfs_rq_of(i);
+		if (sibling && i != target && bpf_cpumask_test_cpu(i, p->cpus_ptr) && choose_idle_cpu(sibling, idle_policy))
 			return i;
 	}
 	return -1;
@@ -3132,7 +3211,7 @@ static __always_inline s32 select_idle_sibling(struct task_struct *p, struct sch
 	}
 
 	if (asym_active) {
-		i = select_idle_capacity(p, se, target);
+		i = select_idle_capacity(p, target);
 		return i >= 0 ? i : target;
 	}
 	if (smt_active) {
@@ -3160,15 +3239,14 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 
 	if (nr_cpus == 1 || !se)
 		return prev_cpu;
-	if (wake_flags & SCX_WAKE_FORK) {
-		se->idle_policy = p->policy == SCHED_IDLE;
-		return sched_balance_find_dst_cpu(p, prev_cpu, se->idle_policy, now);
-	}
-
 	this_rq = cfs_rq_of(this_cpu);
 	prev_rq = cfs_rq_of(prev_cpu);
 	if (!this_rq || !prev_rq)
 		return prev_cpu;
+	if (wake_flags & SCX_WAKE_FORK) {
+		se->idle_policy = p->policy == SCHED_IDLE;
+		return sched_balance_find_dst_cpu(p, this_cpu, prev_cpu, se->idle_policy);
+	}
 
 	/* The kernel has it in the tree still: it wakes there */
 	waker = entity_of(current);
@@ -3405,7 +3483,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	bool resched = false, balanced = false;
 	struct sched_entity_data *se;
 	u64 now = scx_bpf_now();
-	s32 pick;
+	s32 pick, push_cpu;
 
 	if (!cfs_rq)
 		return;
@@ -3423,11 +3501,14 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (nr_cpus > 1) {
 		update_cfs_rq_load_avg(cfs_rq, now);
-		if (cfs_rq->push_cpu && active_load_balance(cfs_rq, prev_runs ? prev : NULL, now))
+		/* Active balancing: one task to the CPU that asked for it, first of the waiting ones */
+		push_cpu = cfs_rq->push_cpu - 1;
+		cfs_rq->push_cpu = 0;
+		if (push_cpu >= 0 && !push_waiting(cpu, push_cpu) && prev && prev_runs && push_running(prev, cpu, push_cpu))
 			prev_runs = false;
 		if (jiffies_at(now) >= cfs_rq->next_balance) {
 			balanced = !cfs_rq->nr_running;
-			sched_balance_domains(cfs_rq, balanced ? CPU_IDLE : CPU_NOT_IDLE, now);
+			sched_balance_domains(cpu, balanced ? CPU_IDLE : CPU_NOT_IDLE);
 		}
 	}
 
@@ -3457,7 +3538,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	if (!h_nr_queued(cfs_rq) && (cfs_rq->sum_weight || cfs_rq->sum_w_vruntime))
 		count(UNEVEN_SUMS);
 	if (nr_cpus > 1 && !balanced) {
-		sched_balance_newidle(cfs_rq, now);
+		sched_balance_newidle(cpu);
 		if (cfs_rq->nr_running)
 			pick_next_entity(cpu);
 	}
@@ -3751,10 +3832,40 @@ __noinline int sd_init(s32 cpu, u32 level)
 	return 0;
 }
 
+/* Prepares the run queue of a CPU. */
+__noinline int init_rq(s32 cpu)
+{
+	const volatile struct cpu_topology *place = topology_of(cpu);
+	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	u64 now = scx_bpf_now();
+	u32 level;
+
+	if (!cfs_rq)
+		return 0;
+	cfs_rq->exists = !place || place->capacity;
+	cfs_rq->capacity = place ? place->capacity : SCHED_CAPACITY_SCALE;
+	nr_online += cfs_rq->exists;
+
+	cfs_rq->cpu = cpu;
+	/* Until it is known to be busy */
+	cfs_rq->idle = true;
+	cfs_rq->avg_idle = 2 * sched_migration_cost;
+	/* As in the original, so that virtual times wrap around soon and always have */
+	cfs_rq->zero_vruntime = -(1ULL << 20);
+	cfs_rq->pelt_last = now;
+	cfs_rq->rescue_at = now + RESCUE_INTERVAL;
+	cfs_rq->next_balance = jiffies_at(now);
+	init_spans(cfs_rq, cpu);
+	cfs_rq->nr_idle_scan = cfs_rq->span[LEVEL_MC].count;
+	cfs_rq->has_idle_cores = smt_active;
+	bpf_for(level, LEVEL_SMT, NR_LEVELS)
+		sd_init(cpu, level);
+	return 0;
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 {
-	u32 online = 0, key = 0, level;
-	u64 now = scx_bpf_now();
+	u32 key = 0;
 	struct idle_tick *tick;
 	s32 cpu, err;
 
@@ -3764,38 +3875,16 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 	asym_active = topology_nr_cpus && has_asym_capacity(0, topology_nr_cpus);
 
 	bpf_for(cpu, 0, nr_cpus) {
-		const volatile struct cpu_topology *place = topology_of(cpu);
-		struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
-
 		err = scx_bpf_create_dsq(eligible_dsq(cpu), NUMA_NO_NODE);
 		if (!err)
 			err = scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE);
 		if (err)
 			return err;
-		if (!cfs_rq)
-			continue;
-		cfs_rq->exists = !place || place->capacity;
-		cfs_rq->capacity = place ? place->capacity : SCHED_CAPACITY_SCALE;
-		online += cfs_rq->exists;
-
-		cfs_rq->cpu = cpu;
-		/* Until it is known to be busy */
-		cfs_rq->idle = true;
-		cfs_rq->avg_idle = 2 * sched_migration_cost;
-		/* As in the original, so that virtual times wrap around soon and always have */
-		cfs_rq->zero_vruntime = -(1ULL << 20);
-		cfs_rq->pelt_last = now;
-		cfs_rq->rescue_at = now + RESCUE_INTERVAL;
-		cfs_rq->next_balance = jiffies_at(now);
-		init_spans(cfs_rq, cpu);
-		cfs_rq->nr_idle_scan = cfs_rq->span[LEVEL_MC].count;
-		cfs_rq->has_idle_cores = smt_active;
-		bpf_for(level, LEVEL_SMT, NR_LEVELS)
-			sd_init(cpu, level);
+		init_rq(cpu);
 	}
 
-	base_slice = sched_base_slice * get_update_sysctl_factor(online);
-	max_load_balance_interval = max(NSEC_PER_SEC * online / 10 / (tick_nsec ?: 1), 1);
+	base_slice = sched_base_slice * get_update_sysctl_factor(nr_online);
+	max_load_balance_interval = max(NSEC_PER_SEC * nr_online / 10 / (tick_nsec ?: 1), 1);
 
 	if (nr_cpus == 1)
 		return 0;
