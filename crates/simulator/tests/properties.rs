@@ -9,6 +9,7 @@ use common::{built_in, free, referee, workload};
 use fairground_machine::Machine;
 use fairground_simulator::{CostModel, ExitKind, Options, Scheduler};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// A random task of a workload.
 #[derive(Clone, Debug)]
@@ -141,6 +142,12 @@ fn cases() -> u32 {
         .unwrap_or(150)
 }
 
+/// The same cases in every run, unless `FAIRGROUND_SEED` asks for others.
+fn seed() -> RngSeed {
+    let asked = std::env::var("FAIRGROUND_SEED").ok();
+    RngSeed::Fixed(asked.and_then(|seed| seed.parse().ok()).unwrap_or(1))
+}
+
 const MACHINES: [&str; 7] = ["1", "2", "3", "4", "numa:2 core:2", "l3:2 core:2 pu:2", "8"];
 
 #[test]
@@ -150,6 +157,7 @@ fn every_scheduler_keeps_the_kernels_laws() {
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: cases(),
         failure_persistence: None,
+        rng_seed: seed(),
         ..ProptestConfig::default()
     });
     let inputs = (
@@ -229,6 +237,7 @@ fn every_scheduler_keeps_the_kernels_laws_with_other_tunables() {
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: cases() / 2,
         failure_persistence: None,
+        rng_seed: seed(),
         max_shrink_iters: 20,
         ..ProptestConfig::default()
     });
