@@ -207,6 +207,7 @@ fn every_scheduler_keeps_the_kernels_laws() {
             // CFS makes a new task wait for one slice of its own in virtual time, which for a light task among heavy ones is
             // many seconds.
             // O(1) lets expired tasks wait for a second for each task of the CPU while interactive ones keep coming back.
+            // FBFS refills a slice at each wake-up, so whoever sleeps before its end keeps its deadline and goes first for ever.
             // 4BSD forgets what a task has used within a second as long as the load average, which starts at 0, is low.
             let nices = || tasks.iter().map(|task| task.nice);
             let spread = nices().max().unwrap_or(0) - nices().min().unwrap_or(0);
@@ -214,6 +215,10 @@ fn every_scheduler_keeps_the_kernels_laws() {
             let ticks = |task: &RandomTask| 2 * (21 - task.nice) * task.instances as i32;
             let may_starve = spread > 5
                 || (id == "bsd4" && spread > 0)
+                || (id == "fbfs"
+                    && tasks
+                        .iter()
+                        .any(|task| task.locks || task.sleep > 0 || task.period > 0))
                 || (id == "o1" && tasks.iter().map(|task| task.instances).sum::<u32>() > 2)
                 || (old && tasks.iter().map(ticks).sum::<i32>() > 300)
                 || ((old || id == "linux24") && tasks.iter().any(|task| task.pinned.is_some()));
