@@ -91,17 +91,14 @@ fn task(arguments: &Arguments) -> Result<(), Error> {
     // What is wrong with the options is said whether or not a scheduler is there to take them.
     let mut asked = Attributes::default();
     apply(&mut asked, &changes)?;
-    let map = AttributeMap::find()?.ok_or_else(|| Error::Usage {
-        reason: match host::loaded_scheduler() {
-            Some(name) => format!("the scheduler in charge, {name}, knows no attributes of tasks"),
-            None => {
-                "no scheduler is loaded; attributes belong to one: see `fairground run`".to_owned()
-            }
-        },
+    let map = AttributeMap::find()?;
+    let scheduler = host::loaded_scheduler().ok_or_else(|| Error::Usage {
+        reason: "no scheduler is loaded; attributes belong to one: see `fairground run`".to_owned(),
     })?;
-    if let Some(name) = host::loaded_scheduler() {
-        check_understood(&name, &asked)?;
-    }
+    let map = map.ok_or_else(|| Error::Usage {
+        reason: format!("the scheduler in charge, {scheduler}, knows no attributes of tasks"),
+    })?;
+    check_understood(&scheduler, &asked)?;
     let threads = if arguments.thread {
         vec![arguments.pid]
     } else {

@@ -3,13 +3,9 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use fairground_events::Nanoseconds;
-use fairground_machine::Machine;
-use fairground_simulator::{CostModel, Options, Scheduler, simulate};
-use fairground_workload::Workload;
-use support::{History, MS, SECOND, assert_near, run, statistic};
+use fairground_simulator::CostModel;
+use support::{History, MS, SECOND, assert_near, run, run_with, statistic};
 
 const ID: &str = "dwrr";
 
@@ -590,20 +586,10 @@ fn idle_tasks_have_a_weight_of_three() {
 
 /// When the last task of a workload has ended, on four CPUs on which scheduling costs what it does; milliseconds.
 fn makespan(id: &str, json: &str, settings: &[(&str, &str)]) -> f64 {
-    let scheduler = fairground_catalog::find(id).unwrap();
-    let loaded = Arc::new(Scheduler::load(&scheduler.object).unwrap());
-    let workload = Arc::new(Workload::parse("test.json", json).unwrap());
-    let mut options = Options::new(Machine::parse("4").unwrap(), workload);
-    options.duration = Some(60 * SECOND);
-    options.cost = CostModel::default_model();
-    for (name, text) in settings {
-        let tunable = scheduler.tunable(name).unwrap();
-        let bytes = tunable.encode(tunable.parse_value(text).unwrap());
-        options.variables.push(((*name).to_owned(), bytes));
-    }
-    let mut history = History::default();
-    let outcome = simulate(&loaded, &options, vec![&mut history]).unwrap();
-    assert!(!outcome.exit.kind.is_error(), "{}", outcome.exit.message);
+    let (history, _) = run_with(id, "4", json, 60, settings, |options| {
+        options.cost = CostModel::default_model();
+        options.hz = 250;
+    });
     let end = history.runs.iter().map(|run| run.end).max().unwrap();
     assert!(end < 60 * SECOND, "{id} is not done");
     end as f64 / MS as f64

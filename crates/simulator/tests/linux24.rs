@@ -306,3 +306,19 @@ fn a_bound_task_waits_no_longer_than_its_patience() {
     let more = BOUND.replace("\"first\": {", "\"first\": { \"instance\": 6,");
     run(ID, "2", &more, 60, &[]);
 }
+
+#[test]
+fn a_bound_task_that_loses_every_comparison_is_rescued() {
+    // The strong task is refilled before it has used up its quantum, and has more ticks than the other at any time.
+    let json = r#"{ "tasks": {
+        "strong": { "cpus": [0], "priority": -20, "run": 1000 },
+        "weak": { "cpus": [0], "priority": 19, "run": 1000 },
+        "refills": { "cpus": [1], "priority": 19, "run": 1000 } },
+    "global": { "duration": 60 } }"#;
+    let (history, outcome) = run(ID, "2", json, 60, &[("bound_patience", "2000")]);
+    assert!(statistic(ID, &outcome, "bound_rescues") > 10);
+    let runs = history.runs_of("weak", 0, 60 * SECOND);
+    for pair in runs.windows(2) {
+        assert!(pair[1].start - pair[0].end < 3100 * MS, "{pair:?}");
+    }
+}

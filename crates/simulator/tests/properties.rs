@@ -9,7 +9,7 @@ use common::{built_in, free, referee, workload};
 use fairground_machine::Machine;
 use fairground_simulator::{CostModel, ExitKind, Options, Scheduler};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::test_runner::{RngSeed, TestRunner};
 
 /// A random task of a workload.
 #[derive(Clone, Debug)]
@@ -148,26 +148,31 @@ fn seed() -> RngSeed {
     RngSeed::Fixed(asked.and_then(|seed| seed.parse().ok()).unwrap_or(1))
 }
 
+/// Few steps of shrinking: every one runs under all schedulers.
+fn runner(cases: u32) -> TestRunner {
+    TestRunner::new(ProptestConfig {
+        cases,
+        failure_persistence: None,
+        rng_seed: seed(),
+        max_shrink_iters: 20,
+        ..ProptestConfig::default()
+    })
+}
+
 const MACHINES: [&str; 7] = ["1", "2", "3", "4", "numa:2 core:2", "l3:2 core:2 pu:2", "8"];
 
 #[test]
 fn every_scheduler_keeps_the_kernels_laws() {
     let schedulers = schedulers();
-    let machines = MACHINES;
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: cases(),
-        failure_persistence: None,
-        rng_seed: seed(),
-        ..ProptestConfig::default()
-    });
+    let mut runner = runner(cases());
     let inputs = (
         prop::collection::vec(task(), 1..7),
-        0..machines.len(),
+        0..MACHINES.len(),
         any::<bool>(),
         0u64..1000,
     );
     let outcome = runner.run(&inputs, |(tasks, machine, costs, seed)| {
-        let machine = Machine::parse(machines[machine]).unwrap();
+        let machine = Machine::parse(MACHINES[machine]).unwrap();
         let text = json(&tasks, machine.cpus.len() as u32);
         let mut options = random_options(&text, seed, 3);
         if costs {
@@ -241,13 +246,7 @@ fn every_scheduler_keeps_the_kernels_laws() {
 #[test]
 fn every_scheduler_keeps_the_kernels_laws_with_other_tunables() {
     let schedulers = schedulers();
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: cases() / 2,
-        failure_persistence: None,
-        rng_seed: seed(),
-        max_shrink_iters: 20,
-        ..ProptestConfig::default()
-    });
+    let mut runner = runner(cases() / 2);
     let inputs = (
         prop::collection::vec(task(), 1..7),
         0..MACHINES.len(),
