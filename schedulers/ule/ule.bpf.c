@@ -503,15 +503,51 @@ static __always_inline void forget(u32 place)
 		__sync_fetch_and_add(&tdq->transferable, -1);
 }
 
+/* A place that is no list: the thread is being moved by the CPU whose number is the rest, and by nobody else. */
+#define PLACE_CLAIMED (1U << 30)
+
+static __always_inline bool is_list(u32 place)
+{
+	return !(place & PLACE_CLAIMED);
+}
+
 static __noinline void set_place(struct td_sched *ts, u32 place)
 {
 	u32 old;
 
-	if (place != NO_LIST)
+	if (is_list(place))
 		announce(place);
 	old = __sync_lock_test_and_set(&ts->place, place);
-	if (old != NO_LIST)
+	/* Of a claimed thread, its mover forgets the old list */
+	if (is_list(old))
 		forget(old);
+}
+
+/*
+ * Claims a thread that waits in list @old, to move it to list @new. Two movers at once could each believe that the thread is
+ * where they put it, and it would wait in a list that nobody looks at. A CPU moves one thread at a time, so its number
+ * also tells a claim from an earlier one.
+ */
+static __noinline bool begin_move(struct td_sched *ts, u32 old, u32 new)
+{
+	if (__sync_val_compare_and_swap(&ts->place, old,
+					PLACE_CLAIMED | bpf_get_smp_processor_id()) != old)
+		return false;
+	announce(new);
+	return true;
+}
+
+/* Ends the move. True if the thread waits in list @new; if it has been taken from there already it is counted nowhere. */
+static __noinline bool end_move(struct td_sched *ts, u32 old, u32 new, bool moved)
+{
+	u32 claim = PLACE_CLAIMED | bpf_get_smp_processor_id(), place = moved ? new : old;
+	bool waits;
+
+	forget(moved ? old : new);
+	waits = __sync_val_compare_and_swap(&ts->place, claim, place) == claim;
+	if (!waits)
+		forget(place);
+	return waits && moved;
 }
 
 /* THREAD_CAN_MIGRATE, for the mark in a place: not bound to its CPU; whether another one is allowed is not asked. */
@@ -1100,7 +1136,7 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!ts)
 		return;
 	cpu = ts->cpu;
-	tdq = ts->place != NO_LIST ? tdq_of(cpu) : NULL;
+	tdq = is_list(ts->place) ? tdq_of(cpu) : NULL;
 	set_place(ts, NO_LIST);
 	count_on(ts, -1);
 	if (tdq)
@@ -1132,46 +1168,32 @@ struct move {
 	bool last_resort;
 };
 
-/* Tries to move @p, which waits in the list @old, and says whether it has. */
-#define TRY_MOVE(p, ts, m, old)								\
-	({										\
-		struct tdq *to_ = tdq_of((m)->to);					\
-		bool moved_ = false;							\
-											\
-		if (to_) {								\
-			u32 queue_ = queue_of((ts)->priority);				\
-			u32 new_;							\
-											\
-			follow_idx(to_, (m)->to);					\
-			new_ = place_of((m)->to, queue_,				\
-					index_of(to_, queue_, (ts)->priority, false));	\
-			announce(new_ | PLACE_XFERABLE);				\
-			moved_ = scx_bpf_dsq_move(DSQ_ITERATOR, p, new_, 0);		\
-			if (moved_ && __sync_val_compare_and_swap(			\
-					      &(ts)->place, (old) | PLACE_XFERABLE,	\
-					      new_ | PLACE_XFERABLE) ==			\
-					      ((old) | PLACE_XFERABLE)) {		\
-				forget((old) | PLACE_XFERABLE);				\
-				count_on(ts, (m)->to);					\
-				if ((ts)->priority < to_->lowpri)			\
-					to_->lowpri = (ts)->priority;			\
-			} else {							\
-				forget(new_ | PLACE_XFERABLE);				\
-			}								\
-		}									\
-		moved_;									\
-	})
+/* The list of its new CPU that a thread goes to */
+static __noinline u32 destination(struct td_sched *ts, const struct move *m)
+{
+	struct tdq *tdq = tdq_of(m->to);
+	u32 queue = queue_of(ts->priority);
+
+	if (!tdq)
+		return NO_LIST;
+	follow_idx(tdq, m->to);
+	return place_of(m->to, queue, index_of(tdq, queue, ts->priority, false)) | PLACE_XFERABLE;
+}
 
 /* runq_steal() for one list: the first thread that may move there, the very first one passed over. */
 __noinline bool steal_from_list(struct move *m __arg_nonnull, u32 queue, u32 index)
 {
 	u32 list = place_of(m->from, queue, index);
+	struct tdq *tdq = tdq_of(m->to);
 	struct task_struct *p;
 	bool moved = false;
 
+	if (!tdq)
+		return false;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, list, 0) {
 		struct td_sched *ts = td_sched_of(p);
+		u32 new;
 
 		if (!ts)
 			continue;
@@ -1181,7 +1203,15 @@ __noinline bool steal_from_list(struct move *m __arg_nonnull, u32 queue, u32 ind
 		}
 		if (!bpf_cpumask_test_cpu(m->to, p->cpus_ptr) || !xferable(p))
 			continue;
-		moved = TRY_MOVE(p, ts, m, list);
+		new = destination(ts, m);
+		if (!begin_move(ts, list | PLACE_XFERABLE, new))
+			continue;
+		moved = scx_bpf_dsq_move(DSQ_ITERATOR, p, new & ~PLACE_XFERABLE, 0);
+		if (end_move(ts, list | PLACE_XFERABLE, new, moved)) {
+			count_on(ts, m->to);
+			if (ts->priority < tdq->lowpri)
+				tdq->lowpri = ts->priority;
+		}
 		if (moved)
 			break;
 	}
@@ -1464,16 +1494,13 @@ __noinline int rescue_from_list(s32 cpu, u32 queue, u32 index)
 		if (!ts || !time_before(ts->queued_at + starvation_limit * NSEC_PER_MSEC, now))
 			continue;
 		xfer = ts->place & PLACE_XFERABLE;
-		announce(first | xfer);
-		if (scx_bpf_dsq_move(DSQ_ITERATOR, p, first, 0) &&
-		    __sync_val_compare_and_swap(&ts->place, list | xfer, first | xfer) ==
-			    (list | xfer)) {
+		if (!begin_move(ts, list | xfer, first | xfer))
+			continue;
+		if (end_move(ts, list | xfer, first | xfer,
+			     scx_bpf_dsq_move(DSQ_ITERATOR, p, first, 0))) {
 			count(STAT_RESCUED);
 			ts->priority = 0;
 			tdq->lowpri = 0;
-			forget(list | xfer);
-		} else {
-			forget(first | xfer);
 		}
 	}
 	bpf_rcu_read_unlock();
@@ -1514,6 +1541,12 @@ struct {
 static u64 balance_ticks;
 static u64 rescue_ticks;
 
+static __always_inline bool has_waiting(const struct tdq *tdq)
+{
+	return tdq->runq[QUEUE_REALTIME].bits | tdq->runq[QUEUE_TIMESHARE].bits |
+	       tdq->runq[QUEUE_IDLE].bits;
+}
+
 /* True if a CPU has threads to spare. */
 __noinline bool work_to_steal(void)
 {
@@ -1530,10 +1563,12 @@ __noinline bool work_to_steal(void)
 
 /*
  * The part of sched_clock() that is the balancer's, which one CPU's clock runs, and the clock of the idle CPUs: each of its
- * interrupts brings an idle CPU back into the idle loop, where it tries to steal. Idle CPUs have no ticks here.
+ * interrupts brings an idle CPU back into the idle loop, where it takes what waits for it, and otherwise tries to steal. Idle
+ * CPUs have no ticks here.
  */
 static int stat_clock_tick(void *map, u32 *key, struct stat_clock *clock)
 {
+	bool steal;
 	u32 cpu;
 
 	if (num_online_cpus > 1 && balance && balance_ticks && !--balance_ticks) {
@@ -1547,13 +1582,12 @@ static int stat_clock_tick(void *map, u32 *key, struct stat_clock *clock)
 		bpf_for(cpu, 0, nr_cpu_ids)
 			rescue(cpu);
 	}
-	if (num_online_cpus > 1 && steal_idle && work_to_steal()) {
-		bpf_for(cpu, 0, nr_cpu_ids) {
-			struct tdq *tdq = tdq_of(cpu);
+	steal = num_online_cpus > 1 && steal_idle && work_to_steal();
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		struct tdq *tdq = tdq_of(cpu);
 
-			if (tdq && tdq->idle && cpu_exists(cpu))
-				scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		}
+		if (tdq && tdq->idle && cpu_exists(cpu) && (steal || has_waiting(tdq)))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
 	bpf_timer_start(&clock->timer, time_to_tick(scx_bpf_now(), 1, stathz), 0);
 	return 0;
@@ -1725,8 +1759,7 @@ void BPF_STRUCT_OPS(ule_update_idle, s32 cpu, bool idle)
 		return;
 	tdq->curpri = priorities_of(release)->max_idle;
 	tdq->lowpri = tdq->curpri;
-	if (tdq->runq[QUEUE_REALTIME].bits | tdq->runq[QUEUE_TIMESHARE].bits |
-	    tdq->runq[QUEUE_IDLE].bits)
+	if (has_waiting(tdq))
 		scx_bpf_kick_cpu(cpu, 0);
 }
 

@@ -14,7 +14,7 @@ test_scheduler() {
 	check "$id: stays loaded" wait_until in_charge "$id"
 	export enabled_before
 	enabled_before=$(cat $sched_ext/enable_seq)
-	check "$id: sysbench cpu" runs "$id" sysbench cpu --threads=6 --cpu-max-prime=2000 --events=600 --time=0 run
+	check "$id: sysbench cpu" runs "$id" sysbench cpu --threads=6 --cpu-max-prime=2000 --events=4000 --time=0 run
 	# This one yields as well; stress-ng's yielding tasks of Debian 12 do not end at their number of operations.
 	check "$id: sysbench threads" runs "$id" sysbench threads --threads=8 --thread-yields=20 --thread-locks=2 --events=300 --time=0 run
 	check "$id: stress-ng, many short-lived tasks" runs "$id" \

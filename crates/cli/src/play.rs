@@ -1,17 +1,18 @@
 //! `fairground play`: a workload with real threads on this kernel.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use fairground_kernel::Error;
 use fairground_kernel::play::{self, Report};
 use fairground_kernel::supervise::Signals;
 use fairground_report::{Comparison, Labels, Run, TaskTables};
 use fairground_workload::Workload;
+
+use crate::output::{Format, fail, print};
+use crate::quantity::nanoseconds;
 
 /// Run a workload with real threads on this kernel
 ///
@@ -27,64 +28,39 @@ pub struct Arguments {
     workload: PathBuf,
 
     /// End after this time, such as 500ms or 10s, instead of the file's own duration
-    #[arg(short, long, value_parser = duration)]
-    duration: Option<Duration>,
+    #[arg(short, long, value_parser = nanoseconds)]
+    duration: Option<u64>,
 
     /// Form of the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    /// For people
-    Table,
-    /// Everything, for programs
-    Json,
-    /// One line for each task
-    Csv,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let number_end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(number_end);
-    let scale = match unit.trim() {
-        "ns" => 1e-9,
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" | "" => 1.0,
-        _ => return Err("the unit must be ns, us, ms or s".to_owned()),
-    };
-    number
-        .parse::<f64>()
-        .ok()
-        .and_then(|number| Duration::try_from_secs_f64(number * scale).ok())
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| "not a time, such as 500ms or 10s".to_owned())
-}
-
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     match play(arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("fairground: {error}");
-            ExitCode::from(error.exit_code())
-        }
+        Err(code) => code,
     }
 }
 
-fn play(arguments: &Arguments) -> Result<(), Error> {
+fn play(arguments: &Arguments) -> Result<(), ExitCode> {
+    let (report, text) = played(arguments).map_err(|error| fail(error.exit_code(), error))?;
+    if arguments.format != Format::Json {
+        for note in &report.notes {
+            eprintln!("fairground: {note}");
+        }
+    }
+    print(&text)
+}
+
+/// The result, and how it is printed.
+fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
     let workload = Workload::read(&arguments.workload).map_err(|error| Error::Usage {
         reason: error.to_string(),
     })?;
-    let duration = arguments
-        .duration
-        .map(|duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     let mut signals = Signals::take()?;
-    let report = play::play(&workload, duration, &mut signals)?;
+    let report = play::play(&workload, arguments.duration, &mut signals)?;
     let text = match arguments.format {
         Format::Table => table(&report),
         Format::Csv => report.csv(),
@@ -94,17 +70,7 @@ fn play(arguments: &Arguments) -> Result<(), Error> {
             })? + "\n"
         }
     };
-    if !matches!(arguments.format, Format::Json) {
-        for note in &report.notes {
-            eprintln!("fairground: {note}");
-        }
-    }
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|source| Error::System {
-            what: "cannot write the result".to_owned(),
-            source,
-        })
+    Ok((report, text))
 }
 
 /// What the threads measured, and below it the metrics as `fairground compare` prints them.
@@ -131,19 +97,4 @@ fn table(report: &Report) -> String {
         text.push_str(&comparison.table(TaskTables::WhenFew));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_carry_units() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1.5 s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
-        for wrong in ["", "s", "0s", "-1s", "3h", "1e99s"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
 }

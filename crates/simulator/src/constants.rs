@@ -2,6 +2,8 @@
 //! `kernel/sched/sched.h`. Names are the kernel's.
 #![allow(missing_docs)]
 
+use fairground_events::Policy;
+
 pub const SCX_SLICE_DFL: u64 = 20_000_000;
 pub const SCX_SLICE_BYPASS: u64 = 5_000_000;
 pub const SCX_SLICE_INF: u64 = u64::MAX;
@@ -126,14 +128,18 @@ pub const EINVAL: i64 = 22;
 pub const ENOSPC: i64 = 28;
 pub const EOPNOTSUPP: i64 = 95;
 
-/// Weights of nice -20 to 19 (`sched_prio_to_weight`).
-pub const NICE_TO_WEIGHT: [u32; 40] = [
-    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
-    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
-    70, 56, 45, 36, 29, 23, 18, 15,
-];
-/// Weight of a `SCHED_IDLE` task.
-pub const WEIGHT_IDLEPRIO: u32 = 3;
+/// The policy with this number, as events name it.
+pub fn event_policy(number: u32) -> Policy {
+    match number {
+        SCHED_FIFO => Policy::Fifo,
+        SCHED_RR => Policy::RoundRobin,
+        SCHED_BATCH => Policy::Batch,
+        SCHED_IDLE => Policy::Idle,
+        SCHED_DEADLINE => Policy::Deadline,
+        SCHED_EXT => Policy::Ext,
+        _ => Policy::Normal,
+    }
+}
 
 /// The kernel's reading of an exit kind (`scx_exit_reason`).
 pub fn exit_reason(kind: ExitKind) -> &'static str {

@@ -196,15 +196,7 @@ impl<'a> Kernel<'a> {
         };
         let info = TaskInfo {
             name: task.name.clone(),
-            policy: match task.seen.policy {
-                SCHED_FIFO => fairground_events::Policy::Fifo,
-                SCHED_RR => fairground_events::Policy::RoundRobin,
-                SCHED_BATCH => fairground_events::Policy::Batch,
-                SCHED_IDLE => fairground_events::Policy::Idle,
-                SCHED_DEADLINE => fairground_events::Policy::Deadline,
-                SCHED_EXT => fairground_events::Policy::Ext,
-                _ => fairground_events::Policy::Normal,
-            },
+            policy: event_policy(task.seen.policy),
             nice: task.seen.static_prio - 120,
             rt_priority: task.seen.rt_priority,
             weight: task.seen.se.load.weight as u32,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fairground_catalog::attributes::{self, Attributes};
-use fairground_events::{EventKind, OverheadKind, TaskId};
+use fairground_events::{EventKind, OverheadKind, TaskId, load_weight};
 use fairground_workload::{Event, Policy, TimerMode, Workload};
 
 use crate::clock::Due;
@@ -403,11 +403,7 @@ impl Kernel<'_> {
         };
         task.seen.prio = prio;
         task.seen.normal_prio = prio;
-        let weight = if policy == SCHED_IDLE {
-            WEIGHT_IDLEPRIO
-        } else {
-            NICE_TO_WEIGHT[(nice + 20) as usize]
-        };
+        let weight = load_weight(event_policy(policy), nice);
         task.seen.se.load.weight = u64::from(weight);
         task.seen.se.load.inv_weight = (u32::MAX as u64 / u64::from(weight)) as u32;
         if task.class_slice == 0 {

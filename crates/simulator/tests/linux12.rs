@@ -2,61 +2,14 @@
 
 mod support;
 
-use fairground_simulator::Outcome;
-use support::{History, MS, Run, SECOND, assert_near, run, statistic};
+use support::early_linux::{assert_runs, first_run, hogs, run_hogs, ticks_left};
+use support::{MS, SECOND, assert_near, run, statistic};
 
 const ID: &str = "linux12";
 
-/// One task that never sleeps for each nice value, created in this order: hog0, hog1 and so on.
-fn hogs(nices: &[i32]) -> String {
-    let task = |(number, nice)| format!(r#""hog{number}": {{ "priority": {nice}, "run": 1000 }}"#);
-    let tasks: Vec<String> = nices.iter().enumerate().map(task).collect();
-    format!(
-        r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 60 }} }}"#,
-        tasks.join(", ")
-    )
-}
-
-/// The hogs' history after some seconds on one CPU.
-fn run_hogs(nices: &[i32], seconds: u64) -> History {
-    run(ID, "1", &hogs(nices), seconds, &[]).0
-}
-
-/// Asserts that all complete runs of a task after the first second last `expected` milliseconds.
-#[track_caller]
-fn assert_runs(history: &History, task: &str, expected: u64, until: u64) {
-    let runs = history.runs_of(task, SECOND, until);
-    assert!(runs.len() > 10, "{task} ran {} times", runs.len());
-    for run in runs {
-        assert_near(run.length() as f64 / MS as f64, expected as f64, 10.0, task);
-    }
-}
-
-/// Ticks that a task has left at the end, as it last paid: the first member of the scheduler's record of it.
-#[track_caller]
-fn ticks_left(outcome: &Outcome, task: &str) -> i32 {
-    let found = outcome.tasks.iter().find(|one| one.name == task).unwrap();
-    let (_, bytes) = found
-        .storage
-        .iter()
-        .find(|(map, _)| map == "task_data")
-        .unwrap();
-    i32::from_ne_bytes(bytes[..4].try_into().unwrap())
-}
-
-/// The first run of a task that begins at or after `from`.
-#[track_caller]
-fn first_run<'h>(history: &'h History, task: &str, from: u64) -> &'h Run {
-    let found = history
-        .runs
-        .iter()
-        .find(|run| run.task.starts_with(task) && run.start >= from && run.length() > MS);
-    found.unwrap_or_else(|| panic!("{task} does not run after {} ms", from / MS))
-}
-
 #[test]
 fn two_hogs_alternate_every_150_ms() {
-    let history = run_hogs(&[0, 0], 22);
+    let history = run_hogs(ID, &[0, 0], 22);
     for task in ["hog0", "hog1"] {
         assert_runs(&history, task, 150, 22 * SECOND);
         assert_near(
@@ -70,7 +23,7 @@ fn two_hogs_alternate_every_150_ms() {
 
 #[test]
 fn nice_10_gets_a_quarter_in_runs_of_50_ms() {
-    let history = run_hogs(&[0, 10], 22);
+    let history = run_hogs(ID, &[0, 10], 22);
     assert_runs(&history, "hog0", 150, 22 * SECOND);
     assert_runs(&history, "hog1", 50, 22 * SECOND);
     assert_near(
@@ -92,7 +45,7 @@ fn nice_pairs_get_the_shares_of_their_quanta() {
         ([-1, 0], 51.6),
         ([18, 19], 50.0),
     ] {
-        let history = run_hogs(&pair, 52);
+        let history = run_hogs(ID, &pair, 52);
         let share = history.percent("hog0", 2 * SECOND, 52 * SECOND);
         assert_near(share, expected, 0.5, &format!("{pair:?}"));
     }
@@ -100,12 +53,12 @@ fn nice_pairs_get_the_shares_of_their_quanta() {
 
 #[test]
 fn the_strongest_nice_runs_350_ms() {
-    assert_runs(&run_hogs(&[-20, 0], 22), "hog0", 350, 22 * SECOND);
+    assert_runs(&run_hogs(ID, &[-20, 0], 22), "hog0", 350, 22 * SECOND);
 }
 
 #[test]
 fn nice_14_to_19_are_the_same() {
-    let history = run_hogs(&[14, 16, 19], 12);
+    let history = run_hogs(ID, &[14, 16, 19], 12);
     for task in ["hog0", "hog1", "hog2"] {
         let share = history.percent(task, 2 * SECOND, 12 * SECOND);
         assert_near(share, 33.3, 1.0, task);
@@ -117,7 +70,7 @@ fn nice_14_to_19_are_the_same() {
 
 #[test]
 fn the_weakest_task_runs_first_if_it_is_the_oldest() {
-    let history = run_hogs(&[19, 0], 22);
+    let history = run_hogs(ID, &[19, 0], 22);
     assert_near(
         history.percent("hog0", 2 * SECOND, 22 * SECOND),
         6.25,
@@ -133,7 +86,7 @@ fn the_weakest_task_runs_first_if_it_is_the_oldest() {
 #[test]
 fn a_new_epoch_begins_with_the_oldest_task_and_goes_on_with_the_strongest() {
     // Were there a second search after the refill, nice -5 would run before nice 0.
-    let history = run_hogs(&[0, 19, -5], 22);
+    let history = run_hogs(ID, &[0, 19, -5], 22);
     let order: Vec<&str> = history
         .runs
         .iter()
@@ -225,7 +178,7 @@ fn the_child_gets_half_and_the_parent_keeps_all() {
 #[test]
 fn the_longest_wait_is_a_quantum_of_each_of_the_others() {
     for number in [6, 10] {
-        let history = run_hogs(&vec![0; number], 22);
+        let history = run_hogs(ID, &vec![0; number], 22);
         for task in 0..number {
             let runs = history.runs_of(&format!("hog{task}"), 3 * SECOND, 22 * SECOND);
             let waits = runs.windows(2).map(|pair| pair[1].start - pair[0].end);

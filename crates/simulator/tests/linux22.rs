@@ -3,61 +3,14 @@
 
 mod support;
 
-use fairground_simulator::Outcome;
+use support::early_linux::{assert_runs, first_run, hogs, run_hogs, ticks_left};
 use support::{History, MS, Run, SECOND, assert_near, run, statistic};
 
 const ID: &str = "linux22";
 
-/// One task that never sleeps for each nice value, created in this order: hog0, hog1 and so on.
-fn hogs(nices: &[i32]) -> String {
-    let task = |(number, nice)| format!(r#""hog{number}": {{ "priority": {nice}, "run": 1000 }}"#);
-    let tasks: Vec<String> = nices.iter().enumerate().map(task).collect();
-    format!(
-        r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 60 }} }}"#,
-        tasks.join(", ")
-    )
-}
-
-/// The hogs' history after some seconds on one CPU.
-fn run_hogs(nices: &[i32], seconds: u64) -> History {
-    run(ID, "1", &hogs(nices), seconds, &[]).0
-}
-
-/// Asserts that all complete runs of a task after the first second last `expected` milliseconds.
-#[track_caller]
-fn assert_runs(history: &History, task: &str, expected: u64, until: u64) {
-    let runs = history.runs_of(task, SECOND, until);
-    assert!(runs.len() > 10, "{task} ran {} times", runs.len());
-    for run in runs {
-        assert_near(run.length() as f64 / MS as f64, expected as f64, 10.0, task);
-    }
-}
-
-/// Ticks that a task has left at the end, as it last paid: the first member of the scheduler's record of it.
-#[track_caller]
-fn ticks_left(outcome: &Outcome, task: &str) -> i32 {
-    let found = outcome.tasks.iter().find(|one| one.name == task).unwrap();
-    let (_, bytes) = found
-        .storage
-        .iter()
-        .find(|(map, _)| map == "task_data")
-        .unwrap();
-    i32::from_ne_bytes(bytes[..4].try_into().unwrap())
-}
-
-/// The first run of a task that begins at or after `from`.
-#[track_caller]
-fn first_run<'h>(history: &'h History, task: &str, from: u64) -> &'h Run {
-    let found = history
-        .runs
-        .iter()
-        .find(|run| run.task.starts_with(task) && run.start >= from && run.length() > MS);
-    found.unwrap_or_else(|| panic!("{task} does not run after {} ms", from / MS))
-}
-
 #[test]
 fn two_hogs_alternate_every_210_ms() {
-    let history = run_hogs(&[0, 0], 32);
+    let history = run_hogs(ID, &[0, 0], 32);
     for task in ["hog0", "hog1"] {
         assert_runs(&history, task, 210, 32 * SECOND);
         let share = history.percent(task, 2 * SECOND, 32 * SECOND);
@@ -67,7 +20,7 @@ fn two_hogs_alternate_every_210_ms() {
 
 #[test]
 fn nice_19_gets_8_7_percent_in_runs_of_20_ms() {
-    let history = run_hogs(&[0, 19], 32);
+    let history = run_hogs(ID, &[0, 19], 32);
     assert_runs(&history, "hog0", 210, 32 * SECOND);
     for run in history.runs_of("hog1", SECOND, 32 * SECOND) {
         assert_eq!(run.length(), 20 * MS, "{run:?}");
@@ -78,8 +31,8 @@ fn nice_19_gets_8_7_percent_in_runs_of_20_ms() {
 
 #[test]
 fn the_strongest_nice_runs_410_ms_and_nice_10_runs_110() {
-    assert_runs(&run_hogs(&[-20, 0], 32), "hog0", 410, 32 * SECOND);
-    assert_runs(&run_hogs(&[0, 10], 32), "hog1", 110, 32 * SECOND);
+    assert_runs(&run_hogs(ID, &[-20, 0], 32), "hog0", 410, 32 * SECOND);
+    assert_runs(&run_hogs(ID, &[0, 10], 32), "hog1", 110, 32 * SECOND);
 }
 
 #[test]
@@ -93,7 +46,7 @@ fn nice_pairs_get_the_shares_of_their_quanta() {
         ([-1, 0], 51.2),
         ([18, 19], 60.0),
     ] {
-        let history = run_hogs(&pair, 62);
+        let history = run_hogs(ID, &pair, 62);
         let share = history.percent("hog0", 2 * SECOND, 62 * SECOND);
         assert_near(share, expected, 0.6, &format!("{pair:?}"));
     }
@@ -101,7 +54,7 @@ fn nice_pairs_get_the_shares_of_their_quanta() {
 
 #[test]
 fn the_longest_wait_is_a_quantum_of_each_of_the_others() {
-    let history = run_hogs(&[0; 10], 32);
+    let history = run_hogs(ID, &[0; 10], 32);
     for task in 0..10 {
         let runs = history.runs_of(&format!("hog{task}"), 3 * SECOND, 32 * SECOND);
         let waits = runs.windows(2).map(|pair| pair[1].start - pair[0].end);
@@ -113,7 +66,7 @@ fn the_longest_wait_is_a_quantum_of_each_of_the_others() {
 #[test]
 fn a_new_epoch_begins_with_the_latest_task_and_goes_on_with_the_strongest() {
     // hog2 came last and is in front. Were there a second search after the refill, nice -5 would run before nice 0.
-    let history = run_hogs(&[-5, 19, 0], 22);
+    let history = run_hogs(ID, &[-5, 19, 0], 22);
     let order: Vec<&str> = history
         .runs
         .iter()

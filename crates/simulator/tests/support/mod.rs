@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // every test program uses some of it
 
+pub mod early_linux;
+
 use std::sync::Arc;
 
 use fairground_events::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
