@@ -834,7 +834,7 @@ __noinline u32 rescue_starving(u64 now)
 static __always_inline bool needs_other_cpu(struct task_struct *p, s32 cpu)
 {
 	return !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-	       (p->migration_disabled && scx_bpf_task_cpu(p) != cpu);
+	       (is_migration_disabled(p) && scx_bpf_task_cpu(p) != cpu);
 }
 
 /* The deadline of a waiting task as CPU @cpu sees it: later if it ran elsewhere. */

@@ -393,7 +393,7 @@ static __always_inline bool is_limited(struct task_struct *p)
 	const struct cpumask *online;
 	bool limited;
 
-	if (p->migration_disabled)
+	if (is_migration_disabled(p))
 		return true;
 	online = scx_bpf_get_online_cpumask();
 	limited = !bpf_cpumask_subset(online, p->cpus_ptr);
@@ -408,7 +408,7 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted)
 	const struct cpumask *online;
 	struct pcpu *pc, *best_pc;
 
-	if (p->migration_disabled || p->nr_cpus_allowed == 1)
+	if (is_migration_disabled(p) || p->nr_cpus_allowed == 1)
 		return best;
 	online = scx_bpf_get_online_cpumask();
 	bpf_for(cpu, 0, nr_cpu_ids) {

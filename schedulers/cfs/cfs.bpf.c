@@ -930,11 +930,6 @@ __noinline s32 find_busiest_queue(s32 this_cpu)
 	return busiest;
 }
 
-static __always_inline bool is_migration_disabled(const struct task_struct *p)
-{
-	return p->migration_disabled;
-}
-
 static __always_inline bool task_allowed(const struct task_struct *p, s32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_migration_disabled(p);

@@ -323,7 +323,7 @@ static __always_inline s32 cpu_at(u32 position)
 
 static __always_inline bool task_allowed(const struct task_struct *p, s32 cpu)
 {
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !p->migration_disabled;
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_migration_disabled(p);
 }
 
 /* ---- Rounds and round slices ----------------------------------------------------------------------------------- */
@@ -1078,7 +1078,7 @@ static __always_inline void wake_idle_cpu(const struct task_struct *p)
 {
 	s32 idle;
 
-	if (nr_cpus == 1 || p->nr_cpus_allowed == 1 || p->migration_disabled)
+	if (nr_cpus == 1 || p->nr_cpus_allowed == 1 || is_migration_disabled(p))
 		return;
 	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (idle >= 0)

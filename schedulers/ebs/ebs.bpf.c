@@ -1060,7 +1060,7 @@ __noinline bool find_busiest_queue(struct balance *b __arg_nonnull)
 /* can_migrate_task() for a waiting task: allowed on this CPU and, unless that is idle, cache-cold. */
 static bool can_migrate_task(struct task_struct *p, const struct task_ctx *t, const struct balance *b, u64 now)
 {
-	if (!bpf_cpumask_test_cpu(b->cpu, p->cpus_ptr) || p->migration_disabled)
+	if (!bpf_cpumask_test_cpu(b->cpu, p->cpus_ptr) || is_migration_disabled(p))
 		return false;
 	return b->idle || elapsed(t->waiting_since, now) > cache_decay * NSEC_PER_MSEC;
 }

@@ -2216,7 +2216,7 @@ __noinline s32 sched_balance_find_src_rq(s32 this_cpu)
 
 static __always_inline bool task_allowed(const struct task_struct *p, s32 cpu)
 {
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !p->migration_disabled;
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_migration_disabled(p);
 }
 
 static __always_inline bool kthread_is_per_cpu(const struct task_struct *p)
@@ -2254,7 +2254,7 @@ static __always_inline bool can_migrate_task(struct lb_env *env, struct task_str
 		u32 first = env->dst_grpmask.first, position;
 
 		env->some_pinned = true;
-		if (env->idle == CPU_NEWLY_IDLE || env->dst_pinned || p->migration_disabled)
+		if (env->idle == CPU_NEWLY_IDLE || env->dst_pinned || is_migration_disabled(p))
 			return false;
 		/* Another CPU of this group may take it */
 		bpf_for(position, first, first + env->dst_grpmask.count) {

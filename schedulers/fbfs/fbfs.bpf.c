@@ -432,7 +432,7 @@ __noinline u32 rescue_starving(u64 now)
 static __always_inline bool other_cpu_only(struct task_struct *p, s32 cpu)
 {
 	return !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-	       (p->migration_disabled && scx_bpf_task_cpu(p) != cpu);
+	       (is_migration_disabled(p) && scx_bpf_task_cpu(p) != cpu);
 }
 
 /*

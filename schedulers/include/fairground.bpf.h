@@ -27,6 +27,7 @@
 #include "virtual_ticks.h"
 #include "nice.h"
 #include "per_cpu.h"
+#include "migration.h"
 
 /* Declares a callback: s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, ...) { ... } */
 #define BPF_STRUCT_OPS(name, args...)							\

@@ -1284,7 +1284,7 @@ static __noinline bool cpu_and_siblings_are_idle(s32 cpu)
 static bool can_migrate_task(struct task_struct *p, const struct task_ctx *t, struct balance *b,
 			     u32 nr_balance_failed, u64 now)
 {
-	if (!cpu_allowed(p, b->cpu) || p->migration_disabled)
+	if (!cpu_allowed(p, b->cpu) || is_migration_disabled(p))
 		return false;
 	b->all_pinned = false;
 	if (nr_balance_failed > parameters_of(b->level)->cache_nice_tries)
@@ -1678,7 +1678,7 @@ static __noinline void accept_pushed(s32 cpu, struct run_queue *rq)
 		if (!t)
 			continue;
 		seen = true;
-		if (!cpu_allowed(p, cpu) || p->migration_disabled) {
+		if (!cpu_allowed(p, cpu) || is_migration_disabled(p)) {
 			target = scx_bpf_task_cpu(p);
 			target_rq = run_queue_of(target);
 		}

@@ -553,7 +553,7 @@ static __noinline bool end_move(struct td_sched *ts, u32 old, u32 new, bool move
 /* THREAD_CAN_MIGRATE, for the mark in a place: not bound to its CPU; whether another one is allowed is not asked. */
 static __always_inline u32 xferable(const struct task_struct *p)
 {
-	return p->migration_disabled || thread_class_of(p) == THREAD_INTERRUPT ? 0 : PLACE_XFERABLE;
+	return is_migration_disabled(p) || thread_class_of(p) == THREAD_INTERRUPT ? 0 : PLACE_XFERABLE;
 }
 
 /* Counts a thread in the load of @cpu, or in none if @cpu is -1. */

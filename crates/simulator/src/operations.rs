@@ -91,7 +91,17 @@ impl Kernel<'_> {
 
     /// Calls a scheduler program with its argument array.
     pub(crate) fn call_program(&mut self, entry: Entry, arguments: &[u64]) -> u64 {
-        self.call_function(entry, [arguments.as_ptr() as u64, 0, 0, 0, 0])
+        self.run_program(entry, [arguments.as_ptr() as u64, 0, 0, 0, 0])
+    }
+
+    /// Runs a program of the scheduler from its beginning to its end. While it runs, the current task of the CPU cannot migrate, and
+    /// shows it (`__bpf_prog_enter`).
+    pub(crate) fn run_program(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
+        let mut current = self.cpus[self.this_cpu].current;
+        current.seen.migration_disabled += 1;
+        let result = self.call_function(entry, registers);
+        current.seen.migration_disabled -= 1;
+        result
     }
 
     /// Calls any function of the scheduler with its five registers.

@@ -117,7 +117,7 @@ impl Kernel<'_> {
         self.account_progress(cpu);
         self.spent += self.settings.cost.timer;
         self.cpus[cpu].preempt_count = SOFTIRQ_OFFSET;
-        self.call_function(callback, [map, key.as_ptr() as u64, value, 0, 0]);
+        self.run_program(callback, [map, key.as_ptr() as u64, value, 0, 0]);
         self.cpus[cpu].preempt_count = 0;
         self.settle(OverheadKind::Interrupt);
         self.leave(OverheadKind::Scheduling);

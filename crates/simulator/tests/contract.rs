@@ -92,6 +92,21 @@ fn a_timer_wakes_from_its_interrupt_and_a_task_does_not() {
 }
 
 #[test]
+fn who_runs_a_program_cannot_migrate_meanwhile() {
+    // A task that is put back calls the scheduler itself; one that wakes up is called for by others.
+    let workload = r#"{"tasks": {
+        "hog": {"instance": 2, "loop": -1, "run": 1000},
+        "sleeper": {"loop": -1, "run": 1000, "sleep": 3000}}}"#;
+    let mut options = free("1", workload);
+    options.duration = Some(1_000_000_000);
+    let outcome = run(&scheduler("migration", &[]), &options);
+    let mut seen: Vec<&str> = outcome.messages.iter().map(String::as_str).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen, ["current: 1 levels, own 0", "other: 0 levels, own 0"]);
+}
+
+#[test]
 fn a_slice_ends_at_the_first_tick_after_it() {
     let (_, referee) = referee(&scheduler("fault", &[]), &free("1", TWO_HOGS));
     // 5 ms slices, ticks every 4 ms: runs of 8 ms.

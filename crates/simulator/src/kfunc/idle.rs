@@ -59,7 +59,10 @@ impl Kernel<'_> {
         if !self.builtin_idle() {
             return -(EBUSY as i32);
         }
-        if task.seen.nr_cpus_allowed == 1 || task.seen.migration_disabled != 0 {
+        // is_bpf_migration_disabled(): the current task shows what this program does to it.
+        let current = self.cpus[self.this_cpu].current;
+        let stays = task.seen.migration_disabled > u16::from(task == current);
+        if task.seen.nr_cpus_allowed == 1 || stays {
             let allowed = within.is_none_or(|within| within.test(previous as usize));
             if allowed && task.allowed().test(previous as usize) {
                 let topology = &self.topology;
