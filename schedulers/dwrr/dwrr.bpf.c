@@ -1312,6 +1312,9 @@ static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task
 		return PICK_PREV;
 	}
 	list = first_list(rq, rq->active);
+	/* It may just have been sent to EQ once more */
+	if (list == NO_LIST && round_balance(cpu, false))
+		list = first_list(rq, rq->active);
 	if (list != NO_LIST && scx_bpf_dsq_move_to_local(list_dsq(cpu, rq->active, list), 0))
 		return PICK_OTHER;
 	return PICK_NONE;

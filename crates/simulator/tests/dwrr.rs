@@ -560,6 +560,18 @@ fn the_round_slice_is_a_tunable() {
 }
 
 #[test]
+fn a_thread_that_runs_hundreds_of_rounds_ahead_runs_all_the_same() {
+    // Charged when it sleeps, a run of 3.5 ms is 136 rounds of a thread of nice 3, more than a CPU goes through in one look.
+    let json = r#"{ "tasks": { "t": { "priority": 3, "run": 3500, "sleep": 20000 } }, "global": { "duration": 60 } }"#;
+    for cpus in ["1", "2"] {
+        let settings = [("round_slice", "50us")];
+        let (history, _) = run_with(ID, cpus, json, 10, &settings, |options| options.hz = 100);
+        let expected = 100.0 * 3.5 / 23.5;
+        assert_near(history.percent("t", 0, 10 * SECOND), expected, 0.5, cpus);
+    }
+}
+
+#[test]
 fn cpus_are_scanned_once_a_round_and_not_at_every_switch() {
     let (history, outcome) = run(ID, "4", &hogs(12), 10, &[]);
     let balances = statistic(ID, &outcome, "round_balances");
