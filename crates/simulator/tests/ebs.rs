@@ -9,7 +9,7 @@ use fairground_events::{Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskI
 use fairground_machine::Machine;
 use fairground_simulator::{Options, Outcome, Scheduler, simulate};
 use fairground_workload::Workload;
-use support::{History, MS, Run, SECOND, assert_near, run, statistic};
+use support::{History, MS, Run, SECOND, assert_near, outcome_storage, run, statistic};
 
 const ID: &str = "ebs";
 
@@ -18,13 +18,8 @@ struct Statistics(Vec<u8>);
 
 impl Statistics {
     fn of(outcome: &Outcome, task: &str) -> Statistics {
-        let task = outcome.tasks.iter().find(|t| t.name == task).unwrap();
-        let (_, bytes) = task
-            .storage
-            .iter()
-            .find(|(map, _)| map == "task_statistics")
-            .unwrap();
-        let statistics = Statistics(bytes.clone());
+        let bytes = outcome_storage(outcome, task, "task_statistics");
+        let statistics = Statistics(bytes.to_vec());
         assert_eq!(statistics.word(0), 128, "the length that is documented");
         statistics
     }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use support::early_linux::{assert_bound_tasks_wait_below, assert_weak_bound_task_is_rescued};
 use support::{MS, Run, SECOND, assert_near, run, statistic};
 
 const ID: &str = "linux24";
@@ -288,37 +289,10 @@ fn a_woken_task_goes_to_the_cpu_that_idles() {
 
 #[test]
 fn a_bound_task_waits_no_longer_than_its_patience() {
-    // The weak task uses up its quantum every 20 ms and begins an epoch, in which the first gets a new one.
-    const BOUND: &str = r#"{ "tasks": {
-        "first": { "cpus": [0], "run": 1000 },
-        "second": { "cpus": [0], "run": 1000 },
-        "weak": { "cpus": [1], "priority": 19, "run": 1000 } },
-    "global": { "duration": 60 } }"#;
-    let (history, _) = run(ID, "2", BOUND, 60, &[("bound_patience", "2000")]);
-    for task in ["first", "second"] {
-        let runs = history.runs_of(task, 0, 60 * SECOND);
-        for pair in runs.windows(2) {
-            assert!(pair[1].start - pair[0].end < 2900 * MS, "{pair:?}");
-        }
-    }
-    // With the default, too, the watchdog has nothing to complain about; nor with several that wait.
-    run(ID, "2", BOUND, 60, &[]);
-    let more = BOUND.replace("\"first\": {", "\"first\": { \"instance\": 6,");
-    run(ID, "2", &more, 60, &[]);
+    assert_bound_tasks_wait_below(ID, 2900 * MS);
 }
 
 #[test]
 fn a_bound_task_that_loses_every_comparison_is_rescued() {
-    // The strong task is refilled before it has used up its quantum, and has more ticks than the other at any time.
-    let json = r#"{ "tasks": {
-        "strong": { "cpus": [0], "priority": -20, "run": 1000 },
-        "weak": { "cpus": [0], "priority": 19, "run": 1000 },
-        "refills": { "cpus": [1], "priority": 19, "run": 1000 } },
-    "global": { "duration": 60 } }"#;
-    let (history, outcome) = run(ID, "2", json, 60, &[("bound_patience", "2000")]);
-    assert!(statistic(ID, &outcome, "bound_rescues") > 10);
-    let runs = history.runs_of("weak", 0, 60 * SECOND);
-    for pair in runs.windows(2) {
-        assert!(pair[1].start - pair[0].end < 3100 * MS, "{pair:?}");
-    }
+    assert_weak_bound_task_is_rescued(ID);
 }

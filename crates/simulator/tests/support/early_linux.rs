@@ -1,8 +1,8 @@
-//! What the tests of Linux 1.2 and 2.2 share: hogs of some nice values, and the ticks that a task has left.
+//! What the tests of Linux 1.2, 2.2 and 2.4 share: hogs of some nice values, the ticks that a task has left, tasks bound to a CPU.
 
 use fairground_simulator::Outcome;
 
-use super::{History, MS, Run, SECOND, assert_near, run};
+use super::{History, MS, Run, SECOND, assert_near, outcome_storage, run, statistic};
 
 /// One task that never sleeps for each nice value, created in this order: hog0, hog1 and so on.
 pub fn hogs(nices: &[i32]) -> String {
@@ -32,12 +32,7 @@ pub fn assert_runs(history: &History, task: &str, expected: u64, until: u64) {
 /// Ticks that a task has left at the end, as it last paid: the first member of the scheduler's record of it.
 #[track_caller]
 pub fn ticks_left(outcome: &Outcome, task: &str) -> i32 {
-    let found = outcome.tasks.iter().find(|one| one.name == task).unwrap();
-    let (_, bytes) = found
-        .storage
-        .iter()
-        .find(|(map, _)| map == "task_data")
-        .unwrap();
+    let bytes = outcome_storage(outcome, task, "task_data");
     i32::from_ne_bytes(bytes[..4].try_into().unwrap())
 }
 
@@ -49,4 +44,45 @@ pub fn first_run<'h>(history: &'h History, task: &str, from: u64) -> &'h Run {
         .iter()
         .find(|run| run.task.starts_with(task) && run.start >= from && run.length() > MS);
     found.unwrap_or_else(|| panic!("{task} does not run after {} ms", from / MS))
+}
+
+/// A task bound to one CPU that loses every comparison there is rescued after its patience of 2 s.
+#[track_caller]
+pub fn assert_weak_bound_task_is_rescued(id: &str) {
+    // The strong task is refilled before it has used up its quantum, and has more ticks than the other at any time.
+    let json = r#"{ "tasks": {
+        "strong": { "cpus": [0], "priority": -20, "run": 1000 },
+        "weak": { "cpus": [0], "priority": 19, "run": 1000 },
+        "refills": { "cpus": [1], "priority": 19, "run": 1000 } },
+    "global": { "duration": 60 } }"#;
+    let (history, outcome) = run(id, "2", json, 60, &[("bound_patience", "2000")]);
+    assert!(statistic(id, &outcome, "bound_rescues") > 10);
+    assert_waits_below(&history, "weak", 3100 * MS);
+}
+
+/// Two tasks bound to one CPU, of which the weak task on the other one has the first refilled every 20 ms, wait no longer than
+/// `longest` with a patience of 2 s. Returns that run.
+#[track_caller]
+pub fn assert_bound_tasks_wait_below(id: &str, longest: u64) -> History {
+    const BOUND: &str = r#"{ "tasks": {
+        "first": { "cpus": [0], "run": 1000 },
+        "second": { "cpus": [0], "run": 1000 },
+        "weak": { "cpus": [1], "priority": 19, "run": 1000 } },
+    "global": { "duration": 60 } }"#;
+    let (history, _) = run(id, "2", BOUND, 60, &[("bound_patience", "2000")]);
+    for task in ["first", "second"] {
+        assert_waits_below(&history, task, longest);
+    }
+    // With the default, too, the watchdog has nothing to complain about; nor with several that wait.
+    run(id, "2", BOUND, 60, &[]);
+    let more = BOUND.replace("\"first\": {", "\"first\": { \"instance\": 6,");
+    run(id, "2", &more, 60, &[]);
+    history
+}
+
+#[track_caller]
+fn assert_waits_below(history: &History, task: &str, longest: u64) {
+    for pair in history.runs_of(task, 0, 60 * SECOND).windows(2) {
+        assert!(pair[1].start - pair[0].end < longest, "{pair:?}");
+    }
 }

@@ -186,6 +186,14 @@ pub fn statistic(id: &str, outcome: &Outcome, name: &str) -> u64 {
     outcome.statistics[index]
 }
 
+/// What a scheduler's task storage `map` has for a task at the end.
+#[track_caller]
+pub fn outcome_storage<'o>(outcome: &'o Outcome, task: &str, map: &str) -> &'o [u8] {
+    let found = outcome.tasks.iter().find(|one| one.name == task).unwrap();
+    let (_, bytes) = found.storage.iter().find(|(name, _)| name == map).unwrap();
+    bytes
+}
+
 /// Asserts that `value` differs from `expected` by at most `tolerance`.
 #[track_caller]
 pub fn assert_near(value: f64, expected: f64, tolerance: f64, what: &str) {
