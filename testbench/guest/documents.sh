@@ -28,6 +28,10 @@ test_documents_in_virtual_time() {
 		check "bfs: nice 10 gets an eleventh of nice 0" shares bfs 6 '' "$(two_hogs 0 10)" first=91.7:2 second=8.3:2
 		;;
 	ebs)
+		# Free for 2 s, until the estimate has reached the cap, and then at a quarter of the CPU.
+		check "ebs: a hard cap holds where nobody else wants the CPU" shares ebs 60 '' \
+			'"capped": { "run": 10000, "fairground": { "hard_cap": "1/4" } }' \
+			capped=27.6:1
 		check "ebs: shares divide a CPU" shares ebs 20 'half_life=1s' \
 			'"one": { "run": 10000, "fairground": { "shares": 20 } },
 			 "two": { "run": 10000, "fairground": { "shares": 40 } },
