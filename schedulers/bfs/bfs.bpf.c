@@ -397,7 +397,7 @@ __noinline bool resched_best_idle(struct task_struct *p __arg_trusted, s32 from,
 			ranking = idle_ranking(cpu, from);
 			if (ranking < best_ranking) {
 				best_ranking = ranking;
-				best = cpu;
+				best = unlinked(cpu);
 			}
 		}
 	}
@@ -1157,7 +1157,6 @@ void BPF_STRUCT_OPS(bfs_exit_task, struct task_struct *p, struct scx_exit_task_a
 	set_affine(data, 0);
 	if (version != VERSION_0_318 || args->cancelled || !data->first_time_slice || data->time_slice <= 0)
 		return;
-	bpf_rcu_read_lock();
 	parent = p->real_parent;
 	parent_data = parent ? task_data_of(parent) : NULL;
 	if (parent_data) {
@@ -1165,7 +1164,6 @@ void BPF_STRUCT_OPS(bfs_exit_task, struct task_struct *p, struct scx_exit_task_a
 		if (parent_data->time_slice > timeslice())
 			parent_data->time_slice = timeslice();
 	}
-	bpf_rcu_read_unlock();
 }
 
 /* More CPUs, longer slices: half as long again with each doubling, later along a curve, at last not at all. */

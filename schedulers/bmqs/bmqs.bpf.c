@@ -1533,7 +1533,6 @@ void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_
 	count_on(t, NO_QUEUE);
 	if (args->cancelled || !(p->flags & PF_EXITING) || t->time_slice <= 0)
 		return;
-	bpf_rcu_read_lock();
 	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
 	parent_data = parent ? task_data_of(parent) : NULL;
 	if (parent_data) {
@@ -1541,7 +1540,6 @@ void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_
 		if (parent_data->time_slice > limit)
 			parent_data->time_slice = limit;
 	}
-	bpf_rcu_read_unlock();
 }
 
 /* ---- Start ----------------------------------------------------------------------------------------------------- */

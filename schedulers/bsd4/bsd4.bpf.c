@@ -498,12 +498,10 @@ static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 priority)
 		struct td_sched *ts;
 
 		count(STAT_PREEMPTIONS);
-		bpf_rcu_read_lock();
 		current_task = scx_bpf_cpu_curr(cpu);
 		ts = current_task ? td_sched_of(current_task) : NULL;
 		if (ts)
 			ts->sw_preempt = true;
-		bpf_rcu_read_unlock();
 	} else {
 		count(STAT_RESCHEDULES);
 	}
@@ -918,7 +916,7 @@ __noinline int requeue_list(u32 queue, u32 index)
 			count(STAT_RESCUED);
 			ts->priority = 0;
 		}
-		target = list_of(ts->priority);
+		target = unlinked(list_of(ts->priority));
 		if (target == index)
 			continue;
 		old = queue * RQ_NQS + index;
@@ -1049,14 +1047,12 @@ static void sched_exit(struct task_struct *p, struct td_sched *ts)
 	struct task_struct *parent;
 	struct td_sched *parent_ts;
 
-	bpf_rcu_read_lock();
 	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
 	parent_ts = parent ? td_sched_of(parent) : NULL;
 	if (parent_ts) {
 		parent_ts->estcpu = estcpulim(parent_ts->estcpu + ts->estcpu);
 		count_by(STAT_RETURNED, ts->estcpu);
 	}
-	bpf_rcu_read_unlock();
 }
 
 void BPF_STRUCT_OPS(bsd4_exit_task, struct task_struct *p, struct scx_exit_task_args *args)

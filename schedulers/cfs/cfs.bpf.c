@@ -422,18 +422,18 @@ static __always_inline void update_curr(struct cfs_rq *cfs_rq, u64 now)
 /* One average after @ticks ticks under a constant @load: (old * (2^i - 1) + new) / 2^i, rounded up when it rises. */
 __noinline u64 decay_load(u64 old_load, u64 load, u32 i, u64 ticks)
 {
-	u64 scale = 1ULL << i;
 	u32 tick;
 
 	if (old_load == load)
 		return load;
 
 	bpf_for(tick, 0, min(ticks, LOAD_SETTLED)) {
-		u64 new_load = load;
+		u64 scale;
 
-		if (new_load > old_load)
-			new_load += scale - 1;
-		old_load = (old_load * (scale - 1) + new_load) >> i;
+		/* Computed anew each time, for the stack is short */
+		barrier_var(i);
+		scale = 1ULL << i;
+		old_load = (old_load * (scale - 1) + load + (load > old_load ? scale - 1 : 0)) >> i;
 		if (old_load == load)
 			break;
 	}
@@ -608,7 +608,6 @@ static __always_inline void shorten_slice(struct cfs_rq *cfs_rq, u64 now)
 	if (!time_before(end, cfs_rq->slice_end))
 		return;
 
-	bpf_rcu_read_lock();
 	curr = scx_bpf_cpu_curr(cfs_rq->cpu);
 	if (curr && curr->pid == cfs_rq->curr_pid) {
 		/* The kernel has charged the slice up to some earlier moment, so take off what it ends earlier */
@@ -619,7 +618,6 @@ static __always_inline void shorten_slice(struct cfs_rq *cfs_rq, u64 now)
 			cfs_rq->slice_end = end;
 		}
 	}
-	bpf_rcu_read_unlock();
 }
 
 /* At the last tick, had the running task exceeded its slice? */
@@ -664,7 +662,7 @@ static __always_inline bool is_pinned(const struct balance_attempt *attempt, s32
 /* The domain of a level exists if it has more CPUs than the level below. */
 static __always_inline bool domain_exists(const struct cfs_rq *cfs_rq, u32 level)
 {
-	return level > LEVEL_SELF && level < NR_LEVELS &&
+	return is_within(level, LEVEL_SMT, NR_LEVELS) &&
 	       cfs_rq->span[level].count > cfs_rq->span[level - 1].count;
 }
 
@@ -831,7 +829,7 @@ __noinline bool find_busiest_group(s32 this_cpu)
 		return false;
 	attempt = &this_rq->attempt;
 	level = attempt->level;
-	if (level <= LEVEL_SELF || level >= NR_LEVELS)
+	if (!is_within(level, LEVEL_SMT, NR_LEVELS))
 		return false;
 
 	sd = &domain_parameters[level];
@@ -1039,14 +1037,9 @@ __noinline s32 move_tasks(s32 this_cpu, s32 busiest_cpu)
 /* Is the task that runs on @cpu not allowed on @this_cpu? */
 static __always_inline bool curr_is_pinned(s32 cpu, s32 this_cpu)
 {
-	struct task_struct *curr;
-	bool pinned;
+	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
 
-	bpf_rcu_read_lock();
-	curr = scx_bpf_cpu_curr(cpu);
-	pinned = curr && !bpf_cpumask_test_cpu(this_cpu, curr->cpus_ptr);
-	bpf_rcu_read_unlock();
-	return pinned;
+	return curr && !bpf_cpumask_test_cpu(this_cpu, curr->cpus_ptr);
 }
 
 /* Asks the busiest CPU to hand this CPU one task, running or not, the next time it schedules; false if it is asked already. */
@@ -1073,7 +1066,7 @@ __noinline s32 load_balance(s32 this_cpu, u32 level, u32 idle)
 	s32 busiest_cpu, moved = 0;
 	u32 round;
 
-	if (!this_rq || level <= LEVEL_SELF || level >= NR_LEVELS)
+	if (!this_rq || !is_within(level, LEVEL_SMT, NR_LEVELS))
 		return 0;
 	sd = &this_rq->sd[level];
 	parameters = &domain_parameters[level];

@@ -162,6 +162,9 @@ struct search {
 	u64 bitmap;
 	u32 looked_at;
 	u32 moved;
+	/* In the scan of all CPUs: what has been taken, and the lowest round of a busy CPU */
+	u32 taken;
+	u64 lowest_round;
 };
 
 struct run_queue {
@@ -682,7 +685,6 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 	struct run_queue *rq = run_queue_of(this_cpu), *victim = run_queue_of(victim_cpu);
 	u32 i, list;
 	struct search *search;
-	u64 now = scx_bpf_now();
 	struct task_struct *p;
 
 	if (!rq || !victim)
@@ -701,6 +703,7 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 		bpf_for_each(scx_dsq, p, list_dsq(victim_cpu, from, list), 0) {
 			struct task_ctx *t;
 			bool taken;
+			u64 now;
 
 			if (!search->wanted)
 				break;
@@ -709,6 +712,7 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 			t = task_ctx_of(p);
 			if (!t || t->round > search->up_to || !task_allowed(p, this_cpu))
 				continue;
+			now = scx_bpf_now();
 			if (search->reason == HOST_BALANCING) {
 				/* The document's W / 2 > L_imbal */
 				if (t->weight / 2 > search->rem_load_move)
@@ -757,9 +761,8 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 __noinline u32 scan_cpus(s32 this_cpu, u64 top, bool any)
 {
 	struct run_queue *rq = run_queue_of(this_cpu), *other;
-	u32 step, position, queue, moved = 0;
+	u32 step, position, queue;
 	struct search *search;
-	u64 lowest = ~0ULL;
 
 	if (!rq)
 		return 0;
@@ -767,6 +770,8 @@ __noinline u32 scan_cpus(s32 this_cpu, u64 top, bool any)
 	search->reason = any ? WOULD_BE_IDLE : ROUND_BALANCING;
 	search->up_to = any ? ~0ULL : top;
 	search->wanted = any ? 1 : threads_moved;
+	search->lowest_round = ~0ULL;
+	search->taken = 0;
 	/* No busy CPU is known to be behind until all have been seen */
 	rq->lowest_round = ~0ULL;
 
@@ -779,8 +784,8 @@ __noinline u32 scan_cpus(s32 this_cpu, u64 top, bool any)
 		other = run_queue_of(cpu_at(position));
 		if (!other)
 			continue;
-		if (other->nr_running && other->round < lowest)
-			lowest = other->round;
+		if (other->nr_running && other->round < search->lowest_round)
+			search->lowest_round = other->round;
 		if (!anyone_queued(other))
 			continue;
 		behind = other->round < top;
@@ -794,17 +799,17 @@ __noinline u32 scan_cpus(s32 this_cpu, u64 top, bool any)
 			if (!search->wanted || (eq && !behind && !any) || !other->bitmap[queue & 3])
 				continue;
 			taken = take_threads(this_cpu, other->cpu, queue, rq->active);
-			moved += taken;
+			search->taken += taken;
 			if (any)
 				count_by(STAT_STOLEN_IDLE, taken);
 			else
 				count_by(behind ? STAT_STOLEN_BEHIND : STAT_STOLEN_ROUND, taken);
 		}
 		if (!search->wanted)
-			return moved;
+			return search->taken;
 	}
-	rq->lowest_round = lowest;
-	return moved;
+	rq->lowest_round = search->lowest_round;
+	return search->taken;
 }
 
 /* The CPU begins its next round: RQ and EQ change roles. */
@@ -942,7 +947,6 @@ static __always_inline void shorten_slice(struct run_queue *rq, u64 now)
 	struct task_ctx *t;
 	u64 end, earlier, slice;
 
-	bpf_rcu_read_lock();
 	curr = scx_bpf_cpu_curr(rq->cpu);
 	if (curr && curr->pid == rq->curr_pid) {
 		t = task_ctx_of(curr);
@@ -955,7 +959,6 @@ static __always_inline void shorten_slice(struct run_queue *rq, u64 now)
 			rq->slice_end = end;
 		}
 	}
-	bpf_rcu_read_unlock();
 }
 
 /* The host's rule: shall a thread that has come to a busy CPU, into its round, preempt? */
@@ -1088,14 +1091,9 @@ static __always_inline void wake_idle_cpu(const struct task_struct *p)
 /* Does a real-time task have the CPU? */
 static __always_inline bool higher_class_runs(s32 cpu)
 {
-	struct task_struct *curr;
-	bool higher;
+	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
 
-	bpf_rcu_read_lock();
-	curr = scx_bpf_cpu_curr(cpu);
-	higher = curr && curr->prio < MAX_RT_PRIO;
-	bpf_rcu_read_unlock();
-	return higher;
+	return curr && curr->prio < MAX_RT_PRIO;
 }
 
 void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)

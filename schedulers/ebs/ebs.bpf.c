@@ -1556,12 +1556,10 @@ static void sched_exit(struct task_struct *p, struct task_ctx *t)
 	struct task_struct *parent;
 	struct task_ctx *parent_ctx;
 
-	bpf_rcu_read_lock();
 	parent = p->real_parent;
 	parent_ctx = parent ? task_ctx_of(parent) : NULL;
 	if (parent_ctx && t->first_time_slice)
 		parent_ctx->slice_left = smaller(parent_ctx->slice_left + t->slice_left, slice_ticks);
-	bpf_rcu_read_unlock();
 }
 
 void BPF_STRUCT_OPS(ebs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)

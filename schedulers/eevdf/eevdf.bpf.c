@@ -1570,7 +1570,6 @@ static __always_inline void shorten_slice(struct cfs_rq *cfs_rq, u64 now)
 	if (!time_before(end, cfs_rq->slice_end))
 		return;
 
-	bpf_rcu_read_lock();
 	curr = scx_bpf_cpu_curr(cfs_rq->cpu);
 	if (curr && curr->pid == cfs_rq->curr_pid) {
 		/* The kernel has charged the slice up to some earlier moment, so take off what it ends earlier */
@@ -1581,7 +1580,6 @@ static __always_inline void shorten_slice(struct cfs_rq *cfs_rq, u64 now)
 			cfs_rq->slice_end = end;
 		}
 	}
-	bpf_rcu_read_unlock();
 }
 
 /*
@@ -1708,7 +1706,7 @@ preempt:
 
 static __always_inline bool domain_exists(const struct cfs_rq *cfs_rq, u32 level)
 {
-	return level > LEVEL_SELF && level < NR_LEVELS && cfs_rq->span[level].count > cfs_rq->span[level - 1].count;
+	return is_within(level, LEVEL_SMT, NR_LEVELS) && cfs_rq->span[level].count > cfs_rq->span[level - 1].count;
 }
 
 /* The level of the next domain outward, or NR_LEVELS. */
@@ -1847,7 +1845,7 @@ __noinline bool update_sg_lb_stats(s32 this_cpu, u32 first, u32 count, bool loca
 	sgs = &env->sgs;
 	level = env->level;
 	group_rq = cfs_rq_of(cpu_at(first));
-	if (level <= LEVEL_SELF || level >= NR_LEVELS || !group_rq)
+	if (!is_within(level, LEVEL_SMT, NR_LEVELS) || !group_rq)
 		return false;
 	flags = this_rq->sd[level].flags;
 	pct = this_rq->sd[level].imbalance_pct;
@@ -2054,7 +2052,7 @@ __noinline int update_sd_lb_stats(s32 this_cpu)
 		return 0;
 	env = &this_rq->env;
 	level = env->level;
-	if (level <= LEVEL_SELF || level >= NR_LEVELS)
+	if (!is_within(level, LEVEL_SMT, NR_LEVELS))
 		return 0;
 	env->has_busiest = false;
 	env->prefer_sibling = false;
@@ -2408,14 +2406,9 @@ __noinline int detach_tasks(s32 this_cpu, bool eligible)
 /* Is the task that runs on @cpu not allowed on @this_cpu? */
 static __always_inline bool curr_is_pinned(s32 cpu, s32 this_cpu)
 {
-	struct task_struct *curr;
-	bool pinned;
+	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
 
-	bpf_rcu_read_lock();
-	curr = scx_bpf_cpu_curr(cpu);
-	pinned = curr && !bpf_cpumask_test_cpu(this_cpu, curr->cpus_ptr);
-	bpf_rcu_read_unlock();
-	return pinned;
+	return curr && !bpf_cpumask_test_cpu(this_cpu, curr->cpus_ptr);
 }
 
 /* Moves tasks from env->src_cpu, those first that are owed service and have waited longest. Returns how many. */
@@ -2462,7 +2455,7 @@ static __always_inline bool should_we_balance(const struct cfs_rq *this_rq, u32 
 
 	if (idle == CPU_NEWLY_IDLE)
 		return !this_rq->nr_running;
-	if (level <= LEVEL_SELF || level >= NR_LEVELS)
+	if (!is_within(level, LEVEL_SMT, NR_LEVELS))
 		return false;
 
 	first = this_rq->span[level - 1].first;
@@ -2505,7 +2498,7 @@ __noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
 	struct lb_env *env;
 	u32 round, again, parent;
 
-	if (!this_rq || level <= LEVEL_SELF || level >= NR_LEVELS)
+	if (!this_rq || !is_within(level, LEVEL_SMT, NR_LEVELS))
 		return 0;
 	if (!should_we_balance(this_rq, level, idle))
 		return BALANCE_ELSEWHERE;
@@ -2920,7 +2913,7 @@ __noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted
 	u32 step, first, count;
 	struct lb_env *env;
 
-	if (!env_rq || !this_rq || level <= LEVEL_SELF || level >= NR_LEVELS)
+	if (!env_rq || !this_rq || !is_within(level, LEVEL_SMT, NR_LEVELS))
 		return false;
 	env = &env_rq->env;
 	sd = &this_rq->sd[level];
@@ -3006,7 +2999,7 @@ __noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted, s
 		cfs_rq = cfs_rq_of(cpu);
 		if (!cfs_rq)
 			break;
-		if (level <= LEVEL_SELF || level >= NR_LEVELS || !domain_exists(cfs_rq, level) ||
+		if (!is_within(level, LEVEL_SMT, NR_LEVELS) || !domain_exists(cfs_rq, level) ||
 		    !(cfs_rq->sd[level].flags & SD_BALANCE_FORK))
 			continue;
 		if (sched_balance_find_dst_group(p, this_cpu, cpu, level))
@@ -3114,6 +3107,27 @@ __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, s32 tar
 	return best_cpu;
 }
 
+/* How far a CPU suits a task that looks for an idle one */
+enum idle_match {
+	NO_MATCH,
+	/* It is allowed */
+	ALLOWED_CPU,
+	IDLE_CPU,
+	/* With all its siblings */
+	IDLE_CORE,
+};
+
+__noinline u32 match_idle_cpu(struct task_struct *p __arg_trusted, s32 cpu, bool idle_policy)
+{
+	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+
+	if (!cfs_rq || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return NO_MATCH;
+	if (!choose_idle_cpu(cfs_rq, idle_policy))
+		return ALLOWED_CPU;
+	return available_idle_cpu(cfs_rq) && is_core_idle(cfs_rq) ? IDLE_CORE : IDLE_CPU;
+}
+
 /* An idle CPU that shares the cache of @target: a whole idle core if there is said to be one, else the first of a few. */
 __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, s32 target, bool has_idle_core, bool idle_policy)
 {
@@ -3135,25 +3149,19 @@ __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, s32 target, 
 
 	bpf_for(step, 0, count) {
 		s32 i;
+		u32 match;
 
 		position = start + step;
 		i = cpu_at(first + (position < count ? position : position - count));
-		cfs_rq = cfs_rq_of(i);
-		if (!cfs_rq || !bpf_cpumask_test_cpu(i, p->cpus_ptr))
+		match = match_idle_cpu(p, i, idle_policy);
+		if (match == NO_MATCH)
 			continue;
-		if (has_idle_core) {
-			if (choose_idle_cpu(cfs_rq, idle_policy)) {
-				if (idle_cpu < 0)
-					idle_cpu = i;
-				if (available_idle_cpu(cfs_rq) && is_core_idle(cfs_rq))
-					return i;
-			}
-		} else {
-			if (!--nr)
-				return -1;
-			if (choose_idle_cpu(cfs_rq, idle_policy))
-				return i;
-		}
+		if (!has_idle_core && !--nr)
+			return -1;
+		if (match == IDLE_CORE || (match == IDLE_CPU && !has_idle_core))
+			return i;
+		if (match == IDLE_CPU && idle_cpu < 0)
+			idle_cpu = unlinked(i);
 	}
 	if (has_idle_core)
 		llc_rq->has_idle_cores = false;
@@ -3784,7 +3792,7 @@ __noinline int sd_init(s32 cpu, u32 level)
 	u32 weight, nr_llcs, node, other;
 	u64 now = scx_bpf_now();
 
-	if (!cfs_rq || level <= LEVEL_SELF || level >= NR_LEVELS)
+	if (!cfs_rq || !is_within(level, LEVEL_SMT, NR_LEVELS))
 		return 0;
 	sd = &cfs_rq->sd[level];
 	weight = cfs_rq->span[level].count;

@@ -76,6 +76,40 @@
 		may_;									\
 	})
 
+/*
+ * from <= @variable < to. The barrier keeps clang from checking @variable - from in a register of its own, from which the
+ * verifier of 6.18 learns nothing about @variable.
+ */
+#define is_within(variable, from, to)							\
+	({										\
+		bool above_ = (variable) >= (from);					\
+											\
+		barrier_var(variable);							\
+		above_ && (variable) < (to);						\
+	})
+
+/*
+ * @number, which is not negative, as a value of its own. Where a loop keeps a plain copy of a number for later, the verifier of some
+ * kernels 6.18 ends in "backtracking call unexpected regs": a fault of its own, mended in later ones.
+ */
+static __always_inline s32 unlinked(s32 number)
+{
+	asm volatile("%0 &= 0x7fffffff" : "+r"(number));
+	return number;
+}
+
+/* bpf_for(i, from, to), which counts, as libbpf has it, but for is_within() */
+#undef bpf_for
+#define bpf_for(i, from, to)								\
+	for (struct bpf_iter_num it_ __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))),	\
+	     *once_ __attribute__((unused)) = (bpf_iter_num_new(&it_, (from), (to)),	\
+					       (void)bpf_iter_num_destroy, (void *)0);	\
+	     ({										\
+		int *next_ = bpf_iter_num_next(&it_);					\
+											\
+		next_ && ((i) = *next_, is_within(i, from, to));			\
+	     });)
+
 /* True if virtual time @a is before @b; both wrap around, so the sign of the difference decides. */
 static __always_inline bool time_before(u64 a, u64 b)
 {

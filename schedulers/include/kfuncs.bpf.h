@@ -9,6 +9,10 @@
  * How variants get their names: the loader cuts the last "___suffix" off a symbol's name before it looks the symbol up.
  * So scx_bpf_dsq_insert___void names the kernel's scx_bpf_dsq_insert, and scx_bpf_dsq_insert___v2___bool names the
  * kernel's scx_bpf_dsq_insert___v2.
+ *
+ * What is under RCU below is so in every callback that may not sleep. To the verifier of 6.18, timer callbacks can sleep, and
+ * every function that is neither static nor inline: those take the read lock themselves. Others must not, for where it is let go,
+ * 6.18 invalidates the iterators of whoever called them.
  */
 #ifndef FAIRGROUND_KFUNCS_BPF_H
 #define FAIRGROUND_KFUNCS_BPF_H
@@ -208,7 +212,7 @@ struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym;
 void bpf_task_release(struct task_struct *p) __ksym;
 void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 
-/* All tasks: bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) { ... }, under bpf_rcu_read_lock() */
+/* All tasks: bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) { ... }, under RCU */
 int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task__nullable,
 		      unsigned int flags) __ksym;
 struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym;

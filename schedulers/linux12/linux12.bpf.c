@@ -180,7 +180,6 @@ static __always_inline u64 wake_those_due(void)
 	struct task_struct *p;
 	u64 steps = 0;
 
-	bpf_rcu_read_lock();
 	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
 		struct task_data *data = task_data_of(p);
 
@@ -191,7 +190,6 @@ static __always_inline u64 wake_those_due(void)
 		data->state = TASK_RUNNING;
 		count(POLLED_WAKEUPS);
 	}
-	bpf_rcu_read_unlock();
 	return steps;
 }
 
@@ -202,7 +200,6 @@ static __always_inline void refill(u64 now)
 	u64 tasks = 0;
 
 	count(REFILLS);
-	bpf_rcu_read_lock();
 	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
 		struct task_data *data = task_data_of(p);
 
@@ -211,7 +208,6 @@ static __always_inline void refill(u64 now)
 		refill_ticks(&data->counter, priority_of(p), now, hz);
 		tasks++;
 	}
-	bpf_rcu_read_unlock();
 	count_by(REFILLED_TASKS, tasks);
 }
 

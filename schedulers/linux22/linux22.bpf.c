@@ -300,7 +300,6 @@ static __always_inline void recalculate(u64 now)
 	u64 tasks = 0;
 
 	count(RECALCULATIONS);
-	bpf_rcu_read_lock();
 	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
 		struct task_data *data = task_data_of(p);
 
@@ -309,7 +308,6 @@ static __always_inline void recalculate(u64 now)
 		refill_ticks(&data->counter, priority_of(p), now, hz);
 		tasks++;
 	}
-	bpf_rcu_read_unlock();
 	count_by(RECALCULATED_TASKS, tasks);
 }
 

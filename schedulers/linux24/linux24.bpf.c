@@ -242,7 +242,6 @@ static __always_inline void recalculate(u64 now)
 	u64 tasks = 0;
 
 	count(RECALCULATIONS);
-	bpf_rcu_read_lock();
 	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
 		struct task_data *data = task_data_of(p);
 
@@ -251,7 +250,6 @@ static __always_inline void recalculate(u64 now)
 		refill_ticks(&data->counter, quantum_of_nice(nice_of(p), hz), now, hz);
 		tasks++;
 	}
-	bpf_rcu_read_unlock();
 	count_by(RECALCULATED_TASKS, tasks);
 }
 
@@ -517,7 +515,6 @@ void BPF_STRUCT_OPS(linux24_exit_task, struct task_struct *p, struct scx_exit_ta
 
 	if (!data || args->cancelled || !(p->flags & PF_EXITING))
 		return;
-	bpf_rcu_read_lock();
 	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
 	parent_data = parent ? task_data_of(parent) : NULL;
 	if (parent_data) {
@@ -525,7 +522,6 @@ void BPF_STRUCT_OPS(linux24_exit_task, struct task_struct *p, struct scx_exit_ta
 		if (parent_data->counter.left > (s32)max_counter)
 			parent_data->counter.left = max_counter;
 	}
-	bpf_rcu_read_unlock();
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)

@@ -1850,7 +1850,6 @@ static void sched_exit(struct task_struct *p, struct task_ctx *t)
 	struct task_struct *parent;
 	struct task_ctx *parent_ctx;
 
-	bpf_rcu_read_lock();
 	parent = p->real_parent;
 	parent_ctx = parent ? task_ctx_of(parent) : NULL;
 	if (parent_ctx) {
@@ -1867,7 +1866,6 @@ static void sched_exit(struct task_struct *p, struct task_ctx *t)
 				parent_ctx->sleep_avg / (exit_weight + 1) * exit_weight +
 				t->sleep_avg / (exit_weight + 1);
 	}
-	bpf_rcu_read_unlock();
 }
 
 void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_args *args)

@@ -528,7 +528,7 @@ static __noinline void set_place(struct td_sched *ts, u32 place)
  * where they put it, and it would wait in a list that nobody looks at. A CPU moves one thread at a time, so its number
  * also tells a claim from an earlier one.
  */
-static __noinline bool begin_move(struct td_sched *ts, u32 old, u32 new)
+__noinline bool begin_move(struct td_sched *ts __arg_nonnull, u32 old, u32 new)
 {
 	if (__sync_val_compare_and_swap(&ts->place, old,
 					PLACE_CLAIMED | bpf_get_smp_processor_id()) != old)
@@ -538,7 +538,7 @@ static __noinline bool begin_move(struct td_sched *ts, u32 old, u32 new)
 }
 
 /* Ends the move. True if the thread waits in list @new; if it has been taken from there already it is counted nowhere. */
-static __noinline bool end_move(struct td_sched *ts, u32 old, u32 new, bool moved)
+__noinline bool end_move(struct td_sched *ts __arg_nonnull, u32 old, u32 new, bool moved)
 {
 	u32 claim = PLACE_CLAIMED | bpf_get_smp_processor_id(), place = moved ? new : old;
 	bool waits;
@@ -869,6 +869,7 @@ __noinline s32 cpu_search(struct cpu_search *s __arg_nonnull,
 
 	for (level = 0; level < NR_LEVELS; level++)
 		begin_group(&s->found[level], s->highest);
+	bpf_rcu_read_lock();
 	bpf_for(i, 0, s->count) {
 		u32 position = s->first + s->count - 1 - i;
 		s32 cpu = cpu_at(position);
@@ -878,6 +879,7 @@ __noinline s32 cpu_search(struct cpu_search *s __arg_nonnull,
 			allowed = bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 		visit_cpu(s, position, allowed);
 	}
+	bpf_rcu_read_unlock();
 	scx_bpf_put_cpumask(online);
 	/* The groups above the searched one are left open, with one child */
 	for (level = 0; level < NR_LEVELS; level++)
@@ -1013,12 +1015,10 @@ static __noinline void mark_preempted(s32 cpu)
 	struct task_struct *current_task;
 	struct td_sched *ts;
 
-	bpf_rcu_read_lock();
 	current_task = scx_bpf_cpu_curr(cpu);
 	ts = current_task ? td_sched_of(current_task) : NULL;
 	if (ts)
 		ts->sw_preempt = true;
-	bpf_rcu_read_unlock();
 }
 
 /*
@@ -1224,7 +1224,7 @@ __noinline bool steal_from_queue(struct move *m __arg_nonnull, u32 queue)
 {
 	struct tdq *tdq = tdq_of(m->from);
 	u64 bits;
-	int i;
+	u32 i;
 
 	if (!tdq || queue >= NR_QUEUES)
 		return false;
@@ -1351,7 +1351,7 @@ static __always_inline void begin_search(struct cpu_search *s, bool highest, u32
 }
 
 /* Moves one thread, and has its new CPU look at it. */
-static __noinline bool balance_move(s32 high, s32 low)
+static __always_inline bool balance_move(s32 high, s32 low)
 {
 	struct tdq *tdq = tdq_of(low);
 
@@ -1833,7 +1833,6 @@ static void sched_exit(struct task_struct *p, struct td_sched *ts)
 	struct task_struct *parent;
 	struct td_sched *parent_ts;
 
-	bpf_rcu_read_lock();
 	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
 	parent_ts = parent ? td_sched_of(parent) : NULL;
 	if (parent_ts) {
@@ -1841,7 +1840,6 @@ static void sched_exit(struct task_struct *p, struct td_sched *ts)
 		sched_interact_update(parent_ts);
 		sched_priority(parent, parent_ts);
 	}
-	bpf_rcu_read_unlock();
 }
 
 void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_args *args)

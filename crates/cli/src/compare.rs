@@ -186,6 +186,7 @@ fn plan(arguments: &Arguments) -> Result<Plan, String> {
             .iter()
             .map(|change| (change.time, change.cpu, change.online))
             .collect(),
+        surroundings: fairground_lab::Surroundings::default(),
         traces: arguments.trace.clone(),
         threads: arguments.threads,
     })

@@ -8,6 +8,12 @@ pub fn monotonic() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
+/// Time since boot with the time asleep, `CLOCK_BOOTTIME`. The kernel tells by it when a process began.
+#[must_use]
+pub fn since_boot() -> u64 {
+    read(ClockId::CLOCK_BOOTTIME)
+}
+
 /// CPU time of the calling thread.
 #[must_use]
 pub fn thread_cpu_time() -> u64 {

@@ -115,6 +115,7 @@ fn run(plan: &Plan, job: &Job<'_>) -> JobResult {
     options.hz = plan.hz;
     options.variables = job.contender.variables.clone();
     options.hotplug = plan.hotplug.clone();
+    options.surroundings = plan.surroundings.clone();
 
     let mut metrics = Metrics::new(
         MachineFacts {

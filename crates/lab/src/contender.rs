@@ -9,6 +9,7 @@ use fairground_simulator::Scheduler;
 use crate::error::Error;
 
 /// A scheduler, compiled for the simulator, with the tunables that were set.
+#[derive(Clone)]
 pub struct Contender {
     name: String,
     entry: fairground_catalog::Scheduler,

@@ -17,6 +17,7 @@ pub use compare::{Failure, Results, compare};
 pub use contender::Contender;
 pub use cost_file::read_cost_model;
 pub use error::Error;
+pub use fairground_simulator::Surroundings;
 pub use plan::{DEFAULT_DURATION, Plan};
 pub use worlds::{Agreement, Both, Disorder, Key, Pair, TaskPair, confront};
-pub use worlds_recording::{Player, Recording, TaskTime};
+pub use worlds_recording::{CreatorRecord, OthersRecord, Player, Recording, TaskTime};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
-use fairground_simulator::CostModel;
+use fairground_simulator::{CostModel, Surroundings};
 use fairground_workload::Workload;
 
 use crate::contender::Contender;
@@ -36,6 +36,8 @@ pub struct Plan {
     pub hz: u64,
     /// CPUs that come or go: time, CPU, online.
     pub hotplug: Vec<(Nanoseconds, usize, bool)>,
+    /// What there is besides the workloads' tasks.
+    pub surroundings: Surroundings,
     /// Folder for a Perfetto trace of each run.
     pub traces: Option<PathBuf>,
     /// Simulations at once; `None` is one for each CPU of this machine.

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_metrics::{Distribution, RunMetrics};
-use fairground_simulator::CostModel;
+use fairground_simulator::{CostModel, Creator, Housekeeping, Surroundings};
 use fairground_workload::Workload;
 
 use crate::compare::{Failure, compare};
 use crate::contender::Contender;
 use crate::error::Error;
 use crate::plan::Plan;
-use crate::worlds_recording::{Player, Recording};
+use crate::worlds_recording::{CreatorRecord, Player, Recording};
 
 /// Largest difference in CPU time, as a fraction of the run's length, on one CPU.
 const BOUND_ONE_CPU: f64 = 0.05;
@@ -271,42 +271,24 @@ fn medians(runs: &[Figures]) -> Figures {
 /// an error: see [`Agreement::failures`].
 pub fn confront(recordings: &[Recording], folder: &Path) -> Result<Agreement, Error> {
     let mut groups: BTreeMap<Key, Vec<&Recording>> = BTreeMap::new();
-    let mut simulations: BTreeMap<(u32, Nanoseconds), BTreeSet<(String, String)>> = BTreeMap::new();
     for recording in recordings {
-        let key = key_of(recording);
-        simulations
-            .entry((recording.cpus, length_of(recording)))
-            .or_default()
-            .insert((key.workload.clone(), key.scheduler.clone()));
-        groups.entry(key).or_default().push(recording);
+        groups.entry(key_of(recording)).or_default().push(recording);
     }
-
     let mut workloads = BTreeMap::new();
+    let mut contenders = BTreeMap::new();
     for key in groups.keys() {
         if !workloads.contains_key(&key.workload) {
             let path = folder.join(format!("{}.json", key.workload));
             workloads.insert(key.workload.clone(), Arc::new(Workload::read(path)?));
         }
-    }
-
-    let mut simulated: BTreeMap<(u32, Nanoseconds, String, String), Vec<Figures>> = BTreeMap::new();
-    let mut failures = Vec::new();
-    for ((cpus, duration), runs) in simulations {
-        for start in STARTS {
-            let plan = plan(cpus, duration, start, &runs, &workloads)?;
-            let results = compare(&plan, &|_, _| {})?;
-            for run in results.comparison.runs {
-                let workload = &workloads[&run.labels.workload];
-                simulated
-                    .entry((cpus, duration, run.labels.workload, run.labels.scheduler))
-                    .or_default()
-                    .push(Figures::of_simulation(&run.metrics).order_instances(workload));
-            }
-            failures.extend(results.failures);
+        if !contenders.contains_key(&key.scheduler) {
+            let contender = Contender::open(&key.scheduler, &[])?;
+            contenders.insert(key.scheduler.clone(), contender);
         }
     }
 
     let mut pairs = Vec::new();
+    let mut failures = Vec::new();
     for (key, recordings) in groups {
         let duration = length_of(recordings[0]);
         if let Some(other) = recordings.iter().find(|one| length_of(one) != duration) {
@@ -320,15 +302,26 @@ pub fn confront(recordings: &[Recording], folder: &Path) -> Result<Agreement, Er
             .iter()
             .map(|recording| Figures::of_recording(recording).order_instances(workload))
             .collect();
-        let place = (
-            key.cpus,
-            duration,
-            key.workload.clone(),
-            key.scheduler.clone(),
-        );
+        let surroundings = surroundings(&recordings);
+        let mut simulator = Vec::new();
+        for start in STARTS {
+            let plan = plan(
+                &key,
+                duration,
+                start,
+                &surroundings,
+                workload,
+                &contenders[&key.scheduler],
+            )?;
+            let results = compare(&plan, &|_, _| {})?;
+            for run in results.comparison.runs {
+                simulator.push(Figures::of_simulation(&run.metrics).order_instances(workload));
+            }
+            failures.extend(results.failures);
+        }
         // A simulation that never began is among the failures.
-        if let Some(simulator) = simulated.get(&place) {
-            pairs.push(pair(key, duration, &kernel, simulator)?);
+        if !simulator.is_empty() {
+            pairs.push(pair(key, duration, &kernel, &simulator)?);
         }
     }
     Ok(Agreement {
@@ -362,26 +355,63 @@ fn delayed(workload: &Workload, delay: Nanoseconds) -> Arc<Workload> {
     Arc::new(workload)
 }
 
-/// All workloads under all schedulers of the runs on a machine of that many CPUs.
+/// What was there besides the tasks, as far as all recordings tell: the medians.
+fn surroundings(recordings: &[&Recording]) -> Surroundings {
+    let of = |figure: &dyn Fn(&Recording) -> Option<f64>| {
+        let figures: Option<Vec<f64>> = recordings.iter().map(|one| figure(one)).collect();
+        median(figures?)
+    };
+    let creator = |figure: fn(&CreatorRecord) -> u64| {
+        of(&|recording| Some(figure(recording.creator.as_ref()?) as f64)).map(|value| value as u64)
+    };
+    // Turns of all other threads on one CPU, and the time from one to the next.
+    let period = of(&|recording| {
+        let others = recording.others.filter(|others| others.turns > 0)?;
+        let time = recording.duration_ns as f64 * f64::from(recording.cpus);
+        Some(time / others.turns as f64)
+    });
+    let turn = of(&|recording| {
+        let others = recording.others.filter(|others| others.turns > 0)?;
+        Some(others.cpu_time_ns as f64 / others.turns as f64)
+    });
+    Surroundings {
+        creator: (|| {
+            Some(Creator {
+                age: creator(|creator| creator.age_ns)?,
+                cpu_time: creator(|creator| creator.cpu_time_ns)?,
+                waits: creator(|creator| creator.waits)?,
+                preparation: creator(|creator| creator.preparation_ns)?,
+            })
+        })(),
+        housekeeping: period.zip(turn).map(|(period, turn)| Housekeeping {
+            pause: (period - turn).max(turn) as u64,
+            turn: turn as u64,
+        }),
+    }
+}
+
+/// A run like those of `key`, whose tasks start that many sevenths of a tick later.
 fn plan(
-    cpus: u32,
+    key: &Key,
     duration: Nanoseconds,
     start: u64,
-    runs: &BTreeSet<(String, String)>,
-    workloads: &BTreeMap<String, Arc<Workload>>,
+    surroundings: &Surroundings,
+    workload: &Arc<Workload>,
+    contender: &Contender,
 ) -> Result<Plan, Error> {
-    let names: BTreeSet<&String> = runs.iter().map(|(workload, _)| workload).collect();
-    let schedulers: BTreeSet<&String> = runs.iter().map(|(_, scheduler)| scheduler).collect();
+    let delay = start * 1_000_000_000 / HZ / 7;
+    let mut surroundings = surroundings.clone();
+    let workload = match &mut surroundings.creator {
+        Some(creator) => {
+            creator.age += delay;
+            workload.clone()
+        }
+        None => delayed(workload, delay),
+    };
     Ok(Plan {
-        workloads: names
-            .iter()
-            .map(|&name| delayed(&workloads[name], start * 1_000_000_000 / HZ / 7))
-            .collect(),
-        contenders: schedulers
-            .into_iter()
-            .map(|scheduler| Contender::open(scheduler, &[]))
-            .collect::<Result<_, _>>()?,
-        machine: Machine::parse(&cpus.to_string())
+        workloads: vec![workload],
+        contenders: vec![contender.clone()],
+        machine: Machine::parse(&key.cpus.to_string())
             .map_err(|error| Error::Plan(error.to_string()))?,
         duration: Some(duration),
         seed: start,
@@ -389,6 +419,7 @@ fn plan(
         cost: CostModel::default_model(),
         hz: HZ,
         hotplug: Vec::new(),
+        surroundings,
         traces: None,
         threads: None,
     })
@@ -480,6 +511,7 @@ fn disorders(pairs: &[Pair]) -> Vec<Disorder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worlds_recording::OthersRecord;
 
     fn figures(tasks: &[(&str, f64)], latency: f64) -> Figures {
         Figures {
@@ -591,6 +623,50 @@ mod tests {
     }
 
     #[test]
+    fn surroundings_are_the_medians_of_what_recordings_tell() {
+        let recording = |age_ns: Option<u64>, turns: u64| Recording {
+            workload: "hogs".to_owned(),
+            scheduler: Some("o1".to_owned()),
+            player: Player::Play,
+            cpus: 2,
+            duration_ns: 1_000_000_000,
+            creator: age_ns.map(|age_ns| CreatorRecord {
+                age_ns,
+                cpu_time_ns: 200,
+                waits: 7,
+                preparation_ns: 50,
+            }),
+            others: Some(OthersRecord {
+                turns,
+                cpu_time_ns: 1_000_000 * turns,
+            }),
+            tasks: Vec::new(),
+            metrics: None,
+        };
+        let all = [
+            recording(Some(900), 10),
+            recording(Some(300), 100),
+            recording(Some(500), 200),
+        ];
+        let found = surroundings(&all.each_ref());
+        let creator = Creator {
+            age: 500,
+            cpu_time: 200,
+            waits: 7,
+            preparation: 50,
+        };
+        assert_eq!(found.creator, Some(creator));
+        // A hundred turns in two seconds of CPUs: one every 20 ms, of which it runs 1 ms.
+        let housekeeping = Housekeeping {
+            pause: 19_000_000,
+            turn: 1_000_000,
+        };
+        assert_eq!(found.housekeeping, Some(housekeeping));
+        let silent = surroundings(&[&recording(None, 0)]);
+        assert_eq!(silent, Surroundings::default());
+    }
+
+    #[test]
     fn recordings_meet_the_simulation_of_the_same_file() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(
@@ -604,6 +680,8 @@ mod tests {
             player: Player::Play,
             cpus: 1,
             duration_ns: 1_060_000_000,
+            creator: None,
+            others: None,
             tasks: [("hog-0", first), ("hog-1", second)]
                 .map(|(name, cpu_time_ns)| crate::worlds_recording::TaskTime {
                     name: name.to_owned(),

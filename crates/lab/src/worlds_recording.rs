@@ -23,6 +23,12 @@ pub struct Recording {
     pub cpus: u32,
     /// Length of the run.
     pub duration_ns: Nanoseconds,
+    /// What the process had done that created the threads; `None` if nobody looked.
+    #[serde(default)]
+    pub creator: Option<CreatorRecord>,
+    /// What all other threads did during the run; `None` if nobody looked.
+    #[serde(default)]
+    pub others: Option<OthersRecord>,
     /// What each task got.
     pub tasks: Vec<TaskTime>,
     /// The metrics; `None` if nothing recorded the scheduler's events.
@@ -48,6 +54,28 @@ impl Player {
             Player::RtApp => "rt-app",
         }
     }
+}
+
+/// What the process had done that created the threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct CreatorRecord {
+    /// How long it had lived.
+    pub age_ns: Nanoseconds,
+    /// CPU time that it had used of this.
+    pub cpu_time_ns: Nanoseconds,
+    /// Times it had waited.
+    pub waits: u64,
+    /// CPU time that each thread used before the common start.
+    pub preparation_ns: Nanoseconds,
+}
+
+/// What threads that are not part of the run did meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct OthersRecord {
+    /// How often one of them got a CPU.
+    pub turns: u64,
+    /// CPU time that they used.
+    pub cpu_time_ns: Nanoseconds,
 }
 
 /// CPU time of a task.

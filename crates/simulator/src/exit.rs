@@ -73,7 +73,7 @@ impl Kernel<'_> {
             .tasks
             .iter()
             .copied()
-            .chain([self.initial_parent])
+            .chain(self.hidden_tasks())
             .collect();
         for mut task in tasks {
             if task.seen.__state == TASK_DEAD {
@@ -160,6 +160,7 @@ impl Kernel<'_> {
                 .tasks
                 .iter()
                 .copied()
+                .chain(self.hidden_tasks())
                 .filter(|task| task.on_runnable_list && task.cpu() == cpu)
                 .collect();
             let own = self.callback_output(Op::DumpCpu, &[context, cpu as u64, u64::from(is_idle)]);

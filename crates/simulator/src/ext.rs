@@ -902,6 +902,7 @@ impl Kernel<'_> {
             .tasks
             .iter()
             .copied()
+            .chain(self.hidden_tasks())
             .filter(|task| task.on_runnable_list && task.class == Class::Ext)
             .find(|task| now / length * length > task.runnable_since / length * length + timeout);
         if let Some(task) = stalled {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fairground_bpf::Context;
-use fairground_events::{CpuId, Event, EventKind, OverheadKind, Sink, TaskId, TaskInfo};
+use fairground_events::{CpuId, Event, EventKind, OverheadKind, Sink, TaskInfo};
 use fairground_machine::{Distance, Machine};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
@@ -19,6 +19,7 @@ use crate::operations::Operations;
 use crate::program::Programs;
 use crate::scheduler::Scheduler;
 use crate::structures::{CpuMask, EventStats, RunQueue, ScxRq};
+use crate::surroundings::{Surroundings, is_hidden, visible};
 use crate::task::{Class, TaskRef};
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
@@ -102,6 +103,8 @@ pub struct Settings {
     pub cost: CostModel,
     /// CPUs that come or go: time, CPU, online.
     pub hotplug: Vec<(u64, usize, bool)>,
+    /// What there is besides the workload's tasks.
+    pub surroundings: Surroundings,
 }
 
 /// A simulated kernel with one scheduler loaded.
@@ -128,6 +131,12 @@ pub struct Kernel<'a> {
     pub(crate) tasks: Vec<TaskRef>,
     /// The parent of the tasks that exist at the start.
     pub(crate) initial_parent: TaskRef,
+    /// The kernel's own threads.
+    pub(crate) housekeepers: Vec<TaskRef>,
+    /// When the run began that results are about.
+    pub(crate) origin: u64,
+    /// Whether it has begun.
+    pub(crate) observed: bool,
     pub(crate) dsqs: Vec<DispatchQueue>,
     pub(crate) dsq_numbers: crate::dsq_table::DsqTable,
     pub(crate) global_dsqs: Vec<DsqIndex>,
@@ -172,8 +181,12 @@ impl<'a> Kernel<'a> {
     }
 
     pub(crate) fn emit(&mut self, kind: EventKind) {
+        if !self.observed {
+            return;
+        }
+        let Some(kind) = visible(kind) else { return };
         let event = Event {
-            time: self.clock.now(),
+            time: self.clock.now() - self.origin,
             kind,
         };
         for sink in &mut self.sinks {
@@ -182,7 +195,7 @@ impl<'a> Kernel<'a> {
     }
 
     pub(crate) fn emit_task(&mut self, task: TaskRef) {
-        if self.sinks.is_empty() {
+        if self.sinks.is_empty() || !self.observed || is_hidden(task.id) {
             return;
         }
         let allowed: Vec<CpuId> = if task.seen.nr_cpus_allowed as usize >= self.cpus.len() {
@@ -203,7 +216,7 @@ impl<'a> Kernel<'a> {
             allowed,
             parent: task.parent,
         };
-        let (time, id) = (self.clock.now(), task.id);
+        let (time, id) = (self.clock.now() - self.origin, task.id);
         for sink in &mut self.sinks {
             sink.task(time, id, &info);
         }
@@ -281,10 +294,10 @@ impl<'a> Kernel<'a> {
         self.settings.tick
     }
 
-    /// Runs until `end`, until no task is left, or until the scheduler is unloaded.
-    pub(crate) fn run(&mut self, end: u64) {
+    /// Runs for `duration` from the start of the workload on, until no task is left, or until the scheduler is unloaded.
+    pub(crate) fn run(&mut self, duration: u64) {
         while self.exit.is_none() {
-            let Some(due) = self.clock.next(end) else {
+            let Some(due) = self.clock.next(self.end(duration)) else {
                 break;
             };
             self.events_handled += 1;
@@ -299,10 +312,20 @@ impl<'a> Kernel<'a> {
         if self.exit.is_some() || self.live_tasks == 0 || self.programs.failure.is_some() {
             return;
         }
+        let end = self.end(duration);
         if let Some(reasons) = self.deadlock() {
             self.programs.failure = Some(format!("deadlock: {reasons}"));
         } else if end != u64::MAX {
             self.clock.advance_to(end);
+        }
+    }
+
+    /// The end of a run of this length; not known before it has begun.
+    fn end(&self, duration: u64) -> u64 {
+        if self.observed {
+            self.origin.saturating_add(duration)
+        } else {
+            u64::MAX
         }
     }
 
@@ -389,10 +412,6 @@ impl<'a> Kernel<'a> {
         })
     }
 
-    pub(crate) fn task_by_id(&self, id: TaskId) -> TaskRef {
-        self.tasks[id.0 as usize]
-    }
-
     pub(crate) fn set_current(&mut self, cpu: usize, task: TaskRef) {
         self.cpus[cpu].current = task;
         self.cpus[cpu].rq.curr = task.address() as *mut _;
@@ -406,7 +425,9 @@ impl Drop for Kernel<'_> {
             unsafe { task.free() };
         }
         // SAFETY: as above; these are not in the table of tasks.
-        unsafe { self.initial_parent.free() };
+        for task in self.hidden_tasks().collect::<Vec<_>>() {
+            unsafe { task.free() };
+        }
         for cpu in &self.cpus {
             unsafe { cpu.idle.free() };
         }

@@ -13,6 +13,7 @@ use crate::constants::*;
 use crate::dispatch_queue::DsqIndex;
 use crate::kernel::Kernel;
 use crate::structures::{CpuMask, TaskStruct};
+use crate::surroundings::{Errand, first_tasks, is_hidden};
 use crate::task::{Class, OpsState, Task, TaskRef};
 
 /// Memory bandwidth that `mem` and `iorun` events are given, bytes a nanosecond.
@@ -78,7 +79,8 @@ pub struct Execution {
     periodic: bool,
     deadline: Option<u64>,
     release: Option<u64>,
-    start: u64,
+    /// The time from which its events count.
+    pub(crate) start: u64,
     delayed: bool,
     instant: u64,
     passed: u32,
@@ -87,6 +89,8 @@ pub struct Execution {
     affinity_of: Option<usize>,
     /// Policy in force.
     policy: Option<Policy>,
+    /// What the task has to do that is not in its program.
+    pub(crate) errand: Errand,
 }
 
 impl Execution {
@@ -124,6 +128,7 @@ impl Execution {
             held: 0,
             affinity_of: None,
             policy: None,
+            errand: Errand::None,
         }
     }
 
@@ -229,26 +234,23 @@ impl Kernel<'_> {
     /// Starts the instances of every definition.
     pub(crate) fn start_programs(&mut self) {
         let workload = self.programs.workload.clone();
+        self.start_surroundings();
+        if self.settings.surroundings.creator.is_some() {
+            return;
+        }
         self.programs.started = true;
         self.enter(0);
-        for (definition, task) in workload.tasks.iter().enumerate() {
-            for instance in 0..task.instances {
-                let name = if task.instances > 1 {
-                    format!("{}-{instance}", task.name)
-                } else {
-                    task.name.clone()
-                };
-                self.fork_task(definition, name, None);
-                if self.exit.is_some() || self.programs.failure.is_some() {
-                    return;
-                }
+        for (definition, name) in first_tasks(&workload) {
+            self.fork_task(definition, name, None);
+            if self.exit.is_some() || self.programs.failure.is_some() {
+                return;
             }
         }
         self.leave(OverheadKind::Scheduling);
     }
 
     /// Creates a task of `definition` and makes it runnable.
-    fn fork_task(&mut self, definition: usize, name: String, parent: Option<TaskRef>) {
+    pub(crate) fn fork_task(&mut self, definition: usize, name: String, parent: Option<TaskRef>) {
         let workload = self.programs.workload.clone();
         let origin = parent.unwrap_or(self.initial_parent);
         let id = TaskId(self.tasks.len() as u32);
@@ -256,6 +258,7 @@ impl Kernel<'_> {
         let mut execution = Execution::new(definition, &source.phases, workload.timers.len());
         execution.start = self.clock.now();
         execution.policy = Some(source.policy);
+        execution.errand = self.first_errand();
         let mut task = Task::blank(
             id,
             name,
@@ -264,7 +267,7 @@ impl Kernel<'_> {
             self.cpus.len(),
         );
         task.execution = execution;
-        task.parent = parent.map(|parent| parent.id);
+        task.parent = parent.map(|parent| parent.id).filter(|id| !is_hidden(*id));
         task.attributes = source.attributes.clone();
         task.cgroup = match &source.taskgroup {
             Some(path) => self.groups.find(path),
@@ -421,7 +424,7 @@ impl Kernel<'_> {
     }
 
     /// Changes policy or nice of a live task.
-    fn change_policy(&mut self, task: TaskRef, policy: Policy) {
+    pub(crate) fn change_policy(&mut self, task: TaskRef, policy: Policy) {
         let weight = task.seen.se.load.weight;
         self.with_change(task, |kernel, mut task| {
             kernel.apply_policy(task, policy);
@@ -482,6 +485,9 @@ impl Kernel<'_> {
 
     /// Goes on with the program of `task`, which runs on this CPU and has finished its step.
     pub(crate) fn advance_program(&mut self, mut task: TaskRef) -> Action {
+        if let Some(action) = self.advance_errand(task) {
+            return action;
+        }
         let workload = self.programs.workload.clone();
         let definition = &workload.tasks[task.execution.definition];
         let now = self.clock.now();
@@ -703,13 +709,13 @@ impl Kernel<'_> {
         }
     }
 
-    fn compute(&mut self, mut task: TaskRef, work: u64) -> bool {
+    pub(crate) fn compute(&mut self, mut task: TaskRef, work: u64) -> bool {
         task.execution.remaining = work;
         task.execution.remainder = 0;
         work > 0
     }
 
-    fn sleep_until(&mut self, mut task: TaskRef, until: u64) -> Action {
+    pub(crate) fn sleep_until(&mut self, mut task: TaskRef, until: u64) -> Action {
         let slack = if task.class == Class::RealTime {
             0
         } else {
@@ -815,7 +821,7 @@ impl Kernel<'_> {
 
     /// A sleep ends; the timer interrupt comes to the CPU where the task went to sleep.
     pub(crate) fn handle_timeout(&mut self, number: u32, generation: u32, due: Due) {
-        let task = self.tasks[number as usize];
+        let task = self.any_task(TaskId(number));
         if task.execution.sleep != generation || task.execution.waiting != Waiting::Time {
             return;
         }
@@ -852,7 +858,7 @@ impl Kernel<'_> {
                 Waiting::Nothing | Waiting::Time => return None,
                 Waiting::Mutex(mutex) => {
                     let owner = match self.programs.mutexes[mutex].owner {
-                        Some(owner) => format!(", held by {}", self.task_by_id(owner).name),
+                        Some(owner) => format!(", held by {}", self.any_task(owner).name),
                         None => String::new(),
                     };
                     format!("mutex {}{owner}", workload.mutexes[mutex])

@@ -24,6 +24,7 @@ use crate::operations::Op;
 use crate::program::Programs;
 use crate::scheduler::{LoadError, Scheduler};
 use crate::structures::{CpuMask, EventStats, MmStruct};
+use crate::surroundings::{self, Surroundings};
 use crate::task::{Class, Task, TaskRef};
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
@@ -47,6 +48,8 @@ pub struct Options {
     pub variables: Vec<(String, Vec<u8>)>,
     /// CPUs that come or go: time, CPU, online.
     pub hotplug: Vec<(Nanoseconds, usize, bool)>,
+    /// What there is besides the workload's tasks.
+    pub surroundings: Surroundings,
 }
 
 impl Options {
@@ -61,6 +64,7 @@ impl Options {
             hz: 250,
             variables: Vec::new(),
             hotplug: Vec::new(),
+            surroundings: Surroundings::default(),
         }
     }
 }
@@ -134,16 +138,13 @@ pub fn simulate(
     sinks: Vec<&mut dyn Sink>,
 ) -> Result<Outcome, LoadError> {
     let mut kernel = Kernel::new(scheduler, options, sinks)?;
-    let end = options
-        .duration
-        .or(options.workload.duration)
-        .unwrap_or(u64::MAX);
+    let duration = options.duration.or(options.workload.duration);
     kernel.enable();
     if kernel.exit.is_none() {
-        kernel.run(end);
+        kernel.run(duration.unwrap_or(u64::MAX));
     }
     let failure = kernel.programs.failure.clone();
-    let end = kernel.clock.now();
+    let end = kernel.clock.now() - kernel.origin;
     kernel.settle_running();
     let statistics = kernel.read_statistics();
     let tasks = kernel
@@ -314,7 +315,7 @@ impl<'a> Kernel<'a> {
         let mut groups = Groups::new(paths);
         let mut memory = Box::new(MmStruct { mm_users: 1 });
         let mut parent = Task::blank(
-            TaskId(u32::MAX),
+            surroundings::CREATOR,
             options.workload.name.clone(),
             1000,
             possible,
@@ -340,11 +341,15 @@ impl<'a> Kernel<'a> {
                 tick: 1_000_000_000 / options.hz.max(1),
                 cost: options.cost.clone(),
                 hotplug: options.hotplug.clone(),
+                surroundings: options.surroundings.clone(),
             },
             clock: Clock::new(count),
             cpus,
             tasks: Vec::new(),
             initial_parent,
+            housekeepers: Vec::new(),
+            origin: 0,
+            observed: false,
             dsqs,
             dsq_numbers: Default::default(),
             global_dsqs,
@@ -398,16 +403,15 @@ impl<'a> Kernel<'a> {
             );
             return;
         }
-        let parent = self.initial_parent;
-        if let Err(error) = self.init_task(parent, false) {
+        self.create_housekeepers();
+        if let Err((error, task)) = self.enable_surroundings() {
             self.fail_on(
                 ExitKind::Error,
                 0,
-                format!("ops.init_task() failed ({error}) for {}", parent.label()),
+                format!("ops.init_task() failed ({error}) for {task}"),
             );
             return;
         }
-        self.enable_task(parent);
         // Bypass mode ends with every idle CPU going through the scheduler once, which fills the idle masks.
         for cpu in 0..self.cpus.len() {
             self.enter(cpu);
@@ -418,13 +422,8 @@ impl<'a> Kernel<'a> {
         self.statistics.SCX_EV_BYPASS_ACTIVATE += 1;
         let interval = self.operations.timeout_ms * 1_000_000 / 2;
         self.clock.at(interval.max(1), Due::Watchdog);
-        for (index, (time, _, _)) in self.settings.hotplug.iter().enumerate() {
-            self.clock.at(
-                *time,
-                Due::Hotplug {
-                    index: index as u32,
-                },
-            );
+        if self.settings.surroundings.creator.is_none() {
+            self.begin_observation();
         }
         self.clock.at(0, Due::Start);
     }

@@ -9,6 +9,7 @@ pub mod report;
 pub mod resources;
 mod run;
 pub mod samples;
+pub mod surroundings;
 pub mod work;
 mod worker;
 
@@ -20,6 +21,7 @@ use fairground_workload::{Policy, Workload};
 
 pub use report::{Report, TaskReport};
 use run::{Recording, Run};
+use surroundings::{Account, Creator};
 
 use crate::attributes::AttributeMap;
 use crate::recorder::Recorder;
@@ -70,9 +72,12 @@ pub fn play(
         }),
         None => None,
     };
+    let creator = Creator::so_far();
     let run = Run::prepare(workload, attributes, attribute_map, recording)?;
     // Otherwise the end would come when the scheduler under test lets it. Without root it does.
     let _ = scheduling::set_policy(&WATCHERS);
+    let threads = run.pids();
+    let before = Account::read(&threads);
     let start = run.begin()?;
     let end = duration
         .or(workload.duration)
@@ -90,6 +95,11 @@ pub fn play(
     if let Some(recorder) = &recorder {
         recorder.stop_at(stop);
     }
+    let others = Account::read(&threads).since(&before);
+    let creator = Creator {
+        preparation_ns: run.preparation(),
+        ..creator
+    };
     let tasks = run.end();
     let recorded = recorder.map(Recorder::finish).transpose()?;
     if root {
@@ -131,6 +141,8 @@ pub fn play(
         stop,
         tasks,
         cpu_times,
+        creator,
+        others,
         metrics,
         lost,
         notes,

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::run::Ended;
 use super::samples::{Distribution, Periods};
+use super::surroundings::{Creator, Others};
 
 /// Version of the JSON form.
 const VERSION: u32 = 1;
@@ -26,6 +27,10 @@ pub struct Report {
     pub cpus: usize,
     /// From the common start to the end.
     pub duration_ns: u64,
+    /// What the process had done when it created the threads.
+    pub creator: Creator,
+    /// What all threads that are not part of the run did meanwhile.
+    pub others: Others,
     /// Per task, in order of creation.
     pub tasks: Vec<TaskReport>,
     /// The metrics of the recording; `None` without root.
@@ -72,6 +77,8 @@ pub(super) struct Facts {
     pub(super) tasks: Vec<Ended>,
     /// CPU time of each task at `stop`.
     pub(super) cpu_times: Vec<u64>,
+    pub(super) creator: Creator,
+    pub(super) others: Others,
     pub(super) metrics: Option<RunMetrics>,
     pub(super) lost: Option<u64>,
     pub(super) notes: Vec<String>,
@@ -113,6 +120,8 @@ impl Report {
             scheduler: facts.scheduler,
             cpus: facts.cpus,
             duration_ns,
+            creator: facts.creator,
+            others: facts.others,
             tasks: tasks.collect(),
             metrics: facts.metrics,
             lost_records: facts.lost,

@@ -1,5 +1,6 @@
 //! A run: all threads of a workload, from their common start to the end.
 
+use std::collections::BTreeSet;
 use std::os::unix::thread::JoinHandleExt as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -152,6 +153,25 @@ impl Run {
         Ok(now)
     }
 
+    /// Numbers of the threads that wait for the common start.
+    #[must_use]
+    pub fn pids(&self) -> BTreeSet<u32> {
+        lock(&self.threads)
+            .iter()
+            .map(|thread| thread.pid)
+            .collect()
+    }
+
+    /// CPU time that a thread used before its program began, on average.
+    #[must_use]
+    pub fn preparation(&self) -> u64 {
+        let threads = lock(&self.threads);
+        let times = threads
+            .iter()
+            .map(|thread| thread.progress.before.load(Ordering::Acquire));
+        times.sum::<u64>() / (threads.len() as u64).max(1)
+    }
+
     /// Whether all threads have ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
@@ -258,6 +278,9 @@ impl Run {
                 if let (true, Err(reason)) = (forked, &prepared) {
                     run.fail(reason.clone());
                 }
+                own_progress
+                    .before
+                    .store(clock::thread_cpu_time(), Ordering::Release);
                 // The creator of a forked thread does not listen.
                 let _ = ready.send(prepared.map(|()| pid));
                 if failed || (!forked && !run.gate.wait(&run.over)) {

@@ -82,7 +82,7 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_task_from_pid(kernel, pid) {
-        let found = kernel.tasks.iter().chain([&kernel.initial_parent]).copied().find(|task| {
+        let found = kernel.tasks.iter().copied().chain(kernel.hidden_tasks()).find(|task| {
             task.seen.pid == pid as i32 && task.seen.__state != TASK_DEAD && task.seen.flags & PF_EXITING == 0
         });
         found.map_or(0, |mut task| {

@@ -1,0 +1,318 @@
+//! What a real system has besides the tasks of a workload: the process that creates them, threads of the kernel's own.
+//!
+//! A simulation without them begins with tasks that are there at once, whose parent has never run, on a machine that does
+//! nothing else. To be held against a run on a kernel it has to begin as that run did: what a task inherits, and who else
+//! calls the scheduler, is part of what many schedulers decide by. These tasks go through the scheduler like all
+//! others; sinks do not see them.
+
+use fairground_events::{EventKind, Nanoseconds, OverheadKind, TaskId};
+use fairground_workload::{Policy, Workload};
+
+use crate::clock::Due;
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::program::{Action, Waiting};
+use crate::task::{Class, Task, TaskRef};
+
+/// What there is besides the tasks of a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The process that creates the tasks; `None`: they are there at once, and their parent has never run.
+    pub creator: Option<Creator>,
+    /// What the kernel's own threads do; `None`: there are none.
+    pub housekeeping: Option<Housekeeping>,
+}
+
+/// A process that prepares for a while, creates the tasks one after the other, and lets them go at the same time. The run
+/// begins then: what was before is in no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Creator {
+    /// How long it lives before it creates the first task, nanoseconds.
+    pub age: Nanoseconds,
+    /// CPU time that it uses of this, nanoseconds.
+    pub cpu_time: Nanoseconds,
+    /// How often it waits meanwhile.
+    pub waits: u64,
+    /// CPU time that each task uses before it waits for the common start, nanoseconds.
+    pub preparation: Nanoseconds,
+}
+
+/// Threads of the kernel, one on every CPU, that wake up again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Housekeeping {
+    /// From the end of one turn to the beginning of the next, nanoseconds.
+    pub pause: Nanoseconds,
+    /// CPU time of one turn, nanoseconds.
+    pub turn: Nanoseconds,
+}
+
+/// What a task has to do that is in no workload's file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Errand {
+    /// Nothing: it follows its program.
+    #[default]
+    None,
+    /// A task is new and has to prepare itself.
+    Prepare,
+    /// It is prepared and has to tell its creator.
+    Report,
+    /// The creator runs and waits in turns, so many more times; `running`: it has its CPU time of this turn.
+    Live { left: u64, running: bool },
+    /// The creator creates the tasks from this one on.
+    Create { next: usize },
+    /// The creator, which nothing may hold up any more, lets the tasks go.
+    Begin,
+    /// The creator waits for the end.
+    Rest,
+    /// A thread of the kernel runs and waits in turns.
+    Serve { running: bool },
+}
+
+/// Number of the process that creates the tasks.
+pub(crate) const CREATOR: TaskId = TaskId(u32::MAX - 1);
+/// Numbers from this one on are not those of a workload's tasks: the creator and, below it, one thread of the kernel for
+/// each CPU.
+const FIRST_HIDDEN: u32 = u32::MAX / 2;
+/// Process number of the first thread of the kernel.
+const FIRST_KERNEL_PID: i32 = 10;
+/// Policy of a process that nothing may hold up.
+const UNDISTURBED: Policy = Policy::Fifo { priority: 99 };
+
+/// Whether this task belongs to the surroundings.
+pub(crate) fn is_hidden(task: TaskId) -> bool {
+    task.0 >= FIRST_HIDDEN
+}
+
+/// What sinks see of an event, if anything.
+pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
+    let seen = |task: Option<TaskId>| task.filter(|task| !is_hidden(*task));
+    match kind {
+        EventKind::Wake { task, .. }
+        | EventKind::Sleep { task }
+        | EventKind::Migrate { task, .. }
+            if is_hidden(task) =>
+        {
+            None
+        }
+        EventKind::Wake { task, cpu, waker } => Some(EventKind::Wake {
+            task,
+            cpu,
+            waker: seen(waker),
+        }),
+        EventKind::Switch { cpu, prev, next } => match (seen(prev), seen(next)) {
+            (None, None) => None,
+            (prev, next) => Some(EventKind::Switch { cpu, prev, next }),
+        },
+        other => Some(other),
+    }
+}
+
+/// The tasks that a workload begins with, in order of creation: index of the definition, and name.
+pub(crate) fn first_tasks(workload: &Workload) -> impl Iterator<Item = (usize, String)> + '_ {
+    let definitions = workload.tasks.iter().enumerate();
+    definitions.flat_map(|(definition, task)| {
+        (0..task.instances).map(move |instance| {
+            let name = if task.instances > 1 {
+                format!("{}-{instance}", task.name)
+            } else {
+                task.name.clone()
+            };
+            (definition, name)
+        })
+    })
+}
+
+impl Kernel<'_> {
+    /// The tasks of the surroundings.
+    pub(crate) fn hidden_tasks(&self) -> impl Iterator<Item = TaskRef> + '_ {
+        std::iter::once(self.initial_parent).chain(self.housekeepers.iter().copied())
+    }
+
+    /// The task with this number, of the workload or of the surroundings.
+    pub(crate) fn any_task(&self, id: TaskId) -> TaskRef {
+        match id {
+            CREATOR => self.initial_parent,
+            id if is_hidden(id) => self.housekeepers[(CREATOR.0 - 1 - id.0) as usize],
+            id => self.tasks[id.0 as usize],
+        }
+    }
+
+    /// The kernel's own threads, asleep.
+    pub(crate) fn create_housekeepers(&mut self) {
+        if self.settings.surroundings.housekeeping.is_none() {
+            return;
+        }
+        for cpu in 0..self.cpus.len() {
+            let mut allowed = crate::structures::CpuMask::default();
+            allowed.set(cpu);
+            let mut task = Task::blank(
+                TaskId(CREATOR.0 - 1 - cpu as u32),
+                format!("kworker/{cpu}:0"),
+                FIRST_KERNEL_PID + cpu as i32,
+                allowed,
+                1,
+            );
+            task.execution.errand = Errand::Serve { running: false };
+            task.seen.flags = PF_KTHREAD;
+            task.seen.thread_info.cpu = cpu as u32;
+            task.seen.wake_cpu = cpu as i32;
+            task.seen.__state = TASK_INTERRUPTIBLE;
+            let (set, group) = self.groups.pointers(0);
+            task.seen.cgroups = set;
+            task.seen.sched_task_group = group;
+            let task = TaskRef::allocate(task);
+            task.fix_pointers();
+            self.housekeepers.push(task);
+        }
+    }
+
+    /// Sets the surroundings going.
+    pub(crate) fn start_surroundings(&mut self) {
+        for task in self.housekeepers.clone() {
+            self.enter(task.cpu());
+            self.wake(task, None, false);
+            self.leave(OverheadKind::Scheduling);
+        }
+        if let Some(creator) = self.settings.surroundings.creator {
+            let mut task = self.initial_parent;
+            task.execution.errand = Errand::Live {
+                left: creator.waits + 1,
+                running: false,
+            };
+            self.enter(0);
+            self.wake(task, None, false);
+            self.leave(OverheadKind::Scheduling);
+        }
+    }
+
+    /// Goes on with what `task` has to do besides its program; `None` if that is nothing.
+    pub(crate) fn advance_errand(&mut self, mut task: TaskRef) -> Option<Action> {
+        let errand = task.execution.errand;
+        task.execution.waiting = Waiting::Nothing;
+        let (next, action) = match (errand, self.settings.surroundings.creator) {
+            (Errand::None, _) => return None,
+            (Errand::Serve { running }, _) => {
+                let housekeeping = self.settings.surroundings.housekeeping?;
+                let action = if running {
+                    let until = self.program_time() + housekeeping.pause;
+                    self.sleep_until(task, until)
+                } else {
+                    self.compute(task, housekeeping.turn.max(1));
+                    Action::Compute
+                };
+                (Errand::Serve { running: !running }, action)
+            }
+            (Errand::Prepare, Some(creator)) => {
+                self.compute(task, creator.preparation.max(1));
+                (Errand::Report, Action::Compute)
+            }
+            (Errand::Report, _) => {
+                let parent = self.initial_parent;
+                self.wake(parent, Some(task), false);
+                (Errand::None, Action::Block)
+            }
+            (Errand::Live { left, running }, Some(creator)) => {
+                let turns = creator.waits + 1;
+                if !running {
+                    self.compute(task, (creator.cpu_time / turns).max(1));
+                    (
+                        Errand::Live {
+                            left,
+                            running: true,
+                        },
+                        Action::Compute,
+                    )
+                } else if left > 1 {
+                    let asleep = creator.age.saturating_sub(creator.cpu_time);
+                    let until = self.program_time() + asleep / creator.waits;
+                    let next = Errand::Live {
+                        left: left - 1,
+                        running: false,
+                    };
+                    (next, self.sleep_until(task, until))
+                } else {
+                    (Errand::Create { next: 0 }, self.create_task(task, 0))
+                }
+            }
+            (Errand::Create { next }, _) => (
+                Errand::Create { next: next + 1 },
+                self.create_task(task, next + 1),
+            ),
+            (Errand::Begin, _) => {
+                self.begin_run_of_workload(task);
+                (Errand::Rest, Action::Block)
+            }
+            (Errand::Rest, _) => (Errand::Rest, Action::Block),
+            (Errand::Prepare | Errand::Live { .. }, None) => return None,
+        };
+        // The last creation has gone on by itself.
+        if task.execution.errand == errand {
+            task.execution.errand = next;
+        }
+        Some(action)
+    }
+
+    /// Creates the task with this place among the first and waits until it is prepared. Behind the last, nothing may hold up the
+    /// creator any more.
+    fn create_task(&mut self, mut creator: TaskRef, place: usize) -> Action {
+        let workload = self.programs.workload.clone();
+        let Some((definition, name)) = first_tasks(&workload).nth(place) else {
+            creator.execution.errand = Errand::Begin;
+            self.change_policy(creator, UNDISTURBED);
+            return Action::Compute;
+        };
+        self.fork_task(definition, name, Some(creator));
+        if self.programs.failure.is_some() {
+            return Action::Failed;
+        }
+        Action::Block
+    }
+
+    /// The common start: from now on sinks see what happens.
+    fn begin_run_of_workload(&mut self, creator: TaskRef) {
+        self.begin_observation();
+        self.programs.started = true;
+        for mut task in self.tasks.clone() {
+            task.execution.start = self.clock.now();
+            self.emit_task(task);
+        }
+        for task in self.tasks.clone() {
+            self.wake(task, Some(creator), false);
+        }
+    }
+
+    /// Makes now the time from which the run counts.
+    pub(crate) fn begin_observation(&mut self) {
+        self.origin = self.clock.now();
+        self.observed = true;
+        for (index, (time, _, _)) in self.settings.hotplug.iter().enumerate() {
+            self.clock.at(
+                self.origin + *time,
+                Due::Hotplug {
+                    index: index as u32,
+                },
+            );
+        }
+    }
+
+    /// Whether a new task has to prepare itself first.
+    pub(crate) fn first_errand(&self) -> Errand {
+        if self.settings.surroundings.creator.is_some() && !self.observed {
+            Errand::Prepare
+        } else {
+            Errand::None
+        }
+    }
+
+    /// Hands the tasks of the surroundings to the scheduler, as those that exist when it is loaded.
+    pub(crate) fn enable_surroundings(&mut self) -> Result<(), (i32, String)> {
+        for task in self.hidden_tasks().collect::<Vec<_>>() {
+            self.init_task(task, false)
+                .map_err(|error| (error, task.label().to_string()))?;
+            if task.class == Class::Ext {
+                self.enable_task(task);
+            }
+        }
+        Ok(())
+    }
+}
