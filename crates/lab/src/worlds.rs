@@ -304,6 +304,7 @@ pub fn confront(recordings: &[Recording], folder: &Path) -> Result<Agreement, Er
             .collect();
         let surroundings = surroundings(&recordings);
         let mut simulator = Vec::new();
+        let mut failed = false;
         for start in STARTS {
             let plan = plan(
                 &key,
@@ -317,10 +318,11 @@ pub fn confront(recordings: &[Recording], folder: &Path) -> Result<Agreement, Er
             for run in results.comparison.runs {
                 simulator.push(Figures::of_simulation(&run.metrics).order_instances(workload));
             }
+            failed |= !results.failures.is_empty();
             failures.extend(results.failures);
         }
-        // A simulation that never began is among the failures.
-        if !simulator.is_empty() {
+        // A simulation that did not get to its end is among the failures, and says nothing else.
+        if !failed {
             pairs.push(pair(key, duration, &kernel, &simulator)?);
         }
     }

@@ -128,6 +128,17 @@ impl Kernel<'_> {
         std::iter::once(self.initial_parent).chain(self.housekeepers.iter().copied())
     }
 
+    /// The tasks of the whole system in a fixed order, one by one: the surroundings, then the workload's.
+    pub(crate) fn nth_task(&self, place: usize) -> Option<TaskRef> {
+        match place.checked_sub(1) {
+            None => Some(self.initial_parent),
+            Some(place) => match place.checked_sub(self.housekeepers.len()) {
+                None => Some(self.housekeepers[place]),
+                Some(place) => self.tasks.get(place).copied(),
+            },
+        }
+    }
+
     /// The task with this number, of the workload or of the surroundings.
     pub(crate) fn any_task(&self, id: TaskId) -> TaskRef {
         match id {

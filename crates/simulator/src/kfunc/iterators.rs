@@ -50,7 +50,7 @@ kernel_functions! { TABLE;
     fn bpf_iter_task_next(kernel, iterator) {
         // SAFETY: as above.
         let position = unsafe { &mut *(iterator as *mut u64) };
-        while let Some(task) = kernel.tasks.get(*position as usize) {
+        while let Some(task) = kernel.nth_task(*position as usize) {
             *position += 1;
             if task.seen.__state != TASK_DEAD {
                 return task.address();
