@@ -837,7 +837,13 @@ impl Kernel<'_> {
         self.enter(cpu);
         self.spent += self.settings.cost.timer;
         self.settle(OverheadKind::Interrupt);
-        self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
+        // User programs sleep on high-resolution timers, threads of the kernel on its timer wheel.
+        let is_kernel_thread = task.seen.flags & PF_KTHREAD != 0;
+        self.cpus[cpu].preempt_count = if is_kernel_thread {
+            SOFTIRQ_OFFSET
+        } else {
+            HARDIRQ_OFFSET
+        };
         self.wake(task, None, false);
         self.cpus[cpu].preempt_count = 0;
         self.leave(OverheadKind::Scheduling);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Log, Referee, free, scheduler};
+use common::{Log, Referee, built_in, free, scheduler};
 use fairground_simulator::{
     Creator, ExitKind, Housekeeping, Options, Outcome, Surroundings, simulate,
 };
@@ -113,6 +113,42 @@ fn threads_of_the_kernel_take_their_time_on_every_cpu() {
         "{left}"
     );
     assert_eq!(outcome.tasks.len(), 2, "they are no result");
+}
+
+#[test]
+fn threads_of_the_kernel_are_woken_from_soft_interrupts() {
+    let options = surrounded("1", housekeeping());
+    let outcome = simulate(&scheduler("interrupt", &[]), &options, Vec::new()).expect("it loads");
+    assert!(!places(&outcome, "kworker/0:0 woken in 2").is_empty());
+    assert!(places(&outcome, "kworker/0:0 woken in 1").is_empty());
+}
+
+#[test]
+fn what_the_creator_did_is_inherited() {
+    // ULE takes threads for interactive whose creator has slept a lot, and for batch threads if it has used the CPU.
+    let light = |age, cpu_time| {
+        let mut options = free(
+            "1",
+            r#"{"tasks": {
+                "hog": {"loop": -1, "run": 1000000},
+                "light": {"loop": -1, "run": 2000, "sleep": 2000}}}"#,
+        );
+        options.duration = Some(SECOND / 2);
+        options.surroundings.creator = Some(Creator {
+            age,
+            cpu_time,
+            waits: 10,
+            preparation: 100_000,
+        });
+        let mut referee = Referee::default();
+        simulate(&built_in("ule"), &options, vec![&mut referee]).expect("it loads");
+        referee.ran[1]
+    };
+    let (sleepy, busy) = (
+        light(3 * SECOND, SECOND / 10),
+        light(2 * SECOND, 19 * SECOND / 10),
+    );
+    assert!(sleepy > 2 * busy, "{sleepy} ns and {busy} ns");
 }
 
 #[test]
