@@ -215,7 +215,7 @@ fn main() {
     let before = peak_memory();
     measure_with_metrics(&simple, 60_000);
     println!(
-        "memory, 60 s after 10 s of simulated time: {:.1} MiB after {:.1} MiB",
+        "memory, 60 s after 3 s of simulated time: {:.1} MiB after {:.1} MiB",
         peak_memory(),
         before
     );

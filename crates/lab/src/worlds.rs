@@ -200,7 +200,7 @@ impl Figures {
     fn order_instances(mut self, workload: &Workload) -> Self {
         for task in workload.tasks.iter().filter(|task| task.instances > 1) {
             let names: Vec<String> = (0..task.instances)
-                .map(|instance| format!("{}-{instance}", task.name))
+                .map(|instance| task.instance_name(instance))
                 .collect();
             let places: Vec<usize> = (0..self.tasks.len())
                 .filter(|&place| names.contains(&self.tasks[place].name))
@@ -366,14 +366,15 @@ fn surroundings(recordings: &[&Recording]) -> Surroundings {
     let creator = |figure: fn(&CreatorRecord) -> u64| {
         of(&|recording| Some(figure(recording.creator.as_ref()?) as f64)).map(|value| value as u64)
     };
-    // Turns of all other threads on one CPU, and the time from one to the next.
+    let others = |recording: &Recording| recording.others.filter(|others| others.turns > 0);
+    // From one turn of the other threads on a CPU to the next, and how long one lasts.
     let period = of(&|recording| {
-        let others = recording.others.filter(|others| others.turns > 0)?;
+        let others = others(recording)?;
         let time = recording.duration_ns as f64 * f64::from(recording.cpus);
         Some(time / others.turns as f64)
     });
     let turn = of(&|recording| {
-        let others = recording.others.filter(|others| others.turns > 0)?;
+        let others = others(recording)?;
         Some(others.cpu_time_ns as f64 / others.turns as f64)
     });
     Surroundings {

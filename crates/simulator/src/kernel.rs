@@ -181,7 +181,7 @@ impl<'a> Kernel<'a> {
     }
 
     pub(crate) fn emit(&mut self, kind: EventKind) {
-        if !self.observed {
+        if self.sinks.is_empty() || !self.observed {
             return;
         }
         let Some(kind) = visible(kind) else { return };

@@ -13,7 +13,7 @@ use crate::constants::*;
 use crate::dispatch_queue::DsqIndex;
 use crate::kernel::Kernel;
 use crate::structures::{CpuMask, TaskStruct};
-use crate::surroundings::{Errand, first_tasks, is_hidden};
+use crate::surroundings::{Errand, is_hidden};
 use crate::task::{Class, OpsState, Task, TaskRef};
 
 /// Memory bandwidth that `mem` and `iorun` events are given, bytes a nanosecond.
@@ -240,7 +240,8 @@ impl Kernel<'_> {
         }
         self.programs.started = true;
         self.enter(0);
-        for (definition, name) in first_tasks(&workload) {
+        for (definition, instance) in workload.first_tasks() {
+            let name = workload.tasks[definition].instance_name(instance);
             self.fork_task(definition, name, None);
             if self.exit.is_some() || self.programs.failure.is_some() {
                 return;

@@ -6,7 +6,7 @@
 //! others; sinks do not see them.
 
 use fairground_events::{EventKind, Nanoseconds, OverheadKind, TaskId};
-use fairground_workload::{Policy, Workload};
+use fairground_workload::Policy;
 
 use crate::clock::Due;
 use crate::constants::*;
@@ -105,21 +105,6 @@ pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
         },
         other => Some(other),
     }
-}
-
-/// The tasks that a workload begins with, in order of creation: index of the definition, and name.
-pub(crate) fn first_tasks(workload: &Workload) -> impl Iterator<Item = (usize, String)> + '_ {
-    let definitions = workload.tasks.iter().enumerate();
-    definitions.flat_map(|(definition, task)| {
-        (0..task.instances).map(move |instance| {
-            let name = if task.instances > 1 {
-                format!("{}-{instance}", task.name)
-            } else {
-                task.name.clone()
-            };
-            (definition, name)
-        })
-    })
 }
 
 impl Kernel<'_> {
@@ -267,11 +252,12 @@ impl Kernel<'_> {
     /// creator any more.
     fn create_task(&mut self, mut creator: TaskRef, place: usize) -> Action {
         let workload = self.programs.workload.clone();
-        let Some((definition, name)) = first_tasks(&workload).nth(place) else {
+        let Some((definition, instance)) = workload.first_tasks().nth(place) else {
             creator.execution.errand = Errand::Begin;
             self.change_policy(creator, UNDISTURBED);
             return Action::Compute;
         };
+        let name = workload.tasks[definition].instance_name(instance);
         self.fork_task(definition, name, Some(creator));
         if self.programs.failure.is_some() {
             return Action::Failed;
@@ -319,7 +305,7 @@ impl Kernel<'_> {
     pub(crate) fn enable_surroundings(&mut self) -> Result<(), (i32, String)> {
         for task in self.hidden_tasks().collect::<Vec<_>>() {
             self.init_task(task, false)
-                .map_err(|error| (error, task.label().to_string()))?;
+                .map_err(|error| (error, task.label()))?;
             if task.class == Class::Ext {
                 self.enable_task(task);
             }

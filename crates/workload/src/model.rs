@@ -212,11 +212,27 @@ impl Task {
     pub fn cpus_in(&self, phase: usize) -> Option<&[u32]> {
         self.phases[phase].cpus.as_deref().or(self.cpus.as_deref())
     }
+
+    /// Name of the instance with this number: with a suffix where there are several.
+    pub fn instance_name(&self, instance: u32) -> String {
+        if self.instances > 1 {
+            format!("{}-{instance}", self.name)
+        } else {
+            self.name.clone()
+        }
+    }
 }
 
 impl Workload {
     /// Tasks started at the beginning: all instances of all definitions.
     pub fn task_count(&self) -> usize {
         self.tasks.iter().map(|task| task.instances as usize).sum()
+    }
+
+    /// The tasks started at the beginning, in order of creation: index of the definition, and number of the instance.
+    pub fn first_tasks(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        let definitions = self.tasks.iter().enumerate();
+        definitions
+            .flat_map(|(index, task)| (0..task.instances).map(move |instance| (index, instance)))
     }
 }

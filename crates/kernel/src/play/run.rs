@@ -117,17 +117,11 @@ impl Run {
             failure: Mutex::new(None),
             this: this.clone(),
         });
-        for (definition, task) in workload.tasks.iter().enumerate() {
-            for instance in 0..task.instances {
-                let name = if task.instances > 1 {
-                    format!("{}-{instance}", task.name)
-                } else {
-                    task.name.clone()
-                };
-                if let Err(reason) = run.spawn(definition, name, false) {
-                    run.end();
-                    return Err(Error::Usage { reason });
-                }
+        for (definition, instance) in workload.first_tasks() {
+            let name = workload.tasks[definition].instance_name(instance);
+            if let Err(reason) = run.spawn(definition, name, false) {
+                run.end();
+                return Err(Error::Usage { reason });
             }
         }
         Ok(run)
