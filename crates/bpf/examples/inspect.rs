@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use fairground_bpf::{Btf, Context, Field, Kind, Linker, Object, compile};
+use fairground_bpf::{Btf, Context, Field, Kind, Linker, Native, Object, compile};
 
 fn main() -> ExitCode {
     let mut code = ExitCode::SUCCESS;
@@ -104,11 +104,17 @@ impl Imaginary<'_> {
 }
 
 impl Linker for Imaginary<'_> {
-    fn helper(&self, _: u32) -> Option<*const u8> {
-        Some(nothing as *const u8)
+    fn helper(&self, _: u32) -> Option<Native> {
+        Some(Native {
+            address: nothing as *const u8,
+            arguments: 5,
+        })
     }
-    fn kfunc(&self, _: &str) -> Option<*const u8> {
-        Some(nothing as *const u8)
+    fn kfunc(&self, _: &str) -> Option<Native> {
+        Some(Native {
+            address: nothing as *const u8,
+            arguments: 5,
+        })
     }
     fn field(&self, structure: &str, path: &[&str]) -> Option<Field> {
         let mut id = self.0.find(structure)?;

@@ -178,7 +178,11 @@ impl<'a> Compiler<'a> {
         }
         let mut builder_context = FunctionBuilderContext::new();
         let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
-        let signature = builder.import_signature(self.signature.clone());
+        let signatures = std::array::from_fn(|arguments| {
+            let mut signature = self.signature.clone();
+            signature.params.truncate(1 + arguments);
+            builder.import_signature(signature)
+        });
         let environment = Environment {
             runaway: self.runaway,
             unavailable: self.unavailable,
@@ -190,7 +194,7 @@ impl<'a> Compiler<'a> {
             // Every reachable reference was declared above.
             found.expect("a function that linking has found").1
         };
-        translate(&mut builder, &environment, linked, signature, &callee);
+        translate(&mut builder, &environment, linked, signatures, &callee);
         builder.finalize(self.module.isa().frontend_config());
         self.module
             .define_function(id, &mut context)

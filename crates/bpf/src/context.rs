@@ -2,6 +2,46 @@
 
 use std::ffi::c_void;
 
+use crate::frame::LIMIT;
+
+/// Memory for the stacks of functions that call one another.
+#[derive(Debug)]
+pub struct Stack(Box<[u128]>);
+
+impl Stack {
+    /// How deep functions may call one another. The kernel's verifier allows 8.
+    pub(crate) const CALL_DEPTH: usize = 64;
+
+    /// How many calls of compiled functions may be under way at once, each from
+    /// a helper or kernel function that the one before has called. The caller
+    /// has to see to that: compiled code does not look.
+    pub const NESTED_CALLS: usize = 16;
+
+    /// Room for all of them.
+    #[must_use]
+    pub fn new() -> Stack {
+        let bytes = Self::NESTED_CALLS * Self::CALL_DEPTH * usize::from(LIMIT);
+        Stack(vec![0; bytes / size_of::<u128>()].into())
+    }
+
+    /// The address after its end, for [`Context::stack`].
+    pub fn top(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr_range().end.cast()
+    }
+}
+
+impl Default for Stack {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Zeros, for loads of up to 8 bytes at offsets below 4096.
+pub type NullPage = [u64; 513];
+
+/// See [`Context::null_page`].
+pub static NULL_PAGE: NullPage = [0; 513];
+
 /// The state of one simulation, passed to every compiled function and from
 /// there to every helper and kernel function.
 ///
@@ -24,6 +64,13 @@ pub struct Context {
     /// Start of the arena as it is stored in memory: its user form. The lower
     /// 32 bits are 0.
     pub arena_user: u64,
+    /// What loads from kernel structures read through null pointers:
+    /// [`NULL_PAGE`].
+    pub null_page: *const NullPage,
+    /// Where the stack of the next function begins: the end of a [`Stack`],
+    /// from which functions take theirs downwards. Apart from the machine's
+    /// stack, so that what the code keeps there has short offsets.
+    pub stack: *mut u8,
     /// Maps and sections of global variables, in the order of
     /// [`crate::Object::slots`].
     pub slots: *const *mut u8,

@@ -4,7 +4,7 @@ use crate::instruction::{FRAME_POINTER, alu, class};
 use crate::link::Operation;
 
 /// The most that a function may use, in bytes.
-const LIMIT: u16 = 512;
+pub(crate) const LIMIT: u16 = 512;
 
 /// How a function uses its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

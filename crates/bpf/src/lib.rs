@@ -30,9 +30,9 @@ mod validate;
 
 pub use btf::{Btf, Kind, Linkage, Member, SectionVariable, Type, TypeId};
 pub use code::{Code, compile};
-pub use context::{Context, Entry};
+pub use context::{Context, Entry, NULL_PAGE, NullPage, Stack};
 pub use error::{Error, Missing, MissingKind};
-pub use linker::{Bits, Field, Linker};
+pub use linker::{Bits, Field, Linker, Native};
 pub use location::Location;
 pub use maps::{InitialValue, Map};
 pub use object::{

@@ -2,11 +2,12 @@
 
 use crate::btf::Kind;
 use crate::constants::{ConstantMemory, Flow, analyse};
+use crate::context::Stack;
 use crate::core_relocation::{self, Failure};
 use crate::error::{Error, Missing, MissingKind, malformed, unsupported};
 use crate::instruction::{FRAME_POINTER, Instruction, SIZE, atomic, class, mode};
 use crate::kernel_loads::mark_kernel_loads;
-use crate::linker::Linker;
+use crate::linker::{Linker, Native};
 use crate::object::{ExternKind, Function, Object, Reference};
 use crate::validate::check_instruction;
 
@@ -46,8 +47,8 @@ pub(crate) enum Operand {
     Slot { slot: usize, offset: u64 },
     /// A function of this object, by index.
     Function(usize),
-    /// A helper or kernel function, by address.
-    Native(u64),
+    /// A helper or kernel function.
+    Native(Native),
     /// A weak kernel function that is not there, by index of its name.
     Unavailable(usize),
     /// Something needed that is not there.
@@ -147,7 +148,7 @@ pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject,
     }
     problems.into_result()?;
     linked.functions.sort_by_key(|one| one.function);
-    check_recursion(object, &linked.functions)?;
+    check_calls(object, &linked.functions)?;
     find_stops(&mut linked.functions, object.functions().len());
     Ok(linked)
 }
@@ -367,7 +368,7 @@ fn operand(
         None if one.is_call() && one.source == 0 => {
             let id = one.immediate.cast_unsigned();
             Ok(Some(match linker.helper(id) {
-                Some(address) => Operand::Native(address as u64),
+                Some(native) => Operand::Native(native),
                 None => Operand::Missing(MissingKind::Helper, id.to_string()),
             }))
         }
@@ -392,8 +393,8 @@ fn external(
     let missing = |kind| Operand::Missing(kind, name.to_owned());
     match one.kind {
         ExternKind::Function { .. } => Ok(match (linker.kfunc(name), is_call) {
-            (Some(address), true) => Operand::Native(address as u64),
-            (Some(address), false) => Operand::Constant(address as u64),
+            (Some(native), true) => Operand::Native(native),
+            (Some(native), false) => Operand::Constant(native.address as u64),
             (None, _) if !one.weak => missing(MissingKind::Kfunc),
             (None, true) => Operand::Unavailable(index),
             (None, false) => Operand::Constant(0),
@@ -506,8 +507,10 @@ fn check_flow(function: &Function, operations: &[Operation], flow: &Flow) -> Res
 
 /// Functions must not call themselves, directly or through others: there is
 /// no bound on the stack they would take.
-fn check_recursion(object: &Object, functions: &[Linked]) -> Result<(), Error> {
-    // Remove functions whose callees are all removed; a cycle stays.
+/// Refuses recursion and calls that are too deep for a [`Stack`].
+fn check_calls(object: &Object, functions: &[Linked]) -> Result<(), Error> {
+    // Remove functions whose callees are all removed; a cycle stays, and the rounds count how deep calls go.
+    let mut depth = 0;
     let mut left: Vec<(usize, Vec<usize>)> = functions
         .iter()
         .map(|linked| (linked.function, linked.callees().collect()))
@@ -518,6 +521,13 @@ fn check_recursion(object: &Object, functions: &[Linked]) -> Result<(), Error> {
         left.retain(|(_, callees)| callees.iter().any(|callee| alive.contains(callee)));
         if left.is_empty() {
             return Ok(());
+        }
+        depth += 1;
+        if depth == Stack::CALL_DEPTH {
+            return Err(unsupported(
+                "a chain of calls",
+                format!("functions call one another over {depth} deep"),
+            ));
         }
         if left.len() == before {
             let names: Vec<&str> = left

@@ -1,14 +1,23 @@
 //! The kernel that an object is compiled against.
 
-/// Answers what an object asks of its kernel. Addresses of functions are
-/// called with the signature [`crate::Entry`]; they and all other answers are
-/// built into the code and shared by all simulations.
+/// A helper or kernel function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Native {
+    /// Address of its code, which has the signature [`crate::Entry`].
+    pub address: *const u8,
+    /// How many of the registers r1 to r5 it reads. What is in the others when
+    /// it is called is undefined.
+    pub arguments: usize,
+}
+
+/// Answers what an object asks of its kernel. The answers are built into the
+/// code and shared by all simulations.
 pub trait Linker {
     /// The helper with that number (`BPF_FUNC_*`).
-    fn helper(&self, id: u32) -> Option<*const u8>;
+    fn helper(&self, id: u32) -> Option<Native>;
 
     /// The kernel function of that name, without `___flavor`.
-    fn kfunc(&self, name: &str) -> Option<*const u8>;
+    fn kfunc(&self, name: &str) -> Option<Native>;
 
     /// The field at the end of a path of member names, from a structure named
     /// without `___flavor`. Members of anonymous structures and unions belong

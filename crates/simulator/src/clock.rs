@@ -43,14 +43,27 @@ pub enum Due {
 
 /// An event in the heap; the earliest is the greatest, among equal times the first to arrive.
 struct Entry {
-    time: u64,
-    arrival: u64,
+    /// Time in the upper half, number of arrival in the lower: one comparison, without a branch, orders both.
+    rank: u128,
     due: Due,
+}
+
+impl Entry {
+    fn new(time: u64, arrival: u64, due: Due) -> Entry {
+        Entry {
+            rank: u128::from(time) << 64 | u128::from(arrival),
+            due,
+        }
+    }
+
+    fn time(&self) -> u64 {
+        (self.rank >> 64) as u64
+    }
 }
 
 impl Ord for Entry {
     fn cmp(&self, other: &Self) -> Ordering {
-        (other.time, other.arrival).cmp(&(self.time, self.arrival))
+        other.rank.cmp(&self.rank)
     }
 }
 
@@ -58,82 +71,60 @@ impl PartialOrd for Entry {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+
+    fn lt(&self, other: &Self) -> bool {
+        other.rank < self.rank
+    }
+
+    fn le(&self, other: &Self) -> bool {
+        other.rank <= self.rank
+    }
 }
 
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
-        self.arrival == other.arrival
+        self.rank == other.rank
     }
 }
 
 impl Eq for Entry {}
 
-/// One time for every CPU, the earliest on top; setting a CPU's time again moves it, so nothing stale remains.
-#[derive(Default)]
+/// One time for every CPU, and the earliest of them: a tree in which every node holds the earlier of its two children, the lower CPU if
+/// they are equal. Setting a time plays the matches on the way to the root again, always the same number and without a branch on
+/// their outcome.
 struct CpuTimes {
-    times: Vec<u64>,
-    heap: Vec<u32>,
-    positions: Vec<u32>,
+    /// The root at 1, the children of `node` at `2 * node` and `2 * node + 1`; the CPUs in the second half.
+    tree: Vec<(u64, u32)>,
 }
 
 impl CpuTimes {
     fn new(cpus: usize) -> CpuTimes {
-        let numbers: Vec<u32> = (0..cpus as u32).collect();
+        let leaves = cpus.next_power_of_two();
         CpuTimes {
-            times: vec![u64::MAX; cpus],
-            heap: numbers.clone(),
-            positions: numbers,
+            tree: vec![(u64::MAX, u32::MAX); 2 * leaves],
         }
-    }
-
-    fn before(&self, a: u32, b: u32) -> bool {
-        (self.times[a as usize], a) < (self.times[b as usize], b)
-    }
-
-    fn place(&mut self, position: usize, cpu: u32) {
-        self.heap[position] = cpu;
-        self.positions[cpu as usize] = position as u32;
     }
 
     fn set(&mut self, cpu: u32, time: u64) {
-        let earlier = time < self.times[cpu as usize];
-        self.times[cpu as usize] = time;
-        let mut position = self.positions[cpu as usize] as usize;
-        if earlier {
-            while position > 0 {
-                let parent = (position - 1) / 4;
-                if !self.before(cpu, self.heap[parent]) {
-                    break;
-                }
-                self.place(position, self.heap[parent]);
-                position = parent;
-            }
-        } else {
-            loop {
-                let first = position * 4 + 1;
-                let last = (first + 4).min(self.heap.len());
-                let Some(child) = (first..last).reduce(|best, child| {
-                    if self.before(self.heap[child], self.heap[best]) {
-                        child
-                    } else {
-                        best
-                    }
-                }) else {
-                    break;
-                };
-                if !self.before(self.heap[child], cpu) {
-                    break;
-                }
-                self.place(position, self.heap[child]);
-                position = child;
-            }
+        let mut node = self.tree.len() / 2 + cpu as usize;
+        let mut winner = (time, cpu);
+        self.tree[node] = winner;
+        while node > 1 {
+            let sibling = self.tree[node ^ 1];
+            // The left child has the lower CPU; times alone decide otherwise.
+            let stays = winner.0 < sibling.0 || (winner.0 == sibling.0 && node & 1 == 0);
+            winner = if stays { winner } else { sibling };
+            node /= 2;
+            self.tree[node] = winner;
         }
-        self.place(position, cpu);
+    }
+
+    fn time(&self, cpu: usize) -> u64 {
+        self.tree[self.tree.len() / 2 + cpu].0
     }
 
     fn earliest(&self) -> (u64, u32) {
-        let cpu = self.heap[0];
-        (self.times[cpu as usize], cpu)
+        self.tree[1]
     }
 }
 
@@ -169,17 +160,13 @@ impl Clock {
             self.immediate.push_back(due);
         } else {
             self.arrivals += 1;
-            self.heap.push(Entry {
-                time,
-                arrival: self.arrivals,
-                due,
-            });
+            self.heap.push(Entry::new(time, self.arrivals, due));
         }
     }
 
     /// Sets when `cpu` has something of its own to do; `u64::MAX` is never.
     pub fn set_cpu(&mut self, cpu: usize, time: u64) {
-        if self.cpus.times[cpu] != time {
+        if self.cpus.time(cpu) != time {
             self.cpus.set(cpu as u32, time);
         }
     }
@@ -192,13 +179,13 @@ impl Clock {
             return Some(due);
         }
         let (cpu_time, cpu) = self.cpus.earliest();
-        let heap_time = self.heap.peek().map_or(u64::MAX, |entry| entry.time);
+        let heap_time = self.heap.peek().map_or(u64::MAX, Entry::time);
         if cpu_time.min(heap_time) > limit || cpu_time.min(heap_time) == u64::MAX {
             return None;
         }
         if heap_time < cpu_time {
             let entry = self.heap.pop()?;
-            self.now = self.now.max(entry.time);
+            self.now = self.now.max(entry.time());
             return Some(entry.due);
         }
         self.now = self.now.max(cpu_time);

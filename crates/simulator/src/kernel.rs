@@ -115,6 +115,8 @@ pub struct Kernel<'a> {
     pub(crate) _slots: Vec<*mut u8>,
     /// Memory of data sections; the slots point here.
     pub(crate) _sections: Vec<Box<[u64]>>,
+    /// Stack memory of the scheduler's code; the context points here.
+    pub(crate) _stack: fairground_bpf::Stack,
     /// The address space that the workload's threads share; tasks point here.
     pub(crate) _memory: Box<crate::structures::MmStruct>,
     pub(crate) arena: Option<crate::kfunc::arena::Arena>,
@@ -147,6 +149,8 @@ pub struct Kernel<'a> {
     pub(crate) statistics: EventStats,
     pub(crate) exit: Option<ExitRecord>,
     pub(crate) random: Xoshiro256PlusPlus,
+    /// Calls into the scheduler's code that are under way, one inside the other.
+    pub(crate) nested_calls: usize,
     /// The CPU whose code runs.
     pub(crate) this_cpu: usize,
     /// Cost of what it does in the current event so far.
@@ -180,10 +184,15 @@ impl<'a> Kernel<'a> {
         self.cpus[self.this_cpu].resume_at.max(self.clock.now()) + self.spent
     }
 
+    #[inline]
     pub(crate) fn emit(&mut self, kind: EventKind) {
-        if self.sinks.is_empty() || !self.observed {
-            return;
+        if !self.sinks.is_empty() && self.observed {
+            self.send(kind);
         }
+    }
+
+    #[inline(never)]
+    fn send(&mut self, kind: EventKind) {
         let Some(kind) = visible(kind) else { return };
         let event = Event {
             time: self.clock.now() - self.origin,

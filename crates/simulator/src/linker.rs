@@ -1,6 +1,6 @@
 //! What a scheduler object is compiled against: this kernel's functions, structures and constants.
 
-use fairground_bpf::{Context, Field, Linker};
+use fairground_bpf::{Context, Field, Linker, Native};
 
 use crate::constants::*;
 use crate::kernel::Kernel;
@@ -167,12 +167,12 @@ unsafe extern "C" fn unavailable(
 }
 
 impl Linker for KernelLinker {
-    fn helper(&self, id: u32) -> Option<*const u8> {
-        kfunc::find_helper(id).map(|entry| entry as *const u8)
+    fn helper(&self, id: u32) -> Option<Native> {
+        kfunc::find_helper(id)
     }
 
-    fn kfunc(&self, name: &str) -> Option<*const u8> {
-        kfunc::find(name).map(|entry| entry as *const u8)
+    fn kfunc(&self, name: &str) -> Option<Native> {
+        kfunc::find(name)
     }
 
     fn field(&self, structure: &str, path: &[&str]) -> Option<Field> {

@@ -39,10 +39,8 @@ const EINVAL: Errno = crate::constants::EINVAL;
 
 /// Where a map keeps its values.
 pub enum Store {
-    /// One value for each index.
+    /// One value for each index; in a per-CPU array all values of one CPU after those of another.
     Array(Box<[u64]>),
-    /// One value for each index and CPU.
-    PerCpuArray(Vec<Box<[u64]>>),
     /// Values by key.
     Hash(IndexMap<Box<[u8]>, Box<[u64]>, FixedState>),
     /// Values by key and CPU, one after the other.
@@ -84,6 +82,10 @@ pub struct Map {
     pub max_entries: usize,
     /// CPUs of the machine.
     pub cpus: usize,
+    /// Words of a value.
+    words: usize,
+    /// Words from the values of one CPU to those of the next; 0 if all CPUs share them.
+    cpu_stride: usize,
     /// Values.
     pub store: Store,
 }
@@ -99,10 +101,12 @@ impl Map {
         let max_entries = definition.max_entries as usize;
         let words = words(value_size);
         let zeros = |count: usize| vec![0; count].into_boxed_slice();
+        let mut cpu_stride = 0;
         let store = match definition.kind {
             kind::ARRAY => Store::Array(zeros(words * max_entries)),
             kind::PERCPU_ARRAY => {
-                Store::PerCpuArray((0..cpus).map(|_| zeros(words * max_entries)).collect())
+                cpu_stride = words * max_entries;
+                Store::Array(zeros(cpu_stride * cpus))
             }
             kind::HASH | kind::LRU_HASH => Store::Hash(IndexMap::default()),
             kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => Store::PerCpuHash(IndexMap::default()),
@@ -131,6 +135,8 @@ impl Map {
             value_size,
             max_entries,
             cpus,
+            words,
+            cpu_stride,
             store,
         })
     }
@@ -146,64 +152,44 @@ impl Map {
     }
 
     /// Address of the value for the key at `key`, seen from `cpu`; 0 if there is none.
+    #[inline]
     pub fn lookup(&mut self, key: u64, cpu: usize) -> u64 {
-        let words = words(self.value_size);
+        let Store::Array(values) = &mut self.store else {
+            return self.lookup_by_key(key, cpu);
+        };
+        // SAFETY: keys of arrays are 32-bit numbers.
+        let index = unsafe { (key as *const u32).read_unaligned() as usize };
+        if index >= self.max_entries {
+            return 0;
+        }
+        values[cpu * self.cpu_stride + index * self.words..].as_mut_ptr() as u64
+    }
+
+    /// The same for maps that are not arrays. Apart, so that the look-ups that schedulers do all the time stay short.
+    #[inline(never)]
+    fn lookup_by_key(&mut self, key: u64, cpu: usize) -> u64 {
+        if let Store::Maps(maps) = &self.store {
+            return maps.get(self.index(key)).copied().unwrap_or(0);
+        }
+        let key = match self.store {
+            Store::Hash(_) | Store::PerCpuHash(_) | Store::HashOfMaps(_) => self.key(key),
+            _ => return 0,
+        };
         match &mut self.store {
-            Store::Array(values) => {
-                // SAFETY: keys of arrays are 32-bit numbers.
-                let index = unsafe { (key as *const u32).read_unaligned() as usize };
-                if index < self.max_entries {
-                    values[index * words..].as_mut_ptr() as u64
-                } else {
-                    0
-                }
-            }
-            Store::PerCpuArray(values) => {
-                // SAFETY: as above.
-                let index = unsafe { (key as *const u32).read_unaligned() as usize };
-                if index < self.max_entries && cpu < self.cpus {
-                    values[cpu][index * words..].as_mut_ptr() as u64
-                } else {
-                    0
-                }
-            }
-            Store::Hash(_) => {
-                let key = self.key(key);
-                let Store::Hash(values) = &mut self.store else {
-                    return 0;
-                };
-                values
-                    .get_mut(&key)
-                    .map_or(0, |value| value.as_mut_ptr() as u64)
-            }
-            Store::PerCpuHash(_) => {
-                let key = self.key(key);
-                let Store::PerCpuHash(values) = &mut self.store else {
-                    return 0;
-                };
-                values
-                    .get_mut(&key)
-                    .map_or(0, |value| value[cpu * words..].as_mut_ptr() as u64)
-            }
-            Store::Maps(maps) => {
-                // SAFETY: as above.
-                let index = unsafe { (key as *const u32).read_unaligned() as usize };
-                maps.get(index).copied().unwrap_or(0)
-            }
-            Store::HashOfMaps(_) => {
-                let key = self.key(key);
-                let Store::HashOfMaps(maps) = &self.store else {
-                    return 0;
-                };
-                maps.get(&key).copied().unwrap_or(0)
-            }
+            Store::Hash(values) => values
+                .get_mut(&key)
+                .map_or(0, |value| value.as_mut_ptr() as u64),
+            Store::PerCpuHash(values) => values
+                .get_mut(&key)
+                .map_or(0, |value| value[cpu * self.words..].as_mut_ptr() as u64),
+            Store::HashOfMaps(maps) => maps.get(&key).copied().unwrap_or(0),
             _ => 0,
         }
     }
 
     /// Sets the value for the key at `key` from the bytes at `value`.
     pub fn update(&mut self, key: u64, value: u64, flags: u64, cpu: usize) -> Result<(), Errno> {
-        let (value_size, words, cpus) = (self.value_size, words(self.value_size), self.cpus);
+        let (value_size, words, cpus) = (self.value_size, self.words, self.cpus);
         match self.kind {
             kind::ARRAY | kind::PERCPU_ARRAY => {
                 if self.index(key) >= self.max_entries {
@@ -263,7 +249,7 @@ impl Map {
     /// Keys that an iteration over the map visits, as bytes, in order.
     pub fn keys(&self) -> Vec<Box<[u8]>> {
         match &self.store {
-            Store::Array(_) | Store::PerCpuArray(_) => (0..self.max_entries as u32)
+            Store::Array(_) => (0..self.max_entries as u32)
                 .map(|index| index.to_le_bytes().to_vec().into_boxed_slice())
                 .collect(),
             Store::Hash(values) | Store::PerCpuHash(values) => values.keys().cloned().collect(),
@@ -273,9 +259,9 @@ impl Map {
 
     /// The key under which the value that contains `address` is kept.
     pub fn key_of_value(&self, address: u64) -> Option<Box<[u8]>> {
-        let size = (words(self.value_size) * 8) as u64;
+        let size = (self.words * 8) as u64;
         match &self.store {
-            Store::Array(values) => {
+            Store::Array(values) if self.cpu_stride == 0 => {
                 let offset = address.checked_sub(values.as_ptr() as u64)?;
                 let index = offset / size.max(1);
                 (index < self.max_entries as u64)
@@ -336,13 +322,15 @@ impl Map {
 
     /// Sum over CPUs of the 64-bit counter at `index` of an array.
     pub fn counter(&self, index: usize) -> Option<u64> {
-        let words = words(self.value_size);
-        match &self.store {
-            Store::Array(values) => values.get(index * words).copied(),
-            Store::PerCpuArray(values) => (index < self.max_entries)
-                .then(|| values.iter().map(|values| values[index * words]).sum()),
-            _ => None,
+        let Store::Array(values) = &self.store else {
+            return None;
+        };
+        if index >= self.max_entries {
+            return None;
         }
+        let copies = if self.cpu_stride == 0 { 1 } else { self.cpus };
+        let of_cpu = |cpu: usize| values[cpu * self.cpu_stride + index * self.words];
+        Some((0..copies).map(of_cpu).sum())
     }
 }
 

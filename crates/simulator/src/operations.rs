@@ -1,6 +1,6 @@
 //! The scheduler's operations table and calls into it.
 
-use fairground_bpf::Entry;
+use fairground_bpf::{Entry, Stack};
 
 use crate::constants::*;
 use crate::kernel::Kernel;
@@ -82,6 +82,7 @@ impl Operations {
 
 impl Kernel<'_> {
     /// Calls `op` if the scheduler has it; returns 0 if not.
+    #[inline]
     pub(crate) fn call(&mut self, op: Op, arguments: &[u64]) -> u64 {
         let Some(entry) = self.operations.entries[op as usize] else {
             return 0;
@@ -104,20 +105,39 @@ impl Kernel<'_> {
         result
     }
 
+    /// Whether the running code was stopped: what called it must not go on.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.context.instruction_limit == 0
+    }
+
     /// Calls any function of the scheduler with its five registers.
     pub(crate) fn call_function(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
+        if self.nested_calls == Stack::NESTED_CALLS {
+            self.fail(
+                ExitKind::Error,
+                "callbacks call one another too deep".into(),
+            );
+            self.context.instruction_limit = 0;
+            return 0;
+        }
+        self.nested_calls += 1;
         let context: *mut fairground_bpf::Context = &mut *self.context;
         let kernel: *mut Self = self;
         // SAFETY: the context belongs to this kernel; the code was compiled for its layout. The pointer to the kernel is made
         // from this exclusive reference just now, and nothing uses the reference until the call returns.
         unsafe {
             let before = (*context).instructions;
+            let outer_limit = (*context).instruction_limit;
             (*context).kernel = kernel.cast();
             (*context).instruction_limit = before + INSTRUCTION_LIMIT;
             let [r1, r2, r3, r4, r5] = registers;
             let result = entry(context, r1, r2, r3, r4, r5);
             let instructions = (*context).instructions - before;
+            if (*context).instruction_limit != 0 {
+                (*context).instruction_limit = outer_limit;
+            }
             let kernel = &mut *kernel;
+            kernel.nested_calls -= 1;
             let cost = &kernel.settings.cost;
             kernel.spent += cost.callback + instructions * cost.kilo_instructions / 1000;
             result

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairground_bpf::{Context, Slot};
+use fairground_bpf::{Context, Slot, Stack};
 use fairground_events::{Nanoseconds, Sink, TaskId};
 use fairground_machine::Machine;
 use fairground_workload::Workload;
@@ -245,12 +245,15 @@ impl<'a> Kernel<'a> {
                 },
             })
             .collect();
+        let mut stack = Stack::new();
         let context = Box::new(Context {
             kernel: std::ptr::null_mut(),
             instructions: 0,
             instruction_limit: u64::MAX,
             arena: arena.as_mut().map_or(std::ptr::null_mut(), Arena::base),
             arena_user: USER_BASE,
+            null_page: &raw const fairground_bpf::NULL_PAGE,
+            stack: stack.top(),
             slots: slots.as_ptr(),
         });
         let mut dsqs = Vec::new();
@@ -334,6 +337,7 @@ impl<'a> Kernel<'a> {
             context,
             _slots: slots,
             _sections: sections,
+            _stack: stack,
             _memory: memory,
             maps,
             operations,
@@ -363,6 +367,7 @@ impl<'a> Kernel<'a> {
             statistics: unsafe { std::mem::zeroed::<EventStats>() },
             exit: None,
             random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
+            nested_calls: 0,
             this_cpu: 0,
             spent: 0,
             direct_dispatch: None,

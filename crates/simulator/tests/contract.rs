@@ -201,6 +201,11 @@ fn errors_unload_the_scheduler_with_the_kernels_words() {
             "invalid CPU 77 in SCX_DSQ_LOCAL_ON dispatch verdict",
         ),
         ("ERROR_ON_ENQUEUE", ExitKind::ErrorBpf, "no more of 1001"),
+        (
+            "NESTED",
+            ExitKind::Error,
+            "callbacks call one another too deep",
+        ),
         ("INIT_FAILS", ExitKind::Error, "ops.init() failed (-12)"),
     ] {
         let outcome = run(&scheduler("fault", &[definition]), &free("2", TWO_HOGS));

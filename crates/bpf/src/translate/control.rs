@@ -94,6 +94,34 @@ impl Translation<'_, '_> {
         self.builder.ins().icmp(comparison, left, right)
     }
 
+    /// Takes a stack for this function from the context's.
+    pub(super) fn take_stack(&mut self) {
+        if self.frame.size() == 0 {
+            return;
+        }
+        let flags = self.context_flags();
+        let offset = offset_of!(Context, stack) as i32;
+        let top = self
+            .builder
+            .ins()
+            .load(types::I64, flags, self.context, offset);
+        let size = self.number(-i64::from(self.frame.size()));
+        let bottom = self.builder.ins().iadd(top, size);
+        self.builder
+            .ins()
+            .store(flags, bottom, self.context, offset);
+        self.stack = Some(top);
+    }
+
+    /// Gives the stack of this function back.
+    pub(super) fn give_back_stack(&mut self) {
+        if let Some(top) = self.stack {
+            let flags = self.context_flags();
+            let offset = offset_of!(Context, stack) as i32;
+            self.builder.ins().store(flags, top, self.context, offset);
+        }
+    }
+
     /// Goes on to `target` unless too many instructions have been executed.
     fn check_limit(&mut self, at: usize, target: Block) {
         let flags = self.context_flags();
@@ -119,8 +147,7 @@ impl Translation<'_, '_> {
         self.builder.ins().brif(limit, report, &[], stop, &[]);
         self.builder.switch_to_block(report);
         let place = self.number(((self.linked.function as i64) << 32) | at as i64);
-        let zero = self.number(0);
-        self.call_native(self.environment.runaway, [place, zero, zero, zero, zero]);
+        self.call_native(self.environment.runaway, &[place]);
         self.stop_everything();
     }
 
@@ -151,40 +178,38 @@ impl Translation<'_, '_> {
         })
     }
 
-    fn call_native(&mut self, address: u64, arguments: [Value; 5]) -> Value {
+    fn call_native(&mut self, address: u64, arguments: &[Value]) -> Value {
         let callee = self.number(address.cast_signed());
         let mut all = vec![self.context];
         all.extend(arguments);
-        let call = self
-            .builder
-            .ins()
-            .call_indirect(self.signature, callee, &all);
+        let signature = self.signatures[arguments.len()];
+        let call = self.builder.ins().call_indirect(signature, callee, &all);
         self.builder.inst_results(call)[0]
     }
 
     /// Translates a call; returns whether control goes on.
     pub(super) fn call(&mut self, operation: &Operation) -> bool {
-        let arguments = [1, 2, 3, 4, 5].map(|register| self.read(register));
         let (result, may_stop) = match operation.operand {
             Some(Operand::Function(function)) => {
                 let callee = (self.callees)(function);
                 let mut all = vec![self.context];
-                all.extend(arguments);
+                all.extend([1, 2, 3, 4, 5].map(|register| self.read(register)));
                 let call = self.builder.ins().call(callee, &all);
                 let may_stop = self.environment.may_stop[function];
                 (self.builder.inst_results(call)[0], may_stop)
             }
-            Some(Operand::Native(address)) => {
-                let result = self.call_native(address, arguments);
+            Some(Operand::Native(native)) => {
+                let registers = 1..=native.arguments as u8;
+                let arguments: Vec<Value> = registers.map(|register| self.read(register)).collect();
+                let result = self.call_native(native.address as u64, &arguments);
                 (result, operation.calls_back())
             }
             Some(Operand::Unavailable(index)) => {
                 let name = &self.environment.extern_names[index];
                 let address = self.number(name.as_ptr() as i64);
                 let length = self.number(name.len() as i64);
-                let zero = self.number(0);
                 let unavailable = self.environment.unavailable;
-                self.call_native(unavailable, [address, length, zero, zero, zero]);
+                self.call_native(unavailable, &[address, length]);
                 self.stop_everything();
                 return false;
             }
@@ -192,6 +217,11 @@ impl Translation<'_, '_> {
             _ => (self.number(0), false),
         };
         self.write(0, result);
+        // A call destroys the registers of its arguments: nothing has to keep what was in them.
+        let zero = self.number(0);
+        for register in 1..=5 {
+            self.write(register, zero);
+        }
         if may_stop {
             let limit = self.load_limit();
             let next = self.builder.create_block();

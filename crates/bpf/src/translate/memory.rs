@@ -14,9 +14,6 @@ use crate::link::{Operand, Operation};
 /// pointers, with the offset of a member added.
 const NULL_PAGE: i64 = 4096;
 
-/// What a load through a null pointer reads.
-static ZERO: u64 = 0;
-
 impl Translation<'_, '_> {
     /// The value of a 16-byte load.
     pub(super) fn wide(&mut self, operation: &Operation) -> Value {
@@ -48,13 +45,22 @@ impl Translation<'_, '_> {
         let one = operation.instruction;
         let (mut base, mut offset) = self.address(one.source, one.offset);
         if operation.kernel_load {
+            // The choice depends on the pointer alone, so that the loads through one pointer share it. Only an offset outside the
+            // page of zeros is added before.
+            if !(0..NULL_PAGE as i32).contains(&offset) {
+                let distance = self.number(i64::from(offset));
+                base = self.builder.ins().iadd(base, distance);
+                offset = 0;
+            }
             let page = self.number(NULL_PAGE);
             let null = self.builder.ins().icmp(IntCC::UnsignedLessThan, base, page);
-            let distance = self.number(i64::from(offset));
-            let address = self.builder.ins().iadd(base, distance);
-            let zero = self.number((&raw const ZERO) as i64);
-            base = self.builder.ins().select(null, zero, address);
-            offset = 0;
+            let flags = self.context_flags().with_readonly().with_can_move();
+            let zeros_offset = offset_of!(Context, null_page) as i32;
+            let zeros = self
+                .builder
+                .ins()
+                .load(types::I64, flags, self.context, zeros_offset);
+            base = self.builder.ins().select(null, zeros, base);
         }
         let size = access_type(one.access_size());
         let value = self.builder.ins().load(size, plain(), base, offset);

@@ -8,7 +8,7 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::{
     AliasRegion, AliasRegionData, Block, FuncRef, InstBuilder, MemFlagsData, SigRef, SourceLoc,
-    StackSlot, StackSlotData, StackSlotKind, Type, Value, types,
+    Type, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 
@@ -33,12 +33,12 @@ pub(crate) struct Environment<'a> {
 /// How often `may_goto` may be taken in one call of a function.
 const MAY_GOTO_LIMIT: i64 = 8 * 1024 * 1024;
 
-/// Translates a function. `callees` resolves functions of the object.
+/// Translates a function. `signatures` are those of natives with 0 to 5 arguments, `callees` resolves functions of the object.
 pub(crate) fn translate(
     builder: &mut FunctionBuilder<'_>,
     environment: &Environment<'_>,
     linked: &Linked,
-    signature: SigRef,
+    signatures: [SigRef; 6],
     callees: &dyn Fn(usize) -> FuncRef,
 ) {
     let entry = builder.create_block();
@@ -61,11 +61,6 @@ pub(crate) fn translate(
         builder.def_var(register, value);
     }
     let frame = Frame::of(&linked.operations);
-    let stack = builder.create_sized_stack_slot(StackSlotData::new(
-        StackSlotKind::ExplicitSlot,
-        u32::from(frame.size()),
-        4,
-    ));
     let may_goto = builder.declare_var(types::I64);
     let limit = builder.ins().iconst(types::I64, MAY_GOTO_LIMIT);
     builder.def_var(may_goto, limit);
@@ -73,17 +68,18 @@ pub(crate) fn translate(
         builder,
         environment,
         linked,
-        signature,
+        signatures,
         callees,
         context: parameters[0],
         context_region,
         registers,
         frame,
-        stack,
+        stack: None,
         may_goto,
         blocks: Vec::new(),
         stop: None,
     };
+    translation.take_stack();
     translation.clear_frame();
     translation.create_blocks();
     translation.translate_all();
@@ -94,13 +90,14 @@ struct Translation<'a, 'b> {
     builder: &'a mut FunctionBuilder<'b>,
     environment: &'a Environment<'a>,
     linked: &'a Linked,
-    signature: SigRef,
+    signatures: [SigRef; 6],
     callees: &'a dyn Fn(usize) -> FuncRef,
     context: Value,
     context_region: AliasRegion,
     registers: Vec<Variable>,
     frame: Frame,
-    stack: StackSlot,
+    /// The end of the function's stack, r10, if it has one.
+    stack: Option<Value>,
     may_goto: Variable,
     /// The block that starts at an instruction.
     blocks: Vec<Option<Block>>,
@@ -112,15 +109,14 @@ impl Translation<'_, '_> {
     /// Programs may read what they never wrote to their stack: let it be the
     /// same in every run.
     fn clear_frame(&mut self) {
-        let (size, used) = (i32::from(self.frame.size()), i32::from(self.frame.used));
-        if used == 0 {
+        let Some(top) = self.stack else {
             return;
-        }
-        let base = self.builder.ins().stack_addr(types::I64, self.stack, 0);
+        };
+        let used = i32::from(self.frame.used);
         let zero = self.number(0);
         let zeros = self.builder.ins().splat(types::I64X2, zero);
-        for offset in (size - used..size).step_by(16) {
-            self.builder.ins().store(plain(), zeros, base, offset);
+        for offset in (-used..0).step_by(16) {
+            self.builder.ins().store(plain(), zeros, top, offset);
         }
     }
 
@@ -166,6 +162,7 @@ impl Translation<'_, '_> {
         }
         if let Some(stop) = self.stop {
             self.builder.switch_to_block(stop);
+            self.give_back_stack();
             let zero = self.number(0);
             self.builder.ins().return_(&[zero]);
         }
@@ -195,6 +192,13 @@ impl Translation<'_, '_> {
         self.builder.ins().store(flags, new, self.context, offset);
     }
 
+    /// Returns r0 from the function.
+    fn return_result(&mut self) {
+        self.give_back_stack();
+        let result = self.read(0);
+        self.builder.ins().return_(&[result]);
+    }
+
     fn context_flags(&self) -> MemFlagsData {
         MemFlagsData::trusted().with_alias_region(Some(self.context_region))
     }
@@ -207,7 +211,7 @@ impl Translation<'_, '_> {
     fn read(&mut self, register: u8) -> Value {
         match self.registers.get(usize::from(register)) {
             Some(&variable) => self.builder.use_var(variable),
-            None => self.frame_address(0),
+            None => self.stack_end(),
         }
     }
 
@@ -218,21 +222,17 @@ impl Translation<'_, '_> {
         }
     }
 
-    /// r10 plus an offset.
-    fn frame_address(&mut self, offset: i16) -> Value {
-        let offset = i32::from(self.frame.size()) + i32::from(offset);
-        self.builder
-            .ins()
-            .stack_addr(types::I64, self.stack, offset)
+    /// r10. A function that reads it has a stack: [`Frame`] has seen that.
+    fn stack_end(&mut self) -> Value {
+        match self.stack {
+            Some(top) => top,
+            None => self.number(0),
+        }
     }
 
     /// The address register and offset of a memory access.
     fn address(&mut self, register: u8, offset: i16) -> (Value, i32) {
-        if register == FRAME_POINTER {
-            (self.frame_address(offset), 0)
-        } else {
-            (self.read(register), i32::from(offset))
-        }
+        (self.read(register), i32::from(offset))
     }
 
     /// Translates one instruction; returns whether control goes on to the next.
@@ -258,8 +258,7 @@ impl Translation<'_, '_> {
                 self.write(one.destination, value);
             }
             _ if one.is_exit() => {
-                let result = self.read(0);
-                self.builder.ins().return_(&[result]);
+                self.return_result();
                 return false;
             }
             _ if one.is_call() => return self.call(operation),

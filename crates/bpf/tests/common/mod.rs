@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fairground_bpf::{Code, Context, Entry, Field, Linker, Object, Slot, compile};
+use fairground_bpf::{Code, Context, Entry, Field, Linker, Native, Object, Slot, Stack, compile};
 
 /// Compiles a fixture with clang and returns the object file.
 pub fn build(fixture: &str) -> Vec<u8> {
@@ -67,11 +67,17 @@ pub struct Kernel {
 }
 
 impl Linker for Kernel {
-    fn helper(&self, id: u32) -> Option<*const u8> {
-        self.helpers.get(&id).map(|&entry| entry as *const u8)
+    fn helper(&self, id: u32) -> Option<Native> {
+        self.helpers.get(&id).map(|&entry| Native {
+            address: entry as *const u8,
+            arguments: 5,
+        })
     }
-    fn kfunc(&self, name: &str) -> Option<*const u8> {
-        self.kfuncs.get(name).map(|&entry| entry as *const u8)
+    fn kfunc(&self, name: &str) -> Option<Native> {
+        self.kfuncs.get(name).map(|&entry| Native {
+            address: entry as *const u8,
+            arguments: 5,
+        })
     }
     fn field(&self, structure: &str, path: &[&str]) -> Option<Field> {
         let path = path.join(".");
@@ -148,6 +154,7 @@ pub unsafe extern "C" fn unavailable(
 pub struct Run {
     pub memory: Vec<Vec<u64>>,
     slots: Vec<*mut u8>,
+    _stack: Stack,
     pub context: Context,
     pub reports: Box<Reports>,
 }
@@ -173,6 +180,7 @@ impl Run {
             .iter_mut()
             .map(|words| words.as_mut_ptr().cast())
             .collect();
+        let mut stack = Stack::new();
         Run {
             memory,
             slots,
@@ -182,8 +190,11 @@ impl Run {
                 instruction_limit: 1_000_000,
                 arena: std::ptr::null_mut(),
                 arena_user: 0,
+                null_page: &raw const fairground_bpf::NULL_PAGE,
+                stack: stack.top(),
                 slots: std::ptr::null(),
             },
+            _stack: stack,
             reports: Box::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! BPF helpers by number (`enum bpf_func_id`).
 
-use fairground_bpf::Entry;
+use fairground_bpf::{Entry, Native};
 
 use super::output::{format, format_at};
 use super::{error, kernel_functions, read_bytes, read_string, signed};
@@ -53,22 +53,28 @@ impl Kernel<'_> {
         let Some(mut task) = TaskRef::from_address(task) else {
             return 0;
         };
-        if task.storage.len() <= map.number {
-            task.storage.resize_with(self.maps.len(), || None);
+        match task.storage.get_mut(map.number) {
+            Some(Some(value)) => value.as_mut_ptr() as u64,
+            _ if flags & BPF_LOCAL_STORAGE_GET_F_CREATE == 0 => 0,
+            _ => self.create_task_storage(map, task, initial),
         }
-        let slot = &mut task.storage[map.number];
-        if slot.is_none() && flags & BPF_LOCAL_STORAGE_GET_F_CREATE != 0 {
-            let mut value = vec![0u64; words(map.value_size)].into_boxed_slice();
-            if initial != 0 {
-                write_bytes(
-                    value.as_mut_ptr() as u64,
-                    map.value_size,
-                    &read_bytes(initial, map.value_size),
-                );
-            }
-            *slot = Some(value);
+    }
+
+    /// Gives `task` a value in a map of task storage: the one at address `initial`, or zeros. Returns where it is.
+    #[inline(never)]
+    fn create_task_storage(&mut self, map: &mut Map, mut task: TaskRef, initial: u64) -> u64 {
+        task.storage.resize_with(self.maps.len(), || None);
+        let mut value = vec![0u64; words(map.value_size)].into_boxed_slice();
+        let address = value.as_mut_ptr() as u64;
+        if initial != 0 {
+            write_bytes(
+                address,
+                map.value_size,
+                &read_bytes(initial, map.value_size),
+            );
         }
-        slot.as_mut().map_or(0, |value| value.as_mut_ptr() as u64)
+        task.storage[map.number] = Some(value);
+        address
     }
 
     fn cgroup_storage(&mut self, map: &mut Map, cgroup: u64, initial: u64, flags: u64) -> u64 {
@@ -146,7 +152,8 @@ kernel_functions! { TABLE;
                 continue;
             }
             visited += 1;
-            if kernel.call_function(callback(function), [address, key.as_ptr() as u64, value, context, 0]) != 0 {
+            let result = kernel.call_function(callback(function), [address, key.as_ptr() as u64, value, context, 0]);
+            if result != 0 || kernel.is_stopped() {
                 break;
             }
         }
@@ -295,7 +302,7 @@ kernel_functions! { TABLE;
             return error(E2BIG);
         }
         for round in 0..rounds {
-            if kernel.call_function(callback(function), [round, context, 0, 0, 0]) != 0 {
+            if kernel.call_function(callback(function), [round, context, 0, 0, 0]) != 0 || kernel.is_stopped() {
                 return round + 1;
             }
         }
@@ -386,10 +393,10 @@ const NUMBERS: &[(u32, &str)] = &[
 ];
 
 /// The code of the helper with this number.
-pub(super) fn find(number: u32) -> Option<Entry> {
+pub(super) fn find(number: u32) -> Option<Native> {
     let (_, name) = NUMBERS.iter().find(|(known, _)| *known == number)?;
     TABLE
         .iter()
-        .find(|(known, _)| known == name)
-        .map(|(_, entry)| *entry)
+        .find(|(known, ..)| known == name)
+        .map(super::native)
 }

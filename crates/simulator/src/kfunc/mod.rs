@@ -1,6 +1,6 @@
 //! The kernel functions (kfuncs) and helpers that schedulers call.
 
-use fairground_bpf::{Context, Entry};
+use fairground_bpf::{Context, Entry, Native};
 
 use crate::kernel::Kernel;
 
@@ -40,15 +40,19 @@ macro_rules! kernel_functions {
                 $body
             }
         )*
-        /// Names and code of the functions above.
-        pub(super) static $table: &[(&str, fairground_bpf::Entry)] = &[$((stringify!($name), $name)),*];
+        /// Names of the functions above, their code, and how many arguments they have.
+        pub(super) static $table: &[(&str, fairground_bpf::Entry, usize)] = &[$((
+            stringify!($name),
+            $name,
+            { const NAMES: &[&str] = &[$(stringify!($argument)),*]; NAMES.len() },
+        )),*];
     };
 }
 pub(crate) use kernel_functions;
 pub(crate) use objects::Objects;
 
 /// The code of the kernel function called `name`.
-pub(crate) fn find(name: &str) -> Option<Entry> {
+pub(crate) fn find(name: &str) -> Option<Native> {
     [
         dsq::TABLE,
         idle::TABLE,
@@ -61,12 +65,20 @@ pub(crate) fn find(name: &str) -> Option<Entry> {
     ]
     .into_iter()
     .flatten()
-    .find(|(known, _)| *known == name)
-    .map(|(_, entry)| *entry)
+    .find(|(known, ..)| *known == name)
+    .map(native)
+}
+
+/// A row of a table of functions, as the linker answers.
+fn native(&(_, entry, arguments): &(&str, Entry, usize)) -> Native {
+    Native {
+        address: entry as *const u8,
+        arguments,
+    }
 }
 
 /// The code of the helper with this number.
-pub(crate) fn find_helper(number: u32) -> Option<Entry> {
+pub(crate) fn find_helper(number: u32) -> Option<Native> {
     helpers::find(number)
 }
 

@@ -18,6 +18,14 @@ extern void scx_bpf_teleport(struct task_struct *p) __ksym;
 extern void scx_bpf_levitate(s32 cpu) __ksym;
 #endif
 
+#ifdef NESTED
+static long nested(u32 index, void *context)
+{
+	bpf_loop(1000000, nested, NULL, 0);
+	return 0;
+}
+#endif
+
 s32 BPF_STRUCT_OPS(fault_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 #ifdef SELECT_INVALID_CPU
@@ -59,6 +67,9 @@ void BPF_STRUCT_OPS(fault_enqueue, struct task_struct *p, u64 enq_flags)
 #endif
 #ifdef ERROR_ON_ENQUEUE
 	scx_bpf_error_bstr("no more of %d", (u64[]){ p->pid }, 8);
+#endif
+#ifdef NESTED
+	bpf_loop(1000000, nested, NULL, 0);
 #endif
 #ifdef ENDLESS
 	for (;;)
