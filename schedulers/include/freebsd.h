@@ -141,12 +141,4 @@ static __always_inline u32 runq_first(u64 bits)
 	return bits ? (u32)__builtin_ctzll(bits) : RQ_NQS;
 }
 
-/* First set bit from @from on, and on from 0 after the last; RQ_NQS if there is none */
-static __always_inline u32 runq_first_from(u64 bits, u32 from)
-{
-	u64 rest = bits & (~0ULL << (from & (RQ_NQS - 1)));
-
-	return runq_first(rest ? rest : bits);
-}
-
 #endif /* FAIRGROUND_FREEBSD_H */

@@ -1,5 +1,5 @@
 //! ULE shows what made it recognisable: the interactivity score, a calendar of batch threads, slices of the statistics clock,
-//! placement by warm caches and load, stealing, and a balancer that moves one thread at a time.
+//! placement by warm caches and load, stealing, and a balancer that moves one thread at a time; and what is different in 15.0.
 
 mod support;
 
@@ -434,4 +434,293 @@ fn a_thread_that_wakes_another_cpus_batch_thread_does_not_interrupt_it() {
         .filter(|run| milliseconds(run) > 90.0)
         .count();
     assert!(whole > 50, "{whole}");
+}
+
+// ---- 15.0 ----------------------------------------------------------------------------------------------------------
+
+const TODAY: (&str, &str) = ("release", "15.0");
+
+#[test]
+fn todays_priorities_have_their_own_ranges() {
+    let hog = |nice: i32| {
+        let json = format!(r#"{{ "tasks": {{ "hog": {{ "priority": {nice}, "run": 1000 }} }} }}"#);
+        average(&json, 20 * SECOND, 21 * SECOND, &[TODAY], "priorities")
+    };
+    assert_near(hog(0), 198.0, 0.1, "115 + 58 + 25");
+    assert_near(hog(10), 210.0, 0.1, "115 + 58 + 37");
+    assert_near(hog(19), 221.0, 0.1, "115 + 58 + 48");
+    assert_near(hog(-20), 173.0, 0.1, "115 + 58");
+    let json = periodic(10, 90);
+    let interactive = average(&json, 20 * SECOND, 80 * SECOND, &[TODAY], "priorities");
+    assert_near(interactive, 65.0, 1.5, "56 + 59 * 5 / 30");
+}
+
+#[test]
+fn todays_cpu_use_is_that_of_however_short_a_time() {
+    let young = |release| {
+        let settings = [("release", release)];
+        average(&hogs(1), 100 * MS, 200 * MS, &settings, "priorities")
+    };
+    assert_near(young("15.0"), 198.0, 0.1, "all of 0.2 s");
+    // A fifth of a second, in seconds.
+    assert_near(young("9.3"), 172.0 + 5.0, 2.0, "0.2 s of one");
+}
+
+/// How often, of two interactive tasks that wait for the same CPU, the one of score 4 comes before the one of score 5, which has
+/// always woken up just before it.
+fn better_comes_first(release: &str) -> f64 {
+    let json = r#"{ "tasks": {
+        "waker": { "timer": { "ref": "t", "period": 100000 }, "run0": 1000, "sem_post0": "worse", "sem_post1": "better",
+            "run1": 2000 },
+        "worse": { "sem_wait": "worse", "run": 9500 },
+        "better": { "sem_wait": "better", "run": 7700 } } }"#;
+    let settings = [("release", release), ("stathz", "1000")];
+    let (history, _) = run(ID, "1", json, 40, &settings);
+    let (mut first, mut all) = (0, 0);
+    for period in 100..390 {
+        // At the end of a period all of them sleep.
+        let from = (period * 100 + 50) * MS;
+        let start = |name| {
+            let runs = history.runs.iter().filter(|run| run.task == name);
+            let mut starts = runs.map(|run| run.start);
+            starts.find(|start| (from..from + 100 * MS).contains(start))
+        };
+        if let (Some(better), Some(worse)) = (start("better"), start("worse")) {
+            all += 1;
+            first += u32::from(better < worse);
+        }
+    }
+    assert!(all > 200, "{all}");
+    f64::from(first) / f64::from(all)
+}
+
+#[test]
+fn todays_scores_have_a_list_each_where_four_priorities_shared_one() {
+    assert!(better_comes_first("9.3") < 0.1);
+    assert!(better_comes_first("15.0") > 0.9);
+}
+
+#[test]
+fn todays_calendar_turns_by_seven_lists_at_four_ticks() {
+    for (release, expected) in [("9.3", 1.0), ("8.0", 1.0), ("15.0", 1.75)] {
+        let settings = [("release", release)];
+        let steps = average(&hogs(1), SECOND, 9 * SECOND, &settings, "calendar_steps");
+        assert_near(steps, expected, 0.01, release);
+    }
+}
+
+#[test]
+fn todays_nice_values_matter_still_less_unless_they_are_far_apart() {
+    // In a slice the calendar turns by 21 lists. Nice values that make a difference of more than that win slices, and CPU use, which
+    // spans 58 lists, takes them back: 23 - 58 * (2 x - 1) = 21 for the share x of nice 0 against nice 19.
+    for (pair, expected) in [
+        ((0, 0), 50.0),
+        ((0, 10), 50.0),
+        ((0, 19), 51.7),
+        ((-20, 0), 53.4),
+        // 48 - 58 * (2 / 3 - 1 / 3) is more than one slice and less than two.
+        ((-20, 19), 66.7),
+    ] {
+        let (history, _) = run(ID, "1", &two_hogs(pair.0, pair.1), 120, &[TODAY]);
+        let share = history.percent("first", 20 * SECOND, 120 * SECOND);
+        assert_near(share, expected, 1.0, &format!("{pair:?}"));
+    }
+}
+
+#[test]
+fn todays_slices_are_dynamic_unless_switched_off() {
+    let length = |settings: &[(&str, &str)]| {
+        let (history, _) = run(ID, "1", &hogs(4), 8, settings);
+        let runs = history.runs_of("hog-0", 2 * SECOND, 8 * SECOND);
+        runs.iter().map(|run| milliseconds(run)).sum::<f64>() / runs.len() as f64
+    };
+    assert_near(length(&[TODAY]), 4.0 * STAT_TICK, 0.7, "15.0");
+    let fixed = [TODAY, ("dynamic_slice", "false")];
+    assert_near(length(&fixed), 12.0 * STAT_TICK, 1.1, "switched off");
+}
+
+#[test]
+fn todays_yielders_go_behind_all_others() {
+    // Their priority 223 has the last list of the calendar, and who yields was not preempted.
+    let json = r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 },
+        "yielder": { "instance": 2, "phases": {
+            "together": { "sleep": 500000, "loop": 1 },
+            "work": { "run": 1000, "yield": "", "loop": -1 } } } } }"#;
+    let (history, outcome) = run(ID, "1", json, 40, &[TODAY]);
+    assert!(statistic(ID, &outcome, "yields") > 100);
+    for yielder in ["yielder-0", "yielder-1"] {
+        let runs = history.runs_of(yielder, SECOND, 40 * SECOND);
+        for pair in runs.windows(2) {
+            assert!(pair[0].length() <= 2 * MS, "{pair:?}");
+            let between = (0..3).filter(|index| {
+                let name = format!("hog-{index}");
+                history.cpu_time(&name, pair[0].end, pair[1].start) > 0
+            });
+            assert_eq!(between.count(), 3, "{pair:?}");
+        }
+    }
+}
+
+/// How often of two hogs the one goes on that a thread which woke on their CPU has made leave it.
+fn goes_on(release: &str) -> f64 {
+    let json = r#"{ "tasks": { "hog": { "instance": 2, "run": 1000 },
+        "interactive": { "run": 500, "timer": { "ref": "t", "period": 17000 } } } }"#;
+    let settings = [("release", release), ("dynamic_slice", "false")];
+    let (history, _) = run(ID, "1", json, 20, &settings);
+    let mut times: Vec<_> = history
+        .runs
+        .iter()
+        .filter(|run| run.start > 5 * SECOND)
+        .collect();
+    times.sort_by_key(|run| run.start);
+    let (mut same, mut all) = (0, 0);
+    for three in times.windows(3) {
+        if three[1].task == "interactive" {
+            all += 1;
+            same += u32::from(three[0].task == three[2].task);
+        }
+    }
+    assert!(all > 500, "{all}");
+    f64::from(same) / f64::from(all)
+}
+
+#[test]
+fn todays_threads_that_leave_on_the_way_to_user_mode_wait_in_the_calendar() {
+    assert!(goes_on("9.3") > 0.8);
+    assert!(goes_on("15.0") < 0.2);
+}
+
+/// Steals and those before idling, of CPU 0 which has something to do for 2 s and then nothing, when CPU `other` has two hogs.
+fn stolen(machine: &str, other: u32, settings: &[(&str, &str)]) -> (u64, u64) {
+    let json = format!(
+        r#"{{ "tasks": {{
+            "ends": {{ "cpus": [0], "run": 2003000, "loop": 1 }},
+            "hog": {{ "instance": 2, "phases": {{
+                "there": {{ "cpus": [{other}], "run": 400000, "loop": 1 }},
+                "anywhere": {{ "cpus": [0, {other}], "run": 1000, "loop": -1 }} }} }} }} }}"#
+    );
+    let mut all = vec![("balance", "false")];
+    all.extend(settings);
+    let (history, outcome) = run(ID, machine, &json, 5, &all);
+    // At once, and not at the next tick of the statistics clock.
+    for index in 0..2 {
+        let name = format!("hog-{index}");
+        let share = history.percent(&name, 2004 * MS, 5 * SECOND);
+        assert!(share > 99.99, "{name} got {share} %");
+    }
+    (
+        statistic(ID, &outcome, "steals"),
+        statistic(ID, &outcome, "trysteals"),
+    )
+}
+
+#[test]
+fn todays_cpus_steal_before_they_idle_within_two_levels() {
+    // Levels of this machine: hardware threads of a core, a cache, the machine.
+    let machine = "numa:2 l3:1 core:2 pu:2";
+    for (other, before) in [(1, 1), (2, 1), (4, 0)] {
+        assert_eq!(stolen(machine, other, &[TODAY]), (1, before), "CPU {other}");
+    }
+    let farther = [TODAY, ("trysteal_limit", "4")];
+    assert_eq!(stolen(machine, 4, &farther), (1, 1));
+    let never = [TODAY, ("trysteal_limit", "0")];
+    assert_eq!(stolen(machine, 2, &never), (1, 0));
+    assert_eq!(stolen(machine, 2, &[]), (1, 0));
+}
+
+#[test]
+fn todays_lone_threads_take_turns_on_the_free_core() {
+    // Three hogs on two cores: one has a core for itself.
+    let alone = |release| {
+        let settings = [("release", release)];
+        let (history, outcome) = run(ID, "core:2 pu:2", &hogs(3), 60, &settings);
+        let mut lucky = BTreeSet::new();
+        for half_second in 4..119 {
+            let time = half_second * SECOND / 2;
+            let core = |index: u32| {
+                let name = format!("hog-{index}");
+                let runs = history.runs.iter().filter(|run| run.task == name);
+                let cpu = runs
+                    .filter(|run| run.start <= time && run.end > time)
+                    .map(|run| run.cpu / 2)
+                    .next();
+                cpu
+            };
+            let cores: Vec<_> = (0..3).filter_map(core).collect();
+            if cores.len() == 3 {
+                lucky.extend((0..3).filter(|index| {
+                    cores.iter().filter(|core| **core == cores[*index]).count() == 1
+                }));
+            }
+        }
+        (lucky.len(), statistic(ID, &outcome, "repicks"))
+    };
+    assert_eq!(alone("9.3"), (1, 0));
+    let (lucky, repicks) = alone("15.0");
+    assert_eq!(lucky, 3);
+    assert!(repicks > 40, "{repicks}");
+    // One for which no other CPU is better stays where it is.
+    let (history, outcome) = run(ID, "core:2 pu:2", &hogs(1), 60, &[TODAY]);
+    assert!(statistic(ID, &outcome, "repicks") > 40);
+    assert_eq!(history.migrations, []);
+}
+
+/// Of the two hogs that wait on CPU 1 when CPU 0 runs out of work: whether the one that is stolen has waited for longer.
+fn longest_waiter_is_stolen(settings: &[(&str, &str)]) -> bool {
+    let json = r#"{ "tasks": {
+        "ends": { "cpus": [0], "run": 2000000, "loop": 1 },
+        "hog": { "instance": 3, "phases": {
+            "there": { "cpus": [1], "run": 400000, "loop": 1 },
+            "anywhere": { "cpus": [0, 1], "run": 1000, "loop": -1 } } } } }"#;
+    let mut all = vec![("balance", "false")];
+    all.extend(settings);
+    let (history, _) = run(ID, "2", json, 3, &all);
+    let (time, stolen) = history
+        .migrations
+        .iter()
+        .find(|(time, _)| *time > SECOND)
+        .unwrap();
+    let last_ran = |task: &str| {
+        let runs = history.runs.iter().filter(|run| run.task == task);
+        runs.map(|run| run.end).filter(|end| end <= time).max()
+    };
+    let running = |task: &str| {
+        let mut runs = history.runs.iter().filter(|run| run.task == task);
+        runs.any(|run| run.start <= *time && run.end > *time && run.cpu == 1)
+    };
+    let names = (0..3).map(|index| format!("hog-{index}"));
+    let waits: Vec<_> = names
+        .filter(|name| name != stolen && !running(name))
+        .collect();
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    last_ran(stolen) < last_ran(&waits[0])
+}
+
+#[test]
+fn todays_idle_cpus_steal_the_first_thread() {
+    assert!(!longest_waiter_is_stolen(&[]));
+    assert!(longest_waiter_is_stolen(&[TODAY]));
+    assert!(!longest_waiter_is_stolen(&[
+        TODAY,
+        ("steal_skips_first", "true")
+    ]));
+    assert!(longest_waiter_is_stolen(&[("steal_skips_first", "false")]));
+}
+
+#[test]
+fn todays_child_has_two_ticks() {
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 2, "run": 1000 },
+        "parent": { "phases": {
+            "spin": { "run": 1000, "loop": 3000 },
+            "forking": { "fork": "child", "loop": 1 },
+            "more": { "run": 1000, "loop": -1 } } },
+        "child": { "instance": 0, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "1", json, 16, &[TODAY]);
+    let child = history.runs.iter().find(|r| r.task.starts_with("child"));
+    let length = milliseconds(child.unwrap());
+    assert!(
+        length > STAT_TICK && length <= 2.0 * STAT_TICK + 1.1,
+        "{child:?}"
+    );
 }
