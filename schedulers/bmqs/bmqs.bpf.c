@@ -85,6 +85,7 @@ enum statistic {
 	YIELDS,
 	YIELD_POINTS_LOST,
 	FORKS_PLACED_ELSEWHERE,
+	INHERITED,
 	RT_WAKEUPS,
 	RT_ON_LAST_CPU,
 	RT_ON_OTHER_CPU,
@@ -1525,7 +1526,7 @@ void BPF_STRUCT_OPS(bmqs_disable, struct task_struct *p)
 void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task_data *t = task_data_of(p), *parent_data;
-	s32 limit = ms_to_ticks(max_tslice);
+	s32 limit = ms_to_ticks(max_tslice), had;
 	struct task_struct *parent;
 
 	if (!t)
@@ -1536,9 +1537,12 @@ void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_
 	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
 	parent_data = parent ? task_data_of(parent) : NULL;
 	if (parent_data) {
+		had = parent_data->time_slice;
 		parent_data->time_slice += t->time_slice;
 		if (parent_data->time_slice > limit)
 			parent_data->time_slice = limit;
+		if (parent_data->time_slice > had)
+			count_by(INHERITED, parent_data->time_slice - had);
 	}
 }
 

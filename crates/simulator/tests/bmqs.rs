@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, ExitKind, Options, Outcome, Scheduler, simulate};
+use fairground_simulator::{CostModel, Creator, ExitKind, Options, Outcome, Scheduler, simulate};
 use fairground_workload::Workload;
-use support::{History, MS, Run, SECOND, assert_near, run, statistic};
+use support::{History, MS, Run, SECOND, assert_near, run, run_with, statistic};
 
 const ID: &str = "bmqs";
 
@@ -589,6 +589,34 @@ fn fork_shares_the_slice() {
     assert_eq!(lengths[..4], [10, 50, 30, 30]);
 }
 
+/// Ticks that the process of `number` tasks has inherited when they have ended, each after a millisecond of its slice of 30 ms.
+fn inherited(number: u32, settings: &[(&str, &str)]) -> u64 {
+    let json = workload(&[
+        hogs("hog", 1, 0, "[0]"),
+        format!(r#""short": {{ "instance": {number}, "run": 1000, "loop": 1 }}"#),
+    ]);
+    let (_, outcome) = run_with(ID, "1", &json, 3, settings, |options| {
+        options.surroundings.creator = Some(Creator {
+            age: 300 * MS,
+            cpu_time: 200 * MS,
+            waits: 0,
+            preparation: MS / 10,
+        });
+    });
+    statistic(ID, &outcome, "inherited")
+}
+
+#[test]
+fn a_parent_inherits_what_its_dead_children_have_left_up_to_a_limit() {
+    assert_eq!(inherited(0, &[]), 0);
+    // What the child has left of its part of the process's three ticks.
+    let one = inherited(1, &[]);
+    assert!((1..=3).contains(&one), "{one}");
+    // At most 20, three of which it has had before.
+    assert_eq!(inherited(50, &[]), 17);
+    assert_eq!(inherited(50, &[("max_tslice", "400 ms")]), 37);
+}
+
 // ---- Real-time tasks -----------------------------------------------------------------------------------------------
 
 /// A real-time task that belongs to CPU `home`, may run on 0 and 1, rests for `rest` ms and then runs for `work` ms.
@@ -687,6 +715,32 @@ fn a_cpu_looks_once_for_a_global_real_time_task_that_another_one_runs() {
     assert!(statistic(ID, &outcome, "schedules") > 300);
     let checkpoints = statistic(ID, &outcome, "rt_checkpoints");
     assert!((9..=10).contains(&checkpoints), "{checkpoints}");
+}
+
+#[test]
+fn a_displaced_global_real_time_task_is_looked_for_again_after_a_while() {
+    // From 1 s on the kernel's own real-time class has CPU 0. CPU 1, which runs a hog, has passed the checkpoint of the global task's
+    // only wake-up.
+    for (recheck, expected) in [("1000 ms", 2000), ("300 ms", 1300), ("10000 ms", 4000)] {
+        let json = workload(&[
+            r#""boss": { "policy": "SCHED_FIFO", "priority": 50, "cpus": [0], "phases": {
+                "rest": { "sleep": 1000000, "loop": 1 },
+                "work": { "run": 3000000, "loop": 1 } } }"#
+                .to_owned(),
+            hogs("hog", 2, 0, "[1]"),
+            realtime("global", "global", 10, 0, 500, 3000),
+        ]);
+        let settings = [("rt_runtime", "1000 ms"), ("rt_recheck", recheck)];
+        let (history, outcome) = run(ID, "2", &json, 6, &settings);
+        let before = first_run(&history, "global", 400 * MS);
+        assert_eq!((before.cpu, before.end / MS), (0, 1000), "{recheck}");
+        let after = first_run(&history, "global", 1001 * MS);
+        let start = (after.start / TICK * TICK) / MS;
+        assert_near(start as f64, f64::from(expected), 20.0, recheck);
+        assert_eq!(after.cpu, u32::from(expected < 4000), "{recheck}");
+        let rechecks = statistic(ID, &outcome, "rt_rechecks");
+        assert_eq!(rechecks, u64::from(expected < 4000), "{recheck}");
+    }
 }
 
 #[test]
