@@ -2,7 +2,7 @@
 
 mod support;
 
-use fairground_simulator::Outcome;
+use fairground_simulator::{Options, Outcome};
 use support::{History, MS, Run, SECOND, assert_near, run, run_with, statistic};
 
 const ID: &str = "bfs";
@@ -459,6 +459,32 @@ fn parent_and_child_share_a_slice_and_the_child_runs_first() {
     assert_near(milliseconds(children[0].length()), 2.1, 0.6, "child");
     assert_near(milliseconds(parents[1].length()), 2.1, 0.6, "parent");
     assert_near(milliseconds(children[1].length()), 6.3, 0.9, "child's next");
+}
+
+#[test]
+fn a_child_that_ends_within_its_first_slice_gives_it_back_in_the_first_release() {
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "parent": { "phases": {
+            "sleeping": { "sleep": 100000, "loop": 1 },
+            "forking": { "run": 1500, "fork": "child", "loop": 1 },
+            "running": { "run": 1000, "loop": -1 } } },
+        "child": { "instance": 0, "run": 1000, "loop": 1 } } }"#;
+    // 4.8 ms are left at the fork, 2.4 for each of the two.
+    for (version, expected) in [("0.318", 2.4 + 1.4), ("0.467", 2.4)] {
+        let finely = |options: &mut Options| options.hz = 10_000;
+        let settings = [("version", version), ("hz", "10000")];
+        let (history, _) = run_with(ID, "1", json, 1, &settings, finely);
+        let mut runs: Vec<&Run> = history
+            .runs
+            .iter()
+            .filter(|run| run.task != "hog" && run.start > 50 * MS)
+            .collect();
+        runs.sort_by_key(|run| run.start);
+        assert!(runs[1].task.starts_with("child"), "{version}: {runs:?}");
+        assert_eq!(runs[1].length(), MS, "{version}");
+        assert_near(milliseconds(runs[2].length()), expected, 0.15, version);
+    }
 }
 
 #[test]
