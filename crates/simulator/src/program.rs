@@ -72,6 +72,8 @@ pub struct Execution {
     pub waiting: Waiting,
     /// A mutex it has to take before it goes on.
     relock: Option<usize>,
+    /// Whether it has waited for the mutex that it is about to take.
+    contends: bool,
     /// Second half of a two-part event.
     resumed: bool,
     sleep: u32,
@@ -115,6 +117,7 @@ impl Execution {
             until: 0,
             waiting: Waiting::Nothing,
             relock: None,
+            contends: false,
             resumed: false,
             sleep: 0,
             timers: vec![None; timers],
@@ -168,9 +171,13 @@ impl Execution {
     }
 }
 
+/// A mutex of the C library: a word that is free, held, or held and contended, and a futex to wait on.
 #[derive(Default)]
 struct Mutex {
     owner: Option<TaskId>,
+    /// Whether unlocking wakes a waiter. Who has waited cannot know whether others still do and takes the mutex as contended; who
+    /// finds it free does not look for waiters, and wakes none if nobody comes meanwhile: the one that was woken last will.
+    contended: bool,
     waiters: VecDeque<TaskRef>,
 }
 
@@ -783,16 +790,19 @@ impl Kernel<'_> {
         let state = &mut self.programs.mutexes[mutex];
         if state.owner.is_none() {
             state.owner = Some(task.id);
+            state.contended = std::mem::take(&mut task.execution.contends);
             task.execution.held += 1;
             true
         } else {
+            state.contended = true;
             state.waiters.push_back(task);
+            task.execution.contends = true;
             task.execution.waiting = Waiting::Mutex(mutex);
             false
         }
     }
 
-    /// Unlocks and wakes one waiter, which has to take the mutex itself when it runs, as with a futex.
+    /// Unlocks a mutex. One waiter of a contended one is woken and has to take the mutex itself when it runs.
     fn release_mutex(&mut self, mut task: TaskRef, mutex: usize) {
         let state = &mut self.programs.mutexes[mutex];
         if state.owner != Some(task.id) {
@@ -800,6 +810,9 @@ impl Kernel<'_> {
         }
         state.owner = None;
         task.execution.held -= 1;
+        if !std::mem::take(&mut state.contended) {
+            return;
+        }
         if let Some(waiter) = state.waiters.pop_front() {
             self.wake(waiter, Some(task), false);
         }

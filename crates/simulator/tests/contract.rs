@@ -403,6 +403,28 @@ fn deadlocks_and_endless_programs_are_named() {
 }
 
 #[test]
+fn an_unlocker_wakes_nobody_else_before_the_woken_waiter_has_run() {
+    // The slice of 20 ms of the first ends while it holds the mutex, and the others come to wait for it.
+    let text = r#"{"tasks": {
+        "busy": {"loop": -1, "lock": "m", "run": 3000, "unlock": "m"},
+        "first": {"loop": 1, "phases": {"p": {"lock": "m", "run": 1000, "unlock": "m"}}},
+        "second": {"loop": 1, "phases": {"p": {"lock": "m", "run": 1000, "unlock": "m"}}}
+    }, "global": {"duration": 1}}"#;
+    let mut log = Log::default();
+    simulate(&scheduler("bare", &[]), &free("1", text), vec![&mut log]).unwrap();
+    let place = |what: &str, from: usize| {
+        let found = log.0[from..].iter().position(|line| line.contains(what));
+        from + found.unwrap_or_else(|| panic!("no {what} in {:#?}", &log.0))
+    };
+    let waits = place("Sleep { task: TaskId(2) }", 0);
+    let first = place("Wake { task: TaskId(1)", waits);
+    let second = place("Wake { task: TaskId(2)", waits);
+    assert!(first < second, "who waits longest is woken first");
+    let runs = place("next: Some(TaskId(1))", first);
+    assert!(runs < second, "{:#?}", &log.0[waits..=second]);
+}
+
+#[test]
 fn the_same_inputs_give_the_same_events() {
     let text = r#"{"tasks": {
         "p": {"instance": 5, "loop": -1, "run": 700, "timer": {"ref": "unique", "period": 5000}},
