@@ -3,18 +3,21 @@
  * in_interrupt.h - whether the code that called the scheduler is an interrupt handler
  *
  * Older schedulers treat a wake-up by a device or a timer differently from one by another task. On x86 the kernel keeps
- * its preemption counter, which tells the two apart, in the per-CPU variable __preempt_count; bits 8 to 23 count soft
- * interrupts (sections with soft interrupts switched off included), interrupts and non-maskable interrupts. Where there
- * is no such variable the answer is false: every wake-up then counts as one by a task.
+ * its preemption counter, which tells the two apart, in the per-CPU variable __preempt_count; bits 8 to 15 count soft
+ * interrupts (sections with soft interrupts switched off included). Four bits count hardware interrupts, non-maskable ones
+ * included: from bit 16 on, or from bit 24 on in kernels whose counter also counts sections with interrupts switched off. These
+ * have a second variable for that. Where there is no such counter the answer is false: every wake-up then counts as one by
+ * a task.
  */
 #ifndef FAIRGROUND_IN_INTERRUPT_H
 #define FAIRGROUND_IN_INTERRUPT_H
 
-#define INTERRUPT_MASK 0x00ffff00
-/* Hardware interrupts alone, the timer's among them */
+#define SOFT_INTERRUPT_MASK 0x0000ff00
 #define HARD_INTERRUPT_MASK 0x000f0000
+#define HARD_INTERRUPT_MASK_ABOVE_DISABLED 0x0f000000
 
 extern const int __preempt_count __ksym __weak;
+extern const unsigned long local_interrupt_disable_state __ksym __weak;
 
 static __always_inline bool preempt_count_has(int mask)
 {
@@ -26,16 +29,23 @@ static __always_inline bool preempt_count_has(int mask)
 	return *count & mask;
 }
 
+/* The bits that count hardware interrupts, the timer's among them */
+static __always_inline int hard_interrupt_mask(void)
+{
+	return bpf_ksym_exists(&local_interrupt_disable_state) ? HARD_INTERRUPT_MASK_ABOVE_DISABLED :
+								 HARD_INTERRUPT_MASK;
+}
+
 /* True in an interrupt handler, and in a task that has switched soft interrupts off. */
 static __always_inline __attribute__((unused)) bool in_interrupt(void)
 {
-	return preempt_count_has(INTERRUPT_MASK);
+	return preempt_count_has(SOFT_INTERRUPT_MASK | hard_interrupt_mask());
 }
 
 /* True in the handler of a hardware interrupt. */
 static __always_inline __attribute__((unused)) bool in_hard_interrupt(void)
 {
-	return preempt_count_has(HARD_INTERRUPT_MASK);
+	return preempt_count_has(hard_interrupt_mask());
 }
 
 #endif /* FAIRGROUND_IN_INTERRUPT_H */

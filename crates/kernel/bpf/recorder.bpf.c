@@ -17,8 +17,13 @@ char _license[] SEC("license") = "GPL";
 /* State bit of a task that has ended and is switched out for the last time, TASK_DEAD. */
 #define STATE_DEAD 0x80
 
-/* What the number of nested contexts says of interrupts in progress: hard interrupts, NMIs, soft interrupts served. */
-#define INTERRUPT_CONTEXT 0x00ff0100
+/*
+ * What the number of nested contexts says of interrupts in progress: soft interrupts served, and hard interrupts with NMIs. The
+ * latter are eight bits further up in kernels that count sections with interrupts switched off as well.
+ */
+#define SOFT_INTERRUPT_SERVED 0x00000100
+#define HARD_INTERRUPTS 0x000f0000
+#define HARD_INTERRUPTS_ABOVE_DISABLED 0x0f000000
 
 /* Whether children of tracked tasks are tracked too. */
 const volatile bool follow;
@@ -45,6 +50,8 @@ struct {
 
 /* How deep this CPU is in interrupts; a variable of its own on x86. */
 extern const int __preempt_count __ksym __weak;
+/* What kernels have that count sections with interrupts switched off. */
+extern const unsigned long local_interrupt_disable_state __ksym __weak;
 
 static __always_inline bool in_interrupt(void)
 {
@@ -53,7 +60,9 @@ static __always_inline bool in_interrupt(void)
 	if (!bpf_ksym_exists(&__preempt_count))
 		return false;
 	count = bpf_this_cpu_ptr(&__preempt_count);
-	return *count & INTERRUPT_CONTEXT;
+	if (bpf_ksym_exists(&local_interrupt_disable_state))
+		return *count & (SOFT_INTERRUPT_SERVED | HARD_INTERRUPTS_ABOVE_DISABLED);
+	return *count & (SOFT_INTERRUPT_SERVED | HARD_INTERRUPTS);
 }
 
 static __always_inline struct tracked_task *find(struct task_struct *task)

@@ -100,8 +100,9 @@ pub const PF_IDLE: u32 = 0x0000_0002;
 pub const PF_EXITING: u32 = 0x0000_0004;
 pub const PF_KTHREAD: u32 = 0x0020_0000;
 
-pub const SOFTIRQ_OFFSET: u32 = 0x0000_0100;
-pub const HARDIRQ_OFFSET: u32 = 0x0001_0000;
+pub const SOFTIRQ_OFFSET: u64 = 0x0000_0100;
+/// Above the eight bits that count sections with interrupts switched off.
+pub const HARDIRQ_OFFSET: u64 = 0x0100_0000;
 
 pub const TASK_RUNNING: u32 = 0;
 pub const TASK_INTERRUPTIBLE: u32 = 1;

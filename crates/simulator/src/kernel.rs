@@ -78,7 +78,7 @@ pub struct Cpu {
     /// User queues to be reenqueued.
     pub deferred_user_reenqueue: Vec<(DsqIndex, u64)>,
     /// What schedulers see of the interrupts it is in: its `__preempt_count`.
-    pub preempt_count: u32,
+    pub preempt_count: u64,
     /// Kicks sent from this CPU and not delivered yet.
     pub kicks: Vec<(u32, u64)>,
     /// Bumped whenever it goes through the scheduler.

@@ -124,7 +124,10 @@ pub fn enumerator(name: &str) -> Option<u64> {
 }
 
 /// What schedulers name when they mean `__preempt_count`; the CPUs' copies are theirs.
-pub static PREEMPT_COUNT: u32 = 0;
+pub static PREEMPT_COUNT: u64 = 0;
+/// The state of sections with interrupts switched off, which are counted in `__preempt_count`. That it exists tells where in
+/// the counter interrupts are.
+static LOCAL_INTERRUPT_DISABLE_STATE: u64 = 0;
 
 /// Answers what objects ask of this kernel.
 pub struct KernelLinker;
@@ -203,7 +206,13 @@ impl Linker for KernelLinker {
     }
 
     fn variable(&self, name: &str) -> Option<*const u8> {
-        (name == "__preempt_count").then_some((&raw const PREEMPT_COUNT).cast())
+        match name {
+            "__preempt_count" => Some((&raw const PREEMPT_COUNT).cast()),
+            "local_interrupt_disable_state" => {
+                Some((&raw const LOCAL_INTERRUPT_DISABLE_STATE).cast())
+            }
+            _ => None,
+        }
     }
 
     fn runaway(&self) -> *const u8 {
