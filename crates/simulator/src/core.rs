@@ -486,6 +486,7 @@ impl Kernel<'_> {
             Class::Idle => {}
         }
         self.cpus[cpu].preempt_count = 0;
+        self.end_sleeps(cpu, cpu);
         self.leave(OverheadKind::Scheduling);
     }
 

@@ -1,5 +1,6 @@
 //! The state of one simulated kernel and the loop that drives it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fairground_bpf::Context;
@@ -16,7 +17,7 @@ use crate::exit::ExitRecord;
 use crate::groups::Groups;
 use crate::maps::Map;
 use crate::operations::Operations;
-use crate::program::Programs;
+use crate::program::{Programs, Sleep};
 use crate::scheduler::Scheduler;
 use crate::structures::{CpuMask, EventStats, RunQueue, ScxRq};
 use crate::surroundings::{Surroundings, is_hidden, visible};
@@ -63,6 +64,8 @@ pub struct Cpu {
     pub completion_at: u64,
     /// When its next tick comes; `u64::MAX` if it has none.
     pub tick_at: u64,
+    /// Sleeps that a high-resolution timer of this CPU ends, those that have to end first in front.
+    pub sleeps: VecDeque<Sleep>,
     /// Waiting real-time tasks.
     pub real_time: Vec<TaskRef>,
     /// Waiting tasks of the fair class.

@@ -76,7 +76,10 @@ pub struct Execution {
     contends: bool,
     /// Second half of a two-part event.
     resumed: bool,
+    /// Number of its sleeps until now.
     sleep: u32,
+    /// The CPU whose timer ends its sleep.
+    sleeps_on: usize,
     timers: Vec<Option<u64>>,
     periodic: bool,
     deadline: Option<u64>,
@@ -120,6 +123,7 @@ impl Execution {
             contends: false,
             resumed: false,
             sleep: 0,
+            sleeps_on: 0,
             timers: vec![None; timers],
             periodic,
             deadline: None,
@@ -165,10 +169,27 @@ impl Execution {
         self.until > 0
     }
 
+    /// Whether it is asleep and the sleep with this number is to be ended by a timer.
+    fn sleeps_until_timeout(&self, generation: u32) -> bool {
+        self.sleep == generation && self.waiting == Waiting::Time
+    }
+
     /// Whether the current step is over at `now`.
     pub fn step_is_done(&self, now: u64) -> bool {
         self.remaining == 0 && self.until <= now
     }
+}
+
+/// A sleep that a high-resolution timer ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Sleep {
+    /// When it may end.
+    earliest: u64,
+    /// When it has to end, later by the timer slack: what the kernel sorts timers by.
+    latest: u64,
+    task: TaskId,
+    /// Number of the task's sleep.
+    generation: u32,
 }
 
 /// A mutex of the C library: a word that is free, held, or held and contended, and a futex to wait on.
@@ -724,14 +745,27 @@ impl Kernel<'_> {
     }
 
     pub(crate) fn sleep_until(&mut self, mut task: TaskRef, until: u64) -> Action {
-        let slack = if task.class == Class::RealTime {
-            0
-        } else {
-            self.settings.cost.timer_slack
+        let is_kernel_thread = task.seen.flags & PF_KTHREAD != 0;
+        let slack = match task.class {
+            Class::RealTime => 0,
+            _ => self.settings.cost.timer_slack,
         };
-        let until = until + self.random_below(slack + 1);
         task.execution.sleep = task.execution.sleep.wrapping_add(1);
+        task.execution.sleeps_on = task.cpu();
         task.execution.waiting = Waiting::Time;
+        // User programs sleep on high-resolution timers, threads of the kernel on its timer wheel.
+        if !is_kernel_thread {
+            let sleep = Sleep {
+                earliest: until,
+                latest: until + slack,
+                task: task.id,
+                generation: task.execution.sleep,
+            };
+            let sleeps = &mut self.cpus[task.cpu()].sleeps;
+            let place = sleeps.partition_point(|other| other.latest <= sleep.latest);
+            sleeps.insert(place, sleep);
+        }
+        let until = until + self.random_below(slack + 1);
         self.clock.at(
             until,
             Due::Timeout {
@@ -833,13 +867,15 @@ impl Kernel<'_> {
         }
     }
 
-    /// A sleep ends; the timer interrupt comes to the CPU where the task went to sleep.
+    /// The interrupt of a timer that ends a sleep. It comes to the CPU where the task went to sleep, at some time within the
+    /// slack: other devices have their interrupts, too, and the kernel looks at its timers with them.
     pub(crate) fn handle_timeout(&mut self, number: u32, generation: u32, due: Due) {
         let task = self.any_task(TaskId(number));
-        if task.execution.sleep != generation || task.execution.waiting != Waiting::Time {
+        if !task.execution.sleeps_until_timeout(generation) {
             return;
         }
-        let mut cpu = task.cpu();
+        let home = task.execution.sleeps_on;
+        let mut cpu = home;
         if !self.cpus[cpu].online {
             cpu = (0..self.cpus.len())
                 .find(|&cpu| self.cpus[cpu].online)
@@ -851,16 +887,32 @@ impl Kernel<'_> {
         self.enter(cpu);
         self.spent += self.settings.cost.timer;
         self.settle(OverheadKind::Interrupt);
-        // User programs sleep on high-resolution timers, threads of the kernel on its timer wheel.
-        let is_kernel_thread = task.seen.flags & PF_KTHREAD != 0;
-        self.cpus[cpu].preempt_count = if is_kernel_thread {
-            SOFTIRQ_OFFSET
+        if task.seen.flags & PF_KTHREAD != 0 {
+            self.cpus[cpu].preempt_count = SOFTIRQ_OFFSET;
+            self.wake(task, None, false);
+            self.cpus[cpu].preempt_count = 0;
         } else {
-            HARDIRQ_OFFSET
-        };
-        self.wake(task, None, false);
-        self.cpus[cpu].preempt_count = 0;
+            self.end_sleeps(cpu, home);
+        }
         self.leave(OverheadKind::Scheduling);
+    }
+
+    /// hrtimer_interrupt(), which comes with every timer and every tick of `cpu`: ends the sleeps on `home`'s timers that may end by
+    /// now, whichever of them the interrupt was for. So sleeps that end at almost the same time end together.
+    pub(crate) fn end_sleeps(&mut self, cpu: usize, home: usize) {
+        let now = self.clock.now();
+        self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
+        while let Some(sleep) = self.cpus[home].sleeps.front().copied()
+            && sleep.earliest <= now
+        {
+            self.cpus[home].sleeps.pop_front();
+            let mut task = self.any_task(sleep.task);
+            if task.execution.sleeps_until_timeout(sleep.generation) {
+                task.execution.waiting = Waiting::Nothing;
+                self.wake(task, None, false);
+            }
+        }
+        self.cpus[cpu].preempt_count = 0;
     }
 
     /// Why no task can ever run again, if that is so.

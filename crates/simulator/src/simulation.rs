@@ -1,5 +1,6 @@
 //! Setting up a simulation, running it, and what it leaves.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fairground_bpf::{Context, Slot, Stack};
@@ -288,6 +289,7 @@ impl<'a> Kernel<'a> {
                 deferred_locals: Vec::new(),
                 deferred_reenqueue: None,
                 deferred_user_reenqueue: Vec::new(),
+                sleeps: VecDeque::new(),
                 preempt_count: 0,
                 kicks: Vec::new(),
                 kick_sync: 0,

@@ -92,6 +92,39 @@ fn a_timer_wakes_from_its_interrupt_and_a_task_does_not() {
 }
 
 #[test]
+fn sleeps_end_with_any_interrupt_of_a_timer_within_their_slack() {
+    let text = r#"{"tasks": {
+        "first": {"loop": 1, "sleep": 3000},
+        "second": {"loop": 1, "sleep": 3000},
+        "later": {"loop": 1, "sleep": 3060},
+        "before_a_tick": {"loop": 1, "sleep": 7970},
+        "hog": {"loop": -1, "run": 1000}
+    }, "global": {"duration": 1}}"#;
+    let mut options = free("1", text);
+    options.hz = 250;
+    options.cost.timer_slack = 50_000;
+    for seed in 0..20 {
+        options.seed = seed;
+        let mut log = Log::default();
+        simulate(&scheduler("bare", &[]), &options, vec![&mut log]).unwrap();
+        let woken = |task: u32| {
+            let wake = format!("Wake {{ task: TaskId({task})");
+            let place = log.0.iter().rposition(|line| line.contains(&wake)).unwrap();
+            let (_, time) = log.0[place].split_once("time: ").unwrap();
+            let time: u64 = time.split_once(',').unwrap().0.parse().unwrap();
+            (time, place)
+        };
+        // One interrupt ends both sleeps, that of the task which began to sleep first before the other.
+        let ((first, place), (second, next)) = (woken(0), woken(1));
+        assert!((3_000_000..=3_050_000).contains(&first), "{first}");
+        assert_eq!((first, place + 1), (second, next));
+        assert!(woken(2).0 >= 3_060_000);
+        // The timer tick is such an interrupt.
+        assert!((7_970_000..=8_000_000).contains(&woken(3).0));
+    }
+}
+
+#[test]
 fn who_runs_a_program_cannot_migrate_meanwhile() {
     // A task that is put back calls the scheduler itself; one that wakes up is called for by others.
     let workload = r#"{"tasks": {
