@@ -28,8 +28,9 @@ use crate::recorder::Recorder;
 use crate::supervise::Signals;
 use crate::{Error, clock, host, scheduling};
 
-/// How often the end is looked for.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often the end is looked for. Signals come when there is something to see, so this is only about runs without a duration:
+/// looks would take the CPU from the tasks, above their scheduler and in step with their periods.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// Priority of the threads that watch and end a run. They do next to nothing, but that at once.
 pub(crate) const WATCHERS: Policy = Policy::Fifo { priority: 99 };

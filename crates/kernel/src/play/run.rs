@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use fairground_catalog::attributes::Attributes;
 use fairground_workload::Workload;
 use nix::libc;
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
+use nix::unistd::Pid;
 
 use super::resources::{Over, Resources, Semaphore};
 use super::worker::{Outcome, Worker};
@@ -327,6 +328,7 @@ impl Run {
     /// Ends the run for a reason; the first reason counts.
     fn fail(&self, reason: String) {
         lock(&self.failure).get_or_insert(reason);
+        wake_watcher();
     }
 
     /// Tells the recorder something that only the thread itself knows.
@@ -342,8 +344,17 @@ struct Living<'run>(&'run Run);
 
 impl Drop for Living<'_> {
     fn drop(&mut self) {
-        self.0.living.fetch_sub(1, Ordering::AcqRel);
+        if self.0.living.fetch_sub(1, Ordering::AcqRel) == 1 {
+            wake_watcher();
+        }
     }
+}
+
+/// Has whoever waits for signals look whether the run is over: with the signal that tells of ended children, which nobody
+/// else minds.
+fn wake_watcher() {
+    // Nobody may wait, and the signal can always be sent to oneself.
+    let _ = kill(Pid::this(), Signal::SIGCHLD);
 }
 
 /// CPU time of another thread since it was created.
