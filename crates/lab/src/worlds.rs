@@ -29,8 +29,9 @@ const DISTINCT: f64 = 0.25;
 /// Differences in latency up to this, in nanoseconds, come from what the simulator does not have: the kernel's own threads,
 /// interrupts, and an emulated processor that takes 2 ns for every instruction.
 const INDISTINCT: f64 = 1e6;
-/// Fewer samples than this have no 99th percentile to put schedulers in order by.
-const LEAST_SAMPLES: u64 = 100;
+/// Fewer samples than this have no 99th percentile to put schedulers in order by: it would be one of the few long waits of the
+/// first moments.
+const LEAST_SAMPLES: u64 = 500;
 /// A task with fewer samples never woke up: it was created and started.
 const LEAST_SAMPLES_OF_TASK: u64 = 3;
 /// Lengths of runs are taken for equal if they round to the same multiple of this: a kernel ends a run a little late, and a
@@ -39,8 +40,9 @@ const LENGTH_GRAIN: Nanoseconds = 500_000_000;
 /// The kernel's timer ticks a second.
 const HZ: u64 = 250;
 /// When the tasks of each simulation start, in sevenths of a tick after one. Schedulers that charge whole ticks are sensitive to
-/// it, and on the kernel it is chance; with sevenths, the periods of the workloads do not fall on ticks.
-const STARTS: [u64; 3] = [1, 3, 5];
+/// it, and on the kernel it is chance; with sevenths, the periods of the workloads do not fall on ticks. All sevenths are there, and
+/// spread over 20 ms: after this, ticks of the kernel and of schedulers with 100 ticks a second meet again.
+const STARTS: [u64; 7] = [1, 6, 11, 16, 21, 26, 31];
 
 /// Kernel and simulator side by side.
 pub struct Agreement {
@@ -590,7 +592,7 @@ mod tests {
     #[test]
     fn percentiles_need_samples() {
         let latency = Distribution {
-            samples: 99,
+            samples: LEAST_SAMPLES - 1,
             mean_ns: 5.0,
             p50_ns: 5,
             p99_ns: 7,
