@@ -486,7 +486,8 @@ impl Kernel<'_> {
             Class::Idle => {}
         }
         self.cpus[cpu].preempt_count = 0;
-        self.end_sleeps(cpu, cpu);
+        // One that may end just now keeps its place in the order of arrival.
+        self.end_sleeps(cpu, cpu, now);
         self.leave(OverheadKind::Scheduling);
     }
 

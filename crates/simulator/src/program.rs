@@ -892,18 +892,17 @@ impl Kernel<'_> {
             self.wake(task, None, false);
             self.cpus[cpu].preempt_count = 0;
         } else {
-            self.end_sleeps(cpu, home);
+            self.end_sleeps(cpu, home, self.clock.now() + 1);
         }
         self.leave(OverheadKind::Scheduling);
     }
 
-    /// hrtimer_interrupt(), which comes with every timer and every tick of `cpu`: ends the sleeps on `home`'s timers that may end by
-    /// now, whichever of them the interrupt was for. So sleeps that end at almost the same time end together.
-    pub(crate) fn end_sleeps(&mut self, cpu: usize, home: usize) {
-        let now = self.clock.now();
+    /// hrtimer_interrupt(), which comes with every timer and every tick of `cpu`: ends the sleeps on `home`'s timers that may end
+    /// before this time, whichever of them the interrupt was for. So sleeps that end at almost the same time end together.
+    pub(crate) fn end_sleeps(&mut self, cpu: usize, home: usize, time: u64) {
         self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
         while let Some(sleep) = self.cpus[home].sleeps.front().copied()
-            && sleep.earliest <= now
+            && sleep.earliest < time
         {
             self.cpus[home].sleeps.pop_front();
             let mut task = self.any_task(sleep.task);

@@ -116,7 +116,7 @@ impl Kernel<'_> {
         self.enter(cpu);
         self.account_progress(cpu);
         self.spent += self.settings.cost.timer;
-        self.end_sleeps(cpu, cpu);
+        self.end_sleeps(cpu, cpu, self.clock.now());
         self.cpus[cpu].preempt_count = SOFTIRQ_OFFSET;
         self.run_program(callback, [map, key.as_ptr() as u64, value, 0, 0]);
         self.cpus[cpu].preempt_count = 0;
