@@ -321,8 +321,7 @@ impl Fluid {
     }
 
     /// Gives the `surplus` of `task` to the tasks that may use the same CPUs, by weight, as far as they were denied
-    /// service since `task` woke. Some draining tasks may thereby have more than they need, so what they have too much goes
-    /// round again.
+    /// service since `task` woke, and none more than it still needs: what is given goes in rounds, each until somebody has enough.
     fn hand_on(&mut self, mut surplus: f64, task: usize, cpus: &CpuSets) {
         let set = self.classes[self.members[task].class].set;
         let denied_at_wake = std::mem::take(&mut self.members[task].denied_at_wake);
@@ -331,12 +330,15 @@ impl Fluid {
             let mut most = f64::INFINITY;
             self.takers.clear();
             for &index in &self.active {
-                let class = &self.classes[index];
+                let class = &mut self.classes[index];
                 let denied = class.denied - denied_at_wake.get(index).copied().unwrap_or(0.0);
                 if denied > NEGLIGIBLE && cpus.overlap(set, class.set) {
                     self.takers.push(index);
                     weight += class.weight * class.count as f64;
                     most = most.min(denied / class.weight);
+                    if let Some(target) = Self::first_target(class, &self.members) {
+                        most = most.min((target - class.service).max(0.0) / class.weight);
+                    }
                 }
             }
             if self.takers.is_empty() {
@@ -349,27 +351,24 @@ impl Fluid {
                 let class = &mut self.classes[index];
                 class.service += per_weight * class.weight;
                 class.denied -= per_weight * class.weight;
-                surplus += self.complete_satisfied(index);
+                self.complete_satisfied(index);
             }
         }
         self.members[task].denied_at_wake = denied_at_wake;
     }
 
-    /// Completes the draining tasks of a class that have more than they need; returns what they have too much.
-    fn complete_satisfied(&mut self, index: usize) -> f64 {
+    /// Completes the draining tasks of a class that have what they need.
+    fn complete_satisfied(&mut self, index: usize) {
         let service = self.classes[index].service;
-        let mut surplus = 0.0;
         while let Some(target) = Self::first_target(&mut self.classes[index], &self.members) {
-            if target > service {
+            if target > service + NEGLIGIBLE {
                 break;
             }
             let Some(Reverse((_, task, _))) = self.classes[index].draining.pop() else {
                 unreachable!("a target comes from an entry")
             };
-            surplus += service - target;
             self.complete(task as usize);
         }
-        surplus
     }
 
     /// Brings rates up to date with the tasks in service.
@@ -560,6 +559,30 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What a draining task has no need of is not taken from what its class was denied.
+    #[test]
+    fn what_nobody_needed_stays_denied() {
+        let cpus = CpuSets::new(&[1024]);
+        let mut fluid = Fluid::default();
+        for (task, weight) in [2, 2, 5, 5].into_iter().enumerate() {
+            fluid.describe(task, weight, ALL_CPUS);
+        }
+        for task in 0..3 {
+            fluid.activate(task);
+        }
+        // Task 2 is served on until it has 27.
+        fluid.deactivate(2, 27.0, &cpus);
+        fluid.advance(38, &cpus);
+        // Of the 76 / 9 that task 1 gives back, task 2 needs 27 - 190 / 9, and task 0 gets the rest: it has 11 now. Weight 5 was denied
+        // 38 - 190 / 9 and got 27 - 190 / 9 of it: 11 are left for whoever comes with this weight.
+        fluid.deactivate(1, 0.0, &cpus);
+        assert!((fluid.service(0) - 11.0).abs() < 0.01);
+        fluid.activate(3);
+        fluid.deactivate(0, 0.0, &cpus);
+        let found = fluid.service(3);
+        assert!((found - 11.0).abs() < 0.01, "{found}");
     }
 
     #[test]
