@@ -640,11 +640,9 @@ fn todays_lone_threads_take_turns_on_the_free_core() {
             let core = |index: u32| {
                 let name = format!("hog-{index}");
                 let runs = history.runs.iter().filter(|run| run.task == name);
-                let cpu = runs
-                    .filter(|run| run.start <= time && run.end > time)
+                runs.filter(|run| run.start <= time && run.end > time)
                     .map(|run| run.cpu / 2)
-                    .next();
-                cpu
+                    .next()
             };
             let cores: Vec<_> = (0..3).filter_map(core).collect();
             if cores.len() == 3 {
