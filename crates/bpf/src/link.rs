@@ -505,9 +505,8 @@ fn check_flow(function: &Function, operations: &[Operation], flow: &Flow) -> Res
     Ok(())
 }
 
-/// Functions must not call themselves, directly or through others: there is
-/// no bound on the stack they would take.
-/// Refuses recursion and calls that are too deep for a [`Stack`].
+/// Functions must not call themselves, directly or through others, nor one
+/// another deeper than a [`Stack`] has room for.
 fn check_calls(object: &Object, functions: &[Linked]) -> Result<(), Error> {
     // Remove functions whose callees are all removed; a cycle stays, and the rounds count how deep calls go.
     let mut depth = 0;

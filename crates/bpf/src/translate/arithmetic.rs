@@ -128,11 +128,7 @@ impl Translation<'_, '_> {
         } else {
             offset_of!(Context, arena_user)
         };
-        let flags = self.context_flags().with_readonly().with_can_move();
-        let base = self
-            .builder
-            .ins()
-            .load(types::I64, flags, self.context, offset as i32);
+        let base = self.load_constant_context(offset);
         let low = self.builder.ins().ireduce(types::I32, value);
         let low = self.builder.ins().uextend(types::I64, low);
         let cast = self.builder.ins().iadd(base, low);

@@ -99,38 +99,24 @@ impl Translation<'_, '_> {
         if self.frame.size() == 0 {
             return;
         }
-        let flags = self.context_flags();
-        let offset = offset_of!(Context, stack) as i32;
-        let top = self
-            .builder
-            .ins()
-            .load(types::I64, flags, self.context, offset);
+        let place = offset_of!(Context, stack);
+        let top = self.load_context(place);
         let size = self.number(-i64::from(self.frame.size()));
         let bottom = self.builder.ins().iadd(top, size);
-        self.builder
-            .ins()
-            .store(flags, bottom, self.context, offset);
+        self.store_context(place, bottom);
         self.stack = Some(top);
     }
 
     /// Gives the stack of this function back.
     pub(super) fn give_back_stack(&mut self) {
         if let Some(top) = self.stack {
-            let flags = self.context_flags();
-            let offset = offset_of!(Context, stack) as i32;
-            self.builder.ins().store(flags, top, self.context, offset);
+            self.store_context(offset_of!(Context, stack), top);
         }
     }
 
     /// Goes on to `target` unless too many instructions have been executed.
     fn check_limit(&mut self, at: usize, target: Block) {
-        let flags = self.context_flags();
-        let instructions = self.builder.ins().load(
-            types::I64,
-            flags,
-            self.context,
-            offset_of!(Context, instructions) as i32,
-        );
+        let instructions = self.load_context(offset_of!(Context, instructions));
         let limit = self.load_limit();
         let exceeded = self
             .builder
@@ -152,20 +138,14 @@ impl Translation<'_, '_> {
     }
 
     fn load_limit(&mut self) -> Value {
-        let flags = self.context_flags();
-        let offset = offset_of!(Context, instruction_limit) as i32;
-        self.builder
-            .ins()
-            .load(types::I64, flags, self.context, offset)
+        self.load_context(offset_of!(Context, instruction_limit))
     }
 
     /// Ends this function, and the others that run at their next loop or
     /// return from a call.
     fn stop_everything(&mut self) {
-        let flags = self.context_flags();
         let zero = self.number(0);
-        let offset = offset_of!(Context, instruction_limit) as i32;
-        self.builder.ins().store(flags, zero, self.context, offset);
+        self.store_context(offset_of!(Context, instruction_limit), zero);
         let stop = self.stop_block();
         self.builder.ins().jump(stop, &[]);
     }

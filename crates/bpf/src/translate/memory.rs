@@ -19,12 +19,7 @@ impl Translation<'_, '_> {
     pub(super) fn wide(&mut self, operation: &Operation) -> Value {
         match operation.operand {
             Some(Operand::Slot { slot, offset }) => {
-                let flags = self.context_flags().with_readonly().with_can_move();
-                let slots_offset = offset_of!(Context, slots) as i32;
-                let slots = self
-                    .builder
-                    .ins()
-                    .load(types::I64, flags, self.context, slots_offset);
+                let slots = self.load_constant_context(offset_of!(Context, slots));
                 let constant = plain().with_readonly().with_can_move();
                 let index = self.number((slot * 8) as i64);
                 let place = self.builder.ins().iadd(slots, index);
@@ -54,12 +49,7 @@ impl Translation<'_, '_> {
             }
             let page = self.number(NULL_PAGE);
             let null = self.builder.ins().icmp(IntCC::UnsignedLessThan, base, page);
-            let flags = self.context_flags().with_readonly().with_can_move();
-            let zeros_offset = offset_of!(Context, null_page) as i32;
-            let zeros = self
-                .builder
-                .ins()
-                .load(types::I64, flags, self.context, zeros_offset);
+            let zeros = self.load_constant_context(offset_of!(Context, null_page));
             base = self.builder.ins().select(null, zeros, base);
         }
         let size = access_type(one.access_size());

@@ -181,15 +181,11 @@ impl Translation<'_, '_> {
             }
             at += if one.is_wide() { 2 } else { 1 };
         }
-        let flags = self.context_flags();
-        let offset = offset_of!(Context, instructions) as i32;
-        let old = self
-            .builder
-            .ins()
-            .load(types::I64, flags, self.context, offset);
+        let place = offset_of!(Context, instructions);
+        let old = self.load_context(place);
         let added = self.number(count);
         let new = self.builder.ins().iadd(old, added);
-        self.builder.ins().store(flags, new, self.context, offset);
+        self.store_context(place, new);
     }
 
     /// Returns r0 from the function.
@@ -201,6 +197,30 @@ impl Translation<'_, '_> {
 
     fn context_flags(&self) -> MemFlagsData {
         MemFlagsData::trusted().with_alias_region(Some(self.context_region))
+    }
+
+    /// The field of the context at this offset.
+    fn load_context(&mut self, offset: usize) -> Value {
+        self.load_context_with(self.context_flags(), offset)
+    }
+
+    /// The same for a field that stays what it is while code runs.
+    fn load_constant_context(&mut self, offset: usize) -> Value {
+        let flags = self.context_flags().with_readonly().with_can_move();
+        self.load_context_with(flags, offset)
+    }
+
+    fn load_context_with(&mut self, flags: MemFlagsData, offset: usize) -> Value {
+        self.builder
+            .ins()
+            .load(types::I64, flags, self.context, offset as i32)
+    }
+
+    fn store_context(&mut self, offset: usize, value: Value) {
+        let flags = self.context_flags();
+        self.builder
+            .ins()
+            .store(flags, value, self.context, offset as i32);
     }
 
     fn number(&mut self, value: i64) -> Value {
