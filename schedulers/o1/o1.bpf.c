@@ -20,6 +20,15 @@
 /* Load of one task of nice 0, and computing power of one CPU */
 #define SCHED_LOAD_SCALE 128
 
+/* How often a CPU looks for tasks that have waited for starvation_limit, nanoseconds */
+#define RESCUE_INTERVAL NSEC_PER_SEC
+
+/*
+ * How many tasks of each list it looks at. Whoever has waited longest is first, but for a task that had to make way and its
+ * children; and a pick is to cost the same for any number of tasks.
+ */
+#define RESCUE_DEPTH 4
+
 /* A run queue without an ordinary task running: nothing can be better than this */
 #define NO_CURRENT (-1)
 
@@ -65,6 +74,9 @@ const volatile u32 imbalance_pct_node = 125;
 /* Balancing: longest interval, in ms, to which pinned tasks may stretch a balancing interval */
 const volatile u32 max_pinned_interval = 512;
 
+/* Milliseconds a task may wait before it runs for a tick, whoever is better; 0 is for ever */
+const volatile u32 starvation_limit = 15000;
+
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
 
 enum statistic {
@@ -83,6 +95,7 @@ enum statistic {
 	STAT_PULLED_PERIODIC,
 	STAT_PULLED_NEWLY_IDLE,
 	STAT_PUSHED,
+	STAT_RESCUED,
 	NR_STATISTICS,
 };
 
@@ -131,6 +144,8 @@ struct task_ctx {
 	bool child_first;
 	/* Reniced while running */
 	bool reniced;
+	/* Runs for one tick because it has waited for starvation_limit */
+	bool rescued;
 	/* Sleeping, and the sleep cannot be interrupted */
 	bool uninterruptible;
 	/* The waker said that it will soon leave the CPU on which the task wakes up */
@@ -194,6 +209,8 @@ struct run_queue {
 	s32 push_cpu;
 	/* Tasks may wait in the queue of pushed tasks */
 	bool pushed_to;
+	/* When to look for starving tasks next, nanoseconds */
+	u64 rescue_at;
 	/* Jiffies */
 	u64 next_balance;
 	/* Number of the balancing attempt that has found all tasks here pinned */
@@ -330,13 +347,19 @@ static __noinline bool charge_ticks(struct run_queue *rq, struct task_ctx *t, u6
 	bpf_for(i, 0, smaller(jiffies - from, 1000))
 		need_resched |= task_running_tick(rq, t, from + 1 + i);
 	rq->curr_prio = t->prio;
-	return need_resched;
+	return need_resched || t->rescued;
 }
 
 /* Time to the tick at which the task's slice ends, nanoseconds */
 static __always_inline u64 slice_left(const struct task_ctx *t, u64 now)
 {
-	return time_to_tick(now, t->time_slice ?: 1, hz);
+	return time_to_tick(now, t->rescued ? 1 : t->time_slice ?: 1, hz);
+}
+
+/* True from the time on at which the CPU is to look for starving tasks. */
+static __always_inline bool rescue_due(const struct run_queue *rq, u64 now)
+{
+	return starvation_limit && rq->nr_running > 1 && !time_before(now, rq->rescue_at);
 }
 
 /* ---- Counting and queueing ------------------------------------------------------------------------------------- */
@@ -903,8 +926,8 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 	t->last_ran = now;
 	t->charged_until = jiffies_at(now);
 	t->running = true;
-	/* The running task stays in its list in the original; renicing puts it at the end */
-	t->place = t->reniced ? PLACE_TAIL : PLACE_HEAD;
+	/* The running task stays in its list in the original; renicing puts it at the end, as a tick out of turn does here */
+	t->place = t->reniced || t->rescued ? PLACE_TAIL : PLACE_HEAD;
 	t->reniced = false;
 
 	rq->curr_prio = t->prio;
@@ -923,6 +946,7 @@ void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 	charge_ticks(rq, t, now);
 	charge_run_time(t, now);
 	t->running = false;
+	t->rescued = false;
 	rq->curr_prio = NO_CURRENT;
 	/*
 	 * A task with slice left would wait for the CPU outside of its list and come back before a better one. Without,
@@ -937,10 +961,15 @@ void BPF_STRUCT_OPS(o1_tick, struct task_struct *p)
 	struct task_ctx *t = task_ctx_of(p);
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
 	u64 now = scx_bpf_now();
+	bool need_resched;
 
 	if (!t || !rq)
 		return;
-	scx_bpf_task_set_slice(p, charge_ticks(rq, t, now) ? 0 : slice_left(t, now));
+	need_resched = charge_ticks(rq, t, now);
+	/* Slices may be set so long that nobody else is picked for seconds */
+	if (now >= RESCUE_INTERVAL && rescue_due(rq, now - RESCUE_INTERVAL))
+		need_resched = true;
+	scx_bpf_task_set_slice(p, need_resched ? 0 : slice_left(t, now));
 }
 
 bool BPF_STRUCT_OPS(o1_yield, struct task_struct *from, struct task_struct *to)
@@ -1753,6 +1782,52 @@ static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task
 	return prev ? PICK_PREV : PICK_NONE;
 }
 
+/* Moves a task at the front of a list that has waited for starvation_limit to this CPU's local queue: true if there is one. */
+__noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
+{
+	u64 now = scx_bpf_now();
+	struct task_struct *p;
+	u32 seen = 0;
+
+	bpf_for_each(scx_dsq, p, list_dsq(cpu, array, index), 0) {
+		struct task_ctx *t = task_ctx_of(p);
+
+		if (seen++ >= RESCUE_DEPTH)
+			break;
+		if (!t || !time_before(t->timestamp + starvation_limit * NSEC_PER_MSEC, now))
+			continue;
+		t->rescued = true;
+		if (scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
+			count(STAT_RESCUED);
+			return true;
+		}
+		t->rescued = false;
+	}
+	return false;
+}
+
+/*
+ * Runs a task that has waited for too long for one tick. The rules let tasks wait for seconds for each task of the CPU, and
+ * those of the active array for ever; sched_ext's watchdog does not. Looks again at the next pick if it has found one.
+ */
+__noinline bool rescue_starved(s32 cpu)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+	u32 array, index;
+
+	if (!rq)
+		return false;
+	for (array = 0; array < 2; array++) {
+		u64 bitmap = rq->bitmap[array];
+
+		bpf_for(index, 0, MAX_USER_PRIO)
+			if ((bitmap & (1ULL << index)) && rescue_from_list(cpu, array, index))
+				return true;
+	}
+	rq->rescue_at = scx_bpf_now() + RESCUE_INTERVAL;
+	return false;
+}
+
 void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = run_queue_of(cpu);
@@ -1781,6 +1856,12 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 
+	if (rescue_due(rq, now) && rescue_starved(cpu)) {
+		if (t)
+			t->child_first = false;
+		return;
+	}
+
 	pick = pick_next(cpu, rq, t);
 	if (pick == PICK_NONE && num_online_cpus > 1 && idle_balance(cpu))
 		pick = pick_next(cpu, rq, NULL);
@@ -1788,6 +1869,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 		charge_run_time(t, now);
 		t->place = PLACE_HEAD;
 		t->child_first = false;
+		t->rescued = false;
 		rq->curr_prio = t->prio;
 		scx_bpf_task_set_slice(prev, slice_left(t, now));
 	} else if (t) {

@@ -4,7 +4,7 @@
 mod support;
 
 use fairground_events::Nanoseconds;
-use support::{History, MS, Run, SECOND, assert_near, outcome_at, run, statistic};
+use support::{MS, Run, SECOND, assert_near, outcome_at, run, statistic};
 
 const ID: &str = "bsd4";
 
@@ -38,15 +38,6 @@ fn two_hogs(first: i32, second: i32) -> String {
 /// As many tasks that never sleep, named hog-0 and so on.
 fn hogs(number: u32) -> String {
     format!(r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "run": 1000 }} }} }}"#)
-}
-
-/// Longest time between two runs of a task.
-fn longest_wait(history: &History, task: &str, from: Nanoseconds, to: Nanoseconds) -> Nanoseconds {
-    let runs = history.runs_of(task, from, to);
-    runs.windows(2)
-        .map(|pair| pair[1].start - pair[0].end)
-        .max()
-        .unwrap_or(to - from)
 }
 
 fn milliseconds(run: &Run) -> f64 {
@@ -446,7 +437,7 @@ fn who_would_starve_is_put_in_front() {
         "hog": { "priority": -20, "cpus": [0], "run": 1000 },
         "weak": { "priority": 19, "cpus": [0], "run": 1000 } } }"#;
     let (history, outcome) = run(ID, "8", json, 100, &[]);
-    let wait = longest_wait(&history, "weak", 0, 100 * SECOND);
+    let wait = history.longest_wait("weak", 0, 100 * SECOND);
     assert!(wait > 14 * SECOND && wait < 17 * SECOND, "{wait} ns");
     assert_near(
         statistic(ID, &outcome, "rescued") as f64,

@@ -409,8 +409,9 @@ fn a_pick_costs_the_same_for_a_thousand_tasks() {
             let outcome = simulate(&scheduler, &options, vec![&mut cost]).unwrap();
             (cost.scheduling as f64, outcome.context_switches as f64)
         };
-        // The difference of two durations: starting a thousand tasks is not what is measured.
-        let (short, long) = (cost(5), cost(25));
+        // The difference of two durations: starting a thousand tasks is not what is measured, nor what happens when some
+        // have waited for starvation_limit.
+        let (short, long) = (cost(4), cost(14));
         (long.0 - short.0) / (long.1 - short.1)
     };
     let (ten, thousand) = (per_switch(10), per_switch(1000));
@@ -597,4 +598,40 @@ fn affinity_is_kept_and_nobody_starves() {
             );
         }
     }
+}
+
+#[test]
+fn who_would_starve_runs_for_a_tick() {
+    // STARVATION_LIMIT is ten slices for each running task, 30 s and more here: so long interactive tasks may keep the CPU.
+    let json = r#"{ "tasks": {
+        "sleeper": { "instance": 4, "run": 10000, "sleep": 20000 },
+        "hog": { "instance": 2, "run": 1000 } } }"#;
+    let long = ("def_timeslice", "1000");
+    let (history, outcome) = run(ID, "1", json, 100, &[long]);
+    let rescued = statistic(ID, &outcome, "rescued");
+    for hog in ["hog-0", "hog-1"] {
+        let wait = history.longest_wait(hog, 0, 100 * SECOND);
+        assert!(wait > 14 * SECOND && wait < 17 * SECOND, "{wait} ns");
+    }
+    assert!(rescued >= 2, "{rescued} rescued");
+    let (history, _) = run(ID, "1", json, 35, &[long, ("starvation_limit", "0")]);
+    assert_eq!(history.cpu_time("hog-0", 12 * SECOND, 35 * SECOND), 0);
+}
+
+#[test]
+fn no_slice_is_too_long_for_the_watchdog() {
+    let hogs = |number: u32, nice: i32| {
+        format!(
+            r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "priority": {nice}, "run": 1000 }} }} }}"#
+        )
+    };
+    // Eight slices of 8 s
+    let (history, outcome) = run(ID, "1", &hogs(8, -20), 60, &[("def_timeslice", "1000")]);
+    assert!(statistic(ID, &outcome, "rescued") > 0);
+    for index in 0..8 {
+        let wait = history.longest_wait(&format!("hog-{index}"), 0, 60 * SECOND);
+        assert!(wait < 18 * SECOND, "hog-{index} waited for {wait} ns");
+    }
+    // A thousand of 0.1 s
+    run(ID, "1", &hogs(1000, 0), 60, &[]);
 }

@@ -87,6 +87,13 @@ impl History {
     pub fn percent(&self, task: &str, from: Nanoseconds, to: Nanoseconds) -> f64 {
         100.0 * self.cpu_time(task, from, to) as f64 / (to - from) as f64
     }
+
+    /// Longest time between two runs of a task that lie between two times; all of it if there are no two.
+    pub fn longest_wait(&self, task: &str, from: Nanoseconds, to: Nanoseconds) -> Nanoseconds {
+        let runs = self.runs_of(task, from, to);
+        let waits = runs.windows(2).map(|pair| pair[1].start - pair[0].end);
+        waits.max().unwrap_or(to - from)
+    }
 }
 
 impl Sink for History {
