@@ -266,6 +266,12 @@ static __always_inline void clear_list_bit(struct run_queue *rq, s32 cpu, u32 ar
 static u32 nr_cpu_ids;
 static u32 num_online_cpus;
 
+/* Some core has more than one hardware thread. */
+static bool has_threads;
+
+/* Number of CPUs with more than one runnable task */
+static u32 nr_overloaded;
+
 /* Numbers the attempts at balancing */
 static u64 balance_attempts;
 
@@ -375,14 +381,16 @@ static __noinline void count_on(struct task_ctx *t, s32 cpu)
 	if (old >= 0) {
 		rq = run_queue_of(old);
 		if (rq) {
-			__sync_fetch_and_add(&rq->nr_running, -1);
+			if (__sync_fetch_and_add(&rq->nr_running, -1) == 2)
+				__sync_fetch_and_add(&nr_overloaded, -1);
 			__sync_fetch_and_add(&rq->raw_weighted_load, -(u64)t->load_weight);
 		}
 	}
 	if (cpu >= 0) {
 		rq = run_queue_of(cpu);
 		if (rq) {
-			__sync_fetch_and_add(&rq->nr_running, 1);
+			if (__sync_fetch_and_add(&rq->nr_running, 1) == 1)
+				__sync_fetch_and_add(&nr_overloaded, 1);
 			__sync_fetch_and_add(&rq->raw_weighted_load, (u64)t->load_weight);
 		}
 	}
@@ -1242,6 +1250,15 @@ __noinline bool visit_group(struct balance *b __arg_nonnull, struct groups *grou
 }
 
 /*
+ * True if no group has more tasks than CPUs, which those of 2.6.22 must have to be the busiest, and that is seen without
+ * adding them up. (A core counts as one CPU, so two tasks may be too many for it though each of its threads has only one.)
+ */
+static __always_inline bool nobody_is_busiest(void)
+{
+	return release == RELEASE_2_6_22 && !has_threads && !nr_overloaded;
+}
+
+/*
  * find_busiest_group(): the group with the highest load for its power among those with more tasks than CPUs, if it
  * has enough more than the group of this CPU. Looks at every CPU of the domain, the local group first.
  */
@@ -1257,9 +1274,15 @@ __noinline bool find_busiest_group(struct balance *b __arg_nonnull)
 	b->balance_cpu = -1;
 	groups.position = position_of(b->cpu);
 
-	bpf_for(i, 0, span.count)
+	/* Whoever balances at intervals asks its own group whether that is for it to do */
+	if (b->idle == NEWLY_IDLE && nobody_is_busiest())
+		return false;
+	bpf_for(i, 0, span.count) {
 		if (!visit_group(b, &groups))
 			break;
+		if (nobody_is_busiest())
+			return false;
+	}
 
 	if (!b->eligible || !b->group.count || !groups.local.power || !groups.busiest.power)
 		return false;
@@ -1988,12 +2011,15 @@ void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 /* Starts one CPU: its queues, empty arrays, balancing due from now on. */
 static s32 init_cpu(s32 cpu, u64 jiffies)
 {
+	const volatile struct cpu_topology *place = topology_of(cpu);
 	struct run_queue *rq = run_queue_of(cpu);
 	s32 error;
 	int i;
 
 	if (!rq)
 		return 0;
+	if (place && place->core_cpus.count > 1)
+		has_threads = true;
 	bpf_for(i, 0, DSQS_PER_CPU) {
 		error = scx_bpf_create_dsq((u64)cpu * DSQS_PER_CPU + i, scx_bpf_cpu_node(cpu));
 		if (error)

@@ -1,12 +1,13 @@
 //! Running a plan.
 
+use std::cmp::Reverse;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fairground_events::{PerfettoWriter, Sink};
+use fairground_events::{Nanoseconds, PerfettoWriter, Sink};
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_report::{Comparison, Labels, Run};
 use fairground_simulator::{ExitKind, Options, Outcome, simulate};
@@ -69,6 +70,21 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
 
 type JobResult = Result<(Option<Run>, Option<Failure>), Error>;
 
+/// Indices of the jobs, those that are likely to take longest first: if such a one began last, one thread would work on it
+/// while all others wait. What a job takes grows with the time that it simulates and with its tasks.
+fn longest_first(plan: &Plan, jobs: &[Job<'_>]) -> Vec<usize> {
+    let effort = |index: &usize| {
+        let workload = &jobs[*index].workload;
+        let (duration, _) = plan.duration_of(workload);
+        duration
+            .unwrap_or(Nanoseconds::MAX)
+            .saturating_mul(workload.tasks.len() as u64)
+    };
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_cached_key(|index| Reverse(effort(index)));
+    order
+}
+
 /// The results of all jobs, in their order.
 fn run_all(
     plan: &Plan,
@@ -80,6 +96,7 @@ fn run_all(
         .or_else(|| std::thread::available_parallelism().ok())
         .map_or(1, |threads| threads.get())
         .min(jobs.len());
+    let order = longest_first(plan, jobs);
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let results = Mutex::new(Vec::with_capacity(jobs.len()));
@@ -88,9 +105,11 @@ fn run_all(
             scope.spawn(|| {
                 let _reporter = crash::Reporter::install();
                 loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(index) else { break };
-                    let result = run(plan, job);
+                    let turn = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&index) = order.get(turn) else {
+                        break;
+                    };
+                    let result = run(plan, &jobs[index]);
                     if let Ok(mut results) = results.lock() {
                         results.push((index, result));
                     }
