@@ -20,6 +20,9 @@
 /* Load of one task of nice 0, and computing power of one CPU */
 #define SCHED_LOAD_SCALE 128
 
+/* The history of no load lasts longer: it shrinks by a quarter and more with each tick. */
+#define MAX_TICKS_TO_FADE 200
+
 /* How often a CPU looks for tasks that have waited for starvation_limit, nanoseconds */
 #define RESCUE_INTERVAL NSEC_PER_SEC
 
@@ -271,6 +274,10 @@ static bool has_threads;
 
 /* Number of CPUs with more than one runnable task */
 static u32 nr_overloaded;
+
+/* 1 while nobody is runnable on any CPU and the balancing timer is off, and the tick at which it went off; 0 otherwise */
+static u32 balancing_is_off;
+static u64 off_since;
 
 /* Numbers the attempts at balancing */
 static u64 balance_attempts;
@@ -630,13 +637,13 @@ static __always_inline u64 target_load(const struct run_queue *rq, u32 type)
 }
 
 /* update_load(): cpu_load[i] = (old * (2^i - 1) + new) / 2^i, rounded up when it rises; once for each tick. */
-static void update_load(struct run_queue *rq)
+static void update_load(struct run_queue *rq, u64 load)
 {
 	int i;
 
 	for (i = 0; i < 3; i++) {
 		u64 old_load = rq->cpu_load[i];
-		u64 new_load = rq->raw_weighted_load;
+		u64 new_load = load;
 
 		if (new_load > old_load)
 			new_load += (1 << i) - 1;
@@ -832,6 +839,35 @@ s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 	return wake_idle(p, cpu);
 }
 
+struct balance_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct balance_timer);
+} balance_timer_map SEC(".maps");
+
+static __always_inline long start_balance_timer(void)
+{
+	struct balance_timer *timer;
+	u32 key = 0;
+
+	timer = bpf_map_lookup_elem(&balance_timer_map, &key);
+	if (!timer)
+		return -ESRCH;
+	return bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
+}
+
+/* Somebody is runnable: the timer goes on. */
+static __always_inline void switch_balancing_on(void)
+{
+	if (balancing_is_off && __sync_lock_test_and_set(&balancing_is_off, 0))
+		start_balance_timer();
+}
+
 /* ---- Runnable, queued, running, stopped ------------------------------------------------------------------------ */
 
 void BPF_STRUCT_OPS(o1_runnable, struct task_struct *p, u64 enq_flags)
@@ -849,6 +885,7 @@ void BPF_STRUCT_OPS(o1_runnable, struct task_struct *p, u64 enq_flags)
 		activate_task(p, t, rq, scx_bpf_now());
 	}
 	count_on(t, cpu);
+	switch_balancing_on();
 }
 
 void BPF_STRUCT_OPS(o1_quiescent, struct task_struct *p, u64 deq_flags)
@@ -1679,37 +1716,68 @@ __noinline u64 rebalance_domains(s32 cpu, u64 jiffies)
 	return next_balance;
 }
 
-struct balance_timer {
-	struct bpf_timer timer;
-};
+/* Lets the history of the load fade by the ticks during which the timer was off and nobody was runnable. */
+__noinline int fade_load(s32 cpu, u64 ticks)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+	u64 tick;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct balance_timer);
-} balance_timer_map SEC(".maps");
+	if (!rq)
+		return 0;
+	bpf_for(tick, 0, ticks) {
+		if (!(rq->cpu_load[0] | rq->cpu_load[1] | rq->cpu_load[2]))
+			break;
+		update_load(rq, 0);
+	}
+	return 0;
+}
+
+/* True if a task is runnable on some CPU. */
+__noinline bool somebody_is_runnable(void)
+{
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		struct run_queue *rq = run_queue_of(cpu);
+
+		if (rq && rq->nr_running)
+			return true;
+	}
+	return false;
+}
 
 /*
  * The part of scheduler_tick() that keeps the history of the load and balances, on behalf of every CPU: sched_ext lets
- * tasks be moved between lists here and in dispatch, and not in ops.tick(), which idle CPUs do not get at all.
+ * tasks be moved between lists here and in dispatch, and not in ops.tick(), which idle CPUs do not get at all. Without
+ * a runnable task there is nothing to balance, and the timer stays off until there is one.
  */
 static int balance_tick(void *map, u32 *key, struct balance_timer *timer)
 {
 	u64 now = scx_bpf_now();
 	u64 jiffies = jiffies_at(now);
+	u64 ticks_off = off_since ? smaller(jiffies - off_since - 1, MAX_TICKS_TO_FADE) : 0;
 	int cpu;
 
+	off_since = 0;
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		struct run_queue *rq = run_queue_of(cpu);
 
 		if (!rq || !cpu_exists(cpu))
 			continue;
-		update_load(rq);
+		fade_load(cpu, ticks_off);
+		update_load(rq, rq->raw_weighted_load);
 		if (jiffies >= rq->next_balance)
 			rq->next_balance = rebalance_domains(cpu, jiffies);
 	}
-	bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
+
+	if (!somebody_is_runnable()) {
+		off_since = jiffies;
+		__sync_lock_test_and_set(&balancing_is_off, 1);
+		/* Whoever became runnable before that has not seen it */
+		if (!somebody_is_runnable() || !__sync_lock_test_and_set(&balancing_is_off, 0))
+			return 0;
+	}
+	start_balance_timer();
 	return 0;
 }
 
@@ -2064,7 +2132,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 		return -ESRCH;
 	bpf_timer_init(&timer->timer, &balance_timer_map, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timer->timer, balance_tick);
-	return bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
+	return start_balance_timer();
 }
 
 DEFINE_SCHEDULER(o1,

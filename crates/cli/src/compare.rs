@@ -160,14 +160,13 @@ fn plan(arguments: &Arguments) -> Result<Plan, String> {
             Workload::read(path).map_err(|error| error.to_string())?,
         ));
     }
-    let mut contenders = Vec::new();
-    for reference in references(&arguments.schedulers) {
-        let contender =
-            Contender::open(&reference, &arguments.include).map_err(|error| error.to_string())?;
+    let references = references(&arguments.schedulers);
+    let mut contenders = Contender::open_all(&references, &arguments.include, arguments.threads)
+        .map_err(|error| error.to_string())?;
+    for contender in &contenders {
         if !contender.warnings().is_empty() {
             eprintln!("fairground: {}", contender.warnings());
         }
-        contenders.push(contender);
     }
     for setting in &arguments.settings {
         set(&mut contenders, setting).map_err(|message| format!("--set {setting}: {message}"))?;

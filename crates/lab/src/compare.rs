@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairground_events::{Nanoseconds, PerfettoWriter, Sink};
@@ -14,6 +13,7 @@ use fairground_simulator::{ExitKind, Options, Outcome, simulate};
 
 use crate::crash;
 use crate::error::Error;
+use crate::parallel;
 use crate::plan::{Job, Plan};
 
 /// Lines of a scheduler that become notes of its run.
@@ -57,7 +57,13 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
     let jobs = plan.jobs();
     let mut comparison = Comparison::default();
     let mut failures = Vec::new();
-    for result in run_all(plan, &jobs, progress) {
+    let done = AtomicUsize::new(0);
+    let results = parallel::map(&longest_first(plan, &jobs), plan.threads, |index| {
+        let result = run(plan, &jobs[index]);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        result
+    });
+    for result in results {
         let (run, failure) = result?;
         comparison.runs.extend(run);
         failures.extend(failure);
@@ -85,46 +91,8 @@ fn longest_first(plan: &Plan, jobs: &[Job<'_>]) -> Vec<usize> {
     order
 }
 
-/// The results of all jobs, in their order.
-fn run_all(
-    plan: &Plan,
-    jobs: &[Job<'_>],
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Vec<JobResult> {
-    let threads = plan
-        .threads
-        .or_else(|| std::thread::available_parallelism().ok())
-        .map_or(1, |threads| threads.get())
-        .min(jobs.len());
-    let order = longest_first(plan, jobs);
-    let next = AtomicUsize::new(0);
-    let done = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::with_capacity(jobs.len()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let _reporter = crash::Reporter::install();
-                loop {
-                    let turn = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&index) = order.get(turn) else {
-                        break;
-                    };
-                    let result = run(plan, &jobs[index]);
-                    if let Ok(mut results) = results.lock() {
-                        results.push((index, result));
-                    }
-                    progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
-                }
-            });
-        }
-    });
-    // A thread that panicked has made the scope above panic, so the lock cannot be poisoned.
-    let mut results = results.into_inner().unwrap_or_default();
-    results.sort_by_key(|(index, _)| *index);
-    results.into_iter().map(|(_, result)| result).collect()
-}
-
 fn run(plan: &Plan, job: &Job<'_>) -> JobResult {
+    let _reporter = crash::Reporter::install();
     let (duration, duration_note) = plan.duration_of(job.workload);
     let seed = plan.seed.wrapping_add(u64::from(job.repeat));
     let mut options = Options::new(plan.machine.clone(), job.workload.clone());

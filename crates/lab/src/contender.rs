@@ -1,12 +1,14 @@
 //! A scheduler that takes part in an experiment.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use fairground_simulator::Scheduler;
 
 use crate::error::Error;
+use crate::parallel;
 
 /// A scheduler, compiled for the simulator, with the tunables that were set.
 #[derive(Clone)]
@@ -37,6 +39,23 @@ impl Contender {
             variables: Vec::new(),
             tunables: BTreeMap::new(),
         })
+    }
+
+    /// The same for several at once, in their order; `threads` as in [`Plan::threads`](crate::Plan::threads).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), of the first one that has any.
+    pub fn open_all(
+        references: &[String],
+        include_directories: &[PathBuf],
+        threads: Option<NonZero<usize>>,
+    ) -> Result<Vec<Self>, Error> {
+        let order: Vec<usize> = (0..references.len()).collect();
+        let opened = parallel::map(&order, threads, |index| {
+            Self::open(&references[index], include_directories)
+        });
+        opened.into_iter().collect()
     }
 
     /// The id, or the path as it was given.

@@ -8,6 +8,7 @@ mod contender;
 mod cost_file;
 mod crash;
 mod error;
+mod parallel;
 mod plan;
 mod worlds;
 mod worlds_recording;

@@ -635,3 +635,49 @@ fn no_slice_is_too_long_for_the_watchdog() {
     // A thousand of 0.1 s
     run(ID, "1", &hogs(1000, 0), 60, &[]);
 }
+
+/// Counts interrupts that cost something, by the second.
+#[derive(Default)]
+struct Interrupts {
+    seconds: Vec<u64>,
+}
+
+impl Sink for Interrupts {
+    fn task(&mut self, _: Nanoseconds, _: TaskId, _: &TaskInfo) {}
+    fn event(&mut self, event: &Event) {
+        if let EventKind::Overhead {
+            kind: OverheadKind::Interrupt,
+            ..
+        } = event.kind
+        {
+            let second = (event.time / SECOND) as usize;
+            self.seconds.resize(self.seconds.len().max(second + 1), 0);
+            self.seconds[second] += 1;
+        }
+    }
+    fn finish(&mut self, _: Nanoseconds) {}
+}
+
+#[test]
+fn an_idle_machine_is_left_alone_and_balances_again_afterwards() {
+    let json = r#"{ "tasks": { "hog": { "instance": 3, "phases": {
+        "before": { "loop": 1, "run": 1500000, "sleep": 7000000 },
+        "after": { "loop": 1, "cpus": [0], "run": 1000 },
+        "free": { "loop": -1, "cpus": [0, 1, 2], "run": 1000 } } } } }"#;
+    let scheduler = fairground_catalog::find(ID).unwrap();
+    let scheduler = Arc::new(Scheduler::load(&scheduler.object).unwrap());
+    let workload = Arc::new(Workload::parse("test.json", json).unwrap());
+    let mut options = Options::new(Machine::parse("3").unwrap(), workload);
+    options.duration = Some(12 * SECOND);
+    let (mut interrupts, mut history) = (Interrupts::default(), History::default());
+    let sinks: Vec<&mut dyn Sink> = vec![&mut interrupts, &mut history];
+    simulate(&scheduler, &options, sinks).unwrap();
+    let seconds = &interrupts.seconds;
+    assert!(seconds[0] > 1000 && seconds[10] > 1000, "{seconds:?}");
+    assert_eq!(seconds[3..8].iter().sum::<u64>(), 0, "{seconds:?}");
+    // All three sat on one CPU.
+    for hog in ["hog-0", "hog-1", "hog-2"] {
+        let share = history.percent(hog, 10 * SECOND, 12 * SECOND);
+        assert!(share > 99.0, "{hog} got {share} %");
+    }
+}
