@@ -154,6 +154,8 @@ pub struct Kernel<'a> {
     pub(crate) random: Xoshiro256PlusPlus,
     /// Calls into the scheduler's code that are under way, one inside the other.
     pub(crate) nested_calls: usize,
+    /// BPF instructions up to which programs have been charged.
+    pub(crate) charged_instructions: u64,
     /// The CPU whose code runs.
     pub(crate) this_cpu: usize,
     /// Cost of what it does in the current event so far.

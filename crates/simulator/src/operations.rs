@@ -102,6 +102,11 @@ impl Kernel<'_> {
         current.seen.migration_disabled += 1;
         let result = self.call_function(entry, registers);
         current.seen.migration_disabled -= 1;
+        // Of a program within a program, the inner one has been charged already.
+        let instructions = self.context.instructions - self.charged_instructions;
+        self.charged_instructions = self.context.instructions;
+        let cost = &self.settings.cost;
+        self.spent += cost.callback + instructions * cost.kilo_instructions / 1000;
         result
     }
 
@@ -110,7 +115,7 @@ impl Kernel<'_> {
         self.context.instruction_limit == 0
     }
 
-    /// Calls any function of the scheduler with its five registers.
+    /// Calls any function of the scheduler with its five registers. What it costs is charged to the program that it is part of.
     pub(crate) fn call_function(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
         if self.nested_calls == Stack::NESTED_CALLS {
             self.fail(
@@ -126,20 +131,15 @@ impl Kernel<'_> {
         // SAFETY: the context belongs to this kernel; the code was compiled for its layout. The pointer to the kernel is made
         // from this exclusive reference just now, and nothing uses the reference until the call returns.
         unsafe {
-            let before = (*context).instructions;
             let outer_limit = (*context).instruction_limit;
             (*context).kernel = kernel.cast();
-            (*context).instruction_limit = before + INSTRUCTION_LIMIT;
+            (*context).instruction_limit = (*context).instructions + INSTRUCTION_LIMIT;
             let [r1, r2, r3, r4, r5] = registers;
             let result = entry(context, r1, r2, r3, r4, r5);
-            let instructions = (*context).instructions - before;
             if (*context).instruction_limit != 0 {
                 (*context).instruction_limit = outer_limit;
             }
-            let kernel = &mut *kernel;
-            kernel.nested_calls -= 1;
-            let cost = &kernel.settings.cost;
-            kernel.spent += cost.callback + instructions * cost.kilo_instructions / 1000;
+            (*kernel).nested_calls -= 1;
             result
         }
     }

@@ -370,6 +370,7 @@ impl<'a> Kernel<'a> {
             exit: None,
             random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
             nested_calls: 0,
+            charged_instructions: 0,
             this_cpu: 0,
             spent: 0,
             direct_dispatch: None,

@@ -1,10 +1,12 @@
 //! The contract of sched_ext: what is called when, with which flags, what the kernel does by default, what it refuses.
 
 mod common;
+#[path = "support/overhead.rs"]
+mod overhead;
 
 use common::{Log, free, referee, run, scheduler};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, ExitKind, Scheduler, simulate};
+use fairground_simulator::{CostModel, ExitKind, Options, Scheduler, simulate};
 
 const TWO_HOGS: &str =
     r#"{"tasks": {"hog": {"instance": 2, "loop": -1, "run": 1000000}}, "global": {"duration": 1}}"#;
@@ -500,4 +502,20 @@ fn many_cpus_are_a_machine_like_any_other() {
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
     let total: u64 = referee.ran.iter().sum();
     assert_eq!(total, 512_000_000_000);
+}
+
+#[test]
+fn a_loop_costs_its_instructions_once() {
+    let options = Options::new(Machine::parse("1").unwrap(), common::workload(TWO_HOGS));
+    let cost = |rounds: u64| {
+        let looping = scheduler("loop", &[&format!("ROUNDS {rounds}")]);
+        let mut cost = overhead::Cost::default();
+        let outcome = simulate(&looping, &options, vec![&mut cost]).unwrap();
+        (cost.scheduling as f64, outcome.context_switches as f64)
+    };
+    let (short, long) = (cost(1000), cost(2000));
+    assert!(short.1 > 10.0, "{short:?}");
+    let round = (long.0 / long.1 - short.0 / short.1) / 1000.0;
+    // Six or so instructions of 0.35 ns.
+    assert!(round > 1.0 && round < 4.0, "{round} ns a round");
 }

@@ -5,10 +5,10 @@ mod support;
 
 use std::sync::Arc;
 
-use fairground_events::{Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
 use fairground_simulator::{Options, Outcome, Scheduler, simulate};
 use fairground_workload::Workload;
+use support::overhead::Cost;
 use support::{History, MS, Run, SECOND, assert_near, outcome_storage, run, statistic};
 
 const ID: &str = "ebs";
@@ -676,27 +676,6 @@ fn run_queues_that_differ_by_one_take_turns_at_the_longer_one() {
     // Not at every occasion: the shorter of two lengths counts for others, the longer for the one that pulls.
     let pulled = statistic(ID, &outcome, "pulled_busy");
     assert!((50..200).contains(&pulled), "{pulled}");
-}
-
-/// Adds up what scheduling costs, apart from ticks.
-#[derive(Default)]
-struct Cost {
-    scheduling: Nanoseconds,
-}
-
-impl Sink for Cost {
-    fn task(&mut self, _: Nanoseconds, _: TaskId, _: &TaskInfo) {}
-    fn event(&mut self, event: &Event) {
-        if let EventKind::Overhead {
-            kind: OverheadKind::Scheduling,
-            duration,
-            ..
-        } = event.kind
-        {
-            self.scheduling += duration;
-        }
-    }
-    fn finish(&mut self, _: Nanoseconds) {}
 }
 
 #[test]

@@ -8,6 +8,7 @@ use fairground_events::{Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskI
 use fairground_machine::Machine;
 use fairground_simulator::{Options, Scheduler, simulate};
 use fairground_workload::Workload;
+use support::overhead::Cost;
 use support::{History, MS, Run, SECOND, assert_near, run, statistic};
 
 const ID: &str = "o1";
@@ -371,27 +372,6 @@ fn yield_goes_behind_everybody_in_the_expired_array() {
         let gap = (pair[1].start - pair[0].end) as f64 / MS as f64;
         assert_near(gap, 300.0, 1.0, "between two yields");
     }
-}
-
-/// Adds up what scheduling costs, apart from ticks.
-#[derive(Default)]
-struct Cost {
-    scheduling: Nanoseconds,
-}
-
-impl Sink for Cost {
-    fn task(&mut self, _: Nanoseconds, _: TaskId, _: &TaskInfo) {}
-    fn event(&mut self, event: &Event) {
-        if let EventKind::Overhead {
-            kind: OverheadKind::Scheduling,
-            duration,
-            ..
-        } = event.kind
-        {
-            self.scheduling += duration;
-        }
-    }
-    fn finish(&mut self, _: Nanoseconds) {}
 }
 
 #[test]

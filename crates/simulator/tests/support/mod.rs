@@ -3,6 +3,7 @@
 #![allow(dead_code)] // every test program uses some of it
 
 pub mod early_linux;
+pub mod overhead;
 
 use std::sync::Arc;
 
