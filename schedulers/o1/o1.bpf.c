@@ -20,7 +20,7 @@
 /* Load of one task of nice 0, and computing power of one CPU */
 #define SCHED_LOAD_SCALE 128
 
-/* The history of no load lasts longer: it shrinks by a quarter and more with each tick. */
+/* After so many ticks without load nothing is left of its history, of which each takes a quarter or more. */
 #define MAX_TICKS_TO_FADE 200
 
 /* How often a CPU looks for tasks that have waited for starvation_limit, nanoseconds */
@@ -1755,9 +1755,11 @@ static int balance_tick(void *map, u32 *key, struct balance_timer *timer)
 {
 	u64 now = scx_bpf_now();
 	u64 jiffies = jiffies_at(now);
-	u64 ticks_off = off_since ? smaller(jiffies - off_since - 1, MAX_TICKS_TO_FADE) : 0;
+	u64 ticks_off = 0;
 	int cpu;
 
+	if (off_since && jiffies > off_since)
+		ticks_off = smaller(jiffies - off_since - 1, MAX_TICKS_TO_FADE);
 	off_since = 0;
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		struct run_queue *rq = run_queue_of(cpu);
