@@ -377,6 +377,35 @@ static __always_inline bool rescue_due(const struct run_queue *rq, u64 now)
 
 /* ---- Counting and queueing ------------------------------------------------------------------------------------- */
 
+struct balance_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct balance_timer);
+} balance_timer_map SEC(".maps");
+
+static __always_inline long start_balance_timer(void)
+{
+	struct balance_timer *timer;
+	u32 key = 0;
+
+	timer = bpf_map_lookup_elem(&balance_timer_map, &key);
+	if (!timer)
+		return -ESRCH;
+	return bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
+}
+
+/* Somebody is runnable, and was counted before: the timer goes on. */
+static __always_inline void switch_balancing_on(void)
+{
+	if (balancing_is_off && __sync_lock_test_and_set(&balancing_is_off, 0))
+		start_balance_timer();
+}
+
 /* Counts a task on @cpu's run queue, or on none if @cpu is -1. */
 static __noinline void count_on(struct task_ctx *t, s32 cpu)
 {
@@ -400,6 +429,8 @@ static __noinline void count_on(struct task_ctx *t, s32 cpu)
 				__sync_fetch_and_add(&nr_overloaded, 1);
 			__sync_fetch_and_add(&rq->raw_weighted_load, (u64)t->load_weight);
 		}
+		/* Also of a task that moves: between its two CPUs, nobody seemed to be runnable */
+		switch_balancing_on();
 	}
 }
 
@@ -839,35 +870,6 @@ s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 	return wake_idle(p, cpu);
 }
 
-struct balance_timer {
-	struct bpf_timer timer;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct balance_timer);
-} balance_timer_map SEC(".maps");
-
-static __always_inline long start_balance_timer(void)
-{
-	struct balance_timer *timer;
-	u32 key = 0;
-
-	timer = bpf_map_lookup_elem(&balance_timer_map, &key);
-	if (!timer)
-		return -ESRCH;
-	return bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
-}
-
-/* Somebody is runnable: the timer goes on. */
-static __always_inline void switch_balancing_on(void)
-{
-	if (balancing_is_off && __sync_lock_test_and_set(&balancing_is_off, 0))
-		start_balance_timer();
-}
-
 /* ---- Runnable, queued, running, stopped ------------------------------------------------------------------------ */
 
 void BPF_STRUCT_OPS(o1_runnable, struct task_struct *p, u64 enq_flags)
@@ -885,7 +887,6 @@ void BPF_STRUCT_OPS(o1_runnable, struct task_struct *p, u64 enq_flags)
 		activate_task(p, t, rq, scx_bpf_now());
 	}
 	count_on(t, cpu);
-	switch_balancing_on();
 }
 
 void BPF_STRUCT_OPS(o1_quiescent, struct task_struct *p, u64 deq_flags)
@@ -1311,14 +1312,12 @@ __noinline bool find_busiest_group(struct balance *b __arg_nonnull)
 	b->balance_cpu = -1;
 	groups.position = position_of(b->cpu);
 
-	/* Whoever balances at intervals asks its own group whether that is for it to do */
-	if (b->idle == NEWLY_IDLE && nobody_is_busiest())
-		return false;
 	bpf_for(i, 0, span.count) {
+		/* Whoever balances at intervals first asks its own group whether that is for it to do */
+		if ((i || b->idle == NEWLY_IDLE) && nobody_is_busiest())
+			return false;
 		if (!visit_group(b, &groups))
 			break;
-		if (nobody_is_busiest())
-			return false;
 	}
 
 	if (!b->eligible || !b->group.count || !groups.local.power || !groups.busiest.power)
@@ -1766,7 +1765,8 @@ static int balance_tick(void *map, u32 *key, struct balance_timer *timer)
 
 		if (!rq || !cpu_exists(cpu))
 			continue;
-		fade_load(cpu, ticks_off);
+		if (ticks_off)
+			fade_load(cpu, ticks_off);
 		update_load(rq, rq->raw_weighted_load);
 		if (jiffies >= rq->next_balance)
 			rq->next_balance = rebalance_domains(cpu, jiffies);
