@@ -2145,68 +2145,74 @@ force_balance:
 	return env->imbalance > 0;
 }
 
-/* The CPU of the busiest group to take from, -1 if there is none. */
+/*
+ * How much a CPU of the busiest group has of what the balancing of @this_cpu is to move: load, utilization, tasks, or the load
+ * of a task that does not fit; 0 if nothing is to be taken from it. A function of its own for the verifier, which would follow
+ * each of its branches through the rest of the walk.
+ */
+__noinline u64 load_to_move(s32 this_cpu, s32 i)
+{
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *cfs_rq = cfs_rq_of(i);
+	u32 flags, nr_running;
+	struct lb_env *env;
+	u64 load;
+
+	if (!this_rq || !cfs_rq)
+		return 0;
+	env = &this_rq->env;
+	if (env->level >= NR_LEVELS)
+		return 0;
+	flags = this_rq->sd[env->level].flags;
+	nr_running = cfs_rq->nr_running;
+	if (!nr_running || is_pinned(env, i))
+		return 0;
+	/* No single task from a faster CPU to a slower one */
+	if ((flags & SD_ASYM_CPUCAPACITY) && nr_running == 1 &&
+	    !capacity_greater(this_rq->capacity, cfs_rq->capacity) && !(smt_active && !is_core_idle(cfs_rq)))
+		return 0;
+
+	switch (env->migration_type) {
+	case MIGRATE_LOAD:
+		load = cpu_load(cfs_rq, env->now);
+		return nr_running == 1 && (s64)load > env->imbalance ? 0 : load;
+	case MIGRATE_UTIL:
+		if (nr_running == 1)
+			return 0;
+		return max(cpu_util_cfs(cfs_rq, env->now), min(cpu_runnable(cfs_rq, env->now), cfs_rq->capacity));
+	case MIGRATE_TASK:
+		return nr_running;
+	case MIGRATE_MISFIT:
+		return cfs_rq->misfit_task_load;
+	}
+	return 0;
+}
+
+/* The CPU of the busiest group to take from, -1 if there is none. Loads are compared in relation to the capacities. */
 __noinline s32 sched_balance_find_src_rq(s32 this_cpu)
 {
-	u64 busiest_load = 0, busiest_util = 0, busiest_capacity = 1, load, util;
+	u64 busiest_load = 0, busiest_capacity = 1, load, capacity;
 	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *cfs_rq;
-	u32 position, first, flags, busiest_nr = 0;
+	u32 position, first;
 	struct lb_env *env;
 	s32 busiest = -1;
 
 	if (!this_rq)
 		return -1;
 	env = &this_rq->env;
-	if (env->level >= NR_LEVELS)
-		return -1;
-	flags = this_rq->sd[env->level].flags;
 	first = env->busiest.first;
 
 	bpf_for(position, first, first + env->busiest.group_weight) {
 		s32 i = cpu_at(position);
-		u32 nr_running;
 
 		cfs_rq = cfs_rq_of(i);
-		if (!cfs_rq || is_pinned(env, i))
+		if (!cfs_rq)
 			continue;
-		nr_running = cfs_rq->nr_running;
-		if (!nr_running)
-			continue;
-		/* No single task from a faster CPU to a slower one */
-		if ((flags & SD_ASYM_CPUCAPACITY) && nr_running == 1 &&
-		    !capacity_greater(this_rq->capacity, cfs_rq->capacity) && !(smt_active && !is_core_idle(cfs_rq)))
-			continue;
-
-		switch (env->migration_type) {
-		case MIGRATE_LOAD:
-			load = cpu_load(cfs_rq, env->now);
-			if (nr_running == 1 && (s64)load > env->imbalance)
-				break;
-			if (load * busiest_capacity > busiest_load * cfs_rq->capacity) {
-				busiest_load = load;
-				busiest_capacity = cfs_rq->capacity;
-				busiest = i;
-			}
-			break;
-		case MIGRATE_UTIL:
-			util = max(cpu_util_cfs(cfs_rq, env->now), min(cpu_runnable(cfs_rq, env->now), cfs_rq->capacity));
-			if (nr_running > 1 && util > busiest_util) {
-				busiest_util = util;
-				busiest = i;
-			}
-			break;
-		case MIGRATE_TASK:
-			if (nr_running > busiest_nr) {
-				busiest_nr = nr_running;
-				busiest = i;
-			}
-			break;
-		case MIGRATE_MISFIT:
-			if (cfs_rq->misfit_task_load > busiest_load) {
-				busiest_load = cfs_rq->misfit_task_load;
-				busiest = i;
-			}
-			break;
+		load = load_to_move(this_cpu, i);
+		capacity = env->migration_type == MIGRATE_LOAD ? cfs_rq->capacity : 1;
+		if (load * busiest_capacity > busiest_load * capacity) {
+			busiest_load = load;
+			busiest_capacity = capacity;
+			busiest = i;
 		}
 	}
 	return busiest;

@@ -149,14 +149,18 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
 }
 
 /*
- * How good it is to run @p on @cpu after a task with the address space @prev_mm:
+ * How good it is to run @p on @cpu after @prev:
  *
  *	1000 + priority	real-time
  *	0		runnable, but its quantum is used up or it yields
  *	else		counter + priority + 15 if it was here last + 1 if the address space stays
+ *
+ * A function of its own for the verifier, which would follow each of its branches through the rest of the walk.
  */
-static __always_inline s32 goodness(struct task_struct *p, struct task_data *data, u64 prev_mm, s32 cpu, u64 now)
+__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *data __arg_nonnull,
+			struct task_struct *prev __arg_trusted __arg_nullable, s32 cpu, u64 now)
 {
+	u64 prev_mm = prev ? (u64)prev->mm : 0;
 	u32 rt_priority = rt_priority_of(p);
 	s32 weight;
 
@@ -368,14 +372,79 @@ void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * schedule(): the task with the largest goodness of all that wait and of @prev, the first one on the list if there are
- * several. If that is 0 a new epoch begins, and still the one that has been found runs: there is no second search.
+ * One search: the task with the largest goodness of all that wait and, if @prev_competes, of @prev; the first one on the list
+ * if there are several. If that is 0 a new epoch begins, and still the one that has been found runs: there is no second
+ * search. Returns whether that settles who runs: the chosen task may have been taken away meanwhile.
  */
+__noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nullable, bool prev_competes, u64 now)
+{
+	struct task_data *prev_data = prev && prev_competes ? task_data_of(prev) : NULL;
+	u64 place = 0, longest = 0, steps = 0;
+	bool moved = false, prev_wins = false, rescue = false, overdue;
+	struct task_struct *p, *next = NULL;
+	struct bpf_iter_scx_dsq it;
+	s32 weight = NOTHING;
+
+	count(SCHEDULES);
+	bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		struct task_data *data = task_data_of(p);
+		s32 candidate_weight;
+
+		steps++;
+		if (!data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		candidate_weight = goodness(p, data, prev, cpu, now);
+		overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
+		if (rescue ? overdue && time_before(data->waiting_since, longest) : overdue || candidate_weight > weight) {
+			struct task_struct *candidate = bpf_task_acquire(p);
+
+			if (!candidate)
+				continue;
+			if (next)
+				bpf_task_release(next);
+			next = candidate;
+			weight = candidate_weight;
+			place = data->place;
+			rescue = overdue;
+			longest = data->waiting_since;
+		}
+	}
+
+	if (prev && prev_data && !rescue) {
+		s32 prev_weight = goodness(prev, prev_data, prev, cpu, now);
+
+		steps++;
+		prev_wins = prev_weight > weight || (prev_weight == weight && time_before(prev_data->place, place));
+		if (prev_wins)
+			weight = prev_weight;
+	}
+	count_by(LIST_STEPS, steps);
+
+	if (!weight && !rescue)
+		recalculate(now);
+	if (rescue)
+		count(BOUND_RESCUES);
+	if (!prev_wins && next)
+		moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
+	bpf_iter_scx_dsq_destroy(&it);
+	if (next)
+		bpf_task_release(next);
+
+	if (prev_wins && prev) {
+		update_avg_slice(prev_data, now);
+		start_paying_ticks(&prev_data->counter, now);
+		run_counter_down(prev, prev_data, now);
+	}
+	return weight == NOTHING || prev_wins || moved;
+}
+
+/* schedule(): @prev goes on until its quantum has ended or somebody calls for a search. */
 void BPF_STRUCT_OPS(linux22_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_data *cpu_data = cpu_data_of(cpu);
 	struct task_data *prev_data = NULL;
-	u64 now = scx_bpf_now(), prev_mm = prev ? (u64)prev->mm : 0;
+	u64 now = scx_bpf_now();
 	s32 attempt;
 
 	if (!cpu_data)
@@ -400,65 +469,7 @@ void BPF_STRUCT_OPS(linux22_dispatch, s32 cpu, struct task_struct *prev)
 	cpu_data->need_resched = false;
 
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		struct task_struct *p, *next = NULL;
-		struct bpf_iter_scx_dsq it;
-		u64 place = 0, longest = 0, steps = 0;
-		s32 weight = NOTHING;
-		bool moved = false, prev_wins = false, rescue = false, overdue;
-
-		count(SCHEDULES);
-		bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
-		while ((p = bpf_iter_scx_dsq_next(&it))) {
-			struct task_data *data = task_data_of(p);
-			s32 candidate_weight;
-
-			steps++;
-			if (!data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-				continue;
-			candidate_weight = goodness(p, data, prev_mm, cpu, now);
-			overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
-			if (rescue ? overdue && time_before(data->waiting_since, longest) : overdue || candidate_weight > weight) {
-				struct task_struct *candidate = bpf_task_acquire(p);
-
-				if (!candidate)
-					continue;
-				if (next)
-					bpf_task_release(next);
-				next = candidate;
-				weight = candidate_weight;
-				place = data->place;
-				rescue = overdue;
-				longest = data->waiting_since;
-			}
-		}
-
-		if (prev && prev_data && !rescue) {
-			s32 prev_weight = goodness(prev, prev_data, prev_mm, cpu, now);
-
-			steps++;
-			prev_wins = prev_weight > weight ||
-				    (prev_weight == weight && time_before(prev_data->place, place));
-			if (prev_wins)
-				weight = prev_weight;
-		}
-		count_by(LIST_STEPS, steps);
-
-		if (!weight && !rescue)
-			recalculate(now);
-		if (rescue)
-			count(BOUND_RESCUES);
-		if (!prev_wins && next)
-			moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
-		bpf_iter_scx_dsq_destroy(&it);
-		if (next)
-			bpf_task_release(next);
-
-		if (prev_wins && prev) {
-			update_avg_slice(prev_data, now);
-			start_paying_ticks(&prev_data->counter, now);
-			run_counter_down(prev, prev_data, now);
-		}
-		if (weight == NOTHING || prev_wins || moved)
+		if (search(cpu, prev, prev_data, now))
 			break;
 	}
 }

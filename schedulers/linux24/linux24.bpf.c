@@ -111,9 +111,11 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
  *	-1	yields; after every other task
  *	0	runnable, but its quantum is used up
  *	else	counter + 15 if it was here last + 1 if no address space is to be loaded + 20 - nice
+ *
+ * A function of its own for the verifier, which would follow each of its branches through the rest of the walk.
  */
-static __always_inline s32 goodness(struct task_struct *p, const struct task_data *data, s32 cpu,
-				    u64 this_mm, u64 now)
+__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *data __arg_nonnull, s32 cpu, u64 this_mm,
+			u64 now)
 {
 	s32 weight;
 
@@ -131,8 +133,8 @@ static __always_inline s32 goodness(struct task_struct *p, const struct task_dat
 
 /* What @cpu wins by running @p in place of @current_task. */
 static __always_inline s32 preemption_goodness(struct task_struct *current_task,
-					       const struct task_data *current_data,
-					       struct task_struct *p, const struct task_data *data,
+					       struct task_data *current_data,
+					       struct task_struct *p, struct task_data *data,
 					       s32 cpu, u64 this_mm, u64 now)
 {
 	return goodness(p, data, cpu, this_mm, now) -
@@ -310,20 +312,90 @@ void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * schedule(): the task with the largest goodness of all that wait and of @prev, the first one on the list if there are
- * several. If all of them have used their quantum up a new epoch begins, and the search starts again.
+ * One search: the task with the largest goodness of all that wait and, if @prev_competes, of @prev; the first one on the list
+ * if there are several. If all of them have used their quantum up a new epoch begins. Returns whether that settles who runs:
+ * after the beginning of an epoch the search starts again, and the chosen task may have been taken away meanwhile.
  */
+__noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nullable, bool prev_competes, u64 this_mm, u64 now)
+{
+	struct task_data *prev_data = prev && prev_competes ? task_data_of(prev) : NULL;
+	bool moved = false, prev_wins = false, rescue = false, overdue;
+	s32 weight = NOTHING, prev_weight = NOTHING;
+	u64 place = 0, longest = 0, steps = 0;
+	struct task_struct *p, *next = NULL;
+	struct bpf_iter_scx_dsq it;
+
+	count(SCHEDULES);
+	bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		struct task_data *data = task_data_of(p);
+		s32 candidate;
+
+		steps++;
+		if (!data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		candidate = goodness(p, data, cpu, this_mm, now);
+		overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
+		if (rescue ? overdue && time_before(data->waiting_since, longest) : overdue || candidate > weight) {
+			struct task_struct *chosen = bpf_task_acquire(p);
+
+			if (!chosen)
+				continue;
+			if (next)
+				bpf_task_release(next);
+			next = chosen;
+			weight = candidate;
+			place = data->place;
+			rescue = overdue;
+			longest = data->waiting_since;
+		}
+	}
+
+	if (prev && prev_data && !rescue) {
+		steps++;
+		prev_weight = goodness(prev, prev_data, cpu, this_mm, now);
+		prev_wins = prev_weight > weight ||
+			    (prev_weight == weight &&
+			     (version == VERSION_2_4_0 || time_before(prev_data->place, place)));
+	}
+	count_by(LIST_STEPS, steps);
+
+	if (rescue)
+		count(BOUND_RESCUES);
+	if (prev_wins)
+		weight = prev_weight;
+	else if (next && (weight || rescue))
+		moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
+	bpf_iter_scx_dsq_destroy(&it);
+	if (next)
+		bpf_task_release(next);
+
+	if (weight == NOTHING || moved)
+		return true;
+	if (!weight) {
+		recalculate(now);
+		return false;
+	}
+	if (prev_wins && prev) {
+		prev_data->yielding = false;
+		prev_data->running_since = now;
+		run_counter_down(prev, prev_data, now);
+		return true;
+	}
+	return false;
+}
+
+/* schedule(): @prev goes on until its quantum has ended or somebody calls for a search. */
 void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct schedule_data *schedule_data = schedule_data_of(cpu);
 	struct task_data *prev_data = NULL;
-	u64 now = scx_bpf_now(), this_mm;
+	u64 now = scx_bpf_now();
 	s32 attempt;
 
 	if (!schedule_data)
 		return;
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
-	    bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
 		prev_data = task_data_of(prev);
 
 	if (prev && prev_data) {
@@ -336,73 +408,10 @@ void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 	schedule_data->need_resched = false;
-	this_mm = schedule_data->active_mm;
 
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		struct task_struct *p, *next = NULL;
-		s32 weight = NOTHING, prev_weight = NOTHING;
-		struct bpf_iter_scx_dsq it;
-		u64 place = 0, longest = 0, steps = 0;
-		bool moved = false, prev_wins = false, rescue = false, overdue;
-
-		count(SCHEDULES);
-		bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
-		while ((p = bpf_iter_scx_dsq_next(&it))) {
-			struct task_data *data = task_data_of(p);
-			s32 candidate;
-
-			steps++;
-			if (!data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-				continue;
-			candidate = goodness(p, data, cpu, this_mm, now);
-			overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
-			if (rescue ? overdue && time_before(data->waiting_since, longest) : overdue || candidate > weight) {
-				struct task_struct *chosen = bpf_task_acquire(p);
-
-				if (!chosen)
-					continue;
-				if (next)
-					bpf_task_release(next);
-				next = chosen;
-				weight = candidate;
-				place = data->place;
-				rescue = overdue;
-				longest = data->waiting_since;
-			}
-		}
-
-		if (prev && prev_data && !rescue) {
-			steps++;
-			prev_weight = goodness(prev, prev_data, cpu, this_mm, now);
-			prev_wins = prev_weight > weight ||
-				    (prev_weight == weight &&
-				     (version == VERSION_2_4_0 ||
-				      time_before(prev_data->place, place)));
-		}
-		count_by(LIST_STEPS, steps);
-
-		if (rescue)
-			count(BOUND_RESCUES);
-		if (prev_wins)
-			weight = prev_weight;
-		else if (next && (weight || rescue))
-			moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
-		bpf_iter_scx_dsq_destroy(&it);
-		if (next)
-			bpf_task_release(next);
-
-		if (weight == NOTHING || moved)
+		if (search(cpu, prev, prev_data, schedule_data->active_mm, now))
 			break;
-		if (!weight) {
-			recalculate(now);
-			continue;
-		}
-		if (prev_wins && prev) {
-			prev_data->yielding = false;
-			prev_data->running_since = now;
-			run_counter_down(prev, prev_data, now);
-			break;
-		}
 	}
 }
 

@@ -35,6 +35,11 @@ describe_machine() {
 	for folder in /proc/[0-9]*; do
 		sed -n 's/^State:[[:space:]]*\([RD]\).*/\1/p' "$folder/status" 2> /dev/null | grep -q . || continue
 		printf '%s runs or waits for a device: %s\n' "${folder#/proc/}" "$(tr '\0' ' ' < "$folder/cmdline")"
+		# Policy, CPU and CPU time, a second apart.
+		chrt -p "${folder#/proc/}"
+		cut -d ' ' -f 14,15,39,41 "$folder/stat"
+		sleep 1
+		cut -d ' ' -f 14,15,39,41 "$folder/stat"
 	done
 }
 
@@ -63,10 +68,16 @@ in_charge() {
 	state_is enabled && [ "$(cat $sched_ext/root/ops)" = "$1" ]
 }
 
+# Whether the kernel holds no scheduler. Its table of callbacks is a map; asking for the maps is much cheaper than asking for what
+# the tables hold. The kernel frees a map some time after its last user has gone.
+has_no_scheduler() {
+	! bpftool map list | grep ': struct_ops '
+}
+
 # Nothing of a scheduler is left in the kernel.
 assert_unloaded() {
 	wait_until state_is disabled
-	[ -z "$(bpftool struct_ops list)" ] || give_up "still in the kernel: $(bpftool struct_ops list)"
+	wait_until has_no_scheduler
 }
 
 # The last fairground ended with this status.

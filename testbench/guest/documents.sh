@@ -4,6 +4,10 @@
 # CPU are measured in virtual time, where the load of the machine below does not reach them. It does reach those for several,
 # where virtual CPUs may have to wait for real ones; of these the medians of three runs count.
 
+# Schedulers with figures for one CPU, and with figures for several
+with_figures_for_one_cpu=(linux12 linux22 ebs bfs)
+with_figures_for_several_cpus=(dwrr)
+
 test_documents_in_parallel() {
 	case $1 in
 	dwrr)
@@ -28,11 +32,11 @@ test_documents_in_virtual_time() {
 		check "bfs: nice 10 gets an eleventh of nice 0" shares bfs 6 '' "$(two_hogs 0 10)" first=91.7:2 second=8.3:2
 		;;
 	ebs)
-		# Free for 2 s, until the estimate has reached the cap, and then at a quarter of the CPU.
-		check "ebs: a hard cap holds where nobody else wants the CPU" shares ebs 60 '' \
+		# Free for 0.4 s, until the estimate has reached the cap, and then at a quarter of the CPU.
+		check "ebs: a hard cap holds where nobody else wants the CPU" shares ebs 12 'half_life=1s' \
 			'"capped": { "run": 10000, "fairground": { "hard_cap": "1/4" } }' \
 			capped=27.6:1
-		check "ebs: shares divide a CPU" shares ebs 20 'half_life=1s' \
+		check "ebs: shares divide a CPU" shares ebs 10 'half_life=1s' \
 			'"one": { "run": 10000, "fairground": { "shares": 20 } },
 			 "two": { "run": 10000, "fairground": { "shares": 40 } },
 			 "three": { "run": 10000, "fairground": { "shares": 60 } }' \

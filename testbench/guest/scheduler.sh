@@ -8,47 +8,62 @@
 # usage: test_scheduler SCHEDULER whole|brief [KERNEL]
 test_scheduler() {
 	local id=$1 extent=$2 name=$1${3:+ on $3}
-	if [ "$extent" = whole ]; then
-		check "$name: takes charge" takes_charge "$id"
-		check "$name: its tunables reach the kernel" sets_tunables "$id"
-	fi
-
+	export rejected_before enabled_before loader
+	rejected_before=$(cat $sched_ext/nr_rejected)
 	start_fairground run "$id"
-	check "$name: stays loaded" wait_until in_charge "$id"
-	export enabled_before
+	check "$name: takes charge" takes_charge "$id"
 	enabled_before=$(cat $sched_ext/enable_seq)
-	check "$name: sysbench cpu" runs "$id" sysbench cpu --threads=6 --cpu-max-prime=2000 --events=4000 --time=0 run
+	check "$name: its programs are far below the verifier's limit" is_easy_to_verify
+	if [ "$extent" = whole ]; then
+		check "$name: sysbench cpu" runs "$id" sysbench cpu --threads=6 --cpu-max-prime=2000 --events=1000 --time=0 run
+	fi
 	# This one yields as well; stress-ng's yielding tasks of Debian 12 do not end at their number of operations.
 	check "$name: sysbench threads" runs "$id" sysbench threads --threads=8 --thread-yields=20 --thread-locks=2 --events=300 --time=0 run
 	check "$name: stress-ng, sleeping and waking" runs "$id" \
 		stress-ng --switch 2 --switch-ops 400 --futex 2 --futex-ops 200 --nanosleep 2 --nanosleep-ops 8 --pipe 2 --pipe-ops 400
 	if [ "$extent" = whole ]; then
 		check "$name: stress-ng, many short-lived tasks" runs "$id" \
-			stress-ng --fork 2 --fork-ops 100 --exec 2 --exec-ops 20 --pthread 2 --pthread-ops 100 --zombie 1 --zombie-ops 40
-		check "$name: stress-ng, changing policy, nice and affinity" runs "$id" \
-			stress-ng --schedpolicy 2 --schedpolicy-ops 400 --nice 2 --nice-ops 100 --affinity 4 --affinity-ops 400
+			stress-ng --fork 2 --fork-ops 50 --exec 2 --exec-ops 10 --pthread 2 --pthread-ops 50 --zombie 1 --zombie-ops 20
 		check "$name: every policy makes progress" runs "$id" runs_all_policies
 		check "$name: tasks bound to one CPU each" runs "$id" runs_bound
+		check "$name: rt-app" runs "$id" runs_rt_app
 	fi
-	check "$name: rt-app" runs "$id" runs_rt_app
+	check "$name: changes of policy, nice value and affinity" runs "$id" "$here/changes"
 	check "$name: its counters grow" counters_grow
-	check "$name: SysRq-S takes it out" gives_way "$id"
+	check "$name: SysRq-S takes it out" gives_way
 	# Where a test failed half-way, the next scheduler must not suffer.
 	kill -KILL "$loader" 2> /dev/null
 	wait "$loader" 2> /dev/null
 	check "$name: leaves nothing behind" assert_unloaded
+	if [ "$extent" = whole ]; then
+		check "$name: its tunables reach the kernel" sets_tunables "$id"
+	fi
 }
 
 takes_charge() {
-	local rejected
-	rejected=$(cat $sched_ext/nr_rejected)
-	fairground run "$1" -- sh -c "cat $sched_ext/root/ops $sched_ext/switch_all; grep ext.enabled /proc/self/sched
-		$here/read-only-data $work/defaults"
-	assert_status 0
-	assert_says "$work/output" "$1"
-	grep -qE 'ext.enabled +: +1' "$work/output"
-	[ "$(cat $sched_ext/nr_rejected)" = "$rejected" ] || give_up "the kernel counts rejected tasks"
-	assert_unloaded
+	wait_until in_charge_or_ended "$1"
+	in_charge "$1" || {
+		cat "$work/loader.errors"
+		give_up "the loader has ended"
+	}
+	grep -qE 'ext.enabled +: +1' /proc/self/sched || give_up "the tests run under another scheduler"
+	[ "$(cat $sched_ext/nr_rejected)" = "$rejected_before" ] || give_up "the kernel counts rejected tasks"
+	"$here/read-only-data" "$work/defaults"
+	counters > "$work/counters"
+}
+
+# A process that has ended, and that nobody has waited for, has no command line.
+in_charge_or_ended() {
+	in_charge "$1" || ! grep -q . "/proc/$loader/cmdline"
+}
+
+# The verifier gives a program up after a million instructions on all of its paths. How many it takes depends on the kernel, so a
+# program that is near the limit here is over it elsewhere; and it takes a minute to load on a slow machine.
+is_easy_to_verify() {
+	local most
+	most=$(awk '$1 == "verified_insns:" && $2 > most { most = $2 } END { print most + 0 }' /proc/"$loader"/fdinfo/*)
+	[ "$most" -gt 0 ] || give_up "the kernel does not say how many instructions it has verified"
+	[ "$most" -lt 250000 ] || give_up "the verifier took $most instructions over one program"
 }
 
 # Runs a load and sees that the scheduler is in charge still, without having been loaded anew.
@@ -68,7 +83,7 @@ runs() {
 runs_all_policies() {
 	local task tasks=()
 	for task in 'chrt --other 0' 'chrt --batch 0' 'chrt --idle 0' 'nice -n 19' 'nice -n -20' 'chrt --fifo 10' 'chrt --rr 10'; do
-		$task sh -c 'i=0; while [ $i -lt 4000 ]; do i=$((i + 1)); done' &
+		$task sh -c 'i=0; while [ $i -lt 1500 ]; do i=$((i + 1)); done' &
 		tasks+=($!)
 	done
 	for task in "${tasks[@]}"; do
@@ -82,7 +97,7 @@ runs_bound() {
 	for cpu in $(seq 0 $(($(nproc) - 1))) $(seq 0 $(($(nproc) - 1))); do
 		taskset -c "$cpu" sh -c '
 			i=0
-			while [ $i -lt 4000 ]; do i=$((i + 1)); done
+			while [ $i -lt 1500 ]; do i=$((i + 1)); done
 			read -r stat < /proc/self/stat
 			set -- ${stat##*) }
 			[ "${37}" = '"$cpu"' ]' &
@@ -117,13 +132,12 @@ counters() {
 	bpftool -j map dump name statistics | grep -o '"value":[0-9][0-9]*' | awk -F: '{ sum += $2 } END { print sum }'
 }
 
+# Since the scheduler took charge.
 counters_grow() {
 	local before after
-	before=$(counters)
-	[ "$before" -gt 0 ] || give_up "the counters stand at 0"
-	sysbench cpu --threads=6 --cpu-max-prime=2000 --events=200 --time=0 run
+	before=$(cat "$work/counters")
 	after=$(counters)
-	[ "$after" -gt "$before" ] || give_up "the counters stand at $before, then at $after"
+	[ "$after" -gt "$before" ] || give_up "the counters stood at $before, and stand at $after"
 }
 
 # Every tunable away from the default that it had before: what the kernel holds then is what was asked for.
