@@ -19,9 +19,9 @@ use crate::maps::Map;
 use crate::operations::Operations;
 use crate::program::{Programs, Sleep};
 use crate::scheduler::Scheduler;
-use crate::structures::{CpuMask, EventStats, RunQueue, ScxRq};
+use crate::structures::{CpuMask, EventStats, MmStruct, RunQueue, ScxRq};
 use crate::surroundings::{Surroundings, is_hidden, visible};
-use crate::task::{Class, TaskRef};
+use crate::task::{Class, Process, TaskRef};
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
 
@@ -121,7 +121,9 @@ pub struct Kernel<'a> {
     /// Stack memory of the scheduler's code; the context points here.
     pub(crate) _stack: fairground_bpf::Stack,
     /// The address space that the workload's threads share; tasks point here.
-    pub(crate) _memory: Box<crate::structures::MmStruct>,
+    pub(crate) _memory: Box<MmStruct>,
+    /// Processes that the workload names.
+    pub(crate) processes: Vec<Process>,
     pub(crate) arena: Option<crate::kfunc::arena::Arena>,
     pub(crate) objects: crate::kfunc::Objects,
     /// Boxed, since schedulers hold their addresses.

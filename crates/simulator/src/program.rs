@@ -12,9 +12,9 @@ use crate::clock::Due;
 use crate::constants::*;
 use crate::dispatch_queue::DsqIndex;
 use crate::kernel::Kernel;
-use crate::structures::{CpuMask, TaskStruct};
+use crate::structures::{CpuMask, MmStruct, TaskStruct};
 use crate::surroundings::{Errand, is_hidden};
-use crate::task::{Class, OpsState, Task, TaskRef};
+use crate::task::{Class, OpsState, Process, Task, TaskRef};
 
 /// Memory bandwidth that `mem` and `iorun` events are given, bytes a nanosecond.
 const BYTES_PER_NANOSECOND: u64 = 8;
@@ -307,17 +307,17 @@ impl Kernel<'_> {
         let cpu = if parent.is_some() { self.this_cpu } else { 0 };
         {
             let task_cpu = cpu as u32;
-            let mm = origin.seen.mm;
+            let (mm, leader) = self.process_of(source.process.as_deref(), task, origin);
             let groups = self.groups.pointers(task.cgroup);
             let length = self.tick_length();
             let task_state = &mut task.seen;
             task_state.thread_info.cpu = task_cpu;
-            task_state.tgid = self.initial_parent.seen.pid;
+            task_state.tgid = leader.seen.pid;
             task_state.mm = mm;
             task_state.active_mm = mm;
             task_state.real_parent = origin.address() as *mut TaskStruct;
             task_state.parent = origin.address() as *mut TaskStruct;
-            task_state.group_leader = self.initial_parent.address() as *mut TaskStruct;
+            task_state.group_leader = leader.address() as *mut TaskStruct;
             task_state.start_time = now;
             task_state.start_boottime = now;
             task_state.recent_used_cpu = cpu as i32;
@@ -353,6 +353,34 @@ impl Kernel<'_> {
             task.seen.thread_info.cpu = cpu as u32;
         }
         self.wake_new(task);
+    }
+
+    /// The address space of a new task that `origin` forks, and the leader of its threads: those of the process that it names, which
+    /// begins with it if it is the first, or those of `origin`.
+    fn process_of(
+        &mut self,
+        name: Option<&str>,
+        task: TaskRef,
+        origin: TaskRef,
+    ) -> (*mut MmStruct, TaskRef) {
+        let Some(name) = name else {
+            let leader = TaskRef::from_address(origin.seen.group_leader as u64);
+            return (origin.seen.mm, leader.unwrap_or(origin));
+        };
+        let index = self
+            .processes
+            .iter()
+            .position(|process| process.name == name);
+        let index = index.unwrap_or_else(|| {
+            self.processes.push(Process {
+                name: name.to_owned(),
+                memory: Box::new(MmStruct { mm_users: 1 }),
+                leader: task,
+            });
+            self.processes.len() - 1
+        });
+        let process = &mut self.processes[index];
+        (&raw mut *process.memory, process.leader)
     }
 
     /// Hands the attributes of a new task to the scheduler, if it understands any.

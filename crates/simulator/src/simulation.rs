@@ -24,7 +24,7 @@ use crate::maps::{Map, Store, kind, words};
 use crate::operations::Op;
 use crate::program::Programs;
 use crate::scheduler::{LoadError, Scheduler};
-use crate::structures::{CpuMask, EventStats, MmStruct};
+use crate::structures::{CpuMask, EventStats, MmStruct, TaskStruct};
 use crate::surroundings::{self, Surroundings};
 use crate::task::{Class, Task, TaskRef};
 use crate::timers::BpfTimers;
@@ -332,8 +332,9 @@ impl<'a> Kernel<'a> {
         let (set, group) = groups.pointers(0);
         parent.seen.cgroups = set;
         parent.seen.sched_task_group = group;
-        let initial_parent = TaskRef::allocate(parent);
+        let mut initial_parent = TaskRef::allocate(parent);
         initial_parent.fix_pointers();
+        initial_parent.seen.group_leader = initial_parent.address() as *mut TaskStruct;
         Ok(Kernel {
             scheduler: scheduler.clone(),
             context,
@@ -341,6 +342,7 @@ impl<'a> Kernel<'a> {
             _sections: sections,
             _stack: stack,
             _memory: memory,
+            processes: Vec::new(),
             maps,
             operations,
             settings: Settings {

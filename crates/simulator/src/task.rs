@@ -6,7 +6,7 @@ use fairground_events::TaskId;
 
 use crate::dispatch_queue::DsqIndex;
 use crate::program::Execution;
-use crate::structures::{CpuMask, TaskStruct};
+use crate::structures::{CpuMask, MmStruct, TaskStruct};
 
 /// Scheduling class, highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,6 +79,16 @@ pub struct Task {
     pub attributes: Vec<(String, String)>,
     /// Index of its cgroup.
     pub cgroup: usize,
+}
+
+/// A process that the workload names: tasks that share an address space.
+pub struct Process {
+    /// Its name in the workload.
+    pub name: String,
+    /// Its address space.
+    pub memory: Box<MmStruct>,
+    /// Its first task.
+    pub leader: TaskRef,
 }
 
 /// A handle to a task of one simulation.

@@ -247,6 +247,38 @@ fn the_task_that_has_not_run_for_longest_is_taken() {
     }
 }
 
+/// Of four tasks on CPU 0, which one CPU 1 steals first. The address space loaded there is that of one of them, which ran last
+/// `later` milliseconds after the others.
+fn stolen_beside_kin(later: u32, bonus: &str) -> String {
+    let of_kin = |name: &str, task: &str| {
+        let start = format!(r#""{name}": {{"#);
+        let attributes =
+            format!(r#"{start} "delay": {later}000, "fairground": {{ "process": "kin" }},"#);
+        task.replacen(&start, &attributes, 1)
+    };
+    let json = workload(&[
+        at_home("hog", 3, 0, 1, 1000, ALWAYS),
+        of_kin("kin", &at_home("kin", 1, 0, 1, 1000, ALWAYS)),
+        of_kin(
+            "visitor",
+            r#""visitor": { "cpus": [1], "run": 500000, "loop": 1 }"#,
+        ),
+    ]);
+    let settings = [("msi_cache", "40 ms"), ("move_mm_bonus", bonus)];
+    let (history, _) = run(ID, "2", &json, 3, &settings);
+    moves(&history, SECOND)[0].1.to_owned()
+}
+
+#[test]
+fn a_task_whose_address_space_is_loaded_there_is_moved_before_one_that_waits_for_20_ms_more() {
+    assert_eq!(stolen_beside_kin(15, "20 ms"), "kin");
+    for (later, bonus) in [(15, "0"), (35, "20 ms")] {
+        let stolen = stolen_beside_kin(later, bonus);
+        assert!(stolen.starts_with("hog"), "{later}, {bonus}: {stolen}");
+    }
+    assert_eq!(stolen_beside_kin(35, "40 ms"), "kin");
+}
+
 #[test]
 fn a_task_wakes_on_its_cpu_though_another_idles() {
     let json = workload(&[

@@ -2,7 +2,10 @@
 
 mod support;
 
-use support::early_linux::{assert_bound_tasks_wait_below, assert_weak_bound_task_is_rescued};
+use support::early_linux::{
+    assert_bound_tasks_wait_below, assert_the_loaded_address_space_is_preferred,
+    assert_weak_bound_task_is_rescued,
+};
 use support::{MS, Run, SECOND, assert_near, run, statistic};
 
 const ID: &str = "linux24";
@@ -295,4 +298,9 @@ fn a_bound_task_waits_no_longer_than_its_patience() {
 #[test]
 fn a_bound_task_that_loses_every_comparison_is_rescued() {
     assert_weak_bound_task_is_rescued(ID);
+}
+
+#[test]
+fn a_task_whose_address_space_is_loaded_is_preferred() {
+    assert_the_loaded_address_space_is_preferred(ID);
 }

@@ -6,8 +6,8 @@
 //! is accepted and recorded in [`Workload::notes`], as is what a simulation only approximates.
 //!
 //! The language beyond rt-app's own is one key, `"fairground"`, which rt-app ignores. Within a task
-//! it is an object of attributes (shares, caps and the like; see [`Task::attributes`]); at the top
-//! level it is reserved.
+//! it is an object of attributes for the scheduler (shares, caps and the like; see [`Task::attributes`]) and of the
+//! process whose address space the task has ([`Task::process`]); at the top level it is reserved.
 //!
 //! Where versions of rt-app differ, the reader takes the current one, with one exception: the name
 //! that `suspend` carries is the condition it waits on, as in rt-app 1.0 and as the examples that

@@ -100,6 +100,9 @@ pub struct Task {
     pub cpus: Option<Vec<u32>>,
     /// Attributes from the `fairground` key: name and value as written, in file order.
     pub attributes: Vec<(String, String)>,
+    /// Process whose address space it has: tasks that name the same one share it. `None` is that of the task that forked it, and of
+    /// the workload for the first tasks. From the `fairground` key.
+    pub process: Option<String>,
     /// Condition (index into `Workload::conditions`) that the first `suspend` of this definition
     /// waits on, if it has one; each [`Event::Suspend`] carries its own.
     pub suspend_condition: Option<usize>,

@@ -122,10 +122,12 @@ fn read(
         phases: Vec::new(),
         policy,
         cpus,
-        attributes: attributes(reader, object)?,
+        attributes: Vec::new(),
+        process: None,
         suspend_condition: None,
         taskgroup,
     };
+    read_extension(reader, object, &mut task)?;
     if let Some(field) = object.get(reader, "phases") {
         task.loops = loops(reader, object)?.unwrap_or(None);
         task.phases = phases(reader, &field, &task, shared, index)?;
@@ -294,22 +296,28 @@ fn check_taskgroup_policy(
     }
 }
 
-/// The attributes under `fairground`, as written.
-fn attributes(reader: &mut Reader, object: &Object) -> Result<Vec<(String, String)>, Error> {
+/// Reads what stands under `fairground`: attributes for the scheduler, as written, and the name of the process.
+fn read_extension(reader: &mut Reader, object: &Object, task: &mut Task) -> Result<(), Error> {
     let Some(field) = object.get(reader, "fairground") else {
-        return Ok(Vec::new());
+        return Ok(());
     };
     let object = field.object(reader)?;
-    let mut attributes = Vec::new();
     for (index, field) in object.fields().enumerate() {
         object.check_unique(reader, index, &field)?;
+        if field.key == "process" {
+            match field.value {
+                Some(Value::String(name)) if !name.is_empty() => task.process = Some(name.clone()),
+                _ => return Err(field.mismatch(reader, "the name of a process")),
+            }
+            continue;
+        }
         let value = match field.value {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Number(number)) => number.clone(),
             Some(Value::Boolean(value)) => value.to_string(),
             _ => return Err(field.mismatch(reader, "a string, a number, true or false")),
         };
-        attributes.push((field.key.to_string(), value));
+        task.attributes.push((field.key.to_string(), value));
     }
-    Ok(attributes)
+    Ok(())
 }

@@ -84,6 +84,16 @@ fn the_file_as_a_whole() {
             "nothing is defined here",
         ),
         (
+            r#"{ "tasks": { "t": { "run": 1, "fairground": { "process": 1 } } } }"#,
+            "tasks.t.fairground.process",
+            "the name of a process",
+        ),
+        (
+            r#"{ "tasks": { "t": { "run": 1, "fairground": { "process": "" } } } }"#,
+            "tasks.t.fairground.process",
+            "the name of a process",
+        ),
+        (
             r#"{ "fairground": 1, "tasks": { "t": { "run": 1 } } }"#,
             "fairground",
             "write an object",

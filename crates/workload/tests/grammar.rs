@@ -378,6 +378,14 @@ fn suspend_names() {
 }
 
 #[test]
+fn a_task_may_name_its_process() {
+    let named = task(r#""run": 1, "fairground": { "process": "editor", "shares": 10 }"#);
+    assert_eq!(named.process.as_deref(), Some("editor"));
+    assert_eq!(named.attributes, [("shares".to_owned(), "10".to_owned())]);
+    assert_eq!(task(r#""run": 1"#).process, None);
+}
+
+#[test]
 fn attributes_are_kept_as_written() {
     let task =
         task(r#""run": 1, "fairground": { "shares": 512, "cap": "30%", "iso": true, "x": 1.50 }"#);

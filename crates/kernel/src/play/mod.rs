@@ -176,6 +176,15 @@ fn uses_taskgroup(task: &fairground_workload::Task) -> bool {
 /// The attributes of each task definition.
 fn attributes(workload: &Workload) -> Result<Vec<Attributes>, Error> {
     let read = |task: &fairground_workload::Task| {
+        if let Some(process) = &task.process {
+            return Err(Error::Usage {
+                reason: format!(
+                    "{}: tasks.{}.fairground: here all tasks are threads of one process, so there is no process {process:?}; \
+                     leave \"process\" out, or simulate the file with `fairground compare`",
+                    workload.name, task.name
+                ),
+            });
+        }
         Attributes::parse(&task.attributes).map_err(|reason| Error::Usage {
             reason: format!(
                 "{}: tasks.{}.fairground: {reason}",
@@ -234,6 +243,16 @@ fn online_cpus() -> Result<usize, Error> {
 mod tests {
     use super::*;
     use run::Ended;
+
+    #[test]
+    fn processes_of_their_own_are_refused() {
+        let text = r#"{ "tasks": { "editor": { "run": 1, "fairground": { "process": "gui" } } } }"#;
+        let workload = Workload::parse("test", text).expect("the workload is right");
+        let error = attributes(&workload).expect_err("threads share an address space");
+        let message = error.to_string();
+        assert!(message.contains("tasks.editor.fairground"), "{message}");
+        assert!(message.contains("fairground compare"), "{message}");
+    }
 
     /// Runs a workload to its end, without a recorder.
     fn play_to_end(text: &str) -> Vec<Ended> {

@@ -104,6 +104,7 @@ mod tests {
             },
             cpus: None,
             attributes: Vec::new(),
+            process: None,
             suspend_condition: None,
             taskgroup: None,
         }

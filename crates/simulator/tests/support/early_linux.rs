@@ -86,3 +86,46 @@ fn assert_waits_below(history: &History, task: &str, longest: u64) {
         assert!(pair[1].start - pair[0].end < longest, "{pair:?}");
     }
 }
+
+/// How often another process gets the CPU in 36 s, of two tasks each of `process` and of another one, that always run and were created
+/// in turns.
+fn changes_of_process(id: &str, process: &str, settings: &[(&str, &str)]) -> usize {
+    let hog = |name: &str, process: &str| {
+        format!(r#""{name}": {{ "run": 1000, "fairground": {{ "process": "{process}" }} }}"#)
+    };
+    let tasks = [
+        hog("a0", process),
+        hog("b0", "b"),
+        hog("a1", process),
+        hog("b1", "b"),
+    ];
+    let json = format!(
+        r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 40 }} }}"#,
+        tasks.join(", ")
+    );
+    let (history, _) = run(id, "1", &json, 40, settings);
+    let mut runs: Vec<_> = history
+        .runs
+        .iter()
+        .filter(|run| run.start > 4 * SECOND)
+        .collect();
+    runs.sort_by_key(|run| run.start);
+    let changes = runs
+        .windows(2)
+        .filter(|pair| pair[0].task[..1] != pair[1].task[..1]);
+    changes.count()
+}
+
+/// Of tasks with equal counters, the one whose address space is loaded comes before one that is earlier on the list.
+#[track_caller]
+pub fn assert_the_loaded_address_space_is_preferred(id: &str) {
+    let without = changes_of_process(id, "a", &[("mm_bonus", "0")]);
+    assert!(without > 100, "{without}");
+    let with = changes_of_process(id, "a", &[]);
+    assert!(
+        (without / 8..=without / 2 + 2).contains(&with),
+        "{with} changes of the process, {without} without the bonus"
+    );
+    // In one process it is the same for all.
+    assert_eq!(changes_of_process(id, "b", &[]), without);
+}
