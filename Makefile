@@ -5,7 +5,7 @@ examples = /usr/share/doc/rt-app/examples
 DEMO_WORKLOADS = $(wildcard $(examples)/*.json $(examples)/tutorial/*.json)
 DEMO_SCHEDULERS = linux24,o1,cfs
 
-.PHONY: help demo build test lint unit-test testbench worlds bench clean
+.PHONY: help demo build test lint unit-test testbench mutants worlds bench clean
 
 help:
 	@echo 'make demo       build the command and compare schedulers on the examples of rt-app'
@@ -14,6 +14,7 @@ help:
 	@echo 'make lint       formatting, and clippy without a warning'
 	@echo 'make unit-test  tests that need no kernel of their own'
 	@echo 'make testbench  tests on a real kernel, in a virtual machine'
+	@echo 'make mutants    small changes to the schedulers, each of which a test must notice; SCHEDULERS=a,b for some of them'
 	@echo 'make worlds     the same workloads on a real kernel and in the simulator, side by side'
 	@echo 'make bench      how fast the simulator is'
 	@echo 'make clean      remove everything that was built or downloaded'
@@ -42,6 +43,10 @@ unit-test:
 testbench:
 	scripts/install test
 	testbench/run
+
+# Not among the tests: it runs the tests of the schedulers hundreds of times.
+mutants:
+	FAIRGROUND_MUTANTS=$(SCHEDULERS) cargo test --package fairground-simulator --test schedulers -- --ignored --nocapture every_mutant
 
 # Not among the tests: it emulates minutes of one processor, and two in parallel need a machine that is otherwise idle.
 worlds:

@@ -45,7 +45,12 @@ fn build() -> Result<(), Error> {
 
     println!("cargo:rerun-if-env-changed=CLANG");
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed={}", schedulers.display());
+    // Not the whole folder: tests lie in it, too. The list of tests has a line for each scheduler, so it changes with a new one.
+    println!(
+        "cargo:rerun-if-changed={}",
+        schedulers.join("tests.rs").display()
+    );
+    println!("cargo:rerun-if-changed={}", headers.display());
 
     let clang = Clang::find()?;
     let mut code = String::from("&[\n");
@@ -100,6 +105,9 @@ fn embed(
 
     let source = folder.join(format!("{id}.bpf.c"));
     let readme = folder.join("README.md");
+    for file in [&manifest_file, &source, &readme] {
+        println!("cargo:rerun-if-changed={}", file.display());
+    }
 
     // The object carries no path of this machine, so that it is the same wherever it is built.
     let prefix = |name: &str| format!("-ffile-prefix-map={name}");

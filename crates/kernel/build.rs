@@ -1,4 +1,4 @@
-//! Compiles the recorder's BPF program.
+//! Compiles the BPF programs of the recorder and of the calibration.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,29 @@ fn main() -> ExitCode {
     }
 }
 
+/// Objects to make: name, source, definitions.
+const OBJECTS: [(&str, &str, &[&str]); 5] = [
+    ("recorder", "recorder", &[]),
+    ("recorder_interrupts", "recorder", &["-DWATCH_INTERRUPTS"]),
+    ("calibrate_bare", "calibrate", &["-DBARE"]),
+    ("calibrate_callbacks", "calibrate", &["-DCALLBACKS"]),
+    ("calibrate_walk", "calibrate", &["-DWALK"]),
+];
+
 fn compile() -> Result<(), String> {
     println!("cargo:rerun-if-env-changed=CLANG");
-    for input in ["build.rs", "bpf", "../../schedulers/include/vmlinux.h"] {
+    for input in ["build.rs", "bpf", "../../schedulers/include"] {
         println!("cargo:rerun-if-changed={input}");
     }
+    OBJECTS
+        .iter()
+        .try_for_each(|(name, source, definitions)| compile_one(name, source, definitions))
+}
+
+fn compile_one(name: &str, source: &str, definitions: &[&str]) -> Result<(), String> {
     let headers = directory("DEP_BPF_INCLUDE")?;
-    let object = directory("OUT_DIR")?.join("recorder.bpf.o");
+    let object = directory("OUT_DIR")?.join(format!("{name}.bpf.o"));
+    let source = format!("bpf/{source}.bpf.c");
 
     let named = env::var("CLANG").ok();
     let candidates = named
@@ -30,16 +46,10 @@ fn compile() -> Result<(), String> {
     for clang in candidates {
         match Command::new(clang)
             .args([
-                "-target",
-                "bpf",
-                "-mcpu=v3",
-                "-g",
-                "-O2",
-                "-Wall",
-                "-Werror",
-                "-c",
-                "bpf/recorder.bpf.c",
+                "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror",
             ])
+            .args(definitions)
+            .args(["-c", &source])
             .arg("-I../../schedulers/include")
             .arg(include(&headers))
             .arg("-o")
@@ -49,7 +59,7 @@ fn compile() -> Result<(), String> {
             Ok(status) if status.success() => return Ok(()),
             Ok(_) => {
                 return Err(format!(
-                    "{clang} cannot compile bpf/recorder.bpf.c; its messages are above"
+                    "{clang} cannot compile {source}; its messages are above"
                 ));
             }
             Err(_) => {}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * BFS: one queue for all CPUs, one slice for all tasks, and a virtual deadline that is renewed when the slice is used up.
- * The waiting task with the earliest deadline runs, on whichever CPU looks first. The rules are those of 0.467, the last
- * release that scans a list; the tunable `version` selects those of 0.318, 0.363 and 0.512, which keeps the queue sorted.
+ * The waiting task with the earliest deadline runs, on whichever CPU looks first. The rules are those of 0.318, the release whose
+ * scan is the one that sched-BFS.txt describes.
  *
  * README.md says where each mechanism is and what is different here.
  */
@@ -12,45 +12,30 @@
 #include "prio_ratios.h"
 #include "idle_task.h"
 #include "pending_signals.h"
+#include "starvation.h"
 
-/* Release whose rules apply, an index into the choices of scheduler.toml */
-const volatile u32 version = 2;
 /* Timer ticks a second: slices end at ticks */
 const volatile u32 hz = 1000;
 /* Slice of every task, milliseconds of 2^20 nanoseconds */
 const volatile u32 rr_interval = 6;
 /* Percent of all CPUs' time that isochronous tasks may have before they become ordinary ones, over five seconds */
 const volatile u32 iso_cpu = 70;
-/* 1: deadlines as they are; 0: those of tasks that ran elsewhere last are shifted by the distance (0.467 and 0.512) */
-const volatile u32 interactive = 1;
 /* A slice with less than this left is used up, microseconds of 2^10 nanoseconds */
 const volatile u32 resched_us = 100;
 /* Whether idle CPUs tick, which counts against the share of isochronous tasks */
 const volatile u32 idle_ticks = 1;
-/* A task that has waited this long is next, whatever its class; seconds */
-const volatile u32 wait_limit = 20;
-
-enum {
-	VERSION_0_318,
-	VERSION_0_363,
-	VERSION_0_467,
-	VERSION_0_512,
-};
-
 /* Priorities, which are the ids of the lists as well. Below 100 are real-time tasks, which the kernel schedules itself. */
 #define ISO_PRIO 100
 #define NORMAL_PRIO 101
 #define IDLE_PRIO 102
-/* The sorted queue of 0.512 */
-#define SKIP_LIST 103
-#define PRIO_LIMIT 104
+#define PRIO_LIMIT 103
+
+/* prio_ratios[] for nice -20 */
+#define PRIO_RATIO_BASE 100
 
 /* Milliseconds and microseconds are powers of two here. */
 #define MS_TO_NS(ms) ((u64)(ms) << 20)
 #define US_TO_NS(us) ((u64)(us) << 10)
-
-/* What puts idle tasks behind all others in the sorted queue */
-#define IDLE_PRIO_KEY 0x00ff000000000000ULL
 
 /* Distances between CPUs, as cpu_locality[] has them */
 #define LOCALITY_SAME_CPU 0
@@ -65,16 +50,13 @@ enum {
 #define CPUIDLE_CACHE_BUSY 4
 #define CPUIDLE_DIFF_CPU 8
 #define CPUIDLE_THREAD_BUSY 16
-#define CPUIDLE_THROTTLED 32
+#define CPUIDLE_OTHER_NODE 32
 
 /* A search is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
 #define SCHEDULE_ATTEMPTS 4
 
 /* The kernel's slice: longer than any of ours, so that slices end at ticks only */
 #define KERNEL_SLICE (10 * NSEC_PER_SEC)
-
-/* How often tasks are looked for that have waited too long */
-#define STARVATION_CHECK_INTERVAL NSEC_PER_SEC
 
 enum {
 	SCHEDULES,
@@ -86,7 +68,6 @@ enum {
 	PREEMPTIONS,
 	FORKS,
 	YIELDS,
-	STICKY_SKIPS,
 	ISO_REFRACTIONS,
 	RESCUES,
 	NR_STATISTICS,
@@ -102,20 +83,16 @@ struct task_data {
 	/* Until when a running task has been charged */
 	u64 last_ran;
 	/* Since when it waits */
-	u64 queued_at;
+	u64 waiting_since;
 	/* List that it is or was on */
 	s32 prio;
 	/* CPU it ran on last */
 	s32 cpu;
-	/* CPU among whose soft-affine tasks it counts, plus 1; 0 if it sleeps */
-	s32 affine;
 	/* The nice value that the deadline has been laid out for */
 	s32 nice;
 	bool running;
 	/* Has lost the CPU and is about to be put back */
 	bool descheduled;
-	/* Lost its CPU though it could go on: that CPU should have it back */
-	bool sticky;
 	/* Began to run in the first half of a tick */
 	bool dither;
 	/* Is being started by fork */
@@ -126,8 +103,6 @@ struct task_data {
 	bool synchronous;
 	/* Slept uninterruptibly: others may wait for what it holds */
 	bool uninterruptible;
-	/* Has waited too long */
-	bool rescued;
 };
 
 struct {
@@ -149,17 +124,11 @@ enum cpu_use {
 
 /* Per CPU: what of struct rq is left */
 struct rq_data {
-	/* The task that lost this CPU last, 0 if none or if it has been let go */
-	s32 sticky_task;
-	/* Runnable tasks that ran here last */
-	u32 soft_affined;
 	/* enum cpu_use, and until when its ticks have been counted */
 	u32 use;
 	u64 use_since;
 	/* The last tick of the era: the first of the kernel's at or after a multiple of 1/hz */
 	u64 last_tick;
-	/* schedule() has chosen the task that runs next */
-	bool next_chosen;
 };
 DEFINE_PER_CPU(struct rq_data, rq)
 
@@ -184,8 +153,8 @@ struct {
 /* rr_interval for this number of CPUs */
 static u32 scaled_rr_interval;
 static u32 nr_cpus;
-/* When tasks that have waited too long are looked for next */
-static u64 next_starvation_check;
+/* When a starved task is looked for next, nanoseconds */
+static u64 starvation_check_at;
 
 static __always_inline struct task_data *task_data_of(struct task_struct *p)
 {
@@ -207,18 +176,12 @@ static __always_inline s64 timeslice(void)
 	return MS_TO_NS(scaled_rr_interval);
 }
 
-/*
- * How far away a deadline is set: 10 percent more for each nice value, the slice for the strongest. 0.318 counts whole
- * jiffies.
- */
+/* How far away a deadline is set, in whole jiffies: 10 percent more for each nice value, the slice for the strongest. */
 static __always_inline u64 prio_deadline_diff(s32 nice)
 {
-	if (version == VERSION_0_318) {
-		u64 jiffies = (u64)prio_ratio(nice) * scaled_rr_interval * hz / (1000 * 100);
+	u64 jiffies = (u64)prio_ratio(nice) * scaled_rr_interval * hz / (1000 * PRIO_RATIO_BASE);
 
-		return (jiffies ? jiffies : 1) * tick_length(hz);
-	}
-	return (u64)prio_ratio(nice) * scaled_rr_interval * (MS_TO_NS(1) / PRIO_RATIO_BASE);
+	return (jiffies ? jiffies : 1) * tick_length(hz);
 }
 
 /* A new slice, and with it a new deadline: nothing else renews either. */
@@ -227,9 +190,7 @@ static __always_inline void time_slice_expired(struct task_struct *p, struct tas
 	data->nice = task_nice(p);
 	data->time_slice = timeslice();
 	data->first_time_slice = false;
-	if (version == VERSION_0_318)
-		now = tick_at(now, hz) * tick_length(hz);
-	data->deadline = now + prio_deadline_diff(data->nice);
+	data->deadline = tick_at(now, hz) * tick_length(hz) + prio_deadline_diff(data->nice);
 	count(SLICES);
 }
 
@@ -296,18 +257,6 @@ static __always_inline s32 effective_prio(struct task_struct *p, const struct ta
 	return NORMAL_PRIO;
 }
 
-/* Place in the sorted queue. */
-static __always_inline u64 skip_list_key(const struct task_struct *p, const struct task_data *data, s32 prio)
-{
-	if (prio == ISO_PRIO)
-		return ISO_PRIO;
-	if (p->policy != SCHED_IDLE)
-		return data->deadline;
-	if (prio == NORMAL_PRIO)
-		return data->deadline + prio_deadline_diff(MAX_NICE);
-	return data->deadline | IDLE_PRIO_KEY;
-}
-
 /* ---- CPUs ------------------------------------------------------------------------------------------------------ */
 
 /* How far two CPUs are from each other. */
@@ -326,12 +275,6 @@ static __always_inline s32 locality_diff(s32 cpu, s32 other)
 	if (place->llc == other_place->llc)
 		return LOCALITY_SHARED_CACHE;
 	return place->node == other_place->node ? LOCALITY_SAME_NODE : LOCALITY_OTHER_NODE;
-}
-
-/* The frequency governor has slowed this CPU down. */
-static __always_inline bool scaling_rq(s32 cpu)
-{
-	return scx_bpf_cpuperf_cur(cpu) < SCX_CPUPERF_ONE;
 }
 
 /* All of a span of CPUs but @cpu itself are idle. */
@@ -356,7 +299,7 @@ __noinline s32 idle_ranking(s32 cpu, s32 from)
 	s32 locality = locality_diff(from, cpu), ranking = 0;
 
 	if (locality == LOCALITY_OTHER_NODE)
-		ranking |= version == VERSION_0_467 ? 64 : 32;
+		ranking |= CPUIDLE_OTHER_NODE;
 	else if (locality == LOCALITY_SAME_NODE)
 		ranking |= CPUIDLE_DIFF_CPU;
 	else if (locality == LOCALITY_SHARED_CACHE)
@@ -371,28 +314,25 @@ __noinline s32 idle_ranking(s32 cpu, s32 from)
 			ranking |= CPUIDLE_THREAD_BUSY;
 		scx_bpf_put_idle_cpumask(idle);
 	}
-	if (version == VERSION_0_467 && scaling_rq(cpu))
-		ranking |= CPUIDLE_THROTTLED;
 	return ranking;
 }
 
 /*
- * Tells the best idle CPU that @p waits, seen from CPU @from and leaving out @except: @from itself if it idles, else the one
- * that least speaks against. False if no CPU that @p may use is idle.
+ * Tells the best idle CPU that @p waits, seen from CPU @from: @from itself if it idles, else the one that least speaks against.
+ * False if no CPU that @p may use is idle.
  */
-__noinline bool resched_best_idle(struct task_struct *p __arg_trusted, s32 from, s32 except)
+__noinline bool resched_best_idle(struct task_struct *p __arg_trusted, s32 from)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	s32 cpu, best = -1, best_ranking = 1 << 30;
 
-	if (from != except && bpf_cpumask_test_cpu(from, idle) && bpf_cpumask_test_cpu(from, p->cpus_ptr)) {
+	if (bpf_cpumask_test_cpu(from, idle) && bpf_cpumask_test_cpu(from, p->cpus_ptr)) {
 		best = from;
 	} else {
 		bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
 			s32 ranking;
 
-			if (cpu == except || !bpf_cpumask_test_cpu(cpu, idle) ||
-			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			if (!bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 				continue;
 			ranking = idle_ranking(cpu, from);
 			if (ranking < best_ranking) {
@@ -525,66 +465,14 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 	return refractory_now;
 }
 
-/* ---- Sticky tasks (0.467) -------------------------------------------------------------------------------------- */
-
-/* The task that lost CPU @cpu before the last one is free to go: another CPU may have it. */
-static __always_inline void release_sticky(struct rq_data *rq, s32 cpu)
-{
-	struct task_struct *p;
-	struct task_data *data;
-
-	if (!rq->sticky_task)
-		return;
-	p = bpf_task_from_pid(rq->sticky_task);
-	rq->sticky_task = 0;
-	if (!p)
-		return;
-	data = task_data_of(p);
-	if (data && data->sticky) {
-		data->sticky = false;
-		resched_best_idle(p, cpu, cpu);
-	}
-	bpf_task_release(p);
-}
-
-/* @p loses the CPU though it could go on: this CPU wants it back, and no more the one before. */
-static __always_inline void swap_sticky(struct rq_data *rq, s32 cpu, struct task_struct *p, struct task_data *data)
-{
-	if (rq->sticky_task != p->pid)
-		release_sticky(rq, cpu);
-	data->sticky = true;
-	rq->sticky_task = p->pid;
-}
-
 /* ---- Wake-up --------------------------------------------------------------------------------------------------- */
 
-/* Runnable tasks count for the CPU they ran on last. */
-static __always_inline void set_affine(struct task_data *data, s32 affine)
-{
-	struct rq_data *rq;
-
-	if (data->affine == affine)
-		return;
-	rq = data->affine ? rq_of(data->affine - 1) : NULL;
-	if (rq)
-		__sync_fetch_and_add(&rq->soft_affined, -1);
-	rq = affine ? rq_of(affine - 1) : NULL;
-	if (rq)
-		__sync_fetch_and_add(&rq->soft_affined, 1);
-	data->affine = affine;
-}
-
-/* What a distance costs, in time that the deadline is moved by: only in the releases before the shift. */
+/* What a distance costs, in time that a deadline is moved by. */
 static __always_inline u64 cache_distance(s32 locality)
 {
-	if (version == VERSION_0_318) {
-		if (locality == LOCALITY_SAME_NODE)
-			return timeslice();
-		return locality == LOCALITY_OTHER_NODE ? 3 * timeslice() : 0;
-	}
-	if (version == VERSION_0_363 && locality > LOCALITY_SHARED_CACHE)
-		return (u64)timeslice() << (locality - LOCALITY_SHARED_CACHE);
-	return 0;
+	if (locality == LOCALITY_SAME_NODE)
+		return timeslice();
+	return locality == LOCALITY_OTHER_NODE ? 3 * timeslice() : 0;
 }
 
 /* A task of a better class preempts, and of equals the one with the earlier deadline. */
@@ -621,13 +509,11 @@ __noinline s32 worst_running(struct task_struct *p __arg_trusted)
 	if (!data)
 		return -1;
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		u64 deadline, distance;
+		u64 deadline;
 		s32 prio;
 
 		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !running_on(cpu, p, &prio, &deadline))
 			continue;
-		distance = version == VERSION_0_363 ? cache_distance(locality_diff(data->cpu, cpu)) : 0;
-		deadline = deadline > distance ? deadline - distance : 0;
 		if (prio < highest_prio)
 			continue;
 		if (prio > highest_prio || deadline > latest_deadline) {
@@ -639,68 +525,17 @@ __noinline s32 worst_running(struct task_struct *p __arg_trusted)
 	return worst >= 0 && can_preempt(data, highest_prio, latest_deadline) ? worst : -1;
 }
 
-/* 0.512: the first CPU in the order of distance whose task gives way. */
-__noinline s32 nearest_preemptible(struct task_struct *p __arg_trusted)
-{
-	struct task_data *data = task_data_of(p);
-	const volatile struct cpu_topology *place;
-	struct rq_data *own;
-	s32 level, position;
-	u32 affined;
-
-	if (!data)
-		return -1;
-	place = topology_of(data->cpu);
-	own = rq_of(data->cpu);
-	affined = own ? own->soft_affined : 0;
-	bpf_for(level, LOCALITY_SAME_CPU, LOCALITY_OTHER_NODE + 1) {
-		s32 first = 0, number = scx_bpf_nr_cpu_ids();
-
-		if (!place && level != LOCALITY_SAME_CPU && level != LOCALITY_SHARED_CACHE)
-			continue;
-		if (level == LOCALITY_SAME_CPU) {
-			first = place ? place->position : data->cpu;
-			number = 1;
-		} else if (place && level == LOCALITY_SIBLING) {
-			first = place->core_cpus.first;
-			number = place->core_cpus.count;
-		} else if (place && level == LOCALITY_SHARED_CACHE) {
-			first = place->llc_cpus.first;
-			number = place->llc_cpus.count;
-		} else if (place && level == LOCALITY_SAME_NODE) {
-			first = place->node_cpus.first;
-			number = place->node_cpus.count;
-		}
-		bpf_for(position, first, first + number) {
-			s32 cpu = place ? topology_cpu_at(position) : position, prio;
-			struct rq_data *rq;
-			u64 deadline;
-
-			if (cpu < 0 || locality_diff(data->cpu, cpu) != level ||
-			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-				continue;
-			rq = rq_of(cpu);
-			if (!interactive && rq && cpu != data->cpu && rq->soft_affined <= affined)
-				continue;
-			if (running_on(cpu, p, &prio, &deadline) && can_preempt(data, prio, deadline))
-				return cpu;
-		}
-	}
-	return -1;
-}
-
 /* Offers a task that waits: to an idle CPU, else to the CPU that runs the worst task if that is worse. */
 static __always_inline void try_preempt(struct task_struct *p, struct task_data *data)
 {
 	s32 cpu;
 
-	data->sticky = false;
-	if (resched_best_idle(p, data->cpu, -1))
+	if (resched_best_idle(p, data->cpu))
 		return;
 	/* Idle tasks never preempt */
 	if (p->policy == SCHED_IDLE)
 		return;
-	cpu = version == VERSION_0_512 ? nearest_preemptible(p) : worst_running(p);
+	cpu = worst_running(p);
 	if (cpu < 0)
 		return;
 	count(PREEMPTIONS);
@@ -717,26 +552,21 @@ s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return prev_cpu;
 }
 
-void BPF_STRUCT_OPS(bfs_runnable, struct task_struct *p, u64 enq_flags)
-{
-	struct task_data *data = task_data_of(p);
-
-	if (data && !data->affine)
-		set_affine(data, data->cpu + 1);
-}
-
 void BPF_STRUCT_OPS(bfs_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct task_data *data = task_data_of(p);
 
-	if (!data)
-		return;
-	set_affine(data, 0);
-	if (!(deq_flags & SCX_DEQ_SLEEP))
+	if (!data || !(deq_flags & SCX_DEQ_SLEEP))
 		return;
 	data->uninterruptible = (p->__state & TASK_UNINTERRUPTIBLE) && !(p->__state & TASK_NOLOAD);
 	/* schedule() looks at the slice of a task that goes to sleep as well */
 	check_deadline(p, data, scx_bpf_now());
+}
+
+/* Not a thread of one. */
+static __always_inline bool is_process(const struct task_struct *p)
+{
+	return p->pid == p->tgid;
 }
 
 /* A task waits: woken, forked, changed, or because it has lost its CPU. */
@@ -760,75 +590,28 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 		check_deadline(p, data, now);
 	data->prio = effective_prio(p, data);
 	data->uninterruptible = false;
-	data->queued_at = now;
-	if (version == VERSION_0_512)
-		scx_bpf_dsq_insert_vtime(p, SKIP_LIST, KERNEL_SLICE, skip_list_key(p, data, data->prio), 0);
-	else
-		scx_bpf_dsq_insert(p, data->prio, KERNEL_SLICE, 0);
+	data->waiting_since = now;
+	scx_bpf_dsq_insert(p, data->prio, KERNEL_SLICE, 0);
 
 	if (descheduled) {
-		struct rq_data *rq = rq_of(scx_bpf_task_cpu(p));
-
-		/* Displaced by a real-time task: whoever sticks to this CPU would stick for long */
-		if (version == VERSION_0_467 && rq && !rq->next_chosen) {
-			release_sticky(rq, scx_bpf_task_cpu(p));
-			data->sticky = false;
-		}
-		resched_best_idle(p, data->cpu, -1);
+		resched_best_idle(p, data->cpu);
 		return;
 	}
-	if (new && scx_bpf_task_cpu(p) == this_cpu) {
-		/* The parent gives way: their deadlines are the same, and the child is queued first */
-		if (!resched_best_idle(p, data->cpu, -1))
+	/* The parent of a process gives way: their deadlines are the same, and the child is queued first. A thread's parent is another one. */
+	if (new && is_process(p) && scx_bpf_task_cpu(p) == this_cpu) {
+		if (!resched_best_idle(p, data->cpu))
 			scx_bpf_kick_cpu(this_cpu, SCX_KICK_PREEMPT);
 		return;
 	}
 	/* The waker is about to leave its CPU; unless one idles, that is early enough */
 	if (synchronous) {
-		resched_best_idle(p, data->cpu, -1);
+		resched_best_idle(p, data->cpu);
 		return;
 	}
 	try_preempt(p, data);
 }
 
 /* ---- schedule() ------------------------------------------------------------------------------------------------ */
-
-/*
- * A task that has waited for wait_limit goes in front of all others. It needs another class that never rests, or a distance that
- * is never overcome, for a task to wait so long; the kernel would end this scheduler.
- */
-__noinline u32 rescue_starving(u64 now)
-{
-	u64 last = next_starvation_check;
-	struct task_struct *p;
-	u32 rescued = 0;
-	s32 list;
-
-	if (time_before(now, last) ||
-	    __sync_val_compare_and_swap(&next_starvation_check, last, now + STARVATION_CHECK_INTERVAL) != last)
-		return 0;
-	bpf_for(list, ISO_PRIO, SKIP_LIST + 1) {
-		if ((version == VERSION_0_512) != (list == SKIP_LIST))
-			continue;
-		bpf_for_each(scx_dsq, p, list, 0) {
-			struct task_data *data = task_data_of(p);
-
-			if (!data || data->rescued || now < data->queued_at + wait_limit * NSEC_PER_SEC)
-				continue;
-			data->rescued = true;
-			data->prio = ISO_PRIO;
-			count(RESCUES);
-			rescued++;
-			if (version == VERSION_0_512) {
-				scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, 0);
-				scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, SKIP_LIST, 0);
-			} else if (list != ISO_PRIO) {
-				scx_bpf_dsq_move(DSQ_ITERATOR, p, ISO_PRIO, 0);
-			}
-		}
-	}
-	return rescued;
-}
 
 /* True if @cpu may not run @p. */
 static __always_inline bool needs_other_cpu(struct task_struct *p, s32 cpu)
@@ -840,127 +623,191 @@ static __always_inline bool needs_other_cpu(struct task_struct *p, s32 cpu)
 /* The deadline of a waiting task as CPU @cpu sees it: later if it ran elsewhere. */
 static __always_inline u64 deadline_seen_from(const struct task_data *data, s32 cpu)
 {
-	if (data->rescued)
-		return 0;
-	if (data->cpu == cpu || (version >= VERSION_0_467 && interactive))
-		return data->deadline;
-	if (version >= VERSION_0_467)
-		return data->deadline << locality_diff(data->cpu, cpu);
-	return data->deadline + cache_distance(locality_diff(data->cpu, cpu));
+	return data->deadline + (data->cpu == cpu ? 0 : cache_distance(locality_diff(data->cpu, cpu)));
+}
+
+/* Moves the task of a list that has starved for longest to @cpu. */
+__noinline bool rescue_from(s32 list, s32 cpu, u64 now)
+{
+	struct task_struct *p, *starved = NULL;
+	struct bpf_iter_scx_dsq it;
+	bool moved = false;
+	u64 longest = 0;
+
+	bpf_iter_scx_dsq_new(&it, list, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		struct task_data *data = task_data_of(p);
+		struct task_struct *longer;
+
+		if (!data || needs_other_cpu(p, cpu) || starved_for(data->waiting_since, now) <= longest)
+			continue;
+		longer = bpf_task_acquire(p);
+		if (!longer)
+			continue;
+		if (starved)
+			bpf_task_release(starved);
+		starved = longer;
+		longest = starved_for(data->waiting_since, now);
+	}
+	if (starved)
+		moved = scx_bpf_dsq_move(&it, starved, SCX_DSQ_LOCAL, 0);
+	bpf_iter_scx_dsq_destroy(&it);
+	if (starved)
+		bpf_task_release(starved);
+	return moved;
 }
 
 /*
- * schedule(): the best class that has a waiting task, and in it the earliest deadline; of equals the first in the list. @prev, if
- * it could go on, counts as if it had been put back at the end of its list.
+ * It needs another class that never rests, or a distance that is never overcome, for a task to starve. It has a slice then, or what
+ * is left of it.
+ */
+static __always_inline bool rescue_starved(s32 cpu, u64 now)
+{
+	s32 list;
+
+	if (!starvation_check_is_due(&starvation_check_at, now))
+		return false;
+	bpf_for(list, ISO_PRIO, PRIO_LIMIT) {
+		if (rescue_from(list, cpu, now)) {
+			count(RESCUES);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What a scan has found */
+enum scan {
+	SCAN_NOTHING,
+	SCAN_PREV,
+	SCAN_MOVED,
+	/* The chosen task has been taken away meanwhile. */
+	SCAN_AGAIN,
+};
+
+/*
+ * earliest_deadline_task() in one list: the first of equals, and the first one at all whose deadline has passed, since it has waited
+ * longest. If @prev_competes it counts with @prev_deadline, as if it had been put back at the end of the list.
+ */
+__noinline int scan_list(s32 list, s32 cpu, bool prev_competes, u64 prev_deadline, u64 now)
+{
+	struct task_struct *p, *edt = NULL;
+	enum scan found = SCAN_NOTHING;
+	u64 earliest_deadline = ~0ULL, steps = 0;
+	struct bpf_iter_scx_dsq it;
+	bool overdue = false;
+
+	bpf_iter_scx_dsq_new(&it, list, 0);
+	while (!overdue && (p = bpf_iter_scx_dsq_next(&it))) {
+		struct task_data *data = task_data_of(p);
+		struct task_struct *chosen;
+		u64 deadline;
+
+		steps++;
+		if (!data || needs_other_cpu(p, cpu))
+			continue;
+		deadline = deadline_seen_from(data, cpu);
+		overdue = deadline < now;
+		if (deadline >= earliest_deadline)
+			continue;
+		chosen = bpf_task_acquire(p);
+		if (!chosen)
+			continue;
+		if (edt)
+			bpf_task_release(edt);
+		edt = chosen;
+		earliest_deadline = deadline;
+	}
+	if (prev_competes && !overdue && prev_deadline < earliest_deadline)
+		found = SCAN_PREV;
+	else if (edt)
+		found = scx_bpf_dsq_move(&it, edt, SCX_DSQ_LOCAL, 0) ? SCAN_MOVED : SCAN_AGAIN;
+	else if (prev_competes)
+		found = SCAN_PREV;
+	bpf_iter_scx_dsq_destroy(&it);
+	if (edt)
+		bpf_task_release(edt);
+	count_by(LIST_STEPS, steps);
+	return found;
+}
+
+/* Offers a task that still waits, the first that may have one, to an idle CPU. */
+__noinline int offer_to_idle(s32 list)
+{
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, list, 0) {
+		struct task_data *data = task_data_of(p);
+
+		if (data && resched_best_idle(p, data->cpu))
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * CPUs idle though tasks wait: several that woke at the same moment have told the same one. BFS leaves it to the next interrupt or
+ * kernel thread there; here the next CPU that goes through schedule() tells it.
+ */
+static __always_inline void wake_idle_cpus(s32 cpu)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool others_idle = !bpf_cpumask_empty(idle) && (!bpf_cpumask_test_cpu(cpu, idle) || bpf_cpumask_weight(idle) > 1);
+	s32 list;
+
+	scx_bpf_put_idle_cpumask(idle);
+	if (!others_idle)
+		return;
+	bpf_for(list, ISO_PRIO, PRIO_LIMIT) {
+		if (scx_bpf_dsq_nr_queued(list) > 0 && offer_to_idle(list))
+			break;
+	}
+}
+
+/*
+ * schedule(): the best class that has a waiting task, and in it the earliest deadline. @prev, if it could go on, counts as if it
+ * had been put back.
  */
 void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct task_data *prev_data = NULL;
 	struct rq_data *rq = rq_of(cpu);
-	s32 attempt, index, prev_prio = PRIO_LIMIT, lists = version == VERSION_0_512 ? 1 : 3;
-	bool scaling = false, prev_wins = false, moved = false;
-	u64 now = scx_bpf_now(), steps = 0, prev_key = 0;
+	s32 attempt, list, found = SCAN_NOTHING, prev_prio = PRIO_LIMIT;
+	u64 now = scx_bpf_now(), prev_deadline = 0;
 
 	if (!rq)
 		return;
 	count(SCHEDULES);
-	rq->next_chosen = false;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
 		prev_data = task_data_of(prev);
 	if (prev && prev_data) {
 		update_cpu_clock(prev_data, now);
 		check_deadline(prev, prev_data, now);
 		prev_prio = effective_prio(prev, prev_data);
-		prev_key = version == VERSION_0_512 ? skip_list_key(prev, prev_data, prev_prio) :
-						      prev_data->deadline;
-		if (version == VERSION_0_467 && scx_bpf_dsq_nr_queued(ISO_PRIO) +
-		    scx_bpf_dsq_nr_queued(NORMAL_PRIO) + scx_bpf_dsq_nr_queued(IDLE_PRIO) > 0)
-			swap_sticky(rq, cpu, prev, prev_data);
+		prev_deadline = prev_data->deadline;
 	}
-	rescue_starving(now);
-	if (version == VERSION_0_467 && !interactive)
-		scaling = scaling_rq(cpu);
+	if (rescue_starved(cpu, now))
+		return;
 
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		bool again = false;
-
-		bpf_for(index, 0, lists) {
-			s32 list = version == VERSION_0_512 ? SKIP_LIST : ISO_PRIO + index;
-			struct task_struct *p, *edt = NULL;
-			struct bpf_iter_scx_dsq it;
-			u64 earliest_deadline = ~0ULL;
-			bool stop = false;
-
-			/* Nothing that waits is of a better class than @prev */
-			if (list != SKIP_LIST && list > prev_prio)
+		bpf_for(list, ISO_PRIO, PRIO_LIMIT) {
+			/* Nothing that waits is of a better class than @prev. */
+			if (list > prev_prio)
 				break;
-
-			bpf_iter_scx_dsq_new(&it, list, 0);
-			while (!stop && (p = bpf_iter_scx_dsq_next(&it))) {
-				struct task_data *data = task_data_of(p);
-				struct task_struct *chosen;
-				u64 deadline;
-
-				steps++;
-				if (!data || needs_other_cpu(p, cpu))
-					continue;
-				if (version == VERSION_0_512) {
-					u64 key = p->scx.dsq_vtime;
-
-					/* Sorted: from here on @prev is before all that follow */
-					if (prev_data && time_before(prev_key, key)) {
-						if (!edt || prev_key < earliest_deadline)
-							prev_wins = true;
-						break;
-					}
-					/* The first one is it, or the first that is at home here */
-					stop = interactive || data->cpu == cpu || key < ISO_PRIO;
-					deadline = stop ? key : key << locality_diff(data->cpu, cpu);
-				} else {
-					if (data->sticky && scaling && data->cpu != cpu && !data->rescued) {
-						count(STICKY_SKIPS);
-						continue;
-					}
-					deadline = deadline_seen_from(data, cpu);
-					/* Whoever is overdue has waited longest, since the list is in order of arrival */
-					stop = version == VERSION_0_318 && deadline < now;
-				}
-				if (deadline >= earliest_deadline)
-					continue;
-				chosen = bpf_task_acquire(p);
-				if (!chosen)
-					continue;
-				if (edt)
-					bpf_task_release(edt);
-				edt = chosen;
-				earliest_deadline = deadline;
-			}
-			if (list == prev_prio)
-				prev_wins = !edt || (!stop && prev_key < earliest_deadline);
-			else if (list == SKIP_LIST && prev_data && !edt)
-				prev_wins = true;
-			if (edt && !prev_wins) {
-				moved = scx_bpf_dsq_move(&it, edt, SCX_DSQ_LOCAL, 0);
-				again = !moved;
-			}
-			bpf_iter_scx_dsq_destroy(&it);
-			if (edt)
-				bpf_task_release(edt);
-			if (moved || prev_wins || again)
+			found = scan_list(list, cpu, list == prev_prio, prev_deadline, now);
+			if (found != SCAN_NOTHING)
 				break;
 		}
-		if (!again)
+		if (found != SCAN_AGAIN)
 			break;
 	}
-	count_by(LIST_STEPS, steps);
-
-	rq->next_chosen = moved;
-	if (!moved && prev && prev_data) {
+	if (found != SCAN_MOVED && prev && prev_data) {
 		/* It goes on */
 		prev_data->prio = prev_prio;
-		prev_data->sticky = false;
 		set_rq_task(prev, prev_data, rq, now);
 	}
+	if (nr_cpus > 1)
+		wake_idle_cpus(cpu);
 }
 
 /* What counts as isochronous: the policy, whether or not its share is used up. */
@@ -982,12 +829,9 @@ void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
 	if (data->cpu != cpu)
 		count(MIGRATIONS);
 	data->cpu = cpu;
-	set_affine(data, cpu + 1);
 	data->running = true;
 	data->descheduled = false;
 	data->last_ran = now;
-	data->sticky = false;
-	data->rescued = false;
 	count_iso_ticks(cpu, use_by(p), now);
 	set_rq_task(p, data, rq, now);
 }
@@ -1049,15 +893,9 @@ void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
 void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
 {
 	count_iso_ticks(cpu, idle ? USE_IDLE : USE_REALTIME, scx_bpf_now());
-	if (!idle)
-		return;
-	if (version == VERSION_0_512) {
-		if (scx_bpf_dsq_nr_queued(SKIP_LIST) > 0)
-			scx_bpf_kick_cpu(cpu, 0);
-	} else if (scx_bpf_dsq_nr_queued(ISO_PRIO) > 0 || scx_bpf_dsq_nr_queued(NORMAL_PRIO) > 0 ||
-		   scx_bpf_dsq_nr_queued(IDLE_PRIO) > 0) {
+	if (idle && (scx_bpf_dsq_nr_queued(ISO_PRIO) > 0 || scx_bpf_dsq_nr_queued(NORMAL_PRIO) > 0 ||
+		     scx_bpf_dsq_nr_queued(IDLE_PRIO) > 0))
 		scx_bpf_kick_cpu(cpu, 0);
-	}
 }
 
 /* ---- Yield, nice, fork, exit ----------------------------------------------------------------------------------- */
@@ -1091,7 +929,7 @@ bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
 	return true;
 }
 
-/* set_user_nice(): the deadline moves by the difference of the distances, at once. */
+/* set_user_nice(): the deadline moves by the difference of the distances, at once; a running task that gets worse has to compete. */
 void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 {
 	struct task_data *data = task_data_of(p);
@@ -1100,6 +938,8 @@ void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 	if (!data || data->nice == nice)
 		return;
 	data->deadline += prio_deadline_diff(nice) - prio_deadline_diff(data->nice);
+	if (scx_bpf_task_running(p) && nice > data->nice)
+		scx_bpf_kick_cpu(data->cpu, SCX_KICK_PREEMPT);
 	data->nice = nice;
 }
 
@@ -1119,7 +959,7 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 		return -ENOMEM;
 	data->prio = NORMAL_PRIO;
 	data->cpu = scx_bpf_task_cpu(p);
-	data->queued_at = now;
+	data->waiting_since = now;
 	time_slice_expired(p, data, now);
 	if (!args->fork)
 		return 0;
@@ -1133,9 +973,11 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	data->cpu = parent_data->cpu;
 	half = parent_data->time_slice >> 1;
 	if (half < (s64)US_TO_NS(resched_us)) {
-		/* schedule() renews the parent's */
-		parent_data->time_slice = 0;
-		scx_bpf_kick_cpu(parent_data->cpu, SCX_KICK_PREEMPT);
+		/* schedule() renews the parent's. */
+		if (is_process(p)) {
+			parent_data->time_slice = 0;
+			scx_bpf_kick_cpu(parent_data->cpu, SCX_KICK_PREEMPT);
+		}
 		return 0;
 	}
 	data->deadline = parent_data->deadline;
@@ -1146,16 +988,13 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	return 0;
 }
 
-/* 0.318: a child that ends within its first slice gives the rest of it back. */
+/* A child that ends within its first slice gives the rest of it back. */
 void BPF_STRUCT_OPS(bfs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task_data *data = task_data_of(p), *parent_data;
 	struct task_struct *parent;
 
-	if (!data)
-		return;
-	set_affine(data, 0);
-	if (version != VERSION_0_318 || args->cancelled || !data->first_time_slice || data->time_slice <= 0)
+	if (!data || args->cancelled || !data->first_time_slice || data->time_slice <= 0)
 		return;
 	parent = p->real_parent;
 	parent_data = parent ? task_data_of(parent) : NULL;
@@ -1166,21 +1005,17 @@ void BPF_STRUCT_OPS(bfs_exit_task, struct task_struct *p, struct scx_exit_task_a
 	}
 }
 
-/* More CPUs, longer slices: half as long again with each doubling, later along a curve, at last not at all. */
+/* More CPUs, longer slices: half as long again with each doubling. */
 static __always_inline u32 scale_rr_interval(u32 cpus)
 {
 	u32 rr = rr_interval;
 	s32 doubling;
 
-	if (version == VERSION_0_318) {
-		bpf_for(doubling, 0, 16) {
-			if (cpus <= 1)
-				break;
-			rr = rr * 3 / 2;
-			cpus >>= 1;
-		}
-	} else if (version == VERSION_0_363) {
-		rr = rr * (4 * cpus + 4) / (cpus + 6);
+	bpf_for(doubling, 0, 16) {
+		if (cpus <= 1)
+			break;
+		rr = rr * 3 / 2;
+		cpus >>= 1;
 	}
 	return rr;
 }
@@ -1193,11 +1028,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 	nr_cpus = bpf_cpumask_weight(online);
 	scx_bpf_put_cpumask(online);
 	scaled_rr_interval = scale_rr_interval(nr_cpus);
-	fill_prio_ratios(version == VERSION_0_318 ? 100 : PRIO_RATIO_BASE);
-	next_starvation_check = scx_bpf_now();
-
-	if (version == VERSION_0_512)
-		return scx_bpf_create_dsq(SKIP_LIST, NUMA_NO_NODE);
+	fill_prio_ratios(PRIO_RATIO_BASE);
 	error = scx_bpf_create_dsq(ISO_PRIO, NUMA_NO_NODE);
 	if (!error)
 		error = scx_bpf_create_dsq(NORMAL_PRIO, NUMA_NO_NODE);
@@ -1211,7 +1042,6 @@ DEFINE_SCHEDULER(bfs,
 	.enqueue = (void *)bfs_enqueue,
 	.dispatch = (void *)bfs_dispatch,
 	.tick = (void *)bfs_tick,
-	.runnable = (void *)bfs_runnable,
 	.running = (void *)bfs_running,
 	.stopping = (void *)bfs_stopping,
 	.quiescent = (void *)bfs_quiescent,

@@ -12,6 +12,8 @@
  */
 #include "fairground.bpf.h"
 #include "idle_task.h"
+#include "real_time.h"
+#include "starvation.h"
 #include "task_attributes.h"
 #include "tick_counter.h"
 #include "topology.h"
@@ -21,8 +23,6 @@
 /* Timer ticks a second */
 const volatile u32 hz = 100;
 
-/* Which time slices and which rule for a slice's end: 0 those of 2.5.2-pre9, 1 those first merged, in 2.5.2-pre3 */
-const volatile u32 version;
 /* Time slices of nice 19 and nice -20, microseconds, and the number of steps between them */
 const volatile u32 min_nice_tslice = 10000;
 const volatile u32 max_nice_tslice = 65000;
@@ -31,7 +31,7 @@ const volatile u32 nice_tslice_steps = 39;
 const volatile u32 max_tslice = 200;
 const volatile u32 max_dynprio = 40;
 const volatile u32 mm_affinity_bonus = 1;
-/* What sched_yield() does to the dynamic priority: 0 takes a point, 1 gives one */
+/* What sched_yield() does: 0 ends the slice and takes a point, 1 ends the slice and gives one, 2 neither, but goes to the end: 2.5.1 */
 const volatile u32 yield_rule;
 
 /* Distances of CPUs, MSI: how long one may idle that sees the other overloaded, ms, by what the two have in common */
@@ -54,9 +54,6 @@ const volatile u32 move_mm_bonus = 20;
 
 /* Real-time tasks of one priority: 0 take turns (SCHED_RR), 1 run on (SCHED_FIFO) */
 const volatile u32 realtime_policy;
-/* Real-time tasks get so much of every rt_period on a CPU where others wait, ms; rt_period or more: without limit */
-const volatile u32 rt_runtime = 950;
-const volatile u32 rt_period = 1000;
 /* A global real-time task that waits longer is looked for again by all CPUs, ms */
 const volatile u32 rt_recheck = 1000;
 
@@ -65,8 +62,8 @@ const volatile u32 dual_queue;
 /* Ticks that a task of the I/O-bound list has more than, 0 for the slice of nice 0 */
 const volatile u32 dual_queue_threshold;
 
-#define VERSION_PRE3 1
 #define YIELD_RAISES 1
+#define YIELD_OLD 2
 #define REALTIME_FIFO 1
 #define DUAL_QUEUE_FIFO 1
 
@@ -92,7 +89,7 @@ enum statistic {
 	RT_ON_WEAKEST,
 	RT_PICKS,
 	RT_CHECKPOINTS,
-	RT_THROTTLED,
+	RESCUES,
 	RT_RECHECKS,
 	IDLE_PASSES,
 	STEALS,
@@ -129,7 +126,7 @@ enum list {
 };
 
 struct task_data {
-	/* Ticks left of the slice; negative in a bonus slice of 2.5.2-pre3 */
+	/* Ticks left of the slice */
 	s32 time_slice;
 	/* Points for the recalculations that it was not there for */
 	s32 dyn_prio;
@@ -148,9 +145,10 @@ struct task_data {
 	u64 place;
 	/* Until when a running task has paid its ticks, nanoseconds */
 	u64 paid_until;
-	/* Ticks of the clock when it last ran, and since when it waits */
+	/* Tick of the clock when it last ran */
 	u64 run_jtime;
-	u64 wait_jtime;
+	/* Since when it waits, nanoseconds */
+	u64 waiting_since;
 	enum list list;
 	/* Runnable: in a list or running */
 	bool listed;
@@ -161,6 +159,8 @@ struct task_data {
 	bool yielding;
 	/* A global real-time task that has not run since it woke */
 	bool fresh;
+	/* Runs for a tick because it has waited for starvation_limit */
+	bool rescued;
 };
 
 struct {
@@ -185,9 +185,10 @@ struct run_queue {
 	/* The current task is to give the CPU to schedule() */
 	u32 need_resched;
 	bool online;
-	/* Number of the current rt_period, and what real-time tasks have used of it, nanoseconds */
-	u64 rt_period_number;
-	u64 rt_time;
+	/* Tick at which the current task is to give way, 0 without one */
+	u64 slice_end;
+	/* When this CPU looks next for a starved task, nanoseconds */
+	u64 rescue_at;
 	/* Balancing: a bit for each CPU that was overloaded when last looked at, and how often in a row it was */
 	u64 hit_cpus[MAX_CPUS / 64];
 	u8 ldhits[MAX_CPUS];
@@ -317,128 +318,46 @@ static __always_inline s32 nice_of(const struct task_struct *p)
 	return p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
 }
 
-/*
- * Time slice of a nice value: linear from MIN_NICE_TSLICE for 19 to MAX_NICE_TSLICE for -20, in whole ticks, at least one.
- * 2.5.2-pre3 still had the quanta of 2.4.
- */
+/* Time slice of a nice value: linear from MIN_NICE_TSLICE for 19 to MAX_NICE_TSLICE for -20, in whole ticks, at least one. */
 static __always_inline s32 nice_to_ticks(s32 nice)
 {
 	u64 step = max_nice_tslice > min_nice_tslice ? (max_nice_tslice - min_nice_tslice) / nice_tslice_steps : 0;
-	u64 ticks;
+	u64 ticks = (min_nice_tslice + step * (u32)(MAX_NICE - nice)) * hz / 1000000;
 
-	if (version == VERSION_PRE3)
-		return quantum_of_nice(nice, hz);
-	ticks = (min_nice_tslice + step * (u32)(MAX_NICE - nice)) * hz / 1000000;
 	return ticks ?: 1;
 }
 
-/* What ticks have left of a task's slice and points */
-struct expiry {
-	s32 time_slice;
-	s32 dyn_prio;
-	/* The task is to give the CPU away */
-	bool need_resched;
-};
-
-/*
- * expire_task() for @ticks ticks: each takes one from the slice, and the one that takes the last also takes a point. In
- * 2.5.2-pre3 that point buys another slice, of which the task loses nothing but its rank: it is counted below zero.
- */
-static __always_inline struct expiry expire_task(const struct task_data *t, s32 slice, u64 ticks)
-{
-	struct expiry after = { .time_slice = t->time_slice, .dyn_prio = t->dyn_prio };
-	/* More than any slice has, and a number that does not overflow */
-	s32 left = ticks < 1 << 20 ? ticks : 1 << 20;
-
-	if (!left)
-		return after;
-	if (!after.time_slice) {
-		after.need_resched = true;
-		return after;
-	}
-	if (after.time_slice > 0) {
-		if (left < after.time_slice) {
-			after.time_slice -= left;
-			return after;
-		}
-		left -= after.time_slice;
-		after.time_slice = 0;
-		after.need_resched = true;
-		if (after.dyn_prio > 0) {
-			after.dyn_prio--;
-			if (version == VERSION_PRE3)
-				after.time_slice = -1;
-		}
-	}
-	if (after.time_slice < 0) {
-		after.time_slice -= left;
-		if (after.time_slice < -slice) {
-			after.time_slice = 0;
-			after.need_resched = true;
-		}
-	}
-	return after;
-}
-
 /* What a task has left at @now if it pays the ticks that hit it. */
-static __always_inline s32 time_slice_at(const struct task_struct *p, const struct task_data *t, u64 now)
+static __always_inline s32 time_slice_at(const struct task_data *t, u64 now)
 {
-	if (!t->running)
-		return t->time_slice;
-	return expire_task(t, nice_to_ticks(nice_of(p)), ticks_between(t->paid_until, now, hz)).time_slice;
+	u64 ticks = t->running ? ticks_between(t->paid_until, now, hz) : 0;
+
+	return ticks < (u64)t->time_slice ? t->time_slice - (s32)ticks : 0;
 }
 
-/* Real-time tasks have used up what they may use of this period. */
-static __always_inline bool rt_throttled(const struct run_queue *rq, u64 now)
-{
-	u64 period = rt_period * NSEC_PER_MSEC;
-
-	return rt_runtime < rt_period && now / period == rq->rt_period_number &&
-	       rq->rt_time >= rt_runtime * NSEC_PER_MSEC;
-}
-
-static __always_inline void account_realtime(struct run_queue *rq, const struct task_data *t, u64 now)
-{
-	u64 period = rt_period * NSEC_PER_MSEC;
-	u64 number = period ? now / period : 0;
-	u64 from = t->paid_until;
-
-	if (rq->rt_period_number != number) {
-		rq->rt_period_number = number;
-		rq->rt_time = 0;
-	}
-	if (time_before(from, number * period))
-		from = number * period;
-	if (time_before(from, now))
-		rq->rt_time += now - from;
-}
-
-/* update_process_times() for the timer ticks that have hit the running task since it last paid. */
-static __noinline void charge_ticks(struct task_struct *p, struct task_data *t, struct run_queue *rq, u64 now)
+/* expire_task() for the timer ticks since the running task last paid: the tick that takes the last of the slice takes a point as well. */
+static __noinline void charge_ticks(struct task_data *t, struct run_queue *rq, u64 now)
 {
 	u64 ticks = ticks_between(t->paid_until, now, hz);
-	struct expiry after = expire_task(t, nice_to_ticks(nice_of(p)), ticks);
+	s32 left = time_slice_at(t, now);
 
-	t->time_slice = after.time_slice;
-	t->dyn_prio = after.dyn_prio;
-	if (is_realtime(t))
-		account_realtime(rq, t, now);
-	t->paid_until = now;
-	/* Those that wait while real-time tasks are held back run for a tick each. */
-	if (after.need_resched || (ticks && rt_throttled(rq, now)))
+	if (ticks && !left && t->time_slice && t->dyn_prio > 0)
+		t->dyn_prio--;
+	if (ticks && (!left || t->rescued))
 		rq->need_resched = true;
+	t->time_slice = left;
+	t->paid_until = now;
 }
 
-/* Lets @p run until the tick at which the timer would ask for another task. */
-static __always_inline void run_slice_down(struct task_struct *p, const struct task_data *t,
-					   const struct run_queue *rq, u64 now)
+/*
+ * Lets @p run until the tick at which the timer would ask for another task. The running kernel looks at the slice at ticks of its
+ * own only; idle_tick() keeps to those of this scheduler.
+ */
+static __always_inline void run_slice_down(struct task_struct *p, const struct task_data *t, struct run_queue *rq, u64 now)
 {
-	s32 ticks = t->time_slice;
+	s32 ticks = t->time_slice > 0 && !t->rescued ? t->time_slice : 1;
 
-	if (ticks < 0)
-		ticks += nice_to_ticks(nice_of(p)) + 1;
-	if (rt_throttled(rq, now))
-		ticks = 1;
+	rq->slice_end = jiffies_at(now) + ticks;
 	run_for_ticks(p, ticks, now, hz);
 }
 
@@ -460,7 +379,7 @@ static __always_inline s32 goodness(struct task_struct *p, const struct task_dat
 		return REALTIME_GOODNESS + t->rt_priority;
 	if (t->yielding)
 		return -1;
-	if (!time_slice_at(p, t, now))
+	if (!time_slice_at(t, now))
 		return 0;
 	weight = t->dyn_prio + 1;
 	if ((u64)p->mm == this_mm || !p->mm)
@@ -820,7 +739,7 @@ void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 	t->list = list_of(p, t);
 	if (in_fifo(t) && !t->time_slice)
 		t->place = last_place(qid);
-	t->wait_jtime = jiffies_at(now);
+	t->waiting_since = now;
 	t->fresh = is_global(t) && !put_prev;
 	scx_bpf_dsq_insert_vtime(p, list_dsq(qid, t->list), tick_length(hz), t->place, enq_flags);
 
@@ -926,6 +845,12 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 	return moved;
 }
 
+/* A real-time task of the kernel that runs on a CPU counts as one of its queue, like a local one. */
+static __always_inline u32 queue_length(const struct run_queue *rq, s32 cpu)
+{
+	return rq->qnr_running + higher_class_runs(cpu);
+}
+
 /* Looks at all other CPUs: counts how often in a row each was overloaded, and lists those that were long enough. */
 __noinline bool count_hits(s32 this_cpu)
 {
@@ -944,7 +869,7 @@ __noinline bool count_hits(s32 this_cpu)
 		this_rq->hcpus[i / 64] &= ~bit;
 		if ((s32)i == this_cpu || !rq || !rq->online)
 			continue;
-		if (rq->qnr_running >= min_mov_rqlen) {
+		if (queue_length(rq, i) >= min_mov_rqlen) {
 			if (!(this_rq->hit_cpus[i / 64] & bit)) {
 				this_rq->hit_cpus[i / 64] |= bit;
 				this_rq->ldhits[i] = 1;
@@ -1045,7 +970,7 @@ struct {
  */
 static __always_inline void recheck_realtime(u64 now)
 {
-	u64 jiffies = jiffies_at(now), limit = ms_to_ticks(rt_recheck) ?: 1;
+	u64 limit = rt_recheck * NSEC_PER_MSEC, asked = 2 * tick_length(hz);
 	struct task_struct *p;
 
 	if (scx_bpf_dsq_nr_queued(list_dsq(RT_QID, IO_BOUND)) <= 0)
@@ -1054,10 +979,10 @@ static __always_inline void recheck_realtime(u64 now)
 	bpf_for_each(scx_dsq, p, list_dsq(RT_QID, IO_BOUND), 0) {
 		struct task_data *t = task_data_of(p);
 
-		if (!t || jiffies - t->wait_jtime < (t->fresh ? 2 : limit))
+		if (!t || time_before(now, t->waiting_since + (t->fresh ? asked : limit)))
 			continue;
 		count(RT_RECHECKS);
-		t->wait_jtime = jiffies;
+		t->waiting_since = now;
 		__sync_fetch_and_add(&grt_chkp, 1);
 		rtt_reschedule_idle(p);
 	}
@@ -1093,12 +1018,13 @@ __noinline int leave_list(s32 cpu, enum list list)
 	return 0;
 }
 
-/* The timer tick of idle CPUs, which get none from the kernel. sched_wake_idle(): every idle CPU calls schedule(). */
+/* The timer tick, also for idle CPUs, which get none from the kernel. sched_wake_idle(): every one of them calls schedule(). */
 static int idle_tick(void *map, u32 *key, struct idle_timer *timer)
 {
+	u64 now = scx_bpf_now();
 	s32 cpu;
 
-	recheck_realtime(scx_bpf_now());
+	recheck_realtime(now);
 	bpf_for(cpu, 0, nr_cpus) {
 		struct run_queue *rq = run_queue_of(cpu);
 
@@ -1107,6 +1033,10 @@ static int idle_tick(void *map, u32 *key, struct idle_timer *timer)
 		if (!rq->online && rq->qnr_running) {
 			leave_list(cpu, IO_BOUND);
 			leave_list(cpu, CPU_BOUND);
+		} else if (rq->slice_end) {
+			/* The slice ends here, whatever rate the running kernel ticks at. */
+			if (jiffies_at(now) >= rq->slice_end)
+				scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		} else if (rq->online && num_online_cpus > 1) {
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		}
@@ -1120,8 +1050,8 @@ static int idle_tick(void *map, u32 *key, struct idle_timer *timer)
 /* What schedule() looks for and has found */
 struct choice {
 	s32 cpu;
-	/* Real-time tasks are held back: the task that has waited longest is best */
-	bool throttled;
+	/* Looks for the starved task that has waited longest, and for no other */
+	bool rescue;
 	u64 this_mm;
 	u64 now;
 	u64 steps;
@@ -1140,11 +1070,11 @@ struct choice {
 
 static __always_inline s32 weigh(struct task_struct *p, const struct task_data *t, const struct choice *c)
 {
-	if (c->throttled)
-		return t->running ? 1 : 1 + (s32)(jiffies_at(c->now) - t->wait_jtime);
+	if (c->rescue)
+		return starved_for(t->waiting_since, c->now) / NSEC_PER_MSEC;
 	/* In a FIFO all that have something left are alike. */
 	if (in_fifo(t) && !t->yielding)
-		return time_slice_at(p, t, c->now) != 0;
+		return time_slice_at(t, c->now) != 0;
 	return goodness(p, t, c->this_mm, c->now);
 }
 
@@ -1169,7 +1099,7 @@ __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid, enum list list
 			c->dsq = dsq;
 			c->prev_wins = false;
 		}
-		if (in_fifo(t) && !c->throttled)
+		if (in_fifo(t) && !c->rescue)
 			break;
 	}
 	return 0;
@@ -1192,7 +1122,7 @@ static __always_inline void scan_runqueue(struct choice *c)
 	scan_list(c, c->cpu, IO_BOUND);
 	if (c->has_prev && c->prev_list == IO_BOUND)
 		scan_prev(c);
-	if (!dual_queue || (c->weight > 0 && !c->throttled))
+	if (!dual_queue || (c->weight > 0 && !c->rescue))
 		return;
 	scan_list(c, c->cpu, CPU_BOUND);
 	if (c->has_prev && c->prev_list == CPU_BOUND)
@@ -1218,6 +1148,7 @@ static __always_inline bool scan_rt_queue(struct choice *c, struct run_queue *rq
 static __always_inline bool take_chosen(const struct choice *c)
 {
 	struct task_struct *next = bpf_task_from_pid(c->pid);
+	struct task_data *t;
 	struct bpf_iter_scx_dsq it;
 	bool moved = false;
 
@@ -1227,8 +1158,26 @@ static __always_inline bool take_chosen(const struct choice *c)
 	if (can_schedule(next, c->cpu))
 		moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
 	bpf_iter_scx_dsq_destroy(&it);
+	t = task_data_of(next);
+	if (t)
+		t->rescued = moved && c->rescue;
 	bpf_task_release(next);
 	return moved;
+}
+
+/* The task that has starved for longest among those that may run here: for one tick. */
+static __always_inline bool rescue_starved(struct run_queue *rq, s32 cpu, u64 now)
+{
+	struct choice c = { .cpu = cpu, .rescue = true, .now = now };
+
+	if (!starvation_check_is_due(&rq->rescue_at, now))
+		return false;
+	scan_list(&c, RT_QID, IO_BOUND);
+	scan_runqueue(&c);
+	if (!c.weight || !take_chosen(&c))
+		return false;
+	count(RESCUES);
+	return true;
 }
 
 /* A full slice for a task that is runnable at a recalculation: no points for that. */
@@ -1291,7 +1240,7 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && can_schedule(prev, cpu))
 		prev_data = task_data_of(prev);
 	if (prev && prev_data) {
-		charge_ticks(prev, prev_data, rq, now);
+		charge_ticks(prev_data, rq, now);
 		/* The slice was handed out anew since it was laid out. */
 		if (prev_data->time_slice && !rq->need_resched) {
 			run_slice_down(prev, prev_data, rq, now);
@@ -1306,12 +1255,13 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 			prev_data->place = last_place(prev_data->task_qid);
 	}
 	__sync_lock_test_and_set(&rq->need_resched, 0);
+	if (rescue_starved(rq, cpu, now))
+		return;
 
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
 		bool prev_is_global = prev_data && is_global(prev_data);
 		struct choice c = {
 			.cpu = cpu,
-			.throttled = rt_throttled(rq, now),
 			.this_mm = rq->active_mm,
 			.now = now,
 			.weight = NOTHING,
@@ -1324,11 +1274,7 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 			c.prev_place = prev_data->place;
 			c.prev_list = prev_data->list;
 		}
-		if (c.throttled) {
-			count(RT_THROTTLED);
-			scan_list(&c, RT_QID, IO_BOUND);
-			scan_runqueue(&c);
-		} else if (grt_chkp != rq->rtt_chkp && rt_nr_running && scan_rt_queue(&c, rq, prev_is_global)) {
+		if (grt_chkp != rq->rtt_chkp && rt_nr_running && scan_rt_queue(&c, rq, prev_is_global)) {
 			count(RT_PICKS);
 		} else {
 			scan_runqueue(&c);
@@ -1400,8 +1346,10 @@ void BPF_STRUCT_OPS(bmqs_stopping, struct task_struct *p, bool runnable)
 
 	if (!t || !rq)
 		return;
-	charge_ticks(p, t, rq, now);
+	charge_ticks(t, rq, now);
 	t->running = false;
+	t->rescued = false;
+	rq->slice_end = 0;
 	t->run_jtime = jiffies_at(now);
 	t->put_prev = runnable;
 	/* Displaced by a real-time task of the kernel it goes back to its list, too, and is not kept in front. */
@@ -1423,7 +1371,7 @@ void BPF_STRUCT_OPS(bmqs_tick, struct task_struct *p)
 		count_on(t, t->task_qid);
 		__sync_fetch_and_add(&grt_chkp, is_global(t));
 	}
-	charge_ticks(p, t, rq, now);
+	charge_ticks(t, rq, now);
 	if (rq->need_resched)
 		scx_bpf_task_set_slice(p, 0);
 	else
@@ -1432,7 +1380,8 @@ void BPF_STRUCT_OPS(bmqs_tick, struct task_struct *p)
 
 /*
  * sched_yield(): nothing happens unless another task is in the run queue. The yielder loses the rest of its slice, waits for
- * the next recalculation and sinks by a point; it keeps its place. Yielding to a certain task is younger.
+ * the next recalculation and sinks by a point; it keeps its place. The old yield, that of 2.5.1, keeps the slice and goes to
+ * the end of the list. Yielding to a certain task is younger.
  */
 bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -1442,16 +1391,19 @@ bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to
 	if (to || !t || !rq || (t->task_qid == RT_QID ? rt_nr_running : rq->qnr_running) < 2)
 		return false;
 	count(YIELDS);
-	charge_ticks(from, t, rq, scx_bpf_now());
+	charge_ticks(t, rq, scx_bpf_now());
 	if (is_realtime(t)) {
 		t->place = last_place(t->task_qid);
 	} else {
 		t->yielding = true;
-		t->time_slice = 0;
+		if (yield_rule == YIELD_OLD)
+			t->place = last_place(t->task_qid);
+		else
+			t->time_slice = 0;
 		if (yield_rule == YIELD_RAISES) {
 			if (t->dyn_prio < (s32)max_dynprio)
 				t->dyn_prio++;
-		} else if (t->dyn_prio > 0) {
+		} else if (yield_rule != YIELD_OLD && t->dyn_prio > 0) {
 			t->dyn_prio--;
 			count(YIELD_POINTS_LOST);
 		}
@@ -1480,7 +1432,7 @@ static __always_inline void share_slice(struct task_data *t)
 	if (!rq)
 		return;
 	if (parent_data->running)
-		charge_ticks(parent, parent_data, rq, now);
+		charge_ticks(parent_data, rq, now);
 	t->time_slice = (parent_data->time_slice + 1) >> 1;
 	t->dyn_prio = parent_data->dyn_prio;
 	parent_data->time_slice >>= 1;
@@ -1506,8 +1458,11 @@ s32 BPF_STRUCT_OPS(bmqs_init_task, struct task_struct *p, struct scx_init_task_a
 	t->processor = cpu;
 	t->run_jtime = jiffies_at(scx_bpf_now());
 	belong_to(t, cpu);
-	if (args->fork)
-		share_slice(t);
+	if (!args->fork)
+		return 0;
+	inherit_attributes(p);
+	read_attributes(p, t);
+	share_slice(t);
 	return 0;
 }
 

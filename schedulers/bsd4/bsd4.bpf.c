@@ -4,7 +4,7 @@
  *
  * One queue of 64 lists for all CPUs, best priority first. A thread's priority is PUSER + estcpu / W + nice + 20, where
  * estcpu counts the ticks that caught it running; once a second everybody forgets a part of it that shrinks as the load
- * grows. The rules are those of 9.1 to 9.3; the tunable `release` selects those of 8.0. README.md maps the document
+ * grows. The rules are those of 9.1 to 9.3. README.md maps the document
  * to this file and lists the departures.
  *
  * Names are those of FreeBSD's sched_4bsd.c. A sleeper's cpu use decays at its wake-up, by as many passes as it slept
@@ -13,15 +13,12 @@
 #include "fairground.bpf.h"
 #include "freebsd.h"
 #include "in_interrupt.h"
+#include "starvation.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
 
-/* Which release's rules: FREEBSD_9 or FREEBSD_8 */
-const volatile u32 release = FREEBSD_9;
-
-/* stathz ticks of a slice; in 8.0 there is none, but microseconds from switch to switch */
+/* stathz ticks of a slice */
 const volatile u32 slice = 12;
-const volatile u32 quantum = 100000;
 
 /* Ticks of estcpu for one step of priority, for each CPU; steps of priority for one of nice */
 const volatile u32 inverse_estcpu_weight = 8;
@@ -34,8 +31,6 @@ const volatile u32 runq_fuzz = 1;
 const volatile bool ipiwakeup_enabled = true;
 const volatile bool ipiwakeup_usemask = true;
 const volatile bool ipiwakeup_useloop = false;
-const volatile bool ipiwakeup_onecpu = false;
-const volatile bool ipiwakeup_htt2 = false;
 
 /* FULL_PREEMPTION: every better thread preempts at once */
 const volatile bool full_preemption = false;
@@ -54,9 +49,6 @@ const volatile u32 disk_priority = 12;
 
 /* Load average when the scheduler starts, hundredths; a machine that boots has 0 */
 const volatile u32 initial_load = 0;
-
-/* Milliseconds a thread may wait before it is put in front of all others; 0 for ever */
-const volatile u32 starvation_limit = 15000;
 
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
 
@@ -110,7 +102,7 @@ struct td_sched {
 	/* CPU it is running on or ran on last, -1 if none yet */
 	s32 lastcpu;
 	/* Since when it waits */
-	u64 queued_at;
+	u64 waiting_since;
 	bool running;
 	/* In sched_load() */
 	bool loaded;
@@ -118,8 +110,6 @@ struct td_sched {
 	bool didrun;
 	/* TDF_SLICEEND */
 	bool sliceend;
-	/* 8.0: taken off its CPU at once, not on the way to user mode */
-	bool sw_preempt;
 	/* Goes to the head of its list */
 	bool preempted;
 	/* Forked and not run yet */
@@ -149,8 +139,6 @@ struct pcpu {
 	u32 runq_length;
 	/* Priority of the current thread: of the idle thread the worst, of one above sched_ext the best */
 	s32 curpri;
-	/* `ticks` at the last switch */
-	u64 switchticks;
 	bool idle;
 };
 
@@ -238,24 +226,23 @@ static __always_inline s32 clamped(s32 priority, s32 least, s32 most)
 /* resetpriority(): the user priority from CPU use and nice value. */
 static void resetpriority(struct task_struct *p, struct td_sched *ts)
 {
-	const struct priority_ranges *range = priorities_of(release);
 	s32 nice = task_nice(p);
 
 	switch (thread_class_of(p)) {
 	case THREAD_TIMESHARE:
-		ts->user_pri = clamped(range->min_timeshare + ts->estcpu / estcpu_weight() +
+		ts->user_pri = clamped(PRI_MIN_TIMESHARE + ts->estcpu / estcpu_weight() +
 				       nice_weight * (nice + 20),
-				       range->min_timeshare, range->max_timeshare);
+				       PRI_MIN_TIMESHARE, PRI_MAX_TIMESHARE);
 		break;
 	case THREAD_IDLE:
-		ts->user_pri = clamped(range->min_idle + (u32)(nice + 20) * 31 / 39, range->min_idle,
-				       range->max_idle);
+		ts->user_pri = clamped(PRI_MIN_IDLE + (u32)(nice + 20) * 31 / 39, PRI_MIN_IDLE,
+				       PRI_MAX_IDLE);
 		break;
 	case THREAD_KERNEL:
-		ts->user_pri = range->min_kern;
+		ts->user_pri = PRI_MIN_KERN;
 		break;
 	case THREAD_INTERRUPT:
-		ts->user_pri = range->max_ithd;
+		ts->user_pri = PRI_MAX_ITHD;
 		break;
 	}
 }
@@ -279,9 +266,7 @@ static __always_inline void sched_prio(struct td_sched *ts, s32 priority)
  */
 static __always_inline void resetpriority_thread(struct td_sched *ts)
 {
-	const struct priority_ranges *range = priorities_of(release);
-
-	if (ts->priority < range->min_timeshare)
+	if (ts->priority < PRI_MIN_TIMESHARE)
 		return;
 	sched_prio(ts, ts->user_pri);
 }
@@ -302,17 +287,9 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 	count_by(STAT_ESTCPU, ts->estcpu);
 }
 
-/* 8.0: `ticks` that a thread keeps its CPU, at least, and then up to the next stathz tick */
-static __always_inline u64 sched_quantum(void)
+/* True if this tick ends the slice of the thread. */
+static __always_inline bool slice_ends(struct td_sched *ts)
 {
-	return (u64)quantum * hz / 1000000 ?: 1;
-}
-
-/* True if the tick number @tick ends the slice of a thread that was switched to at @switchticks. */
-static __always_inline bool slice_ends(struct td_sched *ts, const struct pcpu *pc, u64 tick)
-{
-	if (release == FREEBSD_8)
-		return ticks_at(tick * tick_length(stathz)) >= pc->switchticks + sched_quantum();
 	if (--ts->slice > 0)
 		return false;
 	ts->slice = slice;
@@ -339,7 +316,7 @@ __noinline bool charge_ticks(struct task_struct *p __arg_trusted, s32 cpu)
 	bpf_for(i, 0, now - from < 1000 ? now - from : 1000) {
 		sched_clock(p, ts);
 		if (!ended)
-			ended = slice_ends(ts, pc, from + 1 + i);
+			ended = slice_ends(ts);
 	}
 	if (ended)
 		count(STAT_SLICE_ENDS);
@@ -347,16 +324,9 @@ __noinline bool charge_ticks(struct task_struct *p __arg_trusted, s32 cpu)
 }
 
 /* Time to the tick at which the slice ends, nanoseconds */
-static __always_inline u64 slice_left(const struct td_sched *ts, const struct pcpu *pc, u64 now)
+static __always_inline u64 slice_left(const struct td_sched *ts, u64 now)
 {
-	u64 end;
-
-	if (release != FREEBSD_8)
-		return time_to_tick(now, ts->slice > 0 ? ts->slice : 1, stathz);
-	end = (pc->switchticks + sched_quantum()) * tick_length(hz);
-	if (!time_before(now, end))
-		return time_to_tick(now, 1, stathz);
-	return end - now + time_to_tick(end - 1, 1, stathz) - 1;
+	return time_to_tick(now, ts->slice > 0 ? ts->slice : 1, stathz);
 }
 
 /* ---- Adding a thread to a run queue ---------------------------------------------------------------------------- */
@@ -442,34 +412,21 @@ __noinline bool is_idle_cpu(s32 cpu)
 	return idle;
 }
 
-/* True if @cpu is the first of two that are both idle, @me left out. */
-__noinline bool is_idle_pair(s32 cpu, s32 me)
-{
-	return !(cpu & 1) && cpu != me && cpu + 1 != me && is_idle_cpu(cpu) && is_idle_cpu(cpu + 1);
-}
-
 /*
- * forward_wakeup(): interrupts all idle CPUs, so that one of them takes the thread. One interrupt would do, and with
- * ipiwakeup_onecpu it does. False if there is none.
+ * forward_wakeup(): interrupts all idle CPUs, so that one of them takes the thread. One interrupt would do. False if there is none.
  */
 __noinline bool forward_wakeup(s32 me)
 {
-	u64 pairs = unknown_zero, woken = unknown_zero;
+	u64 woken = unknown_zero;
 	u32 cpu;
 
 	if (!ipiwakeup_enabled || (!ipiwakeup_usemask && !ipiwakeup_useloop))
 		return false;
-	if (ipiwakeup_htt2) {
-		bpf_for(cpu, 0, nr_cpu_ids)
-			pairs += is_idle_pair(cpu, me);
-	}
 	bpf_for(cpu, 0, nr_cpu_ids) {
-		if (cpu == (u32)me || (pairs ? !is_idle_pair(cpu, me) : !is_idle_cpu(cpu)))
+		if (cpu == (u32)me || !is_idle_cpu(cpu))
 			continue;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		woken++;
-		if (ipiwakeup_onecpu)
-			break;
 	}
 	if (!woken)
 		return false;
@@ -485,26 +442,13 @@ __noinline bool forward_wakeup(s32 me)
  */
 static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 priority)
 {
-	const struct priority_ranges *range = priorities_of(release);
-
 	if (pc->idle) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
 	if (priority >= pc->curpri)
 		return;
-	if (full_preemption || priority <= range->max_ithd || pc->curpri >= range->min_idle) {
-		struct task_struct *current_task;
-		struct td_sched *ts;
-
-		count(STAT_PREEMPTIONS);
-		current_task = scx_bpf_cpu_curr(cpu);
-		ts = current_task ? td_sched_of(current_task) : NULL;
-		if (ts)
-			ts->sw_preempt = true;
-	} else {
-		count(STAT_RESCHEDULES);
-	}
+	count(full_preemption || priority <= PRI_MAX_ITHD || pc->curpri >= PRI_MIN_IDLE ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -544,7 +488,7 @@ void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	head = ts->preempted;
 	ts->preempted = false;
-	ts->queued_at = now;
+	ts->waiting_since = now;
 	if (smp_cpus > 1 && is_limited(p)) {
 		count(STAT_PRIVATE);
 		cpu = sched_pickcpu(p);
@@ -552,7 +496,7 @@ void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	index = list_of(ts->priority);
 	set_place(ts, queue * RQ_NQS + index);
-	scx_bpf_dsq_insert(p, list_dsq(queue, index), slice_left(ts, pc, now),
+	scx_bpf_dsq_insert(p, list_dsq(queue, index), slice_left(ts, now),
 			   head ? SCX_ENQ_HEAD : 0);
 
 	srq_intr = (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && in_interrupt();
@@ -613,7 +557,6 @@ void BPF_STRUCT_OPS(bsd4_runnable, struct task_struct *p, u64 enq_flags)
 /* sched_sleep(): a timeshare thread that sleeps in the kernel has a kernel's priority until it is back in user mode. */
 void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	const struct priority_ranges *range = priorities_of(release);
 	struct td_sched *ts = td_sched_of(p);
 
 	if (!ts)
@@ -628,8 +571,8 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	ts->slptime = 0;
 	if (thread_class_of(p) == THREAD_TIMESHARE)
-		ts->priority = clamped(range->min_kern + (p->in_iowait ? disk_priority : sleep_priority),
-				       range->min_kern, range->max_kern);
+		ts->priority = clamped(PRI_MIN_KERN + (p->in_iowait ? disk_priority : sleep_priority),
+				       PRI_MIN_KERN, PRI_MAX_KERN);
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------------------------- */
@@ -748,19 +691,11 @@ static __noinline bool sched_choose(s32 cpu, struct pcpu *pc, struct td_sched *p
 static __always_inline u64 switched_to(struct td_sched *ts, struct pcpu *pc, u64 now)
 {
 	ts->sliceend = false;
-	ts->sw_preempt = false;
 	ts->preempted = false;
 	ts->didrun = true;
 	ts->new = false;
 	sched_prio(ts, ts->user_pri);
-	pc->switchticks = ticks_at(now);
-	return slice_left(ts, pc, now);
-}
-
-/* Which end of its list a thread that loses its CPU goes to: the head, unless its slice has ended */
-static __always_inline bool was_preempted(const struct td_sched *ts)
-{
-	return release == FREEBSD_8 ? ts->sw_preempt : !ts->sliceend;
+	return slice_left(ts, now);
 }
 
 /* sched_switch() */
@@ -780,7 +715,7 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 		limited = smp_cpus > 1 && is_limited(prev);
 	}
 	if (ts) {
-		ts->preempted = was_preempted(ts);
+		ts->preempted = !ts->sliceend;
 		if (limited && sched_pickcpu(prev) != cpu)
 			ts = NULL;
 	}
@@ -818,7 +753,7 @@ void BPF_STRUCT_OPS(bsd4_stopping, struct task_struct *p, bool runnable)
 	pc->curpri = 0;
 	if (!runnable)
 		return;
-	ts->preempted = was_preempted(ts);
+	ts->preempted = !ts->sliceend;
 	/* With slice left it would wait outside of its list and come back before a better one */
 	scx_bpf_task_set_slice(p, 0);
 }
@@ -831,7 +766,7 @@ void BPF_STRUCT_OPS(bsd4_tick, struct task_struct *p)
 
 	if (!ts || !pc)
 		return;
-	scx_bpf_task_set_slice(p, charge_ticks(p, cpu) ? 0 : slice_left(ts, pc, scx_bpf_now()));
+	scx_bpf_task_set_slice(p, charge_ticks(p, cpu) ? 0 : slice_left(ts, scx_bpf_now()));
 }
 
 /* A CPU that goes idle looks once more: a thread may have come while it was still busy. */
@@ -844,7 +779,7 @@ void BPF_STRUCT_OPS(bsd4_update_idle, s32 cpu, bool idle)
 	pc->idle = idle;
 	if (!idle)
 		return;
-	pc->curpri = priorities_of(release)->max_idle;
+	pc->curpri = PRI_MAX_IDLE;
 	if (runq.bits | pc->runq.bits)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
@@ -858,7 +793,7 @@ bool BPF_STRUCT_OPS(bsd4_yield, struct task_struct *from, struct task_struct *to
 		return false;
 	count(STAT_YIELDS);
 	if (yield_rule == YIELD_SINKS && thread_class_of(from) == THREAD_TIMESHARE)
-		sched_prio(ts, priorities_of(release)->max_timeshare);
+		sched_prio(ts, PRI_MAX_TIMESHARE);
 	scx_bpf_task_set_slice(from, 0);
 	return true;
 }
@@ -911,8 +846,7 @@ __noinline int requeue_list(u32 queue, u32 index)
 
 		if (!ts)
 			continue;
-		if (starvation_limit && index &&
-		    time_before(ts->queued_at + starvation_limit * NSEC_PER_MSEC, now)) {
+		if (index && starved_for(ts->waiting_since, now)) {
 			count(STAT_RESCUED);
 			ts->priority = 0;
 		}
@@ -986,7 +920,7 @@ static int schedcpu(void *map, u32 *key, struct callout *callout)
 	bpf_for(queue, 0, nr_cpu_ids + 1)
 		requeue_all(queue);
 
-	if (pc && !pc->idle && pc->curpri > priorities_of(release)->min_kern)
+	if (pc && !pc->idle && pc->curpri > PRI_MIN_KERN)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	bpf_timer_start(&callout->timer, time_to_tick(scx_bpf_now(), hz, hz), 0);
 	return 0;
@@ -1018,8 +952,7 @@ static void sched_fork(struct td_sched *ts)
 		return;
 	ts->estcpu = parent_ts->estcpu;
 	count_by(STAT_INHERITED, ts->estcpu);
-	if (release != FREEBSD_8)
-		ts->slice = 1;
+	ts->slice = 1;
 }
 
 s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_args *args)

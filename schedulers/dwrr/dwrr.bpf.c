@@ -14,6 +14,9 @@
  */
 #include "fairground.bpf.h"
 #include "in_interrupt.h"
+#include "min_max.h"
+#include "real_time.h"
+#include "timer.h"
 #include "topology.h"
 #include "virtual_runtime.h"
 
@@ -37,14 +40,13 @@ const volatile u32 threads_moved = 1;
 const volatile u64 max_wait = 5 * NSEC_PER_SEC;
 
 /* Ticks of the host's era in a second */
-const volatile u32 hz = 1000;
+const volatile u32 hz = 200;
 
 /* CFS as of 3.0, as the case study set it */
 const volatile u64 sched_latency = 6 * NSEC_PER_MSEC;
 const volatile u64 sched_min_granularity = 750 * NSEC_PER_USEC;
 const volatile u64 sched_wakeup_granularity = 1 * NSEC_PER_MSEC;
 const volatile bool sched_tunable_scaling = false;
-const volatile u32 sched_idle_weight = 3;
 
 /* The host's load balancer */
 const volatile bool host_balance = true;
@@ -185,15 +187,20 @@ struct run_queue {
 	/* Number and sum of weights of the runnable threads, the running one included; changed atomically */
 	u32 nr_running;
 	u64 load_weight;
+	/* A real-time task has the CPU and is in both */
+	u32 real_time;
 
 	/* The running thread, if there is one */
 	bool curr;
 	/* It shall be put back and the host pick anew */
 	bool need_resched;
-	/* It has yielded */
-	bool skip_curr;
+	/* CFS: its buddies; the one that is passed over has yielded */
+	s32 next;
+	s32 last;
+	s32 skip;
 	s32 curr_pid;
 	s32 curr_prio;
+	u32 curr_policy;
 	u32 curr_weight;
 	u64 curr_vruntime;
 	s64 curr_round_slice;
@@ -222,14 +229,9 @@ DEFINE_PER_CPU(struct run_queue, run_queue);
 /* The largest round of any CPU */
 static u64 highest;
 
-/* CPUs with more than one runnable thread: with none there is nothing to balance */
-static u32 nr_overloaded;
-
 static u32 nr_cpus;
 static u32 num_online_cpus;
-static u64 latency;
-static u64 wakeup_granularity;
-static u32 nr_latency;
+static u64 tick_nsec;
 
 /* A thread that nothing limits looks around at least this often */
 #define MAX_RUN NSEC_PER_SEC
@@ -240,26 +242,26 @@ static u32 nr_latency;
 /* Percent of the load at the thread's last CPU that its waker's may have to draw it there: 100 + (125 - 100) / 2 */
 #define WAKE_IMBALANCE 112
 
-/* Constants of O(1) in 2.6.22 */
+/* CFS is that of 3.0, O(1) that of 2.6.22 with its constants */
 enum release {
-	RELEASE_2_6_22,
-	RELEASE_2_6_11,
-	RELEASE_2_6_8,
-	release = RELEASE_2_6_22,
+	RELEASE_2_6_24,
+	RELEASE_3_0,
+	release = RELEASE_3_0,
 };
 
-enum o1_constants {
+#define o1_release O1_2_6_22
+
+enum constants {
 	min_timeslice = 5,
 	def_timeslice = 100,
-	min_timeslice_2_6_8 = 10,
-	max_timeslice_2_6_8 = 200,
 	granularity = 10,
 	on_runqueue_weight = 30,
 	child_penalty = 95,
 	parent_penalty = 100,
 	prio_bonus_ratio = 25,
 	interactive_delta = 2,
-	credit_limit = 100,
+	wakeup_preempt = true,
+	new_fair_sleepers = true,
 };
 
 #include "o1_priority.h"
@@ -316,12 +318,6 @@ static __noinline u32 first_list(struct run_queue *rq, u32 queue)
 static __always_inline bool anyone_queued(const struct run_queue *rq)
 {
 	return rq->bitmap[0] | rq->bitmap[1] | rq->bitmap[2];
-}
-
-/* The CPU at a position of the machine's order, in which CPUs that share a cache lie side by side. */
-static __always_inline s32 cpu_at(u32 position)
-{
-	return topology_nr_cpus ? topology_cpu_at(position) : (s32)position;
 }
 
 static __always_inline bool task_allowed(const struct task_struct *p, s32 cpu)
@@ -397,23 +393,6 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 
 /* ---- CFS: virtual time and slices ------------------------------------------------------------------------------ */
 
-static __always_inline u32 task_weight(const struct task_struct *p)
-{
-	return p->policy == SCHED_IDLE ? sched_idle_weight : weight_of_nice(task_nice(p));
-}
-
-/* The period in which every thread runs once: latency, or latency * n / nr_latency for many threads. */
-static __always_inline u64 sched_period(u64 nr_running)
-{
-	return nr_running > nr_latency ? latency * nr_running / (nr_latency ?: 1) : latency;
-}
-
-/* The running thread's share of the period. */
-static __always_inline u64 sched_slice(const struct run_queue *rq)
-{
-	return sched_period(rq->nr_running) * rq->curr_weight / (rq->load_weight ?: 1);
-}
-
 /* Virtual runtime of the leftmost thread of RQ. False if there is none. */
 static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *vruntime)
 {
@@ -430,64 +409,14 @@ static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *v
 	return found;
 }
 
-/* min_vruntime as it is at @now, without changing anything. */
-static __always_inline u64 min_vruntime_at(const struct run_queue *rq, u64 now)
+#include "fair.h"
+
+/* Virtual runtime of a new thread: at the end of the current period, which is promised already, and not before its parent. */
+static __always_inline u64 place_new_thread(const struct run_queue *rq)
 {
-	u64 vruntime, leftmost;
+	u64 vruntime = rq->min_vruntime + sched_vslice(rq->nr_running, rq->load_weight);
 
-	if (!rq->curr)
-		return rq->min_vruntime;
-
-	vruntime = rq->curr_vruntime;
-	if (time_before(rq->exec_start, now))
-		vruntime += calc_delta_fair(now - rq->exec_start, rq->curr_weight);
-	if (leftmost_vruntime(rq, &leftmost) && time_before(leftmost, vruntime))
-		vruntime = leftmost;
-	return max_vruntime(rq->min_vruntime, vruntime);
-}
-
-/* Relates the virtual runtime of a thread to another CPU: v -= old min_vruntime - new min_vruntime. */
-static __always_inline u64 set_task_cpu(const struct run_queue *rq, struct task_ctx *t, u64 vruntime, u64 now)
-{
-	struct run_queue *old_rq;
-
-	if (t->vruntime_cpu == rq->cpu + 1 || host != HOST_CFS)
-		return vruntime;
-	old_rq = run_queue_of(t->vruntime_cpu - 1);
-	if (old_rq)
-		vruntime -= min_vruntime_at(old_rq, now) - min_vruntime_at(rq, now);
-	t->vruntime_cpu = rq->cpu + 1;
-	return vruntime;
-}
-
-/* Virtual runtime of a thread that wakes, or is new (@initial). */
-static __always_inline u64 place_entity(const struct run_queue *rq, u64 own, bool initial)
-{
-	u64 vruntime = rq->min_vruntime;
-
-	if (initial) {
-		/* At the end of the current period, which is promised already */
-		vruntime += sched_period(rq->nr_running) * NICE_0_WEIGHT / (rq->load_weight ?: 1);
-		return rq->curr ? max_vruntime(rq->curr_vruntime, vruntime) : vruntime;
-	}
-	return max_vruntime(own, vruntime - latency);
-}
-
-/* First tick at @time or after it. */
-static __always_inline u64 tick_from(u64 time)
-{
-	u64 length = tick_length(hz);
-
-	return (time + length - 1) / length * length;
-}
-
-/* At the last tick, had the running thread exceeded its slice? */
-static __always_inline bool check_preempt_tick(const struct run_queue *rq, u64 now)
-{
-	u64 since_tick = now % tick_length(hz);
-	u64 ran = rq->slice_exec > since_tick ? rq->slice_exec - since_tick : 0;
-
-	return rq->nr_running > 1 && ran > sched_slice(rq);
+	return rq->curr ? max_vruntime(rq->curr_vruntime, vruntime) : vruntime;
 }
 
 /* ---- O(1): ticks ----------------------------------------------------------------------------------------------- */
@@ -538,7 +467,7 @@ static __noinline bool charge_ticks(struct run_queue *rq, struct task_ctx *t, u6
 		return false;
 	t->charged_until = jiffies;
 	/* No slice is longer than a thousand ticks, and past its end nothing more happens */
-	bpf_for(i, 0, smaller(jiffies - from, 1000))
+	bpf_for(i, 0, min(jiffies - from, 1000))
 		need_resched |= task_running_tick(rq, t, from + 1 + i);
 	rq->curr_prio = t->prio;
 	return need_resched;
@@ -609,70 +538,20 @@ static __always_inline void update_curr(struct run_queue *rq, u64 now)
 
 	if (!rq->curr || !time_before(rq->exec_start, now))
 		return;
-	delta = now - rq->exec_start;
 	if (host == HOST_CFS) {
-		rq->min_vruntime = min_vruntime_at(rq, now);
-		rq->curr_vruntime += calc_delta_fair(delta, rq->curr_weight);
+		rq->curr_round_slice -= charge_vruntime(rq, now);
+		return;
 	}
+	delta = now - rq->exec_start;
 	rq->curr_round_slice -= delta;
-	rq->slice_exec += delta;
 	rq->exec_start = now;
 }
 
-static __always_inline void load_add(struct run_queue *rq, u32 weight)
-{
-	__sync_fetch_and_add(&rq->load_weight, (u64)weight);
-	if (__sync_fetch_and_add(&rq->nr_running, 1) == 1)
-		__sync_fetch_and_add(&nr_overloaded, 1);
-}
+/* In the load, real-time tasks weigh as two of nice -20. They do not enter rounds. */
+#define real_time_weight (2 * 88761)
+#define before_load_changes(rq, now)
 
-static __always_inline void load_sub(struct run_queue *rq, u32 weight)
-{
-	__sync_fetch_and_add(&rq->load_weight, -(u64)weight);
-	if (__sync_fetch_and_add(&rq->nr_running, -1) == 2)
-		__sync_fetch_and_add(&nr_overloaded, -1);
-}
-
-/* Makes the thread count on @rq and nowhere else. */
-static __always_inline void account_enqueue(struct run_queue *rq, struct task_ctx *t, const struct task_struct *p)
-{
-	struct run_queue *old_rq;
-	s32 old;
-
-	if (t->on_rq == rq->cpu + 1)
-		return;
-	old = __sync_lock_test_and_set(&t->on_rq, rq->cpu + 1);
-	if (old) {
-		old_rq = run_queue_of(old - 1);
-		if (old_rq)
-			load_sub(old_rq, t->weight);
-	} else {
-		t->weight = task_weight(p);
-	}
-	load_add(rq, t->weight);
-}
-
-/* Makes it count nowhere. */
-static __always_inline void account_dequeue(struct task_ctx *t)
-{
-	s32 old = __sync_lock_test_and_set(&t->on_rq, 0);
-	struct run_queue *rq;
-
-	if (!old)
-		return;
-	rq = run_queue_of(old - 1);
-	if (rq)
-		load_sub(rq, t->weight);
-}
-
-/* Moves the load of a thread that has been moved between queues; the thread may have left meanwhile. */
-static __always_inline void account_move(struct task_ctx *t, struct run_queue *from, struct run_queue *to)
-{
-	if (__sync_val_compare_and_swap(&t->on_rq, from->cpu + 1, to->cpu + 1) != from->cpu + 1)
-		return;
-	load_sub(from, t->weight);
-	load_add(to, t->weight);
-}
+#include "runnable_load.h"
 
 /* ---- Taking threads from other CPUs ---------------------------------------------------------------------------- */
 
@@ -733,7 +612,7 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 				continue;
 			set_list_bit(rq, to, list);
 			t->vruntime_cpu = this_cpu + 1;
-			account_move(t, victim, rq);
+			account_move(t, victim, rq, now);
 			search->moved++;
 			search->wanted--;
 
@@ -894,7 +773,7 @@ __noinline u32 balance_load(s32 this_cpu)
 	search->reason = HOST_BALANCING;
 	search->up_to = ~0ULL;
 	search->wanted = ~0U;
-	search->rem_load_move = smaller(smaller(max_load, average), average - rq->load_weight);
+	search->rem_load_move = min(min(max_load, average), average - rq->load_weight);
 
 	moved = take_threads(this_cpu, busiest_cpu, busiest->active, rq->active);
 	if (host == HOST_O1)
@@ -906,70 +785,50 @@ __noinline u32 balance_load(s32 this_cpu)
 
 /* ---- Slices and preemption ------------------------------------------------------------------------------------- */
 
-/* Makes the CPU put back its running thread and the host pick anew. */
-static __always_inline void resched_task(struct run_queue *rq)
-{
-	rq->need_resched = true;
-	scx_bpf_kick_cpu(rq->cpu, SCX_KICK_PREEMPT);
-}
-
-/* When the running thread has to look around: at the end of its round slice, of the host's slice, or when balancing is due. */
-static __always_inline u64 next_event(const struct run_queue *rq, const struct task_ctx *t, u64 now)
+/*
+ * When the running thread has to look around: at the end of its round slice, of the host's slice, or when balancing is due. A thread
+ * that is just coming to RQ is not there yet: @arriving is its virtual runtime, if it @arrives there.
+ */
+static __always_inline u64 next_event(const struct run_queue *rq, const struct task_ctx *t, bool arrives, u64 arriving,
+				      u64 now)
 {
 	u64 end = now + MAX_RUN;
 
 	if (rq->curr_round_slice < (s64)MAX_RUN)
 		end = now + (rq->curr_round_slice > 0 ? rq->curr_round_slice : 1);
 	if (host == HOST_O1) {
-		end = smaller(end, now + time_to_tick(now, t ? t->time_slice ?: 1 : 1, hz));
-	} else if (rq->nr_running > 1) {
-		u64 ideal = sched_slice(rq);
-
-		/* The slice must be exceeded, not only reached */
-		end = smaller(end, tick_from(now + (ideal > rq->slice_exec ? ideal - rq->slice_exec : 0) + 1));
+		end = min(end, now + time_to_tick(now, t ? t->time_slice ?: 1 : 1, hz));
+	} else {
+		end = preempt_tick(rq, arrives, arriving, end, now);
 	}
 	if (nr_cpus > 1 && host_balance && nr_overloaded)
-		end = smaller(end, time_before(now, rq->next_balance) ? rq->next_balance : tick_from(now + 1));
+		end = min(end, time_before(now, rq->next_balance) ? rq->next_balance : tick_from(now + 1));
 	return end;
 }
 
 /* Lets the thread that runs, or is about to, run until the next event. */
 static __always_inline void set_slice(struct run_queue *rq, struct task_struct *p, const struct task_ctx *t, u64 now)
 {
-	rq->slice_end = next_event(rq, t, now);
+	rq->slice_end = next_event(rq, t, false, 0, now);
 	scx_bpf_task_set_slice(p, rq->slice_end - now);
 }
 
-/* Another thread has come to this CPU: the running one's slice may now end earlier. */
-static __always_inline void shorten_slice(struct run_queue *rq, u64 now)
+/* Another thread has come to this CPU, and @arrives in RQ or not: the running one's slice may now end earlier. */
+static __always_inline void shorten_slice(struct run_queue *rq, bool arrives, u64 arriving, u64 now)
 {
-	struct task_struct *curr;
-	struct task_ctx *t;
-	u64 end, earlier, slice;
+	struct task_struct *curr = scx_bpf_cpu_curr(rq->cpu);
 
-	curr = scx_bpf_cpu_curr(rq->cpu);
-	if (curr && curr->pid == rq->curr_pid) {
-		t = task_ctx_of(curr);
-		end = next_event(rq, t, now);
-		slice = curr->scx.slice;
-		if (slice && time_before(end, rq->slice_end)) {
-			/* The kernel has charged the slice up to some earlier moment, so take off what it ends earlier */
-			earlier = rq->slice_end - end;
-			scx_bpf_task_set_slice(curr, slice > earlier ? slice - earlier : 1);
-			rq->slice_end = end;
-		}
-	}
+	if (curr && curr->pid == rq->curr_pid)
+		end_slice_at(rq, curr, next_event(rq, task_ctx_of(curr), arrives, arriving, now));
 }
 
 /* The host's rule: shall a thread that has come to a busy CPU, into its round, preempt? */
-static __always_inline bool preempts_curr(const struct run_queue *rq, const struct task_struct *p,
-					  const struct task_ctx *t, u64 vruntime)
+static __always_inline bool preempts_curr(struct run_queue *rq, const struct task_struct *p, const struct task_ctx *t,
+					  u64 vruntime)
 {
 	if (host == HOST_O1)
 		return t->prio < rq->curr_prio || (t->at_head && t->prio == rq->curr_prio);
-	if (p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
-		return false;
-	return time_before(vruntime + calc_delta_fair(wakeup_granularity, rq->curr_weight), rq->curr_vruntime);
+	return check_preempt_wakeup(rq, p, t->weight, vruntime);
 }
 
 /* ---- Placement of a waking or new thread ----------------------------------------------------------------------- */
@@ -1037,8 +896,11 @@ static __always_inline bool wake_affine(const struct run_queue *this_rq, const s
 
 	/* The waker is about to sleep */
 	if (sync && this_rq->curr)
-		this_load -= smaller(this_load, this_rq->curr_weight);
-	return 100 * (this_load + t->weight) <= WAKE_IMBALANCE * (prev_load + t->weight);
+		this_load -= min(this_load, this_rq->curr_weight);
+	if (!this_load || 100 * (this_load + t->weight) <= WAKE_IMBALANCE * prev_load)
+		return true;
+	return !sync && this_load <= prev_load && this_rq->nr_running &&
+	       this_load + prev_load <= this_rq->load_weight / this_rq->nr_running;
 }
 
 s32 BPF_STRUCT_OPS(dwrr_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -1088,14 +950,6 @@ static __always_inline void wake_idle_cpu(const struct task_struct *p)
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
-/* Does a real-time task have the CPU? */
-static __always_inline bool higher_class_runs(s32 cpu)
-{
-	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
-
-	return curr && curr->prio < MAX_RT_PRIO;
-}
-
 void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, put_prev, new_task, changing;
@@ -1119,9 +973,10 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!rq->nr_running && rq->round < highest)
 		rq->round = highest;
-	vruntime = set_task_cpu(rq, t, vruntime, now);
+	if (host == HOST_CFS)
+		vruntime = set_task_cpu(rq, t, vruntime, now);
 	update_curr(rq, now);
-	account_enqueue(rq, t, p);
+	account_enqueue(rq, t, task_weight(p), now);
 
 	if (new_task) {
 		/* A full slice, in the round of the CPU */
@@ -1130,7 +985,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 		if (host == HOST_O1)
 			wake_up_new_task(p, t, cpu, now);
 		else
-			vruntime = place_entity(rq, vruntime, true);
+			vruntime = place_new_thread(rq);
 		count(STAT_FORKS);
 	} else {
 		join_round(rq, t, wakeup);
@@ -1138,7 +993,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 			if (host == HOST_O1)
 				activate_task(p, t, now);
 			else
-				vruntime = place_entity(rq, vruntime, false);
+				vruntime = place_entity(rq, vruntime);
 			count(STAT_WAKEUPS);
 			if (!in_round(rq, t))
 				count(STAT_WOKEN_EXPIRED);
@@ -1159,8 +1014,10 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (!rq->curr) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		if (higher_class_runs(cpu))
+		if (higher_class_runs(cpu)) {
+			count_real_time(rq, now);
 			wake_idle_cpu(p);
+		}
 		return;
 	}
 
@@ -1170,7 +1027,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	} else if (changing && t->weight > t->old_weight) {
 		resched_task(rq);
 	} else {
-		shorten_slice(rq, now);
+		shorten_slice(rq, queue == rq->active, vruntime, now);
 		wake_idle_cpu(p);
 	}
 }
@@ -1186,7 +1043,7 @@ void BPF_STRUCT_OPS(dwrr_quiescent, struct task_struct *p, u64 deq_flags)
 	/* Kernel threads that wait without counting as load wait as older ones waited interruptibly */
 	t->uninterruptible = (deq_flags & SCX_DEQ_SLEEP) && (p->__state & TASK_UNINTERRUPTIBLE) &&
 			     !(p->__state & TASK_NOLOAD);
-	account_dequeue(t);
+	account_dequeue(t, scx_bpf_now());
 }
 
 bool BPF_STRUCT_OPS(dwrr_yield, struct task_struct *from, struct task_struct *to)
@@ -1199,7 +1056,7 @@ bool BPF_STRUCT_OPS(dwrr_yield, struct task_struct *from, struct task_struct *to
 	count(STAT_YIELDS);
 	update_curr(rq, scx_bpf_now());
 	/* CFS passes over it once, O(1) sends it behind all others; the round slice is untouched */
-	rq->skip_curr = true;
+	rq->skip = from->pid;
 	rq->need_resched = true;
 	if (host == HOST_O1) {
 		t->host_expired = true;
@@ -1233,7 +1090,7 @@ static __always_inline bool prev_is_first(struct run_queue *rq, const struct tas
 	/* Of equals the one that waits is before the one that is put back */
 	if (!leftmost_vruntime(rq, &leftmost))
 		return true;
-	if (rq->skip_curr)
+	if (rq->skip == rq->curr_pid)
 		return !time_before(leftmost, rq->curr_vruntime + calc_delta_fair(wakeup_granularity, rq->curr_weight));
 	return time_before(rq->curr_vruntime, leftmost);
 }
@@ -1327,6 +1184,7 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return;
+	uncount_real_time(rq, now);
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		t = task_ctx_of(prev);
 
@@ -1363,7 +1221,7 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 		rq->need_resched = false;
 		set_slice(rq, prev, t, now);
 	}
-	rq->skip_curr = false;
+	rq->skip = 0;
 	if (t)
 		t->child_first = false;
 }
@@ -1380,13 +1238,15 @@ void BPF_STRUCT_OPS(dwrr_running, struct task_struct *p)
 	if (!rq || !t)
 		return;
 
+	uncount_real_time(rq, now);
 	/* A running thread whose attribute has been changed comes here without having been enqueued */
-	rq->curr_vruntime = set_task_cpu(rq, t, p->scx.dsq_vtime, now);
-	account_enqueue(rq, t, p);
+	rq->curr_vruntime = host == HOST_CFS ? set_task_cpu(rq, t, p->scx.dsq_vtime, now) : p->scx.dsq_vtime;
+	account_enqueue(rq, t, task_weight(p), now);
 	join_round(rq, t, false);
 
 	rq->curr = true;
 	rq->curr_pid = p->pid;
+	rq->curr_policy = p->policy;
 	rq->curr_weight = t->weight;
 	rq->curr_round_slice = t->round_slice;
 	rq->exec_start = now;
@@ -1442,9 +1302,17 @@ void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 		finish_round_slice(rq, t);
 	rq->curr = false;
 	rq->curr_pid = 0;
-	/* Preempted by a real-time task it is put back too, not kept in front by the kernel */
 	if (runnable)
-		scx_bpf_task_set_slice(p, 0);
+		hand_back(p);
+}
+
+void BPF_STRUCT_OPS(dwrr_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+
+	if (rq)
+		count_real_time(rq, scx_bpf_now());
+	take_back_local_tasks();
 }
 
 void BPF_STRUCT_OPS(dwrr_tick, struct task_struct *p)
@@ -1459,6 +1327,34 @@ void BPF_STRUCT_OPS(dwrr_tick, struct task_struct *p)
 	if (charge_ticks(rq, t, now) || rq->curr_round_slice <= 0)
 		scx_bpf_task_set_slice(p, 0);
 }
+
+/*
+ * The tick of idle CPUs, which get none from the kernel: the host's balancer has them look for threads that wait, be it behind a real-time
+ * task that took a CPU when it was idle.
+ */
+static bool idle_balance_tick(void)
+{
+	struct run_queue *rq;
+	s32 cpu;
+
+	bpf_rcu_read_lock();
+	bpf_for(cpu, 0, nr_cpus) {
+		rq = run_queue_of(cpu);
+		if (rq)
+			notice_real_time(rq, scx_bpf_now());
+	}
+	bpf_rcu_read_unlock();
+	if (!nr_overloaded)
+		return true;
+	bpf_for(cpu, 0, nr_cpus) {
+		rq = run_queue_of(cpu);
+		if (rq && rq->exists && !rq->nr_running)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
+	return true;
+}
+
+DEFINE_TIMER(idle_tick, idle_balance_tick, tick_length(hz))
 
 /* ---- Tasks and the machine ------------------------------------------------------------------------------------- */
 
@@ -1508,11 +1404,12 @@ void BPF_STRUCT_OPS(dwrr_set_weight, struct task_struct *p, u32 weight)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 {
-	u32 queue, list, queues = host == HOST_CFS ? 2 : NR_QUEUES, lists = host == HOST_CFS ? 1 : NR_LISTS, factor;
+	u32 queue, list, queues = host == HOST_CFS ? 2 : NR_QUEUES, lists = host == HOST_CFS ? 1 : NR_LISTS;
 	const struct cpumask *online;
 	s32 cpu, error;
 
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
+	tick_nsec = tick_length(hz);
 	online = scx_bpf_get_online_cpumask();
 	num_online_cpus = bpf_cpumask_weight(online);
 	scx_bpf_put_cpumask(online);
@@ -1544,11 +1441,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 		rq->next_balance = scx_bpf_now() + balance_interval;
 	}
 
-	factor = sched_tunable_scaling ? scale_factor(num_online_cpus) : 1;
-	latency = sched_latency * factor;
-	wakeup_granularity = sched_wakeup_granularity * factor;
-	nr_latency = (sched_latency + sched_min_granularity - 1) / (sched_min_granularity ?: 1);
-	return 0;
+	set_constants(num_online_cpus);
+	return nr_cpus > 1 ? init_idle_tick() ?: start_idle_tick() : 0;
 }
 
 DEFINE_SCHEDULER(dwrr,
@@ -1558,6 +1452,7 @@ DEFINE_SCHEDULER(dwrr,
 		 .tick = (void *)dwrr_tick,
 		 .running = (void *)dwrr_running,
 		 .stopping = (void *)dwrr_stopping,
+		 .cpu_release = (void *)dwrr_cpu_release,
 		 .quiescent = (void *)dwrr_quiescent,
 		 .yield = (void *)dwrr_yield,
 		 .set_weight = (void *)dwrr_set_weight,

@@ -12,7 +12,9 @@
  */
 #include "fairground.bpf.h"
 #include "pending_signals.h"
+#include "real_time.h"
 #include "task_attributes.h"
+#include "timer.h"
 #include "topology.h"
 
 #define ONE (1ULL << 32)
@@ -219,6 +221,8 @@ struct run_queue {
 	u64 bitmap[NR_WORDS];
 	/* No list is due earlier than this interval */
 	u64 first_due;
+	/* A real-time task has the CPU and is counted */
+	u32 real_time;
 	bool idle;
 	/* Tasks may be in the queues besides the lists */
 	bool background;
@@ -541,7 +545,7 @@ __noinline u64 effective_entitlement(struct run_queue *rq __arg_nonnull, u64 usa
  */
 static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
 {
-	u64 usage_per_share, cap_per_share, allowed;
+	u64 usage_per_share, allowed;
 	u64 level = 0;
 	u32 shares;
 
@@ -549,8 +553,10 @@ static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx 
 	estimate_usage(t, now);
 	shares = t->public.shares ?: DEFAULT_SHARES;
 	usage_per_share = t->public.usage / shares;
-	cap_per_share = t->public.cap / shares;
-	allowed = smaller(cap_per_share, effective_entitlement(rq, usage_per_share, now));
+	allowed = effective_entitlement(rq, usage_per_share, now);
+	/* Without a cap a task may use as much as its entitlement allows: a cap of a whole CPU would limit it where its shares are many */
+	if (t->public.flags & (EBS_HARD_CAP | EBS_SOFT_CAP))
+		allowed = smaller(t->public.cap / shares, allowed);
 
 	if (t->public.flags & EBS_BACKGROUND)
 		level = BACKGROUND_LEVEL;
@@ -582,6 +588,34 @@ static __always_inline void count_on_node(s32 cpu, s32 change)
 		__sync_fetch_and_add(&node_nr_running[node], change);
 }
 
+static __always_inline void inc_nr_running(struct run_queue *rq, s32 cpu)
+{
+	count_on_node(cpu, 1);
+	if (__sync_fetch_and_add(&rq->public.nr_running, 1) == 1)
+		__sync_fetch_and_add(&nr_overloaded, 1);
+}
+
+static __always_inline void dec_nr_running(struct run_queue *rq, s32 cpu)
+{
+	count_on_node(cpu, -1);
+	if (__sync_fetch_and_add(&rq->public.nr_running, -1) == 2)
+		__sync_fetch_and_add(&nr_overloaded, -1);
+}
+
+/* A real-time task takes the CPU, or has taken it unnoticed while it was idle. */
+static __always_inline void count_real_time(struct run_queue *rq, s32 cpu)
+{
+	if (real_time_came(&rq->real_time))
+		inc_nr_running(rq, cpu);
+}
+
+/* The CPU is this scheduler's again. */
+static __always_inline void uncount_real_time(struct run_queue *rq, s32 cpu)
+{
+	if (real_time_left(&rq->real_time))
+		dec_nr_running(rq, cpu);
+}
+
 /* Counts a task on @cpu's run queue, or on none if @cpu is -1. */
 __noinline int count_on(struct task_ctx *t __arg_nonnull, s32 cpu)
 {
@@ -592,15 +626,13 @@ __noinline int count_on(struct task_ctx *t __arg_nonnull, s32 cpu)
 		return 0;
 	if (old >= 0) {
 		rq = run_queue_of(old);
-		count_on_node(old, -1);
-		if (rq && __sync_fetch_and_add(&rq->public.nr_running, -1) == 2)
-			__sync_fetch_and_add(&nr_overloaded, -1);
+		if (rq)
+			dec_nr_running(rq, old);
 	}
 	if (cpu >= 0) {
 		rq = run_queue_of(cpu);
-		count_on_node(cpu, 1);
-		if (rq && __sync_fetch_and_add(&rq->public.nr_running, 1) == 1)
-			__sync_fetch_and_add(&nr_overloaded, 1);
+		if (rq)
+			inc_nr_running(rq, cpu);
 	}
 	return 0;
 }
@@ -810,12 +842,16 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx_of(p);
 	struct run_queue *rq = run_queue_of(cpu);
 	u64 now = scx_bpf_now(), slice;
+	bool sync;
 	s32 level;
 
 	if (!t || !rq) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
+	/* The kernel does not ask ops.select_cpu() for a task that has only one CPU */
+	sync = t->sync;
+	t->sync = false;
 	leave_sinbin(t, now);
 	level = calculate_priority(p, t, rq, now);
 	t->yielded = false;
@@ -833,10 +869,12 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert(p, queue_for(t, rq, cpu, level, now), slice, 0);
 	mark_queue(rq, level, t->due);
 
+	if (current_level(rq) == NO_LEVEL && higher_class_runs(cpu))
+		count_real_time(rq, cpu);
 	if (!task_preempts_curr(rq, level))
 		return;
 	/* The waker will leave the CPU soon, and then the task's turn comes without more ado */
-	if ((enq_flags & SCX_ENQ_WAKEUP) && t->sync && cpu == (s32)bpf_get_smp_processor_id())
+	if ((enq_flags & SCX_ENQ_WAKEUP) && sync && cpu == (s32)bpf_get_smp_processor_id())
 		return;
 	count(STAT_PREEMPTIONS);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -904,6 +942,7 @@ void BPF_STRUCT_OPS(ebs_running, struct task_struct *p)
 		t->public.overdue++;
 		count(STAT_OVERDUE);
 	}
+	uncount_real_time(rq, cpu);
 	leave_sinbin(t, now);
 	count_on(t, cpu);
 	estimate_usage(t, now);
@@ -931,12 +970,17 @@ void BPF_STRUCT_OPS(ebs_stopping, struct task_struct *p, bool runnable)
 	t->waiting_since = now;
 	t->waited_in_sinbin = 0;
 	set_current_level(rq, NO_LEVEL);
-	/*
-	 * A task with slice left would wait for the CPU outside of its list and come back before a better one. Without,
-	 * the kernel hands it back.
-	 */
 	if (runnable)
-		scx_bpf_task_set_slice(p, 0);
+		hand_back(p);
+}
+
+void BPF_STRUCT_OPS(ebs_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+
+	if (rq)
+		count_real_time(rq, cpu);
+	take_back_local_tasks();
 }
 
 bool BPF_STRUCT_OPS(ebs_yield, struct task_struct *from, struct task_struct *to)
@@ -983,13 +1027,6 @@ struct balance {
 	u32 imbalance;
 	u32 pulled;
 };
-
-static __always_inline s32 cpu_at(u32 position)
-{
-	s32 cpu = topology_cpu_at(position);
-
-	return cpu >= 0 ? cpu : (s32)position;
-}
 
 /* CPUs of the node of @cpu; all if the topology is unknown. */
 static __always_inline void node_span(s32 cpu, struct topology_span *span)
@@ -1336,16 +1373,18 @@ __noinline int review_background(s32 cpu)
 	return 0;
 }
 
-struct tick_timer {
-	struct bpf_timer timer;
-};
+/* Do tasks wait behind a real-time task that took the CPU when it was idle? */
+static __always_inline void notice_real_time(s32 cpu)
+{
+	struct run_queue *rq = run_queue_of(cpu);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct tick_timer);
-} tick_timer_map SEC(".maps");
+	if (!rq || !rq->public.nr_running || current_level(rq) != NO_LEVEL || rq->real_time)
+		return;
+	bpf_rcu_read_lock();
+	if (higher_class_runs(cpu))
+		count_real_time(rq, cpu);
+	bpf_rcu_read_unlock();
+}
 
 /* Milliseconds between looks at changed attributes of tasks that do not come by themselves, and at who waits too long */
 #define REVIEW_INTERVAL 100
@@ -1370,7 +1409,7 @@ static __noinline void read_parameters(void)
  * and in dispatch, and not in ops.tick(), which idle CPUs do not get at all. It comes half a tick early: the original balances
  * before the task whose slice has just ended is switched away from and counts as cache-hot.
  */
-static int scheduler_tick(void *map, u32 *key, struct tick_timer *timer)
+static bool scheduler_tick(void)
 {
 	u64 half = tick_length(hz) / 2;
 	u64 jiffies = tick_at(scx_bpf_now() + half, hz);
@@ -1387,12 +1426,15 @@ static int scheduler_tick(void *map, u32 *key, struct tick_timer *timer)
 			review_background(cpu);
 			rescue(cpu);
 		}
-		if (num_online_cpus > 1)
+		if (num_online_cpus > 1) {
+			notice_real_time(cpu);
 			rebalance_tick(cpu, jiffies);
+		}
 	}
-	bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now() + half, 1, hz), 0);
-	return 0;
+	return true;
 }
+
+DEFINE_TIMER(tick_timer, scheduler_tick, time_to_tick(scx_bpf_now() + tick_length(hz) / 2, 1, hz))
 
 /* ---- Picking the next task ------------------------------------------------------------------------------------- */
 
@@ -1453,6 +1495,7 @@ void BPF_STRUCT_OPS(ebs_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return;
+	uncount_real_time(rq, cpu);
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		t = task_ctx_of(prev);
 	if (!t) {
@@ -1506,15 +1549,9 @@ keep:
 static void sched_fork(struct task_struct *p, struct task_ctx *t)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
-	const struct task_attributes *theirs = attributes_of(parent);
 	struct task_ctx *parent_ctx = task_ctx_of(parent);
-	struct task_attributes *ours;
 
-	if (theirs && !attributes_of(p)) {
-		ours = bpf_task_storage_get(&task_attributes, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (ours)
-			*ours = *theirs;
-	}
+	inherit_attributes(p);
 	if (!parent_ctx || !parent_ctx->running)
 		return;
 	count(STAT_FORKS);
@@ -1621,7 +1658,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ebs_init)
 	u64 now = scx_bpf_now();
 	struct parameters *initial;
 	const struct cpumask *online;
-	struct tick_timer *timer;
 	u32 key = 0;
 	s32 error;
 	int cpu;
@@ -1647,12 +1683,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ebs_init)
 		}
 	}
 
-	timer = bpf_map_lookup_elem(&tick_timer_map, &key);
-	if (!timer)
-		return -ESRCH;
-	bpf_timer_init(&timer->timer, &tick_timer_map, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&timer->timer, scheduler_tick);
-	return bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
+	return init_tick_timer() ?: start_tick_timer();
 }
 
 DEFINE_SCHEDULER(ebs,
@@ -1663,6 +1694,7 @@ DEFINE_SCHEDULER(ebs,
 	.runnable = (void *)ebs_runnable,
 	.running = (void *)ebs_running,
 	.stopping = (void *)ebs_stopping,
+	.cpu_release = (void *)ebs_cpu_release,
 	.quiescent = (void *)ebs_quiescent,
 	.yield = (void *)ebs_yield,
 	.set_weight = (void *)ebs_set_weight,

@@ -12,6 +12,7 @@
 #include "prio_ratios.h"
 #include "idle_task.h"
 #include "freebsd.h"
+#include "starvation.h"
 
 /* Slice of every thread, ticks of stathz */
 const volatile u32 sched_slice = 12;
@@ -19,8 +20,6 @@ const volatile u32 sched_slice = 12;
 const volatile u32 sleep_priority;
 /* The same for threads that waited for a disk: PRIBIO */
 const volatile u32 disk_priority = 92;
-/* A thread that has waited this long is next, whatever its priority; milliseconds */
-const volatile u32 starvation_limit = 15000;
 
 /* Priorities of kernel threads: software interrupts (PI_SOFT) for those bound to a CPU, PVM for the others */
 #define INTERRUPT_PRIORITY 24
@@ -32,11 +31,11 @@ const volatile u32 starvation_limit = 15000;
 #define TIMESHARE_LIST 62
 #define IDLE_LIST 63
 
+/* prio_ratios[] for nice -20 */
+#define PRIO_RATIO_BASE 128
+
 /* A search is repeated if the chosen thread has been taken away meanwhile; more often than this, the next event does. */
 #define CHOOSE_ATTEMPTS 4
-
-/* How often threads are looked for that have waited too long */
-#define STARVATION_CHECK_INTERVAL NSEC_PER_SEC
 
 enum {
 	CHOICES,
@@ -67,14 +66,10 @@ struct thread_data {
 	s32 cpu;
 	/* Until when a running thread has been charged, and since when a waiting one waits */
 	u64 paid_until;
-	u64 queued_at;
+	u64 waiting_since;
 	bool running;
-	/* Has lost the CPU and is about to be put back: at the end of its list, or in front */
-	bool descheduled;
 	/* TDF_SLICEEND: its slice has ended since it was chosen */
 	bool slice_end;
-	/* Has yielded */
-	bool yielded;
 };
 
 struct {
@@ -88,8 +83,8 @@ struct {
 static struct runq runq;
 /* When `ticks` was 0 */
 static u64 first_tick;
-/* When threads that have waited too long are looked for next */
-static u64 next_starvation_check;
+/* When a starved thread is looked for next, nanoseconds */
+static u64 starvation_check_at;
 
 static __always_inline struct thread_data *thread_data_of(struct task_struct *p)
 {
@@ -101,7 +96,6 @@ static __always_inline struct thread_data *thread_data_of(struct task_struct *p)
 /* Priority of a thread by itself. In user mode all timeshare threads are equal: nice is in the deadline only. */
 static __always_inline s32 own_priority(struct task_struct *p)
 {
-	const struct priority_ranges *range = priorities_of(FREEBSD_9);
 	const struct task_attributes *attributes = attributes_of(p);
 
 	/* rtprio, 32 priorities; and what the report calls SCHED_ISO: static and in turn, the weakest of these */
@@ -109,10 +103,10 @@ static __always_inline s32 own_priority(struct task_struct *p)
 	    attributes->realtime_kind != REALTIME_NONE) {
 		u32 weakness = 99 - (attributes->realtime_priority < 99 ? attributes->realtime_priority : 99);
 
-		return range->min_realtime + weakness * 32 / 99;
+		return PRI_MIN_REALTIME + weakness * 32 / 99;
 	}
 	if (attributes && (attributes->present & TASK_ATTRIBUTE_ISOCHRONOUS) && attributes->isochronous)
-		return range->max_realtime;
+		return PRI_MAX_REALTIME;
 
 	switch (thread_class_of(p)) {
 	case THREAD_INTERRUPT:
@@ -120,25 +114,24 @@ static __always_inline s32 own_priority(struct task_struct *p)
 	case THREAD_KERNEL:
 		return KERNEL_PRIORITY;
 	case THREAD_IDLE:
-		return range->min_idle;
+		return PRI_MIN_IDLE;
 	default:
-		return range->min_timeshare;
+		return PRI_MIN_TIMESHARE;
 	}
 }
 
 /* The list of a priority. */
 static __always_inline u32 queue_of(s32 priority)
 {
-	const struct priority_ranges *range = priorities_of(FREEBSD_9);
 	u32 list;
 
-	if (priority >= range->min_idle)
+	if (priority >= PRI_MIN_IDLE)
 		return IDLE_LIST;
-	if (priority >= range->min_timeshare)
+	if (priority >= PRI_MIN_TIMESHARE)
 		return TIMESHARE_LIST;
-	if (priority <= range->max_ithd)
+	if (priority <= PRI_MAX_ITHD)
 		return list_of(priority);
-	list = FIRST_STATIC_LIST + priority - range->min_realtime;
+	list = FIRST_STATIC_LIST + priority - PRI_MIN_REALTIME;
 	return list < LAST_STATIC_LIST ? list : LAST_STATIC_LIST;
 }
 
@@ -353,11 +346,13 @@ s32 BPF_STRUCT_OPS(fbfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	return prev_cpu;
 }
 
-/* sched_add(): a thread waits; woken, forked, changed, or because it has lost its CPU. */
+/*
+ * sched_add(): a thread waits; woken, forked, changed, or because it has lost its CPU. In sched_switch() only one that is preempted
+ * inside the kernel would go to the front: `flags & SWT_RELINQUISH` is true for every switch on the way to user mode.
+ */
 void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct thread_data *td = thread_data_of(p);
-	bool front;
 
 	if (!td) {
 		scx_bpf_error("thread %d has no data", p->pid);
@@ -372,13 +367,11 @@ void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 		if (kernel_priority && (s32)kernel_priority < td->priority)
 			td->priority = kernel_priority;
 	}
-	/* Who loses the CPU before its slice ends goes on first */
-	front = td->descheduled && !td->slice_end && !td->yielded;
-	td->descheduled = td->slice_end = td->yielded = false;
-	td->queued_at = scx_bpf_now();
+	td->slice_end = false;
+	td->waiting_since = scx_bpf_now();
 
 	enter_list(td, queue_of(td->priority));
-	scx_bpf_dsq_insert(p, queue_of(td->priority), SCX_SLICE_DFL, front ? SCX_ENQ_HEAD : 0);
+	scx_bpf_dsq_insert(p, queue_of(td->priority), SCX_SLICE_DFL, 0);
 	notify_cpus(p, td);
 }
 
@@ -396,13 +389,12 @@ void BPF_STRUCT_OPS(fbfs_quiescent, struct task_struct *p, u64 deq_flags)
  */
 __noinline u32 rescue_starving(u64 now)
 {
-	u64 last = next_starvation_check, bits = runq.bits;
+	u64 bits = runq.bits;
 	struct task_struct *p;
 	u32 rescued = 0;
 	s32 round;
 
-	if (time_before(now, last) ||
-	    __sync_val_compare_and_swap(&next_starvation_check, last, now + STARVATION_CHECK_INTERVAL) != last)
+	if (!starvation_check_is_due(&starvation_check_at, now))
 		return 0;
 	bpf_for(round, 0, RQ_NQS) {
 		u32 list = runq_first(bits);
@@ -415,7 +407,7 @@ __noinline u32 rescue_starving(u64 now)
 		bpf_for_each(scx_dsq, p, list, 0) {
 			struct thread_data *td = thread_data_of(p);
 
-			if (!td || now < td->queued_at + starvation_limit * NSEC_PER_MSEC)
+			if (!td || !starved_for(td->waiting_since, now))
 				continue;
 			if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, 0, 0))
 				continue;
@@ -437,13 +429,13 @@ static __always_inline bool other_cpu_only(struct task_struct *p, s32 cpu)
 
 /*
  * sched_choose(): the first list that has a thread for this CPU. Of user threads the earliest deadline, of idle threads too; of all
- * others the first. @prev, if it could go on, counts as if it had been put back, in front or at the end.
+ * others the first. @prev, if it could go on, counts as if it had been put back at the end.
  */
 void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct thread_data *prev_td = NULL;
 	u64 now = scx_bpf_now(), steps = 0;
-	bool front = false, moved = false;
+	bool moved = false;
 	u32 prev_list = RQ_NQS;
 	s32 attempt, round;
 
@@ -454,7 +446,6 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 		sched_clock(prev, prev_td, now);
 		prev_td->priority = own_priority(prev);
 		prev_list = queue_of(prev_td->priority);
-		front = !prev_td->slice_end && !prev_td->yielded;
 	}
 	rescue_starving(now);
 
@@ -471,11 +462,6 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 			if (list >= RQ_NQS || list > prev_list)
 				break;
 			bits &= bits - 1;
-			if (list == prev_list && list < TIMESHARE_LIST && front) {
-				prev_wins = true;
-				break;
-			}
-
 			bpf_iter_scx_dsq_new(&it, list, 0);
 			while ((p = bpf_iter_scx_dsq_next(&it))) {
 				struct thread_data *td = thread_data_of(p);
@@ -495,8 +481,7 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 					break;
 			}
 			if (list == prev_list && prev_td && list >= TIMESHARE_LIST)
-				prev_wins = !chosen || prev_td->deadline < earliest ||
-					    (front && prev_td->deadline == earliest);
+				prev_wins = !chosen || prev_td->deadline < earliest;
 			if (chosen && !prev_wins) {
 				moved = scx_bpf_dsq_move(&it, chosen, SCX_DSQ_LOCAL, 0);
 				again = !moved;
@@ -514,7 +499,7 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!moved && prev && prev_td) {
 		/* It goes on */
-		prev_td->slice_end = prev_td->yielded = false;
+		prev_td->slice_end = false;
 		run_slice(prev, prev_td, now);
 	}
 }
@@ -555,7 +540,7 @@ void BPF_STRUCT_OPS(fbfs_running, struct task_struct *p)
 	td->cpu = cpu;
 	leave_list(td);
 	td->running = true;
-	td->descheduled = td->slice_end = td->yielded = false;
+	td->slice_end = false;
 	td->paid_until = now;
 	/* Back to user mode it has its own priority again; nobody asks whether it should still run */
 	td->priority = own_priority(p);
@@ -582,7 +567,6 @@ void BPF_STRUCT_OPS(fbfs_stopping, struct task_struct *p, bool runnable)
 		return;
 	sched_clock(p, td, scx_bpf_now());
 	td->running = false;
-	td->descheduled = runnable;
 	/* Displaced by a real-time task of the kernel or not, it waits where all wait */
 	if (runnable)
 		scx_bpf_task_set_slice(p, 0);
@@ -604,7 +588,6 @@ bool BPF_STRUCT_OPS(fbfs_yield, struct task_struct *from, struct task_struct *to
 		return false;
 	count(YIELDS);
 	sched_clock(from, td, scx_bpf_now());
-	td->yielded = true;
 	scx_bpf_task_set_slice(from, 0);
 	return false;
 }
@@ -625,7 +608,7 @@ s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_a
 	td->slice = sched_slice;
 	td->priority = own_priority(p);
 	td->cpu = scx_bpf_task_cpu(p);
-	td->queued_at = now;
+	td->waiting_since = now;
 	if (!args->fork)
 		return 0;
 
@@ -658,7 +641,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(fbfs_init)
 
 	fill_prio_ratios(PRIO_RATIO_BASE);
 	first_tick = ticks_at(now);
-	next_starvation_check = now;
 	bpf_for(list, 0, RQ_NQS) {
 		error = scx_bpf_create_dsq(list, NUMA_NO_NODE);
 		if (error)

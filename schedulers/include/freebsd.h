@@ -16,38 +16,16 @@ const volatile u32 hz = 1000;
 
 /* ---- Priorities ------------------------------------------------------------------------------------------------ */
 
-/* Releases whose ranges are known */
-enum freebsd_release {
-	FREEBSD_9,
-	FREEBSD_8,
-	/* 16-CURRENT, 2025 */
-	FREEBSD_TODAY,
-	NR_FREEBSD_RELEASES,
-};
-
-/* Where a class of threads ends and the next one begins */
-struct priority_ranges {
-	u16 max_ithd;
-	u16 min_realtime;
-	u16 max_realtime;
-	u16 min_kern;
-	u16 max_kern;
-	u16 min_timeshare;
-	u16 max_timeshare;
-	u16 min_idle;
-	u16 max_idle;
-};
-
-static const struct priority_ranges freebsd_priorities[NR_FREEBSD_RELEASES] = {
-	[FREEBSD_9] = { 47, 48, 79, 80, 119, 120, 223, 224, 255 },
-	[FREEBSD_8] = { 63, 128, 159, 64, 127, 160, 223, 224, 255 },
-	[FREEBSD_TODAY] = { 7, 8, 39, 40, 55, 56, 223, 224, 255 },
-};
-
-static __always_inline const struct priority_ranges *priorities_of(u32 release)
-{
-	return &freebsd_priorities[release < NR_FREEBSD_RELEASES ? release : FREEBSD_9];
-}
+/* FreeBSD 9: where a class of threads begins and ends */
+#define PRI_MAX_ITHD 47
+#define PRI_MIN_REALTIME 48
+#define PRI_MAX_REALTIME 79
+#define PRI_MIN_KERN 80
+#define PRI_MAX_KERN 119
+#define PRI_MIN_TIMESHARE 120
+#define PRI_MAX_TIMESHARE 223
+#define PRI_MIN_IDLE 224
+#define PRI_MAX_IDLE 255
 
 /* What a Linux task is to FreeBSD. Real-time tasks never come here. */
 enum thread_class {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * o1_priority.h - time slices, sleep credit and dynamic priorities of Linux 2.6.0 to 2.6.22
+ * o1_priority.h - time slices, sleep credit and dynamic priorities of Linux 2.6.22 and 2.6.2
  *
  * What the O(1) scheduler computes of a task, without its queues: schedulers that order tasks as it did share it. The
  * file that includes it has defined before
  *
- *   enum release      with RELEASE_2_6_22, RELEASE_2_6_11 and RELEASE_2_6_8
- *   its constants     release, hz, min_timeslice, def_timeslice, min_timeslice_2_6_8, max_timeslice_2_6_8, granularity,
- *                     prio_bonus_ratio, interactive_delta and credit_limit, as tunables or as constants
+ *   o1_release        O1_2_6_22 or O1_2_6_2
+ *   its constants     hz, min_timeslice, def_timeslice, granularity, prio_bonus_ratio and interactive_delta, as tunables or as constants
  *   MAX_USER_PRIO     the number of ordinary priorities
  *   num_online_cpus   the number of CPUs
  *   struct task_ctx   with sleep_avg, timestamp, last_ran, static_prio, prio, time_slice, interactive_credit, sleep_type
@@ -15,6 +14,16 @@
  */
 #ifndef FAIRGROUND_O1_PRIORITY_H
 #define FAIRGROUND_O1_PRIORITY_H
+
+#define O1_2_6_22 0
+#define O1_2_6_2 1
+
+/* Milliseconds: slice of nice 19 and turn of the most interactive tasks, and slice of nice -20, in 2.6.2 */
+#define MIN_TIMESLICE_2_6_2 10
+#define MAX_TIMESLICE_2_6_2 200
+
+/* From how many proofs 2.6.2 takes a task for interactive, or for a hog */
+#define CREDIT_LIMIT 100
 
 /* What the last sleep was, and with that, what waiting on the run queue after it is worth. */
 enum sleep_type {
@@ -49,7 +58,7 @@ static __always_inline u64 jiffies_to_ns(u64 ticks)
 
 static __always_inline u32 timeslice_minimum(void)
 {
-	return ms_to_ticks(release != RELEASE_2_6_8 ? min_timeslice : min_timeslice_2_6_8) ?: 1;
+	return ms_to_ticks(o1_release == O1_2_6_22 ? min_timeslice : MIN_TIMESLICE_2_6_2) ?: 1;
 }
 
 /* MAX_BONUS = 40 * 25 / 100 = 10: the width of the range of bonuses */
@@ -59,8 +68,8 @@ static __always_inline u32 max_bonus(void)
 }
 
 /*
- * Time slice by static priority. Since 2.6.11, 20 ms for each step of a priority better than 120 and 5 ms for each step
- * of the others, at least MIN_TIMESLICE; in 2.6.8, linear from 10 to 200 ms.
+ * Time slice by static priority. In 2.6.22, 20 ms for each step of a priority better than 120 and 5 ms for each step
+ * of the others, at least MIN_TIMESLICE; in 2.6.2, linear from 10 to 200 ms.
  */
 static u32 static_prio_timeslice(s32 static_prio)
 {
@@ -68,8 +77,8 @@ static u32 static_prio_timeslice(s32 static_prio)
 	u32 minimum = timeslice_minimum();
 	u32 scale, slice;
 
-	if (release == RELEASE_2_6_8) {
-		u32 maximum = ms_to_ticks(max_timeslice_2_6_8);
+	if (o1_release == O1_2_6_2) {
+		u32 maximum = ms_to_ticks(MAX_TIMESLICE_2_6_2);
 
 		if (maximum < minimum)
 			return minimum;
@@ -88,10 +97,10 @@ static __always_inline u32 task_timeslice(const struct task_ctx *t)
 	return static_prio_timeslice(t->static_prio);
 }
 
-/* Slice of nice 0, ticks: 100 ms, in 2.6.8 102 ms */
+/* Slice of nice 0, ticks: 100 ms, in 2.6.2 102 ms */
 static __always_inline u32 timeslice_default(void)
 {
-	return release != RELEASE_2_6_8 ? ms_to_ticks(def_timeslice) :
+	return o1_release == O1_2_6_22 ? ms_to_ticks(def_timeslice) :
 					  static_prio_timeslice(DEFAULT_PRIO);
 }
 
@@ -134,7 +143,7 @@ static s32 interactivity_delta(const struct task_ctx *t)
 	s32 nice = t->static_prio - DEFAULT_PRIO;
 	u32 bonus = max_bonus();
 
-	if (release == RELEASE_2_6_22)
+	if (o1_release == O1_2_6_22)
 		return (s32)((u32)(nice + 20) * bonus / 40) - (s32)(20 * bonus / 40) +
 		       (s32)interactive_delta;
 	if (nice < 0)
@@ -164,7 +173,7 @@ static u64 interactive_sleep(const struct task_ctx *t)
  */
 static u32 timeslice_granularity(const struct task_ctx *t)
 {
-	u32 unit = ms_to_ticks(release != RELEASE_2_6_8 ? granularity : min_timeslice_2_6_8) ?: 1;
+	u32 unit = ms_to_ticks(o1_release == O1_2_6_22 ? granularity : MIN_TIMESLICE_2_6_2) ?: 1;
 	u32 bonus = current_bonus(t);
 	u32 missing = bonus < max_bonus() ? max_bonus() - bonus : 1;
 
@@ -187,20 +196,20 @@ static __always_inline bool batch_task(const struct task_struct *p)
 
 /* ---- Sleep credit ---------------------------------------------------------------------------------------------- */
 
-/* 2.6.8: only tasks that have proven interactive are charged less, only those proven hogs are credited less */
+/* 2.6.2: only tasks that have proven interactive are charged less, only those proven hogs are credited less */
 static __always_inline bool high_credit(const struct task_ctx *t)
 {
-	return t->interactive_credit > (s32)credit_limit;
+	return t->interactive_credit > CREDIT_LIMIT;
 }
 
 static __always_inline bool low_credit(const struct task_ctx *t)
 {
-	return t->interactive_credit < -(s32)credit_limit;
+	return t->interactive_credit < -CREDIT_LIMIT;
 }
 
 static __always_inline void earn_credit(struct task_ctx *t)
 {
-	if (release == RELEASE_2_6_8 && !high_credit(t))
+	if (!high_credit(t))
 		t->interactive_credit++;
 }
 
@@ -232,8 +241,8 @@ static void credit_sleep(struct task_ctx *t, bool has_mm, u64 slept)
 	t->sleep_avg += slept;
 }
 
-/* Credits @slept nanoseconds by the rules of 2.6.11 and 2.6.8: the less credit a task has, the faster it grows. */
-static void credit_sleep_2_6_11(struct task_ctx *t, bool has_mm, u64 slept)
+/* Credits @slept nanoseconds by the rules of 2.6.2: the less credit a task has, the faster it grows. */
+static void credit_sleep_2_6_2(struct task_ctx *t, bool has_mm, u64 slept)
 {
 	u64 ceiling = interactive_sleep(t);
 	u32 bonus = current_bonus(t);
@@ -247,10 +256,9 @@ static void credit_sleep_2_6_11(struct task_ctx *t, bool has_mm, u64 slept)
 		return;
 	}
 	slept *= bonus < max_bonus() ? max_bonus() - bonus : 1;
-	if (release == RELEASE_2_6_8 && low_credit(t) && slept > slice)
+	if (low_credit(t) && slept > slice)
 		slept = slice;
-	if (has_mm && t->sleep_type == SLEEP_NONINTERACTIVE &&
-	    (release != RELEASE_2_6_8 || !high_credit(t)))
+	if (has_mm && t->sleep_type == SLEEP_NONINTERACTIVE && !high_credit(t))
 		slept = limit_at_ceiling(t, slept, ceiling);
 	t->sleep_avg += slept;
 	if (t->sleep_avg > ns_max_sleep_avg())
@@ -267,10 +275,10 @@ static __noinline s32 recalc_task_prio(struct task_struct *p, struct task_ctx *t
 		t->sleep_avg = 0;
 	}
 	if (slept) {
-		if (release == RELEASE_2_6_22)
+		if (o1_release == O1_2_6_22)
 			credit_sleep(t, has_mm, slept);
 		else
-			credit_sleep_2_6_11(t, has_mm, slept);
+			credit_sleep_2_6_2(t, has_mm, slept);
 		if (t->sleep_avg > ns_max_sleep_avg())
 			t->sleep_avg = ns_max_sleep_avg();
 	}
@@ -288,13 +296,13 @@ static __noinline void charge_run_time(struct task_ctx *t, u64 now)
 
 	if (run_time > ns_max_sleep_avg())
 		run_time = ns_max_sleep_avg();
-	if (release != RELEASE_2_6_8 || high_credit(t))
+	if (o1_release == O1_2_6_22 || high_credit(t))
 		run_time /= bonus ?: 1;
 	if (t->sleep_avg > run_time) {
 		t->sleep_avg -= run_time;
 	} else {
 		t->sleep_avg = 0;
-		if (release == RELEASE_2_6_8 && !high_credit(t) && !low_credit(t))
+		if (o1_release == O1_2_6_2 && !high_credit(t) && !low_credit(t))
 			t->interactive_credit--;
 	}
 	t->timestamp = now;
@@ -315,7 +323,7 @@ static bool expired_starving(const struct run_queue *rq, const struct task_ctx *
 		return true;
 	if (!rq->expired_timestamp)
 		return false;
-	if (release == RELEASE_2_6_22)
+	if (o1_release == O1_2_6_22)
 		return jiffies - rq->expired_timestamp > limit;
 	return jiffies - rq->expired_timestamp >= limit + 1;
 }

@@ -10,9 +10,8 @@
 #define FAIRGROUND_PRIO_RATIOS_H
 
 #define NR_PRIO_RATIOS 41
-/* Where prio_ratios[] has nice 0, and what the distance is a fraction of if nothing else is said */
+/* Where prio_ratios[] has nice 0 */
 #define PRIO_RATIO_NICE_0 20
-#define PRIO_RATIO_BASE 128
 
 static u32 prio_ratios[NR_PRIO_RATIOS];
 

@@ -61,4 +61,17 @@ static __always_inline const struct task_attributes *attributes_of(struct task_s
 	return bpf_task_storage_get(&task_attributes, p, 0, 0);
 }
 
+/* A child that is being forked by the current task has the attributes of its parent, unless it has been given some of its own. */
+static __always_inline __attribute__((unused)) void inherit_attributes(struct task_struct *child)
+{
+	const struct task_attributes *theirs = attributes_of(bpf_get_current_task_btf());
+	struct task_attributes *ours;
+
+	if (!theirs || attributes_of(child))
+		return;
+	ours = bpf_task_storage_get(&task_attributes, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (ours)
+		*ours = *theirs;
+}
+
 #endif /* FAIRGROUND_TASK_ATTRIBUTES_H */

@@ -106,6 +106,12 @@ static __always_inline s32 topology_cpu_at(s32 position)
 	return place ? place->cpu_at_position : -1;
 }
 
+/* The CPU at a position of the order; without a known topology the order is that of the numbers. */
+static __always_inline __attribute__((unused)) s32 cpu_at(s32 position)
+{
+	return topology_nr_cpus ? topology_cpu_at(position) : position;
+}
+
 /* Distance of two nodes, 10 for a node to itself, or -1. */
 static __always_inline s32 topology_distance(u32 from, u32 to)
 {

@@ -385,6 +385,9 @@ void BPF_STRUCT_OPS(linux12_stopping, struct task_struct *p, bool runnable)
 		return;
 	stop_paying_ticks(&data->counter, now, hz);
 	data->waiting_since = now;
+	/* Displaced by a real-time task or not, it goes back to the ring, and is not kept in front of its CPU. */
+	if (runnable)
+		scx_bpf_task_set_slice(p, 0);
 }
 
 /* 1.2 has no such system call: nothing happens. */

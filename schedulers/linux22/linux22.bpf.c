@@ -502,6 +502,9 @@ void BPF_STRUCT_OPS(linux22_stopping, struct task_struct *p, bool runnable)
 	stop_paying_ticks(&data->counter, now, hz);
 	update_avg_slice(data, now);
 	data->waiting_since = now;
+	/* Displaced by a real-time task or not, it goes back to the list, and is not kept in front of its CPU. */
+	if (runnable)
+		scx_bpf_task_set_slice(p, 0);
 }
 
 /*

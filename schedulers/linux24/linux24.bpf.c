@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Linux 2.4: one list of runnable tasks for all CPUs, and at every switch a walk over all of it for the task with the
- * largest goodness. The rules are those of 2.4.20 to 2.4.27; the tunable `version` selects those of 2.4.0.
+ * largest goodness. The rules are those of 2.4.20 to 2.4.27.
  *
  * README.md says where each mechanism is and what is different here.
  */
@@ -14,8 +14,6 @@
 
 /* Timer ticks a second */
 const volatile u32 hz = 100;
-/* Release whose rules apply: 0 is 2.4.20, 1 is 2.4.0 */
-const volatile u32 version;
 /* Goodness of having run on this CPU last; i386 has 15, many others 20 */
 const volatile u32 proc_change_penalty = 15;
 /* Goodness of sharing the address space that is loaded */
@@ -24,8 +22,6 @@ const volatile u32 mm_bonus = 1;
 const volatile u32 max_counter = 20;
 /* How long a task that is bound to certain CPUs waits behind others there, ms */
 const volatile u32 bound_patience = 10000;
-
-#define VERSION_2_4_0 1
 
 /* The list of runnable tasks, runqueue_head: a dispatch queue ordered by the tasks' places in the list. */
 #define RUNQUEUE 0
@@ -160,10 +156,9 @@ static __always_inline bool core_is_idle(s32 cpu)
  */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_data *data)
 {
-	s32 minimum = version == VERSION_2_4_0 ? 1 : 0;
 	u64 now = scx_bpf_now(), oldest_idle = ~0ULL;
 	const struct cpumask *online;
-	s32 cpu, target = -1, max_prio = minimum;
+	s32 cpu, target = -1, max_prio = 0;
 
 	if (bpf_cpumask_test_cpu(data->processor, p->cpus_ptr) && cpu_is_idle(data->processor)) {
 		count(IDLE_RESCHEDULES);
@@ -229,11 +224,6 @@ static __always_inline void move_last_runqueue(struct task_data *data)
 	data->place = place_at_end();
 }
 
-static __always_inline void move_first_runqueue(struct task_data *data)
-{
-	data->place = place_at_front();
-}
-
 /*
  * A new epoch: every task of the system, asleep or not, gets a quantum and keeps half of what it has left. So sleepers gain,
  * up to twice their quantum.
@@ -265,7 +255,7 @@ s32 BPF_STRUCT_OPS(linux24_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return prev_cpu;
 }
 
-/* add_to_runqueue(): a task that was not on the list goes to its end, in 2.4.0 to its front. */
+/* add_to_runqueue(): a task that was not on the list goes to its end. */
 void BPF_STRUCT_OPS(linux24_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct task_data *data = task_data_of(p);
@@ -273,10 +263,7 @@ void BPF_STRUCT_OPS(linux24_runnable, struct task_struct *p, u64 enq_flags)
 	if (!data || data->listed)
 		return;
 	data->listed = true;
-	if (version == VERSION_2_4_0)
-		move_first_runqueue(data);
-	else
-		move_last_runqueue(data);
+	move_last_runqueue(data);
 }
 
 void BPF_STRUCT_OPS(linux24_quiescent, struct task_struct *p, u64 deq_flags)
@@ -354,9 +341,7 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 	if (prev && prev_data && !rescue) {
 		steps++;
 		prev_weight = goodness(prev, prev_data, cpu, this_mm, now);
-		prev_wins = prev_weight > weight ||
-			    (prev_weight == weight &&
-			     (version == VERSION_2_4_0 || time_before(prev_data->place, place)));
+		prev_wins = prev_weight > weight || (prev_weight == weight && time_before(prev_data->place, place));
 	}
 	count_by(LIST_STEPS, steps);
 
@@ -443,6 +428,9 @@ void BPF_STRUCT_OPS(linux24_stopping, struct task_struct *p, bool runnable)
 	if (!data)
 		return;
 	stop_paying_ticks(&data->counter, scx_bpf_now(), hz);
+	/* Displaced by a real-time task or not, it goes back to the list, and is not kept in front of its CPU. */
+	if (runnable)
+		scx_bpf_task_set_slice(p, 0);
 }
 
 /* sched_yield(): nothing happens unless another task waits. Yielding to a certain task is younger than 2.4. */
@@ -455,8 +443,7 @@ bool BPF_STRUCT_OPS(linux24_yield, struct task_struct *from, struct task_struct 
 		return false;
 	count(YIELDS);
 	data->yielding = true;
-	if (version != VERSION_2_4_0)
-		move_last_runqueue(data);
+	move_last_runqueue(data);
 	schedule_data->need_resched = true;
 	scx_bpf_task_set_slice(from, 0);
 	return false;
@@ -533,6 +520,15 @@ void BPF_STRUCT_OPS(linux24_exit_task, struct task_struct *p, struct scx_exit_ta
 	}
 }
 
+/* One list for all CPUs: whether one of them comes or goes changes nothing. */
+void BPF_STRUCT_OPS(linux24_cpu_online, s32 cpu)
+{
+}
+
+void BPF_STRUCT_OPS(linux24_cpu_offline, s32 cpu)
+{
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)
 {
 	return scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
@@ -548,8 +544,11 @@ DEFINE_SCHEDULER(linux24,
 	.quiescent = (void *)linux24_quiescent,
 	.yield = (void *)linux24_yield,
 	.update_idle = (void *)linux24_update_idle,
+	.cpu_online = (void *)linux24_cpu_online,
+	.cpu_offline = (void *)linux24_cpu_offline,
 	.init_task = (void *)linux24_init_task,
 	.exit_task = (void *)linux24_exit_task,
 	.init = (void *)linux24_init,
+	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.name = "linux24");

@@ -12,16 +12,16 @@
  */
 #include "fairground.bpf.h"
 #include "in_interrupt.h"
+#include "min_max.h"
+#include "real_time.h"
+#include "timer.h"
 #include "topology.h"
 
 /* Priorities */
 #define MAX_USER_PRIO (MAX_PRIO - MAX_RT_PRIO)
 
 /* Load of one task of nice 0, and computing power of one CPU */
-#define SCHED_LOAD_SCALE 128
-
-/* After so many ticks without load nothing is left of its history, of which each takes a quarter or more. */
-#define MAX_TICKS_TO_FADE 200
+#define SCHED_LOAD_SCALE 128ULL
 
 /* How often a CPU looks for tasks that have waited for starvation_limit, nanoseconds */
 #define RESCUE_INTERVAL NSEC_PER_SEC
@@ -37,23 +37,15 @@
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
 
-/* Which kernel's rules */
-enum release {
-	RELEASE_2_6_22,
-	RELEASE_2_6_11,
-	RELEASE_2_6_8,
-};
-
-const volatile u32 release = RELEASE_2_6_22;
+/* Whose priorities: O1_2_6_22, or O1_2_6_2 for the kernel that EBS was compared with */
+const volatile u32 release = 0;
 
 /* Ticks of the era in a second */
-const volatile u32 hz = 1000;
+const volatile u32 hz = 250;
 
 /* Milliseconds, as the documents write them; the formulas turn them into ticks */
 const volatile u32 min_timeslice = 5;
 const volatile u32 def_timeslice = 100;
-const volatile u32 min_timeslice_2_6_8 = 10;
-const volatile u32 max_timeslice_2_6_8 = 200;
 const volatile u32 granularity = 10;
 
 const volatile u32 on_runqueue_weight = 30;
@@ -62,20 +54,14 @@ const volatile u32 parent_penalty = 100;
 const volatile u32 exit_weight = 3;
 const volatile u32 prio_bonus_ratio = 25;
 const volatile u32 interactive_delta = 2;
-const volatile u32 credit_limit = 100;
 
 /* Balancing: microseconds a task counts as cache-hot, by the level at which it would move */
-const volatile u32 cache_hot_time_sibling = 0;
+const volatile u32 cache_hot_time_shared = 0;
 const volatile u32 cache_hot_time_cpu = 2500;
 const volatile u32 cache_hot_time_node = 10000;
 
-/* Balancing: percent of this CPU's load that the busiest may have before it is worth pulling */
-const volatile u32 imbalance_pct_sibling = 110;
-const volatile u32 imbalance_pct_cpu = 125;
-const volatile u32 imbalance_pct_node = 125;
-
-/* Balancing: longest interval, in ms, to which pinned tasks may stretch a balancing interval */
-const volatile u32 max_pinned_interval = 512;
+/* CONFIG_SCHED_MC */
+const volatile bool sched_mc = true;
 
 /* Milliseconds a task may wait before it runs for a tick, whoever is better; 0 is for ever */
 const volatile u32 starvation_limit = 15000;
@@ -95,6 +81,7 @@ enum statistic {
 	STAT_SLICES_RETURNED,
 	STAT_WAKE_AFFINE,
 	STAT_WAKE_IDLE,
+	STAT_BALANCES,
 	STAT_PULLED_PERIODIC,
 	STAT_PULLED_NEWLY_IDLE,
 	STAT_PUSHED,
@@ -103,6 +90,14 @@ enum statistic {
 };
 
 DEFINE_STATISTICS(NR_STATISTICS)
+
+/* 3.0's, for what the releases' balancers share */
+#define sched_migration_cost 0ULL
+
+#define BALANCES STAT_BALANCES
+#define balance_rules BALANCE_2_6_22
+
+#include "sched_domains.h"
 
 /* ---- Tasks ----------------------------------------------------------------------------------------------------- */
 
@@ -125,12 +120,10 @@ struct task_ctx {
 	s32 prio;
 	/* Ticks left */
 	u32 time_slice;
-	/* Share of the run queue's load */
-	u32 load_weight;
-	/* 2.6.8 */
+	/* Share of the run queue's load, and the CPU that counts the task plus one, 0 while it is not runnable */
+	u32 weight;
+	s32 on_rq;
 	s32 interactive_credit;
-	/* Run queue that counts the task, -1 while it is not runnable */
-	s32 cpu;
 	/* CPU to which active balancing pushes the task, -1 for none */
 	s32 push_cpu;
 	/* Index of the array the task is in, or was in last */
@@ -151,6 +144,8 @@ struct task_ctx {
 	bool rescued;
 	/* Sleeping, and the sleep cannot be interrupted */
 	bool uninterruptible;
+	/* SCHED_BATCH or SCHED_IDLE */
+	bool batch;
 	/* The waker said that it will soon leave the CPU on which the task wakes up */
 	bool sync;
 };
@@ -169,56 +164,33 @@ static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
 
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
 
-/* Levels of the machine at which load is balanced */
-enum level {
-	/* Hardware threads of a core; one CPU is a group */
-	LEVEL_SIBLING,
-	/* Cores of a node; one core is a group */
-	LEVEL_CPU,
-	/* Nodes; one node is a group */
-	LEVEL_NODE,
-	NR_LEVELS,
-};
-
-/* State of one CPU's balancing at one level */
-struct sched_domain {
-	/* Jiffies */
-	u64 last_balance;
-	/* Milliseconds */
-	u32 balance_interval;
-	u32 nr_balance_failed;
-};
-
 struct run_queue {
 	/* A bit for each list of an array that may hold tasks; 0 is priority 100 */
 	u64 bitmap[2];
 	/* Index of the active array; the other one is the expired array */
 	u32 active;
+	s32 cpu;
+	/* Numbers of CPUs may have gaps */
+	bool exists;
 	/* Runnable tasks, the running one included, and the sum of their weights */
 	u32 nr_running;
-	u64 raw_weighted_load;
-	/* History of the load: cpu_load[i] averages over about 2^i ticks */
-	u64 cpu_load[3];
+	u64 load_weight;
 	/* Jiffies when the first task entered the expired array since the last switch, 0 for none */
 	u64 expired_timestamp;
 	/* Best static priority in the expired array */
 	s32 best_expired_prio;
-	/* Dynamic priority and weight of the running task */
+	/* The running task, if there is one: its dynamic priority and weight */
+	bool curr;
 	s32 curr_prio;
-	u32 curr_load_weight;
+	u32 curr_weight;
+	/* A real-time task has the CPU and is counted */
+	u32 real_time;
 	bool idle;
-	/* Active balancing: the running task is to be pushed to push_cpu */
-	bool active_balance;
-	s32 push_cpu;
 	/* Tasks may wait in the queue of pushed tasks */
 	bool pushed_to;
 	/* When to look for starving tasks next, nanoseconds */
 	u64 rescue_at;
-	/* Jiffies */
-	u64 next_balance;
-	/* Number of the balancing attempt that has found all tasks here pinned */
-	u64 excluded_by;
-	struct sched_domain domain[NR_LEVELS];
+	struct sched_domains domains;
 };
 
 DEFINE_PER_CPU(struct run_queue, run_queue)
@@ -265,35 +237,21 @@ static __always_inline void clear_list_bit(struct run_queue *rq, s32 cpu, u32 ar
 		set_list_bit(rq, array, index);
 }
 
-/* Number of CPUs there are; the loader's topology knows it, otherwise all are taken to exist. */
-static u32 nr_cpu_ids;
+static u32 nr_cpus;
 static u32 num_online_cpus;
+static u64 tick_nsec;
 
-/* Some core has more than one hardware thread. */
-static bool has_threads;
-
-/* Number of CPUs with more than one runnable task */
-static u32 nr_overloaded;
-
-/* 1 while nobody is runnable on any CPU and the balancing timer is off, and the tick at which it went off; 0 otherwise */
+/* 1 while nobody is runnable on any CPU and the balancing timer is off */
 static u32 balancing_is_off;
-static u64 off_since;
 
-/* Numbers the attempts at balancing */
-static u64 balance_attempts;
-
-/*
- * Zero, though the verifier cannot know. Sums over many CPUs start from it: from a number that it knows, the verifier
- * would follow the sum through every round of the loop and give up.
- */
-static volatile u64 unknown_zero;
+#define o1_release release
 
 #include "o1_priority.h"
 
-/* Weight of a task in load balancing: its slice relative to that of nice 0; every task alike before 2.6.22. */
+/* Weight of a task in load balancing: its slice relative to that of nice 0; in 2.6.2 all are alike. */
 static u32 load_weight(s32 static_prio)
 {
-	if (release != RELEASE_2_6_22)
+	if (o1_release == O1_2_6_2)
 		return SCHED_LOAD_SCALE;
 	return static_prio_timeslice(static_prio) * SCHED_LOAD_SCALE / (timeslice_default() ?: 1);
 }
@@ -357,7 +315,7 @@ static __noinline bool charge_ticks(struct run_queue *rq, struct task_ctx *t, u6
 		return false;
 	t->charged_until = jiffies;
 	/* No slice is longer than a thousand ticks, and past its end nothing more happens */
-	bpf_for(i, 0, smaller(jiffies - from, 1000))
+	bpf_for(i, 0, min(jiffies - from, 1000))
 		need_resched |= task_running_tick(rq, t, from + 1 + i);
 	rq->curr_prio = t->prio;
 	return need_resched || t->rescued;
@@ -377,27 +335,28 @@ static __always_inline bool rescue_due(const struct run_queue *rq, u64 now)
 
 /* ---- Counting and queueing ------------------------------------------------------------------------------------- */
 
-struct balance_timer {
-	struct bpf_timer timer;
-};
+static bool balance_tick(void);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct balance_timer);
-} balance_timer_map SEC(".maps");
+DEFINE_TIMER(balance_timer, balance_tick, time_to_tick(scx_bpf_now(), 1, hz))
 
-static __always_inline long start_balance_timer(void)
+static __always_inline void update_cpu_load(struct run_queue *rq, u64 now);
+
+/* RTPRIO_TO_LOAD_WEIGHT for a priority in the middle; sched_ext is not told that of a task that came to an idle CPU. */
+#define real_time_weight (1024 + 50 * 128 / 100)
+#define before_load_changes(rq, now) update_cpu_load(rq, now)
+
+#include "runnable_load.h"
+
+/* Did the task run so lately that its data may still be in the CPU's cache? */
+static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 now)
 {
-	struct balance_timer *timer;
-	u32 key = 0;
+	u32 microseconds = level <= LEVEL_MC ? cache_hot_time_shared :
+			   level == LEVEL_CPU ? cache_hot_time_cpu : cache_hot_time_node;
 
-	timer = bpf_map_lookup_elem(&balance_timer_map, &key);
-	if (!timer)
-		return -ESRCH;
-	return bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
+	return (s64)(now - t->last_ran) < (s64)(microseconds * NSEC_PER_USEC);
 }
+
+#include "load_balance.h"
 
 /* Somebody is runnable, and was counted before: the timer goes on. */
 static __always_inline void switch_balancing_on(void)
@@ -409,29 +368,18 @@ static __always_inline void switch_balancing_on(void)
 /* Counts a task on @cpu's run queue, or on none if @cpu is -1. */
 static __noinline void count_on(struct task_ctx *t, s32 cpu)
 {
-	s32 old = __sync_lock_test_and_set(&t->cpu, cpu);
 	struct run_queue *rq;
+	u64 now = scx_bpf_now();
 
-	if (old == cpu)
+	if (cpu < 0) {
+		account_dequeue(t, now);
 		return;
-	if (old >= 0) {
-		rq = run_queue_of(old);
-		if (rq) {
-			if (__sync_fetch_and_add(&rq->nr_running, -1) == 2)
-				__sync_fetch_and_add(&nr_overloaded, -1);
-			__sync_fetch_and_add(&rq->raw_weighted_load, -(u64)t->load_weight);
-		}
 	}
-	if (cpu >= 0) {
-		rq = run_queue_of(cpu);
-		if (rq) {
-			if (__sync_fetch_and_add(&rq->nr_running, 1) == 1)
-				__sync_fetch_and_add(&nr_overloaded, 1);
-			__sync_fetch_and_add(&rq->raw_weighted_load, (u64)t->load_weight);
-		}
-		/* Also of a task that moves: between its two CPUs, nobody seemed to be runnable */
-		switch_balancing_on();
-	}
+	rq = run_queue_of(cpu);
+	if (rq)
+		account_enqueue(rq, t, t->weight, now);
+	/* Also of a task that moves: between its two CPUs, nobody seemed to be runnable */
+	switch_balancing_on();
 }
 
 /* Has @cpu reconsider what it runs. */
@@ -461,7 +409,7 @@ static void activate_task(struct task_struct *p, struct task_ctx *t, struct run_
 		t->sleep_type = in_interrupt() ? SLEEP_INTERRUPTED : SLEEP_INTERACTIVE;
 	t->timestamp = now;
 	t->array = rq->active & 1;
-	if (release == RELEASE_2_6_22 && batch_task(p))
+	if (o1_release == O1_2_6_22 && batch_task(p))
 		t->array = 1 - t->array;
 	t->place = PLACE_TAIL;
 }
@@ -479,7 +427,7 @@ static __noinline void wake_up_new_task(struct task_struct *p, struct task_ctx *
 
 	t->new = false;
 	t->array = rq->active & 1;
-	if (release == RELEASE_2_6_22 && batch_task(p))
+	if (o1_release == O1_2_6_22 && batch_task(p))
 		t->array = 1 - t->array;
 	t->place = PLACE_TAIL;
 	t->timestamp = scx_bpf_now();
@@ -505,369 +453,34 @@ static __noinline void wake_up_new_task(struct task_struct *p, struct task_ctx *
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* ---- Scheduling domains ---------------------------------------------------------------------------------------- */
-
-enum domain_flags {
-	SD_BALANCE_NEWIDLE = 1 << 0,
-	SD_BALANCE_FORK = 1 << 1,
-	SD_WAKE_AFFINE = 1 << 2,
-	SD_WAKE_IDLE = 1 << 3,
-	SD_WAKE_BALANCE = 1 << 4,
-};
-
-/* Intervals in ms; the *_idx say which load to compare: 0 the present one, i the history cpu_load[i - 1] with it. */
-struct domain_parameters {
-	u32 min_interval;
-	u32 max_interval;
-	u32 busy_factor;
-	u32 cache_nice_tries;
-	u32 busy_idx;
-	u32 idle_idx;
-	u32 newidle_idx;
-	u32 wake_idx;
-	u32 forkexec_idx;
-	u32 flags;
-};
-
-static const struct domain_parameters domain_parameters_2_6_22[NR_LEVELS] = {
-	[LEVEL_SIBLING] = { 1, 2, 64, 0, 0, 0, 1, 0, 0,
-			    SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE | SD_WAKE_IDLE },
-	[LEVEL_CPU] = { 1, 4, 64, 1, 2, 1, 2, 1, 1, SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE },
-	[LEVEL_NODE] = { 8, 32, 32, 1, 3, 1, 2, 1, 1, SD_BALANCE_FORK | SD_WAKE_BALANCE },
-};
-
-/* One history, cpu_load[1], which averages over two ticks */
-static const struct domain_parameters domain_parameters_2_6_11[NR_LEVELS] = {
-	[LEVEL_SIBLING] = { 1, 2, 8, 0, 2, 2, 2, 2, 2,
-			    SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE | SD_WAKE_IDLE },
-	[LEVEL_CPU] = { 1, 4, 64, 1, 2, 2, 2, 2, 2,
-			SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE | SD_WAKE_IDLE | SD_WAKE_BALANCE },
-	[LEVEL_NODE] = { 8, 32, 32, 1, 2, 2, 2, 2, 2, SD_BALANCE_NEWIDLE | SD_WAKE_BALANCE },
-};
-
-static __always_inline const struct domain_parameters *parameters_of(u32 level)
-{
-	if (level >= NR_LEVELS)
-		level = 0;
-	return release == RELEASE_2_6_22 ? &domain_parameters_2_6_22[level] :
-					   &domain_parameters_2_6_11[level];
-}
-
-static __always_inline u32 imbalance_pct_of(u32 level)
-{
-	if (level == LEVEL_SIBLING)
-		return imbalance_pct_sibling;
-	return level == LEVEL_CPU ? imbalance_pct_cpu : imbalance_pct_node;
-}
-
-static __always_inline u64 cache_hot_time_of(u32 level)
-{
-	u32 microseconds = level == LEVEL_SIBLING ? cache_hot_time_sibling :
-			   level == LEVEL_CPU	  ? cache_hot_time_cpu :
-						    cache_hot_time_node;
-
-	return microseconds * NSEC_PER_USEC;
-}
-
-static __always_inline s32 cpu_at(u32 position)
-{
-	s32 cpu = topology_cpu_at(position);
-
-	return cpu >= 0 ? cpu : (s32)position;
-}
-
-static __always_inline u32 position_of(s32 cpu)
-{
-	const volatile struct cpu_topology *place = topology_of(cpu);
-
-	return place ? place->position : (u32)cpu;
-}
-
-/* False for a number in the range of CPU numbers that no CPU has */
-static __always_inline bool cpu_exists(s32 cpu)
-{
-	const volatile struct cpu_topology *place = topology_of(cpu);
-
-	return !place || place->capacity;
-}
-
-/* CPUs among which @cpu balances at @level; without a known topology, all CPUs are cores of one node. */
-static __always_inline void domain_span(u32 level, s32 cpu, struct topology_span *span)
-{
-	const volatile struct cpu_topology *place = topology_of(cpu);
-
-	span->first = 0;
-	span->count = nr_cpu_ids;
-	if (place && level == LEVEL_SIBLING) {
-		span->first = place->core_cpus.first;
-		span->count = place->core_cpus.count;
-	} else if (place && level == LEVEL_CPU) {
-		span->first = place->node_cpus.first;
-		span->count = place->node_cpus.count;
-	} else if (!place && level == LEVEL_SIBLING) {
-		span->first = cpu;
-		span->count = 1;
-	}
-}
-
-/* The group of @cpu at @level: the domain of the level below. */
-static __always_inline void group_span(u32 level, s32 cpu, struct topology_span *span)
-{
-	if (level == LEVEL_SIBLING) {
-		span->first = position_of(cpu);
-		span->count = 1;
-	} else {
-		domain_span(level - 1, cpu, span);
-	}
-}
-
-/* True if @level has more than one group for @cpu; the others are left out. */
-static __always_inline bool domain_exists(u32 level, s32 cpu)
-{
-	struct topology_span domain, group;
-
-	domain_span(level, cpu, &domain);
-	group_span(level, cpu, &group);
-	return domain.count > group.count;
-}
-
-static __always_inline bool in_span(const struct topology_span *span, u32 position)
-{
-	return position - span->first < span->count;
-}
-
-/* History of the load as of @type, 1 to 3 */
-static __always_inline u64 load_history(const struct run_queue *rq, u32 type)
-{
-	switch (type) {
-	case 1:
-		return rq->cpu_load[0];
-	case 2:
-		return rq->cpu_load[1];
-	case 3:
-		return rq->cpu_load[2];
-	default:
-		return rq->raw_weighted_load;
-	}
-}
-
-/* A low guess at the load of a CPU that would give tasks away */
-static __always_inline u64 source_load(const struct run_queue *rq, u32 type)
-{
-	u64 history = load_history(rq, type);
-
-	return history < rq->raw_weighted_load ? history : rq->raw_weighted_load;
-}
-
-/* A high guess at the load of a CPU that would get tasks */
-static __always_inline u64 target_load(const struct run_queue *rq, u32 type)
-{
-	u64 history = load_history(rq, type);
-
-	return history > rq->raw_weighted_load ? history : rq->raw_weighted_load;
-}
-
-/* update_load(): cpu_load[i] = (old * (2^i - 1) + new) / 2^i, rounded up when it rises; once for each tick. */
-static void update_load(struct run_queue *rq, u64 load)
-{
-	int i;
-
-	for (i = 0; i < 3; i++) {
-		u64 old_load = rq->cpu_load[i];
-		u64 new_load = load;
-
-		if (new_load > old_load)
-			new_load += (1 << i) - 1;
-		rq->cpu_load[i] = (old_load * ((1 << i) - 1) + new_load) >> i;
-	}
-}
-
 /* ---- Choosing a CPU for a waking task -------------------------------------------------------------------------- */
-
-/* True if @p may run on @cpu. */
-static __always_inline bool cpu_allowed(const struct task_struct *p, s32 cpu)
-{
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
-}
-
-/* wake_idle(): an idle CPU close to @cpu, in the domains that are searched for one; else @cpu. */
-__noinline s32 wake_idle(struct task_struct *p __arg_trusted, s32 cpu)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-	struct topology_span span;
-	u32 level;
-	int i;
-
-	if (!rq || rq->idle || (release == RELEASE_2_6_22 && rq->nr_running > 1))
-		return cpu;
-
-	bpf_for(level, LEVEL_SIBLING, NR_LEVELS) {
-		if (!domain_exists(level, cpu))
-			continue;
-		if (!(parameters_of(level)->flags & SD_WAKE_IDLE))
-			break;
-		domain_span(level, cpu, &span);
-		bpf_for(i, 0, span.count) {
-			s32 other = cpu_at(span.first + i);
-
-			rq = run_queue_of(other);
-			if (rq && rq->idle && cpu_allowed(p, other)) {
-				count(STAT_WAKE_IDLE);
-				return other;
-			}
-		}
-	}
-	return cpu;
-}
-
-/* True if @p, which last ran on @cpu, should wake up on @this_cpu, by the rules of 2.6.22. */
-static bool wake_here(const struct task_ctx *t, struct run_queue *rq, struct run_queue *this_rq,
-		      u32 level, bool sync)
-{
-	const struct domain_parameters *domain = parameters_of(level);
-	u32 imbalance = 100 + (imbalance_pct_of(level) - 100) / 2;
-	u64 load = source_load(rq, domain->wake_idx);
-	u64 this_load = target_load(this_rq, domain->wake_idx);
-
-	if (domain->flags & SD_WAKE_AFFINE) {
-		u64 tl = this_load;
-		u64 tl_per_task = this_rq->nr_running ?
-				  this_rq->raw_weighted_load / this_rq->nr_running :
-				  SCHED_LOAD_SCALE;
-
-		if (sync)
-			tl -= tl < this_rq->curr_load_weight ? tl : this_rq->curr_load_weight;
-		if ((tl <= load && tl + target_load(rq, domain->wake_idx) <= tl_per_task) ||
-		    100 * (tl + t->load_weight) <= imbalance * load)
-			return true;
-	}
-	return (domain->flags & SD_WAKE_BALANCE) && imbalance * this_load <= 100 * load;
-}
-
-/* The same by the rules of 2.6.11: cache-cold tasks follow their waker, unless they would leave an idle CPU. */
-static bool wake_here_2_6_11(const struct task_ctx *t, struct run_queue *rq,
-			     struct run_queue *this_rq, u32 level, bool sync)
-{
-	const struct domain_parameters *domain = parameters_of(level);
-	u32 pct = imbalance_pct_of(level);
-	u32 imbalance = pct + (pct - 100) / 2;
-	u64 load = source_load(rq, domain->wake_idx);
-	u64 this_load = target_load(this_rq, domain->wake_idx);
-	bool hot = scx_bpf_now() - t->last_ran < cache_hot_time_of(level);
-
-	if (sync)
-		this_load -= this_load < SCHED_LOAD_SCALE ? this_load : SCHED_LOAD_SCALE;
-	if (load < SCHED_LOAD_SCALE / 2 && this_load > SCHED_LOAD_SCALE / 2)
-		return false;
-	if ((domain->flags & SD_WAKE_AFFINE) && !hot)
-		return true;
-	return (domain->flags & SD_WAKE_BALANCE) && imbalance * this_load <= 100 * load;
-}
-
-/*
- * sched_balance_self() for fork, which only nodes ask for: the least loaded CPU of the least loaded node, if
- * that node is clearly less loaded than this one.
- */
-__noinline s32 balance_fork(struct task_struct *p __arg_trusted, s32 this_cpu)
-{
-	u32 idx = parameters_of(LEVEL_NODE)->forkexec_idx;
-	u32 imbalance = 100 + (imbalance_pct_of(LEVEL_NODE) - 100) / 2;
-	u64 avg_load = unknown_zero, power = unknown_zero, this_load = 0, min_load = ~0ULL;
-	struct topology_span group, idlest = {};
-	s32 best = this_cpu;
-	bool allowed = false;
-	int i;
-
-	if (!(parameters_of(LEVEL_NODE)->flags & SD_BALANCE_FORK) ||
-	    !domain_exists(LEVEL_NODE, this_cpu))
-		return this_cpu;
-
-	bpf_for(i, 0, nr_cpu_ids) {
-		s32 cpu = cpu_at(i);
-		struct run_queue *rq = run_queue_of(cpu);
-		bool local;
-
-		if (!rq)
-			continue;
-		group_span(LEVEL_NODE, cpu, &group);
-		local = in_span(&group, position_of(this_cpu));
-		avg_load += local ? source_load(rq, idx) : target_load(rq, idx);
-		power += cpu_exists(cpu) ? SCHED_LOAD_SCALE : 0;
-		allowed |= cpu_allowed(p, cpu);
-		if (i + 1 < group.first + group.count)
-			continue;
-
-		avg_load = avg_load * SCHED_LOAD_SCALE / (power ?: 1);
-		if (local) {
-			this_load = avg_load;
-		} else if (allowed && avg_load < min_load) {
-			min_load = avg_load;
-			idlest = group;
-		}
-		avg_load = unknown_zero;
-		power = unknown_zero;
-		allowed = false;
-	}
-	if (!idlest.count || 100 * this_load < imbalance * min_load)
-		return this_cpu;
-
-	min_load = ~0ULL;
-	bpf_for(i, 0, idlest.count) {
-		s32 cpu = cpu_at(idlest.first + i);
-		struct run_queue *rq = run_queue_of(cpu);
-
-		if (rq && cpu_exists(cpu) && cpu_allowed(p, cpu) &&
-		    rq->raw_weighted_load < min_load) {
-			min_load = rq->raw_weighted_load;
-			best = cpu;
-		}
-	}
-	return best;
-}
 
 s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	s32 this_cpu = bpf_get_smp_processor_id();
+	s32 this_cpu = bpf_get_smp_processor_id(), cpu = prev_cpu, new_cpu;
 	struct task_ctx *t = task_ctx_of(p);
 	struct run_queue *rq, *this_rq;
-	bool sync = wake_flags & SCX_WAKE_SYNC;
-	struct topology_span span;
-	s32 cpu = prev_cpu;
-	u32 level;
 
 	if (!t)
 		return prev_cpu;
-	t->sync = sync;
+	t->sync = wake_flags & SCX_WAKE_SYNC;
+	if (num_online_cpus == 1)
+		return prev_cpu;
 	if (wake_flags & SCX_WAKE_FORK)
-		return num_online_cpus > 1 ? balance_fork(p, prev_cpu) : prev_cpu;
+		return sched_balance_fork(p, prev_cpu);
 
 	rq = run_queue_of(prev_cpu);
 	this_rq = run_queue_of(this_cpu);
-	if (!rq || !this_rq || num_online_cpus == 1)
+	if (!rq || !this_rq)
 		return prev_cpu;
-	if (prev_cpu == this_cpu || !cpu_allowed(p, this_cpu))
-		return wake_idle(p, prev_cpu);
-
-	bpf_for(level, LEVEL_SIBLING, NR_LEVELS) {
-		bool here;
-
-		domain_span(level, this_cpu, &span);
-		if (!in_span(&span, position_of(prev_cpu)))
-			continue;
-		if (release == RELEASE_2_6_22)
-			here = wake_here(t, rq, this_rq, level, sync);
-		else
-			here = wake_here_2_6_11(t, rq, this_rq, level, sync);
-		if (here) {
-			count(STAT_WAKE_AFFINE);
-			cpu = this_cpu;
-			break;
-		}
-		/* 2.6.22 asks the lowest domain that holds both CPUs, 2.6.11 all of them */
-		if (release == RELEASE_2_6_22)
-			break;
+	if (this_cpu != prev_cpu && wake_affine(this_rq, rq, p, t, t->sync, scx_bpf_now())) {
+		count(STAT_WAKE_AFFINE);
+		cpu = this_cpu;
 	}
-	return wake_idle(p, cpu);
+	new_cpu = wake_idle(cpu, p);
+	if (new_cpu != cpu)
+		count(STAT_WAKE_IDLE);
+	return new_cpu;
 }
 
 /* ---- Runnable, queued, running, stopped ------------------------------------------------------------------------ */
@@ -908,6 +521,7 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	struct run_queue *rq = run_queue_of(cpu);
 	u64 slice;
 	u32 index;
+	bool sync;
 	s32 push_cpu;
 
 	if (!t || !rq) {
@@ -915,6 +529,9 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	slice = slice_left(t, scx_bpf_now());
+	/* The kernel does not ask ops.select_cpu() for a task that has only one CPU */
+	sync = t->sync;
+	t->sync = false;
 
 	push_cpu = t->push_cpu;
 	t->push_cpu = -1;
@@ -934,16 +551,20 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	/* Moved here by the kernel, for instance because of its affinity */
 	count_on(t, cpu);
 
+	if (!rq->curr && higher_class_runs(cpu))
+		count_real_time(rq, scx_bpf_now());
+
 	index = list_index(t->prio);
 	set_list_bit(rq, t->array, index);
+	/* Who had been picked when a real-time task came was the first of its list */
 	scx_bpf_dsq_insert(p, list_dsq(cpu, t->array, index), slice,
-			   t->place == PLACE_HEAD ? SCX_ENQ_HEAD : 0);
+			   t->place == PLACE_HEAD || (enq_flags & SCX_ENQ_REENQ) ? SCX_ENQ_HEAD : 0);
 	t->place = PLACE_TAIL;
 
 	if (!task_preempts_curr(t, rq))
 		return;
 	/* The waker will leave the CPU soon, and then the task's turn comes without more ado */
-	if ((enq_flags & SCX_ENQ_WAKEUP) && t->sync && cpu == (s32)bpf_get_smp_processor_id())
+	if ((enq_flags & SCX_ENQ_WAKEUP) && sync && cpu == (s32)bpf_get_smp_processor_id())
 		return;
 	count(STAT_PREEMPTIONS);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -958,6 +579,7 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 
 	if (!t || !rq)
 		return;
+	uncount_real_time(rq, now);
 
 	/* First run after a wake-up: waiting on the queue counts as sleep, wholly or in part */
 	if (t->sleep_type == SLEEP_INTERACTIVE || t->sleep_type == SLEEP_INTERRUPTED) {
@@ -977,7 +599,8 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 	t->reniced = false;
 
 	rq->curr_prio = t->prio;
-	rq->curr_load_weight = t->load_weight;
+	rq->curr = true;
+	rq->curr_weight = t->weight;
 	scx_bpf_task_set_slice(p, slice_left(t, now));
 }
 
@@ -993,13 +616,19 @@ void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 	charge_run_time(t, now);
 	t->running = false;
 	t->rescued = false;
+	rq->curr = false;
 	rq->curr_prio = NO_CURRENT;
-	/*
-	 * A task with slice left would wait for the CPU outside of its list and come back before a better one. Without,
-	 * the kernel hands it back.
-	 */
 	if (runnable)
-		scx_bpf_task_set_slice(p, 0);
+		hand_back(p);
+}
+
+void BPF_STRUCT_OPS(o1_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+
+	if (rq)
+		count_real_time(rq, scx_bpf_now());
+	take_back_local_tasks();
 }
 
 void BPF_STRUCT_OPS(o1_tick, struct task_struct *p)
@@ -1047,340 +676,7 @@ void BPF_STRUCT_OPS(o1_update_idle, s32 cpu, bool idle)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-/* ---- Balancing ------------------------------------------------------------------------------------------------- */
-
-enum idle_type {
-	NOT_IDLE,
-	/* Idle for a while: the timer finds it so */
-	IDLE,
-	/* About to become idle */
-	NEWLY_IDLE,
-};
-
-/* One attempt to pull tasks to a CPU within one of its domains */
-struct balance {
-	s32 cpu;
-	u32 level;
-	enum idle_type idle;
-	/* sd_idle: this is about the threads of one core and all of them are idle */
-	bool sd_idle;
-	/* All tasks of the busiest run queue are pinned to other CPUs */
-	bool all_pinned;
-	/* Weighted load to move; before 2.6.22, number of tasks */
-	u64 imbalance;
-	/* The busiest group */
-	struct topology_span group;
-	/* The CPU of the local group that balances for it, and whether that is this one */
-	s32 balance_cpu;
-	bool eligible;
-	u64 number;
-};
-
-/* Totals of a group; the load is later divided by the power */
-struct group_totals {
-	u64 load;
-	u64 power;
-	u64 weighted_load;
-	u32 nr_running;
-};
-
-/* What find_busiest_group() has seen so far */
-struct groups {
-	struct group_totals local;
-	struct group_totals busiest;
-	/* The group at hand */
-	struct group_totals sums;
-	u64 total_load;
-	u64 total_power;
-	/* Where the next group begins */
-	u32 position;
-};
-
-/*
- * Imbalance too small for the average task of the busiest group: move one anyway if the loads differ by more than that
- * task, or if CPUs would get more done. All loads are per CPU power.
- */
-__noinline bool small_imbalance(struct balance *b __arg_nonnull,
-				const struct group_totals *local __arg_nonnull,
-				const struct group_totals *busiest __arg_nonnull, u64 per_task)
-{
-	u64 this_per_task = SCHED_LOAD_SCALE, pwr_now, pwr_move = 0, tmp;
-	u32 imbn = 2;
-
-	if (local->nr_running) {
-		this_per_task = local->weighted_load / local->nr_running;
-		if (per_task > this_per_task)
-			imbn = 1;
-	}
-	if (busiest->load - local->load >= per_task * imbn) {
-		b->imbalance = per_task;
-		return true;
-	}
-
-	pwr_now = (busiest->power * smaller(per_task, busiest->load) +
-		   local->power * smaller(this_per_task, local->load)) /
-		  SCHED_LOAD_SCALE;
-
-	/* Load that the busiest group would lose */
-	tmp = per_task * SCHED_LOAD_SCALE / busiest->power;
-	if (busiest->load > tmp)
-		pwr_move += busiest->power * smaller(per_task, busiest->load - tmp);
-
-	/* Load that this group would gain */
-	tmp = smaller(busiest->load * busiest->power, per_task * SCHED_LOAD_SCALE) / local->power;
-	pwr_move += local->power * smaller(this_per_task, local->load + tmp);
-	pwr_move /= SCHED_LOAD_SCALE;
-
-	if (pwr_move <= pwr_now)
-		return false;
-	b->imbalance = per_task;
-	return true;
-}
-
-/* The amount to move by the rules of 2.6.22, in b->imbalance; false if the groups are balanced. */
-__noinline bool find_imbalance(struct balance *b __arg_nonnull,
-			       const struct group_totals *local __arg_nonnull,
-			       const struct group_totals *busiest __arg_nonnull, u64 avg_load)
-{
-	u64 per_task, max_pull;
-
-	if (local->load >= busiest->load || local->load >= avg_load ||
-	    100 * busiest->load <= imbalance_pct_of(b->level) * local->load || !busiest->nr_running)
-		return false;
-	per_task = busiest->weighted_load / busiest->nr_running;
-	if (busiest->load <= per_task)
-		return false;
-	/* The busiest with tasks to spare may have less than the average, which counts all groups */
-	if (busiest->load < avg_load)
-		return small_imbalance(b, local, busiest, per_task);
-
-	max_pull = smaller(busiest->load - avg_load, busiest->load - per_task);
-	b->imbalance = smaller(max_pull * busiest->power, (avg_load - local->load) * local->power) /
-		       SCHED_LOAD_SCALE;
-	if (b->imbalance < per_task)
-		return small_imbalance(b, local, busiest, per_task);
-	return true;
-}
-
-/* The number of tasks to move by the rules of 2.6.11, in b->imbalance; false if the groups are balanced. */
-__noinline bool find_imbalance_2_6_11(struct balance *b __arg_nonnull,
-				      const struct group_totals *local __arg_nonnull,
-				      const struct group_totals *busiest __arg_nonnull, u64 avg_load)
-{
-	u64 scale = SCHED_LOAD_SCALE;
-	u64 amount, pwr_now, pwr_move = 0, tmp;
-
-	if (local->load >= busiest->load || local->load >= avg_load ||
-	    100 * busiest->load <= imbalance_pct_of(b->level) * local->load)
-		goto balanced;
-
-	amount = smaller(busiest->load - avg_load, avg_load - local->load) *
-		 smaller(busiest->power, local->power) / scale;
-	if (amount >= scale - 1) {
-		b->imbalance = (amount + 1) / scale;
-		return true;
-	}
-
-	b->imbalance = 1;
-	if (busiest->load - local->load >= 2 * scale)
-		return true;
-	pwr_now = (busiest->power * smaller(scale, busiest->load) +
-		   local->power * smaller(scale, local->load)) /
-		  scale;
-	tmp = scale * scale / busiest->power;
-	if (busiest->load > tmp)
-		pwr_move += busiest->power * smaller(scale, busiest->load - tmp);
-	tmp = smaller(busiest->load, scale * scale / local->power);
-	pwr_move += local->power * smaller(scale, local->load + tmp);
-	pwr_move /= scale;
-	if (pwr_move >= pwr_now + scale / 8)
-		return true;
-
-balanced:
-	b->imbalance = 1;
-	return b->idle == NEWLY_IDLE || (b->idle == IDLE && busiest->load > scale);
-}
-
-/*
- * Adds up the CPUs of one group, those left out excepted: @count from position @first on. In the local group only the
- * first idle CPU, or the first of all, balances for it: that is b->balance_cpu.
- */
-__noinline int sum_group(struct balance *b __arg_nonnull, struct group_totals *totals __arg_nonnull,
-			 u32 first, u32 count, bool local)
-{
-	const struct domain_parameters *domain = parameters_of(b->level);
-	u32 idx = b->idle == NOT_IDLE ? domain->busy_idx :
-		  b->idle == IDLE     ? domain->idle_idx :
-					domain->newidle_idx;
-	bool found_idle = false;
-	int i;
-
-	totals->load = 0;
-	totals->power = 0;
-	totals->weighted_load = 0;
-	totals->nr_running = 0;
-
-	bpf_for(i, 0, count) {
-		u32 position = first + i;
-		s32 cpu = cpu_at(position);
-		struct run_queue *rq = run_queue_of(cpu);
-		const volatile struct cpu_topology *place;
-
-		if (!rq || !cpu_exists(cpu) || rq->excluded_by == b->number)
-			continue;
-		if (!rq->idle)
-			b->sd_idle = false;
-		if (local && (b->balance_cpu < 0 || (rq->idle && !found_idle))) {
-			b->balance_cpu = cpu;
-			found_idle = rq->idle;
-		}
-		totals->load += local ? target_load(rq, idx) : source_load(rq, idx);
-		totals->nr_running += rq->nr_running;
-		totals->weighted_load += rq->raw_weighted_load;
-		/* A core counts as one CPU, however many threads it has */
-		place = topology_of(cpu);
-		if (b->level == LEVEL_SIBLING || !place || place->core_cpus.first == position)
-			totals->power += SCHED_LOAD_SCALE;
-	}
-	return 0;
-}
-
-/*
- * Takes the group at groups->position into account: adds it up and keeps it if it is the local one or the busiest so far.
- * Moves on to the next group, which follows the domain's last one at its first; true if there is more to look at.
- */
-__noinline bool visit_group(struct balance *b __arg_nonnull, struct groups *groups __arg_nonnull)
-{
-	struct topology_span span, own, group;
-	struct group_totals *sums = &groups->sums;
-	bool local;
-
-	domain_span(b->level, b->cpu, &span);
-	group_span(b->level, b->cpu, &own);
-	group_span(b->level, cpu_at(groups->position), &group);
-	local = group.first == own.first;
-	sum_group(b, sums, group.first, group.count, local);
-
-	/* Another CPU of this group balances for it */
-	if (local && release == RELEASE_2_6_22 && b->idle != NEWLY_IDLE && b->balance_cpu != b->cpu) {
-		b->eligible = false;
-		return false;
-	}
-
-	if (sums->power) {
-		groups->total_load += sums->load;
-		groups->total_power += sums->power;
-		sums->load = sums->load * SCHED_LOAD_SCALE / sums->power;
-		if (local) {
-			groups->local = *sums;
-		} else if (sums->load > groups->busiest.load &&
-			   (release != RELEASE_2_6_22 ||
-			    sums->nr_running > sums->power / SCHED_LOAD_SCALE)) {
-			groups->busiest = *sums;
-			b->group = group;
-		}
-	}
-
-	groups->position = group.first + group.count;
-	if (groups->position >= span.first + span.count)
-		groups->position = span.first;
-	return groups->position != own.first;
-}
-
-/*
- * True if no group has more tasks than CPUs, which those of 2.6.22 must have to be the busiest, and that is seen without
- * adding them up. (A core counts as one CPU, so two tasks may be too many for it though each of its threads has only one.)
- */
-static __always_inline bool nobody_is_busiest(void)
-{
-	return release == RELEASE_2_6_22 && !has_threads && !nr_overloaded;
-}
-
-/*
- * find_busiest_group(): the group with the highest load for its power among those with more tasks than CPUs, if it
- * has enough more than the group of this CPU. Looks at every CPU of the domain, the local group first.
- */
-__noinline bool find_busiest_group(struct balance *b __arg_nonnull)
-{
-	struct groups groups = {};
-	struct topology_span span;
-	u64 avg_load;
-	int i;
-
-	domain_span(b->level, b->cpu, &span);
-	b->group.count = 0;
-	b->balance_cpu = -1;
-	groups.position = position_of(b->cpu);
-
-	bpf_for(i, 0, span.count) {
-		/* Whoever balances at intervals first asks its own group whether that is for it to do */
-		if ((i || b->idle == NEWLY_IDLE) && nobody_is_busiest())
-			return false;
-		if (!visit_group(b, &groups))
-			break;
-	}
-
-	if (!b->eligible || !b->group.count || !groups.local.power || !groups.busiest.power)
-		return false;
-	avg_load = SCHED_LOAD_SCALE * groups.total_load / groups.total_power;
-	if (release == RELEASE_2_6_22)
-		return find_imbalance(b, &groups.local, &groups.busiest, avg_load);
-	return find_imbalance_2_6_11(b, &groups.local, &groups.busiest, avg_load);
-}
-
-/* find_busiest_queue(): the CPU of the group with the highest load, -1 if none has a task that could be moved. */
-__noinline s32 find_busiest_queue(struct balance *b __arg_nonnull)
-{
-	u64 max_load = 0;
-	s32 busiest = -1;
-	int i;
-
-	bpf_for(i, 0, b->group.count) {
-		s32 cpu = cpu_at(b->group.first + i);
-		struct run_queue *rq = run_queue_of(cpu);
-
-		if (!rq || rq->excluded_by == b->number)
-			continue;
-		if (release == RELEASE_2_6_22 && rq->nr_running == 1 &&
-		    rq->raw_weighted_load > b->imbalance)
-			continue;
-		if (rq->raw_weighted_load > max_load) {
-			max_load = rq->raw_weighted_load;
-			busiest = cpu;
-		}
-	}
-	return busiest;
-}
-
-/* True if neither @cpu nor another thread of its core runs anything. */
-static __noinline bool cpu_and_siblings_are_idle(s32 cpu)
-{
-	struct topology_span span;
-	int i;
-
-	domain_span(LEVEL_SIBLING, cpu, &span);
-	bpf_for(i, 0, span.count) {
-		struct run_queue *rq = run_queue_of(cpu_at(span.first + i));
-
-		if (rq && !rq->idle)
-			return false;
-	}
-	return true;
-}
-
-/* can_migrate_task() for a waiting task: allowed on this CPU and, unless balancing failed too often, cache-cold. */
-static bool can_migrate_task(struct task_struct *p, const struct task_ctx *t, struct balance *b,
-			     u32 nr_balance_failed, u64 now)
-{
-	if (!cpu_allowed(p, b->cpu) || is_migration_disabled(p))
-		return false;
-	b->all_pinned = false;
-	if (nr_balance_failed > parameters_of(b->level)->cache_nice_tries)
-		return true;
-	if (release != RELEASE_2_6_22 && cpu_and_siblings_are_idle(b->cpu))
-		return true;
-	return (s64)(now - t->last_ran) >= (s64)cache_hot_time_of(b->level);
-}
+/* ---- Balancing: which tasks move ------------------------------------------------------------------------------- */
 
 /* What move_tasks() still has to do */
 struct move {
@@ -1388,7 +684,7 @@ struct move {
 	u32 nr_left;
 	s64 load_left;
 	u32 pulled;
-	u32 nr_balance_failed;
+	bool ignore_heat;
 	s32 this_best_prio;
 	s32 best_prio;
 	bool best_prio_seen;
@@ -1403,43 +699,48 @@ static __always_inline s32 rq_best_prio(const struct run_queue *rq)
 }
 
 /* Pulls tasks from one list of the busiest CPU, the one queued last first. Returns how many more may be pulled. */
-__noinline u32 move_list(struct balance *b __arg_nonnull, struct move *m __arg_nonnull, u32 source,
-			 u32 target, u32 index)
+__noinline u32 move_list(s32 this_cpu, struct move *m __arg_nonnull, u32 source, u32 target, u32 index)
 {
-	struct run_queue *rq = run_queue_of(m->busiest), *this_rq = run_queue_of(b->cpu);
+	struct run_queue *rq = run_queue_of(m->busiest), *this_rq = run_queue_of(this_cpu);
+	struct balance_attempt *attempt;
 	s32 prio = MAX_RT_PRIO + index;
-	u64 now = scx_bpf_now();
 	struct task_struct *p;
 
 	if (!rq || !this_rq)
 		return 0;
+	attempt = &this_rq->domains.attempt;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, list_dsq(m->busiest, source, index), SCX_DSQ_ITER_REV) {
 		struct task_ctx *t = task_ctx_of(p);
-		bool skip_for_load;
-		u32 weight;
+		bool skip;
 
 		if (!t)
 			continue;
-		weight = t->load_weight;
-		skip_for_load = release == RELEASE_2_6_22 && weight > m->load_left;
-		if (skip_for_load && prio < m->this_best_prio)
-			skip_for_load = !m->best_prio_seen && prio == m->best_prio;
-		if (skip_for_load || !can_migrate_task(p, t, b, m->nr_balance_failed, now)) {
+		/* Too heavy, unless it would be the best here and is not the only one of the best there */
+		skip = t->weight > m->load_left;
+		if (skip && prio < m->this_best_prio)
+			skip = !m->best_prio_seen && prio == m->best_prio;
+		if (!skip && task_allowed(p, this_cpu)) {
+			attempt->all_pinned = false;
+			skip = !m->ignore_heat && task_hot(t, attempt->level, attempt->now);
+		} else {
+			skip = true;
+		}
+		if (skip) {
 			m->best_prio_seen |= prio == m->best_prio;
 			continue;
 		}
-		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(b->cpu, target, index), 0))
+		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(this_cpu, target, index), 0))
 			continue;
 		set_list_bit(this_rq, target, index);
 		t->array = target & 1;
-		count_on(t, b->cpu);
+		account_move(t, rq, this_rq, attempt->now);
 		m->pulled++;
-		m->load_left -= weight;
+		m->load_left -= t->weight;
 		m->nr_left--;
 		if (task_preempts_curr(t, this_rq))
-			scx_bpf_kick_cpu(b->cpu, SCX_KICK_PREEMPT);
-		if (!m->nr_left || (release == RELEASE_2_6_22 && m->load_left <= 0)) {
+			scx_bpf_kick_cpu(this_cpu, SCX_KICK_PREEMPT);
+		if (!m->nr_left || m->load_left <= 0) {
 			m->nr_left = 0;
 			break;
 		}
@@ -1454,29 +755,33 @@ __noinline u32 move_list(struct balance *b __arg_nonnull, struct move *m __arg_n
  * move_tasks(): pulls waiting tasks from the busiest CPU: from the expired array first, then from the active one,
  * in each from the best priority on. Pulled tasks keep array and priority. Returns their number.
  */
-__noinline u32 move_tasks(struct balance *b __arg_nonnull, s32 busiest, u32 nr_balance_failed)
+__noinline s32 move_tasks(s32 this_cpu, s32 busiest_cpu)
 {
-	struct run_queue *rq = run_queue_of(busiest), *this_rq = run_queue_of(b->cpu);
-	struct move m = { .busiest = busiest, .nr_balance_failed = nr_balance_failed };
+	struct run_queue *rq = run_queue_of(busiest_cpu), *this_rq = run_queue_of(this_cpu);
+	struct balance_attempt *attempt;
+	struct move m = { .busiest = busiest_cpu };
 	struct task_struct *curr;
 	int i;
 
 	if (!rq || !this_rq || rq->nr_running <= 1)
 		return 0;
+	attempt = &this_rq->domains.attempt;
+	if (attempt->level >= NR_LEVELS)
+		return 0;
 	m.nr_left = rq->nr_running - 1;
-	m.load_left = b->imbalance;
-	if (release != RELEASE_2_6_22)
-		m.nr_left = smaller(m.nr_left, b->imbalance);
+	m.load_left = attempt->imbalance;
+	m.ignore_heat = this_rq->domains.sd[attempt->level].nr_balance_failed >
+			parameters_of(attempt->level)->cache_nice_tries;
 	m.this_best_prio = rq_best_prio(this_rq);
 	m.best_prio = rq_best_prio(rq);
 	m.best_prio_seen = m.best_prio == rq->curr_prio;
 
 	/* The running task cannot be pulled, but it may be allowed here */
-	b->all_pinned = true;
+	attempt->all_pinned = true;
 	bpf_rcu_read_lock();
-	curr = scx_bpf_cpu_curr(busiest);
-	if (curr && rq->curr_prio != NO_CURRENT && cpu_allowed(curr, b->cpu))
-		b->all_pinned = false;
+	curr = scx_bpf_cpu_curr(busiest_cpu);
+	if (curr && rq->curr && task_allowed(curr, this_cpu))
+		attempt->all_pinned = false;
 	bpf_rcu_read_unlock();
 
 	bpf_for(i, 0, 2 * MAX_USER_PRIO) {
@@ -1486,249 +791,13 @@ __noinline u32 move_tasks(struct balance *b __arg_nonnull, s32 busiest, u32 nr_b
 		u32 target = (expired ? 1 - this_rq->active : this_rq->active) & 1;
 
 		if ((rq->bitmap[source] & (1ULL << index)) &&
-		    !move_list(b, &m, source, target, index))
+		    !move_list(this_cpu, &m, source, target, index))
 			break;
 	}
+	count_by(attempt->idle == CPU_NEWLY_IDLE ? STAT_PULLED_NEWLY_IDLE : STAT_PULLED_PERIODIC, m.pulled);
+	if (m.pulled && attempt->idle != CPU_NEWLY_IDLE && this_rq->idle)
+		scx_bpf_kick_cpu(this_cpu, SCX_KICK_IDLE);
 	return m.pulled;
-}
-
-/* Wakes the migration thread, as it were: the running task of @busiest shall move to the CPU that balances. */
-static bool start_active_balance(struct balance *b, s32 busiest)
-{
-	struct run_queue *rq = run_queue_of(busiest);
-
-	if (!rq || rq->active_balance)
-		return false;
-	rq->push_cpu = b->cpu;
-	rq->active_balance = true;
-	scx_bpf_kick_cpu(busiest, SCX_KICK_PREEMPT);
-	return true;
-}
-
-/* -1 instead of 0 for a core that is not wholly idle: to the levels above, this CPU then counts as busy. */
-static __always_inline s32 nothing_moved(const struct balance *b)
-{
-	return release == RELEASE_2_6_22 && !b->sd_idle && b->level == LEVEL_SIBLING ? -1 : 0;
-}
-
-/* Lengthens the interval to the next balancing. */
-static void back_off(struct sched_domain *domain, u32 max_interval, bool all_pinned)
-{
-	if ((all_pinned && domain->balance_interval < max_pinned_interval) ||
-	    domain->balance_interval < max_interval)
-		domain->balance_interval *= 2;
-}
-
-/*
- * load_balance(): pulls tasks to b->cpu within its domain b->level. Returns their number, or -1 (see nothing_moved()).
- * Clears b->eligible if another CPU of the group does the balancing.
- */
-__noinline s32 load_balance(struct balance *b __arg_nonnull)
-{
-	const struct domain_parameters *parameters = parameters_of(b->level);
-	struct run_queue *rq = run_queue_of(b->cpu), *busiest_rq;
-	bool active_balance = false;
-	struct sched_domain *domain;
-	u32 pulled = 0, level = b->level;
-	s32 busiest = -1;
-	int i;
-
-	if (!rq || level >= NR_LEVELS)
-		return 0;
-	domain = &rq->domain[level];
-
-	b->number = __sync_fetch_and_add(&balance_attempts, 1) + 1;
-	b->all_pinned = false;
-	b->sd_idle = b->level == LEVEL_SIBLING && b->idle != NOT_IDLE;
-
-	/* A run queue with nothing but tasks that are pinned elsewhere is left out, and the next one tried */
-	bpf_for(i, 0, nr_cpu_ids) {
-		busiest = -1;
-		if (!find_busiest_group(b))
-			break;
-		busiest = find_busiest_queue(b);
-		if (busiest < 0)
-			break;
-		busiest_rq = run_queue_of(busiest);
-		if (!busiest_rq || busiest_rq->nr_running <= 1)
-			break;
-		pulled = move_tasks(b, busiest, domain->nr_balance_failed);
-		if (!b->all_pinned || release != RELEASE_2_6_22)
-			break;
-		busiest_rq->excluded_by = b->number;
-	}
-
-	if (busiest < 0) {
-		if (release == RELEASE_2_6_22)
-			domain->nr_balance_failed = 0;
-		back_off(domain, parameters->max_interval, b->all_pinned);
-		return nothing_moved(b);
-	}
-	if (pulled) {
-		domain->nr_balance_failed = 0;
-		domain->balance_interval = parameters->min_interval;
-		return pulled;
-	}
-
-	domain->nr_balance_failed++;
-	if (domain->nr_balance_failed > parameters->cache_nice_tries + 2) {
-		bool allowed = false;
-		struct task_struct *curr;
-
-		bpf_rcu_read_lock();
-		curr = scx_bpf_cpu_curr(busiest);
-		if (curr)
-			allowed = cpu_allowed(curr, b->cpu);
-		bpf_rcu_read_unlock();
-		if (release == RELEASE_2_6_22 && !allowed) {
-			back_off(domain, parameters->max_interval, true);
-			return nothing_moved(b);
-		}
-		active_balance = start_active_balance(b, busiest);
-		domain->nr_balance_failed = parameters->cache_nice_tries;
-		if (release == RELEASE_2_6_22)
-			domain->nr_balance_failed++;
-	}
-	if (release != RELEASE_2_6_22) {
-		if (domain->balance_interval < parameters->max_interval)
-			domain->balance_interval++;
-	} else if (active_balance) {
-		back_off(domain, parameters->max_interval, false);
-	} else {
-		domain->balance_interval = parameters->min_interval;
-	}
-	return nothing_moved(b);
-}
-
-/* load_balance_newidle(): the same for a CPU that has just run out of tasks, without bookkeeping of failures. */
-__noinline s32 load_balance_newidle(struct balance *b __arg_nonnull)
-{
-	struct run_queue *rq = run_queue_of(b->cpu), *busiest_rq;
-	struct sched_domain *domain;
-	u32 pulled, level = b->level;
-	s32 busiest;
-	int i;
-
-	if (!rq || level >= NR_LEVELS)
-		return 0;
-	domain = &rq->domain[level];
-	b->number = __sync_fetch_and_add(&balance_attempts, 1) + 1;
-	b->sd_idle = b->level == LEVEL_SIBLING;
-
-	bpf_for(i, 0, nr_cpu_ids) {
-		if (!find_busiest_group(b))
-			break;
-		busiest = find_busiest_queue(b);
-		if (busiest < 0)
-			break;
-		busiest_rq = run_queue_of(busiest);
-		if (!busiest_rq || busiest_rq->nr_running <= 1)
-			return nothing_moved(b);
-		pulled = move_tasks(b, busiest, domain->nr_balance_failed);
-		if (pulled) {
-			domain->nr_balance_failed = 0;
-			return pulled;
-		}
-		if (release != RELEASE_2_6_22)
-			return 0;
-		busiest_rq->excluded_by = b->number;
-	}
-	return nothing_moved(b);
-}
-
-/* idle_balance(): from the closest domain outwards until something was pulled. */
-__noinline bool idle_balance(s32 cpu)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-	struct balance b = { .cpu = cpu, .idle = NEWLY_IDLE, .eligible = true };
-	u64 jiffies = jiffies_at(scx_bpf_now());
-	u64 next_balance = jiffies + 60 * (u64)hz;
-	s32 pulled = 0;
-	u32 level;
-
-	if (!rq)
-		return false;
-	bpf_for(level, LEVEL_SIBLING, NR_LEVELS) {
-		u64 due;
-
-		if (level >= NR_LEVELS || !domain_exists(level, cpu))
-			continue;
-		b.level = level;
-		if (parameters_of(level)->flags & SD_BALANCE_NEWIDLE)
-			pulled = load_balance_newidle(&b);
-		due = rq->domain[level].last_balance +
-		      ms_to_ticks(rq->domain[level].balance_interval);
-		if (due < next_balance)
-			next_balance = due;
-		if (pulled)
-			break;
-	}
-	/* A busy CPU may have set a time far ahead */
-	if (!pulled)
-		rq->next_balance = next_balance;
-	if (pulled > 0)
-		count_by(STAT_PULLED_NEWLY_IDLE, pulled);
-	return pulled > 0;
-}
-
-/* rebalance_domains(): balances @cpu in those of its domains whose interval is over. Returns when to do so next. */
-__noinline u64 rebalance_domains(s32 cpu, u64 jiffies)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-	struct balance b = { .cpu = cpu, .eligible = true };
-	u64 next_balance = jiffies + 60 * (u64)hz;
-	u32 level;
-	s32 pulled;
-
-	if (!rq)
-		return next_balance;
-	b.idle = rq->idle ? IDLE : NOT_IDLE;
-	bpf_for(level, LEVEL_SIBLING, NR_LEVELS) {
-		struct sched_domain *domain;
-		u64 interval;
-
-		if (level >= NR_LEVELS || !domain_exists(level, cpu))
-			continue;
-		domain = &rq->domain[level];
-		interval = domain->balance_interval;
-		if (b.idle != IDLE)
-			interval *= parameters_of(level)->busy_factor;
-		interval = ms_to_ticks(interval) ?: 1;
-
-		if (jiffies >= domain->last_balance + interval) {
-			b.level = level;
-			pulled = load_balance(&b);
-			if (pulled)
-				b.idle = NOT_IDLE;
-			if (pulled > 0) {
-				count_by(STAT_PULLED_PERIODIC, pulled);
-				if (rq->idle)
-					scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-			}
-			domain->last_balance = jiffies;
-		}
-		if (domain->last_balance + interval < next_balance)
-			next_balance = domain->last_balance + interval;
-		if (!b.eligible)
-			break;
-	}
-	return next_balance;
-}
-
-/* Lets the history of the load fade by the ticks during which the timer was off and nobody was runnable. */
-__noinline int fade_load(s32 cpu, u64 ticks)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-	u64 tick;
-
-	if (!rq)
-		return 0;
-	bpf_for(tick, 0, ticks) {
-		if (!(rq->cpu_load[0] | rq->cpu_load[1] | rq->cpu_load[2]))
-			break;
-		update_load(rq, 0);
-	}
-	return 0;
 }
 
 /* True if a task is runnable on some CPU. */
@@ -1736,7 +805,7 @@ __noinline bool somebody_is_runnable(void)
 {
 	s32 cpu;
 
-	bpf_for(cpu, 0, nr_cpu_ids) {
+	bpf_for(cpu, 0, nr_cpus) {
 		struct run_queue *rq = run_queue_of(cpu);
 
 		if (rq && rq->nr_running)
@@ -1745,42 +814,41 @@ __noinline bool somebody_is_runnable(void)
 	return false;
 }
 
-/*
- * The part of scheduler_tick() that keeps the history of the load and balances, on behalf of every CPU: sched_ext lets
- * tasks be moved between lists here and in dispatch, and not in ops.tick(), which idle CPUs do not get at all. Without
- * a runnable task there is nothing to balance, and the timer stays off until there is one.
- */
-static int balance_tick(void *map, u32 *key, struct balance_timer *timer)
+/* Balances one CPU if that is due. */
+__noinline int balance_cpu(s32 cpu)
 {
+	struct run_queue *rq = run_queue_of(cpu);
 	u64 now = scx_bpf_now();
-	u64 jiffies = jiffies_at(now);
-	u64 ticks_off = 0;
-	int cpu;
 
-	if (off_since && jiffies > off_since)
-		ticks_off = smaller(jiffies - off_since - 1, MAX_TICKS_TO_FADE);
-	off_since = 0;
-	bpf_for(cpu, 0, nr_cpu_ids) {
-		struct run_queue *rq = run_queue_of(cpu);
+	if (!rq || !rq->exists)
+		return 0;
+	bpf_rcu_read_lock();
+	notice_real_time(rq, now);
+	bpf_rcu_read_unlock();
+	if (balance_ticks_at(now) >= rq->domains.next_balance)
+		rebalance_domains(rq, rq->idle ? CPU_IDLE : CPU_NOT_IDLE, now);
+	return 0;
+}
 
-		if (!rq || !cpu_exists(cpu))
-			continue;
-		if (ticks_off)
-			fade_load(cpu, ticks_off);
-		update_load(rq, rq->raw_weighted_load);
-		if (jiffies >= rq->next_balance)
-			rq->next_balance = rebalance_domains(cpu, jiffies);
-	}
+/*
+ * The part of scheduler_tick() that balances, on behalf of every CPU: sched_ext lets tasks be moved between lists here and in dispatch,
+ * and not in ops.tick(), which idle CPUs do not get at all. Without a runnable task there is nothing to balance, and
+ * the timer stays off until there is one.
+ */
+static bool balance_tick(void)
+{
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus)
+		balance_cpu(cpu);
 
 	if (!somebody_is_runnable()) {
-		off_since = jiffies;
 		__sync_lock_test_and_set(&balancing_is_off, 1);
 		/* Whoever became runnable before that has not seen it */
 		if (!somebody_is_runnable() || !__sync_lock_test_and_set(&balancing_is_off, 0))
-			return 0;
+			return false;
 	}
-	start_balance_timer();
-	return 0;
+	return true;
 }
 
 /* ---- Picking the next task ------------------------------------------------------------------------------------- */
@@ -1800,7 +868,7 @@ static __noinline void accept_pushed(s32 cpu, struct run_queue *rq)
 		if (!t)
 			continue;
 		seen = true;
-		if (!cpu_allowed(p, cpu) || is_migration_disabled(p)) {
+		if (!task_allowed(p, cpu)) {
 			target = scx_bpf_task_cpu(p);
 			target_rq = run_queue_of(target);
 		}
@@ -1930,6 +998,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return;
+	uncount_real_time(rq, now);
 	if (rq->pushed_to)
 		accept_pushed(cpu, rq);
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
@@ -1938,11 +1007,11 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 			charge_ticks(rq, t, now);
 	}
 
-	if (rq->active_balance) {
-		s32 push_cpu = rq->push_cpu;
+	if (rq->domains.push_cpu) {
+		s32 push_cpu = rq->domains.push_cpu - 1;
 
-		rq->active_balance = false;
-		if (t && cpu_allowed(prev, push_cpu)) {
+		rq->domains.push_cpu = 0;
+		if (t && task_allowed(prev, push_cpu)) {
 			t->push_cpu = push_cpu;
 			pick_next(cpu, rq, NULL);
 			return;
@@ -1956,8 +1025,10 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	pick = pick_next(cpu, rq, t);
-	if (pick == PICK_NONE && num_online_cpus > 1 && idle_balance(cpu))
+	if (pick == PICK_NONE && num_online_cpus > 1) {
+		idle_balance(rq, now);
 		pick = pick_next(cpu, rq, NULL);
+	}
 	if (pick == PICK_PREV && t) {
 		charge_run_time(t, now);
 		t->place = PLACE_HEAD;
@@ -1982,6 +1053,8 @@ static void sched_fork(struct task_ctx *t)
 
 	if (!parent_ctx || !parent_ctx->running || !rq)
 		return;
+	if (charge_ticks(rq, parent_ctx, scx_bpf_now()))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	t->sleep_avg = parent_ctx->sleep_avg;
 	t->time_slice = (parent_ctx->time_slice + 1) / 2;
 	t->first_time_slice = true;
@@ -2003,11 +1076,11 @@ s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_arg
 	if (!t)
 		return -ENOMEM;
 	t->static_prio = static_prio_of(p);
-	t->load_weight = load_weight(t->static_prio);
+	t->batch = batch_task(p);
+	t->weight = load_weight(t->static_prio);
 	t->time_slice = task_timeslice(t);
 	t->timestamp = scx_bpf_now();
 	t->last_ran = t->timestamp;
-	t->cpu = -1;
 	t->push_cpu = -1;
 	if (args->fork) {
 		t->new = true;
@@ -2029,7 +1102,7 @@ static void sched_exit(struct task_struct *p, struct task_ctx *t)
 	parent_ctx = parent ? task_ctx_of(parent) : NULL;
 	if (parent_ctx) {
 		if (t->first_time_slice &&
-		    (release != RELEASE_2_6_22 || scx_bpf_task_cpu(p) == scx_bpf_task_cpu(parent))) {
+		    (o1_release != O1_2_6_22 || scx_bpf_task_cpu(p) == scx_bpf_task_cpu(parent))) {
 			u32 slice = parent_ctx->time_slice + t->time_slice;
 			u32 full = task_timeslice(t);
 
@@ -2061,14 +1134,24 @@ void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 	s32 static_prio = static_prio_of(p);
 	s32 old_prio;
 
-	if (!t || t->static_prio == static_prio)
+	if (!t || (t->static_prio == static_prio && t->batch == batch_task(p)))
 		return;
 	old_prio = t->prio;
 	t->static_prio = static_prio;
-	t->load_weight = load_weight(static_prio);
-	/* Before 2.6.22 the bonus is lost until it is next reckoned */
-	t->prio = release == RELEASE_2_6_22 ? effective_prio(t) : static_prio;
+	t->weight = load_weight(static_prio);
+	/* In 2.6.2 the bonus is lost until it is next reckoned */
+	t->prio = o1_release == O1_2_6_22 ? effective_prio(t) : static_prio;
 	t->place = PLACE_TAIL;
+	if (t->batch != batch_task(p) && o1_release == O1_2_6_22) {
+		/* __setscheduler(): a batch task loses its credit, and both kinds are queued anew */
+		struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
+
+		if (batch_task(p))
+			t->sleep_avg = 0;
+		if (rq)
+			t->array = batch_task(p) ? 1 - (rq->active & 1) : rq->active & 1;
+	}
+	t->batch = batch_task(p);
 	if (scx_bpf_task_running(p)) {
 		t->reniced = true;
 		if (t->prio != old_prio)
@@ -2079,7 +1162,7 @@ void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 /* ---- Start ----------------------------------------------------------------------------------------------------- */
 
 /* Starts one CPU: its queues, empty arrays, balancing due from now on. */
-static s32 init_cpu(s32 cpu, u64 jiffies)
+static s32 init_cpu(s32 cpu)
 {
 	const volatile struct cpu_topology *place = topology_of(cpu);
 	struct run_queue *rq = run_queue_of(cpu);
@@ -2088,39 +1171,33 @@ static s32 init_cpu(s32 cpu, u64 jiffies)
 
 	if (!rq)
 		return 0;
-	if (place && place->core_cpus.count > 1)
-		has_threads = true;
 	bpf_for(i, 0, DSQS_PER_CPU) {
 		error = scx_bpf_create_dsq((u64)cpu * DSQS_PER_CPU + i, scx_bpf_cpu_node(cpu));
 		if (error)
 			return error;
 	}
+	rq->cpu = cpu;
+	rq->exists = !place || place->capacity;
 	rq->best_expired_prio = MAX_PRIO;
 	rq->curr_prio = NO_CURRENT;
-	rq->push_cpu = -1;
-	for (i = 0; i < NR_LEVELS; i++) {
-		rq->domain[i].last_balance = jiffies;
-		rq->domain[i].balance_interval = parameters_of(i)->min_interval;
-	}
+	init_domains(rq, cpu);
 	return 0;
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 {
-	u64 jiffies = jiffies_at(scx_bpf_now());
 	const struct cpumask *online;
-	struct balance_timer *timer;
-	u32 key = 0;
 	s32 error;
 	int cpu;
 
-	nr_cpu_ids = scx_bpf_nr_cpu_ids();
+	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
+	tick_nsec = tick_length(hz);
 	online = scx_bpf_get_online_cpumask();
 	num_online_cpus = bpf_cpumask_weight(online);
 	scx_bpf_put_cpumask(online);
 
-	bpf_for(cpu, 0, nr_cpu_ids) {
-		error = init_cpu(cpu, jiffies);
+	bpf_for(cpu, 0, nr_cpus) {
+		error = init_cpu(cpu);
 		if (error) {
 			scx_bpf_error("cannot create the lists of CPU %d: error %d", cpu, error);
 			return error;
@@ -2128,13 +1205,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 	}
 	if (num_online_cpus == 1)
 		return 0;
-
-	timer = bpf_map_lookup_elem(&balance_timer_map, &key);
-	if (!timer)
-		return -ESRCH;
-	bpf_timer_init(&timer->timer, &balance_timer_map, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&timer->timer, balance_tick);
-	return start_balance_timer();
+	return init_balance_timer() ?: start_balance_timer();
 }
 
 DEFINE_SCHEDULER(o1,
@@ -2145,6 +1216,7 @@ DEFINE_SCHEDULER(o1,
 	.runnable = (void *)o1_runnable,
 	.running = (void *)o1_running,
 	.stopping = (void *)o1_stopping,
+	.cpu_release = (void *)o1_cpu_release,
 	.quiescent = (void *)o1_quiescent,
 	.yield = (void *)o1_yield,
 	.set_weight = (void *)o1_set_weight,
@@ -2152,6 +1224,6 @@ DEFINE_SCHEDULER(o1,
 	.init_task = (void *)o1_init_task,
 	.exit_task = (void *)o1_exit_task,
 	.init = (void *)o1_init,
-	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.name = "o1");

@@ -5,35 +5,21 @@
  * Each CPU has three run queues of 64 lists: one for interactive threads (and whatever has a kernel's priority), one for the
  * rest that is a calendar, and one for idle ones. Interactive is who sleeps enough for what it runs. A thread goes to the
  * least loaded CPU by the tree of caches when it wakes up, idle CPUs steal, and a balancer moves single threads now and
- * then. The rules are those of 9.1 to 9.3; the tunable `release` selects those of 8.0 where they are known, or those of
- * 15.0, where the queues are parts of a single one of 256 lists. README.md maps the document to this file and lists the
- * departures.
+ * then. The rules are those of 9.1 to 9.3. README.md maps the document to this file and lists the departures.
  *
  * Names are those of FreeBSD's sched_ule.c.
  */
 #include "fairground.bpf.h"
 #include "freebsd.h"
 #include "in_interrupt.h"
+#include "real_time.h"
+#include "starvation.h"
 #include "topology.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
 
-/* Which release's rules: FREEBSD_9, FREEBSD_8 or FREEBSD_TODAY, which is 15.0 */
-const volatile u32 release = FREEBSD_9;
-
 /* stathz ticks of a slice */
 const volatile u32 slice = 12;
-
-/* A rule that follows the release unless it is switched off or on */
-enum rule {
-	RULE_OF_RELEASE,
-	RULE_OFF,
-	RULE_ON,
-};
-
-/* The more threads a CPU has the shorter its slices, down to slice_min ticks; the rule of 15.0 */
-const volatile u32 dynamic_slice = RULE_OF_RELEASE;
-const volatile u32 slice_min = 2;
 
 /* Scores below this are interactive */
 const volatile u32 interact = 30;
@@ -57,10 +43,8 @@ enum static_boost {
 const volatile u32 static_boost = BOOST_TO_BATCH;
 
 /* Kernel priority of a sleeper, counted from the best one: waiting for anything (PWAIT), and for a disk (PRIBIO) */
-#define PRIORITY_OF_RELEASE 64
-
-const volatile u32 sleep_priority = PRIORITY_OF_RELEASE;
-const volatile u32 disk_priority = PRIORITY_OF_RELEASE;
+const volatile u32 sleep_priority = 28;
+const volatile u32 disk_priority = 12;
 
 /* What yielding does: the yield of FreeBSD sinks to the worst timeshare priority, the one of POSIX keeps its own */
 enum yield_rule {
@@ -78,19 +62,11 @@ const volatile bool balance = true;
 const volatile u32 balance_interval = 127;
 
 const volatile bool steal_idle = true;
-/* Load from which on a CPU is stolen from; 0 for the release's own */
-const volatile u32 steal_thresh = 0;
-/* The first thread that could be stolen is passed over; not the rule of 15.0 */
-const volatile u32 steal_skips_first = RULE_OF_RELEASE;
-/* 15.0: levels of the tree in which a CPU that runs out of threads steals before it idles; 0 for none */
-const volatile u32 trysteal_limit = 2;
-
+/* Load from which on a CPU is stolen from; within a core it is 1 */
+const volatile u32 steal_thresh = 2;
 /* Milliseconds of history that the score looks at, and that a child keeps */
 const volatile u32 history_limit = 5000;
 const volatile u32 fork_history = 500;
-
-/* Milliseconds a thread may wait before it is put in front of all others; 0 for ever */
-const volatile u32 starvation_limit = 15000;
 
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
 
@@ -111,10 +87,8 @@ enum statistic {
 	STAT_PICK_LEAST,
 	STAT_PICK_LOCAL,
 	STAT_STEALS,
-	STAT_TRYSTEALS,
 	STAT_BALANCE_PASSES,
 	STAT_BALANCED,
-	STAT_REPICKS,
 	STAT_CALENDAR_STEPS,
 	STAT_FORKED_HISTORY,
 	STAT_FORKS,
@@ -159,19 +133,11 @@ struct td_sched {
 	/* Where it waits: see place_of() */
 	u32 place;
 	/* Since when it waits */
-	u64 queued_at;
+	u64 waiting_since;
 	bool running;
 	bool sleeping;
-	/* TDF_SLICEEND */
+	/* TDF_SLICEEND: who leaves without it was preempted */
 	bool sliceend;
-	/* Told to leave its CPU at once (SW_PREEMPT), and on the way to user mode, by yielding for instance */
-	bool sw_preempt;
-	bool resched;
-	/* An interrupt thread: no part of the load that slices follow (TDF_NOLOAD) */
-	bool noload;
-	/* TDF_PICKCPU: is to choose its CPU anew; and the one it has chosen, -1 for none */
-	bool pickcpu;
-	s32 picked;
 	/* Has just lost its CPU, and in a way that brings it to the head of its list */
 	bool requeued;
 	bool preempted;
@@ -200,25 +166,21 @@ enum queue {
 	NR_QUEUES,
 };
 
-/* Numbers that a CPU's lists may have, and words of a set of them */
-#define LISTS_PER_CPU 256
-#define NR_WORDS (LISTS_PER_CPU / RQ_NQS)
+/* Lists of a CPU: as many for each queue */
+#define LISTS_PER_CPU (NR_QUEUES * RQ_NQS)
 
 struct tdq {
-	/* All lists in a row, in which each queue has its part: see first_list() */
-	struct runq runq[NR_WORDS];
-	/* Threads, the running one included, those of them that count for slices, and those that wait and may move */
+	struct runq runq[NR_QUEUES];
+	/* Threads, the running one included, and those that wait and may move */
 	u32 load;
-	u32 sysload;
 	u32 transferable;
 	/* Best priority that waits or runs */
 	s32 lowpri;
 	/* Priority of the current thread: of the idle thread the worst, of one above sched_ext the best */
 	s32 curpri;
-	/* The calendar: where to insert and where to remove; 15.0's tdq_ts_off, tdq_ts_deq_off and tdq_ts_ticks */
+	/* The calendar: where to insert and where to remove */
 	u32 idx;
 	u32 ridx;
-	u32 ts_ticks;
 	bool idle;
 	/* Interrupted and not yet here */
 	bool ipipending;
@@ -230,61 +192,15 @@ struct tdq {
 
 DEFINE_PER_CPU(struct tdq, tdq)
 
-static __always_inline bool is_today(void)
-{
-	return release == FREEBSD_TODAY;
-}
-
-static __always_inline bool rule_is_on(u32 rule, bool of_release)
-{
-	return rule == RULE_OF_RELEASE ? of_release : rule == RULE_ON;
-}
-
-/*
- * PRI_MIN_BATCH: in 8.0, interactive threads share the real-time range and all timeshare priorities are batch; later they have half of
- * what nice values leave of the timeshare range, which is 40 priorities and in 15.0 50.
- */
-static __always_inline s32 pri_min_batch(void)
-{
-	switch (release) {
-	case FREEBSD_8:
-		return 160;
-	case FREEBSD_TODAY:
-		return 115;
-	default:
-		return 152;
-	}
-}
-
-/*
- * First of a queue's lists. Of 8.0 and 9.3 each queue has 64, with four priorities to a list; in 15.0 the queues are ranges of the
- * priorities, each of which has a list.
- */
-static __always_inline u32 first_list(u32 queue)
-{
-	if (!is_today())
-		return queue * RQ_NQS;
-	switch (queue) {
-	case QUEUE_REALTIME:
-		return 0;
-	case QUEUE_TIMESHARE:
-		return pri_min_batch();
-	case QUEUE_IDLE:
-		return priorities_of(release)->min_idle;
-	default:
-		return LISTS_PER_CPU;
-	}
-}
-
-static __always_inline u32 nr_lists(u32 queue)
-{
-	return first_list(queue + 1) - first_list(queue);
-}
+/* The timeshare range: interactive threads have what nice values leave of its first half, PRI_MIN_BATCH begins the rest. */
+#define PRI_MIN_INTERACT PRI_MIN_TIMESHARE
+#define PRI_MAX_INTERACT (PRI_MIN_BATCH - 1)
+#define PRI_MIN_BATCH 152
 
 /* Number of a CPU's list among all; also the id of its dispatch queue */
 static __always_inline u32 place_of(s32 cpu, u32 queue, u32 index)
 {
-	return (u32)cpu * LISTS_PER_CPU + first_list(queue) + index;
+	return (u32)cpu * LISTS_PER_CPU + queue * RQ_NQS + index;
 }
 
 /* In a thread's place: the thread counts as transferable */
@@ -308,35 +224,9 @@ static __always_inline u64 ms_to_ticks(u64 ms)
 	return ms * hz / 1000;
 }
 
-static __always_inline s32 pri_min_interact(void)
-{
-	return release == FREEBSD_8 ? 128 : priorities_of(release)->min_timeshare;
-}
-
-static __always_inline s32 pri_max_interact(void)
-{
-	return pri_min_batch() - 1;
-}
-
-/* Half of what nice spans */
+/* Half of what nice spans, and the range of priorities that CPU use spans */
 #define SCHED_PRI_NHALF 20
-
-/* SCHED_PRI_NICE, counted from the best nice value: 15.0 has five priorities for four nice values */
-static __always_inline u32 sched_pri_nice(s32 nice)
-{
-	u32 above = nice + SCHED_PRI_NHALF;
-
-	return is_today() ? above * 5 / 4 : above;
-}
-
-/* The range of priorities that CPU use spans */
-static __always_inline u32 sched_pri_range(void)
-{
-	s32 range = priorities_of(release)->max_timeshare - pri_min_batch() -
-		    (s32)sched_pri_nice(SCHED_PRI_NHALF);
-
-	return release == FREEBSD_8 ? range : range + 1;
-}
+#define SCHED_PRI_RANGE (PRI_MAX_TIMESHARE - PRI_MIN_BATCH - 2 * SCHED_PRI_NHALF + 1)
 
 /* SCHED_TICK_TARG and SCHED_TICK_MAX: the window of CPU use is cut back to 10 s when it reaches 11 s */
 static __always_inline u64 sched_tick_targ(void)
@@ -434,26 +324,16 @@ static void sched_pctcpu_update(struct td_sched *ts, u64 t, bool run)
 	ts->ltick = t;
 }
 
-/*
- * SCHED_PRI_TICKS: CPU use of the window, 0 to 31. In 15.0 0 to 58, rounded, and of however short a window; before, one of less than a
- * second counts as a second.
- */
+/* SCHED_PRI_TICKS: CPU use of the window, 0 to 31; a window of less than a second counts as one. */
 static u32 sched_pri_ticks(const struct td_sched *ts)
 {
 	u64 total = ts->ltick - ts->ftick;
-	u32 range = sched_pri_range() ?: 1;
 	u32 used;
 
-	if (is_today()) {
-		total = total ?: 1;
-		used = (((range - 1) * ts->ticks + total / 2) / total + (1 << SCHED_TICK_SHIFT) / 2) >>
-		       SCHED_TICK_SHIFT;
-		return used < range - 1 ? used : range - 1;
-	}
 	if (total < hz)
 		total = hz;
-	used = (ts->ticks >> SCHED_TICK_SHIFT) / ((total + range - 1) / range ?: 1);
-	return used < range - 1 ? used : range - 1;
+	used = (ts->ticks >> SCHED_TICK_SHIFT) / ((total + SCHED_PRI_RANGE - 1) / SCHED_PRI_RANGE ?: 1);
+	return used < SCHED_PRI_RANGE - 1 ? used : SCHED_PRI_RANGE - 1;
 }
 
 /* Score and nice value, which decide between interactive and batch */
@@ -464,22 +344,18 @@ static __always_inline s32 tested_score(struct task_struct *p, const struct td_s
 	return score > 0 ? score : 0;
 }
 
-/* Priority of an interactive score: whole priorities for each point until 15.0, which spreads the scores over the range */
+/* Priority of an interactive score: whole priorities for each point */
 static __always_inline s32 interactive_priority(u32 score)
 {
-	u32 range = pri_max_interact() - pri_min_interact() + (release != FREEBSD_8);
-	u32 scores = interact ?: 1;
-
-	return pri_min_interact() + (is_today() ? range * score / scores : range / scores * score);
+	return PRI_MIN_INTERACT + (PRI_MAX_INTERACT - PRI_MIN_INTERACT + 1) / (interact ?: 1) * score;
 }
 
 /*
- * sched_priority(): an interactive thread's user priority follows its score, 120 to 149 (15.0: 56 to 113); that of the others
- * CPU use and nice value, 152 + 0..31 + 0..39 (15.0: 115 + 0..58 + 0..48).
+ * sched_priority(): an interactive thread's user priority follows its score, 120 to 149; that of the others CPU use and nice value,
+ * 152 + 0..31 + 0..39.
  */
 static void sched_priority(struct task_struct *p, struct td_sched *ts)
 {
-	const struct priority_ranges *range = priorities_of(release);
 	s32 score;
 
 	switch (thread_class_of(p)) {
@@ -488,51 +364,25 @@ static void sched_priority(struct task_struct *p, struct td_sched *ts)
 		if (score < (s32)interact)
 			ts->user_pri = interactive_priority(score);
 		else
-			ts->user_pri = clamped(pri_min_batch() + sched_pri_ticks(ts) +
-					       sched_pri_nice(task_nice(p)),
-					       pri_min_batch(), range->max_timeshare);
+			ts->user_pri = clamped(PRI_MIN_BATCH + sched_pri_ticks(ts) + task_nice(p) + SCHED_PRI_NHALF,
+					       PRI_MIN_BATCH, PRI_MAX_TIMESHARE);
 		break;
 	case THREAD_IDLE:
-		ts->user_pri = clamped(range->min_idle + (u32)(task_nice(p) + 20) * 31 / 39,
-				       range->min_idle, range->max_idle);
+		ts->user_pri = PRI_MIN_IDLE + (u32)(task_nice(p) + 20) * 31 / 39;
 		break;
 	case THREAD_KERNEL:
-		ts->user_pri = range->min_kern;
+		ts->user_pri = PRI_MIN_KERN;
 		break;
 	case THREAD_INTERRUPT:
-		ts->user_pri = range->max_ithd;
+		ts->user_pri = PRI_MAX_ITHD;
 		break;
 	}
 }
 
-static __always_inline bool slices_are_dynamic(void)
-{
-	return rule_is_on(dynamic_slice, is_today());
-}
-
-/* Ticks of a slice on this CPU. Dynamic ones: the fewer the more threads share the CPU. */
-static __always_inline u32 tdq_slice(const struct tdq *tdq)
-{
-	u32 rivals = tdq->sysload;
-
-	if (!slices_are_dynamic() || rivals <= 2)
-		return slice;
-	rivals--;
-	return rivals >= 6 || slice / rivals < slice_min ? slice_min : slice / rivals;
-}
-
-/* td_slice(): interrupt threads have whole slices. */
-static __always_inline u32 td_slice(const struct td_sched *ts, const struct tdq *tdq)
-{
-	return ts->noload ? slice : tdq_slice(tdq);
-}
-
 /* Time to the tick at which the slice ends, nanoseconds */
-static __always_inline u64 slice_left(const struct td_sched *ts, const struct tdq *tdq, u64 now)
+static __always_inline u64 slice_left(const struct td_sched *ts, u64 now)
 {
-	u32 all = td_slice(ts, tdq);
-
-	return time_to_tick(now, ts->used < all ? all - ts->used : 1, stathz);
+	return time_to_tick(now, ts->used < slice ? slice - ts->used : 1, stathz);
 }
 
 /* ---- The lists ------------------------------------------------------------------------------------------------- */
@@ -540,13 +390,10 @@ static __always_inline u64 slice_left(const struct td_sched *ts, const struct td
 /* Which of a CPU's queues a priority belongs to */
 static __always_inline u32 queue_of(s32 priority)
 {
-	if (priority < pri_min_batch())
+	if (priority < PRI_MIN_BATCH)
 		return QUEUE_REALTIME;
-	return priority <= priorities_of(release)->max_timeshare ? QUEUE_TIMESHARE : QUEUE_IDLE;
+	return priority <= PRI_MAX_TIMESHARE ? QUEUE_TIMESHARE : QUEUE_IDLE;
 }
-
-/* Most lists that the calendar turns by at a tick */
-#define MOST_CALENDAR_STEPS 2
 
 /*
  * The calendar's removal index follows the insertion index while its list is empty (tdq_advance_ts_deq_off()). FreeBSD moves it when
@@ -554,26 +401,8 @@ static __always_inline u32 queue_of(s32 priority)
  */
 static __always_inline void follow_idx(struct tdq *tdq, s32 cpu)
 {
-	u32 lists = nr_lists(QUEUE_TIMESHARE);
-	int i;
-
-	for (i = 0; i < MOST_CALENDAR_STEPS; i++) {
-		if (tdq->ridx == tdq->idx ||
-		    scx_bpf_dsq_nr_queued(place_of(cpu, QUEUE_TIMESHARE, tdq->ridx % lists)) > 0)
-			return;
-		tdq->ridx = (tdq->ridx + 1) % lists;
-	}
-}
-
-/* Lists by which the calendar turns at this tick: in 15.0 seven at four ticks, since it has 109 lists in place of 64. */
-static __always_inline u32 calendar_steps(struct tdq *tdq)
-{
-	if (!is_today())
-		return 1;
-	if (++tdq->ts_ticks < 4)
-		return 2;
-	tdq->ts_ticks = 0;
-	return 1;
+	if (tdq->ridx != tdq->idx && scx_bpf_dsq_nr_queued(place_of(cpu, QUEUE_TIMESHARE, tdq->ridx)) <= 0)
+		tdq->ridx = (tdq->ridx + 1) % RQ_NQS;
 }
 
 /*
@@ -583,81 +412,49 @@ static __always_inline u32 calendar_steps(struct tdq *tdq)
  */
 static __always_inline u32 calendar_index(const struct tdq *tdq, s32 priority, bool preempted)
 {
-	u32 range = priorities_of(release)->max_timeshare - pri_min_batch() + 1;
-	u32 lists = nr_lists(QUEUE_TIMESHARE);
-	u32 idx = tdq->idx, ridx = tdq->ridx % lists;
-	u32 index;
+	u32 range = PRI_MAX_TIMESHARE - PRI_MIN_BATCH + 1;
+	u32 idx = tdq->idx, ridx = tdq->ridx, index;
 
 	if (preempted)
 		return ridx;
-	index = (lists * (u32)(priority - pri_min_batch()) / range + idx) % lists;
-	if ((index + lists - ridx) % lists < (idx + lists - ridx) % lists)
-		index = (ridx + lists - 1) % lists;
+	index = (RQ_NQS * (u32)(priority - PRI_MIN_BATCH) / range + idx) % RQ_NQS;
+	if ((index - ridx) % RQ_NQS < (idx - ridx) % RQ_NQS)
+		index = (ridx - 1) % RQ_NQS;
 	return index;
 }
 
 /* Which list of its queue a priority has */
 static __always_inline u32 index_of(const struct tdq *tdq, u32 queue, s32 priority, bool preempted)
 {
-	if (queue == QUEUE_TIMESHARE)
-		return calendar_index(tdq, priority, preempted);
-	return is_today() ? (u32)priority - first_list(queue) : list_of(priority);
-}
-
-/* The first list from number @from on, and before @to, whose bit is set; @to if there is none. */
-static __always_inline u32 set_list_from(const struct tdq *tdq, u32 from, u32 to)
-{
-	u64 found = 0;
-	u32 word;
-
-	for (word = 0; word < NR_WORDS; word++) {
-		u32 first = word * RQ_NQS;
-
-		if (from >= first + RQ_NQS)
-			continue;
-		found = tdq->runq[word].bits;
-		if (from > first)
-			found &= ~0ULL << (from - first);
-		if (found) {
-			first += runq_first(found);
-			return first < to ? first : to;
-		}
-	}
-	return to;
+	return queue == QUEUE_TIMESHARE ? calendar_index(tdq, priority, preempted) : list_of(priority);
 }
 
 /* Where the search of a queue begins: of the calendar at its removal index */
 static __always_inline u32 search_start(const struct tdq *tdq, u32 queue)
 {
-	return queue == QUEUE_TIMESHARE ? tdq->ridx % nr_lists(queue) : 0;
+	return queue == QUEUE_TIMESHARE ? tdq->ridx : 0;
 }
 
 /* The list of a queue that is so many steps from where its search begins */
 static __always_inline u32 index_at(const struct tdq *tdq, u32 queue, u32 steps)
 {
-	return (search_start(tdq, queue) + steps) % nr_lists(queue);
+	return (search_start(tdq, queue) + steps) % RQ_NQS;
 }
 
-/* Steps to the first list of a queue that holds threads and is at least @steps away; nr_lists() if there is none. */
+/* Steps to the first list of a queue that holds threads and is at least @steps away; RQ_NQS if there is none. */
 __noinline u32 next_list(s32 cpu, u32 queue, u32 steps)
 {
 	struct tdq *tdq = tdq_of(cpu);
-	u32 start, end, found;
+	u32 start;
+	u64 bits;
 
-	if (!tdq || queue >= NR_QUEUES)
-		return LISTS_PER_CPU;
-	start = first_list(queue) + search_start(tdq, queue);
-	end = first_list(queue + 1);
-	if (start + steps < end) {
-		found = set_list_from(tdq, start + steps, end);
-		if (found < end)
-			return found - start;
-		steps = end - start;
-	}
-	if (steps >= nr_lists(queue))
-		return nr_lists(queue);
-	found = set_list_from(tdq, start + steps - nr_lists(queue), start);
-	return found < start ? found + nr_lists(queue) - start : nr_lists(queue);
+	if (!tdq || queue >= NR_QUEUES || steps >= RQ_NQS)
+		return RQ_NQS;
+	start = search_start(tdq, queue) % RQ_NQS;
+	bits = tdq->runq[queue].bits;
+	/* Turned, so that the search begins with bit 0 */
+	bits = start ? bits >> start | bits << (RQ_NQS - start) : bits;
+	return runq_first(bits & ~0ULL << steps);
 }
 
 /* Notes the list a thread is about to be put into. */
@@ -665,13 +462,13 @@ static __always_inline void announce(u32 place)
 {
 	u32 list = place & ~PLACE_XFERABLE;
 	struct tdq *tdq = tdq_of(list / LISTS_PER_CPU);
-	u32 word = list % LISTS_PER_CPU / RQ_NQS;
+	u32 queue = list % LISTS_PER_CPU / RQ_NQS;
 
-	/* The compiler knows that it is one of them, the verifier does not */
-	barrier_var(word);
-	if (!tdq || word >= NR_WORDS)
+	/* The compiler knows that it is one of them, the verifier does not. */
+	barrier_var(queue);
+	if (!tdq || queue >= NR_QUEUES)
 		return;
-	runq_announce(&tdq->runq[word], list % RQ_NQS);
+	runq_announce(&tdq->runq[queue], list % RQ_NQS);
 	if (place & PLACE_XFERABLE)
 		__sync_fetch_and_add(&tdq->transferable, 1);
 }
@@ -681,13 +478,12 @@ static __always_inline void forget(u32 place)
 {
 	u32 list = place & ~PLACE_XFERABLE;
 	struct tdq *tdq = tdq_of(list / LISTS_PER_CPU);
-	u32 word = list % LISTS_PER_CPU / RQ_NQS;
+	u32 queue = list % LISTS_PER_CPU / RQ_NQS;
 
-	/* The compiler knows that it is one of them, the verifier does not */
-	barrier_var(word);
-	if (!tdq || word >= NR_WORDS)
+	barrier_var(queue);
+	if (!tdq || queue >= NR_QUEUES)
 		return;
-	runq_forget(&tdq->runq[word], list % RQ_NQS);
+	runq_forget(&tdq->runq[queue], list % RQ_NQS);
 	if (place & PLACE_XFERABLE)
 		__sync_fetch_and_add(&tdq->transferable, -1);
 }
@@ -745,19 +541,15 @@ static __always_inline u32 xferable(const struct task_struct *p)
 	return is_migration_disabled(p) || thread_class_of(p) == THREAD_INTERRUPT ? 0 : PLACE_XFERABLE;
 }
 
-/* tdq_load_add() and tdq_load_rem() */
-static __always_inline void change_load(const struct td_sched *ts, s32 cpu, s32 by)
+static __always_inline void change_load(s32 cpu, s32 by)
 {
 	struct tdq *tdq = tdq_of(cpu);
 
-	if (!tdq)
-		return;
-	__sync_fetch_and_add(&tdq->load, by);
-	if (!ts->noload)
-		__sync_fetch_and_add(&tdq->sysload, by);
+	if (tdq)
+		__sync_fetch_and_add(&tdq->load, by);
 }
 
-/* Counts a thread in the load of @cpu, or in none if @cpu is -1. */
+/* tdq_load_add() and tdq_load_rem(): counts a thread in the load of @cpu, or in none if @cpu is -1. */
 static __noinline void count_on(struct td_sched *ts, s32 cpu)
 {
 	s32 old = __sync_lock_test_and_set(&ts->cpu, cpu);
@@ -765,9 +557,9 @@ static __noinline void count_on(struct td_sched *ts, s32 cpu)
 	if (old == cpu)
 		return;
 	if (old >= 0)
-		change_load(ts, old, -1);
+		change_load(old, -1);
 	if (cpu >= 0)
-		change_load(ts, cpu, 1);
+		change_load(cpu, 1);
 }
 
 /* Priority of the first thread of a list, or the worst if it is empty */
@@ -801,7 +593,7 @@ __noinline s32 best_waiting(s32 cpu)
 	for (queue = 0; queue < NR_QUEUES; queue++) {
 		u32 steps = next_list(cpu, queue, 0);
 
-		if (steps < nr_lists(queue))
+		if (steps < RQ_NQS)
 			return head_priority(place_of(cpu, queue, index_at(tdq, queue, steps)));
 	}
 	return NO_PRIORITY;
@@ -830,11 +622,10 @@ static __always_inline bool sched_clock(struct task_struct *p, struct td_sched *
 	s32 score;
 
 	/* Lets everybody have a turn: who is inserted from now on comes after those who wait */
+	follow_idx(tdq, cpu);
 	if (tdq->idx == tdq->ridx) {
-		u32 steps = calendar_steps(tdq);
-
-		tdq->idx = (tdq->idx + steps) % nr_lists(QUEUE_TIMESHARE);
-		count_by(STAT_CALENDAR_STEPS, steps);
+		tdq->idx = (tdq->idx + 1) % RQ_NQS;
+		count(STAT_CALENDAR_STEPS);
 		follow_idx(tdq, cpu);
 	}
 	if (thread_class_of(p) == THREAD_TIMESHARE) {
@@ -849,7 +640,7 @@ static __always_inline bool sched_clock(struct task_struct *p, struct td_sched *
 	if (score < (s32)interact)
 		count(STAT_INTERACTIVE_TICKS);
 
-	if (++ts->used < td_slice(ts, tdq))
+	if (++ts->used < slice)
 		return false;
 	ts->used = 0;
 	ts->sliceend = true;
@@ -902,13 +693,6 @@ static __always_inline u32 cg_level(u32 level)
 }
 
 #define CG_SHARE_L2 2
-
-static __always_inline s32 cpu_at(u32 position)
-{
-	s32 cpu = topology_cpu_at(position);
-
-	return cpu >= 0 ? cpu : (s32)position;
-}
 
 static __always_inline bool cpu_exists(s32 cpu)
 {
@@ -981,10 +765,6 @@ struct cpu_search {
 	/* Preferred at equal loads, -1 for none */
 	s32 prefer;
 	bool highest;
-	/* Highest: whether a CPU counts none of whose threads may move */
-	bool any;
-	/* Lowest, 15.0: the thread runs on the preferred CPU, and is not to be counted there */
-	bool running;
 	struct found found[NR_LEVELS];
 };
 
@@ -1018,6 +798,17 @@ static __always_inline void compare_child(struct found *f, bool highest, s64 loa
 	f->cpu = cpu;
 }
 
+/* Threads of a CPU; a real-time task of the kernel that runs there is one of them. The timer that balances is no RCU section by itself. */
+static __always_inline u32 load_of(const struct tdq *tdq, s32 cpu)
+{
+	bool real_time;
+
+	bpf_rcu_read_lock();
+	real_time = higher_class_runs(cpu);
+	bpf_rcu_read_unlock();
+	return tdq->load + real_time;
+}
+
 /* One CPU of a search: a child of its core, which may end with it, and so on upwards. */
 __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool allowed)
 {
@@ -1031,23 +822,18 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
 
 	if (!tdq || !cpu_exists(cpu))
 		return 0;
-	threads = tdq->load;
-	if (preferred && s->running && threads)
-		threads--;
+	threads = load_of(tdq, cpu);
 	load = (s64)threads * 256;
 	cpu_load = load - (bpf_get_prandom_u32() & (PREFERENCE - 1));
 	total = preferred ? load - PREFERENCE : load;
-	if (preferred && !is_today())
+	if (preferred)
 		cpu_load -= PREFERENCE;
-	/* A thread has no claim to a CPU that others want too: so CPUs of equal load take turns */
-	if (!(s->running && threads))
-		load = total;
+	load = total;
 	if (allowed && tdq->left_out_by != s->number) {
 		if (s->highest) {
-			if (threads >= s->limit && (tdq->transferable || s->any))
+			if (threads >= s->limit && tdq->transferable)
 				candidate = cpu;
-		} else if (threads <= s->limit &&
-			   (tdq->lowpri > s->pri || (preferred && s->running))) {
+		} else if (threads <= s->limit && tdq->lowpri > s->pri) {
 			candidate = cpu;
 		}
 	}
@@ -1063,10 +849,6 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
 			break;
 		total = f->total;
 		load = total;
-		/* Nor to a core */
-		if (s->running && level == LEVEL_CORE && span.count > 1 && load > 0 &&
-		    (load & PREFERENCE))
-			load += PREFERENCE;
 		cpu_load = f->cpu_load;
 		candidate = f->cpu;
 		begin_group(f, s->highest);
@@ -1117,7 +899,7 @@ static __always_inline bool is_idle_cpu(s32 cpu)
 {
 	struct tdq *tdq = tdq_of(cpu);
 
-	return !tdq || tdq->lowpri >= priorities_of(release)->min_idle;
+	return !tdq || tdq->lowpri >= PRI_MIN_IDLE;
 }
 
 /* True if all threads of the core of @cpu are idle. */
@@ -1133,15 +915,13 @@ static __noinline bool core_is_idle(s32 cpu)
 	return true;
 }
 
-/* sched_pickcpu(), for a thread that runs on CPU @last or does not run */
-__noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last, bool running)
+/* sched_pickcpu() for a thread that ran on CPU @last */
+__noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last)
 {
 	struct td_sched *ts = td_sched_of(p);
 	struct tdq *tdq = tdq_of(last), *my_tdq;
 	s32 self = bpf_get_smp_processor_id(), cpu = -1;
-	struct cpu_search s = {
-		.number = LEAVE_NONE_OUT, .prefer = last, .limit = 1 << 30, .running = running
-	};
+	struct cpu_search s = { .number = LEAVE_NONE_OUT, .prefer = last, .limit = 1 << 30 };
 	struct topology_span span, wide = {};
 	u64 now = ticks_at(scx_bpf_now());
 	bool self_allowed, last_allowed;
@@ -1154,7 +934,7 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last, bool
 	self_allowed = my_tdq && bpf_cpumask_test_cpu(self, p->cpus_ptr);
 	last_allowed = bpf_cpumask_test_cpu(last, p->cpus_ptr);
 	pri = ts->priority;
-	if (pri <= priorities_of(release)->max_ithd && self_allowed && in_interrupt() &&
+	if (pri <= PRI_MAX_ITHD && self_allowed && in_interrupt() &&
 	    my_tdq->lowpri > pri)
 		return self;
 
@@ -1173,7 +953,7 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last, bool
 	if (wide.count && wide.count < nr_cpu_ids) {
 		s.first = wide.first;
 		s.count = wide.count;
-		s.pri = priorities_of(release)->max_timeshare;
+		s.pri = PRI_MAX_TIMESHARE;
 		if (pri > s.pri)
 			s.pri = pri;
 		cpu = cpu_search(&s, p);
@@ -1208,7 +988,7 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last, bool
 
 s32 BPF_STRUCT_OPS(ule_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	return num_online_cpus > 1 ? sched_pickcpu(p, prev_cpu, false) : prev_cpu;
+	return num_online_cpus > 1 ? sched_pickcpu(p, prev_cpu) : prev_cpu;
 }
 
 /* ---- Adding a thread to a run queue ---------------------------------------------------------------------------- */
@@ -1216,34 +996,15 @@ s32 BPF_STRUCT_OPS(ule_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 /* sched_shouldpreempt(): whether a thread of priority @pri makes one of @cpri leave at once. */
 static bool sched_shouldpreempt(s32 pri, s32 cpri, bool remote)
 {
-	const struct priority_ranges *range = priorities_of(release);
-
 	if (pri >= cpri)
 		return false;
-	if (cpri >= range->min_idle)
+	if (cpri >= PRI_MIN_IDLE)
 		return true;
 	if (preemption == NO_PREEMPTION)
 		return false;
-	/* The threshold is the best kernel priority, which in 15.0 does not reach it */
-	if (preemption == FULL_PREEMPTION || pri + is_today() <= range->min_kern)
+	if (preemption == FULL_PREEMPTION || pri <= PRI_MIN_KERN)
 		return true;
-	return remote && pri <= pri_max_interact() && cpri > pri_max_interact();
-}
-
-/* Notes in the thread that runs on a CPU how it is told to leave it. */
-static __noinline void mark_current(s32 cpu, bool at_once)
-{
-	struct task_struct *current_task;
-	struct td_sched *ts;
-
-	bpf_rcu_read_lock();
-	current_task = scx_bpf_cpu_curr(cpu);
-	ts = current_task ? td_sched_of(current_task) : NULL;
-	if (ts && at_once)
-		ts->sw_preempt = true;
-	else if (ts)
-		ts->resched = true;
-	bpf_rcu_read_unlock();
+	return remote && pri <= PRI_MAX_INTERACT && cpri > PRI_MAX_INTERACT;
 }
 
 /*
@@ -1258,13 +1019,7 @@ static __always_inline void sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri)
 	}
 	if (pri >= tdq->curpri)
 		return;
-	if (sched_shouldpreempt(pri, tdq->curpri, false)) {
-		count(STAT_PREEMPTIONS);
-		mark_current(cpu, true);
-	} else {
-		count(STAT_RESCHEDULES);
-		mark_current(cpu, false);
-	}
+	count(sched_shouldpreempt(pri, tdq->curpri, false) ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -1282,7 +1037,6 @@ static __always_inline void tdq_notify(struct tdq *tdq, s32 cpu, s32 pri)
 		return;
 	}
 	count(STAT_PREEMPTIONS);
-	mark_current(cpu, true);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -1293,25 +1047,18 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	struct td_sched *ts = td_sched_of(p);
 	struct tdq *tdq = tdq_of(cpu);
 	u64 now = scx_bpf_now();
-	bool preempted, requeued, migrates = false;
+	bool preempted, requeued;
 	u32 queue, place;
 
-	if (ts && ts->requeued && ts->picked >= 0) {
-		/* sched_switch_migrate() */
-		cpu = ts->picked;
-		tdq = tdq_of(cpu);
-		migrates = true;
-	}
 	if (!ts || !tdq) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
-	ts->picked = -1;
 	requeued = ts->requeued;
 	preempted = ts->preempted;
 	ts->requeued = false;
 	ts->preempted = false;
-	ts->queued_at = now;
+	ts->waiting_since = now;
 	if (!requeued)
 		sched_priority(p, ts);
 	count_on(ts, cpu);
@@ -1324,9 +1071,9 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 		count(STAT_BATCH_ADDS);
 	place = place_of(cpu, queue, index_of(tdq, queue, ts->priority, preempted));
 	set_place(ts, place | xferable(p));
-	scx_bpf_dsq_insert(p, place, slice_left(ts, tdq, now), preempted ? SCX_ENQ_HEAD : 0);
+	scx_bpf_dsq_insert(p, place, slice_left(ts, now), preempted ? SCX_ENQ_HEAD : 0);
 
-	if (migrates || (!requeued && cpu != (s32)bpf_get_smp_processor_id()))
+	if (!requeued && cpu != (s32)bpf_get_smp_processor_id())
 		tdq_notify(tdq, cpu, ts->priority);
 	else if (!requeued)
 		sched_setpreempt(tdq, cpu, ts->priority);
@@ -1344,7 +1091,6 @@ void BPF_STRUCT_OPS(ule_runnable, struct task_struct *p, u64 enq_flags)
 
 	if (!ts)
 		return;
-	ts->noload = thread_class_of(p) == THREAD_INTERRUPT;
 	count_on(ts, scx_bpf_task_cpu(p));
 	if (!(enq_flags & SCX_ENQ_WAKEUP))
 		return;
@@ -1360,19 +1106,12 @@ void BPF_STRUCT_OPS(ule_runnable, struct task_struct *p, u64 enq_flags)
 /* Priority that a thread sleeps with, counted from the best kernel one: PRIBIO or PWAIT */
 static __always_inline u32 kernel_sleep_priority(const struct task_struct *p)
 {
-	u32 priority = p->in_iowait ? disk_priority : sleep_priority;
-
-	if (priority < PRIORITY_OF_RELEASE)
-		return priority;
-	if (p->in_iowait)
-		return is_today() ? 3 : 12;
-	return is_today() ? 7 : 28;
+	return p->in_iowait ? disk_priority : sleep_priority;
 }
 
 /* sched_sleep() */
 void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	const struct priority_ranges *range = priorities_of(release);
 	struct td_sched *ts = td_sched_of(p);
 	struct tdq *tdq;
 	s32 cpu;
@@ -1387,8 +1126,6 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 		tdq_setlowpri(tdq, cpu);
 	ts->requeued = false;
 	ts->preempted = false;
-	ts->pickcpu = false;
-	ts->picked = -1;
 	if (!(deq_flags & SCX_DEQ_SLEEP))
 		return;
 	ts->sleeping = true;
@@ -1396,10 +1133,9 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 	if (thread_class_of(p) != THREAD_TIMESHARE)
 		return;
 	if (static_boost == BOOST_TO_KERNEL)
-		ts->priority = clamped(range->min_kern + kernel_sleep_priority(p),
-				       range->min_kern, range->max_kern);
-	else if (static_boost == BOOST_TO_BATCH && ts->priority > pri_min_batch())
-		ts->priority = pri_min_batch();
+		ts->priority = clamped(PRI_MIN_KERN + kernel_sleep_priority(p), PRI_MIN_KERN, PRI_MAX_KERN);
+	else if (static_boost == BOOST_TO_BATCH && ts->priority > PRI_MIN_BATCH)
+		ts->priority = PRI_MIN_BATCH;
 }
 
 /* ---- Moving threads between CPUs ------------------------------------------------------------------------------- */
@@ -1408,9 +1144,11 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 struct move {
 	s32 from;
 	s32 to;
-	/* The first thread has been passed over */
-	bool passed_over;
-	/* It is the turn of the first thread after all */
+	/* The first thread is passed over */
+	bool skips_first;
+	/* Threads seen so far */
+	u32 seen;
+	/* It is the turn of the only thread after all */
 	bool last_resort;
 };
 
@@ -1426,7 +1164,7 @@ static __noinline u32 destination(struct td_sched *ts, const struct move *m)
 	return place_of(m->to, queue, index_of(tdq, queue, ts->priority, false)) | PLACE_XFERABLE;
 }
 
-/* runq_steal() for one list: the first thread that may move there, the very first one passed over. */
+/* One list: the first thread that may move there; in runq_steal_from() the very first one of all is passed over. */
 __noinline bool steal_from_list(struct move *m __arg_nonnull, u32 queue, u32 index)
 {
 	u32 list = place_of(m->from, queue, index);
@@ -1443,10 +1181,8 @@ __noinline bool steal_from_list(struct move *m __arg_nonnull, u32 queue, u32 ind
 
 		if (!ts)
 			continue;
-		if (!m->passed_over && !m->last_resort) {
-			m->passed_over = true;
+		if (!m->seen++ && m->skips_first && !m->last_resort)
 			continue;
-		}
 		if (!bpf_cpumask_test_cpu(m->to, p->cpus_ptr) || !xferable(p))
 			continue;
 		new = destination(ts, m);
@@ -1465,12 +1201,10 @@ __noinline bool steal_from_list(struct move *m __arg_nonnull, u32 queue, u32 ind
 	return moved;
 }
 
-static __always_inline bool first_is_passed_over(void)
-{
-	return rule_is_on(steal_skips_first, !is_today());
-}
-
-/* tdq_steal() for one of the queues of a CPU */
+/*
+ * tdq_steal() for one of the queues of a CPU. runq_steal_from(), for the calendar, passes the first thread over unless it is the only
+ * one; runq_steal(), for real-time and interactive threads and for idle ones, does not.
+ */
 __noinline bool steal_from_queue(struct move *m __arg_nonnull, u32 queue)
 {
 	struct tdq *tdq = tdq_of(m->from);
@@ -1479,13 +1213,13 @@ __noinline bool steal_from_queue(struct move *m __arg_nonnull, u32 queue)
 
 	if (!tdq || queue >= NR_QUEUES)
 		return false;
-	m->passed_over = !first_is_passed_over();
+	m->skips_first = queue == QUEUE_TIMESHARE;
+	m->seen = 0;
 	m->last_resort = false;
-	bpf_for(i, 0, 2 * LISTS_PER_CPU + 2) {
+	bpf_for(i, 0, 2 * RQ_NQS + 2) {
 		steps = next_list(m->from, queue, steps);
-		if (steps >= nr_lists(queue)) {
-			/* The second round takes the thread that the first one passed over */
-			if (m->last_resort || !first_is_passed_over())
+		if (steps >= RQ_NQS) {
+			if (m->last_resort || !m->skips_first || m->seen != 1)
 				return false;
 			m->last_resort = true;
 			steps = 0;
@@ -1515,36 +1249,9 @@ __noinline bool tdq_move(s32 from, s32 to)
 	return false;
 }
 
-/* Load from which on a CPU is worth stealing from */
-static __always_inline u32 sched_steal_thresh(void)
+/* One group: steals from its most loaded CPU, or the next one if nothing can be had there. */
+__noinline bool steal_in_group(struct cpu_search *s __arg_nonnull, s32 cpu, u32 level)
 {
-	u32 thresh = 0;
-
-	if (steal_thresh)
-		return steal_thresh;
-	if (release != FREEBSD_8)
-		return 2;
-	/* fls(CPUs) - 1, at most 3 */
-	if (num_online_cpus >= 2)
-		thresh++;
-	if (num_online_cpus >= 4)
-		thresh++;
-	if (num_online_cpus >= 8)
-		thresh++;
-	return thresh;
-}
-
-/* What came of stealing in a group */
-enum theft {
-	THEFT_NO_VICTIM,
-	THEFT_FAILED,
-	THEFT_DONE,
-};
-
-/* One group: steals from its most loaded CPU, or, in more attempts than one, the next one if nothing can be had there. */
-__noinline int steal_in_group(struct cpu_search *s __arg_nonnull, s32 cpu, u32 level, u32 attempts)
-{
-	enum theft theft = THEFT_NO_VICTIM;
 	struct topology_span span;
 	struct tdq *victim;
 	int i;
@@ -1552,21 +1259,18 @@ __noinline int steal_in_group(struct cpu_search *s __arg_nonnull, s32 cpu, u32 l
 	group_span(level, cpu, &span);
 	s->first = span.first;
 	s->count = span.count;
-	s->limit = level == LEVEL_CORE && !is_today() ? 1 : sched_steal_thresh();
-	bpf_for(i, 0, attempts) {
+	s->limit = level == LEVEL_CORE ? 1 : steal_thresh;
+	bpf_for(i, 0, nr_cpu_ids) {
 		s32 from = cpu_search(s, NULL);
 
-		if (from < 0)
-			return theft;
 		victim = tdq_of(from);
-		if (!victim)
-			return theft;
+		if (from < 0 || !victim)
+			return false;
 		victim->left_out_by = s->number;
 		if (tdq_move(from, cpu))
-			return THEFT_DONE;
-		theft = THEFT_FAILED;
+			return true;
 	}
-	return theft;
+	return false;
 }
 
 /* tdq_idled(): an idle CPU climbs the tree from its own group until it has found a thread. */
@@ -1581,44 +1285,10 @@ __noinline bool tdq_idled(s32 cpu)
 	s.number = __sync_fetch_and_add(&searches, 1) + 1;
 	tdq->left_out_by = s.number;
 	bpf_for(level, 0, NR_LEVELS) {
-		if (level < NR_LEVELS && group_exists(level, cpu) &&
-		    steal_in_group(&s, cpu, level, nr_cpu_ids) == THEFT_DONE) {
+		if (level < NR_LEVELS && group_exists(level, cpu) && steal_in_group(&s, cpu, level)) {
 			count(STAT_STEALS);
 			return true;
 		}
-	}
-	return false;
-}
-
-/*
- * tdq_trysteal() of 15.0: a CPU that is about to idle looks in its nearest groups only, and gives up after a victim that turned out to
- * have nothing for it. The idle thread looks again.
- */
-__noinline bool tdq_trysteal(s32 cpu)
-{
-	struct tdq *tdq = tdq_of(cpu);
-	struct cpu_search s = { .prefer = -1, .highest = true };
-	u32 level, climbed = 0;
-
-	if (!tdq || !steal_idle || num_online_cpus == 1)
-		return false;
-	s.number = __sync_fetch_and_add(&searches, 1) + 1;
-	tdq->left_out_by = s.number;
-	bpf_for(level, 0, NR_LEVELS) {
-		int theft;
-
-		if (level >= NR_LEVELS || !group_exists(level, cpu))
-			continue;
-		if (climbed++ >= trysteal_limit)
-			return false;
-		theft = steal_in_group(&s, cpu, level, 1);
-		if (theft == THEFT_NO_VICTIM)
-			continue;
-		if (theft == THEFT_DONE) {
-			count(STAT_STEALS);
-			count(STAT_TRYSTEALS);
-		}
-		return theft == THEFT_DONE;
 	}
 	return false;
 }
@@ -1642,8 +1312,6 @@ static __always_inline void begin_search(struct cpu_search *s, bool highest, u32
 	s->limit = highest ? 1 : 1 << 30;
 	s->prefer = -1;
 	s->highest = highest;
-	s->any = is_today();
-	s->running = is_today();
 }
 
 /* Moves one thread, and has its new CPU look at it. */
@@ -1654,10 +1322,7 @@ static __always_inline bool balance_move(s32 high, s32 low)
 	if (!tdq || !tdq_move(high, low))
 		return false;
 	count(STAT_BALANCED);
-	if (is_today())
-		tdq_notify(tdq, low, tdq->lowpri);
-	else
-		scx_bpf_kick_cpu(low, tdq->idle ? 0 : SCX_KICK_PREEMPT);
+	scx_bpf_kick_cpu(low, tdq->idle ? 0 : SCX_KICK_PREEMPT);
 	return true;
 }
 
@@ -1701,36 +1366,15 @@ __noinline bool balance_from(s32 high)
 	return true;
 }
 
-/* 15.0: the most loaded CPU has a single thread, which runs and so cannot be moved. It is told to choose its CPU anew. */
-__noinline int pick_again(s32 cpu)
-{
-	struct task_struct *p;
-	struct td_sched *ts;
-	bool told = false;
-
-	bpf_rcu_read_lock();
-	p = scx_bpf_cpu_curr(cpu);
-	ts = p ? td_sched_of(p) : NULL;
-	if (ts && ts->running) {
-		ts->pickcpu = true;
-		ts->resched = true;
-		told = true;
-	}
-	bpf_rcu_read_unlock();
-	if (told) {
-		count(STAT_REPICKS);
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	}
-	return 0;
-}
-
-/* sched_balance_group() of 9.3 and 15.0 for the whole machine: from the most loaded CPU on, one thread each. */
-__noinline int sched_balance_group(void)
+/* sched_balance(), for the whole machine: from the most loaded CPU on, one thread each. */
+__noinline int sched_balance(void)
 {
 	struct cpu_search *high = &balance_high;
 	struct tdq *tdq;
 	u32 i, cpu;
 
+	count(STAT_BALANCE_PASSES);
+	balance_pass++;
 	begin_search(high, true, 0, nr_cpu_ids);
 	begin_search(&balance_low, false, 0, nr_cpu_ids);
 	bpf_for(i, 0, nr_cpu_ids) {
@@ -1747,58 +1391,9 @@ __noinline int sched_balance_group(void)
 		if (from < 0 || !tdq)
 			break;
 		tdq->no_donor_by = balance_pass;
-		if (is_today() && tdq->load == 1) {
-			pick_again(from);
-			break;
-		}
-		if (is_today() && !tdq->transferable)
-			continue;
 		if (!balance_from(from))
 			break;
 	}
-	return 0;
-}
-
-/* The same of 8.0 for one group: the most and the least loaded CPU share the difference. */
-__noinline int sched_balance_group_8(u32 level, u32 position)
-{
-	struct tdq *high_tdq, *low_tdq;
-	struct topology_span span;
-	s32 from, to, cpu = cpu_at(position);
-	u32 i, difference;
-
-	group_span(level, cpu, &span);
-	if (span.first != position || !group_exists(level, cpu))
-		return 0;
-	begin_search(&balance_high, true, span.first, span.count);
-	begin_search(&balance_low, false, span.first, span.count);
-	from = cpu_search(&balance_high, NULL);
-	to = cpu_search(&balance_low, NULL);
-	high_tdq = tdq_of(from);
-	low_tdq = tdq_of(to);
-	if (from < 0 || to < 0 || from == to || !high_tdq || !low_tdq ||
-	    high_tdq->load <= low_tdq->load)
-		return 0;
-	difference = high_tdq->load - low_tdq->load;
-	bpf_for(i, 0, (difference + 1) / 2)
-		if (!balance_move(from, to))
-			break;
-	return 0;
-}
-
-/* sched_balance() */
-__noinline int sched_balance(void)
-{
-	u32 level, position;
-
-	count(STAT_BALANCE_PASSES);
-	balance_pass++;
-	if (release != FREEBSD_8)
-		return sched_balance_group();
-	bpf_for(level, 0, NR_LEVELS)
-		bpf_for(position, 0, nr_cpu_ids)
-			if (level < NR_LEVELS)
-				sched_balance_group_8(NR_LEVELS - 1 - level, position);
 	return 0;
 }
 
@@ -1819,7 +1414,7 @@ __noinline int rescue_from_list(s32 cpu, u32 index)
 		struct td_sched *ts = td_sched_of(p);
 		u32 xfer;
 
-		if (!ts || !time_before(ts->queued_at + starvation_limit * NSEC_PER_MSEC, now))
+		if (!ts || !starved_for(ts->waiting_since, now))
 			continue;
 		xfer = ts->place & PLACE_XFERABLE;
 		if (!begin_move(ts, list | xfer, first | xfer))
@@ -1838,18 +1433,18 @@ __noinline int rescue_from_list(s32 cpu, u32 index)
 __noinline int rescue(s32 cpu)
 {
 	struct tdq *tdq = tdq_of(cpu);
-	u32 word, index;
+	u32 queue, index;
 
 	if (!tdq)
 		return 0;
-	for (word = 0; word < NR_WORDS; word++) {
-		u64 bits = tdq->runq[word].bits;
+	for (queue = 0; queue < NR_QUEUES; queue++) {
+		u64 bits = tdq->runq[queue].bits;
 
 		if (!bits)
 			continue;
 		bpf_for(index, 0, RQ_NQS)
 			if (bits & (1ULL << index))
-				rescue_from_list(cpu, word * RQ_NQS + index);
+				rescue_from_list(cpu, queue * RQ_NQS + index);
 	}
 	return 0;
 }
@@ -1873,7 +1468,7 @@ static u64 rescue_ticks;
 
 static __always_inline bool has_waiting(const struct tdq *tdq)
 {
-	return tdq->runq[0].bits | tdq->runq[1].bits | tdq->runq[2].bits | tdq->runq[3].bits;
+	return tdq->runq[QUEUE_REALTIME].bits | tdq->runq[QUEUE_TIMESHARE].bits | tdq->runq[QUEUE_IDLE].bits;
 }
 
 /* True if a CPU has threads to spare. */
@@ -1884,7 +1479,7 @@ __noinline bool work_to_steal(void)
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		struct tdq *tdq = tdq_of(cpu);
 
-		if (tdq && tdq->load > 1 && tdq->transferable)
+		if (tdq && tdq->transferable && load_of(tdq, cpu) > 1)
 			return true;
 	}
 	return false;
@@ -1944,19 +1539,19 @@ static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched
 	if (prev) {
 		prev_queue = queue_of(prev->priority);
 		prev_steps = index_of(tdq, prev_queue, prev->priority, prev->preempted) +
-			     nr_lists(prev_queue) - search_start(tdq, prev_queue);
-		prev_steps %= nr_lists(prev_queue);
+			     RQ_NQS - search_start(tdq, prev_queue);
+		prev_steps %= RQ_NQS;
 	}
 	for (queue = 0; queue < NR_QUEUES; queue++) {
 		u32 steps = 0;
 
 		/* A list whose bit is set may be empty */
-		bpf_for(i, 0, LISTS_PER_CPU + 1) {
+		bpf_for(i, 0, RQ_NQS + 1) {
 			steps = next_list(cpu, queue, steps);
 			if (queue == prev_queue && prev &&
 			    (prev_steps < steps || (prev_steps == steps && prev->preempted)))
 				return PICK_PREV;
-			if (steps >= nr_lists(queue))
+			if (steps >= RQ_NQS)
 				break;
 			if (scx_bpf_dsq_move_to_local(place_of(cpu, queue,
 							       index_at(tdq, queue, steps)), 0))
@@ -1971,58 +1566,20 @@ static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched
 static __always_inline u64 switched_to(struct td_sched *ts, struct tdq *tdq, s32 cpu, u64 now)
 {
 	ts->sliceend = false;
-	ts->sw_preempt = false;
-	ts->resched = false;
-	ts->pickcpu = false;
-	ts->picked = -1;
 	ts->preempted = false;
 	ts->requeued = false;
 	ts->priority = ts->user_pri;
 	set_current_priority(tdq, cpu, ts->priority);
-	return slice_left(ts, tdq, now);
+	return slice_left(ts, now);
 }
 
-/*
- * Whether a thread that loses its CPU goes to the head of its list: in 9.3 unless its slice has ended, in 8.0 if it was told to leave at
- * once, in 15.0 if both. Whom nothing here has told to leave lost its CPU to a thread above sched_ext, at once.
- */
-static __always_inline bool was_preempted(const struct td_sched *ts)
-{
-	switch (release) {
-	case FREEBSD_8:
-		return ts->sw_preempt;
-	case FREEBSD_TODAY:
-		return !ts->sliceend && (ts->sw_preempt || !ts->resched);
-	default:
-		return !ts->sliceend;
-	}
-}
-
-/* A thread that loses its CPU takes its user priority first. */
+/* A thread that loses its CPU takes its user priority first. To the head of its list goes who leaves before its slice ends. */
 static __always_inline void requeue(struct td_sched *ts)
 {
 	if (!ts->yielding)
 		ts->priority = ts->user_pri;
 	ts->requeued = true;
-	ts->preempted = was_preempted(ts);
-}
-
-/* A thread that was told so chooses its CPU anew, with a cold cache. True if that is another one. */
-static __always_inline bool leaves(struct task_struct *p, struct td_sched *ts, s32 cpu)
-{
-	s32 picked;
-
-	if (!ts->pickcpu)
-		return false;
-	ts->pickcpu = false;
-	if (!xferable(p))
-		return false;
-	ts->rltick = 0;
-	picked = sched_pickcpu(p, cpu, true);
-	if (picked == cpu)
-		return false;
-	ts->picked = picked;
-	return true;
+	ts->preempted = !ts->sliceend;
 }
 
 /* sched_switch() */
@@ -2041,11 +1598,9 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 		charge_ticks(prev, cpu);
 		if (ts)
 			requeue(ts);
-		if (ts && leaves(prev, ts, cpu))
-			ts = NULL;
 	}
 	pick = tdq_choose(cpu, tdq, ts);
-	if (pick == PICK_NONE && (is_today() && !tdq->idle ? tdq_trysteal(cpu) : tdq_idled(cpu)))
+	if (pick == PICK_NONE && tdq_idled(cpu))
 		pick = tdq_choose(cpu, tdq, NULL);
 	if (pick == PICK_NONE && tdq->idle)
 		tdq->lowpri = tdq->curpri;
@@ -2105,13 +1660,10 @@ void BPF_STRUCT_OPS(ule_tick, struct task_struct *p)
 
 	if (!ts || !tdq)
 		return;
-	scx_bpf_task_set_slice(p, charge_ticks(p, cpu) ? 0 : slice_left(ts, tdq, scx_bpf_now()));
+	scx_bpf_task_set_slice(p, charge_ticks(p, cpu) ? 0 : slice_left(ts, scx_bpf_now()));
 }
 
-/*
- * A CPU that goes idle looks once more: a thread may have come while it was still busy, and the idle thread of 15.0 looks further than
- * the CPU has done before.
- */
+/* A CPU that goes idle looks once more: a thread may have come while it was still busy. */
 void BPF_STRUCT_OPS(ule_update_idle, s32 cpu, bool idle)
 {
 	struct tdq *tdq = tdq_of(cpu);
@@ -2121,9 +1673,9 @@ void BPF_STRUCT_OPS(ule_update_idle, s32 cpu, bool idle)
 	tdq->idle = idle;
 	if (!idle)
 		return;
-	tdq->curpri = priorities_of(release)->max_idle;
+	tdq->curpri = PRI_MAX_IDLE;
 	tdq->lowpri = tdq->curpri;
-	if (has_waiting(tdq) || (is_today() && steal_idle && num_online_cpus > 1 && work_to_steal()))
+	if (has_waiting(tdq))
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
@@ -2136,28 +1688,21 @@ bool BPF_STRUCT_OPS(ule_yield, struct task_struct *from, struct task_struct *to)
 		return false;
 	count(STAT_YIELDS);
 	if (yield_rule == YIELD_SINKS && thread_class_of(from) == THREAD_TIMESHARE) {
-		ts->priority = priorities_of(release)->max_timeshare;
+		ts->priority = PRI_MAX_TIMESHARE;
 		ts->yielding = true;
 	}
-	ts->resched = true;
 	scx_bpf_task_set_slice(from, 0);
 	return true;
 }
 
 /* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
 
-/*
- * sched_fork(): the child has its parent's history, made short, and one tick of slice, or the shortest of dynamic ones; the parent pays a
- * tick.
- */
+/* sched_fork(): the child has its parent's history, made short, and one tick of slice; the parent pays a tick. */
 static void sched_fork(struct task_struct *p, struct td_sched *ts)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	struct td_sched *parent_ts = td_sched_of(parent);
-	struct tdq *tdq = tdq_of(bpf_get_smp_processor_id());
 	u64 now = ticks_at(scx_bpf_now());
-	u32 all = tdq ? tdq_slice(tdq) : slice;
-	u32 left = slices_are_dynamic() ? slice_min : 1;
 
 	if (!parent_ts)
 		return;
@@ -2168,7 +1713,7 @@ static void sched_fork(struct task_struct *p, struct td_sched *ts)
 	ts->ftick = parent_ts->ftick;
 	ts->runtime = parent_ts->runtime;
 	ts->slptime = parent_ts->slptime;
-	ts->used = all > left ? all - left : 0;
+	ts->used = slice - 1;
 	ts->priority = parent_ts->priority;
 	sched_interact_fork(ts);
 	count(STAT_FORKS);
@@ -2188,7 +1733,6 @@ s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_ar
 		return -ENOMEM;
 	ts->place = NO_LIST;
 	ts->cpu = -1;
-	ts->picked = -1;
 	ts->ltick = ticks_at(scx_bpf_now());
 	ts->ftick = ts->ltick;
 	if (args->fork)
@@ -2251,9 +1795,9 @@ static s32 init_cpu(s32 cpu)
 	if (!tdq)
 		return 0;
 	tdq->idle = true;
-	tdq->curpri = priorities_of(release)->max_idle;
+	tdq->curpri = PRI_MAX_IDLE;
 	tdq->lowpri = tdq->curpri;
-	bpf_for(list, 0, first_list(NR_QUEUES)) {
+	bpf_for(list, 0, LISTS_PER_CPU) {
 		error = scx_bpf_create_dsq(place_of(cpu, 0, 0) + list, scx_bpf_cpu_node(cpu));
 		if (error)
 			return error;

@@ -88,13 +88,13 @@ impl Attributes {
         match name {
             "shares" => self.shares = Some(number(name, value, 1, 420)?),
             "cap" => {
-                // A cap is soft unless it ends with "!".
-                match value.strip_suffix('!') {
-                    Some(value) => self.hard_cap = Some(fraction(name, value)?),
-                    None => self.soft_cap = Some(fraction(name, value)?),
+                // The task's one cap: soft unless it ends with "!".
+                (self.hard_cap, self.soft_cap) = match value.strip_suffix('!') {
+                    Some(value) => (Some(hard_cap(name, value)?), None),
+                    None => (None, Some(fraction(name, value)?)),
                 }
             }
-            "hard_cap" => self.hard_cap = Some(fraction(name, value)?),
+            "hard_cap" => self.hard_cap = Some(hard_cap(name, value)?),
             "soft_cap" => self.soft_cap = Some(fraction(name, value)?),
             "isochronous" => self.isochronous = Some(truth(name, value)?),
             "background" => self.background = Some(truth(name, value)?),
@@ -218,12 +218,24 @@ fn truth(name: &str, value: &str) -> Result<bool, String> {
     }
 }
 
+fn hard_cap(name: &str, value: &str) -> Result<Fraction, String> {
+    let cap = fraction(name, value)?;
+    match cap.numerator {
+        0 => Err(format!(
+            "\"{name}\" is {value:?}; a hard cap of nothing is not permitted, a soft one makes a background task"
+        )),
+        _ => Ok(cap),
+    }
+}
+
 fn fraction(name: &str, value: &str) -> Result<Fraction, String> {
-    let wrong = || format!("\"{name}\" is {value:?}; it is a fraction of one CPU such as 1/4 or 3");
+    let wrong = || {
+        format!("\"{name}\" is {value:?}; it is a fraction of one CPU, at most 1, such as 1/4 or 1")
+    };
     let (numerator, denominator) = value.split_once('/').unwrap_or((value, "1"));
     let numerator: u32 = numerator.trim().parse().map_err(|_| wrong())?;
     let denominator: u32 = denominator.trim().parse().map_err(|_| wrong())?;
-    if denominator == 0 || denominator > 1_000_000 || numerator > 1_000_000 {
+    if denominator == 0 || denominator > 1_000_000 || numerator > denominator {
         return Err(wrong());
     }
     Ok(Fraction {
@@ -266,6 +278,21 @@ mod tests {
         assert_eq!(Attributes::decode(&attributes.encode()), Some(attributes));
         let nothing = Attributes::default();
         assert_eq!(Attributes::decode(&nothing.encode()), Some(nothing));
+    }
+
+    #[test]
+    fn a_task_has_one_cap_and_a_possible_one() {
+        let mut attributes = parse(&[("cap", "1/4!")]).unwrap();
+        attributes.set("cap", "1/2").unwrap();
+        assert_eq!(attributes.hard_cap, None);
+        assert!(attributes.soft_cap.is_some());
+        attributes.set("cap", "1/3!").unwrap();
+        assert_eq!(attributes.soft_cap, None);
+        for impossible in ["0!", "3/2!", "3", "1/0", "-1/2"] {
+            assert!(parse(&[("cap", impossible)]).is_err(), "{impossible}");
+        }
+        assert!(parse(&[("hard_cap", "0")]).is_err());
+        assert!(parse(&[("cap", "0")]).is_ok());
     }
 
     #[test]

@@ -267,7 +267,10 @@ mod tests {
             "scheduler linux24 has no tunable \"hzz\", did you mean hz?"
         );
         let message = scheduler.tunable("colour").unwrap_err().to_string();
-        assert!(message.contains("it has hz, version"), "{message}");
+        assert!(
+            message.contains("it has hz, proc_change_penalty"),
+            "{message}"
+        );
     }
 
     const SOURCE: &str = r#"#include "fairground.bpf.h"

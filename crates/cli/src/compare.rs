@@ -1,24 +1,20 @@
 //! `fairground compare`: workloads under several schedulers in the simulator.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::fmt::{self, Display, Formatter};
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use clap::Args;
-use fairground_lab::{Contender, Plan, Results};
+use fairground_lab::{Contender, DEFAULT_HZ, Plan, Results};
 use fairground_machine::Machine;
 use fairground_report::TaskTables;
 use fairground_workload::Workload;
 
-use crate::output::{self, FAILED, Format, UNUSABLE};
+use crate::output::{self, FAILED, Format, Progress, UNUSABLE};
 use crate::quantity::nanoseconds;
-
-/// Progress is shown for what takes longer than this.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Compare schedulers in the simulator
 ///
@@ -71,9 +67,9 @@ pub struct Arguments {
     #[arg(long, value_name = "MODEL", default_value = "default")]
     cost: String,
 
-    /// Timer ticks a second
-    #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(10..=10_000))]
-    hz: u64,
+    /// Timer ticks a second, or native: for each scheduler those that it was made for
+    #[arg(long, value_name = "NUMBER|native", default_value_t = TickRate(Some(DEFAULT_HZ)))]
+    hz: TickRate,
 
     /// Take a CPU offline or online at a time; may be given several times
     #[arg(long, value_name = "CPU:on|off@TIME")]
@@ -102,6 +98,37 @@ pub struct Arguments {
     /// Simulations at once [default: one for each CPU of this machine]
     #[arg(long)]
     threads: Option<NonZero<usize>>,
+}
+
+/// Timer ticks a second; `None`: each scheduler's own.
+#[derive(Clone, Copy, Debug)]
+struct TickRate(Option<u64>);
+
+impl FromStr for TickRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "native" {
+            return Ok(Self(None));
+        }
+        let rate = text
+            .parse()
+            .ok()
+            .filter(|rate| (10..=10_000).contains(rate));
+        match rate {
+            Some(rate) => Ok(Self(Some(rate))),
+            None => Err("not a number from 10 to 10000, and not native".to_owned()),
+        }
+    }
+}
+
+impl Display for TickRate {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(rate) => rate.fmt(formatter),
+            None => formatter.write_str("native"),
+        }
+    }
 }
 
 /// A CPU that comes or goes.
@@ -138,13 +165,16 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let plan = plan(arguments).map_err(|message| output::fail(UNUSABLE, message))?;
-    let progress = Progress::new();
+    let progress = Progress::new("runs".into());
     let results = fairground_lab::compare(&plan, &|done, total| progress.tell(done, total));
     progress.clear();
     let results = results.map_err(|error| {
         let code = if error.is_output() { FAILED } else { UNUSABLE };
         output::fail(code, error)
     })?;
+    if let Some(path) = &arguments.report {
+        write_page(path, &plan, &results)?;
+    }
     print(arguments, &results)?;
     Ok(tell_failures(&results))
 }
@@ -174,18 +204,17 @@ fn plan(arguments: &Arguments) -> Result<Plan, String> {
     Ok(Plan {
         workloads,
         contenders,
-        machine,
+        machine: Arc::new(machine),
         duration: arguments.duration,
         seed: arguments.seed,
         repeats: arguments.repeat,
         cost,
-        hz: arguments.hz,
+        hz: arguments.hz.0,
         hotplug: arguments
             .hotplug
             .iter()
             .map(|change| (change.time, change.cpu, change.online))
             .collect(),
-        surroundings: fairground_lab::Surroundings::default(),
         traces: arguments.trace.clone(),
         threads: arguments.threads,
     })
@@ -230,16 +259,21 @@ fn set(contenders: &mut [Contender], setting: &str) -> Result<(), String> {
     ))
 }
 
+fn write_page(path: &Path, plan: &Plan, results: &Results) -> Result<(), ExitCode> {
+    let comparison = &results.comparison;
+    let moments = plan
+        .moments(comparison)
+        .map_err(|error| output::fail(FAILED, error))?;
+    std::fs::write(path, comparison.page(&moments).html()).map_err(|error| {
+        output::fail(
+            FAILED,
+            format_args!("cannot write {}: {error}", path.display()),
+        )
+    })
+}
+
 fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {
     let comparison = &results.comparison;
-    if let Some(path) = &arguments.report {
-        std::fs::write(path, comparison.html()).map_err(|error| {
-            output::fail(
-                FAILED,
-                format_args!("cannot write {}: {error}", path.display()),
-            )
-        })?;
-    }
     output::print(&match arguments.format {
         Format::Table => comparison.table(if arguments.tasks {
             TaskTables::Always
@@ -266,37 +300,5 @@ fn tell_failures(results: &Results) -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(FAILED)
-    }
-}
-
-/// A line on the terminal that says how far it is, for anything that takes longer.
-struct Progress {
-    start: Instant,
-    shown: Mutex<bool>,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self {
-            start: Instant::now(),
-            shown: Mutex::new(false),
-        }
-    }
-
-    fn tell(&self, done: usize, total: usize) {
-        if self.start.elapsed() < PATIENCE || !std::io::stderr().is_terminal() {
-            return;
-        }
-        if let Ok(mut shown) = self.shown.lock() {
-            *shown = true;
-            // Without a terminal to write to there is nobody to tell.
-            let _ = write!(std::io::stderr(), "\r{done} of {total} runs done");
-        }
-    }
-
-    fn clear(&self) {
-        if self.shown.lock().is_ok_and(|shown| *shown) {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
     }
 }

@@ -4,11 +4,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod calibrate;
 mod compare;
 mod list;
 mod output;
 mod play;
 mod quantity;
+mod reproduce;
 mod run;
 mod show;
 mod task;
@@ -30,7 +32,9 @@ enum Command {
     Run(run::Arguments),
     Play(play::Arguments),
     Task(task::Arguments),
+    Reproduce(reproduce::Arguments),
     Worlds(worlds::Arguments),
+    Calibrate(calibrate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +45,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::main(&arguments),
         Command::Play(arguments) => play::main(&arguments),
         Command::Task(arguments) => task::main(&arguments),
+        Command::Reproduce(arguments) => reproduce::main(&arguments),
         Command::Worlds(arguments) => worlds::main(&arguments),
+        Command::Calibrate(arguments) => calibrate::main(&arguments),
     }
 }

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Form of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,6 +69,34 @@ pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     }
     result.push('\n');
     result
+}
+
+/// A bar on the terminal that says how far it is and how long it will take; nothing where standard error is no terminal.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar for what `label` names.
+    pub fn new(label: String) -> Self {
+        // A run that is over at once shows none: the first drawing comes with the first end of a run.
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}");
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        bar.set_message(label);
+        Self(bar)
+    }
+
+    /// `done` of `total` are done.
+    pub fn tell(&self, done: usize, total: usize) {
+        self.0.set_length(total as u64);
+        self.0.set_position(done as u64);
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        self.0.finish_and_clear();
+    }
 }
 
 #[cfg(test)]

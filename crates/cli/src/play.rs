@@ -31,6 +31,10 @@ pub struct Arguments {
     #[arg(short, long, value_parser = nanoseconds)]
     duration: Option<u64>,
 
+    /// Seed of the random numbers of events that vary
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
     /// Form of the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -60,7 +64,12 @@ fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
         reason: error.to_string(),
     })?;
     let mut signals = Signals::take()?;
-    let report = play::play(&workload, arguments.duration, &mut signals)?;
+    let options = play::Options {
+        duration: arguments.duration,
+        seed: arguments.seed,
+        records: false,
+    };
+    let report = play::play(&workload, &options, &mut signals)?;
     let text = match arguments.format {
         Format::Table => table(&report),
         Format::Csv => report.csv(),
@@ -87,9 +96,11 @@ fn table(report: &Report) -> String {
                     seed: None,
                     repeat: 0,
                     tunables: BTreeMap::new(),
+                    hz: None,
                     duration_ns: Some(report.duration_ns),
                 },
                 metrics: metrics.clone(),
+                counters: BTreeMap::new(),
                 notes: Vec::new(),
             }],
         };

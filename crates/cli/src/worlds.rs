@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_lab::{Recording, confront};
+use fairground_lab::{Costs, Recording, confront, read_cost_model};
 
 use crate::output::{self, FAILED, UNUSABLE};
 
@@ -17,6 +17,7 @@ use crate::output::{self, FAILED, UNUSABLE};
 #[command(after_help = "Examples:
   testbench/worlds --keep recordings
   fairground worlds recordings/*.json
+  fairground worlds --cost 1=recordings/costs-1.toml recordings/*.json
   fairground worlds --workloads mine mine/recordings/*.json")]
 pub struct Arguments {
     /// Results of `fairground play --format json` on a kernel
@@ -26,6 +27,20 @@ pub struct Arguments {
     /// Folder with the rt-app files of the recordings, NAME.json for each workload
     #[arg(long, value_name = "FOLDER", default_value = "workloads")]
     workloads: PathBuf,
+
+    /// What scheduling costs on the recordings' machine with that many CPUs: a file that `fairground calibrate` wrote there, or the name
+    /// of a cost model; once for each number of CPUs, and `default` without
+    #[arg(long, value_name = "CPUS=COSTS", value_parser = cost)]
+    cost: Vec<(u32, String)>,
+}
+
+/// A number of CPUs and the name of a cost model.
+fn cost(text: &str) -> Result<(u32, String), String> {
+    text.split_once('=')
+        .and_then(|(cpus, name)| Some((cpus.parse().ok().filter(|cpus| *cpus > 0)?, name)))
+        .filter(|(_, name)| !name.is_empty())
+        .map(|(cpus, name)| (cpus, name.to_owned()))
+        .ok_or_else(|| "not a number of CPUs and a cost model, such as 1=costs.toml".to_owned())
 }
 
 /// Runs the subcommand.
@@ -41,7 +56,13 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         .map(|path| Recording::read(path))
         .collect::<Result<Vec<_>, _>>()
         .map_err(unusable)?;
-    let agreement = confront(&recordings, &arguments.workloads).map_err(unusable)?;
+    let costs = arguments
+        .cost
+        .iter()
+        .map(|(cpus, name)| Ok((*cpus, read_cost_model(name)?)))
+        .collect::<Result<Costs, _>>()
+        .map_err(unusable)?;
+    let agreement = confront(&recordings, &arguments.workloads, &costs).map_err(unusable)?;
     output::print(&agreement.table())?;
     Ok(if agreement.holds() {
         ExitCode::SUCCESS

@@ -126,12 +126,15 @@ pub enum EventKind {
         /// The task that ended.
         task: TaskId,
     },
-    /// A job of a periodic task was released: its activation was due at `due`.
+    /// A job of a periodic task is released at `due`, which may still be to come: it is told as soon as it is known. Comes after
+    /// the completion of the job before.
     JobRelease {
         /// The periodic task.
         task: TaskId,
         /// Nominal activation time.
         due: Nanoseconds,
+        /// Nominal end of its period, as far as is known now; the completion may correct it.
+        deadline: Nanoseconds,
     },
     /// The job released last is complete (the task reached its next timer). `deadline` is the nominal end of
     /// its period.
@@ -141,6 +144,26 @@ pub enum EventKind {
         /// Nominal end of the period.
         deadline: Nanoseconds,
     },
+    /// The task left out whole periods because it was late: the first began at `due`.
+    JobSkip {
+        /// The periodic task.
+        task: TaskId,
+        /// Nominal beginning of the first that was left out.
+        due: Nanoseconds,
+        /// Length of a period.
+        period: Nanoseconds,
+        /// How many.
+        count: u64,
+    },
+    /// The task started or stopped its own watch.
+    Lap {
+        /// The task.
+        task: TaskId,
+        /// When, as the task itself sees it: the time of this event, or later by what its CPU has to do before.
+        at: Nanoseconds,
+        /// Whether it started it.
+        begins: bool,
+    },
     /// `cpu` spends `duration` from now on something other than its task; if earlier overhead still lasts, from its end.
     /// The time is in no task's share, whichever task is switched in meanwhile.
     Overhead {
@@ -149,6 +172,14 @@ pub enum EventKind {
         /// What for.
         kind: OverheadKind,
         /// How long, in nanoseconds.
+        duration: Nanoseconds,
+    },
+    /// `cpu` has just gone through its scheduler: from the entry to the end of the choice of the next task, waits for locks
+    /// included, the switch that may follow not.
+    Pass {
+        /// The CPU.
+        cpu: CpuId,
+        /// How long it took, in nanoseconds.
         duration: Nanoseconds,
     },
     /// A CPU came online or went offline.

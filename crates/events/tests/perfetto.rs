@@ -76,7 +76,14 @@ fn write_run(output: &mut dyn Sink) {
             0
         });
         at(start, wake(beat, Some(hog)));
-        at(start, EventKind::JobRelease { task: beat, due });
+        at(
+            start,
+            EventKind::JobRelease {
+                task: beat,
+                due,
+                deadline: due + 1000,
+            },
+        );
         at(
             start + 5,
             EventKind::Overhead {
@@ -86,6 +93,12 @@ fn write_run(output: &mut dyn Sink) {
             },
         );
         at(start + 5, switch(first, Some(hog), Some(beat)));
+        let lap = |at, begins| EventKind::Lap {
+            task: beat,
+            at,
+            begins,
+        };
+        at(start + 5, lap(start + 6, true));
         if job == 500 {
             at(
                 start + 6,
@@ -98,6 +111,7 @@ fn write_run(output: &mut dyn Sink) {
             at(start + 6, switch(second, None, Some(hog)));
             at(start + 9, switch(second, Some(hog), None));
         }
+        at(end, lap(end, false));
         at(
             end,
             EventKind::JobComplete {
@@ -139,7 +153,7 @@ fn a_trace_fits_the_published_schema() {
     let expected = concat!(
         r#"{"kinds": {"sched_migrate_task": 1, "sched_switch": 2004, "sched_waking": 1001}, "#,
         r#""processes": {"1": "beat and hog"}, "#,
-        r#""slices": {"CPU 0: scheduling": 1000, "CPU 1: online": 1, "beat: job": 900, "beat: late job": 100}, "#,
+        r#""slices": {"CPU 0: scheduling": 1000, "CPU 1: online": 1, "beat: job": 900, "beat: late job": 100, "laps: lap": 1000}, "#,
         // From idle, sleeping, preempted.
         r#""states": {"0": 2, "1": 1000, "256": 1002}, "#,
         r#""threads": ["beat", "hog"]}"#,

@@ -87,7 +87,11 @@ fn example() -> Vec<Call> {
             prev: None,
             next: Some(task),
         },
-        EventKind::JobRelease { task, due: 3 },
+        EventKind::JobRelease {
+            task,
+            due: 3,
+            deadline: 5000,
+        },
         EventKind::Overhead {
             cpu,
             kind: OverheadKind::Migration,
@@ -97,8 +101,20 @@ fn example() -> Vec<Call> {
             task,
             deadline: 10_000_000,
         },
+        EventKind::JobSkip {
+            task,
+            due: 10_000_000,
+            period: 5_000_000,
+            count: 3,
+        },
+        EventKind::Lap {
+            task,
+            at: 8_000,
+            begins: true,
+        },
         EventKind::Sleep { task },
         EventKind::Exit { task },
+        EventKind::Pass { cpu, duration: 700 },
         EventKind::CpuOnline { cpu, online: false },
     ];
     let mut calls = vec![Call::Task(0, task, task_info("größter Hog"))];
@@ -148,7 +164,7 @@ fn a_changed_byte_never_goes_unnoticed() {
 #[test]
 fn other_versions_and_other_files_are_told_apart() {
     let mut bytes = write(&example()).unwrap();
-    bytes[8] = 2;
+    bytes[8] = 1;
     let error = read(&bytes).unwrap_err().to_string();
     assert!(
         error.contains("version 2") && error.contains("version 1"),
@@ -213,7 +229,26 @@ fn any_call() -> impl Strategy<Value = (u64, EventKind)> {
             task().prop_map(|task| EventKind::Sleep { task }),
             (cpu(), prop::option::of(task()), prop::option::of(task()))
                 .prop_map(|(cpu, prev, next)| EventKind::Switch { cpu, prev, next }),
-            (task(), near.clone()).prop_map(|(task, due)| EventKind::JobRelease { task, due }),
+            (task(), near.clone(), near.clone()).prop_map(|(task, due, deadline)| {
+                EventKind::JobRelease {
+                    task,
+                    due,
+                    deadline,
+                }
+            }),
+            (task(), near.clone(), any::<u64>(), any::<u64>()).prop_map(
+                |(task, due, period, count)| EventKind::JobSkip {
+                    task,
+                    due,
+                    period,
+                    count
+                }
+            ),
+            (task(), near.clone(), any::<bool>()).prop_map(|(task, at, begins)| EventKind::Lap {
+                task,
+                at,
+                begins
+            }),
             (task(), near).prop_map(|(task, deadline)| EventKind::JobComplete { task, deadline }),
             (cpu(), any::<u64>()).prop_map(|(cpu, duration)| EventKind::Overhead {
                 cpu,

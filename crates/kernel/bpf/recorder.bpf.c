@@ -4,6 +4,8 @@
  *
  * Attaches to the trace points of the scheduler and so sees every scheduling class alike. Tasks are chosen one by one
  * in the map `tracked`; with `follow` their children are added as they are born.
+ *
+ * With WATCH_INTERRUPTS, interrupts are told by their trace points, for kernels whose symbol table has no __preempt_count.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -48,6 +50,70 @@ struct {
 	__type(value, struct tracked_task);
 } tracked SEC(".maps");
 
+#ifdef WATCH_INTERRUPTS
+/* How deep each CPU is in interrupts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} interrupts SEC(".maps");
+
+static __always_inline bool in_interrupt(void)
+{
+	u32 key = 0, *depth = bpf_map_lookup_elem(&interrupts, &key);
+
+	return depth && *depth;
+}
+
+static __always_inline int count_interrupt(bool enters)
+{
+	u32 key = 0, *depth = bpf_map_lookup_elem(&interrupts, &key);
+
+	if (depth && enters)
+		(*depth)++;
+	else if (depth && *depth)
+		(*depth)--;
+	return 0;
+}
+
+/* The ends come first, so that they are attached first: no beginning is seen without its end. */
+SEC("tp_btf/hrtimer_expire_exit")
+int BPF_PROG(leave_timer)
+{
+	return count_interrupt(false);
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(leave_soft_interrupt)
+{
+	return count_interrupt(false);
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(leave_device)
+{
+	return count_interrupt(false);
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(enter_timer)
+{
+	return count_interrupt(true);
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(enter_soft_interrupt)
+{
+	return count_interrupt(true);
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(enter_device)
+{
+	return count_interrupt(true);
+}
+#else
 /* How deep this CPU is in interrupts; a variable of its own on x86. */
 extern const int __preempt_count __ksym __weak;
 /* What kernels have that count sections with interrupts switched off. */
@@ -64,6 +130,7 @@ static __always_inline bool in_interrupt(void)
 		return *count & (SOFT_INTERRUPT_SERVED | HARD_INTERRUPTS_ABOVE_DISABLED);
 	return *count & (SOFT_INTERRUPT_SERVED | HARD_INTERRUPTS);
 }
+#endif
 
 static __always_inline struct tracked_task *find(struct task_struct *task)
 {

@@ -91,6 +91,12 @@ pub enum Error {
         /// What libbpf and the kernel said.
         reason: String,
     },
+    /// The kernel does not let its scheduler be recorded.
+    #[error("the kernel does not let its scheduler be recorded: {reason}")]
+    Record {
+        /// What libbpf and the kernel said.
+        reason: String,
+    },
     /// The scheduler was taken but ended before it ran.
     #[error("{name}: the scheduler ended while it was switched on: {report}")]
     Start {
@@ -122,6 +128,7 @@ impl Error {
         match self {
             Self::Rejected { .. }
             | Self::Load { .. }
+            | Self::Record { .. }
             | Self::Start { .. }
             | Self::System { .. } => 1,
             _ => 2,

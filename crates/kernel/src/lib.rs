@@ -3,10 +3,11 @@
 //! [`loader`] puts a sched_ext scheduler, ours or a user's, into the running kernel, watches it and takes it out again.
 //! Nothing stays behind: the kernel holds the scheduler through a link that ends with this process, however it ends.
 //!
-//! [`recorder`] turns what the kernel does with chosen tasks into the event stream, and [`play`] runs a workload with real
+//! [`calibrate`] measures what scheduling costs on this machine. [`recorder`] turns what the kernel does with chosen tasks into the event stream, and [`play`] runs a workload with real
 //! threads, under whatever scheduler is in charge.
 
 pub mod attributes;
+pub mod calibrate;
 pub mod clock;
 pub mod error;
 pub mod exit;

@@ -63,6 +63,26 @@ impl Contender {
         &self.name
     }
 
+    /// Ticks a second that it was made for: its tunable `hz`, as set or by default. `None` if it has none, or 0 there, which is any rate.
+    pub fn native_hz(&self) -> Option<u64> {
+        let tunable = self.entry.tunable("hz").ok()?;
+        let set = self.tunables.get(&tunable.name);
+        let value = match set {
+            Some(text) => tunable.parse_value(text).ok()?,
+            None => tunable.default,
+        };
+        u64::try_from(value).ok().filter(|rate| *rate > 0)
+    }
+
+    /// The scheduler's counters by the names that its manifest gives them.
+    pub(crate) fn name_counters(&self, values: &[u64]) -> BTreeMap<String, u64> {
+        let names = self.entry.manifest.statistics.iter();
+        names
+            .zip(values)
+            .map(|(statistic, value)| (statistic.name.clone(), *value))
+            .collect()
+    }
+
     /// What the compiler warned about; empty for a built-in scheduler.
     pub fn warnings(&self) -> &str {
         self.entry.warnings.trim_end()

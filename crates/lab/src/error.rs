@@ -31,6 +31,15 @@ pub enum Error {
         message: String,
     },
 
+    /// A file of an experiment cannot be used.
+    #[error("{place}: {message}")]
+    Experiment {
+        /// The file, with line and column where there are any.
+        place: String,
+        /// What is wrong.
+        message: String,
+    },
+
     /// A workload's file cannot be used.
     #[error(transparent)]
     Workload(#[from] fairground_workload::Error),
@@ -55,6 +64,22 @@ pub enum Error {
 }
 
 impl Error {
+    /// There is no experiment of this name among `names`.
+    pub(crate) fn no_such_experiment(name: &str, names: &[String]) -> Self {
+        let near = names
+            .iter()
+            .map(|one| (strsim::jaro_winkler(name, one), one))
+            .filter(|(likeness, _)| *likeness > 0.8)
+            .max_by(|one, two| one.0.total_cmp(&two.0));
+        let hint = match near {
+            Some((_, near)) => format!("did you mean {near}?"),
+            None => "`fairground reproduce --list` names them all".to_owned(),
+        };
+        Self::Plan(format!(
+            "there is no experiment {name}, and no folder of this name with an experiment.toml; {hint}"
+        ))
+    }
+
     /// Whether the input was usable and only writing the results failed.
     pub fn is_output(&self) -> bool {
         matches!(self, Error::Write { .. })

@@ -3,22 +3,28 @@
 //! A [`Plan`] says what is compared: [`Contender`]s (schedulers with their tunables) under workloads on a machine.
 //! [`compare`] runs it. The result does not depend on the number of threads.
 
+mod cell;
 mod compare;
 mod contender;
 mod cost_file;
 mod crash;
 mod error;
+mod experiment;
+mod moments;
 mod parallel;
 mod plan;
+mod toml_file;
 mod worlds;
 mod worlds_recording;
 mod worlds_table;
 
-pub use compare::{Failure, Results, compare};
+pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, run_cells};
+pub use compare::{Results, compare};
 pub use contender::Contender;
-pub use cost_file::read_cost_model;
+pub use cost_file::{Measured, cost_file, read_cost_model};
 pub use error::Error;
-pub use fairground_simulator::Surroundings;
-pub use plan::{DEFAULT_DURATION, Plan};
-pub use worlds::{Agreement, Both, Disorder, Key, Pair, TaskPair, confront};
+pub use experiment::{Experiment, Experiments, Histogram, Outcome, Request, fit, reproduce};
+pub use moments::{moments, record};
+pub use plan::{DEFAULT_HZ, Plan};
+pub use worlds::{Agreement, Both, Costs, Disorder, Key, Pair, TaskPair, confront};
 pub use worlds_recording::{CreatorRecord, OthersRecord, Player, Recording, TaskTime};

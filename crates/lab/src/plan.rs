@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, Surroundings};
+use fairground_simulator::{CostModel, Options};
 use fairground_workload::Workload;
 
+use crate::cell::Cell;
 use crate::contender::Contender;
 use crate::error::Error;
 
-/// Length of a run of a workload that neither has a duration nor an end.
-pub const DEFAULT_DURATION: Nanoseconds = 10_000_000_000;
+/// Ticks a second of Debian's kernels, for schedulers that were made for no rate.
+pub const DEFAULT_HZ: u64 = 250;
 
 /// An experiment: every workload under every scheduler, repeated.
 pub struct Plan {
@@ -23,7 +24,7 @@ pub struct Plan {
     /// The schedulers, in the order of the result.
     pub contenders: Vec<Contender>,
     /// The machine.
-    pub machine: Machine,
+    pub machine: Arc<Machine>,
     /// Length of every run; `None` leaves it to each workload.
     pub duration: Option<Nanoseconds>,
     /// Seed of the first repetition; each further one adds 1.
@@ -32,25 +33,14 @@ pub struct Plan {
     pub repeats: u32,
     /// What scheduling costs.
     pub cost: CostModel,
-    /// Timer ticks a second.
-    pub hz: u64,
+    /// Timer ticks a second; `None` gives each scheduler the rate that it was made for.
+    pub hz: Option<u64>,
     /// CPUs that come or go: time, CPU, online.
     pub hotplug: Vec<(Nanoseconds, usize, bool)>,
-    /// What there is besides the workloads' tasks.
-    pub surroundings: Surroundings,
     /// Folder for a Perfetto trace of each run.
     pub traces: Option<PathBuf>,
     /// Simulations at once; `None` is one for each CPU of this machine.
     pub threads: Option<NonZero<usize>>,
-}
-
-/// One simulation of a plan.
-pub(crate) struct Job<'a> {
-    pub(crate) workload: &'a Arc<Workload>,
-    pub(crate) contender: &'a Contender,
-    pub(crate) repeat: u32,
-    /// Whether there are other repetitions.
-    pub(crate) repeated: bool,
 }
 
 impl Plan {
@@ -87,55 +77,54 @@ impl Plan {
     }
 
     /// All simulations, in the order of the result.
-    pub(crate) fn jobs(&self) -> Vec<Job<'_>> {
-        let mut jobs = Vec::new();
+    pub(crate) fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
         for workload in &self.workloads {
             for contender in &self.contenders {
                 for repeat in 0..self.repeats {
-                    jobs.push(Job {
-                        workload,
-                        contender,
-                        repeat,
-                        repeated: self.repeats > 1,
-                    });
+                    cells.push(self.cell(workload, contender, repeat));
                 }
             }
         }
-        jobs
+        cells
     }
 
-    /// How long `workload` runs (`None`: until its tasks end), and what to say of it.
-    pub(crate) fn duration_of(&self, workload: &Workload) -> (Option<Nanoseconds>, Option<String>) {
-        match self.duration.or(workload.duration) {
-            None if is_endless(workload) => (
-                Some(DEFAULT_DURATION),
-                Some(format!(
-                    "{} has neither a duration nor an end and was run for {} s; --duration sets another length",
-                    workload.name,
-                    DEFAULT_DURATION / 1_000_000_000
-                )),
-            ),
-            duration => (duration, None),
+    fn cell(&self, workload: &Arc<Workload>, contender: &Contender, repeat: u32) -> Cell {
+        let options = Options {
+            duration: self.duration,
+            cost: self.cost.clone(),
+            seed: self.seed.wrapping_add(u64::from(repeat)),
+            hz: self.hz_for(contender),
+            hotplug: self.hotplug.clone(),
+            ..Options::new(self.machine.clone(), workload.clone())
+        };
+        let trace = self.traces.as_ref().map(|folder| {
+            let number = (self.repeats > 1).then_some(repeat);
+            folder.join(trace_name(workload, contender, number))
+        });
+        Cell {
+            repeat,
+            trace,
+            ..Cell::new(contender.clone(), options)
         }
     }
 }
 
-/// Whether a task of the workload goes round for ever.
-fn is_endless(workload: &Workload) -> bool {
-    workload
-        .tasks
-        .iter()
-        .any(|task| task.loops.is_none() || task.phases.iter().any(|phase| phase.loops.is_none()))
+impl Plan {
+    /// Timer ticks a second for `contender`.
+    fn hz_for(&self, contender: &Contender) -> u64 {
+        self.hz
+            .or_else(|| contender.native_hz())
+            .unwrap_or(DEFAULT_HZ)
+    }
 }
 
-impl Job<'_> {
-    /// Name of its trace.
-    pub(crate) fn trace_name(&self) -> String {
-        let mut name = format!("{}-{}", self.workload.name, self.contender.name());
-        if self.repeated {
-            name.push_str(&format!("-{}", self.repeat));
-        }
-        // A scheduler may be a path; its trace lies in the folder for traces all the same.
-        name.replace('/', "_") + ".perfetto-trace"
+/// Name of the trace of a run.
+fn trace_name(workload: &Workload, contender: &Contender, repeat: Option<u32>) -> String {
+    let mut name = format!("{}-{}", workload.name, contender.name());
+    if let Some(repeat) = repeat {
+        name.push_str(&format!("-{repeat}"));
     }
+    // A scheduler may be a path; its trace lies in the folder for traces all the same.
+    name.replace('/', "_") + ".perfetto-trace"
 }

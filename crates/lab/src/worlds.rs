@@ -11,13 +11,12 @@ use std::sync::Arc;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_metrics::{Distribution, RunMetrics};
-use fairground_simulator::{CostModel, Creator, Housekeeping, Surroundings};
+use fairground_simulator::{CostModel, Creator, Housekeeping, Options, Surroundings};
 use fairground_workload::Workload;
 
-use crate::compare::{Failure, compare};
+use crate::cell::{Cell, Failure, run_cells};
 use crate::contender::Contender;
 use crate::error::Error;
-use crate::plan::Plan;
 use crate::worlds_recording::{CreatorRecord, Player, Recording};
 
 /// Largest difference in CPU time, as a fraction of the run's length, on one CPU.
@@ -183,7 +182,12 @@ impl Figures {
         }
     }
 
-    fn of_simulation(metrics: &RunMetrics) -> Self {
+    /// What tasks are charged for in a simulation, and their latencies.
+    fn of_simulation(metrics: &RunMetrics, charged: &[(String, Nanoseconds)]) -> Self {
+        let charged = |name: &str| {
+            let own = charged.iter().find(|(task, _)| task == name);
+            own.map_or(0, |(_, time)| *time)
+        };
         Self {
             latency: p99(metrics.wakeup_latency.as_ref(), LEAST_SAMPLES),
             tasks: metrics
@@ -191,7 +195,7 @@ impl Figures {
                 .iter()
                 .map(|task| TaskFigures {
                     name: task.name.clone(),
-                    cpu_time: task.cpu_time_ns as f64 / metrics.duration_ns.max(1) as f64,
+                    cpu_time: charged(&task.name) as f64 / metrics.duration_ns.max(1) as f64,
                     latency: p99(task.wakeup_latency.as_ref(), LEAST_SAMPLES_OF_TASK),
                 })
                 .collect(),
@@ -265,13 +269,20 @@ fn medians(runs: &[Figures]) -> Figures {
     }
 }
 
+/// What scheduling costs on the machines of the recordings, by their number of CPUs; the default model for those that are absent.
+pub type Costs = BTreeMap<u32, CostModel>;
+
 /// Simulates what the recordings tell of a kernel, with the workloads' files from a folder.
 ///
 /// # Errors
 ///
 /// If a workload or scheduler cannot be read, or recordings of one run are of different lengths. A simulation that fails is not
 /// an error: see [`Agreement::failures`].
-pub fn confront(recordings: &[Recording], folder: &Path) -> Result<Agreement, Error> {
+pub fn confront(
+    recordings: &[Recording],
+    folder: &Path,
+    costs: &Costs,
+) -> Result<Agreement, Error> {
     let mut groups: BTreeMap<Key, Vec<&Recording>> = BTreeMap::new();
     for recording in recordings {
         groups.entry(key_of(recording)).or_default().push(recording);
@@ -289,50 +300,66 @@ pub fn confront(recordings: &[Recording], folder: &Path) -> Result<Agreement, Er
         }
     }
 
+    let mut cells = Vec::new();
+    for (key, recordings) in &groups {
+        let duration = common_length(key, recordings)?;
+        let surroundings = surroundings(recordings);
+        for start in STARTS {
+            cells.push(cell(
+                key,
+                duration,
+                start,
+                &surroundings,
+                costs.get(&key.cpus),
+                &workloads[&key.workload],
+                &contenders[&key.scheduler],
+            )?);
+        }
+    }
+    let results = run_cells(&cells, None, &|_, _| {}, |_, result| result)?;
+
     let mut pairs = Vec::new();
     let mut failures = Vec::new();
-    for (key, recordings) in groups {
-        let duration = length_of(recordings[0]);
-        if let Some(other) = recordings.iter().find(|one| length_of(one) != duration) {
-            return Err(Error::Plan(format!(
-                "recordings of {} under {} are of different lengths: {} ns and {} ns; leave some out",
-                key.workload, key.scheduler, recordings[0].duration_ns, other.duration_ns
-            )));
+    for ((key, recordings), results) in groups.into_iter().zip(results.chunks(STARTS.len())) {
+        let failed = results.iter().filter_map(|result| result.failure.clone());
+        let before = failures.len();
+        failures.extend(failed);
+        // A simulation that did not get to its end is among the failures, and says nothing else.
+        if failures.len() > before {
+            continue;
         }
         let workload = &workloads[&key.workload];
         let kernel: Vec<Figures> = recordings
             .iter()
             .map(|recording| Figures::of_recording(recording).order_instances(workload))
             .collect();
-        let surroundings = surroundings(&recordings);
-        let mut simulator = Vec::new();
-        let mut failed = false;
-        for start in STARTS {
-            let plan = plan(
-                &key,
-                duration,
-                start,
-                &surroundings,
-                workload,
-                &contenders[&key.scheduler],
-            )?;
-            let results = compare(&plan, &|_, _| {})?;
-            for run in results.comparison.runs {
-                simulator.push(Figures::of_simulation(&run.metrics).order_instances(workload));
-            }
-            failed |= !results.failures.is_empty();
-            failures.extend(results.failures);
-        }
-        // A simulation that did not get to its end is among the failures, and says nothing else.
-        if !failed {
-            pairs.push(pair(key, duration, &kernel, &simulator)?);
-        }
+        let simulator: Vec<Figures> = results
+            .iter()
+            .filter_map(|result| Some((result.run.as_ref()?, &result.charged)))
+            .map(|(run, charged)| {
+                Figures::of_simulation(&run.metrics, charged).order_instances(workload)
+            })
+            .collect();
+        let duration = length_of(recordings[0]);
+        pairs.push(pair(key, duration, &kernel, &simulator)?);
     }
     Ok(Agreement {
         disorders: disorders(&pairs),
         runs: pairs,
         failures,
     })
+}
+
+/// The length that all of the recordings of a run have.
+fn common_length(key: &Key, recordings: &[&Recording]) -> Result<Nanoseconds, Error> {
+    let duration = length_of(recordings[0]);
+    match recordings.iter().find(|one| length_of(one) != duration) {
+        None => Ok(duration),
+        Some(other) => Err(Error::Plan(format!(
+            "recordings of {} under {} are of different lengths: {} ns and {} ns; leave some out",
+            key.workload, key.scheduler, recordings[0].duration_ns, other.duration_ns
+        ))),
+    }
 }
 
 fn key_of(recording: &Recording) -> Key {
@@ -396,14 +423,15 @@ fn surroundings(recordings: &[&Recording]) -> Surroundings {
 }
 
 /// A run like those of `key`, whose tasks start that many sevenths of a tick later.
-fn plan(
+fn cell(
     key: &Key,
     duration: Nanoseconds,
     start: u64,
     surroundings: &Surroundings,
+    cost: Option<&CostModel>,
     workload: &Arc<Workload>,
     contender: &Contender,
-) -> Result<Plan, Error> {
+) -> Result<Cell, Error> {
     let delay = start * 1_000_000_000 / HZ / 7;
     let mut surroundings = surroundings.clone();
     let workload = match &mut surroundings.creator {
@@ -413,21 +441,17 @@ fn plan(
         }
         None => delayed(workload, delay),
     };
-    Ok(Plan {
-        workloads: vec![workload],
-        contenders: vec![contender.clone()],
-        machine: Machine::parse(&key.cpus.to_string())
-            .map_err(|error| Error::Plan(error.to_string()))?,
+    let machine =
+        Machine::parse(&key.cpus.to_string()).map_err(|error| Error::Plan(error.to_string()))?;
+    let options = Options {
         duration: Some(duration),
         seed: start,
-        repeats: 1,
-        cost: CostModel::default_model(),
         hz: HZ,
-        hotplug: Vec::new(),
         surroundings,
-        traces: None,
-        threads: None,
-    })
+        cost: cost.cloned().unwrap_or_else(CostModel::default_model),
+        ..Options::new(machine, workload)
+    };
+    Ok(Cell::new(contender.clone(), options))
 }
 
 fn pair(
@@ -594,8 +618,12 @@ mod tests {
         let latency = Distribution {
             samples: LEAST_SAMPLES - 1,
             mean_ns: 5.0,
+            p1_ns: 5,
+            p5_ns: 5,
             p50_ns: 5,
+            p95_ns: 6,
             p99_ns: 7,
+            p999_ns: 7,
             max_ns: 7,
         };
         assert_eq!(p99(Some(&latency), LEAST_SAMPLES), None);
@@ -695,11 +723,21 @@ mod tests {
                 .to_vec(),
             metrics: None,
         };
-        let even = confront(&[recording(525_000_000, 534_000_000)], folder.path());
+        let even = confront(
+            &[recording(525_000_000, 534_000_000)],
+            folder.path(),
+            &Costs::new(),
+        );
         let even = even.expect("a comparison");
         assert_eq!(even.runs[0].duration_ns, 1_000_000_000);
         assert!(even.holds(), "{}", even.table());
-        let uneven = confront(&[recording(100_000_000, 899_000_000)], folder.path());
+        let near = "1 CPU: 2 CPU times, 2 within 3 %, 2 within 10 %\n";
+        assert!(even.table().contains(near), "{}", even.table());
+        let uneven = confront(
+            &[recording(100_000_000, 899_000_000)],
+            folder.path(),
+            &Costs::new(),
+        );
         let uneven = uneven.expect("a comparison");
         assert!(!uneven.holds());
         assert!(

@@ -21,7 +21,40 @@ impl Agreement {
         {
             text.push_str(&format!("{}\n\n{}\n", heading(&runs[0]), block(runs)));
         }
-        text + &self.verdict()
+        text + self.nearness().as_str() + self.verdict().as_str()
+    }
+
+    /// How many figures are how near: a line for each number of CPUs and kind of figure that there is.
+    fn nearness(&self) -> String {
+        let mut text = String::new();
+        for runs in self.runs.chunk_by(|a, b| a.key.cpus == b.key.cpus) {
+            let cpus = match runs[0].key.cpus {
+                1 => "1 CPU".to_owned(),
+                cpus => format!("{cpus} CPUs"),
+            };
+            let times = runs.iter().flat_map(|run| &run.tasks);
+            let times: Vec<f64> = times.map(|task| task.difference().abs()).collect();
+            text.push_str(&format!(
+                "{cpus}: {}\n",
+                within("CPU times", &times, [0.03, 0.10])
+            ));
+            let latencies: Vec<f64> = runs
+                .iter()
+                .filter_map(|run| Some((run.latency.kernel?, run.latency.simulator?)))
+                .map(|(kernel, simulator)| (simulator / kernel.max(1.0) - 1.0).abs())
+                .collect();
+            if !latencies.is_empty() {
+                text.push_str(&format!(
+                    "{cpus}: {}\n",
+                    within(
+                        "99th percentiles of wakeup latency",
+                        &latencies,
+                        [0.10, 0.25]
+                    )
+                ));
+            }
+        }
+        text + "\n"
     }
 
     /// One line for each thing that is out of bounds, and a closing line.
@@ -61,6 +94,15 @@ impl Agreement {
         }
         text
     }
+}
+
+/// How many differences are within each of the bounds.
+fn within(what: &str, differences: &[f64], bounds: [f64; 2]) -> String {
+    let near = bounds.map(|bound| {
+        let count = differences.iter().filter(|one| **one <= bound).count();
+        format!("{count} within {:.0} %", 100.0 * bound)
+    });
+    format!("{} {what}, {}, {}", differences.len(), near[0], near[1])
 }
 
 fn heading(run: &Pair) -> String {

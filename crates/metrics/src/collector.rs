@@ -6,7 +6,7 @@ use crate::fluid::{Fluid, REAL_TIME_WEIGHT};
 use crate::idle::{IdleCpus, WaitingTasks};
 use crate::result::{
     CpuTime, Fairness, Lag, OverheadTime, Periods, RunMetrics, Share, TaskMetrics, Throughput,
-    WindowSpread,
+    WindowRecord, WindowSpread,
 };
 use crate::task::{State, Task, is_fair};
 use fairground_events::{
@@ -34,13 +34,16 @@ impl MachineFacts {
 pub struct Options {
     /// Length of the windows in which shares are compared, more than 0.
     pub window: Nanoseconds,
+    /// Whether to keep laps, jobs, windows and the like of every task one by one. Memory then grows with the length of the run.
+    pub records: bool,
 }
 
 impl Default for Options {
-    /// Windows of 3 seconds.
+    /// Windows of 3 seconds, no records.
     fn default() -> Self {
         Self {
             window: 3_000_000_000,
+            records: false,
         }
     }
 }
@@ -67,6 +70,7 @@ pub struct Metrics {
     worst_window: Option<WindowSpread>,
     wakeup_latency: Samples,
     response_time: Samples,
+    scheduler_pass: Samples,
     available: u64,
     available_work: f64,
     idle_while_runnable: u64,
@@ -128,6 +132,7 @@ impl Metrics {
             worst_window: None,
             wakeup_latency: Samples::default(),
             response_time: Samples::default(),
+            scheduler_pass: Samples::default(),
             available: 0,
             available_work: 0.0,
             idle_while_runnable: 0,
@@ -172,12 +177,14 @@ impl Metrics {
                     released: a.released + b.released,
                     completed: a.completed + b.completed,
                     missed: a.missed + b.missed,
+                    skipped: a.skipped + b.skipped,
                 }),
             context_switches: self.context_switches,
             preemptions: self.preemptions,
             wakeups: self.wakeups,
             migrations: self.migrations,
             overhead: self.overhead_time(),
+            scheduler_pass: self.scheduler_pass.distribution(),
             longest_wait_ns: tasks.iter().filter_map(|task| task.longest_wait_ns).max(),
             makespan_ns: if alive {
                 None
@@ -266,7 +273,8 @@ impl Metrics {
             windows: task.window.range(),
             wakeup_latency: task.wakeup_latency.distribution(),
             response_time: task.response_time.distribution(),
-            periods: task.periods,
+            periods: task.periods_until(self.now),
+            laps: task.laps.distribution(),
             wait_ns: task.wait + self.open_wait(task).unwrap_or(0),
             longest_wait_ns: task.longest_wait.max(self.open_wait(task)),
             wakeups: task.wakeups,
@@ -274,6 +282,10 @@ impl Metrics {
             involuntary_switches: task.involuntary_switches,
             migrations: task.migrations,
             ended_ns: task.ended,
+            records: task
+                .records
+                .as_ref()
+                .map(|records| records.result(task.open_job(self.now))),
         })
     }
 
@@ -361,10 +373,18 @@ impl Metrics {
                 task.window.start(task.work, ideal);
                 continue;
             }
-            let deviation = task.window.roll(task.work, ideal, window_ns);
-            if let (Some(deviation), true) = (deviation, task.fair) {
-                least = least.min(deviation);
-                most = most.max(deviation);
+            let share = task.window.roll(task.work, ideal, window_ns);
+            if let Some(records) = &mut task.records {
+                records.windows.push(WindowRecord {
+                    start_ns,
+                    actual: share.actual,
+                    ideal: share.ideal,
+                });
+            }
+            let took_part = share.actual != 0.0 || share.ideal != 0.0;
+            if task.fair && took_part {
+                least = least.min(share.actual - share.ideal);
+                most = most.max(share.actual - share.ideal);
             }
         }
         let spread = most - least;
@@ -388,15 +408,7 @@ impl Metrics {
 
     /// The state of a task; an unknown task counts as an inconsistent event.
     fn state(&mut self, number: usize) -> Option<State> {
-        let state = self
-            .tasks
-            .get(number)
-            .and_then(|task| task.as_ref())
-            .map(|task| task.state);
-        if state.is_none() {
-            self.inconsistent += 1;
-        }
-        state
+        self.task_mut(number).map(|task| task.state)
     }
 
     fn known(&mut self, number: usize) -> &mut Task {
@@ -542,7 +554,9 @@ impl Metrics {
         };
         self.idle.set(cpu, self.sets.is_online(cpu));
         self.use_now = None;
+        let now = self.now;
         let task = self.known(number);
+        task.switch_out(now);
         if task.state == (State::Running { cpu, leaving: true }) {
             task.voluntary_switches += 1;
             self.cease_runnable(number);
@@ -587,6 +601,8 @@ impl Metrics {
             self.cpus[cpu].current = Some(number);
             self.idle.set(cpu, false);
             self.use_now = None;
+            let now = self.now;
+            self.known(number).switch_in(now);
         }
         self.serve();
         self.sample_lag(number);
@@ -598,6 +614,9 @@ impl Metrics {
         };
         if let Some(woken) = task.woken.take() {
             task.wakeup_latency.add(now - woken);
+            if let Some(records) = &mut task.records {
+                records.wakeup_latency.add(now - woken);
+            }
             self.wakeup_latency.add(now - woken);
         }
     }
@@ -642,32 +661,22 @@ impl Metrics {
         self.use_now = None;
     }
 
-    fn release(&mut self, number: usize, due: Nanoseconds) {
-        if self.state(number).is_some() {
-            let task = self.known(number);
-            task.periods().released += 1;
-            task.due = Some(due);
+    fn complete(&mut self, number: usize, deadline: Nanoseconds) {
+        let now = self.now;
+        let Some(task) = self.task_mut(number) else {
+            return;
+        };
+        match task.complete(deadline, now) {
+            Some(response) => self.response_time.add(response),
+            None => self.inconsistent += 1,
         }
     }
 
-    fn complete(&mut self, number: usize, deadline: Nanoseconds) {
-        if self.state(number).is_none() {
-            return;
-        }
-        let now = self.now;
-        let task = self.known(number);
-        let Some(due) = task.due.take() else {
-            self.inconsistent += 1;
-            return;
-        };
-        let periods = task.periods();
-        periods.completed += 1;
-        if now > deadline {
-            periods.missed += 1;
-        }
-        let response = now.saturating_sub(due);
-        task.response_time.add(response);
-        self.response_time.add(response);
+    /// A task; an unknown one counts as an inconsistent event.
+    fn task_mut(&mut self, number: usize) -> Option<&mut Task> {
+        let task = self.tasks.get_mut(number).and_then(Option::as_mut);
+        self.inconsistent += u64::from(task.is_none());
+        task
     }
 }
 
@@ -693,7 +702,7 @@ impl Sink for Metrics {
                 known.fair = is_fair(info.policy);
                 known.set = set;
             }
-            empty => *empty = Some(Task::new(info, set)),
+            empty => *empty = Some(Task::new(info, set, self.options.records)),
         }
         let weight = if is_fair(info.policy) {
             u64::from(info.weight.max(1))
@@ -718,13 +727,38 @@ impl Sink for Metrics {
                     self.known(index(task)).migrations += 1;
                 }
             }
-            EventKind::JobRelease { task, due } => self.release(index(task), due),
+            EventKind::JobRelease {
+                task,
+                due,
+                deadline,
+            } => {
+                let now = self.now;
+                if let Some(task) = self.task_mut(index(task)) {
+                    task.release(due, deadline, now);
+                }
+            }
             EventKind::JobComplete { task, deadline } => self.complete(index(task), deadline),
+            EventKind::JobSkip {
+                task,
+                due,
+                period,
+                count,
+            } => {
+                if let Some(task) = self.task_mut(index(task)) {
+                    task.skip(due, period, count);
+                }
+            }
+            EventKind::Lap { task, at, begins } => {
+                if let Some(task) = self.task_mut(index(task)) {
+                    task.lap(at, begins);
+                }
+            }
             EventKind::Overhead {
                 cpu,
                 kind,
                 duration,
             } => self.overhead(cpu_index(cpu), kind, duration),
+            EventKind::Pass { duration, .. } => self.scheduler_pass.add(duration),
             EventKind::CpuOnline { cpu, online } => self.set_online(cpu_index(cpu), online),
         }
     }
@@ -737,6 +771,11 @@ impl Sink for Metrics {
         self.serve();
         for number in self.living.clone() {
             self.sample_lag(number);
+        }
+        for number in self.cpus.iter().filter_map(|cpu| cpu.current) {
+            if let Some(task) = &mut self.tasks[number] {
+                task.switch_out(end);
+            }
         }
     }
 }

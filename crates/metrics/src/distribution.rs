@@ -50,24 +50,12 @@ impl Samples {
         if self.count == 0 {
             return None;
         }
-        let (p50_ns, p99_ns) = match &self.histogram {
-            Some(histogram) => (
-                histogram.value_at_quantile(0.50).min(self.max),
-                histogram.value_at_quantile(0.99).min(self.max),
-            ),
-            None => {
-                let mut sorted = self.exact.clone();
-                sorted.sort_unstable();
-                (nearest_rank(&sorted, 50), nearest_rank(&sorted, 99))
-            }
+        let Some(histogram) = &self.histogram else {
+            return Distribution::of(&mut self.exact.clone());
         };
-        Some(Distribution {
-            samples: self.count,
-            mean_ns: self.sum as f64 / self.count as f64,
-            p50_ns,
-            p99_ns,
-            max_ns: self.max,
-        })
+        let mean_ns = self.sum as f64 / self.count as f64;
+        let at = |quantile| histogram.value_at_quantile(quantile).min(self.max);
+        Some(Distribution::with(self.count, mean_ns, self.max, at))
     }
 }
 
@@ -76,12 +64,6 @@ fn record(histogram: &mut Histogram<u64>, value: u64) {
     histogram
         .record(value.min(LARGEST_RECORDED))
         .expect("a histogram that resizes itself takes every value in its range");
-}
-
-/// The smallest of the `sorted` samples that at least `percent` of a hundred samples do not exceed.
-fn nearest_rank(sorted: &[u64], percent: usize) -> u64 {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted[rank - 1]
 }
 
 #[cfg(test)]
@@ -106,9 +88,26 @@ mod tests {
         let distribution = collect([40, 10, 30, 20]).distribution().unwrap();
         assert_eq!(distribution.samples, 4);
         assert_eq!(distribution.mean_ns, 25.0);
+        assert_eq!(distribution.p1_ns, 10);
         assert_eq!(distribution.p50_ns, 20);
         assert_eq!(distribution.p99_ns, 40);
         assert_eq!(distribution.max_ns, 40);
+    }
+
+    #[test]
+    fn percentiles_are_samples_of_their_rank() {
+        let distribution = Distribution::of(&mut (1..=200).rev().collect::<Vec<_>>()).unwrap();
+        let seen = [
+            distribution.p1_ns,
+            distribution.p5_ns,
+            distribution.p50_ns,
+            distribution.p95_ns,
+            distribution.p99_ns,
+            distribution.p999_ns,
+        ];
+        assert_eq!(seen, [2, 10, 100, 190, 198, 200]);
+        assert_eq!(distribution.mean_ns, 100.5);
+        assert_eq!(Distribution::of(&mut []), None);
     }
 
     #[test]

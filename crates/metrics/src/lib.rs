@@ -1,7 +1,7 @@
 //! What is computed from the event stream, once, for the simulator and the real kernel alike.
 //!
 //! [`Metrics`] is a [`Sink`](fairground_events::Sink): it takes the events one by one, keeps only sums, and so needs
-//! memory for the tasks and CPUs of a run but not for its length. [`Metrics::result`] gives the [`RunMetrics`]. Every
+//! memory for the tasks and CPUs of a run but not for its length, unless [`Options::records`] asks for more. [`Metrics::result`] gives the [`RunMetrics`]. Every
 //! definition, with its formula, is in `docs/metrics.md`; the names there and here are the same.
 
 mod collector;
@@ -10,11 +10,15 @@ mod distribution;
 mod fluid;
 mod idle;
 mod rates;
+mod records;
 mod result;
 mod task;
+mod timeline;
 
 pub use collector::{MachineFacts, Metrics, Options};
 pub use result::{
-    CpuTime, Distribution, Fairness, Lag, OverheadTime, Periods, RunMetrics, Share, ShareRange,
-    TaskMetrics, Throughput, WindowSpread,
+    Bucket, CpuTime, Distribution, Fairness, JobRecord, Lag, LapRecord, OverheadTime, Periods,
+    RunMetrics, Share, ShareRange, TaskMetrics, TaskRecords, Throughput, WindowRecord,
+    WindowSpread,
 };
+pub use timeline::{LongestWait, LongestWaitFinder, Slice, Timeline, TimelineRecorder, Wait};

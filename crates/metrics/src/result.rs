@@ -35,6 +35,9 @@ pub struct RunMetrics {
     pub migrations: u64,
     /// CPU time spent in scheduling code and switching; `None` if the source of the events does not tell.
     pub overhead: Option<OverheadTime>,
+    /// Passes through the scheduler, from the entry to the choice of the next task, waits for locks included; `None` if the source
+    /// of the events does not tell.
+    pub scheduler_pass: Option<Distribution>,
     /// Longest time that a task was runnable without running, also if it still waited at the end.
     pub longest_wait_ns: Option<u64>,
     /// Time at which the last task ended; `None` if a task was still alive at the end of the run.
@@ -108,7 +111,7 @@ pub struct WindowSpread {
     pub spread: f64,
 }
 
-/// A distribution of times.
+/// A distribution of times. A percentile is the smallest value that so many of 100 samples do not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distribution {
@@ -116,24 +119,65 @@ pub struct Distribution {
     pub samples: u64,
     /// Arithmetic mean.
     pub mean_ns: f64,
+    /// 1 of 100 samples are at most this.
+    pub p1_ns: u64,
+    /// 5 of 100 samples are at most this.
+    pub p5_ns: u64,
     /// Half of the samples are at most this.
     pub p50_ns: u64,
+    /// 95 of 100 samples are at most this.
+    pub p95_ns: u64,
     /// 99 of 100 samples are at most this.
     pub p99_ns: u64,
+    /// 999 of 1000 samples are at most this.
+    pub p999_ns: u64,
     /// The largest sample.
     pub max_ns: u64,
 }
 
+impl Distribution {
+    /// The distribution of samples in any order, which are sorted; `None` without samples.
+    pub fn of(samples: &mut [u64]) -> Option<Self> {
+        samples.sort_unstable();
+        let max_ns = *samples.last()?;
+        let sum: u128 = samples.iter().map(|sample| u128::from(*sample)).sum();
+        let count = samples.len();
+        let mean_ns = sum as f64 / count as f64;
+        Some(Self::with(count as u64, mean_ns, max_ns, |quantile| {
+            // A factor of 1000 makes the product of a whole number of samples whole.
+            let rank = (count as f64 * quantile * 1000.0).round() as usize;
+            samples[rank.div_ceil(1000).max(1) - 1]
+        }))
+    }
+
+    /// A distribution whose percentiles come from a function of the quantile, 0 to 1.
+    pub(crate) fn with(samples: u64, mean_ns: f64, max_ns: u64, at: impl Fn(f64) -> u64) -> Self {
+        Self {
+            samples,
+            mean_ns,
+            p1_ns: at(0.01),
+            p5_ns: at(0.05),
+            p50_ns: at(0.5),
+            p95_ns: at(0.95),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            max_ns,
+        }
+    }
+}
+
 /// Jobs of periodic tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Periods {
-    /// Jobs released.
+    /// Periods that began, with those that were skipped.
     pub released: u64,
     /// Jobs completed.
     pub completed: u64,
-    /// Completed jobs that were late: completed after the end of their period.
+    /// Jobs that were not complete at the end of their period, with those of periods that were skipped.
     pub missed: u64,
+    /// Periods that the task left out because it was late.
+    pub skipped: u64,
 }
 
 /// Overhead by kind.
@@ -180,6 +224,8 @@ pub struct TaskMetrics {
     pub response_time: Option<Distribution>,
     /// Jobs, if periodic.
     pub periods: Option<Periods>,
+    /// Laps by the task's own watch.
+    pub laps: Option<Distribution>,
     /// Total time runnable without running.
     pub wait_ns: u64,
     /// Longest time runnable without running.
@@ -194,6 +240,75 @@ pub struct TaskMetrics {
     pub migrations: u64,
     /// When it ended, if it did.
     pub ended_ns: Option<u64>,
+    /// What happened one by one, if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<TaskRecords>,
+}
+
+/// What happened to a task one by one, in order of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskRecords {
+    /// Laps that ended.
+    pub laps: Vec<LapRecord>,
+    /// Jobs of a periodic task, with those that were skipped or were not complete at the end.
+    pub jobs: Vec<JobRecord>,
+    /// Shares of one CPU in the windows that the task lived through.
+    pub windows: Vec<WindowRecord>,
+    /// Times on a CPU without interruption, from switch to switch.
+    pub stretches: Option<Distribution>,
+    /// Wakeup latencies, roughly.
+    pub wakeup_latency_histogram: Vec<Bucket>,
+    /// Response times, roughly.
+    pub response_time_histogram: Vec<Bucket>,
+}
+
+/// A lap by a task's own watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LapRecord {
+    /// When it began.
+    pub begin_ns: u64,
+    /// How long it took.
+    pub length_ns: u64,
+}
+
+/// A job of a periodic task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobRecord {
+    /// Nominal release.
+    pub due_ns: u64,
+    /// When the task was first on a CPU from then on; `None` if never.
+    pub first_run_ns: Option<u64>,
+    /// When it was complete; `None` if it was skipped or the run ended before.
+    pub completed_ns: Option<u64>,
+    /// Nominal end of the period.
+    pub deadline_ns: u64,
+    /// Whether the task left this period out because it was late.
+    pub skipped: bool,
+}
+
+/// A task's share of one CPU in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowRecord {
+    /// When the window began.
+    pub start_ns: u64,
+    /// What the task got, 0 to 1 on CPUs of capacity 1024.
+    pub actual: f64,
+    /// The same for the ideal fluid processor.
+    pub ideal: f64,
+}
+
+/// Samples of a histogram between the next smaller bound and this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bucket {
+    /// Largest value of the bucket: 10, 15, 20, 30, 50 or 70 times a power of ten.
+    pub up_to_ns: u64,
+    /// Samples in it, at least 1.
+    pub samples: u64,
 }
 
 /// A task's share of the machine.

@@ -2,7 +2,8 @@
 
 use crate::cpu_sets::SetId;
 use crate::distribution::Samples;
-use crate::result::{Lag, Periods, ShareRange};
+use crate::records::Records;
+use crate::result::{JobRecord, Lag, LapRecord, Periods, Share, ShareRange};
 use fairground_events::{Nanoseconds, Policy, TaskInfo};
 
 /// Where a task is in its life.
@@ -46,8 +47,14 @@ pub(crate) struct Task {
     pub(crate) wakeup_latency: Samples,
     pub(crate) response_time: Samples,
     pub(crate) periods: Option<Periods>,
-    /// Nominal release of the job that is not complete yet.
-    pub(crate) due: Option<Nanoseconds>,
+    /// The job that is not complete yet.
+    pub(crate) job: Option<JobRecord>,
+    pub(crate) laps: Samples,
+    /// When the present lap began.
+    pub(crate) lap: Option<Nanoseconds>,
+    /// When it came to its CPU.
+    pub(crate) switched_in: Nanoseconds,
+    pub(crate) records: Option<Box<Records>>,
     pub(crate) wait: u64,
     pub(crate) longest_wait: Option<u64>,
     pub(crate) wakeups: u64,
@@ -57,7 +64,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn new(info: &TaskInfo, set: SetId) -> Self {
+    pub(crate) fn new(info: &TaskInfo, set: SetId, records: bool) -> Self {
         Self {
             name: info.name.clone(),
             nice: info.nice,
@@ -77,7 +84,11 @@ impl Task {
             wakeup_latency: Samples::default(),
             response_time: Samples::default(),
             periods: None,
-            due: None,
+            job: None,
+            laps: Samples::default(),
+            lap: None,
+            switched_in: 0,
+            records: records.then(Box::default),
             wait: 0,
             longest_wait: None,
             wakeups: 0,
@@ -96,11 +107,101 @@ impl Task {
 
     /// The jobs, made when the first is seen.
     pub(crate) fn periods(&mut self) -> &mut Periods {
-        self.periods.get_or_insert(Periods {
-            released: 0,
-            completed: 0,
-            missed: 0,
-        })
+        self.periods.get_or_insert_default()
+    }
+
+    /// The job that is not complete, if its release has come.
+    pub(crate) fn open_job(&self, now: Nanoseconds) -> Option<JobRecord> {
+        self.job.filter(|job| job.due_ns < now)
+    }
+
+    /// The jobs until now: one whose release is still to come does not count, one whose period is over is missed.
+    pub(crate) fn periods_until(&self, now: Nanoseconds) -> Option<Periods> {
+        let mut periods = self.periods?;
+        match self.open_job(now) {
+            Some(job) => periods.missed += u64::from(now > job.deadline_ns),
+            None => periods.released -= u64::from(self.job.is_some()),
+        }
+        (periods.released > 0).then_some(periods)
+    }
+
+    /// Releases a job.
+    pub(crate) fn release(&mut self, due: Nanoseconds, deadline: Nanoseconds, now: Nanoseconds) {
+        let runs = matches!(self.state, State::Running { leaving: false, .. });
+        self.periods().released += 1;
+        self.job = Some(JobRecord {
+            due_ns: due,
+            first_run_ns: (runs && due <= now).then_some(now),
+            completed_ns: None,
+            deadline_ns: deadline,
+            skipped: false,
+        });
+    }
+
+    /// Completes the job released last; returns its response time, `None` if there is no such job.
+    pub(crate) fn complete(&mut self, deadline: Nanoseconds, now: Nanoseconds) -> Option<u64> {
+        let mut job = self.job.take()?;
+        let periods = self.periods();
+        periods.completed += 1;
+        periods.missed += u64::from(now > deadline);
+        let response = now.saturating_sub(job.due_ns);
+        self.response_time.add(response);
+        job.deadline_ns = deadline;
+        job.completed_ns = Some(now);
+        // It was on its CPU already when the job was due.
+        job.first_run_ns.get_or_insert(job.due_ns.min(now));
+        if let Some(records) = &mut self.records {
+            records.jobs.push(job);
+            records.response_time.add(response);
+        }
+        Some(response)
+    }
+
+    /// Leaves out `count` periods, the first from `due` on.
+    pub(crate) fn skip(&mut self, due: Nanoseconds, period: Nanoseconds, count: u64) {
+        let periods = self.periods();
+        periods.released += count;
+        periods.missed += count;
+        periods.skipped += count;
+        if let Some(records) = &mut self.records {
+            records.skip(due, period, count);
+        }
+    }
+
+    /// Starts or stops the task's watch.
+    pub(crate) fn lap(&mut self, at: Nanoseconds, begins: bool) {
+        if begins {
+            self.lap = Some(at);
+            return;
+        }
+        let Some(begin_ns) = self.lap.take() else {
+            return;
+        };
+        let length_ns = at.saturating_sub(begin_ns);
+        self.laps.add(length_ns);
+        if let Some(records) = &mut self.records {
+            records.laps.push(LapRecord {
+                begin_ns,
+                length_ns,
+            });
+        }
+    }
+
+    /// It comes to a CPU.
+    pub(crate) fn switch_in(&mut self, now: Nanoseconds) {
+        self.switched_in = now;
+        if let Some(job) = &mut self.job
+            && job.due_ns <= now
+        {
+            job.first_run_ns.get_or_insert(now);
+        }
+    }
+
+    /// It leaves its CPU, or the run ends.
+    pub(crate) fn switch_out(&mut self, now: Nanoseconds) {
+        if let Some(records) = &mut self.records {
+            records.stretches.add(now - self.switched_in);
+        }
     }
 }
 
@@ -183,9 +284,8 @@ impl WindowState {
         self.ideal_at_start = ideal;
     }
 
-    /// Ends a window of `length` in which the task lived all the time, and begins the next. Returns the deviation from the
-    /// ideal share if the task took part in the window.
-    pub(crate) fn roll(&mut self, work: f64, ideal: f64, length: u64) -> Option<f64> {
+    /// Ends a window of `length` in which the task lived all the time, and begins the next. Returns the shares of one CPU.
+    pub(crate) fn roll(&mut self, work: f64, ideal: f64, length: u64) -> Share {
         let length = length as f64;
         let share = (work - self.work_at_start) / length;
         let ideal_share = (ideal - self.ideal_at_start) / length;
@@ -201,7 +301,10 @@ impl WindowState {
         let from_old_mean = share - self.mean;
         self.mean += from_old_mean / self.windows as f64;
         self.squares += from_old_mean * (share - self.mean);
-        (share != 0.0 || ideal_share != 0.0).then_some(share - ideal_share)
+        Share {
+            actual: share,
+            ideal: ideal_share,
+        }
     }
 
     /// The range of shares, `None` before the first window ended.

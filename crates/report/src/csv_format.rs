@@ -48,6 +48,11 @@ const COLUMNS: &[&str] = &[
     "periods_released",
     "periods_completed",
     "periods_missed",
+    "scheduler_pass_samples",
+    "scheduler_pass_mean_ns",
+    "scheduler_pass_p50_ns",
+    "scheduler_pass_p99_ns",
+    "scheduler_pass_max_ns",
     "context_switches",
     "preemptions",
     "wakeups",
@@ -158,6 +163,13 @@ fn run_row(run: &Run) -> Row {
     }
     latencies(&mut row, metrics.wakeup_latency, metrics.response_time);
     periods(&mut row, metrics.periods);
+    if let Some(pass) = metrics.scheduler_pass {
+        row.set("scheduler_pass_samples", pass.samples);
+        row.set("scheduler_pass_mean_ns", pass.mean_ns);
+        row.set("scheduler_pass_p50_ns", pass.p50_ns);
+        row.set("scheduler_pass_p99_ns", pass.p99_ns);
+        row.set("scheduler_pass_max_ns", pass.max_ns);
+    }
     row.set("context_switches", metrics.context_switches);
     row.set("preemptions", metrics.preemptions);
     row.set("wakeups", metrics.wakeups);

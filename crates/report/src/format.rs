@@ -1,8 +1,8 @@
 //! Numbers as people read them: three significant digits and a unit.
 
 /// What a number counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
     /// Nanoseconds, shown in ns, us, ms or s.
     Time,
     /// A fraction, shown in percent.
@@ -11,6 +11,11 @@ pub(crate) enum Unit {
     Index,
     /// A count, shown whole, or in thousands (k), millions (M) or milliards (G).
     Count,
+    /// How many samples there are for each one above, shown as a percentile: 100 is 99 %. Logarithmic axes of it spread out the tail.
+    Percentile,
+    /// A number whose unit, if any, is said elsewhere, shown with four significant digits.
+    #[default]
+    Plain,
 }
 
 /// What stands for a metric without samples.
@@ -26,7 +31,78 @@ pub(crate) fn value(value: Option<f64>, unit: Unit) -> String {
         Unit::Fraction => percent(value),
         Unit::Index => format!("{value:.4}"),
         Unit::Count => scaled(value, &["", "k", "M", "G"], 4),
+        Unit::Percentile => percentile(value),
+        Unit::Plain => plain(value),
     }
+}
+
+fn percentile(value: f64) -> String {
+    format!("{} %", plain(100.0 - 100.0 / value))
+}
+
+/// An interval as `low to high`; nothing where both ends look alike. A unit that both have is written once.
+pub(crate) fn range(low: &str, high: &str) -> String {
+    if low == high {
+        return String::new();
+    }
+    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+    let low = match low.split_once(' ') {
+        Some((number, _)) if unit(low) == unit(high) => number,
+        _ => low,
+    };
+    format!("{low} to {high}")
+}
+
+/// A value as the label of a tick: without zeros after the point, and with the digits that steps need.
+pub(crate) fn tick(value: f64, unit: Unit) -> String {
+    // Ticks are round: what is beyond is noise.
+    let number = |value: f64| trimmed(value, 7);
+    let steps: &[(f64, &str)] = match unit {
+        Unit::Time => &[(1e9, " s"), (1e6, " ms"), (1e3, " us"), (1.0, " ns")],
+        Unit::Count => &[(1e9, "G"), (1e6, "M"), (1e4, "k")],
+        Unit::Fraction => return format!("{} %", number(value * 100.0)),
+        Unit::Percentile => return percentile(value),
+        Unit::Index | Unit::Plain => return number(value),
+    };
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let fitting = steps.iter().find(|(size, _)| value.abs() >= *size);
+    match fitting {
+        Some((1e4, name)) => format!("{}{name}", number(value / 1e3)),
+        Some((size, name)) => format!("{}{name}", number(value / size)),
+        None => number(value),
+    }
+}
+
+/// A number with at least four significant digits and no zeros behind them.
+fn plain(value: f64) -> String {
+    trimmed(value, 4)
+}
+
+/// A number with at least so many significant digits and no zeros behind them.
+fn trimmed(value: f64, digits: i32) -> String {
+    let size = if value == 0.0 {
+        0
+    } else {
+        value.abs().log10().floor() as i32
+    };
+    let decimals = usize::try_from(digits - 1 - size).unwrap_or(0).min(9);
+    let text = format!("{value:.decimals$}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The beginning of a name that is longer than `most` letters.
+pub(crate) fn shortened(name: &str, most: usize) -> String {
+    if name.chars().count() <= most {
+        return name.to_owned();
+    }
+    let mut short: String = name.chars().take(most.saturating_sub(1)).collect();
+    short.push('…');
+    short
 }
 
 /// A fraction in percent, with one decimal, or two near 0 and just below 100, where they matter.
@@ -116,6 +192,57 @@ mod tests {
         assert_eq!(value(Some(0.99987), Unit::Fraction), "99.99 %");
         assert_eq!(value(Some(1.0), Unit::Fraction), "100.0 %");
         assert_eq!(value(Some(0.99876), Unit::Index), "0.9988");
+    }
+
+    #[test]
+    fn plain_numbers_have_four_digits() {
+        let cases = [
+            (0.0, "0"),
+            (12.0, "12"),
+            (1.23456, "1.235"),
+            (31081.4, "31081"),
+            (0.00123, "0.00123"),
+            (-39.25, "-39.25"),
+        ];
+        for (number, expected) in cases {
+            assert_eq!(value(Some(number), Unit::Plain), expected);
+        }
+    }
+
+    #[test]
+    fn ticks_have_the_digits_that_steps_need() {
+        let cases = [
+            (10e6, Unit::Time, "10 ms"),
+            (2.5e9, Unit::Time, "2.5 s"),
+            (0.0, Unit::Time, "0"),
+            (0.2, Unit::Fraction, "20 %"),
+            (0.00025, Unit::Fraction, "0.025 %"),
+            (1500.0, Unit::Count, "1500"),
+            (20_000.0, Unit::Count, "20k"),
+            (100.0, Unit::Plain, "100"),
+            (0.99985, Unit::Index, "0.99985"),
+            (0.1 + 0.2, Unit::Plain, "0.3"),
+            (1.0, Unit::Percentile, "0 %"),
+            (2.0, Unit::Percentile, "50 %"),
+            (1000.0, Unit::Percentile, "99.9 %"),
+        ];
+        for (number, unit, expected) in cases {
+            assert_eq!(tick(number, unit), expected);
+        }
+    }
+
+    #[test]
+    fn a_range_names_its_unit_once() {
+        assert_eq!(range("8.52 ms", "13.5 ms"), "8.52 to 13.5 ms");
+        assert_eq!(range("850 us", "1.35 ms"), "850 us to 1.35 ms");
+        assert_eq!(range("0.91", "0.92"), "0.91 to 0.92");
+        assert_eq!(range("0 %", "0 %"), "");
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        assert_eq!(shortened("hog-1", 5), "hog-1");
+        assert_eq!(shortened("hog-10", 5), "hog-…");
     }
 
     #[test]

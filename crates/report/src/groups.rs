@@ -1,7 +1,8 @@
 //! Runs put in order: blocks of runs under the same conditions, rows of repeats in them.
 
 use crate::{Labels, Run};
-use fairground_metrics::TaskMetrics;
+use fairground_metrics::{RunMetrics, TaskMetrics};
+use fairground_results::Interval;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs of one workload under the same conditions.
@@ -115,8 +116,8 @@ impl<'a> Block<'a> {
         self.rows.iter().flat_map(|row| row.runs.iter().copied())
     }
 
-    /// What the runs have in common, in one line.
-    pub(crate) fn conditions(&self) -> String {
+    /// What the runs have in common, in one line; `shown` is what is shown of repeats.
+    pub(crate) fn conditions(&self, shown: &str) -> String {
         let labels = self.labels();
         let mut parts = vec![format!("machine {}", labels.machine)];
         if let Some(duration) = labels.duration_ns {
@@ -138,7 +139,7 @@ impl<'a> Block<'a> {
             [first, .., last] => parts.push(format!("seeds {first} to {last}")),
         }
         if self.repeats() > 1 {
-            parts.push(format!("median of {} runs", self.repeats()));
+            parts.push(format!("{shown} of {} runs", self.repeats()));
         }
         parts.join(", ")
     }
@@ -158,6 +159,27 @@ impl<'a> Row<'a> {
             name.push_str(&format!("\n {tunable}={value}"));
         }
         name
+    }
+
+    /// [`name`](Self::name) in one line.
+    pub(crate) fn title(&self) -> String {
+        self.name().replace('\n', "")
+    }
+
+    /// Mean and 95 % interval of a number over the repeats; `None` if no run has it.
+    pub(crate) fn interval(&self, of: impl Fn(&RunMetrics) -> Option<f64>) -> Option<Interval> {
+        let values = self.runs.iter().filter_map(|run| of(&run.metrics));
+        interval(&values.collect::<Vec<_>>())
+    }
+
+    /// The same of a number of the task of this name.
+    pub(crate) fn task_interval(
+        &self,
+        name: &str,
+        of: impl Fn(&TaskMetrics) -> Option<f64>,
+    ) -> Option<Interval> {
+        let values = self.tasks.iter().filter_map(|tasks| of(tasks.get(name)?));
+        interval(&values.collect::<Vec<_>>())
     }
 
     /// Summary of a number over the repeats; `None` if no run has it.
@@ -189,6 +211,15 @@ impl<'a> Row<'a> {
                 .collect(),
         );
     }
+}
+
+/// Mean and 95 % interval; where no sample is below 0 the interval is not either, as Student's can be.
+fn interval(values: &[f64]) -> Option<Interval> {
+    let mut interval = Interval::of(values)?;
+    if interval.min >= 0.0 {
+        interval.low = interval.low.max(0.0);
+    }
+    Some(interval)
 }
 
 fn summarise(mut values: Vec<f64>) -> Option<Summary> {

@@ -37,7 +37,11 @@ impl Comparison {
 }
 
 fn block_text(block: &Block, tasks: TaskTables) -> String {
-    let mut text = format!("{} ({})\n\n", block.labels().workload, block.conditions());
+    let mut text = format!(
+        "{} ({})\n\n",
+        block.labels().workload,
+        block.conditions("median")
+    );
     text.push_str(&measures_tables(block));
     let names = block.tasks();
     if !names.is_empty() && (tasks == TaskTables::Always || names.len() <= FEW_TASKS) {

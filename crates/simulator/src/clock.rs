@@ -23,6 +23,11 @@ pub enum Due {
         /// Generation of the task's sleep.
         generation: u32,
     },
+    /// A disk has served a task.
+    Disk {
+        /// Task number.
+        task: u32,
+    },
     /// A BPF timer expires.
     BpfTimer {
         /// Timer number.

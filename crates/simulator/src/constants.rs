@@ -106,6 +106,9 @@ pub const HARDIRQ_OFFSET: u64 = 0x0100_0000;
 
 pub const TASK_RUNNING: u32 = 0;
 pub const TASK_INTERRUPTIBLE: u32 = 1;
+pub const TASK_UNINTERRUPTIBLE: u32 = 2;
+/// `in_iowait` of `struct task_struct`, a bit behind another one.
+pub const IN_IOWAIT: u8 = 1 << 1;
 pub const TASK_DEAD: u32 = 0x80;
 pub const TASK_NEW: u32 = 0x800;
 

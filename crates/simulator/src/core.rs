@@ -61,6 +61,7 @@ impl Kernel<'_> {
 
     /// Sets when the current task's program step ends.
     pub(crate) fn arm_completion(&mut self, cpu: usize) {
+        self.account_progress(cpu);
         let now = self.clock.now();
         let state = &mut self.cpus[cpu];
         state.completion_at = if state.current == state.idle {
@@ -120,8 +121,14 @@ impl Kernel<'_> {
                         return;
                     }
                 }
-                Action::Block => {
-                    current.seen.__state = TASK_INTERRUPTIBLE;
+                action @ (Action::Block | Action::BlockOnDisk) => {
+                    let on_disk = action == Action::BlockOnDisk;
+                    current.seen.in_iowait = if on_disk { IN_IOWAIT } else { 0 };
+                    current.seen.__state = if on_disk {
+                        TASK_UNINTERRUPTIBLE
+                    } else {
+                        TASK_INTERRUPTIBLE
+                    };
                     current.seen.nvcsw += 1;
                     self.emit(EventKind::Sleep { task: current.id });
                     self.schedule(cpu);
@@ -172,33 +179,52 @@ impl Kernel<'_> {
             wake_flags |= SCX_WAKE_SYNC;
         }
         task.seen.__state = TASK_RUNNING;
-        let (cpu, selected) = self.select_cpu(task, task.cpu(), wake_flags);
+        self.wait_until_off_cpu(task);
+        let (cpu, selected) = self.select_waking_cpu(task, wake_flags);
+        self.set_task_cpu(task, cpu);
+        let flags = SCX_ENQ_WAKEUP | if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
+        self.lock_run_queue(cpu);
+        self.activate(cpu, task, flags);
         self.emit(EventKind::Wake {
             task: task.id,
             cpu: CpuId(cpu as u32),
             waker: waker.map(|waker| waker.id),
         });
-        self.set_task_cpu(task, cpu);
-        let flags = SCX_ENQ_WAKEUP | if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
-        self.activate(cpu, task, flags);
+        self.unlock_run_queue(cpu);
         self.run_deferred(cpu);
+    }
+
+    /// Chooses the CPU for a task that wakes up, with what the wake-up costs the waker.
+    fn select_waking_cpu(&mut self, task: TaskRef, wake_flags: u64) -> (usize, bool) {
+        let (here, elsewhere) = (self.settings.cost.wakeup, self.settings.cost.wakeup_remote);
+        self.spent += here.min(elsewhere);
+        let (cpu, selected) = self.select_cpu(task, task.cpu(), wake_flags);
+        let cost = if cpu == self.this_cpu {
+            here
+        } else {
+            elsewhere
+        };
+        self.spent += cost - here.min(elsewhere);
+        (cpu, selected)
     }
 
     /// Wakes a task that was just forked (`wake_up_new_task`).
     pub(crate) fn wake_new(&mut self, mut task: TaskRef) {
         task.seen.__state = TASK_RUNNING;
-        let (cpu, selected) = self.select_cpu(task, task.cpu(), SCX_WAKE_FORK);
+        let (cpu, selected) = self.select_waking_cpu(task, SCX_WAKE_FORK);
         let waker = self.cpus[self.this_cpu].current;
         let waker = (waker != self.cpus[self.this_cpu].idle).then_some(waker.id);
+        task.seen.thread_info.cpu = cpu as u32;
+        task.seen.wake_cpu = cpu as i32;
+        let flags = SCX_ENQ_INITIAL | if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
+        self.lock_run_queue(cpu);
+        self.activate(cpu, task, flags);
         self.emit(EventKind::Wake {
             task: task.id,
             cpu: CpuId(cpu as u32),
             waker,
         });
-        task.seen.thread_info.cpu = cpu as u32;
-        task.seen.wake_cpu = cpu as i32;
-        let flags = SCX_ENQ_INITIAL | if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
-        self.activate(cpu, task, flags);
+        self.unlock_run_queue(cpu);
         self.run_deferred(cpu);
     }
 
@@ -298,6 +324,9 @@ impl Kernel<'_> {
     /// Picks and switches to the next task of `cpu` (`__schedule`).
     pub(crate) fn schedule(&mut self, cpu: usize) {
         self.account_progress(cpu);
+        self.settle(OverheadKind::Scheduling);
+        let begin = self.local_time();
+        self.lock_run_queue(cpu);
         let previous = self.cpus[cpu].current;
         let stopped = std::mem::take(&mut self.cpus[cpu].stopped);
         if previous != self.cpus[cpu].idle && previous.seen.__state != TASK_RUNNING {
@@ -330,6 +359,15 @@ impl Kernel<'_> {
         } else if next == self.cpus[cpu].idle {
             self.update_idle(cpu, true, stopped);
         }
+        self.emit(EventKind::Pass {
+            cpu: CpuId(cpu as u32),
+            duration: self.local_time() - begin,
+        });
+        self.settle(OverheadKind::Scheduling);
+        if next != previous {
+            self.switch(cpu, previous, next);
+        }
+        self.unlock_run_queue(cpu);
         self.run_deferred(cpu);
         if next != previous {
             self.switched(cpu, next);
@@ -377,7 +415,7 @@ impl Kernel<'_> {
     }
 
     fn set_next(&mut self, cpu: usize, mut previous: TaskRef, mut next: TaskRef) {
-        let now = self.clock.now();
+        let now = self.run_queue_clock(cpu);
         previous.seen.on_cpu = 0;
         if previous != self.cpus[cpu].idle && previous.seen.__state == TASK_RUNNING {
             previous.seen.nivcsw += 1;
@@ -396,6 +434,12 @@ impl Kernel<'_> {
             }
             Class::Idle => self.update_idle(cpu, true, true),
         }
+        self.cpus[cpu].progress_at = self.clock.now();
+    }
+
+    /// The switch itself (`context_switch`): behind it, `next` executes its first instruction.
+    fn switch(&mut self, cpu: usize, mut previous: TaskRef, mut next: TaskRef) {
+        self.charge(cpu, OverheadKind::Switch, self.settings.cost.context_switch);
         let idle = self.cpus[cpu].idle;
         let id = |task: TaskRef| (task != idle).then_some(task.id);
         self.emit(EventKind::Switch {
@@ -404,17 +448,11 @@ impl Kernel<'_> {
             next: id(next),
         });
         self.context_switches += 1;
-        self.cpus[cpu].switched_at = now;
-        let mut cost = self.settings.cost.context_switch;
-        if previous == idle {
-            cost += self.settings.cost.idle_exit;
-        }
-        self.settle(OverheadKind::Scheduling);
-        self.cpus[cpu].progress_at = now;
+        let now = self.run_queue_clock(cpu);
+        previous.off_cpu_at = now;
         if next == idle {
             return;
         }
-        self.charge(cpu, OverheadKind::Switch, cost);
         if let Some(last) = next.last_ran_on
             && last != cpu
         {
@@ -491,8 +529,8 @@ impl Kernel<'_> {
         self.leave(OverheadKind::Scheduling);
     }
 
-    fn update_class_time(&mut self, _cpu: usize, mut task: TaskRef) -> u64 {
-        let now = self.clock.now();
+    fn update_class_time(&mut self, cpu: usize, mut task: TaskRef) -> u64 {
+        let now = self.run_queue_clock(cpu);
         let ran = now - task.seen.se.exec_start;
         task.seen.se.exec_start = now;
         task.seen.se.sum_exec_runtime += ran;
@@ -695,7 +733,7 @@ impl Kernel<'_> {
         if running {
             match task.class {
                 Class::Ext => self.ext_set_next(cpu, task),
-                _ => task.seen.se.exec_start = self.clock.now(),
+                _ => task.seen.se.exec_start = self.run_queue_clock(cpu),
             }
         }
         if before != task.class {
@@ -739,11 +777,13 @@ impl Kernel<'_> {
             );
             self.set_current(from, idle);
             task.seen.on_cpu = 0;
-            self.emit(EventKind::Switch {
+            let time = self.run_queue_clock(from).max(self.local_time());
+            let leaves = EventKind::Switch {
                 cpu: CpuId(from as u32),
                 prev: Some(task.id),
                 next: None,
-            });
+            };
+            self.emit_at(time, leaves);
             self.cpus[from].next_class = Class::Idle;
             self.cpus[from].stopped = true;
         }

@@ -134,7 +134,7 @@ impl Kernel<'_> {
             return;
         }
         let iteration = self.dsq_mut(dsq).start_iteration(false);
-        while let Some(task) = self.dsq_mut(dsq).next_of_iteration(iteration) {
+        while let (Some(task), _) = self.dsq_mut(dsq).next_of_iteration(iteration) {
             self.unlink(task);
             self.reenqueue(task.cpu(), task, SCX_TASK_REENQ_KFUNC);
             if self.exit.is_some() {

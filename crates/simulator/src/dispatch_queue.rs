@@ -249,24 +249,28 @@ impl DispatchQueue {
         }
     }
 
-    /// The next task of an iteration; tasks queued after it began are passed over.
-    pub fn next_of_iteration(&mut self, number: u32) -> Option<TaskRef> {
-        let cursor = self.cursors.get_mut(number as usize)?.as_mut()?;
+    /// The next task of an iteration, and how many tasks were visited to find it; those queued after it began are passed over.
+    pub fn next_of_iteration(&mut self, number: u32) -> (Option<TaskRef>, u64) {
+        let Some(Some(cursor)) = self.cursors.get_mut(number as usize) else {
+            return (None, 0);
+        };
+        let mut visited = 0;
         if !cursor.started {
             cursor.started = true;
             cursor.next = if cursor.reverse { self.tail } else { self.head };
         }
         while let Some(task) = cursor.next {
+            visited += 1;
             cursor.next = if cursor.reverse {
                 task.dsq_previous
             } else {
                 task.dsq_next
             };
             if (cursor.sequence.wrapping_sub(task.seen.scx.dsq_seq) as i32) >= 0 {
-                return Some(task);
+                return (Some(task), visited);
             }
         }
-        None
+        (None, visited)
     }
 
     /// Ends an iteration.

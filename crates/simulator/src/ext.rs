@@ -43,7 +43,7 @@ impl Kernel<'_> {
 
     /// Charges the current task of `cpu` for its time (`update_curr_scx`).
     pub(crate) fn update_current(&mut self, cpu: usize) {
-        let now = self.clock.now();
+        let now = self.run_queue_clock(cpu);
         let mut task = self.cpus[cpu].current;
         let ran = now.saturating_sub(task.seen.se.exec_start);
         if ran == 0 {
@@ -133,7 +133,7 @@ impl Kernel<'_> {
     ) {
         let local_to = self.dsq(index).local_to;
         if local_to.is_none() {
-            self.charge_dsq_lock(index);
+            self.charge_dsq_lock(index, 0);
             if !self.dsq(index).live {
                 self.fail(
                     ExitKind::Error,
@@ -524,7 +524,14 @@ impl Kernel<'_> {
     /// Puts a task that is on no queue on the local queue of `cpu`, moving it there first if need be.
     fn move_to_local(&mut self, mut task: TaskRef, cpu: usize, flags: u64) {
         let from = task.cpu();
+        if cpu != self.this_cpu {
+            self.lock_run_queue(cpu);
+        }
         if from != cpu {
+            self.wait_until_off_cpu(task);
+            if from != self.this_cpu {
+                self.lock_run_queue(from);
+            }
             self.cpus[from].rq.scx.nr_running -= 1;
             self.cpus[from].rq.nr_running -= 1;
             self.set_task_cpu(task, cpu);
@@ -546,17 +553,20 @@ impl Kernel<'_> {
         if self.dsq(index).is_empty() {
             return false;
         }
-        self.charge_dsq_lock(index);
+        let mut visited = 0;
         let mut candidate = self.dsq(index).first();
         while let Some(task) = candidate {
+            visited += 1;
             if task.cpu() == cpu || self.can_run_on_remote(task, cpu, false) {
-                self.unlink(task);
-                self.move_to_local(task, cpu, flags);
-                return true;
+                break;
             }
             candidate = task.dsq_next;
         }
-        false
+        self.charge_dsq_lock(index, visited);
+        let Some(task) = candidate else { return false };
+        self.unlink(task);
+        self.move_to_local(task, cpu, flags);
+        true
     }
 
     fn consume_global(&mut self, cpu: usize) -> bool {
@@ -752,8 +762,9 @@ impl Kernel<'_> {
             self.ops_dequeue(task, SCX_DEQ_CORE_SCHED_EXEC);
             self.dispatch_dequeue(task);
         }
-        task.seen.se.exec_start = self.clock.now();
-        self.cpus[cpu].rq.clock = self.clock.now();
+        let now = self.run_queue_clock(cpu);
+        task.seen.se.exec_start = now;
+        self.cpus[cpu].rq.clock = now;
         if task.seen.scx.flags & SCX_TASK_QUEUED != 0 {
             self.call(Op::Running, &[task.address()]);
         }
@@ -891,7 +902,9 @@ impl Kernel<'_> {
 
     /// The stall watchdog (`scx_watchdog_workfn`).
     pub(crate) fn handle_watchdog(&mut self) {
-        if let Some(reasons) = self.deadlock() {
+        if self.settings.duration.is_none()
+            && let Some(reasons) = self.deadlock()
+        {
             self.programs.failure = Some(format!("deadlock: {reasons}"));
             return;
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fairground_bpf::Context;
-use fairground_events::{CpuId, Event, EventKind, OverheadKind, Sink, TaskInfo};
+use fairground_events::{CpuId, Event, EventKind, OverheadKind, Sink, TaskId, TaskInfo};
 use fairground_machine::{Distance, Machine};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
@@ -94,16 +94,28 @@ pub struct Cpu {
     pub capacity: u64,
     /// Performance level asked for with `scx_bpf_cpuperf_set`.
     pub performance: u32,
-    /// Time of its last context switch.
-    pub switched_at: u64,
+    /// The lock of its run queue: held during a pass through the scheduler and the switch, and by others who put a task there.
+    pub run_queue_lock: Lock,
+}
+
+/// What sinks are told.
+pub enum Report {
+    /// Something happened.
+    Event(EventKind),
+    /// A task appeared or changed.
+    Task(TaskId, Box<TaskInfo>),
 }
 
 /// Settings of one simulation that the kernel model needs while it runs.
 pub struct Settings {
     /// Length of a tick in nanoseconds.
     pub tick: u64,
+    /// How long to run; `None`: until no task is left.
+    pub duration: Option<u64>,
     /// What scheduling costs.
     pub cost: CostModel,
+    /// Seed of every random choice.
+    pub seed: u64,
     /// CPUs that come or go: time, CPU, online.
     pub hotplug: Vec<(u64, usize, bool)>,
     /// What there is besides the workload's tasks.
@@ -131,7 +143,7 @@ pub struct Kernel<'a> {
     pub(crate) maps: Vec<Box<Map>>,
     pub(crate) operations: Operations,
     pub(crate) settings: Settings,
-    pub(crate) machine: Machine,
+    pub(crate) machine: Arc<Machine>,
     pub(crate) topology: Topology,
     pub(crate) clock: Clock,
     pub(crate) cpus: Vec<Cpu>,
@@ -156,6 +168,10 @@ pub struct Kernel<'a> {
     pub(crate) random: Xoshiro256PlusPlus,
     /// Calls into the scheduler's code that are under way, one inside the other.
     pub(crate) nested_calls: usize,
+    /// Records for the sinks that lie in the future, the earliest in front: what a CPU does late in an event, others may still precede.
+    pub(crate) pending: VecDeque<(u64, Report)>,
+    /// Spin locks of the scheduler; each holds its place here plus 1, so that fresh memory is a fresh lock.
+    pub(crate) spin_locks: Vec<Lock>,
     /// BPF instructions up to which programs have been charged.
     pub(crate) charged_instructions: u64,
     /// The CPU whose code runs.
@@ -181,9 +197,14 @@ pub struct Kernel<'a> {
 }
 
 impl<'a> Kernel<'a> {
-    /// Time on the clock of the CPU that runs, with what it spent in this event.
+    /// Time on the clock of the CPU that runs: behind all its work so far, that of this event included.
     pub(crate) fn local_time(&self) -> u64 {
-        self.clock.now() + self.spent
+        self.run_queue_clock(self.this_cpu) + self.spent
+    }
+
+    /// Time on the clock of a run queue: when its CPU began the work that it is at.
+    pub(crate) fn run_queue_clock(&self, cpu: usize) -> u64 {
+        self.cpus[cpu].kernel_until.max(self.clock.now())
     }
 
     /// Time at which the program of the current task of this CPU goes on.
@@ -191,22 +212,61 @@ impl<'a> Kernel<'a> {
         self.cpus[self.this_cpu].resume_at.max(self.clock.now()) + self.spent
     }
 
+    /// Tells the sinks of something that happens now on the CPU that runs.
     #[inline]
     pub(crate) fn emit(&mut self, kind: EventKind) {
         if !self.sinks.is_empty() && self.observed {
-            self.send(kind);
+            self.emit_at(self.local_time(), kind);
         }
     }
 
+    /// Tells the sinks of something that happens at `time`, now or later.
     #[inline(never)]
-    fn send(&mut self, kind: EventKind) {
-        let Some(kind) = visible(kind) else { return };
-        let event = Event {
-            time: self.clock.now() - self.origin,
-            kind,
-        };
-        for sink in &mut self.sinks {
-            sink.event(&event);
+    pub(crate) fn emit_at(&mut self, time: u64, kind: EventKind) {
+        if self.sinks.is_empty() || !self.observed {
+            return;
+        }
+        if let Some(kind) = visible(kind) {
+            self.report(time, Report::Event(kind));
+        }
+    }
+
+    /// Keeps a report until its time has come; among equal times the first to arrive goes first.
+    fn report(&mut self, time: u64, report: Report) {
+        if time <= self.clock.now() {
+            self.tell(time, report);
+        } else {
+            let place = self.pending.partition_point(|(other, _)| *other <= time);
+            self.pending.insert(place, (time, report));
+        }
+    }
+
+    fn tell(&mut self, time: u64, report: Report) {
+        let time = time - self.origin;
+        match report {
+            Report::Event(kind) => {
+                let event = Event { time, kind };
+                for sink in &mut self.sinks {
+                    sink.event(&event);
+                }
+            }
+            Report::Task(id, info) => {
+                for sink in &mut self.sinks {
+                    sink.task(time, id, &info);
+                }
+            }
+        }
+    }
+
+    /// Tells the sinks what has happened until now.
+    pub(crate) fn release_reports(&mut self) {
+        let now = self.clock.now();
+        while let Some((time, _)) = self.pending.front()
+            && *time <= now
+        {
+            if let Some((time, report)) = self.pending.pop_front() {
+                self.tell(time, report);
+            }
         }
     }
 
@@ -232,40 +292,64 @@ impl<'a> Kernel<'a> {
             allowed,
             parent: task.parent,
         };
-        let (time, id) = (self.clock.now() - self.origin, task.id);
-        for sink in &mut self.sinks {
-            sink.task(time, id, &info);
-        }
+        self.report(self.local_time(), Report::Task(task.id, Box::new(info)));
     }
 
     pub(crate) fn distance(&self, from: usize, to: usize) -> Distance {
         self.machine.distance(from, to)
     }
 
-    /// Takes and gives back `lock` on the CPU that runs, with its cost.
-    pub(crate) fn charge_lock(&mut self, lock: Lock) -> Lock {
+    /// Takes `lock` on the CPU that runs, once it is free and here, and holds it for one operation and `longer`.
+    pub(crate) fn charge_lock(&mut self, lock: Lock, longer: u64) -> Lock {
+        self.charge_instructions();
         let cost = &self.settings.cost;
-        if cost.lock == 0 && cost.lock_transfer == [0; 4] {
-            return lock;
-        }
-        let mut time = self.local_time().max(lock.free_at);
-        time += cost.lock;
+        let here = self.local_time();
+        let mut time = here.max(lock.free_at) + cost.lock + longer;
         if lock.owner as usize != self.this_cpu {
             time += CostModel::by_distance(
                 &cost.lock_transfer,
                 self.distance(lock.owner as usize, self.this_cpu),
             );
         }
-        self.spent = time - self.clock.now();
+        self.spent += time - here;
         Lock {
             owner: self.this_cpu as u32,
             free_at: time,
         }
     }
 
-    pub(crate) fn charge_dsq_lock(&mut self, dsq: DsqIndex) {
+    /// Takes the lock of a dispatch queue for one operation that visits this many tasks.
+    pub(crate) fn charge_dsq_lock(&mut self, dsq: DsqIndex, visited: u64) {
         let lock = self.dsqs[dsq.0 as usize].lock;
-        self.dsqs[dsq.0 as usize].lock = self.charge_lock(lock);
+        let scan = visited * self.settings.cost.scan;
+        self.dsqs[dsq.0 as usize].lock = self.charge_lock(lock, scan);
+    }
+
+    /// Takes the lock of the run queue of `cpu`, to be held until [`Kernel::unlock_run_queue`].
+    pub(crate) fn lock_run_queue(&mut self, cpu: usize) {
+        let lock = self.cpus[cpu].run_queue_lock;
+        self.cpus[cpu].run_queue_lock = self.charge_lock(lock, 0);
+    }
+
+    /// Gives the lock of the run queue of `cpu` back.
+    pub(crate) fn unlock_run_queue(&mut self, cpu: usize) {
+        let time = self.local_time();
+        let lock = &mut self.cpus[cpu].run_queue_lock;
+        lock.free_at = lock.free_at.max(time);
+    }
+
+    /// Waits until `task`, which has lost its CPU or gone to sleep, has left it (`p->on_cpu`).
+    pub(crate) fn wait_until_off_cpu(&mut self, task: TaskRef) {
+        self.spent += task.off_cpu_at.saturating_sub(self.local_time());
+    }
+
+    /// Charges the BPF instructions that were executed since they were charged last.
+    pub(crate) fn charge_instructions(&mut self) {
+        let price = u128::from(self.settings.cost.kilo_instructions);
+        let cost = |instructions: u64| (u128::from(instructions) * price / 1000) as u64;
+        let executed = self.context.instructions;
+        self.spent += cost(executed) - cost(self.charged_instructions);
+        self.charged_instructions = executed;
     }
 
     /// Takes what this event cost so far off the time of the CPU that runs.
@@ -283,17 +367,20 @@ impl<'a> Kernel<'a> {
         }
         let now = self.clock.now();
         self.account_progress(cpu);
+        let begin = self.run_queue_clock(cpu);
         let state = &mut self.cpus[cpu];
-        state.kernel_until = state.kernel_until.max(now) + duration;
+        state.kernel_until = begin + duration;
         state.resume_at = state.resume_at.max(now) + duration;
         if state.completion_at != u64::MAX && !state.current.execution.is_timed() {
             state.completion_at += duration;
         }
-        self.emit(EventKind::Overhead {
-            cpu: CpuId(cpu as u32),
+        let cpu = CpuId(cpu as u32);
+        let overhead = EventKind::Overhead {
+            cpu,
             kind,
             duration,
-        });
+        };
+        self.emit_at(begin, overhead);
     }
 
     /// A random number below `bound`.
@@ -310,13 +397,14 @@ impl<'a> Kernel<'a> {
         self.settings.tick
     }
 
-    /// Runs for `duration` from the start of the workload on, until no task is left, or until the scheduler is unloaded.
-    pub(crate) fn run(&mut self, duration: u64) {
+    /// Runs from the start of the workload on for its duration, until no task is left, or until the scheduler is unloaded.
+    pub(crate) fn run(&mut self) {
         while self.exit.is_none() {
-            let Some(due) = self.clock.next(self.end(duration)) else {
+            let Some(due) = self.clock.next(self.end()) else {
                 break;
             };
             self.events_handled += 1;
+            self.release_reports();
             self.handle(due);
             if self.live_tasks == 0 && self.programs.started {
                 break;
@@ -325,23 +413,31 @@ impl<'a> Kernel<'a> {
                 break;
             }
         }
+        let end = self.end();
+        if self.live_tasks == 0
+            && let Some((last, _)) = self.pending.back()
+        {
+            // The last task is still on its way off its CPU.
+            let last = *last;
+            self.clock.advance_to(last.min(end));
+        }
         if self.exit.is_some() || self.live_tasks == 0 || self.programs.failure.is_some() {
             return;
         }
-        let end = self.end(duration);
-        if let Some(reasons) = self.deadlock() {
-            self.programs.failure = Some(format!("deadlock: {reasons}"));
-        } else if end != u64::MAX {
-            self.clock.advance_to(end);
+        let reasons = self.deadlock();
+        if self.settings.duration.is_some() {
+            self.programs.stuck = reasons;
+            self.clock.advance_to(self.end());
+        } else {
+            self.programs.failure = reasons.map(|reasons| format!("deadlock: {reasons}"));
         }
     }
 
-    /// The end of a run of this length; not known before it has begun.
-    fn end(&self, duration: u64) -> u64 {
-        if self.observed {
-            self.origin.saturating_add(duration)
-        } else {
-            u64::MAX
+    /// The end of the run; not known before it has begun.
+    fn end(&self) -> u64 {
+        match self.settings.duration {
+            Some(duration) if self.observed => self.origin.saturating_add(duration),
+            _ => u64::MAX,
         }
     }
 
@@ -354,11 +450,12 @@ impl<'a> Kernel<'a> {
                     return;
                 }
                 if self.cpus[cpu].online {
-                    self.enter(cpu);
+                    self.interrupt(cpu);
                     self.leave(OverheadKind::Scheduling);
                 }
             }
             Due::Timeout { task, generation } => self.handle_timeout(task, generation, due),
+            Due::Disk { task } => self.handle_disk(task, due),
             Due::BpfTimer { timer, generation } => self.handle_bpf_timer(timer, generation),
             Due::Watchdog => self.handle_watchdog(),
             Due::Hotplug { index } => {
@@ -383,6 +480,14 @@ impl<'a> Kernel<'a> {
     pub(crate) fn enter(&mut self, cpu: usize) {
         self.this_cpu = cpu;
         self.spent = 0;
+    }
+
+    /// Begins work on `cpu` that an interrupt asks for; an idle CPU leaves its idle state first.
+    pub(crate) fn interrupt(&mut self, cpu: usize) {
+        self.enter(cpu);
+        if self.cpus[cpu].current == self.cpus[cpu].idle {
+            self.charge(cpu, OverheadKind::Switch, self.settings.cost.idle_exit);
+        }
     }
 
     /// Ends work on the CPU that runs: delivers kicks, reschedules if asked, charges what it cost.

@@ -33,7 +33,7 @@ mod timers;
 mod topology;
 
 pub use constants::ExitKind;
-pub use cost::CostModel;
+pub use cost::{CostError, CostModel, CostValue, GIVEN};
 pub use exit::ExitRecord;
 pub use scheduler::{LoadError, Scheduler};
 pub use simulation::{Options, Outcome, TaskOutcome, simulate};

@@ -102,11 +102,8 @@ impl Kernel<'_> {
         current.seen.migration_disabled += 1;
         let result = self.call_function(entry, registers);
         current.seen.migration_disabled -= 1;
-        // Of a program within a program, the inner one has been charged already.
-        let instructions = self.context.instructions - self.charged_instructions;
-        self.charged_instructions = self.context.instructions;
-        let cost = &self.settings.cost;
-        self.spent += cost.callback + instructions * cost.kilo_instructions / 1000;
+        self.charge_instructions();
+        self.spent += self.settings.cost.callback;
         result
     }
 

@@ -12,7 +12,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::clock::{Clock, Due};
 use crate::constants::*;
-use crate::cost::CostModel;
+use crate::cost::{CostModel, Lock};
 use crate::dispatch_queue::{DispatchQueue, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
@@ -34,7 +34,7 @@ use crate::topology::Topology;
 #[derive(Clone)]
 pub struct Options {
     /// The machine.
-    pub machine: Machine,
+    pub machine: Arc<Machine>,
     /// What runs on it.
     pub workload: Arc<Workload>,
     /// When to stop, in nanoseconds of virtual time; `None` is the workload's own duration, or when all tasks have ended.
@@ -55,9 +55,9 @@ pub struct Options {
 
 impl Options {
     /// A run of `workload` on `machine` with default costs at 250 ticks a second.
-    pub fn new(machine: Machine, workload: Arc<Workload>) -> Options {
+    pub fn new(machine: impl Into<Arc<Machine>>, workload: Arc<Workload>) -> Options {
         Options {
-            machine,
+            machine: machine.into(),
             workload,
             duration: None,
             cost: CostModel::default_model(),
@@ -77,7 +77,7 @@ pub struct TaskOutcome {
     pub id: TaskId,
     /// Its name.
     pub name: String,
-    /// CPU time as the kernel accounts it (`se.sum_exec_runtime`), nanoseconds.
+    /// CPU time since the run began as the kernel accounts it (`se.sum_exec_runtime`), overhead on its CPU included, nanoseconds.
     pub cpu_time: Nanoseconds,
     /// What the scheduler keeps about it in maps of task storage, by the maps' names; nothing once it has ended.
     pub storage: Vec<(String, Vec<u8>)>,
@@ -89,7 +89,7 @@ impl TaskOutcome {
         TaskOutcome {
             id: task.id,
             name: task.name.clone(),
-            cpu_time: task.seen.se.sum_exec_runtime,
+            cpu_time: task.seen.se.sum_exec_runtime - task.cpu_time_before,
             storage: values
                 .filter_map(|(map, value)| {
                     let words = value.as_ref()?.iter();
@@ -111,6 +111,8 @@ pub struct Outcome {
     pub exit: ExitRecord,
     /// Why the workload could not go on, if it could not.
     pub failure: Option<String>,
+    /// Who waits for what, if at the end of its duration all tasks waited for each other: the machine was idle from then on.
+    pub stuck: Option<String>,
     /// The kernel's event counters by name, those that are not zero.
     pub events: Vec<(&'static str, i64)>,
     /// Context switches, to and from idle included.
@@ -139,13 +141,14 @@ pub fn simulate(
     sinks: Vec<&mut dyn Sink>,
 ) -> Result<Outcome, LoadError> {
     let mut kernel = Kernel::new(scheduler, options, sinks)?;
-    let duration = options.duration.or(options.workload.duration);
     kernel.enable();
     if kernel.exit.is_none() {
-        kernel.run(duration.unwrap_or(u64::MAX));
+        kernel.run();
     }
     let failure = kernel.programs.failure.clone();
+    let stuck = kernel.programs.stuck.clone();
     let end = kernel.clock.now() - kernel.origin;
+    kernel.release_reports();
     kernel.settle_running();
     let statistics = kernel.read_statistics();
     let tasks = kernel
@@ -163,6 +166,7 @@ pub fn simulate(
         end,
         exit,
         failure,
+        stuck,
         events,
         context_switches: kernel.context_switches,
         engine_events: kernel.events_handled,
@@ -297,7 +301,7 @@ impl<'a> Kernel<'a> {
                 dispatched: 0,
                 capacity: u64::from(description.capacity.max(1)),
                 performance: SCX_CPUPERF_ONE,
-                switched_at: 0,
+                run_queue_lock: Lock::default(),
             });
         }
         let nodes = topology.nodes.len();
@@ -347,7 +351,9 @@ impl<'a> Kernel<'a> {
             operations,
             settings: Settings {
                 tick: 1_000_000_000 / options.hz.max(1),
+                duration: options.duration.or(options.workload.duration),
                 cost: options.cost.clone(),
+                seed: options.seed,
                 hotplug: options.hotplug.clone(),
                 surroundings: options.surroundings.clone(),
             },
@@ -372,6 +378,8 @@ impl<'a> Kernel<'a> {
             exit: None,
             random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
             nested_calls: 0,
+            pending: VecDeque::new(),
+            spin_locks: Vec::new(),
             charged_instructions: 0,
             this_cpu: 0,
             spent: 0,

@@ -123,7 +123,7 @@ kernel_structures! {
         se: SchedEntity, scx: SchedExtEntity, sched_task_group: *mut TaskGroup,
         policy: u32, nr_cpus_allowed: i32, cpus_ptr: *const CpuMask,
         migration_disabled: u16, mm: *mut MmStruct, active_mm: *mut MmStruct, exit_state: i32, exit_code: i32,
-        in_iowait: bool, pid: i32, tgid: i32, real_parent: *mut TaskStruct, parent: *mut TaskStruct,
+        in_iowait: u8, pid: i32, tgid: i32, real_parent: *mut TaskStruct, parent: *mut TaskStruct,
         group_leader: *mut TaskStruct, utime: u64, stime: u64, nvcsw: u64, nivcsw: u64, start_time: u64,
         start_boottime: u64, comm: [u8; 16], cgroups: *mut CssSet,
         cpus_mask: CpuMask,

@@ -258,7 +258,7 @@ impl Kernel<'_> {
             return Action::Compute;
         };
         let name = workload.tasks[definition].instance_name(instance);
-        self.fork_task(definition, name, Some(creator));
+        self.fork_task(definition, instance, name, Some(creator));
         if self.programs.failure.is_some() {
             return Action::Failed;
         }
@@ -271,7 +271,9 @@ impl Kernel<'_> {
         self.programs.started = true;
         for mut task in self.tasks.clone() {
             task.execution.start = self.clock.now();
+            task.cpu_time_before = task.seen.se.sum_exec_runtime;
             self.emit_task(task);
+            self.release_first_job(task);
         }
         for task in self.tasks.clone() {
             self.wake(task, Some(creator), false);

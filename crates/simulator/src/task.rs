@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use fairground_events::TaskId;
 
+use crate::constants::{SCX_DSQ_INVALID, SCX_SLICE_DFL};
 use crate::dispatch_queue::DsqIndex;
 use crate::program::Execution;
 use crate::structures::{CpuMask, MmStruct, TaskStruct};
@@ -69,6 +70,10 @@ pub struct Task {
     pub storage: Vec<Option<Box<[u64]>>>,
     /// The CPU it ran on last; its caches are warm there.
     pub last_ran_on: Option<usize>,
+    /// CPU time that it had used before the run began.
+    pub cpu_time_before: u64,
+    /// When the switch is over that takes it off its CPU; nobody can go on with it before.
+    pub off_cpu_at: u64,
     /// Jiffy-rounded time since which it waits to run, for the stall watchdog.
     pub runnable_since: u64,
     /// References that the scheduler holds (`bpf_task_acquire`).
@@ -159,5 +164,73 @@ impl DerefMut for TaskRef {
     fn deref_mut(&mut self) -> &mut Task {
         // SAFETY: see the type's documentation.
         unsafe { &mut *self.0 }
+    }
+}
+
+impl Task {
+    /// A task with nothing to do yet; pointers inside it are set once it has its place.
+    pub fn blank(id: TaskId, name: String, pid: i32, allowed: CpuMask, cpus: usize) -> Task {
+        // SAFETY: every field of the structure is an integer, a bool or a raw pointer, for which zero is a value.
+        let mut seen: TaskStruct = unsafe { std::mem::zeroed() };
+        seen.pid = pid;
+        seen.tgid = pid;
+        seen.prio = 120;
+        seen.static_prio = 120;
+        seen.normal_prio = 120;
+        seen.se.load.weight = 1024;
+        seen.se.load.inv_weight = 4_194_304;
+        seen.cpus_mask = allowed;
+        seen.nr_cpus_allowed = cpus as i32;
+        seen.scx.sticky_cpu = -1;
+        seen.scx.holding_cpu = -1;
+        seen.scx.selected_cpu = -1;
+        seen.scx.runnable_cpu = -1;
+        seen.scx.ddsp_dsq_id = SCX_DSQ_INVALID;
+        seen.scx.slice = SCX_SLICE_DFL;
+        seen.scx.weight = 100;
+        for (target, source) in seen.comm[..15].iter_mut().zip(name.bytes()) {
+            *target = source;
+        }
+        Task {
+            seen,
+            id,
+            name,
+            class: Class::Ext,
+            ops_state: OpsState::None,
+            on_runnable_list: false,
+            dsq: None::<DsqIndex>,
+            dsq_previous: None,
+            dsq_next: None,
+            dsq_key: 0,
+            dsq_arrival: 0,
+            class_slice: 0,
+            fair_vruntime: 0,
+            execution: Execution::new(usize::MAX, &[], 0),
+            storage: Vec::new(),
+            last_ran_on: None,
+            cpu_time_before: 0,
+            off_cpu_at: 0,
+            runnable_since: 0,
+            references: 1,
+            parent: None,
+            attributes: Vec::new(),
+            cgroup: 0,
+        }
+    }
+}
+
+impl TaskRef {
+    /// Sets the pointers of the task that lead into itself.
+    pub fn fix_pointers(mut self) {
+        let mask: *const CpuMask = &raw const self.seen.cpus_mask;
+        self.seen.cpus_ptr = mask;
+        if self.seen.real_parent.is_null() {
+            let itself = self.address() as *mut TaskStruct;
+            self.seen.real_parent = itself;
+            self.seen.parent = itself;
+        }
+        if self.seen.group_leader.is_null() {
+            self.seen.group_leader = self.address() as *mut TaskStruct;
+        }
     }
 }

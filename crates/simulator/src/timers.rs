@@ -113,7 +113,7 @@ impl Kernel<'_> {
         let (map, value, key, callback) =
             (timer.map, timer.value, timer.key.clone(), timer.callback);
         let Some(callback) = callback else { return };
-        self.enter(cpu);
+        self.interrupt(cpu);
         self.account_progress(cpu);
         self.spent += self.settings.cost.timer;
         self.end_sleeps(cpu, cpu, self.clock.now());

@@ -79,9 +79,9 @@ fn the_engine_names_no_scheduler() {
     let folder = root().join("schedulers");
     let mut ids = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
-        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
-        if name != "include" {
-            ids.push(name);
+        let entry = entry.unwrap();
+        if entry.path().join("scheduler.toml").is_file() {
+            ids.push(entry.file_name().to_string_lossy().into_owned());
         }
     }
     assert!(ids.len() >= 3);

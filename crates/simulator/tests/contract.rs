@@ -127,6 +127,17 @@ fn sleeps_end_with_any_interrupt_of_a_timer_within_their_slack() {
 }
 
 #[test]
+fn interrupts_that_cost_nothing_take_nothing() {
+    // The sleeps of the others end while one runs.
+    let text = r#"{"tasks": {"t": {"instance": 3, "loop": 20, "phases": {"p": {
+        "run": 5300, "sleep": 1000, "run1": 2100, "sleep1": 700}}}}}"#;
+    let outcome = run(&scheduler("bare", &[]), &free("1", text));
+    for task in &outcome.tasks {
+        assert_eq!(task.cpu_time, 20 * 7_400_000, "{}", task.name);
+    }
+}
+
+#[test]
 fn who_runs_a_program_cannot_migrate_meanwhile() {
     // A task that is put back calls the scheduler itself; one that wakes up is called for by others.
     let workload = r#"{"tasks": {
@@ -497,7 +508,7 @@ fn many_cpus_are_a_machine_like_any_other() {
         "512",
         r#"{"tasks": {"hog": {"instance": 600, "loop": -1, "run": 1000000}}, "global": {"duration": 1}}"#,
     );
-    options.machine = Machine::parse("numa:4 core:64 pu:2").unwrap();
+    options.machine = Machine::parse("numa:4 core:64 pu:2").unwrap().into();
     let (outcome, referee) = referee(&scheduler("bare", &[]), &options);
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
     let total: u64 = referee.ran.iter().sum();

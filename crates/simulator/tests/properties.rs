@@ -179,7 +179,7 @@ fn every_scheduler_keeps_the_kernels_laws() {
             options.cost = CostModel::default_model();
         }
         let cpus = machine.cpus.len() as u64;
-        options.machine = machine;
+        options.machine = machine.into();
         for (id, scheduler) in &schedulers {
             // The referee panics on a broken law; here the sums.
             let (outcome, referee) = referee(scheduler, &options);
@@ -258,7 +258,7 @@ fn every_scheduler_keeps_the_kernels_laws_with_other_tunables() {
         let machine = Machine::parse(MACHINES[machine]).unwrap();
         let text = json(&tasks, machine.cpus.len() as u32);
         let mut options = random_options(&text, seed, seconds);
-        options.machine = machine;
+        options.machine = machine.into();
         for (id, scheduler) in &schedulers {
             let settings = random_settings(id, &numbers);
             options.variables = settings

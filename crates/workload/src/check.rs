@@ -81,6 +81,38 @@ pub(crate) fn references(
                 place,
                 "has no effect: nothing ever waits for this semaphore",
             ),
+            Use::PipeRead(pipe) if !used(Use::PipeWrite(pipe)) => reader.notes.add(
+                place,
+                "nothing ever writes to this pipe, so the task stops here",
+            ),
+            Use::PipeWrite(pipe) if !used(Use::PipeRead(pipe)) => reader.notes.add(
+                place,
+                "nothing ever reads from this pipe, so the task stops here once it is full",
+            ),
+            Use::Evict(memory) if !used(Use::Fault(memory)) => reader
+                .notes
+                .add(place, "has no effect: no fault ever reads this memory back"),
+            Use::Fault(memory) if !used(Use::Evict(memory)) => reader
+                .notes
+                .add(place, "has no effect: nothing ever evicts this memory"),
+            Use::LapEnd => {
+                let begins =
+                    |other: &Reference| other.usage == Use::LapBegin && other.task == *task;
+                if !references.iter().any(begins) {
+                    return Err(reader.error(
+                        place,
+                        "the task begins no lap that could end here; add { \"lap\" : \"begin\" } before",
+                    ));
+                }
+            }
+            Use::LapBegin => {
+                let ends = |other: &Reference| other.usage == Use::LapEnd && other.task == *task;
+                if !references.iter().any(ends) {
+                    reader
+                        .notes
+                        .add(place, "has no effect: the task ends no lap");
+                }
+            }
             Use::Barrier(barrier) => {
                 if used(Use::Fork(*task)) {
                     return Err(reader.error(
@@ -129,7 +161,11 @@ pub(crate) fn timer_modes(tasks: &mut [Task], timers: usize) {
     let phases = tasks.iter_mut().flat_map(|task| &mut task.phases);
     for event in phases.flat_map(|phase| &mut phase.events) {
         match event {
-            Event::Timer { timer, mode, .. } if absolute[*timer] => *mode = TimerMode::Absolute,
+            Event::Timer { timer, mode, .. }
+                if absolute[*timer] && *mode == TimerMode::Relative =>
+            {
+                *mode = TimerMode::Absolute;
+            }
             _ => {}
         }
     }
@@ -138,7 +174,7 @@ pub(crate) fn timer_modes(tasks: &mut [Task], timers: usize) {
 /// All events of the tasks, in order.
 fn events(tasks: &[Task]) -> impl Iterator<Item = Event> + use<'_> {
     let phases = tasks.iter().flat_map(|task| &task.phases);
-    phases.flat_map(|phase| phase.events.iter().cloned())
+    phases.flat_map(|phase| phase.events.iter().copied())
 }
 
 /// Refuses endless loops in which no time can pass: a simulation would never leave them.
@@ -162,6 +198,7 @@ pub(crate) fn endless_loops(reader: &Reader, shared: &Shared, tasks: &[Task]) ->
 /// Whether executing the events again and again takes time sooner or later.
 fn takes_time(events: &[Event], barriers: &[Barrier]) -> bool {
     let mut semaphores: BTreeMap<usize, i64> = BTreeMap::new();
+    let mut pipes: BTreeMap<usize, i64> = BTreeMap::new();
     for event in events {
         let takes = match *event {
             Event::Run(duration) | Event::Runtime(duration) | Event::Sleep(duration) => {
@@ -181,6 +218,17 @@ fn takes_time(events: &[Event], barriers: &[Barrier]) -> bool {
                 *semaphores.entry(semaphore).or_default() += 1;
                 false
             }
+            Event::Disk { service, .. } => service > 0,
+            Event::PipeRead { pipe, bytes } => {
+                *pipes.entry(pipe).or_default() -= bytes as i64;
+                false
+            }
+            Event::PipeWrite { pipe, bytes } => {
+                *pipes.entry(pipe).or_default() += bytes as i64;
+                false
+            }
+            // Nothing may be there to read back.
+            Event::Fault { .. } | Event::Evict { .. } | Event::Lap { .. } => false,
             Event::Lock(_)
             | Event::Unlock(_)
             | Event::Signal(_)
@@ -193,6 +241,7 @@ fn takes_time(events: &[Event], barriers: &[Barrier]) -> bool {
             return true;
         }
     }
-    // A loop that takes more of a semaphore than it gives has to wait for others.
+    // A loop that takes more of a semaphore than it gives has to wait for others, and so has one that fills or empties a pipe.
     semaphores.into_values().any(|balance| balance > 0)
+        || pipes.into_values().any(|balance| balance != 0)
 }

@@ -1,14 +1,16 @@
 //! Events of a phase.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
+use crate::extension::{self, Variations};
 use crate::json::Value;
 use crate::model::{Event, TimerMode};
 use crate::names::{Shared, Use};
 use crate::notes::Remark;
 use crate::object::{Field, Object, Reader};
 use crate::policy::MICROSECONDS_MAX;
+use crate::variation::Variation;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -32,6 +34,8 @@ enum Kind {
     IoRun,
     Yield,
     Fork,
+    /// One of our own.
+    Extension,
 }
 
 /// How keys of events begin; a longer beginning stands before a shorter one that it contains.
@@ -59,28 +63,35 @@ const BEGINNINGS: [(&str, Kind); 20] = [
 ];
 
 fn kind_of(key: &str) -> Option<Kind> {
+    // The bare word is what concerns a whole task.
+    let suffix = key.strip_prefix("fairground");
+    if suffix.is_some_and(|suffix| !suffix.is_empty()) {
+        return Some(Kind::Extension);
+    }
     BEGINNINGS
         .iter()
         .find(|(beginning, _)| key.starts_with(beginning))
         .map(|(_, kind)| *kind)
 }
 
-/// Whether rt-app takes a key for an event: it goes by the beginning of the key.
+/// Whether a key is that of an event: as in rt-app, by its beginning.
 pub(crate) fn is_event(key: &str) -> bool {
     kind_of(key).is_some()
 }
 
-/// Reads the events among the fields of an object, in order.
+/// Reads the events among the fields of an object, in order, and how they vary, by index.
 ///
 /// `task` is the index of the task definition, `instances` how many tasks it starts.
 pub(crate) fn read_all(
     reader: &mut Reader,
     object: &Object,
     shared: &mut Shared,
+    variations: &mut Variations,
     task: usize,
     instances: u32,
-) -> Result<Vec<Event>, Error> {
+) -> Result<(Vec<Event>, BTreeMap<usize, Variation>), Error> {
     let mut events = Vec::new();
+    let mut varied = BTreeMap::new();
     let mut keys = BTreeSet::new();
     for field in object.fields() {
         let Some(kind) = kind_of(field.key) else {
@@ -96,7 +107,12 @@ pub(crate) fn read_all(
             instances,
             field,
         };
-        events.push(event.read(kind)?);
+        let key = event.field.key;
+        let event = event.read(kind)?;
+        if let Some(variation) = variations.take(reader, key, event)? {
+            varied.insert(events.len(), variation);
+        }
+        events.push(event);
     }
     if events.is_empty() {
         return Err(reader.error(
@@ -104,16 +120,16 @@ pub(crate) fn read_all(
             "no events, so there is nothing to do; add one such as \"run\" : 1000",
         ));
     }
-    Ok(events)
+    Ok((events, varied))
 }
 
 /// One event while it is read.
-struct Reading<'a, 'f, 'r> {
-    reader: &'a mut Reader<'r>,
-    shared: &'a mut Shared,
+pub(crate) struct Reading<'a, 'f, 'r> {
+    pub reader: &'a mut Reader<'r>,
+    pub shared: &'a mut Shared,
     task: usize,
     instances: u32,
-    field: Field<'f>,
+    pub field: Field<'f>,
 }
 
 impl Reading<'_, '_, '_> {
@@ -122,7 +138,7 @@ impl Reading<'_, '_, '_> {
             Kind::Run => Event::Run(self.duration()?),
             Kind::Runtime => Event::Runtime(self.duration()?),
             Kind::Sleep => Event::Sleep(self.duration()?),
-            Kind::Timer => self.timer()?,
+            Kind::Timer => self.timer(false)?,
             Kind::Lock => {
                 let mutex = self.shared.mutexes.intern(self.field.name(self.reader)?);
                 self.refer(Use::Lock(mutex));
@@ -195,10 +211,11 @@ impl Reading<'_, '_, '_> {
                 Some(_) => Event::Yield,
             },
             Kind::Fork => self.fork()?,
+            Kind::Extension => extension::read_event(self)?,
         })
     }
 
-    fn refer(&mut self, usage: Use) {
+    pub fn refer(&mut self, usage: Use) {
         self.shared.refer(usage, self.task, &self.field.place);
     }
 
@@ -247,7 +264,8 @@ impl Reading<'_, '_, '_> {
         ))
     }
 
-    fn timer(&mut self) -> Result<Event, Error> {
+    /// A timer; `extended` has a mode more than rt-app knows.
+    pub fn timer(&mut self, extended: bool) -> Result<Event, Error> {
         let object = self.field.object(self.reader)?;
         object.check_keys(self.reader, &["ref", "period", "mode"], |_| false)?;
         let name = self.name_in(&object, "ref")?;
@@ -263,11 +281,16 @@ impl Reading<'_, '_, '_> {
         };
         let mode = match object.get(self.reader, "mode") {
             None => TimerMode::Relative,
-            Some(field) => match field.string(self.reader)? {
-                "relative" => TimerMode::Relative,
-                "absolute" => TimerMode::Absolute,
-                _ => return Err(field.mismatch(self.reader, "\"relative\" or \"absolute\"")),
-            },
+            Some(field) => {
+                let name = field.string(self.reader)?;
+                extension::timer_mode(name, extended).ok_or_else(|| {
+                    let known = [
+                        "\"relative\" or \"absolute\"",
+                        "\"relative\", \"absolute\" or \"skip\"",
+                    ];
+                    field.mismatch(self.reader, known[usize::from(extended)])
+                })?
+            }
         };
         Ok(Event::Timer {
             timer: self.shared.timer(&name, self.task),

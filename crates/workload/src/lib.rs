@@ -5,9 +5,10 @@
 //! value out of range is an [`Error`] with its place. What rt-app or its `workgen` script tolerate
 //! is accepted and recorded in [`Workload::notes`], as is what a simulation only approximates.
 //!
-//! The language beyond rt-app's own is one key, `"fairground"`, which rt-app ignores. Within a task
-//! it is an object of attributes for the scheduler (shares, caps and the like; see [`Task::attributes`]) and of the
-//! process whose address space the task has ([`Task::process`]); at the top level it is reserved.
+//! The language beyond rt-app's own is under keys that begin with `fairground`, which rt-app ignores. The key `"fairground"` of a
+//! task is an object of attributes for the scheduler (shares, caps and the like; see [`Task::attributes`]), of the process whose
+//! address space the task has ([`Task::process`]), and of how its events vary ([`Phase::variations`]); at the top level it has
+//! settings of mutexes and pipes. Among the events, longer keys hold events of our own. `workloads/README.md` describes all.
 //!
 //! Where versions of rt-app differ, the reader takes the current one, with one exception: the name
 //! that `suspend` carries is the condition it waits on, as in rt-app 1.0 and as the examples that
@@ -16,6 +17,7 @@
 mod check;
 mod error;
 mod event;
+mod extension;
 mod global;
 mod json;
 mod model;
@@ -25,7 +27,11 @@ mod object;
 mod policy;
 mod resources;
 mod task;
+mod timer;
+mod variation;
 mod workload;
 
 pub use error::Error;
-pub use model::{Barrier, Event, Phase, Policy, Task, Timer, TimerMode, Workload};
+pub use model::{Barrier, Event, Mutex, Phase, Pipe, Policy, Task, Timer, TimerMode, Workload};
+pub use timer::Expiry;
+pub use variation::{Draws, Factor, Variation};

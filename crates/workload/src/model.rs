@@ -1,5 +1,9 @@
 //! What a workload is once it has been read.
 
+use std::collections::BTreeMap;
+
+use crate::variation::Variation;
+
 /// A workload: task definitions and the named resources they share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
@@ -9,8 +13,8 @@ pub struct Workload {
     pub duration: Option<u64>,
     /// Task definitions in file order.
     pub tasks: Vec<Task>,
-    /// Names of mutexes; events refer to them by index.
-    pub mutexes: Vec<String>,
+    /// Mutexes; events refer to them by index.
+    pub mutexes: Vec<Mutex>,
     /// Names of conditions (wait, signal, broad, sync, suspend, resume).
     pub conditions: Vec<String>,
     /// Barriers with the number of arrivals that open each.
@@ -19,8 +23,37 @@ pub struct Workload {
     pub semaphores: Vec<String>,
     /// Timers.
     pub timers: Vec<Timer>,
+    /// Pipes.
+    pub pipes: Vec<Pipe>,
+    /// Names of disks.
+    pub disks: Vec<String>,
+    /// Names of memories that are fought over.
+    pub memories: Vec<String>,
     /// Things the reader accepted but the user should know of, one sentence each with file:line:column.
     pub notes: Vec<String>,
+}
+
+/// A mutex.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mutex {
+    /// Its name.
+    pub name: String,
+    /// CPU time that a task spins for it before it blocks, nanoseconds; 0 is that of a plain mutex.
+    pub spin: u64,
+}
+
+/// A pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pipe {
+    /// Its name.
+    pub name: String,
+    /// Bytes that it holds, before they are rounded up to the pages that the kernel gives it.
+    pub capacity: u64,
+}
+
+impl Pipe {
+    /// What a pipe holds that nobody enlarged or reduced.
+    pub const CAPACITY: u64 = 65536;
 }
 
 /// A barrier.
@@ -126,6 +159,8 @@ pub struct Phase {
     pub taskgroup: Option<String>,
     /// Events in order.
     pub events: Vec<Event>,
+    /// How events vary, by index; those that do not are not in it.
+    pub variations: BTreeMap<usize, Variation>,
 }
 
 /// How a timer treats lateness.
@@ -135,10 +170,12 @@ pub enum TimerMode {
     Relative,
     /// The grid is kept: following activations are late too until caught up.
     Absolute,
+    /// The grid is kept, and whole periods that are over are left out: following activations are late by less than a period.
+    Skip,
 }
 
 /// One event of a phase. Times in nanoseconds; indices point into the vectors of [`Workload`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// Use this much CPU time on the fastest CPU (fixed work).
     Run(u64),
@@ -203,9 +240,90 @@ pub enum Event {
     /// Start one more task of the definition (index into `Workload::tasks`). rt-app stops with an
     /// error when one name has been forked 1024 times.
     Fork(usize),
+    /// The task starts or stops its watch: the time between is one sample.
+    Lap {
+        /// Whether it starts it.
+        begins: bool,
+    },
+    /// Read from a pipe until so many bytes have come.
+    PipeRead {
+        /// Index into `Workload::pipes`.
+        pipe: usize,
+        /// How many.
+        bytes: u64,
+    },
+    /// Write to a pipe.
+    PipeWrite {
+        /// Index into `Workload::pipes`.
+        pipe: usize,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// Wait until a disk, which serves one request after the other, has served this one.
+    Disk {
+        /// Index into `Workload::disks`.
+        disk: usize,
+        /// How long the disk needs for it.
+        service: u64,
+    },
+    /// Take memory away from the others, who have to read it back in.
+    Evict {
+        /// Index into `Workload::memories`.
+        memory: usize,
+        /// Pages taken.
+        pages: u64,
+    },
+    /// Read pages that were taken away back in, one disk request each.
+    Fault {
+        /// Index into `Workload::memories`.
+        memory: usize,
+        /// Index into `Workload::disks`.
+        disk: usize,
+        /// How long the disk needs for a page.
+        service: u64,
+        /// Most pages that are read.
+        most: u64,
+    },
+}
+
+impl Event {
+    /// The time that the event names, if it is one that can vary.
+    pub fn duration(mut self) -> Option<u64> {
+        self.duration_mut().copied()
+    }
+
+    pub(crate) fn duration_mut(&mut self) -> Option<&mut u64> {
+        match self {
+            Event::Run(time)
+            | Event::Runtime(time)
+            | Event::Sleep(time)
+            | Event::Disk { service: time, .. }
+            | Event::Fault { service: time, .. } => Some(time),
+            _ => None,
+        }
+    }
 }
 
 impl Task {
+    /// Period of the timer that a task comes to next when the event with this index of a phase is the next, if it has timers.
+    pub fn next_period(&self, phase: usize, event: usize) -> Option<u64> {
+        let period = |event: &Event| match event {
+            Event::Timer { period, .. } => Some(*period),
+            _ => None,
+        };
+        let (before, from) = self.phases.split_at_checked(phase)?;
+        let (current, after) = from.split_first()?;
+        let again = (current.loops != Some(1)).then_some(current);
+        let rest = current.events.get(event..).unwrap_or_default().iter();
+        let others = again
+            .into_iter()
+            .chain(after)
+            .chain(before)
+            .chain([current]);
+        rest.chain(others.flat_map(|phase| &phase.events))
+            .find_map(period)
+    }
+
     /// CPUs allowed during the phase with this index; `None` is all. A phase's own list comes
     /// before that of the task.
     ///

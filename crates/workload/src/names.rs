@@ -46,6 +46,14 @@ pub(crate) enum Use {
     Barrier(usize),
     /// Of a task definition.
     Fork(usize),
+    /// Of the task's own watch.
+    LapBegin,
+    LapEnd,
+    PipeRead(usize),
+    PipeWrite(usize),
+    /// Of a memory.
+    Evict(usize),
+    Fault(usize),
 }
 
 /// A use with its place and the task definition it is in.
@@ -67,6 +75,9 @@ pub(crate) struct Shared {
     pub mutexes: Names,
     pub conditions: Names,
     pub semaphores: Names,
+    pub pipes: Names,
+    pub disks: Names,
+    pub memories: Names,
     pub barriers: Vec<Barrier>,
     barrier_names: Names,
     pub timers: Vec<Timer>,

@@ -216,6 +216,22 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// The value as a number that is `valid`; `expected` says which are.
+    pub fn decimal(
+        &self,
+        reader: &Reader,
+        expected: &str,
+        valid: impl Fn(f64) -> bool,
+    ) -> Result<f64, Error> {
+        let number = match self.value {
+            Some(Value::Number(text)) => text.parse().ok(),
+            _ => None,
+        };
+        number
+            .filter(|number| valid(*number))
+            .ok_or_else(|| self.mismatch(reader, expected))
+    }
+
     /// The value as a boolean.
     pub fn boolean(&self, reader: &Reader) -> Result<bool, Error> {
         match self.value {

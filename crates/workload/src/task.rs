@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::error::Error;
 use crate::event;
+use crate::extension::Variations;
 use crate::global::Global;
 use crate::json::Value;
 use crate::model::{Event, Phase, Policy, Task};
@@ -127,12 +128,13 @@ fn read(
         suspend_condition: None,
         taskgroup,
     };
-    read_extension(reader, object, &mut task)?;
+    let mut variations = read_extension(reader, object, &mut task)?;
     if let Some(field) = object.get(reader, "phases") {
         task.loops = loops(reader, object)?.unwrap_or(None);
-        task.phases = phases(reader, &field, &task, shared, index)?;
+        task.phases = phases(reader, &field, &task, shared, &mut variations, index)?;
     } else {
-        let events = event::read_all(reader, object, shared, index, instances)?;
+        let (events, varied) =
+            event::read_all(reader, object, shared, &mut variations, index, instances)?;
         // As in rt-app, `loop` is then that of the only phase, and without one there is no end.
         let loops = loops(reader, object)?;
         if let (Some(Some(_)), Some(field)) = (loops, object.get(reader, "loop")) {
@@ -150,8 +152,10 @@ fn read(
             cpus: None,
             taskgroup: None,
             events,
+            variations: varied,
         }];
     }
+    variations.check_used(reader)?;
     task.suspend_condition = task
         .phases
         .iter()
@@ -193,6 +197,7 @@ fn phases(
     field: &Field,
     task: &Task,
     shared: &mut Shared,
+    variations: &mut Variations,
     index: usize,
 ) -> Result<Vec<Phase>, Error> {
     let object = field.object(reader)?;
@@ -219,13 +224,18 @@ fn phases(
         current = policy.unwrap_or(current);
         group = taskgroup.clone().or(group);
         check_taskgroup_policy(reader, &object, current, group.as_deref())?;
+        let loops = loops(reader, &object)?.unwrap_or(Some(1));
+        let cpus = cpus(reader, &object)?;
+        let (events, varied) =
+            event::read_all(reader, &object, shared, variations, index, task.instances)?;
         list.push(Phase {
             name: field.key.into(),
-            loops: loops(reader, &object)?.unwrap_or(Some(1)),
+            loops,
             policy,
-            cpus: cpus(reader, &object)?,
+            cpus,
             taskgroup,
-            events: event::read_all(reader, &object, shared, index, task.instances)?,
+            events,
+            variations: varied,
         });
     }
     if list.is_empty() {
@@ -296,14 +306,24 @@ fn check_taskgroup_policy(
     }
 }
 
-/// Reads what stands under `fairground`: attributes for the scheduler, as written, and the name of the process.
-fn read_extension(reader: &mut Reader, object: &Object, task: &mut Task) -> Result<(), Error> {
+/// Reads what stands under `fairground`: attributes for the scheduler, as written, and the name of the process; returns how the
+/// events vary.
+fn read_extension<'a>(
+    reader: &mut Reader,
+    object: &Object<'a>,
+    task: &mut Task,
+) -> Result<Variations<'a>, Error> {
+    let mut variations = Variations::default();
     let Some(field) = object.get(reader, "fairground") else {
-        return Ok(());
+        return Ok(variations);
     };
     let object = field.object(reader)?;
     for (index, field) in object.fields().enumerate() {
         object.check_unique(reader, index, &field)?;
+        if field.key == "vary" {
+            variations = Variations::read(reader, &field)?;
+            continue;
+        }
         if field.key == "process" {
             match field.value {
                 Some(Value::String(name)) if !name.is_empty() => task.process = Some(name.clone()),
@@ -319,5 +339,5 @@ fn read_extension(reader: &mut Reader, object: &Object, task: &mut Task) -> Resu
         };
         task.attributes.push((field.key.to_string(), value));
     }
-    Ok(())
+    Ok(variations)
 }

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use crate::check;
 use crate::error::Error;
+use crate::extension;
 use crate::global::{self, Global};
 use crate::json;
-use crate::model::Workload;
+use crate::model::{Mutex, Pipe, Workload};
 use crate::names::Shared;
 use crate::notes::{Notes, Place, Remark};
 use crate::object::{Object, Reader};
@@ -95,10 +96,6 @@ fn stem(file: &str) -> String {
 fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
     const KEYS: [&str; 4] = ["tasks", "global", "resources", "fairground"];
     root.check_keys(reader, &KEYS, |_| false)?;
-    if let Some(field) = root.get(reader, "fairground") {
-        // Reserved: whatever is in it has no meaning yet.
-        field.object(reader)?.check_keys(reader, &[], |_| false)?;
-    }
     let global = match root.get(reader, "global") {
         Some(field) => global::read(reader, &field.object(reader)?)?,
         None => Global::default(),
@@ -119,15 +116,31 @@ fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
     check::references(reader, &shared, &list)?;
     check::endless_loops(reader, &shared, &list)?;
     check::timer_modes(&mut list, shared.timers.len());
-    Ok(Workload {
+    let mutex = |name: &String| Mutex {
+        name: name.clone(),
+        spin: 0,
+    };
+    let pipe = |name: &String| Pipe {
+        name: name.clone(),
+        capacity: Pipe::CAPACITY,
+    };
+    let mut workload = Workload {
         name: String::new(),
         duration: global.duration,
         tasks: list,
-        mutexes: shared.mutexes.list,
-        conditions: shared.conditions.list,
-        barriers: shared.barriers,
-        semaphores: shared.semaphores.list,
-        timers: shared.timers,
+        mutexes: shared.mutexes.list.iter().map(mutex).collect(),
+        conditions: shared.conditions.list.clone(),
+        barriers: shared.barriers.clone(),
+        semaphores: shared.semaphores.list.clone(),
+        timers: shared.timers.clone(),
+        pipes: shared.pipes.list.iter().map(pipe).collect(),
+        disks: shared.disks.list.clone(),
+        memories: shared.memories.list.clone(),
         notes: Vec::new(),
-    })
+    };
+    if let Some(field) = root.get(reader, "fairground") {
+        let object = field.object(reader)?;
+        extension::read_settings(reader, &object, &shared, &mut workload)?;
+    }
+    Ok(workload)
 }

@@ -81,7 +81,7 @@ fn the_file_as_a_whole() {
         (
             r#"{ "fairground": { "x": 1 }, "tasks": { "t": { "run": 1 } } }"#,
             "fairground.x",
-            "nothing is defined here",
+            "known here are mutexes, pipes",
         ),
         (
             r#"{ "tasks": { "t": { "run": 1, "fairground": { "process": 1 } } } }"#,

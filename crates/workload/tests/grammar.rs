@@ -289,7 +289,7 @@ fn events_are_recognised_by_the_beginning_of_their_key() {
             },
         ]
     );
-    assert_eq!(workload.mutexes, ["m"]);
+    assert_eq!(workload.mutexes[0].name, "m");
     assert_eq!(workload.conditions, ["c", "a"]);
     assert_eq!(workload.semaphores, ["s"]);
     assert_eq!(workload.tasks[0].suspend_condition, Some(1));

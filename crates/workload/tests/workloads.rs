@@ -72,3 +72,18 @@ fn the_chain_starts_together() {
     assert_eq!(chain.barriers[0].parties, 4);
     assert_eq!(chain.task_count(), 5);
 }
+
+#[test]
+fn the_examples_of_the_readme_are_workloads() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/README.md");
+    let text = std::fs::read_to_string(readme).unwrap();
+    let mut seen = 0;
+    for block in text.split("```json\n").skip(1) {
+        let (example, _) = block.split_once("```").unwrap();
+        let workload =
+            Workload::parse("example", example).unwrap_or_else(|error| panic!("{error}"));
+        assert!(workload.notes.is_empty(), "{:?}", workload.notes);
+        seen += 1;
+    }
+    assert!(seen >= 2);
+}

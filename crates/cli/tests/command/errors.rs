@@ -77,7 +77,7 @@ fn unusable_arguments() {
         ("-s linux24 --cost none.toml", "none.toml: cannot be read"),
         ("-s linux24 -d 0", "out of range"),
         ("-s linux24 -d soon", "is not a time"),
-        ("-s linux24 --hz 1", "1 is not in 10..=10000"),
+        ("-s linux24 --hz 1", "not a number from 10 to 10000"),
         ("-s linux24 --repeat 0", "0 is not in 1..=10000"),
         ("-s linux24 --hotplug 2:off", "such as 2:off@3s"),
         (

@@ -1,5 +1,6 @@
 //! The command as a user meets it.
 
+mod calibrating;
 mod comparing;
 mod errors;
 mod examples;

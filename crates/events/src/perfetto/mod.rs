@@ -2,7 +2,7 @@
 //!
 //! CPUs and threads are told as the kernel's own scheduling events (`sched_switch`, `sched_waking`, `sched_migrate_task`), which
 //! the Perfetto UI and its SQL engine understand best: per-CPU slices, thread states, wake-up latencies. What the kernel has
-//! no event for becomes slices on tracks of their own: overhead per CPU, and the jobs of a periodic task on its thread.
+//! no event for becomes slices: overhead on a track for each CPU, the jobs of a periodic task on its thread, its laps on a track below.
 
 mod messages;
 
@@ -28,6 +28,7 @@ const SEQUENCE: u32 = 1;
 const MACHINE_TRACK: u64 = 1;
 const FIRST_CPU_TRACK: u64 = 2;
 const FIRST_TASK_TRACK: u64 = 1 << 32;
+const FIRST_LAP_TRACK: u64 = 1 << 33;
 
 /// `prev_state` of `sched_switch` as kernels since 4.14 report it.
 const STATE_SLEEPING: i64 = 0x1;
@@ -70,6 +71,9 @@ struct Task {
     cpu: Option<u32>,
     has_track: bool,
     job: Job,
+    has_lap_track: bool,
+    /// When the present lap began.
+    lap: Option<Nanoseconds>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -351,6 +355,31 @@ impl<W: Write> PerfettoWriter<W> {
         track
     }
 
+    fn lap(&mut self, task: TaskId, at: Nanoseconds, begins: bool) {
+        let Some(known) = self.task_mut(task) else {
+            return;
+        };
+        if begins {
+            known.lap = Some(at);
+            return;
+        }
+        let Some(begin) = known.lap.take() else {
+            return;
+        };
+        let described = std::mem::replace(&mut known.has_lap_track, true);
+        let track = FIRST_LAP_TRACK + u64::from(task.0);
+        if !described {
+            let parent = self.task_track(task);
+            self.describe_track(TrackDescriptor {
+                uuid: Some(track),
+                name: Some("laps".into()),
+                parent_uuid: Some(parent),
+                ..TrackDescriptor::default()
+            });
+        }
+        self.slice(begin, at, track, "lap");
+    }
+
     fn complete_job(&mut self, time: Nanoseconds, task: TaskId, deadline: Nanoseconds) {
         let Some(known) = self.task_mut(task) else {
             return;
@@ -389,6 +418,8 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                     cpu: None,
                     has_track: false,
                     job: Job::default(),
+                    has_lap_track: false,
+                    lap: None,
                 });
             }
         }
@@ -426,12 +457,15 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                 }
             }
             EventKind::Migrate { task, from, to } => self.migrate(time, task, from, to),
-            EventKind::JobRelease { task, due } => {
+            EventKind::JobRelease { task, due, .. } => {
                 if let Some(task) = self.task_mut(task) {
                     task.job.due = Some(due);
                 }
             }
             EventKind::JobComplete { task, deadline } => self.complete_job(time, task, deadline),
+            // The gap shows it.
+            EventKind::JobSkip { .. } => {}
+            EventKind::Lap { task, at, begins } => self.lap(task, at, begins),
             EventKind::Overhead {
                 cpu,
                 kind,
@@ -446,6 +480,8 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                     self.slice(begin, end, track, overhead_name(kind));
                 }
             }
+            // It shows as the overhead that it is part of.
+            EventKind::Pass { .. } => {}
             EventKind::CpuOnline { cpu, online } => {
                 let track = self.cpu_track(cpu);
                 let name = if online { "online" } else { "offline" };

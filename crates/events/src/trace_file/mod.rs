@@ -1,6 +1,6 @@
 //! Trace files: a whole event stream, stored.
 //!
-//! # Format, version 1
+//! # Format, version 2
 //!
 //! A *number* is unsigned LEB128: seven bits a byte, lowest first, the top bit set in all bytes but the last, in as few bytes
 //! as possible. A *signed number* is the number `2n` for `n >= 0` and `-2n - 1` for `n < 0`. A *text* is the number of its
@@ -9,7 +9,7 @@
 //! | part | content |
 //! | --- | --- |
 //! | magic | the 8 bytes `fgtrace` and line feed |
-//! | version | number, 1 |
+//! | version | number, 2 |
 //! | machine | number of CPUs, then the capacity of each as a number |
 //! | records | each: a byte that says its kind, the time since the previous record as a number of nanoseconds, its fields |
 //! | end | a record of kind 0 with the number of records before it as field |
@@ -23,10 +23,13 @@
 //! | 4 | switch | CPU; optional task that leaves; optional task that comes |
 //! | 5 | migrate | task; CPU it was on; CPU it is on |
 //! | 6 | exit | task |
-//! | 7 | job release | task; nominal time, as signed difference to the time of the record |
+//! | 7 | job release | task; nominal time and deadline, as signed differences to the time of the record |
 //! | 8 | job complete | task; deadline, as signed difference to the time of the record |
 //! | 9 | overhead | CPU; kind (0 scheduling, 1 switch, 2 migration, 3 interrupt); duration |
 //! | 10 | CPU online | CPU; 1 online, 0 offline |
+//! | 11 | pass through the scheduler | CPU; duration |
+//! | 12 | job skip | task; nominal time of the first, as signed difference to the time of the record; period; count |
+//! | 13 | lap | task; time, as signed difference to the time of the record; 1 begin, 0 end |
 //!
 //! Tasks are numbered from 0 in the order of their first task record, and no record names a task before that.
 
@@ -37,7 +40,7 @@ pub use reader::{TraceError, TraceReader};
 pub use writer::TraceWriter;
 
 const MAGIC: &[u8; 8] = b"fgtrace\n";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Most CPUs that a trace file may have.
 const MOST_CPUS: u64 = 1 << 16;
@@ -55,6 +58,9 @@ const JOB_RELEASE: u8 = 7;
 const JOB_COMPLETE: u8 = 8;
 const OVERHEAD: u8 = 9;
 const CPU_ONLINE: u8 = 10;
+const PASS: u8 = 11;
+const JOB_SKIP: u8 = 12;
+const LAP: u8 = 13;
 
 /// Policies by their number in the file.
 const POLICIES: [crate::Policy; 7] = {

@@ -1,8 +1,8 @@
 //! Reading trace files.
 
 use super::{
-    CPU_ONLINE, END, EXIT, JOB_COMPLETE, JOB_RELEASE, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS,
-    OVERHEAD, OVERHEAD_KINDS, POLICIES, SLEEP, SWITCH, TASK, VERSION, WAKE,
+    CPU_ONLINE, END, EXIT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP, LONGEST_NAME, MAGIC, MIGRATE,
+    MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS, POLICIES, SLEEP, SWITCH, TASK, VERSION, WAKE,
 };
 use crate::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use std::fmt;
@@ -208,10 +208,22 @@ impl<R: Read> TraceReader<R> {
             JOB_RELEASE => EventKind::JobRelease {
                 task: self.task()?,
                 due: self.near_time()?,
+                deadline: self.near_time()?,
             },
             JOB_COMPLETE => EventKind::JobComplete {
                 task: self.task()?,
                 deadline: self.near_time()?,
+            },
+            JOB_SKIP => EventKind::JobSkip {
+                task: self.task()?,
+                due: self.near_time()?,
+                period: self.number()?,
+                count: self.number()?,
+            },
+            LAP => EventKind::Lap {
+                task: self.task()?,
+                at: self.near_time()?,
+                begins: self.entry(&[false, true], "end of a lap")?,
             },
             OVERHEAD => EventKind::Overhead {
                 cpu: self.cpu()?,
@@ -221,6 +233,10 @@ impl<R: Read> TraceReader<R> {
             CPU_ONLINE => EventKind::CpuOnline {
                 cpu: self.cpu()?,
                 online: self.entry(&[false, true], "state of a CPU")?,
+            },
+            PASS => EventKind::Pass {
+                cpu: self.cpu()?,
+                duration: self.number()?,
             },
             _ => return Err(self.damaged(format!("no record has kind {kind}"))),
         })

@@ -1,8 +1,8 @@
 //! Writing trace files.
 
 use super::{
-    CPU_ONLINE, END, EXIT, JOB_COMPLETE, JOB_RELEASE, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS,
-    OVERHEAD, OVERHEAD_KINDS, POLICIES, SLEEP, SWITCH, TASK, VERSION, WAKE,
+    CPU_ONLINE, END, EXIT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP, LONGEST_NAME, MAGIC, MIGRATE,
+    MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS, POLICIES, SLEEP, SWITCH, TASK, VERSION, WAKE,
 };
 use crate::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use std::io::{self, Write};
@@ -95,6 +95,11 @@ impl<W: Write> TraceWriter<W> {
             Ok(zigzag) => self.number(zigzag),
             Err(_) => self.fail(format!("{number} ns is too far from the event's time")),
         }
+    }
+
+    /// A time as difference to the time of the record.
+    fn near_time(&mut self, near: Nanoseconds, time: Nanoseconds) {
+        self.signed(i128::from(near) - i128::from(time));
     }
 
     fn fail(&mut self, problem: String) {
@@ -229,15 +234,38 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.begin(EXIT, time);
                 self.task_number(task);
             }
-            EventKind::JobRelease { task, due } => {
+            EventKind::JobRelease {
+                task,
+                due,
+                deadline,
+            } => {
                 self.begin(JOB_RELEASE, time);
                 self.task_number(task);
-                self.signed(i128::from(due) - i128::from(time));
+                self.near_time(due, time);
+                self.near_time(deadline, time);
             }
             EventKind::JobComplete { task, deadline } => {
                 self.begin(JOB_COMPLETE, time);
                 self.task_number(task);
-                self.signed(i128::from(deadline) - i128::from(time));
+                self.near_time(deadline, time);
+            }
+            EventKind::JobSkip {
+                task,
+                due,
+                period,
+                count,
+            } => {
+                self.begin(JOB_SKIP, time);
+                self.task_number(task);
+                self.near_time(due, time);
+                self.number(period);
+                self.number(count);
+            }
+            EventKind::Lap { task, at, begins } => {
+                self.begin(LAP, time);
+                self.task_number(task);
+                self.near_time(at, time);
+                self.number(begins.into());
             }
             EventKind::Overhead {
                 cpu,
@@ -247,6 +275,11 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.begin(OVERHEAD, time);
                 self.cpu_number(cpu);
                 self.number(place(&OVERHEAD_KINDS, &kind));
+                self.number(duration);
+            }
+            EventKind::Pass { cpu, duration } => {
+                self.begin(PASS, time);
+                self.cpu_number(cpu);
                 self.number(duration);
             }
             EventKind::CpuOnline { cpu, online } => {

@@ -16,8 +16,8 @@ mod worker;
 use std::time::Duration;
 
 use fairground_catalog::attributes::Attributes;
-use fairground_metrics::{MachineFacts, Metrics, Options};
-use fairground_workload::{Policy, Workload};
+use fairground_metrics::{MachineFacts, Metrics};
+use fairground_workload::{Event, Policy, Workload};
 
 pub use report::{Report, TaskReport};
 use run::{Recording, Run};
@@ -35,13 +35,24 @@ const LOOK: Duration = Duration::from_secs(60);
 /// Priority of the threads that watch and end a run. They do next to nothing, but that at once.
 pub(crate) const WATCHERS: Policy = Policy::Fifo { priority: 99 };
 
+/// What can be chosen about a run with real threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How long to run, nanoseconds; `None` is the workload's own duration, or until all tasks have ended.
+    pub duration: Option<u64>,
+    /// Seed of the random numbers of varied events, which are those of a simulation with the same seed.
+    pub seed: u64,
+    /// Whether to keep laps, jobs and the like one by one.
+    pub records: bool,
+}
+
 /// Runs a workload until its end, its duration, or a signal that asks for the end.
 ///
 /// # Errors
 /// The workload asks for something that this machine or this user does not have, or the system gives out.
 pub fn play(
     workload: &Workload,
-    duration: Option<u64>,
+    options: &Options,
     signals: &mut Signals,
 ) -> Result<Report, Error> {
     let root = host::check_root("").is_ok();
@@ -65,7 +76,7 @@ pub fn play(
     }
 
     let cpus = online_cpus()?;
-    let recorder = start_recorder(root, cpus, &mut notes);
+    let recorder = start_recorder(root, cpus, options.records, &mut notes);
     let recording = match &recorder {
         Some(recorder) => Some(Recording {
             tracker: recorder.tracker()?,
@@ -74,13 +85,14 @@ pub fn play(
         None => None,
     };
     let creator = Creator::so_far();
-    let run = Run::prepare(workload, attributes, attribute_map, recording)?;
+    let run = Run::prepare(workload, *options, attributes, attribute_map, recording)?;
     // Otherwise the end would come when the scheduler under test lets it. Without root it does.
     let _ = scheduling::set_policy(&WATCHERS);
     let threads = run.pids();
     let before = Account::read(&threads);
     let start = run.begin()?;
-    let end = duration
+    let end = options
+        .duration
         .or(workload.duration)
         .map(|duration| start.saturating_add(duration));
     while !run.is_finished() && run.failure().is_none() {
@@ -151,7 +163,12 @@ pub fn play(
 }
 
 /// The recorder; where there can be none the run goes on without, and a note says what is missing.
-fn start_recorder(root: bool, cpus: usize, notes: &mut Vec<String>) -> Option<Recorder<Metrics>> {
+fn start_recorder(
+    root: bool,
+    cpus: usize,
+    records: bool,
+    notes: &mut Vec<String>,
+) -> Option<Recorder<Metrics>> {
     let missing = "no wakeup latencies, migrations, lags and ideal shares";
     if !root {
         notes.push(format!(
@@ -159,7 +176,11 @@ fn start_recorder(root: bool, cpus: usize, notes: &mut Vec<String>) -> Option<Re
         ));
         return None;
     }
-    let metrics = Metrics::new(MachineFacts::equal(cpus), Options::default());
+    let options = fairground_metrics::Options {
+        records,
+        ..fairground_metrics::Options::default()
+    };
+    let metrics = Metrics::new(MachineFacts::equal(cpus), options);
     match Recorder::start(metrics, true, u32::try_from(cpus).unwrap_or(u32::MAX)) {
         Ok(recorder) => Some(recorder),
         Err(error) => {
@@ -200,6 +221,22 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
     let allowed = scheduling::cpus().map_err(Error::system("cannot read the allowed CPUs"))?;
     for task in &workload.tasks {
         let phases = || task.phases.iter();
+        let mut events = phases().flat_map(|phase| &phase.events);
+        let simulated = |event: &&Event| {
+            matches!(
+                event,
+                Event::Disk { .. } | Event::Evict { .. } | Event::Fault { .. }
+            )
+        };
+        if events.any(|event| simulated(&event)) {
+            return Err(Error::Usage {
+                reason: format!(
+                    "{}: tasks.{}: only a simulation has disks and memory of its own, so \"disk\", \"evict\" and \"fault\" cannot be \
+                     played; leave them out, or simulate the file with `fairground compare`",
+                    workload.name, task.name
+                ),
+            });
+        }
         let cpus = task
             .cpus
             .iter()
@@ -258,8 +295,8 @@ mod tests {
     fn play_to_end(text: &str) -> Vec<Ended> {
         let workload = Workload::parse("test", text).expect("the workload is right");
         let attributes = attributes(&workload).expect("the attributes are right");
-        let run =
-            Run::prepare(&workload, attributes, None, None).expect("the threads can be created");
+        let run = Run::prepare(&workload, Options::default(), attributes, None, None)
+            .expect("the threads can be created");
         run.begin().expect("nobody records");
         while !run.is_finished() {
             std::thread::sleep(Duration::from_millis(1));
@@ -351,8 +388,8 @@ mod tests {
         )
         .expect("the workload is right");
         let attributes = attributes(&workload).expect("there are none");
-        let run =
-            Run::prepare(&workload, attributes, None, None).expect("the threads can be created");
+        let run = Run::prepare(&workload, Options::default(), attributes, None, None)
+            .expect("the threads can be created");
         run.begin().expect("nobody records");
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(run.cpu_times().len(), 5);
@@ -361,6 +398,58 @@ mod tests {
         assert!(
             ended.iter().all(|task| task.outcome.ended.is_none()),
             "none by itself"
+        );
+    }
+
+    #[test]
+    fn laps_pipes_and_varied_times_are_played() {
+        let ended = play_to_end(
+            r#"{ "fairground": { "mutexes": { "m": { "spin": 20 } } }, "tasks": {
+                "ask": { "loop": 20, "fairground": { "vary": { "run": { "uniform": [0.5, 1.5] }, "sleep": { "chance": 0.1 } } },
+                    "phases": { "p": { "fairground0": { "lap": "begin" }, "run": 20, "sleep": 10, "lock": "m", "unlock": "m",
+                        "fairground1": { "pipe_write": { "pipe": "there", "bytes": 100 } },
+                        "fairground2": { "pipe_read": { "pipe": "back", "bytes": 9000 } }, "fairground3": { "lap": "end" } } } },
+                "answer": { "loop": 20, "phases": { "p": {
+                    "fairground1": { "pipe_read": { "pipe": "there", "bytes": 100 } },
+                    "fairground2": { "pipe_write": { "pipe": "back", "bytes": 9000 } } } } }
+            } }"#,
+        );
+        let laps = ended[0].outcome.laps.clone().distribution();
+        let laps = laps.expect("every loop is a lap");
+        assert_eq!(laps.samples, 20);
+        assert!(
+            laps.p1_ns >= 10_000,
+            "a lap has at least half of its run: {laps:?}"
+        );
+        assert!(
+            ended[0].outcome.lap_records.is_empty(),
+            "nobody asked for records"
+        );
+        assert!(ended.iter().all(|task| task.outcome.ended.is_some()));
+    }
+
+    #[test]
+    fn a_skipping_timer_leaves_whole_periods_out() {
+        let ended = play_to_end(
+            r#"{ "tasks": { "late": { "loop": 2, "phases": { "p": {
+                "runtime": 35000, "fairground1": { "timer": { "ref": "unique", "period": 10000, "mode": "skip" } } } } } } }"#,
+        );
+        let periods = ended[0].outcome.periods.expect("it has a timer");
+        assert!(periods.skipped >= 4, "35 ms of 10 ms, twice: {periods:?}");
+        assert!(periods.missed >= periods.skipped, "{periods:?}");
+        assert_eq!(periods.released, periods.completed + periods.skipped);
+    }
+
+    #[test]
+    fn what_only_a_simulation_has_is_refused() {
+        let text = r#"{ "tasks": { "reader": { "fairground1": { "disk": 8000 } } } }"#;
+        let workload = Workload::parse("file", text).expect("it is right");
+        let error = check(&workload, true)
+            .expect_err("there is no such disk")
+            .to_string();
+        assert!(
+            error.contains("tasks.reader") && error.contains("fairground compare"),
+            "{error}"
         );
     }
 

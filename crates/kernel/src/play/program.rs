@@ -3,15 +3,15 @@
 //! Pure bookkeeping over a task definition. It knows nothing of threads, clocks or kernels; whoever carries the steps
 //! out does.
 
-use fairground_workload::{Event, Task};
+use fairground_workload::{Event, Task, Variation};
 
 /// What a task does next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'task> {
     /// It enters the phase with this index: policy and CPUs of the phase hold from now on.
     Enter(usize),
-    /// An event.
-    Event(&'task Event),
+    /// An event, and how it varies.
+    Event(Event, Option<&'task Variation>),
 }
 
 /// Where a task is in its program.
@@ -38,6 +38,12 @@ impl<'task> Program<'task> {
             entered: false,
         }
     }
+
+    /// Period of the timer that comes next, if there are timers.
+    #[must_use]
+    pub fn next_period(&self) -> Option<u64> {
+        self.task.next_period(self.phase, self.event)
+    }
 }
 
 impl<'task> Iterator for Program<'task> {
@@ -61,8 +67,9 @@ impl<'task> Iterator for Program<'task> {
                 return Some(Step::Enter(self.phase));
             }
             if let Some(event) = phase.events.get(self.event) {
+                let variation = phase.variations.get(&self.event);
                 self.event += 1;
-                return Some(Step::Event(event));
+                return Some(Step::Event(*event, variation));
             }
             self.event = 0;
             self.phase_passes += 1;
@@ -80,6 +87,7 @@ impl<'task> Iterator for Program<'task> {
 mod tests {
     use super::*;
     use fairground_workload::{Phase, Policy};
+    use std::collections::BTreeMap;
 
     fn task(loops: Option<u64>, phases: &[(Option<u64>, &[u64])]) -> Task {
         Task {
@@ -96,6 +104,7 @@ mod tests {
                     cpus: None,
                     taskgroup: None,
                     events: runs.iter().map(|run| Event::Run(*run)).collect(),
+                    variations: BTreeMap::new(),
                 })
                 .collect(),
             policy: Policy::Other {
@@ -116,8 +125,8 @@ mod tests {
             .take(count)
             .map(|step| match step {
                 Step::Enter(phase) => format!("p{phase}"),
-                Step::Event(Event::Run(run)) => run.to_string(),
-                Step::Event(other) => format!("{other:?}"),
+                Step::Event(Event::Run(run), _) => run.to_string(),
+                Step::Event(other, _) => format!("{other:?}"),
             })
             .collect();
         words.join(" ")

@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
-use fairground_metrics::RunMetrics;
+use fairground_metrics::{Distribution, LapRecord, Periods, RunMetrics};
 use serde::Serialize;
 
 use super::run::Ended;
-use super::samples::{Distribution, Periods};
 use super::surroundings::{Creator, Others};
 
 /// Version of the JSON form.
@@ -60,6 +59,11 @@ pub struct TaskReport {
     pub response_time: Option<Distribution>,
     /// Jobs, if it has a timer.
     pub periods: Option<Periods>,
+    /// Laps by its own watch.
+    pub laps: Option<Distribution>,
+    /// These laps one by one, if it was asked for; times since the start.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lap_records: Vec<LapRecord>,
     /// When its program ended, since the start; `None` if the end of the run ended it.
     pub ended_ns: Option<u64>,
 }
@@ -108,6 +112,16 @@ impl Report {
                 timer_latency: task.outcome.timer_latency.distribution(),
                 response_time: task.outcome.response_time.distribution(),
                 periods: task.outcome.periods,
+                laps: task.outcome.laps.distribution(),
+                lap_records: task
+                    .outcome
+                    .lap_records
+                    .into_iter()
+                    .map(|lap| LapRecord {
+                        begin_ns: lap.begin_ns.saturating_sub(facts.start),
+                        ..lap
+                    })
+                    .collect(),
                 ended_ns: task
                     .outcome
                     .ended

@@ -1,14 +1,19 @@
-//! What the threads of a workload share: mutexes, conditions, barriers, semaphores, timers.
+//! What the threads of a workload share: mutexes, conditions, barriers, semaphores, timers, pipes.
 //!
 //! They sleep on futexes like those of the C library and mean what rt-app means by them: a signal that nobody waits for is
 //! lost, a semaphore remembers. A wait ends early only when the run is over; every function that waits tells so by
 //! returning `false`.
 
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use fairground_workload::{TimerMode, Workload};
+use fairground_workload::Workload;
+use nix::libc;
 use rustix::thread::futex;
+
+use crate::clock;
 
 /// Set once the run is over. Waiting threads look at it whenever a signal interrupts them.
 #[derive(Debug, Default)]
@@ -44,31 +49,61 @@ const CONTENDED: u32 = 2;
 
 /// A mutex that is locked and unlocked by separate events.
 #[derive(Debug, Default)]
-pub struct Lock(AtomicU32);
+pub struct Lock {
+    word: AtomicU32,
+    /// How long a thread spins before it sleeps, nanoseconds.
+    spin: u64,
+}
 
 impl Lock {
+    /// A mutex that is free.
+    fn new(described: &fairground_workload::Mutex) -> Self {
+        Self {
+            word: AtomicU32::new(FREE),
+            spin: described.spin,
+        }
+    }
+
     /// Locks it.
     pub fn lock(&self, over: &Over) -> bool {
-        if self
-            .0
-            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-        {
+        if self.take() || self.spin() {
             return true;
         }
-        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
+        while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
             if over.is_set() {
                 return false;
             }
-            sleep_while(&self.0, CONTENDED);
+            sleep_while(&self.word, CONTENDED);
         }
         true
     }
 
+    /// Locks it if it is free.
+    fn take(&self) -> bool {
+        self.word
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Tries again and again for a while.
+    fn spin(&self) -> bool {
+        if self.spin == 0 {
+            return false;
+        }
+        let end = clock::monotonic() + self.spin;
+        while clock::monotonic() < end {
+            if self.word.load(Ordering::Relaxed) == FREE && self.take() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
     /// Unlocks it.
     pub fn unlock(&self) {
-        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
-            wake(&self.0, 1);
+        if self.word.swap(FREE, Ordering::Release) == CONTENDED {
+            wake(&self.word, 1);
         }
     }
 }
@@ -173,31 +208,55 @@ impl Semaphore {
     }
 }
 
-/// What a timer says to a thread that comes to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expiry {
-    /// The nominal time of the next activation, nanoseconds.
-    pub due: u64,
-    /// Whether that time is over already: then the thread does not sleep.
-    pub late: bool,
-    /// The time from which the new job counts.
-    pub release: u64,
+/// A pipe of the kernel.
+#[derive(Debug)]
+pub struct Pipe {
+    reader: PipeReader,
+    writer: PipeWriter,
 }
 
-/// When a timer expires next. `last` is its last expiry (for a timer in its first use the start of the
-/// task's events) and is moved on.
-pub fn expire(last: &mut u64, period: u64, mode: TimerMode, now: u64) -> Expiry {
-    let due = *last + period;
-    let late = now >= due;
-    *last = if late && mode == TimerMode::Relative {
-        now
-    } else {
-        due
-    };
-    Expiry {
-        due,
-        late,
-        release: *last,
+impl Pipe {
+    fn new(described: &fairground_workload::Pipe) -> std::io::Result<Self> {
+        let (reader, writer) = std::io::pipe()?;
+        let capacity = i32::try_from(described.capacity).unwrap_or(i32::MAX);
+        // SAFETY: the descriptor is open, and the command changes nothing but the size of the pipe.
+        let result = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, capacity) };
+        if result < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(Self { reader, writer })
+    }
+
+    /// Reads until `buffer` is full; `false` if the run is over before.
+    ///
+    /// # Errors
+    /// The system fails.
+    pub fn read(&self, mut buffer: &mut [u8], over: &Over) -> std::io::Result<bool> {
+        while !buffer.is_empty() {
+            match (&self.reader).read(buffer) {
+                Ok(bytes) => buffer = &mut buffer[bytes..],
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                Err(_) if over.is_set() => return Ok(false),
+                Err(_) => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes all of `buffer`; `false` if the run is over before.
+    ///
+    /// # Errors
+    /// The system fails.
+    pub fn write(&self, mut buffer: &[u8], over: &Over) -> std::io::Result<bool> {
+        while !buffer.is_empty() {
+            match (&self.writer).write(buffer) {
+                Ok(bytes) => buffer = &buffer[bytes..],
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                Err(_) if over.is_set() => return Ok(false),
+                Err(_) => {}
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -214,14 +273,18 @@ pub struct Resources {
     pub semaphores: Vec<Semaphore>,
     /// Last expiry of the timers that are shared; `None` before the first use.
     pub timers: Vec<Mutex<Option<u64>>>,
+    /// Pipes.
+    pub pipes: Vec<Pipe>,
 }
 
 impl Resources {
     /// The resources of a workload, unused.
-    #[must_use]
-    pub fn new(workload: &Workload) -> Self {
-        Self {
-            mutexes: workload.mutexes.iter().map(|_| Lock::default()).collect(),
+    ///
+    /// # Errors
+    /// The system gives no pipe of the size that the workload wants.
+    pub fn new(workload: &Workload) -> std::io::Result<Self> {
+        Ok(Self {
+            mutexes: workload.mutexes.iter().map(Lock::new).collect(),
             conditions: workload
                 .conditions
                 .iter()
@@ -238,7 +301,12 @@ impl Resources {
                 .map(|_| Semaphore::default())
                 .collect(),
             timers: workload.timers.iter().map(|_| Mutex::new(None)).collect(),
-        }
+            pipes: workload
+                .pipes
+                .iter()
+                .map(Pipe::new)
+                .collect::<Result<_, _>>()?,
+        })
     }
 }
 
@@ -353,23 +421,39 @@ mod tests {
     }
 
     #[test]
-    fn timers_keep_or_move_their_grid() {
-        let mut last = 100;
-        let early = expire(&mut last, 50, TimerMode::Relative, 120);
-        assert_eq!(
-            (early.due, early.late, early.release, last),
-            (150, false, 150, 150)
-        );
-        let late = expire(&mut last, 50, TimerMode::Relative, 230);
-        assert_eq!(
-            (late.due, late.late, late.release, last),
-            (200, true, 230, 230)
-        );
-        last = 150;
-        let late = expire(&mut last, 50, TimerMode::Absolute, 230);
-        assert_eq!(
-            (late.due, late.late, late.release, last),
-            (200, true, 200, 200)
-        );
+    fn a_spinning_mutex_excludes() {
+        let described = fairground_workload::Mutex {
+            name: "m".to_owned(),
+            spin: 50_000,
+        };
+        let (lock, over, sum) = (Lock::new(&described), Over::default(), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        assert!(lock.lock(&over));
+                        // Not atomic as a whole: only the mutex keeps it right.
+                        sum.store(sum.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                        lock.unlock();
+                    }
+                });
+            }
+        });
+        assert_eq!(sum.into_inner(), 1500);
+    }
+
+    #[test]
+    fn a_pipe_carries_more_than_it_holds() {
+        let described = fairground_workload::Pipe {
+            name: "p".to_owned(),
+            capacity: 4096,
+        };
+        let pipe = Pipe::new(&described).expect("the system has pipes");
+        let (over, mut read) = (Over::default(), vec![0; 20_000]);
+        thread::scope(|scope| {
+            scope.spawn(|| assert!(pipe.write(&[7; 20_000], &over).expect("it is open")));
+            assert!(pipe.read(&mut read, &over).expect("it is open"));
+        });
+        assert!(read.iter().all(|byte| *byte == 7));
     }
 }

@@ -13,6 +13,7 @@ use nix::libc;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
 use nix::unistd::Pid;
 
+use super::Options;
 use super::resources::{Over, Resources, Semaphore};
 use super::worker::{Outcome, Worker};
 use crate::attributes::AttributeMap;
@@ -73,6 +74,8 @@ pub struct Run {
     pub over: Over,
     /// CPUs that tasks without affinity use.
     pub cpus: Vec<u32>,
+    /// What was asked for.
+    pub options: Options,
     /// Threads that have not ended.
     pub living: AtomicUsize,
     attributes: Vec<Attributes>,
@@ -95,6 +98,7 @@ impl Run {
     /// A thread cannot be created or cannot have its policy or CPUs.
     pub fn prepare(
         workload: &Workload,
+        options: Options,
         attributes: Vec<Attributes>,
         attribute_map: Option<AttributeMap>,
         recording: Option<Recording>,
@@ -102,8 +106,11 @@ impl Run {
         install_nudge()?;
         let cpus =
             crate::scheduling::cpus().map_err(Error::system("cannot read the allowed CPUs"))?;
+        let resources = Resources::new(workload)
+            .map_err(Error::system("cannot create the pipes of the workload"))?;
         let run = Arc::new_cyclic(|this| Self {
-            resources: Resources::new(workload),
+            resources,
+            options,
             workload: workload.clone(),
             over: Over::default(),
             cpus,
@@ -120,7 +127,7 @@ impl Run {
         });
         for (definition, instance) in workload.first_tasks() {
             let name = workload.tasks[definition].instance_name(instance);
-            if let Err(reason) = run.spawn(definition, name, false) {
+            if let Err(reason) = run.spawn(definition, instance, name, false) {
                 run.end();
                 return Err(Error::Usage { reason });
             }
@@ -241,15 +248,23 @@ impl Run {
                 task.name
             ));
         }
+        let instance = task.instances + number;
         self.spawn(
             definition,
-            format!("{}-{}", task.name, task.instances + number),
+            instance,
+            format!("{}-{instance}", task.name),
             true,
         )
     }
 
     /// Creates a thread. One of the beginning is waited for until it is ready; a forked one begins at once.
-    fn spawn(&self, definition: usize, name: String, forked: bool) -> Result<(), String> {
+    fn spawn(
+        &self,
+        definition: usize,
+        instance: u32,
+        name: String,
+        forked: bool,
+    ) -> Result<(), String> {
         let run = self.this.upgrade().ok_or("the run is over")?;
         let progress = Arc::new(Progress::default());
         let own_progress = Arc::clone(&progress);
@@ -262,7 +277,7 @@ impl Run {
             .spawn(move || {
                 let _living = Living(&run);
                 let pid = u32::try_from(nix::unistd::gettid().as_raw()).unwrap_or(0);
-                let worker = Worker::new(&run, definition, pid);
+                let worker = Worker::new(&run, definition, instance, pid);
                 let prepared = run
                     .set_attributes(definition, pid, &own_name)
                     .and_then(|()| worker.prepare());

@@ -118,6 +118,15 @@ impl Work {
         Ok(())
     }
 
+    /// So many bytes of memory.
+    pub fn buffer(&mut self, bytes: u64) -> &mut [u8] {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, 0);
+        }
+        &mut self.buffer[..bytes]
+    }
+
     fn allocate(&mut self) {
         if self.buffer.len() < BUFFER_SIZE {
             self.buffer.resize(BUFFER_SIZE, 0);

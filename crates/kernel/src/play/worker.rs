@@ -1,14 +1,14 @@
 //! One thread that carries out a task's program.
 
-use fairground_workload::{Event, Task, TimerMode};
+use fairground_metrics::{LapRecord, Periods};
+use fairground_workload::{Draws, Event, Task, TimerMode};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use rustix::thread::sched_yield;
 
 use super::program::{Program, Step};
-use super::resources::{Expiry, expire};
 use super::run::Run;
-use super::samples::{Periods, Samples};
+use super::samples::Samples;
 use super::work::Work;
 use crate::recorder::stream::NoteKind;
 use crate::{clock, scheduling};
@@ -28,6 +28,10 @@ pub struct Outcome {
     pub response_time: Samples,
     /// Jobs, if it has a timer.
     pub periods: Option<Periods>,
+    /// Laps by its own watch.
+    pub laps: Samples,
+    /// These laps one by one, if it was asked for; times are `CLOCK_MONOTONIC`.
+    pub lap_records: Vec<LapRecord>,
     /// When its program ended, `CLOCK_MONOTONIC`; `None` if the end of the run ended it.
     pub ended: Option<u64>,
 }
@@ -62,14 +66,18 @@ pub(super) struct Worker<'run> {
     timers: Vec<Option<u64>>,
     /// Mutexes that it holds.
     held: Vec<bool>,
-    /// The time from which the present job counts.
-    job: Option<u64>,
+    /// The time from which the present job counts, and the nominal end of its period.
+    job: Option<(u64, u64)>,
+    /// When the present lap began.
+    lap: Option<u64>,
+    /// The random numbers of its varied events.
+    draws: Draws,
     outcome: Outcome,
 }
 
 impl<'run> Worker<'run> {
-    /// The worker of the calling thread for the definition with this index.
-    pub(super) fn new(run: &'run Run, definition: usize, pid: u32) -> Self {
+    /// The worker of the calling thread for an instance of the definition with this index.
+    pub(super) fn new(run: &'run Run, definition: usize, instance: u32, pid: u32) -> Self {
         let task = &run.workload.tasks[definition];
         Self {
             run,
@@ -80,6 +88,8 @@ impl<'run> Worker<'run> {
             timers: vec![None; run.workload.timers.len()],
             held: vec![false; run.workload.mutexes.len()],
             job: None,
+            lap: None,
+            draws: Draws::new(run.options.seed, definition, instance),
             outcome: Outcome::default(),
         }
     }
@@ -111,6 +121,7 @@ impl<'run> Worker<'run> {
         let cpu_time = clock::thread_cpu_time();
         self.first = start + self.task.delay;
         let end = self.follow_program();
+        self.leave_job();
         self.outcome.cpu_time = clock::thread_cpu_time() - cpu_time;
         let usage = getrusage(UsageWho::RUSAGE_THREAD).map_err(|error| error.to_string())?;
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
@@ -127,31 +138,38 @@ impl<'run> Worker<'run> {
     }
 
     fn follow_program(&mut self) -> Result<(), Stop> {
-        if self.task.delay > 0 {
-            self.sleep_until(self.first)?;
-        }
         let task = self.task;
+        let mut program = Program::new(task);
         let mut events = task.phases.iter().flat_map(|phase| &phase.events);
         if events.any(|event| matches!(event, Event::Timer { .. })) {
             self.outcome.periods = Some(Periods::default());
-            self.release_job(self.first);
+            self.release_job(self.first, program.next_period());
+        }
+        if task.delay > 0 {
+            self.sleep_until(self.first)?;
         }
         let mut deadline = None;
-        for step in Program::new(task) {
+        while let Some(step) = program.next() {
             match step {
                 Step::Enter(phase) => {
                     let policy = task.phases[phase].policy.as_ref();
                     self.enter(task.cpus_in(phase), policy)
                         .map_err(Stop::Failed)?;
                 }
-                Step::Event(event) => {
+                Step::Event(_, Some(variation)) if !self.draws.happens(variation) => {}
+                Step::Event(event, variation) => {
+                    let event = match variation {
+                        Some(variation) => self.draws.vary(event, variation),
+                        None => event,
+                    };
                     if let Event::Timer {
                         timer,
                         period,
                         mode,
-                    } = *event
+                    } = event
                     {
-                        deadline = Some(self.wait_for_timer(timer, period, mode)? + period);
+                        let next = program.next_period();
+                        deadline = Some(self.wait_for_timer(timer, (period, next), mode)? + period);
                     } else {
                         self.carry_out_event(event)?;
                     }
@@ -167,21 +185,13 @@ impl<'run> Worker<'run> {
         Ok(())
     }
 
-    fn carry_out_event(&mut self, event: &Event) -> Result<(), Stop> {
+    fn carry_out_event(&mut self, event: Event) -> Result<(), Stop> {
         let run = self.run;
         let (resources, over) = (&run.resources, &run.over);
-        match *event {
+        match event {
             Event::Run(time) => self.work.run(time, over),
             Event::Runtime(time) => self.work.run_for(time, over),
             Event::Sleep(time) => self.sleep_until(clock::monotonic() + time)?,
-            // Handled where the deadline of the last job is kept.
-            Event::Timer {
-                timer,
-                period,
-                mode,
-            } => {
-                self.wait_for_timer(timer, period, mode)?;
-            }
             Event::Lock(mutex) => {
                 waited(resources.mutexes[mutex].lock(over))?;
                 self.held[mutex] = true;
@@ -208,6 +218,22 @@ impl<'run> Worker<'run> {
             Event::IoRun(bytes) => self.work.write(bytes)?,
             Event::Yield => sched_yield(),
             Event::Fork(definition) => run.fork(definition).map_err(Stop::Failed)?,
+            Event::Lap { begins } => self.lap(begins),
+            Event::PipeRead { pipe, bytes } => {
+                let buffer = self.work.buffer(bytes);
+                waited(resources.pipes[pipe].read(buffer, over)?)?;
+            }
+            Event::PipeWrite { pipe, bytes } => {
+                let buffer = self.work.buffer(bytes);
+                waited(resources.pipes[pipe].write(buffer, over)?)?;
+            }
+            // Handled where the deadline of the last job is kept.
+            Event::Timer { .. } => {}
+            Event::Disk { .. } | Event::Evict { .. } | Event::Fault { .. } => {
+                return Err(Stop::Failed(
+                    "only a simulation has disks and memory of its own".to_owned(),
+                ));
+            }
         }
         Ok(())
     }
@@ -218,38 +244,50 @@ impl<'run> Worker<'run> {
         waited(resources.conditions[condition].wait(held, &self.run.over))
     }
 
-    /// Completes the present job, sleeps until the timer expires and begins the next one; returns its nominal release.
-    fn wait_for_timer(&mut self, timer: usize, period: u64, mode: TimerMode) -> Result<u64, Stop> {
+    /// Completes the present job, releases the next one, and sleeps until the timer expires; returns the nominal release.
+    /// `periods` are that of this timer and that of the next one.
+    fn wait_for_timer(
+        &mut self,
+        timer: usize,
+        (period, next): (u64, Option<u64>),
+        mode: TimerMode,
+    ) -> Result<u64, Stop> {
         let now = clock::monotonic();
         let expiry = if self.run.workload.timers[timer].unique {
             let last = self.timers[timer].get_or_insert(self.first);
-            expire(last, period, mode, now)
+            mode.expire(last, period, now)
         } else {
             let mut shared = self.run.resources.timers[timer]
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
-            expire(shared.get_or_insert(self.first), period, mode, now)
+            mode.expire(shared.get_or_insert(self.first), period, now)
         };
-        let Expiry { due, late, release } = expiry;
+        let due = expiry.due;
         self.complete_job(due);
-        if !late {
+        if expiry.skipped > 0 {
+            self.skip_jobs(due, period, expiry.skipped);
+        }
+        self.release_job(expiry.release, next);
+        if !expiry.late {
             self.sleep_until(due)?;
             self.outcome.timer_latency.add(clock::monotonic() - due);
         }
-        self.release_job(release);
-        Ok(release)
+        Ok(expiry.release)
     }
 
-    fn release_job(&mut self, due: u64) {
-        self.job = Some(due);
+    /// Releases a job whose period ends with the next timer.
+    fn release_job(&mut self, due: u64, period: Option<u64>) {
+        let deadline = due + period.unwrap_or(0);
+        self.job = Some((due, deadline));
         if let Some(periods) = &mut self.outcome.periods {
             periods.released += 1;
         }
-        self.run.note(self.pid, NoteKind::JobRelease { due });
+        let note = NoteKind::JobRelease { due, deadline };
+        self.run.note(self.pid, note);
     }
 
     fn complete_job(&mut self, deadline: u64) {
-        let Some(release) = self.job.take() else {
+        let Some((release, _)) = self.job.take() else {
             return;
         };
         let now = clock::monotonic();
@@ -259,6 +297,46 @@ impl<'run> Worker<'run> {
             periods.missed += u64::from(now > deadline);
         }
         self.run.note(self.pid, NoteKind::JobComplete { deadline });
+    }
+
+    fn skip_jobs(&mut self, due: u64, period: u64, count: u64) {
+        if let Some(periods) = &mut self.outcome.periods {
+            periods.released += count;
+            periods.missed += count;
+            periods.skipped += count;
+        }
+        let note = NoteKind::JobSkip { due, period, count };
+        self.run.note(self.pid, note);
+    }
+
+    /// Settles the job that is not complete at the end: one still to come does not count, one whose period is over is missed.
+    fn leave_job(&mut self) {
+        let now = clock::monotonic();
+        if let (Some((due, deadline)), Some(periods)) = (self.job.take(), &mut self.outcome.periods)
+        {
+            periods.released -= u64::from(due >= now);
+            periods.missed += u64::from(now > deadline && due < now);
+        }
+    }
+
+    fn lap(&mut self, begins: bool) {
+        let now = clock::monotonic();
+        self.run.note(self.pid, NoteKind::Lap { begins });
+        if begins {
+            self.lap = Some(now);
+            return;
+        }
+        let Some(begin_ns) = self.lap.take() else {
+            return;
+        };
+        let length_ns = now - begin_ns;
+        self.outcome.laps.add(length_ns);
+        if self.run.options.records {
+            self.outcome.lap_records.push(LapRecord {
+                begin_ns,
+                length_ns,
+            });
+        }
     }
 
     fn sleep_until(&self, time: u64) -> Result<(), Stop> {

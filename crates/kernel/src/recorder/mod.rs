@@ -23,7 +23,12 @@ use crate::{Error, clock, host, scheduling};
 use record::Record;
 use stream::{Note, NoteKind, Stream};
 
-const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
+/// The program, and the one for kernels whose symbol table has no `__preempt_count`: it has to look at every interrupt, and so takes more
+/// of the machine's time.
+const PROGRAMS: [&[u8]; 2] = [
+    include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o")),
+    include_bytes!(concat!(env!("OUT_DIR"), "/recorder_interrupts.bpf.o")),
+];
 
 /// How often the ring buffer is emptied. At 100,000 records a second it fills in more than a second.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -251,11 +256,18 @@ struct Program {
 }
 
 impl Program {
+    /// Loads the first of the programs that this kernel takes; if it takes none, the first one's failure is told.
     fn load(follow: bool) -> Result<Self, Error> {
+        let [usual, other] = PROGRAMS;
+        Self::load_one(usual, follow)
+            .or_else(|failure| Self::load_one(other, follow).map_err(|_| failure))
+    }
+
+    fn load_one(program: &[u8], follow: bool) -> Result<Self, Error> {
         let (loaded, messages) = collect(|| {
             let mut open = libbpf_rs::ObjectBuilder::default()
                 .name("recorder")?
-                .open_memory(PROGRAM)?;
+                .open_memory(program)?;
             for mut map in open
                 .maps_mut()
                 .filter(|map| map.name() == "recorder.rodata")
@@ -275,7 +287,7 @@ impl Program {
                 object,
             })
         });
-        loaded.map_err(|error| failed(&format!("{error}\n{}", messages.concat())))
+        loaded.map_err(|error| failed(&format!("{error}{}", cause(&messages.concat()))))
     }
 
     fn map(&self, name: &str) -> Result<MapHandle, Error> {
@@ -299,8 +311,44 @@ fn duplicate(map: &MapHandle) -> Result<MapHandle, Error> {
 }
 
 fn failed(reason: &str) -> Error {
-    Error::Load {
-        name: "the recorder".to_owned(),
+    Error::Record {
         reason: reason.to_owned(),
+    }
+}
+
+/// The one line of libbpf's messages that says why, in brackets: the verifier's last words before its statistics, or else the first
+/// message.
+fn cause(messages: &str) -> String {
+    let lines: Vec<&str> = messages
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let statistics = lines.iter().position(|line| line.starts_with("processed "));
+    let line = match statistics {
+        Some(place) if place > 0 => lines.get(place - 1),
+        _ => lines.first(),
+    };
+    let line = line.map(|line| line.trim_start_matches("libbpf: "));
+    line.map_or_else(String::new, |line| format!(" ({line})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cause;
+
+    #[test]
+    fn a_failure_is_told_in_one_line() {
+        let messages = "libbpf: prog 'record_waking': BPF program load failed: -ENOENT\n\
+            libbpf: prog 'record_waking': -- BEGIN PROG LOAD LOG --\n\
+            ldimm64 failed to find the address for kernel symbol '__preempt_count'.\n\
+            processed 0 insns (limit 1000000) max_states_per_insn 0 total_states 0\n\
+            -- END PROG LOAD LOG --\n";
+        assert_eq!(
+            cause(messages),
+            " (ldimm64 failed to find the address for kernel symbol '__preempt_count'.)"
+        );
+        assert_eq!(cause("libbpf: no BTF\nlibbpf: no object\n"), " (no BTF)");
+        assert_eq!(cause(""), "");
     }
 }

@@ -34,11 +34,27 @@ pub enum NoteKind {
     JobRelease {
         /// Nominal time, `CLOCK_MONOTONIC`.
         due: u64,
+        /// Nominal end of its period, `CLOCK_MONOTONIC`.
+        deadline: u64,
     },
     /// A job of the task is complete; see [`EventKind::JobComplete`].
     JobComplete {
         /// Nominal end of its period, `CLOCK_MONOTONIC`.
         deadline: u64,
+    },
+    /// The task left out periods; see [`EventKind::JobSkip`].
+    JobSkip {
+        /// Nominal beginning of the first, `CLOCK_MONOTONIC`.
+        due: u64,
+        /// Length of a period.
+        period: u64,
+        /// How many.
+        count: u64,
+    },
+    /// The task started or stopped its watch, at the time of the note; see [`EventKind::Lap`].
+    Lap {
+        /// Whether it started it.
+        begins: bool,
     },
 }
 
@@ -208,22 +224,42 @@ impl Stream {
                 task.info.name = name;
                 sink.task(last, id, &task.info);
             }
-            (NoteKind::JobRelease { due }, Some(task)) => {
-                self.emit(
-                    EventKind::JobRelease {
-                        task,
-                        due: self.since(due),
-                    },
-                    sink,
-                );
-            }
-            (NoteKind::JobComplete { deadline }, Some(task)) => {
-                let deadline = self.since(deadline);
-                self.emit(EventKind::JobComplete { task, deadline }, sink);
+            (kind, Some(task)) => {
+                let kind = self.event_of(kind, task, note.time);
+                if let Some(kind) = kind {
+                    self.emit(kind, sink);
+                }
             }
             // A task that the kernel has seen end; its last words are of no use.
-            (NoteKind::JobRelease { .. } | NoteKind::JobComplete { .. }, None) => {}
+            (_, None) => {}
         }
+    }
+
+    /// The event that a note of `time` about a known task is.
+    fn event_of(&self, kind: NoteKind, task: TaskId, time: u64) -> Option<EventKind> {
+        Some(match kind {
+            NoteKind::Task { .. } => return None,
+            NoteKind::JobRelease { due, deadline } => EventKind::JobRelease {
+                task,
+                due: self.since(due),
+                deadline: self.since(deadline),
+            },
+            NoteKind::JobComplete { deadline } => EventKind::JobComplete {
+                task,
+                deadline: self.since(deadline),
+            },
+            NoteKind::JobSkip { due, period, count } => EventKind::JobSkip {
+                task,
+                due: self.since(due),
+                period,
+                count,
+            },
+            NoteKind::Lap { begins } => EventKind::Lap {
+                task,
+                at: self.since(time),
+                begins,
+            },
+        })
     }
 
     fn tell_record(&mut self, record: Record, sink: &mut dyn Sink) {
@@ -443,7 +479,9 @@ mod tests {
                 EventKind::Migrate { task, from, to } => {
                     format!("{} moves from {} to {}", task.0, from.0, to.0)
                 }
-                EventKind::JobRelease { task, due } => format!("{} released, due {due}", task.0),
+                EventKind::JobRelease { task, due, .. } => {
+                    format!("{} released, due {due}", task.0)
+                }
                 EventKind::JobComplete { task, deadline } => {
                     format!("{} complete, deadline {deadline}", task.0)
                 }
@@ -520,7 +558,10 @@ mod tests {
         stream.push_note(Note {
             time: 1035,
             pid: 7,
-            kind: NoteKind::JobRelease { due: 1019 },
+            kind: NoteKind::JobRelease {
+                due: 1019,
+                deadline: 1030,
+            },
         });
         stream.push_record(record(1050, 0, switch(Some((7, Leaving::Ended)), None)));
         stream.release(1025, &mut notebook);
@@ -537,6 +578,37 @@ mod tests {
                 "50 exit 0",
                 "50 cpu 0: 0 to -",
                 "100 end"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_threads_note_counts_from_the_start_of_the_run() {
+        let mut stream = Stream::new(1);
+        stream.begin(1000);
+        let mut notebook = Notebook::default();
+        let name = "player".to_owned();
+        let kinds = [
+            NoteKind::Task { name },
+            NoteKind::JobSkip {
+                due: 1010,
+                period: 5,
+                count: 3,
+            },
+            NoteKind::Lap { begins: true },
+            NoteKind::JobComplete { deadline: 1040 },
+        ];
+        for (kind, time) in kinds.into_iter().zip(1020..) {
+            let pid = 7;
+            stream.push_note(Note { time, pid, kind });
+        }
+        stream.release(1100, &mut notebook);
+        assert_eq!(
+            notebook.0[1..],
+            [
+                "21 JobSkip { task: TaskId(0), due: 10, period: 5, count: 3 }",
+                "22 Lap { task: TaskId(0), at: 22, begins: true }",
+                "23 0 complete, deadline 40"
             ]
         );
     }

@@ -2,7 +2,9 @@
 
 use crate::by_list::{MS, Run, assert_close, task_info};
 use fairground_events::{CpuId, EventKind, OverheadKind, Policy, TaskId};
-use fairground_metrics::{Lag, MachineFacts, Options, Periods, RunMetrics};
+use fairground_metrics::{
+    Bucket, JobRecord, Lag, LapRecord, MachineFacts, Options, Periods, RunMetrics, WindowRecord,
+};
 
 fn ideal_shares(result: &RunMetrics) -> Vec<f64> {
     result
@@ -388,6 +390,7 @@ fn responses_and_missed_periods() {
             .event(EventKind::JobRelease {
                 task: TaskId(0),
                 due: release * MS,
+                deadline: (release + 10) * MS,
             });
         if let Some(complete) = complete {
             run.at(complete).event(EventKind::JobComplete {
@@ -401,12 +404,142 @@ fn responses_and_missed_periods() {
         released: 4,
         completed: 3,
         missed: 1,
+        skipped: 0,
     };
     assert_eq!(result.periods, Some(expected));
     assert_eq!(result.tasks[0].periods, Some(expected));
     let response = result.response_time.unwrap();
     assert_eq!(response.samples, 3);
     assert_eq!((response.p50_ns, response.max_ns), (4 * MS, 12 * MS));
+}
+
+#[test]
+fn what_a_job_is_until_the_end_of_the_run() {
+    let release = |due: u64| EventKind::JobRelease {
+        task: TaskId(0),
+        due: due * MS,
+        deadline: (due + 10) * MS,
+    };
+    let after = |end: u64, due: u64| {
+        let mut run = Run::on(1);
+        run.tasks(&[1024]).event(release(due)).end(end).periods
+    };
+    let periods = |missed| {
+        Some(Periods {
+            released: 1,
+            completed: 0,
+            missed,
+            skipped: 0,
+        })
+    };
+    // Never run: in time as long as its period lasts, then missed; no job at all before its release.
+    assert_eq!(after(10, 0), periods(0));
+    assert_eq!(after(11, 0), periods(1));
+    assert_eq!(after(9, 9), None);
+}
+
+#[test]
+fn skipped_periods_are_missed() {
+    let task = TaskId(0);
+    let mut run = Run::on(1);
+    run.tasks(&[1024]).event(EventKind::JobRelease {
+        task,
+        due: 0,
+        deadline: 10 * MS,
+    });
+    run.at(35)
+        .event(EventKind::JobComplete {
+            task,
+            deadline: 10 * MS,
+        })
+        .event(EventKind::JobSkip {
+            task,
+            due: 10 * MS,
+            period: 10 * MS,
+            count: 2,
+        })
+        .event(EventKind::JobRelease {
+            task,
+            due: 30 * MS,
+            deadline: 40 * MS,
+        });
+    let expected = Periods {
+        released: 4,
+        completed: 1,
+        missed: 3,
+        skipped: 2,
+    };
+    assert_eq!(run.end(38).periods, Some(expected));
+}
+
+#[test]
+fn records_are_kept_when_asked_for() {
+    let options = Options {
+        window: 10 * MS,
+        records: true,
+    };
+    let task = TaskId(0);
+    let lap = |at: u64, begins| EventKind::Lap {
+        task,
+        at: at * MS,
+        begins,
+    };
+    let mut run = Run::with(MachineFacts::equal(1), options);
+    run.tasks(&[1024, 1024]).event(EventKind::JobRelease {
+        task,
+        due: 2 * MS,
+        deadline: 12 * MS,
+    });
+    run.wake(0).wake(1).switch(0, None, 1);
+    run.at(5).switch(0, 1, 0).event(lap(5, true));
+    run.at(8).switch(0, 0, 1);
+    run.at(9).switch(0, 1, 0);
+    run.at(14)
+        .event(lap(15, false))
+        .event(EventKind::JobComplete {
+            task,
+            deadline: 12 * MS,
+        });
+    // Nothing begins it.
+    run.event(lap(14, false));
+    let result = run.end(25);
+    let laps = result.tasks[0].laps.unwrap();
+    assert_eq!((laps.samples, laps.max_ns), (1, 10 * MS));
+    let records = result.tasks[0].records.as_ref().unwrap();
+    assert_eq!(
+        records.laps,
+        [LapRecord {
+            begin_ns: 5 * MS,
+            length_ns: 10 * MS
+        }]
+    );
+    assert_eq!(
+        records.jobs,
+        [JobRecord {
+            due_ns: 2 * MS,
+            first_run_ns: Some(5 * MS),
+            completed_ns: Some(14 * MS),
+            deadline_ns: 12 * MS,
+            skipped: false
+        }]
+    );
+    let window = |start: u64, actual, ideal| WindowRecord {
+        start_ns: start * MS,
+        actual,
+        ideal,
+    };
+    assert_eq!(records.windows, [window(0, 0.4, 0.5), window(10, 1.0, 0.5)]);
+    let stretches = records.stretches.unwrap();
+    // 3 ms, and 16 ms to the end of the run.
+    assert_eq!((stretches.samples, stretches.max_ns), (2, 16 * MS));
+    let bucket = |milliseconds: u64| Bucket {
+        up_to_ns: milliseconds * MS,
+        samples: 1,
+    };
+    assert_eq!(records.wakeup_latency_histogram, [bucket(5)]);
+    assert_eq!(records.response_time_histogram, [bucket(15)]);
+    let without = Run::on(1).tasks(&[1024]).end(1);
+    assert_eq!(without.tasks[0].records, None);
 }
 
 #[test]
@@ -445,7 +578,10 @@ fn the_worst_window_shows_uneven_shares() {
 
 #[test]
 fn a_window_has_the_length_that_was_asked_for() {
-    let options = Options { window: 10 * MS };
+    let options = Options {
+        window: 10 * MS,
+        ..Options::default()
+    };
     let result = Run::with(MachineFacts::equal(1), options)
         .tasks(&[1024, 1024])
         .wake(0)

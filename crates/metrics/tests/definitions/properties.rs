@@ -51,7 +51,11 @@ impl Schedule {
 }
 
 fn play(cpus: usize, weights: &[u32], steps: &[(u64, Step)]) -> (RunMetrics, Schedule) {
-    let mut run = Run::with(MachineFacts::equal(cpus), Options { window: 7 * MS });
+    let options = Options {
+        window: 7 * MS,
+        ..Options::default()
+    };
+    let mut run = Run::with(MachineFacts::equal(cpus), options);
     run.tasks(weights);
     let tasks = weights.len();
     let mut schedule = Schedule {

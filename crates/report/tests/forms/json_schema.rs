@@ -54,8 +54,8 @@ fn objects(value: &Value, pointer: &str, found: &mut Vec<String>) {
         Value::Object(members) => {
             found.push(pointer.to_owned());
             for (name, member) in members {
-                // The names of tunables are the user's.
-                if name != "tunables" {
+                // The names of tunables and counters are the scheduler's.
+                if name != "tunables" && name != "counters" {
                     objects(member, &format!("{pointer}/{name}"), found);
                 }
             }

@@ -1,7 +1,10 @@
 //! The forms in which comparisons are shown, on runs of a small round-robin machine.
 
+mod browser;
 mod csv_rows;
 mod html_page;
 mod json_schema;
+mod reproductions;
+mod sample_page;
 mod small_machine;
 mod terminal;

@@ -80,6 +80,7 @@ pub fn run(
                         EventKind::JobRelease {
                             task: beat,
                             due: time,
+                            deadline: time + 20 * MS,
                         },
                     );
                     queues[cpu].push_back(beat);
@@ -144,9 +145,11 @@ pub fn run(
             seed: Some(seed),
             repeat: seed as u32,
             tunables: Default::default(),
+            hz: Some(250),
             duration_ns: Some(10_000 * MS),
         },
         metrics: metrics.result(),
+        counters: Default::default(),
         notes: Vec::new(),
     }
 }

@@ -141,7 +141,7 @@ impl Kernel<'_> {
         if task.dsq != Some(source) {
             return false;
         }
-        self.charge_dsq_lock(source);
+        self.charge_dsq_lock(source, 0);
         let target = self.dsq_for_dispatch(self.this_cpu, dsq_id, task.cpu());
         if overrides & HAS_VTIME != 0 {
             task.seen.scx.dsq_vtime = vtime;
@@ -325,8 +325,9 @@ kernel_functions! { TABLE;
             return 0;
         }
         let index = DsqIndex((slot >> 32) as u32);
-        kernel.charge_dsq_lock(index);
-        kernel.dsq_mut(index).next_of_iteration(slot as u32 - 1).map_or(0, TaskRef::address)
+        let (task, visited) = kernel.dsq_mut(index).next_of_iteration(slot as u32 - 1);
+        kernel.charge_dsq_lock(index, visited);
+        task.map_or(0, TaskRef::address)
     }
 
     fn bpf_iter_scx_dsq_destroy(kernel, iterator) {

@@ -5,6 +5,7 @@ use fairground_bpf::{Entry, Native};
 use super::output::{format, format_at};
 use super::{error, kernel_functions, read_bytes, read_string, signed};
 use crate::constants::*;
+use crate::cost::Lock;
 use crate::kernel::Kernel;
 use crate::maps::{Map, Store, words};
 use crate::task::TaskRef;
@@ -122,8 +123,15 @@ impl Kernel<'_> {
         write_string(target, size, &text)
     }
 
-    fn take_lock(&mut self) {
-        self.spent += self.settings.cost.lock;
+    /// The spin lock at `address`, which holds its place in the kernel's table plus 1.
+    fn spin_lock(&mut self, address: u64) -> &mut Lock {
+        // SAFETY: the scheduler passes the address of a `struct bpf_spin_lock`, a word that it cannot use itself.
+        let place = unsafe { &mut *(address as *mut u32) };
+        if *place == 0 {
+            self.spin_locks.push(Lock::default());
+            *place = self.spin_locks.len() as u32;
+        }
+        &mut self.spin_locks[*place as usize - 1]
     }
 }
 
@@ -187,11 +195,16 @@ kernel_functions! { TABLE;
     fn bpf_probe_read_kernel_str(kernel, target, size, source) { kernel.read_kernel_string(target, size, source) }
 
     fn bpf_spin_lock(kernel, lock) {
-        kernel.take_lock();
+        let state = *kernel.spin_lock(lock);
+        *kernel.spin_lock(lock) = kernel.charge_lock(state, 0);
         0
     }
 
-    fn bpf_spin_unlock(kernel, lock) { 0 }
+    fn bpf_spin_unlock(kernel, lock) {
+        kernel.charge_instructions();
+        kernel.spin_lock(lock).free_at = kernel.local_time();
+        0
+    }
 
     fn bpf_ringbuf_output(kernel, address, data, size, flags) {
         if let Store::Records { submitted, .. } = &mut map(address).store {

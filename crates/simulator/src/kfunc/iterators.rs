@@ -53,6 +53,7 @@ kernel_functions! { TABLE;
         while let Some(task) = kernel.nth_task(*position as usize) {
             *position += 1;
             if task.seen.__state != TASK_DEAD {
+                kernel.spent += kernel.settings.cost.task_walk;
                 return task.address();
             }
         }

@@ -37,7 +37,7 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_now(kernel) {
-        kernel.clock.now()
+        kernel.run_queue_clock(kernel.this_cpu)
     }
 
     fn scx_bpf_events(kernel, target, size) {

@@ -129,3 +129,37 @@ pub fn assert_the_loaded_address_space_is_preferred(id: &str) {
     // In one process it is the same for all.
     assert_eq!(changes_of_process(id, "b", &[]), without);
 }
+
+/// The CPU that takes a task of this nice value at 1 s, which has run on CPU `home` first.
+#[track_caller]
+pub fn cpu_of_the_woken(id: &str, machine: &str, nice: i32, home: u32, others: &str) -> u32 {
+    let json = format!(
+        r#"{{ "tasks": {{ {others},
+            "woken": {{ "priority": {nice}, "phases": {{
+                "home": {{ "cpus": [{home}], "run": 1, "loop": 1 }},
+                "rest": {{ "cpus": [0, 1, 2, 3], "loop": 1, "sleep": 1000000 }},
+                "work": {{ "cpus": [0, 1, 2, 3], "loop": -1, "run": 1000 }} }} }} }},
+        "global": {{ "duration": 5 }} }}"#
+    );
+    let (history, _) = run(id, machine, &json, 2, &[]);
+    let runs = history.runs.iter();
+    let woken = runs.filter(|run| run.task == "woken" && run.start >= SECOND);
+    woken.min_by_key(|run| run.start).unwrap().cpu
+}
+
+/// A task that always runs on one CPU, once the others have found theirs.
+pub fn hog_on(cpu: u32, nice: i32) -> String {
+    format!(
+        r#""hog{cpu}": {{ "priority": {nice}, "cpus": [{cpu}], "delay": 100000, "run": 1000 }}"#
+    )
+}
+
+/// One that runs on a CPU just before 1 s.
+pub fn late_on(cpu: u32) -> String {
+    format!(
+        r#""late{cpu}": {{ "cpus": [{cpu}], "phases": {{
+            "rest": {{ "sleep": 950000, "loop": 1 }},
+            "work": {{ "run": 1000, "loop": 1 }},
+            "end": {{ "sleep": 100000000, "loop": -1 }} }} }}"#
+    )
+}

@@ -5,7 +5,8 @@
 pub mod early_linux;
 pub mod overhead;
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use fairground_events::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
@@ -127,7 +128,37 @@ impl Sink for History {
     }
 }
 
-/// Runs the workload `json` under a built-in scheduler on `machine` for `seconds` of virtual time. Scheduling costs nothing,
+/// Names a folder like `schedulers/`: the schedulers that are in it are compiled from there, all others are those that were built in.
+pub const SCHEDULERS: &str = "FAIRGROUND_SCHEDULERS";
+
+type Found = (
+    &'static str,
+    &'static fairground_catalog::Scheduler,
+    Arc<Scheduler>,
+);
+
+/// The scheduler `id` with its manifest, and loaded: the built-in one, or that of the folder that [`SCHEDULERS`] names.
+pub fn find(id: &str) -> (&'static fairground_catalog::Scheduler, Arc<Scheduler>) {
+    static FOUND: Mutex<Vec<Found>> = Mutex::new(Vec::new());
+    let mut found = FOUND.lock().unwrap_or_else(|error| error.into_inner());
+    if let Some((_, scheduler, loaded)) = found.iter().find(|(known, ..)| *known == id) {
+        return (scheduler, loaded.clone());
+    }
+    let folder = std::env::var_os(SCHEDULERS).map(|folder| Path::new(&folder).join(id));
+    let scheduler = match folder.filter(|folder| folder.is_dir()) {
+        None => fairground_catalog::find(id).unwrap(),
+        Some(folder) => {
+            let source = folder.join(format!("{id}.bpf.c"));
+            let opened = fairground_catalog::open(&source.to_string_lossy(), &[]);
+            &*Box::leak(Box::new(opened.unwrap_or_else(|error| panic!("{error}"))))
+        }
+    };
+    let loaded = Arc::new(Scheduler::load(&scheduler.object).unwrap());
+    found.push((scheduler.id(), scheduler, loaded.clone()));
+    (scheduler, loaded)
+}
+
+/// Runs the workload `json` under a scheduler on `machine` for `seconds` of virtual time. Scheduling costs nothing,
 /// and the kernel ticks a thousand times a second. `settings` are tunables with their values as people write them.
 /// The run must end without a complaint.
 pub fn run(
@@ -149,8 +180,7 @@ pub fn run_with(
     settings: &[(&str, &str)],
     change: impl FnOnce(&mut Options),
 ) -> (History, Outcome) {
-    let scheduler = fairground_catalog::find(id).unwrap();
-    let loaded = Arc::new(Scheduler::load(&scheduler.object).unwrap());
+    let (scheduler, loaded) = find(id);
     let workload = Arc::new(Workload::parse("test.json", json).unwrap());
     let mut options = Options::new(Machine::parse(machine).unwrap(), workload);
     options.duration = Some(seconds * SECOND);
@@ -174,6 +204,22 @@ pub fn run_with(
     (history, outcome)
 }
 
+/// A hog that a real-time task displaces goes on at the idle CPU beside it, within `delay` milliseconds.
+#[track_caller]
+pub fn assert_the_displaced_move(id: &str, delay: u64) {
+    let json = r#"{ "tasks": {
+        "fifo": { "policy": "SCHED_FIFO", "priority": 10, "cpus": [0], "phases": {
+            "rest": { "sleep": 1005000, "loop": 1 },
+            "work": { "run": 1000, "loop": -1 } } },
+        "hog": { "phases": {
+            "home": { "cpus": [0], "run": 1, "loop": 1 },
+            "work": { "cpus": [0, 1], "run": 1000, "loop": -1 } } } },
+    "global": { "duration": 60 } }"#;
+    let (history, _) = run(id, "2", json, 50, &[]);
+    let lost = 50 * SECOND - history.cpu_time("hog", 0, 50 * SECOND);
+    assert!(lost <= (delay + 1) * MS, "{id}: {} ms lost", lost / MS);
+}
+
 /// What a run until `end` has counted, otherwise as [`run`]. Runs of different lengths are the same as far as they go, so
 /// their counters tell what happened between their ends.
 pub fn outcome_at(
@@ -189,7 +235,7 @@ pub fn outcome_at(
 
 /// The counter `name` of a scheduler's statistics.
 pub fn statistic(id: &str, outcome: &Outcome, name: &str) -> u64 {
-    let statistics = &fairground_catalog::find(id).unwrap().manifest.statistics;
+    let statistics = &find(id).0.manifest.statistics;
     let index = statistics.iter().position(|s| s.name == name).unwrap();
     outcome.statistics[index]
 }

@@ -1,0 +1,99 @@
+//! `fairground calibrate`: what scheduling costs on this machine.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use fairground_kernel::calibrate::{self, Pairs};
+use fairground_kernel::host;
+use fairground_lab::{Measured, cost_file};
+use fairground_machine::{Distance, Machine};
+
+use crate::output::{FAILED, UNUSABLE, fail, print};
+
+/// Measure what scheduling costs on this machine
+///
+/// Writes a file for `fairground compare --cost` with the origin of each number. It takes some ten seconds, of which the
+/// machine should be idle otherwise. With root and a kernel with sched_ext, small schedulers are loaded for a moment to
+/// measure what callbacks cost; without, those costs keep their defaults.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground calibrate
+  sudo fairground calibrate -o this-machine.toml
+  fairground compare workload.json --machine host --cost this-machine.toml")]
+pub struct Arguments {
+    /// Write to this file instead of standard output
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    match calibrate(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(code) => code,
+    }
+}
+
+fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
+    let file = arguments.output.as_deref().map(open).transpose()?;
+    let machine = Machine::parse("host").map_err(|error| fail(FAILED, error))?;
+    let found =
+        calibrate::calibrate(&pairs(&machine)).map_err(|error| fail(error.exit_code(), error))?;
+    for note in &found.notes {
+        eprintln!("fairground: {note}");
+    }
+    let measured: Vec<Measured<'_>> = found
+        .costs
+        .iter()
+        .map(|cost| (cost.name, cost.ns.as_slice(), cost.origin.as_str()))
+        .collect();
+    let head = format!(
+        "What scheduling costs on {}, in nanoseconds; fairground calibrate made this.",
+        calibrate::machine_name()
+    );
+    let text = cost_file(&head, &measured);
+    match (file, &arguments.output) {
+        (Some(mut file), Some(path)) => file
+            .set_len(0)
+            .and_then(|()| file.write_all(text.as_bytes()))
+            .map_err(|cause| unwritable(path, &cause)),
+        _ => print(&text),
+    }
+}
+
+/// Opens the file to be written, before the work that it is for; what is in it stays until then.
+fn open(path: &Path) -> Result<File, ExitCode> {
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path);
+    file.map_err(|cause| unwritable(path, &cause))
+}
+
+fn unwritable(path: &Path, cause: &std::io::Error) -> ExitCode {
+    fail(
+        UNUSABLE,
+        format!("{}: cannot be written: {cause}", path.display()),
+    )
+}
+
+/// The first CPUs at each distance. Where numbers have gaps, those of the machine are not the kernel's, and nothing is measured.
+fn pairs(machine: &Machine) -> Pairs {
+    let distances = [
+        Distance::Sibling,
+        Distance::Cache,
+        Distance::Node,
+        Distance::Remote,
+    ];
+    distances.map(|distance| {
+        if !host::cpus_are_contiguous() {
+            return None;
+        }
+        let other = (1..machine.cpus.len()).find(|&cpu| machine.distance(0, cpu) == distance)?;
+        Some((0, u32::try_from(other).ok()?))
+    })
+}

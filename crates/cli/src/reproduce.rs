@@ -1,0 +1,218 @@
+//! `fairground reproduce`: the experiments of the documents.
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use fairground_lab::{Experiment, Experiments, Outcome, Request};
+use fairground_report::Unit;
+use fairground_report::page::{Axis, Plot};
+use fairground_results::Reproduction;
+
+use crate::output::{self, FAILED, Format, Progress, UNUSABLE};
+
+/// Reproduce the tables and figures of the documents
+///
+/// Runs experiments of the documents in the simulator and prints what the document says beside what is measured here, with a
+/// verdict for each of its claims: S is stated in the document, D derived from its numbers, X expected of the algorithm. An order
+/// counts as shown only if the 95 % intervals over the seeds do not overlap.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground reproduce --list
+  fairground reproduce
+  fairground reproduce o1cfs_fairness_pi -s eevdf,bfs
+  fairground reproduce ./mine --seeds 40 --format json")]
+pub struct Arguments {
+    /// Names of experiments, or folders with an experiment.toml of your own [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// List the experiments
+    #[arg(long)]
+    list: bool,
+
+    /// Further schedulers, which run without a verdict
+    #[arg(short, long, value_name = "ID|PATH,...", value_delimiter = ',')]
+    schedulers: Vec<String>,
+
+    /// Simulations of each scheduler at each point, instead of the experiment's own number
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
+
+    /// Fit the values that are fitted to the baseline column again, and print them instead
+    #[arg(long)]
+    fit: bool,
+
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Print the verdicts only
+    #[arg(long)]
+    brief: bool,
+
+    /// Simulations at once [default: one for each CPU of this machine]
+    #[arg(long)]
+    threads: Option<NonZero<usize>>,
+
+    /// Write the result as a page as well
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    run(arguments).unwrap_or_else(|code| code)
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+    let names = if arguments.names.is_empty() {
+        Experiments::names()
+    } else {
+        arguments.names.clone()
+    };
+    let mut experiments = Vec::new();
+    for name in &names {
+        experiments.push(Experiments::open(name).map_err(|error| output::fail(UNUSABLE, error))?);
+    }
+    if arguments.list {
+        output::print(&list(&experiments))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.fit {
+        return print_fits(arguments, &experiments);
+    }
+    let outcomes = outcomes(arguments, &experiments)?;
+    let reproductions: Vec<&Reproduction> = outcomes
+        .iter()
+        .map(|outcome| &outcome.reproduction)
+        .collect();
+    if let Some(path) = &arguments.report {
+        std::fs::write(path, page(&outcomes, &reproductions)).map_err(|error| {
+            output::fail(
+                FAILED,
+                format_args!("cannot write {}: {error}", path.display()),
+            )
+        })?;
+    }
+    output::print(&match arguments.format {
+        Format::Table => fairground_report::reproductions_table(&reproductions, arguments.brief),
+        Format::Json => fairground_report::reproductions_json(&reproductions),
+        Format::Csv => fairground_report::reproductions_csv(&reproductions),
+    })?;
+    Ok(tell_failures(&outcomes))
+}
+
+/// Runs the experiments, one after the other: each of them uses all cores.
+fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Outcome>, ExitCode> {
+    let request = Request {
+        schedulers: arguments.schedulers.clone(),
+        seeds: arguments.seeds,
+        threads: arguments.threads,
+    };
+    let mut outcomes = Vec::new();
+    for (number, experiment) in experiments.iter().enumerate() {
+        let progress = Progress::new(format!(
+            "{} ({} of {})",
+            experiment.id,
+            number + 1,
+            experiments.len()
+        ));
+        let outcome = fairground_lab::reproduce(experiment, &request, &|done, total| {
+            progress.tell(done, total);
+        });
+        progress.clear();
+        outcomes.push(outcome.map_err(|error| output::fail(UNUSABLE, error))?);
+    }
+    Ok(outcomes)
+}
+
+/// How samples are distributed, a plot for each point.
+fn curves(outcome: &Outcome) -> Vec<Plot> {
+    let mut plots = Vec::new();
+    for histogram in &outcome.histograms {
+        for point in &outcome.reproduction.points {
+            let series = histogram.series.iter().filter(|(at, _, _)| at == point);
+            let samples: Vec<(String, Vec<f64>)> = series
+                .map(|(_, column, samples)| (column.clone(), samples.clone()))
+                .collect();
+            let title = match point.as_str() {
+                "" => histogram.title.clone(),
+                point => format!("{}: {point} {}", histogram.title, outcome.reproduction.axis),
+            };
+            let axis = Axis {
+                label: histogram.x.clone(),
+                unit: Unit::Plain,
+                log: false,
+            };
+            plots.push(Plot::histogram(title, axis, histogram.bin, &samples));
+        }
+    }
+    plots
+}
+
+/// The page of all outcomes.
+fn page(outcomes: &[Outcome], reproductions: &[&Reproduction]) -> String {
+    let curves = outcomes
+        .iter()
+        .map(|outcome| (outcome.reproduction.id.clone(), curves(outcome)))
+        .collect();
+    fairground_report::reproductions_page(
+        reproductions,
+        Default::default(),
+        &BTreeMap::new(),
+        &curves,
+    )
+    .html()
+}
+
+/// Fits the values of the experiments again and prints them.
+fn print_fits(arguments: &Arguments, experiments: &[Experiment]) -> Result<ExitCode, ExitCode> {
+    for experiment in experiments {
+        let fits = fairground_lab::fit(experiment, arguments.threads)
+            .map_err(|error| output::fail(UNUSABLE, error))?;
+        for fit in fits {
+            output::print(&format!(
+                "{}: {} = {:.4} {} ({})\n",
+                experiment.id, fit.name, fit.value, fit.unit, fit.to
+            ))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The experiments, a line each.
+fn list(experiments: &[Experiment]) -> String {
+    let rows: Vec<[String; 3]> = experiments
+        .iter()
+        .map(|experiment| {
+            [
+                experiment.id.clone(),
+                experiment.schedulers().join(", "),
+                experiment.title().to_owned(),
+            ]
+        })
+        .collect();
+    fairground_report::list_table(&["experiment", "schedulers", "what"], &rows)
+}
+
+/// Says which simulations failed and why.
+fn tell_failures(outcomes: &[Outcome]) -> ExitCode {
+    let mut failed = false;
+    for outcome in outcomes {
+        for failure in &outcome.failures {
+            failed = true;
+            eprintln!(
+                "fairground: {}: {} under {} failed {}",
+                outcome.reproduction.id, failure.workload, failure.scheduler, failure.message
+            );
+        }
+    }
+    if failed {
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::SUCCESS
+    }
+}

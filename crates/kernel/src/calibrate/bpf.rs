@@ -1,0 +1,139 @@
+//! What the code of a scheduler costs: schedulers that do something in their callbacks, against one that has none.
+
+use std::io;
+
+use fairground_workload::Policy;
+
+use super::switches::handoff;
+use super::threads::Helper;
+use super::{Basis, Calibration};
+use crate::loader::{OpenScheduler, Running};
+use crate::{Error, host};
+
+/// Callbacks in a handoff: one task stops and sleeps, the other one becomes runnable and runs.
+const CALLBACKS: u64 = 4;
+
+/// Instructions that `running` executes when asked to.
+const INSTRUCTIONS: u64 = 2_000;
+
+/// Calls of kernel functions that `running` makes when asked to.
+const CALLS: u64 = 90;
+
+/// Tasks that wait while `dispatch` walks over them when asked to.
+const WAITING: u64 = 32;
+
+/// Which scheduler to put in charge.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Without callbacks.
+    Bare,
+    /// With callbacks that do nothing, execute instructions, call kernel functions.
+    Callbacks {
+        /// Execute [`INSTRUCTIONS`].
+        instructions: bool,
+        /// Make [`CALLS`] calls.
+        calls: bool,
+    },
+    /// With a queue of its own, which `dispatch` walks over.
+    Walk {
+        /// Whether it does.
+        walks: bool,
+    },
+}
+
+/// A scheduler in charge; it ends with this.
+pub struct Scheduler(#[allow(dead_code)] Running);
+
+impl Scheduler {
+    pub fn start(kind: Kind) -> Result<Self, Error> {
+        host::check_can_load()?;
+        let (name, object, settings): (_, &[u8], _) = match kind {
+            Kind::Bare => (
+                "calibrate_bare",
+                include_bytes!(concat!(env!("OUT_DIR"), "/calibrate_bare.bpf.o")),
+                vec![],
+            ),
+            Kind::Callbacks {
+                instructions,
+                calls,
+            } => (
+                "calibrate",
+                include_bytes!(concat!(env!("OUT_DIR"), "/calibrate_callbacks.bpf.o")),
+                vec![("instructions", instructions), ("calls", calls)],
+            ),
+            Kind::Walk { walks } => (
+                "calibrate_walk",
+                include_bytes!(concat!(env!("OUT_DIR"), "/calibrate_walk.bpf.o")),
+                vec![("walks", walks)],
+            ),
+        };
+        let mut scheduler = OpenScheduler::open(name, object)?;
+        for (tunable, value) in settings {
+            scheduler.set(tunable, i128::from(value))?;
+        }
+        Ok(Self(scheduler.start(&[])?))
+    }
+}
+
+/// A handoff under a scheduler.
+fn handoff_under(kind: Kind, cpu: u32) -> io::Result<u64> {
+    let _scheduler = Scheduler::start(kind).map_err(io::Error::other)?;
+    handoff(cpu)
+}
+
+pub fn measure(result: &mut Calibration, cpu: u32, basis: Basis) -> io::Result<()> {
+    let callbacks = |instructions, calls| {
+        let kind = Kind::Callbacks {
+            instructions,
+            calls,
+        };
+        handoff_under(kind, cpu)
+    };
+    let bare = basis.switch + basis.wakeup + basis.empty_wake + basis.empty_wait;
+    let empty = callbacks(false, false)?;
+    let how = "fairground calibrate: two threads that wake one another under a sched_ext scheduler";
+    result.add(
+        "callback",
+        empty.saturating_sub(bare) / CALLBACKS,
+        format!("{how} with four callbacks in each turn, less under one without"),
+    );
+    let executing = callbacks(true, false)?.saturating_sub(empty);
+    result.add(
+        "kilo_instructions",
+        executing * 1_000 / INSTRUCTIONS,
+        format!("{how} that executes {INSTRUCTIONS} instructions in each turn, less under one that does not"),
+    );
+    let calling = callbacks(false, true)?.saturating_sub(empty);
+    let kfunc = calling / CALLS;
+    result.add(
+        "kfunc",
+        kfunc,
+        format!("{how} with {CALLS} calls in each turn, a third each of scx_bpf_now, scx_bpf_dsq_nr_queued and bpf_task_storage_get, less under one without"),
+    );
+    let lock = result
+        .costs
+        .iter()
+        .find(|cost| cost.name == "lock")
+        .and_then(|cost| cost.ns[0])
+        .unwrap_or(0);
+    let walking = walk(cpu, true)?.saturating_sub(walk(cpu, false)?) / WAITING;
+    result.add(
+        "scan",
+        walking.saturating_sub(kfunc + lock),
+        format!("{how} that walks over {WAITING} waiting tasks in each turn, less under one that does not, less kfunc and lock per task"),
+    );
+    Ok(())
+}
+
+/// A handoff while tasks wait that never get their turn: they are of policy idle, which this scheduler lets wait.
+fn walk(cpu: u32, walks: bool) -> io::Result<u64> {
+    let _scheduler = Scheduler::start(Kind::Walk { walks }).map_err(io::Error::other)?;
+    let waiting = (0..WAITING)
+        .map(|_| Helper::start(cpu, Some(Policy::Idle), None, std::thread::yield_now))
+        .collect::<io::Result<Vec<_>>>()?;
+    super::threads::pause(20);
+    let result = handoff(cpu);
+    drop(_scheduler);
+    drop(waiting);
+    result
+}

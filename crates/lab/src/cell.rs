@@ -1,0 +1,363 @@
+//! A cell: one simulation with everything it needs. Comparisons, experiments and the comparison of the worlds are lists of cells.
+
+use std::cmp::Reverse;
+use std::fs::File;
+use std::io::BufWriter;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fairground_events::{Nanoseconds, PerfettoWriter, Sink};
+use fairground_metrics::{MachineFacts, Metrics};
+use fairground_results::{Labels, Run};
+use fairground_simulator::{CostModel, ExitKind, GIVEN, Options, Outcome, simulate};
+use fairground_workload::Workload;
+
+use crate::contender::Contender;
+use crate::crash;
+use crate::error::Error;
+use crate::parallel;
+
+/// Length of a run of a workload that neither has a duration nor an end.
+pub const DEFAULT_DURATION: Nanoseconds = 10_000_000_000;
+/// Lines of a scheduler that become notes of its run.
+const NOTED_LINES: usize = 10;
+
+/// One simulation.
+#[derive(Clone)]
+pub struct Cell {
+    /// The scheduler with its tunables.
+    pub contender: Contender,
+    /// Machine, workload, costs, seed and all else that the simulator takes. The values of the scheduler's variables are the
+    /// contender's.
+    pub options: Options,
+    /// What is measured beyond the usual.
+    pub metrics: fairground_metrics::Options,
+    /// Which repetition this is, from 0.
+    pub repeat: u32,
+    /// File for a Perfetto trace.
+    pub trace: Option<PathBuf>,
+}
+
+/// What came of a cell.
+#[derive(Clone, Debug)]
+pub struct CellResult {
+    /// What was measured until the end, or until it failed; `None` if it never began.
+    pub run: Option<Run>,
+    /// CPU time of each task by name as the kernel accounts it: what its CPU spent on it, overhead included.
+    pub charged: Vec<(String, Nanoseconds)>,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the scheduler.
+    pub scheduler: String,
+    /// When and what: `after 3 s: the kernel ejected it ...`.
+    pub message: String,
+    /// The kernel's debug dump; empty if there is none.
+    pub dump: String,
+}
+
+/// Runs the cells, at most `threads` at a time (`None`: one for each CPU of this machine), and hands each result to `finish`, from
+/// any thread; what `finish` makes of them is returned in the order of the cells. `progress` is told how many of how many are done.
+///
+/// # Errors
+///
+/// The first of a trace that cannot be written. A run that fails is not an error: see [`CellResult::failure`].
+pub fn run_cells<T: Send>(
+    cells: &[Cell],
+    threads: Option<NonZero<usize>>,
+    progress: &(dyn Fn(usize, usize) + Sync),
+    finish: impl Fn(usize, CellResult) -> T + Sync,
+) -> Result<Vec<T>, Error> {
+    let done = AtomicUsize::new(0);
+    let results = parallel::map(&longest_first(cells), threads, |index| {
+        let result = cells[index].run().map(|result| finish(index, result));
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, cells.len());
+        result
+    });
+    results.into_iter().collect()
+}
+
+/// Indices of the cells, those that are likely to take longest first: if such a one began last, one thread would work on it
+/// while all others wait. What a cell takes grows with the time that it simulates and with its tasks.
+fn longest_first(cells: &[Cell]) -> Vec<usize> {
+    let effort = |index: &usize| {
+        let cell = &cells[*index];
+        cell.length()
+            .unwrap_or(Nanoseconds::MAX)
+            .saturating_mul(cell.options.workload.tasks.len() as u64)
+    };
+    let mut order: Vec<usize> = (0..cells.len()).collect();
+    order.sort_by_cached_key(|index| Reverse(effort(index)));
+    order
+}
+
+impl Cell {
+    /// A cell of `contender` under `options`.
+    pub fn new(contender: Contender, mut options: Options) -> Self {
+        options.variables = contender.variables.clone();
+        Self {
+            contender,
+            options,
+            metrics: fairground_metrics::Options::default(),
+            repeat: 0,
+            trace: None,
+        }
+    }
+
+    /// Whether neither the cell nor its workload has a duration or an end, so that it is run for the default.
+    fn has_no_length(&self) -> bool {
+        let workload = &self.options.workload;
+        self.options.duration.is_none() && workload.duration.is_none() && is_endless(workload)
+    }
+
+    /// How long it runs; `None`: until its tasks end.
+    fn length(&self) -> Option<Nanoseconds> {
+        let workload = &self.options.workload;
+        let given = self.options.duration.or(workload.duration);
+        given.or(self.has_no_length().then_some(DEFAULT_DURATION))
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// If its trace cannot be written.
+    pub fn run(&self) -> Result<CellResult, Error> {
+        self.run_with(&mut [])
+    }
+
+    /// Runs it, with further consumers of its events.
+    ///
+    /// # Errors
+    ///
+    /// If its trace cannot be written.
+    pub fn run_with(&self, others: &mut [&mut dyn Sink]) -> Result<CellResult, Error> {
+        let _reporter = crash::Reporter::install();
+        let options = Options {
+            duration: self.length(),
+            ..self.options.clone()
+        };
+        let mut metrics = Metrics::new(
+            MachineFacts {
+                capacities: options
+                    .machine
+                    .cpus
+                    .iter()
+                    .map(|cpu| cpu.capacity)
+                    .collect(),
+            },
+            self.metrics,
+        );
+        let mut sinks: Vec<&mut dyn Sink> = vec![&mut metrics];
+        for other in others {
+            sinks.push(&mut **other);
+        }
+        let outcome = match &self.trace {
+            Some(path) => self.simulate_with_trace(&options, sinks, path)?,
+            None => self.simulate(&options, sinks),
+        };
+        Ok(match outcome {
+            Ok(mut outcome) => {
+                // Nobody asked for so long a run in which nothing happens.
+                if self.has_no_length()
+                    && let Some(reasons) = outcome.stuck.take()
+                {
+                    outcome.failure = Some(format!("deadlock: {reasons}"));
+                }
+                self.result(&options, metrics, &outcome)
+            }
+            Err(failure) => CellResult {
+                run: None,
+                charged: Vec::new(),
+                failure: Some(failure),
+            },
+        })
+    }
+
+    fn simulate(&self, options: &Options, sinks: Vec<&mut dyn Sink>) -> Result<Outcome, Failure> {
+        let scheduler = &self.contender.scheduler;
+        crash::while_running(self.contender.name(), scheduler, || {
+            simulate(scheduler, options, sinks)
+        })
+        .map_err(|error| self.failure(format!("before it began: {error}"), String::new()))
+    }
+
+    /// As [`simulate`](Self::simulate), with a Perfetto trace.
+    fn simulate_with_trace(
+        &self,
+        options: &Options,
+        sinks: Vec<&mut dyn Sink>,
+        path: &Path,
+    ) -> Result<Result<Outcome, Failure>, Error> {
+        let unwritten = |cause| Error::Write {
+            path: path.to_owned(),
+            cause,
+        };
+        let file = File::create(path).map_err(unwritten)?;
+        let mut trace = PerfettoWriter::new(
+            BufWriter::new(file),
+            &options.workload.name,
+            options.machine.cpu_count(),
+        );
+        let mut all: Vec<&mut dyn Sink> = vec![&mut trace];
+        all.extend(sinks.into_iter().map(|sink| sink as &mut dyn Sink));
+        let outcome = self.simulate(options, all);
+        trace.close().map_err(unwritten)?;
+        Ok(outcome)
+    }
+
+    fn result(&self, options: &Options, metrics: Metrics, outcome: &Outcome) -> CellResult {
+        let failure = self.failure_of(outcome);
+        let run = Run {
+            labels: self.labels(options),
+            metrics: metrics.result(),
+            counters: self.contender.name_counters(&outcome.statistics),
+            notes: self.notes(failure.as_ref(), outcome),
+        };
+        let charged = outcome.tasks.iter();
+        CellResult {
+            run: Some(run),
+            charged: charged
+                .map(|task| (task.name.clone(), task.cpu_time))
+                .collect(),
+            failure,
+        }
+    }
+
+    fn labels(&self, options: &Options) -> Labels {
+        Labels {
+            workload: options.workload.name.clone(),
+            scheduler: self.contender.name().to_owned(),
+            machine: options.machine.description.clone(),
+            cost_model: Some(options.cost.name.clone()),
+            seed: Some(options.seed),
+            repeat: self.repeat,
+            tunables: self.contender.tunables.clone(),
+            hz: Some(options.hz),
+            duration_ns: options.duration,
+        }
+    }
+
+    /// What the reader of the run's result should know.
+    fn notes(&self, failure: Option<&Failure>, outcome: &Outcome) -> Vec<String> {
+        let workload = &self.options.workload;
+        let mut notes = workload.notes.clone();
+        if self.has_no_length() {
+            notes.push(format!(
+                "{} has neither a duration nor an end and was run for {} s; --duration sets another length",
+                workload.name,
+                DEFAULT_DURATION / 1_000_000_000
+            ));
+        }
+        let hz = self.options.hz;
+        if let Some(native) = self.contender.native_hz().filter(|native| *native != hz) {
+            notes.push(format!(
+                "{} was made for {native} ticks a second and ran at {hz}; --hz native gives each scheduler its own",
+                self.contender.name()
+            ));
+        }
+        notes.extend(failure.map(|failure| {
+            format!(
+                "{} FAILED {}; its figures end there",
+                failure.scheduler, failure.message
+            )
+        }));
+        let name = self.contender.name();
+        notes.extend(outcome.stuck.as_ref().map(|reasons| {
+            format!("{name}: the machine is idle to the end because every task waits: {reasons}")
+        }));
+        let messages = outcome.messages.iter().take(NOTED_LINES);
+        notes.extend(messages.map(|message| format!("{name} says: {}", message.trim_end())));
+        if outcome.messages.len() > NOTED_LINES {
+            let more = outcome.messages.len() - NOTED_LINES;
+            notes.push(format!("{name} says {more} more lines"));
+        }
+        notes.extend(given_costs(&self.options.cost));
+        notes
+    }
+
+    /// Whether and why the run ended before its time.
+    fn failure_of(&self, outcome: &Outcome) -> Option<Failure> {
+        let exit = &outcome.exit;
+        let what = match (exit.kind, &outcome.failure) {
+            (ExitKind::Unregistered, None) => return None,
+            (ExitKind::Unregistered, Some(failure)) => failure.clone(),
+            (kind, _) => {
+                let verb = if kind.is_error() {
+                    "ejected"
+                } else {
+                    "unloaded"
+                };
+                let message = match exit.message.as_str() {
+                    "" => String::new(),
+                    message => format!(": {message}"),
+                };
+                format!(
+                    "the kernel {verb} the scheduler ({}): {}{message}",
+                    kind.name(),
+                    exit.reason
+                )
+            }
+        };
+        let message = format!("after {}: {what}", seconds(outcome.end));
+        Some(self.failure(message, exit.dump.clone()))
+    }
+
+    fn failure(&self, message: String, dump: String) -> Failure {
+        Failure {
+            workload: self.options.workload.name.clone(),
+            scheduler: self.contender.name().to_owned(),
+            message,
+            dump,
+        }
+    }
+}
+
+/// Whether a task of the workload goes round for ever.
+fn is_endless(workload: &Workload) -> bool {
+    workload
+        .tasks
+        .iter()
+        .any(|task| task.loops.is_none() || task.phases.iter().any(|phase| phase.loops.is_none()))
+}
+
+/// A time as seconds with all digits that matter.
+fn seconds(nanoseconds: u64) -> String {
+    let text = format!(
+        "{}.{:09}",
+        nanoseconds / 1_000_000_000,
+        nanoseconds % 1_000_000_000
+    );
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} s")
+}
+
+/// Says which costs are plain numbers, of which nobody knows where they come from.
+fn given_costs(cost: &CostModel) -> Option<String> {
+    let given: Vec<&str> = cost
+        .origins
+        .iter()
+        .filter(|(_, origin)| *origin == GIVEN)
+        .map(|(name, _)| *name)
+        .collect();
+    (!given.is_empty()).then(|| format!("costs {GIVEN}, without an origin: {}", given.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_have_the_digits_that_matter() {
+        assert_eq!(seconds(0), "0 s");
+        assert_eq!(seconds(1_500_000_000), "1.5 s");
+        assert_eq!(seconds(30_000_000_001), "30.000000001 s");
+    }
+}

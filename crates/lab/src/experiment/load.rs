@@ -1,0 +1,368 @@
+//! Experiments: found, read and checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fairground_machine::Machine;
+use fairground_simulator::CostModel;
+use fairground_workload::Workload;
+use rust_embed::RustEmbed;
+use serde::de::DeserializeOwned;
+
+use super::file::{DOCUMENT, DocumentFile, ExperimentFile, FILE, MachineFile, PointFile};
+use super::script::{self, Expression};
+use crate::cost_file;
+use crate::error::Error;
+use crate::toml_file;
+
+/// The experiments that come with fairground.
+#[derive(RustEmbed)]
+#[folder = "../../experiments"]
+#[include = "*.toml"]
+#[include = "*.json"]
+struct Files;
+
+/// The folder of the machines' files, beside the experiments.
+const MACHINES: &str = "machines";
+
+/// Where the files of an experiment are.
+#[derive(Clone, Debug)]
+enum Place {
+    /// In the program.
+    Embedded,
+    /// In this folder, which holds experiments and machines.
+    Folder(PathBuf),
+}
+
+impl Place {
+    fn name(&self, file: &str) -> String {
+        match self {
+            Self::Embedded => format!("experiments/{file}"),
+            Self::Folder(folder) => folder.join(file).display().to_string(),
+        }
+    }
+
+    fn read(&self, file: &str) -> Result<String, Error> {
+        let wrong = |reason: String| Error::Experiment {
+            place: self.name(file),
+            message: reason,
+        };
+        let bytes = match self {
+            Self::Embedded => Files::get(file)
+                .ok_or_else(|| wrong("there is no such file".into()))?
+                .data
+                .into_owned(),
+            Self::Folder(folder) => std::fs::read(folder.join(file))
+                .map_err(|error| wrong(format!("cannot be read: {error}")))?,
+        };
+        String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".into()))
+    }
+
+    /// A file as TOML.
+    fn toml<T: DeserializeOwned>(&self, file: &str) -> Result<T, Error> {
+        toml_file::parse(&self.name(file), &self.read(file)?)
+            .map_err(|(place, message)| Error::Experiment { place, message })
+    }
+
+    fn has(&self, file: &str) -> bool {
+        match self {
+            Self::Embedded => Files::get(file).is_some(),
+            Self::Folder(folder) => folder.join(file).exists(),
+        }
+    }
+}
+
+/// The experiments that come with fairground.
+pub struct Experiments;
+
+impl Experiments {
+    /// Their names, in the order of the documents' list.
+    pub fn names() -> Vec<String> {
+        let mut names: Vec<String> = Files::iter()
+            .filter_map(|path| path.strip_suffix(&format!("/{FILE}")).map(str::to_owned))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The experiment of this name, or the user's own in the folder of this path.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or its files cannot be used; the error says where.
+    pub fn open(name: &str) -> Result<Experiment, Error> {
+        let names = Self::names();
+        if names.iter().any(|one| one == name) {
+            return Experiment::load(Place::Embedded, name);
+        }
+        let path = Path::new(name);
+        let (Some(parent), Some(id)) = (path.parent(), path.file_name()) else {
+            return Err(Error::no_such_experiment(name, &names));
+        };
+        if !path.join(FILE).exists() {
+            return Err(Error::no_such_experiment(name, &names));
+        }
+        Experiment::load(Place::Folder(parent.to_owned()), &id.to_string_lossy())
+    }
+}
+
+/// A machine of a document.
+#[derive(Clone)]
+pub(crate) struct DocumentMachine {
+    pub(crate) file: MachineFile,
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) cost: CostModel,
+}
+
+/// An experiment, read.
+pub struct Experiment {
+    /// Its name.
+    pub id: String,
+    place: Place,
+    pub(crate) file: ExperimentFile,
+    pub(crate) document: DocumentFile,
+}
+
+impl Experiment {
+    fn load(place: Place, id: &str) -> Result<Self, Error> {
+        let path = format!("{id}/{FILE}");
+        let file: ExperimentFile = place.toml(&path)?;
+        let path = format!("{id}/{DOCUMENT}");
+        let document = if place.has(&path) {
+            place.toml(&path)?
+        } else {
+            DocumentFile::default()
+        };
+        let experiment = Self {
+            id: id.to_owned(),
+            place,
+            file,
+            document,
+        };
+        experiment.check()?;
+        Ok(experiment)
+    }
+
+    /// What it is about.
+    pub fn title(&self) -> &str {
+        &self.file.title
+    }
+
+    /// The document, and where in it the experiment is.
+    pub fn source(&self) -> String {
+        format!("{}, {}", self.file.document, self.file.section)
+    }
+
+    /// Ids of its schedulers.
+    pub fn schedulers(&self) -> Vec<&str> {
+        let mut seen = BTreeSet::new();
+        let columns = self.file.column.iter();
+        columns
+            .map(|column| column.scheduler.as_str())
+            .filter(|id| seen.insert(*id))
+            .collect()
+    }
+
+    /// An error at its file.
+    pub(crate) fn wrong(&self, message: String) -> Error {
+        Error::Experiment {
+            place: self.place.name(&format!("{}/{FILE}", self.id)),
+            message,
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let mut names = BTreeSet::new();
+        for measure in &self.file.measure {
+            if !names.insert(&measure.name) {
+                return Err(self.wrong(format!("two measures are called {}", measure.name)));
+            }
+        }
+        let mut names = BTreeSet::new();
+        for point in &self.file.point {
+            if !names.insert(&point.name) {
+                return Err(self.wrong(format!("two points are called {}", point.name)));
+            }
+        }
+        let mut names = BTreeSet::new();
+        for line in &self.file.accept {
+            if !names.insert(&line.id) {
+                return Err(self.wrong(format!("two acceptance lines are called {}", line.id)));
+            }
+        }
+        let engine = script::engine();
+        let compile = |what: &str, text: &str| {
+            Expression::compile(&engine, text)
+                .map(|_| ())
+                .map_err(|error| self.wrong(format!("{what}: {error}")))
+        };
+        for measure in &self.file.measure {
+            compile(&format!("measure {}", measure.name), &measure.value)?;
+        }
+        for line in &self.file.accept {
+            compile(&format!("line {}", line.id), &line.holds)?;
+            compile(&format!("line {}", line.id), &line.shows)?;
+        }
+        Ok(())
+    }
+
+    /// The points; a single one without a name if the file has none.
+    pub(crate) fn points(&self) -> Vec<PointFile> {
+        if self.file.point.is_empty() {
+            vec![PointFile::default()]
+        } else {
+            self.file.point.clone()
+        }
+    }
+
+    /// The fitted values, by name.
+    pub(crate) fn fits(&self) -> BTreeMap<String, f64> {
+        let fits = self.file.fit.iter();
+        fits.map(|fit| (fit.name.clone(), fit.value)).collect()
+    }
+
+    /// The machine of a point, with the experiment's own costs.
+    pub(crate) fn machine(
+        &self,
+        point: &PointFile,
+        fits: &BTreeMap<String, f64>,
+    ) -> Result<DocumentMachine, Error> {
+        let name = point.machine.as_ref().unwrap_or(&self.file.machine);
+        let path = format!("{MACHINES}/{name}.toml");
+        let file: MachineFile = self.place.toml(&path)?;
+        let machine = Machine::parse(&file.topology).map_err(|error| Error::Experiment {
+            place: self.place.name(&path),
+            message: error.to_string(),
+        })?;
+        let mut costs = match &file.cost {
+            None => toml::Table::new(),
+            Some(cost) => {
+                let path = format!("{MACHINES}/{cost}");
+                self.place.toml(&path)?
+            }
+        };
+        for (name, value) in &self.file.cost {
+            let value = self.toml_value(value, "", fits)?;
+            costs.insert(name.clone(), value);
+        }
+        let cost = cost_file::from_table(name, &costs)?;
+        Ok(DocumentMachine {
+            machine: Arc::new(machine),
+            cost,
+            file,
+        })
+    }
+
+    /// The workload of a point.
+    pub(crate) fn workload(
+        &self,
+        point: &PointFile,
+        fits: &BTreeMap<String, f64>,
+    ) -> Result<Arc<Workload>, Error> {
+        let name = point
+            .workload
+            .as_ref()
+            .or(self.file.workload.as_ref())
+            .ok_or_else(|| self.wrong(format!("point {:?} has no workload", point.name)))?;
+        let path = format!("{}/{name}", self.id);
+        let text = self.place.read(&path)?;
+        let changes: Vec<_> = self.file.set.iter().chain(&point.set).collect();
+        let place = self.place.name(&path);
+        if changes.is_empty() {
+            return Ok(Arc::new(Workload::parse(&place, &text)?));
+        }
+        let mut json: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| Error::Experiment {
+                place: place.clone(),
+                message: error.to_string(),
+            })?;
+        for (pointer, value) in changes {
+            let value = self.json_value(value, &point.name, fits)?;
+            set_pointer(&mut json, pointer, value)
+                .map_err(|message| self.wrong(format!("{name}: {message}")))?;
+        }
+        Ok(Arc::new(Workload::parse(&place, &json.to_string())?))
+    }
+
+    /// A value of the file; a text that begins with `=` is computed.
+    fn computed(
+        &self,
+        value: &toml::Value,
+        point: &str,
+        fits: &BTreeMap<String, f64>,
+    ) -> Result<Option<f64>, Error> {
+        let Some(text) = value.as_str().and_then(|text| text.strip_prefix('=')) else {
+            return Ok(None);
+        };
+        let engine = script::engine();
+        let mut scope = script::constants(point, fits);
+        Expression::compile(&engine, text)
+            .and_then(|expression| expression.number(&engine, &mut scope))
+            .map(Some)
+            .map_err(|error| self.wrong(format!("{text}: {error}")))
+    }
+
+    fn json_value(
+        &self,
+        value: &toml::Value,
+        point: &str,
+        fits: &BTreeMap<String, f64>,
+    ) -> Result<serde_json::Value, Error> {
+        Ok(match self.computed(value, point, fits)? {
+            Some(number) if number.fract() == 0.0 => (number as i64).into(),
+            Some(number) => number.into(),
+            None => serde_json::to_value(value).map_err(|error| self.wrong(error.to_string()))?,
+        })
+    }
+
+    fn toml_value(
+        &self,
+        value: &toml::Value,
+        point: &str,
+        fits: &BTreeMap<String, f64>,
+    ) -> Result<toml::Value, Error> {
+        // Costs are whole nanoseconds.
+        Ok(match self.computed(value, point, fits)? {
+            Some(number) => toml::Value::Integer(number.round() as i64),
+            None => value.clone(),
+        })
+    }
+}
+
+/// Sets the value that a JSON pointer leads to; the last step may be a new key.
+fn set_pointer(
+    json: &mut serde_json::Value,
+    pointer: &str,
+    value: serde_json::Value,
+) -> Result<(), String> {
+    if let Some(target) = json.pointer_mut(pointer) {
+        *target = value;
+        return Ok(());
+    }
+    let parent = pointer.rsplit_once('/').and_then(|(parent, key)| {
+        let object = json.pointer_mut(parent)?.as_object_mut()?;
+        Some((object, key.replace("~1", "/").replace("~0", "~")))
+    });
+    let (object, key) = parent.ok_or_else(|| format!("{pointer} leads nowhere"))?;
+    object.insert(key, value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointers_lead_to_values_and_to_new_keys() {
+        let mut json = serde_json::json!({"tasks": {"a": {"run": 1}}});
+        set_pointer(&mut json, "/tasks/a/run", 2.into()).unwrap();
+        set_pointer(&mut json, "/tasks/a/instance", 3.into()).unwrap();
+        assert_eq!(
+            json["tasks"]["a"],
+            serde_json::json!({"run": 2, "instance": 3})
+        );
+        let wrong = set_pointer(&mut json, "/tasks/b/run", 2.into()).unwrap_err();
+        assert_eq!(wrong, "/tasks/b/run leads nowhere");
+    }
+}

@@ -1,0 +1,13 @@
+//! Experiments of the documents: read from their files, run, judged.
+
+mod file;
+mod fit;
+mod load;
+mod printed;
+mod reproduce;
+mod samples;
+mod script;
+
+pub use fit::fit;
+pub use load::{Experiment, Experiments};
+pub use reproduce::{Histogram, Outcome, Request, reproduce};

@@ -1,0 +1,521 @@
+//! Running an experiment and judging what came of it.
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::sync::Arc;
+
+use fairground_results::{Claim, Figure, Fit, Reproduction, Run, Verdict, Where};
+use fairground_simulator::Options;
+
+use super::file::{AcceptFile, ColumnFile, PointFile};
+use super::load::{DocumentMachine, Experiment};
+use super::printed;
+use super::samples::Samples;
+use super::script::{self, Expression, Table};
+use crate::cell::{Cell, CellResult, Failure, run_cells};
+use crate::contender::Contender;
+use crate::error::Error;
+
+/// How an experiment is to be run.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Further schedulers, without a verdict.
+    pub schedulers: Vec<String>,
+    /// Seeds, if not the experiment's.
+    pub seeds: Option<u32>,
+    /// Simulations at once; `None` is one for each CPU of this machine.
+    pub threads: Option<NonZero<usize>>,
+}
+
+/// What came of an experiment.
+pub struct Outcome {
+    /// Figures and verdicts.
+    pub reproduction: Reproduction,
+    /// Samples for the histograms among the plots: by plot, then point and column.
+    pub histograms: Vec<Histogram>,
+    /// Simulations that failed.
+    pub failures: Vec<Failure>,
+}
+
+/// The samples of one plot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    /// Its title.
+    pub title: String,
+    /// Name of the x axis.
+    pub x: String,
+    /// Width of a bin.
+    pub bin: f64,
+    /// Name of the point and column, and the samples of all seeds.
+    pub series: Vec<(String, String, Vec<f64>)>,
+}
+
+/// What one run gave: the measures and the samples of the plots, in the order of the experiment's file.
+struct Measured {
+    values: Vec<Result<f64, String>>,
+    samples: Vec<Vec<f64>>,
+}
+
+/// Runs `experiment` in the simulator. `progress` is told how many of how many simulations are done, from any thread.
+///
+/// # Errors
+///
+/// If a file of the experiment or a scheduler cannot be used. A simulation that fails is not an error: see [`Outcome::failures`].
+pub fn reproduce(
+    experiment: &Experiment,
+    request: &Request,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Outcome, Error> {
+    Setup::new(experiment, request)?.run(request.threads, progress)
+}
+
+/// An experiment with everything read that its cells need.
+pub(super) struct Setup<'a> {
+    experiment: &'a Experiment,
+    columns: Vec<ColumnFile>,
+    contenders: Vec<Contender>,
+    points: Vec<PointFile>,
+    machines: Vec<DocumentMachine>,
+    fits: BTreeMap<String, f64>,
+    seeds: u32,
+}
+
+impl<'a> Setup<'a> {
+    /// Opens the schedulers and reads the machines.
+    pub(super) fn new(experiment: &'a Experiment, request: &Request) -> Result<Self, Error> {
+        let mut columns = experiment.file.column.clone();
+        for scheduler in &request.schedulers {
+            if !columns.iter().any(|column| column.name() == scheduler) {
+                columns.push(ColumnFile {
+                    name: None,
+                    scheduler: scheduler.clone(),
+                    set: BTreeMap::new(),
+                    hz: None,
+                    printed: None,
+                });
+            }
+        }
+        let references: Vec<String> = columns
+            .iter()
+            .map(|column| column.scheduler.clone())
+            .collect();
+        let mut contenders = Contender::open_all(&references, &[], request.threads)?;
+        for (contender, column) in contenders.iter_mut().zip(&columns) {
+            for (tunable, value) in &column.set {
+                let text = match value {
+                    toml::Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                contender.set(tunable, &text).map_err(|error| {
+                    experiment.wrong(format!("column {}: {error}", column.name()))
+                })?;
+            }
+        }
+        let mut setup = Self {
+            experiment,
+            columns,
+            contenders,
+            points: experiment.points(),
+            machines: Vec::new(),
+            fits: BTreeMap::new(),
+            seeds: request.seeds.unwrap_or(experiment.file.seeds).max(1),
+        };
+        setup.set_fits(experiment.fits())?;
+        Ok(setup)
+    }
+
+    /// Sets the fitted values, which the machines' costs may depend on.
+    pub(super) fn set_fits(&mut self, fits: BTreeMap<String, f64>) -> Result<(), Error> {
+        self.fits = fits;
+        let points = self.points.iter();
+        self.machines = points
+            .map(|point| self.experiment.machine(point, &self.fits))
+            .collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// The mean of one figure, of runs of its column and point alone.
+    pub(super) fn mean_at(
+        &self,
+        column: &str,
+        point: &str,
+        measure: &str,
+        threads: Option<NonZero<usize>>,
+    ) -> Result<f64, Error> {
+        let mut names = self.experiment.file.measure.iter().map(|one| &one.name);
+        let wanted = (
+            self.points.iter().position(|one| one.name == point),
+            self.columns.iter().position(|one| one.name() == column),
+            names.position(|one| one == measure),
+        );
+        let (Some(point), Some(column), Some(measure)) = wanted else {
+            let message = format!("there is no {measure} of {column} at {point:?}");
+            return Err(self.experiment.wrong(message));
+        };
+        let cells = self.cells_at(point, column)?;
+        let measures = Measures::compile(self.experiment)?;
+        let values = run_cells(&cells, threads, &|_, _| {}, |_, result| {
+            let (mut measured, _, _) = self.measure(result, point, &measures);
+            measured.values.swap_remove(measure)
+        })?;
+        let values: Result<Vec<f64>, String> = values.into_iter().collect();
+        let values = values.map_err(|reason| self.experiment.wrong(reason))?;
+        Ok(values.iter().sum::<f64>() / values.len() as f64)
+    }
+
+    /// The cells of a point and column, by seed.
+    fn cells_at(&self, point: usize, column: usize) -> Result<Vec<Cell>, Error> {
+        let file = &self.experiment.file;
+        let (point, machine) = (&self.points[point], &self.machines[point]);
+        let (column, contender) = (&self.columns[column], &self.contenders[column]);
+        let workload = self.experiment.workload(point, &self.fits)?;
+        let duration = point.duration.or(file.duration);
+        let cell = |seed: u32| {
+            let options = Options {
+                duration: duration.map(|seconds| (seconds * 1e9) as u64),
+                cost: machine.cost.clone(),
+                seed: u64::from(seed),
+                hz: column.hz.or(file.hz).unwrap_or(machine.file.hz),
+                ..Options::new(machine.machine.clone(), workload.clone())
+            };
+            let mut cell = Cell::new(contender.clone(), options);
+            cell.repeat = seed;
+            cell.metrics.records = file.records;
+            if let Some(window) = file.window {
+                cell.metrics.window = (window * 1e9) as u64;
+            }
+            cell
+        };
+        Ok((0..self.seeds).map(cell).collect())
+    }
+
+    /// What a cell of a point gave: its measures, why it failed, its notes.
+    fn measure(
+        &self,
+        result: CellResult,
+        point: usize,
+        measures: &Measures,
+    ) -> (Measured, Option<Failure>, Vec<String>) {
+        let CellResult { run, failure, .. } = result;
+        let mhz = self.machines[point].file.mhz;
+        let measured = match (&run, &failure) {
+            (Some(run), None) => measures.of(run, &self.points[point].name, &self.fits, mhz),
+            _ => measures.none("the simulation failed"),
+        };
+        let notes = run.map(|run| run.notes).unwrap_or_default();
+        (measured, failure, notes)
+    }
+
+    fn run(
+        &self,
+        threads: Option<NonZero<usize>>,
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<Outcome, Error> {
+        let mut cells = Vec::new();
+        let mut places = Vec::new();
+        for point in 0..self.points.len() {
+            for column in 0..self.columns.len() {
+                let some = self.cells_at(point, column)?;
+                places.resize(places.len() + some.len(), point);
+                cells.extend(some);
+            }
+        }
+        let measures = Measures::compile(self.experiment)?;
+        let results = run_cells(&cells, threads, progress, |index, result| {
+            self.measure(result, places[index], &measures)
+        })?;
+        let mut failures = Vec::new();
+        let mut notes: Vec<String> = Vec::new();
+        let mut measured = Vec::new();
+        for (one, failure, said) in results {
+            measured.push(one);
+            failures.extend(failure);
+            for note in said {
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+        Ok(Outcome {
+            reproduction: self.judge(&measured, notes)?,
+            histograms: self.histograms(&measured),
+            failures,
+        })
+    }
+
+    /// The runs of a point and column.
+    fn runs<'m>(&self, measured: &'m [Measured], point: usize, column: usize) -> &'m [Measured] {
+        let seeds = self.seeds as usize;
+        let start = (point * self.columns.len() + column) * seeds;
+        &measured[start..start + seeds]
+    }
+
+    fn judge(&self, measured: &[Measured], mut notes: Vec<String>) -> Result<Reproduction, Error> {
+        let file = &self.experiment.file;
+        let printed = printed::numbers(
+            &self.experiment.document,
+            &self.columns,
+            &self.points,
+            &file.measure,
+        );
+        let mut table = Table::new();
+        let mut figures = Vec::new();
+        for (index, measure) in file.measure.iter().enumerate() {
+            let mut here = Vec::new();
+            let mut document = Vec::new();
+            for (number, point) in self.points.iter().enumerate() {
+                let mut row = Vec::new();
+                let mut printed_row = Vec::new();
+                for (position, column) in self.columns.iter().enumerate() {
+                    let runs = self.runs(measured, number, position);
+                    let key = (
+                        column.name().to_owned(),
+                        point.name.clone(),
+                        measure.name.clone(),
+                    );
+                    let samples = samples_of(runs, index, &key, &mut notes);
+                    row.push(samples.as_ref().and_then(Samples::interval));
+                    printed_row.push(printed.get(&key).copied());
+                    table.insert(key, samples);
+                }
+                here.push(row);
+                document.push(printed_row);
+            }
+            if !measure.hidden {
+                figures.push(Figure {
+                    measure: measure.name.clone(),
+                    title: measure.title.clone(),
+                    unit: measure.unit.clone(),
+                    decimals: measure.decimals,
+                    here,
+                    document,
+                });
+            }
+        }
+        let verdicts = self.verdicts(table, printed)?;
+        Ok(self.reproduction(figures, verdicts, notes))
+    }
+
+    fn verdicts(
+        &self,
+        table: Table,
+        printed: BTreeMap<(String, String, String), f64>,
+    ) -> Result<Vec<Verdict>, Error> {
+        let engine = script::engine_of_verdicts(Arc::new(table), Arc::new(printed));
+        let mut scope = script::constants("", &self.fits);
+        let names = |names: Vec<String>| -> rhai::Array {
+            names.into_iter().map(rhai::Dynamic::from).collect()
+        };
+        let points = self.points.iter().map(|point| point.name.clone());
+        scope.push_constant("points", names(points.collect()));
+        let columns = self.columns.iter().map(|column| column.name().to_owned());
+        scope.push_constant("columns", names(columns.collect()));
+        let lines = self.experiment.file.accept.iter();
+        lines
+            .map(|line| verdict(&engine, &scope, line))
+            .collect::<Result<_, _>>()
+            .map_err(|message| self.experiment.wrong(message))
+    }
+
+    fn reproduction(
+        &self,
+        figures: Vec<Figure>,
+        verdicts: Vec<Verdict>,
+        notes: Vec<String>,
+    ) -> Reproduction {
+        let file = &self.experiment.file;
+        let machine = &self.machines[0];
+        let mut all_notes = vec![format!("machine: {}", machine.file.origin)];
+        all_notes.extend(file.caveats.iter().cloned());
+        all_notes.extend(notes);
+        Reproduction {
+            id: self.experiment.id.clone(),
+            title: file.title.clone(),
+            document: self.experiment.source(),
+            world: Where::Simulator,
+            machine: format!(
+                "{} ({}), {} Hz, costs {}",
+                machine.file.title,
+                machine.machine.description,
+                file.hz.unwrap_or(machine.file.hz),
+                machine.cost.name
+            ),
+            repeats: self.seeds,
+            columns: self
+                .columns
+                .iter()
+                .map(|column| column.name().to_owned())
+                .collect(),
+            points: self.points.iter().map(|point| point.name.clone()).collect(),
+            axis: file.axis.clone(),
+            figures,
+            verdicts,
+            fits: file
+                .fit
+                .iter()
+                .map(|fit| Fit {
+                    name: fit.name.clone(),
+                    value: fit.value,
+                    unit: fit.unit.clone(),
+                    to: fit.to.clone(),
+                })
+                .collect(),
+            printed: printed::tables(&self.experiment.document),
+            notes: all_notes,
+        }
+    }
+
+    fn histograms(&self, measured: &[Measured]) -> Vec<Histogram> {
+        let mut histograms = Vec::new();
+        for (index, plot) in self.experiment.file.plot.iter().enumerate() {
+            let mut series = Vec::new();
+            for (number, point) in self.points.iter().enumerate() {
+                for (position, column) in self.columns.iter().enumerate() {
+                    let runs = self.runs(measured, number, position);
+                    let samples = runs
+                        .iter()
+                        .flat_map(|run| run.samples[index].iter().copied());
+                    series.push((
+                        point.name.clone(),
+                        column.name().to_owned(),
+                        samples.collect(),
+                    ));
+                }
+            }
+            histograms.push(Histogram {
+                title: plot.title.clone(),
+                x: plot.x.clone(),
+                bin: plot.bin,
+                series,
+            });
+        }
+        histograms
+    }
+}
+
+/// The figure of several runs; `None`, and a note, if one of them lacks it.
+fn samples_of(
+    runs: &[Measured],
+    index: usize,
+    key: &(String, String, String),
+    notes: &mut Vec<String>,
+) -> Option<Samples> {
+    let values: Result<Vec<f64>, &String> = runs
+        .iter()
+        .map(|run| run.values[index].as_ref().copied())
+        .collect();
+    match values {
+        Ok(values) => Some(Samples(values)),
+        Err(reason) => {
+            let (column, point, measure) = key;
+            let place = if point.is_empty() {
+                String::new()
+            } else {
+                format!(" at {point}")
+            };
+            notes.push(format!(
+                "{measure} of {column}{place} has no value: {reason}"
+            ));
+            None
+        }
+    }
+}
+
+/// Judges one line.
+fn verdict(
+    engine: &rhai::Engine,
+    scope: &rhai::Scope<'static>,
+    line: &AcceptFile,
+) -> Result<Verdict, String> {
+    let compile = |text: &str| Expression::compile(engine, text);
+    let wrong = |error: String| format!("line {}: {error}", line.id);
+    let holds = match compile(&line.holds)
+        .map_err(wrong)?
+        .truth(engine, &mut scope.clone())
+    {
+        Ok(true) => Claim::Holds,
+        Ok(false) => Claim::Fails,
+        Err(error) => match script::not_measured(&error) {
+            Some(what) => Claim::NotMeasured(what.to_owned()),
+            None => return Err(wrong(error)),
+        },
+    };
+    let shows = if line.shows.is_empty() {
+        String::new()
+    } else {
+        match compile(&line.shows)
+            .map_err(wrong)?
+            .text(engine, &mut scope.clone())
+        {
+            Ok(text) => text,
+            Err(error) if script::not_measured(&error).is_some() => String::new(),
+            Err(error) => return Err(wrong(error)),
+        }
+    };
+    Ok(Verdict {
+        id: line.id.clone(),
+        level: line.level,
+        claim: line.claim.clone(),
+        reason: line.reason.clone().filter(|_| holds == Claim::Fails),
+        holds,
+        shows,
+    })
+}
+
+/// The measures of an experiment, compiled.
+struct Measures {
+    engine: rhai::Engine,
+    values: Vec<Expression>,
+    samples: Vec<Expression>,
+}
+
+impl Measures {
+    fn compile(experiment: &Experiment) -> Result<Self, Error> {
+        let engine = script::engine();
+        let compile = |text: &str| {
+            Expression::compile(&engine, text).map_err(|error| experiment.wrong(error))
+        };
+        let file = &experiment.file;
+        let values = file.measure.iter().map(|measure| compile(&measure.value));
+        let samples = file.plot.iter().map(|plot| compile(&plot.samples));
+        Ok(Self {
+            values: values.collect::<Result<_, _>>()?,
+            samples: samples.collect::<Result<_, _>>()?,
+            engine,
+        })
+    }
+
+    fn of(
+        &self,
+        run: &Run,
+        point: &str,
+        fits: &BTreeMap<String, f64>,
+        mhz: Option<f64>,
+    ) -> Measured {
+        let scope = match script::scope_of_run(run, point, fits, mhz) {
+            Ok(scope) => scope,
+            Err(error) => return self.none(&error),
+        };
+        let values = self.values.iter();
+        let samples = self.samples.iter();
+        Measured {
+            values: values
+                .map(|value| value.number(&self.engine, &mut scope.clone()))
+                .collect(),
+            samples: samples
+                .map(|one| {
+                    one.numbers(&self.engine, &mut scope.clone())
+                        .unwrap_or_default()
+                })
+                .collect(),
+        }
+    }
+
+    /// Nothing measured, for this reason.
+    fn none(&self, reason: &str) -> Measured {
+        Measured {
+            values: vec![Err(reason.to_owned()); self.values.len()],
+            samples: vec![Vec::new(); self.samples.len()],
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The expressions of an experiment: measures over one run, acceptance lines over all of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fairground_results::Run;
+use rhai::serde::to_dynamic;
+use rhai::{AST, Array, Dynamic, Engine, EvalAltResult, Map, OptimizationLevel, Scope};
+
+use super::samples::{self, Samples, digits};
+
+/// Nanoseconds of the units that expressions may name.
+const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+
+/// An expression, compiled.
+#[derive(Clone)]
+pub(crate) struct Expression {
+    ast: AST,
+}
+
+/// An engine without access to any data but the scope.
+pub(crate) fn engine() -> Engine {
+    let mut engine = Engine::new();
+    // Acceptance lines nest calls deeper than the limits of a debug build allow.
+    engine.set_max_expr_depths(0, 0);
+    engine.set_optimization_level(OptimizationLevel::Simple);
+    samples::register(&mut engine);
+    engine.register_fn("named", named);
+    engine.register_fn("fixed", |value: f64, decimals: i64| {
+        format!("{value:.*}", decimals.max(0) as usize)
+    });
+    engine.register_fn("to_string", |value: &mut f64| digits(*value));
+    engine
+}
+
+/// The tasks of a definition: the one of this name, or its instances `name-0`, `name-1`.
+fn named(tasks: &mut Array, name: &str) -> Result<Array, Box<EvalAltResult>> {
+    let is_instance = |full: &str| {
+        full.strip_prefix(name).is_some_and(|rest| {
+            rest.is_empty()
+                || rest.strip_prefix('-').is_some_and(|number| {
+                    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+                })
+        })
+    };
+    let mut found = Array::new();
+    for task in tasks.iter() {
+        let map = task.read_lock::<Map>().ok_or("named() takes tasks")?;
+        let full = map.get("name").cloned().unwrap_or_default();
+        if is_instance(&full.into_string().unwrap_or_default()) {
+            found.push(task.clone());
+        }
+    }
+    if found.is_empty() {
+        return Err(format!("there is no task {name:?}").into());
+    }
+    Ok(found)
+}
+
+impl Expression {
+    /// Compiles `text`.
+    pub(crate) fn compile(engine: &Engine, text: &str) -> Result<Self, String> {
+        let ast = engine.compile(text).map_err(|error| error.to_string())?;
+        Ok(Self { ast })
+    }
+
+    fn evaluate(&self, engine: &Engine, scope: &mut Scope<'_>) -> Result<Dynamic, String> {
+        engine
+            .eval_ast_with_scope::<Dynamic>(scope, &self.ast)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Its value as a number.
+    pub(crate) fn number(&self, engine: &Engine, scope: &mut Scope<'_>) -> Result<f64, String> {
+        let value = self.evaluate(engine, scope)?;
+        as_number(&value).ok_or_else(|| format!("a number was expected, not {}", value.type_name()))
+    }
+
+    /// Its value as numbers.
+    pub(crate) fn numbers(
+        &self,
+        engine: &Engine,
+        scope: &mut Scope<'_>,
+    ) -> Result<Vec<f64>, String> {
+        let value = self.evaluate(engine, scope)?;
+        let array = value
+            .into_array()
+            .map_err(|kind| format!("a list of numbers was expected, not {kind}"))?;
+        let number = |value: &Dynamic| as_number(value).ok_or("a list of numbers was expected");
+        array
+            .iter()
+            .map(|value| number(value).map_err(str::to_owned))
+            .collect()
+    }
+
+    /// Its value as true or false.
+    pub(crate) fn truth(&self, engine: &Engine, scope: &mut Scope<'_>) -> Result<bool, String> {
+        let value = self.evaluate(engine, scope)?;
+        value
+            .as_bool()
+            .map_err(|kind| format!("true or false was expected, not {kind}"))
+    }
+
+    /// Its value in words.
+    pub(crate) fn text(&self, engine: &Engine, scope: &mut Scope<'_>) -> Result<String, String> {
+        let value = self.evaluate(engine, scope)?;
+        Ok(in_words(&value))
+    }
+}
+
+fn as_number(value: &Dynamic) -> Option<f64> {
+    let number = value
+        .as_float()
+        .or_else(|_| value.as_int().map(|int| int as f64));
+    number.ok().filter(|number| number.is_finite())
+}
+
+/// A value as people read it: lists with commas, numbers with four digits.
+fn in_words(value: &Dynamic) -> String {
+    if let Some(array) = value.read_lock::<Array>() {
+        let parts: Vec<String> = array.iter().map(in_words).collect();
+        return parts.join(", ");
+    }
+    if let Some(samples) = value.read_lock::<Samples>() {
+        return samples.interval().map_or_else(
+            || "none".to_owned(),
+            |one| {
+                format!(
+                    "{} [{}, {}]",
+                    digits(one.mean),
+                    digits(one.low),
+                    digits(one.high)
+                )
+            },
+        );
+    }
+    match value.as_float() {
+        Ok(number) => digits(number),
+        Err(_) => value.to_string(),
+    }
+}
+
+/// What every expression of an experiment may name: units, the point, the fitted values.
+pub(crate) fn constants(point: &str, fits: &BTreeMap<String, f64>) -> Scope<'static> {
+    let mut scope = Scope::new();
+    for (name, value) in UNITS {
+        scope.push_constant(name, value);
+    }
+    scope.push_constant("point", point.to_owned());
+    if let Ok(number) = point.parse::<f64>() {
+        scope.push_constant("x", number);
+    }
+    for (name, value) in fits {
+        scope.push_constant(name.as_str(), *value);
+    }
+    scope
+}
+
+/// What a measure may name besides: the run's metrics, its tasks, the scheduler's counters, and the machine's clock in cycles a
+/// nanosecond.
+pub(crate) fn scope_of_run(
+    run: &Run,
+    point: &str,
+    fits: &BTreeMap<String, f64>,
+    mhz: Option<f64>,
+) -> Result<Scope<'static>, String> {
+    let mut scope = constants(point, fits);
+    let metrics = to_dynamic(&run.metrics).map_err(|error| error.to_string())?;
+    let counters = to_dynamic(&run.counters).map_err(|error| error.to_string())?;
+    let tasks = metrics
+        .read_lock::<Map>()
+        .and_then(|map| map.get("tasks").cloned())
+        .unwrap_or_default();
+    scope.push_constant_dynamic("run", metrics);
+    scope.push_constant_dynamic("tasks", tasks);
+    scope.push_constant_dynamic("counters", counters);
+    if let Some(mhz) = mhz {
+        scope.push_constant("cycle", 1e3 / mhz);
+    }
+    Ok(scope)
+}
+
+/// All figures of an experiment, by name of column, point and measure.
+pub(crate) type Table = BTreeMap<(String, String, String), Option<Samples>>;
+
+/// What acceptance lines are judged with: `at(column, point, measure)` and `printed(column, point, measure)`, without the point
+/// where there is a single one.
+pub(crate) fn engine_of_verdicts(
+    table: Arc<Table>,
+    printed: Arc<BTreeMap<(String, String, String), f64>>,
+) -> Engine {
+    let mut engine = engine();
+    let find = move |column: &str, point: &str, measure: &str| {
+        let key = (column.to_owned(), point.to_owned(), measure.to_owned());
+        match table.get(&key) {
+            Some(Some(samples)) => Ok(samples.clone()),
+            Some(None) => Err(missing(format!("{measure} of {column} at {point}"))),
+            None => Err(missing(format!(
+                "{measure} of {column} at {point} (there is no such column, point or measure here)"
+            ))),
+        }
+    };
+    let here = find.clone();
+    engine.register_fn("at", move |column: &str, measure: &str| {
+        here(column, "", measure)
+    });
+    engine.register_fn("at", move |column: &str, point: &str, measure: &str| {
+        find(column, point, measure)
+    });
+    engine.register_fn(
+        "printed",
+        move |column: &str, point: &str, measure: &str| {
+            let key = (column.to_owned(), point.to_owned(), measure.to_owned());
+            printed
+                .get(&key)
+                .copied()
+                .ok_or_else(|| missing(format!("the document's {measure} of {column} at {point}")))
+        },
+    );
+    engine
+}
+
+/// Marks errors that mean that something was not measured.
+const NOT_MEASURED: &str = "not measured: ";
+
+fn missing(what: String) -> Box<EvalAltResult> {
+    format!("{NOT_MEASURED}{what}").into()
+}
+
+/// What was not measured, if that is why an expression has no value.
+pub(crate) fn not_measured(error: &str) -> Option<&str> {
+    let rest = error.split_once(NOT_MEASURED)?.1;
+    Some(rest.split(" (line ").next().unwrap_or(rest))
+}

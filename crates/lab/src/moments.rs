@@ -1,0 +1,182 @@
+//! The moments that decided: found in the results, and run again to be seen. A simulation is deterministic, so what it shows the
+//! second time is what was measured the first time.
+
+use std::collections::BTreeMap;
+
+use fairground_events::{Nanoseconds, Sink};
+use fairground_metrics::{
+    LongestWait, LongestWaitFinder, Timeline, TimelineRecorder, WindowSpread,
+};
+use fairground_report::Comparison;
+use fairground_report::page::Moment;
+use fairground_results::Run;
+
+use crate::cell::Cell;
+use crate::error::Error;
+use crate::parallel;
+use crate::plan::Plan;
+
+/// Slices of a timeline, at most; more would make the page large and show no more.
+const MOST_SLICES: usize = 600;
+/// What is shown before and after a wait, as parts of it.
+const AROUND: u64 = 4;
+/// Waits that are shorter, in nanoseconds, are not worth a look.
+const SHORT: Nanoseconds = 100_000;
+/// Worst windows in which shares of a CPU differ by less are not worth a look.
+const EVEN: f64 = 0.02;
+
+impl Plan {
+    /// For each workload, the [`moments`] of its runs in `comparison`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Cell::run`].
+    pub fn moments(&self, comparison: &Comparison) -> Result<BTreeMap<String, Vec<Moment>>, Error> {
+        let cells = self.cells();
+        let order: Vec<usize> = (0..self.workloads.len()).collect();
+        let found = parallel::map(&order, self.threads, |index| {
+            let name = &self.workloads[index].name;
+            let mine = cells
+                .iter()
+                .filter(|cell| cell.options.workload.name == *name);
+            let alternatives: Vec<(&Cell, &Run)> = mine
+                .filter_map(|cell| {
+                    let mut runs = comparison.runs.iter();
+                    let run = runs.find(|run| {
+                        run.labels.workload == *name
+                            && run.labels.scheduler == cell.contender.name()
+                            && run.labels.repeat == cell.repeat
+                    })?;
+                    Some((cell, run))
+                })
+                .collect();
+            Ok((name.clone(), moments(&alternatives)?))
+        });
+        found.into_iter().collect()
+    }
+}
+
+/// The moments that make the difference between cells that differ in their schedulers and seeds: the longest wait of all runs,
+/// and the window in which shares were farthest apart, each beside the same time under the scheduler that does best there with the same
+/// seed. `alternatives` are cells with what came of them.
+///
+/// # Errors
+///
+/// As for [`Cell::run`].
+pub fn moments(alternatives: &[(&Cell, &Run)]) -> Result<Vec<Moment>, Error> {
+    let mut moments = Vec::new();
+    let wait = |run: &Run| longest_wait(run).map(|wait| wait as f64);
+    if let Some((worst, best)) = worst_and_best(alternatives, wait) {
+        moments.extend(wait_moments(worst.0, best.map(|best| best.0))?);
+    }
+    let spread = |run: &Run| Some(worst_window(run)?.spread);
+    if let Some((worst, best)) = worst_and_best(alternatives, spread) {
+        if let Some(window) = worst_window(worst.1).filter(|window| window.spread >= EVEN) {
+            moments.extend(window_moments(worst.0, best.map(|best| best.0), &window)?);
+        }
+    }
+    Ok(moments)
+}
+
+fn longest_wait(run: &Run) -> Option<Nanoseconds> {
+    let tasks = run.metrics.tasks.iter();
+    tasks.filter_map(|task| task.longest_wait_ns).max()
+}
+
+fn worst_window(run: &Run) -> Option<WindowSpread> {
+    run.metrics.fairness?.worst_window
+}
+
+type Alternative<'a> = (&'a Cell, &'a Run);
+
+/// The alternative with the largest number, of equal ones the first, and of those under other schedulers with the same seed the one
+/// with the smallest.
+fn worst_and_best<'a>(
+    alternatives: &[Alternative<'a>],
+    number: impl Fn(&Run) -> Option<f64>,
+) -> Option<(Alternative<'a>, Option<Alternative<'a>>)> {
+    let numbered: Vec<(Alternative<'a>, f64)> = alternatives
+        .iter()
+        .filter_map(|&(cell, run)| Some(((cell, run), number(run)?)))
+        .collect();
+    let larger =
+        |a: (Alternative<'a>, f64), b: (Alternative<'a>, f64)| if b.1 > a.1 { b } else { a };
+    let (worst, _) = numbered.iter().copied().reduce(larger)?;
+    let is_rival = |cell: &Cell| {
+        cell.options.seed == worst.0.options.seed
+            && cell.contender.name() != worst.0.contender.name()
+    };
+    let best = numbered
+        .iter()
+        .filter(|((cell, _), _)| is_rival(cell))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(alternative, _)| *alternative);
+    Some((worst, best))
+}
+
+fn wait_moments(worst: &Cell, best: Option<&Cell>) -> Result<Vec<Moment>, Error> {
+    let mut finder = LongestWaitFinder::default();
+    again(worst, &mut finder)?;
+    let long = |wait: &LongestWait| wait.to_ns - wait.from_ns >= SHORT;
+    let Some(wait) = finder.result().filter(long) else {
+        return Ok(Vec::new());
+    };
+    let around = (wait.to_ns - wait.from_ns) / AROUND;
+    let (from, to) = (wait.from_ns.saturating_sub(around), wait.to_ns + around);
+    let timeline = record(worst, from, to)?;
+    // Both are shown for as long as the first can be.
+    let end = timeline.to_ns;
+    let mut moments = vec![Moment::longest_wait(
+        worst.contender.name(),
+        &wait,
+        timeline,
+    )];
+    if let Some(best) = best {
+        let timeline = record(best, from, end)?;
+        let task = Some(wait.task);
+        moments.push(Moment::same_time(best.contender.name(), task, timeline));
+    }
+    Ok(moments)
+}
+
+fn window_moments(
+    worst: &Cell,
+    best: Option<&Cell>,
+    window: &WindowSpread,
+) -> Result<Vec<Moment>, Error> {
+    let from = window.start_ns;
+    let timeline = record(worst, from, from + window.window_ns)?;
+    let end = timeline.to_ns;
+    let mut moments = vec![Moment::worst_window(
+        worst.contender.name(),
+        window,
+        timeline,
+    )];
+    if let Some(best) = best {
+        let timeline = record(best, from, end)?;
+        moments.push(Moment::same_time(best.contender.name(), None, timeline));
+    }
+    Ok(moments)
+}
+
+/// Runs a cell again and keeps what happens from `from` to `to`, or until there is enough.
+///
+/// # Errors
+///
+/// As for [`Cell::run`].
+pub fn record(cell: &Cell, from: Nanoseconds, to: Nanoseconds) -> Result<Timeline, Error> {
+    let cpus = u32::try_from(cell.options.machine.cpu_count()).unwrap_or(u32::MAX);
+    let mut recorder = TimelineRecorder::new(cpus, from, to, MOST_SLICES);
+    again(cell, &mut recorder)?;
+    Ok(recorder.timeline())
+}
+
+/// Runs a cell again, for a further consumer of its events.
+fn again(cell: &Cell, sink: &mut dyn Sink) -> Result<(), Error> {
+    let untraced = Cell {
+        trace: None,
+        ..cell.clone()
+    };
+    untraced.run_with(&mut [sink])?;
+    Ok(())
+}

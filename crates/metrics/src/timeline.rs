@@ -1,0 +1,451 @@
+//! A short span of a run in full: which task was on which CPU when, and who waited.
+
+use fairground_events::{Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What CPUs and tasks did from one time to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timeline {
+    /// Its beginning.
+    pub from_ns: Nanoseconds,
+    /// Its end; earlier than was asked for if there was too much to keep, or if the run ended.
+    pub to_ns: Nanoseconds,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// Names of the tasks that ran or waited, in order of creation.
+    pub tasks: Vec<String>,
+    /// Who ran where, in the order in which it ended.
+    pub slices: Vec<Slice>,
+    /// Who waited, in the order in which it ended.
+    pub waits: Vec<Wait>,
+}
+
+/// A task on a CPU, without a break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slice {
+    /// The CPU.
+    pub cpu: u32,
+    /// Index of the task in [`Timeline::tasks`].
+    pub task: usize,
+    /// When it was switched in, or the beginning of the span.
+    pub from_ns: Nanoseconds,
+    /// When it was switched out, or the end of the span.
+    pub to_ns: Nanoseconds,
+}
+
+/// A task that is runnable without running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wait {
+    /// Index of the task in [`Timeline::tasks`].
+    pub task: usize,
+    /// Since when, or the beginning of the span.
+    pub from_ns: Nanoseconds,
+    /// Until when, or the end of the span.
+    pub to_ns: Nanoseconds,
+}
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Asleep,
+    Waiting(Nanoseconds),
+    Running(u32, Nanoseconds),
+}
+
+/// Something a task did, until now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stretch {
+    Waited(Nanoseconds),
+    Ran(u32, Nanoseconds),
+}
+
+/// Follows what every task does, from events alone.
+#[derive(Clone, Debug, Default)]
+struct States(BTreeMap<TaskId, State>);
+
+impl States {
+    /// Takes in an event; tells `ended` of each stretch that it ends.
+    fn take(&mut self, event: &Event, mut ended: impl FnMut(TaskId, Stretch)) {
+        let now = event.time;
+        match event.kind {
+            EventKind::Wake { task, .. } => self.enter(task, State::Waiting(now), &mut ended),
+            EventKind::Sleep { task } | EventKind::Exit { task } => {
+                self.enter(task, State::Asleep, &mut ended);
+            }
+            EventKind::Switch { prev, next, .. } if prev == next => {}
+            EventKind::Switch { cpu, prev, next } => {
+                if let Some(task) = prev {
+                    // One that fell asleep or ended before has left already.
+                    if matches!(self.0.get(&task), Some(State::Running(..))) {
+                        self.enter(task, State::Waiting(now), &mut ended);
+                    }
+                }
+                if let Some(task) = next {
+                    self.enter(task, State::Running(cpu.0, now), &mut ended);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, task: TaskId, state: State, ended: &mut impl FnMut(TaskId, Stretch)) {
+        if let Some(stretch) = self.0.insert(task, state).and_then(stretch) {
+            ended(task, stretch);
+        }
+    }
+
+    /// What every task is doing.
+    fn last(&self) -> impl Iterator<Item = (TaskId, Stretch)> + '_ {
+        self.0
+            .iter()
+            .filter_map(|(&task, &state)| Some((task, stretch(state)?)))
+    }
+}
+
+fn stretch(state: State) -> Option<Stretch> {
+    match state {
+        State::Asleep => None,
+        State::Waiting(since) => Some(Stretch::Waited(since)),
+        State::Running(cpu, since) => Some(Stretch::Ran(cpu, since)),
+    }
+}
+
+/// Keeps one span of the stream as a [`Timeline`] and forgets the rest. A simulation is deterministic, so it can be run again
+/// for the moment that turned out to matter.
+#[derive(Clone, Debug)]
+pub struct TimelineRecorder {
+    cpus: u32,
+    from: Nanoseconds,
+    to: Nanoseconds,
+    most: usize,
+    names: BTreeMap<TaskId, String>,
+    states: States,
+    slices: Vec<(TaskId, u32, Nanoseconds, Nanoseconds)>,
+    waits: Vec<(TaskId, Nanoseconds, Nanoseconds)>,
+    closed: bool,
+}
+
+impl TimelineRecorder {
+    /// Will keep what happens on `cpus` CPUs from `from` to `to`. When it has kept `most` slices, the span ends there.
+    #[must_use]
+    pub fn new(cpus: u32, from: Nanoseconds, to: Nanoseconds, most: usize) -> Self {
+        Self {
+            cpus,
+            from,
+            to,
+            most,
+            names: BTreeMap::new(),
+            states: States::default(),
+            slices: Vec::new(),
+            waits: Vec::new(),
+            closed: false,
+        }
+    }
+
+    /// The span; of a run that ended before it began, one without anything in it.
+    #[must_use]
+    pub fn timeline(self) -> Timeline {
+        let mut seen: Vec<TaskId> = self.slices.iter().map(|slice| slice.0).collect();
+        seen.extend(self.waits.iter().map(|wait| wait.0));
+        seen.sort_unstable();
+        seen.dedup();
+        let place = |task: TaskId| seen.binary_search(&task).unwrap_or_default();
+        let name = |task: &TaskId| match self.names.get(task) {
+            Some(name) => name.clone(),
+            None => format!("task {}", task.0),
+        };
+        Timeline {
+            from_ns: self.from,
+            to_ns: self.to,
+            cpus: self.cpus,
+            tasks: seen.iter().map(name).collect(),
+            slices: self
+                .slices
+                .iter()
+                .map(|&(task, cpu, from_ns, to_ns)| Slice {
+                    cpu,
+                    task: place(task),
+                    from_ns,
+                    to_ns,
+                })
+                .collect(),
+            waits: self
+                .waits
+                .iter()
+                .map(|&(task, from_ns, to_ns)| Wait {
+                    task: place(task),
+                    from_ns,
+                    to_ns,
+                })
+                .collect(),
+        }
+    }
+
+    /// Ends the span at `now`, with everything that still lasts.
+    fn close(&mut self, now: Nanoseconds) {
+        if self.closed {
+            return;
+        }
+        self.closed = true;
+        self.to = self.to.min(now).max(self.from);
+        let last: Vec<(TaskId, Stretch)> = self.states.last().collect();
+        for (task, stretch) in last {
+            self.keep(task, stretch, self.to);
+        }
+    }
+
+    /// Keeps the part of a stretch that lies in the span.
+    fn keep(&mut self, task: TaskId, stretch: Stretch, end: Nanoseconds) {
+        let within = |since: Nanoseconds| (since.max(self.from), end.min(self.to));
+        match stretch {
+            Stretch::Ran(cpu, since) => {
+                let (from, to) = within(since);
+                if from < to {
+                    self.slices.push((task, cpu, from, to));
+                }
+            }
+            Stretch::Waited(since) => {
+                let (from, to) = within(since);
+                if from < to {
+                    self.waits.push((task, from, to));
+                }
+            }
+        }
+    }
+}
+
+impl Sink for TimelineRecorder {
+    fn task(&mut self, _time: Nanoseconds, task: TaskId, info: &TaskInfo) {
+        self.names.insert(task, info.name.clone());
+    }
+
+    fn event(&mut self, event: &Event) {
+        if self.closed {
+            return;
+        }
+        if event.time >= self.to {
+            self.close(event.time);
+            return;
+        }
+        let mut ended = Vec::new();
+        self.states
+            .take(event, |task, stretch| ended.push((task, stretch)));
+        for (task, stretch) in ended {
+            self.keep(task, stretch, event.time);
+        }
+        if self.slices.len() >= self.most {
+            self.close(event.time);
+        }
+    }
+
+    fn finish(&mut self, end: Nanoseconds) {
+        self.close(end);
+    }
+}
+
+/// The longest time that a task was runnable without running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LongestWait {
+    /// Name of the task.
+    pub task: String,
+    /// When it began to wait.
+    pub from_ns: Nanoseconds,
+    /// When it ran at last, or the run ended.
+    pub to_ns: Nanoseconds,
+}
+
+/// Finds the [`LongestWait`] of a run; of equal ones, the first that ended.
+#[derive(Clone, Debug, Default)]
+pub struct LongestWaitFinder {
+    names: BTreeMap<TaskId, String>,
+    states: States,
+    longest: Option<(TaskId, Nanoseconds, Nanoseconds)>,
+}
+
+impl LongestWaitFinder {
+    /// The longest wait; `None` if nobody ever waited.
+    #[must_use]
+    pub fn result(&self) -> Option<LongestWait> {
+        let (task, from_ns, to_ns) = self.longest?;
+        Some(LongestWait {
+            task: self.names.get(&task).cloned().unwrap_or_default(),
+            from_ns,
+            to_ns,
+        })
+    }
+}
+
+/// The longer of two waits, the first if they are equal; one of no length is none.
+fn longer(
+    longest: Option<(TaskId, Nanoseconds, Nanoseconds)>,
+    wait: (TaskId, Nanoseconds, Nanoseconds),
+) -> Option<(TaskId, Nanoseconds, Nanoseconds)> {
+    let length = longest.map_or(0, |(_, from, to)| to - from);
+    if wait.2 - wait.1 > length {
+        Some(wait)
+    } else {
+        longest
+    }
+}
+
+impl Sink for LongestWaitFinder {
+    fn task(&mut self, _time: Nanoseconds, task: TaskId, info: &TaskInfo) {
+        self.names.insert(task, info.name.clone());
+    }
+
+    fn event(&mut self, event: &Event) {
+        let longest = &mut self.longest;
+        self.states.take(event, |task, stretch| {
+            if let Stretch::Waited(since) = stretch {
+                *longest = longer(*longest, (task, since, event.time));
+            }
+        });
+    }
+
+    fn finish(&mut self, end: Nanoseconds) {
+        for (task, stretch) in self.states.last() {
+            if let Stretch::Waited(since) = stretch {
+                self.longest = longer(self.longest, (task, since, end));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairground_events::{CpuId, Policy};
+
+    const A: TaskId = TaskId(0);
+    const B: TaskId = TaskId(1);
+
+    fn wake(task: TaskId) -> EventKind {
+        EventKind::Wake {
+            task,
+            cpu: CpuId(0),
+            waker: None,
+        }
+    }
+
+    fn switch(prev: Option<TaskId>, next: Option<TaskId>) -> EventKind {
+        EventKind::Switch {
+            cpu: CpuId(0),
+            prev,
+            next,
+        }
+    }
+
+    /// Two tasks on one CPU: a runs from 0, b from 30, a from 70, which sleeps at 80.
+    fn play(sink: &mut dyn Sink) {
+        for (task, name) in [(A, "a"), (B, "b")] {
+            let info = TaskInfo {
+                name: name.to_owned(),
+                policy: Policy::Normal,
+                nice: 0,
+                rt_priority: 0,
+                weight: 1024,
+                allowed: Vec::new(),
+                parent: None,
+            };
+            sink.task(0, task, &info);
+        }
+        for (time, kind) in [
+            (0, wake(A)),
+            (0, switch(None, Some(A))),
+            (10, wake(B)),
+            (30, switch(Some(A), Some(B))),
+            (70, switch(Some(B), Some(A))),
+            (80, EventKind::Sleep { task: A }),
+            (80, switch(Some(A), Some(B))),
+        ] {
+            sink.event(&Event { time, kind });
+        }
+        sink.finish(100);
+    }
+
+    fn record(from: u64, to: u64, most: usize) -> Timeline {
+        let mut recorder = TimelineRecorder::new(1, from, to, most);
+        play(&mut recorder);
+        recorder.timeline()
+    }
+
+    fn slices(timeline: &Timeline) -> Vec<(&str, u64, u64)> {
+        let of = |slice: &Slice| (slice.task, slice.from_ns, slice.to_ns);
+        let named = |(task, from, to): (usize, u64, u64)| (timeline.tasks[task].as_str(), from, to);
+        timeline.slices.iter().map(of).map(named).collect()
+    }
+
+    fn waits(timeline: &Timeline) -> Vec<(&str, u64, u64)> {
+        let of = |wait: &Wait| (timeline.tasks[wait.task].as_str(), wait.from_ns, wait.to_ns);
+        timeline.waits.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_run_is_kept_in_full() {
+        let timeline = record(0, 100, 1000);
+        assert_eq!(
+            slices(&timeline),
+            [("a", 0, 30), ("b", 30, 70), ("a", 70, 80), ("b", 80, 100)]
+        );
+        assert_eq!(
+            waits(&timeline),
+            [("b", 10, 30), ("a", 30, 70), ("b", 70, 80)]
+        );
+    }
+
+    #[test]
+    fn a_span_is_cut_at_its_ends() {
+        let timeline = record(20, 50, 1000);
+        assert_eq!(slices(&timeline), [("a", 20, 30), ("b", 30, 50)]);
+        assert_eq!(waits(&timeline), [("b", 20, 30), ("a", 30, 50)]);
+        assert_eq!((timeline.from_ns, timeline.to_ns), (20, 50));
+    }
+
+    #[test]
+    fn tasks_that_neither_run_nor_wait_are_left_out() {
+        let timeline = record(85, 95, 1000);
+        assert_eq!(timeline.tasks, ["b"]);
+        assert_eq!(slices(&timeline), [("b", 85, 95)]);
+    }
+
+    #[test]
+    fn a_span_ends_with_the_run_and_where_there_is_too_much_to_keep() {
+        assert_eq!(record(50, 500, 1000).to_ns, 100);
+        let timeline = record(0, 100, 2);
+        assert_eq!(timeline.to_ns, 70);
+        assert_eq!(slices(&timeline), [("a", 0, 30), ("b", 30, 70)]);
+        let after = record(300, 400, 1000);
+        assert_eq!((after.from_ns, after.to_ns), (300, 300));
+        assert!(after.slices.is_empty());
+    }
+
+    #[test]
+    fn the_longest_wait_is_found() {
+        let mut finder = LongestWaitFinder::default();
+        play(&mut finder);
+        let expected = LongestWait {
+            task: "a".to_owned(),
+            from_ns: 30,
+            to_ns: 70,
+        };
+        assert_eq!(finder.result(), Some(expected));
+        assert_eq!(LongestWaitFinder::default().result(), None);
+    }
+
+    #[test]
+    fn a_wait_that_never_ends_lasts_until_the_end_of_the_run() {
+        let mut finder = LongestWaitFinder::default();
+        finder.event(&Event {
+            time: 5,
+            kind: wake(A),
+        });
+        finder.finish(100);
+        let wait = finder.result().unwrap();
+        assert_eq!((wait.from_ns, wait.to_ns), (5, 100));
+    }
+}

@@ -1,0 +1,278 @@
+//! Which scheduler is best at what under a workload, how sure that is, and what makes the difference.
+
+use crate::format::{Unit, value};
+use crate::groups::{Block, Row};
+use crate::page::{Answer, Better, Candidate, Finding};
+use fairground_metrics::{RunMetrics, TaskMetrics};
+use fairground_results::Interval;
+
+/// Something that one can want of a scheduler.
+struct Goal {
+    name: &'static str,
+    unit: Unit,
+    better: Better,
+    of: fn(&RunMetrics) -> Option<f64>,
+    /// Why the last is worse than the first.
+    why: fn(first: &Row, last: &Row) -> Option<String>,
+}
+
+const GOALS: &[Goal] = &[
+    Goal {
+        name: "Throughput, of what is possible",
+        unit: Unit::Fraction,
+        better: Better::Higher,
+        of: |run| Some(run.throughput?.ratio),
+        why: lost_time,
+    },
+    Goal {
+        name: "All tasks done after",
+        unit: Unit::Time,
+        better: Better::Lower,
+        of: |run| run.makespan_ns.map(|time| time as f64),
+        why: lost_time,
+    },
+    Goal {
+        name: "Fair shares over the run (Jain's index)",
+        unit: Unit::Index,
+        better: Better::Higher,
+        of: |run| Some(run.fairness?.jain_index),
+        why: unfair_shares,
+    },
+    Goal {
+        name: "Fair shares in every window (spread in the worst)",
+        unit: Unit::Fraction,
+        better: Better::Lower,
+        of: |run| Some(run.fairness?.worst_window?.spread),
+        why: worst_window,
+    },
+    Goal {
+        name: "Short waits (wakeup latency, 99\u{a0}%)",
+        unit: Unit::Time,
+        better: Better::Lower,
+        of: |run| Some(run.wakeup_latency?.p99_ns as f64),
+        why: long_waits,
+    },
+    Goal {
+        name: "Deadlines (missed periods)",
+        unit: Unit::Fraction,
+        better: Better::Lower,
+        of: missed,
+        why: missed_periods,
+    },
+];
+
+fn missed(run: &RunMetrics) -> Option<f64> {
+    let periods = run.periods?;
+    (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
+}
+
+/// The answer of a comparison.
+pub(crate) fn answer(blocks: &[Block]) -> Answer {
+    let findings: Vec<Finding> = blocks
+        .iter()
+        .flat_map(|block| GOALS.iter().filter_map(|goal| finding(block, goal)))
+        .collect();
+    Answer {
+        summary: summary(&findings).into_iter().collect(),
+        certainty: certainty(blocks),
+        findings,
+    }
+}
+
+/// How often each scheduler is the best or as good.
+fn summary(findings: &[Finding]) -> Option<String> {
+    let decided: Vec<&Finding> = findings
+        .iter()
+        .filter(|finding| !finding.best.is_empty())
+        .collect();
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for candidate in decided.iter().flat_map(|finding| &finding.best) {
+        match counts
+            .iter_mut()
+            .find(|(name, _)| *name == candidate.scheduler)
+        {
+            Some((_, count)) => *count += 1,
+            None => counts.push((&candidate.scheduler, 1)),
+        }
+    }
+    counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    let all = decided.len();
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(name, count)| format!("{name} in {count}"))
+        .collect();
+    if all == 0 {
+        return None;
+    }
+    let questions = if all == 1 { "question" } else { "questions" };
+    Some(format!(
+        "Best, or as good as the best, of the {all} {questions} that tell schedulers apart: {}.",
+        counts.join(", ")
+    ))
+}
+
+fn certainty(blocks: &[Block]) -> String {
+    let rows = || blocks.iter().flat_map(|block| &block.rows);
+    let least = rows().map(|row| row.runs.len()).min().unwrap_or(0);
+    let most = rows().map(|row| row.runs.len()).max().unwrap_or(0);
+    if least < 2 {
+        return "One run of each: differences may be chance. With --repeat 20 the page tells which are.".to_owned();
+    }
+    let runs = if least == most {
+        least.to_string()
+    } else {
+        format!("{least} to {most}")
+    };
+    format!(
+        "Means of {runs} runs of each, with 95 % intervals (Student's) where the runs differ. Schedulers differ where their intervals do \
+         not overlap and the numbers, as they are printed, are not the same."
+    )
+}
+
+fn finding(block: &Block, goal: &Goal) -> Option<Finding> {
+    let numbers: Vec<(String, Interval)> = block
+        .rows
+        .iter()
+        .filter_map(|row| Some((row.title(), row.interval(goal.of)?)))
+        .collect();
+    if numbers.len() < 2 {
+        return None;
+    }
+    let ranked = Finding::ranked(&numbers, goal.better, |number| {
+        value(Some(number), goal.unit)
+    });
+    let row = |candidate: &Candidate| {
+        let mut rows = block.rows.iter();
+        rows.find(|row| row.title() == candidate.scheduler)
+    };
+    let first = ranked.best.first().and_then(row);
+    let last = ranked.rest.last().and_then(row);
+    let why = first
+        .zip(last)
+        .and_then(|(first, last)| (goal.why)(first, last));
+    let workload = &block.labels().workload;
+    Some(Finding {
+        load: workload.clone(),
+        section: workload.clone(),
+        goal: goal.name.to_owned(),
+        why: why.unwrap_or_default(),
+        ..ranked
+    })
+}
+
+fn fraction(number: f64) -> String {
+    unbroken(value(Some(number), Unit::Fraction))
+}
+
+fn time(number: f64) -> String {
+    unbroken(value(Some(number), Unit::Time))
+}
+
+/// A number that stays in a line with its unit.
+fn unbroken(number: String) -> String {
+    number.replace(' ', "\u{a0}")
+}
+
+fn mean(row: &Row, of: impl Fn(&RunMetrics) -> Option<f64>) -> Option<f64> {
+    Some(row.interval(of)?.mean)
+}
+
+/// Time that nobody could use: idle CPUs beside waiting tasks, and overhead.
+fn lost_time(first: &Row, last: &Row) -> Option<String> {
+    let of_time = |part: u64, run: &RunMetrics| {
+        let all = run.cpu_time.available_ns;
+        (all > 0).then(|| part as f64 / all as f64)
+    };
+    let idle = |row: &Row| mean(row, |run| of_time(run.cpu_time.idle_while_runnable_ns, run));
+    let overhead = |row: &Row| mean(row, |run| of_time(run.cpu_time.overhead_ns, run));
+    Some(format!(
+        "{} leaves CPUs idle beside waiting tasks for {} of the time and spends {} on overhead; {} {} and {}.",
+        last.title(),
+        fraction(idle(last)?),
+        fraction(overhead(last)?),
+        first.title(),
+        fraction(idle(first)?),
+        fraction(overhead(first)?)
+    ))
+}
+
+/// The task for which `of` is largest on average over the repeats, with it.
+fn extreme(row: &Row, of: impl Fn(&TaskMetrics) -> Option<f64>) -> Option<(String, f64)> {
+    let first = row.runs.first()?;
+    first
+        .metrics
+        .tasks
+        .iter()
+        .filter_map(|task| Some((task.name.clone(), row.task_interval(&task.name, &of)?.mean)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn unfair_shares(_first: &Row, last: &Row) -> Option<String> {
+    let excess = |task: &TaskMetrics| {
+        let share = task.share?;
+        Some(share.actual - share.ideal)
+    };
+    let shares = |name: &str| {
+        let part = |of: fn(&TaskMetrics) -> Option<f64>| Some(last.task_interval(name, of)?.mean);
+        let actual = part(|task| Some(task.share?.actual))?;
+        let ideal = part(|task| Some(task.share?.ideal))?;
+        Some(format!(
+            "{} of the machine instead of {}",
+            fraction(actual),
+            fraction(ideal)
+        ))
+    };
+    let (most, _) = extreme(last, excess)?;
+    let (least, _) = extreme(last, |task| excess(task).map(|excess| -excess))?;
+    Some(format!(
+        "Under {} {most} gets {}, {least} {}.",
+        last.title(),
+        shares(&most)?,
+        shares(&least)?
+    ))
+}
+
+fn worst_window(_first: &Row, last: &Row) -> Option<String> {
+    let windows = last
+        .runs
+        .iter()
+        .filter_map(|run| run.metrics.fairness?.worst_window);
+    let worst = windows.max_by(|a, b| a.spread.total_cmp(&b.spread))?;
+    Some(format!(
+        "Under {} shares of a CPU are {} points apart in the {} from {} on.",
+        last.title(),
+        value(Some((worst.spread * 1000.0).round() / 10.0), Unit::Plain),
+        time(worst.window_ns as f64),
+        time(worst.start_ns as f64)
+    ))
+}
+
+fn long_waits(first: &Row, last: &Row) -> Option<String> {
+    let (task, wait) = extreme(last, |task| task.longest_wait_ns.map(|wait| wait as f64))?;
+    let switches = |row: &Row| {
+        let mean = mean(row, |run| Some(run.context_switches as f64))?;
+        Some(value(Some(mean.round()), Unit::Count))
+    };
+    Some(format!(
+        "Under {} {task} waits up to {}. {} switches {} times, {} {} times.",
+        last.title(),
+        time(wait),
+        last.title(),
+        switches(last)?,
+        first.title(),
+        switches(first)?
+    ))
+}
+
+fn missed_periods(_first: &Row, last: &Row) -> Option<String> {
+    let missed = |task: &TaskMetrics| {
+        let periods = task.periods?;
+        (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
+    };
+    let (task, part) = extreme(last, missed)?;
+    Some(format!(
+        "Under {} {task} is late in {} of its periods.",
+        last.title(),
+        fraction(part)
+    ))
+}

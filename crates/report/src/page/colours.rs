@@ -1,0 +1,54 @@
+//! One colour for each scheduler, the same all over the page.
+
+use super::Page;
+use maud::{Markup, html};
+
+/// Colours that `style.css` defines as `--c0`, `--c1`, ...; later schedulers begin again.
+const COLOURS: usize = 13;
+
+/// Which scheduler has which colour.
+pub(super) struct Colours(Vec<String>);
+
+impl Colours {
+    /// Gives colours in the order in which schedulers appear in plots, then in the answer.
+    pub(super) fn of(page: &Page) -> Self {
+        let mut names: Vec<String> = Vec::new();
+        let plots = page.sections.iter().flat_map(|section| &section.plots);
+        let series = plots.flat_map(|plot| &plot.series);
+        let findings = page.answer.findings.iter();
+        let candidates = findings.flat_map(|finding| finding.best.iter().chain(&finding.rest));
+        let all = series
+            .map(|series| &series.scheduler)
+            .chain(candidates.map(|candidate| &candidate.scheduler));
+        for name in all {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        Self(names)
+    }
+
+    fn index(&self, scheduler: &str) -> Option<usize> {
+        let place = self.0.iter().position(|name| name == scheduler)?;
+        Some(place % COLOURS)
+    }
+
+    /// The colour as CSS; that of text for what is no scheduler.
+    pub(super) fn css(&self, scheduler: &str) -> String {
+        match self.index(scheduler) {
+            Some(index) => format!("var(--c{index})"),
+            None => "var(--text)".to_owned(),
+        }
+    }
+
+    /// A scheduler's name behind a spot of its colour; a plain name for what is no scheduler.
+    pub(super) fn chip(&self, scheduler: &str) -> Markup {
+        html! {
+            @if self.index(scheduler).is_some() {
+                span.chip style=(format!("--c:{}", self.css(scheduler))) { (scheduler) }
+            } @else {
+                (scheduler)
+            }
+        }
+    }
+}

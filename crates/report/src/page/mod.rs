@@ -1,0 +1,164 @@
+//! Results as one HTML page that needs nothing else.
+//!
+//! A [`Page`] is plain data: an [`Answer`], then [`Section`]s of text, verdicts, tables, plots and moments of runs. Whoever has
+//! results fills it in; [`Page::html`] writes it. The page loads nothing, reads without scripts and prints; plots are static SVG,
+//! and its one script only zooms into timelines and names what the pointer is on.
+
+mod answer;
+mod colours;
+mod moment;
+mod plot;
+mod svg;
+mod table;
+mod verdict;
+
+pub use answer::{Answer, Better, Candidate, Finding};
+pub use moment::{Mark, Moment};
+pub use plot::{Axis, Category, Kind, Plot, Point, Series};
+pub use table::{Cell, Table};
+
+use colours::Colours;
+use fairground_results::Verdict;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// What the browser may load: nothing. Style and script are in the page itself.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+
+/// A page of results.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    /// Its title.
+    pub title: String,
+    /// What a reader who reads no further should know.
+    pub answer: Answer,
+    /// The results, one section for each experiment or workload.
+    pub sections: Vec<Section>,
+}
+
+/// An experiment or a workload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Section {
+    /// What [`Finding`]s refer to it by; also its anchor in the page.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// Where the result comes from (document, machine, costs, seeds), in one line.
+    pub conditions: String,
+    /// Paragraphs before everything else.
+    pub text: Vec<String>,
+    /// Acceptance lines, judged.
+    pub verdicts: Vec<Verdict>,
+    /// Tables that are always open.
+    pub tables: Vec<Table>,
+    /// Plots.
+    pub plots: Vec<Plot>,
+    /// Moments of runs that show why.
+    pub moments: Vec<Moment>,
+    /// Tables that open on a click.
+    pub details: Vec<Table>,
+    /// What the reader should know of the results, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Page {
+    /// The page as HTML. The same page gives the same bytes.
+    pub fn html(&self) -> String {
+        let colours = Colours::of(self);
+        let mut figures = Figures {
+            colours: &colours,
+            count: 0,
+        };
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    meta name="viewport" content="width=device-width";
+                    title { (self.title) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    header {
+                        h1 { (self.title) }
+                        (verdict::tally(&self.sections))
+                    }
+                    main {
+                        (answer::markup(&self.answer, &self.sections, &colours))
+                        @if self.sections.len() > 1 { (contents(&self.sections)) }
+                        @for section in &self.sections { (section_markup(section, &mut figures)) }
+                    }
+                    script { (PreEscaped(SCRIPT)) }
+                }
+            }
+        }
+        .into_string()
+    }
+}
+
+/// What the figures of a page have in common.
+struct Figures<'a> {
+    colours: &'a Colours,
+    /// How many there are so far; gives each names of its own.
+    count: usize,
+}
+
+impl Figures<'_> {
+    fn next(&mut self) -> usize {
+        self.count += 1;
+        self.count
+    }
+}
+
+/// The anchor of a section: its id in letters that need no escaping.
+fn anchor(id: &str) -> String {
+    let plain = |letter: char| match letter {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => letter,
+        _ => '-',
+    };
+    format!("s-{}", id.chars().map(plain).collect::<String>())
+}
+
+fn contents(sections: &[Section]) -> Markup {
+    html! {
+        nav aria-label="Contents" {
+            @for section in sections {
+                a href=(format!("#{}", anchor(&section.id))) {
+                    (section.title) " " (verdict::short_tally(&section.verdicts))
+                }
+            }
+        }
+    }
+}
+
+fn section_markup(section: &Section, figures: &mut Figures) -> Markup {
+    html! {
+        section id=(anchor(&section.id)) {
+            h2 { (section.title) }
+            @if !section.conditions.is_empty() { p.faint { (section.conditions) } }
+            @for text in &section.text { p { (text) } }
+            (verdict::list(&section.verdicts))
+            @for table in &section.tables { (table::markup(table, figures.colours)) }
+            @if !section.plots.is_empty() {
+                div.plots {
+                    @for plot in &section.plots { (plot::markup(plot, figures)) }
+                }
+            }
+            @for moment in &section.moments { (moment::markup(moment, figures)) }
+            @for table in &section.details {
+                details {
+                    summary { (table.caption) }
+                    (table::body(table, figures.colours))
+                }
+            }
+            @if !section.notes.is_empty() {
+                ul.notes {
+                    @for note in &section.notes { li { (note) } }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Tables.
+
+use super::colours::Colours;
+use maud::{Markup, html};
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What it shows; may be empty.
+    pub caption: String,
+    /// Heads of the columns.
+    pub heads: Vec<String>,
+    /// The rows, with as many cells as there are heads.
+    pub rows: Vec<Vec<Cell>>,
+    /// How many columns, from the left, hold words; the others hold numbers and are aligned right.
+    pub words: usize,
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// What is in it. The name of a scheduler gets the scheduler's colour.
+    pub text: String,
+    /// A second, smaller line, such as an interval or the document's number; may be empty.
+    pub detail: String,
+}
+
+impl Cell {
+    /// A cell of one line.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            detail: String::new(),
+        }
+    }
+}
+
+/// The table under its caption.
+pub(super) fn markup(table: &Table, colours: &Colours) -> Markup {
+    html! {
+        @if !table.caption.is_empty() { h3 { (table.caption) } }
+        (body(table, colours))
+    }
+}
+
+/// The table without its caption.
+pub(super) fn body(table: &Table, colours: &Colours) -> Markup {
+    let class = |column: usize| (column < table.words).then_some("word");
+    html! {
+        div.scroll {
+            table {
+                thead {
+                    tr {
+                        @for (column, head) in table.heads.iter().enumerate() {
+                            th class=[class(column)] { (head) }
+                        }
+                    }
+                }
+                tbody {
+                    @for row in &table.rows {
+                        tr {
+                            @for (column, cell) in row.iter().enumerate() {
+                                td class=[class(column)] {
+                                    (colours.chip(&cell.text))
+                                    @if !cell.detail.is_empty() { small { (cell.detail) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

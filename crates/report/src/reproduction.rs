@@ -1,0 +1,254 @@
+//! Reproductions of the documents' experiments as text, JSON and CSV.
+
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use fairground_results::{Claim, Figure, Interval, Level, Reproduction, Verdict, Where};
+
+/// Width of a claim in a table of verdicts.
+const CLAIM_WIDTH: u16 = 56;
+/// Width of the numbers beside it.
+const NUMBERS_WIDTH: u16 = 40;
+
+/// The reproductions for the terminal: figures beside the document's numbers, verdicts, fitted values, notes; with `brief` only the
+/// verdicts. The counts of all come last.
+pub fn reproductions_table(reproductions: &[&Reproduction], brief: bool) -> String {
+    let mut text = String::new();
+    for reproduction in reproductions {
+        text.push_str(&heading(reproduction));
+        if !brief {
+            for figure in &reproduction.figures {
+                text.push_str(&figure_table(reproduction, figure));
+            }
+        }
+        text.push_str(&verdict_table(&reproduction.verdicts));
+        if !brief {
+            text.push_str(&remarks(reproduction));
+        }
+        text.push('\n');
+    }
+    text + &summary(reproductions)
+}
+
+fn heading(reproduction: &Reproduction) -> String {
+    let repeats = match reproduction.world {
+        Where::Simulator => format!("{} seeds", reproduction.repeats),
+        Where::Kernel => format!("{} runs on a kernel", reproduction.repeats),
+    };
+    format!(
+        "{}: {}\n{}\n{}; {repeats}\n\n",
+        reproduction.id, reproduction.title, reproduction.document, reproduction.machine
+    )
+}
+
+fn plain_table() -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table
+}
+
+/// One measure: a row for each point, and for each column what the document prints and what is measured here.
+fn figure_table(reproduction: &Reproduction, figure: &Figure) -> String {
+    let prints: Vec<bool> = (0..reproduction.columns.len())
+        .map(|column| figure.document.iter().any(|row| row[column].is_some()))
+        .collect();
+    let mut table = plain_table();
+    let mut heads = vec![reproduction.axis.clone()];
+    for (column, name) in reproduction.columns.iter().enumerate() {
+        if prints[column] {
+            heads.push(format!("{name} (document)"));
+        }
+        heads.push(name.clone());
+    }
+    table.set_header(heads);
+    for (point, name) in reproduction.points.iter().enumerate() {
+        let mut row = vec![name.clone()];
+        for (column, prints) in prints.iter().enumerate() {
+            if *prints {
+                let number = figure.document[point][column];
+                row.push(number.map_or_else(
+                    || "-".into(),
+                    |number| format!("{number:.*}", figure.decimals),
+                ));
+            }
+            row.push(interval(
+                figure.here[point][column].as_ref(),
+                figure.decimals,
+            ));
+        }
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let unit = match figure.unit.as_str() {
+        "" => String::new(),
+        unit => format!(" ({unit})"),
+    };
+    format!("{}{unit}\n{}\n\n", figure.title, trimmed(&table))
+}
+
+/// `mean ±half` of an interval.
+fn interval(interval: Option<&Interval>, decimals: usize) -> String {
+    match interval {
+        None => "-".into(),
+        Some(one) if one.samples < 2 => format!("{:.decimals$}", one.mean),
+        Some(one) => format!(
+            "{:.decimals$} ±{:.decimals$}",
+            one.mean,
+            one.high - one.mean
+        ),
+    }
+}
+
+/// The word for a verdict.
+pub(crate) fn word(verdict: &Verdict) -> &'static str {
+    match verdict.holds {
+        Claim::Holds => "holds",
+        Claim::Fails => "does not hold",
+        Claim::NotMeasured(_) => "not measured",
+    }
+}
+
+fn verdict_table(verdicts: &[Verdict]) -> String {
+    let mut table = plain_table();
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(140);
+    table.set_header(["", "", "claim", "here", ""]);
+    for verdict in verdicts {
+        let mut claim = verdict.claim.clone();
+        if let Some(reason) = &verdict.reason {
+            claim = format!("{claim}\n  because: {reason}");
+        }
+        let numbers = match &verdict.holds {
+            Claim::NotMeasured(what) => what.clone(),
+            _ => verdict.shows.clone(),
+        };
+        table.add_row([
+            verdict.id.clone(),
+            format!("{:?}", verdict.level),
+            claim,
+            numbers,
+            word(verdict).to_owned(),
+        ]);
+    }
+    for (number, width) in [(2, CLAIM_WIDTH), (3, NUMBERS_WIDTH)] {
+        if let Some(column) = table.column_mut(number) {
+            column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(width)));
+        }
+    }
+    trimmed(&table) + "\n"
+}
+
+/// A table without blanks at the ends of lines.
+fn trimmed(table: &Table) -> String {
+    let text = table.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.join("\n")
+}
+
+fn remarks(reproduction: &Reproduction) -> String {
+    let mut text = String::new();
+    for fit in &reproduction.fits {
+        text.push_str(&format!(
+            "\nfitted: {} = {} {} ({})",
+            fit.name, fit.value, fit.unit, fit.to
+        ));
+    }
+    for note in &reproduction.notes {
+        text.push_str(&format!("\nnote: {note}"));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// How many lines of each level hold.
+fn summary(reproductions: &[&Reproduction]) -> String {
+    let verdicts = || reproductions.iter().flat_map(|one| &one.verdicts);
+    let mut parts = Vec::new();
+    for (level, name) in [
+        (Level::S, "stated"),
+        (Level::D, "derived"),
+        (Level::X, "expected"),
+    ] {
+        let all = verdicts().filter(|verdict| verdict.level == level).count();
+        let hold = verdicts()
+            .filter(|verdict| verdict.level == level && verdict.holds == Claim::Holds)
+            .count();
+        if all > 0 {
+            parts.push(format!("{hold} of {all} {name}"));
+        }
+    }
+    format!("lines that hold: {}\n", parts.join(", "))
+}
+
+/// The reproductions as JSON.
+pub fn reproductions_json(reproductions: &[&Reproduction]) -> String {
+    let text = serde_json::to_string_pretty(reproductions);
+    text.expect("all keys are texts and all numbers finite") + "\n"
+}
+
+/// The figures as CSV: a row for each measure, point and column.
+pub fn reproductions_csv(reproductions: &[&Reproduction]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let heads = [
+        "experiment",
+        "measure",
+        "unit",
+        "point",
+        "column",
+        "document",
+        "mean",
+        "low",
+        "high",
+        "min",
+        "max",
+        "samples",
+    ];
+    let mut write = |record: &[String]| {
+        writer
+            .write_record(record)
+            .expect("memory takes every record");
+    };
+    write(&heads.map(str::to_owned));
+    for one in reproductions {
+        for figure in &one.figures {
+            for (point, name) in one.points.iter().enumerate() {
+                for (column, scheduler) in one.columns.iter().enumerate() {
+                    let number = |value: Option<f64>| {
+                        value.map_or_else(String::new, |value| value.to_string())
+                    };
+                    let here = figure.here[point][column].as_ref();
+                    write(&[
+                        one.id.clone(),
+                        figure.measure.clone(),
+                        figure.unit.clone(),
+                        name.clone(),
+                        scheduler.clone(),
+                        number(figure.document[point][column]),
+                        number(here.map(|here| here.mean)),
+                        number(here.map(|here| here.low)),
+                        number(here.map(|here| here.high)),
+                        number(here.map(|here| here.min)),
+                        number(here.map(|here| here.max)),
+                        here.map_or(0, |here| here.samples).to_string(),
+                    ]);
+                }
+            }
+        }
+    }
+    let bytes = writer.into_inner().expect("memory takes every record");
+    String::from_utf8(bytes).expect("all fields are text")
+}
+
+/// A plain table of texts.
+pub fn list_table<const N: usize>(heads: &[&str; N], rows: &[[String; N]]) -> String {
+    let mut table = plain_table();
+    table.set_header(heads.to_vec());
+    for row in rows {
+        table.add_row(row.to_vec());
+    }
+    trimmed(&table) + "\n"
+}

@@ -1,0 +1,289 @@
+//! Reproductions of the documents' experiments as a page.
+
+use crate::format::Unit;
+use crate::page::{
+    Answer, Axis, Category, Cell, Kind, Moment, Page, Plot, Point, Section, Series, Table,
+};
+use fairground_results::{Claim, Figure, Level, Reproduction, Where};
+use std::collections::BTreeMap;
+
+/// A page with a section for each experiment. `answer` is what follows from all of them; what it leaves empty says which experiments
+/// were reproduced and how sure that is. `moments` and `curves` (distributions, completion times) are shown with the experiment of
+/// that name.
+pub fn reproductions_page(
+    reproductions: &[&Reproduction],
+    mut answer: Answer,
+    moments: &BTreeMap<String, Vec<Moment>>,
+    curves: &BTreeMap<String, Vec<Plot>>,
+) -> Page {
+    if answer.summary.is_empty() {
+        answer.summary = vec![summary(reproductions)];
+    }
+    if answer.certainty.is_empty() {
+        answer.certainty = certainty(reproductions);
+    }
+    let section = |reproduction: &&Reproduction| {
+        let moments = moments.get(&reproduction.id).cloned().unwrap_or_default();
+        let curves = curves.get(&reproduction.id).cloned().unwrap_or_default();
+        section(reproduction, curves, moments)
+    };
+    Page {
+        title: "Which scheduler, for which load, and why: the documents' experiments, reproduced"
+            .to_owned(),
+        answer,
+        sections: reproductions.iter().map(section).collect(),
+    }
+}
+
+/// Whether all that the document states of an experiment holds; `None` if nothing of it was measured.
+fn is_reproduced(reproduction: &Reproduction) -> Option<bool> {
+    let stated = || {
+        let verdicts = reproduction.verdicts.iter();
+        verdicts.filter(|verdict| verdict.level == Level::S)
+    };
+    if stated().any(|verdict| verdict.holds == Claim::Fails) {
+        return Some(false);
+    }
+    stated()
+        .any(|verdict| verdict.holds == Claim::Holds)
+        .then_some(true)
+}
+
+fn summary(reproductions: &[&Reproduction]) -> String {
+    let of = |wanted: Option<bool>| {
+        let those = reproductions
+            .iter()
+            .filter(|reproduction| is_reproduced(reproduction) == wanted);
+        those
+            .map(|reproduction| reproduction.title.as_str())
+            .collect::<Vec<_>>()
+    };
+    let (reproduced, failed) = (of(Some(true)), of(Some(false)));
+    let mut text = format!(
+        "What the documents state holds in {} of {} experiments.",
+        reproduced.len(),
+        reproduced.len() + failed.len()
+    );
+    if !failed.is_empty() {
+        text.push_str(&format!(" It does not in: {}.", failed.join("; ")));
+    }
+    text
+}
+
+fn certainty(reproductions: &[&Reproduction]) -> String {
+    let repeats = || {
+        reproductions
+            .iter()
+            .map(|reproduction| reproduction.repeats)
+    };
+    let (least, most) = (repeats().min().unwrap_or(0), repeats().max().unwrap_or(0));
+    if most < 2 {
+        return "One run of each: differences may be chance.".to_owned();
+    }
+    let runs = if least == most {
+        least.to_string()
+    } else {
+        format!("{least} to {most}")
+    };
+    format!(
+        "Means of {runs} runs at each point, with 95 % intervals (Student's). A difference counts where intervals do not overlap."
+    )
+}
+
+fn section(reproduction: &Reproduction, curves: Vec<Plot>, moments: Vec<Moment>) -> Section {
+    let (runs, world) = match reproduction.world {
+        Where::Simulator => ("seeds", "simulator"),
+        Where::Kernel => ("runs", "real kernel"),
+    };
+    let mut tables = figure_tables(reproduction);
+    tables.extend(fits(reproduction));
+    let mut plots: Vec<Plot> = reproduction
+        .figures
+        .iter()
+        .filter_map(|figure| figure_plot(reproduction, figure))
+        .collect();
+    plots.extend(curves);
+    Section {
+        id: reproduction.id.clone(),
+        title: reproduction.title.clone(),
+        conditions: format!(
+            "{}; {}; {world}: {}, {} {runs}",
+            reproduction.id, reproduction.document, reproduction.machine, reproduction.repeats
+        ),
+        verdicts: reproduction.verdicts.clone(),
+        tables,
+        plots,
+        moments,
+        details: reproduction
+            .printed
+            .iter()
+            .map(|table| Table {
+                caption: format!("The document prints: {}", table.name),
+                heads: table.heads.clone(),
+                rows: table
+                    .rows
+                    .iter()
+                    .map(|row| row.iter().map(Cell::plain).collect())
+                    .collect(),
+                words: 1,
+            })
+            .collect(),
+        notes: reproduction.notes.clone(),
+        ..Section::default()
+    }
+}
+
+fn with_unit(figure: &Figure) -> String {
+    match figure.unit.as_str() {
+        "" => figure.title.clone(),
+        unit => format!("{} ({unit})", figure.title),
+    }
+}
+
+/// Our number with its interval, and the document's below.
+fn cell(figure: &Figure, point: usize, column: usize) -> Cell {
+    let text = |number: f64| format!("{number:.*}", figure.decimals);
+    let mut details = Vec::new();
+    let here = figure.here[point][column];
+    if let Some(interval) = here {
+        let (low, high) = (text(interval.low), text(interval.high));
+        if low != high {
+            details.push(format!("{low} to {high}"));
+        }
+    }
+    if let Some(number) = figure.document[point][column] {
+        details.push(format!("document {}", text(number)));
+    }
+    Cell {
+        text: here.map_or(crate::format::ABSENT.to_owned(), |here| text(here.mean)),
+        detail: details.join("\n"),
+    }
+}
+
+/// A table for each figure, with a row for each point; where there is a single point, one table with a row for each figure.
+fn figure_tables(reproduction: &Reproduction) -> Vec<Table> {
+    let columns = || reproduction.columns.iter().cloned();
+    let row = |name: String, figure: &Figure, point: usize| {
+        let mut cells = vec![Cell::plain(name)];
+        cells.extend((0..reproduction.columns.len()).map(|column| cell(figure, point, column)));
+        cells
+    };
+    let table = |caption: String, head: String, rows: Vec<Vec<Cell>>| Table {
+        caption,
+        heads: std::iter::once(head).chain(columns()).collect(),
+        rows,
+        words: 1,
+    };
+    let figures = reproduction.figures.iter();
+    if reproduction.points.len() == 1 {
+        let rows: Vec<_> = figures
+            .map(|figure| row(with_unit(figure), figure, 0))
+            .collect();
+        let tables = (!rows.is_empty()).then(|| table(String::new(), String::new(), rows));
+        return tables.into_iter().collect();
+    }
+    figures
+        .map(|figure| {
+            let points = reproduction.points.iter().enumerate();
+            let rows = points
+                .map(|(point, name)| row(name.clone(), figure, point))
+                .collect();
+            table(with_unit(figure), reproduction.axis.clone(), rows)
+        })
+        .collect()
+}
+
+fn fits(reproduction: &Reproduction) -> Option<Table> {
+    let row = |fit: &fairground_results::Fit| {
+        [
+            fit.name.clone(),
+            format!("{} {}", fit.value, fit.unit),
+            fit.to.clone(),
+        ]
+        .map(Cell::plain)
+        .to_vec()
+    };
+    (!reproduction.fits.is_empty()).then(|| Table {
+        caption: "Fitted to the baseline column".to_owned(),
+        heads: ["value", "", "fitted to"].map(str::to_owned).to_vec(),
+        rows: reproduction.fits.iter().map(row).collect(),
+        words: 3,
+    })
+}
+
+/// Lines over three or more points that are numbers, else rows of dots; `None` where there are fewer than two numbers to compare.
+fn figure_plot(reproduction: &Reproduction, figure: &Figure) -> Option<Plot> {
+    let numbers: Option<Vec<f64>> = reproduction
+        .points
+        .iter()
+        .map(|point| point.parse().ok())
+        .collect();
+    let lines = numbers.filter(|numbers| numbers.len() > 2);
+    let x = |point: usize| {
+        let number = lines.as_ref().map(|numbers| numbers[point]);
+        number.unwrap_or(point as f64)
+    };
+    let mut series = Vec::new();
+    for (column, name) in reproduction.columns.iter().enumerate() {
+        let points = 0..reproduction.points.len();
+        let here = points.clone().filter_map(|point| {
+            let interval = figure.here[point][column]?;
+            Some(Point::interval(x(point), interval))
+        });
+        let document = points
+            .filter_map(|point| Some(Point::exact(x(point), figure.document[point][column]?)));
+        series.push(Series {
+            name: name.clone(),
+            scheduler: name.clone(),
+            printed: false,
+            points: here.collect(),
+        });
+        series.push(Series {
+            name: format!("{name} (document)"),
+            scheduler: name.clone(),
+            printed: true,
+            points: document.collect(),
+        });
+    }
+    series.retain(|series| !series.points.is_empty());
+    let single = reproduction.points.len() == 1;
+    if series.len() < 2 && (single || series.is_empty()) {
+        return None;
+    }
+    Some(Plot {
+        title: figure.title.clone(),
+        text: String::new(),
+        kind: if lines.is_some() {
+            Kind::Lines
+        } else {
+            Kind::Dots
+        },
+        x: Axis {
+            label: reproduction.axis.clone(),
+            ..Axis::default()
+        },
+        y: Axis {
+            label: figure.unit.clone(),
+            unit: Unit::Plain,
+            log: is_wide(figure),
+        },
+        categories: if single {
+            Vec::new()
+        } else {
+            let names = reproduction.points.iter().cloned();
+            names.map(|name| Category { name, ideal: None }).collect()
+        },
+        series,
+    })
+}
+
+/// Whether numbers differ so much that small ones would be on the axis.
+fn is_wide(figure: &Figure) -> bool {
+    const WIDE: f64 = 30.0;
+    let here = figure.here.iter().flatten().flatten();
+    let document = figure.document.iter().flatten().flatten().copied();
+    let all: Vec<f64> = here.map(|here| here.mean).chain(document).collect();
+    let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = all.iter().copied().fold(0.0, f64::max);
+    least > 0.0 && most / least > WIDE
+}

@@ -1,0 +1,116 @@
+//! Reproductions as a page.
+
+use fairground_report::page::{Answer, Kind};
+use fairground_report::reproductions_page;
+use fairground_results::{
+    Claim, Figure, Fit, Interval, Level, PrintedTable, Reproduction, Verdict, Where,
+};
+use std::collections::BTreeMap;
+
+fn figure(points: usize, document: bool) -> Figure {
+    let number = |point: usize, column: usize| (point + 1) as f64 * (column + 1) as f64;
+    let table = |of: &dyn Fn(usize, usize) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
+        (0..points)
+            .map(|point| (0..2).map(|column| of(point, column)).collect())
+            .collect()
+    };
+    let here = table(&|point, column| Some(number(point, column)));
+    Figure {
+        measure: "time".to_owned(),
+        title: "Execution time".to_owned(),
+        unit: "s".to_owned(),
+        decimals: 2,
+        here: here
+            .into_iter()
+            .map(|row| {
+                let spread = |mean: f64| Interval::of(&[mean - 0.1, mean, mean + 0.1]);
+                row.into_iter().map(|mean| spread(mean?)).collect()
+            })
+            .collect(),
+        document: table(&|point, column| document.then(|| number(point, column) * 1.5)),
+    }
+}
+
+fn reproduction(id: &str, points: &[&str], holds: Claim) -> Reproduction {
+    Reproduction {
+        id: id.to_owned(),
+        title: format!("Experiment {id}"),
+        document: "A document, its table 1".to_owned(),
+        world: Where::Simulator,
+        machine: "four CPUs at 1 GHz".to_owned(),
+        repeats: 20,
+        columns: vec!["cfs".to_owned(), "dwrr".to_owned()],
+        points: points.iter().map(|point| (*point).to_owned()).collect(),
+        axis: "threads".to_owned(),
+        figures: vec![figure(points.len(), true)],
+        verdicts: vec![Verdict {
+            id: "A1".to_owned(),
+            level: Level::S,
+            claim: "dwrr takes longer".to_owned(),
+            holds,
+            shows: "2.00 > 1.00".to_owned(),
+            reason: None,
+        }],
+        fits: vec![Fit {
+            name: "switch".to_owned(),
+            value: 3.5,
+            unit: "us".to_owned(),
+            to: "cfs at 1 thread".to_owned(),
+        }],
+        printed: vec![PrintedTable {
+            name: "Table 1".to_owned(),
+            heads: vec!["threads".to_owned(), "cfs".to_owned()],
+            rows: vec![vec!["1".to_owned(), "1.50".to_owned()]],
+        }],
+        notes: vec!["A note.".to_owned()],
+    }
+}
+
+fn page_of(reproductions: &[Reproduction]) -> fairground_report::page::Page {
+    let list: Vec<&Reproduction> = reproductions.iter().collect();
+    reproductions_page(&list, Answer::default(), &BTreeMap::new(), &BTreeMap::new())
+}
+
+#[test]
+fn the_documents_numbers_stand_beside_ours() {
+    let page = page_of(&[reproduction("one", &["1", "2", "4"], Claim::Holds)]);
+    let cell = &page.sections[0].tables[0].rows[1][2];
+    assert_eq!(cell.text, "4.00");
+    assert!(cell.detail.ends_with("\ndocument 6.00"), "{}", cell.detail);
+    let html = page.html();
+    for text in [
+        "Fitted to the baseline column",
+        "3.5 us",
+        "The document prints: Table 1",
+        "A note.",
+    ] {
+        assert!(html.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn numbers_are_joined_by_lines_and_names_are_rows() {
+    let kind = |points: &[&str]| {
+        let page = page_of(&[reproduction("one", points, Claim::Holds)]);
+        let plot = &page.sections[0].plots[0];
+        (plot.kind, plot.categories.len(), plot.series.len())
+    };
+    assert_eq!(kind(&["1", "2", "4"]), (Kind::Lines, 3, 4));
+    assert_eq!(kind(&["make", "tar", "dbench"]), (Kind::Dots, 3, 4));
+    assert_eq!(kind(&[""]), (Kind::Dots, 0, 4));
+}
+
+#[test]
+fn the_answer_names_what_was_not_reproduced() {
+    let open = Claim::NotMeasured("no such program".to_owned());
+    let page = page_of(&[
+        reproduction("one", &[""], Claim::Holds),
+        reproduction("two", &[""], Claim::Fails),
+        reproduction("three", &[""], open),
+    ]);
+    assert_eq!(
+        page.answer.summary,
+        ["What the documents state holds in 1 of 2 experiments. It does not in: Experiment two."]
+    );
+    assert!(page.answer.certainty.contains("20 runs"));
+}

@@ -1,0 +1,135 @@
+//! A page with everything that a page can have.
+
+use fairground_metrics::{Slice, Timeline, Wait};
+use fairground_report::page::{
+    Answer, Axis, Candidate, Category, Cell, Finding, Kind, Mark, Moment, Page, Plot, Point,
+    Section, Series, Table,
+};
+use fairground_results::{Claim, Level, Verdict};
+
+/// Hog b waits while hog a runs.
+fn moment() -> Moment {
+    Moment {
+        title: "The longest wait".to_owned(),
+        text: String::new(),
+        timeline: Timeline {
+            from_ns: 1_000_000_000,
+            to_ns: 1_010_000_000,
+            cpus: 1,
+            tasks: vec!["a,\"b\"".to_owned(), "</pre>".to_owned()],
+            slices: vec![Slice {
+                cpu: 0,
+                task: 0,
+                from_ns: 1_000_000_000,
+                to_ns: 1_010_000_000,
+            }],
+            waits: vec![Wait {
+                task: 1,
+                from_ns: 1_002_000_000,
+                to_ns: 1_010_000_000,
+            }],
+        },
+        focus: Some("</pre>".to_owned()),
+        marks: vec![Mark {
+            task: Some("</pre>".to_owned()),
+            from_ns: 1_002_000_000,
+            to_ns: 1_020_000_000,
+        }],
+    }
+}
+
+/// A plot of each kind.
+fn plots() -> Vec<Plot> {
+    let series = |name: &str, printed: bool| Series {
+        name: name.to_owned(),
+        scheduler: "cfs".to_owned(),
+        printed,
+        points: (0..3)
+            .map(|number| Point {
+                x: f64::from(number),
+                y: f64::from(number + 1),
+                low: f64::from(number) + 0.5,
+                high: f64::from(number) + 1.75,
+            })
+            .collect(),
+    };
+    [Kind::Lines, Kind::Histogram, Kind::Dots, Kind::Bars]
+        .into_iter()
+        .map(|kind| Plot {
+            title: format!("{kind:?}"),
+            text: String::new(),
+            kind,
+            x: Axis::default(),
+            y: Axis::default(),
+            categories: match kind {
+                Kind::Dots | Kind::Bars => ["p", "q", "r"]
+                    .map(|name| Category {
+                        name: name.to_owned(),
+                        ideal: Some(2.0),
+                    })
+                    .into(),
+                _ => Vec::new(),
+            },
+            series: vec![series("cfs", false), series("cfs (document)", true)],
+        })
+        .collect()
+}
+
+fn verdict(id: &str, holds: Claim) -> Verdict {
+    Verdict {
+        id: id.to_owned(),
+        level: Level::S,
+        claim: format!("claim {id}"),
+        holds,
+        shows: "1 < 2".to_owned(),
+        reason: None,
+    }
+}
+
+/// A page with everything that a page can have.
+pub fn page() -> Page {
+    let candidate = |scheduler: &str| Candidate {
+        scheduler: scheduler.to_owned(),
+        value: "1.00 ms".to_owned(),
+        interval: "0.9 to 1.1 ms".to_owned(),
+    };
+    Page {
+        title: "Title".to_owned(),
+        answer: Answer {
+            summary: vec!["In short.".to_owned()],
+            certainty: "Sure.".to_owned(),
+            findings: vec![Finding {
+                load: "load".to_owned(),
+                section: "one & two".to_owned(),
+                goal: "speed".to_owned(),
+                best: vec![candidate("cfs"), candidate("dwrr")],
+                rest: vec![candidate("o1")],
+                why: "Because.".to_owned(),
+            }],
+        },
+        sections: vec![Section {
+            id: "one & two".to_owned(),
+            title: "One & two".to_owned(),
+            verdicts: vec![
+                verdict("A1", Claim::Holds),
+                verdict("A2", Claim::Fails),
+                verdict("A3", Claim::NotMeasured("no such program".to_owned())),
+            ],
+            tables: vec![Table {
+                caption: "Caption".to_owned(),
+                heads: vec!["scheduler".to_owned(), "number".to_owned()],
+                rows: vec![vec![
+                    Cell::plain("cfs"),
+                    Cell {
+                        text: "1".to_owned(),
+                        detail: "document 2".to_owned(),
+                    },
+                ]],
+                words: 1,
+            }],
+            plots: plots(),
+            moments: vec![moment()],
+            ..Section::default()
+        }],
+    }
+}

@@ -1,0 +1,9 @@
+//! Results as data: what was run and what came of it. Producers fill these types in, `report` formats them.
+
+mod reproduction;
+mod run;
+
+pub use reproduction::{
+    Claim, Figure, Fit, Interval, Level, PrintedTable, Reproduction, Verdict, Where,
+};
+pub use run::{Labels, Run};

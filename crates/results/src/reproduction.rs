@@ -1,0 +1,217 @@
+//! What came of an experiment of a document.
+
+use serde::{Deserialize, Serialize};
+
+/// An experiment, reproduced: the document's claims and numbers beside what was measured here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reproduction {
+    /// Name of the experiment.
+    pub id: String,
+    /// What it is about.
+    pub title: String,
+    /// The document, and where in it the experiment is.
+    pub document: String,
+    /// Where it ran.
+    pub world: Where,
+    /// The machine, its tick rate and its costs, in words.
+    pub machine: String,
+    /// Runs of each scheduler at each point: one per seed in the simulator, one per repetition on a kernel.
+    pub repeats: u32,
+    /// Names of the columns: schedulers with their settings.
+    pub columns: Vec<String>,
+    /// Names of the points of the x axis; a single empty name where there is none.
+    pub points: Vec<String>,
+    /// What the points are: `threads`, `children`; empty where there is a single one.
+    pub axis: String,
+    /// What was measured, in the order of the experiment's file.
+    pub figures: Vec<Figure>,
+    /// The document's acceptance lines, judged.
+    pub verdicts: Vec<Verdict>,
+    /// Values that were fitted to the baseline column.
+    pub fits: Vec<Fit>,
+    /// What the document prints, as it prints it.
+    pub printed: Vec<PrintedTable>,
+    /// What the reader should know of the result, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Where {
+    /// The simulator.
+    Simulator,
+    /// A real kernel.
+    Kernel,
+}
+
+/// One measure, at every point, of every column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Its name in the experiment's file.
+    pub measure: String,
+    /// Its name for people.
+    pub title: String,
+    /// Its unit; empty for a plain number.
+    pub unit: String,
+    /// Digits after the point.
+    pub decimals: usize,
+    /// By point, then by column; `None` where it was not measured.
+    pub here: Vec<Vec<Option<Interval>>>,
+    /// The document's numbers, in the same order; `None` where it prints none.
+    pub document: Vec<Vec<Option<f64>>>,
+}
+
+/// A mean with its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Smallest sample.
+    pub min: f64,
+    /// Largest sample.
+    pub max: f64,
+    /// Number of samples.
+    pub samples: usize,
+}
+
+impl Interval {
+    /// The mean of `samples` with Student's 95 % interval, which for a single sample is that sample; `None` of none.
+    pub fn of(samples: &[f64]) -> Option<Self> {
+        if samples.is_empty() {
+            return None;
+        }
+        let count = samples.len() as f64;
+        let mean = samples.iter().sum::<f64>() / count;
+        let half = if samples.len() < 2 {
+            0.0
+        } else {
+            let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+            let deviation = (squares / (count - 1.0)).sqrt();
+            students_quantile(samples.len() - 1) * deviation / count.sqrt()
+        };
+        Some(Self {
+            mean,
+            low: mean - half,
+            high: mean + half,
+            min: samples.iter().copied().fold(f64::INFINITY, f64::min),
+            max: samples.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            samples: samples.len(),
+        })
+    }
+
+    /// Whether all of this interval is below all of `other`: the difference counts.
+    pub fn is_below(&self, other: &Self) -> bool {
+        self.high < other.low
+    }
+}
+
+/// The 97.5 % quantile of Student's distribution with that many degrees of freedom.
+fn students_quantile(freedom: usize) -> f64 {
+    use statrs::distribution::{ContinuousCDF, StudentsT};
+    StudentsT::new(0.0, 1.0, freedom as f64)
+        .map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
+}
+
+/// How much a line of an experiment says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Level {
+    /// Stated: in the document's words, or the order of the numbers that it prints.
+    S,
+    /// Derived: a band around a printed number or ratio.
+    D,
+    /// Expected: what the algorithm should do although the document does not say so.
+    X,
+}
+
+/// Whether a line holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Claim {
+    /// It holds.
+    Holds,
+    /// It does not.
+    Fails,
+    /// Something that it needs was not measured; what.
+    NotMeasured(String),
+}
+
+/// An acceptance line, judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Its name within the experiment, such as `A1`.
+    pub id: String,
+    /// How much the document says it.
+    pub level: Level,
+    /// What is claimed.
+    pub claim: String,
+    /// Whether it holds.
+    pub holds: Claim,
+    /// The numbers that decide, in words.
+    pub shows: String,
+    /// Where it does not hold: why, as far as was found out.
+    pub reason: Option<String>,
+}
+
+/// A value that was fitted to the baseline column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fit {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+    /// What it was fitted to.
+    pub to: String,
+}
+
+/// A table of the document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PrintedTable {
+    /// Its name.
+    pub name: String,
+    /// Heads of the columns, that of the keys first.
+    pub heads: Vec<String>,
+    /// The rows: the key, then the values with the document's digits.
+    pub rows: Vec<Vec<String>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_students() {
+        // 2.262 is the quantile of nine degrees of freedom; the deviation of 1 to 10 is 3.0277.
+        let samples: Vec<f64> = (1..=10).map(f64::from).collect();
+        let interval = Interval::of(&samples).unwrap();
+        assert!((interval.mean - 5.5).abs() < 1e-12);
+        assert!((interval.high - interval.mean - 2.2622 * 3.02765 / 10f64.sqrt()).abs() < 1e-3);
+        assert!((interval.mean - interval.low - (interval.high - interval.mean)).abs() < 1e-12);
+        assert_eq!(
+            (interval.min, interval.max, interval.samples),
+            (1.0, 10.0, 10)
+        );
+    }
+
+    #[test]
+    fn a_single_sample_is_its_own_interval_and_none_has_none() {
+        let interval = Interval::of(&[3.0]).unwrap();
+        assert_eq!((interval.low, interval.high), (3.0, 3.0));
+        assert!(Interval::of(&[]).is_none());
+    }
+
+    #[test]
+    fn intervals_that_touch_are_not_apart() {
+        let low = Interval::of(&[1.0, 2.0]).unwrap();
+        let high = Interval::of(&[100.0, 101.0]).unwrap();
+        assert!(low.is_below(&high));
+        assert!(!high.is_below(&low));
+        assert!(!low.is_below(&low));
+    }
+}

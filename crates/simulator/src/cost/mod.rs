@@ -1,0 +1,173 @@
+//! What scheduling costs: a small, explicit model in virtual time. `docs/cost-model.md` says what each cost is and where it is charged.
+
+mod file;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use fairground_machine::Distance;
+
+pub use file::CostError;
+
+/// Where a cost comes from that somebody gave as a plain number.
+pub const GIVEN: &str = "given by the user";
+
+/// The default model, embedded.
+const DEFAULT: &str = include_str!("default.toml");
+
+/// The values of one cost: one number, or four by distance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CostValue {
+    /// Nanoseconds.
+    One(u64),
+    /// Nanoseconds to a sibling, within the last-level cache, within the NUMA node, to another node.
+    ByDistance([u64; 4]),
+}
+
+impl From<u64> for CostValue {
+    fn from(value: u64) -> Self {
+        CostValue::One(value)
+    }
+}
+
+impl From<[u64; 4]> for CostValue {
+    fn from(values: [u64; 4]) -> Self {
+        CostValue::ByDistance(values)
+    }
+}
+
+/// Defines the model and what goes over all of its costs.
+macro_rules! costs {
+    ($($(#[$meta:meta])* $name:ident: $kind:ty = $zero:expr),* $(,)?) => {
+        /// Costs of one machine, all in nanoseconds.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct CostModel {
+            /// Name shown in results: `default`, `zero`, or the file it came from.
+            pub name: String,
+            /// Where each number comes from, by the name of its cost.
+            pub origins: BTreeMap<&'static str, String>,
+            $($(#[$meta])* pub $name: $kind,)*
+        }
+
+        impl CostModel {
+            /// Names of the costs, in order.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+            /// Nothing costs anything.
+            pub fn zero() -> Self {
+                CostModel {
+                    name: "zero".into(),
+                    origins: Self::NAMES.iter().map(|name| (*name, "nothing costs anything".to_owned())).collect(),
+                    $($name: $zero,)*
+                }
+            }
+
+            /// Takes over what was measured of the cost called `name`: one number, or four by distance, where `None` keeps what
+            /// is there. A name that is no cost changes nothing.
+            pub fn take_over(&mut self, name: &str, values: &[Option<u64>], origin: &str) {
+                $(if name == stringify!($name) {
+                    file::Value::take_over(&mut self.$name, values);
+                    let partly = values.contains(&None);
+                    let origin = match self.origins.get(stringify!($name)) {
+                        Some(before) if partly => format!("{origin}; at other distances: {before}"),
+                        _ => origin.to_owned(),
+                    };
+                    self.origins.insert(stringify!($name), origin);
+                })*
+            }
+
+            /// Every cost by name, in order.
+            pub fn values(&self) -> Vec<(&'static str, CostValue)> {
+                vec![$((stringify!($name), CostValue::from(self.$name))),*]
+            }
+        }
+
+        /// What a file may say, field by field.
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            $($name: Option<file::Given<$kind>>,)*
+        }
+
+        impl Fields {
+            fn apply(self, model: &mut CostModel) {
+                $(if let Some(given) = self.$name {
+                    model.$name = given.value;
+                    model.origins.insert(stringify!($name), given.origin.unwrap_or_else(|| GIVEN.to_owned()));
+                })*
+            }
+        }
+    };
+}
+
+costs! {
+    /// Entering and leaving one scheduler callback.
+    callback: u64 = 0,
+    /// One kfunc or helper call.
+    kfunc: u64 = 0,
+    /// One thousand BPF instructions.
+    kilo_instructions: u64 = 0,
+    /// Visiting one task in a walk over a dispatch queue, while the queue's lock is held.
+    scan: u64 = 0,
+    /// Visiting one task in a walk over all tasks of the system.
+    task_walk: u64 = 0,
+    /// Holding the lock of a dispatch queue or run queue for one operation that this CPU also did last.
+    lock: u64 = 0,
+    /// Fetching a lock's cache line from a sibling, from the same cache, from the same node, from another node.
+    lock_transfer: [u64; 4] = [0; 4],
+    /// Going from one task to another, or to idling, apart from callbacks and locks.
+    context_switch: u64 = 0,
+    /// Waking a task that will run on the waker's CPU, apart from callbacks and locks.
+    wakeup: u64 = 0,
+    /// Waking a task that will run on another CPU, apart from callbacks and locks.
+    wakeup_remote: u64 = 0,
+    /// Leaving the idle state.
+    idle_exit: u64 = 0,
+    /// An interrupt from one CPU to another, from sending to handling.
+    interrupt: u64 = 0,
+    /// Handling a timer tick.
+    tick: u64 = 0,
+    /// Handling a timer interrupt that wakes a task, beside the wake-up itself.
+    timer: u64 = 0,
+    /// Largest lateness of a timer of an ordinary task (timer slack); each expiry draws from 0 to this.
+    timer_slack: u64 = 0,
+    /// Any system call of a task's program.
+    system_call: u64 = 0,
+    /// Refilling caches after a migration: to a sibling, in the same cache, the same node, another node.
+    migration: [u64; 4] = [0; 4],
+}
+
+impl CostModel {
+    /// The default: costs of a current server CPU, each with its origin.
+    pub fn default_model() -> Self {
+        static MODEL: LazyLock<CostModel> = LazyLock::new(|| {
+            let mut model = CostModel::zero();
+            model.origins.clear();
+            let fields: Fields = toml::from_str(DEFAULT).expect("the embedded file is sound");
+            fields.apply(&mut model);
+            model.name = "default".into();
+            model
+        });
+        MODEL.clone()
+    }
+
+    /// Cost of `distance` from one of the four-step tables.
+    pub(crate) fn by_distance(table: &[u64; 4], distance: Distance) -> u64 {
+        match distance {
+            Distance::Same => 0,
+            Distance::Sibling => table[0],
+            Distance::Cache => table[1],
+            Distance::Node => table[2],
+            Distance::Remote => table[3],
+        }
+    }
+}
+
+/// A spin lock in virtual time: who had it last and when it is free, so that contention and cache-line transfer emerge.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lock {
+    /// The CPU that had it last.
+    pub owner: u32,
+    /// When it is free again.
+    pub free_at: u64,
+}

@@ -1,0 +1,302 @@
+//! How tasks come into being, and what they are: policy, affinity, process, attributes.
+
+use fairground_catalog::attributes::{self, Attributes};
+use fairground_events::{OverheadKind, TaskId, load_weight};
+use fairground_workload::{Draws, Phase, Policy};
+
+use super::{Action, Execution};
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::structures::{CpuMask, MmStruct, TaskStruct};
+use crate::surroundings::is_hidden;
+use crate::task::{Class, Process, Task, TaskRef};
+
+/// Largest number of instances that `fork` events may start of one definition, as in rt-app.
+const FORK_LIMIT: u32 = 1024;
+/// Limits of a slice that a task asks for, nanoseconds.
+const CUSTOM_SLICE_MIN: u64 = 100_000;
+const CUSTOM_SLICE_MAX: u64 = 100_000_000;
+/// First process id given to tasks of the workload.
+const FIRST_PID: i32 = 1000;
+
+impl Kernel<'_> {
+    /// Starts the instances of every definition.
+    pub(crate) fn start_programs(&mut self) {
+        let workload = self.programs.workload.clone();
+        self.start_surroundings();
+        if self.settings.surroundings.creator.is_some() {
+            return;
+        }
+        self.programs.started = true;
+        self.enter(0);
+        for (definition, instance) in workload.first_tasks() {
+            let name = workload.tasks[definition].instance_name(instance);
+            self.fork_task(definition, instance, name, None);
+            if self.exit.is_some() || self.programs.failure.is_some() {
+                return;
+            }
+        }
+        self.leave(OverheadKind::Scheduling);
+    }
+
+    /// Carries out a `fork` event of `task`.
+    pub(super) fn fork_by_event(&mut self, task: TaskRef, target: usize) -> Option<Action> {
+        let workload = self.programs.workload.clone();
+        let number = self.programs.forks[target];
+        if number >= FORK_LIMIT {
+            self.programs.failure = Some(format!(
+                "{} was forked {FORK_LIMIT} times, the most that rt-app allows",
+                workload.tasks[target].name
+            ));
+            return Some(Action::Failed);
+        }
+        self.programs.forks[target] += 1;
+        let instance = workload.tasks[target].instances + number;
+        let name = format!("{}-{instance}", workload.tasks[target].name);
+        self.fork_task(target, instance, name, Some(task));
+        let failed = self.programs.failure.is_some();
+        failed.then_some(Action::Failed)
+    }
+
+    /// Creates a task of `definition` and makes it runnable.
+    pub(crate) fn fork_task(
+        &mut self,
+        definition: usize,
+        instance: u32,
+        name: String,
+        parent: Option<TaskRef>,
+    ) {
+        let workload = self.programs.workload.clone();
+        let origin = parent.unwrap_or(self.initial_parent);
+        let id = TaskId(self.tasks.len() as u32);
+        let source = &workload.tasks[definition];
+        let mut execution = Execution::new(definition, &source.phases, workload.timers.len());
+        execution.start = self.clock.now();
+        execution.policy = Some(source.policy);
+        execution.errand = self.first_errand();
+        let varies = |phase: &Phase| !phase.variations.is_empty();
+        execution.draws = source.phases.iter().any(varies).then(|| {
+            let seed = self.settings.seed;
+            Draws::new(seed, definition, instance)
+        });
+        let mut task = Task::blank(
+            id,
+            name,
+            FIRST_PID + 1 + id.0 as i32,
+            self.possible,
+            self.cpus.len(),
+        );
+        task.execution = execution;
+        task.parent = parent.map(|parent| parent.id).filter(|id| !is_hidden(*id));
+        task.attributes = source.attributes.clone();
+        task.cgroup = match &source.taskgroup {
+            Some(path) => self.groups.find(path),
+            None => origin.cgroup,
+        };
+        let mut task = TaskRef::allocate(task);
+        let now = self.clock.now();
+        let cpu = if parent.is_some() { self.this_cpu } else { 0 };
+        {
+            let task_cpu = cpu as u32;
+            let (mm, leader) = self.process_of(source.process.as_deref(), task, origin);
+            let groups = self.groups.pointers(task.cgroup);
+            let length = self.tick_length();
+            let task_state = &mut task.seen;
+            task_state.thread_info.cpu = task_cpu;
+            task_state.tgid = leader.seen.pid;
+            task_state.mm = mm;
+            task_state.active_mm = mm;
+            task_state.real_parent = origin.address() as *mut TaskStruct;
+            task_state.parent = origin.address() as *mut TaskStruct;
+            task_state.group_leader = leader.address() as *mut TaskStruct;
+            task_state.start_time = now;
+            task_state.start_boottime = now;
+            task_state.recent_used_cpu = cpu as i32;
+            task_state.wake_cpu = cpu as i32;
+            task_state.cgroups = groups.0;
+            task_state.sched_task_group = groups.1;
+            task_state.scx.tid = u64::from(id.0) + 1;
+            task_state.scx.runnable_at = now / length;
+            task_state.__state = TASK_NEW;
+        }
+        task.fix_pointers();
+        self.apply_policy(task, source.policy);
+        self.restrict(task, source.cpus.as_deref());
+        task.class = self.class_of(task);
+        self.tasks.push(task);
+        self.live_tasks += 1;
+        self.emit_task(task);
+        self.release_first_job(task);
+        self.set_attributes(task);
+        if let Err(error) = self.init_task(task, true) {
+            self.live_tasks -= 1;
+            task.seen.__state = TASK_DEAD;
+            self.programs.failure = Some(format!(
+                "the scheduler refused {}: ops.init_task() returned {error}",
+                task.label()
+            ));
+            return;
+        }
+        if task.class == Class::Ext {
+            self.enable_task(task);
+        }
+        if !task.allowed().test(cpu) {
+            let cpu = self.fallback_cpu(task, cpu);
+            task.seen.thread_info.cpu = cpu as u32;
+        }
+        self.wake_new(task);
+    }
+
+    /// The address space of a new task that `origin` forks, and the leader of its threads: those of the process that it names, which
+    /// begins with it if it is the first, or those of `origin`.
+    fn process_of(
+        &mut self,
+        name: Option<&str>,
+        task: TaskRef,
+        origin: TaskRef,
+    ) -> (*mut MmStruct, TaskRef) {
+        let Some(name) = name else {
+            let leader = TaskRef::from_address(origin.seen.group_leader as u64);
+            return (origin.seen.mm, leader.unwrap_or(origin));
+        };
+        let index = self
+            .processes
+            .iter()
+            .position(|process| process.name == name);
+        let index = index.unwrap_or_else(|| {
+            self.processes.push(Process {
+                name: name.to_owned(),
+                memory: Box::new(MmStruct { mm_users: 1 }),
+                leader: task,
+            });
+            self.processes.len() - 1
+        });
+        let process = &mut self.processes[index];
+        (&raw mut *process.memory, process.leader)
+    }
+
+    /// Hands the attributes of a new task to the scheduler, if it understands any.
+    fn set_attributes(&mut self, mut task: TaskRef) {
+        if task.attributes.is_empty() {
+            return;
+        }
+        let Some(number) = self.maps.iter().position(|map| map.name == attributes::MAP) else {
+            let message = format!(
+                "{} has attributes, which {} does not know",
+                task.name, self.operations.name
+            );
+            if !self.messages.contains(&message) {
+                self.messages.push(message);
+            }
+            return;
+        };
+        match Attributes::parse(&task.attributes) {
+            Ok(parsed) => {
+                let bytes = parsed.encode();
+                let words = bytes.chunks_exact(8).map(|chunk| {
+                    let mut word = [0; 8];
+                    word.copy_from_slice(chunk);
+                    u64::from_le_bytes(word)
+                });
+                let value: Box<[u64]> = words.collect();
+                task.storage.resize_with(self.maps.len(), || None);
+                task.storage[number] = Some(value);
+            }
+            Err(message) => self.programs.failure = Some(format!("{}: {message}", task.name)),
+        }
+    }
+
+    fn restrict(&mut self, mut task: TaskRef, cpus: Option<&[u32]>) {
+        let Some(cpus) = cpus else {
+            task.seen.cpus_mask = self.possible;
+            task.seen.nr_cpus_allowed = self.cpus.len() as i32;
+            return;
+        };
+        let mut mask = CpuMask::default();
+        for cpu in cpus.iter().map(|cpu| *cpu as usize) {
+            if cpu < self.cpus.len() {
+                mask.set(cpu);
+            }
+        }
+        if mask.first().is_none() {
+            self.programs.failure = Some(format!(
+                "{} may only use CPUs {cpus:?}, and the machine has CPUs 0 to {}; choose a larger --machine or change \"cpus\"",
+                task.name,
+                self.cpus.len() - 1
+            ));
+            return;
+        }
+        task.seen.cpus_mask = mask;
+        task.seen.nr_cpus_allowed = mask.weight() as i32;
+    }
+
+    fn apply_policy(&mut self, mut task: TaskRef, policy: Policy) {
+        if let Policy::Other { slice, .. } | Policy::Batch { slice, .. } = policy {
+            // __setparam_fair(), as far as a sched_ext scheduler sees it: the fair class's own base slice is not modelled.
+            task.seen.se.custom_slice = u8::from(slice.is_some());
+            task.seen.se.slice =
+                slice.map_or(0, |slice| slice.clamp(CUSTOM_SLICE_MIN, CUSTOM_SLICE_MAX));
+        }
+        let (policy, nice, rt_priority) = match policy {
+            Policy::Other { nice, .. } => (SCHED_NORMAL, nice, 0),
+            Policy::Batch { nice, .. } => (SCHED_BATCH, nice, 0),
+            Policy::Idle => (SCHED_IDLE, 0, 0),
+            Policy::Fifo { priority } => (SCHED_FIFO, 0, priority),
+            Policy::RoundRobin { priority } => (SCHED_RR, 0, priority),
+            Policy::Deadline { .. } => (SCHED_DEADLINE, 0, 99),
+        };
+        task.seen.policy = policy;
+        task.seen.rt_priority = rt_priority;
+        task.seen.static_prio = 120 + nice;
+        let prio = if rt_priority > 0 {
+            99 - rt_priority as i32
+        } else {
+            120 + nice
+        };
+        task.seen.prio = prio;
+        task.seen.normal_prio = prio;
+        let weight = load_weight(event_policy(policy), nice);
+        task.seen.se.load.weight = u64::from(weight);
+        task.seen.se.load.inv_weight = (u32::MAX as u64 / u64::from(weight)) as u32;
+        if task.class_slice == 0 {
+            task.class_slice = 100_000_000;
+        }
+    }
+
+    fn class_of(&self, task: TaskRef) -> Class {
+        match task.seen.policy {
+            SCHED_FIFO | SCHED_RR | SCHED_DEADLINE => Class::RealTime,
+            SCHED_EXT => Class::Ext,
+            _ if self.operations.flags & SCX_OPS_SWITCH_PARTIAL != 0 => Class::Fair,
+            _ => Class::Ext,
+        }
+    }
+
+    /// Changes policy or nice of a live task.
+    pub(crate) fn change_policy(&mut self, task: TaskRef, policy: Policy) {
+        self.with_change(task, |kernel, mut task| {
+            kernel.apply_policy(task, policy);
+            let class = kernel.class_of(task);
+            // `set_load_weight` tells the class whether the weight has changed or not.
+            if class == Class::Ext && task.class == Class::Ext {
+                kernel.reweight(task);
+            }
+            task.class = class;
+        });
+        self.emit_task(task);
+    }
+
+    /// Changes the affinity of a live task.
+    pub(super) fn change_affinity(&mut self, task: TaskRef, cpus: Option<&[u32]>) {
+        self.with_change(task, |kernel, task| {
+            kernel.restrict(task, cpus);
+            if task.class == Class::Ext {
+                kernel.call_set_cpumask(task);
+            }
+        });
+        self.emit_task(task);
+        if !task.allowed().test(task.cpu()) {
+            self.push_off(task);
+        }
+    }
+}

@@ -1,0 +1,565 @@
+//! What tasks do: the events of a workload, interpreted one after the other in virtual time.
+
+mod disk;
+mod fork;
+mod pipe;
+mod sleep;
+mod sync;
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fairground_events::EventKind;
+use fairground_workload::{Draws, Event, Phase, Policy, Task as Definition, Variation, Workload};
+
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::surroundings::Errand;
+use crate::task::TaskRef;
+use pipe::Pipe;
+pub use sleep::Sleep;
+use sync::{Mutex, Semaphore};
+
+/// Memory bandwidth that `mem` and `iorun` events are given, bytes a nanosecond.
+const BYTES_PER_NANOSECOND: u64 = 8;
+/// Time of one access of a `memrun` event, nanoseconds.
+const MEMORY_ACCESS: u64 = 2;
+/// Events that a task may pass in one instant before its program counts as one that never lets time pass.
+const EVENTS_PER_INSTANT: u32 = 100_000;
+
+/// What a task does after its program went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It needs CPU time.
+    Compute,
+    /// It yields.
+    Yield,
+    /// It waits.
+    Block,
+    /// It waits for a disk, and no signal would wake it.
+    BlockOnDisk,
+    /// It ends.
+    Exit,
+    /// The simulation cannot go on; the reason is recorded.
+    Failed,
+}
+
+/// What comes next in a program.
+enum Next {
+    /// An event, which counts as passed.
+    Event(Event),
+    /// The end of a phase or of a pass, or an event that does not happen this time; the next is to be looked for again.
+    Again,
+    /// Something else.
+    Action(Action),
+}
+
+/// What a task waits for, for reports of deadlocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing.
+    Nothing,
+    /// A point in time.
+    Time,
+    /// A mutex.
+    Mutex(usize),
+    /// A condition.
+    Condition(usize),
+    /// A barrier.
+    Barrier(usize),
+    /// A semaphore.
+    Semaphore(usize),
+    /// Data in a pipe.
+    Data(usize),
+    /// Room in a pipe.
+    Room(usize),
+    /// A disk.
+    Disk,
+}
+
+/// Where a task is in its program, and what is left of the current step.
+#[derive(Clone, Debug)]
+pub struct Execution {
+    definition: usize,
+    passes: u64,
+    phase: usize,
+    phase_passes: u64,
+    event: usize,
+    entered: bool,
+    begun: bool,
+    remaining: u64,
+    remainder: u64,
+    until: u64,
+    /// What it waits for.
+    pub waiting: Waiting,
+    /// A mutex it has to take before it goes on.
+    relock: Option<usize>,
+    /// Whether it has waited for the mutex that it is about to take.
+    contends: bool,
+    /// CPU time that it may still spin for the mutex that it is about to take, while it does.
+    spin_left: Option<u64>,
+    /// Whether it goes on inside the system call of its event.
+    resumed: bool,
+    /// Whether it has waited in that call.
+    waited: bool,
+    /// What its event has moved so far: bytes, or pages.
+    moved: u64,
+    /// The random numbers of its varied events.
+    draws: Option<Draws>,
+    /// Number of its sleeps until now.
+    sleep: u32,
+    /// The CPU whose timer ends its sleep.
+    sleeps_on: usize,
+    timers: Vec<Option<u64>>,
+    periodic: bool,
+    deadline: Option<u64>,
+    /// The time from which its events count.
+    pub(crate) start: u64,
+    delayed: bool,
+    instant: u64,
+    passed: u32,
+    held: u32,
+    /// Phase whose affinity is in force; the task's own before the first.
+    affinity_of: Option<usize>,
+    /// Policy in force.
+    policy: Option<Policy>,
+    /// What the task has to do that is not in its program.
+    pub(crate) errand: Errand,
+}
+
+impl Execution {
+    /// The state of a task that has not begun `definition`.
+    pub fn new(
+        definition: usize,
+        phases: &[fairground_workload::Phase],
+        timers: usize,
+    ) -> Execution {
+        let is_timer = |event: &Event| matches!(event, Event::Timer { .. });
+        let periodic = phases.iter().any(|phase| phase.events.iter().any(is_timer));
+        Execution {
+            definition,
+            passes: 0,
+            phase: 0,
+            phase_passes: 0,
+            event: 0,
+            entered: false,
+            begun: false,
+            remaining: 0,
+            remainder: 0,
+            until: 0,
+            waiting: Waiting::Nothing,
+            relock: None,
+            contends: false,
+            spin_left: None,
+            resumed: false,
+            waited: false,
+            moved: 0,
+            draws: None,
+            sleep: 0,
+            sleeps_on: 0,
+            timers: vec![None; timers],
+            periodic,
+            deadline: None,
+            start: 0,
+            delayed: false,
+            instant: u64::MAX,
+            passed: 0,
+            held: 0,
+            affinity_of: None,
+            policy: None,
+            errand: Errand::None,
+        }
+    }
+
+    /// Takes `duration` on a CPU of `capacity` off the current step.
+    pub fn progress(&mut self, duration: u64, capacity: u64) {
+        if self.remaining == 0 {
+            return;
+        }
+        let work = duration * capacity + self.remainder;
+        self.remainder = work % 1024;
+        self.remaining = self.remaining.saturating_sub(work / 1024);
+    }
+
+    /// When the current step ends if the task runs from `start` on; `u64::MAX` for never.
+    pub fn completes_at(&self, start: u64, capacity: u64) -> u64 {
+        if self.until > 0 {
+            return self.until.max(start);
+        }
+        if self.remaining == u64::MAX {
+            return u64::MAX;
+        }
+        start.saturating_add(
+            (self.remaining * 1024)
+                .saturating_sub(self.remainder)
+                .div_ceil(capacity.max(1)),
+        )
+    }
+
+    /// Whether the current step ends at a point in time, however much the task runs.
+    pub fn is_timed(&self) -> bool {
+        self.until > 0
+    }
+
+    /// Whether it is asleep and the sleep with this number is to be ended by a timer.
+    fn sleeps_until_timeout(&self, generation: u32) -> bool {
+        self.sleep == generation && self.waiting == Waiting::Time
+    }
+
+    /// Whether the current step is over at `now`.
+    pub fn step_is_done(&self, now: u64) -> bool {
+        self.remaining == 0 && self.until <= now
+    }
+}
+
+/// The objects that a workload's tasks share.
+pub struct Programs {
+    /// Counted within this thread, so that taking a reference to it is cheap.
+    #[allow(clippy::redundant_allocation)]
+    pub(crate) workload: Rc<Arc<Workload>>,
+    mutexes: Vec<Mutex>,
+    conditions: Vec<VecDeque<TaskRef>>,
+    barriers: Vec<Vec<TaskRef>>,
+    semaphores: Vec<Semaphore>,
+    shared_timers: Vec<Option<u64>>,
+    pipes: Vec<Pipe>,
+    /// When each disk has served all its requests.
+    disks: Vec<u64>,
+    /// Pages of each memory that nobody has read back in.
+    evicted: Vec<u64>,
+    forks: Vec<u32>,
+    /// Whether the first tasks were started.
+    pub(crate) started: bool,
+    /// Why the workload cannot go on.
+    pub(crate) failure: Option<String>,
+    /// Who waits for what at the end, if all tasks wait for each other.
+    pub(crate) stuck: Option<String>,
+}
+
+impl Programs {
+    /// The shared objects of `workload`, all free.
+    pub fn new(workload: Arc<Workload>) -> Programs {
+        Programs {
+            mutexes: workload.mutexes.iter().map(Mutex::new).collect(),
+            conditions: workload
+                .conditions
+                .iter()
+                .map(|_| VecDeque::new())
+                .collect(),
+            barriers: workload.barriers.iter().map(|_| Vec::new()).collect(),
+            semaphores: workload
+                .semaphores
+                .iter()
+                .map(|_| Semaphore::default())
+                .collect(),
+            shared_timers: vec![None; workload.timers.len()],
+            pipes: workload
+                .pipes
+                .iter()
+                .map(|pipe| Pipe::new(pipe.capacity))
+                .collect(),
+            disks: vec![0; workload.disks.len()],
+            evicted: vec![0; workload.memories.len()],
+            forks: vec![0; workload.tasks.len()],
+            started: false,
+            failure: None,
+            stuck: None,
+            workload: Rc::new(workload),
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// Begins the next step of `task`, which was just switched in, if that is plainly computing.
+    pub(crate) fn begin_run(&mut self, mut task: TaskRef) {
+        let execution = &mut task.execution;
+        if execution.remaining > 0
+            || execution.until > 0
+            || !execution.entered
+            || execution.relock.is_some()
+        {
+            return;
+        }
+        let workload = &self.programs.workload;
+        let Some(phase) = workload.tasks[execution.definition]
+            .phases
+            .get(execution.phase)
+        else {
+            return;
+        };
+        let wraps = execution.event == phase.events.len() && phase.loops.is_none();
+        let event = if wraps { 0 } else { execution.event };
+        let Some(Event::Run(work)) = phase.events.get(event) else {
+            return;
+        };
+        if phase.variations.contains_key(&event) {
+            return;
+        }
+        execution.event = event + 1;
+        execution.remaining = *work;
+        execution.remainder = 0;
+        execution.waiting = Waiting::Nothing;
+    }
+
+    /// Goes on with the program of `task`, which runs on this CPU and has finished its step.
+    pub(crate) fn advance_program(&mut self, mut task: TaskRef) -> Action {
+        if let Some(action) = self.advance_errand(task) {
+            return action;
+        }
+        let workload = self.programs.workload.clone();
+        let definition = &workload.tasks[task.execution.definition];
+        if let Some(action) = self.resume_program(task, definition) {
+            return action;
+        }
+        loop {
+            if self.cpus[task.cpu()].current != task {
+                // A change of its attributes took the CPU from it; it goes on when it runs again.
+                return Action::Compute;
+            }
+            task.execution.passed += 1;
+            if task.execution.passed > EVENTS_PER_INSTANT {
+                self.programs.failure = Some(format!(
+                    "{} passes its events without letting time pass; give it a \"run\" or a \"sleep\" of at least 1",
+                    task.name
+                ));
+                return Action::Failed;
+            }
+            if let Some(mutex) = task.execution.relock {
+                if let Some(action) = self.take_mutex(task, mutex) {
+                    return action;
+                }
+                task.execution.relock = None;
+            }
+            let event = match self.next_event(task, definition) {
+                Next::Event(event) => event,
+                Next::Again => continue,
+                Next::Action(action) => return action,
+            };
+            if let Some(action) = self.carry_out(task, event) {
+                return action;
+            }
+            if self.cpus[task.cpu()].need_resched {
+                // It is preempted on its way out of the system call.
+                return Action::Compute;
+            }
+        }
+    }
+
+    /// Ends the step before; a task that has not begun waits for its delay.
+    fn resume_program(&mut self, mut task: TaskRef, definition: &Definition) -> Option<Action> {
+        let now = self.clock.now();
+        if task.execution.instant != now {
+            task.execution.instant = now;
+            task.execution.passed = 0;
+        }
+        task.seen.in_iowait = 0;
+        task.execution.waiting = Waiting::Nothing;
+        task.execution.until = 0;
+        if !task.execution.begun {
+            task.execution.begun = true;
+            if definition.delay > 0 && !task.execution.delayed {
+                task.execution.delayed = true;
+                return Some(self.sleep_until(task, task.execution.start + definition.delay));
+            }
+        }
+        None
+    }
+
+    /// Moves on to the next event of `definition`.
+    fn next_event(&mut self, mut task: TaskRef, definition: &Definition) -> Next {
+        let Some(phase) = definition.phases.get(task.execution.phase) else {
+            task.execution.passes += 1;
+            let loops = definition.loops;
+            if loops.is_some_and(|loops| task.execution.passes >= loops) {
+                if let Some(deadline) = task.execution.deadline.take() {
+                    self.emit(EventKind::JobComplete {
+                        task: task.id,
+                        deadline,
+                    });
+                }
+                return Next::Action(Action::Exit);
+            }
+            task.execution.phase = 0;
+            return Next::Again;
+        };
+        if !task.execution.entered
+            && let Some(action) = self.enter_phase(task, definition, phase)
+        {
+            return Next::Action(action);
+        }
+        let place = task.execution.event;
+        let Some(&event) = phase.events.get(place) else {
+            task.execution.event = 0;
+            task.execution.phase_passes += 1;
+            let loops = phase.loops;
+            if loops.is_some_and(|loops| task.execution.phase_passes >= loops) {
+                task.execution.phase += 1;
+                task.execution.phase_passes = 0;
+                task.execution.entered = false;
+            }
+            return Next::Again;
+        };
+        task.execution.event += 1;
+        match phase.variations.get(&place) {
+            Some(variation) => vary(&mut task.execution, event, variation),
+            None => Next::Event(event),
+        }
+    }
+
+    /// Changes what a phase changes on entry. With an action, the task cannot go on in it at once.
+    fn enter_phase(
+        &mut self,
+        mut task: TaskRef,
+        definition: &Definition,
+        phase: &Phase,
+    ) -> Option<Action> {
+        task.execution.entered = true;
+        if let Some(policy) = phase.policy
+            && task.execution.policy != Some(policy)
+        {
+            task.execution.policy = Some(policy);
+            self.change_policy(task, policy);
+        }
+        // A phase without a list of its own goes back to the task's, as in rt-app.
+        let cpus = definition.cpus_in(task.execution.phase);
+        let before = match task.execution.affinity_of {
+            Some(phase) => definition.cpus_in(phase),
+            None => definition.cpus.as_deref(),
+        };
+        task.execution.affinity_of = Some(task.execution.phase);
+        if cpus != before {
+            self.change_affinity(task, cpus);
+        }
+        if let Some(path) = &phase.taskgroup {
+            let path = path.clone();
+            self.move_to_group(task, &path);
+        }
+        if self.programs.failure.is_some() {
+            return Some(Action::Failed);
+        }
+        let cpu = &self.cpus[task.cpu()];
+        (cpu.current != task || cpu.need_resched).then_some(Action::Compute)
+    }
+
+    /// Carries out an event; with an action, the task does not go on at once.
+    fn carry_out(&mut self, mut task: TaskRef, event: Event) -> Option<Action> {
+        let resumed = std::mem::take(&mut task.execution.resumed);
+        task.execution.waited = resumed;
+        // Who looks at a clock or uses memory calls nobody.
+        let calls = !matches!(
+            event,
+            Event::Run(_) | Event::Runtime(_) | Event::Lap { .. } | Event::Evict { .. }
+        );
+        if !resumed && calls {
+            self.spent += self.settings.cost.system_call;
+        }
+        match event {
+            Event::Run(work) => self.compute(task, work),
+            Event::Runtime(duration) => {
+                task.execution.until = self.program_time() + duration;
+                Some(Action::Compute)
+            }
+            Event::Mem(bytes) | Event::IoRun(bytes) => {
+                self.compute(task, bytes / BYTES_PER_NANOSECOND)
+            }
+            Event::MemRun { accesses, .. } => self.compute(task, accesses * MEMORY_ACCESS),
+            Event::Sleep(duration) => {
+                let until = self.program_time() + duration;
+                Some(self.sleep_until(task, until))
+            }
+            Event::Timer {
+                timer,
+                period,
+                mode,
+            } => self.wait_for_timer(task, timer, period, mode),
+            Event::Yield => Some(Action::Yield),
+            Event::Fork(target) => self.fork_by_event(task, target),
+            Event::Lap { begins } => {
+                let at = self.program_time() - self.origin;
+                self.emit(EventKind::Lap {
+                    task: task.id,
+                    at,
+                    begins,
+                });
+                None
+            }
+            Event::PipeRead { pipe, bytes } => self.read_pipe(task, pipe, bytes),
+            Event::PipeWrite { pipe, bytes } => self.write_pipe(task, pipe, bytes),
+            Event::Disk { disk, service } => Some(self.wait_for_disk(task, disk, service)),
+            Event::Evict { memory, pages } => {
+                self.programs.evicted[memory] += pages;
+                None
+            }
+            Event::Fault {
+                memory,
+                disk,
+                service,
+                most,
+            } => self.fault(task, memory, disk, (service, most)),
+            _ => self.synchronize(task, event),
+        }
+    }
+
+    /// Has `task` use this much CPU time.
+    pub(crate) fn compute(&mut self, mut task: TaskRef, work: u64) -> Option<Action> {
+        task.execution.remaining = work;
+        task.execution.remainder = 0;
+        (work > 0).then_some(Action::Compute)
+    }
+
+    /// Why no task can ever run again, if that is so.
+    pub(crate) fn deadlock(&self) -> Option<String> {
+        let mut reasons = Vec::new();
+        for task in &self.tasks {
+            if task.seen.__state == TASK_DEAD {
+                continue;
+            }
+            if task.seen.__state == TASK_RUNNING {
+                return None;
+            }
+            let workload = &self.programs.workload;
+            let reason = match task.execution.waiting {
+                Waiting::Nothing | Waiting::Time | Waiting::Disk => return None,
+                Waiting::Mutex(mutex) => {
+                    let owner = match self.programs.mutexes[mutex].owner {
+                        Some(owner) => format!(", held by {}", self.any_task(owner).name),
+                        None => String::new(),
+                    };
+                    format!("mutex {}{owner}", workload.mutexes[mutex].name)
+                }
+                Waiting::Condition(condition) => {
+                    format!("condition {}", workload.conditions[condition])
+                }
+                Waiting::Barrier(barrier) => format!(
+                    "barrier {} ({} of {} have arrived)",
+                    workload.barriers[barrier].name,
+                    self.programs.barriers[barrier].len(),
+                    workload.barriers[barrier].parties
+                ),
+                Waiting::Semaphore(semaphore) => {
+                    format!("semaphore {}", workload.semaphores[semaphore])
+                }
+                Waiting::Data(pipe) => format!("data in pipe {}", workload.pipes[pipe].name),
+                Waiting::Room(pipe) => format!("room in pipe {}", workload.pipes[pipe].name),
+            };
+            reasons.push(format!("{} waits for {reason}", task.name));
+        }
+        if reasons.is_empty() {
+            None
+        } else {
+            Some(reasons.join("; "))
+        }
+    }
+}
+
+/// What a varied event is this time. One that the task goes on with has happened already.
+fn vary(execution: &mut Execution, event: Event, variation: &Variation) -> Next {
+    let Some(draws) = &mut execution.draws else {
+        return Next::Event(event);
+    };
+    if !execution.resumed && !draws.happens(variation) {
+        return Next::Again;
+    }
+    Next::Event(draws.vary(event, variation))
+}

@@ -1,0 +1,193 @@
+//! Pipes, as `fs/pipe.c` has them: pages of data, readers and writers that wait, and wake-ups that are synchronous.
+
+use std::collections::VecDeque;
+
+use super::{Action, Waiting};
+use crate::kernel::Kernel;
+use crate::task::TaskRef;
+
+/// Bytes of a page, the unit in which a pipe is full.
+const PAGE: u64 = 4096;
+
+/// Data in one page of a pipe: bytes that were read from it, and bytes that still are in it.
+#[derive(Clone, Copy)]
+struct Page {
+    read: u64,
+    left: u64,
+}
+
+/// A pipe.
+pub(super) struct Pipe {
+    pages: VecDeque<Page>,
+    most_pages: usize,
+    readers: VecDeque<TaskRef>,
+    writers: VecDeque<TaskRef>,
+}
+
+/// What a system call on a pipe did until it ended or had to wait.
+struct Moved {
+    bytes: u64,
+    /// Whether the other side may have waited for it.
+    wakes: bool,
+}
+
+impl Pipe {
+    /// An empty pipe that holds at least `capacity` bytes: the kernel gives it pages, their number a power of two.
+    pub fn new(capacity: u64) -> Pipe {
+        Pipe {
+            pages: VecDeque::new(),
+            most_pages: (capacity.div_ceil(PAGE) as usize).next_power_of_two(),
+            readers: VecDeque::new(),
+            writers: VecDeque::new(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.pages.len() >= self.most_pages
+    }
+
+    /// Takes up to `bytes` out. Writers are woken if a page was given free that the pipe had no other of.
+    fn read(&mut self, bytes: u64) -> Moved {
+        let (mut left, mut wakes) = (bytes, false);
+        while left > 0
+            && let Some(page) = self.pages.front_mut()
+        {
+            let part = page.left.min(left);
+            page.read += part;
+            page.left -= part;
+            left -= part;
+            if page.left == 0 {
+                wakes |= self.is_full();
+                self.pages.pop_front();
+            }
+        }
+        Moved {
+            bytes: bytes - left,
+            wakes,
+        }
+    }
+
+    /// Puts up to `bytes` in; what is over whole pages goes into the last page if it has room. Readers are woken if it was empty.
+    fn write(&mut self, bytes: u64, begins: bool) -> Moved {
+        let wakes = self.pages.is_empty();
+        let (mut left, over) = (bytes, bytes % PAGE);
+        if let Some(last) = self.pages.back_mut()
+            && begins
+            && over > 0
+            && last.read + last.left + over <= PAGE
+        {
+            last.left += over;
+            left -= over;
+        }
+        while left > 0 && !self.is_full() {
+            let part = left.min(PAGE);
+            self.pages.push_back(Page {
+                read: 0,
+                left: part,
+            });
+            left -= part;
+        }
+        Moved {
+            bytes: bytes - left,
+            wakes,
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// Reads from a pipe until `bytes` have come, in as many calls of read() as it takes.
+    pub(super) fn read_pipe(
+        &mut self,
+        mut task: TaskRef,
+        pipe: usize,
+        bytes: u64,
+    ) -> Option<Action> {
+        loop {
+            let state = &mut self.programs.pipes[pipe];
+            if state.pages.is_empty() {
+                state.readers.push_back(task);
+                return Some(self.block_in_event(task, Waiting::Data(pipe)));
+            }
+            let waited = std::mem::take(&mut task.execution.waited);
+            let moved = state.read(bytes - task.execution.moved);
+            task.execution.moved += moved.bytes;
+            let next_reader = waited && !state.pages.is_empty();
+            if moved.wakes {
+                self.wake_one_of_pipe(task, pipe, |pipe| &mut pipe.writers);
+            }
+            if next_reader {
+                self.wake_one_of_pipe(task, pipe, |pipe| &mut pipe.readers);
+            }
+            if task.execution.moved >= bytes {
+                task.execution.moved = 0;
+                return None;
+            }
+            self.spent += self.settings.cost.system_call;
+        }
+    }
+
+    /// Writes `bytes` to a pipe in one call of write(), which waits for room as often as it has to.
+    pub(super) fn write_pipe(
+        &mut self,
+        mut task: TaskRef,
+        pipe: usize,
+        bytes: u64,
+    ) -> Option<Action> {
+        let waited = std::mem::take(&mut task.execution.waited);
+        let state = &mut self.programs.pipes[pipe];
+        let moved = state.write(bytes - task.execution.moved, !waited);
+        task.execution.moved += moved.bytes;
+        let done = task.execution.moved >= bytes;
+        let next_writer = waited && done && !state.is_full();
+        if !done {
+            state.writers.push_back(task);
+        }
+        if moved.wakes {
+            self.wake_one_of_pipe(task, pipe, |pipe| &mut pipe.readers);
+        }
+        if next_writer {
+            self.wake_one_of_pipe(task, pipe, |pipe| &mut pipe.writers);
+        }
+        if !done {
+            return Some(self.block_in_event(task, Waiting::Room(pipe)));
+        }
+        task.execution.moved = 0;
+        None
+    }
+
+    /// wake_up_interruptible_sync_poll(): the waiters are exclusive, so one is woken; the waker says that it is about to sleep.
+    fn wake_one_of_pipe(
+        &mut self,
+        task: TaskRef,
+        pipe: usize,
+        queue: impl Fn(&mut Pipe) -> &mut VecDeque<TaskRef>,
+    ) {
+        if let Some(waiter) = queue(&mut self.programs.pipes[pipe]).pop_front() {
+            self.wake(waiter, Some(task), true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_is_full_by_pages() {
+        let mut pipe = Pipe::new(5000);
+        assert_eq!(pipe.most_pages, 2);
+        assert!(pipe.write(3000, true).wakes);
+        // Merged into the page that is there.
+        assert!(!pipe.write(1000, true).wakes);
+        assert_eq!(pipe.pages.len(), 1);
+        // Not merged: a second page.
+        assert_eq!(pipe.write(1000, true).bytes, 1000);
+        assert_eq!(pipe.write(4000, true).bytes, 0);
+        // Part of a page makes no room.
+        assert!(!pipe.read(3999).wakes);
+        assert!(pipe.is_full());
+        assert!(pipe.read(1).wakes);
+        assert_eq!(pipe.write(8192, true).bytes, 4096);
+        assert_eq!(pipe.read(10_000).bytes, 5096);
+    }
+}

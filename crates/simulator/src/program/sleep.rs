@@ -1,0 +1,161 @@
+//! Sleeps and timers: what time wakes up.
+
+use fairground_events::{EventKind, OverheadKind, TaskId};
+use fairground_workload::TimerMode;
+
+use super::{Action, Waiting};
+use crate::clock::Due;
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::task::{Class, TaskRef};
+
+/// A sleep that a high-resolution timer ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Sleep {
+    /// When it may end.
+    earliest: u64,
+    /// When it has to end, later by the timer slack: what the kernel sorts timers by.
+    latest: u64,
+    task: TaskId,
+    /// Number of the task's sleep.
+    generation: u32,
+}
+
+impl Kernel<'_> {
+    pub(crate) fn sleep_until(&mut self, mut task: TaskRef, until: u64) -> Action {
+        let is_kernel_thread = task.seen.flags & PF_KTHREAD != 0;
+        let slack = match task.class {
+            Class::RealTime => 0,
+            _ => self.settings.cost.timer_slack,
+        };
+        task.execution.sleep = task.execution.sleep.wrapping_add(1);
+        task.execution.sleeps_on = task.cpu();
+        task.execution.waiting = Waiting::Time;
+        // User programs sleep on high-resolution timers, threads of the kernel on its timer wheel.
+        if !is_kernel_thread {
+            let sleep = Sleep {
+                earliest: until,
+                latest: until + slack,
+                task: task.id,
+                generation: task.execution.sleep,
+            };
+            let sleeps = &mut self.cpus[task.cpu()].sleeps;
+            let place = sleeps.partition_point(|other| other.latest <= sleep.latest);
+            sleeps.insert(place, sleep);
+        }
+        let until = until + self.random_below(slack + 1);
+        self.clock.at(
+            until,
+            Due::Timeout {
+                task: task.id.0,
+                generation: task.execution.sleep,
+            },
+        );
+        Action::Block
+    }
+
+    /// Releases the first job of `task`, if it has timers: at the time from which its events count.
+    pub(crate) fn release_first_job(&mut self, task: TaskRef) {
+        if task.execution.periodic && self.observed {
+            let workload = self.programs.workload.clone();
+            let delay = workload.tasks[task.execution.definition].delay;
+            self.release_job(task, task.execution.start + delay);
+        }
+    }
+
+    /// Releases a job that is due at this time.
+    fn release_job(&mut self, task: TaskRef, due: u64) {
+        let workload = self.programs.workload.clone();
+        let execution = &task.execution;
+        let definition = &workload.tasks[execution.definition];
+        let period = definition.next_period(execution.phase, execution.event);
+        let due = due - self.origin;
+        self.emit(EventKind::JobRelease {
+            task: task.id,
+            due,
+            deadline: due + period.unwrap_or(0),
+        });
+    }
+
+    /// Completes the present job, releases the next one and sleeps until the timer expires; no action if it has expired.
+    pub(super) fn wait_for_timer(
+        &mut self,
+        mut task: TaskRef,
+        timer: usize,
+        period: u64,
+        mode: TimerMode,
+    ) -> Option<Action> {
+        let workload = self.programs.workload.clone();
+        let definition = &workload.tasks[task.execution.definition];
+        let first = task.execution.start + definition.delay;
+        let now = self.program_time();
+        let last = if workload.timers[timer].unique {
+            &mut task.execution.timers[timer]
+        } else {
+            &mut self.programs.shared_timers[timer]
+        };
+        let expiry = mode.expire(last.get_or_insert(first), period, now);
+        self.emit(EventKind::JobComplete {
+            task: task.id,
+            deadline: expiry.due - self.origin,
+        });
+        if expiry.skipped > 0 {
+            self.emit(EventKind::JobSkip {
+                task: task.id,
+                due: expiry.due - self.origin,
+                period,
+                count: expiry.skipped,
+            });
+        }
+        self.release_job(task, expiry.release);
+        task.execution.deadline = Some(expiry.release + period - self.origin);
+        (!expiry.late).then(|| self.sleep_until(task, expiry.due))
+    }
+
+    /// The interrupt of a timer that ends a sleep. It comes to the CPU where the task went to sleep, at some time within the
+    /// slack: other devices have their interrupts, too, and the kernel looks at its timers with them.
+    pub(crate) fn handle_timeout(&mut self, number: u32, generation: u32, due: Due) {
+        let task = self.any_task(TaskId(number));
+        if !task.execution.sleeps_until_timeout(generation) {
+            return;
+        }
+        let home = task.execution.sleeps_on;
+        let mut cpu = home;
+        if !self.cpus[cpu].online {
+            cpu = (0..self.cpus.len())
+                .find(|&cpu| self.cpus[cpu].online)
+                .unwrap_or(cpu);
+        }
+        if self.postponed(cpu, due) {
+            return;
+        }
+        self.interrupt(cpu);
+        self.spent += self.settings.cost.timer;
+        self.settle(OverheadKind::Interrupt);
+        if task.seen.flags & PF_KTHREAD != 0 {
+            self.cpus[cpu].preempt_count = SOFTIRQ_OFFSET;
+            self.wake(task, None, false);
+            self.cpus[cpu].preempt_count = 0;
+        } else {
+            self.end_sleeps(cpu, home, self.clock.now() + 1);
+        }
+        self.leave(OverheadKind::Scheduling);
+    }
+
+    /// hrtimer_interrupt(), which comes with every timer and every tick of `cpu`: ends the sleeps on `home`'s timers that may end
+    /// before this time, whichever of them the interrupt was for. So sleeps that end at almost the same time end together.
+    pub(crate) fn end_sleeps(&mut self, cpu: usize, home: usize, time: u64) {
+        self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
+        while let Some(sleep) = self.cpus[home].sleeps.front().copied()
+            && sleep.earliest < time
+        {
+            self.cpus[home].sleeps.pop_front();
+            let mut task = self.any_task(sleep.task);
+            if task.execution.sleeps_until_timeout(sleep.generation) {
+                task.execution.waiting = Waiting::Nothing;
+                self.wake(task, None, false);
+            }
+        }
+        self.cpus[cpu].preempt_count = 0;
+    }
+}

@@ -1,0 +1,196 @@
+//! What tasks of a workload wait for each other with: mutexes and conditions.
+
+use std::collections::VecDeque;
+
+use fairground_events::TaskId;
+use fairground_workload::Event;
+
+use super::{Action, Waiting};
+use crate::kernel::Kernel;
+use crate::task::TaskRef;
+
+/// A mutex of the C library: a word that is free, held, or held and contended, and a futex to wait on.
+pub(super) struct Mutex {
+    pub(super) owner: Option<TaskId>,
+    /// Whether unlocking wakes a waiter. Who has waited cannot know whether others still do and takes the mutex as contended; who
+    /// finds it free does not look for waiters, and wakes none if nobody comes meanwhile: the one that was woken last will.
+    contended: bool,
+    waiters: VecDeque<TaskRef>,
+    /// CPU time that a task spins before it waits, nanoseconds.
+    spin: u64,
+    spinners: Vec<TaskRef>,
+}
+
+impl Mutex {
+    /// A mutex that is free.
+    pub fn new(described: &fairground_workload::Mutex) -> Mutex {
+        Mutex {
+            owner: None,
+            contended: false,
+            waiters: VecDeque::new(),
+            spin: described.spin,
+            spinners: Vec::new(),
+        }
+    }
+}
+
+/// A counting semaphore.
+#[derive(Default)]
+pub(super) struct Semaphore {
+    value: u64,
+    waiters: VecDeque<TaskRef>,
+}
+
+impl Kernel<'_> {
+    /// Carries out an event by which tasks wait for each other; with an action, `task` does not go on at once.
+    pub(super) fn synchronize(&mut self, mut task: TaskRef, event: Event) -> Option<Action> {
+        match event {
+            Event::Lock(mutex) => {
+                let action = self.take_mutex(task, mutex);
+                task.execution.relock = action.map(|_| mutex);
+                return action;
+            }
+            Event::Unlock(mutex) => self.release_mutex(task, mutex),
+            Event::Wait { condition, mutex } => {
+                self.release_mutex(task, mutex);
+                task.execution.relock = Some(mutex);
+                return Some(self.wait_on(task, condition));
+            }
+            Event::Suspend(condition) => return Some(self.wait_on(task, condition)),
+            Event::Signal(condition) => self.wake_waiters(task, condition, 1),
+            Event::Broadcast(condition) | Event::Resume(condition) => {
+                self.wake_waiters(task, condition, usize::MAX);
+            }
+            Event::Sync { condition, mutex } => {
+                self.wake_waiters(task, condition, 1);
+                self.release_mutex(task, mutex);
+                task.execution.relock = Some(mutex);
+                return Some(self.wait_on(task, condition));
+            }
+            Event::Barrier(barrier) => return self.arrive(task, barrier),
+            Event::SemPost(semaphore) => {
+                let state = &mut self.programs.semaphores[semaphore];
+                state.value += 1;
+                if let Some(waiter) = state.waiters.pop_front() {
+                    self.wake(waiter, Some(task), false);
+                }
+            }
+            Event::SemWait(semaphore) => return self.take_semaphore(task, semaphore),
+            _ => unreachable!("not an event of this kind: {event:?}"),
+        }
+        None
+    }
+
+    fn arrive(&mut self, mut task: TaskRef, barrier: usize) -> Option<Action> {
+        let parties = self.programs.workload.barriers[barrier].parties as usize;
+        if self.programs.barriers[barrier].len() + 1 < parties {
+            self.programs.barriers[barrier].push(task);
+            task.execution.waiting = Waiting::Barrier(barrier);
+            return Some(Action::Block);
+        }
+        for waiter in std::mem::take(&mut self.programs.barriers[barrier]) {
+            self.wake(waiter, Some(task), false);
+        }
+        None
+    }
+
+    fn take_semaphore(&mut self, task: TaskRef, semaphore: usize) -> Option<Action> {
+        let state = &mut self.programs.semaphores[semaphore];
+        if state.value == 0 {
+            state.waiters.push_back(task);
+            return Some(self.block_in_event(task, Waiting::Semaphore(semaphore)));
+        }
+        state.value -= 1;
+        None
+    }
+
+    /// Blocks `task` inside the system call of its event, which it goes on with when it is woken.
+    pub(super) fn block_in_event(&mut self, mut task: TaskRef, waiting: Waiting) -> Action {
+        task.execution.event -= 1;
+        task.execution.resumed = true;
+        task.execution.waiting = waiting;
+        Action::Block
+    }
+
+    /// Takes a mutex if it is free. Otherwise the task spins, if the mutex has it so, and then waits.
+    pub(super) fn take_mutex(&mut self, mut task: TaskRef, mutex: usize) -> Option<Action> {
+        let state = &mut self.programs.mutexes[mutex];
+        let is_free = state.owner.is_none();
+        let left = match task.execution.spin_left.take() {
+            Some(left) => left,
+            // Only a task that has not waited yet spins.
+            None if !is_free && !task.execution.contends && state.spin > 0 => {
+                state.spinners.push(task);
+                state.spin
+            }
+            None => 0,
+        };
+        if !is_free && left > 0 {
+            task.execution.spin_left = Some(0);
+            return self.compute(task, left);
+        }
+        state.spinners.retain(|other| *other != task);
+        if is_free {
+            state.owner = Some(task.id);
+            state.contended = std::mem::take(&mut task.execution.contends);
+            task.execution.held += 1;
+            return None;
+        }
+        state.contended = true;
+        state.waiters.push_back(task);
+        task.execution.contends = true;
+        task.execution.waiting = Waiting::Mutex(mutex);
+        Some(Action::Block)
+    }
+
+    /// Unlocks a mutex: those who spin for it see that, and one waiter of a contended one is woken. Whoever runs first takes it.
+    pub(super) fn release_mutex(&mut self, mut task: TaskRef, mutex: usize) {
+        let state = &mut self.programs.mutexes[mutex];
+        if state.owner != Some(task.id) {
+            return;
+        }
+        state.owner = None;
+        task.execution.held -= 1;
+        let waiter = match std::mem::take(&mut state.contended) {
+            true => state.waiters.pop_front(),
+            false => None,
+        };
+        for place in 0..self.programs.mutexes[mutex].spinners.len() {
+            let spinner = self.programs.mutexes[mutex].spinners[place];
+            self.stop_spinning(spinner);
+        }
+        if let Some(waiter) = waiter {
+            self.wake(waiter, Some(task), false);
+        }
+    }
+
+    /// Lets a task that spins look at its mutex, at once if it is on a CPU.
+    fn stop_spinning(&mut self, mut spinner: TaskRef) {
+        let cpu = spinner.cpu();
+        let runs = self.cpus[cpu].current == spinner;
+        if runs {
+            self.account_progress(cpu);
+        }
+        let execution = &mut spinner.execution;
+        let left = std::mem::take(&mut execution.remaining);
+        execution.spin_left = Some(execution.spin_left.unwrap_or(0) + left);
+        if runs {
+            self.arm_completion(cpu);
+        }
+    }
+
+    fn wait_on(&mut self, mut task: TaskRef, condition: usize) -> Action {
+        self.programs.conditions[condition].push_back(task);
+        task.execution.waiting = Waiting::Condition(condition);
+        Action::Block
+    }
+
+    fn wake_waiters(&mut self, task: TaskRef, condition: usize, count: usize) {
+        for _ in 0..count {
+            let Some(waiter) = self.programs.conditions[condition].pop_front() else {
+                break;
+            };
+            self.wake(waiter, Some(task), false);
+        }
+    }
+}

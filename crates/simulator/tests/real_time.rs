@@ -1,0 +1,71 @@
+//! Schedulers under real-time tasks: nobody is left behind one while another CPU is idle.
+
+mod support;
+
+use support::{SECOND, run};
+
+/// The schedulers whose originals would not leave a task behind a real-time one.
+const SCHEDULERS: [&str; 5] = ["cfs", "dwrr", "ebs", "eevdf", "o1"];
+
+/// Asserts that the task `hog` gets nearly all of a CPU after the first second, whichever CPU of two the real-time task has.
+fn hog_has_the_other_cpu(what: &str, json: &str) {
+    for id in SCHEDULERS {
+        let (history, _) = run(id, "2", json, 20, &[]);
+        let hog = history.percent("hog", SECOND, 20 * SECOND);
+        assert!(hog > 97.0, "{what}: under {id} the hog has {hog:.1} %");
+    }
+}
+
+#[test]
+fn who_starts_beside_a_real_time_task_takes_the_other_cpu() {
+    hog_has_the_other_cpu(
+        "from the start",
+        r#"{ "tasks": {
+            "fifo": { "policy": "SCHED_FIFO", "priority": 10, "cpus": [0], "run": 1000000 },
+            "hog": { "run": 1000 } },
+        "global": { "duration": 1000 } }"#,
+    );
+}
+
+#[test]
+fn who_is_displaced_by_a_real_time_task_takes_the_other_cpu() {
+    hog_has_the_other_cpu(
+        "displaced",
+        r#"{ "tasks": {
+            "fifo": { "policy": "SCHED_FIFO", "priority": 10, "cpus": [0], "delay": 500000, "run": 1000000 },
+            "hog": { "phases": {
+                "placed": { "loop": 1, "cpus": [0], "run": 100000 },
+                "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } } },
+        "global": { "duration": 1000 } }"#,
+    );
+}
+
+#[test]
+fn who_becomes_free_behind_a_real_time_task_takes_the_other_cpu() {
+    // Another task keeps CPU 1 busy until the hog waits on CPU 0
+    hog_has_the_other_cpu(
+        "waiting",
+        r#"{ "tasks": {
+            "fifo": { "policy": "SCHED_FIFO", "priority": 10, "cpus": [0], "delay": 200000, "run": 1000000 },
+            "hog": { "phases": {
+                "placed": { "loop": 1, "cpus": [0], "run": 100000 },
+                "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } },
+            "other": { "cpus": [1], "run": 400000, "loop": 1 } },
+        "global": { "duration": 1000 } }"#,
+    );
+}
+
+#[test]
+fn who_wakes_beside_a_real_time_task_takes_the_other_cpu() {
+    let json = r#"{ "tasks": {
+            "fifo": { "policy": "SCHED_FIFO", "priority": 10, "cpus": [0], "delay": 200000, "run": 1000000 },
+            "sleeper": { "phases": {
+                "placed": { "loop": 1, "cpus": [0], "run": 100000 },
+                "free": { "loop": -1, "cpus": [0, 1], "run": 1000, "sleep": 1000 } } } },
+        "global": { "duration": 1000 } }"#;
+    for id in SCHEDULERS {
+        let (history, _) = run(id, "2", json, 10, &[]);
+        let share = history.percent("sleeper", SECOND, 10 * SECOND);
+        assert!(share > 48.0, "under {id} the sleeper has {share:.1} %");
+    }
+}

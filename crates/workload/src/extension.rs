@@ -1,0 +1,347 @@
+//! What rt-app's language has no word for: the events and settings under keys that begin with `fairground`.
+
+use std::collections::BTreeMap;
+
+use crate::error::Error;
+use crate::event::Reading;
+use crate::json::Value;
+use crate::model::{Event, TimerMode, Workload};
+use crate::names::{Names, Shared, Use};
+use crate::notes::Place;
+use crate::object::{Field, Object, Reader};
+use crate::policy::MICROSECONDS_MAX;
+use crate::variation::{Factor, Variation};
+
+/// Most bytes that one pipe event moves, and that a pipe holds.
+const BYTES_MAX: i64 = 1 << 30;
+
+/// Events that a key beginning with `fairground` may hold, exactly one.
+const EVENTS: [&str; 7] = [
+    "lap",
+    "pipe_read",
+    "pipe_write",
+    "disk",
+    "evict",
+    "fault",
+    "timer",
+];
+
+/// Reads the event under a key that begins with `fairground`.
+pub(crate) fn read_event(reading: &mut Reading) -> Result<Event, Error> {
+    let object = reading.field.object(reading.reader)?;
+    object.check_keys(reading.reader, &EVENTS, |_| false)?;
+    let mut fields = object.fields();
+    let (Some(field), None) = (fields.next(), fields.next()) else {
+        return Err(reading.reader.error(
+            &object.place,
+            format!("write exactly one event here, of {}", EVENTS.join(", ")),
+        ));
+    };
+    reading.field = field;
+    match reading.field.key {
+        "lap" => lap(reading),
+        "pipe_read" => pipe(reading, false),
+        "pipe_write" => pipe(reading, true),
+        "disk" => disk(reading),
+        "evict" => evict(reading),
+        "fault" => fault(reading),
+        _ => reading.timer(true),
+    }
+}
+
+fn lap(reading: &mut Reading) -> Result<Event, Error> {
+    let field = &reading.field;
+    let begins = match field.string(reading.reader)? {
+        "begin" => true,
+        "end" => false,
+        _ => return Err(field.mismatch(reading.reader, "\"begin\" or \"end\"")),
+    };
+    reading.refer(if begins { Use::LapBegin } else { Use::LapEnd });
+    Ok(Event::Lap { begins })
+}
+
+fn pipe(reading: &mut Reading, writes: bool) -> Result<Event, Error> {
+    let reader = &mut *reading.reader;
+    let object = reading.field.object(reader)?;
+    object.check_keys(reader, &["pipe", "bytes"], |_| false)?;
+    let name = object.require(reader, "pipe", "\"pipe\" : \"NAME\"")?;
+    let bytes = object.require(reader, "bytes", "\"bytes\" : 4")?;
+    let bytes = bytes.integer(reader, 1..=BYTES_MAX)? as u64;
+    let pipe = reading.shared.pipes.intern(name.name(reader)?);
+    Ok(if writes {
+        reading.refer(Use::PipeWrite(pipe));
+        Event::PipeWrite { pipe, bytes }
+    } else {
+        reading.refer(Use::PipeRead(pipe));
+        Event::PipeRead { pipe, bytes }
+    })
+}
+
+fn disk(reading: &mut Reading) -> Result<Event, Error> {
+    let reader = &mut *reading.reader;
+    if !matches!(reading.field.value, Some(Value::Object(_))) {
+        let service = reading.field.integer(reader, 0..=MICROSECONDS_MAX)? as u64 * 1000;
+        let disk = reading.shared.disks.intern(DEFAULT_DISK);
+        return Ok(Event::Disk { disk, service });
+    }
+    let object = reading.field.object(reader)?;
+    object.check_keys(reader, &["disk", "service"], |_| false)?;
+    let service = service(reader, &object)?;
+    let disk = disk_of(reader, reading.shared, &object)?;
+    Ok(Event::Disk { disk, service })
+}
+
+/// The disk of events that name none.
+const DEFAULT_DISK: &str = "disk";
+
+fn disk_of(reader: &mut Reader, shared: &mut Shared, object: &Object) -> Result<usize, Error> {
+    let field = object.get(reader, "disk");
+    let name = field.map_or(Ok(DEFAULT_DISK), |field| field.name(reader))?;
+    Ok(shared.disks.intern(name))
+}
+
+fn service(reader: &mut Reader, object: &Object) -> Result<u64, Error> {
+    let field = object.require(reader, "service", "\"service\" : 8000 (microseconds)")?;
+    Ok(field.integer(reader, 0..=MICROSECONDS_MAX)? as u64 * 1000)
+}
+
+fn memory(reading: &mut Reading, object: &Object) -> Result<usize, Error> {
+    let name = object.require(reading.reader, "memory", "\"memory\" : \"NAME\"")?;
+    Ok(reading.shared.memories.intern(name.name(reading.reader)?))
+}
+
+fn evict(reading: &mut Reading) -> Result<Event, Error> {
+    let object = reading.field.object(reading.reader)?;
+    object.check_keys(reading.reader, &["memory", "pages"], |_| false)?;
+    let memory = memory(reading, &object)?;
+    let pages = object.integer(reading.reader, "pages", 1..=i64::from(u32::MAX))?;
+    reading.refer(Use::Evict(memory));
+    let pages = pages.unwrap_or(1) as u64;
+    Ok(Event::Evict { memory, pages })
+}
+
+fn fault(reading: &mut Reading) -> Result<Event, Error> {
+    let object = reading.field.object(reading.reader)?;
+    let keys = ["memory", "service", "disk", "most"];
+    object.check_keys(reading.reader, &keys, |_| false)?;
+    let memory = memory(reading, &object)?;
+    let service = service(reading.reader, &object)?;
+    let most = object.integer(reading.reader, "most", 1..=i64::from(u32::MAX))?;
+    let disk = disk_of(reading.reader, reading.shared, &object)?;
+    reading.refer(Use::Fault(memory));
+    Ok(Event::Fault {
+        memory,
+        disk,
+        service,
+        most: most.unwrap_or(1) as u64,
+    })
+}
+
+/// The variations of one task's events, by key, until the events are read.
+#[derive(Debug, Default)]
+pub(crate) struct Variations<'a>(BTreeMap<&'a str, Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    variation: Variation,
+    place: Place,
+    used: bool,
+}
+
+impl<'a> Variations<'a> {
+    /// Reads `vary` of a task.
+    pub fn read(reader: &mut Reader, field: &Field<'a>) -> Result<Self, Error> {
+        let object = field.object(reader)?;
+        let mut variations = BTreeMap::new();
+        for (index, field) in object.fields().enumerate() {
+            object.check_unique(reader, index, &field)?;
+            let entry = Entry {
+                variation: variation(reader, &field)?,
+                place: field.key_place.clone(),
+                used: false,
+            };
+            variations.insert(field.key, entry);
+        }
+        Ok(Self(variations))
+    }
+
+    /// The variation of an event that was just read, if it has one.
+    pub fn take(
+        &mut self,
+        reader: &Reader,
+        key: &str,
+        event: Event,
+    ) -> Result<Option<Variation>, Error> {
+        let Some(entry) = self.0.get_mut(key) else {
+            return Ok(None);
+        };
+        entry.used = true;
+        if entry.variation.factor.is_some() && event.duration().is_none() {
+            return Err(reader.error(
+                &entry.place,
+                "this event has no duration to vary; run, runtime, sleep, disk and fault have one, others can only have a chance",
+            ));
+        }
+        let pairs = matches!(
+            event,
+            Event::Lock(_) | Event::Unlock(_) | Event::Barrier(_) | Event::Lap { .. }
+        );
+        if entry.variation.chance.is_some() && pairs {
+            return Err(reader.error(
+                &entry.place,
+                "this event belongs to others that rely on it and cannot be left to chance",
+            ));
+        }
+        Ok(Some(entry.variation))
+    }
+
+    /// Checks that every variation was of an event.
+    pub fn check_used(&self, reader: &Reader) -> Result<(), Error> {
+        match self.0.iter().find(|(_, entry)| !entry.used) {
+            None => Ok(()),
+            Some((key, entry)) => Err(reader.error(
+                &entry.place,
+                format!("the task has no event with the key \"{key}\"; correct the key"),
+            )),
+        }
+    }
+}
+
+fn variation(reader: &mut Reader, field: &Field) -> Result<Variation, Error> {
+    const FACTORS: [&str; 3] = ["uniform", "lognormal", "exponential"];
+    let object = field.object(reader)?;
+    let known = [&FACTORS[..], &["chance"]].concat();
+    object.check_keys(reader, &known, |_| false)?;
+    let mut variation = Variation::default();
+    for field in object.fields() {
+        if field.key == "chance" {
+            let chance = field.decimal(reader, "a probability above 0 and up to 1", |chance| {
+                chance > 0.0 && chance <= 1.0
+            })?;
+            variation.chance = Some(chance);
+            continue;
+        }
+        let positive = |number: f64| number > 0.0 && number <= 1000.0;
+        let factor = match field.key {
+            "uniform" => uniform(reader, &field)?,
+            "lognormal" => Factor::LogNormal(field.decimal(
+                reader,
+                "a shape above 0 and up to 10",
+                |shape| shape > 0.0 && shape <= 10.0,
+            )?),
+            _ => Factor::Exponential(field.decimal(
+                reader,
+                "a mean above 0 and up to 1000, mostly 1",
+                positive,
+            )?),
+        };
+        if variation.factor.replace(factor).is_some() {
+            return Err(reader.error(
+                &field.key_place,
+                format!(
+                    "a duration has one factor; keep one of {}",
+                    FACTORS.join(", ")
+                ),
+            ));
+        }
+    }
+    if variation == Variation::default() {
+        return Err(reader.error(
+            &object.place,
+            format!("nothing varies; write one of {}", known.join(", ")),
+        ));
+    }
+    Ok(variation)
+}
+
+fn uniform(reader: &Reader, field: &Field) -> Result<Factor, Error> {
+    let number = |node: &crate::json::Node| match &node.value {
+        Value::Number(text) => text.parse::<f64>().ok(),
+        _ => None,
+    };
+    let bounds = match field.value {
+        Some(Value::Array(bounds)) => bounds.iter().map(number).collect::<Option<Vec<_>>>(),
+        _ => None,
+    };
+    match bounds.as_deref() {
+        Some(&[least, most]) if 0.0 <= least && least <= most && most > 0.0 && most <= 1000.0 => {
+            Ok(Factor::Uniform(least, most))
+        }
+        _ => Err(field.mismatch(
+            reader,
+            "two factors from 0 to 1000, the smaller one first, such as [0.5, 1.5]",
+        )),
+    }
+}
+
+/// Reads the `fairground` object of the whole file: settings of what the events share.
+pub(crate) fn read_settings(
+    reader: &mut Reader,
+    object: &Object,
+    shared: &Shared,
+    workload: &mut Workload,
+) -> Result<(), Error> {
+    object.check_keys(reader, &["mutexes", "pipes"], |_| false)?;
+    if let Some(field) = object.get(reader, "mutexes") {
+        each(
+            reader,
+            &field,
+            &shared.mutexes,
+            "mutex",
+            |reader, index, object| {
+                object.check_keys(reader, &["spin"], |_| false)?;
+                let spin = object.integer(reader, "spin", 0..=MICROSECONDS_MAX)?;
+                workload.mutexes[index].spin = spin.unwrap_or(0) as u64 * 1000;
+                Ok(())
+            },
+        )?;
+    }
+    if let Some(field) = object.get(reader, "pipes") {
+        each(
+            reader,
+            &field,
+            &shared.pipes,
+            "pipe",
+            |reader, index, object| {
+                object.check_keys(reader, &["capacity"], |_| false)?;
+                if let Some(capacity) = object.integer(reader, "capacity", 1..=BYTES_MAX)? {
+                    workload.pipes[index].capacity = capacity as u64;
+                }
+                Ok(())
+            },
+        )?;
+    }
+    Ok(())
+}
+
+/// Hands the object of each name among the members of `field` to `read`, with the index of the name.
+fn each(
+    reader: &mut Reader,
+    field: &Field,
+    names: &Names,
+    what: &str,
+    mut read: impl FnMut(&mut Reader, usize, &Object) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let object = field.object(reader)?;
+    for (index, field) in object.fields().enumerate() {
+        object.check_unique(reader, index, &field)?;
+        let Some(index) = names.find(field.key) else {
+            return Err(reader.error(
+                &field.key_place,
+                format!("no event uses a {what} of this name; correct the name"),
+            ));
+        };
+        read(reader, index, &field.object(reader)?)?;
+    }
+    Ok(())
+}
+
+/// Whether a timer of this mode is rt-app's own.
+pub(crate) fn timer_mode(name: &str, extended: bool) -> Option<TimerMode> {
+    match name {
+        "relative" => Some(TimerMode::Relative),
+        "absolute" => Some(TimerMode::Absolute),
+        "skip" if extended => Some(TimerMode::Skip),
+        _ => None,
+    }
+}

@@ -1,0 +1,318 @@
+//! The language beyond rt-app's: events and settings under keys that begin with `fairground`, and what is refused in them.
+
+use std::collections::BTreeMap;
+
+use fairground_workload::{Event, Factor, Mutex, Pipe, TimerMode, Variation, Workload};
+
+fn read(text: &str) -> Workload {
+    Workload::parse("w.json", text).unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
+/// The only event of a task whose key is `fairground1`.
+fn event(text: &str) -> (Workload, Event) {
+    let text = format!(r#"{{ "tasks": {{ "t": {{ "run": 1, "fairground1": {text} }} }} }}"#);
+    let workload = read(&text);
+    let event = workload.tasks[0].phases[0].events[1];
+    (workload, event)
+}
+
+/// The error of a file.
+fn refused(text: &str) -> String {
+    match Workload::parse("w.json", text) {
+        Ok(workload) => panic!("{text}\nwas accepted: {workload:#?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Checks that the value of `fairground1` of a task is refused with these words, which begin after the path of the task.
+fn refused_event(text: &str, words: &str) {
+    let file = format!(r#"{{ "tasks": {{ "t": {{ "run": 1, "fairground1": {text} }} }} }}"#);
+    let error = refused(&file);
+    assert!(error.contains(words), "{text}: {error}");
+}
+
+/// The same for the value of `vary` of a task with a run, a sleep, a lock and its unlock.
+fn refused_variation(text: &str, words: &str) {
+    let file = format!(
+        r#"{{ "tasks": {{ "t": {{ "run": 1, "sleep": 1, "lock": "m", "unlock": "m",
+            "fairground": {{ "vary": {text} }} }} }} }}"#
+    );
+    let error = refused(&file);
+    assert!(error.contains(words), "{text}: {error}");
+}
+
+#[test]
+fn events_are_read_in_order_with_those_of_rt_app() {
+    let workload = read(
+        r#"{ "tasks": { "t": { "phases": { "p": {
+            "fairground0": { "pipe_read": { "pipe": "ring", "bytes": 4 } }, "run": 2,
+            "fairground_out": { "pipe_write": { "pipe": "back", "bytes": 8192 } } } } } } }"#,
+    );
+    assert_eq!(
+        workload.tasks[0].phases[0].events,
+        [
+            Event::PipeRead { pipe: 0, bytes: 4 },
+            Event::Run(2_000),
+            Event::PipeWrite {
+                pipe: 1,
+                bytes: 8192
+            },
+        ]
+    );
+    let capacity = Pipe::CAPACITY;
+    let pipes = ["ring", "back"].map(|name| Pipe {
+        name: name.into(),
+        capacity,
+    });
+    assert_eq!(workload.pipes, pipes);
+    assert_eq!(workload.notes.len(), 2, "{:?}", workload.notes);
+}
+
+#[test]
+fn laps_disks_and_memory() {
+    let laps = read(
+        r#"{ "tasks": { "t": { "fairground1": { "lap": "begin" }, "run": 1, "fairground2": { "lap": "end" } } } }"#,
+    );
+    let events = &laps.tasks[0].phases[0].events;
+    assert_eq!(events[0], Event::Lap { begins: true });
+    assert_eq!(events[2], Event::Lap { begins: false });
+    assert!(laps.notes.is_empty());
+
+    let (workload, plain) = event(r#"{ "disk": 8000 }"#);
+    assert_eq!(
+        plain,
+        Event::Disk {
+            disk: 0,
+            service: 8_000_000
+        }
+    );
+    assert_eq!(workload.disks, ["disk"]);
+    let (workload, named) = event(r#"{ "disk": { "disk": "sda", "service": 3 } }"#);
+    assert_eq!(
+        named,
+        Event::Disk {
+            disk: 0,
+            service: 3_000
+        }
+    );
+    assert_eq!(workload.disks, ["sda"]);
+
+    let (_, evict) = event(r#"{ "evict": { "memory": "ram" } }"#);
+    assert_eq!(
+        evict,
+        Event::Evict {
+            memory: 0,
+            pages: 1
+        }
+    );
+    let (workload, fault) =
+        event(r#"{ "fault": { "memory": "ram", "service": 8000, "most": 3 } }"#);
+    let expected = Event::Fault {
+        memory: 0,
+        disk: 0,
+        service: 8_000_000,
+        most: 3,
+    };
+    assert_eq!(fault, expected);
+    assert_eq!(workload.memories, ["ram"]);
+    assert!(
+        workload.notes[0].contains("nothing ever evicts"),
+        "{:?}",
+        workload.notes
+    );
+}
+
+#[test]
+fn timers_have_one_mode_more() {
+    let (workload, timer) =
+        event(r#"{ "timer": { "ref": "unique", "period": 16666, "mode": "skip" } }"#);
+    let expected = Event::Timer {
+        timer: 0,
+        period: 16_666_000,
+        mode: TimerMode::Skip,
+    };
+    assert_eq!(timer, expected);
+    assert!(workload.timers[0].unique);
+    let error = refused(
+        r#"{ "tasks": { "t": { "run": 1, "timer": { "ref": "u", "period": 1, "mode": "skip" } } } }"#,
+    );
+    assert!(
+        error.contains("write \"relative\" or \"absolute\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn settings_of_mutexes_and_pipes() {
+    let workload = read(
+        r#"{ "fairground": { "mutexes": { "m": { "spin": 2 } }, "pipes": { "p": { "capacity": 4096 } } },
+            "tasks": { "t": { "lock": "m", "lock2": "n", "unlock": "m", "unlock2": "n",
+                "fairground1": { "pipe_write": { "pipe": "p", "bytes": 1 } } },
+                "r": { "fairground1": { "pipe_read": { "pipe": "p", "bytes": 1 } } } } }"#,
+    );
+    let mutex = |name: &str, spin| Mutex {
+        name: name.into(),
+        spin,
+    };
+    assert_eq!(workload.mutexes, [mutex("m", 2_000), mutex("n", 0)]);
+    assert_eq!(workload.pipes[0].capacity, 4096);
+    for (settings, words) in [
+        (
+            r#"{ "mutexes": { "x": {} } }"#,
+            "no event uses a mutex of this name",
+        ),
+        (
+            r#"{ "pipes": { "x": {} } }"#,
+            "no event uses a pipe of this name",
+        ),
+        (
+            r#"{ "mutexes": { "m": { "spin": -1 } } }"#,
+            "an integer from 0",
+        ),
+        (
+            r#"{ "mutexes": { "m": { "sping": 1 } } }"#,
+            "did you mean `spin`",
+        ),
+        (r#"{ "mutex": {} }"#, "did you mean `mutexes`"),
+    ] {
+        let error = refused(&format!(
+            r#"{{ "fairground": {settings}, "tasks": {{ "t": {{ "lock": "m", "run": 1, "unlock": "m" }} }} }}"#
+        ));
+        assert!(
+            error.starts_with("w.json:1:") && error.contains(words),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn variations_belong_to_events() {
+    let workload = read(
+        r#"{ "tasks": { "t": {
+            "fairground": { "process": "p", "vary": { "run": { "uniform": [0.5, 1.5] }, "run_job": { "lognormal": 0.8 },
+                "fairground_disk": { "exponential": 1, "chance": 0.25 }, "sleep_pipe": { "chance": 5e-2 } } },
+            "phases": { "a": { "run": 1, "run_job": 2 }, "b": { "run2": 1, "run": 3, "sleep_pipe": 4, "fairground_disk": { "disk": 5 } } } } } }"#,
+    );
+    let varied = |phase: usize| workload.tasks[0].phases[phase].variations.clone();
+    let factor = |factor| Variation {
+        factor: Some(factor),
+        chance: None,
+    };
+    let uniform = factor(Factor::Uniform(0.5, 1.5));
+    let first = BTreeMap::from([(0, uniform), (1, factor(Factor::LogNormal(0.8)))]);
+    assert_eq!(varied(0), first);
+    let chance = |factor, chance| Variation {
+        factor,
+        chance: Some(chance),
+    };
+    let second = BTreeMap::from([
+        (1, uniform),
+        (2, chance(None, 0.05)),
+        (3, chance(Some(Factor::Exponential(1.0)), 0.25)),
+    ]);
+    assert_eq!(varied(1), second);
+}
+
+#[test]
+fn wrong_events_are_named_with_their_place() {
+    let error = refused("{ \"tasks\": { \"t\": {\n  \"fairground1\": { \"lap\": \"start\" } } } }");
+    assert_eq!(
+        error,
+        "w.json:2:27: tasks.t.fairground1.lap: \"start\" is not possible here; write \"begin\" or \"end\""
+    );
+    refused_event(
+        r#"{}"#,
+        "w.json:1:46: tasks.t.fairground1: write exactly one event here",
+    );
+    refused_event(
+        r#"{ "disk": 1, "lap": "end" }"#,
+        "write exactly one event here",
+    );
+    refused_event(r#"{ "pipe_red": {} }"#, "did you mean `pipe_read`");
+    refused_event(r#"5"#, "an object");
+    refused_event(r#"{ "lap": "end" }"#, "begins no lap");
+    refused_event(r#"{ "pipe_read": { "bytes": 4 } }"#, "`pipe` is missing");
+    refused_event(r#"{ "pipe_read": { "pipe": "p" } }"#, "`bytes` is missing");
+    refused_event(
+        r#"{ "pipe_read": { "pipe": "p", "bytes": 0 } }"#,
+        "from 1 to",
+    );
+    refused_event(
+        r#"{ "pipe_write": { "pipe": "p", "bytes": 1, "capacity": 1 } }"#,
+        "unknown key",
+    );
+    refused_event(r#"{ "disk": -1 }"#, "from 0 to");
+    refused_event(r#"{ "disk": {} }"#, "`service` is missing");
+    refused_event(r#"{ "fault": { "memory": "m" } }"#, "`service` is missing");
+    refused_event(r#"{ "fault": { "service": 1 } }"#, "`memory` is missing");
+    refused_event(r#"{ "evict": { "memory": "m", "pages": 0 } }"#, "from 1 to");
+    refused_event(
+        r#"{ "timer": { "ref": "u", "period": 1, "mode": "skipped" } }"#,
+        "or \"skip\"",
+    );
+}
+
+#[test]
+fn wrong_variations_are_named_with_their_place() {
+    refused_variation(
+        r#"{ "run": { "uniform": [1.5, 0.5] } }"#,
+        "tasks.t.fairground.vary.run.uniform: ",
+    );
+    refused_variation(r#"{ "run": { "uniform": [0, 0] } }"#, "such as [0.5, 1.5]");
+    refused_variation(r#"{ "run": { "uniform": 1 } }"#, "such as [0.5, 1.5]");
+    refused_variation(r#"{ "run": { "lognormal": 0 } }"#, "a shape above 0");
+    refused_variation(r#"{ "run": { "exponential": -1 } }"#, "a mean above 0");
+    refused_variation(r#"{ "run": { "chance": 1.5 } }"#, "a probability");
+    refused_variation(r#"{ "run": { "chance": 0 } }"#, "a probability");
+    refused_variation(r#"{ "run": {} }"#, "nothing varies");
+    refused_variation(
+        r#"{ "run": { "exponential": 1, "lognormal": 1 } }"#,
+        "one factor",
+    );
+    refused_variation(r#"{ "run": { "normal": 1 } }"#, "unknown key");
+    refused_variation(
+        r#"{ "run9": { "chance": 0.5 } }"#,
+        "no event with the key \"run9\"",
+    );
+    refused_variation(r#"{ "lock": { "lognormal": 1 } }"#, "no duration to vary");
+    refused_variation(
+        r#"{ "unlock": { "chance": 0.5 } }"#,
+        "cannot be left to chance",
+    );
+    refused_variation(
+        r#"{ "run": { "chance": 0.5 }, "run": { "chance": 0.5 } }"#,
+        "already at line",
+    );
+}
+
+#[test]
+fn endless_loops_without_time_are_refused() {
+    let error = refused(
+        r#"{ "tasks": { "t": { "fairground1": { "pipe_write": { "pipe": "p", "bytes": 4 } },
+            "fairground2": { "pipe_read": { "pipe": "p", "bytes": 4 } } } } }"#,
+    );
+    assert!(error.contains("no time passes"), "{error}");
+    // Others have to write what it reads.
+    read(
+        r#"{ "tasks": { "t": { "fairground2": { "pipe_read": { "pipe": "p", "bytes": 4 } } } } }"#,
+    );
+}
+
+#[test]
+fn the_next_timer_is_found_round_the_program() {
+    let workload = read(
+        r#"{ "tasks": { "t": { "phases": {
+            "a": { "run": 1, "timer": { "ref": "unique", "period": 10 } },
+            "b": { "loop": 2, "run": 1, "timer": { "ref": "unique", "period": 20 }, "run2": 1 },
+            "c": { "run": 1 } } },
+            "none": { "run": 1 } } }"#,
+    );
+    let task = &workload.tasks[0];
+    let next = |phase, event| task.next_period(phase, event);
+    assert_eq!(next(0, 0), Some(10_000));
+    assert_eq!(next(0, 2), Some(20_000));
+    // It may go through its phase again, or to the end and begin anew; the former is what a loop promises.
+    assert_eq!(next(1, 2), Some(20_000));
+    assert_eq!(next(2, 0), Some(10_000));
+    assert_eq!(workload.tasks[1].next_period(0, 0), None);
+}

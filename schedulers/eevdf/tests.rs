@@ -1,0 +1,717 @@
+//! EEVDF shows what makes it recognisable: shares by weight, runs of one request and the rest of a tick, lag that outlives sleep,
+//! deadlines by slice, and a balancer that classifies groups.
+
+use crate::support::{History, MS, Run, SECOND, assert_near, run, statistic};
+use fairground_events::Nanoseconds;
+
+const ID: &str = "eevdf";
+
+/// Eight CPUs make a slice of 2.8 ms; ticks come a thousand times a second.
+const KHZ: [(&str, &str); 1] = [("hz", "1000")];
+
+/// The rules of 6.6.
+const LINUX_6_6: [(&str, &str); 10] = [
+    ("hz", "1000"),
+    ("sched_base_slice", "750 us"),
+    ("place_rel_deadline", "false"),
+    ("preempt_short", "false"),
+    ("delay_dequeue", "false"),
+    ("delay_zero", "false"),
+    ("custom_slices", "false"),
+    ("lag_limit", "6.6"),
+    ("slice_protection", "6.6"),
+    ("yield_rule", "6.6"),
+];
+
+/// `number` tasks of nice 0 that never sleep, `hog-0` and so on, on these CPUs.
+fn hogs(number: usize, cpus: &str) -> String {
+    format!(
+        r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "cpus": {cpus}, "run": 1000 }} }},
+        "global": {{ "duration": 1000 }} }}"#
+    )
+}
+
+/// Tasks on CPU 0, each a name and its members.
+fn on_cpu_0(tasks: &[(&str, &str)]) -> String {
+    let tasks: Vec<String> = tasks
+        .iter()
+        .map(|(name, members)| format!(r#""{name}": {{ "cpus": [0], {members} }}"#))
+        .collect();
+    format!(
+        r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 1000 }} }}"#,
+        tasks.join(", ")
+    )
+}
+
+/// Two tasks on CPU 0 that never sleep, with these nice values.
+fn two_hogs(first: i32, second: i32) -> String {
+    on_cpu_0(&[
+        ("first", &format!(r#""priority": {first}, "run": 1000"#)),
+        ("second", &format!(r#""priority": {second}, "run": 1000"#)),
+    ])
+}
+
+fn milliseconds(time: Nanoseconds) -> f64 {
+    time as f64 / MS as f64
+}
+
+/// Share of the first of two hogs on one CPU, percent of what both got.
+fn share(first: i32, second: i32, seconds: u64, settings: &[(&str, &str)]) -> f64 {
+    let (history, _) = run(ID, "1", &two_hogs(first, second), seconds, settings);
+    let first = history.cpu_time("first", SECOND, seconds * SECOND) as f64;
+    let second = history.cpu_time("second", SECOND, seconds * SECOND) as f64;
+    100.0 * first / (first + second)
+}
+
+/// Lengths of the runs of a task after the start has been forgotten, milliseconds.
+fn run_lengths(history: &History, task: &str, seconds: u64) -> Vec<f64> {
+    history
+        .runs_of(task, SECOND, seconds * SECOND)
+        .iter()
+        .map(|run| milliseconds(run.length()))
+        .collect()
+}
+
+/// How long a task that sleeps for `sleep` after every run waits for its next one, milliseconds.
+fn waits(history: &History, task: &str, sleep: Nanoseconds, seconds: u64) -> Vec<f64> {
+    history
+        .runs_of(task, SECOND, seconds * SECOND)
+        .windows(2)
+        .filter(|pair| pair[1].start - pair[0].end >= sleep)
+        .map(|pair| milliseconds(pair[1].start - pair[0].end - sleep))
+        .collect()
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Share of every task of `names` between two times, percent of a CPU.
+fn percents(history: &History, names: &[String], from: u64, to: u64) -> Vec<f64> {
+    names
+        .iter()
+        .map(|name| history.percent(name, from, to))
+        .collect()
+}
+
+#[test]
+fn two_hogs_run_a_request_and_the_rest_of_a_tick() {
+    for (machine, hz, expected) in [
+        ("1", "1000", 1.0),
+        ("8", "1000", 3.0),
+        ("1", "250", 4.0),
+        ("8", "250", 4.0),
+    ] {
+        let (history, outcome) = run(ID, machine, &hogs(2, "[0]"), 8, &[("hz", hz)]);
+        let lengths = run_lengths(&history, "hog-0", 8);
+        assert!(lengths.len() > 800, "{} runs", lengths.len());
+        for length in lengths {
+            let what = format!("run on {machine} CPUs at {hz} Hz");
+            assert_near(length, expected, 0.001, &what);
+        }
+        assert!(statistic(ID, &outcome, "tick_preemptions") > 800);
+    }
+}
+
+#[test]
+fn the_slice_grows_with_the_logarithm_of_up_to_eight_cpus() {
+    for (machine, expected) in [
+        ("1", 7.0),
+        ("2", 14.0),
+        ("4", 21.0),
+        ("8", 28.0),
+        ("16", 28.0),
+    ] {
+        // A slice ten times as long, so that ticks round it little
+        let settings = [("hz", "1000"), ("sched_base_slice", "7 ms")];
+        let (history, _) = run(ID, machine, &hogs(2, "[0]"), 8, &settings);
+        for length in run_lengths(&history, "hog-0", 8) {
+            assert_near(length, expected, 0.001, &format!("run on {machine} CPUs"));
+        }
+    }
+    let settings = [
+        ("hz", "1000"),
+        ("sched_base_slice", "7 ms"),
+        ("sched_tunable_scaling", "linear"),
+    ];
+    let (history, _) = run(ID, "4", &hogs(2, "[0]"), 8, &settings);
+    for length in run_lengths(&history, "hog-0", 8) {
+        assert_near(length, 28.0, 0.001, "run on 4 CPUs, linear");
+    }
+}
+
+#[test]
+fn shares_follow_the_weights() {
+    for ((first, second), expected) in [
+        ((0, 0), 50.0),
+        ((0, 1), 55.5),
+        ((0, 5), 75.4),
+        ((0, 10), 90.3),
+        ((0, 19), 98.6),
+        ((-10, 0), 90.3),
+        ((-1, 0), 55.5),
+        ((18, 19), 54.5),
+    ] {
+        let what = format!("nice {first} and {second}");
+        assert_near(share(first, second, 60, &KHZ), expected, 0.3, &what);
+    }
+    assert_near(share(0, 5, 60, &LINUX_6_6), 75.4, 0.3, "6.6");
+}
+
+#[test]
+fn a_heavier_task_runs_longer_before_it_becomes_ineligible() {
+    let (history, _) = run(ID, "8", &two_hogs(0, 5), 9, &KHZ);
+    let first = history.percent("first", SECOND, 9 * SECOND);
+    assert_near(first, 75.3, 0.2, "nice 0");
+    for length in run_lengths(&history, "first", 9) {
+        assert!((6.999..=10.001).contains(&length), "{length} ms at nice 0");
+    }
+    for length in run_lengths(&history, "second", 9) {
+        assert_near(length, 3.0, 0.001, "run at nice 5");
+    }
+}
+
+#[test]
+fn ten_hogs_wait_nine_slices() {
+    let (history, _) = run(ID, "1", &hogs(10, "[0]"), 10, &KHZ);
+    let runs = history.runs_of("hog-3", SECOND, 10 * SECOND);
+    let waits: Vec<f64> = runs
+        .windows(2)
+        .map(|pair| milliseconds(pair[1].start - pair[0].end))
+        .collect();
+    assert_near(largest(&waits), 9.0, 1.001, "longest wait");
+    assert_near(mean(&waits), 9.0, 0.1, "mean wait");
+}
+
+#[test]
+fn nobody_is_ahead_of_its_share_by_more_than_a_request_and_a_tick() {
+    let names = ["a", "b", "c", "d"];
+    let json = on_cpu_0(&[
+        ("a", r#""priority": 0, "run": 1000"#),
+        ("b", r#""priority": 0, "run": 1000"#),
+        ("c", r#""priority": 3, "run": 1000"#),
+        ("d", r#""priority": -3, "run": 1000"#),
+    ]);
+    let weights = [1024.0, 1024.0, 526.0, 1991.0];
+    let total: f64 = weights.iter().sum();
+    let (history, _) = run(ID, "8", &json, 6, &KHZ);
+
+    // All have been there since the start: service against the ideal fluid, at every switch
+    let mut served = [0.0; 4];
+    let mut widest = 0.0_f64;
+    for run in &history.runs {
+        let index = names.iter().position(|name| *name == run.task).unwrap();
+        served[index] += milliseconds(run.length());
+        let time: f64 = served.iter().sum();
+        for (index, weight) in weights.iter().enumerate() {
+            let lag = time * weight / total - served[index];
+            widest = widest.max(lag.abs());
+        }
+    }
+    assert!(widest <= 3.8, "lag of {widest:.2} ms");
+    assert!(
+        widest >= 1.0,
+        "lag of {widest:.2} ms is less than slices make"
+    );
+}
+
+#[test]
+fn a_task_that_sleeps_half_the_time_gets_two_fifths_beside_a_hog() {
+    let json = on_cpu_0(&[
+        ("half", r#""run": 2000, "sleep": 2000"#),
+        ("hog", r#""run": 1000"#),
+    ]);
+    let (history, outcome) = run(ID, "8", &json, 20, &KHZ);
+    let half = history.percent("half", SECOND, 20 * SECOND);
+    assert_near(half, 40.0, 1.5, "half");
+    assert_eq!(statistic(ID, &outcome, "uneven_sums"), 0);
+}
+
+#[test]
+fn a_long_sleeper_gets_one_request_at_once() {
+    let (history, _) = run(
+        ID,
+        "8",
+        &on_cpu_0(&[
+            ("hog", r#""run": 1000"#),
+            ("sleeper", r#""sleep": 2000000, "run": 500000, "loop": 4"#),
+        ]),
+        14,
+        &KHZ,
+    );
+    let runs = history.runs_of("sleeper", 0, 14 * SECOND);
+    let firsts: Vec<&Run> = runs
+        .windows(2)
+        .filter(|pair| pair[1].start - pair[0].end > SECOND)
+        .map(|pair| pair[1])
+        .collect();
+    assert!(firsts.len() >= 3, "{} sleeps", firsts.len());
+    for first in firsts {
+        let length = milliseconds(first.length());
+        assert!((2.0..=4.0).contains(&length), "first run of {length:.2} ms");
+    }
+}
+
+/// A task that runs 50 us every half millisecond, with these members, beside a hog; its longest wait after the start.
+fn longest_wait(members: &str, settings: &[(&str, &str)]) -> (f64, u64) {
+    let json = on_cpu_0(&[
+        ("hog", r#""run": 1000"#),
+        ("short", &format!(r#"{members} "run": 50, "sleep": 400"#)),
+    ]);
+    let (history, outcome) = run(ID, "8", &json, 8, settings);
+    let waits = waits(&history, "short", 400 * 1000, 8);
+    assert!(waits.len() > 800, "{} waits", waits.len());
+    (
+        largest(&waits),
+        statistic(ID, &outcome, "short_preemptions"),
+    )
+}
+
+#[test]
+fn a_shorter_slice_runs_at_once_and_the_default_one_waits_for_the_running_request() {
+    // Waiting earns lag, with which it would preempt the next time; without that every wake-up is at lag 0
+    let settings = [("hz", "1000"), ("place_lag", "false")];
+    let (wait, preemptions) = longest_wait(r#""dl-runtime": 100,"#, &settings);
+    assert!(wait < 0.001, "waited {wait:.3} ms with a short slice");
+    assert!(preemptions > 1000, "{preemptions} preemptions");
+
+    let (wait, preemptions) = longest_wait("", &settings);
+    assert!((2.0..=3.001).contains(&wait), "waited {wait:.3} ms");
+    assert_eq!(preemptions, 0);
+
+    let settings = [
+        ("hz", "1000"),
+        ("place_lag", "false"),
+        ("custom_slices", "false"),
+    ];
+    let (wait, preemptions) = longest_wait(r#""dl-runtime": 100,"#, &settings);
+    assert!((2.0..=3.001).contains(&wait), "waited {wait:.3} ms");
+    assert_eq!(preemptions, 0);
+
+    let (wait, _) = longest_wait("", &KHZ);
+    assert!((0.5..=3.001).contains(&wait), "waited {wait:.3} ms");
+}
+
+#[test]
+fn a_slice_of_its_own_is_how_long_a_hog_runs() {
+    let json = on_cpu_0(&[
+        ("long", r#""dl-runtime": 10000, "run": 1000"#),
+        ("other", r#""dl-runtime": 10000, "run": 1000"#),
+    ]);
+    let (history, _) = run(ID, "8", &json, 8, &KHZ);
+    for length in run_lengths(&history, "long", 8) {
+        assert_near(length, 10.0, 0.001, "run");
+    }
+    // Beside a shorter slice it is protected only until it is ineligible
+    let json = on_cpu_0(&[
+        ("long", r#""dl-runtime": 50000, "run": 1000"#),
+        ("other", r#""run": 1000"#),
+    ]);
+    let (history, _) = run(ID, "8", &json, 8, &KHZ);
+    assert!(largest(&run_lengths(&history, "long", 8)) <= 10.001);
+    assert_near(
+        history.percent("long", SECOND, 8 * SECOND),
+        50.0,
+        0.5,
+        "share with a long slice",
+    );
+}
+
+/// Starts of the second of two tasks at which it had had more than the first, of all its starts.
+fn starts_ahead(settings: &[(&str, &str)]) -> (usize, usize, u64) {
+    let json = on_cpu_0(&[
+        ("hog", r#""run": 1000"#),
+        ("greedy", r#""run": 2900, "sleep": 100"#),
+    ]);
+    let (history, outcome) = run(ID, "8", &json, 8, settings);
+    let (mut hog, mut greedy, mut ahead, mut starts) = (0, 0, 0, 0);
+    for run in &history.runs {
+        if run.task == "hog" {
+            hog += run.length();
+            continue;
+        }
+        starts += 1;
+        ahead += usize::from(greedy > hog + 1000);
+        greedy += run.length();
+    }
+    (ahead, starts, statistic(ID, &outcome, "delayed_wakeups"))
+}
+
+#[test]
+fn who_overran_and_slept_a_moment_waits_until_the_others_have_caught_up() {
+    let (ahead, starts, delayed) = starts_ahead(&KHZ);
+    assert!(starts > 1000, "{starts} starts");
+    assert_eq!(ahead, 0, "of {starts} starts");
+    assert!(delayed > 1000, "{delayed} wake-ups of delayed tasks");
+}
+
+#[test]
+fn without_delayed_dequeue_negative_lag_survives_any_sleep() {
+    // It runs 3 ms at a time and then sleeps long: what it owed is forgiven, or kept
+    let json = on_cpu_0(&[
+        ("hog", r#""run": 1000"#),
+        ("batch", r#""run": 2700, "sleep": 20000"#),
+    ]);
+    let (history, outcome) = run(ID, "8", &json, 20, &KHZ);
+    assert!(statistic(ID, &outcome, "delayed_dequeues") > 500);
+    assert!(statistic(ID, &outcome, "delayed_picks") > 500);
+    assert_eq!(statistic(ID, &outcome, "uneven_sums"), 0);
+    let now = mean(&waits(&history, "batch", 20 * MS, 20));
+
+    let settings = [
+        ("hz", "1000"),
+        ("delay_dequeue", "false"),
+        ("slice_protection", "6.6"),
+    ];
+    let (history, outcome) = run(ID, "8", &json, 20, &settings);
+    assert_eq!(statistic(ID, &outcome, "delayed_dequeues"), 0);
+    let then = mean(&waits(&history, "batch", 20 * MS, 20));
+    assert!(then > now + 0.5, "waits {now:.2} ms, without {then:.2} ms");
+}
+
+#[test]
+fn a_yield_forfeits_the_rest_of_the_request() {
+    let json = on_cpu_0(&[
+        ("polite", r#""run": 100, "yield": """#),
+        ("hog", r#""run": 1000"#),
+    ]);
+    let polite = |settings: &[(&str, &str)]| {
+        let (history, outcome) = run(ID, "8", &json, 10, settings);
+        assert!(statistic(ID, &outcome, "yields") > 100);
+        history.percent("polite", SECOND, 10 * SECOND)
+    };
+    assert_near(polite(&KHZ), 3.4, 0.3, "share of the one that yields");
+    // In 6.6 only its deadline moved, so it kept what it was owed
+    let settings = [("hz", "1000"), ("yield_rule", "6.6")];
+    assert!(polite(&settings) > 10.0);
+}
+
+#[test]
+fn a_yield_alone_changes_nothing() {
+    let json = on_cpu_0(&[("polite", r#""run": 100, "yield": """#)]);
+    let (history, outcome) = run(ID, "1", &json, 5, &KHZ);
+    assert_eq!(statistic(ID, &outcome, "yields"), 0);
+    assert_near(
+        history.percent("polite", SECOND, 5 * SECOND),
+        100.0,
+        0.1,
+        "share",
+    );
+}
+
+#[test]
+fn the_parent_goes_on_and_the_child_has_half_a_slice() {
+    let json = r#"{ "tasks": {
+            "parent": { "cpus": [0], "run": 20000, "fork": "child", "run2": 20000, "loop": 1 },
+            "child": { "cpus": [0], "run": 10000, "loop": 1, "instance": 0 } },
+        "global": { "duration": 1 } }"#;
+    let first_runs = |half: &str| {
+        let settings = [
+            ("hz", "1000"),
+            ("sched_base_slice", "1500 us"),
+            ("place_deadline_initial", half),
+        ];
+        let (history, outcome) = run(ID, "8", json, 1, &settings);
+        assert!(statistic(ID, &outcome, "forks") >= 1);
+        let child = history
+            .runs
+            .iter()
+            .find(|run| run.task.starts_with("child"))
+            .unwrap()
+            .clone();
+        (milliseconds(child.start), milliseconds(child.length()))
+    };
+    // Slices are 6 ms; the parent, 20 ms after the start, is in the middle of its fourth request
+    let (start, length) = first_runs("true");
+    assert!(
+        start > 20.5,
+        "the child ran at {start} ms, before its parent"
+    );
+    assert_near(length, 3.0, 1.001, "first run of the child");
+    let (start, length) = first_runs("false");
+    assert!(
+        start > 20.5,
+        "the child ran at {start} ms, before its parent"
+    );
+    assert_near(
+        length,
+        6.0,
+        1.001,
+        "first run of the child with a whole slice",
+    );
+}
+
+#[test]
+fn batch_tasks_wake_without_preempting() {
+    let json = |policy: &str| {
+        on_cpu_0(&[
+            (
+                "sleepy",
+                &format!(r#""policy": "{policy}", "run": 200, "sleep": 7000"#),
+            ),
+            ("hog", r#""run": 1000"#),
+        ])
+    };
+    // The long slice would keep the CPU even from tasks that may preempt, without this
+    let settings = [("hz", "1000"), ("run_to_parity", "false")];
+    let (_, other) = run(ID, "8", &json("SCHED_OTHER"), 10, &settings);
+    let (_, batch) = run(ID, "8", &json("SCHED_BATCH"), 10, &settings);
+    assert!(statistic(ID, &other, "wakeup_preemptions") > 100);
+    assert_eq!(statistic(ID, &batch, "wakeup_preemptions"), 0);
+}
+
+#[test]
+fn idle_tasks_have_a_weight_of_three_and_give_way_at_once() {
+    let json = on_cpu_0(&[
+        ("idle", r#""policy": "SCHED_IDLE", "run": 1000"#),
+        ("hog", r#""run": 1000"#),
+    ]);
+    let (history, _) = run(ID, "1", &json, 60, &KHZ);
+    let idle = history.percent("idle", SECOND, 60 * SECOND);
+    // 3 / 1027, in runs of a tick
+    assert!((0.2..0.45).contains(&idle), "{idle:.2}");
+
+    let json = on_cpu_0(&[
+        ("idle", r#""policy": "SCHED_IDLE", "run": 1000"#),
+        ("sleepy", r#""run": 500, "sleep": 3300"#),
+    ]);
+    let (history, outcome) = run(ID, "8", &json, 8, &KHZ);
+    let waits = waits(&history, "sleepy", 3300 * 1000, 8);
+    assert!(waits.len() > 1500);
+    assert!(largest(&waits) < 0.001, "waited {:.3} ms", largest(&waits));
+    assert!(statistic(ID, &outcome, "wakeup_preemptions") > 1500);
+}
+
+#[test]
+fn a_changed_nice_value_counts_at_once_and_keeps_the_lag() {
+    let json = on_cpu_0(&[
+        (
+            "changing",
+            r#""phases": {
+                "before": { "loop": 1, "priority": 0, "run": 5000000 },
+                "after": { "loop": 1, "priority": 5, "run": 5000000 } }"#,
+        ),
+        ("hog", r#""run": 1000"#),
+    ]);
+    let (history, outcome) = run(ID, "1", &json, 30, &KHZ);
+    let before = history.percent("changing", SECOND, 9 * SECOND);
+    let after = history.percent("changing", 11 * SECOND, 29 * SECOND);
+    assert_near(before, 50.0, 0.2, "nice 0");
+    assert_near(after, 24.6, 0.2, "nice 5");
+    assert_eq!(statistic(ID, &outcome, "uneven_sums"), 0);
+}
+
+#[test]
+fn five_hogs_on_four_cpus_take_turns() {
+    let (history, outcome) = run(ID, "4", &hogs(5, "[0, 1, 2, 3]"), 60, &[]);
+    let names: Vec<String> = (0..5).map(|index| format!("hog-{index}")).collect();
+    let shares = percents(&history, &names, 4 * SECOND, 60 * SECOND);
+    assert_near(shares.iter().sum(), 400.0, 0.1, "use of 4 CPUs");
+    // Lag is not balanced across CPUs, so they come near 80 % only in the long run
+    for share in &shares {
+        assert!((60.0..=100.0).contains(share), "{shares:?}");
+    }
+    assert!(statistic(ID, &outcome, "balances") > 100);
+}
+
+#[test]
+fn tasks_released_from_one_cpu_spread_over_all() {
+    let json = r#"{ "tasks": { "hog": { "instance": 8, "phases": {
+            "placed": { "loop": 1, "cpus": [0], "run": 10000 },
+            "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 } } } },
+        "global": { "duration": 1000 } }"#;
+    let (history, outcome) = run(ID, "4", json, 10, &KHZ);
+    let names: Vec<String> = (0..8).map(|index| format!("hog-{index}")).collect();
+    let shares = percents(&history, &names, 2 * SECOND, 10 * SECOND);
+    assert_near(shares.iter().sum(), 400.0, 0.1, "use of 4 CPUs");
+    for share in shares {
+        assert_near(share, 50.0, 3.0, "two tasks on every CPU");
+    }
+    assert!(statistic(ID, &outcome, "pulled_idle") >= 1);
+}
+
+#[test]
+fn load_means_weights() {
+    // Average load 1182 of 1340 and 1024: within 117 %, and every light task is too heavy for the difference
+    let json = r#"{ "tasks": {
+            "heavy": { "phases": {
+                "placed": { "loop": 1, "cpus": [0], "run": 100000 },
+                "free": { "loop": -1, "cpus": [0, 1], "run": 100000 } } },
+            "light": { "instance": 4, "priority": 5, "phases": {
+                "placed": { "loop": 1, "cpus": [1], "run": 25000 },
+                "free": { "loop": -1, "cpus": [0, 1], "run": 100000 } } } },
+        "global": { "duration": 1000 } }"#;
+    let (history, _) = run(ID, "2", json, 30, &KHZ);
+    let heavy = history.percent("heavy", 5 * SECOND, 30 * SECOND);
+    let light: f64 = (0..4)
+        .map(|index| history.percent(&format!("light-{index}"), 5 * SECOND, 30 * SECOND))
+        .sum();
+    assert_near(heavy + light, 200.0, 0.1, "use of 2 CPUs");
+    assert!(heavy > 70.0, "heavy got {heavy:.1} %");
+}
+
+#[test]
+fn tasks_stay_where_they_may_run() {
+    let json = r#"{ "tasks": {
+            "zero": { "instance": 3, "cpus": [0], "run": 3000, "sleep": 500 },
+            "one": { "instance": 2, "cpus": [1], "run": 3000, "sleep": 500 },
+            "both": { "instance": 3, "cpus": [0, 1], "run": 700, "sleep": 300 },
+            "free": { "instance": 6, "run": 2000, "sleep": 1000 } },
+        "global": { "duration": 1000 } }"#;
+    let (history, outcome) = run(ID, "4", json, 10, &[]);
+    for run in &history.runs {
+        let allowed = match run.task.split('-').next() {
+            Some("zero") => run.cpu == 0,
+            Some("one") => run.cpu == 1,
+            Some("both") => run.cpu <= 1,
+            _ => true,
+        };
+        assert!(allowed, "{run:?}");
+    }
+    for name in ["zero-0", "zero-2", "one-1", "both-0", "free-5"] {
+        assert!(
+            history.cpu_time(name, 5 * SECOND, 10 * SECOND) > SECOND / 4,
+            "{name}"
+        );
+    }
+    assert_eq!(statistic(ID, &outcome, "uneven_sums"), 0);
+}
+
+#[test]
+fn of_two_busy_siblings_one_goes_to_the_idle_core() {
+    let json = r#"{ "tasks": {
+            "first": { "phases": {
+                "placed": { "loop": 1, "cpus": [0], "run": 50000 },
+                "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 } } },
+            "second": { "phases": {
+                "placed": { "loop": 1, "cpus": [1], "run": 50000 },
+                "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 } } } },
+        "global": { "duration": 1000 } }"#;
+    let (history, outcome) = run(ID, "core:2 pu:2", json, 5, &KHZ);
+    assert_eq!(statistic(ID, &outcome, "pushed_active"), 1);
+    let cores: Vec<u32> = ["first", "second"]
+        .iter()
+        .map(|name| history.runs_of(name, 0, u64::MAX).last().unwrap().cpu / 2)
+        .collect();
+    assert_ne!(cores[0], cores[1]);
+}
+
+#[test]
+fn a_woken_task_finds_an_idle_cpu_that_shares_its_cache() {
+    let json = r#"{ "tasks": {
+            "hog": { "cpus": [0], "run": 1000 },
+            "sleepy": { "phases": {
+                "placed": { "loop": 1, "cpus": [0], "run": 3000 },
+                "free": { "loop": -1, "cpus": [0, 1, 2, 3], "sleep": 10000, "run": 1000 } } } },
+        "global": { "duration": 1000 } }"#;
+    let (history, outcome) = run(ID, "numa:2 core:2", json, 5, &KHZ);
+    assert!(statistic(ID, &outcome, "idle_wakeups") >= 1);
+    let waits = waits(&history, "sleepy", 10 * MS, 5);
+    assert!(waits.len() > 300);
+    assert!(largest(&waits) < 0.001, "waited {:.3} ms", largest(&waits));
+    // It stays in the cache it has
+    for run in history.runs_of("sleepy", SECOND, 5 * SECOND) {
+        assert_eq!(run.cpu, 1);
+    }
+}
+
+#[test]
+fn forks_spread_over_cores_and_stay_in_the_node_while_few() {
+    let json = |children: usize| {
+        let forks: Vec<String> = (0..children)
+            .map(|index| format!(r#""fork{index}": "child""#))
+            .collect();
+        format!(
+            r#"{{ "tasks": {{
+                "parent": {{ "run": 5000, {}, "run2": 1000000 }},
+                "child": {{ "run": 1000000, "loop": 1, "instance": 0 }} }},
+            "global": {{ "duration": 1 }} }}"#,
+            forks.join(", ")
+        )
+    };
+    let (history, outcome) = run(ID, "numa:2 core:8 pu:2", &json(1), 1, &KHZ);
+    assert!(statistic(ID, &outcome, "forks") >= 1);
+    let cpu_of = |name: &str| {
+        let run = history
+            .runs
+            .iter()
+            .filter(|run| run.task.starts_with(name))
+            .max_by_key(|run| run.length());
+        run.unwrap().cpu
+    };
+    let (parent, child) = (cpu_of("parent"), cpu_of("child"));
+    assert_ne!(parent / 2, child / 2, "core of parent and child");
+    assert_eq!(parent / 16, child / 16, "node of parent and child");
+
+    let (history, _) = run(ID, "numa:2 core:8 pu:2", &json(12), 1, &KHZ);
+    let nodes: std::collections::BTreeSet<u32> =
+        history.runs.iter().map(|run| run.cpu / 16).collect();
+    assert_eq!(nodes.len(), 2, "twelve children use both nodes");
+}
+
+#[test]
+fn a_task_that_waits_behind_a_pushed_one_runs() {
+    // CPU 1 pushes its running task to an idle CPU while the pinned one waits there.
+    let workload = r#"{ "tasks": {
+        "hog": { "run": 272 },
+        "pinned": { "priority": 12, "cpus": [1], "phases": { "p": { "loop": -1, "lock": "m", "run0": 9403,
+            "unlock": "m", "run": 37611, "sleep": 13770, "timer": { "ref": "unique1", "period": 23382 } } } },
+        "heavy": { "instance": 3, "priority": -13, "phases": { "p": { "loop": -1, "run": 18953, "sleep": 5246,
+            "timer": { "ref": "unique2", "period": 30844 } } } } },
+        "global": { "duration": 1000 } }"#;
+    let (history, outcome) = run(ID, "4", workload, 4, &[]);
+    assert!(statistic(ID, &outcome, "pushed_active") > 0);
+    let runs = history.runs_of("pinned", 0, 4 * SECOND);
+    let longest = runs
+        .windows(2)
+        .map(|pair| pair[1].start - pair[0].end)
+        .fold(4 * SECOND - runs.last().unwrap().end, u64::max);
+    assert!(
+        longest < 300 * MS,
+        "the pinned task did not run for {} ms",
+        milliseconds(longest)
+    );
+}
+
+#[test]
+fn the_sums_of_an_empty_queue_are_zero() {
+    for machine in ["1", "4", "numa:2 l3:2 core:2 pu:2"] {
+        let json = r#"{ "tasks": {
+                "short": { "instance": 16, "run": 300, "sleep": 700 },
+                "nice": { "instance": 14, "priority": 7, "run": 2500, "sleep": 1200 },
+                "mean": { "instance": 12, "priority": -8, "dl-runtime": 300, "run": 400, "sleep": 3000 },
+                "idle": { "instance": 6, "policy": "SCHED_IDLE", "run": 900, "sleep": 500 },
+                "polite": { "instance": 6, "run": 100, "yield": "", "sleep": 5000 } },
+            "global": { "duration": 1000 } }"#;
+        let (_, outcome) = run(ID, machine, json, 10, &KHZ);
+        assert_eq!(statistic(ID, &outcome, "uneven_sums"), 0, "{machine}");
+        assert!(
+            statistic(ID, &outcome, "delayed_dequeues") > 100,
+            "{machine}"
+        );
+    }
+}
+
+#[test]
+fn nobody_starves_whatever_the_weights() {
+    let json = on_cpu_0(&[
+        ("strong", r#""instance": 2, "priority": -20, "run": 1000"#),
+        ("idle", r#""policy": "SCHED_IDLE", "run": 1000"#),
+        ("hog", r#""run": 1000"#),
+    ]);
+    let (history, outcome) = run(ID, "1", &json, 60, &[]);
+    // 3 of 178,549 would be 4 ms every 238 s
+    let runs = history.runs_of("idle", 0, 60 * SECOND);
+    assert!(runs.len() >= 4, "{} runs", runs.len());
+    for pair in runs.windows(2) {
+        assert!(pair[1].start - pair[0].end <= 10_300 * MS);
+    }
+    assert!(statistic(ID, &outcome, "rescues") >= 3);
+    // Where weights are closer nobody needs it
+    let (_, outcome) = run(ID, "1", &two_hogs(0, 19), 60, &[]);
+    assert_eq!(statistic(ID, &outcome, "rescues"), 0);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * delayed_dequeue.h - tasks that sleep and stay in the competition until they are owed nothing, Linux 6.12 to 7.3
+ *
+ * A task that sleeps with more service than its due would come back with its debt forgotten. So it stays, as an entry that may be picked:
+ * then, or when its lag has come to zero, it leaves. The entries of a CPU are in struct cfs_rq.
+ */
+#ifndef FAIRGROUND_DELAYED_DEQUEUE_H
+#define FAIRGROUND_DELAYED_DEQUEUE_H
+
+/* Leaves a note of @se, which goes to sleep. False if there is no room. */
+static __always_inline bool set_delayed(struct cfs_rq *cfs_rq, struct sched_entity_data *se, s32 pid)
+{
+	struct delayed_entity *delayed;
+	u32 i;
+
+	bpf_for(i, 0, NR_DELAYED) {
+		if (i >= NR_DELAYED)
+			break;
+		delayed = &cfs_rq->delayed[i];
+		if (delayed->pid)
+			continue;
+
+		delayed->weight = se->weight;
+		delayed->vruntime = se->vruntime;
+		delayed->deadline = se->deadline;
+		delayed->slice = se->slice;
+		delayed->pid = pid;
+		if (cfs_rq->delayed_top <= i)
+			cfs_rq->delayed_top = i + 1;
+		se->delayed_slot = i;
+		se->delayed_cpu = cfs_rq->cpu + 1;
+
+		cfs_rq->nr_delayed++;
+		if (se->custom_slice)
+			__sync_fetch_and_add(&cfs_rq->nr_custom, 1);
+		sum_w_vruntime_add(cfs_rq, se->vruntime, se->weight);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * The lag of a task that wakes or is picked while delayed. It has grown since the task fell asleep, and may not have
+ * shrunk, and it ends at zero.
+ */
+static __always_inline s64 delayed_lag(struct cfs_rq *cfs_rq, const struct sched_entity_data *se, u64 now)
+{
+	s64 vlag = entity_lag(cfs_rq, se, now);
+
+	if (vlag < se->vlag)
+		vlag = se->vlag;
+	if (delay_zero && vlag > 0)
+		vlag = 0;
+	return vlag;
+}
+
+/* Takes the note of a delayed task out of @cfs_rq, once; the lag of the task is to be set before. */
+static __always_inline void clear_delayed(struct cfs_rq *cfs_rq, struct delayed_entity *delayed)
+{
+	u64 vruntime = delayed->vruntime, slice = delayed->slice;
+	u32 weight = delayed->weight;
+	s32 pid = delayed->pid;
+
+	if (!pid || __sync_val_compare_and_swap(&delayed->pid, pid, 0) != pid)
+		return;
+	sum_w_vruntime_sub(cfs_rq, vruntime, weight);
+	__sync_fetch_and_add(&cfs_rq->nr_delayed, -1);
+	if (slice != base_slice)
+		__sync_fetch_and_add(&cfs_rq->nr_custom, -1);
+}
+
+/* A delayed task has been picked: now it is dequeued, its debt is paid. */
+__noinline int finish_delayed(s32 cpu, u32 slot)
+{
+	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct delayed_entity *delayed;
+	struct sched_entity_data *se;
+	struct task_struct *p;
+
+	if (!cfs_rq || slot >= NR_DELAYED)
+		return 0;
+	delayed = &cfs_rq->delayed[slot];
+	p = bpf_task_from_pid(delayed->pid);
+	if (p) {
+		se = entity_of(p);
+		if (se && se->delayed_cpu == cpu + 1 && se->delayed_slot == slot) {
+			se->vlag = delayed_lag(cfs_rq, se, scx_bpf_now());
+			se->delayed_cpu = 0;
+		}
+		bpf_task_release(p);
+	}
+	clear_delayed(cfs_rq, delayed);
+	count(DELAYED_PICKS);
+	return 0;
+}
+
+/* The task wakes, or leaves this scheduler: takes back its note, wherever it is. */
+static __always_inline void cancel_delayed(struct sched_entity_data *se, u64 now)
+{
+	struct cfs_rq *cfs_rq = cfs_rq_of(se->delayed_cpu - 1);
+	u32 slot = se->delayed_slot;
+
+	if (cfs_rq && slot < NR_DELAYED) {
+		se->vlag = delayed_lag(cfs_rq, se, now);
+		clear_delayed(cfs_rq, &cfs_rq->delayed[slot]);
+	}
+	se->delayed_cpu = 0;
+}
+
+/*
+ * Picking the next task
+ */
+
+/*
+ * The eligible delayed task with the earliest deadline before @deadline, if there is a limit; -1 if there is none. Its deadline is
+ * cfs_rq->delayed_deadline.
+ */
+__noinline s32 best_delayed(s32 cpu, bool limit, u64 deadline)
+{
+	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct virtual_time time = {};
+	s32 best = -1;
+	u32 i;
+
+	if (!cfs_rq || !cfs_rq->nr_delayed)
+		return -1;
+	virtual_time_of(cfs_rq, &time, scx_bpf_now());
+
+	bpf_for(i, 0, cfs_rq->delayed_top) {
+		struct delayed_entity *delayed;
+
+		if (i >= NR_DELAYED)
+			break;
+		delayed = &cfs_rq->delayed[i];
+		if (!delayed->pid || (limit && !time_before(delayed->deadline, deadline)) ||
+		    !vruntime_eligible(&time, delayed->vruntime))
+			continue;
+		best = i;
+		limit = true;
+		deadline = delayed->deadline;
+		cfs_rq->delayed_deadline = deadline;
+	}
+	return best;
+}
+
+#endif /* FAIRGROUND_DELAYED_DEQUEUE_H */

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fair.h - virtual time, slices and preemption of the Completely Fair Scheduler, Linux 2.6.24 and 3.0
+ *
+ * What kernel/sched_fair.c does on one CPU, without its tree: schedulers that order tasks by virtual runtime share it. Tasks have their
+ * virtual runtime in p->scx.dsq_vtime; the running task is in no queue, its virtual runtime is in the run queue.
+ *
+ * The file that includes this has defined before
+ *
+ *   release              RELEASE_2_6_24 or RELEASE_3_0, as a tunable or as a constant
+ *   its tunables         hz, wakeup_preempt
+ *   tick_nsec, nr_cpus   length of a tick of the era, number of CPUs
+ *   struct run_queue     with cpu, nr_running, load_weight, min_vruntime, need_resched, exec_start, slice_exec, slice_end, next, last, skip,
+ *                        and of the running task curr, curr_pid, curr_policy, curr_weight, curr_vruntime
+ *   struct task_ctx      with vruntime_cpu
+ *   leftmost_vruntime()  the virtual runtime of the leftmost waiting task; false if none waits
+ */
+#ifndef FAIRGROUND_FAIR_H
+#define FAIRGROUND_FAIR_H
+
+/* sysctl limit of the scaled latency, 2.6.24 */
+#define LATENCY_LIMIT (200 * NSEC_PER_MSEC)
+
+/* Constants, as the release has them or as they were set, scaled by the number of CPUs */
+static u64 latency;
+static u64 min_granularity;
+static u64 wakeup_granularity;
+static u32 nr_latency;
+
+/* First tick at @time or after it; with hz = 0 the kernel's own ticks do the rounding. */
+static __always_inline __attribute__((unused)) u64 tick_from(u64 time)
+{
+	return hz ? (time + tick_nsec - 1) / (tick_nsec ?: 1) * tick_nsec : time;
+}
+
+static __always_inline __attribute__((unused)) u32 task_weight(const struct task_struct *p)
+{
+	if (p->policy == SCHED_IDLE)
+		return release == RELEASE_2_6_24 ? 2 : 3;
+	return weight_of_nice(task_nice(p));
+}
+
+/* The period in which every task runs once: p = latency, or latency * n / nr_latency for many tasks; 3.0: min_granularity * n. */
+static __always_inline __attribute__((unused)) u64 sched_period(u64 nr_running)
+{
+	if (nr_running <= nr_latency)
+		return latency;
+	return release == RELEASE_2_6_24 ? latency * nr_running / nr_latency : min_granularity * nr_running;
+}
+
+/* The running task's share of the period: s = p * w / W. */
+static __always_inline __attribute__((unused)) u64 sched_slice(const struct run_queue *rq)
+{
+	return sched_period(rq->nr_running) * rq->curr_weight / rq->load_weight;
+}
+
+/* Virtual time of one slice among @nr_running tasks, the new one included: vs = p * 1024 / W. */
+static __always_inline __attribute__((unused)) u64 sched_vslice(u64 nr_running, u64 load_weight)
+{
+	return sched_period(nr_running) * NICE_0_WEIGHT / (load_weight ?: 1);
+}
+
+/* The running task's virtual runtime at @now. */
+static __always_inline __attribute__((unused)) u64 curr_vruntime_at(const struct run_queue *rq, u64 now)
+{
+	u64 delta_exec = time_before(rq->exec_start, now) ? now - rq->exec_start : 0;
+
+	return rq->curr_vruntime + calc_delta_fair(delta_exec, rq->curr_weight);
+}
+
+/* min_vruntime as it is at @now, without changing anything. */
+static __always_inline __attribute__((unused)) u64 min_vruntime_at(const struct run_queue *rq, u64 now)
+{
+	u64 vruntime, leftmost;
+
+	if (!rq->curr)
+		return rq->min_vruntime;
+
+	vruntime = curr_vruntime_at(rq, now);
+	if (leftmost_vruntime(rq, &leftmost) && time_before(leftmost, vruntime))
+		vruntime = leftmost;
+
+	return max_vruntime(rq->min_vruntime, vruntime);
+}
+
+/* Relates the virtual runtime of @p to another CPU: v -= old min_vruntime - new min_vruntime. */
+static __always_inline __attribute__((unused)) u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t, u64 vruntime, u64 now)
+{
+	struct run_queue *old_rq;
+
+	if (t->vruntime_cpu == rq->cpu + 1)
+		return vruntime;
+
+	old_rq = run_queue_of(t->vruntime_cpu - 1);
+	if (old_rq)
+		vruntime -= min_vruntime_at(old_rq, now) - min_vruntime_at(rq, now);
+	t->vruntime_cpu = rq->cpu + 1;
+	return vruntime;
+}
+
+/* 3.0: the task is nobody's buddy any more. */
+static __always_inline __attribute__((unused)) void clear_buddies(struct run_queue *rq, s32 pid)
+{
+	if (rq->next == pid)
+		rq->next = 0;
+	if (rq->last == pid)
+		rq->last = 0;
+	if (rq->skip == pid)
+		rq->skip = 0;
+}
+
+/* Makes the CPU put back its running task and pick the leftmost. */
+static __always_inline __attribute__((unused)) void resched_task(struct run_queue *rq)
+{
+	rq->need_resched = true;
+	scx_bpf_kick_cpu(rq->cpu, SCX_KICK_PREEMPT);
+}
+
+/* Charges the running task's virtual runtime up to @now, and returns how long it has run since it was last charged. */
+static __always_inline __attribute__((unused)) u64 charge_vruntime(struct run_queue *rq, u64 now)
+{
+	u64 delta_exec;
+
+	if (!rq->curr || !time_before(rq->exec_start, now))
+		return 0;
+
+	rq->min_vruntime = min_vruntime_at(rq, now);
+	delta_exec = now - rq->exec_start;
+	rq->curr_vruntime += calc_delta_fair(delta_exec, rq->curr_weight);
+	rq->slice_exec += delta_exec;
+	rq->exec_start = now;
+	return delta_exec;
+}
+
+/* ---- The tick -------------------------------------------------------------------------------------------------- */
+
+/*
+ * At the last tick, had the running task exceeded its slice? 3.0: or was the leftmost more than a slice behind, in virtual time, after
+ * the running one had had min_granularity? So who narrowly missed preempting waits for less than a whole slice.
+ */
+static __always_inline __attribute__((unused)) bool check_preempt_tick(struct run_queue *rq, u64 now)
+{
+	u64 since_tick = hz ? min(now % (tick_nsec ?: 1), rq->slice_exec) : 0;
+	u64 delta_exec = rq->slice_exec - since_tick;
+	u64 ideal_runtime, leftmost;
+
+	if (rq->nr_running <= 1)
+		return false;
+	ideal_runtime = sched_slice(rq);
+	if (delta_exec > ideal_runtime) {
+		clear_buddies(rq, rq->curr_pid);
+		return true;
+	}
+	if (release == RELEASE_2_6_24 || !wakeup_preempt || delta_exec < min_granularity ||
+	    !leftmost_vruntime(rq, &leftmost))
+		return false;
+	return time_before(leftmost + ideal_runtime,
+			   rq->curr_vruntime - calc_delta_fair(since_tick, rq->curr_weight));
+}
+
+/*
+ * The tick at which check_preempt_tick() will be true if nothing changes; @never if it is later. A task that is just coming to the CPU is not
+ * in the queue yet: @arriving is its virtual runtime, if it @arrives.
+ */
+static __always_inline __attribute__((unused)) u64 preempt_tick(const struct run_queue *rq, bool arrives, u64 arriving, u64 never, u64 now)
+{
+	u64 ideal_runtime, left, least, leftmost = 0;
+	bool waits;
+	s64 lead;
+
+	if (rq->nr_running <= 1)
+		return never;
+	ideal_runtime = sched_slice(rq);
+	left = ideal_runtime > rq->slice_exec ? ideal_runtime - rq->slice_exec : 0;
+	waits = leftmost_vruntime(rq, &leftmost);
+	if (arrives && (!waits || time_before(arriving, leftmost))) {
+		leftmost = arriving;
+		waits = true;
+	}
+	if (release == RELEASE_3_0 && wakeup_preempt && waits) {
+		lead = (s64)(leftmost + ideal_runtime - curr_vruntime_at(rq, now));
+		lead = lead > 0 ? (u64)lead * rq->curr_weight / NICE_0_WEIGHT : 0;
+		least = min_granularity > rq->slice_exec ? min_granularity - rq->slice_exec : 0;
+		left = min(left, max(lead, least));
+	}
+	/* The slice must be exceeded, not only reached */
+	return min(never, tick_from(now + left + 1));
+}
+
+/* The running task's slice, which the kernel counts, shall end at @end, if that is earlier than it would. */
+static __always_inline __attribute__((unused)) void end_slice_at(struct run_queue *rq, struct task_struct *curr, u64 end)
+{
+	u64 earlier, slice = curr->scx.slice;
+
+	if (!slice || !time_before(end, rq->slice_end))
+		return;
+	/* The kernel has charged it up to some earlier moment, so take off what it ends earlier */
+	earlier = rq->slice_end - end;
+	scx_bpf_task_set_slice(curr, slice > earlier ? slice - earlier : 1);
+	rq->slice_end = end;
+}
+
+/* ---- Preemption and placement ---------------------------------------------------------------------------------- */
+
+/* 3.0: is @vruntime more than the granularity, as a task of @weight counts it, before @later? */
+static __always_inline __attribute__((unused)) bool wakeup_preempt_entity(u64 later, u64 vruntime, u32 weight)
+{
+	return time_before(vruntime + calc_delta_fair(wakeup_granularity, weight), later);
+}
+
+/*
+ * Shall a task of @vruntime that has come to a busy CPU preempt: v + G * 1024 / w_curr < v_curr? In 3.0 G is scaled by the weight of the
+ * task that comes, which is then the next buddy, and SCHED_IDLE tasks give way to all others at once. Who is preempted where
+ * many tasks wait is the last buddy.
+ */
+static __always_inline __attribute__((unused)) bool check_preempt_wakeup(struct run_queue *rq, const struct task_struct *p, u32 weight,
+						 u64 vruntime)
+{
+	bool no_preemption = p->policy == SCHED_BATCH || !wakeup_preempt;
+
+	if (release == RELEASE_2_6_24)
+		return !no_preemption && wakeup_preempt_entity(rq->curr_vruntime, vruntime, rq->curr_weight);
+
+	if (rq->need_resched)
+		return false;
+	if (rq->curr_policy != SCHED_IDLE || p->policy == SCHED_IDLE) {
+		/* Batch and idle tasks do not preempt, the tick brings them on */
+		if (no_preemption || p->policy == SCHED_IDLE ||
+		    !wakeup_preempt_entity(rq->curr_vruntime, vruntime, weight))
+			return false;
+		rq->next = p->pid;
+	}
+	if (rq->nr_running >= nr_latency && rq->curr_policy != SCHED_IDLE)
+		rq->last = rq->curr_pid;
+	return true;
+}
+
+/* Virtual runtime of a task that wakes up. */
+static __always_inline __attribute__((unused)) u64 place_entity(const struct run_queue *rq, u64 se_vruntime)
+{
+	u64 vruntime = rq->min_vruntime;
+
+	/* Sleep up to one latency does not count, and sleeping gains nothing beyond it; GENTLE_FAIR_SLEEPERS of 3.0: half of that */
+	if (new_fair_sleepers)
+		vruntime -= release == RELEASE_2_6_24 ? latency : latency / 2;
+	return max_vruntime(se_vruntime, vruntime);
+}
+
+/* The constants of the release, or those set, multiplied by 1 + log2(CPUs); 3.0 counts no more than 8 CPUs, 2.6.24 limits the latency. */
+static __always_inline __attribute__((unused)) void set_constants(u32 online)
+{
+	bool v3_0 = release == RELEASE_3_0;
+	u64 factor = 1;
+
+	latency = sched_latency ?: (v3_0 ? 6 : 20) * NSEC_PER_MSEC;
+	min_granularity = sched_min_granularity ?: v3_0 ? 750 * NSEC_PER_USEC : 4 * NSEC_PER_MSEC;
+	wakeup_granularity = sched_wakeup_granularity ?: (v3_0 ? 1 : 10) * NSEC_PER_MSEC;
+	nr_latency = (latency + min_granularity - 1) / (min_granularity ?: 1);
+
+	if (sched_tunable_scaling)
+		factor = scale_factor(v3_0 ? min(online, 8) : online);
+	latency *= factor;
+	if (!v3_0 && factor > 1)
+		latency = min(latency, LATENCY_LIMIT);
+	min_granularity *= factor;
+	wakeup_granularity *= factor;
+}
+
+#endif /* FAIRGROUND_FAIR_H */

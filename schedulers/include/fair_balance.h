@@ -1,0 +1,1269 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fair_balance.h - the balancer of the fair class of Linux 7.3
+ *
+ * CPUs pull tasks from the busiest CPU of the busiest group, domain by domain: at intervals, and when they have run out of work. Names are
+ * those of kernel/sched/fair.c and topology.c.
+ */
+#ifndef FAIRGROUND_FAIR_BALANCE_H
+#define FAIRGROUND_FAIR_BALANCE_H
+
+static __always_inline bool domain_exists(const struct cfs_rq *cfs_rq, u32 level)
+{
+	return is_within(level, LEVEL_SMT, NR_LEVELS) && cfs_rq->span[level].count > cfs_rq->span[level - 1].count;
+}
+
+/* The level of the next domain outward, or NR_LEVELS. */
+static __always_inline u32 parent_level(const struct cfs_rq *cfs_rq, u32 level)
+{
+	u32 parent;
+
+	for (parent = LEVEL_SMT; parent < NR_LEVELS; parent++) {
+		if (parent > level && domain_exists(cfs_rq, parent))
+			return parent;
+	}
+	return NR_LEVELS;
+}
+
+/* Shared by the CPUs of a last-level cache. */
+static __always_inline struct cfs_rq *llc_of(const struct cfs_rq *cfs_rq)
+{
+	return cfs_rq_of(cpu_at(cfs_rq->span[LEVEL_MC].first));
+}
+
+static __always_inline bool available_idle_cpu(const struct cfs_rq *cfs_rq)
+{
+	return cfs_rq->exists && cfs_rq->idle && !cfs_rq->nr_running;
+}
+
+/* Runs nothing but tasks with policy SCHED_IDLE. */
+static __always_inline bool sched_idle_rq(const struct cfs_rq *cfs_rq)
+{
+	return cfs_rq->nr_running && cfs_rq->nr_running == cfs_rq->nr_idle;
+}
+
+static __always_inline bool choose_idle_cpu(const struct cfs_rq *cfs_rq, bool idle_policy)
+{
+	return available_idle_cpu(cfs_rq) || (!idle_policy && sched_idle_rq(cfs_rq));
+}
+
+/* Are all other CPUs of the core idle? */
+static __always_inline bool is_core_idle(const struct cfs_rq *cfs_rq)
+{
+	u32 first = cfs_rq->span[LEVEL_SMT].first, position;
+
+	bpf_for(position, first, first + cfs_rq->span[LEVEL_SMT].count) {
+		struct cfs_rq *sibling = cfs_rq_of(cpu_at(position));
+
+		if (sibling && sibling->cpu != cfs_rq->cpu && !available_idle_cpu(sibling))
+			return false;
+	}
+	return true;
+}
+
+static __always_inline bool is_pinned(const struct lb_env *env, s32 cpu)
+{
+	u32 i, nr_pinned = min(env->nr_pinned, MAX_PINNED_CPUS);
+
+	if (!nr_pinned)
+		return false;
+	bpf_for(i, 0, nr_pinned) {
+		if (i < MAX_PINNED_CPUS && env->pinned[i] == cpu)
+			return true;
+	}
+	return false;
+}
+
+/* With a margin of a fifth. */
+static __always_inline bool fits_capacity(u64 util, u64 capacity)
+{
+	return util * 1280 < capacity * 1024;
+}
+
+/* Clearly more, by a twentieth. */
+static __always_inline bool capacity_greater(u64 capacity, u64 other)
+{
+	return capacity * 1024 > other * 1078;
+}
+
+/* Remembers the load of the running task if this CPU is too slow for it and a faster one is not. */
+static __always_inline void update_misfit_status(struct cfs_rq *cfs_rq, const struct task_struct *p,
+						 const struct sched_entity_data *se)
+{
+	u64 load = 0;
+
+	if (!asym_active)
+		return;
+	if (p && se && p->nr_cpus_allowed > 1 && cfs_rq->capacity < SCHED_CAPACITY_SCALE &&
+	    !fits_capacity(task_util_est(se), cfs_rq->capacity))
+		load = max(task_h_load(se), 1);
+	if (!load != !cfs_rq->misfit_task_load)
+		__sync_fetch_and_add(&nr_overloaded, load ? 1 : -1);
+	cfs_rq->misfit_task_load = load;
+}
+
+static __always_inline bool group_is_overloaded(u32 imbalance_pct, const struct sg_lb_stats *sgs)
+{
+	if (sgs->sum_nr_running <= sgs->group_weight)
+		return false;
+	return sgs->group_capacity * 100 < sgs->group_util * imbalance_pct ||
+	       sgs->group_capacity * imbalance_pct < sgs->group_runnable * 100;
+}
+
+static __always_inline bool group_has_capacity(u32 imbalance_pct, const struct sg_lb_stats *sgs)
+{
+	if (sgs->sum_nr_running < sgs->group_weight)
+		return true;
+	if (sgs->group_capacity * imbalance_pct < sgs->group_runnable * 100)
+		return false;
+	return sgs->group_capacity * 100 > sgs->group_util * imbalance_pct;
+}
+
+static __always_inline u32 group_classify(u32 imbalance_pct, const struct sg_lb_stats *sgs, bool imbalanced, bool smt_balance)
+{
+	if (group_is_overloaded(imbalance_pct, sgs))
+		return GROUP_OVERLOADED;
+	if (imbalanced)
+		return GROUP_IMBALANCED;
+	if (smt_balance)
+		return GROUP_SMT_BALANCE;
+	if (sgs->misfit_task_load)
+		return GROUP_MISFIT_TASK;
+	if (!group_has_capacity(imbalance_pct, sgs))
+		return GROUP_FULLY_BUSY;
+	return GROUP_HAS_SPARE;
+}
+
+/* Adds up the group at positions @first to @first + @count - 1 into env->sgs of @this_cpu. */
+__noinline bool update_sg_lb_stats(s32 this_cpu, u32 first, u32 count, bool local_group)
+{
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *cfs_rq, *group_rq;
+	struct sg_lb_stats *sgs;
+	struct lb_env *env;
+	bool imbalanced;
+	u32 position, level, flags, pct;
+
+	if (!this_rq)
+		return false;
+	env = &this_rq->env;
+	sgs = &env->sgs;
+	level = env->level;
+	group_rq = cfs_rq_of(cpu_at(first));
+	if (!is_within(level, LEVEL_SMT, NR_LEVELS) || !group_rq)
+		return false;
+	flags = this_rq->sd[level].flags;
+	pct = this_rq->sd[level].imbalance_pct;
+
+	__builtin_memset(sgs, 0, sizeof(*sgs));
+	sgs->first = first;
+	sgs->group_weight = 0;
+	sgs->min_capacity = ~0ULL;
+	/* The group consists of threads of one core */
+	sgs->smt = count > 1 && group_rq->span[LEVEL_SMT].count == count;
+
+	bpf_for(position, first, first + count) {
+		u64 load, capacity;
+
+		cfs_rq = cfs_rq_of(cpu_at(position));
+		if (!cfs_rq || !cfs_rq->exists)
+			continue;
+		sgs->group_weight++;
+		sgs->cores += cfs_rq->span[LEVEL_SMT].first == position;
+		capacity = capacity_of(cfs_rq);
+		sgs->group_capacity += capacity;
+		sgs->min_capacity = min(sgs->min_capacity, capacity);
+		sgs->max_capacity = max(sgs->max_capacity, capacity);
+		if (is_pinned(env, cfs_rq->cpu))
+			continue;
+
+		load = cpu_load(cfs_rq, env->now);
+		sgs->group_load += load;
+		sgs->group_util += cpu_util_cfs(cfs_rq, env->now);
+		sgs->group_runnable += cpu_runnable(cfs_rq, env->now);
+		sgs->sum_h_nr_running += cfs_rq->nr_running;
+		sgs->sum_nr_running += h_nr_queued(cfs_rq) + cfs_rq->real_time;
+		if (available_idle_cpu(cfs_rq)) {
+			sgs->idle_cpus++;
+			continue;
+		}
+		if (!local_group && (flags & SD_ASYM_CPUCAPACITY) && cfs_rq->misfit_task_load > sgs->misfit_task_load)
+			sgs->misfit_task_load = cfs_rq->misfit_task_load;
+	}
+	/* A slower or equal CPU is no help for what does not fit */
+	if (sgs->misfit_task_load && !capacity_greater(this_rq->capacity, sgs->max_capacity))
+		sgs->misfit_task_load = 0;
+
+	imbalanced = group_rq->group_imbalance[level];
+	sgs->group_type = group_classify(pct, sgs, imbalanced, !local_group && env->idle != CPU_NOT_IDLE && sgs->smt &&
+					 sgs->sum_h_nr_running > 1);
+	if (sgs->group_type == GROUP_OVERLOADED)
+		sgs->avg_load = sgs->group_load * SCHED_CAPACITY_SCALE / (sgs->group_capacity ?: 1);
+	return true;
+}
+
+/* Is the group env->sgs busier than env->busiest, the busiest so far? */
+static __always_inline bool update_sd_pick_busiest(const struct cfs_rq *this_rq, const struct lb_env *env, u32 flags)
+{
+	const struct sg_lb_stats *sgs = &env->sgs, *busiest = &env->busiest;
+
+	if (!sgs->sum_h_nr_running)
+		return false;
+	/* Only a CPU with nothing else to do can help a task that does not fit */
+	if ((flags & SD_ASYM_CPUCAPACITY) && sgs->group_type == GROUP_MISFIT_TASK &&
+	    (env->local.group_type != GROUP_HAS_SPARE || !is_core_idle(this_rq)))
+		return false;
+	/* And a slower CPU none that has a CPU for itself */
+	if ((flags & SD_ASYM_CPUCAPACITY) && sgs->group_type <= GROUP_FULLY_BUSY &&
+	    capacity_greater(sgs->min_capacity, this_rq->capacity))
+		return false;
+
+	if (!env->has_busiest || sgs->group_type > busiest->group_type)
+		return true;
+	if (sgs->group_type < busiest->group_type)
+		return false;
+
+	switch (sgs->group_type) {
+	case GROUP_OVERLOADED:
+		return sgs->avg_load > busiest->avg_load;
+	case GROUP_IMBALANCED:
+		return false;
+	case GROUP_MISFIT_TASK:
+		return sgs->misfit_task_load > busiest->misfit_task_load;
+	case GROUP_FULLY_BUSY:
+		/* Threads that share a core need help most */
+		return !busiest->smt;
+	case GROUP_SMT_BALANCE:
+		if (!sgs->idle_cpus && !busiest->idle_cpus)
+			return !busiest->smt;
+		break;
+	case GROUP_HAS_SPARE:
+		if (sgs->smt != busiest->smt)
+			return !(sgs->smt && sgs->sum_h_nr_running <= 1);
+		break;
+	}
+	/* Fewest idle CPUs, then most tasks */
+	if (sgs->idle_cpus != busiest->idle_cpus)
+		return sgs->idle_cpus < busiest->idle_cpus;
+	return sgs->sum_nr_running > busiest->sum_nr_running;
+}
+
+/* How many tasks the busiest group has more than this one, in proportion to their cores. */
+static __always_inline s64 sibling_imbalance(const struct lb_env *env)
+{
+	const struct sg_lb_stats *local = &env->local, *busiest = &env->busiest;
+	s64 imbalance;
+
+	if (env->idle == CPU_NOT_IDLE || !busiest->sum_nr_running)
+		return 0;
+	if (busiest->cores == local->cores) {
+		imbalance = (s64)busiest->sum_nr_running - local->sum_nr_running;
+		return imbalance > 0 ? imbalance : 0;
+	}
+
+	imbalance = (s64)local->cores * busiest->sum_nr_running - (s64)busiest->cores * local->sum_nr_running;
+	if (imbalance < 0)
+		imbalance = 0;
+	imbalance = (u64)(2 * imbalance + local->cores + busiest->cores) / (local->cores + busiest->cores);
+	if (imbalance <= 1 && !local->sum_nr_running && busiest->sum_nr_running > 1)
+		imbalance = 2;
+	return imbalance;
+}
+
+/* An imbalance between nodes is allowed as long as few tasks run. */
+static __always_inline s64 adjust_numa_imbalance(s64 imbalance, u32 dst_running, u32 imb_numa_nr)
+{
+	if (dst_running > imb_numa_nr)
+		return imbalance;
+	return imbalance <= NUMA_IMBALANCE_MIN ? 0 : imbalance;
+}
+
+/* What to move from the busiest group to this one, and counted how; env->imbalance is 0 if nothing. */
+static __always_inline void calculate_imbalance(struct lb_env *env, const struct sched_domain *sd)
+{
+	struct sg_lb_stats *local = &env->local, *busiest = &env->busiest;
+	u64 avg_load;
+
+	env->migration_type = MIGRATE_TASK;
+	env->imbalance = 1;
+
+	switch (busiest->group_type) {
+	case GROUP_MISFIT_TASK:
+		env->migration_type = MIGRATE_MISFIT;
+		return;
+	case GROUP_SMT_BALANCE:
+	case GROUP_IMBALANCED:
+		return;
+	}
+
+	if (local->group_type == GROUP_HAS_SPARE) {
+		if (busiest->group_type > GROUP_FULLY_BUSY && !(sd->flags & SD_SHARE_LLC)) {
+			/* Fill what is left of this group's capacity */
+			env->migration_type = MIGRATE_UTIL;
+			env->imbalance = local->group_capacity > local->group_util ?
+					 local->group_capacity - local->group_util : 0;
+			if (env->idle != CPU_NOT_IDLE && !env->imbalance) {
+				env->migration_type = MIGRATE_TASK;
+				env->imbalance = 1;
+			}
+			return;
+		}
+		if (busiest->group_weight == 1 || env->prefer_sibling)
+			env->imbalance = sibling_imbalance(env);
+		else
+			env->imbalance = local->idle_cpus > busiest->idle_cpus ? local->idle_cpus - busiest->idle_cpus : 0;
+		if (sd->flags & SD_NUMA)
+			env->imbalance = adjust_numa_imbalance(env->imbalance, local->sum_nr_running + 1, sd->imb_numa_nr);
+		env->imbalance >>= 1;
+		return;
+	}
+
+	avg_load = env->total_load * SCHED_CAPACITY_SCALE / (env->total_capacity ?: 1);
+	env->migration_type = MIGRATE_LOAD;
+	env->imbalance = 0;
+	if (local->group_type < GROUP_OVERLOADED)
+		local->avg_load = local->group_load * SCHED_CAPACITY_SCALE / (local->group_capacity ?: 1);
+	if (local->avg_load >= busiest->avg_load || local->avg_load >= avg_load || busiest->avg_load <= avg_load)
+		return;
+
+	/* Bring neither this group above the average nor the busiest below it */
+	env->imbalance = min((busiest->avg_load - avg_load) * busiest->group_capacity,
+			     (avg_load - local->avg_load) * local->group_capacity) / SCHED_CAPACITY_SCALE;
+}
+
+/* The CPUs of a last-level cache that a wake-up looks at, fewer the busier they are: none from 85 % on. */
+static __always_inline void update_idle_cpu_scan(const struct cfs_rq *this_rq, const struct lb_env *env)
+{
+	u64 weight = this_rq->span[LEVEL_MC].count, x, y, pct;
+	struct cfs_rq *llc_rq = llc_of(this_rq);
+
+	if (env->idle == CPU_NEWLY_IDLE || env->level >= NR_LEVELS || !llc_rq || this_rq->span[env->level].count != weight)
+		return;
+	pct = this_rq->sd[env->level].imbalance_pct;
+	x = env->sum_util / (weight ?: 1);
+	y = min(x * x * pct * pct / (10000 * SCHED_CAPACITY_SCALE), SCHED_CAPACITY_SCALE);
+	llc_rq->nr_idle_scan = (SCHED_CAPACITY_SCALE - y) * weight / SCHED_CAPACITY_SCALE;
+}
+
+/* Looks at all groups of the domain: env->local, env->busiest. */
+__noinline int update_sd_lb_stats(s32 this_cpu)
+{
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *group_rq;
+	u32 level, group_first, group_count, step;
+	const struct topology_span *span;
+	struct lb_env *env;
+
+	if (!this_rq)
+		return 0;
+	env = &this_rq->env;
+	level = env->level;
+	if (!is_within(level, LEVEL_SMT, NR_LEVELS))
+		return 0;
+	env->has_busiest = false;
+	env->prefer_sibling = false;
+	env->total_load = 0;
+	env->total_capacity = 0;
+	env->sum_util = 0;
+
+	span = &this_rq->span[level];
+	env->group_first = this_rq->span[level - 1].first;
+	env->left = span->count;
+
+	/* Group by group, beginning with this CPU's own */
+	bpf_for(step, 0, span->count) {
+		group_first = env->group_first;
+		group_rq = cfs_rq_of(cpu_at(group_first));
+		if (!env->left || !group_rq)
+			break;
+		group_count = group_rq->span[level - 1].count;
+		update_sg_lb_stats(this_cpu, group_first, group_count, !step);
+		if (!step) {
+			env->local = env->sgs;
+		} else if (update_sd_pick_busiest(this_rq, env, this_rq->sd[level].flags)) {
+			env->busiest = env->sgs;
+			env->has_busiest = true;
+			/* The groups are domains of their own, whose tasks shall rather be spread */
+			env->prefer_sibling = group_count > 1 && (group_rq->sd[level - 1].flags & SD_PREFER_SIBLING);
+		}
+		env->total_load += env->sgs.group_load;
+		env->total_capacity += env->sgs.group_capacity;
+		env->sum_util += env->sgs.group_util;
+
+		env->left -= min(group_count, env->left);
+		group_first += group_count;
+		env->group_first = group_first < span->first + span->count ? group_first : span->first;
+	}
+	update_idle_cpu_scan(this_rq, env);
+	return 0;
+}
+
+/* Is there a group to take from, and what of it? False if all is balanced. */
+__noinline bool sched_balance_find_src_group(s32 this_cpu)
+{
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu);
+	struct sg_lb_stats *local, *busiest;
+	struct sched_domain *sd;
+	struct lb_env *env;
+	u64 avg_load;
+
+	if (!this_rq)
+		return false;
+	env = &this_rq->env;
+	if (env->level <= LEVEL_SELF || env->level >= NR_LEVELS)
+		return false;
+	sd = &this_rq->sd[env->level];
+	local = &env->local;
+	busiest = &env->busiest;
+	env->imbalance = 0;
+
+	if (!env->has_busiest)
+		return false;
+	if (busiest->group_type == GROUP_MISFIT_TASK || busiest->group_type == GROUP_IMBALANCED)
+		goto force_balance;
+	if (local->group_type > busiest->group_type)
+		return false;
+
+	if (local->group_type == GROUP_OVERLOADED) {
+		avg_load = env->total_load * SCHED_CAPACITY_SCALE / (env->total_capacity ?: 1);
+		if (local->avg_load >= busiest->avg_load || local->avg_load >= avg_load ||
+		    100 * busiest->avg_load <= sd->imbalance_pct * local->avg_load)
+			return false;
+	}
+
+	if (env->prefer_sibling && local->group_type == GROUP_HAS_SPARE && sibling_imbalance(env) > 1)
+		goto force_balance;
+
+	if (busiest->group_type != GROUP_OVERLOADED) {
+		/* Some idle CPU shall help, not this one */
+		if (env->idle == CPU_NOT_IDLE)
+			return false;
+		if (busiest->group_type == GROUP_SMT_BALANCE && local->smt != busiest->smt)
+			goto force_balance;
+		if (busiest->group_weight > 1 && local->idle_cpus <= busiest->idle_cpus + 1)
+			return false;
+		if (busiest->sum_h_nr_running == 1)
+			return false;
+	}
+
+force_balance:
+	calculate_imbalance(env, sd);
+	return env->imbalance > 0;
+}
+
+/*
+ * How much a CPU of the busiest group has of what the balancing of @this_cpu is to move: load, utilization, tasks, or the load
+ * of a task that does not fit; 0 if nothing is to be taken from it. A function of its own for the verifier, which would follow
+ * each of its branches through the rest of the walk.
+ */
+__noinline u64 load_to_move(s32 this_cpu, s32 i)
+{
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *cfs_rq = cfs_rq_of(i);
+	u32 flags, nr_running;
+	struct lb_env *env;
+	u64 load;
+
+	if (!this_rq || !cfs_rq)
+		return 0;
+	env = &this_rq->env;
+	if (env->level >= NR_LEVELS)
+		return 0;
+	flags = this_rq->sd[env->level].flags;
+	nr_running = cfs_rq->nr_running;
+	if (!nr_running || is_pinned(env, i))
+		return 0;
+	/* No single task from a faster CPU to a slower one */
+	if ((flags & SD_ASYM_CPUCAPACITY) && nr_running == 1 &&
+	    !capacity_greater(this_rq->capacity, cfs_rq->capacity) && !(smt_active && !is_core_idle(cfs_rq)))
+		return 0;
+
+	switch (env->migration_type) {
+	case MIGRATE_LOAD:
+		load = cpu_load(cfs_rq, env->now);
+		return nr_running == 1 && !cfs_rq->real_time && (s64)load > env->imbalance ? 0 : load;
+	case MIGRATE_UTIL:
+		if (nr_running == 1)
+			return 0;
+		return max(cpu_util_cfs(cfs_rq, env->now), min(cpu_runnable(cfs_rq, env->now), cfs_rq->capacity));
+	case MIGRATE_TASK:
+		return nr_running;
+	case MIGRATE_MISFIT:
+		return cfs_rq->misfit_task_load;
+	}
+	return 0;
+}
+
+/* The CPU of the busiest group to take from, -1 if there is none. Loads are compared in relation to the capacities. */
+__noinline s32 sched_balance_find_src_rq(s32 this_cpu)
+{
+	u64 busiest_load = 0, busiest_capacity = 1, load, capacity;
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *cfs_rq;
+	u32 position, first;
+	struct lb_env *env;
+	s32 busiest = -1;
+
+	if (!this_rq)
+		return -1;
+	env = &this_rq->env;
+	first = env->busiest.first;
+
+	bpf_for(position, first, first + env->busiest.group_weight) {
+		s32 i = cpu_at(position);
+
+		cfs_rq = cfs_rq_of(i);
+		if (!cfs_rq)
+			continue;
+		load = load_to_move(this_cpu, i);
+		capacity = env->migration_type == MIGRATE_LOAD ? capacity_of(cfs_rq) : 1;
+		if (load * busiest_capacity > busiest_load * capacity) {
+			busiest_load = load;
+			busiest_capacity = capacity;
+			busiest = i;
+		}
+	}
+	return busiest;
+}
+
+static __always_inline bool task_allowed(const struct task_struct *p, s32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_migration_disabled(p);
+}
+
+static __always_inline bool kthread_is_per_cpu(const struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
+}
+
+/* Did the task run so lately that its data may still be in the CPU's cache? */
+static __always_inline bool task_hot(const struct task_struct *p, const struct sched_entity_data *se,
+				     const struct cfs_rq *src_rq, const struct cfs_rq *dst_rq, u32 flags, u64 now)
+{
+	if (se->idle_policy || (flags & SD_SHARE_CPUCAPACITY))
+		return false;
+	if (cache_hot_buddy && dst_rq->nr_running && src_rq->next_pid == p->pid)
+		return true;
+	return (s64)(now - se->exec_start) < (s64)sched_migration_cost;
+}
+
+/* May the waiting task be moved? */
+static __always_inline bool can_migrate_task(struct lb_env *env, struct task_struct *p, const struct sched_entity_data *se,
+					     struct cfs_rq *src_rq, struct cfs_rq *dst_rq, const struct cfs_rq *this_rq)
+{
+	const struct sched_domain *sd;
+
+	if (env->level <= LEVEL_SELF || env->level >= NR_LEVELS)
+		return false;
+	sd = &this_rq->sd[env->level];
+	/* It would be ineligible there, too: only if all else has failed */
+	if (!sd->nr_balance_failed && place_lag && h_nr_queued(dst_rq) && !vruntime_eligible(&env->src_time, se->vruntime))
+		return false;
+	if (kthread_is_per_cpu(p))
+		return false;
+
+	if (!task_allowed(p, env->dst_cpu)) {
+		u32 first = env->dst_grpmask.first, position;
+
+		env->some_pinned = true;
+		if (env->idle == CPU_NEWLY_IDLE || env->dst_pinned || is_migration_disabled(p))
+			return false;
+		/* Another CPU of this group may take it */
+		bpf_for(position, first, first + env->dst_grpmask.count) {
+			s32 cpu = cpu_at(position);
+
+			if (cpu >= 0 && cpu != env->dst_cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+				env->dst_pinned = true;
+				env->new_dst_cpu = cpu;
+				break;
+			}
+		}
+		return false;
+	}
+	env->all_pinned = false;
+
+	return !task_hot(p, se, src_rq, dst_rq, sd->flags, env->now) || sd->nr_balance_failed > sd->cache_nice_tries;
+}
+
+/* value >> shift, at most by 63. */
+static __always_inline u64 shr_bound(u64 value, u32 shift)
+{
+	return value >> (shift < 63 ? shift : 63);
+}
+
+/* Is the task within what is left to move? Takes it off if so. */
+static __always_inline bool within_imbalance(struct lb_env *env, const struct cfs_rq *this_rq,
+					     const struct sched_entity_data *se, const struct cfs_rq *src_rq)
+{
+	const struct sched_domain *sd;
+	s64 amount;
+
+	if (env->level >= NR_LEVELS)
+		return false;
+	sd = &this_rq->sd[env->level];
+	switch (env->migration_type) {
+	case MIGRATE_LOAD:
+		/* A task that is too large becomes small enough when it was in vain several times */
+		amount = max(task_h_load(se), 1);
+		if ((s64)shr_bound(amount, sd->nr_balance_failed) > env->imbalance)
+			return false;
+		env->imbalance -= amount;
+		return true;
+	case MIGRATE_UTIL:
+		amount = task_util_est(se);
+		if ((s64)shr_bound(amount, sd->nr_balance_failed) > env->imbalance)
+			return false;
+		env->imbalance -= amount;
+		return true;
+	case MIGRATE_MISFIT:
+		if (fits_capacity(task_util_est(se), src_rq->capacity))
+			return false;
+		env->imbalance = 0;
+		return true;
+	default:
+		env->imbalance--;
+		return true;
+	}
+}
+
+/* Where a waiting task would be on another CPU: it keeps its lag, which is place->vlag, and its relative deadline. */
+static __always_inline void place_on(struct cfs_rq *dst_rq, const struct sched_entity_data *se, struct placement *place, u64 now)
+{
+	struct virtual_time time = {};
+
+	place->vruntime = avg_vruntime(dst_rq, now);
+	if (h_nr_queued(dst_rq))
+		place->vruntime -= inflate_lag(dst_rq, place->vlag, se->weight);
+	place->deadline = place->vruntime +
+			  (place_rel_deadline ? se->deadline - se->vruntime : calc_delta_fair(se->slice, se->weight));
+	virtual_time_of(dst_rq, &time, now);
+	time.avg += (s64)(place->vruntime - time.zero) * se->weight;
+	time.load += se->weight;
+	place->eligible = vruntime_eligible(&time, place->vruntime);
+}
+
+/* Moves the accounts of a task whose place in the queues has been moved; the task may have left meanwhile. */
+static __always_inline void account_move(struct sched_entity_data *se, struct cfs_rq *from, struct cfs_rq *to,
+					 const struct placement *place, s32 pid, u64 now)
+{
+	u64 vruntime = se->vruntime;
+
+	if (__sync_val_compare_and_swap(&se->in_tree, from->cpu + 1, 0) != from->cpu + 1)
+		return;
+	sum_w_vruntime_sub(from, vruntime, se->weight);
+	se->vruntime = place->vruntime;
+	se->deadline = place->deadline;
+	se->vlag = place->vlag;
+	se->vruntime_cpu = to->cpu + 1;
+	tree_add(to, se);
+	clear_buddies(from, pid);
+
+	if (__sync_val_compare_and_swap(&se->on_rq, from->cpu + 1, to->cpu + 1) == from->cpu + 1) {
+		load_sub(from, se, now);
+		load_add(to, se, now);
+		attach_entity_load_avg(to, se);
+	}
+}
+
+/*
+ * Takes tasks from one queue of env->src_cpu to env->dst_cpu, until env->imbalance is used up or all have been looked at. Adds
+ * how many to env->pulled.
+ */
+__noinline int detach_tasks(s32 this_cpu, bool eligible)
+{
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *src_rq, *dst_rq;
+	struct task_struct *p;
+	struct lb_env *env;
+
+	if (!this_rq)
+		return 0;
+	env = &this_rq->env;
+	src_rq = cfs_rq_of(env->src_cpu);
+	dst_rq = cfs_rq_of(env->dst_cpu);
+	if (env->level <= LEVEL_SELF || env->level >= NR_LEVELS || !src_rq || !dst_rq)
+		return 0;
+	env->src_avruntime = avg_vruntime(src_rq, env->now);
+	virtual_time_of(src_rq, &env->src_time, env->now);
+
+	bpf_for_each(scx_dsq, p, eligible ? eligible_dsq(env->src_cpu) : ineligible_dsq(env->src_cpu), 0) {
+		struct sched_entity_data *se;
+		s64 imbalance = env->imbalance;
+
+		if (imbalance <= 0 || (env->idle != CPU_NOT_IDLE && rq_nr_running(src_rq) <= 1))
+			break;
+		if (env->loop++ >= env->loop_max)
+			break;
+		se = entity_of(p);
+		if (!se || !can_migrate_task(env, p, se, src_rq, dst_rq, this_rq) || !within_imbalance(env, this_rq, se, src_rq))
+			continue;
+
+		env->place.vlag = max_lag(se, env->src_max_slice);
+		env->place.vlag = clamp(env->src_avruntime - se->vruntime, -env->place.vlag, env->place.vlag);
+		place_on(dst_rq, se, &env->place, env->now);
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, env->place.eligible ? env->place.deadline : env->place.vruntime);
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, env->place.eligible ? eligible_dsq(env->dst_cpu) :
+					    ineligible_dsq(env->dst_cpu), 0)) {
+			env->imbalance = imbalance;
+			continue;
+		}
+		account_move(se, src_rq, dst_rq, &env->place, p->pid, env->now);
+		env->pulled++;
+		/* One is enough to end idleness */
+		if (env->idle == CPU_NEWLY_IDLE) {
+			env->imbalance = 0;
+			break;
+		}
+	}
+	return 0;
+}
+
+/* Is the task that runs on @cpu not allowed on @this_cpu? */
+static __always_inline bool curr_is_pinned(s32 cpu, s32 this_cpu)
+{
+	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
+
+	return curr && !bpf_cpumask_test_cpu(this_cpu, curr->cpus_ptr);
+}
+
+/* Moves tasks from env->src_cpu, those first that are owed service and have waited longest. Returns how many. */
+static __always_inline s32 move_tasks(s32 this_cpu, struct lb_env *env, struct cfs_rq *src_rq)
+{
+	/* The running task is not moved, but it is looked at */
+	if (env->all_pinned && !curr_is_pinned(env->src_cpu, env->dst_cpu))
+		env->all_pinned = false;
+
+	env->pulled = 0;
+	env->src_max_slice = cfs_rq_max_slice(src_rq);
+	detach_tasks(this_cpu, true);
+	if (env->imbalance > 0)
+		detach_tasks(this_cpu, false);
+
+	if (env->idle == CPU_NEWLY_IDLE)
+		count_by(PULLED_NEWLY_IDLE, env->pulled);
+	else if (env->idle == CPU_IDLE)
+		count_by(PULLED_IDLE, env->pulled);
+	else
+		count_by(PULLED_BUSY, env->pulled);
+	return env->pulled;
+}
+
+/* Tasks have been put into a queue of a CPU that is not locked: let it look itself. */
+static __always_inline void kick_for_pulled(s32 cpu)
+{
+	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+
+	if (!cfs_rq)
+		return;
+	cfs_rq->need_resched = true;
+	scx_bpf_kick_cpu(cpu, cfs_rq->curr ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
+}
+
+/*
+ * Should this CPU balance the domain? The first idle CPU of its group shall, preferably on an idle core, else the first of the
+ * group. A newly idle CPU always may.
+ */
+static __always_inline bool should_we_balance(const struct cfs_rq *this_rq, u32 level, u32 idle)
+{
+	u32 first, position;
+	s32 idle_smt = -1;
+
+	if (idle == CPU_NEWLY_IDLE)
+		return !this_rq->nr_running;
+	if (!is_within(level, LEVEL_SMT, NR_LEVELS))
+		return false;
+
+	first = this_rq->span[level - 1].first;
+	bpf_for(position, first, first + this_rq->span[level - 1].count) {
+		struct cfs_rq *cfs_rq = cfs_rq_of(cpu_at(position));
+
+		if (!cfs_rq || !(available_idle_cpu(cfs_rq) || (cfs_rq == this_rq && idle == CPU_IDLE)))
+			continue;
+		if (smt_active && !(this_rq->sd[level].flags & SD_SHARE_CPUCAPACITY) && !is_core_idle(cfs_rq)) {
+			if (idle_smt < 0)
+				idle_smt = cfs_rq->cpu;
+			continue;
+		}
+		return cfs_rq->cpu == this_rq->cpu;
+	}
+	if (idle_smt >= 0)
+		return idle_smt == this_rq->cpu;
+	return cpu_at(first) == this_rq->cpu;
+}
+
+/* Must the running task of the busiest CPU be moved by force? */
+static __always_inline bool need_active_balance(const struct lb_env *env, const struct sched_domain *sd)
+{
+	if (env->migration_type == MIGRATE_TASK && sd->nr_balance_failed > sd->cache_nice_tries + 2)
+		return true;
+	return env->migration_type == MIGRATE_MISFIT;
+}
+
+enum balance_result {
+	BALANCE_ELSEWHERE = -1,
+};
+
+/* Evens out one domain of this CPU. Returns how many tasks moved, or that another CPU of the group does it. */
+__noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
+{
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *busiest = NULL, *group_rq;
+	bool all_pinned = false, balanced = true;
+	struct sched_domain *sd;
+	s32 busiest_cpu, ld_moved = 0;
+	struct lb_env *env;
+	u32 round, again, parent;
+
+	if (!this_rq || !is_within(level, LEVEL_SMT, NR_LEVELS))
+		return 0;
+	if (!should_we_balance(this_rq, level, idle))
+		return BALANCE_ELSEWHERE;
+	sd = &this_rq->sd[level];
+	group_rq = cfs_rq_of(cpu_at(this_rq->span[level].first));
+	parent = parent_level(this_rq, level);
+
+	env = &this_rq->env;
+	env->now = scx_bpf_now();
+	env->level = level;
+	env->dst_grpmask = this_rq->span[level - 1];
+	env->idle = idle;
+	env->nr_pinned = 0;
+	env->all_pinned = false;
+	env->migration_type = MIGRATE_LOAD;
+	count(BALANCES);
+
+	bpf_for(round, 0, MAX_PINNED_CPUS + 1) {
+		balanced = true;
+		env->all_pinned = false;
+		update_sd_lb_stats(this_cpu);
+		if (!sched_balance_find_src_group(this_cpu))
+			break;
+		busiest_cpu = sched_balance_find_src_rq(this_cpu);
+		busiest = cfs_rq_of(busiest_cpu);
+		if (busiest_cpu < 0 || !busiest || busiest_cpu == this_cpu)
+			break;
+		balanced = false;
+
+		if (rq_nr_running(busiest) > 1) {
+			env->all_pinned = true;
+			env->some_pinned = false;
+			env->dst_pinned = false;
+			env->dst_cpu = this_cpu;
+			env->src_cpu = busiest_cpu;
+			env->loop_max = min(sched_nr_migrate, rq_nr_running(busiest));
+			env->loop = 0;
+			ld_moved += move_tasks(this_cpu, env, busiest);
+
+			/* Tasks that may not come here but to a neighbour */
+			bpf_for(again, 0, MAX_PINNED_CPUS) {
+				if (!env->dst_pinned || env->imbalance <= 0)
+					break;
+				env->dst_cpu = env->new_dst_cpu;
+				env->dst_pinned = false;
+				env->loop = 0;
+				if (move_tasks(this_cpu, env, busiest) > 0) {
+					ld_moved++;
+					kick_for_pulled(env->dst_cpu);
+				}
+			}
+
+			/* What affinities keep from being balanced here the next level may balance */
+			if (parent < NR_LEVELS && group_rq && env->some_pinned && env->imbalance > 0)
+				group_rq->group_imbalance[parent] = true;
+		}
+		if (!env->all_pinned)
+			break;
+
+		all_pinned = true;
+		balanced = true;
+		if (round < MAX_PINNED_CPUS) {
+			env->pinned[round] = busiest_cpu;
+			env->nr_pinned = round + 1;
+		}
+	}
+
+	if (ld_moved) {
+		sd->nr_balance_failed = 0;
+		goto unbalanced;
+	}
+	if (balanced) {
+		if (parent < NR_LEVELS && group_rq && !all_pinned)
+			group_rq->group_imbalance[parent] = false;
+		sd->nr_balance_failed = 0;
+		goto backoff;
+	}
+
+	if (idle != CPU_NEWLY_IDLE && env->migration_type != MIGRATE_MISFIT)
+		sd->nr_balance_failed++;
+	if (busiest && need_active_balance(env, sd)) {
+		if (curr_is_pinned(busiest->cpu, this_cpu)) {
+			all_pinned = true;
+			goto backoff;
+		}
+		if (!__sync_val_compare_and_swap(&busiest->push_cpu, 0, this_cpu + 1))
+			scx_bpf_kick_cpu(busiest->cpu, SCX_KICK_PREEMPT);
+	}
+unbalanced:
+	sd->balance_interval = sd->min_interval;
+	return ld_moved;
+
+backoff:
+	/* Balanced, or nothing can be done: look less often */
+	if (idle != CPU_NEWLY_IDLE && env->migration_type != MIGRATE_MISFIT &&
+	    ((all_pinned && sd->balance_interval < MAX_PINNED_INTERVAL) || sd->balance_interval < sd->max_interval))
+		sd->balance_interval *= 2;
+	return 0;
+}
+
+/* Ticks between two balancings of a domain. A busy CPU's are no multiples of each other, so that levels do not meet. */
+static __always_inline u64 get_sd_balance_interval(const struct sched_domain *sd, bool busy)
+{
+	u64 interval = msecs_to_jiffies(sd->balance_interval * (busy ? 16 : 1));
+
+	if (busy)
+		interval--;
+	return min(max(interval, 1), max_load_balance_interval);
+}
+
+/* Balances the domains that are due, innermost first, as the timer tick does. */
+__noinline int sched_balance_domains(s32 cpu, u32 idle)
+{
+	u64 jiffies = jiffies_at(scx_bpf_now()), next_balance = jiffies + jiffies_at(60 * NSEC_PER_SEC), interval;
+	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	bool busy, here = true;
+	u32 level;
+
+	if (!cfs_rq)
+		return 0;
+	busy = idle != CPU_IDLE && !sched_idle_rq(cfs_rq);
+
+	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
+		struct sched_domain *sd;
+		s32 moved = 0;
+
+		if (!here || level >= NR_LEVELS || !domain_exists(cfs_rq, level))
+			continue;
+		sd = &cfs_rq->sd[level];
+		interval = get_sd_balance_interval(sd, busy);
+
+		if (jiffies >= sd->last_balance + interval) {
+			bool serialize = sd->flags & SD_SERIALIZE;
+
+			if (!serialize || !__sync_val_compare_and_swap(&sched_balance_running, 0, 1)) {
+				moved = sched_balance_rq(cpu, level, idle);
+				if (serialize)
+					sched_balance_running = 0;
+			}
+			if (moved == BALANCE_ELSEWHERE) {
+				/* Another CPU of the group balances this level and those above */
+				here = false;
+			} else if (moved) {
+				idle = cfs_rq->nr_running ? CPU_NOT_IDLE : CPU_IDLE;
+				busy = idle != CPU_IDLE && !sched_idle_rq(cfs_rq);
+			}
+			sd->last_balance = jiffies;
+			interval = get_sd_balance_interval(sd, busy);
+		}
+		next_balance = min(next_balance, sd->last_balance + interval);
+	}
+	cfs_rq->next_balance = next_balance;
+	return 0;
+}
+
+/* Counts an attempt of a newly idle CPU; after 1024 of them, their success decides how often to try on. */
+static __always_inline void update_newidle_stats(struct sched_domain *sd, u32 success)
+{
+	u64 now;
+
+	sd->newidle_call++;
+	sd->newidle_success += success;
+	if (sd->newidle_call < 1024)
+		return;
+
+	/* Rare attempts are worth it anyway */
+	now = scx_bpf_now();
+	sd->newidle_ratio = min(1024, sd->newidle_success + ((now - sd->newidle_stamp) >> 22));
+	sd->newidle_stamp = now;
+	sd->newidle_call /= 2;
+	sd->newidle_success /= 2;
+}
+
+static __always_inline void update_newidle_cost(struct sched_domain *sd, u64 cost)
+{
+	u64 now = scx_bpf_now();
+
+	if (cost > sd->max_newidle_lb_cost) {
+		sd->max_newidle_lb_cost = cost;
+		sd->last_decay_max_lb_cost = now;
+	} else if (now > sd->last_decay_max_lb_cost + NSEC_PER_SEC) {
+		sd->max_newidle_lb_cost = sd->max_newidle_lb_cost * 253 / 256;
+		sd->last_decay_max_lb_cost = now;
+	}
+}
+
+/* Balances when the CPU has just run out of tasks; stops at the first level that yields one. */
+__noinline int sched_balance_newidle(s32 cpu)
+{
+	u64 next_balance = jiffies_at(scx_bpf_now() + NSEC_PER_SEC), t0, t1, curr_cost = 0;
+	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	s32 pulled_task = 0;
+	u32 level;
+
+	if (!cfs_rq)
+		return 0;
+	update_misfit_status(cfs_rq, NULL, NULL);
+	t0 = bpf_ktime_get_ns();
+
+	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
+		struct sched_domain *sd;
+		u32 weight = 1, dice;
+
+		if (level >= NR_LEVELS || !domain_exists(cfs_rq, level))
+			continue;
+		sd = &cfs_rq->sd[level];
+		next_balance = min(next_balance, sd->last_balance + get_sd_balance_interval(sd, false));
+
+		/* Nowhere are two tasks, or the time until it has work again is too short for the search */
+		if (!nr_overloaded || cfs_rq->avg_idle < curr_cost + sd->max_newidle_lb_cost)
+			break;
+
+		if (newidle_random && sd->newidle_ratio < NEWIDLE_DICE) {
+			dice = bpf_get_prandom_u32() % NEWIDLE_DICE;
+			weight = 1 + sd->newidle_ratio;
+			if (dice > weight) {
+				update_newidle_stats(sd, 0);
+				continue;
+			}
+			weight = (NEWIDLE_DICE + weight / 2) / weight;
+		}
+
+		pulled_task = sched_balance_rq(cpu, level, CPU_NEWLY_IDLE);
+		t1 = bpf_ktime_get_ns();
+		curr_cost += t1 - t0;
+		update_newidle_stats(sd, pulled_task > 0 ? weight : 0);
+		update_newidle_cost(sd, t1 - t0);
+		t0 = t1;
+		if (pulled_task)
+			break;
+	}
+	/* The time may have been set when the CPU was busy, with a long interval */
+	cfs_rq->next_balance = min(cfs_rq->next_balance, next_balance);
+	return 0;
+}
+
+/* Hands the first waiting task that may go there to the CPU that asked for one. False if there is none. */
+__noinline bool push_waiting(s32 cpu, s32 target_cpu)
+{
+	struct cfs_rq *busiest = cfs_rq_of(cpu), *target = cfs_rq_of(target_cpu);
+	struct sched_entity_data *se;
+	struct placement *place;
+	u64 now = scx_bpf_now();
+	struct task_struct *p;
+	bool moved = false;
+
+	if (!busiest || !target)
+		return false;
+	place = &busiest->env.place;
+
+	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
+		se = entity_of(p);
+		if (!se || !task_allowed(p, target_cpu) || kthread_is_per_cpu(p))
+			continue;
+		place->vlag = entity_lag(busiest, se, now);
+		place_on(target, se, place, now);
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place->eligible ? place->deadline : place->vruntime);
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, place->eligible ? eligible_dsq(target_cpu) :
+					    ineligible_dsq(target_cpu), 0))
+			continue;
+		account_move(se, busiest, target, place, p->pid, now);
+		moved = true;
+		break;
+	}
+	if (moved) {
+		count(PUSHED_ACTIVE);
+		kick_for_pulled(target_cpu);
+	}
+	return moved;
+}
+
+/*
+ * Gives the running task away to the CPU that asked for one. It leaves this CPU at once, so that the next pick is made without
+ * it, and enqueue() will insert it there. False if it may not go there.
+ */
+__noinline bool push_running(struct task_struct *prev __arg_trusted, s32 cpu, s32 target_cpu)
+{
+	struct sched_entity_data *se = entity_of(prev);
+	struct cfs_rq *busiest = cfs_rq_of(cpu);
+	u64 now = scx_bpf_now();
+
+	if (!busiest || !se || !task_allowed(prev, target_cpu))
+		return false;
+	se->push_cpu = target_cpu + 1;
+	put_prev_entity(busiest, se, true, now);
+	if (place_rel_deadline) {
+		se->deadline -= se->vruntime;
+		se->rel_deadline = true;
+	}
+	account_entity_dequeue(se, now);
+	scx_bpf_task_set_slice(prev, 0);
+	return true;
+}
+
+/*
+ * Placement of a waking or new task on a CPU
+ */
+
+/* Can idle CPUs' balancing find anything? Two tasks on a CPU, two busy threads of a core, or of a cache if there are more caches. */
+static __always_inline bool worth_balancing(void)
+{
+	u32 position, core = ~0U, llc = ~0U;
+
+	if (nr_overloaded)
+		return true;
+	if (topology_nr_cores >= topology_nr_cpus && topology_nr_llcs <= 1)
+		return false;
+
+	bpf_for(position, 0, nr_cpus) {
+		struct cfs_rq *cfs_rq = cfs_rq_of(cpu_at(position));
+
+		if (!cfs_rq || !cfs_rq->nr_running)
+			continue;
+		if (cfs_rq->span[LEVEL_SMT].first == core)
+			return true;
+		if (topology_nr_llcs > 1 && cfs_rq->span[LEVEL_MC].first == llc)
+			return true;
+		core = cfs_rq->span[LEVEL_SMT].first;
+		llc = cfs_rq->span[LEVEL_MC].first;
+	}
+	return false;
+}
+
+/* Sets the spans of a CPU's domains. Caches that reach beyond a node count as the node's. */
+static __always_inline void init_spans(struct cfs_rq *cfs_rq, s32 cpu)
+{
+	const volatile struct cpu_topology *place = topology_of(cpu);
+	struct topology_span *span = cfs_rq->span;
+
+	/* Without a known topology: one cache that all share */
+	span[LEVEL_SELF].first = place ? place->position : cpu;
+	span[LEVEL_SELF].count = 1;
+	span[LEVEL_SMT] = span[LEVEL_SELF];
+	span[LEVEL_NUMA].first = 0;
+	span[LEVEL_NUMA].count = nr_cpus;
+	span[LEVEL_PKG] = span[LEVEL_NUMA];
+	span[LEVEL_MC] = span[LEVEL_NUMA];
+
+	if (place) {
+		span[LEVEL_SMT].first = place->core_cpus.first;
+		span[LEVEL_SMT].count = place->core_cpus.count;
+		span[LEVEL_PKG].first = place->node_cpus.first;
+		span[LEVEL_PKG].count = place->node_cpus.count;
+		span[LEVEL_MC] = span[LEVEL_PKG];
+		if (place->llc_cpus.count <= place->node_cpus.count) {
+			span[LEVEL_MC].first = place->llc_cpus.first;
+			span[LEVEL_MC].count = place->llc_cpus.count;
+		}
+	}
+}
+
+/* Are there CPUs of different capacity in the span? */
+__noinline bool has_asym_capacity(u32 first, u32 number)
+{
+	u64 low = ~0ULL, high = 0;
+	u32 position;
+
+	bpf_for(position, first, first + number) {
+		const volatile struct cpu_topology *place = topology_of(cpu_at(position));
+
+		if (place && place->capacity) {
+			low = min(low, place->capacity);
+			high = max(high, place->capacity);
+		}
+	}
+	return low < high;
+}
+
+/* Parameters of the domain of a level: sd_init() of kernel/sched/topology.c. */
+__noinline int sd_init(s32 cpu, u32 level)
+{
+	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct sched_domain *sd;
+	u32 weight, nr_llcs, node, other;
+	u64 now = scx_bpf_now();
+
+	if (!cfs_rq || !is_within(level, LEVEL_SMT, NR_LEVELS))
+		return 0;
+	sd = &cfs_rq->sd[level];
+	weight = cfs_rq->span[level].count;
+
+	sd->min_interval = weight;
+	sd->max_interval = 2 * weight;
+	sd->balance_interval = weight;
+	sd->imbalance_pct = 117;
+	sd->cache_nice_tries = 1;
+	sd->flags = SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE | SD_PREFER_SIBLING;
+	if (level <= LEVEL_MC)
+		sd->flags |= SD_SHARE_LLC;
+	if (level == LEVEL_SMT) {
+		sd->flags |= SD_SHARE_CPUCAPACITY;
+		sd->imbalance_pct = 110;
+		sd->cache_nice_tries = 0;
+	}
+	if (asym_active && has_asym_capacity(cfs_rq->span[level].first, weight)) {
+		sd->flags |= SD_ASYM_CPUCAPACITY;
+		cfs_rq->sd[level - 1].flags &= ~SD_PREFER_SIBLING;
+	}
+
+	if (level == LEVEL_NUMA && topology_nr_nodes > 1) {
+		sd->cache_nice_tries = 2;
+		sd->flags &= ~SD_PREFER_SIBLING;
+		sd->flags |= SD_NUMA | SD_SERIALIZE;
+		bpf_for(node, 0, topology_nr_nodes) {
+			bpf_for(other, 0, topology_nr_nodes) {
+				if (topology_distance(node, other) > NODE_RECLAIM_DISTANCE)
+					sd->flags &= ~(SD_BALANCE_FORK | SD_WAKE_AFFINE);
+			}
+		}
+		/* An eighth of a node with one cache, or a task for each cache */
+		nr_llcs = cfs_rq->span[LEVEL_PKG].count / (cfs_rq->span[LEVEL_MC].count ?: 1);
+		sd->imb_numa_nr = max(1, nr_llcs == 1 ? cfs_rq->span[LEVEL_PKG].count >> 3 : nr_llcs);
+	}
+
+	sd->last_balance = jiffies_at(now);
+	/* Half of the attempts are taken to succeed */
+	sd->newidle_call = 512;
+	sd->newidle_success = 256;
+	sd->newidle_ratio = 512;
+	sd->newidle_stamp = now;
+	sd->last_decay_max_lb_cost = now;
+	return 0;
+}
+
+/* Do tasks wait behind a real-time task that took the CPU when it was idle? */
+static __always_inline void notice_real_time(struct cfs_rq *cfs_rq)
+{
+	if (cfs_rq->nr_running && !cfs_rq->curr && !cfs_rq->real_time && higher_class_runs(cfs_rq->cpu))
+		count_real_time(cfs_rq);
+}
+
+/* The tick of the idle CPUs, which get none from the kernel: wakes those that are due to balance. */
+static bool idle_balance_tick(void)
+{
+	u64 jiffies = jiffies_at(scx_bpf_now());
+	struct cfs_rq *cfs_rq;
+	s32 cpu;
+
+	bpf_rcu_read_lock();
+	bpf_for(cpu, 0, nr_cpus) {
+		cfs_rq = cfs_rq_of(cpu);
+		if (cfs_rq)
+			notice_real_time(cfs_rq);
+	}
+	bpf_rcu_read_unlock();
+	if (!worth_balancing())
+		return true;
+	bpf_for(cpu, 0, nr_cpus) {
+		cfs_rq = cfs_rq_of(cpu);
+		if (cfs_rq && cfs_rq->exists && !cfs_rq->nr_running && jiffies >= cfs_rq->next_balance)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
+	return true;
+}
+
+DEFINE_TIMER(idle_tick, idle_balance_tick, tick_nsec)
+
+#endif /* FAIRGROUND_FAIR_BALANCE_H */

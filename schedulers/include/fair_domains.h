@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fair_domains.h - the levels of the machine at which the fair class of Linux 7.3 balances load, and what it looks at there
+ *
+ * The functions are in fair_balance.h.
+ */
+#ifndef FAIRGROUND_FAIR_DOMAINS_H
+#define FAIRGROUND_FAIR_DOMAINS_H
+
+/* Levels of the machine, innermost first; the domain of level l has as its groups the spans of level l - 1 */
+enum level {
+	LEVEL_SELF,
+	LEVEL_SMT,
+	LEVEL_MC,
+	LEVEL_PKG,
+	LEVEL_NUMA,
+	NR_LEVELS,
+};
+
+enum cpu_idle_type {
+	CPU_NOT_IDLE,
+	CPU_IDLE,
+	CPU_NEWLY_IDLE,
+};
+
+#define SD_BALANCE_NEWIDLE 1
+#define SD_BALANCE_FORK 2
+#define SD_WAKE_AFFINE 4
+#define SD_SHARE_CPUCAPACITY 8
+#define SD_SHARE_LLC 16
+#define SD_PREFER_SIBLING 32
+#define SD_SERIALIZE 64
+#define SD_NUMA 128
+#define SD_ASYM_CPUCAPACITY 256
+
+/* How busy a group is, least first */
+enum group_type {
+	GROUP_HAS_SPARE,
+	GROUP_FULLY_BUSY,
+	GROUP_MISFIT_TASK,
+	GROUP_SMT_BALANCE,
+	GROUP_IMBALANCED,
+	GROUP_OVERLOADED,
+};
+
+/* What an attempt to balance counts */
+enum migration_type {
+	MIGRATE_LOAD,
+	MIGRATE_UTIL,
+	MIGRATE_TASK,
+	MIGRATE_MISFIT,
+};
+
+/* What a CPU remembers of its balancing at one level; times in ticks of the era, intervals in milliseconds */
+struct sched_domain {
+	u64 last_balance;
+	u32 balance_interval;
+	u32 min_interval;
+	u32 max_interval;
+	u32 imbalance_pct;
+	u32 cache_nice_tries;
+	u32 flags;
+	u32 nr_balance_failed;
+	/* Imbalance between nodes that is allowed, tasks */
+	u32 imb_numa_nr;
+	/* Success of balancing when newly idle: calls, successes, and of 1024 how many are worth a try */
+	u32 newidle_call;
+	u32 newidle_success;
+	u32 newidle_ratio;
+	u64 newidle_stamp;
+	u64 max_newidle_lb_cost;
+	u64 last_decay_max_lb_cost;
+};
+
+struct sg_lb_stats {
+	u64 avg_load;
+	u64 group_load;
+	u64 group_capacity;
+	u64 group_util;
+	u64 group_runnable;
+	u64 misfit_task_load;
+	u64 min_capacity;
+	u64 max_capacity;
+	u32 sum_nr_running;
+	u32 sum_h_nr_running;
+	u32 idle_cpus;
+	u32 group_weight;
+	u32 group_type;
+	u32 cores;
+	u32 first;
+	bool smt;
+};
+
+/* Where a waiting task would be on another CPU */
+struct placement {
+	s64 vlag;
+	u64 vruntime;
+	u64 deadline;
+	bool eligible;
+};
+
+/*
+ * One look of a CPU at one of its domains, or for the idlest one to place a new task. A program and all that it calls have a stack
+ * of 512 bytes, so what such a look keeps is here.
+ */
+struct lb_env {
+	u64 now;
+	u32 level;
+	u32 idle;
+	s32 dst_cpu;
+	s32 src_cpu;
+	s32 new_dst_cpu;
+	/* The group of the CPU that looks */
+	struct topology_span dst_grpmask;
+	u32 migration_type;
+	s64 imbalance;
+	u32 loop;
+	u32 loop_max;
+	bool some_pinned;
+	bool all_pinned;
+	bool dst_pinned;
+	/* CPUs that have been found to hold pinned tasks only, and are left out */
+	u32 nr_pinned;
+	s32 pinned[MAX_PINNED_CPUS];
+
+	/* The walk over the groups: where the next one begins, and how many CPUs are left */
+	u32 group_first;
+	u32 left;
+
+	/* The source CPU's virtual time, and the longest slice there; where the task goes that is looked at */
+	u64 src_avruntime;
+	u64 src_max_slice;
+	struct virtual_time src_time;
+	struct placement place;
+	s32 pulled;
+
+	struct sg_lb_stats sgs;
+	struct sg_lb_stats local;
+	/* Of a new task: the idlest */
+	struct sg_lb_stats busiest;
+	bool has_busiest;
+	bool prefer_sibling;
+	u64 total_load;
+	u64 total_capacity;
+	u64 sum_util;
+};
+
+#endif /* FAIRGROUND_FAIR_DOMAINS_H */

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fair_load.h - how much tasks and CPUs have lately been runnable and running, as the fair class of Linux 7.3 averages it
+ *
+ * Per-entity load tracking: averages of 1024 that a stretch of time enters with a weight that halves every 32 ms (pelt.h), for
+ * each task and for each CPU the sums of its tasks'; and the estimate of what a task will use when it wakes.
+ */
+#ifndef FAIRGROUND_FAIR_LOAD_H
+#define FAIRGROUND_FAIR_LOAD_H
+
+/* Brings the averages of a CPU up to @now; called before what they average changes. */
+static __always_inline void update_cfs_rq_load_avg(struct cfs_rq *cfs_rq, u64 now)
+{
+	s64 moved;
+
+	if (nr_cpus == 1)
+		return;
+
+	if (time_before(cfs_rq->pelt_last, now)) {
+		u64 factor = pelt_factor(now - cfs_rq->pelt_last);
+
+		cfs_rq->load_avg = pelt_average(cfs_rq->load_avg, cfs_rq->load_weight, factor);
+		cfs_rq->runnable_avg = pelt_average(cfs_rq->runnable_avg, cfs_rq->nr_running * 1024ULL, factor);
+		cfs_rq->util_avg = pelt_average(cfs_rq->util_avg, cfs_rq->curr ? cfs_rq->capacity : 0, factor);
+		cfs_rq->pelt_last = now;
+	}
+
+	moved = __sync_lock_test_and_set(&cfs_rq->moved_load, 0);
+	if (moved)
+		cfs_rq->load_avg = (s64)cfs_rq->load_avg > -moved ? cfs_rq->load_avg + moved : 0;
+	moved = __sync_lock_test_and_set(&cfs_rq->moved_runnable, 0);
+	if (moved)
+		cfs_rq->runnable_avg = (s64)cfs_rq->runnable_avg > -moved ? cfs_rq->runnable_avg + moved : 0;
+	moved = __sync_lock_test_and_set(&cfs_rq->moved_util, 0);
+	if (moved)
+		cfs_rq->util_avg = (s64)cfs_rq->util_avg > -moved ? cfs_rq->util_avg + moved : 0;
+}
+
+/* An average of another CPU at @now, without fraction. */
+static __always_inline u64 average_at(u64 average, u64 target, s64 moved, u64 factor)
+{
+	s64 value = pelt_average(average, target, factor) + moved;
+
+	return value > 0 ? value >> PELT_SHIFT : 0;
+}
+
+static __always_inline u64 load_factor(const struct cfs_rq *cfs_rq, u64 now)
+{
+	return pelt_factor(time_before(cfs_rq->pelt_last, now) ? now - cfs_rq->pelt_last : 0);
+}
+
+static __always_inline u64 cpu_load(const struct cfs_rq *cfs_rq, u64 now)
+{
+	return average_at(cfs_rq->load_avg, cfs_rq->load_weight, cfs_rq->moved_load, load_factor(cfs_rq, now));
+}
+
+static __always_inline u64 cpu_runnable(const struct cfs_rq *cfs_rq, u64 now)
+{
+	return average_at(cfs_rq->runnable_avg, cfs_rq->nr_running * 1024ULL, cfs_rq->moved_runnable,
+			  load_factor(cfs_rq, now));
+}
+
+/* Utilization: what it has been, or what the tasks there are known to need. */
+static __always_inline u64 cpu_util_cfs(const struct cfs_rq *cfs_rq, u64 now)
+{
+	u64 util = average_at(cfs_rq->util_avg, cfs_rq->curr ? cfs_rq->capacity : 0, cfs_rq->moved_util,
+			      load_factor(cfs_rq, now));
+
+	return min(max(util, cfs_rq->util_est), cfs_rq->capacity);
+}
+
+/* Brings the averages of a task up to @now; until now it has been in the state given. */
+static __always_inline void update_load_avg(struct sched_entity_data *se, u64 now, bool runnable, u32 running_capacity)
+{
+	u64 factor;
+
+	if (nr_cpus == 1 || !time_before(se->pelt_last, now))
+		return;
+	factor = pelt_factor(now - se->pelt_last);
+	se->load_avg = pelt_average(se->load_avg, runnable ? 1024 : 0, factor);
+	se->util_avg = pelt_average(se->util_avg, running_capacity, factor);
+	se->pelt_last = now;
+}
+
+/* Load of a task: its weight, by how much of the time it wants to run. */
+static __always_inline u64 task_h_load(const struct sched_entity_data *se)
+{
+	return se->weight * (se->load_avg >> PELT_SHIFT) / 1024;
+}
+
+static __always_inline u64 task_util_est(const struct sched_entity_data *se)
+{
+	return max(se->util_avg, se->util_est) >> PELT_SHIFT;
+}
+
+static __always_inline void move_averages(struct cfs_rq *cfs_rq, const struct sched_entity_data *se, s64 sign)
+{
+	__sync_fetch_and_add(&cfs_rq->moved_load, sign * (s64)(se->weight * se->load_avg / 1024));
+	__sync_fetch_and_add(&cfs_rq->moved_runnable, sign * (s64)se->load_avg);
+	__sync_fetch_and_add(&cfs_rq->moved_util, sign * (s64)se->util_avg);
+}
+
+/* Takes the averages of a task out of the CPU that has them and into @cfs_rq, which may be NULL. */
+static __always_inline void attach_entity_load_avg(struct cfs_rq *cfs_rq, struct sched_entity_data *se)
+{
+	struct cfs_rq *old_rq;
+
+	if (nr_cpus == 1 || se->pelt_cpu == (cfs_rq ? cfs_rq->cpu + 1 : 0))
+		return;
+	if (se->pelt_cpu) {
+		old_rq = cfs_rq_of(se->pelt_cpu - 1);
+		if (old_rq)
+			move_averages(old_rq, se, -1);
+	}
+	se->pelt_cpu = 0;
+	if (cfs_rq) {
+		move_averages(cfs_rq, se, 1);
+		se->pelt_cpu = cfs_rq->cpu + 1;
+	}
+}
+
+/* What the task used until it slept, as an estimate for when it wakes: rises at once, falls slowly. */
+static __always_inline void util_est_update(struct sched_entity_data *se)
+{
+	if (se->util_avg >= se->util_est)
+		se->util_est = se->util_avg;
+	else
+		se->util_est -= (se->util_est - se->util_avg) / 4;
+}
+
+/* A new task is taken to want all of its time, and half of what its CPU has left. */
+static __always_inline void post_init_entity_util_avg(struct cfs_rq *cfs_rq, struct sched_entity_data *se, u64 now)
+{
+	u64 util = cpu_util_cfs(cfs_rq, now);
+	u64 cap = cfs_rq->capacity > util ? (cfs_rq->capacity - util) / 2 : 0;
+
+	se->pelt_last = now;
+	se->load_avg = 1024ULL << PELT_SHIFT;
+	se->util_avg = cap;
+	if (util)
+		se->util_avg = min(cap, util * se->weight / (cpu_load(cfs_rq, now) + 1));
+	se->util_avg <<= PELT_SHIFT;
+}
+
+/*
+ * Counts of a CPU
+ */
+
+/* Counts a task into those of a CPU. */
+static __always_inline void load_add(struct cfs_rq *cfs_rq, struct sched_entity_data *se, u64 now)
+{
+	update_cfs_rq_load_avg(cfs_rq, now);
+	__sync_fetch_and_add(&cfs_rq->load_weight, (u64)se->weight);
+	__sync_fetch_and_add(&cfs_rq->util_est, se->util_est_counted);
+	if (se->custom_slice)
+		__sync_fetch_and_add(&cfs_rq->nr_custom, 1);
+	if (se->idle_policy)
+		__sync_fetch_and_add(&cfs_rq->nr_idle, 1);
+	if (__sync_fetch_and_add(&cfs_rq->nr_running, 1) == 1)
+		__sync_fetch_and_add(&nr_overloaded, 1);
+}
+
+/* And out of them. */
+static __always_inline void load_sub(struct cfs_rq *cfs_rq, struct sched_entity_data *se, u64 now)
+{
+	update_cfs_rq_load_avg(cfs_rq, now);
+	__sync_fetch_and_add(&cfs_rq->load_weight, -(u64)se->weight);
+	__sync_fetch_and_add(&cfs_rq->util_est, -se->util_est_counted);
+	if (se->custom_slice)
+		__sync_fetch_and_add(&cfs_rq->nr_custom, -1);
+	if (se->idle_policy)
+		__sync_fetch_and_add(&cfs_rq->nr_idle, -1);
+	if (__sync_fetch_and_add(&cfs_rq->nr_running, -1) == 2)
+		__sync_fetch_and_add(&nr_overloaded, -1);
+}
+
+/* A real-time task takes the CPU, or has taken it unnoticed while it was idle: who waits here is one task too many. */
+static __always_inline void count_real_time(struct cfs_rq *cfs_rq)
+{
+	if (real_time_came(&cfs_rq->real_time))
+		__sync_fetch_and_add(&nr_overloaded, 1);
+}
+
+/* The CPU is this scheduler's again. */
+static __always_inline void uncount_real_time(struct cfs_rq *cfs_rq)
+{
+	if (real_time_left(&cfs_rq->real_time))
+		__sync_fetch_and_add(&nr_overloaded, -1);
+}
+
+/* Runnable tasks of all classes */
+static __always_inline u32 rq_nr_running(const struct cfs_rq *cfs_rq)
+{
+	return cfs_rq->nr_running + cfs_rq->real_time;
+}
+
+/* What real-time tasks leave of a CPU's capacity: nothing to speak of, as long as one runs. */
+static __always_inline u64 capacity_of(const struct cfs_rq *cfs_rq)
+{
+	return cfs_rq->real_time ? 1 : cfs_rq->capacity;
+}
+
+/* Makes the task count on @cfs_rq and nowhere else. */
+static __always_inline void account_entity_enqueue(struct cfs_rq *cfs_rq, struct sched_entity_data *se, u64 now)
+{
+	struct cfs_rq *old_rq;
+	s32 old;
+
+	if (se->on_rq == cfs_rq->cpu + 1)
+		return;
+
+	old = __sync_lock_test_and_set(&se->on_rq, cfs_rq->cpu + 1);
+	if (old) {
+		old_rq = cfs_rq_of(old - 1);
+		if (old_rq)
+			load_sub(old_rq, se, now);
+	} else {
+		se->util_est_counted = se->util_est >> PELT_SHIFT;
+	}
+	load_add(cfs_rq, se, now);
+}
+
+/* Makes the task count nowhere. */
+static __always_inline void account_entity_dequeue(struct sched_entity_data *se, u64 now)
+{
+	s32 old = __sync_lock_test_and_set(&se->on_rq, 0);
+	struct cfs_rq *cfs_rq;
+
+	if (!old)
+		return;
+	cfs_rq = cfs_rq_of(old - 1);
+	if (cfs_rq)
+		load_sub(cfs_rq, se, now);
+}
+
+#endif /* FAIRGROUND_FAIR_LOAD_H */

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fair_select_cpu.h - where the fair class of Linux 7.3 puts a waking or new task
+ *
+ * A new task goes to the idlest CPU of the idlest group, domain by domain. A waking one goes to its waker's CPU or to its last one, and from
+ * there to an idle one that shares the cache. Names are those of kernel/sched/fair.c.
+ */
+#ifndef FAIRGROUND_FAIR_SELECT_CPU_H
+#define FAIRGROUND_FAIR_SELECT_CPU_H
+
+/*
+ * Adds up the allowed CPUs of the group at positions @first to @first + @count - 1 for a new task, into env->sgs of @this_cpu.
+ * False if there is none.
+ */
+__noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, s32 this_cpu, u32 first, u32 count,
+				       u32 imbalance_pct)
+{
+	struct cfs_rq *this_rq = cfs_rq_of(this_cpu);
+	struct sg_lb_stats *sgs;
+	struct lb_env *env;
+	bool allowed = false;
+	u32 position;
+
+	if (!this_rq)
+		return false;
+	env = &this_rq->env;
+	sgs = &env->sgs;
+	__builtin_memset(sgs, 0, sizeof(*sgs));
+	sgs->first = first;
+	bpf_for(position, first, first + count) {
+		s32 i = cpu_at(position);
+		struct cfs_rq *cfs_rq = cfs_rq_of(i);
+
+		if (!cfs_rq || !cfs_rq->exists)
+			continue;
+		sgs->group_weight++;
+		sgs->group_capacity += capacity_of(cfs_rq);
+		sgs->max_capacity = max(sgs->max_capacity, capacity_of(cfs_rq));
+		if (!bpf_cpumask_test_cpu(i, p->cpus_ptr))
+			continue;
+		allowed = true;
+		sgs->group_load += cpu_load(cfs_rq, env->now);
+		sgs->group_util += cpu_util_cfs(cfs_rq, env->now);
+		sgs->group_runnable += cpu_runnable(cfs_rq, env->now);
+		sgs->sum_h_nr_running += cfs_rq->nr_running;
+		sgs->sum_nr_running += h_nr_queued(cfs_rq) + cfs_rq->real_time;
+		sgs->idle_cpus += available_idle_cpu(cfs_rq);
+	}
+	sgs->group_type = group_classify(imbalance_pct, sgs, false, false);
+	sgs->avg_load = sgs->group_load * SCHED_CAPACITY_SCALE / (sgs->group_capacity ?: 1);
+	return allowed;
+}
+
+/* Is the group @sgs idler than the idlest so far? */
+static __always_inline bool update_pick_idlest(const struct sg_lb_stats *idlest, const struct sg_lb_stats *sgs)
+{
+	if (sgs->group_type != idlest->group_type)
+		return sgs->group_type < idlest->group_type;
+	switch (sgs->group_type) {
+	case GROUP_OVERLOADED:
+	case GROUP_FULLY_BUSY:
+		return sgs->avg_load < idlest->avg_load;
+	case GROUP_HAS_SPARE:
+		if (sgs->idle_cpus != idlest->idle_cpus)
+			return sgs->idle_cpus > idlest->idle_cpus;
+		return sgs->group_util < idlest->group_util;
+	}
+	return false;
+}
+
+/* Is the idlest group better than the one of this CPU by enough? */
+static __always_inline bool worth_leaving(struct task_struct *p, const struct sg_lb_stats *local,
+					  const struct sg_lb_stats *idlest, const struct sched_domain *sd)
+{
+	u64 imbalance = NICE_0_LOAD * (sd->imbalance_pct - 100) / 100;
+	s64 difference;
+
+	if (local->group_type != idlest->group_type)
+		return local->group_type > idlest->group_type;
+
+	switch (local->group_type) {
+	case GROUP_OVERLOADED:
+	case GROUP_FULLY_BUSY:
+		if ((sd->flags & SD_NUMA) && idlest->avg_load + imbalance >= local->avg_load)
+			return false;
+		return idlest->avg_load < local->avg_load + imbalance &&
+		       100 * local->avg_load > sd->imbalance_pct * idlest->avg_load;
+	case GROUP_HAS_SPARE:
+		/* Stay near the parent as long as the node has few tasks */
+		if (sd->flags & SD_NUMA) {
+			difference = (s64)local->idle_cpus - idlest->idle_cpus;
+			if (!adjust_numa_imbalance(difference < 0 ? -difference : difference, local->sum_nr_running + 1,
+						   min(sd->imb_numa_nr, p->nr_cpus_allowed)))
+				return false;
+		}
+		return local->idle_cpus < idlest->idle_cpus;
+	}
+	return false;
+}
+
+/* The idlest group of a domain of @cpu, in env->busiest of @this_cpu. False if the task should stay in the group of @cpu. */
+__noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, u32 level)
+{
+	struct cfs_rq *env_rq = cfs_rq_of(this_cpu), *this_rq = cfs_rq_of(cpu);
+	bool has_local = false, has_idlest = false;
+	const struct sched_domain *sd;
+	u32 step, first, count;
+	struct lb_env *env;
+
+	if (!env_rq || !this_rq || !is_within(level, LEVEL_SMT, NR_LEVELS))
+		return false;
+	env = &env_rq->env;
+	sd = &this_rq->sd[level];
+	/* In memory, for the kernel's verifier would follow every value of a local variable */
+	env->group_first = this_rq->span[level].first;
+	env->left = this_rq->span[level].count;
+
+	bpf_for(step, 0, this_rq->span[level].count) {
+		struct cfs_rq *group_rq;
+
+		first = env->group_first;
+		group_rq = cfs_rq_of(cpu_at(first));
+		if (!env->left || !group_rq)
+			break;
+		count = group_rq->span[level - 1].count;
+		if (update_sg_wakeup_stats(p, this_cpu, first, count, sd->imbalance_pct)) {
+			if (first == this_rq->span[level - 1].first) {
+				env->local = env->sgs;
+				has_local = true;
+			} else if (!has_idlest || update_pick_idlest(&env->busiest, &env->sgs)) {
+				env->busiest = env->sgs;
+				has_idlest = true;
+			}
+		}
+		env->group_first = first + count;
+		env->left -= min(count, env->left);
+	}
+	if (!has_idlest)
+		return false;
+	return !has_local || worth_leaving(p, &env->local, &env->busiest, sd);
+}
+
+/* The CPU of the group env->busiest of @this_cpu that was idle last, else the least loaded; @cpu if there is none. */
+__noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, bool idle_policy)
+{
+	u64 latest_idle_timestamp = 0, min_load = ~0ULL, load;
+	struct cfs_rq *env_rq = cfs_rq_of(this_cpu);
+	s32 least_loaded_cpu = cpu, idle_cpu = -1;
+	const struct sg_lb_stats *group;
+	u32 position;
+	u64 now;
+
+	if (!env_rq)
+		return cpu;
+	group = &env_rq->env.busiest;
+	now = env_rq->env.now;
+
+	bpf_for(position, group->first, group->first + group->group_weight) {
+		s32 i = cpu_at(position);
+		struct cfs_rq *cfs_rq = cfs_rq_of(i);
+
+		if (!cfs_rq || !cfs_rq->exists || !bpf_cpumask_test_cpu(i, p->cpus_ptr))
+			continue;
+		if (!idle_policy && sched_idle_rq(cfs_rq))
+			return i;
+		if (available_idle_cpu(cfs_rq)) {
+			if (idle_cpu < 0 || cfs_rq->idle_stamp > latest_idle_timestamp) {
+				latest_idle_timestamp = cfs_rq->idle_stamp;
+				idle_cpu = i;
+			}
+		} else if (idle_cpu < 0) {
+			load = cpu_load(cfs_rq, now);
+			if (load < min_load) {
+				min_load = load;
+				least_loaded_cpu = i;
+			}
+		}
+	}
+	return idle_cpu >= 0 ? idle_cpu : least_loaded_cpu;
+}
+
+/* A new task goes to the idlest CPU of the idlest group, domain by domain inward; looked for by @this_cpu. */
+__noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, bool idle_policy)
+{
+	struct cfs_rq *cfs_rq = cfs_rq_of(this_cpu);
+	u32 level, step;
+
+	if (!cfs_rq)
+		return cpu;
+	cfs_rq->env.now = scx_bpf_now();
+	bpf_for(step, 0, NR_LEVELS - 1) {
+		level = NR_LEVELS - 1 - step;
+		cfs_rq = cfs_rq_of(cpu);
+		if (!cfs_rq)
+			break;
+		if (!is_within(level, LEVEL_SMT, NR_LEVELS) || !domain_exists(cfs_rq, level) ||
+		    !(cfs_rq->sd[level].flags & SD_BALANCE_FORK))
+			continue;
+		if (sched_balance_find_dst_group(p, this_cpu, cpu, level))
+			cpu = sched_balance_find_dst_group_cpu(p, this_cpu, cpu, idle_policy);
+	}
+	return cpu;
+}
+
+static __always_inline void record_wakee(struct sched_entity_data *waker, const struct task_struct *p, u64 now)
+{
+	if (now > waker->wakee_flip_decay + NSEC_PER_SEC) {
+		waker->wakee_flips >>= 1;
+		waker->wakee_flip_decay = now;
+	}
+	if (waker->last_wakee != p->pid) {
+		waker->last_wakee = p->pid;
+		waker->wakee_flips++;
+	}
+}
+
+/* Do waker and woken task have so many partners that a cache is too small for all of them? */
+static __always_inline bool wake_wide(const struct cfs_rq *this_rq, const struct sched_entity_data *waker,
+				      const struct sched_entity_data *se)
+{
+	u32 master = waker->wakee_flips, slave = se->wakee_flips, factor = this_rq->span[LEVEL_MC].count;
+
+	if (master < slave) {
+		master = se->wakee_flips;
+		slave = waker->wakee_flips;
+	}
+	return slave >= factor && master >= slave * factor;
+}
+
+static __always_inline bool cpus_share_cache(const struct cfs_rq *one, const struct cfs_rq *other)
+{
+	return one->span[LEVEL_MC].first == other->span[LEVEL_MC].first;
+}
+
+/* Shall a task that last ran on @prev_rq wake on the CPU of its waker? */
+static __always_inline bool wake_affine(struct cfs_rq *this_rq, struct cfs_rq *prev_rq, const struct sched_entity_data *se,
+					const struct sched_entity_data *waker, u32 imbalance_pct, bool sync, u64 now)
+{
+	u64 this_load, prev_load, current_load, task_load = task_h_load(se);
+
+	/* An idle CPU that wakes someone is one that has been interrupted */
+	if (available_idle_cpu(this_rq) && cpus_share_cache(this_rq, prev_rq))
+		return !available_idle_cpu(prev_rq);
+	if (sync && this_rq->nr_running == 1)
+		return true;
+	if (available_idle_cpu(prev_rq))
+		return false;
+
+	this_load = cpu_load(this_rq, now);
+	if (sync && waker) {
+		current_load = task_h_load(waker);
+		if (current_load > this_load)
+			return true;
+		this_load -= current_load;
+	}
+	this_load = (this_load + task_load) * 100 * prev_rq->capacity;
+	prev_load = cpu_load(prev_rq, now);
+	prev_load = prev_load > task_load ? prev_load - task_load : 0;
+	prev_load *= (100 + (imbalance_pct - 100) / 2) * this_rq->capacity;
+	return this_load < prev_load + sync;
+}
+
+/* Does the task fit a CPU of this capacity, and is its core free? */
+static __always_inline bool asym_fits_cpu(const struct sched_entity_data *se, const struct cfs_rq *cfs_rq)
+{
+	if (!asym_active)
+		return true;
+	return fits_capacity(task_util_est(se), cfs_rq->capacity) && (!smt_active || is_core_idle(cfs_rq));
+}
+
+/* With CPUs of different speeds: the first idle one that is fast enough, else the fastest idle one. */
+__noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, s32 target)
+{
+	struct sched_entity_data *se = entity_of(p);
+	struct cfs_rq *cfs_rq = cfs_rq_of(target);
+	u32 first, count, start, step, position;
+	u64 best_cap = 0;
+	s32 best_cpu = -1;
+
+	if (!cfs_rq || !se)
+		return -1;
+	first = cfs_rq->span[LEVEL_PKG].first;
+	count = cfs_rq->span[LEVEL_PKG].count;
+	start = cfs_rq->span[LEVEL_SELF].first - first;
+
+	bpf_for(step, 0, count) {
+		s32 i;
+
+		position = start + step;
+		i = cpu_at(first + (position < count ? position : position - count));
+		cfs_rq = cfs_rq_of(i);
+		if (!cfs_rq || !bpf_cpumask_test_cpu(i, p->cpus_ptr) || !choose_idle_cpu(cfs_rq, se->idle_policy))
+			continue;
+		if (asym_fits_cpu(se, cfs_rq))
+			return i;
+		if (cfs_rq->capacity > best_cap) {
+			best_cap = cfs_rq->capacity;
+			best_cpu = i;
+		}
+	}
+	return best_cpu;
+}
+
+/* How far a CPU suits a task that looks for an idle one */
+enum idle_match {
+	NO_MATCH,
+	/* It is allowed */
+	ALLOWED_CPU,
+	IDLE_CPU,
+	/* With all its siblings */
+	IDLE_CORE,
+};
+
+__noinline u32 match_idle_cpu(struct task_struct *p __arg_trusted, s32 cpu, bool idle_policy)
+{
+	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+
+	if (!cfs_rq || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return NO_MATCH;
+	if (!choose_idle_cpu(cfs_rq, idle_policy))
+		return ALLOWED_CPU;
+	return available_idle_cpu(cfs_rq) && is_core_idle(cfs_rq) ? IDLE_CORE : IDLE_CPU;
+}
+
+/* An idle CPU that shares the cache of @target: a whole idle core if there is said to be one, else the first of a few. */
+__noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, s32 target, bool has_idle_core, bool idle_policy)
+{
+	struct cfs_rq *cfs_rq = cfs_rq_of(target), *llc_rq;
+	u32 first, count, start, step, position, nr;
+	s32 idle_cpu = -1;
+
+	if (!cfs_rq)
+		return -1;
+	llc_rq = llc_of(cfs_rq);
+	if (!llc_rq)
+		return -1;
+	nr = llc_rq->nr_idle_scan + 1;
+	if (nr == 1)
+		return -1;
+	first = cfs_rq->span[LEVEL_MC].first;
+	count = cfs_rq->span[LEVEL_MC].count;
+	start = cfs_rq->span[LEVEL_SELF].first - first + 1;
+
+	bpf_for(step, 0, count) {
+		s32 i;
+		u32 match;
+
+		position = start + step;
+		i = cpu_at(first + (position < count ? position : position - count));
+		match = match_idle_cpu(p, i, idle_policy);
+		if (match == NO_MATCH)
+			continue;
+		if (!has_idle_core && !--nr)
+			return -1;
+		if (match == IDLE_CORE || (match == IDLE_CPU && !has_idle_core))
+			return i;
+		if (match == IDLE_CPU && idle_cpu < 0)
+			idle_cpu = unlinked(i);
+	}
+	if (has_idle_core)
+		llc_rq->has_idle_cores = false;
+	return idle_cpu;
+}
+
+/* An idle thread of the core of @target. */
+__noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, s32 target, bool idle_policy)
+{
+	struct cfs_rq *cfs_rq = cfs_rq_of(target), *sibling;
+	u32 first, position;
+
+	if (!cfs_rq)
+		return -1;
+	first = cfs_rq->span[LEVEL_SMT].first;
+	bpf_for(position, first, first + cfs_rq->span[LEVEL_SMT].count) {
+		s32 i = cpu_at(position);
+
+		sibling = cfs_rq_of(i);
+		if (sibling && i != target && bpf_cpumask_test_cpu(i, p->cpus_ptr) && choose_idle_cpu(sibling, idle_policy))
+			return i;
+	}
+	return -1;
+}
+
+/* The CPU for a task that wakes: @target or an idle one close to it. */
+static __always_inline s32 select_idle_sibling(struct task_struct *p, struct sched_entity_data *se, s32 prev, s32 target,
+					       const struct task_struct *waker)
+{
+	struct cfs_rq *target_rq = cfs_rq_of(target), *prev_rq = cfs_rq_of(prev), *recent_rq, *llc_rq;
+	bool idle_policy = se->idle_policy, has_idle_core = false;
+	s32 recent_used_cpu, i;
+
+	if (!target_rq || !prev_rq)
+		return target;
+
+	if (choose_idle_cpu(target_rq, idle_policy) && asym_fits_cpu(se, target_rq))
+		return target;
+	if (prev != target && cpus_share_cache(prev_rq, target_rq) && choose_idle_cpu(prev_rq, idle_policy) &&
+	    asym_fits_cpu(se, prev_rq))
+		return prev;
+
+	/* A kernel thread of a CPU has finished work that the task queued there, and is about to sleep */
+	if (kthread_is_per_cpu(waker) && !in_interrupt() && prev == (s32)bpf_get_smp_processor_id() &&
+	    prev_rq->nr_running <= 1 && asym_fits_cpu(se, prev_rq))
+		return prev;
+
+	recent_used_cpu = se->recent_used_cpu - 1;
+	se->recent_used_cpu = prev + 1;
+	if (recent_used_cpu >= 0 && recent_used_cpu != prev && recent_used_cpu != target) {
+		recent_rq = cfs_rq_of(recent_used_cpu);
+		if (recent_rq && cpus_share_cache(recent_rq, target_rq) && choose_idle_cpu(recent_rq, idle_policy) &&
+		    bpf_cpumask_test_cpu(recent_used_cpu, p->cpus_ptr) && asym_fits_cpu(se, recent_rq))
+			return recent_used_cpu;
+	}
+
+	if (asym_active) {
+		i = select_idle_capacity(p, target);
+		return i >= 0 ? i : target;
+	}
+	if (smt_active) {
+		llc_rq = llc_of(target_rq);
+		has_idle_core = llc_rq && llc_rq->has_idle_cores;
+		if (!has_idle_core && cpus_share_cache(prev_rq, target_rq)) {
+			i = select_idle_smt(p, prev, idle_policy);
+			if (i >= 0)
+				return i;
+		}
+	}
+	i = select_idle_cpu(p, target, has_idle_core, idle_policy);
+	return i >= 0 ? i : target;
+}
+
+#endif /* FAIRGROUND_FAIR_SELECT_CPU_H */

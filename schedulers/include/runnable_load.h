@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * runnable_load.h - how many tasks are runnable on a CPU, and what they weigh together
+ *
+ * A task counts on one CPU from when it becomes runnable until it sleeps, running or waiting, and moves with its place in the queues.
+ * Other CPUs move tasks too, so counts change atomically, and whoever takes a task's mark (on_rq) changes the counts.
+ *
+ * The file that includes this has defined before
+ *
+ *   struct run_queue               with cpu, nr_running, load_weight, real_time, and curr, which says that a task of the scheduler runs
+ *   struct task_ctx                with on_rq (the CPU plus one, or 0) and weight
+ *   real_time_weight               what a real-time task weighs
+ *   before_load_changes(rq, now)   what has to be done before the load of a CPU changes
+ */
+#ifndef FAIRGROUND_RUNNABLE_LOAD_H
+#define FAIRGROUND_RUNNABLE_LOAD_H
+
+/* CPUs with more than one runnable task: with none there is nothing to balance */
+static u32 nr_overloaded;
+
+/* Counts @weight and one task into the sums of a CPU. */
+static __always_inline __attribute__((unused)) void load_add(struct run_queue *rq, u32 weight, u64 now)
+{
+	before_load_changes(rq, now);
+	__sync_fetch_and_add(&rq->load_weight, (u64)weight);
+	if (__sync_fetch_and_add(&rq->nr_running, 1) == 1)
+		__sync_fetch_and_add(&nr_overloaded, 1);
+}
+
+/* And out of them. */
+static __always_inline __attribute__((unused)) void load_sub(struct run_queue *rq, u32 weight, u64 now)
+{
+	before_load_changes(rq, now);
+	__sync_fetch_and_add(&rq->load_weight, -(u64)weight);
+	if (__sync_fetch_and_add(&rq->nr_running, -1) == 2)
+		__sync_fetch_and_add(&nr_overloaded, -1);
+}
+
+/* A real-time task takes the CPU, or has taken it unnoticed while it was idle. */
+static __always_inline __attribute__((unused)) void count_real_time(struct run_queue *rq, u64 now)
+{
+	if (real_time_came(&rq->real_time))
+		load_add(rq, real_time_weight, now);
+}
+
+/* The CPU is this scheduler's again. */
+static __always_inline __attribute__((unused)) void uncount_real_time(struct run_queue *rq, u64 now)
+{
+	if (real_time_left(&rq->real_time))
+		load_sub(rq, real_time_weight, now);
+}
+
+/* Do tasks wait behind a real-time task that took the CPU when it was idle? */
+static __always_inline __attribute__((unused)) void notice_real_time(struct run_queue *rq, u64 now)
+{
+	if (rq->nr_running && !rq->curr && !rq->real_time && higher_class_runs(rq->cpu))
+		count_real_time(rq, now);
+}
+
+/* Makes the task count on @rq and nowhere else. If it did not count yet, it does so with @weight. */
+static __always_inline __attribute__((unused)) void account_enqueue(struct run_queue *rq, struct task_ctx *t, u32 weight, u64 now)
+{
+	struct run_queue *old_rq;
+	s32 old;
+
+	if (t->on_rq == rq->cpu + 1)
+		return;
+
+	old = __sync_lock_test_and_set(&t->on_rq, rq->cpu + 1);
+	if (old) {
+		old_rq = run_queue_of(old - 1);
+		if (old_rq)
+			load_sub(old_rq, t->weight, now);
+	} else {
+		t->weight = weight;
+	}
+	load_add(rq, t->weight, now);
+}
+
+/* Makes the task count nowhere. */
+static __always_inline __attribute__((unused)) void account_dequeue(struct task_ctx *t, u64 now)
+{
+	s32 old = __sync_lock_test_and_set(&t->on_rq, 0);
+	struct run_queue *rq;
+
+	if (!old)
+		return;
+	rq = run_queue_of(old - 1);
+	if (rq)
+		load_sub(rq, t->weight, now);
+}
+
+/* Moves the load of a task whose place in the queues has been moved; the task may have left meanwhile. */
+static __always_inline __attribute__((unused)) void account_move(struct task_ctx *t, struct run_queue *from, struct run_queue *to, u64 now)
+{
+	if (__sync_val_compare_and_swap(&t->on_rq, from->cpu + 1, to->cpu + 1) != from->cpu + 1)
+		return;
+	load_sub(from, t->weight, now);
+	load_add(to, t->weight, now);
+}
+
+#endif /* FAIRGROUND_RUNNABLE_LOAD_H */

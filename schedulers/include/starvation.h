@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * starvation.h - tasks that wait too long
+ *
+ * Old schedulers may let a task wait for ever, behind real-time tasks, behind better priorities, or on a CPU that the others forget.
+ * The kernel's watchdog ends a scheduler for that after 30 s. So a CPU looks now and then, before its search, for a task that
+ * has waited for starvation_limit: the one that has waited longest goes first, for a tick. Times are nanoseconds, the limit
+ * milliseconds.
+ */
+#ifndef FAIRGROUND_STARVATION_H
+#define FAIRGROUND_STARVATION_H
+
+/* How long a task may wait, ms; 0: for ever */
+const volatile u32 starvation_limit = 15000;
+
+/* How often a CPU looks. One task for each look, so 150 of them within the 15 s that are left to the watchdog. */
+#define STARVATION_CHECK_INTERVAL (100 * NSEC_PER_MSEC)
+
+/* How long a task has waited beyond the limit; 0 if it has not. */
+static __always_inline u64 starved_for(u64 waiting_since, u64 now)
+{
+	u64 since = waiting_since + starvation_limit * NSEC_PER_MSEC;
+
+	return starvation_limit && time_before(since, now) ? now - since : 0;
+}
+
+/* Whether a CPU whose next look is due at @check_at is to look now. */
+static __always_inline __attribute__((unused)) bool starvation_check_is_due(u64 *check_at, u64 now)
+{
+	if (!starvation_limit || time_before(now, *check_at))
+		return false;
+	*check_at = now + STARVATION_CHECK_INTERVAL;
+	return true;
+}
+
+#endif /* FAIRGROUND_STARVATION_H */

@@ -1,0 +1,784 @@
+//! O(1) shows what made it recognisable: slices by nice value, two arrays, sleep credit and its defects, fork, yield, balancing.
+
+use std::sync::Arc;
+
+use crate::support::overhead::Cost;
+use crate::support::{self, History, MS, Run, SECOND, assert_near, find, statistic};
+use fairground_events::{Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo};
+use fairground_machine::Machine;
+use fairground_simulator::{Options, Outcome, simulate};
+use fairground_workload::Workload;
+
+const ID: &str = "o1";
+
+/// [`support::run`] at a thousand ticks a second, unless told otherwise, so that times are whole milliseconds.
+fn run(
+    id: &str,
+    machine: &str,
+    json: &str,
+    seconds: u64,
+    settings: &[(&str, &str)],
+) -> (History, Outcome) {
+    let settings = match settings.iter().any(|(name, _)| *name == "hz") {
+        true => settings.to_vec(),
+        false => [&[("hz", "1000")][..], settings].concat(),
+    };
+    support::run(id, machine, json, seconds, &settings)
+}
+
+/// Two tasks that never sleep, with these nice values.
+fn two_hogs(first: i32, second: i32) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "first": {{ "priority": {first}, "run": 1000 }},
+            "second": {{ "priority": {second}, "run": 1000 }} }} }}"#
+    )
+}
+
+/// Share of the first of two hogs on one CPU after the start has been forgotten, in percent.
+fn share(first: i32, second: i32, settings: &[(&str, &str)]) -> f64 {
+    let (history, _) = run(ID, "1", &two_hogs(first, second), 42, settings);
+    let (from, to) = (2 * SECOND, 42 * SECOND);
+    let (one, other) = (
+        history.percent("first", from, to),
+        history.percent("second", from, to),
+    );
+    assert_near(one + other, 100.0, 0.1, "both together");
+    one
+}
+
+fn lengths(runs: &[&Run]) -> Vec<u64> {
+    runs.iter().map(|run| run.length() / MS).collect()
+}
+
+/// Runs with nothing between them count as one: the task kept the CPU.
+fn bursts(history: &History, task: &str, from: u64, to: u64) -> Vec<(u64, u64)> {
+    let mut bursts: Vec<(u64, u64)> = Vec::new();
+    for run in history.runs_of(task, from, to) {
+        match bursts.last_mut() {
+            Some(last) if last.1 == run.start => last.1 = run.end,
+            _ => bursts.push((run.start, run.end)),
+        }
+    }
+    bursts
+}
+
+#[test]
+fn two_hogs_alternate_every_100_ms() {
+    let (history, outcome) = run(ID, "1", &two_hogs(0, 0), 23, &[]);
+    for task in ["first", "second"] {
+        let runs = history.runs_of(task, 2 * SECOND, 22 * SECOND);
+        assert!(runs.len() >= 95, "{task} ran {} times", runs.len());
+        for run in &runs {
+            assert_near(run.length() as f64 / MS as f64, 100.0, 0.1, task);
+        }
+    }
+    assert_eq!(statistic(ID, &outcome, "reinserted_active"), 0);
+    // One switch of the arrays for each pair of slices.
+    assert_near(
+        statistic(ID, &outcome, "array_switches") as f64,
+        115.0,
+        2.0,
+        "array switches",
+    );
+}
+
+#[test]
+fn a_slice_has_the_length_of_the_nice_value() {
+    for (pair, expected) in [
+        ((-1, 0), (420, 100)),
+        ((0, 19), (100, 5)),
+        ((-20, 10), (800, 50)),
+    ] {
+        let (history, _) = run(ID, "1", &two_hogs(pair.0, pair.1), 23, &[]);
+        for (task, length) in [("first", expected.0), ("second", expected.1)] {
+            let runs = history.runs_of(task, 2 * SECOND, 22 * SECOND);
+            assert!(runs.len() > 10, "{task} of {pair:?}");
+            for run in lengths(&runs) {
+                assert_eq!(run, length, "{task} of {pair:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nice_pairs_get_the_shares_of_their_slices() {
+    for (pair, expected) in [
+        ((0, 1), 51.3),
+        ((0, 5), 57.1),
+        ((0, 10), 66.7),
+        ((0, 19), 95.2),
+        ((-10, 0), 85.7),
+        ((-1, 0), 80.8),
+        ((18, 19), 66.7),
+    ] {
+        assert_near(
+            share(pair.0, pair.1, &[]),
+            expected,
+            0.6,
+            &format!("{pair:?}"),
+        );
+    }
+}
+
+#[test]
+fn the_slices_of_2_6_2_are_linear() {
+    for (pair, expected) in [
+        ((0, 1), 51.3),
+        ((0, 5), 56.7),
+        ((0, 10), 65.8),
+        ((0, 19), 91.1),
+        ((-10, 0), 59.7),
+        ((-1, 0), 51.2),
+        ((18, 19), 58.3),
+    ] {
+        let share = share(pair.0, pair.1, &[("release", "2.6.2")]);
+        assert_near(share, expected, 0.6, &format!("{pair:?}"));
+    }
+}
+
+/// A tenth of a millisecond: bursts are shorter by it than a whole number of ticks, so that the end of a burst never meets
+/// the end of a slice.
+const SHORTER: u64 = MS / 10;
+
+/// A task that runs for not quite `run` and then sleeps for not quite `sleep` ms, and a hog.
+fn periodic(run: u64, sleep: u64) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "periodic": {{ "run": {}, "sleep": {} }},
+            "hog": {{ "run": 1000 }} }} }}"#,
+        (run * MS - SHORTER) / 1000,
+        (sleep * MS + SHORTER) / 1000
+    )
+}
+
+/// The same, but another task wakes it, and not the interrupt of a timer.
+fn periodic_woken_by_task(run: u64, sleep: u64) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "periodic": {{ "run": {}, "resume": "bell", "suspend": "periodic" }},
+            "bell": {{ "policy": "SCHED_FIFO", "priority": 50,
+                "suspend": "bell", "sleep": {}, "resume": "periodic" }},
+            "hog": {{ "run": 1000 }} }} }}"#,
+        (run * MS - SHORTER) / 1000,
+        (sleep * MS + SHORTER) / 1000
+    )
+}
+
+/// How long each burst of "periodic" had to wait after it woke up, with the time of the wake-up.
+fn waits(history: &History, run: u64, sleep: u64, to: u64) -> Vec<(u64, u64)> {
+    let (work, sleep) = (run * MS - SHORTER, sleep * MS + SHORTER);
+    let mut waits = Vec::new();
+    let (mut done, mut wake) = (0, 0);
+    for run in history.runs_of("periodic", 0, to) {
+        if run.length() == 0 {
+            // It suspends itself.
+            continue;
+        }
+        if done == 0 {
+            waits.push((wake, run.start - wake));
+        }
+        done += run.length();
+        if done == work {
+            done = 0;
+            wake = run.end + sleep;
+        }
+    }
+    waits
+}
+
+#[test]
+fn an_interactive_task_waits_no_more_after_the_first_second() {
+    let (history, _) = run(ID, "1", &periodic(20, 80), 22, &[]);
+    let share = history.percent("periodic", 2 * SECOND, 22 * SECOND);
+    assert_near(share, 20.0, 0.5, "20 ms of 100");
+    let waits = waits(&history, 20, 80, 22 * SECOND);
+    assert!(waits.len() > 200);
+    for (wake, wait) in waits {
+        let limit = if wake > SECOND { 0 } else { 21 * MS };
+        assert!(wait <= limit, "woken at {wake}, waited {wait}");
+    }
+}
+
+/// A hog, and a task that rests (each rest a sleep of `sleep` ms and a tenth of a ms of work) and then spins.
+fn sleeper(rests: u32, sleep: u32) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "hog": {{ "run": 1000 }},
+            "sleeper": {{ "phases": {{
+                "rest": {{ "sleep": {}, "run": 100, "loop": {rests} }},
+                "spin": {{ "run": 1000, "loop": -1 }} }} }} }} }}"#,
+        sleep * 1000
+    )
+}
+
+/// Length of the first run of "sleeper" that is longer than 50 ms, in milliseconds.
+fn first_spin(json: &str, settings: &[(&str, &str)]) -> f64 {
+    let (history, _) = run(ID, "1", json, 20, settings);
+    let spin = bursts(&history, "sleeper", 0, 20 * SECOND)
+        .into_iter()
+        .find(|(start, end)| end - start > 50 * MS);
+    let (start, end) = spin.expect("it spins");
+    (end - start) as f64 / MS as f64
+}
+
+#[test]
+fn a_full_credit_holds_the_cpu_for_2_2_seconds() {
+    assert_near(
+        first_spin(&sleeper(30, 300), &[]),
+        2200.0,
+        110.0,
+        "full credit",
+    );
+}
+
+#[test]
+fn one_long_sleep_is_worth_0_8_seconds_and_0_3_in_2_6_2() {
+    let json = sleeper(1, 3000);
+    assert_near(first_spin(&json, &[]), 800.0, 101.0, "2.6.22");
+    let old = first_spin(&json, &[("release", "2.6.2")]);
+    // One sleep proves nothing yet, so 2.6.2 charges what it ran in full
+    assert_near(old, 306.0, 2.0, "2.6.2");
+}
+
+#[test]
+fn sixty_of_a_hundred_milliseconds_is_interactive_only_in_2_6_2() {
+    let json = periodic(60, 40);
+    let (to, from) = (42 * SECOND, 12 * SECOND);
+    let (old, _) = run(ID, "1", &json, 42, &[("release", "2.6.2")]);
+    assert_near(old.percent("periodic", from, to), 59.6, 1.0, "2.6.2");
+
+    // Each burst waits for a slice of the hog at its start, and for another when its own slice ends within it. (30 % would be
+    // if slices never ended before a burst that ends at the same moment.)
+    let (new, _) = run(ID, "1", &periodic_woken_by_task(60, 40), 42, &[]);
+    let share = new.percent("periodic", from, to);
+    assert_near(share, 100.0 * 60.0 / 220.0, 0.5, "2.6.22");
+    // Woken by an interrupt it is credited with all of its waiting, and does better.
+    let (interrupted, _) = run(ID, "1", &json, 42, &[]);
+    let share = interrupted.percent("periodic", from, to);
+    assert!((36.0..50.0).contains(&share), "{share}");
+    let waits = waits(&new, 60, 40, to);
+    let late: Vec<u64> = waits
+        .iter()
+        .filter(|(wake, _)| *wake > from)
+        .map(|(_, wait)| wait / MS)
+        .collect();
+    assert!(late.len() > 100, "{late:?}");
+    let mean = late.iter().sum::<u64>() as f64 / late.len() as f64;
+    assert_near(mean, 60.0, 5.0, "mean wait after a wake-up");
+}
+
+#[test]
+fn nice_19_expires_even_after_sleeping() {
+    let json = |nice: i32| {
+        format!(
+            r#"{{ "tasks": {{
+                "hog": {{ "priority": 19, "run": 1000 }},
+                "sleeper": {{ "priority": {nice}, "phases": {{
+                    "rest": {{ "sleep": 500000, "run": 100, "loop": 20 }},
+                    "spin": {{ "run": 1000, "loop": -1 }} }} }} }} }}"#
+        )
+    };
+    let (_, weak) = run(ID, "1", &json(19), 15, &[]);
+    assert_eq!(statistic(ID, &weak, "reinserted_active"), 0);
+    let (_, ordinary) = run(ID, "1", &json(0), 15, &[]);
+    assert!(statistic(ID, &ordinary, "reinserted_active") > 0);
+}
+
+#[test]
+fn two_interactive_tasks_take_turns_within_their_slices() {
+    // Both come out of the same sleeps with full credit and spin: turns of 10 ms while the bonus is 10 or 9.
+    let (history, outcome) = run(
+        ID,
+        "1",
+        r#"{ "tasks": { "sleeper": { "instance": 2, "phases": {
+            "rest": { "sleep": 300000, "run": 100, "loop": 30 },
+            "spin": { "run": 1000, "loop": -1 } } } } }"#,
+        12,
+        &[],
+    );
+    assert!(statistic(ID, &outcome, "round_robins") > 10);
+    let first: Vec<u64> = history
+        .runs_of("sleeper-0", 9 * SECOND, 12 * SECOND)
+        .iter()
+        .filter(|run| run.length() > MS)
+        .skip(1)
+        .take(4)
+        .map(|run| run.length() / MS)
+        .collect();
+    for length in &first {
+        assert_eq!(*length, 10, "{first:?}");
+    }
+}
+
+#[test]
+fn starving_tasks_end_the_reign_of_an_interactive_one() {
+    let (history, outcome) = run(ID, "1", &sleeper(30, 300), 20, &[]);
+    assert!(statistic(ID, &outcome, "expired_starving") > 0);
+    // Two runnable tasks: the hog waits for at most two seconds and what is left of a slice.
+    let runs = history.runs_of("hog", 0, 20 * SECOND);
+    for pair in runs.windows(2) {
+        let gap = pair[1].start - pair[0].end;
+        assert!(gap <= 2300 * MS, "the hog waited for {gap} ns");
+    }
+}
+
+/// A parent in the middle of its slice forks a thread; a hog waits for the CPU meanwhile.
+fn fork(child: &str) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "parent": {{ "phases": {{
+                "alone": {{ "run": 40000, "loop": 1 }},
+                "forking": {{ "fork": "child", "run": 1000, "loop": 1 }},
+                "on": {{ "run": 1000, "loop": -1 }} }} }},
+            "child": {{ "instance": 0, {child} }} }} }}"#
+    )
+}
+
+#[test]
+fn fork_splits_what_is_left_of_the_slice() {
+    let (history, _) = run(ID, "1", &fork(r#""run": 1000"#), 3, &[]);
+    let parent = lengths(&history.runs_of("parent", 0, 3 * SECOND));
+    let child_name = &history
+        .runs
+        .iter()
+        .find(|run| run.task.starts_with("child"))
+        .unwrap()
+        .task;
+    let child = lengths(&history.runs_of(child_name, 0, 3 * SECOND));
+    // 60 ms are left: 30 each. A thread queues behind its parent, and both have ordinary slices afterwards.
+    assert_eq!(parent[0], 70, "parent {parent:?}");
+    assert_eq!(child[0], 30, "child {child:?}");
+    assert_eq!((parent[1], child[1]), (100, 100));
+}
+
+#[test]
+fn a_child_that_exits_early_gives_the_rest_back() {
+    let json = fork(r#""run": 10000, "loop": 1"#);
+    // A hog at nice 10 shows where the parent's slice ends.
+    let json = json.replacen(
+        r#"{ "tasks": {"#,
+        r#"{ "tasks": { "hog": { "priority": 10, "run": 1000 },"#,
+        1,
+    );
+    let (history, outcome) = run(ID, "1", &json, 3, &[]);
+    assert_eq!(statistic(ID, &outcome, "slices_returned"), 1);
+    let parent = lengths(&history.runs_of("parent", 0, SECOND));
+    assert!(parent.iter().all(|length| *length <= 100), "{parent:?}");
+}
+
+#[test]
+fn yield_goes_behind_everybody_in_the_expired_array() {
+    let (history, outcome) = run(
+        ID,
+        "1",
+        r#"{ "tasks": {
+            "hog": { "instance": 3, "run": 1000 },
+            "yielder": { "run": 1000, "yield": "" } } }"#,
+        20,
+        &[],
+    );
+    assert!(statistic(ID, &outcome, "yields") > 10);
+    let runs = history.runs_of("yielder", 2 * SECOND, 20 * SECOND);
+    assert!(runs.len() > 20);
+    for pair in runs.windows(2) {
+        // The whole rotation of three slices of 100 ms lies between two runs.
+        let gap = (pair[1].start - pair[0].end) as f64 / MS as f64;
+        assert_near(gap, 300.0, 1.0, "between two yields");
+    }
+}
+
+#[test]
+fn a_pick_costs_the_same_for_a_thousand_tasks() {
+    let per_switch = |hogs: u32| {
+        let json = format!(r#"{{ "tasks": {{ "hog": {{ "instance": {hogs}, "run": 1000 }} }} }}"#);
+        let (_, scheduler) = find(ID);
+        let workload = Arc::new(Workload::parse("test.json", &json).unwrap());
+        let mut options = Options::new(Machine::parse("1").unwrap(), workload);
+        options.hz = 1000;
+        let mut cost = |seconds: u64| {
+            options.duration = Some(seconds * SECOND);
+            let mut cost = Cost::default();
+            let outcome = simulate(&scheduler, &options, vec![&mut cost]).unwrap();
+            (cost.scheduling as f64, outcome.context_switches as f64)
+        };
+        // The difference of two durations: starting a thousand tasks is not what is measured, nor what happens when some
+        // have waited for starvation_limit.
+        let (short, long) = (cost(4), cost(14));
+        (long.0 - short.0) / (long.1 - short.1)
+    };
+    let (ten, thousand) = (per_switch(10), per_switch(1000));
+    assert_near(
+        thousand / ten,
+        1.0,
+        0.1,
+        "a switch among 1000 to one among 10",
+    );
+}
+
+#[test]
+fn hogs_spread_over_idle_cpus_at_once() {
+    let (history, outcome) = run(
+        ID,
+        "4",
+        r#"{ "tasks": { "hog": { "instance": 4, "run": 1000 } } }"#,
+        3,
+        &[],
+    );
+    for index in 0..4 {
+        let name = format!("hog-{index}");
+        assert_near(
+            history.percent(&name, SECOND, 3 * SECOND),
+            100.0,
+            0.1,
+            &name,
+        );
+    }
+    assert!(statistic(ID, &outcome, "pulled_periodic") >= 3);
+}
+
+#[test]
+fn a_machine_with_one_hog_too_many_is_left_alone() {
+    // Moving one of two tasks to a CPU with one task would gain nothing: 2.6.22 waits for the loads to differ by more.
+    let (history, _) = run(
+        ID,
+        "2",
+        r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 } } }"#,
+        22,
+        &[],
+    );
+    let mut shares: Vec<f64> = (0..3)
+        .map(|index| history.percent(&format!("hog-{index}"), 2 * SECOND, 22 * SECOND))
+        .collect();
+    shares.sort_by(f64::total_cmp);
+    assert_near(shares[2], 100.0, 1.0, "the one that has a CPU for itself");
+    assert_near(shares[0], 50.0, 1.0, "one of the other two");
+}
+
+#[test]
+fn a_cpu_that_becomes_idle_pulls_a_waiting_task() {
+    let (_, outcome) = run(
+        ID,
+        "2",
+        r#"{ "tasks": {
+            "short": { "cpus": [1], "run": 3000, "sleep": 4000 },
+            "hog": { "instance": 2, "phases": {
+                "placed": { "loop": 1, "cpus": [0], "run": 20000 },
+                "free": { "loop": 1, "cpus": [0, 1], "run": 20000 } } } } }"#,
+        4,
+        &[],
+    );
+    assert!(statistic(ID, &outcome, "pulled_newly_idle") > 0);
+    let (history, _) = run(
+        ID,
+        "2",
+        r#"{ "tasks": {
+            "short": { "instance": 4, "run": 333000, "loop": 1 },
+            "hog": { "instance": 2, "run": 1000 } } }"#,
+        4,
+        &[],
+    );
+    // Not a moment is lost once all have been spread, but for tasks that are too cache-hot to be moved at once.
+    let used: u64 = history
+        .runs
+        .iter()
+        .map(|run| run.end - run.start.clamp(100 * MS, run.end.max(100 * MS)))
+        .sum();
+    let lost = 2 * (4 * SECOND - 100 * MS) - used;
+    assert!(lost < 10 * MS, "{lost} ns lost");
+}
+
+#[test]
+fn a_renice_keeps_the_bonus_except_in_the_old_releases() {
+    // A sleeper with full bonus becomes nice 6 when it has worked for the last time and goes on to spin.
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "sleeper": { "phases": {
+            "rest": { "sleep": 300000, "run": 100, "loop": 30 },
+            "spin": { "priority": 6, "run": 1000, "loop": -1 } } } } }"#;
+    let pause = |release| {
+        let (history, _) = run(ID, "1", json, 12, &[("release", release)]);
+        let bursts = bursts(&history, "sleeper", 0, 12 * SECOND);
+        let spin = bursts.iter().position(|(start, end)| end - start > 20 * MS);
+        let spin = spin.expect("it spins");
+        bursts[spin].0 - bursts[spin - 1].1
+    };
+    // Priority 121 is better than the hog's 125: it spins on from its last wake-up.
+    assert_eq!(pause("2.6.22") / MS, 300);
+    // Priority 126 is worse: the hog uses up its slice first.
+    let old = pause("2.6.2");
+    assert!(old > 0 && old <= 100 * MS, "{old} ns");
+}
+
+#[test]
+fn heavy_tasks_weigh_more() {
+    // A task of nice -10 (weight 768) and four of nice 0 (128 each): the strong one ends up alone.
+    let (history, _) = run(
+        ID,
+        "2",
+        r#"{ "tasks": {
+            "strong": { "priority": -10, "run": 1000 },
+            "hog": { "instance": 4, "run": 1000 } } }"#,
+        22,
+        &[],
+    );
+    assert_near(
+        history.percent("strong", 2 * SECOND, 22 * SECOND),
+        100.0,
+        1.0,
+        "nice -10 among nice 0",
+    );
+    // 2.6.2 counts tasks: two or three of the five share a CPU with the strong one.
+    let (history, _) = run(
+        ID,
+        "2",
+        r#"{ "tasks": {
+            "strong": { "priority": -10, "run": 1000 },
+            "hog": { "instance": 4, "run": 1000 } } }"#,
+        22,
+        &[("release", "2.6.2")],
+    );
+    assert!(history.percent("strong", 2 * SECOND, 22 * SECOND) < 95.0);
+}
+
+#[test]
+fn a_hog_is_pushed_from_a_busy_core_to_an_idle_one() {
+    // Two hogs that may not choose at first share a core; the other core idles. Only active balancing can move a running task.
+    let (history, outcome) = run(
+        ID,
+        "core:2 pu:2",
+        r#"{ "tasks": { "hog": { "instance": 2, "phases": {
+            "together": { "cpus": [0, 1], "run": 500000, "loop": 1 },
+            "free": { "cpus": [0, 1, 2, 3], "run": 1000, "loop": -1 } } } } }"#,
+        5,
+        &[],
+    );
+    let on_other_core = history
+        .runs
+        .iter()
+        .filter(|run| run.cpu >= 2)
+        .map(Run::length)
+        .sum::<u64>();
+    assert!(statistic(ID, &outcome, "pushed") > 0);
+    assert!(
+        on_other_core > 3 * SECOND,
+        "{on_other_core} ns on the idle core"
+    );
+}
+
+#[test]
+fn affinity_is_kept_and_nobody_starves() {
+    let (history, _) = run(
+        ID,
+        "4",
+        r#"{ "tasks": {
+            "pinned": { "instance": 6, "cpus": [3], "run": 1000 },
+            "batch": { "instance": 2, "policy": "SCHED_BATCH", "run": 1000 },
+            "idle": { "instance": 2, "policy": "SCHED_IDLE", "run": 1000 },
+            "waker": { "instance": 4, "run": 300, "sleep": 700 },
+            "free": { "instance": 5, "run": 1000 } } }"#,
+        40,
+        &[],
+    );
+    for run in history
+        .runs
+        .iter()
+        .filter(|run| run.task.starts_with("pinned"))
+    {
+        assert_eq!(run.cpu, 3, "{run:?}");
+    }
+    for (name, count) in [
+        ("pinned", 6),
+        ("batch", 2),
+        ("idle", 2),
+        ("waker", 4),
+        ("free", 5),
+    ] {
+        for index in 0..count {
+            let name = format!("{name}-{index}");
+            assert!(
+                history.cpu_time(&name, 20 * SECOND, 40 * SECOND) > 100 * MS,
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn who_would_starve_runs_for_a_tick() {
+    // STARVATION_LIMIT is ten slices for each running task, 30 s and more here: so long interactive tasks may keep the CPU.
+    let json = r#"{ "tasks": {
+        "sleeper": { "instance": 4, "run": 10000, "sleep": 20000 },
+        "hog": { "instance": 2, "run": 1000 } } }"#;
+    let long = ("def_timeslice", "1000");
+    let (history, outcome) = run(ID, "1", json, 100, &[long]);
+    let rescued = statistic(ID, &outcome, "rescued");
+    for hog in ["hog-0", "hog-1"] {
+        let wait = history.longest_wait(hog, 0, 100 * SECOND);
+        assert!(wait > 14 * SECOND && wait < 17 * SECOND, "{wait} ns");
+    }
+    assert!(rescued >= 2, "{rescued} rescued");
+    let (history, _) = run(ID, "1", json, 35, &[long, ("starvation_limit", "0")]);
+    assert_eq!(history.cpu_time("hog-0", 12 * SECOND, 35 * SECOND), 0);
+}
+
+#[test]
+fn no_slice_is_too_long_for_the_watchdog() {
+    let hogs = |number: u32, nice: i32| {
+        format!(
+            r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "priority": {nice}, "run": 1000 }} }} }}"#
+        )
+    };
+    // Eight slices of 8 s
+    let (history, outcome) = run(ID, "1", &hogs(8, -20), 60, &[("def_timeslice", "1000")]);
+    assert!(statistic(ID, &outcome, "rescued") > 0);
+    for index in 0..8 {
+        let wait = history.longest_wait(&format!("hog-{index}"), 0, 60 * SECOND);
+        assert!(wait < 18 * SECOND, "hog-{index} waited for {wait} ns");
+    }
+    // A thousand of 0.1 s
+    run(ID, "1", &hogs(1000, 0), 60, &[]);
+}
+
+/// Counts interrupts that cost something, by the second.
+#[derive(Default)]
+struct Interrupts {
+    seconds: Vec<u64>,
+}
+
+impl Sink for Interrupts {
+    fn task(&mut self, _: Nanoseconds, _: TaskId, _: &TaskInfo) {}
+    fn event(&mut self, event: &Event) {
+        if let EventKind::Overhead {
+            kind: OverheadKind::Interrupt,
+            ..
+        } = event.kind
+        {
+            let second = (event.time / SECOND) as usize;
+            self.seconds.resize(self.seconds.len().max(second + 1), 0);
+            self.seconds[second] += 1;
+        }
+    }
+    fn finish(&mut self, _: Nanoseconds) {}
+}
+
+#[test]
+fn an_idle_machine_is_left_alone_and_balances_again_afterwards() {
+    let json = r#"{ "tasks": { "hog": { "instance": 3, "phases": {
+        "before": { "loop": 1, "run": 1500000, "sleep": 7000000 },
+        "after": { "loop": 1, "cpus": [0], "run": 1000 },
+        "free": { "loop": -1, "cpus": [0, 1, 2], "run": 1000 } } } } }"#;
+    let (_, scheduler) = find(ID);
+    let workload = Arc::new(Workload::parse("test.json", json).unwrap());
+    let mut options = Options::new(Machine::parse("3").unwrap(), workload);
+    options.duration = Some(12 * SECOND);
+    let (mut interrupts, mut history) = (Interrupts::default(), History::default());
+    let sinks: Vec<&mut dyn Sink> = vec![&mut interrupts, &mut history];
+    simulate(&scheduler, &options, sinks).unwrap();
+    let seconds = &interrupts.seconds;
+    assert!(seconds[0] > 250 && seconds[10] > 250, "{seconds:?}");
+    assert_eq!(seconds[3..8].iter().sum::<u64>(), 0, "{seconds:?}");
+    // All three sat on one CPU.
+    for hog in ["hog-0", "hog-1", "hog-2"] {
+        let share = history.percent(hog, 10 * SECOND, 12 * SECOND);
+        assert!(share > 99.0, "{hog} got {share} %");
+    }
+}
+
+#[test]
+fn hogs_spread_over_caches_first() {
+    // 2.6.22 gives a cache the power of one CPU, so two hogs on one cache are one too many there; without the level they stay
+    let json = r#"{ "tasks": { "hog": { "instance": 2, "phases": {
+            "placed": { "loop": 1, "cpus": [0, 1], "run": 50000 },
+            "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 1000 } } } } }"#;
+    let caches = |sched_mc: &str| {
+        let (history, _) = run(
+            ID,
+            "pack:1 l3:2 core:2 pu:1",
+            json,
+            10,
+            &[("sched_mc", sched_mc)],
+        );
+        let last = |task| history.runs_of(task, 0, u64::MAX).last().unwrap().cpu / 2;
+        last("hog-0") != last("hog-1")
+    };
+    assert!(caches("true"));
+    assert!(!caches("false"));
+}
+
+#[test]
+fn who_becomes_a_batch_task_loses_its_credit_and_goes_behind() {
+    let json = r#"{ "tasks": {
+            "sleeper": { "phases": {
+                "earns": { "loop": 40, "run": 10000, "sleep": 90000 },
+                "spins": { "loop": 1, "policy": "SCHED_BATCH", "run": 1000000 } } },
+            "hog": { "run": 1000 } },
+        "global": { "duration": 8 } }"#;
+    let (history, _) = run(ID, "1", json, 8, &[]);
+    // As an interactive task it would keep the CPU for its whole second; it keeps its priority for the slice that it has
+    let longest = history
+        .runs_of("sleeper", SECOND, 8 * SECOND)
+        .iter()
+        .map(|run| run.length())
+        .max()
+        .unwrap();
+    assert!(longest <= 201 * MS, "{longest} ns");
+}
+
+/// The experiment of 2008: a parent forks `jobs` children, which wait for it; when all are there it wakes them, and each computes for
+/// `length` microseconds. Seconds from a child's first computing to its end.
+fn equal_jobs(id: &str, jobs: usize, length: u64) -> Vec<f64> {
+    let forks: String = (0..jobs)
+        .map(|index| format!(r#""fork{index}": "child", "run{index}": 200, "#))
+        .collect();
+    let json = format!(
+        r#"{{ "tasks": {{
+            "parent": {{ "loop": 1, {forks} "sleep": 100000, "resume": "go" }},
+            "child": {{ "instance": 0, "loop": 1, "run": 300, "suspend": "go", "run1": {length} }} }},
+        "global": {{ "duration": 1000 }} }}"#
+    );
+    let (history, _) = support::run(id, "1", &json, 2 + jobs as u64 * length / 1_000_000, &[]);
+    let names: std::collections::BTreeSet<_> = history
+        .runs
+        .iter()
+        .filter(|run| run.task.starts_with("child"))
+        .map(|run| run.task.clone())
+        .collect();
+    assert_eq!(names.len(), jobs);
+    names
+        .iter()
+        .map(|name| {
+            let runs: Vec<_> = history
+                .runs
+                .iter()
+                .filter(|run| run.task == *name)
+                .collect();
+            let begin = runs
+                .windows(2)
+                .find(|pair| pair[1].start - pair[0].end > 50 * MS);
+            let begin = begin.map_or(runs[0].start, |pair| pair[1].start);
+            (runs.last().unwrap().end - begin) as f64 / SECOND as f64
+        })
+        .collect()
+}
+
+fn deviation(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / values.len() as f64).sqrt()
+}
+
+#[test]
+fn equal_jobs_end_farther_apart_than_under_cfs() {
+    for jobs in [8, 16, 32] {
+        let (o1, cfs) = (
+            equal_jobs(ID, jobs, 537_000),
+            equal_jobs("cfs", jobs, 537_000),
+        );
+        let (o1, cfs) = (deviation(&o1), deviation(&cfs));
+        assert!(
+            cfs <= 0.5 * o1,
+            "{jobs} jobs: {o1:.3} s and {cfs:.3} s under cfs"
+        );
+    }
+}

@@ -1,0 +1,526 @@
+//! ULE shows what made it recognisable: the interactivity score, a calendar of batch threads, slices of the statistics clock,
+//! placement by warm caches and load, stealing, and a balancer that moves one thread at a time.
+
+use std::collections::BTreeSet;
+
+use crate::support::{
+    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, outcome_at, run, statistic,
+};
+use fairground_events::Nanoseconds;
+
+const ID: &str = "ule";
+
+/// Length of a tick of the statistics clock, 1/127 s, in milliseconds.
+const STAT_TICK: f64 = 1000.0 / 127.0;
+
+/// Average of a sum that is taken at every tick, between two times.
+fn average(
+    json: &str,
+    from: Nanoseconds,
+    to: Nanoseconds,
+    settings: &[(&str, &str)],
+    sum: &str,
+) -> f64 {
+    let before = outcome_at(ID, "1", json, from, settings);
+    let after = outcome_at(ID, "1", json, to, settings);
+    let difference =
+        |name| statistic(ID, &after, name) as f64 - statistic(ID, &before, name) as f64;
+    difference(sum) / difference("ticks")
+}
+
+/// A task that runs and sleeps for so many milliseconds in turn.
+fn periodic(run: u32, sleep: u32) -> String {
+    format!(
+        r#"{{ "tasks": {{ "periodic": {{ "run": {}, "sleep": {} }} }} }}"#,
+        run * 1000,
+        sleep * 1000
+    )
+}
+
+/// Two tasks that never sleep, with these nice values.
+fn two_hogs(first: i32, second: i32) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "first": {{ "priority": {first}, "run": 1000 }},
+            "second": {{ "priority": {second}, "run": 1000 }} }} }}"#
+    )
+}
+
+/// As many tasks that never sleep, named hog-0 and so on.
+fn hogs(number: u32) -> String {
+    format!(r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "run": 1000 }} }} }}"#)
+}
+
+fn milliseconds(run: &Run) -> f64 {
+    run.length() as f64 / MS as f64
+}
+
+/// Runs with nothing between them count as one: the task kept the CPU.
+fn bursts(history: &History, task: &str, from: u64, to: u64) -> Vec<(u64, u64)> {
+    let mut bursts: Vec<(u64, u64)> = Vec::new();
+    for run in history.runs_of(task, from, to) {
+        match bursts.last_mut() {
+            Some(last) if last.1 == run.start => last.1 = run.end,
+            _ => bursts.push((run.start, run.end)),
+        }
+    }
+    bursts
+}
+
+#[test]
+fn the_score_is_fifty_times_running_over_sleeping() {
+    for (times, expected) in [((10, 90), 5.0), ((30, 70), 21.0), ((40, 60), 33.0)] {
+        let json = periodic(times.0, times.1);
+        let score = average(&json, 20 * SECOND, 80 * SECOND, &[], "scores");
+        assert_near(score, expected, 1.0, &format!("score of {times:?}"));
+    }
+    let priority = average(
+        &periodic(10, 90),
+        20 * SECOND,
+        80 * SECOND,
+        &[],
+        "priorities",
+    );
+    assert_near(priority, 125.0, 1.0, "priority of 10/90");
+}
+
+#[test]
+fn below_thirty_is_interactive() {
+    let interactive = |run, sleep| {
+        average(
+            &periodic(run, sleep),
+            20 * SECOND,
+            80 * SECOND,
+            &[],
+            "interactive_ticks",
+        )
+    };
+    assert_near(interactive(35, 65), 1.0, 0.05, "35/65");
+    assert_near(interactive(40, 60), 0.0, 0.05, "40/60");
+    // Where the border is.
+    let border = interactive(37, 63);
+    assert!(border > 0.3, "37/63: {border}");
+}
+
+#[test]
+fn an_editor_is_told_from_a_compiler() {
+    let json = r#"{ "tasks": {
+        "editor": { "run": 4000, "sleep": 60000 },
+        "compiler": { "run": 150000, "sleep": 5000 } } }"#;
+    let (history, outcome) = run(ID, "1", json, 40, &[]);
+    // What the editor ran is what interactive ticks saw.
+    let editor = history.cpu_time("editor", 0, 40 * SECOND) as f64 / (STAT_TICK * MS as f64);
+    let interactive = statistic(ID, &outcome, "interactive_ticks") as f64;
+    assert_near(interactive / editor, 1.0, 0.15, "interactive ticks");
+    // It never waits: each sleep lasts 60 ms, and the next run begins at once.
+    let runs = history.runs_of("editor", 5 * SECOND, 40 * SECOND);
+    assert!(runs.len() > 400, "{}", runs.len());
+    for pair in runs.windows(2) {
+        let gap = pair[1].start - pair[0].end;
+        assert_eq!(gap, 60 * MS, "{pair:?}");
+    }
+    // The compiler's bursts are interrupted and go on.
+    assert!(history.percent("compiler", 5 * SECOND, 40 * SECOND) > 85.0);
+}
+
+#[test]
+fn interactive_tasks_starve_a_batch_hog() {
+    // Each of the five would use a quarter of the CPU, and waiting counts as neither running nor sleeping.
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "interactive": { "instance": 5, "phases": {
+            "rest": { "sleep": 1000000, "loop": 1 },
+            "work": { "run": 20000, "sleep": 60000, "loop": -1 } } } } }"#;
+    let (history, outcome) = run(ID, "1", json, 65, &[]);
+    let share = history.percent("hog", 5 * SECOND, 65 * SECOND);
+    assert!(share < 1.0, "the hog got {share} %");
+    // All it gets is what keeps it from starving for ever.
+    assert!(statistic(ID, &outcome, "rescued") >= 3);
+    let (history, _) = run(ID, "1", json, 25, &[("starvation_limit", "0")]);
+    let share = history.percent("hog", 5 * SECOND, 25 * SECOND);
+    assert!(share < 0.1, "without help the hog got {share} %");
+}
+
+#[test]
+fn two_batch_hogs_switch_every_twelve_ticks() {
+    let (history, _) = run(ID, "1", &two_hogs(0, 0), 22, &[]);
+    let (from, to) = (2 * SECOND, 22 * SECOND);
+    let mut slices = 0;
+    for task in ["first", "second"] {
+        let runs = history.runs_of(task, from, to);
+        slices += runs.len();
+        for run in runs {
+            assert_near(milliseconds(run), 12.0 * STAT_TICK, 1.1, task);
+        }
+    }
+    assert_near(slices as f64 / 20.0, 10.6, 0.2, "switches a second");
+}
+
+#[test]
+fn nice_values_matter_little_among_batch_hogs() {
+    for (pair, expected) in [
+        ((0, 0), 50.0),
+        ((0, 5), 50.0),
+        ((0, 10), 50.0),
+        ((0, 19), 59.0),
+        ((-20, 0), 59.0),
+        ((-20, 19), 69.0),
+    ] {
+        let (history, _) = run(ID, "1", &two_hogs(pair.0, pair.1), 120, &[]);
+        let share = history.percent("first", 20 * SECOND, 120 * SECOND);
+        assert_near(share, expected, 3.0, &format!("{pair:?}"));
+    }
+}
+
+#[test]
+fn no_batch_hog_starves_another() {
+    let json = r#"{ "tasks": {
+        "strong": { "instance": 4, "priority": -20, "run": 1000 },
+        "weak": { "priority": 19, "run": 1000 } } }"#;
+    let (history, outcome) = run(ID, "1", json, 60, &[]);
+    let runs = history.runs_of("weak", 2 * SECOND, 60 * SECOND);
+    let longest = runs
+        .windows(2)
+        .map(|pair| pair[1].start - pair[0].end)
+        .max()
+        .unwrap();
+    assert!(longest < 3 * SECOND, "{longest} ns");
+    assert_eq!(statistic(ID, &outcome, "rescued"), 0);
+}
+
+#[test]
+fn a_sleeper_that_begins_to_loop_is_interactive_for_two_seconds() {
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "sleeper": { "phases": {
+            "rest": { "sleep": 12000000, "loop": 1 },
+            "spin": { "run": 1000, "loop": -1 } } } } }"#;
+    let (history, _) = run(ID, "1", json, 20, &[]);
+    let first = bursts(&history, "sleeper", 11 * SECOND, 20 * SECOND)[0];
+    let length = (first.1 - first.0) as f64 / SECOND as f64;
+    assert_near(length, 2.1, 0.15, "seconds");
+
+    // Alone, its priority can be seen to jump.
+    let alone = r#"{ "tasks": { "sleeper": { "phases": {
+        "rest": { "sleep": 12000000, "loop": 1 },
+        "spin": { "run": 1000, "loop": -1 } } } } }"#;
+    let priority = |ms: u64| average(alone, (ms - 20) * MS, ms * MS, &[], "priorities");
+    let before = priority(13_900);
+    assert!((140.0..=149.0).contains(&before), "{before}");
+    let after = priority(14_300);
+    assert!((172.0..=203.0).contains(&after), "{after}");
+}
+
+#[test]
+fn a_batch_priority_follows_cpu_use_and_nice_value() {
+    let priority = |nice: i32| {
+        let json = format!(r#"{{ "tasks": {{ "hog": {{ "priority": {nice}, "run": 1000 }} }} }}"#);
+        average(&json, 20 * SECOND, 21 * SECOND, &[], "priorities")
+    };
+    assert_near(priority(0), 203.0, 0.1, "172 + 31");
+    assert_near(priority(10), 213.0, 0.1, "172 + 31 + 10");
+}
+
+/// Seven free hogs on CPU 0, as long as CPU 1 has as much to do; there all tasks but one soon come to an end.
+const SEVEN_TO_ONE: &str = r#"{ "tasks": {
+    "stays": { "cpus": [1], "run": 1000 },
+    "ends": { "instance": 6, "cpus": [1], "run": 200000, "loop": 1 },
+    "hog": { "instance": 7, "phases": {
+        "there": { "cpus": [0], "run": 100000, "loop": 1 },
+        "anywhere": { "cpus": [0, 1], "run": 1000, "loop": -1 } } } } }"#;
+
+/// When threads moved after the last of those tasks had come to its end.
+fn moves_after_end(settings: &[(&str, &str)]) -> Vec<Nanoseconds> {
+    let (history, _) = run(ID, "2", SEVEN_TO_ONE, 12, settings);
+    let ends = history
+        .runs
+        .iter()
+        .filter(|run| run.task.starts_with("ends"));
+    let end = ends.map(|run| run.end).max().unwrap();
+    let moves = history.migrations.iter().map(|(time, _)| *time);
+    moves.filter(|time| *time > end).collect()
+}
+
+#[test]
+fn the_balancer_moves_one_thread_in_each_pass() {
+    let moves = moves_after_end(&[("slice", "1")]);
+    assert_eq!(moves.len(), 3, "{moves:?}");
+    for pair in moves.windows(2) {
+        let apart = (pair[1] - pair[0]) as f64 / SECOND as f64;
+        assert_near(apart, 1.0, 0.55, "seconds between moves");
+    }
+}
+
+#[test]
+fn an_idle_cpu_steals_at_once() {
+    let json = r#"{ "tasks": {
+        "ends": { "instance": 2, "cpus": [1], "run": 500000, "loop": 1 },
+        "hog-0": { "delay": 100000, "run": 1000 },
+        "hog-1": { "delay": 400000, "run": 1000 } } }"#;
+    let (history, outcome) = run(ID, "2", json, 5, &[("balance", "false")]);
+    assert_eq!(statistic(ID, &outcome, "steals"), 1);
+    let end = history
+        .runs
+        .iter()
+        .filter(|run| run.task.starts_with("ends"));
+    let end = end.map(|run| run.end).max().unwrap();
+    for index in 0..2 {
+        let name = format!("hog-{index}");
+        let share = history.percent(&name, end, 5 * SECOND);
+        assert!(share > 99.9, "{name} got {share} %");
+    }
+    // Without stealing they share one CPU.
+    let settings = [("balance", "false"), ("steal_idle", "false")];
+    let (history, _) = run(ID, "2", json, 5, &settings);
+    assert_near(
+        history.percent("hog-0", end, 5 * SECOND),
+        50.0,
+        5.0,
+        "without stealing",
+    );
+}
+
+#[test]
+fn one_of_three_hogs_changes_sides_in_each_pass() {
+    let (history, outcome) = run(ID, "2", &hogs(3), 122, &[]);
+    for index in 0..3 {
+        let name = format!("hog-{index}");
+        let share = history.percent(&name, 2 * SECOND, 122 * SECOND);
+        assert_near(share, 66.7, 10.0, &name);
+    }
+    let passes = statistic(ID, &outcome, "balance_passes") as f64;
+    assert_near(passes, 122.0, 15.0, "passes");
+    assert_near(
+        statistic(ID, &outcome, "balanced") as f64 / passes,
+        1.0,
+        0.05,
+        "moves in each",
+    );
+    // Between two passes one has a CPU for itself.
+    let shares: Vec<f64> = (0..3)
+        .map(|index| {
+            let name = format!("hog-{index}");
+            (10..110)
+                .map(|step| history.percent(&name, step * SECOND, step * SECOND + 400 * MS))
+                .fold(0.0, f64::max)
+        })
+        .collect();
+    assert!(shares.iter().all(|share| *share > 99.0), "{shares:?}");
+}
+
+#[test]
+fn a_sleeper_returns_to_its_last_cpu_if_all_are_idle() {
+    for (sleep, affinity) in [(1000, true), (1_000_000, false)] {
+        let json = format!(r#"{{ "tasks": {{ "sleeper": {{ "run": 500, "sleep": {sleep} }} }} }}"#);
+        let (history, outcome) = run(ID, "4", &json, 60, &[]);
+        let cpus: BTreeSet<u32> = history.runs.iter().map(|run| run.cpu).collect();
+        assert_eq!(cpus.len(), 1, "sleeping {sleep} us: {cpus:?}");
+        // First because the cache is warm, later because its CPU is preferred at equal loads.
+        let warm = statistic(ID, &outcome, "pick_affinity");
+        assert_eq!(warm > 30, affinity, "sleeping {sleep} us: {warm}");
+    }
+}
+
+#[test]
+fn a_sleeper_whose_cpu_is_busy_goes_to_any_idle_one() {
+    let json = r#"{ "tasks": {
+        "hog": { "cpus": [0], "run": 1000 },
+        "sleeper": { "phases": {
+            "there": { "cpus": [0], "run": 100, "loop": 1 },
+            "anywhere": { "cpus": [0, 1, 2, 3], "sleep": 5000, "run": 1000, "loop": 1 } } } } }"#;
+    let (history, _) = run(ID, "4", json, 30, &[]);
+    let runs = history.runs_of("sleeper", SECOND, 30 * SECOND);
+    let mut used = [0; 4];
+    for run in runs.iter().filter(|run| run.length() >= MS / 2) {
+        used[run.cpu as usize] += 1;
+    }
+    assert_eq!(used[0], 0, "{used:?}");
+    let all: u32 = used.iter().sum();
+    assert!(all > 100, "{used:?}");
+    assert!(used[1..].iter().all(|times| *times > all / 6), "{used:?}");
+}
+
+#[test]
+fn a_child_knows_half_a_second_and_has_one_tick() {
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "parent": { "phases": {
+            "rest": { "sleep": 12000000, "run": 500000, "loop": 1 },
+            "forking": { "fork": "child", "loop": 1 },
+            "spin": { "run": 1000, "loop": -1 } } },
+        "child": { "instance": 0, "run": 1000 } } }"#;
+    let (before, after) = (
+        outcome_at(ID, "1", json, 12 * SECOND, &[]),
+        outcome_at(ID, "1", json, 14 * SECOND, &[]),
+    );
+    let history_ms =
+        statistic(ID, &after, "forked_history") - statistic(ID, &before, "forked_history");
+    assert!((400..=1000).contains(&history_ms), "{history_ms} ms");
+    let (history, _) = run(ID, "1", json, 16, &[]);
+    let child = history.runs.iter().find(|r| r.task.starts_with("child"));
+    assert!(milliseconds(child.unwrap()) <= STAT_TICK + 1.1, "{child:?}");
+}
+
+#[test]
+fn a_batch_yielder_runs_again_at_once() {
+    let json = r#"{ "tasks": { "yielder": { "instance": 2, "run": 1000, "yield": "" } } }"#;
+    let (history, outcome) = run(ID, "1", json, 5, &[]);
+    assert!(statistic(ID, &outcome, "yields") > 2000);
+    let runs = history.runs_of("yielder-0", SECOND, 5 * SECOND);
+    let longest = runs.iter().map(|run| run.length()).max().unwrap();
+    assert!(longest > 50 * MS);
+}
+
+#[test]
+fn a_thread_that_runs_between_the_ticks_is_interactive_at_any_load() {
+    // A clock of 100 Hz, and bursts of 7 ms that begin at the same time within each of its periods.
+    let share = |delay: u32| {
+        let json = format!(
+            r#"{{ "tasks": {{
+                "hog": {{ "run": 1000 }},
+                "periodic": {{ "phases": {{
+                    "rest": {{ "sleep": 1000000, "run": 100, "loop": 1 }},
+                    "shift": {{ "sleep": {delay}, "loop": 1 }},
+                    "work": {{ "run": 7000, "timer": {{ "ref": "t", "period": 10000 }},
+                        "loop": -1 }} }} }} }} }}"#
+        );
+        let (history, _) = run(ID, "1", &json, 10, &[("stathz", "100")]);
+        history.percent("periodic", 5 * SECOND, 10 * SECOND)
+    };
+    let seen: Vec<f64> = (0..10).map(|step| share(1000 + step * 1000)).collect();
+    assert!(seen.iter().any(|share| *share > 69.0), "{seen:?}");
+    assert!(seen.iter().any(|share| *share < 60.0), "{seen:?}");
+}
+
+#[test]
+fn a_thread_that_wakes_another_cpus_batch_thread_does_not_interrupt_it() {
+    // The sleeper may only use CPU 1, and its waker runs on CPU 0; both are batch.
+    let json = r#"{ "tasks": {
+        "hog": { "cpus": [1], "run": 1000 },
+        "waker": { "cpus": [0], "run": 30000, "sem_post": "work", "run0": 20000 },
+        "worker": { "cpus": [1], "sem_wait": "work", "run": 30000 } } }"#;
+    let (history, outcome) = run(ID, "2", json, 20, &[]);
+    assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
+    // So the hog keeps its slices.
+    let whole = history
+        .runs_of("hog", 2 * SECOND, 20 * SECOND)
+        .into_iter()
+        .filter(|run| milliseconds(run) > 90.0)
+        .count();
+    assert!(whole > 50, "{whole}");
+}
+
+/// How often, of two interactive tasks that wait for the same CPU, the one of score 4 comes before the one of score 5, which has
+/// always woken up just before it.
+fn better_comes_first() -> f64 {
+    let json = r#"{ "tasks": {
+        "waker": { "timer": { "ref": "t", "period": 100000 }, "run0": 1000, "sem_post0": "worse", "sem_post1": "better",
+            "run1": 2000 },
+        "worse": { "sem_wait": "worse", "run": 9500 },
+        "better": { "sem_wait": "better", "run": 7700 } } }"#;
+    let (history, _) = run(ID, "1", json, 40, &[("stathz", "1000")]);
+    let (mut first, mut all) = (0, 0);
+    for period in 100..390 {
+        // At the end of a period all of them sleep.
+        let from = (period * 100 + 50) * MS;
+        let start = |name| {
+            let runs = history.runs.iter().filter(|run| run.task == name);
+            let mut starts = runs.map(|run| run.start);
+            starts.find(|start| (from..from + 100 * MS).contains(start))
+        };
+        if let (Some(better), Some(worse)) = (start("better"), start("worse")) {
+            all += 1;
+            first += u32::from(better < worse);
+        }
+    }
+    assert!(all > 200, "{all}");
+    f64::from(first) / f64::from(all)
+}
+
+/// How often of two hogs the one goes on that a thread which woke on their CPU has made leave it.
+fn goes_on() -> f64 {
+    let json = r#"{ "tasks": { "hog": { "instance": 2, "run": 1000 },
+        "interactive": { "run": 500, "timer": { "ref": "t", "period": 17000 } } } }"#;
+    let (history, _) = run(ID, "1", json, 20, &[]);
+    let mut times: Vec<_> = history
+        .runs
+        .iter()
+        .filter(|run| run.start > 5 * SECOND)
+        .collect();
+    times.sort_by_key(|run| run.start);
+    let (mut same, mut all) = (0, 0);
+    for three in times.windows(3) {
+        if three[1].task == "interactive" {
+            all += 1;
+            same += u32::from(three[0].task == three[2].task);
+        }
+    }
+    assert!(all > 500, "{all}");
+    f64::from(same) / f64::from(all)
+}
+
+/// Of the two hogs that wait on CPU 1 when CPU 0 runs out of work: whether the one that is stolen has waited for longer.
+fn longest_waiter_is_stolen(policy: &str, settings: &[(&str, &str)]) -> bool {
+    let json = format!(
+        r#"{{ "tasks": {{
+            "ends": {{ "instance": 4, "cpus": [0], "run": 500000, "loop": 1 }},
+            "hog": {{ "policy": "{policy}", "instance": 3, "phases": {{
+                "there": {{ "cpus": [1], "run": 400000, "loop": 1 }},
+                "anywhere": {{ "cpus": [0, 1], "run": 1000, "loop": -1 }} }} }} }} }}"#
+    );
+    let mut all = vec![("balance", "false")];
+    all.extend(settings);
+    let (history, _) = run(ID, "2", &json, 3, &all);
+    let (time, stolen) = history
+        .migrations
+        .iter()
+        .find(|(time, _)| *time > SECOND)
+        .unwrap();
+    let last_ran = |task: &str| {
+        let runs = history.runs.iter().filter(|run| run.task == task);
+        runs.map(|run| run.end).filter(|end| end <= time).max()
+    };
+    let running = |task: &str| {
+        let mut runs = history.runs.iter().filter(|run| run.task == task);
+        runs.any(|run| run.start <= *time && run.end > *time && run.cpu == 1)
+    };
+    let names = (0..3).map(|index| format!("hog-{index}"));
+    let waits: Vec<_> = names
+        .filter(|name| name != stolen && !running(name))
+        .collect();
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    last_ran(stolen) < last_ran(&waits[0])
+}
+
+#[test]
+fn the_first_thread_of_the_calendar_is_passed_over_and_that_of_other_queues_is_stolen() {
+    assert!(!longest_waiter_is_stolen("SCHED_OTHER", &[]));
+    assert!(longest_waiter_is_stolen("SCHED_IDLE", &[]));
+}
+
+#[test]
+fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
+    assert_the_displaced_move(ID, 20);
+}
+
+#[test]
+fn four_priorities_share_a_list() {
+    assert!(better_comes_first() < 0.1);
+}
+
+#[test]
+fn who_is_preempted_goes_on_before_all_others() {
+    assert!(goes_on() > 0.8);
+}
+
+#[test]
+fn the_calendar_turns_by_a_list_at_each_tick() {
+    let steps = average(&hogs(1), SECOND, 9 * SECOND, &[], "calendar_steps");
+    assert_near(steps, 1.0, 0.01, "lists");
+}
+
+#[test]
+fn cpu_use_of_a_young_thread_is_that_of_a_second() {
+    let young = average(&hogs(1), 100 * MS, 200 * MS, &[], "priorities");
+    assert_near(young, 172.0 + 5.0, 2.0, "0.2 s of one");
+}
