@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 mod calibrate;
 mod compare;
 mod list;
+mod on_kernel;
 mod output;
 mod play;
 mod quantity;

@@ -8,6 +8,7 @@ use clap::Args;
 use fairground_kernel::Error;
 use fairground_kernel::play::{self, Report};
 use fairground_kernel::supervise::Signals;
+use fairground_metrics::Options as Metrics;
 use fairground_report::{Comparison, Labels, Run, TaskTables};
 use fairground_workload::Workload;
 
@@ -34,6 +35,14 @@ pub struct Arguments {
     /// Seed of the random numbers of events that vary
     #[arg(long, default_value_t = 0)]
     seed: u64,
+
+    /// Length of the windows in which shares are compared [default: 3s]
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    window: Option<u64>,
+
+    /// Keep laps, jobs, windows and the like of every task one by one, in the JSON
+    #[arg(long)]
+    records: bool,
 
     /// Form of the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -67,7 +76,10 @@ fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
     let options = play::Options {
         duration: arguments.duration,
         seed: arguments.seed,
-        records: false,
+        metrics: Metrics {
+            window: arguments.window.unwrap_or(Metrics::default().window),
+            records: arguments.records,
+        },
     };
     let report = play::play(&workload, &options, &mut signals)?;
     let text = match arguments.format {

@@ -1,21 +1,24 @@
 //! `fairground reproduce`: the experiments of the documents.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
-use fairground_lab::{Experiment, Experiments, Outcome, Request};
+use clap::{Args, ValueEnum};
+use fairground_lab::{Experiment, Experiments, Outcome, Request, reproduce_on_kernel};
 use fairground_report::Unit;
 use fairground_report::page::{Axis, Plot};
 use fairground_results::Reproduction;
 
+use crate::on_kernel::{Runner, is_program};
 use crate::output::{self, FAILED, Format, Progress, UNUSABLE};
+use crate::quantity::nanoseconds;
 
 /// Reproduce the tables and figures of the documents
 ///
-/// Runs experiments of the documents in the simulator and prints what the document says beside what is measured here, with a
+/// Runs experiments of the documents in the simulator, or on this kernel with real threads and programs, and prints what the document says beside what is measured here, with a
 /// verdict for each of its claims: S is stated in the document, D derived from its numbers, X expected of the algorithm. An order
 /// counts as shown only if the 95 % intervals over the seeds do not overlap.
 #[derive(Debug, Args)]
@@ -23,11 +26,17 @@ use crate::output::{self, FAILED, Format, Progress, UNUSABLE};
   fairground reproduce --list
   fairground reproduce
   fairground reproduce o1cfs_fairness_pi -s eevdf,bfs
-  fairground reproduce ./mine --seeds 40 --format json")]
+  fairground reproduce ./mine --seeds 40 --format json
+  sudo fairground reproduce --on kernel o1cfs_fairness_pi")]
 pub struct Arguments {
     /// Names of experiments, or folders with an experiment.toml of your own [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
+
+    /// Where they run. On a kernel, schedulers are loaded one after the other as by `fairground run`, and the kernel's own takes part;
+    /// needs root and sched_ext
+    #[arg(long, value_enum, default_value_t = On::Simulator)]
+    on: On,
 
     /// List the experiments
     #[arg(long)]
@@ -37,9 +46,13 @@ pub struct Arguments {
     #[arg(short, long, value_name = "ID|PATH,...", value_delimiter = ',')]
     schedulers: Vec<String>,
 
-    /// Simulations of each scheduler at each point, instead of the experiment's own number
+    /// Runs of each scheduler at each point, instead of the experiment's own number
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
+
+    /// Length of each run, such as 500ms or 10s, instead of the experiment's own
+    #[arg(short, long, value_parser = nanoseconds)]
+    duration: Option<u64>,
 
     /// Fit the values that are fitted to the baseline column again, and print them instead
     #[arg(long)]
@@ -62,6 +75,26 @@ pub struct Arguments {
     report: Option<PathBuf>,
 }
 
+impl Arguments {
+    fn request(&self) -> Request {
+        Request {
+            schedulers: self.schedulers.clone(),
+            seeds: self.seeds,
+            duration: self.duration,
+            threads: self.threads,
+        }
+    }
+}
+
+/// A world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum On {
+    /// The simulator
+    Simulator,
+    /// The kernel of this machine
+    Kernel,
+}
+
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     run(arguments).unwrap_or_else(|code| code)
@@ -77,6 +110,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     for name in &names {
         experiments.push(Experiments::open(name).map_err(|error| output::fail(UNUSABLE, error))?);
     }
+    if arguments.on == On::Kernel && arguments.names.is_empty() {
+        experiments.retain(Experiment::has_kernel);
+    }
     if arguments.list {
         output::print(&list(&experiments))?;
         return Ok(ExitCode::SUCCESS);
@@ -84,7 +120,13 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     if arguments.fit {
         return print_fits(arguments, &experiments);
     }
-    let outcomes = outcomes(arguments, &experiments)?;
+    let (outcomes, all_ran) = match arguments.on {
+        On::Simulator => (outcomes(arguments, &experiments)?, true),
+        On::Kernel => outcomes_on_kernel(arguments, &experiments)?,
+    };
+    if outcomes.is_empty() {
+        return Ok(ExitCode::from(UNUSABLE));
+    }
     let reproductions: Vec<&Reproduction> = outcomes
         .iter()
         .map(|outcome| &outcome.reproduction)
@@ -102,29 +144,65 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         Format::Json => fairground_report::reproductions_json(&reproductions),
         Format::Csv => fairground_report::reproductions_csv(&reproductions),
     })?;
-    Ok(tell_failures(&outcomes))
+    let ended = tell_failures(&outcomes);
+    if ended == ExitCode::SUCCESS && !all_ran {
+        return Ok(ExitCode::from(UNUSABLE));
+    }
+    Ok(ended)
 }
 
 /// Runs the experiments, one after the other: each of them uses all cores.
 fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Outcome>, ExitCode> {
-    let request = Request {
-        schedulers: arguments.schedulers.clone(),
-        seeds: arguments.seeds,
-        threads: arguments.threads,
-    };
+    let request = arguments.request();
+    with_progress(experiments, |experiment, progress| {
+        fairground_lab::reproduce(experiment, &request, progress)
+            .map_err(|error| output::fail(UNUSABLE, error))
+    })
+}
+
+/// Runs those experiments on this kernel that can run there, and says whether all could that were named.
+fn outcomes_on_kernel(
+    arguments: &Arguments,
+    experiments: &[Experiment],
+) -> Result<(Vec<Outcome>, bool), ExitCode> {
+    let mut runner = Runner::new().map_err(|error| output::fail(error.exit_code(), error))?;
+    let mut able = Vec::new();
+    for experiment in experiments {
+        match experiment.obstacle_on_kernel(runner.machine().cpus, is_program) {
+            Some(obstacle) => eprintln!("fairground: {} {obstacle}", experiment.id),
+            None => able.push(experiment),
+        }
+    }
+    let request = arguments.request();
+    let machine = runner.machine().clone();
+    let outcomes = with_progress(&able, |experiment, progress| {
+        let run = &mut |run: &_| runner.run(run);
+        reproduce_on_kernel(experiment, &request, &machine, run, progress).map_err(|error| {
+            let code = if error.is_output() { FAILED } else { UNUSABLE };
+            output::fail(code, error)
+        })
+    })?;
+    let all_ran = arguments.names.is_empty() || able.len() == experiments.len();
+    Ok((outcomes, all_ran))
+}
+
+/// What comes of the experiments, one after the other, with a bar for each.
+fn with_progress<E: Borrow<Experiment>>(
+    experiments: &[E],
+    mut run: impl FnMut(&Experiment, &(dyn Fn(usize, usize) + Sync)) -> Result<Outcome, ExitCode>,
+) -> Result<Vec<Outcome>, ExitCode> {
     let mut outcomes = Vec::new();
     for (number, experiment) in experiments.iter().enumerate() {
+        let experiment = experiment.borrow();
         let progress = Progress::new(format!(
             "{} ({} of {})",
             experiment.id,
             number + 1,
             experiments.len()
         ));
-        let outcome = fairground_lab::reproduce(experiment, &request, &|done, total| {
-            progress.tell(done, total);
-        });
+        let outcome = run(experiment, &|done, total| progress.tell(done, total));
         progress.clear();
-        outcomes.push(outcome.map_err(|error| output::fail(UNUSABLE, error))?);
+        outcomes.push(outcome?);
     }
     Ok(outcomes)
 }

@@ -46,6 +46,58 @@ pub fn release() -> Result<String, Error> {
     Ok(text.trim().to_owned())
 }
 
+/// Kernel, processors and what of their settings results depend on, in words.
+///
+/// # Errors
+/// The kernel's release cannot be read.
+pub fn description() -> Result<String, Error> {
+    let read = |path: &str| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    let release = release()?;
+    let cpus = online_cpus();
+    let information = read("/proc/cpuinfo").unwrap_or_default();
+    let config = read(&format!("/boot/config-{release}")).unwrap_or_default();
+    let ticks = value(&config, "CONFIG_HZ", '=');
+    let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    let threads = match read("/sys/devices/system/cpu/smt/active").as_deref() {
+        Some("1") => "SMT on",
+        Some("0") => "SMT off",
+        _ => "SMT unknown",
+    };
+    Ok(format!(
+        "Linux {release}, {cpus} CPU{} ({}), {}, {}, {threads}",
+        if cpus == 1 { "" } else { "s" },
+        value(&information, "model name", ':').unwrap_or("of an unknown model"),
+        ticks.map_or_else(
+            || "tick rate unknown".to_owned(),
+            |ticks| format!("{ticks} ticks a second")
+        ),
+        governor.map_or_else(
+            || "no frequency governor".to_owned(),
+            |governor| format!("frequency governor {governor}")
+        ),
+    ))
+}
+
+/// How many CPUs are online.
+#[must_use]
+pub fn online_cpus() -> usize {
+    let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processors = information
+        .lines()
+        .filter(|line| line.starts_with("processor"));
+    processors.count()
+}
+
+/// The value of the first line `name SEPARATOR value`.
+fn value<'t>(text: &'t str, name: &str, separator: char) -> Option<&'t str> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once(separator));
+    let (_, value) = pairs.find(|(key, _)| key.trim() == name)?;
+    Some(value.trim())
+}
+
 /// Checks the kernel's age and that it has sched_ext and type information below `root`.
 fn check_kernel(release: &str, root: &Path) -> Result<(), Error> {
     if version(release).is_some_and(|version| version < OLDEST_KERNEL) {
@@ -157,6 +209,18 @@ mod tests {
             without.contains("/sys/kernel/sched_ext is missing"),
             "{without}"
         );
+    }
+
+    #[test]
+    fn values_of_lines() {
+        let config = "CONFIG_HZ_250=y\n# CONFIG_HZ_1000 is not set\nCONFIG_HZ=250\n";
+        assert_eq!(value(config, "CONFIG_HZ", '='), Some("250"));
+        let processor = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz: fast\n";
+        assert_eq!(
+            value(processor, "model name", ':'),
+            Some("Some CPU @ 2 GHz: fast")
+        );
+        assert_eq!(value(processor, "stepping", ':'), None);
     }
 
     #[test]

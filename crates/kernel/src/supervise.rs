@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl::set_pdeathsig;
 pub use nix::sys::signal::Signal;
 use nix::sys::signal::{SigSet, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -93,6 +94,8 @@ impl Signals {
 #[derive(Debug)]
 pub struct Supervised {
     child: Child,
+    /// Whether it leads a process group of its own, all of which gets its signals.
+    leads: bool,
     /// When the command is killed for not ending.
     deadline: Option<Instant>,
 }
@@ -114,12 +117,34 @@ impl Supervised {
         unsafe {
             command.pre_exec(|| Ok(SigSet::empty().thread_set_mask()?));
         }
+        Self::spawn(command, false)
+    }
+
+    /// Starts a command together with all that it starts: they get signals from here only, not from the terminal, and the command is
+    /// asked to end when the calling thread ends, whatever the reason.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_group(mut command: Command) -> Result<Self, Error> {
+        command.process_group(0);
+        // SAFETY: two system calls, which are allowed between fork and exec; the mask is as in `start`.
+        unsafe {
+            command.pre_exec(|| {
+                set_pdeathsig(Signal::SIGTERM)?;
+                Ok(SigSet::empty().thread_set_mask()?)
+            });
+        }
+        Self::spawn(command, true)
+    }
+
+    fn spawn(mut command: Command, leads: bool) -> Result<Self, Error> {
         let child = command.spawn().map_err(|error| Error::Object {
-            name: program.to_string_lossy().into_owned(),
+            name: command.get_program().to_string_lossy().into_owned(),
             reason: format!("cannot be run: {error}"),
         })?;
         Ok(Self {
             child,
+            leads,
             deadline: None,
         })
     }
@@ -142,7 +167,7 @@ impl Supervised {
         // The child is waited for below only, so the number is still its own. It may have ended meanwhile: then there is
         // nobody to tell.
         if let Ok(pid) = i32::try_from(self.child.id()) {
-            let _ = kill(Pid::from_raw(pid), signal);
+            let _ = kill(Pid::from_raw(if self.leads { -pid } else { pid }), signal);
         }
     }
 
@@ -175,6 +200,9 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+    use std::process::Stdio;
+
     use super::*;
 
     fn run_to_end(command: &[&str], end: Option<Signal>) -> u8 {
@@ -196,6 +224,21 @@ mod tests {
         assert_eq!(run_to_end(&["sh", "-c", "exit 7"], None), 7);
         assert_eq!(run_to_end(&["sh", "-c", "kill -KILL $$"], None), 137);
         assert_eq!(run_to_end(&["sleep", "1000"], Some(Signal::SIGTERM)), 143);
+    }
+
+    #[test]
+    fn a_group_ends_together() {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "sleep 1000 & wait"])
+            .stdout(Stdio::piped());
+        let mut group = Supervised::start_group(command).expect("it can be started");
+        let mut output = group.child.stdout.take().expect("a pipe");
+        group.end(Signal::SIGTERM);
+        // The pipe ends when both have gone.
+        let mut text = String::new();
+        output.read_to_string(&mut text).expect("text");
+        assert_eq!(text, "");
     }
 
     #[test]

@@ -53,6 +53,14 @@ pub enum Error {
         message: String,
     },
 
+    /// Somebody asked for the end before there was a result.
+    #[error("stopped by {0}; the kernel's own scheduler is in charge")]
+    Stopped(String),
+
+    /// Runs on a kernel could not be made, whatever they were.
+    #[error("{0}")]
+    System(String),
+
     /// A result cannot be written.
     #[error("cannot write {}: {cause}", path.display())]
     Write {
@@ -80,8 +88,11 @@ impl Error {
         ))
     }
 
-    /// Whether the input was usable and only writing the results failed.
+    /// Whether the input was usable and something else failed, such as writing the results.
     pub fn is_output(&self) -> bool {
-        matches!(self, Error::Write { .. })
+        matches!(
+            self,
+            Error::Write { .. } | Error::Stopped(_) | Error::System(_)
+        )
     }
 }

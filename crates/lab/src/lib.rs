@@ -23,7 +23,10 @@ pub use compare::{Results, compare};
 pub use contender::Contender;
 pub use cost_file::{Measured, cost_file, read_cost_model};
 pub use error::Error;
-pub use experiment::{Experiment, Experiments, Histogram, Outcome, Request, fit, reproduce};
+pub use experiment::{
+    Experiment, Experiments, Histogram, KernelLoad, KernelMachine, KernelOutput, KernelRun,
+    Outcome, Request, fit, reproduce, reproduce_on_kernel,
+};
 pub use moments::{moments, record};
 pub use plan::{DEFAULT_HZ, Plan};
 pub use worlds::{Agreement, Both, Costs, Disorder, Key, Pair, TaskPair, confront};

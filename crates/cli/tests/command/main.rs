@@ -5,4 +5,5 @@ mod comparing;
 mod errors;
 mod examples;
 mod listing;
+mod reproducing;
 mod support;

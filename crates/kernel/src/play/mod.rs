@@ -42,8 +42,8 @@ pub struct Options {
     pub duration: Option<u64>,
     /// Seed of the random numbers of varied events, which are those of a simulation with the same seed.
     pub seed: u64,
-    /// Whether to keep laps, jobs and the like one by one.
-    pub records: bool,
+    /// How it is measured.
+    pub metrics: fairground_metrics::Options,
 }
 
 /// Runs a workload until its end, its duration, or a signal that asks for the end.
@@ -76,7 +76,7 @@ pub fn play(
     }
 
     let cpus = online_cpus()?;
-    let recorder = start_recorder(root, cpus, options.records, &mut notes);
+    let recorder = start_recorder(root, cpus, options.metrics, &mut notes);
     let recording = match &recorder {
         Some(recorder) => Some(Recording {
             tracker: recorder.tracker()?,
@@ -166,7 +166,7 @@ pub fn play(
 fn start_recorder(
     root: bool,
     cpus: usize,
-    records: bool,
+    options: fairground_metrics::Options,
     notes: &mut Vec<String>,
 ) -> Option<Recorder<Metrics>> {
     let missing = "no wakeup latencies, migrations, lags and ideal shares";
@@ -176,10 +176,6 @@ fn start_recorder(
         ));
         return None;
     }
-    let options = fairground_metrics::Options {
-        records,
-        ..fairground_metrics::Options::default()
-    };
     let metrics = Metrics::new(MachineFacts::equal(cpus), options);
     match Recorder::start(metrics, true, u32::try_from(cpus).unwrap_or(u32::MAX)) {
         Ok(recorder) => Some(recorder),

@@ -331,7 +331,7 @@ impl<'run> Worker<'run> {
         };
         let length_ns = now - begin_ns;
         self.outcome.laps.add(length_ns);
-        if self.run.options.records {
+        if self.run.options.metrics.records {
             self.outcome.lap_records.push(LapRecord {
                 begin_ns,
                 length_ns,

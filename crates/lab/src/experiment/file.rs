@@ -67,10 +67,67 @@ pub(crate) struct ExperimentFile {
     /// What limits the result, one sentence each.
     #[serde(default)]
     pub(crate) caveats: Vec<String>,
+    /// How it runs on a real kernel, if it can.
+    pub(crate) kernel: Option<KernelFile>,
 }
 
 fn twenty() -> u32 {
     20
+}
+
+/// `[kernel]`: how the experiment runs on a real kernel. What is absent is as in the simulator.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KernelFile {
+    /// The CPUs that the machine must have; any number if absent.
+    pub(crate) cpus: Option<CpusFile>,
+    /// Runs of each column at each point.
+    #[serde(default = "five")]
+    pub(crate) repeats: u32,
+    /// Length of a run in seconds.
+    pub(crate) duration: Option<f64>,
+    /// Length in seconds of the windows in which shares are compared.
+    pub(crate) window: Option<f64>,
+    /// The rt-app file.
+    pub(crate) workload: Option<String>,
+    /// Values set in the workload, after the experiment's.
+    #[serde(default)]
+    pub(crate) set: BTreeMap<String, toml::Value>,
+    /// Names of the experiment's points that run here; all if absent.
+    pub(crate) points: Option<Vec<String>>,
+    /// Points instead of the experiment's.
+    #[serde(default)]
+    pub(crate) point: Vec<PointFile>,
+    /// A shell script that is run instead of a workload.
+    pub(crate) command: Option<String>,
+    /// The programs that the script needs, with the Debian packages that have them.
+    #[serde(default)]
+    pub(crate) programs: BTreeMap<String, String>,
+    /// Measures in addition to the experiment's, or instead of those with the same name. With a command they are all there are.
+    #[serde(default)]
+    pub(crate) measure: Vec<MeasureFile>,
+    /// Names of the experiment's acceptance lines that apply here; all if absent.
+    pub(crate) lines: Option<Vec<String>>,
+    /// Further acceptance lines.
+    #[serde(default)]
+    pub(crate) accept: Vec<AcceptFile>,
+    /// What limits the result, instead of the experiment's.
+    #[serde(default)]
+    pub(crate) caveats: Vec<String>,
+}
+
+fn five() -> u32 {
+    5
+}
+
+/// A number of CPUs that a machine must have.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CpusFile {
+    /// That many.
+    Exactly(usize),
+    /// That many or more.
+    AtLeast(usize),
 }
 
 /// A column: a scheduler with its settings.

@@ -6,7 +6,7 @@ use fairground_results::Fit;
 
 use super::file::TargetFile;
 use super::load::Experiment;
-use super::reproduce::{Request, Setup};
+use super::reproduce::{Request, Simulations};
 use crate::error::Error;
 
 /// Halvings of the range in which a value is looked for: to a four-thousandth of it.
@@ -32,7 +32,7 @@ pub fn fit(experiment: &Experiment, threads: Option<NonZero<usize>>) -> Result<V
         threads,
         ..Request::default()
     };
-    let mut setup = Setup::new(experiment, &request)?;
+    let mut setup = Simulations::new(experiment, &request)?;
     for _ in 0..rounds {
         for fit in fits {
             let Some(target) = &fit.target else {

@@ -28,7 +28,7 @@ const MACHINES: &str = "machines";
 
 /// Where the files of an experiment are.
 #[derive(Clone, Debug)]
-enum Place {
+pub(super) enum Place {
     /// In the program.
     Embedded,
     /// In this folder, which holds experiments and machines.
@@ -119,7 +119,7 @@ pub(crate) struct DocumentMachine {
 pub struct Experiment {
     /// Its name.
     pub id: String,
-    place: Place,
+    pub(super) place: Place,
     pub(crate) file: ExperimentFile,
     pub(crate) document: DocumentFile,
 }
@@ -141,6 +141,9 @@ impl Experiment {
             document,
         };
         experiment.check()?;
+        if let Some(on_kernel) = experiment.on_kernel()? {
+            on_kernel.check()?;
+        }
         Ok(experiment)
     }
 
@@ -260,6 +263,16 @@ impl Experiment {
         point: &PointFile,
         fits: &BTreeMap<String, f64>,
     ) -> Result<Arc<Workload>, Error> {
+        let (place, text) = self.workload_text(point, fits)?;
+        Ok(Arc::new(Workload::parse(&place, &text)?))
+    }
+
+    /// The rt-app file of a point, with the values that are set in it, and its place.
+    pub(crate) fn workload_text(
+        &self,
+        point: &PointFile,
+        fits: &BTreeMap<String, f64>,
+    ) -> Result<(String, String), Error> {
         let name = point
             .workload
             .as_ref()
@@ -270,7 +283,7 @@ impl Experiment {
         let changes: Vec<_> = self.file.set.iter().chain(&point.set).collect();
         let place = self.place.name(&path);
         if changes.is_empty() {
-            return Ok(Arc::new(Workload::parse(&place, &text)?));
+            return Ok((place, text));
         }
         let mut json: serde_json::Value =
             serde_json::from_str(&text).map_err(|error| Error::Experiment {
@@ -282,7 +295,7 @@ impl Experiment {
             set_pointer(&mut json, pointer, value)
                 .map_err(|message| self.wrong(format!("{name}: {message}")))?;
         }
-        Ok(Arc::new(Workload::parse(&place, &json.to_string())?))
+        Ok((place, json.to_string()))
     }
 
     /// A value of the file; a text that begins with `=` is computed.

@@ -2,6 +2,7 @@
 
 mod file;
 mod fit;
+mod kernel;
 mod load;
 mod printed;
 mod reproduce;
@@ -9,5 +10,6 @@ mod samples;
 mod script;
 
 pub use fit::fit;
+pub use kernel::{KernelLoad, KernelMachine, KernelOutput, KernelRun, reproduce_on_kernel};
 pub use load::{Experiment, Experiments};
 pub use reproduce::{Histogram, Outcome, Request, reproduce};

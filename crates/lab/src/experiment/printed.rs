@@ -119,6 +119,17 @@ impl ColumnFile {
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.scheduler)
     }
+
+    /// Its tunables, with values as people write them.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (&String, String)> {
+        let text = |value: &toml::Value| match value {
+            toml::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        self.set
+            .iter()
+            .map(move |(tunable, value)| (tunable, text(value)))
+    }
 }
 
 #[cfg(test)]

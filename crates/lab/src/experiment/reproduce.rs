@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::Arc;
 
-use fairground_results::{Claim, Figure, Fit, Reproduction, Run, Verdict, Where};
+use fairground_events::Nanoseconds;
+use fairground_results::{Claim, Figure, Fit, Reproduction, Verdict, Where};
 use fairground_simulator::Options;
+use rhai::Scope;
 
 use super::file::{AcceptFile, ColumnFile, PointFile};
 use super::load::{DocumentMachine, Experiment};
@@ -21,8 +23,10 @@ use crate::error::Error;
 pub struct Request {
     /// Further schedulers, without a verdict.
     pub schedulers: Vec<String>,
-    /// Seeds, if not the experiment's.
+    /// Seeds, which on a kernel are repetitions, if not the experiment's.
     pub seeds: Option<u32>,
+    /// Length of each run, if not the experiment's.
+    pub duration: Option<Nanoseconds>,
     /// Simulations at once; `None` is one for each CPU of this machine.
     pub threads: Option<NonZero<usize>>,
 }
@@ -51,7 +55,7 @@ pub struct Histogram {
 }
 
 /// What one run gave: the measures and the samples of the plots, in the order of the experiment's file.
-struct Measured {
+pub(super) struct Measured {
     values: Vec<Result<f64, String>>,
     samples: Vec<Vec<f64>>,
 }
@@ -66,23 +70,36 @@ pub fn reproduce(
     request: &Request,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Outcome, Error> {
-    Setup::new(experiment, request)?.run(request.threads, progress)
+    Simulations::new(experiment, request)?.run(request.threads, progress)
+}
+
+/// An experiment with what is asked of it: what is measured and judged, whichever world the runs were in.
+pub(super) struct Setup<'a> {
+    pub(super) experiment: &'a Experiment,
+    pub(super) columns: Vec<ColumnFile>,
+    pub(super) points: Vec<PointFile>,
+    /// Values that expressions may name.
+    pub(super) fits: BTreeMap<String, f64>,
+    pub(super) seeds: u32,
+    duration: Option<Nanoseconds>,
+}
+
+/// A world, and what the reader should know of it.
+pub(super) struct World {
+    pub(super) name: Where,
+    pub(super) machine: String,
+    pub(super) notes: Vec<String>,
 }
 
 /// An experiment with everything read that its cells need.
-pub(super) struct Setup<'a> {
-    experiment: &'a Experiment,
-    columns: Vec<ColumnFile>,
+pub(super) struct Simulations<'a> {
+    setup: Setup<'a>,
     contenders: Vec<Contender>,
-    points: Vec<PointFile>,
     machines: Vec<DocumentMachine>,
-    fits: BTreeMap<String, f64>,
-    seeds: u32,
 }
 
 impl<'a> Setup<'a> {
-    /// Opens the schedulers and reads the machines.
-    pub(super) fn new(experiment: &'a Experiment, request: &Request) -> Result<Self, Error> {
+    pub(super) fn new(experiment: &'a Experiment, request: &Request) -> Self {
         let mut columns = experiment.file.column.clone();
         for scheduler in &request.schedulers {
             if !columns.iter().any(|column| column.name() == scheduler) {
@@ -95,41 +112,74 @@ impl<'a> Setup<'a> {
                 });
             }
         }
-        let references: Vec<String> = columns
+        Self {
+            experiment,
+            columns,
+            points: experiment.points(),
+            fits: experiment.fits(),
+            seeds: request.seeds.unwrap_or(experiment.file.seeds).max(1),
+            duration: request.duration,
+        }
+    }
+
+    /// Length of a run of a point, if not that of its workload.
+    pub(super) fn duration(&self, point: &PointFile) -> Option<Nanoseconds> {
+        let seconds = point.duration.or(self.experiment.file.duration);
+        self.duration
+            .or(seconds.map(|seconds| (seconds * 1e9) as u64))
+    }
+
+    /// How a run of this experiment is measured.
+    pub(super) fn metrics(&self) -> fairground_metrics::Options {
+        let file = &self.experiment.file;
+        let usual = fairground_metrics::Options::default();
+        fairground_metrics::Options {
+            records: file.records,
+            window: file
+                .window
+                .map_or(usual.window, |seconds| (seconds * 1e9) as u64),
+        }
+    }
+}
+
+impl<'a> Simulations<'a> {
+    /// Opens the schedulers and reads the machines.
+    pub(super) fn new(experiment: &'a Experiment, request: &Request) -> Result<Self, Error> {
+        let setup = Setup::new(experiment, request);
+        let references: Vec<String> = setup
+            .columns
             .iter()
             .map(|column| column.scheduler.clone())
             .collect();
         let mut contenders = Contender::open_all(&references, &[], request.threads)?;
-        for (contender, column) in contenders.iter_mut().zip(&columns) {
-            for (tunable, value) in &column.set {
-                let text = match value {
-                    toml::Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                };
-                contender.set(tunable, &text).map_err(|error| {
+        for (contender, column) in contenders.iter_mut().zip(&setup.columns) {
+            for (tunable, value) in column.settings() {
+                contender.set(tunable, &value).map_err(|error| {
                     experiment.wrong(format!("column {}: {error}", column.name()))
                 })?;
             }
         }
-        let mut setup = Self {
-            experiment,
-            columns,
+        let mut simulations = Self {
+            setup,
             contenders,
-            points: experiment.points(),
             machines: Vec::new(),
-            fits: BTreeMap::new(),
-            seeds: request.seeds.unwrap_or(experiment.file.seeds).max(1),
         };
-        setup.set_fits(experiment.fits())?;
-        Ok(setup)
+        simulations.set_fits(experiment.fits())?;
+        Ok(simulations)
     }
 
     /// Sets the fitted values, which the machines' costs may depend on.
     pub(super) fn set_fits(&mut self, fits: BTreeMap<String, f64>) -> Result<(), Error> {
-        self.fits = fits;
-        let points = self.points.iter();
+        self.setup.fits = fits;
+        let Setup {
+            experiment,
+            points,
+            fits,
+            ..
+        } = &self.setup;
+        let points = points.iter();
         self.machines = points
-            .map(|point| self.experiment.machine(point, &self.fits))
+            .map(|point| experiment.machine(point, fits))
             .collect::<Result<_, _>>()?;
         Ok(())
     }
@@ -142,37 +192,45 @@ impl<'a> Setup<'a> {
         measure: &str,
         threads: Option<NonZero<usize>>,
     ) -> Result<f64, Error> {
-        let mut names = self.experiment.file.measure.iter().map(|one| &one.name);
+        let mut names = self
+            .setup
+            .experiment
+            .file
+            .measure
+            .iter()
+            .map(|one| &one.name);
         let wanted = (
-            self.points.iter().position(|one| one.name == point),
-            self.columns.iter().position(|one| one.name() == column),
+            self.setup.points.iter().position(|one| one.name == point),
+            self.setup
+                .columns
+                .iter()
+                .position(|one| one.name() == column),
             names.position(|one| one == measure),
         );
         let (Some(point), Some(column), Some(measure)) = wanted else {
             let message = format!("there is no {measure} of {column} at {point:?}");
-            return Err(self.experiment.wrong(message));
+            return Err(self.setup.experiment.wrong(message));
         };
         let cells = self.cells_at(point, column)?;
-        let measures = Measures::compile(self.experiment)?;
+        let measures = Measures::compile(self.setup.experiment)?;
         let values = run_cells(&cells, threads, &|_, _| {}, |_, result| {
             let (mut measured, _, _) = self.measure(result, point, &measures);
             measured.values.swap_remove(measure)
         })?;
         let values: Result<Vec<f64>, String> = values.into_iter().collect();
-        let values = values.map_err(|reason| self.experiment.wrong(reason))?;
+        let values = values.map_err(|reason| self.setup.experiment.wrong(reason))?;
         Ok(values.iter().sum::<f64>() / values.len() as f64)
     }
 
     /// The cells of a point and column, by seed.
     fn cells_at(&self, point: usize, column: usize) -> Result<Vec<Cell>, Error> {
-        let file = &self.experiment.file;
-        let (point, machine) = (&self.points[point], &self.machines[point]);
-        let (column, contender) = (&self.columns[column], &self.contenders[column]);
-        let workload = self.experiment.workload(point, &self.fits)?;
-        let duration = point.duration.or(file.duration);
+        let file = &self.setup.experiment.file;
+        let (point, machine) = (&self.setup.points[point], &self.machines[point]);
+        let (column, contender) = (&self.setup.columns[column], &self.contenders[column]);
+        let workload = self.setup.experiment.workload(point, &self.setup.fits)?;
         let cell = |seed: u32| {
             let options = Options {
-                duration: duration.map(|seconds| (seconds * 1e9) as u64),
+                duration: self.setup.duration(point),
                 cost: machine.cost.clone(),
                 seed: u64::from(seed),
                 hz: column.hz.or(file.hz).unwrap_or(machine.file.hz),
@@ -180,13 +238,10 @@ impl<'a> Setup<'a> {
             };
             let mut cell = Cell::new(contender.clone(), options);
             cell.repeat = seed;
-            cell.metrics.records = file.records;
-            if let Some(window) = file.window {
-                cell.metrics.window = (window * 1e9) as u64;
-            }
+            cell.metrics = self.setup.metrics();
             cell
         };
-        Ok((0..self.seeds).map(cell).collect())
+        Ok((0..self.setup.seeds).map(cell).collect())
     }
 
     /// What a cell of a point gave: its measures, why it failed, its notes.
@@ -197,9 +252,12 @@ impl<'a> Setup<'a> {
         measures: &Measures,
     ) -> (Measured, Option<Failure>, Vec<String>) {
         let CellResult { run, failure, .. } = result;
-        let mhz = self.machines[point].file.mhz;
         let measured = match (&run, &failure) {
-            (Some(run), None) => measures.of(run, &self.points[point].name, &self.fits, mhz),
+            (Some(run), None) => {
+                let (fits, mhz) = (&self.setup.fits, self.machines[point].file.mhz);
+                let point = &self.setup.points[point].name;
+                measures.of(script::scope_of_run(run, point, fits, mhz))
+            }
             _ => measures.none("the simulation failed"),
         };
         let notes = run.map(|run| run.notes).unwrap_or_default();
@@ -213,31 +271,61 @@ impl<'a> Setup<'a> {
     ) -> Result<Outcome, Error> {
         let mut cells = Vec::new();
         let mut places = Vec::new();
-        for point in 0..self.points.len() {
-            for column in 0..self.columns.len() {
+        for point in 0..self.setup.points.len() {
+            for column in 0..self.setup.columns.len() {
                 let some = self.cells_at(point, column)?;
                 places.resize(places.len() + some.len(), point);
                 cells.extend(some);
             }
         }
-        let measures = Measures::compile(self.experiment)?;
+        let measures = Measures::compile(self.setup.experiment)?;
         let results = run_cells(&cells, threads, progress, |index, result| {
             self.measure(result, places[index], &measures)
         })?;
+        self.setup.outcome(results, self.world())
+    }
+
+    /// The machines, their tick rates and their costs.
+    fn world(&self) -> World {
+        let file = &self.setup.experiment.file;
+        let machine = &self.machines[0];
+        World {
+            name: Where::Simulator,
+            machine: format!(
+                "{} ({}), {} Hz, costs {}",
+                machine.file.title,
+                machine.machine.description,
+                file.hz.unwrap_or(machine.file.hz),
+                machine.cost.name
+            ),
+            notes: vec![format!("machine: {}", machine.file.origin)],
+        }
+    }
+}
+
+impl Setup<'_> {
+    /// Puts together what the runs gave, point by point and column by column.
+    pub(super) fn outcome(
+        &self,
+        results: Vec<(Measured, Option<Failure>, Vec<String>)>,
+        mut world: World,
+    ) -> Result<Outcome, Error> {
         let mut failures = Vec::new();
-        let mut notes: Vec<String> = Vec::new();
+        world
+            .notes
+            .extend(self.experiment.file.caveats.iter().cloned());
         let mut measured = Vec::new();
         for (one, failure, said) in results {
             measured.push(one);
             failures.extend(failure);
             for note in said {
-                if !notes.contains(&note) {
-                    notes.push(note);
+                if !world.notes.contains(&note) {
+                    world.notes.push(note);
                 }
             }
         }
         Ok(Outcome {
-            reproduction: self.judge(&measured, notes)?,
+            reproduction: self.judge(&measured, world)?,
             histograms: self.histograms(&measured),
             failures,
         })
@@ -250,7 +338,7 @@ impl<'a> Setup<'a> {
         &measured[start..start + seeds]
     }
 
-    fn judge(&self, measured: &[Measured], mut notes: Vec<String>) -> Result<Reproduction, Error> {
+    fn judge(&self, measured: &[Measured], mut world: World) -> Result<Reproduction, Error> {
         let file = &self.experiment.file;
         let printed = printed::numbers(
             &self.experiment.document,
@@ -273,7 +361,7 @@ impl<'a> Setup<'a> {
                         point.name.clone(),
                         measure.name.clone(),
                     );
-                    let samples = samples_of(runs, index, &key, &mut notes);
+                    let samples = samples_of(runs, index, &key, &mut world.notes);
                     row.push(samples.as_ref().and_then(Samples::interval));
                     printed_row.push(printed.get(&key).copied());
                     table.insert(key, samples);
@@ -293,7 +381,7 @@ impl<'a> Setup<'a> {
             }
         }
         let verdicts = self.verdicts(table, printed)?;
-        Ok(self.reproduction(figures, verdicts, notes))
+        Ok(self.reproduction(figures, verdicts, world))
     }
 
     fn verdicts(
@@ -308,7 +396,9 @@ impl<'a> Setup<'a> {
         };
         let points = self.points.iter().map(|point| point.name.clone());
         scope.push_constant("points", names(points.collect()));
-        let columns = self.columns.iter().map(|column| column.name().to_owned());
+        // Those that a request or a world adds are not the document's.
+        let columns = self.experiment.file.column.iter();
+        let columns = columns.map(|column| column.name().to_owned());
         scope.push_constant("columns", names(columns.collect()));
         let lines = self.experiment.file.accept.iter();
         lines
@@ -321,25 +411,15 @@ impl<'a> Setup<'a> {
         &self,
         figures: Vec<Figure>,
         verdicts: Vec<Verdict>,
-        notes: Vec<String>,
+        world: World,
     ) -> Reproduction {
         let file = &self.experiment.file;
-        let machine = &self.machines[0];
-        let mut all_notes = vec![format!("machine: {}", machine.file.origin)];
-        all_notes.extend(file.caveats.iter().cloned());
-        all_notes.extend(notes);
         Reproduction {
             id: self.experiment.id.clone(),
             title: file.title.clone(),
             document: self.experiment.source(),
-            world: Where::Simulator,
-            machine: format!(
-                "{} ({}), {} Hz, costs {}",
-                machine.file.title,
-                machine.machine.description,
-                file.hz.unwrap_or(machine.file.hz),
-                machine.cost.name
-            ),
+            world: world.name,
+            machine: world.machine,
             repeats: self.seeds,
             columns: self
                 .columns
@@ -361,7 +441,7 @@ impl<'a> Setup<'a> {
                 })
                 .collect(),
             printed: printed::tables(&self.experiment.document),
-            notes: all_notes,
+            notes: world.notes,
         }
     }
 
@@ -463,14 +543,14 @@ fn verdict(
 }
 
 /// The measures of an experiment, compiled.
-struct Measures {
+pub(super) struct Measures {
     engine: rhai::Engine,
     values: Vec<Expression>,
     samples: Vec<Expression>,
 }
 
 impl Measures {
-    fn compile(experiment: &Experiment) -> Result<Self, Error> {
+    pub(super) fn compile(experiment: &Experiment) -> Result<Self, Error> {
         let engine = script::engine();
         let compile = |text: &str| {
             Expression::compile(&engine, text).map_err(|error| experiment.wrong(error))
@@ -485,14 +565,9 @@ impl Measures {
         })
     }
 
-    fn of(
-        &self,
-        run: &Run,
-        point: &str,
-        fits: &BTreeMap<String, f64>,
-        mhz: Option<f64>,
-    ) -> Measured {
-        let scope = match script::scope_of_run(run, point, fits, mhz) {
+    /// What a run gave of which expressions see `scope`.
+    pub(super) fn of(&self, scope: Result<Scope<'static>, String>) -> Measured {
+        let scope = match scope {
             Ok(scope) => scope,
             Err(error) => return self.none(&error),
         };
@@ -512,7 +587,7 @@ impl Measures {
     }
 
     /// Nothing measured, for this reason.
-    fn none(&self, reason: &str) -> Measured {
+    pub(super) fn none(&self, reason: &str) -> Measured {
         Measured {
             values: vec![Err(reason.to_owned()); self.values.len()],
             samples: vec![Vec::new(); self.samples.len()],

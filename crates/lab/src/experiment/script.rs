@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fairground_metrics::RunMetrics;
 use fairground_results::Run;
 use rhai::serde::to_dynamic;
 use rhai::{AST, Array, Dynamic, Engine, EvalAltResult, Map, OptimizationLevel, Scope};
@@ -26,6 +27,19 @@ pub(crate) fn engine() -> Engine {
     engine.set_optimization_level(OptimizationLevel::Simple);
     samples::register(&mut engine);
     engine.register_fn("named", named);
+    engine.register_fn("numbers", |text: &str, pattern: &str| {
+        let found = numbers_in(text, pattern)?.into_iter();
+        Ok::<Array, Box<EvalAltResult>>(found.map(Dynamic::from).collect())
+    });
+    engine.register_fn("number", |text: &str, pattern: &str| {
+        let found = numbers_in(text, pattern)?;
+        let nothing = || format!("nothing in the output is like {pattern}").into();
+        found
+            .first()
+            .copied()
+            .ok_or_else(nothing)
+            .map_err(|error: Box<EvalAltResult>| error)
+    });
     engine.register_fn("fixed", |value: f64, decimals: i64| {
         format!("{value:.*}", decimals.max(0) as usize)
     });
@@ -55,6 +69,15 @@ fn named(tasks: &mut Array, name: &str) -> Result<Array, Box<EvalAltResult>> {
         return Err(format!("there is no task {name:?}").into());
     }
     Ok(found)
+}
+
+/// The numbers that the first group of a regular expression finds in `text`.
+fn numbers_in(text: &str, pattern: &str) -> Result<Vec<f64>, Box<EvalAltResult>> {
+    let pattern = regex::Regex::new(pattern).map_err(|error| error.to_string())?;
+    let found = pattern.captures_iter(text);
+    Ok(found
+        .filter_map(|captures| captures.get(1)?.as_str().parse().ok())
+        .collect())
 }
 
 impl Expression {
@@ -164,20 +187,41 @@ pub(crate) fn scope_of_run(
     fits: &BTreeMap<String, f64>,
     mhz: Option<f64>,
 ) -> Result<Scope<'static>, String> {
-    let mut scope = constants(point, fits);
-    let metrics = to_dynamic(&run.metrics).map_err(|error| error.to_string())?;
+    let mut scope = scope_of_metrics(&run.metrics, point, fits)?;
     let counters = to_dynamic(&run.counters).map_err(|error| error.to_string())?;
+    scope.push_constant_dynamic("counters", counters);
+    if let Some(mhz) = mhz {
+        scope.push_constant("cycle", 1e3 / mhz);
+    }
+    Ok(scope)
+}
+
+/// The same of a run on a kernel, where the scheduler counts for all tasks of the machine and clocks change.
+pub(crate) fn scope_of_metrics(
+    metrics: &RunMetrics,
+    point: &str,
+    fits: &BTreeMap<String, f64>,
+) -> Result<Scope<'static>, String> {
+    let mut scope = constants(point, fits);
+    let metrics = to_dynamic(metrics).map_err(|error| error.to_string())?;
     let tasks = metrics
         .read_lock::<Map>()
         .and_then(|map| map.get("tasks").cloned())
         .unwrap_or_default();
     scope.push_constant_dynamic("run", metrics);
     scope.push_constant_dynamic("tasks", tasks);
-    scope.push_constant_dynamic("counters", counters);
-    if let Some(mhz) = mhz {
-        scope.push_constant("cycle", 1e3 / mhz);
-    }
     Ok(scope)
+}
+
+/// What a measure of a command may name: what it printed.
+pub(crate) fn scope_of_output(
+    output: &str,
+    point: &str,
+    fits: &BTreeMap<String, f64>,
+) -> Scope<'static> {
+    let mut scope = constants(point, fits);
+    scope.push_constant("output", output.to_owned());
+    scope
 }
 
 /// All figures of an experiment, by name of column, point and measure.

@@ -1,0 +1,619 @@
+//! Experiments on a real kernel: what is to be run there, and what its output says.
+//!
+//! Nothing is started here. The caller does that, and hands back what was printed.
+
+use std::collections::BTreeSet;
+
+use fairground_events::Nanoseconds;
+use fairground_metrics::RunMetrics;
+use fairground_results::Where;
+use serde::Deserialize;
+
+use super::file::{ColumnFile, CpusFile, ExperimentFile, KernelFile, PointFile};
+use super::load::Experiment;
+use super::reproduce::{Measured, Measures, Outcome, Request, Setup, World};
+use super::script;
+use crate::cell::Failure;
+use crate::error::Error;
+
+/// Name of the column of the kernel's own scheduler.
+const OWN: &str = "kernel";
+
+/// The machine and its kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelMachine {
+    /// Kernel, processor and all else that a result depends on, in words.
+    pub description: String,
+    /// CPUs that tasks may use.
+    pub cpus: usize,
+}
+
+/// One run on a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelRun {
+    /// Id or path of the scheduler; `None` is the kernel's own.
+    pub scheduler: Option<String>,
+    /// Its tunables, as `TUNABLE=VALUE`.
+    pub settings: Vec<String>,
+    /// What is run under it.
+    pub load: KernelLoad,
+}
+
+/// What is run under a scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelLoad {
+    /// A workload with real threads; its output is the JSON of `fairground play`.
+    Play {
+        /// Name of the workload.
+        name: String,
+        /// The rt-app file.
+        workload: String,
+        /// Length of the run, if not the workload's.
+        duration: Option<Nanoseconds>,
+        /// Seed of what varies.
+        seed: u64,
+        /// How it is measured.
+        metrics: fairground_metrics::Options,
+    },
+    /// A shell script, of whatever output.
+    Command {
+        /// The script.
+        script: String,
+        /// Variables of its environment.
+        variables: Vec<(&'static str, String)>,
+    },
+}
+
+/// What a run printed, or why it failed.
+pub type KernelOutput = Result<String, String>;
+
+/// What is read of the output of `fairground play`.
+#[derive(Deserialize)]
+struct Played {
+    scheduler: Option<String>,
+    metrics: Option<RunMetrics>,
+    notes: Vec<String>,
+}
+
+impl ExperimentFile {
+    /// The experiment as its `[kernel]` table has it.
+    fn on_kernel(&self, kernel: &KernelFile) -> Result<Self, String> {
+        let mut file = self.clone();
+        file.kernel = None;
+        file.seeds = kernel.repeats;
+        file.duration = kernel.duration.or(file.duration);
+        file.window = kernel.window.or(file.window);
+        file.workload = kernel.workload.clone().or(file.workload);
+        file.set.extend(kernel.set.clone());
+        let name = |point: &PointFile| point.name.clone();
+        keep(&mut file.point, kernel.points.as_deref(), name)?;
+        if !kernel.point.is_empty() {
+            file.point.clone_from(&kernel.point);
+        } else if kernel.duration.is_some() {
+            file.point
+                .iter_mut()
+                .for_each(|point| point.duration = None);
+        }
+        if kernel.command.is_some() {
+            file.measure.clear();
+            file.plot.clear();
+        }
+        for measure in &kernel.measure {
+            file.measure.retain(|one| one.name != measure.name);
+            file.measure.push(measure.clone());
+        }
+        keep(&mut file.accept, kernel.lines.as_deref(), |line| {
+            line.id.clone()
+        })?;
+        // Reasons are those of simulations.
+        file.accept.iter_mut().for_each(|line| line.reason = None);
+        file.accept.extend(kernel.accept.iter().cloned());
+        file.caveats.clone_from(&kernel.caveats);
+        Ok(file)
+    }
+}
+
+/// Keeps those of `all` whose name is among `names`; all if there are no names.
+fn keep<T>(
+    all: &mut Vec<T>,
+    names: Option<&[String]>,
+    name: impl Fn(&T) -> String,
+) -> Result<(), String> {
+    let Some(names) = names else {
+        return Ok(());
+    };
+    if let Some(missing) = names
+        .iter()
+        .find(|one| !all.iter().any(|two| name(two) == **one))
+    {
+        return Err(format!("kernel: there is no {missing:?}"));
+    }
+    all.retain(|one| names.contains(&name(one)));
+    Ok(())
+}
+
+impl Experiment {
+    /// Whether it says how it runs on a real kernel.
+    pub fn has_kernel(&self) -> bool {
+        self.file.kernel.is_some()
+    }
+
+    /// The experiment as it runs on a real kernel.
+    pub(super) fn on_kernel(&self) -> Result<Option<Self>, Error> {
+        let Some(kernel) = &self.file.kernel else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            id: self.id.clone(),
+            place: self.place.clone(),
+            file: self
+                .file
+                .on_kernel(kernel)
+                .map_err(|error| self.wrong(error))?,
+            document: self.document.clone(),
+        }))
+    }
+
+    /// Why it cannot run on a machine with this number of CPUs; `None` if it can.
+    pub fn obstacle_on_kernel(
+        &self,
+        cpus: usize,
+        has_program: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let Some(kernel) = &self.file.kernel else {
+            return Some("runs in the simulator only".to_owned());
+        };
+        let wanted = match kernel.cpus {
+            Some(CpusFile::Exactly(number)) if number != cpus => Some(("exactly", number)),
+            Some(CpusFile::AtLeast(number)) if number > cpus => Some(("at least", number)),
+            _ => None,
+        };
+        if let Some((bound, number)) = wanted {
+            return Some(format!(
+                "needs a machine with {bound} {number} CPU{}, and this one has {cpus}; \
+                 testbench/boot --cpus {number} boots a virtual one",
+                if number == 1 { "" } else { "s" }
+            ));
+        }
+        let programs = kernel.programs.iter();
+        let missing: Vec<_> = programs.filter(|(name, _)| !has_program(name)).collect();
+        if missing.is_empty() {
+            return None;
+        }
+        let names: Vec<&str> = missing.iter().map(|(name, _)| name.as_str()).collect();
+        let packages: BTreeSet<&str> = missing.iter().map(|(_, one)| one.as_str()).collect();
+        let packages: Vec<&str> = packages.into_iter().collect();
+        Some(format!(
+            "needs {}; on Debian: apt install {}",
+            names.join(" and "),
+            packages.join(" ")
+        ))
+    }
+}
+
+/// Runs `experiment` on a kernel: `run` makes one run and returns what it printed, or why it failed. `progress` is told how many of how
+/// many runs are done.
+///
+/// # Errors
+///
+/// If a file of the experiment cannot be used, or one of `run`'s. A run that fails is not an error: see [`Outcome::failures`].
+pub fn reproduce_on_kernel(
+    experiment: &Experiment,
+    request: &Request,
+    machine: &KernelMachine,
+    run: &mut dyn FnMut(&KernelRun) -> Result<KernelOutput, Error>,
+    progress: &dyn Fn(usize, usize),
+) -> Result<Outcome, Error> {
+    let (Some(kernel), Some(experiment)) = (&experiment.file.kernel, experiment.on_kernel()?)
+    else {
+        return Err(experiment.wrong("has no [kernel] table".to_owned()));
+    };
+    let mut setup = Setup::new(&experiment, request);
+    setup.columns.push(ColumnFile {
+        name: None,
+        scheduler: OWN.to_owned(),
+        set: Default::default(),
+        hz: None,
+        printed: None,
+    });
+    setup.fits.insert("cpus".to_owned(), machine.cpus as f64);
+    let measures = Measures::compile(&experiment)?;
+    let runs = Runs {
+        setup,
+        kernel,
+        measures,
+    };
+    let results = runs.make(run, progress)?;
+    runs.setup.outcome(
+        results,
+        World {
+            name: Where::Kernel,
+            machine: machine.description.clone(),
+            notes: Vec::new(),
+        },
+    )
+}
+
+/// What a run gave: its measures, why it failed, its notes.
+type Given = (Measured, Option<Failure>, Vec<String>);
+
+/// The runs of an experiment.
+struct Runs<'a> {
+    setup: Setup<'a>,
+    kernel: &'a KernelFile,
+    measures: Measures,
+}
+
+impl Runs<'_> {
+    /// Makes all runs. Repetitions are the outermost loop, so that a machine that changes meanwhile does so for all columns.
+    fn make(
+        &self,
+        run: &mut dyn FnMut(&KernelRun) -> Result<KernelOutput, Error>,
+        progress: &dyn Fn(usize, usize),
+    ) -> Result<Vec<Given>, Error> {
+        let (points, columns) = (&self.setup.points, &self.setup.columns);
+        let repeats = self.setup.seeds as usize;
+        let places = points.len() * columns.len();
+        let mut given: Vec<Vec<Given>> = (0..places).map(|_| Vec::new()).collect();
+        for repeat in 0..repeats {
+            for place in 0..places {
+                let (point, column) = (
+                    &points[place / columns.len()],
+                    &columns[place % columns.len()],
+                );
+                // A figure takes all of its runs: after one that failed, the others are no use.
+                let failed = given[place].iter().any(|(_, failure, _)| failure.is_some());
+                let one = if failed {
+                    (self.measures.none("a run failed"), None, Vec::new())
+                } else {
+                    let wanted = self.run(point, column, repeat as u64)?;
+                    self.read(&wanted, point, column, repeat, run(&wanted)?)
+                };
+                given[place].push(one);
+                progress(repeat * places + place + 1, repeats * places);
+            }
+        }
+        Ok(given.into_iter().flatten().collect())
+    }
+
+    /// The run of a point and column.
+    fn run(&self, point: &PointFile, column: &ColumnFile, seed: u64) -> Result<KernelRun, Error> {
+        let setup = &self.setup;
+        let duration = setup.duration(point);
+        let load = match &self.kernel.command {
+            Some(script) => {
+                let mut variables = vec![
+                    ("point", point.name.clone()),
+                    ("cpus", setup.fits["cpus"].to_string()),
+                ];
+                if let Some(duration) = duration {
+                    variables.push(("seconds", (duration as f64 / 1e9).to_string()));
+                }
+                KernelLoad::Command {
+                    script: script.clone(),
+                    variables,
+                }
+            }
+            None => KernelLoad::Play {
+                name: setup.experiment.id.clone(),
+                workload: setup.experiment.workload_text(point, &setup.fits)?.1,
+                duration,
+                seed,
+                metrics: setup.metrics(),
+            },
+        };
+        let settings = column.settings();
+        Ok(KernelRun {
+            scheduler: (column.scheduler != OWN).then(|| column.scheduler.clone()),
+            settings: settings
+                .map(|(tunable, value)| format!("{tunable}={value}"))
+                .collect(),
+            load,
+        })
+    }
+
+    /// What a run gave.
+    fn read(
+        &self,
+        run: &KernelRun,
+        point: &PointFile,
+        column: &ColumnFile,
+        repeat: usize,
+        output: KernelOutput,
+    ) -> Given {
+        let attached = |name: &str| {
+            let settings = match run.settings.as_slice() {
+                [] => String::new(),
+                settings => format!(" with {}", settings.join(", ")),
+            };
+            format!("{} is {name}{settings}", column.name())
+        };
+        let read = output.and_then(|output| {
+            if let KernelLoad::Command { .. } = run.load {
+                let scope = script::scope_of_output(&output, &point.name, &self.setup.fits);
+                let name = match &run.scheduler {
+                    Some(scheduler) => format!("the sched_ext scheduler {scheduler}"),
+                    None => "the kernel's own scheduler".to_owned(),
+                };
+                return Ok((self.measures.of(Ok(scope)), vec![attached(&name)]));
+            }
+            let played: Played = serde_json::from_str(&output)
+                .map_err(|error| format!("not the JSON of fairground play: {error}"))?;
+            let name = match (&played.scheduler, &run.scheduler) {
+                (Some(name), Some(_)) => format!("the sched_ext scheduler {name}"),
+                (None, None) => "the kernel's own scheduler".to_owned(),
+                (Some(name), None) => return Err(format!("{name} was in charge")),
+                (None, Some(_)) => return Err("the scheduler was not in charge".to_owned()),
+            };
+            let mut notes = vec![attached(&name)];
+            let metrics = played.metrics.ok_or_else(|| played.notes.join("; "))?;
+            notes.extend(played.notes);
+            let scope = script::scope_of_metrics(&metrics, &point.name, &self.setup.fits);
+            Ok((self.measures.of(scope), notes))
+        });
+        match read {
+            Ok((measured, notes)) => (measured, None, notes),
+            Err(reason) => {
+                let place = match point.name.as_str() {
+                    "" => String::new(),
+                    point => format!(" at {point}"),
+                };
+                let failure = Failure {
+                    workload: self.setup.experiment.id.clone(),
+                    scheduler: column.name().to_owned(),
+                    message: format!("in run {}{place}: {reason}", repeat + 1),
+                    dump: String::new(),
+                };
+                (
+                    self.measures.none("a run failed"),
+                    Some(failure),
+                    Vec::new(),
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Experiments;
+    use super::*;
+
+    const PLAYED: &str = r#"
+        title = "t"
+        document = "d"
+        section = "s"
+        machine = "none"
+        workload = "workload.json"
+        duration = 300
+        axis = "threads"
+        set = { "/tasks/a/run" = 5 }
+        [[point]]
+        name = "1"
+        duration = 200
+        [[point]]
+        name = "2"
+        [[column]]
+        scheduler = "o1"
+        set = { hz = 100, release = "2.6.2" }
+        [[measure]]
+        name = "time"
+        title = "Time"
+        value = "run.duration_ns / s"
+        [[measure]]
+        name = "other"
+        title = "Other"
+        value = "1"
+        [[accept]]
+        id = "A1"
+        level = "S"
+        claim = "c"
+        holds = "true"
+        reason = "in the simulator"
+        [[accept]]
+        id = "A2"
+        level = "S"
+        claim = "c"
+        holds = "true"
+        "#;
+
+    /// The experiment of a file.
+    fn open(text: &str) -> Result<Experiment, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("experiment.toml"), text).unwrap();
+        Experiments::open(path.to_str().unwrap())
+    }
+
+    #[test]
+    fn the_kernels_table_changes_what_it_names() {
+        let kernel = r#"
+            [kernel]
+            duration = 3
+            points = ["1"]
+            set = { "/tasks/a/instance" = "= cpus + 1" }
+            lines = ["A1"]
+            [[kernel.measure]]
+            name = "time"
+            title = "Shorter"
+            value = "2"
+            [[kernel.accept]]
+            id = "K1"
+            level = "X"
+            claim = "c"
+            holds = "true"
+            "#;
+        let experiment = open(&format!("{PLAYED}{kernel}")).unwrap();
+        let file = experiment.on_kernel().unwrap().unwrap().file;
+        assert_eq!((file.seeds, file.duration), (5, Some(3.0)));
+        assert_eq!((file.point.len(), file.point[0].duration), (1, None));
+        assert_eq!(file.set.len(), 2);
+        let lines: Vec<&str> = file.accept.iter().map(|line| line.id.as_str()).collect();
+        assert_eq!(lines, ["A1", "K1"]);
+        assert_eq!(file.accept[0].reason, None);
+        let titles: Vec<&str> = file.measure.iter().map(|one| one.title.as_str()).collect();
+        assert_eq!(titles, ["Other", "Shorter"]);
+
+        let error = open(&format!("{PLAYED}[kernel]\nlines = [\"A3\"]"))
+            .err()
+            .unwrap();
+        assert!(
+            error.to_string().contains(r#"kernel: there is no "A3""#),
+            "{error}"
+        );
+        let error = open(&format!("{PLAYED}[kernel]\nhz = 3")).err().unwrap();
+        assert!(error.to_string().contains("unknown field `hz`"), "{error}");
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let obstacle = |kernel: &str, cpus| {
+            let experiment = open(&format!("{PLAYED}{kernel}")).unwrap();
+            let obstacle = experiment.obstacle_on_kernel(cpus, |name| name == "sh");
+            obstacle.unwrap_or_default()
+        };
+        assert!(obstacle("", 1).contains("in the simulator only"));
+        let one = "[kernel]\ncpus = { exactly = 1 }";
+        assert_eq!(obstacle(one, 1), "");
+        assert!(obstacle(one, 2).contains("exactly 1 CPU, and this one has 2"));
+        let two = "[kernel]\ncpus = { at_least = 2 }";
+        assert_eq!(obstacle(two, 4), "");
+        assert!(obstacle(two, 1).contains("at least 2 CPUs"));
+        let programs = "[kernel]\nprograms = { sh = \"dash\", node = \"nodejs\" }";
+        assert_eq!(
+            obstacle(programs, 1),
+            "needs node; on Debian: apt install nodejs"
+        );
+    }
+
+    #[test]
+    fn measures_of_a_command_are_read_from_its_output() {
+        let kernel = r#"
+            [kernel]
+            repeats = 2
+            command = "echo"
+            points = ["2"]
+            lines = []
+            [[kernel.measure]]
+            name = "total"
+            title = "Total"
+            unit = "s"
+            value = 'output.number(`total:\s+([0-9.]+)s`) * x'
+            [[kernel.measure]]
+            name = "sum"
+            title = "Sum"
+            value = 'output.numbers(`([0-9.]+)s`).sum()'
+            [[kernel.measure]]
+            name = "none"
+            title = "None"
+            value = 'output.number(`nothing ([0-9]+)`)'
+            [[kernel.accept]]
+            id = "K1"
+            level = "S"
+            claim = "o1 is faster than the kernel's own"
+            holds = 'below(at("o1", "2", "total"), at("kernel", "2", "total")) && columns.len() == 1'
+            "#;
+        let experiment = open(&format!("{PLAYED}{kernel}")).unwrap();
+        let request = Request {
+            schedulers: vec!["broken".into()],
+            duration: Some(1_500_000_000),
+            ..Request::default()
+        };
+        let machine = KernelMachine {
+            description: "here".into(),
+            cpus: 3,
+        };
+        let mut runs = Vec::new();
+        let mut run = |run: &KernelRun| {
+            runs.push(run.clone());
+            Ok(match run.scheduler.as_deref() {
+                Some("broken") => Err("no way".to_owned()),
+                Some(_) => Ok("total:  1.5s".to_owned()),
+                None => Ok(format!("total:  {}s", 2 * runs.len())),
+            })
+        };
+        let outcome =
+            reproduce_on_kernel(&experiment, &request, &machine, &mut run, &|_, _| {}).unwrap();
+
+        assert_eq!(runs.len(), 5, "a column that failed is left alone");
+        assert_eq!(runs[0].settings, ["hz=100", "release=2.6.2"]);
+        let expected = [("point", "2"), ("cpus", "3"), ("seconds", "1.5")];
+        let KernelLoad::Command { variables, .. } = &runs[0].load else {
+            panic!("it is a command");
+        };
+        assert!(
+            variables
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()))
+                .eq(expected)
+        );
+
+        let reproduction = &outcome.reproduction;
+        assert_eq!(reproduction.columns, ["o1", "broken", "kernel"]);
+        let total = &reproduction.figures[0].here[0];
+        assert_eq!(total[0].unwrap().mean, 3.0);
+        assert_eq!(total[1], None);
+        assert_eq!(total[2].unwrap().samples, 2);
+        assert_eq!(reproduction.figures[1].here[0][0].unwrap().mean, 1.5);
+        assert_eq!(reproduction.figures[2].here[0][0], None);
+        assert_eq!(reproduction.verdicts.len(), 1);
+        let messages: Vec<&str> = outcome
+            .failures
+            .iter()
+            .map(|one| one.message.as_str())
+            .collect();
+        assert_eq!(messages, ["in run 1 at 2: no way"]);
+        let told = |text: &str| reproduction.notes.iter().any(|note| note.contains(text));
+        assert!(told("o1 is the sched_ext scheduler o1 with hz=100"));
+        assert!(told("kernel is the kernel's own scheduler"));
+        assert!(told("nothing in the output is like"));
+    }
+
+    #[test]
+    fn a_run_under_another_scheduler_is_a_failure() {
+        let experiment = open(&format!("{PLAYED}[kernel]\nrepeats = 1")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let experiment = Experiment {
+            place: super::super::load::Place::Folder(folder.path().to_owned()),
+            ..experiment
+        };
+        std::fs::create_dir(folder.path().join("mine")).unwrap();
+        let workload = r#"{ "tasks": { "a": { "run": 1 } } }"#;
+        std::fs::write(folder.path().join("mine/workload.json"), workload).unwrap();
+        let machine = KernelMachine {
+            description: "here".into(),
+            cpus: 1,
+        };
+        let mut run = |run: &KernelRun| {
+            let KernelLoad::Play {
+                workload, duration, ..
+            } = &run.load
+            else {
+                panic!("it is a workload");
+            };
+            assert!(workload.contains(r#""run":5"#), "{workload}");
+            assert!(duration.is_some());
+            Ok(Ok(
+                r#"{ "scheduler": null, "metrics": null, "notes": ["no recorder"] }"#.to_owned(),
+            ))
+        };
+        let request = Request::default();
+        let outcome =
+            reproduce_on_kernel(&experiment, &request, &machine, &mut run, &|_, _| {}).unwrap();
+        let messages: Vec<&str> = outcome
+            .failures
+            .iter()
+            .map(|one| one.message.as_str())
+            .collect();
+        assert_eq!(
+            messages,
+            [
+                "in run 1 at 1: the scheduler was not in charge",
+                "in run 1 at 1: no recorder",
+                "in run 1 at 2: the scheduler was not in charge",
+                "in run 1 at 2: no recorder"
+            ]
+        );
+    }
+}
