@@ -3,7 +3,7 @@
 
 use crate::support::{self, History, MS, SECOND, assert_near, run_with, statistic};
 use fairground_events::Nanoseconds;
-use fairground_simulator::{CostModel, Outcome};
+use fairground_simulator::Outcome;
 
 const ID: &str = "dwrr";
 
@@ -597,41 +597,6 @@ fn idle_tasks_have_a_weight_of_three() {
     let (history, _) = run(ID, "1", json, 60, &[]);
     let share = history.percent("idle", 0, 60 * SECOND);
     assert_near(share, 100.0 * 3.0 / 1027.0, 0.03, "SCHED_IDLE");
-}
-
-/// When the last task of a workload has ended, on four CPUs on which scheduling costs what it does; milliseconds.
-fn makespan(id: &str, json: &str, settings: &[(&str, &str)]) -> f64 {
-    let (history, _) = run_with(id, "4", json, 60, settings, |options| {
-        options.cost = CostModel::default_model();
-        options.hz = 250;
-    });
-    let end = history.runs.iter().map(|run| run.end).max().unwrap();
-    assert!(end < 60 * SECOND, "{id} is not done");
-    end as f64 / MS as f64
-}
-
-#[test]
-fn thirty_two_threads_that_yield_with_eight_locks_are_done_sooner_than_under_cfs() {
-    let threads: Vec<String> = (0..8)
-        .map(|lock| {
-            format!(
-                r#""lock-{lock}": {{ "instance": 4, "loop": 40, "phases": {{ "event": {{
-                    "loop": 100, "lock": "m{lock}", "run": 5, "yield": "", "unlock": "m{lock}" }} }} }}"#
-            )
-        })
-        .collect();
-    let json = format!(r#"{{ "tasks": {{ {} }} }}"#, threads.join(", "));
-    let dwrr = makespan(ID, &json, &[]);
-    for granularity in ["750 us", "500 us", "250 us"] {
-        let mut settings = LINUX_3_0.to_vec();
-        settings.retain(|(name, _)| *name != "sched_min_granularity");
-        settings.push(("sched_min_granularity", granularity));
-        let cfs = makespan("cfs", &json, &settings);
-        assert!(
-            cfs > dwrr * 1.05,
-            "{granularity}: {cfs:.0} ms, {dwrr:.0} ms"
-        );
-    }
 }
 
 #[test]

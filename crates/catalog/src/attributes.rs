@@ -137,6 +137,16 @@ impl Attributes {
             .collect()
     }
 
+    /// What the task shall have beside others, in the scale where 20 shares, the default, are the load weight of nice 0, 1024:
+    /// shares in their proportions, `idle` for background tasks and soft caps of nothing; `None` leaves it to nice.
+    pub fn weight(&self, idle: u32) -> Option<u32> {
+        let nothing = self.soft_cap.is_some_and(|cap| cap.numerator == 0);
+        if nothing || self.background == Some(true) {
+            return Some(idle);
+        }
+        self.shares.map(|shares| (shares * 1024 / 20).max(1))
+    }
+
     /// The bytes of `struct task_attributes`.
     pub fn encode(&self) -> [u8; SIZE] {
         let mut words = [0u32; SIZE / 4];
@@ -254,6 +264,18 @@ mod tests {
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect();
         Attributes::parse(&owned)
+    }
+
+    #[test]
+    fn shares_are_weights_around_those_of_nice_0() {
+        let weight = |pairs: &[(&str, &str)]| parse(pairs).unwrap().weight(3);
+        assert_eq!(weight(&[("shares", "20")]), Some(1024));
+        assert_eq!(weight(&[("shares", "420")]), Some(21504));
+        assert_eq!(weight(&[("shares", "1")]), Some(51));
+        assert_eq!(weight(&[("background", "true")]), Some(3));
+        assert_eq!(weight(&[("soft_cap", "0")]), Some(3));
+        assert_eq!(weight(&[("soft_cap", "1/4")]), None);
+        assert_eq!(weight(&[]), None);
     }
 
     #[test]

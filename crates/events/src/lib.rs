@@ -55,7 +55,7 @@ pub struct TaskInfo {
     pub nice: i32,
     /// Real-time priority, 1 to 99 for `Fifo` and `RoundRobin`, else 0.
     pub rt_priority: u32,
-    /// Load weight in the scale where nice 0 is 1024.
+    /// What the task shall have beside others: its load weight, or what the workload gives it, in the scale where nice 0 is 1024.
     pub weight: u32,
     /// CPUs that the task may use, ascending; empty means all.
     pub allowed: Vec<CpuId>,

@@ -845,6 +845,7 @@ impl Kernel<'_> {
             }
         }
         task.seen.scx.flags = task.seen.scx.flags & !SCX_TASK_STATE_MASK | SCX_TASK_READY;
+        task.seen.scx.flags |= SCX_TASK_RESET_RUNNABLE_AT;
         Ok(())
     }
 

@@ -288,7 +288,9 @@ impl<'a> Kernel<'a> {
             policy: event_policy(task.seen.policy),
             nice: task.seen.static_prio - 120,
             rt_priority: task.seen.rt_priority,
-            weight: task.seen.se.load.weight as u32,
+            weight: task
+                .wanted_weight
+                .unwrap_or(task.seen.se.load.weight as u32),
             allowed,
             parent: task.parent,
         };

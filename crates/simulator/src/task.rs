@@ -82,6 +82,8 @@ pub struct Task {
     pub parent: Option<TaskId>,
     /// Attributes from the workload's `fairground` key.
     pub attributes: Vec<(String, String)>,
+    /// What the workload wants the task to have beside others, if not what its nice value says.
+    pub wanted_weight: Option<u32>,
     /// Index of its cgroup.
     pub cgroup: usize,
 }
@@ -214,6 +216,7 @@ impl Task {
             references: 1,
             parent: None,
             attributes: Vec::new(),
+            wanted_weight: None,
             cgroup: 0,
         }
     }

@@ -296,6 +296,23 @@ fn the_watchdog_names_the_task_that_was_lost() {
 }
 
 #[test]
+fn the_watchdog_counts_from_the_fork_of_a_task() {
+    // Every 0.2 s two jobs of a make are forked, of which some always wait for the first time when the watchdog looks.
+    let text = r#"{"tasks": {
+        "make": {"loop": 1, "phases": {"slots": {"loop": 16, "sem_post": "slot"},
+            "jobs": {"loop": 1000, "sem_wait": "slot", "run": 1000, "fork": "job"}}},
+        "job": {"instance": 0, "loop": 1, "phases": {"all": {"run": 200000, "sem_post": "slot"}}}},
+        "global": {"duration": 62}}"#;
+    let outcome = run(&scheduler("bare", &[]), &free("2", text));
+    assert_eq!(
+        outcome.exit.kind,
+        ExitKind::Unregistered,
+        "{:?}",
+        outcome.exit
+    );
+}
+
+#[test]
 fn missing_functions_are_named_at_load_all_of_them() {
     let path =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schedulers/fault.bpf.c");

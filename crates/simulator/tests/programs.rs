@@ -48,6 +48,25 @@ fn a_lap_is_the_time_that_the_task_sees_pass() {
     assert_eq!(laps(&lines), [4 * MS + 1000; 2]);
 }
 
+#[test]
+fn a_mutex_that_nobody_wants_takes_no_system_call() {
+    let text = r#"{"tasks": {"t": {"loop": 2, "phases": {"p": {
+        "fairground0": {"lap": "begin"}, "lock": "m", "run": 3000, "unlock": "m", "fairground1": {"lap": "end"}}}}}}"#;
+    let mut options = free("1", text);
+    options.cost.system_call = 1000;
+    let (_, lines) = logged(&options, &["Lap"]);
+    assert_eq!(laps(&lines), [3 * MS; 2]);
+    // Who has to wait for it calls the kernel, and so does who gives it back then.
+    let text = r#"{"tasks": {
+        "owner": {"loop": 1, "phases": {"p": {"lock": "m", "sleep": 3000, "fairground0": {"lap": "begin"}, "unlock": "m",
+            "fairground1": {"lap": "end"}}}},
+        "waiter": {"loop": 1, "phases": {"p": {"sleep": 1000, "lock": "m", "unlock": "m"}}}}}"#;
+    let mut options = free("1", text);
+    options.cost.system_call = 1000;
+    let (_, lines) = logged(&options, &["Lap"]);
+    assert_eq!(laps(&lines), [1000]);
+}
+
 const VARIED: &str = r#"{"tasks": {"t": {"instance": 3, "loop": 20, "fairground": {"vary": {"run": {"lognormal": 0.8}}},
     "phases": {"p": {"run": 5000, "sleep": 1000}}}}}"#;
 
@@ -71,6 +90,20 @@ fn schedulers_see_the_same_service_times() {
         under_o1[0], under_o1[1],
         "instances have numbers of their own"
     );
+}
+
+#[test]
+fn who_kicks_its_own_cpu_by_a_wake_up_is_preempted_before_its_next_event() {
+    // The kick takes effect when the first semaphore is posted, not when the waker waits for the second.
+    let text = r#"{"tasks": {
+        "woken": {"loop": -1, "phases": {"p": {"sem_wait": "go", "run": 10, "sem_post": "done"}}},
+        "waker": {"loop": -1, "phases": {"p": {"run": 20, "sem_post": "go", "sem_wait": "done"}}}}, "global": {"duration": 1}}"#;
+    let mut log = Log::default();
+    simulate(&scheduler("kicks", &[]), &free("1", text), vec![&mut log]).unwrap();
+    let count = |word: &str| log.0.iter().filter(|line| line.contains(word)).count();
+    let (waker, woken) = ("Sleep { task: TaskId(0)", "Sleep { task: TaskId(1)");
+    assert!(count(woken) > 30_000);
+    assert_eq!(count(waker), 0, "the other is done before it looks");
 }
 
 #[test]

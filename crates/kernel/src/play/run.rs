@@ -8,6 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fairground_catalog::attributes::Attributes;
+use fairground_events::{Policy, load_weight};
 use fairground_workload::Workload;
 use nix::libc;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
@@ -304,6 +305,7 @@ impl Run {
                 own_progress
                     .before
                     .store(clock::thread_cpu_time(), Ordering::Release);
+                run.note_weight(definition, pid);
                 match worker.carry_out(start) {
                     Ok(outcome) => *lock(&own_progress.outcome) = Some(outcome),
                     Err(reason) => run.fail(reason),
@@ -337,6 +339,14 @@ impl Run {
                 .set(pid, wanted)
                 .map_err(|error| format!("{name}: {error}")),
             _ => Ok(()),
+        }
+    }
+
+    /// Tells the recorder what the workload wants a thread to have beside others, if that is not what its nice value says.
+    fn note_weight(&self, definition: usize, pid: u32) {
+        let idle = load_weight(Policy::Idle, 0);
+        if let Some(weight) = self.attributes[definition].weight(idle) {
+            self.note(pid, NoteKind::Weight(weight));
         }
     }
 

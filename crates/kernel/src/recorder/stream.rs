@@ -30,6 +30,8 @@ pub enum NoteKind {
         /// Name for people.
         name: String,
     },
+    /// Whatever its nice value, the task wants this much beside others; see [`TaskInfo::weight`].
+    Weight(u32),
     /// A job of the task was released; see [`EventKind::JobRelease`].
     JobRelease {
         /// Nominal time, `CLOCK_MONOTONIC`.
@@ -106,6 +108,8 @@ struct Task {
     info: TaskInfo,
     /// Whether the name is ours and the kernel's does not matter.
     named: bool,
+    /// The weight that was noted: its nice value does not matter either.
+    wanted_weight: Option<u32>,
 }
 
 /// Puts records and notes in order and turns them into events.
@@ -224,6 +228,13 @@ impl Stream {
                 task.info.name = name;
                 sink.task(last, id, &task.info);
             }
+            (NoteKind::Weight(weight), Some(id)) => {
+                let last = self.last;
+                let task = &mut self.tasks[index(id)];
+                task.wanted_weight = Some(weight);
+                task.info.weight = weight;
+                sink.task(last, id, &task.info);
+            }
             (kind, Some(task)) => {
                 let kind = self.event_of(kind, task, note.time);
                 if let Some(kind) = kind {
@@ -238,7 +249,7 @@ impl Stream {
     /// The event that a note of `time` about a known task is.
     fn event_of(&self, kind: NoteKind, task: TaskId, time: u64) -> Option<EventKind> {
         Some(match kind {
-            NoteKind::Task { .. } => return None,
+            NoteKind::Task { .. } | NoteKind::Weight(_) => return None,
             NoteKind::JobRelease { due, deadline } => EventKind::JobRelease {
                 task,
                 due: self.since(due),
@@ -391,6 +402,9 @@ impl Stream {
             info.name.clone_from(&recorded.comm);
         }
         self.update(&mut info, recorded);
+        if let Some(weight) = self.tasks[index(id)].wanted_weight {
+            info.weight = weight;
+        }
         if info != self.tasks[index(id)].info {
             sink.task(self.last, id, &info);
             self.tasks[index(id)].info = info;
@@ -422,6 +436,7 @@ impl Stream {
             state: State::Asleep,
             info,
             named,
+            wanted_weight: None,
         });
         self.ids.insert(pid, id);
         id
@@ -580,6 +595,32 @@ mod tests {
                 "100 end"
             ]
         );
+    }
+
+    #[test]
+    fn a_weight_that_was_noted_stands_above_the_nice_value() {
+        struct Weight(u32);
+        impl Sink for Weight {
+            fn task(&mut self, _: u64, _: TaskId, info: &TaskInfo) {
+                self.0 = info.weight;
+            }
+            fn event(&mut self, _: &Event) {}
+            fn finish(&mut self, _: u64) {}
+        }
+        let mut stream = Stream::new(1);
+        stream.begin(1000);
+        let name = "shares".to_owned();
+        for kind in [NoteKind::Task { name }, NoteKind::Weight(3072)] {
+            stream.push_note(Note {
+                time: 1000,
+                pid: 7,
+                kind,
+            });
+        }
+        stream.push_record(record(1030, 0, switch(None, Some(7))));
+        let mut weight = Weight(0);
+        stream.finish(1040, &mut weight);
+        assert_eq!(weight.0, 3072);
     }
 
     #[test]

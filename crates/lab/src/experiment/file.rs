@@ -182,6 +182,9 @@ pub(crate) struct MeasureFile {
     pub(crate) value: String,
     /// The document's name of it.
     pub(crate) printed: Option<String>,
+    /// The points at which it is measured; empty means all.
+    #[serde(default)]
+    pub(crate) points: Vec<String>,
     /// Only for acceptance lines: not among the figures.
     #[serde(default)]
     pub(crate) hidden: bool,

@@ -246,10 +246,14 @@ impl Experiment {
             }
         };
         for (name, value) in &self.file.cost {
-            let value = self.toml_value(value, "", fits)?;
-            costs.insert(name.clone(), value);
+            let computed = self.toml_value(value, "", fits)?;
+            costs.insert(name.clone(), with_origin(computed, value));
         }
-        let cost = cost_file::from_table(name, &costs)?;
+        let title = file
+            .cost
+            .as_deref()
+            .map_or("default", |cost| cost.strip_suffix(".toml").unwrap_or(cost));
+        let cost = cost_file::from_table(title, &costs)?;
         Ok(DocumentMachine {
             machine: Arc::new(machine),
             cost,
@@ -360,6 +364,20 @@ fn set_pointer(
     let (object, key) = parent.ok_or_else(|| format!("{pointer} leads nowhere"))?;
     object.insert(key, value);
     Ok(())
+}
+
+/// A cost that an experiment sets, with the experiment as its origin if it has none.
+fn with_origin(computed: toml::Value, written: &toml::Value) -> toml::Value {
+    if computed.is_table() {
+        return computed;
+    }
+    let origin = match written.as_str() {
+        Some(expression) => format!("the experiment: {}", expression.trim_start_matches("= ")),
+        None => "the experiment".to_owned(),
+    };
+    let pairs = [("ns", computed), ("origin", origin.into())];
+    let pairs = pairs.map(|(name, value)| (name.to_owned(), value));
+    toml::Value::Table(pairs.into_iter().collect())
 }
 
 #[cfg(test)]

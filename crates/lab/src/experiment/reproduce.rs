@@ -56,7 +56,8 @@ pub struct Histogram {
 
 /// What one run gave: the measures and the samples of the plots, in the order of the experiment's file.
 pub(super) struct Measured {
-    values: Vec<Result<f64, String>>,
+    /// `None` where the measure is not one of the run's point.
+    values: Vec<Option<Result<f64, String>>>,
     samples: Vec<Vec<f64>>,
 }
 
@@ -217,7 +218,10 @@ impl<'a> Simulations<'a> {
             let (mut measured, _, _) = self.measure(result, point, &measures);
             measured.values.swap_remove(measure)
         })?;
-        let values: Result<Vec<f64>, String> = values.into_iter().collect();
+        let elsewhere = || Err("the measure is not one of this point".to_owned());
+        let values = values.into_iter();
+        let values = values.map(|value| value.unwrap_or_else(elsewhere));
+        let values: Result<Vec<f64>, String> = values.collect();
         let values = values.map_err(|reason| self.setup.experiment.wrong(reason))?;
         Ok(values.iter().sum::<f64>() / values.len() as f64)
     }
@@ -473,16 +477,17 @@ impl Setup<'_> {
     }
 }
 
-/// The figure of several runs; `None`, and a note, if one of them lacks it.
+/// The figure of several runs; `None` if it is not one of their point, and with a note if one of them lacks it.
 fn samples_of(
     runs: &[Measured],
     index: usize,
     key: &(String, String, String),
     notes: &mut Vec<String>,
 ) -> Option<Samples> {
-    let values: Result<Vec<f64>, &String> = runs
-        .iter()
-        .map(|run| run.values[index].as_ref().copied())
+    let values: Option<Vec<_>> = runs.iter().map(|run| run.values[index].as_ref()).collect();
+    let values: Result<Vec<f64>, &String> = values?
+        .into_iter()
+        .map(|value| value.as_ref().copied())
         .collect();
     match values {
         Ok(values) => Some(Samples(values)),
@@ -545,7 +550,8 @@ fn verdict(
 /// The measures of an experiment, compiled.
 pub(super) struct Measures {
     engine: rhai::Engine,
-    values: Vec<Expression>,
+    /// With the points at which each is measured; none means all.
+    values: Vec<(Expression, Vec<String>)>,
     samples: Vec<Expression>,
 }
 
@@ -556,10 +562,13 @@ impl Measures {
             Expression::compile(&engine, text).map_err(|error| experiment.wrong(error))
         };
         let file = &experiment.file;
-        let values = file.measure.iter().map(|measure| compile(&measure.value));
+        let values = file.measure.iter().map(|measure| {
+            let value = compile(&measure.value)?;
+            Ok((value, measure.points.clone()))
+        });
         let samples = file.plot.iter().map(|plot| compile(&plot.samples));
         Ok(Self {
-            values: values.collect::<Result<_, _>>()?,
+            values: values.collect::<Result<_, Error>>()?,
             samples: samples.collect::<Result<_, _>>()?,
             engine,
         })
@@ -575,7 +584,10 @@ impl Measures {
         let samples = self.samples.iter();
         Measured {
             values: values
-                .map(|value| value.number(&self.engine, &mut scope.clone()))
+                .map(|(value, points)| {
+                    let here = points.is_empty() || points.iter().any(|one| one == point);
+                    here.then(|| value.number(&self.engine, &mut scope.clone()))
+                })
                 .collect(),
             samples: samples
                 .map(|one| {
@@ -589,7 +601,7 @@ impl Measures {
     /// Nothing measured, for this reason.
     pub(super) fn none(&self, reason: &str) -> Measured {
         Measured {
-            values: vec![Err(reason.to_owned()); self.values.len()],
+            values: vec![Some(Err(reason.to_owned())); self.values.len()],
             samples: vec![Vec::new(); self.samples.len()],
         }
     }

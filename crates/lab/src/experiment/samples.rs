@@ -156,25 +156,26 @@ fn register_statistics(engine: &mut Engine) {
             name,
             move |array: &mut Array| -> Result<f64, Box<EvalAltResult>> {
                 let values = numbers(array)?;
-                if values.is_empty() {
+                if values.is_empty() && name != "sum" {
                     return Err(format!("{name} of no values").into());
                 }
                 Ok(statistic(&values))
             },
         );
     }
-    engine.register_fn(
-        "percentile",
-        |array: &mut Array, percent: f64| -> Result<f64, Box<EvalAltResult>> {
-            let mut values = numbers(array)?;
-            if values.is_empty() {
-                return Err("percentile of no values".into());
-            }
-            values.sort_by(f64::total_cmp);
-            let rank = (percent / 100.0 * values.len() as f64).ceil() as usize;
-            Ok(values[rank.clamp(1, values.len()) - 1])
-        },
-    );
+    let percentile = |array: &mut Array, percent: f64| -> Result<f64, Box<EvalAltResult>> {
+        let mut values = numbers(array)?;
+        if values.is_empty() {
+            return Err("percentile of no values".into());
+        }
+        values.sort_by(f64::total_cmp);
+        let rank = (percent / 100.0 * values.len() as f64).ceil() as usize;
+        Ok(values[rank.clamp(1, values.len()) - 1])
+    };
+    engine.register_fn("percentile", percentile);
+    engine.register_fn("percentile", move |array: &mut Array, percent: i64| {
+        percentile(array, percent as f64)
+    });
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -215,6 +216,7 @@ mod tests {
         assert_eq!(of("[2, 4, 4, 4, 5, 5, 7, 9].stddev()"), 2.0);
         assert_eq!(of("[1.5, 2].sum()"), 3.5);
         assert_eq!(of("[3, 1, 2].percentile(50.0)"), 2.0);
+        assert_eq!(of("[3, 1, 2].percentile(95)"), 3.0);
         assert!(engine.eval::<f64>("[].mean()").is_err());
         assert!(engine.eval::<f64>("[\"a\"].mean()").is_err());
     }

@@ -188,7 +188,8 @@ pub(crate) fn scope_of_run(
     mhz: Option<f64>,
 ) -> Result<Scope<'static>, String> {
     let mut scope = scope_of_metrics(&run.metrics, point, fits)?;
-    let counters = to_dynamic(&run.counters).map_err(|error| error.to_string())?;
+    let mut counters = to_dynamic(&run.counters).map_err(|error| error.to_string())?;
+    make_real(&mut counters);
     scope.push_constant_dynamic("counters", counters);
     if let Some(mhz) = mhz {
         scope.push_constant("cycle", 1e3 / mhz);
@@ -203,7 +204,8 @@ pub(crate) fn scope_of_metrics(
     fits: &BTreeMap<String, f64>,
 ) -> Result<Scope<'static>, String> {
     let mut scope = constants(point, fits);
-    let metrics = to_dynamic(metrics).map_err(|error| error.to_string())?;
+    let mut metrics = to_dynamic(metrics).map_err(|error| error.to_string())?;
+    make_real(&mut metrics);
     let tasks = metrics
         .read_lock::<Map>()
         .and_then(|map| map.get("tasks").cloned())
@@ -222,6 +224,17 @@ pub(crate) fn scope_of_output(
     let mut scope = constants(point, fits);
     scope.push_constant("output", output.to_owned());
     scope
+}
+
+/// Makes all integers reals: in an expression, `/` means the quotient.
+fn make_real(value: &mut Dynamic) {
+    if let Ok(number) = value.as_int() {
+        *value = Dynamic::from_float(number as f64);
+    } else if let Some(mut array) = value.write_lock::<Array>() {
+        array.iter_mut().for_each(make_real);
+    } else if let Some(mut map) = value.write_lock::<Map>() {
+        map.values_mut().for_each(make_real);
+    }
 }
 
 /// All figures of an experiment, by name of column, point and measure.

@@ -89,6 +89,9 @@ impl Kernel<'_> {
         task.execution = execution;
         task.parent = parent.map(|parent| parent.id).filter(|id| !is_hidden(*id));
         task.attributes = source.attributes.clone();
+        let idle = load_weight(event_policy(SCHED_IDLE), 0);
+        let wanted = Attributes::parse(&task.attributes).ok();
+        task.wanted_weight = wanted.and_then(|attributes| attributes.weight(idle));
         task.cgroup = match &source.taskgroup {
             Some(path) => self.groups.find(path),
             None => origin.cgroup,
@@ -182,8 +185,8 @@ impl Kernel<'_> {
         }
         let Some(number) = self.maps.iter().position(|map| map.name == attributes::MAP) else {
             let message = format!(
-                "{} has attributes, which {} does not know",
-                task.name, self.operations.name
+                "{} knows no attributes of tasks: those of the workload have no effect",
+                self.operations.name
             );
             if !self.messages.contains(&message) {
                 self.messages.push(message);

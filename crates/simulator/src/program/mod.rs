@@ -339,8 +339,11 @@ impl Kernel<'_> {
             if let Some(action) = self.carry_out(task, event) {
                 return action;
             }
-            if self.cpus[task.cpu()].need_resched {
-                // It is preempted on its way out of the system call.
+            // The interrupt that carries kicks comes as soon as a wake-up has let go of its locks (`irq_work_queue()`), so who kicks
+            // its own CPU by waking somebody is preempted on its way out of the system call.
+            let cpu = task.cpu();
+            self.deliver_kicks(cpu);
+            if self.cpus[cpu].need_resched {
                 return Action::Compute;
             }
         }
@@ -446,13 +449,8 @@ impl Kernel<'_> {
     fn carry_out(&mut self, mut task: TaskRef, event: Event) -> Option<Action> {
         let resumed = std::mem::take(&mut task.execution.resumed);
         task.execution.waited = resumed;
-        // Who looks at a clock or uses memory calls nobody.
-        let calls = !matches!(
-            event,
-            Event::Run(_) | Event::Runtime(_) | Event::Lap { .. } | Event::Evict { .. }
-        );
-        if !resumed && calls {
-            self.spent += self.settings.cost.system_call;
+        if !resumed && always_calls(&event) {
+            self.system_call();
         }
         match event {
             Event::Run(work) => self.compute(task, work),
@@ -499,6 +497,11 @@ impl Kernel<'_> {
             } => self.fault(task, memory, disk, (service, most)),
             _ => self.synchronize(task, event),
         }
+    }
+
+    /// Charges the CPU a system call.
+    fn system_call(&mut self) {
+        self.spent += self.settings.cost.system_call;
     }
 
     /// Has `task` use this much CPU time.
@@ -551,6 +554,28 @@ impl Kernel<'_> {
             Some(reasons.join("; "))
         }
     }
+}
+
+/// Whether an event takes a system call in any case. Who looks at a clock or uses memory calls nobody; mutexes, conditions and
+/// semaphores are words in memory, and call only to wait or to wake somebody.
+fn always_calls(event: &Event) -> bool {
+    !matches!(
+        event,
+        Event::Run(_)
+            | Event::Runtime(_)
+            | Event::Lap { .. }
+            | Event::Evict { .. }
+            | Event::Lock(_)
+            | Event::Unlock(_)
+            | Event::Wait { .. }
+            | Event::Sync { .. }
+            | Event::Suspend(_)
+            | Event::Resume(_)
+            | Event::Signal(_)
+            | Event::Broadcast(_)
+            | Event::SemPost(_)
+            | Event::SemWait(_)
+    )
 }
 
 /// What a varied event is this time. One that the task goes on with has happened already.

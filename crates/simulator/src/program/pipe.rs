@@ -122,7 +122,7 @@ impl Kernel<'_> {
                 task.execution.moved = 0;
                 return None;
             }
-            self.spent += self.settings.cost.system_call;
+            self.system_call();
         }
     }
 

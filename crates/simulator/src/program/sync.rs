@@ -72,6 +72,7 @@ impl Kernel<'_> {
                 let state = &mut self.programs.semaphores[semaphore];
                 state.value += 1;
                 if let Some(waiter) = state.waiters.pop_front() {
+                    self.system_call();
                     self.wake(waiter, Some(task), false);
                 }
             }
@@ -98,6 +99,7 @@ impl Kernel<'_> {
         let state = &mut self.programs.semaphores[semaphore];
         if state.value == 0 {
             state.waiters.push_back(task);
+            self.system_call();
             return Some(self.block_in_event(task, Waiting::Semaphore(semaphore)));
         }
         state.value -= 1;
@@ -138,6 +140,7 @@ impl Kernel<'_> {
         }
         state.contended = true;
         state.waiters.push_back(task);
+        self.system_call();
         task.execution.contends = true;
         task.execution.waiting = Waiting::Mutex(mutex);
         Some(Action::Block)
@@ -160,6 +163,7 @@ impl Kernel<'_> {
             self.stop_spinning(spinner);
         }
         if let Some(waiter) = waiter {
+            self.system_call();
             self.wake(waiter, Some(task), false);
         }
     }
@@ -181,11 +185,15 @@ impl Kernel<'_> {
 
     fn wait_on(&mut self, mut task: TaskRef, condition: usize) -> Action {
         self.programs.conditions[condition].push_back(task);
+        self.system_call();
         task.execution.waiting = Waiting::Condition(condition);
         Action::Block
     }
 
     fn wake_waiters(&mut self, task: TaskRef, condition: usize, count: usize) {
+        if !self.programs.conditions[condition].is_empty() {
+            self.system_call();
+        }
         for _ in 0..count {
             let Some(waiter) = self.programs.conditions[condition].pop_front() else {
                 break;
