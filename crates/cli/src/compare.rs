@@ -79,6 +79,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
+    /// Write runs.parquet and tasks.parquet into this folder: a row for each run, and for each task of each run
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+
     /// Write a Perfetto trace of every run into this folder
     #[arg(long, value_name = "FOLDER")]
     trace: Option<PathBuf>,
@@ -172,11 +176,22 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         let code = if error.is_output() { FAILED } else { UNUSABLE };
         output::fail(code, error)
     })?;
+    print(arguments, &results)?;
+    // What cannot be written takes nothing else away.
+    let ended = tell_failures(&results);
+    if let Some(folder) = &arguments.out {
+        let written = results.comparison.write_parquet(folder);
+        written.map_err(|(path, error)| {
+            output::fail(
+                FAILED,
+                format_args!("cannot write {}: {error}", path.display()),
+            )
+        })?;
+    }
     if let Some(path) = &arguments.report {
         write_page(path, &plan, &results)?;
     }
-    print(arguments, &results)?;
-    Ok(tell_failures(&results))
+    Ok(ended)
 }
 
 /// Everything that the arguments name, read and checked; an error is a message.
@@ -264,12 +279,7 @@ fn write_page(path: &Path, plan: &Plan, results: &Results) -> Result<(), ExitCod
     let moments = plan
         .moments(comparison)
         .map_err(|error| output::fail(FAILED, error))?;
-    std::fs::write(path, comparison.page(&moments).html()).map_err(|error| {
-        output::fail(
-            FAILED,
-            format_args!("cannot write {}: {error}", path.display()),
-        )
-    })
+    output::write(path, comparison.page(&moments).html())
 }
 
 fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {

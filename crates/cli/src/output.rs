@@ -1,6 +1,7 @@
 //! Writing results.
 
 use std::io::{ErrorKind, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -39,6 +40,20 @@ pub fn print(text: &str) -> Result<(), ExitCode> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Writes a file.
+///
+/// # Errors
+///
+/// The exit code, after a message, if it cannot be written.
+pub fn write(path: &Path, text: String) -> Result<(), ExitCode> {
+    std::fs::write(path, text).map_err(|error| {
+        fail(
+            FAILED,
+            format_args!("cannot write {}: {error}", path.display()),
+        )
+    })
 }
 
 /// Says what is wrong; returns the exit code to end with.

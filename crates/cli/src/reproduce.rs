@@ -131,20 +131,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         .iter()
         .map(|outcome| &outcome.reproduction)
         .collect();
-    if let Some(path) = &arguments.report {
-        std::fs::write(path, page(&outcomes, &reproductions)).map_err(|error| {
-            output::fail(
-                FAILED,
-                format_args!("cannot write {}: {error}", path.display()),
-            )
-        })?;
-    }
     output::print(&match arguments.format {
         Format::Table => fairground_report::reproductions_table(&reproductions, arguments.brief),
         Format::Json => fairground_report::reproductions_json(&reproductions),
         Format::Csv => fairground_report::reproductions_csv(&reproductions),
     })?;
+    // A page that cannot be written takes nothing else away.
     let ended = tell_failures(&outcomes);
+    if let Some(path) = &arguments.report {
+        output::write(path, page(&outcomes, &reproductions))?;
+    }
     if ended == ExitCode::SUCCESS && !all_ran {
         return Ok(ExitCode::from(UNUSABLE));
     }

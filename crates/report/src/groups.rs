@@ -2,7 +2,7 @@
 
 use crate::{Labels, Run};
 use fairground_metrics::{RunMetrics, TaskMetrics};
-use fairground_results::Interval;
+use fairground_results::{Interval, short_name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs of one workload under the same conditions.
@@ -13,6 +13,8 @@ pub(crate) struct Block<'a> {
 /// Repeats: runs of one scheduler with the same tunables.
 pub(crate) struct Row<'a> {
     pub(crate) runs: Vec<&'a Run>,
+    /// What the block calls the scheduler: its short name, or its path where another one has the same short name.
+    scheduler: &'a str,
     /// The tasks of each run by name.
     tasks: Vec<BTreeMap<&'a str, &'a TaskMetrics>>,
 }
@@ -55,12 +57,16 @@ pub(crate) fn blocks(runs: &[Run]) -> Vec<Block<'_>> {
             None => {
                 let mut row = Row {
                     runs: Vec::new(),
+                    scheduler: short_name(&run.labels.scheduler),
                     tasks: Vec::new(),
                 };
                 row.add(run);
                 block.rows.push(row);
             }
         }
+    }
+    for block in &mut blocks {
+        block.tell_schedulers_apart();
     }
     blocks
 }
@@ -80,6 +86,23 @@ impl<'a> Block<'a> {
     /// Labels of its first run.
     pub(crate) fn labels(&self) -> &'a Labels {
         self.rows[0].labels()
+    }
+
+    /// Calls schedulers whose short names are the same by their paths.
+    fn tell_schedulers_apart(&mut self) {
+        let mut references: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for row in &self.rows {
+            let reference = row.labels().scheduler.as_str();
+            references
+                .entry(row.scheduler)
+                .or_default()
+                .insert(reference);
+        }
+        for row in &mut self.rows {
+            if references[row.scheduler].len() > 1 {
+                row.scheduler = &row.labels().scheduler;
+            }
+        }
     }
 
     /// Most repeats of any row.
@@ -154,7 +177,7 @@ impl<'a> Row<'a> {
     /// Scheduler and, where set, tunables.
     pub(crate) fn name(&self) -> String {
         let labels = self.labels();
-        let mut name = labels.scheduler.clone();
+        let mut name = self.scheduler.to_owned();
         for (tunable, value) in &labels.tunables {
             name.push_str(&format!("\n {tunable}={value}"));
         }

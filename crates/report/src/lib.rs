@@ -12,8 +12,10 @@ mod groups;
 mod json;
 mod measures;
 pub mod page;
+mod parquet_format;
 mod reproduction;
 mod reproduction_page;
+mod rows;
 mod table;
 
 pub use fairground_results::{Labels, Run};

@@ -1,5 +1,7 @@
 //! Reproductions of the documents' experiments as text, JSON and CSV.
 
+use crate::csv_format::csv;
+use crate::rows::Row;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use fairground_results::{Claim, Figure, Interval, Level, Reproduction, Verdict, Where};
 
@@ -62,6 +64,9 @@ fn figure_table(reproduction: &Reproduction, figure: &Figure) -> String {
     }
     table.set_header(heads);
     for (point, name) in reproduction.points.iter().enumerate() {
+        if !figure.is_of(point) {
+            continue;
+        }
         let mut row = vec![name.clone()];
         for (column, prints) in prints.iter().enumerate() {
             if *prints {
@@ -192,8 +197,7 @@ pub fn reproductions_json(reproductions: &[&Reproduction]) -> String {
 
 /// The figures as CSV: a row for each measure, point and column.
 pub fn reproductions_csv(reproductions: &[&Reproduction]) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let heads = [
+    const COLUMNS: [&str; 12] = [
         "experiment",
         "measure",
         "unit",
@@ -207,40 +211,31 @@ pub fn reproductions_csv(reproductions: &[&Reproduction]) -> String {
         "max",
         "samples",
     ];
-    let mut write = |record: &[String]| {
-        writer
-            .write_record(record)
-            .expect("memory takes every record");
-    };
-    write(&heads.map(str::to_owned));
+    let mut rows = Vec::new();
     for one in reproductions {
         for figure in &one.figures {
             for (point, name) in one.points.iter().enumerate() {
                 for (column, scheduler) in one.columns.iter().enumerate() {
-                    let number = |value: Option<f64>| {
-                        value.map_or_else(String::new, |value| value.to_string())
-                    };
                     let here = figure.here[point][column].as_ref();
-                    write(&[
-                        one.id.clone(),
-                        figure.measure.clone(),
-                        figure.unit.clone(),
-                        name.clone(),
-                        scheduler.clone(),
-                        number(figure.document[point][column]),
-                        number(here.map(|here| here.mean)),
-                        number(here.map(|here| here.low)),
-                        number(here.map(|here| here.high)),
-                        number(here.map(|here| here.min)),
-                        number(here.map(|here| here.max)),
-                        here.map_or(0, |here| here.samples).to_string(),
-                    ]);
+                    let mut row = Row::default();
+                    row.set("experiment", one.id.as_str());
+                    row.set("measure", figure.measure.as_str());
+                    row.set("unit", figure.unit.as_str());
+                    row.set("point", name.as_str());
+                    row.set("column", scheduler.as_str());
+                    row.set_some("document", figure.document[point][column]);
+                    row.set_some("mean", here.map(|here| here.mean));
+                    row.set_some("low", here.map(|here| here.low));
+                    row.set_some("high", here.map(|here| here.high));
+                    row.set_some("min", here.map(|here| here.min));
+                    row.set_some("max", here.map(|here| here.max));
+                    row.set("samples", here.map_or(0, |here| here.samples as u64));
+                    rows.push(row);
                 }
             }
         }
     }
-    let bytes = writer.into_inner().expect("memory takes every record");
-    String::from_utf8(bytes).expect("all fields are text")
+    csv(&COLUMNS, rows.into_iter())
 }
 
 /// A plain table of texts.

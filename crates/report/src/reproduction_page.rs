@@ -186,6 +186,7 @@ fn figure_tables(reproduction: &Reproduction) -> Vec<Table> {
         .map(|figure| {
             let points = reproduction.points.iter().enumerate();
             let rows = points
+                .filter(|(point, _)| figure.is_of(*point))
                 .map(|(point, name)| row(name.clone(), figure, point))
                 .collect();
             table(with_unit(figure), reproduction.axis.clone(), rows)

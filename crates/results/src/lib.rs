@@ -6,4 +6,4 @@ mod run;
 pub use reproduction::{
     Claim, Figure, Fit, Interval, Level, PrintedTable, Reproduction, Verdict, Where,
 };
-pub use run::{Labels, Run};
+pub use run::{Labels, Run, short_name};

@@ -62,6 +62,14 @@ pub struct Figure {
     pub document: Vec<Vec<Option<f64>>>,
 }
 
+impl Figure {
+    /// Whether it has a number at a point, measured or printed.
+    pub fn is_of(&self, point: usize) -> bool {
+        self.here[point].iter().any(Option::is_some)
+            || self.document[point].iter().any(Option::is_some)
+    }
+}
+
 /// A mean with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {

@@ -20,6 +20,18 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
+/// What tables call a scheduler: its id, or the file's name without folders and endings if it was given as a path.
+#[must_use]
+pub fn short_name(reference: &str) -> &str {
+    let name = reference.rsplit('/').next().unwrap_or(reference);
+    let endings = [".bpf.c", ".bpf.o", ".c", ".o"];
+    let stem = endings.iter().find_map(|ending| name.strip_suffix(ending));
+    match stem {
+        Some(stem) if !stem.is_empty() => stem,
+        _ => name,
+    }
+}
+
 /// Everything that determines a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -16,12 +16,7 @@ fn the_table_has_a_row_for_each_scheduler_and_what_they_ran_on() {
         heading,
         "hogs (machine 2, 1.00 s, cost model default, seed 0)"
     );
-    for expected in [
-        "\nlinux24 ",
-        "\nschedulers/rotation.bpf.c ",
-        "\nhog-0 ",
-        "\nplayer ",
-    ] {
+    for expected in ["\nlinux24 ", "\nrotation ", "\nhog-0 ", "\nplayer "] {
         assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
 }
@@ -97,6 +92,75 @@ fn traces_and_the_report_are_written() {
     assert_eq!(trace[0], 0x0a);
     assert!(trace.windows(5).any(|bytes| bytes == b"hog-0"));
     assert!(fs::read_to_string(report).unwrap().contains("linux24"));
+}
+
+#[test]
+fn schedulers_whose_files_have_the_same_name_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("rotation.bpf.c");
+    fs::copy(
+        crate::support::folder().join("schedulers/rotation.bpf.c"),
+        &other,
+    )
+    .unwrap();
+    let text = succeed(&format!("{HOGS},{} -d 100ms", other.display()));
+    assert!(text.contains("\nschedulers/rotation.bpf.c "), "{text}");
+    assert!(text.contains(&format!("\n{} ", other.display())), "{text}");
+}
+
+#[test]
+fn shares_that_the_workload_gives_are_the_ideal() {
+    let line = "compare workloads/shares.json -s ebs,cfs -m 1 --hz 1000 --format json";
+    let result: serde_json::Value = serde_json::from_str(&succeed(line)).unwrap();
+    let metrics = |run: usize| &result["runs"][run]["metrics"];
+    let ideal = |task: usize| {
+        metrics(0)["tasks"][task]["share"]["ideal"]
+            .as_f64()
+            .unwrap()
+    };
+    for (task, share) in [(0, 1.0 / 6.0), (1, 2.0 / 6.0), (2, 3.0 / 6.0)] {
+        assert!((ideal(task) - share).abs() < 0.001, "{}", ideal(task));
+    }
+    let jain = |run: usize| metrics(run)["fairness"]["jain_index"].as_f64().unwrap();
+    assert!(jain(0) > 0.99, "ebs divides by shares: {}", jain(0));
+    assert!(jain(1) < 0.9, "cfs does not: {}", jain(1));
+    let notes = result["runs"][1]["notes"].to_string();
+    assert!(
+        notes.contains("cfs knows no attributes of tasks"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn parquet_holds_a_row_for_each_run_and_for_each_task() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("results");
+    succeed(&format!(
+        "{HOGS} -d 100ms --repeat 2 --out {}",
+        folder.display()
+    ));
+    for name in ["runs.parquet", "tasks.parquet"] {
+        let bytes = fs::read(folder.join(name)).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    }
+    // What cannot be written does not take the table away.
+    let ended = fairground(&[
+        "compare",
+        "workloads/hogs.json",
+        "-s",
+        "linux24",
+        "-d",
+        "100ms",
+        "--out",
+        "/proc/nowhere",
+    ]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stdout.contains("\nlinux24 "), "{}", ended.stdout);
+    assert!(
+        ended.stderr.contains("cannot write /proc/nowhere"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

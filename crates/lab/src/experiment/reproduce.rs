@@ -292,17 +292,25 @@ impl<'a> Simulations<'a> {
     /// The machines, their tick rates and their costs.
     fn world(&self) -> World {
         let file = &self.setup.experiment.file;
-        let machine = &self.machines[0];
-        World {
-            name: Where::Simulator,
-            machine: format!(
+        let mut machines: Vec<String> = Vec::new();
+        let mut notes = Vec::new();
+        for machine in &self.machines {
+            let words = format!(
                 "{} ({}), {} Hz, costs {}",
                 machine.file.title,
                 machine.machine.description,
                 file.hz.unwrap_or(machine.file.hz),
                 machine.cost.name
-            ),
-            notes: vec![format!("machine: {}", machine.file.origin)],
+            );
+            if !machines.contains(&words) {
+                machines.push(words);
+                notes.push(format!("machine: {}", machine.file.origin));
+            }
+        }
+        World {
+            name: Where::Simulator,
+            machine: machines.join(" and "),
+            notes,
         }
     }
 }
@@ -580,12 +588,13 @@ impl Measures {
             Ok(scope) => scope,
             Err(error) => return self.none(&error),
         };
+        let point: rhai::ImmutableString = scope.get_value("point").unwrap_or_default();
         let values = self.values.iter();
         let samples = self.samples.iter();
         Measured {
             values: values
                 .map(|(value, points)| {
-                    let here = points.is_empty() || points.iter().any(|one| one == point);
+                    let here = points.is_empty() || points.iter().any(|one| one.as_str() == point);
                     here.then(|| value.number(&self.engine, &mut scope.clone()))
                 })
                 .collect(),
