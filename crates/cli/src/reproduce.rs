@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use fairground_lab::{Experiment, Experiments, Outcome, Request, reproduce_on_kernel};
 use fairground_report::Unit;
-use fairground_report::page::{Axis, Plot};
+use fairground_report::page::{Axis, Moment, Plot};
 use fairground_results::Reproduction;
 
 use crate::on_kernel::{Runner, is_program};
@@ -139,7 +139,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     // A page that cannot be written takes nothing else away.
     let ended = tell_failures(&outcomes);
     if let Some(path) = &arguments.report {
-        output::write(path, page(&outcomes, &reproductions))?;
+        let moments = moments(arguments, &experiments)?;
+        output::write(path, page(&outcomes, &reproductions, &moments))?;
     }
     if ended == ExitCode::SUCCESS && !all_ran {
         return Ok(ExitCode::from(UNUSABLE));
@@ -227,19 +228,36 @@ fn curves(outcome: &Outcome) -> Vec<Plot> {
     plots
 }
 
+/// What the page shows of each experiment in time; nothing of a kernel, which would not do the same again.
+fn moments(
+    arguments: &Arguments,
+    experiments: &[Experiment],
+) -> Result<BTreeMap<String, Vec<Moment>>, ExitCode> {
+    if arguments.on == On::Kernel {
+        return Ok(BTreeMap::new());
+    }
+    let request = arguments.request();
+    let mut moments = BTreeMap::new();
+    for experiment in experiments {
+        let found = fairground_lab::experiment_moments(experiment, &request)
+            .map_err(|error| output::fail(FAILED, error))?;
+        moments.insert(experiment.id.clone(), found);
+    }
+    Ok(moments)
+}
+
 /// The page of all outcomes.
-fn page(outcomes: &[Outcome], reproductions: &[&Reproduction]) -> String {
+fn page(
+    outcomes: &[Outcome],
+    reproductions: &[&Reproduction],
+    moments: &BTreeMap<String, Vec<Moment>>,
+) -> String {
     let curves = outcomes
         .iter()
         .map(|outcome| (outcome.reproduction.id.clone(), curves(outcome)))
         .collect();
-    fairground_report::reproductions_page(
-        reproductions,
-        Default::default(),
-        &BTreeMap::new(),
-        &curves,
-    )
-    .html()
+    fairground_report::reproductions_page(reproductions, Default::default(), moments, &curves)
+        .html()
 }
 
 /// Fits the values of the experiments again and prints them.

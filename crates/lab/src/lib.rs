@@ -25,7 +25,7 @@ pub use cost_file::{Measured, cost_file, read_cost_model};
 pub use error::Error;
 pub use experiment::{
     Experiment, Experiments, Histogram, KernelLoad, KernelMachine, KernelOutput, KernelRun,
-    Outcome, Request, fit, reproduce, reproduce_on_kernel,
+    Outcome, Request, experiment_moments, fit, reproduce, reproduce_on_kernel,
 };
 pub use moments::{moments, record};
 pub use plan::{DEFAULT_HZ, Plan};

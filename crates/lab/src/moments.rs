@@ -17,7 +17,7 @@ use crate::parallel;
 use crate::plan::Plan;
 
 /// Slices of a timeline, at most; more would make the page large and show no more.
-const MOST_SLICES: usize = 600;
+const MOST_SLICES: usize = 400;
 /// What is shown before and after a wait, as parts of it.
 const AROUND: u64 = 4;
 /// Waits that are shorter, in nanoseconds, are not worth a look.

@@ -5,7 +5,8 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use fairground_events::Nanoseconds;
-use fairground_results::{Claim, Figure, Fit, Reproduction, Verdict, Where};
+use fairground_report::page::Moment;
+use fairground_results::{Claim, Figure, Fit, Reproduction, Run, Verdict, Where};
 use fairground_simulator::Options;
 use rhai::Scope;
 
@@ -17,6 +18,7 @@ use super::script::{self, Expression, Table};
 use crate::cell::{Cell, CellResult, Failure, run_cells};
 use crate::contender::Contender;
 use crate::error::Error;
+use crate::moments::moments;
 
 /// How an experiment is to be run.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +74,50 @@ pub fn reproduce(
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Outcome, Error> {
     Simulations::new(experiment, request)?.run(request.threads, progress)
+}
+
+/// Timelines that an experiment shows: a long wait, or else an uneven window, and the same time under another scheduler.
+const SHOWN_MOMENTS: usize = 2;
+
+/// The moments that decided at the last point of `experiment`, with its first seed, under its own schedulers and those of `request`.
+///
+/// # Errors
+///
+/// If a file of the experiment or a scheduler cannot be used.
+pub fn experiment_moments(
+    experiment: &Experiment,
+    request: &Request,
+) -> Result<Vec<Moment>, Error> {
+    let request = Request {
+        seeds: Some(1),
+        ..request.clone()
+    };
+    let simulations = Simulations::new(experiment, &request)?;
+    let Some(point) = simulations.setup.points.len().checked_sub(1) else {
+        return Ok(Vec::new());
+    };
+    let columns = 0..simulations.setup.columns.len();
+    let cells: Vec<Cell> = columns
+        .map(|column| simulations.cells_at(point, column))
+        .collect::<Result<Vec<_>, _>>()?
+        .concat();
+    let runs = run_cells(&cells, request.threads, &|_, _| {}, |_, result| result.run)?;
+    let alternatives: Vec<(&Cell, &Run)> = cells
+        .iter()
+        .zip(&runs)
+        .filter_map(|(cell, run)| Some((cell, run.as_ref()?)))
+        .collect();
+    let mut shown = moments(&alternatives)?;
+    shown.truncate(SHOWN_MOMENTS);
+    let name = &simulations.setup.points[point].name;
+    if !name.is_empty() {
+        for moment in &mut shown {
+            moment
+                .title
+                .push_str(&format!(" ({}: {name})", experiment.file.axis));
+        }
+    }
+    Ok(shown)
 }
 
 /// An experiment with what is asked of it: what is measured and judged, whichever world the runs were in.
