@@ -24,6 +24,7 @@ fn they_read_without_notes_and_end() {
     let names: Vec<_> = workloads.iter().map(|w| w.name.as_str()).collect();
     for needed in [
         "hogs-five",
+        "hogs-five-top",
         "hogs-nice",
         "hogs-three",
         "lock-contention",
