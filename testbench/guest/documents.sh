@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What the documents promise about shares of the CPU, on this kernel: the same figures as in the simulator's tests. Those for one
-# CPU are measured in virtual time, where the load of the machine below does not reach them. It does reach those for several,
-# where virtual CPUs may have to wait for real ones; of these the medians of three runs count.
+# What the documents promise, on this kernel: experiments of theirs, shortened, and shares of the CPU as in the simulator's tests. Figures
+# for one CPU are measured in virtual time, where the load of the machine below does not reach them. It does reach those for several,
+# where virtual CPUs may have to wait for real ones.
 
 # Schedulers with figures for one CPU, and with figures for several
-with_figures_for_one_cpu=(linux12 linux22 ebs bfs)
+with_figures_for_one_cpu=(linux12 linux22 o1 ebs bfs)
 with_figures_for_several_cpus=(dwrr)
 
 test_documents_in_parallel() {
 	case $1 in
 	dwrr)
-		check "dwrr: three hogs on two CPUs get two thirds of one each" median_shares dwrr 12 '' \
-			'"hog": { "instance": 3, "cpus": [0, 1], "run": 10000 }' \
-			hog=66.7:3
+		check "dwrr: three hogs on two CPUs get two thirds of one each" reproduces elc_fairness_5on4 A4 --seeds 2 -d 6s
+		check "dwrr: weights reach over two CPUs, under cfs they do not" reproduces elc_weight_example 'A2 order,A3' --seeds 1 -d 10s
 		;;
 	esac
 }
@@ -26,6 +25,10 @@ test_documents_in_virtual_time() {
 	linux22)
 		check "linux22: nice 10 gets about half of nice 0" shares linux22 8 '' "$(two_hogs 0 10)" first=65.6:2.5 second=34.4:2.5
 		;;
+	o1)
+		check "o1: children that compute pi end less evenly than under cfs" reproduces o1cfs_fairness_pi A1,A2,A3 --seeds 1
+		check "o1: a step of nice is worth 5 % or 50 %" reproduces elc_o1_nice_ratio A2 --seeds 1 -d 8s
+		;;
 	bfs)
 		# What the simulator says at this kernel's 250 ticks a second. 0.318 looks at deadlines at ticks, so that shares come in
 		# steps: nice 2 is at the edge of one, where another thread of the kernel decides, and is left to the simulator.
@@ -33,15 +36,9 @@ test_documents_in_virtual_time() {
 		check "bfs: nice 10 gets an eighth of nice 0" shares bfs 6 '' "$(two_hogs 0 10)" first=88.9:2 second=11.1:2
 		;;
 	ebs)
-		# Free for 0.4 s, until the estimate has reached the cap, and then at a quarter of the CPU.
-		check "ebs: a hard cap holds where nobody else wants the CPU" shares ebs 12 'half_life=1s' \
-			'"capped": { "run": 10000, "fairground": { "hard_cap": "1/4" } }' \
-			capped=27.6:1
-		check "ebs: shares divide a CPU" shares ebs 10 'half_life=1s' \
-			'"one": { "run": 10000, "fairground": { "shares": 20 } },
-			 "two": { "run": 10000, "fairground": { "shares": 40 } },
-			 "three": { "run": 10000, "fairground": { "shares": 60 } }' \
-			one=16.7:2 two=33.3:2 three=50:2
+		check "ebs: a hard cap holds where nobody else wants the CPU" reproduces ebs_caps A1 --seeds 1 -d 14s --point 'hard 1/2'
+		check "ebs: shares divide a CPU" reproduces ebs_shares A2 --seeds 1 -d 10s --point 'nice 0, 10, 15'
+		check "ebs: who uses less than the shares allow is favoured" reproduces ebs_shares A4 --seeds 1 -d 10s --point '5 % and 8 hogs'
 		check "ebs: a background task gets what nobody wants" shares ebs 6 '' \
 			'"hog": { "run": 3000000, "loop": 1 },
 			 "background": { "run": 10000, "fairground": { "background": true } }' \
@@ -56,31 +53,24 @@ two_hogs() {
 	printf '"first": { "priority": %d, "run": 10000 }, "second": { "priority": %d, "run": 10000 }' "$1" "$2"
 }
 
+# Runs an experiment of a document on this kernel and looks whether acceptance lines hold.
+# usage: reproduces EXPERIMENT LINE[,LINE...] OPTION...
+reproduces() {
+	fairground reproduce --on kernel "$1" --format json "${@:3}"
+	assert_status 0
+	"$here/verdicts" "$work/output" "$2"
+	assert_unloaded
+}
+
 # Plays tasks under a scheduler and compares what each gets, in percent of one CPU.
 # usage: shares SCHEDULER SECONDS SETTING TASKS NAME=PERCENT:TOLERANCE...
 shares() {
-	play_shares "${@:1:4}"
-	"$here/shares" "$work/output" "${@:5}"
-}
-
-# The same with the medians of three runs.
-median_shares() {
-	: > "$work/results"
-	for _ in 1 2 3; do
-		play_shares "${@:1:4}"
-		cat "$work/output" >> "$work/results"
-	done
-	"$here/shares" "$work/results" "${@:5}"
-}
-
-# Plays tasks under a scheduler; the result is in the file `output`.
-# usage: play_shares SCHEDULER SECONDS SETTING TASKS
-play_shares() {
 	local scheduler=$1 seconds=$2 settings=() tasks=$4
 	[ -z "$3" ] || settings=(--set "$3")
 	printf '{ "tasks": { %s }, "global": { "duration": %d, "calibration": 100 } }' "$tasks" "$seconds" > "$work/shares.json"
 	fairground run "$scheduler" "${settings[@]}" -- "$fairground" play "$work/shares.json" --format json
 	assert_status 0
+	"$here/shares" "$work/output" "${@:5}"
 }
 
 # A process that always runs, capped from outside while it runs, at a quarter of a CPU. It is free until its estimated usage

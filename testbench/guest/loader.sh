@@ -15,6 +15,9 @@ test_loader() {
 	check 'loader: tells an error of the scheduler, and sets tunables' tells_own_error
 	check 'loader: SysRq-S takes the scheduler out' tells_sysrq
 	check 'loader: loads the scheduler again after a change of CPUs' survives_hotplug
+	check 'reproduce: SIGKILL leaves nothing behind' reproduces_nothing_when_killed
+	check 'reproduce: SIGINT ends it cleanly' reproduces_until_signal
+	check 'reproduce: tells which scheduler the kernel took out' reproduces_to_the_fault
 	check 'loader: refuses while another scheduler is loaded' refuses_second
 	check 'loader: refuses a user who is not root' refuses_user
 	check 'loader: shows what the verifier did not accept' shows_rejection
@@ -101,6 +104,38 @@ survives_hotplug() {
 	kill -TERM "$loader"
 	await_loader
 	assert_status 0
+	assert_unloaded
+}
+
+# An experiment that takes far longer than this test.
+start_experiment() {
+	start_fairground reproduce --on kernel elc_fairness_5on4
+	wait_until in_charge cfs
+}
+
+reproduces_nothing_when_killed() {
+	start_experiment
+	kill -KILL "$loader"
+	assert_unloaded
+}
+
+reproduces_until_signal() {
+	start_experiment
+	kill -INT "$loader"
+	await_loader
+	assert_status 1
+	assert_says "$work/errors" 'stopped by SIGINT'
+	assert_unloaded
+}
+
+reproduces_to_the_fault() {
+	start_fairground reproduce --on kernel elc_fairness_5on4 --seeds 1 -d 5s
+	wait_until in_charge cfs
+	echo S > /proc/sysrq-trigger
+	await_loader
+	assert_status 1
+	assert_says "$work/errors" 'elc_fairness_5on4 under cfs failed in run 1: the kernel took cfs out'
+	assert_says "$work/output" 'not measured'
 	assert_unloaded
 }
 

@@ -50,6 +50,10 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
 
+    /// This point of the x axis only; may be given several times
+    #[arg(long, value_name = "NAME")]
+    point: Vec<String>,
+
     /// Length of each run, such as 500ms or 10s, instead of the experiment's own
     #[arg(short, long, value_parser = nanoseconds)]
     duration: Option<u64>,
@@ -80,6 +84,7 @@ impl Arguments {
         Request {
             schedulers: self.schedulers.clone(),
             seeds: self.seeds,
+            points: self.point.clone(),
             duration: self.duration,
             threads: self.threads,
         }

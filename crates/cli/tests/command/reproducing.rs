@@ -30,3 +30,15 @@ fn the_experiments_of_a_kernel_are_listed() {
     assert!(!on_kernel.contains("o1cfs_worked_examples"));
     assert!(all.contains("o1cfs_worked_examples"));
 }
+
+#[test]
+fn points_are_chosen_by_name() {
+    let line = "reproduce elc_weight_example --seeds 1 -d 1s --brief --point";
+    refuse(
+        &format!("{line} 9"),
+        2,
+        &["elc_weight_example", r#"there is no "9"; there are 4; 5"#],
+    );
+    let table = succeed(&format!("{line} 5"));
+    assert!(table.contains("ratio of cfs at 4"), "{table}");
+}

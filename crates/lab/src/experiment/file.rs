@@ -93,6 +93,8 @@ pub(crate) struct KernelFile {
     /// Values set in the workload, after the experiment's.
     #[serde(default)]
     pub(crate) set: BTreeMap<String, toml::Value>,
+    /// What the points are.
+    pub(crate) axis: Option<String>,
     /// Names of the experiment's points that run here; all if absent.
     pub(crate) points: Option<Vec<String>>,
     /// Points instead of the experiment's.
@@ -103,7 +105,9 @@ pub(crate) struct KernelFile {
     /// The programs that the script needs, with the Debian packages that have them.
     #[serde(default)]
     pub(crate) programs: BTreeMap<String, String>,
-    /// Measures in addition to the experiment's, or instead of those with the same name. With a command they are all there are.
+    /// Names of the experiment's measures that are taken here; all if absent, and with a command none.
+    pub(crate) measures: Option<Vec<String>>,
+    /// Further measures, or others instead of those with the same name.
     #[serde(default)]
     pub(crate) measure: Vec<MeasureFile>,
     /// Names of the experiment's acceptance lines that apply here; all if absent.

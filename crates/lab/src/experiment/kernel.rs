@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::file::{ColumnFile, CpusFile, ExperimentFile, KernelFile, PointFile};
 use super::load::Experiment;
-use super::reproduce::{Measured, Measures, Outcome, Request, Setup, World};
+use super::reproduce::{Measured, Measures, Outcome, Request, Setup, World, keep};
 use super::script;
 use crate::cell::Failure;
 use crate::error::Error;
@@ -85,8 +85,10 @@ impl ExperimentFile {
         file.window = kernel.window.or(file.window);
         file.workload = kernel.workload.clone().or(file.workload);
         file.set.extend(kernel.set.clone());
-        let name = |point: &PointFile| point.name.clone();
-        keep(&mut file.point, kernel.points.as_deref(), name)?;
+        file.axis = kernel.axis.clone().unwrap_or(file.axis);
+        if let Some(points) = &kernel.points {
+            keep(&mut file.point, points, |point| &point.name)?;
+        }
         if !kernel.point.is_empty() {
             file.point.clone_from(&kernel.point);
         } else if kernel.duration.is_some() {
@@ -97,39 +99,23 @@ impl ExperimentFile {
         if kernel.command.is_some() {
             file.measure.clear();
             file.plot.clear();
+            file.fit.clear();
+        } else if let Some(measures) = &kernel.measures {
+            keep(&mut file.measure, measures, |measure| &measure.name)?;
         }
         for measure in &kernel.measure {
             file.measure.retain(|one| one.name != measure.name);
             file.measure.push(measure.clone());
         }
-        keep(&mut file.accept, kernel.lines.as_deref(), |line| {
-            line.id.clone()
-        })?;
+        if let Some(lines) = &kernel.lines {
+            keep(&mut file.accept, lines, |line| &line.id)?;
+        }
         // Reasons are those of simulations.
         file.accept.iter_mut().for_each(|line| line.reason = None);
         file.accept.extend(kernel.accept.iter().cloned());
         file.caveats.clone_from(&kernel.caveats);
         Ok(file)
     }
-}
-
-/// Keeps those of `all` whose name is among `names`; all if there are no names.
-fn keep<T>(
-    all: &mut Vec<T>,
-    names: Option<&[String]>,
-    name: impl Fn(&T) -> String,
-) -> Result<(), String> {
-    let Some(names) = names else {
-        return Ok(());
-    };
-    if let Some(missing) = names
-        .iter()
-        .find(|one| !all.iter().any(|two| name(two) == **one))
-    {
-        return Err(format!("kernel: there is no {missing:?}"));
-    }
-    all.retain(|one| names.contains(&name(one)));
-    Ok(())
 }
 
 impl Experiment {
@@ -208,7 +194,7 @@ pub fn reproduce_on_kernel(
     else {
         return Err(experiment.wrong("has no [kernel] table".to_owned()));
     };
-    let mut setup = Setup::new(&experiment, request);
+    let mut setup = Setup::new(&experiment, request)?;
     setup.columns.push(ColumnFile {
         name: None,
         scheduler: OWN.to_owned(),
@@ -224,12 +210,20 @@ pub fn reproduce_on_kernel(
         measures,
     };
     let results = runs.make(run, progress)?;
+    let mut notes = Vec::new();
+    if let Some(duration) = request.duration {
+        let seconds = duration as f64 / 1e9;
+        notes.push(format!("runs of {seconds} s were asked for"));
+    }
+    if runs.setup.seeds == 1 {
+        notes.push("of a single run nobody knows how much of it is chance".to_owned());
+    }
     runs.setup.outcome(
         results,
         World {
             name: Where::Kernel,
             machine: machine.description.clone(),
-            notes: Vec::new(),
+            notes,
         },
     )
 }
@@ -458,10 +452,7 @@ mod tests {
         let error = open(&format!("{PLAYED}[kernel]\nlines = [\"A3\"]"))
             .err()
             .unwrap();
-        assert!(
-            error.to_string().contains(r#"kernel: there is no "A3""#),
-            "{error}"
-        );
+        assert!(error.to_string().contains(r#"there is no "A3""#), "{error}");
         let error = open(&format!("{PLAYED}[kernel]\nhz = 3")).err().unwrap();
         assert!(error.to_string().contains("unknown field `hz`"), "{error}");
     }

@@ -27,6 +27,8 @@ pub struct Request {
     pub schedulers: Vec<String>,
     /// Seeds, which on a kernel are repetitions, if not the experiment's.
     pub seeds: Option<u32>,
+    /// Names of points; all if there are none.
+    pub points: Vec<String>,
     /// Length of each run, if not the experiment's.
     pub duration: Option<Nanoseconds>,
     /// Simulations at once; `None` is one for each CPU of this machine.
@@ -128,6 +130,8 @@ pub(super) struct Setup<'a> {
     /// Values that expressions may name.
     pub(super) fits: BTreeMap<String, f64>,
     pub(super) seeds: u32,
+    /// Whether points were left out, which acceptance lines may need.
+    partial: bool,
     duration: Option<Nanoseconds>,
 }
 
@@ -146,7 +150,7 @@ pub(super) struct Simulations<'a> {
 }
 
 impl<'a> Setup<'a> {
-    pub(super) fn new(experiment: &'a Experiment, request: &Request) -> Self {
+    pub(super) fn new(experiment: &'a Experiment, request: &Request) -> Result<Self, Error> {
         let mut columns = experiment.file.column.clone();
         for scheduler in &request.schedulers {
             if !columns.iter().any(|column| column.name() == scheduler) {
@@ -159,14 +163,20 @@ impl<'a> Setup<'a> {
                 });
             }
         }
-        Self {
+        let mut points = experiment.points();
+        if !request.points.is_empty() {
+            keep(&mut points, &request.points, |point| &point.name)
+                .map_err(|error| experiment.wrong(error))?;
+        }
+        Ok(Self {
             experiment,
             columns,
-            points: experiment.points(),
+            points,
             fits: experiment.fits(),
             seeds: request.seeds.unwrap_or(experiment.file.seeds).max(1),
+            partial: !request.points.is_empty(),
             duration: request.duration,
-        }
+        })
     }
 
     /// Length of a run of a point, if not that of its workload.
@@ -192,7 +202,7 @@ impl<'a> Setup<'a> {
 impl<'a> Simulations<'a> {
     /// Opens the schedulers and reads the machines.
     pub(super) fn new(experiment: &'a Experiment, request: &Request) -> Result<Self, Error> {
-        let setup = Setup::new(experiment, request);
+        let setup = Setup::new(experiment, request)?;
         let references: Vec<String> = setup
             .columns
             .iter()
@@ -460,7 +470,10 @@ impl Setup<'_> {
         scope.push_constant("columns", names(columns.collect()));
         let lines = self.experiment.file.accept.iter();
         lines
-            .map(|line| verdict(&engine, &scope, line))
+            .map(|line| match verdict(&engine, &scope, line) {
+                Err(_) if self.partial => Ok(not_at_these_points(line)),
+                verdict => verdict,
+            })
             .collect::<Result<_, _>>()
             .map_err(|message| self.experiment.wrong(message))
     }
@@ -531,6 +544,24 @@ impl Setup<'_> {
     }
 }
 
+/// Keeps those of `all` whose name is among `names`.
+pub(super) fn keep<T>(
+    all: &mut Vec<T>,
+    names: &[String],
+    name: impl Fn(&T) -> &String,
+) -> Result<(), String> {
+    let is_missing = |wanted: &&String| !all.iter().any(|one| name(one) == *wanted);
+    if let Some(missing) = names.iter().find(is_missing) {
+        let all: Vec<&str> = all.iter().map(|one| name(one).as_str()).collect();
+        return Err(format!(
+            "there is no {missing:?}; there are {}",
+            all.join("; ")
+        ));
+    }
+    all.retain(|one| names.contains(name(one)));
+    Ok(())
+}
+
 /// The figure of several runs; `None` if it is not one of their point, and with a note if one of them lacks it.
 fn samples_of(
     runs: &[Measured],
@@ -557,6 +588,18 @@ fn samples_of(
             ));
             None
         }
+    }
+}
+
+/// A line that needs points that were left out.
+fn not_at_these_points(line: &AcceptFile) -> Verdict {
+    Verdict {
+        id: line.id.clone(),
+        level: line.level,
+        claim: line.claim.clone(),
+        holds: Claim::NotMeasured("points that were left out".to_owned()),
+        shows: String::new(),
+        reason: None,
     }
 }
 
