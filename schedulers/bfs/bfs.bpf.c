@@ -613,13 +613,6 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 /* ---- schedule() ------------------------------------------------------------------------------------------------ */
 
-/* True if @cpu may not run @p. */
-static __always_inline bool needs_other_cpu(struct task_struct *p, s32 cpu)
-{
-	return !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-	       (is_migration_disabled(p) && scx_bpf_task_cpu(p) != cpu);
-}
-
 /* The deadline of a waiting task as CPU @cpu sees it: later if it ran elsewhere. */
 static __always_inline u64 deadline_seen_from(const struct task_data *data, s32 cpu)
 {
@@ -639,7 +632,7 @@ __noinline bool rescue_from(s32 list, s32 cpu, u64 now)
 		struct task_data *data = task_data_of(p);
 		struct task_struct *longer;
 
-		if (!data || needs_other_cpu(p, cpu) || starved_for(data->waiting_since, now) <= longest)
+		if (!data || !can_run_on(p, cpu) || starved_for(data->waiting_since, now) <= longest)
 			continue;
 		longer = bpf_task_acquire(p);
 		if (!longer)
@@ -704,7 +697,7 @@ __noinline int scan_list(s32 list, s32 cpu, bool prev_competes, u64 prev_deadlin
 		u64 deadline;
 
 		steps++;
-		if (!data || needs_other_cpu(p, cpu))
+		if (!data || !can_run_on(p, cpu))
 			continue;
 		deadline = deadline_seen_from(data, cpu);
 		overdue = deadline < now;

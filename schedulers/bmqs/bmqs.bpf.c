@@ -248,7 +248,7 @@ static __always_inline bool can_schedule(const struct task_struct *p, s32 cpu)
 {
 	struct run_queue *rq = run_queue_of(cpu);
 
-	return rq && rq->online && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+	return rq && rq->online && can_run_on(p, cpu);
 }
 
 /* What the task is by its attributes, which may change at any time. */

@@ -420,13 +420,6 @@ __noinline u32 rescue_starving(u64 now)
 	return rescued;
 }
 
-/* True if @cpu may not run @p. */
-static __always_inline bool other_cpu_only(struct task_struct *p, s32 cpu)
-{
-	return !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-	       (is_migration_disabled(p) && scx_bpf_task_cpu(p) != cpu);
-}
-
 /*
  * sched_choose(): the first list that has a thread for this CPU. Of user threads the earliest deadline, of idle threads too; of all
  * others the first. @prev, if it could go on, counts as if it had been put back at the end.
@@ -468,7 +461,7 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 				struct task_struct *better;
 
 				steps++;
-				if (!td || other_cpu_only(p, cpu) || (chosen && td->deadline >= earliest))
+				if (!td || !can_run_on(p, cpu) || (chosen && td->deadline >= earliest))
 					continue;
 				better = bpf_task_acquire(p);
 				if (!better)

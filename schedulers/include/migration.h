@@ -16,4 +16,13 @@ static __always_inline bool is_migration_disabled(const struct task_struct *p)
 	return levels == 1 ? p != bpf_get_current_task_btf() : levels;
 }
 
+/*
+ * True if @cpu may run @p. A waiting task that has disabled migration can only go on where it was; for a moment after it has lost its
+ * CPU its mask does not say so yet, and to move it then ends the scheduler.
+ */
+static __always_inline bool can_run_on(const struct task_struct *p, s32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (!is_migration_disabled(p) || scx_bpf_task_cpu(p) == cpu);
+}
+
 #endif /* FAIRGROUND_MIGRATION_H */

@@ -314,7 +314,7 @@ void BPF_STRUCT_OPS(linux12_dispatch, s32 cpu, struct task_struct *prev)
 			struct task_data *data = task_data_of(p);
 
 			steps++;
-			if (!data || data->state != TASK_RUNNING || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			if (!data || data->state != TASK_RUNNING || !can_run_on(p, cpu))
 				continue;
 			overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
 			if (rescue ? overdue && time_before(data->waiting_since, longest) : overdue || data->counter.left > largest) {

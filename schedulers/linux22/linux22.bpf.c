@@ -392,7 +392,7 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 		s32 candidate_weight;
 
 		steps++;
-		if (!data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!data || !can_run_on(p, cpu))
 			continue;
 		candidate_weight = goodness(p, data, prev, cpu, now);
 		overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);

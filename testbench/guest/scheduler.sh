@@ -73,7 +73,7 @@ runs() {
 	shift
 	"$@"
 	in_charge "$id" || {
-		cat "$work/loader.errors"
+		head -n 25 "$work/loader.errors"
 		give_up "the scheduler was taken out"
 	}
 	[ "$(cat $sched_ext/enable_seq)" = "$enabled_before" ] || give_up "the scheduler was loaded anew"

@@ -137,7 +137,10 @@ fn register_statistics(engine: &mut Engine) {
     }
     type Statistic = fn(&[f64]) -> f64;
     let statistics: [(&str, Statistic); 5] = [
-        ("sum", |values| values.iter().sum()),
+        // The sum of nothing is 0, not the -0 that floats begin with.
+        ("sum", |values| {
+            values.iter().fold(0.0, |sum, value| sum + value)
+        }),
         ("mean", mean),
         ("stddev", |values| {
             let mean = mean(values);
@@ -215,6 +218,7 @@ mod tests {
         let of = |text: &str| engine.eval::<f64>(text).unwrap();
         assert_eq!(of("[2, 4, 4, 4, 5, 5, 7, 9].stddev()"), 2.0);
         assert_eq!(of("[1.5, 2].sum()"), 3.5);
+        assert!(of("[].sum()").is_sign_positive());
         assert_eq!(of("[3, 1, 2].percentile(50.0)"), 2.0);
         assert_eq!(of("[3, 1, 2].percentile(95)"), 3.0);
         assert!(engine.eval::<f64>("[].mean()").is_err());
