@@ -414,6 +414,14 @@ static void activate_task(struct task_struct *p, struct task_ctx *t, struct run_
 	t->place = PLACE_TAIL;
 }
 
+/* __activate_task(): queues the task with the credit and the priority that it had when it went to sleep. */
+static __always_inline void activate_without_credit(struct task_ctx *t, struct run_queue *rq)
+{
+	t->uninterruptible = false;
+	t->array = rq->active & 1;
+	t->place = PLACE_TAIL;
+}
+
 /*
  * wake_up_new_task(): lowers the credit of child and parent. On the parent's CPU, a child with an address space of its
  * own goes directly in front of its parent; otherwise it queues like any other.
@@ -469,6 +477,10 @@ s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 	if (wake_flags & SCX_WAKE_FORK)
 		return sched_balance_fork(p, prev_cpu);
 
+	/* 2.6.2 fetches a task to a waker that is about to sleep */
+	if (o1_release == O1_2_6_2 && t->sync && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
+		return this_cpu;
+
 	rq = run_queue_of(prev_cpu);
 	this_rq = run_queue_of(this_cpu);
 	if (!rq || !this_rq)
@@ -497,7 +509,10 @@ void BPF_STRUCT_OPS(o1_runnable, struct task_struct *p, u64 enq_flags)
 		wake_up_new_task(p, t, rq, cpu);
 	} else if (enq_flags & SCX_ENQ_WAKEUP) {
 		count(STAT_WAKEUPS);
-		activate_task(p, t, rq, scx_bpf_now());
+		if (o1_release == O1_2_6_2 && t->sync && cpu == (s32)bpf_get_smp_processor_id())
+			activate_without_credit(t, rq);
+		else
+			activate_task(p, t, rq, scx_bpf_now());
 	}
 	count_on(t, cpu);
 }

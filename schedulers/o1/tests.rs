@@ -241,6 +241,40 @@ fn one_long_sleep_is_worth_0_8_seconds_and_0_3_in_2_6_2() {
     assert_near(old, 306.0, 2.0, "2.6.2");
 }
 
+/// Length of the first long run of a task that 30 times has slept until another task woke it, and then spins, in milliseconds.
+fn spin_after_being_woken(release: &str, wait: &str, wake: &str) -> f64 {
+    let json = format!(
+        r#"{{ "tasks": {{
+            "hog0": {{ "run": 1000, "cpus": [0] }},
+            "hog1": {{ "run": 1000, "cpus": [1] }},
+            "waker": {{ "loop": 30, "sleep": 300000, {wake} }},
+            "sleeper": {{ "phases": {{
+                "rest": {{ {wait}, "run": 100, "loop": 30 }},
+                "spin": {{ "run": 1000, "loop": -1 }} }} }} }} }}"#
+    );
+    let (history, _) = run(ID, "2", &json, 20, &[("release", release)]);
+    let spin = bursts(&history, "sleeper", 9 * SECOND, 20 * SECOND)
+        .into_iter()
+        .find(|(start, end)| end - start > 50 * MS);
+    let (start, end) = spin.expect("it spins");
+    (end - start) as f64 / MS as f64
+}
+
+#[test]
+fn who_is_woken_by_a_task_that_is_about_to_sleep_earns_no_credit_in_2_6_2() {
+    let pipe = (
+        r#""fairground1": { "pipe_read": { "pipe": "p", "bytes": 4 } }"#,
+        r#""fairground1": { "pipe_write": { "pipe": "p", "bytes": 4 } }"#,
+    );
+    let semaphore = (r#""sem_wait": "s""#, r#""sem_post": "s""#);
+    let credited = spin_after_being_woken("2.6.22", pipe.0, pipe.1);
+    assert!(credited > 300.0, "2.6.22: {credited}");
+    let credited = spin_after_being_woken("2.6.2", semaphore.0, semaphore.1);
+    assert!(credited > 300.0, "2.6.2, not synchronous: {credited}");
+    let spin = spin_after_being_woken("2.6.2", pipe.0, pipe.1);
+    assert!(spin < 110.0, "2.6.2, synchronous: {spin}");
+}
+
 #[test]
 fn sixty_of_a_hundred_milliseconds_is_interactive_only_in_2_6_2() {
     let json = periodic(60, 40);
