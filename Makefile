@@ -5,10 +5,10 @@ examples = /usr/share/doc/rt-app/examples
 DEMO_WORKLOADS = $(wildcard $(examples)/*.json $(examples)/tutorial/*.json)
 DEMO_SCHEDULERS = linux24,o1,cfs
 
-.PHONY: help demo build test lint unit-test testbench mutants worlds bench clean
+.PHONY: help demo build test lint unit-test testbench mutants worlds overhead bench clean
 
 help:
-	@echo 'make demo       build the command and compare schedulers on the examples of rt-app'
+	@echo 'make demo       build the command, compare schedulers on the examples of rt-app, and rank them for a recorded build'
 	@echo 'make build      build the command: target/release/fairground'
 	@echo 'make test       everything that must pass: lint, unit-test, testbench'
 	@echo 'make lint       formatting, and clippy without a warning'
@@ -16,22 +16,34 @@ help:
 	@echo 'make testbench  tests on a real kernel, in a virtual machine'
 	@echo 'make mutants    small changes to the schedulers, each of which a test must notice; SCHEDULERS=a,b for some of them'
 	@echo 'make worlds     the same workloads on a real kernel and in the simulator, side by side'
+	@echo 'make overhead   what each scheduler costs on a real kernel'
 	@echo 'make bench      how fast the simulator is'
 	@echo 'make clean      remove everything that was built or downloaded'
 
 demo: build
 	cargo run --quiet --release --package fairground -- compare --schedulers $(DEMO_SCHEDULERS) $(DEMO_WORKLOADS)
+	cargo run --quiet --release --package fairground -- show workloads/build.recording
+	cargo run --quiet --release --package fairground -- advise --schedulers $(DEMO_SCHEDULERS) workloads/build.recording
 
 build:
 	scripts/install build
 	cargo build --release --package fairground
 
-# One after the other: each of them uses all cores, and the testbench's closing line comes last.
+# The build waits for processors and the pieces of the testbench for the network, so they go together. Then one after the other: each uses
+# all cores, and the testbench's closing line comes last. Clippy compiles all that is tested, so that nothing is built twice.
+test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/rustc-with-lints
 test:
-	scripts/install test
-	$(MAKE) lint
+	scripts/install build
+	$(MAKE) --jobs=2 pieces everything
 	$(MAKE) unit-test
 	$(MAKE) testbench
+
+.PHONY: pieces everything
+pieces:
+	scripts/install test
+everything:
+	cargo fmt --all --check
+	cargo test --quiet --workspace --all-targets --no-run
 
 lint:
 	cargo fmt --all --check
@@ -52,6 +64,12 @@ mutants:
 worlds:
 	scripts/install test
 	testbench/worlds
+
+# Not among the tests: it takes some minutes of one processor, and says how much, not whether.
+overhead:
+	scripts/install test
+	scripts/install bench
+	testbench/overhead
 
 bench:
 	scripts/install bench

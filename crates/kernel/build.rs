@@ -15,9 +15,11 @@ fn main() -> ExitCode {
 }
 
 /// Objects to make: name, source, definitions.
-const OBJECTS: [(&str, &str, &[&str]); 5] = [
+const OBJECTS: [(&str, &str, &[&str]); 7] = [
     ("recorder", "recorder", &[]),
     ("recorder_interrupts", "recorder", &["-DWATCH_INTERRUPTS"]),
+    ("recording", "recording", &[]),
+    ("recording_interrupts", "recording", &["-DWATCH_INTERRUPTS"]),
     ("calibrate_bare", "calibrate", &["-DBARE"]),
     ("calibrate_callbacks", "calibrate", &["-DCALLBACKS"]),
     ("calibrate_walk", "calibrate", &["-DWALK"]),

@@ -105,12 +105,7 @@ struct task_data {
 	bool uninterruptible;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_data);
-} task_data SEC(".maps");
+DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
 /* Who has a CPU, as the count of isochronous ticks sees it */
 enum cpu_use {
@@ -155,11 +150,6 @@ static u32 scaled_rr_interval;
 static u32 nr_cpus;
 /* When a starved task is looked for next, nanoseconds */
 static u64 starvation_check_at;
-
-static __always_inline struct task_data *task_data_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&task_data, p, 0, 0);
-}
 
 static __always_inline struct iso_account *iso_account(void)
 {
@@ -771,7 +761,7 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 	if (!rq)
 		return;
 	count(SCHEDULES);
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
+	if (prev && can_go_on(prev, cpu))
 		prev_data = task_data_of(prev);
 	if (prev && prev_data) {
 		update_cpu_clock(prev_data, now);
@@ -947,7 +937,7 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	u64 now = scx_bpf_now();
 	s64 half;
 
-	data = bpf_task_storage_get(&task_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	data = new_task_data(p);
 	if (!data)
 		return -ENOMEM;
 	data->prio = NORMAL_PRIO;

@@ -11,11 +11,13 @@
  * different here.
  */
 #include "fairground.bpf.h"
+#include "best_task.h"
 #include "idle_task.h"
 #include "real_time.h"
 #include "starvation.h"
 #include "task_attributes.h"
 #include "tick_counter.h"
+#include "timer.h"
 #include "topology.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
@@ -31,7 +33,7 @@ const volatile u32 nice_tslice_steps = 39;
 const volatile u32 max_tslice = 200;
 const volatile u32 max_dynprio = 40;
 const volatile u32 mm_affinity_bonus = 1;
-/* What sched_yield() does: 0 ends the slice and takes a point, 1 ends the slice and gives one, 2 neither, but goes to the end: 2.5.1 */
+/* What sched_yield() does: 0 ends the slice and takes a point, 1 neither, but goes to the end: 2.5.1 */
 const volatile u32 yield_rule;
 
 /* Distances of CPUs, MSI: how long one may idle that sees the other overloaded, ms, by what the two have in common */
@@ -54,16 +56,13 @@ const volatile u32 move_mm_bonus = 20;
 
 /* Real-time tasks of one priority: 0 take turns (SCHED_RR), 1 run on (SCHED_FIFO) */
 const volatile u32 realtime_policy;
-/* A global real-time task that waits longer is looked for again by all CPUs, ms */
-const volatile u32 rt_recheck = 1000;
 
 /* Two lists for each CPU: 0 no, 1 yes, and CPU-bound tasks run in order, 2 yes, and they run by goodness */
 const volatile u32 dual_queue;
 /* Ticks that a task of the I/O-bound list has more than, 0 for the slice of nice 0 */
 const volatile u32 dual_queue_threshold;
 
-#define YIELD_RAISES 1
-#define YIELD_OLD 2
+#define YIELD_OLD 1
 #define REALTIME_FIFO 1
 #define DUAL_QUEUE_FIFO 1
 
@@ -109,25 +108,15 @@ DEFINE_STATISTICS(NR_STATISTICS)
 #define NOTHING -1000
 #define REALTIME_GOODNESS 1000
 
-/* A walk is repeated if the chosen task has been taken away meanwhile, if slices are handed out or a task is stolen. */
-#define SCHEDULE_ATTEMPTS 6
-
-/* The distance map has bytes. */
-#define MAX_DISTANCE 255
+/* A walk is also repeated if slices are handed out or a task is stolen. */
+#define WALKS (SCHEDULE_ATTEMPTS + 2)
 
 /* CPUs that the balancing memory of a CPU has room for */
 #define MAX_CPUS 8192
 
-/* The lists of a run queue; the second one only in use with dual_queue */
-enum list {
-	IO_BOUND,
-	CPU_BOUND,
-	NR_LISTS,
-};
-
 struct task_data {
-	/* Ticks left of the slice */
-	s32 time_slice;
+	/* time_slice: ticks left of it */
+	struct tick_counter counter;
 	/* Points for the recalculations that it was not there for */
 	s32 dyn_prio;
 	/* Recalculations of its run queue that it has been paid for */
@@ -143,16 +132,14 @@ struct task_data {
 	u32 rt_priority;
 	/* Place in its list: smaller is nearer the front */
 	u64 place;
-	/* Until when a running task has paid its ticks, nanoseconds */
-	u64 paid_until;
 	/* Tick of the clock when it last ran */
 	u64 run_jtime;
 	/* Since when it waits, nanoseconds */
 	u64 waiting_since;
-	enum list list;
+	/* Belongs to the second list: behind all others, see place_of() */
+	bool cpu_bound;
 	/* Runnable: in a list or running */
 	bool listed;
-	bool running;
 	/* It has just lost the CPU and goes back to its place */
 	bool put_prev;
 	/* SCHED_YIELD: gives way to every other task once */
@@ -163,19 +150,25 @@ struct task_data {
 	bool rescued;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_data);
-} task_data SEC(".maps");
+DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
-struct run_queue {
+/* Middle of the range of places, so that there is room to either side */
+#define MIDDLE_PLACE (1ULL << 60)
+
+/* The second list of a queue is a range of places behind those of the first. */
+#define CPU_BOUND_PLACES (1ULL << 61)
+
+/* What a CPU's run queue and that of global real-time tasks have in common */
+struct task_queue {
 	/* First and last place handed out */
 	u64 first_place;
 	u64 last_place;
 	/* Runnable tasks of the queue, the running one included */
 	u32 qnr_running;
+};
+
+struct run_queue {
+	struct task_queue tasks;
 	/* Recalculations so far */
 	u32 rcl_curr;
 	/* The checkpoint up to which this CPU knows that all global real-time tasks have a CPU */
@@ -198,13 +191,8 @@ struct run_queue {
 
 DEFINE_PER_CPU(struct run_queue, run_queue)
 
-/* Middle of the range of places, so that there is room to either side */
-#define MIDDLE_PLACE (1ULL << 62)
-
 /* The run queue of global real-time tasks */
-static u64 rt_first_place = MIDDLE_PLACE;
-static u64 rt_last_place = MIDDLE_PLACE;
-static u32 rt_nr_running;
+static struct task_queue rt_queue = { .first_place = MIDDLE_PLACE, .last_place = MIDDLE_PLACE };
 
 /* Counts the wake-ups of global real-time tasks. */
 static u64 grt_chkp;
@@ -212,15 +200,25 @@ static u64 grt_chkp;
 static u32 nr_cpus;
 static u32 num_online_cpus;
 
-static __always_inline struct task_data *task_data_of(struct task_struct *p)
+static __always_inline struct task_queue *queue_of(s32 qid)
 {
-	return bpf_task_storage_get(&task_data, p, 0, 0);
+	struct run_queue *rq;
+
+	if (qid == RT_QID)
+		return &rt_queue;
+	rq = run_queue_of(qid);
+	return rq ? &rq->tasks : NULL;
 }
 
-/* A list: a dispatch queue ordered by the tasks' places. */
-static __always_inline u64 list_dsq(s32 qid, enum list list)
+/* The list of a queue: a dispatch queue ordered by the tasks' places. */
+static __always_inline u64 list_dsq(s32 qid)
 {
-	return (u64)(qid - RT_QID) * NR_LISTS + list;
+	return qid - RT_QID;
+}
+
+static __always_inline u64 place_of(const struct task_data *t)
+{
+	return t->place + (t->cpu_bound ? CPU_BOUND_PLACES : 0);
 }
 
 static __always_inline u64 jiffies_at(u64 now)
@@ -267,36 +265,25 @@ static __always_inline void read_attributes(struct task_struct *p, struct task_d
 /* The place in front of all others of a queue: where add_to_runqueue() puts a task. */
 static __always_inline u64 first_place(s32 qid)
 {
-	struct run_queue *rq;
+	struct task_queue *queue = queue_of(qid);
 
-	if (qid == RT_QID)
-		return __sync_fetch_and_add(&rt_first_place, -1ULL) - 1;
-	rq = run_queue_of(qid);
-	return rq ? __sync_fetch_and_add(&rq->first_place, -1ULL) - 1 : MIDDLE_PLACE;
+	return queue ? __sync_fetch_and_add(&queue->first_place, -1ULL) - 1 : MIDDLE_PLACE;
 }
 
 /* The place behind all others: move_last_runqueue(). */
 static __always_inline u64 last_place(s32 qid)
 {
-	struct run_queue *rq;
+	struct task_queue *queue = queue_of(qid);
 
-	if (qid == RT_QID)
-		return __sync_fetch_and_add(&rt_last_place, 1) + 1;
-	rq = run_queue_of(qid);
-	return rq ? __sync_fetch_and_add(&rq->last_place, 1) + 1 : MIDDLE_PLACE;
+	return queue ? __sync_fetch_and_add(&queue->last_place, 1) + 1 : MIDDLE_PLACE;
 }
 
 static __always_inline void add_to_length(s32 qid, u32 number)
 {
-	struct run_queue *rq;
+	struct task_queue *queue = queue_of(qid);
 
-	if (qid == RT_QID) {
-		__sync_fetch_and_add(&rt_nr_running, number);
-	} else if (qid >= 0) {
-		rq = run_queue_of(qid);
-		if (rq)
-			__sync_fetch_and_add(&rq->qnr_running, number);
-	}
+	if (queue)
+		__sync_fetch_and_add(&queue->qnr_running, number);
 }
 
 /* Has the task counted in the length of a run queue, or of none. */
@@ -312,12 +299,6 @@ static __noinline void count_on(struct task_data *t, s32 qid)
 
 /* ---- Time slices ----------------------------------------------------------------------------------------------- */
 
-/* SCHED_IDLE is younger than this scheduler; such a task is as weak as a task can be. */
-static __always_inline s32 nice_of(const struct task_struct *p)
-{
-	return p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
-}
-
 /* Time slice of a nice value: linear from MIN_NICE_TSLICE for 19 to MAX_NICE_TSLICE for -20, in whole ticks, at least one. */
 static __always_inline s32 nice_to_ticks(s32 nice)
 {
@@ -327,26 +308,17 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 	return ticks ?: 1;
 }
 
-/* What a task has left at @now if it pays the ticks that hit it. */
-static __always_inline s32 time_slice_at(const struct task_data *t, u64 now)
-{
-	u64 ticks = t->running ? ticks_between(t->paid_until, now, hz) : 0;
-
-	return ticks < (u64)t->time_slice ? t->time_slice - (s32)ticks : 0;
-}
-
 /* expire_task() for the timer ticks since the running task last paid: the tick that takes the last of the slice takes a point as well. */
 static __noinline void charge_ticks(struct task_data *t, struct run_queue *rq, u64 now)
 {
-	u64 ticks = ticks_between(t->paid_until, now, hz);
-	s32 left = time_slice_at(t, now);
+	u64 ticks = ticks_between(t->counter.paid_until, now, hz);
+	s32 had = t->counter.left;
 
-	if (ticks && !left && t->time_slice && t->dyn_prio > 0)
+	pay_ticks(&t->counter, now, hz);
+	if (ticks && !t->counter.left && had && t->dyn_prio > 0)
 		t->dyn_prio--;
-	if (ticks && (!left || t->rescued))
+	if (ticks && (!t->counter.left || t->rescued))
 		rq->need_resched = true;
-	t->time_slice = left;
-	t->paid_until = now;
 }
 
 /*
@@ -355,7 +327,7 @@ static __noinline void charge_ticks(struct task_data *t, struct run_queue *rq, u
  */
 static __always_inline void run_slice_down(struct task_struct *p, const struct task_data *t, struct run_queue *rq, u64 now)
 {
-	s32 ticks = t->time_slice > 0 && !t->rescued ? t->time_slice : 1;
+	s32 ticks = t->counter.left > 0 && !t->rescued ? t->counter.left : 1;
 
 	rq->slice_end = jiffies_at(now) + ticks;
 	run_for_ticks(p, ticks, now, hz);
@@ -379,7 +351,7 @@ static __always_inline s32 goodness(struct task_struct *p, const struct task_dat
 		return REALTIME_GOODNESS + t->rt_priority;
 	if (t->yielding)
 		return -1;
-	if (!time_slice_at(t, now))
+	if (!ticks_left_at(&t->counter, now, hz))
 		return 0;
 	weight = t->dyn_prio + 1;
 	if ((u64)p->mm == this_mm || !p->mm)
@@ -397,66 +369,23 @@ static __always_inline s32 preemption_goodness(struct task_struct *current_task,
 /* ---- Dual queue ------------------------------------------------------------------------------------------------ */
 
 /*
- * The list a task belongs to. The document classifies by 2.4's counter, in which a sleeper collects slices; here it collects
- * points instead, each of which stands for a slice.
+ * Whether a task belongs to the second list. The document classifies by 2.4's counter, in which a sleeper collects slices; here it
+ * collects points instead, each of which stands for a slice.
  */
-static __always_inline enum list list_of(const struct task_struct *p, const struct task_data *t)
+static __always_inline bool is_cpu_bound(const struct task_struct *p, const struct task_data *t)
 {
 	s32 slice = nice_to_ticks(nice_of(p));
-	s32 counter = t->time_slice + t->dyn_prio * slice;
+	s32 counter = t->counter.left + t->dyn_prio * slice;
 
 	if (!dual_queue || is_realtime(t))
-		return IO_BOUND;
-	return counter > (s32)(dual_queue_threshold ?: nice_to_ticks(0)) ? IO_BOUND : CPU_BOUND;
+		return false;
+	return counter <= (s32)(dual_queue_threshold ?: nice_to_ticks(0));
 }
 
 /* The CPU-bound tasks run in the order in which they have used their slices up. */
 static __always_inline bool in_fifo(const struct task_data *t)
 {
-	return dual_queue == DUAL_QUEUE_FIFO && t->list == CPU_BOUND;
-}
-
-/* ---- Distances ------------------------------------------------------------------------------------------------- */
-
-/* cpu_distance(i, j): an entry of the map cpus_dmap, ( MSI(i, j) * HZ ) / 1000 ticks */
-__noinline u32 cpu_distance(s32 i, s32 j)
-{
-	const volatile struct cpu_topology *a = topology_of(i), *b = topology_of(j);
-	u64 msi, ticks;
-	s32 nodes;
-
-	if (i == j)
-		return 0;
-	if (!a || !b) {
-		msi = msi_cache;
-	} else if (a->core == b->core) {
-		msi = msi_core;
-	} else if (a->node != b->node) {
-		nodes = topology_distance(a->node, b->node);
-		msi = nodes > 10 ? (u64)msi_remote * (u32)(nodes - 10) / 10 : msi_remote;
-	} else {
-		msi = a->llc == b->llc ? msi_cache : msi_node;
-	}
-	ticks = ms_to_ticks(msi);
-	return ticks < MAX_DISTANCE ? ticks : MAX_DISTANCE;
-}
-
-/* QNR * Kq, where Kq = Kd * ( MSTW * HZ ) / 1000 */
-static __always_inline s64 queue_weight(const struct run_queue *rq)
-{
-	return (u64)rq->qnr_running * mvtsk_cost * hz * kd / 1000;
-}
-
-/* MC(i, j) = DIST(i, j) * Kd - QNR(i) * Kq: what it costs to move a task from a loaded CPU to an idle one */
-static __always_inline s64 move_cost(const struct run_queue *src_rq, s32 src_cpu, s32 dst_cpu)
-{
-	return (s64)cpu_distance(src_cpu, dst_cpu) * kd - queue_weight(src_rq);
-}
-
-/* The distance of a CPU for a new task: the nearer and the emptier, the better. */
-static __always_inline s64 rt_cpu_dist(const struct run_queue *src_rq, s32 src_cpu, s32 dst_cpu)
-{
-	return (s64)cpu_distance(src_cpu, dst_cpu) * kd + queue_weight(src_rq);
+	return dual_queue == DUAL_QUEUE_FIFO && t->cpu_bound;
 }
 
 /* ---- Waking up ------------------------------------------------------------------------------------------------- */
@@ -508,6 +437,8 @@ static __always_inline s32 queue_for(struct task_struct *p, const struct task_da
 	return can_schedule(p, any) ? (s32)any : cpu;
 }
 
+#include "cpu_distance.h"
+
 /* Sets need_resched of @cpu and, unless it was set, sends an interrupt. */
 static __always_inline void resched_cpu(struct run_queue *rq, s32 cpu, u64 kick_flags)
 {
@@ -543,130 +474,7 @@ static __always_inline void std_reschedule_idle(struct task_struct *p, const str
 	}
 }
 
-/* task_realtime() for the current task of a CPU; those of the kernel's own classes are real-time tasks as well. */
-static __always_inline bool runs_realtime(struct task_struct *tsk)
-{
-	struct task_data *t;
-
-	if (is_idle(tsk))
-		return false;
-	if (!is_ordinary(tsk))
-		return true;
-	t = task_data_of(tsk);
-	return t && is_realtime(t);
-}
-
-/* Interrupts the CPU for a global real-time task if it runs none: steps one and two. */
-static __always_inline bool resched_unless_realtime(struct task_struct *p, s32 cpu)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-	struct task_struct *tsk;
-
-	if (!rq || !can_schedule(p, cpu))
-		return false;
-	tsk = scx_bpf_cpu_curr(cpu);
-	if (!tsk || runs_realtime(tsk))
-		return false;
-	if (is_idle(tsk)) {
-		resched_cpu(rq, cpu, 0);
-	} else {
-		__sync_lock_test_and_set(&rq->need_resched, 1);
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	}
-	return true;
-}
-
-/* Step three: the CPU whose real-time task is weakest, if it is weaker than this one. */
-static __always_inline void resched_weakest(struct task_struct *p, const struct task_data *t)
-{
-	u64 now = scx_bpf_now();
-	s32 cpu, maxpg = 0, target = -1;
-	struct run_queue *rq;
-
-	bpf_for(cpu, 0, nr_cpus) {
-		struct task_data *current_data;
-		struct task_struct *tsk;
-		s32 pg;
-
-		rq = run_queue_of(cpu);
-		if (!rq || !can_schedule(p, cpu))
-			continue;
-		tsk = scx_bpf_cpu_curr(cpu);
-		if (!tsk)
-			continue;
-		if (is_idle(tsk)) {
-			target = cpu;
-			break;
-		}
-		current_data = task_data_of(tsk);
-		if (!current_data || !is_ordinary(tsk) || tsk->pid == p->pid)
-			continue;
-		pg = preemption_goodness(tsk, current_data, p, t, rq->active_mm, now);
-		if (pg > maxpg) {
-			maxpg = pg;
-			target = cpu;
-		}
-	}
-	rq = run_queue_of(target);
-	if (target < 0 || !rq)
-		return;
-	count(RT_ON_WEAKEST);
-	resched_cpu(rq, target, SCX_KICK_PREEMPT);
-}
-
-/*
- * For global real-time tasks, in three steps: the CPU it ran on last if that runs no real-time task; else the first CPU that runs
- * none; else the one whose real-time task is weakest.
- */
-__noinline int rtt_reschedule_idle(struct task_struct *p __arg_trusted)
-{
-	struct task_data *t = task_data_of(p);
-	bool found = false;
-	s32 cpu;
-
-	if (!t)
-		return 0;
-	bpf_rcu_read_lock();
-	if (resched_unless_realtime(p, t->processor)) {
-		count(RT_ON_LAST_CPU);
-		found = true;
-	}
-	bpf_for(cpu, 0, nr_cpus) {
-		if (found)
-			break;
-		if (resched_unless_realtime(p, cpu)) {
-			count(RT_ON_OTHER_CPU);
-			found = true;
-		}
-	}
-	if (!found)
-		resched_weakest(p, t);
-	bpf_rcu_read_unlock();
-	return 0;
-}
-
-/* task_cpu_place(): the CPU of a new task, this one unless another is closer by distance plus load. */
-__noinline s32 task_cpu_place(struct task_struct *p __arg_trusted, s32 this_cpu)
-{
-	struct run_queue *rq = run_queue_of(this_cpu);
-	s64 cdist, min_cdist;
-	s32 i, best_cpu = this_cpu;
-
-	if (!rq)
-		return this_cpu;
-	min_cdist = rt_cpu_dist(rq, this_cpu, this_cpu);
-	bpf_for(i, 0, nr_cpus) {
-		rq = run_queue_of(i);
-		if (i == this_cpu || !rq || !can_schedule(p, i))
-			continue;
-		cdist = rt_cpu_dist(rq, i, this_cpu);
-		if (cdist < min_cdist) {
-			min_cdist = cdist;
-			best_cpu = i;
-		}
-	}
-	return best_cpu;
-}
+#include "global_realtime.h"
 
 /* A task wakes where it belongs; a new one is placed. */
 s32 BPF_STRUCT_OPS(bmqs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -736,12 +544,12 @@ void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 		belong_to(t, qid);
 	}
 	count_on(t, qid);
-	t->list = list_of(p, t);
-	if (in_fifo(t) && !t->time_slice)
+	t->cpu_bound = is_cpu_bound(p, t);
+	if (in_fifo(t) && !t->counter.left)
 		t->place = last_place(qid);
 	t->waiting_since = now;
 	t->fresh = is_global(t) && !put_prev;
-	scx_bpf_dsq_insert_vtime(p, list_dsq(qid, t->list), tick_length(hz), t->place, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, list_dsq(qid), tick_length(hz), place_of(t), enq_flags);
 
 	if (put_prev)
 		return;
@@ -754,251 +562,18 @@ void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-/* ---- Balancing ------------------------------------------------------------------------------------------------- */
-
-/* Tasks that are not the balancer's business: real-time tasks, and those that belong to another queue */
-static __always_inline bool task_foreign(const struct task_data *t, s32 src_cpu)
-{
-	return is_realtime(t) || t->task_qid != src_cpu;
-}
-
-/* The longer a task has not run, the better it is to move it. */
-static __always_inline s64 move_goodness(const struct task_struct *p, const struct task_data *t, u64 this_mm,
-					 u64 jiffies)
-{
-	s64 mgds = jiffies - t->run_jtime;
-
-	if ((u64)p->mm == this_mm || !p->mm)
-		mgds += ms_to_ticks(move_mm_bonus);
-	return mgds;
-}
-
-/* What try_steal_task() has found */
-struct loot {
-	s32 src_cpu;
-	s32 dst_cpu;
-	s64 mgdns;
-	s32 pid;
-	enum list list;
-};
-
-/* Looks through one list of the loaded CPU for the task with the largest move goodness. */
-__noinline int find_loot(struct loot *loot __arg_nonnull, enum list list)
-{
-	struct run_queue *rq = run_queue_of(loot->dst_cpu);
-	u64 jiffies = jiffies_at(scx_bpf_now());
-	struct task_struct *tsk;
-
-	if (!rq)
-		return 0;
-	bpf_for_each(scx_dsq, tsk, list_dsq(loot->src_cpu, list), 0) {
-		struct task_data *t = task_data_of(tsk);
-		s64 mvg;
-
-		if (!t || task_foreign(t, loot->src_cpu) || !can_schedule(tsk, loot->dst_cpu))
-			continue;
-		mvg = move_goodness(tsk, t, rq->active_mm, jiffies);
-		if (mvg > loot->mgdns) {
-			loot->mgdns = mvg;
-			loot->pid = tsk->pid;
-			loot->list = list;
-		}
-	}
-	return 0;
-}
-
-/* try_steal_task(): moves the task of a loaded CPU that is best to move to the idle one. */
-__noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
-{
-	struct loot loot = { .src_cpu = src_cpu, .dst_cpu = dst_cpu, .mgdns = -1 };
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *mvtsk;
-	struct task_data *t;
-	bool moved = false;
-	u64 place;
-
-	find_loot(&loot, IO_BOUND);
-	if (dual_queue)
-		find_loot(&loot, CPU_BOUND);
-	if (!loot.pid)
-		return false;
-	mvtsk = bpf_task_from_pid(loot.pid);
-	if (!mvtsk)
-		return false;
-
-	place = first_place(dst_cpu);
-	bpf_iter_scx_dsq_new(&it, list_dsq(src_cpu, loot.list), 0);
-	/* The list has been let go since: a task that has been queued again after this look is not moved. */
-	if (can_schedule(mvtsk, dst_cpu)) {
-		scx_bpf_dsq_move_set_vtime(&it, place);
-		moved = scx_bpf_dsq_move_vtime(&it, mvtsk, list_dsq(dst_cpu, loot.list), 0);
-	}
-	bpf_iter_scx_dsq_destroy(&it);
-
-	t = task_data_of(mvtsk);
-	if (moved && t) {
-		belong_to(t, dst_cpu);
-		t->place = place;
-		count_on(t, dst_cpu);
-	}
-	bpf_task_release(mvtsk);
-	return moved;
-}
-
-/* A real-time task of the kernel that runs on a CPU counts as one of its queue, like a local one. */
-static __always_inline u32 queue_length(const struct run_queue *rq, s32 cpu)
-{
-	return rq->qnr_running + higher_class_runs(cpu);
-}
-
-/* Looks at all other CPUs: counts how often in a row each was overloaded, and lists those that were long enough. */
-__noinline bool count_hits(s32 this_cpu)
-{
-	struct run_queue *this_rq = run_queue_of(this_cpu);
-	bool found = false;
-	u32 i;
-
-	if (!this_rq)
-		return false;
-	bpf_for(i, 0, nr_cpus) {
-		struct run_queue *rq = run_queue_of(i);
-		u64 bit = 1ULL << (i & 63);
-
-		if (i >= MAX_CPUS)
-			break;
-		this_rq->hcpus[i / 64] &= ~bit;
-		if ((s32)i == this_cpu || !rq || !rq->online)
-			continue;
-		if (queue_length(rq, i) >= min_mov_rqlen) {
-			if (!(this_rq->hit_cpus[i / 64] & bit)) {
-				this_rq->hit_cpus[i / 64] |= bit;
-				this_rq->ldhits[i] = 1;
-			} else if (this_rq->ldhits[i] < MAX_DISTANCE) {
-				this_rq->ldhits[i]++;
-			}
-			if (this_rq->ldhits[i] >= cpu_distance(this_cpu, i)) {
-				this_rq->hcpus[i / 64] |= bit;
-				found = true;
-			}
-		} else {
-			this_rq->hit_cpus[i / 64] &= ~bit;
-		}
-	}
-	return found;
-}
-
-/* The CPU among those listed that costs least to take a task from; it is struck off the list. -1 if there is none. */
-__noinline s32 cheapest_cpu(s32 this_cpu)
-{
-	struct run_queue *this_rq = run_queue_of(this_cpu);
-	s64 ccost, min_cost = max_move_cost;
-	u32 i, max_cpu = MAX_CPUS;
-
-	if (!this_rq)
-		return -1;
-	bpf_for(i, 0, nr_cpus) {
-		struct run_queue *rq = run_queue_of(i);
-
-		if (i >= MAX_CPUS)
-			break;
-		if (!rq || !(this_rq->hcpus[i / 64] & (1ULL << (i & 63))))
-			continue;
-		ccost = move_cost(rq, i, this_cpu);
-		if (ccost < min_cost) {
-			min_cost = ccost;
-			max_cpu = i;
-		}
-	}
-	if (max_cpu >= MAX_CPUS)
-		return -1;
-	this_rq->hcpus[max_cpu / 64] &= ~(1ULL << (max_cpu & 63));
-	return max_cpu;
-}
-
-/* After a theft the counting begins anew. */
-static __always_inline void forget_hits(struct run_queue *this_rq)
-{
-	u32 i;
-
-	bpf_for(i, 0, (nr_cpus + 63) / 64) {
-		if (i >= MAX_CPUS / 64)
-			break;
-		this_rq->hit_cpus[i] = 0;
-	}
-}
-
-/* get_remote_task(): this CPU has nothing to run. True if it has taken a task from another one. */
-__noinline bool get_remote_task(s32 this_cpu)
-{
-	struct run_queue *this_rq = run_queue_of(this_cpu);
-	s32 i, max_cpu;
-
-	count(IDLE_PASSES);
-	if (!this_rq || !count_hits(this_cpu))
-		return false;
-	bpf_for(i, 0, nr_cpus) {
-		max_cpu = cheapest_cpu(this_cpu);
-		if (max_cpu < 0)
-			break;
-		if (try_steal_task(max_cpu, this_cpu)) {
-			count(STEALS);
-			forget_hits(this_rq);
-			return true;
-		}
-		count(STEALS_FAILED);
-	}
-	return false;
-}
-
 /* ---- The idle CPUs' tick --------------------------------------------------------------------------------------- */
-
-struct idle_timer {
-	struct bpf_timer timer;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct idle_timer);
-} idle_timer_map SEC(".maps");
-
-/*
- * A global real-time task that has lost its CPU is overlooked by those that have passed the checkpoint, until another one wakes.
- * Here it is as good as woken again after a while; and so is one that was not there yet when the CPU that was
- * interrupted for it looked, since no lock holds the two together.
- */
-static __always_inline void recheck_realtime(u64 now)
-{
-	u64 limit = rt_recheck * NSEC_PER_MSEC, asked = 2 * tick_length(hz);
-	struct task_struct *p;
-
-	if (scx_bpf_dsq_nr_queued(list_dsq(RT_QID, IO_BOUND)) <= 0)
-		return;
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, list_dsq(RT_QID, IO_BOUND), 0) {
-		struct task_data *t = task_data_of(p);
-
-		if (!t || time_before(now, t->waiting_since + (t->fresh ? asked : limit)))
-			continue;
-		count(RT_RECHECKS);
-		t->waiting_since = now;
-		__sync_fetch_and_add(&grt_chkp, 1);
-		rtt_reschedule_idle(p);
-	}
-	bpf_rcu_read_unlock();
-}
 
 /*
  * A CPU has gone offline. The kernel moves the tasks that ran there last; those that were stolen and have not run since are
  * moved here.
  */
-__noinline int leave_list(s32 cpu, enum list list)
+__noinline int leave_list(s32 cpu)
 {
 	struct task_struct *p;
 
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, list_dsq(cpu, list), 0) {
+	bpf_for_each(scx_dsq, p, list_dsq(cpu), 0) {
 		struct task_data *t = task_data_of(p);
 		s32 qid;
 
@@ -1008,8 +583,8 @@ __noinline int leave_list(s32 cpu, enum list list)
 		if (qid == cpu || qid < 0)
 			continue;
 		belong_to(t, qid);
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, t->place);
-		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, list_dsq(qid, list), 0))
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place_of(t));
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, list_dsq(qid), 0))
 			continue;
 		count_on(t, qid);
 		scx_bpf_kick_cpu(qid, SCX_KICK_IDLE);
@@ -1019,7 +594,7 @@ __noinline int leave_list(s32 cpu, enum list list)
 }
 
 /* The timer tick, also for idle CPUs, which get none from the kernel. sched_wake_idle(): every one of them calls schedule(). */
-static int idle_tick(void *map, u32 *key, struct idle_timer *timer)
+static bool idle_tick(void)
 {
 	u64 now = scx_bpf_now();
 	s32 cpu;
@@ -1030,9 +605,8 @@ static int idle_tick(void *map, u32 *key, struct idle_timer *timer)
 
 		if (!rq)
 			continue;
-		if (!rq->online && rq->qnr_running) {
-			leave_list(cpu, IO_BOUND);
-			leave_list(cpu, CPU_BOUND);
+		if (!rq->online && rq->tasks.qnr_running) {
+			leave_list(cpu);
 		} else if (rq->slice_end) {
 			/* The slice ends here, whatever rate the running kernel ticks at. */
 			if (jiffies_at(now) >= rq->slice_end)
@@ -1041,31 +615,31 @@ static int idle_tick(void *map, u32 *key, struct idle_timer *timer)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		}
 	}
-	bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
-	return 0;
+	return true;
 }
+
+DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1, hz))
 
 /* ---- Picking the next task ------------------------------------------------------------------------------------- */
 
-/* What schedule() looks for and has found */
+/* What schedule() looks for, and what it has found */
 struct choice {
 	s32 cpu;
 	/* Looks for the starved task that has waited longest, and for no other */
 	bool rescue;
 	u64 this_mm;
 	u64 now;
-	u64 steps;
-	/* The best so far, NOTHING if there is none: the task that ran until now, or a waiting one of a list */
-	s32 weight;
-	bool prev_wins;
-	s32 pid;
-	u64 place;
-	u64 dsq;
-	/* The task that ran until now if it can go on */
+	/* The task that ran until now, which is in no list, but counts as if it were at its place */
 	bool has_prev;
+	bool prev_cpu_bound;
 	s32 prev_weight;
 	u64 prev_place;
-	enum list prev_list;
+	/* The best so far, NOTHING if there is none: the task that ran until now, or a waiting one */
+	s32 weight;
+	u64 place;
+	bool prev_wins;
+	/* A waiting one has been moved to the CPU */
+	bool moved;
 };
 
 static __always_inline s32 weigh(struct task_struct *p, const struct task_data *t, const struct choice *c)
@@ -1074,69 +648,85 @@ static __always_inline s32 weigh(struct task_struct *p, const struct task_data *
 		return starved_for(t->waiting_since, c->now) / NSEC_PER_MSEC;
 	/* In a FIFO all that have something left are alike. */
 	if (in_fifo(t) && !t->yielding)
-		return time_slice_at(t, c->now) != 0;
+		return ticks_left_at(&t->counter, c->now, hz) != 0;
 	return goodness(p, t, c->this_mm, c->now);
 }
 
-/* Walks over a list; the first one wins among equals. Of a FIFO only the first that may run here counts. */
-__noinline int scan_list(struct choice *c __arg_nonnull, s32 qid, enum list list)
+/* Whether this beats the best so far; the first one wins among equals. */
+static __always_inline bool is_better(const struct choice *c, s32 weight, u64 place)
 {
-	u64 dsq = list_dsq(qid, list);
-	struct task_struct *p;
+	return weight > c->weight || (weight == c->weight && c->weight != NOTHING && time_before(place, c->place));
+}
 
-	bpf_for_each(scx_dsq, p, dsq, 0) {
+static __always_inline void scan_prev(struct choice *c)
+{
+	count(LIST_STEPS);
+	if (!is_better(c, c->prev_weight, c->prev_place) && c->weight != NOTHING)
+		return;
+	c->weight = c->prev_weight;
+	c->place = c->prev_place;
+	c->prev_wins = true;
+}
+
+/*
+ * Walks over a list and moves the best task to the CPU if it has something left. CPU-bound tasks count if no other has, and of a
+ * FIFO of them only the first that may run here.
+ */
+__noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
+{
+	struct task_struct *p, *next = NULL;
+	struct task_data *chosen = NULL;
+	struct bpf_iter_scx_dsq it;
+	u64 steps = 0;
+
+	if (c->has_prev && !c->prev_cpu_bound)
+		scan_prev(c);
+	bpf_iter_scx_dsq_new(&it, list_dsq(qid), 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
 		struct task_data *t = task_data_of(p);
 		s32 weight;
 
-		c->steps++;
-		if (!t || !can_schedule(p, c->cpu))
+		if (!t)
+			continue;
+		if (t->cpu_bound && c->weight > 0 && !c->rescue && !(chosen && chosen->cpu_bound))
+			break;
+		steps++;
+		if (!can_schedule(p, c->cpu))
 			continue;
 		weight = weigh(p, t, c);
-		if (weight > c->weight) {
+		if (is_better(c, weight, place_of(t)) && keep_task(&next, p)) {
 			c->weight = weight;
-			c->pid = p->pid;
-			c->place = t->place;
-			c->dsq = dsq;
+			c->place = place_of(t);
 			c->prev_wins = false;
+			chosen = t;
 		}
 		if (in_fifo(t) && !c->rescue)
 			break;
 	}
-	return 0;
-}
+	if (c->has_prev && c->prev_cpu_bound && (c->weight <= 0 || (chosen && chosen->cpu_bound)))
+		scan_prev(c);
+	if (!c->rescue)
+		count_by(LIST_STEPS, steps);
 
-/* The task that ran until now is in none of the lists, but counts as if it were at its place. */
-static __always_inline void scan_prev(struct choice *c)
-{
-	c->steps++;
-	if (c->prev_weight > c->weight ||
-	    (c->prev_weight == c->weight && time_before(c->prev_place, c->place))) {
-		c->weight = c->prev_weight;
-		c->prev_wins = true;
+	if (c->prev_wins || !c->weight) {
+		end_walk(&it, next);
+		return 0;
 	}
-}
-
-/* The best of this CPU's run queue */
-static __always_inline void scan_runqueue(struct choice *c)
-{
-	scan_list(c, c->cpu, IO_BOUND);
-	if (c->has_prev && c->prev_list == IO_BOUND)
-		scan_prev(c);
-	if (!dual_queue || (c->weight > 0 && !c->rescue))
-		return;
-	scan_list(c, c->cpu, CPU_BOUND);
-	if (c->has_prev && c->prev_list == CPU_BOUND)
-		scan_prev(c);
+	c->moved = take_task(&it, next);
+	if (c->moved && chosen)
+		chosen->rescued = c->rescue;
+	return 0;
 }
 
 /* rt_queue_select: the best of the global real-time tasks that wait. False if all of them have a CPU. */
 static __always_inline bool scan_rt_queue(struct choice *c, struct run_queue *rq, bool prev_is_global)
 {
 	u64 chkp = grt_chkp;
+	bool has_prev = c->has_prev;
 
-	scan_list(c, RT_QID, IO_BOUND);
-	if (c->has_prev && prev_is_global)
-		scan_prev(c);
+	c->has_prev = has_prev && prev_is_global;
+	scan_list(c, RT_QID);
+	c->has_prev = has_prev;
 	if (c->weight != NOTHING)
 		return true;
 	count(RT_CHECKPOINTS);
@@ -1144,51 +734,33 @@ static __always_inline bool scan_rt_queue(struct choice *c, struct run_queue *rq
 	return false;
 }
 
-/* Moves the chosen task to this CPU. False if it has been taken away. */
-static __always_inline bool take_chosen(const struct choice *c)
-{
-	struct task_struct *next = bpf_task_from_pid(c->pid);
-	struct task_data *t;
-	struct bpf_iter_scx_dsq it;
-	bool moved = false;
-
-	if (!next)
-		return false;
-	bpf_iter_scx_dsq_new(&it, c->dsq, 0);
-	if (can_schedule(next, c->cpu))
-		moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
-	bpf_iter_scx_dsq_destroy(&it);
-	t = task_data_of(next);
-	if (t)
-		t->rescued = moved && c->rescue;
-	bpf_task_release(next);
-	return moved;
-}
-
-/* The task that has starved for longest among those that may run here: for one tick. */
+/* The task that has starved for longest among those that may run here, a global real-time task before others: for one tick. */
 static __always_inline bool rescue_starved(struct run_queue *rq, s32 cpu, u64 now)
 {
 	struct choice c = { .cpu = cpu, .rescue = true, .now = now };
 
 	if (!starvation_check_is_due(&rq->rescue_at, now))
 		return false;
-	scan_list(&c, RT_QID, IO_BOUND);
-	scan_runqueue(&c);
-	if (!c.weight || !take_chosen(&c))
-		return false;
-	count(RESCUES);
-	return true;
+	scan_list(&c, RT_QID);
+	if (!c.moved)
+		scan_list(&c, cpu);
+	if (c.moved)
+		count(RESCUES);
+	return c.moved;
 }
 
 /* A full slice for a task that is runnable at a recalculation: no points for that. */
 static __always_inline void refill(struct task_struct *p, struct task_data *t, const struct run_queue *rq)
 {
-	t->time_slice = nice_to_ticks(nice_of(p));
+	t->counter.left = nice_to_ticks(nice_of(p));
 	t->rcl_last = rq->rcl_curr;
 }
 
-/* Hands out slices to the tasks of one list; with two lists, the others may have become I/O-bound by that. */
-__noinline int recalculate_list(s32 cpu, enum list list)
+/*
+ * New slices for the tasks of this run queue that are runnable, and for no others: the sleepers will collect points. With two lists,
+ * tasks may have become I/O-bound by that.
+ */
+__noinline int recalculate(s32 cpu)
 {
 	struct run_queue *rq = run_queue_of(cpu);
 	struct task_struct *p;
@@ -1196,32 +768,25 @@ __noinline int recalculate_list(s32 cpu, enum list list)
 
 	if (!rq)
 		return 0;
-	bpf_for_each(scx_dsq, p, list_dsq(cpu, list), 0) {
+	count(RECALCULATIONS);
+	rq->rcl_curr++;
+	bpf_for_each(scx_dsq, p, list_dsq(cpu), 0) {
 		struct task_data *t = task_data_of(p);
 
-		/* Done already, in the other list */
+		/* Done already, before it came to the other list */
 		if (!t || t->rcl_last == rq->rcl_curr)
 			continue;
 		read_attributes(p, t);
 		refill(p, t, rq);
 		tasks++;
-		if (list_of(p, t) == t->list)
+		if (is_cpu_bound(p, t) == t->cpu_bound)
 			continue;
-		t->list = list_of(p, t);
-		scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, list_dsq(cpu, t->list), 0);
+		t->cpu_bound = is_cpu_bound(p, t);
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place_of(t));
+		scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, list_dsq(cpu), 0);
 	}
 	count_by(RECALCULATED_TASKS, tasks);
 	return 0;
-}
-
-/* New slices for the tasks of this run queue that are runnable, and for no others: the sleepers will collect points. */
-static __always_inline void recalculate(s32 cpu, struct run_queue *rq)
-{
-	count(RECALCULATIONS);
-	rq->rcl_curr++;
-	recalculate_list(cpu, IO_BOUND);
-	if (dual_queue)
-		recalculate_list(cpu, CPU_BOUND);
 }
 
 /*
@@ -1242,23 +807,23 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && prev_data) {
 		charge_ticks(prev_data, rq, now);
 		/* The slice was handed out anew since it was laid out. */
-		if (prev_data->time_slice && !rq->need_resched) {
+		if (prev_data->counter.left && !rq->need_resched) {
 			run_slice_down(prev, prev_data, rq, now);
 			return;
 		}
 		/* SCHED_RR: the next one's turn */
-		if (!prev_data->time_slice && is_realtime(prev_data) && realtime_policy != REALTIME_FIFO) {
-			prev_data->time_slice = nice_to_ticks(nice_of(prev));
+		if (!prev_data->counter.left && is_realtime(prev_data) && realtime_policy != REALTIME_FIFO) {
+			prev_data->counter.left = nice_to_ticks(nice_of(prev));
 			prev_data->place = last_place(prev_data->task_qid);
 		}
-		if (!prev_data->time_slice && in_fifo(prev_data))
+		if (!prev_data->counter.left && in_fifo(prev_data))
 			prev_data->place = last_place(prev_data->task_qid);
 	}
 	__sync_lock_test_and_set(&rq->need_resched, 0);
 	if (rescue_starved(rq, cpu, now))
 		return;
 
-	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
+	bpf_for(attempt, 0, WALKS) {
 		bool prev_is_global = prev_data && is_global(prev_data);
 		struct choice c = {
 			.cpu = cpu,
@@ -1271,15 +836,14 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 		if (prev && prev_data) {
 			c.has_prev = true;
 			c.prev_weight = weigh(prev, prev_data, &c);
-			c.prev_place = prev_data->place;
-			c.prev_list = prev_data->list;
+			c.prev_place = place_of(prev_data);
+			c.prev_cpu_bound = prev_data->cpu_bound;
 		}
-		if (grt_chkp != rq->rtt_chkp && rt_nr_running && scan_rt_queue(&c, rq, prev_is_global)) {
+		if (grt_chkp != rq->rtt_chkp && rt_queue.qnr_running && scan_rt_queue(&c, rq, prev_is_global)) {
 			count(RT_PICKS);
 		} else {
-			scan_runqueue(&c);
+			scan_list(&c, cpu);
 		}
-		count_by(LIST_STEPS, c.steps);
 
 		if (c.weight == NOTHING) {
 			if (num_online_cpus > 1 && get_remote_task(cpu))
@@ -1287,7 +851,7 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 			return;
 		}
 		if (!c.weight) {
-			recalculate(cpu, rq);
+			recalculate(cpu);
 			if (prev && prev_data) {
 				refill(prev, prev_data, rq);
 				count(RECALCULATED_TASKS);
@@ -1301,12 +865,11 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 			}
 			return;
 		}
-		if (take_chosen(&c))
+		if (c.moved)
 			return;
 	}
 	/* Other CPUs have been faster every time. */
-	if (!scx_bpf_dsq_move_to_local(list_dsq(cpu, IO_BOUND), 0) && dual_queue)
-		scx_bpf_dsq_move_to_local(list_dsq(cpu, CPU_BOUND), 0);
+	scx_bpf_dsq_move_to_local(list_dsq(cpu), 0);
 }
 
 /* ---- Running --------------------------------------------------------------------------------------------------- */
@@ -1328,10 +891,9 @@ void BPF_STRUCT_OPS(bmqs_running, struct task_struct *p)
 		belong_to(t, qid);
 	count_on(t, qid);
 	t->processor = cpu;
-	t->running = true;
+	start_paying_ticks(&t->counter, now);
 	t->put_prev = false;
 	t->fresh = false;
-	t->paid_until = now;
 	t->run_jtime = jiffies_at(now);
 	if (p->mm)
 		rq->active_mm = (u64)p->mm;
@@ -1347,14 +909,14 @@ void BPF_STRUCT_OPS(bmqs_stopping, struct task_struct *p, bool runnable)
 	if (!t || !rq)
 		return;
 	charge_ticks(t, rq, now);
-	t->running = false;
+	t->counter.running = false;
 	t->rescued = false;
 	rq->slice_end = 0;
 	t->run_jtime = jiffies_at(now);
 	t->put_prev = runnable;
 	/* Displaced by a real-time task of the kernel it goes back to its list, too, and is not kept in front. */
 	if (runnable)
-		scx_bpf_task_set_slice(p, 0);
+		hand_back(p);
 }
 
 void BPF_STRUCT_OPS(bmqs_tick, struct task_struct *p)
@@ -1388,7 +950,7 @@ bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(from));
 	struct task_data *t = task_data_of(from);
 
-	if (to || !t || !rq || (t->task_qid == RT_QID ? rt_nr_running : rq->qnr_running) < 2)
+	if (to || !t || !rq || (t->task_qid == RT_QID ? rt_queue.qnr_running : rq->tasks.qnr_running) < 2)
 		return false;
 	count(YIELDS);
 	charge_ticks(t, rq, scx_bpf_now());
@@ -1396,16 +958,14 @@ bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to
 		t->place = last_place(t->task_qid);
 	} else {
 		t->yielding = true;
-		if (yield_rule == YIELD_OLD)
+		if (yield_rule == YIELD_OLD) {
 			t->place = last_place(t->task_qid);
-		else
-			t->time_slice = 0;
-		if (yield_rule == YIELD_RAISES) {
-			if (t->dyn_prio < (s32)max_dynprio)
-				t->dyn_prio++;
-		} else if (yield_rule != YIELD_OLD && t->dyn_prio > 0) {
-			t->dyn_prio--;
-			count(YIELD_POINTS_LOST);
+		} else {
+			t->counter.left = 0;
+			if (t->dyn_prio > 0) {
+				t->dyn_prio--;
+				count(YIELD_POINTS_LOST);
+			}
 		}
 	}
 	rq->need_resched = true;
@@ -1431,14 +991,14 @@ static __always_inline void share_slice(struct task_data *t)
 	rq = run_queue_of(parent_data->processor);
 	if (!rq)
 		return;
-	if (parent_data->running)
+	if (parent_data->counter.running)
 		charge_ticks(parent_data, rq, now);
-	t->time_slice = (parent_data->time_slice + 1) >> 1;
+	t->counter.left = (parent_data->counter.left + 1) >> 1;
 	t->dyn_prio = parent_data->dyn_prio;
-	parent_data->time_slice >>= 1;
-	if (!parent_data->running)
+	parent_data->counter.left >>= 1;
+	if (!parent_data->counter.running)
 		return;
-	if (parent_data->time_slice)
+	if (parent_data->counter.left)
 		run_slice_down(parent, parent_data, rq, now);
 	else
 		resched_cpu(rq, parent_data->processor, SCX_KICK_PREEMPT);
@@ -1450,10 +1010,10 @@ s32 BPF_STRUCT_OPS(bmqs_init_task, struct task_struct *p, struct scx_init_task_a
 	struct task_data *t;
 	s32 cpu = scx_bpf_task_cpu(p);
 
-	t = bpf_task_storage_get(&task_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	t = new_task_data(p);
 	if (!t)
 		return -ENOMEM;
-	t->time_slice = nice_to_ticks(nice_of(p));
+	t->counter.left = nice_to_ticks(nice_of(p));
 	t->counted_on = NO_QUEUE;
 	t->processor = cpu;
 	t->run_jtime = jiffies_at(scx_bpf_now());
@@ -1487,38 +1047,29 @@ void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_
 	if (!t)
 		return;
 	count_on(t, NO_QUEUE);
-	if (args->cancelled || !(p->flags & PF_EXITING) || t->time_slice <= 0)
+	if (args->cancelled || !(p->flags & PF_EXITING) || t->counter.left <= 0)
 		return;
 	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
 	parent_data = parent ? task_data_of(parent) : NULL;
 	if (parent_data) {
-		had = parent_data->time_slice;
-		parent_data->time_slice += t->time_slice;
-		if (parent_data->time_slice > limit)
-			parent_data->time_slice = limit;
-		if (parent_data->time_slice > had)
-			count_by(INHERITED, parent_data->time_slice - had);
+		had = parent_data->counter.left;
+		parent_data->counter.left += t->counter.left;
+		if (parent_data->counter.left > limit)
+			parent_data->counter.left = limit;
+		if (parent_data->counter.left > had)
+			count_by(INHERITED, parent_data->counter.left - had);
 	}
 }
 
 /* ---- Start ----------------------------------------------------------------------------------------------------- */
 
-static s32 create_lists(s32 qid)
-{
-	s32 error = scx_bpf_create_dsq(list_dsq(qid, IO_BOUND), NUMA_NO_NODE);
-
-	return error ?: scx_bpf_create_dsq(list_dsq(qid, CPU_BOUND), NUMA_NO_NODE);
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(bmqs_init)
 {
 	const struct cpumask *online;
-	struct idle_timer *timer;
 	s32 cpu, error;
-	u32 key = 0;
 
 	nr_cpus = scx_bpf_nr_cpu_ids();
-	error = create_lists(RT_QID);
+	error = scx_bpf_create_dsq(list_dsq(RT_QID), NUMA_NO_NODE);
 	if (error)
 		return error;
 	online = scx_bpf_get_online_cpumask();
@@ -1526,28 +1077,17 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bmqs_init)
 	bpf_for(cpu, 0, nr_cpus) {
 		struct run_queue *rq = run_queue_of(cpu);
 
-		error = create_lists(cpu);
+		error = scx_bpf_create_dsq(list_dsq(cpu), NUMA_NO_NODE);
 		if (error)
 			break;
 		if (!rq)
 			continue;
-		rq->first_place = MIDDLE_PLACE;
-		rq->last_place = MIDDLE_PLACE;
+		rq->tasks.first_place = MIDDLE_PLACE;
+		rq->tasks.last_place = MIDDLE_PLACE;
 		rq->online = bpf_cpumask_test_cpu(cpu, online);
 	}
 	scx_bpf_put_cpumask(online);
-	if (error)
-		return error;
-
-	timer = bpf_map_lookup_elem(&idle_timer_map, &key);
-	if (!timer)
-		return -ESRCH;
-	error = bpf_timer_init(&timer->timer, &idle_timer_map, CLOCK_MONOTONIC);
-	if (!error)
-		error = bpf_timer_set_callback(&timer->timer, idle_tick);
-	if (!error)
-		error = bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
-	return error;
+	return error ?: init_idle_timer() ?: start_idle_timer();
 }
 
 void BPF_STRUCT_OPS(bmqs_cpu_online, s32 cpu)

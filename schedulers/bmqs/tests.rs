@@ -546,18 +546,6 @@ fn a_yielder_sinks_step_by_step() {
 }
 
 #[test]
-fn the_merged_rule_lets_a_yielder_keep_its_rank() {
-    let before = hogs_before_yielder(&[("yield_rule", "raise")]);
-    assert!(before.len() > 15);
-    assert!(
-        before[2..]
-            .iter()
-            .all(|number| *number == 3 || *number == 0),
-        "{before:?}"
-    );
-}
-
-#[test]
 fn the_old_yield_goes_to_the_end_and_keeps_slice_and_rank() {
     let json = workload(&[
         r#""yielder": { "instance": 4, "cpus": [0], "run": 1000, "yield": "" }"#.to_owned(),
@@ -637,6 +625,7 @@ fn inherited(number: u32, settings: &[(&str, &str)]) -> u64 {
             cpu_time: 200 * MS,
             waits: 0,
             preparation: MS / 10,
+            begin: None,
         });
     });
     statistic(ID, &outcome, "inherited")

@@ -14,6 +14,7 @@
 #include "freebsd.h"
 #include "in_interrupt.h"
 #include "starvation.h"
+#include "timer.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
 
@@ -24,28 +25,9 @@ const volatile u32 slice = 12;
 const volatile u32 inverse_estcpu_weight = 8;
 const volatile u32 nice_weight = 1;
 
-/* Threads of the best list among which one that ran here last is preferred */
-const volatile u32 runq_fuzz = 1;
-
-/* Waking idle CPUs: at all, by the mask, by looking at every CPU, only one, only pairs that are both idle */
-const volatile bool ipiwakeup_enabled = true;
-const volatile bool ipiwakeup_usemask = true;
-const volatile bool ipiwakeup_useloop = false;
-
-/* FULL_PREEMPTION: every better thread preempts at once */
-const volatile bool full_preemption = false;
-
-/* What yielding does: the yield of FreeBSD sinks to the worst timeshare priority, the one of POSIX keeps its own */
-enum yield_rule {
-	YIELD_SINKS,
-	YIELD_KEEPS,
-};
-
-const volatile u32 yield_rule = YIELD_SINKS;
-
-/* Kernel priority of a sleeper, counted from the best one: waiting for anything (PWAIT), and for a disk (PRIBIO) */
-const volatile u32 sleep_priority = 28;
-const volatile u32 disk_priority = 12;
+/* Kernel priority of a sleeper: waiting for anything, and for a disk */
+#define PWAIT (PRI_MIN_KERN + 28)
+#define PRIBIO (PRI_MIN_KERN + 12)
 
 /* Load average when the scheduler starts, hundredths; a machine that boots has 0 */
 const volatile u32 initial_load = 0;
@@ -78,9 +60,6 @@ DEFINE_STATISTICS(NR_STATISTICS)
 
 /* ---- Threads --------------------------------------------------------------------------------------------------- */
 
-/* A thread that is in no list */
-#define NO_LIST (~0U)
-
 struct td_sched {
 	/* Decayed CPU use, ticks */
 	u32 estcpu;
@@ -97,7 +76,7 @@ struct td_sched {
 	s32 user_pri;
 	/* stathz tick up to which the current run is charged */
 	u64 charged_until;
-	/* Where it waits: number of the queue times RQ_NQS plus the list, or NO_LIST */
+	/* Where it waits: see place_at() */
 	u32 place;
 	/* CPU it is running on or ran on last, -1 if none yet */
 	s32 lastcpu;
@@ -116,17 +95,7 @@ struct td_sched {
 	bool new;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct td_sched);
-} td_sched_map SEC(".maps");
-
-static __always_inline struct td_sched *td_sched_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&td_sched_map, p, NULL, 0);
-}
+DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
 
@@ -135,8 +104,6 @@ static struct runq runq;
 
 struct pcpu {
 	struct runq runq;
-	/* Threads in it */
-	u32 runq_length;
 	/* Priority of the current thread: of the idle thread the worst, of one above sched_ext the best */
 	s32 curpri;
 	bool idle;
@@ -152,11 +119,6 @@ static __always_inline u32 private_runq(s32 cpu)
 	return cpu + 1;
 }
 
-static __always_inline u64 list_dsq(u32 queue, u32 index)
-{
-	return (u64)queue * RQ_NQS + index;
-}
-
 static __always_inline struct runq *runq_of(u32 queue)
 {
 	struct pcpu *pc;
@@ -166,6 +128,8 @@ static __always_inline struct runq *runq_of(u32 queue)
 	pc = pcpu_of(queue - 1);
 	return pc ? &pc->runq : NULL;
 }
+
+#include "freebsd_thread.h"
 
 static u32 nr_cpu_ids;
 static u32 smp_cpus;
@@ -218,33 +182,14 @@ static __always_inline u32 decay_cpu(u64 loadfac, u32 cpu)
 	return loadfac * cpu / (loadfac + FSCALE);
 }
 
-static __always_inline s32 clamped(s32 priority, s32 least, s32 most)
-{
-	return priority < least ? least : priority > most ? most : priority;
-}
-
 /* resetpriority(): the user priority from CPU use and nice value. */
 static void resetpriority(struct task_struct *p, struct td_sched *ts)
 {
-	s32 nice = task_nice(p);
-
-	switch (thread_class_of(p)) {
-	case THREAD_TIMESHARE:
-		ts->user_pri = clamped(PRI_MIN_TIMESHARE + ts->estcpu / estcpu_weight() +
-				       nice_weight * (nice + 20),
+	if (thread_class_of(p) != THREAD_TIMESHARE)
+		ts->user_pri = static_priority(p);
+	else
+		ts->user_pri = clamped(PRI_MIN_TIMESHARE + ts->estcpu / estcpu_weight() + nice_weight * (task_nice(p) + 20),
 				       PRI_MIN_TIMESHARE, PRI_MAX_TIMESHARE);
-		break;
-	case THREAD_IDLE:
-		ts->user_pri = clamped(PRI_MIN_IDLE + (u32)(nice + 20) * 31 / 39, PRI_MIN_IDLE,
-				       PRI_MAX_IDLE);
-		break;
-	case THREAD_KERNEL:
-		ts->user_pri = PRI_MIN_KERN;
-		break;
-	case THREAD_INTERRUPT:
-		ts->user_pri = PRI_MAX_ITHD;
-		break;
-	}
 }
 
 /* sched_prio() for a thread that is not in a list */
@@ -273,7 +218,7 @@ static __always_inline void resetpriority_thread(struct td_sched *ts)
 
 /* ---- The tick -------------------------------------------------------------------------------------------------- */
 
-/* sched_clock() for one tick */
+/* sched_clock() */
 static __always_inline void sched_clock(struct task_struct *p, struct td_sched *ts)
 {
 	ts->cpticks++;
@@ -285,77 +230,11 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 	count(STAT_TICKS);
 	count_by(STAT_PRIORITIES, ts->priority);
 	count_by(STAT_ESTCPU, ts->estcpu);
-}
-
-/* True if this tick ends the slice of the thread. */
-static __always_inline bool slice_ends(struct td_sched *ts)
-{
-	if (--ts->slice > 0)
-		return false;
-	ts->slice = slice;
-	ts->sliceend = true;
-	return true;
-}
-
-/* Charges a running thread the ticks since it was last charged. True if its slice has ended. */
-__noinline bool charge_ticks(struct task_struct *p __arg_trusted, s32 cpu)
-{
-	struct td_sched *ts = td_sched_of(p);
-	struct pcpu *pc = pcpu_of(cpu);
-	u64 now = stat_tick_at(scx_bpf_now());
-	bool ended = false;
-	u64 from;
-	int i;
-
-	if (!ts || !pc || !ts->running)
-		return false;
-	from = __sync_lock_test_and_set(&ts->charged_until, now);
-	if (from >= now)
-		return false;
-	/* No slice is longer, whatever kept the tick away */
-	bpf_for(i, 0, now - from < 1000 ? now - from : 1000) {
-		sched_clock(p, ts);
-		if (!ended)
-			ended = slice_ends(ts);
-	}
-	if (ended)
+	if (slice_ends(ts, slice))
 		count(STAT_SLICE_ENDS);
-	return ended;
-}
-
-/* Time to the tick at which the slice ends, nanoseconds */
-static __always_inline u64 slice_left(const struct td_sched *ts, u64 now)
-{
-	return time_to_tick(now, ts->slice > 0 ? ts->slice : 1, stathz);
 }
 
 /* ---- Adding a thread to a run queue ---------------------------------------------------------------------------- */
-
-/* Notes the list a thread waits in, or that it waits in none. */
-static __noinline void set_place(struct td_sched *ts, u32 place)
-{
-	struct pcpu *pc;
-	struct runq *rq;
-	u32 old;
-
-	if (place != NO_LIST) {
-		rq = runq_of(place / RQ_NQS);
-		if (rq)
-			runq_announce(rq, place % RQ_NQS);
-		pc = place >= RQ_NQS ? pcpu_of(place / RQ_NQS - 1) : NULL;
-		if (pc)
-			__sync_fetch_and_add(&pc->runq_length, 1);
-	}
-	old = __sync_lock_test_and_set(&ts->place, place);
-	if (old != NO_LIST) {
-		rq = runq_of(old / RQ_NQS);
-		if (rq)
-			runq_forget(rq, old % RQ_NQS);
-		pc = old >= RQ_NQS ? pcpu_of(old / RQ_NQS - 1) : NULL;
-		if (pc)
-			__sync_fetch_and_add(&pc->runq_length, -1);
-	}
-}
 
 /* TSF_AFFINITY and td_pinned: may not run on every CPU */
 static __always_inline bool is_limited(struct task_struct *p)
@@ -386,30 +265,11 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted)
 			continue;
 		pc = pcpu_of(cpu);
 		best_pc = pcpu_of(best);
-		if (pc && best_pc && pc->runq_length < best_pc->runq_length)
+		if (pc && best_pc && pc->runq.threads < best_pc->runq.threads)
 			best = cpu;
 	}
 	scx_bpf_put_cpumask(online);
 	return best;
-}
-
-/* Idle, as the mask of idle CPUs has it or, if the tunables say so, as every CPU's current thread does */
-__noinline bool is_idle_cpu(s32 cpu)
-{
-	struct pcpu *pc = pcpu_of(cpu);
-	struct task_struct *current_task;
-	bool idle = false;
-
-	if (!pc)
-		return false;
-	if (!ipiwakeup_useloop)
-		return pc->idle;
-	bpf_rcu_read_lock();
-	current_task = scx_bpf_cpu_curr(cpu);
-	if (current_task)
-		idle = current_task->flags & PF_IDLE;
-	bpf_rcu_read_unlock();
-	return idle;
 }
 
 /*
@@ -418,12 +278,12 @@ __noinline bool is_idle_cpu(s32 cpu)
 __noinline bool forward_wakeup(s32 me)
 {
 	u64 woken = unknown_zero;
+	struct pcpu *pc;
 	u32 cpu;
 
-	if (!ipiwakeup_enabled || (!ipiwakeup_usemask && !ipiwakeup_useloop))
-		return false;
 	bpf_for(cpu, 0, nr_cpu_ids) {
-		if (cpu == (u32)me || !is_idle_cpu(cpu))
+		pc = pcpu_of(cpu);
+		if (cpu == (u32)me || !pc || !pc->idle)
 			continue;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		woken++;
@@ -448,7 +308,7 @@ static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 priority)
 	}
 	if (priority >= pc->curpri)
 		return;
-	count(full_preemption || priority <= PRI_MAX_ITHD || pc->curpri >= PRI_MIN_IDLE ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
+	count(priority <= PRI_MAX_ITHD || pc->curpri >= PRI_MIN_IDLE ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -495,8 +355,8 @@ void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 		queue = private_runq(cpu);
 	}
 	index = list_of(ts->priority);
-	set_place(ts, queue * RQ_NQS + index);
-	scx_bpf_dsq_insert(p, list_dsq(queue, index), slice_left(ts, now),
+	set_place(ts, place_at(queue, index));
+	scx_bpf_dsq_insert(p, place_at(queue, index), slice_left(ts, now),
 			   head ? SCX_ENQ_HEAD : 0);
 
 	srq_intr = (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && in_interrupt();
@@ -571,53 +431,10 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	ts->slptime = 0;
 	if (thread_class_of(p) == THREAD_TIMESHARE)
-		ts->priority = clamped(PRI_MIN_KERN + (p->in_iowait ? disk_priority : sleep_priority),
-				       PRI_MIN_KERN, PRI_MAX_KERN);
+		ts->priority = p->in_iowait ? PRIBIO : PWAIT;
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------------------------- */
-
-/* Priority of the first thread of a list, or of none if it is empty */
-#define NO_PRIORITY 256
-
-__noinline s32 head_priority(u64 dsq)
-{
-	struct task_struct *p;
-	s32 priority = NO_PRIORITY;
-
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		struct td_sched *ts = td_sched_of(p);
-
-		if (ts)
-			priority = ts->priority;
-		break;
-	}
-	bpf_rcu_read_unlock();
-	return priority;
-}
-
-/* runq_choose_fuzz(): one of the first threads of a list that ran here last. True if there was one. */
-__noinline bool choose_fuzz(u64 dsq, s32 cpu)
-{
-	struct task_struct *p;
-	bool moved = false;
-	u32 left = runq_fuzz;
-
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		struct td_sched *ts = td_sched_of(p);
-
-		if (ts && ts->lastcpu == cpu) {
-			moved = scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0);
-			break;
-		}
-		if (!--left)
-			break;
-	}
-	bpf_rcu_read_unlock();
-	return moved;
-}
 
 /* What one of the two queues has to offer */
 struct candidate {
@@ -648,7 +465,7 @@ static __always_inline void best_of(struct candidate *c, const struct td_sched *
 static __always_inline s32 candidate_priority(const struct candidate *c,
 					      const struct td_sched *prev)
 {
-	return c->is_prev && prev ? prev->priority : head_priority(list_dsq(c->queue, c->index));
+	return c->is_prev && prev ? prev->priority : head_priority(place_at(c->queue, c->index));
 }
 
 /*
@@ -665,7 +482,6 @@ static __noinline bool sched_choose(s32 cpu, struct pcpu *pc, struct td_sched *p
 	/* A list whose bit is set may be empty, or its first thread may have gone to another CPU: the next best is tried then */
 	bpf_for(i, 0, 2 * RQ_NQS + 1) {
 		struct candidate *best = &global;
-		u64 dsq;
 
 		best_of(&global, prev, !limited, head);
 		best_of(&own, prev, limited, head);
@@ -677,10 +493,7 @@ static __noinline bool sched_choose(s32 cpu, struct pcpu *pc, struct td_sched *p
 			best = &own;
 		if (best->is_prev)
 			return true;
-		dsq = list_dsq(best->queue, best->index);
-		if (runq_fuzz > 1 && best == &global && choose_fuzz(dsq, cpu))
-			return false;
-		if (scx_bpf_dsq_move_to_local(dsq, 0))
+		if (scx_bpf_dsq_move_to_local(place_at(best->queue, best->index), 0))
 			return false;
 		best->bits &= ~(1ULL << best->index);
 	}
@@ -708,10 +521,9 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!pc)
 		return;
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
-	    bpf_cpumask_test_cpu(cpu, prev->cpus_ptr)) {
+	if (prev && can_go_on(prev, cpu)) {
 		ts = td_sched_of(prev);
-		charge_ticks(prev, cpu);
+		charge_ticks(prev);
 		limited = smp_cpus > 1 && is_limited(prev);
 	}
 	if (ts) {
@@ -747,7 +559,7 @@ void BPF_STRUCT_OPS(bsd4_stopping, struct task_struct *p, bool runnable)
 
 	if (!ts || !pc)
 		return;
-	charge_ticks(p, cpu);
+	charge_ticks(p);
 	ts->running = false;
 	/* Until somebody else runs here, nobody is better */
 	pc->curpri = 0;
@@ -756,17 +568,6 @@ void BPF_STRUCT_OPS(bsd4_stopping, struct task_struct *p, bool runnable)
 	ts->preempted = !ts->sliceend;
 	/* With slice left it would wait outside of its list and come back before a better one */
 	scx_bpf_task_set_slice(p, 0);
-}
-
-void BPF_STRUCT_OPS(bsd4_tick, struct task_struct *p)
-{
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct td_sched *ts = td_sched_of(p);
-	struct pcpu *pc = pcpu_of(cpu);
-
-	if (!ts || !pc)
-		return;
-	scx_bpf_task_set_slice(p, charge_ticks(p, cpu) ? 0 : slice_left(ts, scx_bpf_now()));
 }
 
 /* A CPU that goes idle looks once more: a thread may have come while it was still busy. */
@@ -792,7 +593,7 @@ bool BPF_STRUCT_OPS(bsd4_yield, struct task_struct *from, struct task_struct *to
 	if (to || !ts)
 		return false;
 	count(STAT_YIELDS);
-	if (yield_rule == YIELD_SINKS && thread_class_of(from) == THREAD_TIMESHARE)
+	if (thread_class_of(from) == THREAD_TIMESHARE)
 		sched_prio(ts, PRI_MAX_TIMESHARE);
 	scx_bpf_task_set_slice(from, 0);
 	return true;
@@ -827,42 +628,23 @@ static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sch
 	resetpriority_thread(ts);
 }
 
-/*
- * Puts the threads of a list whose priority has changed into the list that it now has, at the end. Who has waited for too
- * long goes to the first list.
- */
+/* Puts the threads of a list whose priority has changed into the list that it now has, at the end. */
 __noinline int requeue_list(u32 queue, u32 index)
 {
-	struct runq *rq = runq_of(queue);
-	u64 now = scx_bpf_now();
 	struct task_struct *p;
 
-	if (!rq)
-		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, list_dsq(queue, index), 0) {
+	bpf_for_each(scx_dsq, p, place_at(queue, index), 0) {
 		struct td_sched *ts = td_sched_of(p);
-		u32 old, new, target;
+		u32 old = place_at(queue, index), new;
 
 		if (!ts)
 			continue;
-		if (index && starved_for(ts->waiting_since, now)) {
-			count(STAT_RESCUED);
-			ts->priority = 0;
-		}
-		target = unlinked(list_of(ts->priority));
-		if (target == index)
+		new = place_at(queue, unlinked(list_of(ts->priority)));
+		if (new == old || !begin_move(ts, old, new))
 			continue;
-		old = queue * RQ_NQS + index;
-		new = queue * RQ_NQS + target;
-		runq_announce(rq, target);
-		if (scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(queue, target), 0) &&
-		    __sync_val_compare_and_swap(&ts->place, old, new) == old) {
+		if (end_move(ts, old, new, scx_bpf_dsq_move(DSQ_ITERATOR, p, new, 0)))
 			count(STAT_REQUEUED);
-			runq_forget(rq, index);
-		} else {
-			runq_forget(rq, target);
-		}
 	}
 	bpf_rcu_read_unlock();
 	return 0;
@@ -883,25 +665,8 @@ __noinline int requeue_all(u32 queue)
 	return 0;
 }
 
-struct callout {
-	struct bpf_timer timer;
-};
-
-enum callout_key {
-	SCHEDCPU_CALLOUT,
-	LOADAV_CALLOUT,
-	NR_CALLOUTS,
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, NR_CALLOUTS);
-	__type(key, u32);
-	__type(value, struct callout);
-} callouts SEC(".maps");
-
 /* schedcpu(): a pass over all threads. Afterwards its thread sleeps, and this CPU picks whoever is best by now. */
-static int schedcpu(void *map, u32 *key, struct callout *callout)
+static bool schedcpu(void)
 {
 	s32 cpu = bpf_get_smp_processor_id();
 	struct pcpu *pc = pcpu_of(cpu);
@@ -917,14 +682,17 @@ static int schedcpu(void *map, u32 *key, struct callout *callout)
 			schedcpu_thread(p, ts);
 	}
 	bpf_rcu_read_unlock();
-	bpf_for(queue, 0, nr_cpu_ids + 1)
+	bpf_for(queue, 0, nr_cpu_ids + 1) {
+		rescue(queue, place_at(queue, 0));
 		requeue_all(queue);
+	}
 
 	if (pc && !pc->idle && pc->curpri > PRI_MIN_KERN)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	bpf_timer_start(&callout->timer, time_to_tick(scx_bpf_now(), hz, hz), 0);
-	return 0;
+	return true;
 }
+
+DEFINE_TIMER(schedcpu_callout, schedcpu, time_to_tick(scx_bpf_now(), hz, hz))
 
 /* `ticks` to the next sample of the load: 5 seconds on average, at random lest it beats with a thread of that period */
 static __always_inline u64 loadav_interval(void)
@@ -933,12 +701,13 @@ static __always_inline u64 loadav_interval(void)
 }
 
 /* loadav(): ldavg = ldavg * exp(-1/12) + load * (1 - exp(-1/12)) */
-static int loadav(void *map, u32 *key, struct callout *callout)
+static bool loadav(void)
 {
 	ldavg = (CEXP * ldavg + sched_tdcnt * FSCALE * (FSCALE - CEXP)) >> FSHIFT;
-	bpf_timer_start(&callout->timer, time_to_tick(scx_bpf_now(), loadav_interval(), hz), 0);
-	return 0;
+	return true;
 }
+
+DEFINE_TIMER(loadav_callout, loadav, time_to_tick(scx_bpf_now(), loadav_interval(), hz))
 
 /* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
 
@@ -959,7 +728,7 @@ s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_a
 {
 	struct td_sched *ts;
 
-	ts = bpf_task_storage_get(&td_sched_map, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	ts = new_td_sched(p);
 	if (!ts)
 		return -ENOMEM;
 	ts->place = NO_LIST;
@@ -1032,7 +801,7 @@ static s32 init_runq(u32 queue, s32 node)
 	int index;
 
 	bpf_for(index, 0, RQ_NQS) {
-		error = scx_bpf_create_dsq(list_dsq(queue, index), node);
+		error = scx_bpf_create_dsq(place_at(queue, index), node);
 		if (error) {
 			scx_bpf_error("cannot create list %d of run queue %d: error %d", index,
 				      queue, error);
@@ -1045,8 +814,6 @@ static s32 init_runq(u32 queue, s32 node)
 s32 BPF_STRUCT_OPS_SLEEPABLE(bsd4_init)
 {
 	const struct cpumask *online;
-	struct callout *callout;
-	u32 key;
 	s32 error;
 	int cpu;
 
@@ -1065,28 +832,17 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bsd4_init)
 			return error;
 	}
 
-	key = SCHEDCPU_CALLOUT;
-	callout = bpf_map_lookup_elem(&callouts, &key);
-	if (!callout)
-		return -ESRCH;
-	bpf_timer_init(&callout->timer, &callouts, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&callout->timer, schedcpu);
-	bpf_timer_start(&callout->timer, time_to_tick(scx_bpf_now(), hz, hz), 0);
-
-	key = LOADAV_CALLOUT;
-	callout = bpf_map_lookup_elem(&callouts, &key);
-	if (!callout)
-		return -ESRCH;
-	bpf_timer_init(&callout->timer, &callouts, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&callout->timer, loadav);
-	return bpf_timer_start(&callout->timer, time_to_tick(scx_bpf_now(), loadav_interval(), hz), 0);
+	error = init_schedcpu_callout() ?: init_loadav_callout();
+	if (!error)
+		error = start_schedcpu_callout() ?: start_loadav_callout();
+	return error;
 }
 
 DEFINE_SCHEDULER(bsd4,
 	.select_cpu = (void *)bsd4_select_cpu,
 	.enqueue = (void *)bsd4_enqueue,
 	.dispatch = (void *)bsd4_dispatch,
-	.tick = (void *)bsd4_tick,
+	.tick = (void *)freebsd_tick,
 	.runnable = (void *)bsd4_runnable,
 	.running = (void *)bsd4_running,
 	.stopping = (void *)bsd4_stopping,

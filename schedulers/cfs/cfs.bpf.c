@@ -11,8 +11,10 @@
  * queue ordered by virtual time whose number is the CPU's; the running task is not in it.
  */
 #include "fairground.bpf.h"
+#include "fair_state.h"
 #include "min_max.h"
 #include "real_time.h"
+#include "starvation.h"
 #include "timer.h"
 #include "topology.h"
 #include "virtual_runtime.h"
@@ -39,10 +41,7 @@ const volatile bool sched_compat_yield = false;
 const volatile bool sched_mc = true;
 const volatile bool new_fair_sleepers = true;
 const volatile bool wakeup_preempt = true;
-const volatile bool start_debit = true;
 const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
-const volatile u32 sched_nr_migrate = 32;
-const volatile u64 starvation_limit = 15 * NSEC_PER_SEC;
 
 /* Values of sched_child_runs_first besides 0 */
 #define CHILD_RUNS_LATER 1
@@ -68,19 +67,23 @@ enum statistic {
 
 DEFINE_STATISTICS(NR_STATISTICS);
 
-#define NICE_0_LOAD NICE_0_WEIGHT
+/* Tasks that one balancing looks at, and one more */
+#define sched_nr_migrate 32
+
 #define SCHED_LOAD_SCALE 1024ULL
 
 /* The ticks of a kernel that leaves the rate to the running kernel (hz = 0) still need a length for the balancer */
 #define DEFAULT_HZ 250
 
-/* A task that nothing limits looks around at least this often */
-#define MAX_RUN NSEC_PER_SEC
-
 /* How often a CPU looks for a task that has waited for starvation_limit */
 #define RESCUE_INTERVAL (250 * NSEC_PER_MSEC)
 
 #define balance_rules (release == RELEASE_2_6_24 ? BALANCE_2_6_24 : BALANCE_3_0)
+
+/* Set by init() from the tunables and the machine; of the CPUs, the ones that exist */
+static u32 nr_cpus;
+static u32 nr_online;
+static u64 tick_nsec;
 
 #include "sched_domains.h"
 
@@ -110,32 +113,7 @@ struct run_queue {
 	bool exists;
 	/* A real-time task has the CPU and is in the sums */
 	u32 real_time;
-	/* Smallest virtual runtime of the CPU, never goes back */
-	u64 min_vruntime;
-
-	/* The running task, if there is one */
-	bool curr;
-	/* The task that runs shall be put back and the leftmost be picked */
-	bool need_resched;
-	s32 curr_pid;
-	s32 curr_prio;
-	u32 curr_policy;
-	u32 curr_weight;
-	u64 curr_vruntime;
-	/* Clock up to which curr_vruntime is right */
-	u64 exec_start;
-	/* Time it ran since it was picked: sum_exec_runtime - prev_sum_exec_runtime */
-	u64 slice_exec;
-	/* Clock at which the kernel's slice, as set, ends */
-	u64 slice_end;
-
-	/*
-	 * 3.0's buddies, by pid, 0 for none: the task that was woken and preempted, the one that it preempted, and the one that
-	 * yielded
-	 */
-	s32 next;
-	s32 last;
-	s32 skip;
+	FAIR_QUEUE_STATE
 	struct candidates candidates;
 	/* Numbers the tasks in the order in which they become runnable here */
 	u64 enqueued;
@@ -144,6 +122,7 @@ struct run_queue {
 	u64 rescue_at;
 
 	struct sched_domains domains;
+	struct topology_span span[NR_LEVELS];
 };
 
 DEFINE_PER_CPU(struct run_queue, run_queue);
@@ -171,29 +150,7 @@ struct task_ctx {
 	u64 wait_start;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_ctx);
-} task_ctx_map SEC(".maps");
-
-/* Set by init() from the tunables and the machine */
-static u32 nr_cpus;
-/* Of these, the ones that exist */
-static u32 nr_online;
-static u64 tick_nsec;
-
-static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&task_ctx_map, p, 0, 0);
-}
-
-/* Ticks of the era since the clock's zero. */
-static __always_inline u64 jiffies_at(u64 now)
-{
-	return now / (tick_nsec ?: 1);
-}
+DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
 /* Virtual runtime of the leftmost waiting task. False if none waits. */
 static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *vruntime)
@@ -259,13 +216,6 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
 	return end;
 }
 
-/* Lets the task that runs, or is about to, run until the next event. */
-static __always_inline void set_slice(struct run_queue *rq, struct task_struct *p, u64 now)
-{
-	rq->slice_end = next_event(rq, false, 0, now);
-	scx_bpf_task_set_slice(p, rq->slice_end - now);
-}
-
 /* Another task has come to this CPU: the running task's slice may now end at an earlier tick. */
 static __always_inline void shorten_slice(struct run_queue *rq, u64 vruntime, u64 now)
 {
@@ -282,8 +232,7 @@ static __always_inline void shorten_slice(struct run_queue *rq, u64 vruntime, u6
 /* Moves task @p of an iteration over the busiest CPU's queue to this CPU's. */
 #define pull_task(p, t, busiest, this_rq, now)									\
 	({													\
-		u64 vruntime_ = (p)->scx.dsq_vtime -								\
-				(min_vruntime_at(busiest, now) - min_vruntime_at(this_rq, now));			\
+		u64 vruntime_ = vruntime_on(this_rq, busiest, (p)->scx.dsq_vtime, now);				\
 		bool moved_;											\
 														\
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, vruntime_);						\
@@ -562,9 +511,7 @@ static __always_inline u64 place_new_task(struct run_queue *rq, const struct tas
 		parent_rq = rq;
 	vruntime = min_vruntime_at(parent_rq, now);
 	nr_running = parent_rq->nr_running + (parent_rq != rq);
-	if (start_debit)
-		vruntime += sched_vslice(nr_running,
-					 parent_rq->load_weight + (parent_rq != rq ? t->weight : 0));
+	vruntime += sched_vslice(nr_running, parent_rq->load_weight + (parent_rq != rq ? t->weight : 0));
 	if (parent_rq->curr) {
 		parent_vruntime = curr_vruntime_at(parent_rq, now);
 		if (release == RELEASE_3_0)
@@ -576,7 +523,7 @@ static __always_inline u64 place_new_task(struct run_queue *rq, const struct tas
 		}
 	}
 	if (parent_rq != rq)
-		vruntime -= min_vruntime_at(parent_rq, now) - min_vruntime_at(rq, now);
+		vruntime = vruntime_on(rq, parent_rq, vruntime, now);
 	return vruntime;
 }
 
@@ -824,7 +771,7 @@ static __always_inline void set_next_entity(struct run_queue *rq, struct task_st
 {
 	rq->slice_exec = slice_exec;
 	rq->need_resched = false;
-	set_slice(rq, p, now);
+	run_until(rq, p, next_event(rq, false, 0, now), now);
 }
 
 /*
@@ -839,7 +786,7 @@ __noinline bool rescue_starved(s32 cpu)
 
 	bpf_for_each(scx_dsq, p, cpu, SCX_DSQ_ITER_REV) {
 		t = task_ctx_of(p);
-		if (t && time_before(t->wait_start + starvation_limit, now) &&
+		if (t && starved_for(t->wait_start, now) &&
 		    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
 			count(RESCUES);
 			return true;
@@ -867,7 +814,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 	if (nr_cpus > 1) {
 		if (rq->domains.push_cpu && active_load_balance(rq, prev_runs ? prev : NULL, now))
 			prev_runs = false;
-		if (jiffies_at(now) >= rq->domains.next_balance) {
+		if (balance_ticks_at(now) >= rq->domains.next_balance) {
 			balanced = !rq->nr_running;
 			rebalance_domains(rq, balanced ? CPU_IDLE : CPU_NOT_IDLE, now);
 		}
@@ -887,7 +834,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		if (!resched) {
 			/* Neither its slice nor anything else asks for another task */
-			set_slice(rq, prev, now);
+			run_until(rq, prev, next_event(rq, false, 0, now), now);
 			return;
 		}
 		if (pick_next(rq, true))
@@ -956,14 +903,7 @@ void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
 		hand_back(p);
 }
 
-void BPF_STRUCT_OPS(cfs_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-
-	if (rq)
-		count_real_time(rq, scx_bpf_now());
-	take_back_local_tasks();
-}
+DEFINE_CPU_RELEASE(cfs)
 
 /*
  * Tasks and the machine
@@ -971,7 +911,7 @@ void BPF_STRUCT_OPS(cfs_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	struct task_ctx *t = bpf_task_storage_get(&task_ctx_map, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct task_ctx *t = new_task_ctx(p);
 
 	if (!t)
 		return -ENOMEM;
@@ -986,39 +926,14 @@ void BPF_STRUCT_OPS(cfs_enable, struct task_struct *p)
 
 	if (!t || !rq)
 		return;
-	/* A task that was there before the scheduler begins level with the others; t->weight is read before it runs */
+	/* Which is read before it runs */
 	t->weight = task_weight(p);
-	if (!t->vruntime_cpu) {
-		t->vruntime_cpu = rq->cpu + 1;
-		scx_bpf_task_set_dsq_vtime(p, rq->min_vruntime);
-	}
+	begin_level(rq, t, p);
 }
 
-/* The tick of the idle CPUs, which get none from the kernel: wakes those that are due to balance. */
-static bool idle_balance_tick(void)
-{
-	u64 now = scx_bpf_now(), jiffies = jiffies_at(now);
-	struct run_queue *rq;
-	s32 cpu;
+#define balancing_is_due(rq, now) (balance_ticks_at(now) >= (rq)->domains.next_balance)
 
-	bpf_rcu_read_lock();
-	bpf_for(cpu, 0, nr_cpus) {
-		rq = run_queue_of(cpu);
-		if (rq)
-			notice_real_time(rq, now);
-	}
-	bpf_rcu_read_unlock();
-	if (!worth_balancing())
-		return true;
-	bpf_for(cpu, 0, nr_cpus) {
-		rq = run_queue_of(cpu);
-		if (rq && rq->exists && !rq->nr_running && jiffies >= rq->domains.next_balance)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
-	return true;
-}
-
-DEFINE_TIMER(idle_tick, idle_balance_tick, tick_nsec)
+#include "idle_tick.h"
 
 /* Prepares the run queue of a CPU. */
 __noinline int init_rq(s32 cpu)

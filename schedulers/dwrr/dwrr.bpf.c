@@ -13,8 +13,10 @@
  * into RQ of a CPU that has reached that round, and into EQ of one that has not.
  */
 #include "fairground.bpf.h"
+#include "fair_state.h"
 #include "in_interrupt.h"
 #include "min_max.h"
+#include "o1_state.h"
 #include "real_time.h"
 #include "timer.h"
 #include "topology.h"
@@ -36,23 +38,11 @@ const volatile u64 round_slice = 25 * NSEC_PER_MSEC;
 /* X, how many threads one round balancing moves at most */
 const volatile u32 threads_moved = 1;
 
-/* A thread that has run ahead of its rounds does not pay for it with a longer wait than this */
-const volatile u64 max_wait = 5 * NSEC_PER_SEC;
-
 /* Ticks of the host's era in a second */
 const volatile u32 hz = 200;
 
-/* CFS as of 3.0, as the case study set it */
-const volatile u64 sched_latency = 6 * NSEC_PER_MSEC;
-const volatile u64 sched_min_granularity = 750 * NSEC_PER_USEC;
-const volatile u64 sched_wakeup_granularity = 1 * NSEC_PER_MSEC;
-const volatile bool sched_tunable_scaling = false;
-
 /* The host's load balancer */
 const volatile bool host_balance = true;
-const volatile u64 balance_interval = 64 * NSEC_PER_MSEC;
-const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
-const volatile u32 sched_nr_migrate = 32;
 
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
 
@@ -95,44 +85,15 @@ struct task_ctx {
 	bool new_task;
 	/* Taken off the queue only to change an attribute */
 	bool changing;
-	bool running;
-	/* Clock when it last ran */
-	u64 last_ran;
 	/* What it had run since picked, if it goes on after a change */
 	u64 slice_exec;
 
-	/* O(1): sleep credit, ns; start of the current run, wait or sleep; tick up to which the run is charged */
-	u64 sleep_avg;
-	u64 timestamp;
-	u64 charged_until;
-	s32 static_prio;
-	s32 prio;
-	/* Ticks left of the host's slice */
-	u32 time_slice;
-	s32 interactive_credit;
-	/* enum sleep_type */
-	u32 sleep_type;
-	/* In the host's expired array, or on its way there */
+	O1_TASK_STATE
+	/* In O(1)'s expired array, or on its way there */
 	bool host_expired;
-	/* Goes to the front of its list: it was put back without having been requeued */
-	bool at_head;
-	/* A child has been put in front of it */
-	bool child_first;
-	/* Its sleep cannot be interrupted */
-	bool uninterruptible;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_ctx);
-} task_ctx_map SEC(".maps");
-
-static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&task_ctx_map, p, NULL, 0);
-}
+DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
 
@@ -190,31 +151,10 @@ struct run_queue {
 	/* A real-time task has the CPU and is in both */
 	u32 real_time;
 
-	/* The running thread, if there is one */
-	bool curr;
-	/* It shall be put back and the host pick anew */
-	bool need_resched;
-	/* CFS: its buddies; the one that is passed over has yielded */
-	s32 next;
-	s32 last;
-	s32 skip;
-	s32 curr_pid;
-	s32 curr_prio;
-	u32 curr_policy;
-	u32 curr_weight;
-	u64 curr_vruntime;
+	FAIR_QUEUE_STATE
+	O1_QUEUE_STATE
+	/* What is left of the running thread's round slice, as of exec_start */
 	s64 curr_round_slice;
-	/* Clock up to which the two are right */
-	u64 exec_start;
-	/* Time it ran since it was picked, and the clock at which the kernel's slice, as set, ends */
-	u64 slice_exec;
-	u64 slice_end;
-
-	/* CFS: smallest virtual runtime of the CPU, never goes back */
-	u64 min_vruntime;
-	/* O(1): jiffies when the first thread entered the expired array since the last switch, and the best static priority there */
-	u64 expired_timestamp;
-	s32 best_expired_prio;
 
 	struct search search;
 	/* When the host's balancer is due */
@@ -233,68 +173,52 @@ static u32 nr_cpus;
 static u32 num_online_cpus;
 static u64 tick_nsec;
 
-/* A thread that nothing limits looks around at least this often */
-#define MAX_RUN NSEC_PER_SEC
-
 /* Threads and rounds that one pick steps over before it takes whom it finds, however far ahead in its rounds */
 #define MAX_PICKS 256
 
 /* Percent of the load at the thread's last CPU that its waker's may have to draw it there: 100 + (125 - 100) / 2 */
 #define WAKE_IMBALANCE 112
 
-/* CFS is that of 3.0, O(1) that of 2.6.22 with its constants */
+/* A thread that has run ahead of its rounds does not pay for it with a longer wait than this */
+#define MAX_WAIT (5 * NSEC_PER_SEC)
+
+/* The host's load balancer: time between two looks, how long a thread is cache-hot for it, how many of a queue it looks at */
+#define BALANCE_INTERVAL (64 * NSEC_PER_MSEC)
+#define sched_migration_cost (500 * NSEC_PER_USEC)
+#define sched_nr_migrate 32
+
+/* CFS is that of 3.0, as the case study set it, O(1) that of 2.6.22 */
 enum release {
 	RELEASE_2_6_24,
 	RELEASE_3_0,
 	release = RELEASE_3_0,
 };
 
+#define sched_latency (6 * NSEC_PER_MSEC)
+#define sched_min_granularity (750 * NSEC_PER_USEC)
+#define sched_wakeup_granularity (1 * NSEC_PER_MSEC)
+#define sched_tunable_scaling false
+#define wakeup_preempt true
+#define new_fair_sleepers true
+
 #define o1_release O1_2_6_22
-
-enum constants {
-	min_timeslice = 5,
-	def_timeslice = 100,
-	granularity = 10,
-	on_runqueue_weight = 30,
-	child_penalty = 95,
-	parent_penalty = 100,
-	prio_bonus_ratio = 25,
-	interactive_delta = 2,
-	wakeup_preempt = true,
-	new_fair_sleepers = true,
-};
-
-#include "o1_priority.h"
+#define def_timeslice 100
+#define is_expired(rq, t) ((t)->host_expired)
+#define set_expired(rq, t, expired) ((t)->host_expired = (expired))
+#define count_tick(name)
 
 static __always_inline u64 list_dsq(s32 cpu, u32 queue, u32 list)
 {
 	return ((u64)cpu * NR_QUEUES + queue) * NR_LISTS + list;
 }
 
+#include "o1_priority.h"
+#include "o1_task.h"
+
 /* Index of a thread's list in its queue. */
 static __always_inline u32 list_index(const struct task_ctx *t)
 {
-	u32 index = t->prio - MAX_RT_PRIO;
-
-	if (host == HOST_CFS)
-		return 0;
-	return index < NR_LISTS ? index : NR_LISTS - 1;
-}
-
-static __always_inline void set_list_bit(struct run_queue *rq, u32 queue, u32 list)
-{
-	__sync_fetch_and_or(&rq->bitmap[queue & 3], 1ULL << (list & 63));
-}
-
-/*
- * Clears the bit of a list that turned out empty; only the CPU itself does so. Another CPU may move a thread into the list
- * meanwhile and sets the bit after that, so looking once more after clearing catches every order of the two.
- */
-static __always_inline void clear_list_bit(struct run_queue *rq, u32 queue, u32 list)
-{
-	__sync_fetch_and_and(&rq->bitmap[queue & 3], ~(1ULL << (list & 63)));
-	if (scx_bpf_dsq_nr_queued(list_dsq(rq->cpu, queue, list)) > 0)
-		set_list_bit(rq, queue, list);
+	return host == HOST_CFS ? 0 : prio_index(t->prio);
 }
 
 /* The first list of a queue of this CPU that holds a thread, or NO_LIST. */
@@ -318,11 +242,6 @@ static __noinline u32 first_list(struct run_queue *rq, u32 queue)
 static __always_inline bool anyone_queued(const struct run_queue *rq)
 {
 	return rq->bitmap[0] | rq->bitmap[1] | rq->bitmap[2];
-}
-
-static __always_inline bool task_allowed(const struct task_struct *p, s32 cpu)
-{
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_migration_disabled(p);
 }
 
 /* ---- Rounds and round slices ----------------------------------------------------------------------------------- */
@@ -419,131 +338,18 @@ static __always_inline u64 place_new_thread(const struct run_queue *rq)
 	return rq->curr ? max_vruntime(rq->curr_vruntime, vruntime) : vruntime;
 }
 
-/* ---- O(1): ticks ----------------------------------------------------------------------------------------------- */
-
-/* task_running_tick() for one tick: true if the thread has to make way. */
-static __noinline bool task_running_tick(struct run_queue *rq, struct task_ctx *t, u64 jiffies)
-{
-	u32 turn;
-
-	/* It has expired but was not switched away from yet */
-	if (t->host_expired)
-		return true;
-
-	if (t->time_slice)
-		t->time_slice--;
-	if (!t->time_slice) {
-		t->at_head = false;
-		t->prio = effective_prio(t);
-		t->time_slice = task_timeslice(t);
-		if (!rq->expired_timestamp)
-			rq->expired_timestamp = jiffies;
-		if (task_interactive(t) && !expired_starving(rq, t, jiffies))
-			return true;
-		t->host_expired = true;
-		if (t->static_prio < rq->best_expired_prio)
-			rq->best_expired_prio = t->static_prio;
-		return true;
-	}
-
-	/* An interactive thread takes turns with others of its priority within its slice */
-	if (!task_interactive(t))
-		return false;
-	turn = timeslice_granularity(t);
-	if (t->time_slice >= turn && (task_timeslice(t) - t->time_slice) % turn == 0) {
-		t->at_head = false;
-		return true;
-	}
-	return false;
-}
-
-/* Charges the running thread the ticks that have passed since it was last charged: true if it has to make way. */
-static __noinline bool charge_ticks(struct run_queue *rq, struct task_ctx *t, u64 now)
-{
-	u64 jiffies = jiffies_at(now), from = t->charged_until, i;
-	bool need_resched = false;
-
-	if (jiffies <= from)
-		return false;
-	t->charged_until = jiffies;
-	/* No slice is longer than a thousand ticks, and past its end nothing more happens */
-	bpf_for(i, 0, min(jiffies - from, 1000))
-		need_resched |= task_running_tick(rq, t, from + 1 + i);
-	rq->curr_prio = t->prio;
-	return need_resched;
-}
-
-/* activate_task(): credits the sleep and puts the thread's priority right. */
-static __noinline void activate_task(struct task_struct *p, struct task_ctx *t, u64 now)
-{
-	u64 slept = time_before(t->timestamp, now) ? now - t->timestamp : 0;
-
-	if (t->uninterruptible)
-		t->sleep_type = SLEEP_NONINTERACTIVE;
-	t->uninterruptible = false;
-	t->prio = recalc_task_prio(p, t, slept);
-	if (t->sleep_type == SLEEP_NORMAL)
-		t->sleep_type = in_interrupt() ? SLEEP_INTERRUPTED : SLEEP_INTERACTIVE;
-	t->timestamp = now;
-	t->host_expired = batch_task(p);
-	t->at_head = false;
-}
-
-/* wake_up_new_task(): lowers the credit of child and parent; on the parent's CPU a child that is no thread of it goes first. */
-static __noinline void wake_up_new_task(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 now)
-{
-	struct task_struct *parent = bpf_get_current_task_btf();
-	struct task_ctx *parent_ctx = task_ctx_of(parent);
-	u32 step = max_sleep_avg() / max_bonus();
-
-	t->host_expired = batch_task(p);
-	t->at_head = false;
-	t->timestamp = now;
-	if (!parent_ctx || !parent_ctx->running) {
-		t->prio = effective_prio(t);
-		return;
-	}
-	t->sleep_avg = jiffies_to_ns((u64)(current_bonus(t) * child_penalty / 100) * step);
-	t->prio = effective_prio(t);
-	parent_ctx->sleep_avg = jiffies_to_ns((u64)(current_bonus(parent_ctx) * parent_penalty / 100) * step);
-
-	if (cpu != (s32)bpf_get_smp_processor_id() || p->mm == parent->mm || parent_ctx->host_expired)
-		return;
-	t->prio = parent_ctx->prio;
-	t->host_expired = false;
-	t->at_head = true;
-	parent_ctx->child_first = true;
-}
-
-/* sched_fork(): parent and child share what is left of the parent's slice. Runs in the parent. */
-static __always_inline void sched_fork(struct task_ctx *t)
-{
-	struct task_ctx *parent_ctx = task_ctx_of(bpf_get_current_task_btf());
-
-	if (!parent_ctx || !parent_ctx->running)
-		return;
-	t->sleep_avg = parent_ctx->sleep_avg;
-	t->time_slice = (parent_ctx->time_slice + 1) / 2;
-	parent_ctx->time_slice /= 2;
-	if (!parent_ctx->time_slice)
-		parent_ctx->time_slice = 1;
-}
-
 /* ---- Accounting ------------------------------------------------------------------------------------------------ */
 
 /* Charges the running thread up to @now. */
 static __always_inline void update_curr(struct run_queue *rq, u64 now)
 {
-	u64 delta;
-
 	if (!rq->curr || !time_before(rq->exec_start, now))
 		return;
 	if (host == HOST_CFS) {
 		rq->curr_round_slice -= charge_vruntime(rq, now);
 		return;
 	}
-	delta = now - rq->exec_start;
-	rq->curr_round_slice -= delta;
+	rq->curr_round_slice -= now - rq->exec_start;
 	rq->exec_start = now;
 }
 
@@ -592,18 +398,13 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 			if (!t || t->round > search->up_to || !task_allowed(p, this_cpu))
 				continue;
 			now = scx_bpf_now();
-			if (search->reason == HOST_BALANCING) {
-				/* The document's W / 2 > L_imbal */
-				if (t->weight / 2 > search->rem_load_move)
-					continue;
-				if ((s64)(now - t->last_ran) < (s64)sched_migration_cost)
-					continue;
-			}
+			/* The document's W / 2 > L_imbal */
+			if (search->reason == HOST_BALANCING && (t->weight / 2 > search->rem_load_move ||
+								 (s64)(now - t->last_ran) < (s64)sched_migration_cost))
+				continue;
 
 			if (host == HOST_CFS) {
-				u64 vruntime = p->scx.dsq_vtime - (min_vruntime_at(victim, now) - min_vruntime_at(rq, now));
-
-				scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, vruntime);
+				scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, vruntime_on(rq, victim, p->scx.dsq_vtime, now));
 				taken = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, list_dsq(this_cpu, to, list), 0);
 			} else {
 				taken = scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(this_cpu, to, list), 0);
@@ -806,13 +607,6 @@ static __always_inline u64 next_event(const struct run_queue *rq, const struct t
 	return end;
 }
 
-/* Lets the thread that runs, or is about to, run until the next event. */
-static __always_inline void set_slice(struct run_queue *rq, struct task_struct *p, const struct task_ctx *t, u64 now)
-{
-	rq->slice_end = next_event(rq, t, false, 0, now);
-	scx_bpf_task_set_slice(p, rq->slice_end - now);
-}
-
 /* Another thread has come to this CPU, and @arrives in RQ or not: the running one's slice may now end earlier. */
 static __always_inline void shorten_slice(struct run_queue *rq, bool arrives, u64 arriving, u64 now)
 {
@@ -838,31 +632,21 @@ static __always_inline s32 idle_cpu_near(s32 cpu, const struct task_struct *p)
 {
 	struct run_queue *rq = run_queue_of(cpu);
 	const struct cpumask *idle_mask;
-	u32 position, first_idle;
+	u32 first_idle;
 	s32 found = -1;
 
 	if (!rq)
 		return -1;
 	idle_mask = scx_bpf_get_idle_cpumask();
 	first_idle = bpf_cpumask_first_and(idle_mask, p->cpus_ptr);
-	if (first_idle >= nr_cpus)
-		goto out;
-	if (bpf_cpumask_test_cpu(cpu, idle_mask) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
-		found = cpu;
-		goto out;
+	if (first_idle < nr_cpus) {
+		if (bpf_cpumask_test_cpu(cpu, idle_mask) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			found = cpu;
+		else if (rq->llc.count < nr_cpus)
+			found = idle_cpu_in(rq->llc.first, rq->llc.count, idle_mask, p);
+		if (found < 0)
+			found = first_idle;
 	}
-	found = first_idle;
-	if (rq->llc.count >= nr_cpus)
-		goto out;
-	bpf_for(position, rq->llc.first, rq->llc.first + rq->llc.count) {
-		s32 i = cpu_at(position);
-
-		if (i >= 0 && bpf_cpumask_test_cpu(i, idle_mask) && bpf_cpumask_test_cpu(i, p->cpus_ptr)) {
-			found = i;
-			break;
-		}
-	}
-out:
 	scx_bpf_put_idle_cpumask(idle_mask);
 	return found;
 }
@@ -983,7 +767,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 		t->round = rq->round;
 		t->round_slice = round_slice_of(t);
 		if (host == HOST_O1)
-			wake_up_new_task(p, t, cpu, now);
+			wake_up_new_task(p, t, rq, now);
 		else
 			vruntime = place_new_thread(rq);
 		count(STAT_FORKS);
@@ -991,7 +775,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 		join_round(rq, t, wakeup);
 		if (wakeup) {
 			if (host == HOST_O1)
-				activate_task(p, t, now);
+				activate_task(p, t, rq, now);
 			else
 				vruntime = place_entity(rq, vruntime);
 			count(STAT_WAKEUPS);
@@ -1040,9 +824,7 @@ void BPF_STRUCT_OPS(dwrr_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	t->changing = !(deq_flags & SCX_DEQ_SLEEP);
 	t->old_weight = t->weight;
-	/* Kernel threads that wait without counting as load wait as older ones waited interruptibly */
-	t->uninterruptible = (deq_flags & SCX_DEQ_SLEEP) && (p->__state & TASK_UNINTERRUPTIBLE) &&
-			     !(p->__state & TASK_NOLOAD);
+	t->uninterruptible = sleeps_uninterruptibly(p, deq_flags);
 	account_dequeue(t, scx_bpf_now());
 }
 
@@ -1107,7 +889,7 @@ static __always_inline bool defer_first(struct run_queue *rq, u32 list, u64 now)
 
 		if (!t || in_round(rq, t))
 			break;
-		if ((s64)(now - t->last_ran) > (s64)max_wait) {
+		if ((s64)(now - t->last_ran) > (s64)MAX_WAIT) {
 			t->round = rq->round;
 			break;
 		}
@@ -1201,12 +983,12 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 	if (nr_cpus > 1 && host_balance && !time_before(now, rq->next_balance)) {
-		rq->next_balance = now + balance_interval;
+		rq->next_balance = now + BALANCE_INTERVAL;
 		balance_load(cpu);
 	}
 
 	if (t && !resched) {
-		set_slice(rq, prev, t, now);
+		run_until(rq, prev, next_event(rq, t, false, 0, now), now);
 		return;
 	}
 	if (pick_next(cpu, rq, t, now) == PICK_PREV && t) {
@@ -1219,7 +1001,7 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 		rq->curr_round_slice = t->round_slice;
 		rq->slice_exec = 0;
 		rq->need_resched = false;
-		set_slice(rq, prev, t, now);
+		run_until(rq, prev, next_event(rq, t, false, 0, now), now);
 	}
 	rq->skip = 0;
 	if (t)
@@ -1252,28 +1034,18 @@ void BPF_STRUCT_OPS(dwrr_running, struct task_struct *p)
 	rq->exec_start = now;
 	rq->need_resched = false;
 	changed = t->changing;
-	t->changing = false;
 	rq->slice_exec = changed ? t->slice_exec : 0;
+	t->changing = false;
 	t->running = true;
 
 	if (host == HOST_O1) {
-		/* First run after a wake-up: waiting on the queue counts as sleep, wholly or in part */
-		if (t->sleep_type == SLEEP_INTERACTIVE || t->sleep_type == SLEEP_INTERRUPTED) {
-			u64 waited = time_before(t->timestamp, now) ? now - t->timestamp : 0;
-
-			if (t->sleep_type == SLEEP_INTERACTIVE)
-				waited = waited * (on_runqueue_weight * 128 / 100) / 128;
-			t->prio = recalc_task_prio(p, t, waited);
-		}
-		t->sleep_type = SLEEP_NORMAL;
-		t->timestamp = now;
-		t->charged_until = jiffies_at(now);
+		credit_wait(p, t, now);
 		t->at_head = true;
 		t->host_expired = false;
 	}
 	rq->curr_prio = t->prio;
 
-	set_slice(rq, p, t, now);
+	run_until(rq, p, next_event(rq, t, false, 0, now), now);
 	/* Better or worse, it may not be the one to run any more */
 	if (changed && t->weight != t->old_weight)
 		resched_task(rq);
@@ -1306,14 +1078,7 @@ void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 		hand_back(p);
 }
 
-void BPF_STRUCT_OPS(dwrr_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-
-	if (rq)
-		count_real_time(rq, scx_bpf_now());
-	take_back_local_tasks();
-}
+DEFINE_CPU_RELEASE(dwrr)
 
 void BPF_STRUCT_OPS(dwrr_tick, struct task_struct *p)
 {
@@ -1328,39 +1093,17 @@ void BPF_STRUCT_OPS(dwrr_tick, struct task_struct *p)
 		scx_bpf_task_set_slice(p, 0);
 }
 
-/*
- * The tick of idle CPUs, which get none from the kernel: the host's balancer has them look for threads that wait, be it behind a real-time
- * task that took a CPU when it was idle.
- */
-static bool idle_balance_tick(void)
-{
-	struct run_queue *rq;
-	s32 cpu;
+/* The host's balancer has idle CPUs look for threads that wait. */
+#define worth_balancing() nr_overloaded
+#define balancing_is_due(rq, now) true
 
-	bpf_rcu_read_lock();
-	bpf_for(cpu, 0, nr_cpus) {
-		rq = run_queue_of(cpu);
-		if (rq)
-			notice_real_time(rq, scx_bpf_now());
-	}
-	bpf_rcu_read_unlock();
-	if (!nr_overloaded)
-		return true;
-	bpf_for(cpu, 0, nr_cpus) {
-		rq = run_queue_of(cpu);
-		if (rq && rq->exists && !rq->nr_running)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
-	return true;
-}
-
-DEFINE_TIMER(idle_tick, idle_balance_tick, tick_length(hz))
+#include "idle_tick.h"
 
 /* ---- Tasks and the machine ------------------------------------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	struct task_ctx *t = bpf_task_storage_get(&task_ctx_map, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct task_ctx *t = new_task_ctx(p);
 
 	if (!t)
 		return -ENOMEM;
@@ -1371,7 +1114,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init_task, struct task_struct *p, struct scx_i
 	t->time_slice = task_timeslice(t);
 	t->timestamp = scx_bpf_now();
 	if (args->fork && host == HOST_O1)
-		sched_fork(t);
+		sched_fork(t, t->timestamp);
 	t->prio = effective_prio(t);
 	return 0;
 }
@@ -1381,13 +1124,8 @@ void BPF_STRUCT_OPS(dwrr_enable, struct task_struct *p)
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
 
-	if (!rq || !t)
-		return;
-	/* A task that was there before the scheduler begins level with the others */
-	if (!t->vruntime_cpu) {
-		t->vruntime_cpu = rq->cpu + 1;
-		scx_bpf_task_set_dsq_vtime(p, rq->min_vruntime);
-	}
+	if (rq && t)
+		begin_level(rq, t, p);
 }
 
 /* set_user_nice() of O(1). The new weight counts from the next round slice on. */
@@ -1404,15 +1142,12 @@ void BPF_STRUCT_OPS(dwrr_set_weight, struct task_struct *p, u32 weight)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 {
-	u32 queue, list, queues = host == HOST_CFS ? 2 : NR_QUEUES, lists = host == HOST_CFS ? 1 : NR_LISTS;
-	const struct cpumask *online;
+	u32 list, queues = host == HOST_CFS ? 2 : NR_QUEUES, lists = host == HOST_CFS ? 1 : NR_LISTS;
 	s32 cpu, error;
 
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
 	tick_nsec = tick_length(hz);
-	online = scx_bpf_get_online_cpumask();
-	num_online_cpus = bpf_cpumask_weight(online);
-	scx_bpf_put_cpumask(online);
+	num_online_cpus = count_online_cpus();
 
 	bpf_for(cpu, 0, nr_cpus) {
 		const volatile struct cpu_topology *place = topology_of(cpu);
@@ -1420,12 +1155,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 
 		if (!rq)
 			continue;
-		bpf_for(queue, 0, queues) {
-			bpf_for(list, 0, lists) {
-				error = scx_bpf_create_dsq(list_dsq(cpu, queue, list), NUMA_NO_NODE);
-				if (error)
-					return error;
-			}
+		bpf_for(list, 0, queues * lists) {
+			error = scx_bpf_create_dsq(list_dsq(cpu, list / lists, list % lists), NUMA_NO_NODE);
+			if (error)
+				return error;
 		}
 		rq->cpu = cpu;
 		rq->exists = !place || place->capacity;
@@ -1438,7 +1171,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 		rq->lowest_round = ~0ULL;
 		/* As in the host, so that virtual times wrap around soon and always have */
 		rq->min_vruntime = -(1ULL << 20);
-		rq->next_balance = scx_bpf_now() + balance_interval;
+		rq->next_balance = scx_bpf_now() + BALANCE_INTERVAL;
 	}
 
 	set_constants(num_online_cpus);

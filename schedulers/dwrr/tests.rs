@@ -610,3 +610,14 @@ fn the_hosts_balancer_follows_the_slides() {
     let moved = statistic(ID, &outcome, "host_moved");
     assert!((10..=300).contains(&moved), "{moved}");
 }
+
+#[test]
+fn a_yield_leaves_the_round_slice_as_it_is() {
+    let json = r#"{ "tasks": {
+            "polite": { "run": 100, "yield": "" },
+            "hog": { "run": 1000 } },
+        "global": { "duration": 1000 } }"#;
+    let (history, _) = run(ID, "1", json, 10, &[]);
+    let polite = history.percent("polite", SECOND, 10 * SECOND);
+    assert_near(polite, 50.0, 2.0, "share of the one that yields");
+}

@@ -11,13 +11,18 @@
  * Usage rates and caps are fractions of 2^32. Priorities are written as levels: 0 to 39 for 100 to 139, 40 for background.
  */
 #include "fairground.bpf.h"
+
+/* By the document's own rules a task may wait for 24 s */
+#define STARVATION_LIMIT 20000
+
+#include "fixed_point.h"
+#include "min_max.h"
 #include "pending_signals.h"
 #include "real_time.h"
+#include "starvation.h"
 #include "task_attributes.h"
 #include "timer.h"
 #include "topology.h"
-
-#define ONE (1ULL << 32)
 
 #define NR_LEVELS (MAX_PRIO - MAX_RT_PRIO)
 /* The SCHED_NORMAL level of a ratio of 1.0 */
@@ -43,17 +48,6 @@ const volatile u32 hz = 1000;
 /* Milliseconds, as the document writes them; what `parameters` holds at the start */
 const volatile u32 half_life = 5000;
 const volatile u32 time_slice = 100;
-
-/* Longest time a runnable task waits before it gets a short turn whatever its priority or cap, milliseconds */
-const volatile u32 longest_wait = 20000;
-
-/* Balancing of 2.6.2: milliseconds, factors for nodes, percent; a task that ran this recently counts as cache-hot */
-const volatile u32 busy_rebalance = 200;
-const volatile u32 idle_rebalance = 1;
-const volatile u32 busy_node_factor = 2;
-const volatile u32 idle_node_factor = 5;
-const volatile u32 node_threshold = 125;
-const volatile u32 cache_decay = 2;
 
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
 
@@ -142,8 +136,6 @@ struct task_ctx {
 	u64 busy;
 	/* Cap that keeps it out of the run queue; ONE if there is none */
 	u64 hard_cap;
-	/* Promotion interval at which the task would be on the best list */
-	u64 due;
 	/* When it last became runnable or lost the CPU, time spent in the sinbin since, and when it went there */
 	u64 waiting_since;
 	u64 waited_in_sinbin;
@@ -159,10 +151,10 @@ struct task_ctx {
 	/* Level at which it was queued */
 	s32 level;
 	s32 static_prio;
-	/* Run queue that counts the task, -1 for none, and the one in whose sinbin it is */
-	s32 cpu;
+	/* CPU whose run queue counts the task plus one, 0 for none, and what it counts as; and the CPU in whose sinbin it is */
+	s32 on_rq;
+	u32 weight;
 	s32 sinbin_cpu;
-	/* 1 in a sinbin */
 	u32 in_sinbin;
 	bool running;
 	/* Still in the slice it got from its parent */
@@ -173,38 +165,21 @@ struct task_ctx {
 	bool sync;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_ctx);
-} task_statistics SEC(".maps");
-
-static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&task_statistics, p, NULL, 0);
-}
+DEFINE_TASK_DATA(struct task_ctx, task_statistics, task_ctx)
 
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
 
-/* CPUs and nodes whose load the balancer remembers; beyond them it takes the load of the moment */
-#define NR_REMEMBERED_CPUS 1024
-#define NR_REMEMBERED_NODES 64
+static u32 nr_cpu_ids;
+static u32 num_online_cpus;
 
-/*
- * Lists of a run queue. A list holds the tasks that will be on the best list from the same promotion interval on, if they wait
- * that long; see enqueue_task(). There are more than a task can be intervals away from the best list (168), so that a list that
- * is due can wait to be emptied.
- */
-#define NR_LISTS 256
-#define NR_WORDS (NR_LISTS / 64)
+static __always_inline u32 ms_to_ticks(u32 ms)
+{
+	return (u64)ms * hz / 1000 ?: 1;
+}
 
-/* Due lists that are kept apart from those to come: an insertion may be under way that has read an older clock */
-#define MARGIN 4
-
-/* One CPU's statistics, at the start of its record in run_queue_map, for anybody to read; stable as struct ebs_task is. */
-struct ebs_cpu {
-	/* sizeof(struct ebs_cpu) */
+/* One CPU's run queue, at whose start its statistics are, for anybody to read; stable as struct ebs_task is. */
+struct run_queue {
+	/* Number of bytes up to in_sinbin */
 	u32 size;
 	u32 nr_running;
 	/* Highest usage per share, as of `entitlement_at`: parts of 2^32 */
@@ -213,79 +188,36 @@ struct ebs_cpu {
 	/* Priority of the running task, 100 to 140; 99 while one that has waited for too long runs, 141 for none */
 	s32 curr_prio;
 	u32 in_sinbin;
-};
 
-struct run_queue {
-	struct ebs_cpu public;
-	/* A bit for each list that may hold tasks */
-	u64 bitmap[NR_WORDS];
-	/* No list is due earlier than this interval */
-	u64 first_due;
+	s32 cpu;
 	/* A real-time task has the CPU and is counted */
 	u32 real_time;
+	/* In 2.6.2 the load is the number of tasks */
+	u64 load_weight;
+	/* A task runs; the CPU runs none of any kind */
+	bool curr;
 	bool idle;
-	/* Tasks may be in the queues besides the lists */
-	bool background;
-	bool overdue;
-	/* Lengths of all run queues when this CPU last looked */
-	u32 prev_cpu_load[NR_REMEMBERED_CPUS];
-	u32 prev_node_load[NR_REMEMBERED_NODES];
+	/* Nobody can have waited for too long before, nanoseconds */
+	u64 rescue_at;
 };
 
 DEFINE_PER_CPU(struct run_queue, run_queue)
 
-/* DSQs of a CPU: the lists, background tasks, the sinbin (by the time of release), tasks that have waited for too long */
-#define DSQS_PER_CPU (NR_LISTS + 3)
+#define real_time_weight 1
+#define before_load_changes(rq, now)
 
-static __always_inline u64 list_dsq(s32 cpu, u64 due)
-{
-	return (u64)cpu * DSQS_PER_CPU + due % NR_LISTS;
-}
+#include "runnable_load.h"
+#include "queue_length_balance.h"
 
-static __always_inline u64 background_dsq(s32 cpu)
+/* DSQs of a CPU: the waiting tasks, by when they are due, and the sinbin, by the time of release */
+static __always_inline u64 waiting_dsq(s32 cpu)
 {
-	return (u64)cpu * DSQS_PER_CPU + NR_LISTS;
+	return (u64)cpu * 2;
 }
 
 static __always_inline u64 sinbin_dsq(s32 cpu)
 {
-	return (u64)cpu * DSQS_PER_CPU + NR_LISTS + 1;
-}
-
-static __always_inline u64 overdue_dsq(s32 cpu)
-{
-	return (u64)cpu * DSQS_PER_CPU + NR_LISTS + 2;
-}
-
-/* Number of CPUs there are, and how many of them have tasks waiting */
-static u32 nr_cpu_ids;
-static u32 num_online_cpus;
-static u32 nr_overloaded;
-
-/*
- * Zero, though the verifier cannot know. Sums over many CPUs start from it: from a number that it knows, the verifier
- * would follow the sum through every round of the loop and give up.
- */
-static volatile u64 unknown_zero;
-
-static __always_inline u64 smaller(u64 a, u64 b)
-{
-	return a < b ? a : b;
-}
-
-static __always_inline u64 larger(u64 a, u64 b)
-{
-	return a > b ? a : b;
-}
-
-static __always_inline u64 elapsed(u64 from, u64 to)
-{
-	return time_before(from, to) ? to - from : 0;
-}
-
-static __always_inline u32 ms_to_ticks(u32 ms)
-{
-	return (u64)ms * hz / 1000 ?: 1;
+	return (u64)cpu * 2 + 1;
 }
 
 /* ---- The filter ------------------------------------------------------------------------------------------------ */
@@ -293,62 +225,6 @@ static __always_inline u32 ms_to_ticks(u32 ms)
 /* Response half life in nanoseconds, slice in ticks */
 static u64 half_life_ns;
 static u32 slice_ticks;
-
-#define LN_2 2977044472ULL
-
-/*
- * 2^(-time / half life): what is left of a usage rate when a task has been off the CPU for @time. Whole half lives are shifts, the
- * rest is the series of e^-x, whose terms beyond the eighth are below 2^-24.
- */
-__noinline u64 decay_over(u64 time)
-{
-	u64 life = half_life_ns ?: NSEC_PER_SEC;
-	u64 halvings = time / life;
-	u64 x, sum = ONE;
-
-	if (halvings >= 32)
-		return 0;
-	x = (((time % life) << 26) / life << 6) * (LN_2 >> 1) >> 31;
-	sum = ONE - (x * sum >> 32) / 8;
-	sum = ONE - (x * sum >> 32) / 7;
-	sum = ONE - (x * sum >> 32) / 6;
-	sum = ONE - (x * sum >> 32) / 5;
-	sum = ONE - (x * sum >> 32) / 4;
-	sum = ONE - (x * sum >> 32) / 3;
-	sum = ONE - (x * sum >> 32) / 2;
-	sum = ONE - (x * sum >> 32);
-	return sum >> halvings;
-}
-
-/* log2(@value), @value >= 1, in parts of 2^16: the integer part by shifts, then one bit for each squaring. */
-__noinline u64 log2_of(u64 value)
-{
-	u64 result = unknown_zero;
-	int i;
-
-	bpf_for(i, 0, 64) {
-		if (value < ONE)
-			break;
-		value >>= 1;
-		result += 1 << 16;
-	}
-	bpf_for(i, 0, 32) {
-		if (value >= ONE >> 1 || !value)
-			break;
-		value <<= 1;
-		result -= 1 << 16;
-	}
-	/* Now value / 2^31 is in [1, 2) */
-	result += 31 << 16;
-	bpf_for(i, 0, 16) {
-		value = value * value >> 31;
-		if (value >= ONE) {
-			value >>= 1;
-			result += 1 << (15 - i);
-		}
-	}
-	return result;
-}
 
 /* Time until a usage rate has decayed from @usage to @target: half life * log2(usage / target). */
 __noinline u64 time_to_decay(u64 usage, u64 target)
@@ -375,8 +251,8 @@ __noinline int estimate_usage(struct task_ctx *t __arg_nonnull, u64 now)
 	if (t->period < NSEC_PER_MSEC)
 		return 0;
 	part = t->busy == t->period ? ONE : t->busy < ONE << 10 ? (t->busy << 20) / t->period << 12 : ONE;
-	left = decay_over(t->period);
-	t->public.usage = smaller((t->public.usage * left >> 32) + ((ONE - left) * (part >> 1) >> 31), ONE);
+	left = decay_over(t->period, half_life_ns);
+	t->public.usage = min((t->public.usage * left >> 32) + ((ONE - left) * (part >> 1) >> 31), ONE);
 	t->public.estimated_at = now;
 	t->period = 0;
 	t->busy = 0;
@@ -402,14 +278,6 @@ static __noinline s32 shares_to_nice(u32 shares)
 		if (shares - DEFAULT_SHARES <= (u32)(nice * nice + nice))
 			return -nice;
 	return MIN_NICE;
-}
-
-/* SCHED_IDLE is younger than this scheduler: one share. */
-static __always_inline s32 static_prio_of(const struct task_struct *p)
-{
-	if (p->policy == SCHED_IDLE)
-		return MAX_PRIO - 1;
-	return DEFAULT_PRIO + task_nice(p);
 }
 
 /* A rational number as a part of 2^32, at most 1. */
@@ -449,7 +317,7 @@ static __noinline void read_attributes(struct task_struct *p, struct task_ctx *t
 		t->public.shares = shares;
 		t->public.nice = shares_to_nice(shares);
 	}
-	t->public.cap = smaller(hard, soft);
+	t->public.cap = min(hard, soft);
 	t->hard_cap = hard;
 }
 
@@ -462,10 +330,16 @@ static __noinline void read_attributes(struct task_struct *p, struct task_ctx *t
  */
 static u64 promotion_interval;
 static u32 promotion_steps[NR_LEVELS];
-static u8 level_by_steps[NR_LISTS];
+
+/* The level by that number of intervals, which is 168 at most */
+#define NR_STEPS 256
+static u8 level_by_steps[NR_STEPS];
+
+/* Intervals that never pass: so far behind all others are background tasks due, and so far before them who has waited for too long */
+#define FAR (1ULL << 32)
 
 /* Intervals passed at a time, both set when the half life last changed */
-static u64 intervals_base = NR_LISTS;
+static u64 intervals_base = 2 * FAR;
 static u64 intervals_since;
 
 /* Number of the present promotion interval */
@@ -474,21 +348,28 @@ static __always_inline u64 promotion_clock(u64 now)
 	return intervals_base + elapsed(intervals_since, now) / (promotion_interval ?: NSEC_PER_SEC);
 }
 
-/* Level of a list that is due at an interval: which level that is changes as time passes, and that is the promotion. */
+/* Level of a task that is due at an interval: which level that is changes as time passes, and that is the promotion. */
 static __always_inline s32 level_at(u64 due, u64 clock)
 {
 	u64 steps = due - clock;
 
 	if (!time_before(clock, due))
 		return 0;
-	return level_by_steps[steps < NR_LISTS ? steps : NR_LISTS - 1];
+	return steps < NR_STEPS ? level_by_steps[steps] : BACKGROUND_LEVEL;
 }
 
-static __always_inline u32 steps_of(s32 level)
+/*
+ * The interval at which a task that comes to a level now will be the best. The waiting tasks are ordered by that, which is the promotion
+ * list and the priority list in one: those of a priority lie side by side, in the order in which they came, and are promoted
+ * together. Those who have been promoted to a level and those who come to it meanwhile are due together.
+ */
+static __always_inline u64 due_at(s32 level, u64 now)
 {
-	u32 index = level;
+	u64 clock = promotion_clock(now);
 
-	return promotion_steps[index < NR_LEVELS ? index : NR_LEVELS - 1];
+	if (level < 0)
+		return clock - FAR;
+	return clock + (level < NR_LEVELS ? promotion_steps[level] : FAR);
 }
 
 /* T(k): time in which a task at level @k comes to deserve the next better one */
@@ -517,8 +398,8 @@ __noinline int set_parameters(u32 half_life_ms, u32 time_slice_ms)
 		sum += (promotion_time(k) + promotion_interval - 1) / promotion_interval;
 		if (k < NR_LEVELS)
 			promotion_steps[k] = sum;
-		bpf_for(i, from + 1, NR_LISTS)
-			if (i < NR_LISTS)
+		bpf_for(i, from + 1, NR_STEPS)
+			if (i < NR_STEPS)
 				level_by_steps[i] = k;
 	}
 	return 0;
@@ -527,15 +408,15 @@ __noinline int set_parameters(u32 half_life_ms, u32 time_slice_ms)
 /* The run queue's effective entitlement per share: the highest usage per share seen, which fades like any usage. */
 __noinline u64 effective_entitlement(struct run_queue *rq __arg_nonnull, u64 usage_per_share, u64 now)
 {
-	u64 time = elapsed(rq->public.entitlement_at, now);
-	u64 highest = rq->public.effective_entitlement_per_share;
+	u64 time = elapsed(rq->entitlement_at, now);
+	u64 highest = rq->effective_entitlement_per_share;
 
 	if (time >= NSEC_PER_MSEC) {
-		highest = highest * decay_over(time) >> 32;
-		rq->public.entitlement_at = now;
+		highest = highest * decay_over(time, half_life_ns) >> 32;
+		rq->entitlement_at = now;
 	}
-	highest = larger(highest, usage_per_share);
-	rq->public.effective_entitlement_per_share = highest;
+	highest = max(highest, usage_per_share);
+	rq->effective_entitlement_per_share = highest;
 	return highest;
 }
 
@@ -556,12 +437,12 @@ static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx 
 	allowed = effective_entitlement(rq, usage_per_share, now);
 	/* Without a cap a task may use as much as its entitlement allows: a cap of a whole CPU would limit it where its shares are many */
 	if (t->public.flags & (EBS_HARD_CAP | EBS_SOFT_CAP))
-		allowed = smaller(t->public.cap / shares, allowed);
+		allowed = min(t->public.cap / shares, allowed);
 
 	if (t->public.flags & EBS_BACKGROUND)
 		level = BACKGROUND_LEVEL;
 	else if (allowed)
-		level = smaller(MEAN_LEVEL * usage_per_share / allowed, NR_LEVELS - 1);
+		level = min(MEAN_LEVEL * usage_per_share / allowed, NR_LEVELS - 1);
 	else if (usage_per_share)
 		level = NR_LEVELS - 1;
 	t->public.prio = MAX_RT_PRIO + level;
@@ -574,68 +455,7 @@ static __always_inline bool over_hard_cap(struct task_struct *p, const struct ta
 	return t->public.usage > t->hard_cap && !(p->flags & PF_EXITING) && !signal_is_pending(p);
 }
 
-/* ---- Counting -------------------------------------------------------------------------------------------------- */
-
-/* Runnable tasks of a node */
-static u32 node_nr_running[NR_REMEMBERED_NODES];
-
-static __always_inline void count_on_node(s32 cpu, s32 change)
-{
-	const volatile struct cpu_topology *place = topology_of(cpu);
-	u32 node = place ? place->node : 0;
-
-	if (node < NR_REMEMBERED_NODES)
-		__sync_fetch_and_add(&node_nr_running[node], change);
-}
-
-static __always_inline void inc_nr_running(struct run_queue *rq, s32 cpu)
-{
-	count_on_node(cpu, 1);
-	if (__sync_fetch_and_add(&rq->public.nr_running, 1) == 1)
-		__sync_fetch_and_add(&nr_overloaded, 1);
-}
-
-static __always_inline void dec_nr_running(struct run_queue *rq, s32 cpu)
-{
-	count_on_node(cpu, -1);
-	if (__sync_fetch_and_add(&rq->public.nr_running, -1) == 2)
-		__sync_fetch_and_add(&nr_overloaded, -1);
-}
-
-/* A real-time task takes the CPU, or has taken it unnoticed while it was idle. */
-static __always_inline void count_real_time(struct run_queue *rq, s32 cpu)
-{
-	if (real_time_came(&rq->real_time))
-		inc_nr_running(rq, cpu);
-}
-
-/* The CPU is this scheduler's again. */
-static __always_inline void uncount_real_time(struct run_queue *rq, s32 cpu)
-{
-	if (real_time_left(&rq->real_time))
-		dec_nr_running(rq, cpu);
-}
-
-/* Counts a task on @cpu's run queue, or on none if @cpu is -1. */
-__noinline int count_on(struct task_ctx *t __arg_nonnull, s32 cpu)
-{
-	s32 old = __sync_lock_test_and_set(&t->cpu, cpu);
-	struct run_queue *rq;
-
-	if (old == cpu)
-		return 0;
-	if (old >= 0) {
-		rq = run_queue_of(old);
-		if (rq)
-			dec_nr_running(rq, old);
-	}
-	if (cpu >= 0) {
-		rq = run_queue_of(cpu);
-		if (rq)
-			inc_nr_running(rq, cpu);
-	}
-	return 0;
-}
+/* ---- Queueing -------------------------------------------------------------------------------------------------- */
 
 /* Tasks in sinbins */
 static u32 nr_in_sinbin;
@@ -656,67 +476,18 @@ __noinline int leave_sinbin(struct task_ctx *t __arg_nonnull, u64 now)
 	__sync_fetch_and_add(&nr_in_sinbin, -1);
 	rq = run_queue_of(t->sinbin_cpu);
 	if (rq)
-		__sync_fetch_and_add(&rq->public.in_sinbin, -1);
+		__sync_fetch_and_add(&rq->in_sinbin, -1);
 	return 0;
 }
 
-/* ---- Lists ----------------------------------------------------------------------------------------------------- */
-
-static __always_inline void set_list_bit(struct run_queue *rq, u64 due)
-{
-	u32 list = due % NR_LISTS;
-
-	__sync_fetch_and_or(&rq->bitmap[list / 64], 1ULL << (list % 64));
-}
-
-/*
- * Clears the bit of a list that turned out empty. Another CPU may put a task into the list meanwhile; it sets the bit
- * after that, or before this looks, so looking once more after clearing catches every order of the two.
- */
-static __always_inline void clear_list_bit(struct run_queue *rq, s32 cpu, u64 due)
-{
-	u32 list = due % NR_LISTS;
-
-	__sync_fetch_and_and(&rq->bitmap[list / 64], ~(1ULL << (list % 64)));
-	if (scx_bpf_dsq_nr_queued(list_dsq(cpu, due)) > 0)
-		set_list_bit(rq, due);
-}
-
-/* No list */
-#define NEVER (~0ULL)
-
-/*
- * When the first of the lists that have tasks is due, from interval @from on: a search for the first set bit. The lists lie in a circle;
- * they are searched from the place of the earliest one.
- */
-__noinline u64 first_list(const struct run_queue *rq __arg_nonnull, u64 from)
-{
-	u64 due = from;
-	int i;
-
-	for (i = 0; i <= NR_WORDS; i++) {
-		u32 list = due % NR_LISTS;
-		u64 word = rq->bitmap[list / 64] >> (list % 64);
-
-		if (word) {
-			due += __builtin_ctzll(word);
-			return due - from < NR_LISTS ? due : NEVER;
-		}
-		due += 64 - list % 64;
-	}
-	return NEVER;
-}
-
-/* ---- Queueing -------------------------------------------------------------------------------------------------- */
-
 static __always_inline s32 current_level(const struct run_queue *rq)
 {
-	return rq->public.curr_prio - MAX_RT_PRIO;
+	return rq->curr_prio - MAX_RT_PRIO;
 }
 
 static __always_inline void set_current_level(struct run_queue *rq, s32 level)
 {
-	rq->public.curr_prio = MAX_RT_PRIO + level;
+	rq->curr_prio = MAX_RT_PRIO + level;
 }
 
 /* TASK_PREEMPTS_CURR: strictly better than what the run queue has stored for the running task */
@@ -725,16 +496,10 @@ static __always_inline bool task_preempts_curr(const struct run_queue *rq, s32 l
 	return current_level(rq) <= BACKGROUND_LEVEL && level < current_level(rq);
 }
 
-/* Has @cpu reconsider what it runs. */
-static __always_inline void resched_cpu(s32 cpu, const struct run_queue *rq)
-{
-	scx_bpf_kick_cpu(cpu, rq->idle ? SCX_KICK_IDLE : SCX_KICK_PREEMPT);
-}
-
 /* Time that is left of a runnable task's longest wait */
 static __always_inline u64 patience(const struct task_ctx *t, u64 now)
 {
-	u64 waited = elapsed(t->waiting_since, now), limit = longest_wait * NSEC_PER_MSEC;
+	u64 waited = elapsed(t->waiting_since, now), limit = starvation_limit * NSEC_PER_MSEC;
 
 	return waited < limit ? limit - waited : 0;
 }
@@ -748,7 +513,7 @@ static void to_sinbin(struct task_ctx *t, struct run_queue *rq, s32 cpu, u64 now
 	u64 time = time_to_decay(t->public.usage, t->hard_cap), limit = patience(t, now);
 
 	t->overdue = time > limit ? OVERDUE_TICKS : 0;
-	t->release_at = now + smaller(time, limit);
+	t->release_at = now + min(time, limit);
 	t->in_sinbin = 1;
 	t->sinbin_cpu = cpu;
 	t->sinbinned_at = now;
@@ -756,34 +521,32 @@ static void to_sinbin(struct task_ctx *t, struct run_queue *rq, s32 cpu, u64 now
 	t->public.sinbinned++;
 	count(STAT_SINBINNED);
 	__sync_fetch_and_add(&nr_in_sinbin, 1);
-	__sync_fetch_and_add(&rq->public.in_sinbin, 1);
-	count_on(t, -1);
+	__sync_fetch_and_add(&rq->in_sinbin, 1);
+	account_dequeue(t, now);
 }
 
-/*
- * The DSQ for a task of a level. Level k goes to the end of the list that is due promotion_steps[k] intervals from now. That list is
- * the promotion list and the priority list in one: its tasks are promoted together, have always the same priority, and
- * lie side by side. Those who have been promoted to a level and those who come to it meanwhile are due together, so they
- * share a list.
- */
-static __noinline u64 queue_for(struct task_ctx *t, struct run_queue *rq, s32 cpu, s32 level, u64 now)
+/* A task comes to the waiting ones of @rq, which may have waited elsewhere: when to look whether it has been for too long. */
+static __always_inline void start_waiting(struct run_queue *rq, struct task_ctx *t, s32 level, u64 now)
 {
 	t->level = level;
-	if (level == BACKGROUND_LEVEL)
-		return background_dsq(cpu);
-	/* A circle has no place for more lists: the last one takes what is due later */
-	t->due = smaller(promotion_clock(now) + steps_of(level), rq->first_due + NR_LISTS - 1);
-	return list_dsq(cpu, t->due);
+	account_enqueue(rq, t, 1, now);
+	rq->rescue_at = min(rq->rescue_at, now + patience(t, now));
 }
 
-/* Remembers that there is a task in the queue just chosen. */
-static __always_inline void mark_queue(struct run_queue *rq, s32 level, u64 due)
-{
-	if (level == BACKGROUND_LEVEL)
-		rq->background = true;
-	else
-		set_list_bit(rq, due);
-}
+/* Puts task @p of an iteration over a queue of @rq among the waiting ones anew. */
+#define requeue(p, t, rq, new_level, now)								\
+	({												\
+		bool moved_;										\
+													\
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, due_at(new_level, now));			\
+		moved_ = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, waiting_dsq((rq)->cpu), 0);		\
+		if (moved_) {										\
+			start_waiting(rq, t, new_level, now);						\
+			if ((rq)->idle || task_preempts_curr(rq, new_level))				\
+				scx_bpf_kick_cpu((rq)->cpu, (rq)->idle ? SCX_KICK_IDLE : SCX_KICK_PREEMPT);	\
+		}											\
+		moved_;											\
+	})
 
 /* Time to the tick at which the task's turn ends, nanoseconds */
 static __always_inline u64 slice_time(const struct task_ctx *t, u64 now)
@@ -833,7 +596,7 @@ void BPF_STRUCT_OPS(ebs_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!t)
 		return;
 	leave_sinbin(t, scx_bpf_now());
-	count_on(t, -1);
+	account_dequeue(t, scx_bpf_now());
 }
 
 void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
@@ -865,12 +628,11 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert_vtime(p, sinbin_dsq(cpu), slice, t->release_at, 0);
 		return;
 	}
-	count_on(t, cpu);
-	scx_bpf_dsq_insert(p, queue_for(t, rq, cpu, level, now), slice, 0);
-	mark_queue(rq, level, t->due);
+	start_waiting(rq, t, level, now);
+	scx_bpf_dsq_insert_vtime(p, waiting_dsq(cpu), slice, due_at(level, now), 0);
 
-	if (current_level(rq) == NO_LEVEL && higher_class_runs(cpu))
-		count_real_time(rq, cpu);
+	if (!rq->curr && higher_class_runs(cpu))
+		count_real_time(rq, now);
 	if (!task_preempts_curr(rq, level))
 		return;
 	/* The waker will leave the CPU soon, and then the task's turn comes without more ado */
@@ -901,7 +663,7 @@ __noinline bool charge_ticks(struct task_ctx *t __arg_nonnull, u64 now)
 			count(STAT_SLICES_EXPIRED);
 			t->public.slices++;
 		}
-		t->slice_left -= smaller(ticks, t->slice_left);
+		t->slice_left -= min(ticks, t->slice_left);
 	}
 	return !t->slice_left || t->yielded;
 }
@@ -929,7 +691,7 @@ void BPF_STRUCT_OPS(ebs_running, struct task_struct *p)
 		return;
 	level = t->level;
 	if (level < BACKGROUND_LEVEL) {
-		level = level_at(t->due, promotion_clock(now));
+		level = level_at(p->scx.dsq_vtime, promotion_clock(now));
 		if (level < t->level) {
 			t->public.promotions += t->level - level;
 			count_by(STAT_PROMOTIONS, t->level - level);
@@ -942,15 +704,16 @@ void BPF_STRUCT_OPS(ebs_running, struct task_struct *p)
 		t->public.overdue++;
 		count(STAT_OVERDUE);
 	}
-	uncount_real_time(rq, cpu);
+	uncount_real_time(rq, now);
 	leave_sinbin(t, now);
-	count_on(t, cpu);
+	account_enqueue(rq, t, 1, now);
 	estimate_usage(t, now);
 	t->public.wait_time += elapsed(t->waiting_since + t->waited_in_sinbin, now);
 	t->public.runs++;
 	t->running = true;
 	t->started = now;
 	t->charged_until = tick_at(now, hz);
+	rq->curr = true;
 	set_current_level(rq, level);
 	scx_bpf_task_set_slice(p, slice_time(t, now));
 }
@@ -969,19 +732,13 @@ void BPF_STRUCT_OPS(ebs_stopping, struct task_struct *p, bool runnable)
 	t->running = false;
 	t->waiting_since = now;
 	t->waited_in_sinbin = 0;
+	rq->curr = false;
 	set_current_level(rq, NO_LEVEL);
 	if (runnable)
 		hand_back(p);
 }
 
-void BPF_STRUCT_OPS(ebs_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-
-	if (rq)
-		count_real_time(rq, cpu);
-	take_back_local_tasks();
-}
+DEFINE_CPU_RELEASE(ebs)
 
 bool BPF_STRUCT_OPS(ebs_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -998,116 +755,39 @@ bool BPF_STRUCT_OPS(ebs_yield, struct task_struct *from, struct task_struct *to)
 void BPF_STRUCT_OPS(ebs_update_idle, s32 cpu, bool idle)
 {
 	struct run_queue *rq = run_queue_of(cpu);
-	u64 lists = 0;
-	int i;
 
 	if (!rq)
 		return;
 	rq->idle = idle;
-	if (!idle)
-		return;
 	/* A task came while the CPU was on its way to being idle */
-	for (i = 0; i < NR_WORDS; i++)
-		lists |= rq->bitmap[i];
-	if (lists || rq->background || rq->overdue)
+	if (idle && scx_bpf_dsq_nr_queued(waiting_dsq(cpu)) > 0)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
 /* ---- Balancing ------------------------------------------------------------------------------------------------- */
 
-/* One attempt to pull tasks to a CPU */
-struct balance {
-	s32 cpu;
-	/* The CPU has nothing to run */
-	bool idle;
-	/* The CPUs to pull from: positions */
-	struct topology_span span;
-	s32 busiest;
-	/* How many more tasks to pull, and how many have been */
-	u32 imbalance;
-	u32 pulled;
-};
-
-/* CPUs of the node of @cpu; all if the topology is unknown. */
-static __always_inline void node_span(s32 cpu, struct topology_span *span)
+/* When the first waiting task of the busiest CPU that may come to this one is due, of those due after @due; 0 if there is none. */
+__noinline u64 next_to_pull(const struct balance *b __arg_nonnull, u64 due)
 {
-	const volatile struct cpu_topology *place = topology_of(cpu);
+	u64 now = scx_bpf_now(), found = 0;
+	struct task_struct *p;
 
-	span->first = place ? place->node_cpus.first : 0;
-	span->count = place ? place->node_cpus.count : nr_cpu_ids;
-}
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, waiting_dsq(b->busiest), 0) {
+		struct task_ctx *t = task_ctx_of(p);
 
-/*
- * The length of the run queue of @cpu, and in place of the remembered one: fluctuations are kept out by taking the shorter of the two
- * for others and the longer for this CPU. Idle CPUs take the present one.
- */
-static __always_inline u32 cpu_load(struct run_queue *this_rq, s32 cpu, bool idle, bool local)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-	u32 index = cpu, load, before;
-
-	if (!rq)
-		return 0;
-	load = rq->public.nr_running;
-	if (index >= NR_REMEMBERED_CPUS)
-		return load;
-	before = this_rq->prev_cpu_load[index];
-	this_rq->prev_cpu_load[index] = load;
-	if (idle)
-		return load;
-	return local ? larger(load, before) : smaller(load, before);
-}
-
-/* find_busiest_queue(): the longest run queue of the span if it is enough longer than this one; sets b->busiest and b->imbalance. */
-__noinline bool find_busiest_queue(struct balance *b __arg_nonnull)
-{
-	struct run_queue *this_rq = run_queue_of(b->cpu), *busiest_rq;
-	u64 nr_running, max_load = 1;
-	int i;
-
-	if (!this_rq)
-		return false;
-	nr_running = cpu_load(this_rq, b->cpu, b->idle, true);
-	b->busiest = -1;
-	bpf_for(i, 0, b->span.count) {
-		s32 cpu = cpu_at(b->span.first + i);
-		u64 load;
-
-		if (cpu == b->cpu)
+		if (!t || !time_before(due, p->scx.dsq_vtime) || !can_migrate_task(p, t->waiting_since, b, now))
 			continue;
-		load = cpu_load(this_rq, cpu, b->idle, false);
-		if (load > max_load) {
-			b->busiest = cpu;
-			max_load = load;
-		}
+		found = p->scx.dsq_vtime;
+		break;
 	}
-	if (b->busiest < 0 || max_load <= nr_running)
-		return false;
-	/* It takes a difference of a quarter */
-	if (!b->idle && (max_load - nr_running) * 4 < max_load)
-		return false;
-	busiest_rq = run_queue_of(b->busiest);
-	if (!busiest_rq || busiest_rq->public.nr_running <= nr_running)
-		return false;
-	/* Half of the difference, lest it be turned around; an idle CPU takes one */
-	b->imbalance = b->idle ? 1 : larger((max_load - nr_running) / 2, 1);
-	return true;
+	bpf_rcu_read_unlock();
+	return found;
 }
 
-/* can_migrate_task() for a waiting task: allowed on this CPU and, unless that is idle, cache-cold. */
-static bool can_migrate_task(struct task_struct *p, const struct task_ctx *t, const struct balance *b, u64 now)
+/* Pulls the tasks that are due at an interval, the one queued last first. */
+__noinline int pull_list(struct balance *b __arg_nonnull, u64 due)
 {
-	if (!bpf_cpumask_test_cpu(b->cpu, p->cpus_ptr) || is_migration_disabled(p))
-		return false;
-	return b->idle || elapsed(t->waiting_since, now) > cache_decay * NSEC_PER_MSEC;
-}
-
-/* Pulls tasks from one list of the busiest CPU, the one queued last first. NEVER stands for the background tasks. */
-__noinline int move_list(struct balance *b __arg_nonnull, u64 due)
-{
-	bool background = due == NEVER;
-	u64 from = background ? background_dsq(b->busiest) : list_dsq(b->busiest, due);
-	u64 to = background ? background_dsq(b->cpu) : list_dsq(b->cpu, due);
 	struct run_queue *this_rq = run_queue_of(b->cpu);
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
@@ -1115,20 +795,18 @@ __noinline int move_list(struct balance *b __arg_nonnull, u64 due)
 	if (!this_rq)
 		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, from, SCX_DSQ_ITER_REV) {
+	bpf_for_each(scx_dsq, p, waiting_dsq(b->busiest), SCX_DSQ_ITER_REV) {
 		struct task_ctx *t = task_ctx_of(p);
 		s32 level;
 
-		if (!t || !can_migrate_task(p, t, b, now))
+		if (time_before(p->scx.dsq_vtime, due))
+			break;
+		if (!t || p->scx.dsq_vtime != due || !can_migrate_task(p, t->waiting_since, b, now))
 			continue;
-		level = background ? BACKGROUND_LEVEL : level_at(t->due, promotion_clock(now));
-		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, to, 0))
+		level = t->overdue ? OVERDUE_LEVEL : level_at(due, promotion_clock(now));
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, waiting_dsq(b->cpu), 0))
 			continue;
-		if (background)
-			this_rq->background = true;
-		else
-			set_list_bit(this_rq, due);
-		count_on(t, b->cpu);
+		start_waiting(this_rq, t, t->level, now);
 		if (task_preempts_curr(this_rq, level))
 			scx_bpf_kick_cpu(b->cpu, SCX_KICK_PREEMPT);
 		b->pulled++;
@@ -1140,106 +818,18 @@ __noinline int move_list(struct balance *b __arg_nonnull, u64 due)
 	return 0;
 }
 
-/* load_balance(): pulls waiting tasks from the busiest CPU of b->span, the best priority first. They keep their lists. */
-__noinline u32 load_balance(struct balance *b __arg_nonnull)
+/* The best priority first. They stay due when they are. */
+__noinline int pull_tasks(struct balance *b __arg_nonnull)
 {
-	struct run_queue *rq;
-	u64 first, due;
+	u64 due = 0;
 	int i;
 
-	b->pulled = 0;
-	if (!find_busiest_queue(b))
-		return 0;
-	rq = run_queue_of(b->busiest);
-	if (!rq)
-		return 0;
-	first = rq->first_due;
-	due = first;
-	bpf_for(i, 0, NR_LISTS) {
-		due = first_list(rq, due);
-		if (due == NEVER || due - first >= NR_LISTS)
+	bpf_for(i, 0, NR_STEPS) {
+		due = next_to_pull(b, due);
+		if (!due || !b->imbalance)
 			break;
-		move_list(b, due);
-		if (!b->imbalance)
-			break;
-		due++;
+		pull_list(b, due);
 	}
-	if (b->imbalance && rq->background)
-		move_list(b, NEVER);
-	count_by(b->idle ? STAT_PULLED_IDLE : STAT_PULLED_BUSY, b->pulled);
-	return b->pulled;
-}
-
-/* A node's load: ten times the tasks for each CPU, and half of what it was when this CPU last looked. */
-static __always_inline u32 node_load(struct run_queue *this_rq, u32 node, u32 cpus)
-{
-	u32 load;
-
-	if (node >= NR_REMEMBERED_NODES)
-		return 0;
-	load = this_rq->prev_node_load[node] / 2 + 10 * node_nr_running[node] / (cpus ?: 1);
-	this_rq->prev_node_load[node] = load;
-	return load;
-}
-
-/* find_busiest_node(): puts the CPUs of the node with the highest load into b->span, if it is enough higher than this one's. */
-__noinline bool find_busiest_node(struct balance *b __arg_nonnull)
-{
-	struct run_queue *this_rq = run_queue_of(b->cpu);
-	const volatile struct cpu_topology *place = topology_of(b->cpu);
-	u64 this_load, max_load;
-	u32 position = unknown_zero, this_node;
-	bool found = false;
-	int i;
-
-	if (!this_rq || !place)
-		return false;
-	this_node = place->node;
-	this_load = node_load(this_rq, this_node, place->node_cpus.count);
-	max_load = this_load;
-	bpf_for(i, 0, topology_nr_nodes) {
-		u64 load;
-
-		place = topology_of(cpu_at(position));
-		if (!place)
-			break;
-		position = place->node_cpus.first + place->node_cpus.count;
-		if (place->node == this_node)
-			continue;
-		load = node_load(this_rq, place->node, place->node_cpus.count);
-		if (load > max_load && 100 * load > node_threshold * this_load) {
-			max_load = load;
-			b->span.first = place->node_cpus.first;
-			b->span.count = place->node_cpus.count;
-			found = true;
-		}
-	}
-	return found;
-}
-
-/* rebalance_tick(): between nodes, then within the node, each when its time has come. */
-__noinline int rebalance_tick(s32 cpu, u64 jiffies)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-	struct balance b = { .cpu = cpu };
-	u32 ticks, node_ticks, pulled = 0;
-
-	if (!rq)
-		return 0;
-	b.idle = rq->idle;
-	/* Nobody waits that an idle CPU could help */
-	if (b.idle && !nr_overloaded)
-		return 0;
-	ticks = ms_to_ticks(b.idle ? idle_rebalance : busy_rebalance);
-	node_ticks = ticks * (b.idle ? idle_node_factor : busy_node_factor) ?: 1;
-	if (topology_nr_nodes > 1 && jiffies % node_ticks == 0 && find_busiest_node(&b))
-		pulled = load_balance(&b);
-	if (jiffies % ticks == 0) {
-		node_span(cpu, &b.span);
-		pulled += load_balance(&b);
-	}
-	if (pulled && rq->idle)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	return 0;
 }
 
@@ -1260,9 +850,8 @@ __noinline int release_sinbin(s32 cpu, bool review)
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, sinbin_dsq(cpu), 0) {
 		struct task_ctx *t = task_ctx_of(p);
-		bool ended, overdue;
+		bool ended;
 		s32 level;
-		u64 dsq;
 
 		if (!t)
 			continue;
@@ -1272,118 +861,70 @@ __noinline int release_sinbin(s32 cpu, bool review)
 		level = calculate_priority(p, t, rq, now);
 		if (!ended && over_hard_cap(p, t))
 			continue;
-		overdue = t->overdue && over_hard_cap(p, t);
-		if (!overdue)
-			t->overdue = 0;
-		dsq = queue_for(t, rq, cpu, level, now);
-		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, overdue ? overdue_dsq(cpu) : dsq, 0))
-			continue;
-		leave_sinbin(t, now);
-		count_on(t, cpu);
-		if (overdue)
-			rq->overdue = true;
+		if (t->overdue && over_hard_cap(p, t))
+			level = OVERDUE_LEVEL;
 		else
-			mark_queue(rq, level, t->due);
-		if (rq->idle || task_preempts_curr(rq, overdue ? OVERDUE_LEVEL : level))
-			resched_cpu(cpu, rq);
+			t->overdue = 0;
+		if (requeue(p, t, rq, level, now))
+			leave_sinbin(t, now);
 	}
 	bpf_rcu_read_unlock();
 	return 0;
 }
 
-/* Moves those at the head of a queue who have waited for too long in front of all others. */
-__noinline int rescue_from(s32 cpu, u64 dsq)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-	u64 now = scx_bpf_now();
-	struct task_struct *p;
-
-	if (!rq)
-		return 0;
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		struct task_ctx *t = task_ctx_of(p);
-
-		if (!t)
-			continue;
-		if (patience(t, now))
-			break;
-		t->overdue = OVERDUE_TICKS;
-		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, overdue_dsq(cpu), 0))
-			continue;
-		rq->overdue = true;
-		if (rq->idle || task_preempts_curr(rq, OVERDUE_LEVEL))
-			resched_cpu(cpu, rq);
-	}
-	bpf_rcu_read_unlock();
-	return 0;
-}
-
-/* The same for all lists and the background tasks of a CPU: the first of each have waited longest. */
+/* Has the waiting tasks who have waited for too long go in front of all others, and says when to look next. */
 __noinline int rescue(s32 cpu)
 {
 	struct run_queue *rq = run_queue_of(cpu);
-	u64 first, due;
-	int i;
+	u64 now = scx_bpf_now(), next = ~0ULL;
+	struct task_struct *p;
 
-	if (!rq)
+	if (!rq || now < rq->rescue_at)
 		return 0;
-	first = rq->first_due;
-	due = first;
-	bpf_for(i, 0, NR_LISTS) {
-		due = first_list(rq, due);
-		if (due == NEVER || due - first >= NR_LISTS)
-			break;
-		rescue_from(cpu, list_dsq(cpu, due));
-		due++;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, waiting_dsq(cpu), 0) {
+		struct task_ctx *t = task_ctx_of(p);
+		u64 left;
+
+		if (!t || t->overdue)
+			continue;
+		left = patience(t, now);
+		if (left) {
+			next = min(next, now + left);
+			continue;
+		}
+		t->overdue = OVERDUE_TICKS;
+		requeue(p, t, rq, OVERDUE_LEVEL, now);
 	}
-	if (rq->background)
-		rescue_from(cpu, background_dsq(cpu));
+	bpf_rcu_read_unlock();
+	rq->rescue_at = next;
 	return 0;
 }
 
-/*
- * Background tasks that have stopped being so, by their attributes, come to the run queue without having to run first.
- */
+/* Background tasks that have stopped being so, by their attributes, come before the others without having to run first. */
 __noinline int review_background(s32 cpu)
 {
 	struct run_queue *rq = run_queue_of(cpu);
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
 
-	if (!rq || !rq->background)
+	if (!rq)
 		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, background_dsq(cpu), 0) {
+	bpf_for_each(scx_dsq, p, waiting_dsq(cpu), SCX_DSQ_ITER_REV) {
 		struct task_ctx *t = task_ctx_of(p);
 		s32 level;
 
 		if (!t)
 			continue;
+		if (level_at(p->scx.dsq_vtime, promotion_clock(now)) != BACKGROUND_LEVEL)
+			break;
 		level = calculate_priority(p, t, rq, now);
-		if (level == BACKGROUND_LEVEL)
-			continue;
-		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, queue_for(t, rq, cpu, level, now), 0))
-			continue;
-		mark_queue(rq, level, t->due);
-		if (rq->idle || task_preempts_curr(rq, level))
-			resched_cpu(cpu, rq);
+		if (level != BACKGROUND_LEVEL)
+			requeue(p, t, rq, level, now);
 	}
 	bpf_rcu_read_unlock();
 	return 0;
-}
-
-/* Do tasks wait behind a real-time task that took the CPU when it was idle? */
-static __always_inline void notice_real_time(s32 cpu)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-
-	if (!rq || !rq->public.nr_running || current_level(rq) != NO_LEVEL || rq->real_time)
-		return;
-	bpf_rcu_read_lock();
-	if (higher_class_runs(cpu))
-		count_real_time(rq, cpu);
-	bpf_rcu_read_unlock();
 }
 
 /* Milliseconds between looks at changed attributes of tasks that do not come by themselves, and at who waits too long */
@@ -1415,6 +956,7 @@ static bool scheduler_tick(void)
 	u64 jiffies = tick_at(scx_bpf_now() + half, hz);
 	bool review = jiffies % ms_to_ticks(REVIEW_INTERVAL) == 0;
 	bool sinbin = nr_in_sinbin;
+	struct run_queue *rq;
 	int cpu;
 
 	if (review)
@@ -1426,10 +968,14 @@ static bool scheduler_tick(void)
 			review_background(cpu);
 			rescue(cpu);
 		}
-		if (num_online_cpus > 1) {
-			notice_real_time(cpu);
-			rebalance_tick(cpu, jiffies);
-		}
+		if (num_online_cpus == 1)
+			continue;
+		rq = run_queue_of(cpu);
+		bpf_rcu_read_lock();
+		if (rq)
+			notice_real_time(rq, scx_bpf_now());
+		bpf_rcu_read_unlock();
+		rebalance_tick(cpu, jiffies);
 	}
 	return true;
 }
@@ -1438,69 +984,40 @@ DEFINE_TIMER(tick_timer, scheduler_tick, time_to_tick(scx_bpf_now() + tick_lengt
 
 /* ---- Picking the next task ------------------------------------------------------------------------------------- */
 
-/*
- * The first task of the first list that has one, if that list is due at @last at the latest; a background task if @background
- * and there are no others. Moves it to this CPU's local queue.
- */
-__noinline bool pick_next(s32 cpu, struct run_queue *rq __arg_nonnull, u64 clock, u64 last, bool background)
+/* Moves the first waiting task to this CPU's local queue, if it is due at interval @last at the latest. */
+static __noinline bool pick_next(s32 cpu, u64 last)
 {
-	u64 due;
-	int i;
+	struct task_struct *p;
+	bool due = false;
 
-	if (rq->overdue) {
-		rq->overdue = false;
-		if (scx_bpf_dsq_move_to_local(overdue_dsq(cpu), 0)) {
-			rq->overdue = true;
-			return true;
-		}
+	bpf_for_each(scx_dsq, p, waiting_dsq(cpu), 0) {
+		due = !time_before(last, p->scx.dsq_vtime);
+		break;
 	}
-	/* Each round but the last clears a bit */
-	bpf_for(i, 0, NR_LISTS + 1) {
-		due = first_list(rq, rq->first_due);
-		rq->first_due = larger(rq->first_due, smaller(due, clock - MARGIN));
-		if (due == NEVER || due > last)
-			break;
-		if (scx_bpf_dsq_move_to_local(list_dsq(cpu, due), 0))
-			return true;
-		clear_list_bit(rq, cpu, due);
-	}
-	if (background && rq->background) {
-		rq->background = false;
-		if (scx_bpf_dsq_move_to_local(background_dsq(cpu), 0)) {
-			rq->background = true;
-			return true;
-		}
-	}
-	return false;
+	return due && scx_bpf_dsq_move_to_local(waiting_dsq(cpu), 0);
 }
 
-/* Pulls a task to a CPU that has run out of them. */
-__noinline bool idle_balance(s32 cpu)
+/* The same for a CPU that has nothing else: whoever waits, here or elsewhere. */
+static __always_inline void pick_any(s32 cpu)
 {
-	struct balance b = { .cpu = cpu, .idle = true };
-
-	if (num_online_cpus == 1 || !nr_overloaded)
-		return false;
-	node_span(cpu, &b.span);
-	return load_balance(&b) > 0;
+	if (!scx_bpf_dsq_move_to_local(waiting_dsq(cpu), 0) && balance_newly_idle(cpu))
+		scx_bpf_dsq_move_to_local(waiting_dsq(cpu), 0);
 }
 
 void BPF_STRUCT_OPS(ebs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = run_queue_of(cpu);
 	struct task_ctx *t = NULL;
-	u64 now = scx_bpf_now(), clock = promotion_clock(now), last = NEVER - 1;
-	bool background = true;
+	u64 now = scx_bpf_now(), last;
 	s32 level;
 
 	if (!rq)
 		return;
-	uncount_real_time(rq, cpu);
+	uncount_real_time(rq, now);
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		t = task_ctx_of(prev);
 	if (!t) {
-		if (!pick_next(cpu, rq, clock, last, true) && idle_balance(cpu))
-			pick_next(cpu, rq, clock, last, true);
+		pick_any(cpu);
 		return;
 	}
 
@@ -1510,26 +1027,17 @@ void BPF_STRUCT_OPS(ebs_dispatch, s32 cpu, struct task_struct *prev)
 		if (over_hard_cap(prev, t)) {
 			/* With nothing left of its slice the kernel hands it back even if there is no other */
 			scx_bpf_task_set_slice(prev, 0);
-			if (!pick_next(cpu, rq, clock, last, true) && idle_balance(cpu))
-				pick_next(cpu, rq, clock, last, true);
+			pick_any(cpu);
 			return;
 		}
-		if (level < BACKGROUND_LEVEL) {
-			last = clock + steps_of(level);
-			background = false;
-		}
+		last = due_at(level, now);
 	} else {
 		/* It is preempted by a better one only */
 		level = current_level(rq);
-		if (level == OVERDUE_LEVEL)
-			goto keep;
-		if (level < BACKGROUND_LEVEL)
-			last = level ? clock + steps_of(level - 1) : 0;
-		background = false;
+		last = due_at(level - 1, now);
 	}
-	if (pick_next(cpu, rq, clock, last, background))
+	if (level != OVERDUE_LEVEL && pick_next(cpu, last))
 		return;
-keep:
 	if (!t->slice_left)
 		new_slice(t);
 	t->yielded = false;
@@ -1559,9 +1067,7 @@ static void sched_fork(struct task_struct *p, struct task_ctx *t)
 	t->public.usage = parent_ctx->public.usage;
 	t->slice_left = (parent_ctx->slice_left + 1) / 2;
 	t->first_time_slice = true;
-	parent_ctx->slice_left /= 2;
-	if (!parent_ctx->slice_left)
-		parent_ctx->slice_left = 1;
+	parent_ctx->slice_left = parent_ctx->slice_left / 2 ?: 1;
 }
 
 s32 BPF_STRUCT_OPS(ebs_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -1569,7 +1075,7 @@ s32 BPF_STRUCT_OPS(ebs_init_task, struct task_struct *p, struct scx_init_task_ar
 	u64 now = scx_bpf_now();
 	struct task_ctx *t;
 
-	t = bpf_task_storage_get(&task_statistics, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	t = new_task_ctx(p);
 	if (!t)
 		return -ENOMEM;
 	t->public.size = sizeof(t->public);
@@ -1578,8 +1084,6 @@ s32 BPF_STRUCT_OPS(ebs_init_task, struct task_struct *p, struct scx_init_task_ar
 	t->accounted = now;
 	t->waiting_since = now;
 	t->public.estimated_at = now;
-	t->due = promotion_clock(now);
-	t->cpu = -1;
 	t->public.prio = DEFAULT_PRIO;
 	if (args->fork)
 		sched_fork(p, t);
@@ -1590,13 +1094,11 @@ s32 BPF_STRUCT_OPS(ebs_init_task, struct task_struct *p, struct scx_init_task_ar
 /* 2.6.2: what is left of a first slice goes back to the parent. */
 static void sched_exit(struct task_struct *p, struct task_ctx *t)
 {
-	struct task_struct *parent;
-	struct task_ctx *parent_ctx;
+	struct task_struct *parent = p->real_parent;
+	struct task_ctx *parent_ctx = parent ? task_ctx_of(parent) : NULL;
 
-	parent = p->real_parent;
-	parent_ctx = parent ? task_ctx_of(parent) : NULL;
 	if (parent_ctx && t->first_time_slice)
-		parent_ctx->slice_left = smaller(parent_ctx->slice_left + t->slice_left, slice_ticks);
+		parent_ctx->slice_left = min(parent_ctx->slice_left + t->slice_left, slice_ticks);
 }
 
 void BPF_STRUCT_OPS(ebs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
@@ -1606,7 +1108,7 @@ void BPF_STRUCT_OPS(ebs_exit_task, struct task_struct *p, struct scx_exit_task_a
 	if (!t)
 		return;
 	leave_sinbin(t, scx_bpf_now());
-	count_on(t, -1);
+	account_dequeue(t, scx_bpf_now());
 	if (!args->cancelled && (p->flags & PF_EXITING))
 		sched_exit(p, t);
 }
@@ -1636,36 +1138,26 @@ void BPF_STRUCT_OPS(ebs_set_weight, struct task_struct *p, u32 weight)
 static s32 init_cpu(s32 cpu, u64 now)
 {
 	struct run_queue *rq = run_queue_of(cpu);
-	s32 error;
-	int i;
 
 	if (!rq)
 		return 0;
-	bpf_for(i, 0, DSQS_PER_CPU) {
-		error = scx_bpf_create_dsq((u64)cpu * DSQS_PER_CPU + i, scx_bpf_cpu_node(cpu));
-		if (error)
-			return error;
-	}
-	rq->public.size = sizeof(rq->public);
-	rq->public.entitlement_at = now;
-	rq->first_due = promotion_clock(now) - MARGIN;
+	rq->size = __builtin_offsetof(struct run_queue, cpu);
+	rq->cpu = cpu;
+	rq->entitlement_at = now;
 	set_current_level(rq, NO_LEVEL);
-	return 0;
+	return scx_bpf_create_dsq(waiting_dsq(cpu), scx_bpf_cpu_node(cpu)) ?:
+	       scx_bpf_create_dsq(sinbin_dsq(cpu), scx_bpf_cpu_node(cpu));
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(ebs_init)
 {
 	u64 now = scx_bpf_now();
 	struct parameters *initial;
-	const struct cpumask *online;
 	u32 key = 0;
-	s32 error;
-	int cpu;
+	s32 error, cpu;
 
 	nr_cpu_ids = scx_bpf_nr_cpu_ids();
-	online = scx_bpf_get_online_cpumask();
-	num_online_cpus = bpf_cpumask_weight(online);
-	scx_bpf_put_cpumask(online);
+	num_online_cpus = count_online_cpus();
 
 	initial = bpf_map_lookup_elem(&parameters, &key);
 	if (!initial)
@@ -1677,10 +1169,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ebs_init)
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		error = init_cpu(cpu, now);
-		if (error) {
-			scx_bpf_error("cannot create the lists of CPU %d: error %d", cpu, error);
+		if (error)
 			return error;
-		}
 	}
 
 	return init_tick_timer() ?: start_tick_timer();

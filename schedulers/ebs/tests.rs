@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::support::overhead::Cost;
 use crate::support::{
-    History, MS, Run, SECOND, assert_near, find, outcome_storage, run, statistic,
+    History, MS, Run, SECOND, assert_near, assert_wakes_behind_itself, find, outcome_storage, run,
+    statistic,
 };
 use fairground_machine::Machine;
 use fairground_simulator::{Options, Outcome, simulate};
@@ -542,7 +543,7 @@ fn nobody_waits_longer_than_it_takes_to_be_promoted_to_the_best_list() {
         r#"{{ "tasks": {{ "waiter": {{ "run": 1000 }}, {} }} }}"#,
         fresh.join(", ")
     );
-    let (history, outcome) = run(ID, "1", &json, 46, &[("longest_wait", "25000 ms")]);
+    let (history, outcome) = run(ID, "1", &json, 46, &[("starvation_limit", "25000 ms")]);
     assert_eq!(statistic(ID, &outcome, "overdue"), 0);
     let bursts = bursts(&history, "waiter");
     assert_near(
@@ -700,4 +701,154 @@ fn scheduling_costs_the_same_for_a_thousand_tasks() {
     };
     let (ten, thousand) = (per_second(10), per_second(1000));
     assert_near(thousand / ten, 1.0, 0.1, "among 1000 to among 10");
+}
+
+#[test]
+fn a_usage_rate_fades_by_the_half_life_at_any_time() {
+    // 5 s of running leave 50 %; 4.9 s of sleep, a little less than a half life, make that 25.4; then 0.1 s of running.
+    let json = r#"{ "tasks": { "t": { "phases": {
+        "on": { "run": 5000000, "loop": 1 },
+        "off": { "sleep": 4900000, "loop": 1 },
+        "again": { "run": 1000, "loop": -1 } } } } }"#;
+    let (_, outcome) = run(ID, "1", json, 10, &[]);
+    let faded = 50.0 * 0.5_f64.powf(4.9 / 5.0);
+    let expected = 100.0 - (100.0 - faded) * 0.5_f64.powf(0.1 / 5.0);
+    let usage = Statistics::of(&outcome, "t").usage();
+    assert_near(usage, expected, 0.2, "usage");
+}
+
+#[test]
+fn the_yardstick_fades_after_a_hog_has_left() {
+    let json = r#"{ "tasks": {
+        "hog": { "run": 20000000, "loop": 1 },
+        "light": { "delay": 20000000, "run": 1000, "sleep": 9000 } } }"#;
+    let prio = |seconds: u64| {
+        let (_, outcome) = run(ID, "1", json, seconds, &[]);
+        Statistics::of(&outcome, "light").word(40)
+    };
+    assert!(
+        prio(21) <= 102,
+        "beside the memory of the hog: {}",
+        prio(21)
+    );
+    assert!((118..=120).contains(&prio(60)), "later: {}", prio(60));
+}
+
+#[test]
+fn newcomers_share_equally_as_long_as_the_yardstick_of_a_hog_of_few_shares_stands() {
+    let json = format!(
+        r#"{{ "tasks": {{
+            "hog": {{ {} "run": 20000000, "loop": 1 }},
+            "strong": {{ {} "delay": 20000000, "run": 1000 }},
+            "weak": {{ {} "delay": 20000000, "run": 1000 }} }} }}"#,
+        shares(1),
+        shares(40),
+        shares(10)
+    );
+    let (history, _) = run(ID, "1", &json, 120, &[]);
+    // Both are at the best level, for the hog's usage per share was ten times what the weak one could have.
+    let early = history.percent("strong", 20 * SECOND, 24 * SECOND);
+    assert_near(early, 50.0, 3.0, "at first");
+    let late = history.percent("strong", 80 * SECOND, 120 * SECOND);
+    assert_near(late, 80.0, 5.0, "in the long run");
+}
+
+#[test]
+fn an_equal_does_not_preempt() {
+    let json = r#"{ "tasks": {
+        "first": { "run": 10000, "loop": 1 },
+        "second": { "delay": 5000, "run": 10000, "loop": 1 } } }"#;
+    let (history, outcome) = run(ID, "1", json, 1, &[]);
+    assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
+    let first = history.runs_of("first", 0, SECOND);
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert_eq!(first[0].length(), 10 * MS);
+}
+
+#[test]
+fn who_is_woken_by_a_task_that_is_about_to_sleep_comes_to_its_cpu_and_waits_there() {
+    let json = r#"{ "tasks": {
+        "hog": { "cpus": [0], "run": 1000 },
+        "sleeper": { "phases": {
+            "begin": { "cpus": [0], "run": 100, "loop": 1 },
+            "on": { "cpus": [0, 1], "fairground1": { "pipe_read": { "pipe": "p", "bytes": 4 } }, "run": 100, "loop": -1 } } },
+        "waker": { "cpus": [1], "sleep": 9000, "fairground1": { "pipe_write": { "pipe": "p", "bytes": 4 } }, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "2", json, 5, &[]);
+    assert_wakes_behind_itself(&history);
+}
+
+#[test]
+fn a_child_gets_half_of_the_slice_and_gives_back_what_it_does_not_use() {
+    let json = |parent: &str, child: &str| {
+        format!(
+            r#"{{ "tasks": {{
+                "parent": {{ "phases": {{
+                    "alone": {{ "run": 40000, "loop": 1 }},
+                    "forking": {{ "fork": "child", {parent}, "loop": 1 }},
+                    "end": {{ "sleep": 900000000 }} }} }},
+                "child": {{ "instance": 0, {child}, "loop": 1 }} }} }}"#
+        )
+    };
+    // 60 ms are left: 30 each.
+    let (history, _) = run(
+        ID,
+        "1",
+        &json(r#""run": 200000"#, r#""run": 200000"#),
+        1,
+        &[],
+    );
+    let bursts = |name: &str| {
+        let runs = history.runs.iter().find(|run| run.task.starts_with(name));
+        bursts(&history, &runs.unwrap().task)
+    };
+    let (parent, child) = (bursts("parent")[0], bursts("child")[0]);
+    assert_eq!((parent.1 - parent.0) / MS, 70, "parent");
+    assert_eq!((child.1 - child.0) / MS, 30, "child");
+
+    // The child leaves after 10 ms, and its 20 let the parent run for 45 in one slice.
+    let json = json(r#""sleep": 100000, "run": 45000"#, r#""run": 10000"#);
+    let (_, outcome) = run(ID, "1", &json, 1, &[]);
+    assert_eq!(statistic(ID, &outcome, "slices_expired"), 0);
+}
+
+#[test]
+fn a_yield_goes_behind_equals() {
+    let json = r#"{ "tasks": {
+        "polite": { "run": 100, "yield": "" },
+        "hog": { "run": 1000 } } }"#;
+    let (history, _) = run(ID, "1", json, 1, &[]);
+    let hog = history.runs.iter().find(|run| run.task == "hog").unwrap();
+    assert!(hog.start < MS, "the hog waits until {} ns", hog.start);
+}
+
+#[test]
+fn busy_cpus_level_their_queues_in_one_go_and_leave_a_difference_of_less_than_a_quarter() {
+    let (_, outcome) = run(
+        ID,
+        "2",
+        r#"{ "tasks": { "hog": { "instance": 9, "run": 1000 } } }"#,
+        20,
+        &[],
+    );
+    // One by the idle CPU, then half of 8 - 1, and nothing for 5 - 4.
+    let pulled = statistic(ID, &outcome, "pulled_busy");
+    assert!((1..=4).contains(&pulled), "{pulled}");
+}
+
+#[test]
+fn busy_cpus_leave_tasks_that_are_cache_hot() {
+    // When the balancer looks, every 200 ms, two tasks have been waiting for half a millisecond.
+    let json = r#"{ "tasks": {
+        "hog": { "cpus": [1], "run": 1000 },
+        "brief": { "instance": 3, "delay": 9000, "run": 1000, "timer": { "ref": "unique", "period": 10000 } } } }"#;
+    let (_, outcome) = run(ID, "2", json, 10, &[]);
+    assert_eq!(statistic(ID, &outcome, "pulled_busy"), 0);
+}
+
+#[test]
+fn a_cpu_that_runs_out_of_tasks_does_not_wait_for_a_tick() {
+    let json = r#"{ "tasks": { "job": { "instance": 30, "run": 5300, "loop": 1 } } }"#;
+    let (history, _) = run(ID, "2", json, 1, &[]);
+    let end = history.runs.iter().map(|run| run.end).max().unwrap();
+    assert!(end < 82 * MS, "{end} ns for 79.5 ms of work on each CPU");
 }

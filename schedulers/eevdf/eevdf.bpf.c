@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * eevdf - the fair class of Linux 6.6 to 7.3: Earliest Eligible Virtual Deadline First
+ * eevdf - the fair class of Linux 7.3: Earliest Eligible Virtual Deadline First
  *
  * As in CFS a task's virtual runtime grows with the time it runs, divided by its weight. The average of all virtual runtimes,
  * weighted, is the virtual time V of a CPU: a task behind it is owed service (its lag is positive) and is eligible, one ahead of
@@ -13,9 +13,15 @@
  * V passes the first of the others it changes over, which is once for each request: O(log n) each, as the tree's.
  */
 #include "fairground.bpf.h"
+
+/* 80 tasks that starve all get their turn before the watchdog's 30 s are over */
+#define STARVATION_LIMIT 10000
+
 #include "in_interrupt.h"
+#include "min_max.h"
 #include "pelt.h"
 #include "real_time.h"
+#include "starvation.h"
 #include "timer.h"
 #include "topology.h"
 #include "virtual_runtime.h"
@@ -24,36 +30,11 @@
 
 const volatile u32 hz = 250;
 const volatile u64 sched_base_slice = 700 * NSEC_PER_USEC;
-const volatile u32 sched_tunable_scaling = 1;
 const volatile bool place_lag = true;
 const volatile bool place_deadline_initial = true;
-const volatile bool place_rel_deadline = true;
 const volatile bool run_to_parity = true;
-const volatile bool preempt_short = true;
-const volatile bool next_buddy = false;
-const volatile bool pick_buddy = true;
-const volatile bool cache_hot_buddy = true;
 const volatile bool delay_dequeue = true;
-const volatile bool delay_zero = true;
-const volatile bool wakeup_preemption = true;
-const volatile bool custom_slices = true;
-const volatile u32 lag_limit = 0;
-const volatile u32 slice_protection = 0;
-const volatile u32 yield_rule = 0;
-const volatile u32 sched_idle_weight = 3;
 const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
-const volatile u32 sched_nr_migrate = 32;
-const volatile bool newidle_random = true;
-const volatile u64 starvation_limit = 10 * NSEC_PER_SEC;
-
-/* Values of lag_limit, slice_protection and yield_rule: whose kernel's way */
-#define AS_IN_7_3 0
-#define AS_IN_6_6 1
-
-/* Values of sched_tunable_scaling */
-#define SCALING_NONE 0
-#define SCALING_LOG 1
-#define SCALING_LINEAR 2
 
 /* Counters, in the order of scheduler.toml */
 enum statistic {
@@ -83,12 +64,13 @@ enum statistic {
 DEFINE_STATISTICS(NR_STATISTICS);
 
 #define NICE_0_LOAD NICE_0_WEIGHT
+#define SCHED_IDLE_WEIGHT 3
+
+/* Tasks that one balancing looks at */
+#define sched_nr_migrate 32
 
 /* The ticks of a kernel that leaves the rate to the running kernel (hz = 0) still need a length */
 #define DEFAULT_HZ 250
-
-/* A task that nothing limits looks around at least this often */
-#define MAX_RUN NSEC_PER_SEC
 
 /* Limits of a slice that a task asks for itself */
 #define MIN_CUSTOM_SLICE (NSEC_PER_MSEC / 10)
@@ -105,12 +87,6 @@ DEFINE_STATISTICS(NR_STATISTICS);
 
 /* A key beyond this is decided by its sign: multiplied with the sum of weights it might not fit 64 bits */
 #define KEY_LIMIT (1LL << 36)
-
-/* Backoff when all tasks are pinned, milliseconds */
-#define MAX_PINNED_INTERVAL 512
-
-/* CPUs whose tasks are all pinned that one balancing attempt steps over before it gives up */
-#define MAX_PINNED_CPUS 8
 
 /* Distance beyond which a NUMA domain neither balances forks nor pulls wake-ups */
 #define NODE_RECLAIM_DISTANCE 30
@@ -131,6 +107,11 @@ struct virtual_time {
 	u64 load;
 };
 
+/* Number of CPUs, and the length of a tick of the era */
+static u32 nr_cpus;
+static u64 tick_nsec;
+
+#include "machine_levels.h"
 #include "fair_domains.h"
 
 /* A task that sleeps with negative lag and competes on until that is used up */
@@ -144,7 +125,7 @@ struct delayed_entity {
 };
 
 /* Run queue of a CPU */
-struct cfs_rq {
+struct run_queue {
 	/* Sums over the waiting and the delayed tasks, without the running one; under the CPU's lock of rq_locks */
 	s64 sum_w_vruntime;
 	u64 sum_weight;
@@ -191,7 +172,6 @@ struct cfs_rq {
 	/* Buddy: the task that shall run next if it is eligible, or 0 */
 	s32 next_pid;
 	u64 next_vruntime;
-	u64 next_deadline;
 	u64 next_slice;
 
 	/* Results of best_waiting() and sort_waiting(), best_delayed(), scan_slices() */
@@ -231,10 +211,12 @@ struct cfs_rq {
 	struct delayed_entity delayed[NR_DELAYED];
 };
 
-DEFINE_PER_CPU(struct cfs_rq, cfs_rq);
+DEFINE_PER_CPU(struct run_queue, run_queue);
+
+#include "slice_end.h"
 
 /* What the scheduler keeps of a task */
-struct sched_entity_data {
+struct task_ctx {
 	u64 vruntime;
 	u64 deadline;
 	u64 slice;
@@ -264,8 +246,6 @@ struct sched_entity_data {
 	bool rel_deadline;
 	bool custom_slice;
 	bool idle_policy;
-	/* Its waker said that it will sleep, and had a choice of CPUs */
-	bool wake_sync;
 	/* Clock when it last ran, and when it was put into a queue */
 	u64 exec_start;
 	u64 wait_start;
@@ -285,12 +265,7 @@ struct sched_entity_data {
 	s32 recent_used_cpu;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct sched_entity_data);
-} sched_entities SEC(".maps");
+DEFINE_TASK_DATA(struct task_ctx, sched_entities, task_ctx)
 
 /* Records of CPUs may not hold locks, so they are here */
 struct rq_lock {
@@ -304,11 +279,8 @@ struct {
 	__type(value, struct rq_lock);
 } rq_locks SEC(".maps");
 
-/* Set by init() from the tunables and the machine */
-static u32 nr_cpus;
-/* Of these, the ones that exist */
+/* Set by init() from the tunables and the machine: the CPUs that exist */
 static u32 nr_online;
-static u64 tick_nsec;
 /* Base slice, scaled by the number of CPUs */
 static u64 base_slice;
 static bool smt_active;
@@ -319,21 +291,6 @@ static u32 max_load_balance_interval;
 static u32 nr_overloaded;
 /* Held while a domain with SD_SERIALIZE is balanced */
 static u32 sched_balance_running;
-
-static __always_inline struct sched_entity_data *entity_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&sched_entities, p, 0, 0);
-}
-
-static __always_inline u64 min(u64 a, u64 b)
-{
-	return a < b ? a : b;
-}
-
-static __always_inline u64 max(u64 a, u64 b)
-{
-	return a > b ? a : b;
-}
 
 /* Virtual times wrap around: the sign of the difference decides. */
 static __always_inline u64 min_vruntime(u64 a, u64 b)
@@ -369,27 +326,8 @@ static __always_inline u64 ineligible_dsq(s32 cpu)
 	return (u64)(u32)cpu * 2 + 1;
 }
 
-/* Ticks of the era since the clock's zero. */
-static __always_inline u64 jiffies_at(u64 now)
-{
-	return now / (tick_nsec ?: 1);
-}
-
-/* First tick at @time or after it; with hz = 0 the kernel's own ticks do the rounding. */
-static __always_inline u64 tick_from(u64 time)
-{
-	return hz ? (time + tick_nsec - 1) / (tick_nsec ?: 1) * tick_nsec : time;
-}
-
-static __always_inline u64 msecs_to_jiffies(u32 milliseconds)
-{
-	u64 jiffies = (milliseconds * NSEC_PER_MSEC + tick_nsec - 1) / (tick_nsec ?: 1);
-
-	return jiffies ?: 1;
-}
-
 /* Tasks that compete: runnable or delayed. */
-static __always_inline u32 h_nr_queued(const struct cfs_rq *cfs_rq)
+static __always_inline u32 h_nr_queued(const struct run_queue *cfs_rq)
 {
 	return cfs_rq->nr_running + cfs_rq->nr_delayed;
 }
@@ -408,7 +346,7 @@ static __always_inline u64 time_of_virtual(u64 vdelta, u32 weight)
 
 static __always_inline u32 task_weight(const struct task_struct *p)
 {
-	return p->policy == SCHED_IDLE ? sched_idle_weight : weight_of_nice(task_nice(p));
+	return p->policy == SCHED_IDLE ? SCHED_IDLE_WEIGHT : weight_of_nice(task_nice(p));
 }
 
 /* The slice that @p asks for: the base slice, or its own. */
@@ -416,13 +354,13 @@ static __always_inline u64 task_slice(const struct task_struct *p)
 {
 	u64 slice;
 
-	if (!custom_slices || !p->se.custom_slice)
+	if (!p->se.custom_slice)
 		return base_slice;
 	slice = p->se.slice;
 	return slice < MIN_CUSTOM_SLICE ? MIN_CUSTOM_SLICE : min(slice, MAX_CUSTOM_SLICE);
 }
 
-static __always_inline struct rq_lock *lock_of(const struct cfs_rq *cfs_rq)
+static __always_inline struct rq_lock *lock_of(const struct run_queue *cfs_rq)
 {
 	u32 key = (u32)cfs_rq->cpu % NR_LOCKS;
 
@@ -430,7 +368,7 @@ static __always_inline struct rq_lock *lock_of(const struct cfs_rq *cfs_rq)
 }
 
 /* Counts a waiting or delayed entity into the sums: sum_w_vruntime = Sum (v_i - v0) * w_i. */
-static __always_inline void sum_w_vruntime_add(struct cfs_rq *cfs_rq, u64 vruntime, u32 weight)
+static __always_inline void sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vruntime, u32 weight)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
 
@@ -443,7 +381,7 @@ static __always_inline void sum_w_vruntime_add(struct cfs_rq *cfs_rq, u64 vrunti
 }
 
 /* And out of them. */
-static __always_inline void sum_w_vruntime_sub(struct cfs_rq *cfs_rq, u64 vruntime, u32 weight)
+static __always_inline void sum_w_vruntime_sub(struct run_queue *cfs_rq, u64 vruntime, u32 weight)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
 
@@ -456,7 +394,7 @@ static __always_inline void sum_w_vruntime_sub(struct cfs_rq *cfs_rq, u64 vrunti
 }
 
 /* The running task's virtual runtime at @now, which other CPUs may ask for. */
-static __always_inline u64 curr_vruntime_at(const struct cfs_rq *cfs_rq, u64 now)
+static __always_inline u64 curr_vruntime_at(const struct run_queue *cfs_rq, u64 now)
 {
 	u64 vruntime = cfs_rq->curr_vruntime;
 
@@ -469,7 +407,7 @@ static __always_inline u64 curr_vruntime_at(const struct cfs_rq *cfs_rq, u64 now
  * Virtual time V = v0 + Sum (v_i - v0) * w_i / Sum w_i over all that compete, the running task included, rounded down, so that
  * what is placed there is eligible. The reference v0 becomes V.
  */
-static __always_inline u64 avg_vruntime(struct cfs_rq *cfs_rq, u64 now)
+static __always_inline u64 avg_vruntime(struct run_queue *cfs_rq, u64 now)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
 	bool curr = cfs_rq->curr;
@@ -498,7 +436,7 @@ static __always_inline u64 avg_vruntime(struct cfs_rq *cfs_rq, u64 now)
 }
 
 /* V as if the running task were not there, and one more: where it becomes ineligible. */
-static __always_inline u64 ineligible_vruntime(struct cfs_rq *cfs_rq)
+static __always_inline u64 ineligible_vruntime(struct run_queue *cfs_rq)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
 	u64 vruntime;
@@ -514,7 +452,7 @@ static __always_inline u64 ineligible_vruntime(struct cfs_rq *cfs_rq)
 }
 
 /* The sums as they are, for any number of vruntime_eligible(). */
-static __always_inline void virtual_time_of(struct cfs_rq *cfs_rq, struct virtual_time *time, u64 now)
+static __always_inline void virtual_time_of(struct run_queue *cfs_rq, struct virtual_time *time, u64 now)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
 	bool curr = cfs_rq->curr;
@@ -550,7 +488,7 @@ static __always_inline bool vruntime_eligible(const struct virtual_time *time, u
 }
 
 /* Is the running task owed service? */
-static __always_inline bool curr_eligible(struct cfs_rq *cfs_rq, u64 now)
+static __always_inline bool curr_eligible(struct run_queue *cfs_rq, u64 now)
 {
 	struct virtual_time time = {};
 
@@ -564,8 +502,8 @@ static __always_inline bool curr_eligible(struct cfs_rq *cfs_rq, u64 now)
  */
 __noinline int scan_slices(s32 cpu)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
-	struct sched_entity_data *se;
+	struct run_queue *cfs_rq = run_queue_of(cpu);
+	struct task_ctx *se;
 	struct task_struct *p;
 	u64 shortest, longest;
 	u32 i;
@@ -576,14 +514,14 @@ __noinline int scan_slices(s32 cpu)
 	longest = cfs_rq->curr ? cfs_rq->curr_slice : 0;
 
 	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
-		se = entity_of(p);
+		se = task_ctx_of(p);
 		if (se) {
 			shortest = min(shortest, se->slice);
 			longest = max(longest, se->slice);
 		}
 	}
 	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), 0) {
-		se = entity_of(p);
+		se = task_ctx_of(p);
 		if (se) {
 			shortest = min(shortest, se->slice);
 			longest = max(longest, se->slice);
@@ -605,7 +543,7 @@ __noinline int scan_slices(s32 cpu)
 	return 0;
 }
 
-static __always_inline u64 cfs_rq_min_slice(struct cfs_rq *cfs_rq)
+static __always_inline u64 cfs_rq_min_slice(struct run_queue *cfs_rq)
 {
 	if (!cfs_rq->nr_custom)
 		return base_slice;
@@ -613,7 +551,7 @@ static __always_inline u64 cfs_rq_min_slice(struct cfs_rq *cfs_rq)
 	return cfs_rq->min_slice;
 }
 
-static __always_inline u64 cfs_rq_max_slice(struct cfs_rq *cfs_rq)
+static __always_inline u64 cfs_rq_max_slice(struct run_queue *cfs_rq)
 {
 	if (!cfs_rq->nr_custom)
 		return base_slice;
@@ -622,15 +560,13 @@ static __always_inline u64 cfs_rq_max_slice(struct cfs_rq *cfs_rq)
 }
 
 /* Lag that a task may keep on leaving a CPU where the longest slice is @max_slice. */
-static __always_inline s64 max_lag(const struct sched_entity_data *se, u64 max_slice)
+static __always_inline s64 max_lag(const struct task_ctx *se, u64 max_slice)
 {
-	if (lag_limit == AS_IN_6_6)
-		return calc_delta_fair(max(2 * se->slice, tick_nsec), se->weight);
 	return calc_delta_fair(max(max_slice, se->slice) + tick_nsec, se->weight);
 }
 
 /* vlag = V - v, within limits. */
-static __always_inline s64 entity_lag(struct cfs_rq *cfs_rq, const struct sched_entity_data *se, u64 now)
+static __always_inline s64 entity_lag(struct run_queue *cfs_rq, const struct task_ctx *se, u64 now)
 {
 	s64 limit = max_lag(se, cfs_rq_max_slice(cfs_rq));
 
@@ -644,21 +580,21 @@ static __always_inline s64 entity_lag(struct cfs_rq *cfs_rq, const struct sched_
 #include "fair_load.h"
 
 /* Makes the task wait, in the sums of @cfs_rq. */
-static __always_inline void tree_add(struct cfs_rq *cfs_rq, struct sched_entity_data *se)
+static __always_inline void tree_add(struct run_queue *cfs_rq, struct task_ctx *se)
 {
 	sum_w_vruntime_add(cfs_rq, se->vruntime, se->weight);
 	se->in_tree = cfs_rq->cpu + 1;
 }
 
 /* Ends its waiting. */
-static __always_inline void tree_del(struct sched_entity_data *se)
+static __always_inline void tree_del(struct task_ctx *se)
 {
 	s32 old = __sync_lock_test_and_set(&se->in_tree, 0);
-	struct cfs_rq *cfs_rq;
+	struct run_queue *cfs_rq;
 
 	if (!old)
 		return;
-	cfs_rq = cfs_rq_of(old - 1);
+	cfs_rq = run_queue_of(old - 1);
 	if (cfs_rq)
 		sum_w_vruntime_sub(cfs_rq, se->vruntime, se->weight);
 }
@@ -668,7 +604,7 @@ static __always_inline void tree_del(struct sched_entity_data *se)
  */
 
 /* Keeps lag and deadline when the weight changes: what is owed is lag * weight. */
-static __always_inline void rescale_entity(struct sched_entity_data *se, u32 weight)
+static __always_inline void rescale_entity(struct task_ctx *se, u32 weight)
 {
 	if (!se->weight || se->weight == weight)
 		return;
@@ -682,7 +618,7 @@ static __always_inline void rescale_entity(struct sched_entity_data *se, u32 wei
  *
  *	lag = vlag * (W + w) / W
  */
-static __always_inline s64 inflate_lag(const struct cfs_rq *cfs_rq, s64 vlag, u32 weight)
+static __always_inline s64 inflate_lag(const struct run_queue *cfs_rq, s64 vlag, u32 weight)
 {
 	u64 load = cfs_rq->sum_weight;
 
@@ -694,7 +630,7 @@ static __always_inline s64 inflate_lag(const struct cfs_rq *cfs_rq, s64 vlag, u3
 }
 
 /* Gives a task that comes to @cfs_rq its virtual runtime and deadline; @nr_queued others compete there. */
-static __always_inline void place_entity(struct cfs_rq *cfs_rq, struct sched_entity_data *se, u32 nr_queued, bool initial,
+static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_ctx *se, u32 nr_queued, bool initial,
 					 u64 now)
 {
 	u64 vslice = calc_delta_fair(se->slice, se->weight);
@@ -704,12 +640,11 @@ static __always_inline void place_entity(struct cfs_rq *cfs_rq, struct sched_ent
 		se->vruntime -= inflate_lag(cfs_rq, se->vlag, se->weight);
 	se->vruntime_cpu = cfs_rq->cpu + 1;
 
-	if (place_rel_deadline && se->rel_deadline) {
+	if (se->rel_deadline) {
 		se->deadline += se->vruntime;
 		se->rel_deadline = false;
 		return;
 	}
-	se->rel_deadline = false;
 
 	/* The others are halfway through their slices on average: a new one begins with half a slice */
 	if (place_deadline_initial && initial)
@@ -720,10 +655,10 @@ static __always_inline void place_entity(struct cfs_rq *cfs_rq, struct sched_ent
 }
 
 /* A task that leaves: its lag stays its own, and so does its deadline relative to its virtual runtime unless it sleeps. */
-static __always_inline void save_lag(struct cfs_rq *cfs_rq, struct sched_entity_data *se, bool sleep, u64 now)
+static __always_inline void save_lag(struct run_queue *cfs_rq, struct task_ctx *se, bool sleep, u64 now)
 {
 	se->vlag = entity_lag(cfs_rq, se, now);
-	if (place_rel_deadline && !sleep && !se->rel_deadline) {
+	if (!sleep && !se->rel_deadline) {
 		se->deadline -= se->vruntime;
 		se->rel_deadline = true;
 	}
@@ -736,34 +671,33 @@ static __always_inline void save_lag(struct cfs_rq *cfs_rq, struct sched_entity_
 
 #include "delayed_dequeue.h"
 
-static __always_inline bool protect_slice(const struct cfs_rq *cfs_rq)
+static __always_inline bool protect_slice(const struct run_queue *cfs_rq)
 {
 	return time_before(cfs_rq->curr_vruntime, cfs_rq->vprot);
 }
 
-static __always_inline void clear_buddies(struct cfs_rq *cfs_rq, s32 pid)
+static __always_inline void clear_buddies(struct run_queue *cfs_rq, s32 pid)
 {
 	if (cfs_rq->next_pid == pid)
 		cfs_rq->next_pid = 0;
 }
 
-static __always_inline void set_next_buddy(struct cfs_rq *cfs_rq, const struct task_struct *p,
-					   const struct sched_entity_data *se)
+static __always_inline void set_next_buddy(struct run_queue *cfs_rq, const struct task_struct *p,
+					   const struct task_ctx *se)
 {
 	if (se->idle_policy)
 		return;
 	cfs_rq->next_pid = p->pid;
 	cfs_rq->next_vruntime = se->vruntime;
-	cfs_rq->next_deadline = se->deadline;
 	cfs_rq->next_slice = se->slice;
 }
 
 /* Deadline of the best waiting task without moving any, into cfs_rq->best_deadline. False if none is eligible. */
 __noinline bool best_waiting(s32 cpu)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 	struct virtual_time time = {};
-	struct sched_entity_data *se;
+	struct task_ctx *se;
 	struct task_struct *p;
 	bool found = false;
 
@@ -772,7 +706,7 @@ __noinline bool best_waiting(s32 cpu)
 	virtual_time_of(cfs_rq, &time, scx_bpf_now());
 
 	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
-		se = entity_of(p);
+		se = task_ctx_of(p);
 		if (!se || !vruntime_eligible(&time, se->vruntime))
 			continue;
 		cfs_rq->best_deadline = se->deadline;
@@ -781,7 +715,7 @@ __noinline bool best_waiting(s32 cpu)
 	}
 	/* Those that V has passed since the last pick */
 	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), 0) {
-		se = entity_of(p);
+		se = task_ctx_of(p);
 		if (!se)
 			continue;
 		if (!vruntime_eligible(&time, se->vruntime))
@@ -797,9 +731,9 @@ __noinline bool best_waiting(s32 cpu)
 /* Sorts the waiting tasks of a CPU as V is now. True if one is eligible: the first of eligible_dsq(), cfs_rq->best_deadline. */
 __noinline bool sort_waiting(s32 cpu)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 	struct virtual_time time = {};
-	struct sched_entity_data *se;
+	struct task_ctx *se;
 	struct task_struct *p;
 	bool found = false;
 	u32 moved = 0;
@@ -810,7 +744,7 @@ __noinline bool sort_waiting(s32 cpu)
 
 	/* V passes them in the order of their virtual runtimes */
 	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), 0) {
-		se = entity_of(p);
+		se = task_ctx_of(p);
 		if (!se)
 			continue;
 		if (!vruntime_eligible(&time, se->vruntime))
@@ -820,7 +754,7 @@ __noinline bool sort_waiting(s32 cpu)
 	}
 	/* V goes back when tasks with positive lag come or tasks with negative lag leave */
 	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
-		se = entity_of(p);
+		se = task_ctx_of(p);
 		if (!se)
 			continue;
 		if (vruntime_eligible(&time, se->vruntime)) {
@@ -836,7 +770,7 @@ __noinline bool sort_waiting(s32 cpu)
 }
 
 /* Takes the buddy for this CPU's next task. */
-static __always_inline bool move_buddy_to_local(struct cfs_rq *cfs_rq)
+static __always_inline bool move_buddy_to_local(struct run_queue *cfs_rq)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
@@ -865,7 +799,7 @@ enum pick {
  */
 __noinline s32 pick_eevdf(s32 cpu)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 	struct virtual_time time = {};
 	bool curr, found;
 	s32 slot;
@@ -879,7 +813,7 @@ __noinline s32 pick_eevdf(s32 cpu)
 	found = sort_waiting(cpu);
 	virtual_time_of(cfs_rq, &time, scx_bpf_now());
 
-	if (pick_buddy && cfs_rq->next_pid) {
+	if (cfs_rq->next_pid) {
 		if (vruntime_eligible(&time, cfs_rq->next_vruntime) && move_buddy_to_local(cfs_rq)) {
 			cfs_rq->next_pid = 0;
 			return PICK_MOVED;
@@ -914,21 +848,21 @@ __noinline s32 pick_eevdf(s32 cpu)
  */
 __noinline bool rescue_starved(s32 cpu)
 {
-	struct sched_entity_data *se;
+	struct task_ctx *se;
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
 
 	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), SCX_DSQ_ITER_REV) {
-		se = entity_of(p);
-		if (se && time_before(se->wait_start + starvation_limit, now) &&
+		se = task_ctx_of(p);
+		if (se && starved_for(se->wait_start, now) &&
 		    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
 			count(RESCUES);
 			return true;
 		}
 	}
 	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), SCX_DSQ_ITER_REV) {
-		se = entity_of(p);
-		if (se && time_before(se->wait_start + starvation_limit, now) &&
+		se = task_ctx_of(p);
+		if (se && starved_for(se->wait_start, now) &&
 		    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
 			count(RESCUES);
 			return true;
@@ -955,7 +889,7 @@ static __always_inline s32 pick_next_entity(s32 cpu)
  */
 
 /* Makes the CPU put back its running task and pick again. */
-static __always_inline void resched_curr(struct cfs_rq *cfs_rq)
+static __always_inline void resched_curr(struct run_queue *cfs_rq)
 {
 	cfs_rq->need_resched = true;
 	scx_bpf_kick_cpu(cfs_rq->cpu, SCX_KICK_PREEMPT);
@@ -965,7 +899,7 @@ static __always_inline void resched_curr(struct cfs_rq *cfs_rq)
  * Gives the running task a new deadline if it has used up its request: vd_i = ve_i + r_i / w_i. The kernel looks at every tick, and
  * @now; of a task that nobody disturbed, the ticks are made up for here. True if there is a new deadline.
  */
-static __always_inline bool update_deadline(struct cfs_rq *cfs_rq, u64 now)
+static __always_inline bool update_deadline(struct run_queue *cfs_rq, u64 now)
 {
 	u64 vruntime = cfs_rq->curr_vruntime, vslice, first, period, since;
 	u32 weight = cfs_rq->curr_weight;
@@ -994,7 +928,7 @@ out:
 }
 
 /* Charges the running task up to @now. True if it is to be picked against the others. */
-static __always_inline bool update_curr(struct cfs_rq *cfs_rq, u64 now)
+static __always_inline bool update_curr(struct run_queue *cfs_rq, u64 now)
 {
 	bool resched;
 
@@ -1007,60 +941,47 @@ static __always_inline bool update_curr(struct cfs_rq *cfs_rq, u64 now)
 
 	if (h_nr_queued(cfs_rq) <= 1)
 		return false;
-	if (!resched && (slice_protection == AS_IN_6_6 || protect_slice(cfs_rq)))
+	if (!resched && protect_slice(cfs_rq))
 		return false;
 	clear_buddies(cfs_rq, cfs_rq->curr_pid);
 	return true;
 }
 
 /* The virtual time until which a task that has been picked keeps the CPU: its deadline, or less if someone's slice is shorter. */
-static __always_inline void set_protect_slice(struct cfs_rq *cfs_rq)
+static __always_inline void set_protect_slice(struct run_queue *cfs_rq)
 {
 	u64 slice = sched_base_slice;
 
 	cfs_rq->vprot = cfs_rq->curr_deadline;
-	if (slice_protection == AS_IN_6_6) {
-		if (!run_to_parity)
-			cfs_rq->vprot = cfs_rq->curr_vruntime;
-		return;
-	}
-
 	if (run_to_parity)
 		slice = cfs_rq_min_slice(cfs_rq);
 	if (slice >= cfs_rq->curr_slice)
 		return;
-	if (preempt_short)
-		cfs_rq->vprot = min_vruntime(cfs_rq->vprot, ineligible_vruntime(cfs_rq));
-	else
-		cfs_rq->vprot = min_vruntime(cfs_rq->vprot, cfs_rq->curr_vruntime +
-					     calc_delta_fair(slice, cfs_rq->curr_weight));
+	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, ineligible_vruntime(cfs_rq));
 }
 
 /* Someone has come and did not preempt: the protection lasts one slice from here at most, the shortest one. */
-static __always_inline void update_protect_slice(struct cfs_rq *cfs_rq, u64 now)
+static __always_inline void update_protect_slice(struct run_queue *cfs_rq, u64 now)
 {
 	u64 slice = cfs_rq_min_slice(cfs_rq);
 	u64 vruntime = min_vruntime(cfs_rq->curr_vruntime, avg_vruntime(cfs_rq, now));
 
-	if (slice_protection == AS_IN_6_6)
-		return;
 	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, vruntime + calc_delta_fair(slice, cfs_rq->curr_weight));
 }
 
-static __always_inline void cancel_protect_slice(struct cfs_rq *cfs_rq)
+static __always_inline void cancel_protect_slice(struct run_queue *cfs_rq)
 {
 	if (protect_slice(cfs_rq))
 		cfs_rq->vprot = cfs_rq->curr_vruntime;
 }
 
 /* Clock of the next tick that has something to do for the running task: its request or its protection ends, or balancing is due. */
-static __always_inline u64 next_event(const struct cfs_rq *cfs_rq, u64 now)
+static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 {
 	u64 end = now + MAX_RUN, until = cfs_rq->curr_deadline, left = 0;
 
 	if (h_nr_queued(cfs_rq) > 1) {
-		if (slice_protection != AS_IN_6_6)
-			until = min_vruntime(until, cfs_rq->vprot);
+		until = min_vruntime(until, cfs_rq->vprot);
 		if (time_before(cfs_rq->curr_vruntime, until))
 			left = time_of_virtual(until - cfs_rq->curr_vruntime, cfs_rq->curr_weight);
 		end = min(end, tick_from(now + (left ?: 1)));
@@ -1073,48 +994,21 @@ static __always_inline u64 next_event(const struct cfs_rq *cfs_rq, u64 now)
 	return end;
 }
 
-/* Lets the task that runs, or is about to, run until the next event. */
-static __always_inline void set_slice(struct cfs_rq *cfs_rq, struct task_struct *p, u64 now)
-{
-	cfs_rq->slice_end = next_event(cfs_rq, now);
-	scx_bpf_task_set_slice(p, cfs_rq->slice_end - now);
-}
-
 /* Another task has come to this CPU: the running task's slice may now end at an earlier tick. */
-static __always_inline void shorten_slice(struct cfs_rq *cfs_rq, u64 now)
+static __always_inline void shorten_slice(struct run_queue *cfs_rq, u64 now)
 {
-	u64 end = next_event(cfs_rq, now);
-	struct task_struct *curr;
-	u64 earlier, slice;
+	struct task_struct *curr = scx_bpf_cpu_curr(cfs_rq->cpu);
 
-	if (!time_before(end, cfs_rq->slice_end))
-		return;
-
-	curr = scx_bpf_cpu_curr(cfs_rq->cpu);
-	if (curr && curr->pid == cfs_rq->curr_pid) {
-		/* The kernel has charged the slice up to some earlier moment, so take off what it ends earlier */
-		earlier = cfs_rq->slice_end - end;
-		slice = curr->scx.slice;
-		if (slice) {
-			scx_bpf_task_set_slice(curr, slice > earlier ? slice - earlier : 1);
-			cfs_rq->slice_end = end;
-		}
-	}
+	if (curr && curr->pid == cfs_rq->curr_pid)
+		end_slice_at(cfs_rq, curr, next_event(cfs_rq, now));
 }
 
 /*
  * Preemption by a task that comes
  */
 
-enum preempt_wakeup_action {
-	PREEMPT_WAKEUP_NONE,
-	PREEMPT_WAKEUP_PICK,
-	PREEMPT_WAKEUP_SHORT,
-	PREEMPT_WAKEUP_RESCHED,
-};
-
 /* Would @se, which is in the sums but in no queue yet, be picked now? Delayed tasks that would be are dequeued. */
-static __always_inline bool is_the_pick(struct cfs_rq *cfs_rq, struct task_struct *p, struct sched_entity_data *se,
+static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_struct *p, struct task_ctx *se,
 					bool protect, u64 now)
 {
 	struct virtual_time time = {};
@@ -1125,7 +1019,7 @@ static __always_inline bool is_the_pick(struct cfs_rq *cfs_rq, struct task_struc
 
 	bpf_for(i, 0, NR_DELAYED) {
 		virtual_time_of(cfs_rq, &time, now);
-		if (pick_buddy && protect && cfs_rq->next_pid && vruntime_eligible(&time, cfs_rq->next_vruntime))
+		if (protect && cfs_rq->next_pid && vruntime_eligible(&time, cfs_rq->next_vruntime))
 			return cfs_rq->next_pid == p->pid;
 
 		curr = vruntime_eligible(&time, cfs_rq->curr_vruntime);
@@ -1154,26 +1048,12 @@ static __always_inline bool is_the_pick(struct cfs_rq *cfs_rq, struct task_struc
 	return false;
 }
 
-/* A synchronous waker says that it will sleep, which is not always true: let it first have some time. */
-static __always_inline enum preempt_wakeup_action preempt_sync(const struct cfs_rq *cfs_rq, const struct sched_entity_data *se,
-							       bool selected, u64 ran)
-{
-	u64 threshold = selected ? sched_migration_cost >> 2 : sched_migration_cost;
-
-	if (time_before(se->deadline, cfs_rq->curr_deadline) && ran >= threshold)
-		return PREEMPT_WAKEUP_RESCHED;
-	return PREEMPT_WAKEUP_NONE;
-}
-
 /* Shall the task that has come take the CPU from the running one? If not, the protection of the latter may become shorter. */
-static __always_inline bool wakeup_preempt(struct cfs_rq *cfs_rq, struct task_struct *p, struct sched_entity_data *se,
+static __always_inline bool wakeup_preempt(struct run_queue *cfs_rq, struct task_struct *p, struct task_ctx *se,
 					   bool fork, u64 now)
 {
-	enum preempt_wakeup_action action = PREEMPT_WAKEUP_PICK;
+	bool shorter = false;
 	struct virtual_time time = {};
-
-	if (!wakeup_preemption)
-		return false;
 
 	/* An idle task gives way to any other, and is not preempted by its like; batch tasks preempt nobody */
 	if (cfs_rq->curr_idle_policy && !se->idle_policy)
@@ -1181,26 +1061,13 @@ static __always_inline bool wakeup_preempt(struct cfs_rq *cfs_rq, struct task_st
 	if (cfs_rq->curr_idle_policy != se->idle_policy || p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
 		goto update;
 
-	if (preempt_short && se->slice < cfs_rq->curr_slice) {
-		action = PREEMPT_WAKEUP_SHORT;
-	} else {
-		if (fork)
-			goto update;
-		if (next_buddy && !(cfs_rq->next_pid && time_before(cfs_rq->next_deadline, se->deadline))) {
-			set_next_buddy(cfs_rq, p, se);
-			if (se->wake_sync)
-				action = preempt_sync(cfs_rq, se, p->nr_cpus_allowed > 1, now - cfs_rq->exec_start);
-		}
-		if (action == PREEMPT_WAKEUP_NONE)
-			return false;
-		if (action == PREEMPT_WAKEUP_RESCHED)
-			goto preempt;
-	}
-
-	if (is_the_pick(cfs_rq, p, se, action != PREEMPT_WAKEUP_SHORT, now))
+	shorter = se->slice < cfs_rq->curr_slice;
+	if (fork && !shorter)
+		goto update;
+	if (is_the_pick(cfs_rq, p, se, !shorter, now))
 		goto preempt;
 	/* It asks for less than the running task and is owed it: do not let it wait */
-	if (action == PREEMPT_WAKEUP_SHORT) {
+	if (shorter) {
 		virtual_time_of(cfs_rq, &time, now);
 		if (vruntime_eligible(&time, se->vruntime))
 			goto preempt;
@@ -1212,7 +1079,7 @@ update:
 
 preempt:
 	cancel_protect_slice(cfs_rq);
-	if (action == PREEMPT_WAKEUP_SHORT) {
+	if (shorter) {
 		if (!(cfs_rq->next_pid && cfs_rq->next_slice < se->slice))
 			set_next_buddy(cfs_rq, p, se);
 		count(SHORT_PREEMPTIONS);
@@ -1225,7 +1092,7 @@ preempt:
  */
 
 /* The running task does not run any longer; one that leaves takes its lag with it. */
-static __always_inline void put_prev_entity(struct cfs_rq *cfs_rq, struct sched_entity_data *se, bool leaves, u64 now)
+static __always_inline void put_prev_entity(struct run_queue *cfs_rq, struct task_ctx *se, bool leaves, u64 now)
 {
 	update_curr(cfs_rq, now);
 	update_load_avg(se, now, true, cfs_rq->capacity);
@@ -1248,16 +1115,16 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 {
 	struct task_struct *current = bpf_get_current_task_btf();
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu = prev_cpu, new_cpu;
-	struct sched_entity_data *se = entity_of(p), *waker;
-	struct cfs_rq *this_rq, *prev_rq;
+	struct task_ctx *se = task_ctx_of(p), *waker;
+	struct run_queue *this_rq, *prev_rq;
 	u64 now = scx_bpf_now();
 	u32 level, prev_position;
 	bool sync;
 
 	if (nr_cpus == 1 || !se)
 		return prev_cpu;
-	this_rq = cfs_rq_of(this_cpu);
-	prev_rq = cfs_rq_of(prev_cpu);
+	this_rq = run_queue_of(this_cpu);
+	prev_rq = run_queue_of(prev_cpu);
 	if (!this_rq || !prev_rq)
 		return prev_cpu;
 	if (wake_flags & SCX_WAKE_FORK) {
@@ -1266,14 +1133,13 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 	}
 
 	/* The kernel has it in the tree still: it wakes there */
-	waker = entity_of(current);
+	waker = task_ctx_of(current);
 	if (waker)
 		record_wakee(waker, p, now);
 	if (se->delayed_cpu == prev_cpu + 1)
 		return prev_cpu;
 
 	sync = (wake_flags & SCX_WAKE_SYNC) && !(current->flags & PF_EXITING);
-	se->wake_sync = wake_flags & SCX_WAKE_SYNC;
 	update_load_avg(se, now, false, 0);
 
 	if (this_cpu != prev_cpu && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) && !(waker && wake_wide(this_rq, waker, se))) {
@@ -1303,7 +1169,7 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
  */
 
 /* Reads what @p is now: weight, slice, policy. */
-static __always_inline void read_attributes(struct sched_entity_data *se, const struct task_struct *p)
+static __always_inline void read_attributes(struct task_ctx *se, const struct task_struct *p)
 {
 	u32 weight = task_weight(p);
 
@@ -1315,7 +1181,7 @@ static __always_inline void read_attributes(struct sched_entity_data *se, const 
 }
 
 /* A task that wakes, is new, has been changed or comes from another CPU begins to compete on @cfs_rq. */
-static __always_inline void join(struct cfs_rq *cfs_rq, struct sched_entity_data *se, struct task_struct *p, bool initial,
+static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, struct task_struct *p, bool initial,
 				 u64 now)
 {
 	u64 avruntime;
@@ -1341,13 +1207,13 @@ static __always_inline void join(struct cfs_rq *cfs_rq, struct sched_entity_data
 
 void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct sched_entity_data *se = entity_of(p);
+	struct task_ctx *se = task_ctx_of(p);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
 	s32 task_cpu = scx_bpf_task_cpu(p), cpu = task_cpu;
 	bool put_prev, new_task, changing, resched, eligible;
 	struct virtual_time time = {};
 	u64 now = scx_bpf_now();
-	struct cfs_rq *cfs_rq;
+	struct run_queue *cfs_rq;
 
 	if (!se)
 		return;
@@ -1369,7 +1235,7 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 		/* The balancer may have moved the task to a queue that has not run it yet: it stays there */
 		cpu = se->vruntime_cpu - 1;
 	}
-	cfs_rq = cfs_rq_of(cpu);
+	cfs_rq = run_queue_of(cpu);
 	if (!cfs_rq)
 		return;
 
@@ -1427,9 +1293,9 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	struct sched_entity_data *se = entity_of(p);
+	struct task_ctx *se = task_ctx_of(p);
 	bool sleep = deq_flags & SCX_DEQ_SLEEP, delay;
-	struct cfs_rq *cfs_rq;
+	struct run_queue *cfs_rq;
 	u64 now = scx_bpf_now();
 
 	if (!se)
@@ -1437,7 +1303,7 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 	se->changing = !sleep;
 	se->old_weight = se->weight;
 
-	cfs_rq = cfs_rq_of(se->vruntime_cpu - 1);
+	cfs_rq = run_queue_of(se->vruntime_cpu - 1);
 	if (!cfs_rq) {
 		account_entity_dequeue(se, now);
 		return;
@@ -1449,7 +1315,7 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 		save_lag(cfs_rq, se, sleep, now);
 		tree_del(se);
 		update_load_avg(se, now, true, 0);
-	} else if (place_rel_deadline && !sleep && !se->rel_deadline) {
+	} else if (!sleep && !se->rel_deadline) {
 		/* It ran: stopping() has saved its lag */
 		se->deadline -= se->vruntime;
 		se->rel_deadline = true;
@@ -1468,7 +1334,7 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 
 bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *to)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(scx_bpf_task_cpu(from));
+	struct run_queue *cfs_rq = run_queue_of(scx_bpf_task_cpu(from));
 	u64 now = scx_bpf_now();
 
 	if (to || !cfs_rq || !cfs_rq->curr || h_nr_queued(cfs_rq) == 1)
@@ -1477,10 +1343,7 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 	count(YIELDS);
 	clear_buddies(cfs_rq, from->pid);
 	update_curr(cfs_rq, now);
-	if (yield_rule == AS_IN_6_6) {
-		cfs_rq->curr_deadline += calc_delta_fair(cfs_rq->curr_slice, cfs_rq->curr_weight);
-		cancel_protect_slice(cfs_rq);
-	} else if (curr_eligible(cfs_rq, now)) {
+	if (curr_eligible(cfs_rq, now)) {
 		/* The rest of the request is forfeited */
 		cfs_rq->curr_vruntime = cfs_rq->curr_deadline;
 		cfs_rq->curr_deadline += calc_delta_fair(cfs_rq->curr_slice, cfs_rq->curr_weight);
@@ -1497,10 +1360,10 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 
 void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 	bool prev_runs = prev && (prev->scx.flags & SCX_TASK_QUEUED);
 	bool resched = false, balanced = false;
-	struct sched_entity_data *se;
+	struct task_ctx *se;
 	u64 now = scx_bpf_now();
 	s32 pick, push_cpu;
 
@@ -1511,7 +1374,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev_runs) {
 		resched = update_curr(cfs_rq, now);
 		if (asym_active) {
-			se = entity_of(prev);
+			se = task_ctx_of(prev);
 			if (se) {
 				update_load_avg(se, now, true, cfs_rq->capacity);
 				update_misfit_status(cfs_rq, prev, se);
@@ -1526,7 +1389,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 		cfs_rq->push_cpu = 0;
 		if (push_cpu >= 0 && !push_waiting(cpu, push_cpu) && prev && prev_runs && push_running(prev, cpu, push_cpu))
 			prev_runs = false;
-		if (jiffies_at(now) >= cfs_rq->next_balance) {
+		if (balance_ticks_at(now) >= cfs_rq->next_balance) {
 			balanced = !cfs_rq->nr_running;
 			sched_balance_domains(cpu, balanced ? CPU_IDLE : CPU_NOT_IDLE);
 		}
@@ -1548,7 +1411,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 				return;
 		}
 		/* It goes on, with the protection it had */
-		set_slice(cfs_rq, prev, now);
+		run_until(cfs_rq, prev, next_event(cfs_rq, now), now);
 		return;
 	}
 
@@ -1566,8 +1429,8 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 
 void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(scx_bpf_task_cpu(p)), *old_rq;
-	struct sched_entity_data *se = entity_of(p);
+	struct run_queue *cfs_rq = run_queue_of(scx_bpf_task_cpu(p)), *old_rq;
+	struct task_ctx *se = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 	bool changing;
 
@@ -1582,7 +1445,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 		join(cfs_rq, se, p, false, now);
 	} else if (se->vruntime_cpu != cfs_rq->cpu + 1) {
 		/* It was moved while another CPU moved it */
-		old_rq = cfs_rq_of(se->vruntime_cpu - 1);
+		old_rq = run_queue_of(se->vruntime_cpu - 1);
 		if (old_rq)
 			save_lag(old_rq, se, false, now);
 		place_entity(cfs_rq, se, h_nr_queued(cfs_rq) - (se->on_rq == cfs_rq->cpu + 1), false, now);
@@ -1613,7 +1476,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 		cfs_rq->vprot = se->vprot;
 	else
 		set_protect_slice(cfs_rq);
-	set_slice(cfs_rq, p, now);
+	run_until(cfs_rq, p, next_event(cfs_rq, now), now);
 	/* Worse than it was, it may not be the one to run any more */
 	if (changing && se->weight < se->old_weight && h_nr_queued(cfs_rq) > 1)
 		resched_curr(cfs_rq);
@@ -1621,8 +1484,8 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 
 void BPF_STRUCT_OPS(eevdf_stopping, struct task_struct *p, bool runnable)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(scx_bpf_task_cpu(p));
-	struct sched_entity_data *se = entity_of(p);
+	struct run_queue *cfs_rq = run_queue_of(scx_bpf_task_cpu(p));
+	struct task_ctx *se = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 
 	if (!cfs_rq || !se || !cfs_rq->curr)
@@ -1640,7 +1503,7 @@ void BPF_STRUCT_OPS(eevdf_stopping, struct task_struct *p, bool runnable)
 
 void BPF_STRUCT_OPS(eevdf_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 
 	if (cfs_rq)
 		count_real_time(cfs_rq);
@@ -1653,7 +1516,7 @@ void BPF_STRUCT_OPS(eevdf_cpu_release, s32 cpu, struct scx_cpu_release_args *arg
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	struct sched_entity_data *se = bpf_task_storage_get(&sched_entities, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct task_ctx *se = new_task_ctx(p);
 
 	if (!se)
 		return -ENOMEM;
@@ -1663,7 +1526,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init_task, struct task_struct *p, struct scx_
 
 void BPF_STRUCT_OPS(eevdf_enable, struct task_struct *p)
 {
-	struct sched_entity_data *se = entity_of(p);
+	struct task_ctx *se = task_ctx_of(p);
 
 	if (!se)
 		return;
@@ -1675,7 +1538,7 @@ void BPF_STRUCT_OPS(eevdf_enable, struct task_struct *p)
 /* The task ends, or leaves for another class, asleep maybe. */
 void BPF_STRUCT_OPS(eevdf_disable, struct task_struct *p)
 {
-	struct sched_entity_data *se = entity_of(p);
+	struct task_ctx *se = task_ctx_of(p);
 
 	if (!se)
 		return;
@@ -1686,7 +1549,7 @@ void BPF_STRUCT_OPS(eevdf_disable, struct task_struct *p)
 
 void BPF_STRUCT_OPS(eevdf_update_idle, s32 cpu, bool idle)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu), *llc_rq;
+	struct run_queue *cfs_rq = run_queue_of(cpu), *llc_rq;
 	u64 now = scx_bpf_now();
 
 	if (!cfs_rq)
@@ -1704,24 +1567,11 @@ void BPF_STRUCT_OPS(eevdf_update_idle, s32 cpu, bool idle)
 		llc_rq->has_idle_cores = true;
 }
 
-/* 1 + floor(log2(number of CPUs)), where eight count as many. */
-static __always_inline u32 get_update_sysctl_factor(u32 cpus)
-{
-	cpus = min(cpus, 8);
-	switch (sched_tunable_scaling) {
-	case SCALING_NONE:
-		return 1;
-	case SCALING_LINEAR:
-		return cpus;
-	}
-	return scale_factor(cpus);
-}
-
 /* Prepares the run queue of a CPU. */
 __noinline int init_rq(s32 cpu)
 {
 	const volatile struct cpu_topology *place = topology_of(cpu);
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 	u64 now = scx_bpf_now();
 	u32 level;
 
@@ -1739,8 +1589,8 @@ __noinline int init_rq(s32 cpu)
 	cfs_rq->zero_vruntime = -(1ULL << 20);
 	cfs_rq->pelt_last = now;
 	cfs_rq->rescue_at = now + RESCUE_INTERVAL;
-	cfs_rq->next_balance = jiffies_at(now);
-	init_spans(cfs_rq, cpu);
+	cfs_rq->next_balance = balance_ticks_at(now);
+	init_spans(cfs_rq->span, cpu, true, LEVEL_NUMA);
 	cfs_rq->nr_idle_scan = cfs_rq->span[LEVEL_MC].count;
 	cfs_rq->has_idle_cores = smt_active;
 	bpf_for(level, LEVEL_SMT, NR_LEVELS)
@@ -1766,7 +1616,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 		init_rq(cpu);
 	}
 
-	base_slice = sched_base_slice * get_update_sysctl_factor(nr_online);
+	base_slice = sched_base_slice * scale_factor(min(nr_online, 8));
 	max_load_balance_interval = max(NSEC_PER_SEC * nr_online / 10 / (tick_nsec ?: 1), 1);
 
 	if (nr_cpus == 1)

@@ -7,12 +7,14 @@
  * README.md says where each mechanism is and what is different here.
  */
 #include "fairground.bpf.h"
-#include "topology.h"
-#include "task_attributes.h"
-#include "prio_ratios.h"
-#include "idle_task.h"
+#include "best_task.h"
 #include "freebsd.h"
+#include "idle_task.h"
+#include "prio_ratios.h"
+#include "real_time.h"
 #include "starvation.h"
+#include "task_attributes.h"
+#include "topology.h"
 
 /* Slice of every thread, ticks of stathz */
 const volatile u32 sched_slice = 12;
@@ -34,9 +36,6 @@ const volatile u32 disk_priority = 92;
 /* prio_ratios[] for nice -20 */
 #define PRIO_RATIO_BASE 128
 
-/* A search is repeated if the chosen thread has been taken away meanwhile; more often than this, the next event does. */
-#define CHOOSE_ATTEMPTS 4
-
 enum {
 	CHOICES,
 	LIST_STEPS,
@@ -47,49 +46,48 @@ enum {
 	PREEMPTIONS,
 	FORKS,
 	YIELDS,
-	RESCUES,
+	STAT_RESCUED,
 	NR_STATISTICS,
 };
 DEFINE_STATISTICS(NR_STATISTICS)
 
-/* The scheduler's part of a thread: struct td_sched. */
-struct thread_data {
+/* The scheduler's part of a thread */
+struct td_sched {
 	/* Virtual deadline in ticks; signed, and compared without regard to overflow */
 	s32 deadline;
 	/* What is left of the slice, stathz ticks */
 	s32 slice;
 	/* Priority it has now: better than its own while it is in the kernel after a sleep */
 	s32 priority;
-	/* List that it counts for, plus 1; 0 if it counts for none */
-	u32 list;
+	/* The list it waits in: see place_at() */
+	u32 place;
 	/* CPU it ran on last */
 	s32 cpu;
-	/* Until when a running thread has been charged, and since when a waiting one waits */
-	u64 paid_until;
+	/* stathz tick up to which the current run is charged */
+	u64 charged_until;
+	/* Since when it waits */
 	u64 waiting_since;
 	bool running;
 	/* TDF_SLICEEND: its slice has ended since it was chosen */
-	bool slice_end;
+	bool sliceend;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread_data);
-} thread_data SEC(".maps");
+DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
 /* The run queue */
 static struct runq runq;
+
+static __always_inline struct runq *runq_of(u32 number)
+{
+	return number ? NULL : &runq;
+}
+
+#include "freebsd_thread.h"
+
 /* When `ticks` was 0 */
 static u64 first_tick;
 /* When a starved thread is looked for next, nanoseconds */
 static u64 starvation_check_at;
-
-static __always_inline struct thread_data *thread_data_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&thread_data, p, 0, 0);
-}
 
 /* ---- Priorities ------------------------------------------------------------------------------------------------ */
 
@@ -148,40 +146,19 @@ static __always_inline s32 ticks(u64 now)
 }
 
 /* What a slice's end does. The distance is computed in ticks of stathz and added to those of hz: a defect of the original. */
-static __always_inline void renew_deadline(struct task_struct *p, struct thread_data *td, u64 now)
+static __always_inline void renew_deadline(struct task_struct *p, struct td_sched *ts, u64 now)
 {
-	td->deadline = ticks(now) + (s32)(sched_slice * prio_ratio(task_nice(p)) / PRIO_RATIO_BASE);
-	td->slice = sched_slice;
-	td->slice_end = true;
+	ts->deadline = ticks(now) + (s32)(sched_slice * prio_ratio(task_nice(p)) / PRIO_RATIO_BASE);
+	ts->slice = sched_slice;
+	ts->sliceend = true;
 	count(SLICE_ENDS);
 }
 
 /* sched_clock(): every tick of stathz that hits the thread takes one of its slice. */
-static __always_inline void sched_clock(struct task_struct *p, struct thread_data *td, u64 now)
+static __always_inline void sched_clock(struct task_struct *p, struct td_sched *ts)
 {
-	u64 hits;
-
-	if (!td->running)
-		return;
-	hits = ticks_between(td->paid_until, now, stathz);
-	td->paid_until = now;
-	if (!hits)
-		return;
-	if (hits < (u64)(u32)td->slice) {
-		td->slice -= hits;
-		return;
-	}
-	/* The CPU is asked for at the tick; what the thread runs on until it obeys belongs to its next slice */
-	hits -= td->slice > 0 ? td->slice : 1;
-	renew_deadline(p, td, now);
-	if (sched_slice)
-		td->slice -= hits % sched_slice;
-}
-
-/* Lets the thread run to the end of its slice. */
-static __always_inline void run_slice(struct task_struct *p, const struct thread_data *td, u64 now)
-{
-	scx_bpf_task_set_slice(p, time_to_tick(now, td->slice > 0 ? td->slice : 1, stathz));
+	if (--ts->slice <= 0)
+		renew_deadline(p, ts, scx_bpf_now());
 }
 
 /* ---- Telling CPUs ---------------------------------------------------------------------------------------------- */
@@ -249,7 +226,7 @@ static __always_inline u32 interrupt_idle_neighbours(struct task_struct *p, s32 
 static __always_inline bool running_on(s32 cpu, const struct task_struct *p, s32 *priority, s32 *deadline, bool *idle)
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
-	struct thread_data *td;
+	struct td_sched *ts;
 
 	*idle = false;
 	if (!curr || curr->pid == p->pid)
@@ -260,11 +237,11 @@ static __always_inline bool running_on(s32 cpu, const struct task_struct *p, s32
 	}
 	if (!is_ordinary(curr))
 		return false;
-	td = thread_data_of(curr);
-	if (!td)
+	ts = td_sched_of(curr);
+	if (!ts)
 		return false;
-	*priority = td->priority;
-	*deadline = td->deadline;
+	*priority = ts->priority;
+	*deadline = ts->deadline;
 	return true;
 }
 
@@ -274,10 +251,10 @@ static __always_inline bool running_on(s32 cpu, const struct task_struct *p, s32
  */
 __noinline u32 preempt_worst(struct task_struct *p __arg_trusted)
 {
-	struct thread_data *td = thread_data_of(p);
+	struct td_sched *ts = td_sched_of(p);
 	s32 cpu, worst = -1, worst_priority = -1, worst_deadline = 0;
 
-	if (!td)
+	if (!ts)
 		return 0;
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
 		s32 priority, deadline;
@@ -291,8 +268,8 @@ __noinline u32 preempt_worst(struct task_struct *p __arg_trusted)
 			worst_deadline = deadline;
 		}
 	}
-	if (worst < 0 || worst_priority < td->priority ||
-	    (worst_priority == td->priority && worst_deadline <= td->deadline))
+	if (worst < 0 || worst_priority < ts->priority ||
+	    (worst_priority == ts->priority && worst_deadline <= ts->deadline))
 		return 0;
 	count(PREEMPTIONS);
 	request_reschedule(worst, false);
@@ -303,43 +280,27 @@ __noinline u32 preempt_worst(struct task_struct *p __arg_trusted)
  * The end of sched_add(): the last CPU if it idles or runs something worse, and all that idle besides; else the idle ones near the
  * last CPU; else the CPU that runs the worst.
  */
-static __always_inline void notify_cpus(struct task_struct *p, const struct thread_data *td)
+static __always_inline void notify_cpus(struct task_struct *p, const struct td_sched *ts)
 {
 	s32 priority, deadline;
 	bool idle;
 
-	if (bpf_cpumask_test_cpu(td->cpu, p->cpus_ptr) && running_on(td->cpu, p, &priority, &deadline, &idle) &&
-	    (idle || priority > td->priority ||
-	     (priority == td->priority && has_deadline(td->priority) && td->deadline < deadline))) {
+	if (bpf_cpumask_test_cpu(ts->cpu, p->cpus_ptr) && running_on(ts->cpu, p, &priority, &deadline, &idle) &&
+	    (idle || priority > ts->priority ||
+	     (priority == ts->priority && has_deadline(ts->priority) && ts->deadline < deadline))) {
 		if (!idle) {
 			count(PREEMPTIONS);
-			request_reschedule(td->cpu, false);
+			request_reschedule(ts->cpu, false);
 		}
 		interrupt_idle(p, 0, -1);
 		return;
 	}
-	if (interrupt_idle_neighbours(p, td->cpu))
+	if (interrupt_idle_neighbours(p, ts->cpu))
 		return;
 	preempt_worst(p);
 }
 
 /* ---- The run queue --------------------------------------------------------------------------------------------- */
-
-/* The thread counts for no list any more. */
-static __always_inline void leave_list(struct thread_data *td)
-{
-	if (!td->list)
-		return;
-	runq_forget(&runq, td->list - 1);
-	td->list = 0;
-}
-
-static __always_inline void enter_list(struct thread_data *td, u32 list)
-{
-	leave_list(td);
-	runq_announce(&runq, list);
-	td->list = list + 1;
-}
 
 s32 BPF_STRUCT_OPS(fbfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -352,72 +313,35 @@ s32 BPF_STRUCT_OPS(fbfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
  */
 void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct thread_data *td = thread_data_of(p);
+	struct td_sched *ts = td_sched_of(p);
 
-	if (!td) {
+	if (!ts) {
 		scx_bpf_error("thread %d has no data", p->pid);
 		return;
 	}
-	td->priority = own_priority(p);
+	ts->priority = own_priority(p);
 	if (enq_flags & SCX_ENQ_WAKEUP) {
 		u32 kernel_priority = p->in_iowait ? disk_priority : sleep_priority;
 
 		/* sched_wakeup() */
-		td->slice = sched_slice;
-		if (kernel_priority && (s32)kernel_priority < td->priority)
-			td->priority = kernel_priority;
+		ts->slice = sched_slice;
+		if (kernel_priority && (s32)kernel_priority < ts->priority)
+			ts->priority = kernel_priority;
 	}
-	td->slice_end = false;
-	td->waiting_since = scx_bpf_now();
+	ts->sliceend = false;
+	ts->waiting_since = scx_bpf_now();
 
-	enter_list(td, queue_of(td->priority));
-	scx_bpf_dsq_insert(p, queue_of(td->priority), SCX_SLICE_DFL, 0);
-	notify_cpus(p, td);
+	set_place(ts, place_at(0, queue_of(ts->priority)));
+	scx_bpf_dsq_insert(p, queue_of(ts->priority), SCX_SLICE_DFL, 0);
+	notify_cpus(p, ts);
 }
 
 void BPF_STRUCT_OPS(fbfs_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	struct thread_data *td = thread_data_of(p);
+	struct td_sched *ts = td_sched_of(p);
 
-	if (td)
-		leave_list(td);
-}
-
-/*
- * A thread that has waited for starvation_limit goes in front of all others. Static priorities, idle threads and deadlines that
- * are never renewed let threads wait for ever, and the kernel would end this scheduler.
- */
-__noinline u32 rescue_starving(u64 now)
-{
-	u64 bits = runq.bits;
-	struct task_struct *p;
-	u32 rescued = 0;
-	s32 round;
-
-	if (!starvation_check_is_due(&starvation_check_at, now))
-		return 0;
-	bpf_for(round, 0, RQ_NQS) {
-		u32 list = runq_first(bits);
-
-		if (list >= RQ_NQS)
-			break;
-		bits &= bits - 1;
-		if (!list)
-			continue;
-		bpf_for_each(scx_dsq, p, list, 0) {
-			struct thread_data *td = thread_data_of(p);
-
-			if (!td || !starved_for(td->waiting_since, now))
-				continue;
-			if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, 0, 0))
-				continue;
-			count(RESCUES);
-			rescued++;
-			td->priority = 0;
-			enter_list(td, 0);
-		}
-	}
-	return rescued;
+	if (ts)
+		set_place(ts, NO_LIST);
 }
 
 /*
@@ -426,23 +350,25 @@ __noinline u32 rescue_starving(u64 now)
  */
 void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct thread_data *prev_td = NULL;
+	struct td_sched *prev_ts = NULL;
 	u64 now = scx_bpf_now(), steps = 0;
 	bool moved = false;
 	u32 prev_list = RQ_NQS;
 	s32 attempt, round;
 
 	count(CHOICES);
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
-		prev_td = thread_data_of(prev);
-	if (prev && prev_td) {
-		sched_clock(prev, prev_td, now);
-		prev_td->priority = own_priority(prev);
-		prev_list = queue_of(prev_td->priority);
+	if (prev && can_go_on(prev, cpu))
+		prev_ts = td_sched_of(prev);
+	if (prev && prev_ts) {
+		charge_ticks(prev);
+		prev_ts->priority = own_priority(prev);
+		prev_list = queue_of(prev_ts->priority);
 	}
-	rescue_starving(now);
+	/* Static priorities, idle threads and deadlines that are never renewed let threads wait for ever. */
+	if (starvation_check_is_due(&starvation_check_at, now))
+		rescue(0, 0);
 
-	bpf_for(attempt, 0, CHOOSE_ATTEMPTS) {
+	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
 		u64 bits = *(volatile u64 *)&runq.bits;
 		bool prev_wins = false, again = false;
 
@@ -457,31 +383,24 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 			bits &= bits - 1;
 			bpf_iter_scx_dsq_new(&it, list, 0);
 			while ((p = bpf_iter_scx_dsq_next(&it))) {
-				struct thread_data *td = thread_data_of(p);
-				struct task_struct *better;
+				struct td_sched *ts = td_sched_of(p);
 
 				steps++;
-				if (!td || !can_run_on(p, cpu) || (chosen && td->deadline >= earliest))
+				if (!ts || !can_run_on(p, cpu) || (chosen && ts->deadline >= earliest) || !keep_task(&chosen, p))
 					continue;
-				better = bpf_task_acquire(p);
-				if (!better)
-					continue;
-				if (chosen)
-					bpf_task_release(chosen);
-				chosen = better;
-				earliest = td->deadline;
+				earliest = ts->deadline;
 				if (list < TIMESHARE_LIST)
 					break;
 			}
-			if (list == prev_list && prev_td && list >= TIMESHARE_LIST)
-				prev_wins = !chosen || prev_td->deadline < earliest;
-			if (chosen && !prev_wins) {
-				moved = scx_bpf_dsq_move(&it, chosen, SCX_DSQ_LOCAL, 0);
+			if (list == prev_list && prev_ts && list >= TIMESHARE_LIST)
+				prev_wins = !chosen || prev_ts->deadline < earliest;
+			again = chosen && !prev_wins;
+			if (again) {
+				moved = take_task(&it, chosen);
 				again = !moved;
+			} else {
+				end_walk(&it, chosen);
 			}
-			bpf_iter_scx_dsq_destroy(&it);
-			if (chosen)
-				bpf_task_release(chosen);
 			if (moved || prev_wins || again)
 				break;
 		}
@@ -490,10 +409,10 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	count_by(LIST_STEPS, steps);
 
-	if (!moved && prev && prev_td) {
+	if (!moved && prev && prev_ts) {
 		/* It goes on */
-		prev_td->slice_end = false;
-		run_slice(prev, prev_td, now);
+		prev_ts->sliceend = false;
+		scx_bpf_task_set_slice(prev, slice_left(prev_ts, now));
 	}
 }
 
@@ -522,47 +441,36 @@ __noinline u32 idle_threads_look(void)
 void BPF_STRUCT_OPS(fbfs_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
-	struct thread_data *td = thread_data_of(p);
+	struct td_sched *ts = td_sched_of(p);
 	u64 now = scx_bpf_now();
 
-	if (!td)
+	if (!ts)
 		return;
 	count(SWITCHES);
-	if (td->cpu != cpu)
+	if (ts->cpu != cpu)
 		count(MIGRATIONS);
-	td->cpu = cpu;
-	leave_list(td);
-	td->running = true;
-	td->slice_end = false;
-	td->paid_until = now;
+	ts->cpu = cpu;
+	set_place(ts, NO_LIST);
+	ts->running = true;
+	ts->sliceend = false;
+	ts->charged_until = stat_tick_at(now);
 	/* Back to user mode it has its own priority again; nobody asks whether it should still run */
-	td->priority = own_priority(p);
-	run_slice(p, td, now);
+	ts->priority = own_priority(p);
+	scx_bpf_task_set_slice(p, slice_left(ts, now));
 	idle_threads_look();
-}
-
-void BPF_STRUCT_OPS(fbfs_tick, struct task_struct *p)
-{
-	struct thread_data *td = thread_data_of(p);
-
-	if (!td)
-		return;
-	sched_clock(p, td, scx_bpf_now());
-	if (td->slice_end)
-		scx_bpf_task_set_slice(p, 0);
 }
 
 void BPF_STRUCT_OPS(fbfs_stopping, struct task_struct *p, bool runnable)
 {
-	struct thread_data *td = thread_data_of(p);
+	struct td_sched *ts = td_sched_of(p);
 
-	if (!td)
+	if (!ts)
 		return;
-	sched_clock(p, td, scx_bpf_now());
-	td->running = false;
+	charge_ticks(p);
+	ts->running = false;
 	/* Displaced by a real-time task of the kernel or not, it waits where all wait */
 	if (runnable)
-		scx_bpf_task_set_slice(p, 0);
+		hand_back(p);
 }
 
 /* The idle thread looks for work until there is some. */
@@ -575,12 +483,12 @@ void BPF_STRUCT_OPS(fbfs_update_idle, s32 cpu, bool idle)
 /* sched_relinquish(): to the end of its list. Deadline and slice stay, so with the earliest deadline it goes on. */
 bool BPF_STRUCT_OPS(fbfs_yield, struct task_struct *from, struct task_struct *to)
 {
-	struct thread_data *td = thread_data_of(from);
+	struct td_sched *ts = td_sched_of(from);
 
-	if (to || !td)
+	if (to || !ts)
 		return false;
 	count(YIELDS);
-	sched_clock(from, td, scx_bpf_now());
+	charge_ticks(from);
 	scx_bpf_task_set_slice(from, 0);
 	return false;
 }
@@ -592,39 +500,40 @@ bool BPF_STRUCT_OPS(fbfs_yield, struct task_struct *from, struct task_struct *to
 s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
-	struct thread_data *td, *parent_td;
+	struct td_sched *ts, *parent_ts;
 	u64 now = scx_bpf_now();
 
-	td = bpf_task_storage_get(&thread_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!td)
+	ts = new_td_sched(p);
+	if (!ts)
 		return -ENOMEM;
-	td->slice = sched_slice;
-	td->priority = own_priority(p);
-	td->cpu = scx_bpf_task_cpu(p);
-	td->waiting_since = now;
+	ts->place = NO_LIST;
+	ts->slice = sched_slice;
+	ts->priority = own_priority(p);
+	ts->cpu = scx_bpf_task_cpu(p);
+	ts->waiting_since = now;
 	if (!args->fork)
 		return 0;
 
 	count(FORKS);
-	parent_td = thread_data_of(parent);
-	if (!parent_td)
+	parent_ts = td_sched_of(parent);
+	if (!parent_ts)
 		return 0;
-	sched_clock(parent, parent_td, now);
-	parent_td->slice >>= 1;
-	td->slice = parent_td->slice;
-	td->deadline = parent_td->deadline;
-	td->cpu = parent_td->cpu;
-	if (parent_td->running)
-		run_slice(parent, parent_td, now);
+	charge_ticks(parent);
+	parent_ts->slice >>= 1;
+	ts->slice = parent_ts->slice;
+	ts->deadline = parent_ts->deadline;
+	ts->cpu = parent_ts->cpu;
+	if (parent_ts->running)
+		scx_bpf_task_set_slice(parent, slice_left(parent_ts, now));
 	return 0;
 }
 
 void BPF_STRUCT_OPS(fbfs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct thread_data *td = thread_data_of(p);
+	struct td_sched *ts = td_sched_of(p);
 
-	if (td)
-		leave_list(td);
+	if (ts)
+		set_place(ts, NO_LIST);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(fbfs_init)
@@ -646,7 +555,7 @@ DEFINE_SCHEDULER(fbfs,
 	.select_cpu = (void *)fbfs_select_cpu,
 	.enqueue = (void *)fbfs_enqueue,
 	.dispatch = (void *)fbfs_dispatch,
-	.tick = (void *)fbfs_tick,
+	.tick = (void *)freebsd_tick,
 	.running = (void *)fbfs_running,
 	.stopping = (void *)fbfs_stopping,
 	.quiescent = (void *)fbfs_quiescent,

@@ -312,3 +312,58 @@ fn a_scan_is_as_long_as_the_list() {
 fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
     assert_the_displaced_move(ID, 0);
 }
+
+#[test]
+fn threads_that_slept_in_the_kernel_run_in_turn_and_not_by_deadline() {
+    // The later one to be woken has the earlier deadline: it has never used a slice up.
+    let json = r#"{ "tasks": {
+        "waker": { "fairground": { "realtime": "global", "realtime_priority": 50 }, "delay": 400000,
+            "run0": 1000, "sem_post0": "late", "sem_post1": "early", "run1": 5000, "timer": { "ref": "t", "period": 100000 } },
+        "early": { "sem_wait": "early", "run": 500 },
+        "late": { "phases": {
+            "first": { "loop": 1, "run": 200000 },
+            "then": { "loop": -1, "sem_wait": "late", "run": 500 } } } }, "global": { "duration": 10 } }"#;
+    let in_turn = |sleep_priority: &str| {
+        let (history, _) = run(ID, "1", json, 10, &[("sleep_priority", sleep_priority)]);
+        let early = history.runs_of("early", SECOND, 9 * SECOND);
+        let late = history.runs_of("late", SECOND, 9 * SECOND);
+        assert!(early.len() > 70 && late.len() > 70);
+        early
+            .iter()
+            .zip(&late)
+            .filter(|(e, l)| l.start < e.start)
+            .count()
+    };
+    assert!(in_turn("108") > 70, "{}", in_turn("108"));
+    assert_eq!(in_turn("0"), 0);
+}
+
+#[test]
+fn idle_cpus_of_the_own_core_are_told_before_others() {
+    let json = r#"{ "tasks": {
+        "parent": { "cpus": [0], "fairground": { "realtime": "global", "realtime_priority": 50 },
+            "run": 1000, "fork": "child", "run1": 20000 },
+        "child": { "instance": 0, "loop": 1, "run": 500 } }, "global": { "duration": 1 } }"#;
+    let (_, outcome) = run(ID, "core:2 pu:2", json, 1, &[]);
+    let (forks, told) = (
+        statistic(ID, &outcome, "forks"),
+        statistic(ID, &outcome, "interrupts"),
+    );
+    assert!(forks > 40 && told < forks + 10, "{told} for {forks}");
+}
+
+#[test]
+fn where_no_cpu_idles_the_worst_thread_makes_way() {
+    let json = r#"{ "tasks": {
+        "parent": { "cpus": [0], "fairground": { "realtime": "global", "realtime_priority": 50 }, "delay": 40000,
+            "loop": 1, "run": 5000, "fork": "child", "run1": 100000 },
+        "idle": { "cpus": [1], "policy": "SCHED_IDLE", "run": 1000 },
+        "child": { "instance": 0, "loop": 1, "run": 500 } }, "global": { "duration": 1 } }"#;
+    let (history, _) = run(ID, "2", json, 1, &[]);
+    let child = history
+        .runs
+        .iter()
+        .find(|run| run.task.starts_with("child"))
+        .unwrap();
+    assert!(child.start < 50 * MS, "{child:?}");
+}

@@ -3,13 +3,13 @@
  * delayed_dequeue.h - tasks that sleep and stay in the competition until they are owed nothing, Linux 6.12 to 7.3
  *
  * A task that sleeps with more service than its due would come back with its debt forgotten. So it stays, as an entry that may be picked:
- * then, or when its lag has come to zero, it leaves. The entries of a CPU are in struct cfs_rq.
+ * then, or when its lag has come to zero, it leaves. The entries of a CPU are in struct run_queue.
  */
 #ifndef FAIRGROUND_DELAYED_DEQUEUE_H
 #define FAIRGROUND_DELAYED_DEQUEUE_H
 
 /* Leaves a note of @se, which goes to sleep. False if there is no room. */
-static __always_inline bool set_delayed(struct cfs_rq *cfs_rq, struct sched_entity_data *se, s32 pid)
+static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ctx *se, s32 pid)
 {
 	struct delayed_entity *delayed;
 	u32 i;
@@ -44,19 +44,19 @@ static __always_inline bool set_delayed(struct cfs_rq *cfs_rq, struct sched_enti
  * The lag of a task that wakes or is picked while delayed. It has grown since the task fell asleep, and may not have
  * shrunk, and it ends at zero.
  */
-static __always_inline s64 delayed_lag(struct cfs_rq *cfs_rq, const struct sched_entity_data *se, u64 now)
+static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct task_ctx *se, u64 now)
 {
 	s64 vlag = entity_lag(cfs_rq, se, now);
 
 	if (vlag < se->vlag)
 		vlag = se->vlag;
-	if (delay_zero && vlag > 0)
+	if (vlag > 0)
 		vlag = 0;
 	return vlag;
 }
 
 /* Takes the note of a delayed task out of @cfs_rq, once; the lag of the task is to be set before. */
-static __always_inline void clear_delayed(struct cfs_rq *cfs_rq, struct delayed_entity *delayed)
+static __always_inline void clear_delayed(struct run_queue *cfs_rq, struct delayed_entity *delayed)
 {
 	u64 vruntime = delayed->vruntime, slice = delayed->slice;
 	u32 weight = delayed->weight;
@@ -73,9 +73,9 @@ static __always_inline void clear_delayed(struct cfs_rq *cfs_rq, struct delayed_
 /* A delayed task has been picked: now it is dequeued, its debt is paid. */
 __noinline int finish_delayed(s32 cpu, u32 slot)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 	struct delayed_entity *delayed;
-	struct sched_entity_data *se;
+	struct task_ctx *se;
 	struct task_struct *p;
 
 	if (!cfs_rq || slot >= NR_DELAYED)
@@ -83,7 +83,7 @@ __noinline int finish_delayed(s32 cpu, u32 slot)
 	delayed = &cfs_rq->delayed[slot];
 	p = bpf_task_from_pid(delayed->pid);
 	if (p) {
-		se = entity_of(p);
+		se = task_ctx_of(p);
 		if (se && se->delayed_cpu == cpu + 1 && se->delayed_slot == slot) {
 			se->vlag = delayed_lag(cfs_rq, se, scx_bpf_now());
 			se->delayed_cpu = 0;
@@ -96,9 +96,9 @@ __noinline int finish_delayed(s32 cpu, u32 slot)
 }
 
 /* The task wakes, or leaves this scheduler: takes back its note, wherever it is. */
-static __always_inline void cancel_delayed(struct sched_entity_data *se, u64 now)
+static __always_inline void cancel_delayed(struct task_ctx *se, u64 now)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(se->delayed_cpu - 1);
+	struct run_queue *cfs_rq = run_queue_of(se->delayed_cpu - 1);
 	u32 slot = se->delayed_slot;
 
 	if (cfs_rq && slot < NR_DELAYED) {
@@ -118,7 +118,7 @@ static __always_inline void cancel_delayed(struct sched_entity_data *se, u64 now
  */
 __noinline s32 best_delayed(s32 cpu, bool limit, u64 deadline)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 	struct virtual_time time = {};
 	s32 best = -1;
 	u32 i;

@@ -10,28 +10,26 @@
  *   release              RELEASE_2_6_24 or RELEASE_3_0, as a tunable or as a constant
  *   its tunables         hz, wakeup_preempt
  *   tick_nsec, nr_cpus   length of a tick of the era, number of CPUs
- *   struct run_queue     with cpu, nr_running, load_weight, min_vruntime, need_resched, exec_start, slice_exec, slice_end, next, last, skip,
- *                        and of the running task curr, curr_pid, curr_policy, curr_weight, curr_vruntime
+ *   struct run_queue     with cpu, nr_running, load_weight and FAIR_QUEUE_STATE (fair_state.h)
  *   struct task_ctx      with vruntime_cpu
  *   leftmost_vruntime()  the virtual runtime of the leftmost waiting task; false if none waits
  */
 #ifndef FAIRGROUND_FAIR_H
 #define FAIRGROUND_FAIR_H
 
+#include "slice_end.h"
+
 /* sysctl limit of the scaled latency, 2.6.24 */
 #define LATENCY_LIMIT (200 * NSEC_PER_MSEC)
 
-/* Constants, as the release has them or as they were set, scaled by the number of CPUs */
-static u64 latency;
-static u64 min_granularity;
-static u64 wakeup_granularity;
-static u32 nr_latency;
-
-/* First tick at @time or after it; with hz = 0 the kernel's own ticks do the rounding. */
-static __always_inline __attribute__((unused)) u64 tick_from(u64 time)
-{
-	return hz ? (time + tick_nsec - 1) / (tick_nsec ?: 1) * tick_nsec : time;
-}
+/*
+ * Constants, as the release has them or as they were set, scaled by the number of CPUs. Volatile, or clang keeps what can have but one value
+ * besides 0 in a byte, and the kernel refuses a variable whose length is not its type's.
+ */
+static volatile u64 latency;
+static volatile u64 min_granularity;
+static volatile u64 wakeup_granularity;
+static volatile u32 nr_latency;
 
 static __always_inline __attribute__((unused)) u32 task_weight(const struct task_struct *p)
 {
@@ -83,7 +81,13 @@ static __always_inline __attribute__((unused)) u64 min_vruntime_at(const struct 
 	return max_vruntime(rq->min_vruntime, vruntime);
 }
 
-/* Relates the virtual runtime of @p to another CPU: v -= old min_vruntime - new min_vruntime. */
+/* A virtual runtime on @from as one on @to: v -= old min_vruntime - new min_vruntime. */
+static __always_inline __attribute__((unused)) u64 vruntime_on(const struct run_queue *to, const struct run_queue *from, u64 vruntime, u64 now)
+{
+	return vruntime - (min_vruntime_at(from, now) - min_vruntime_at(to, now));
+}
+
+/* Relates the virtual runtime of a task to another CPU. */
 static __always_inline __attribute__((unused)) u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t, u64 vruntime, u64 now)
 {
 	struct run_queue *old_rq;
@@ -93,9 +97,18 @@ static __always_inline __attribute__((unused)) u64 set_task_cpu(struct run_queue
 
 	old_rq = run_queue_of(t->vruntime_cpu - 1);
 	if (old_rq)
-		vruntime -= min_vruntime_at(old_rq, now) - min_vruntime_at(rq, now);
+		vruntime = vruntime_on(rq, old_rq, vruntime, now);
 	t->vruntime_cpu = rq->cpu + 1;
 	return vruntime;
+}
+
+/* A task that was there before the scheduler begins level with the others. */
+static __always_inline __attribute__((unused)) void begin_level(struct run_queue *rq, struct task_ctx *t, struct task_struct *p)
+{
+	if (t->vruntime_cpu)
+		return;
+	t->vruntime_cpu = rq->cpu + 1;
+	scx_bpf_task_set_dsq_vtime(p, rq->min_vruntime);
 }
 
 /* 3.0: the task is nobody's buddy any more. */
@@ -185,19 +198,6 @@ static __always_inline __attribute__((unused)) u64 preempt_tick(const struct run
 	}
 	/* The slice must be exceeded, not only reached */
 	return min(never, tick_from(now + left + 1));
-}
-
-/* The running task's slice, which the kernel counts, shall end at @end, if that is earlier than it would. */
-static __always_inline __attribute__((unused)) void end_slice_at(struct run_queue *rq, struct task_struct *curr, u64 end)
-{
-	u64 earlier, slice = curr->scx.slice;
-
-	if (!slice || !time_before(end, rq->slice_end))
-		return;
-	/* The kernel has charged it up to some earlier moment, so take off what it ends earlier */
-	earlier = rq->slice_end - end;
-	scx_bpf_task_set_slice(curr, slice > earlier ? slice - earlier : 1);
-	rq->slice_end = end;
 }
 
 /* ---- Preemption and placement ---------------------------------------------------------------------------------- */

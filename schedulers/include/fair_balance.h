@@ -8,70 +8,52 @@
 #ifndef FAIRGROUND_FAIR_BALANCE_H
 #define FAIRGROUND_FAIR_BALANCE_H
 
-static __always_inline bool domain_exists(const struct cfs_rq *cfs_rq, u32 level)
-{
-	return is_within(level, LEVEL_SMT, NR_LEVELS) && cfs_rq->span[level].count > cfs_rq->span[level - 1].count;
-}
-
 /* The level of the next domain outward, or NR_LEVELS. */
-static __always_inline u32 parent_level(const struct cfs_rq *cfs_rq, u32 level)
+static __always_inline u32 parent_level(const struct run_queue *cfs_rq, u32 level)
 {
 	u32 parent;
 
 	for (parent = LEVEL_SMT; parent < NR_LEVELS; parent++) {
-		if (parent > level && domain_exists(cfs_rq, parent))
+		if (parent > level && domain_exists(cfs_rq->span, parent))
 			return parent;
 	}
 	return NR_LEVELS;
 }
 
 /* Shared by the CPUs of a last-level cache. */
-static __always_inline struct cfs_rq *llc_of(const struct cfs_rq *cfs_rq)
+static __always_inline struct run_queue *llc_of(const struct run_queue *cfs_rq)
 {
-	return cfs_rq_of(cpu_at(cfs_rq->span[LEVEL_MC].first));
+	return run_queue_of(cpu_at(cfs_rq->span[LEVEL_MC].first));
 }
 
-static __always_inline bool available_idle_cpu(const struct cfs_rq *cfs_rq)
+static __always_inline bool available_idle_cpu(const struct run_queue *cfs_rq)
 {
 	return cfs_rq->exists && cfs_rq->idle && !cfs_rq->nr_running;
 }
 
 /* Runs nothing but tasks with policy SCHED_IDLE. */
-static __always_inline bool sched_idle_rq(const struct cfs_rq *cfs_rq)
+static __always_inline bool sched_idle_rq(const struct run_queue *cfs_rq)
 {
 	return cfs_rq->nr_running && cfs_rq->nr_running == cfs_rq->nr_idle;
 }
 
-static __always_inline bool choose_idle_cpu(const struct cfs_rq *cfs_rq, bool idle_policy)
+static __always_inline bool choose_idle_cpu(const struct run_queue *cfs_rq, bool idle_policy)
 {
 	return available_idle_cpu(cfs_rq) || (!idle_policy && sched_idle_rq(cfs_rq));
 }
 
 /* Are all other CPUs of the core idle? */
-static __always_inline bool is_core_idle(const struct cfs_rq *cfs_rq)
+static __always_inline bool is_core_idle(const struct run_queue *cfs_rq)
 {
 	u32 first = cfs_rq->span[LEVEL_SMT].first, position;
 
 	bpf_for(position, first, first + cfs_rq->span[LEVEL_SMT].count) {
-		struct cfs_rq *sibling = cfs_rq_of(cpu_at(position));
+		struct run_queue *sibling = run_queue_of(cpu_at(position));
 
 		if (sibling && sibling->cpu != cfs_rq->cpu && !available_idle_cpu(sibling))
 			return false;
 	}
 	return true;
-}
-
-static __always_inline bool is_pinned(const struct lb_env *env, s32 cpu)
-{
-	u32 i, nr_pinned = min(env->nr_pinned, MAX_PINNED_CPUS);
-
-	if (!nr_pinned)
-		return false;
-	bpf_for(i, 0, nr_pinned) {
-		if (i < MAX_PINNED_CPUS && env->pinned[i] == cpu)
-			return true;
-	}
-	return false;
 }
 
 /* With a margin of a fifth. */
@@ -87,8 +69,8 @@ static __always_inline bool capacity_greater(u64 capacity, u64 other)
 }
 
 /* Remembers the load of the running task if this CPU is too slow for it and a faster one is not. */
-static __always_inline void update_misfit_status(struct cfs_rq *cfs_rq, const struct task_struct *p,
-						 const struct sched_entity_data *se)
+static __always_inline void update_misfit_status(struct run_queue *cfs_rq, const struct task_struct *p,
+						 const struct task_ctx *se)
 {
 	u64 load = 0;
 
@@ -137,7 +119,7 @@ static __always_inline u32 group_classify(u32 imbalance_pct, const struct sg_lb_
 /* Adds up the group at positions @first to @first + @count - 1 into env->sgs of @this_cpu. */
 __noinline bool update_sg_lb_stats(s32 this_cpu, u32 first, u32 count, bool local_group)
 {
-	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *cfs_rq, *group_rq;
+	struct run_queue *this_rq = run_queue_of(this_cpu), *cfs_rq, *group_rq;
 	struct sg_lb_stats *sgs;
 	struct lb_env *env;
 	bool imbalanced;
@@ -148,7 +130,7 @@ __noinline bool update_sg_lb_stats(s32 this_cpu, u32 first, u32 count, bool loca
 	env = &this_rq->env;
 	sgs = &env->sgs;
 	level = env->level;
-	group_rq = cfs_rq_of(cpu_at(first));
+	group_rq = run_queue_of(cpu_at(first));
 	if (!is_within(level, LEVEL_SMT, NR_LEVELS) || !group_rq)
 		return false;
 	flags = this_rq->sd[level].flags;
@@ -164,7 +146,7 @@ __noinline bool update_sg_lb_stats(s32 this_cpu, u32 first, u32 count, bool loca
 	bpf_for(position, first, first + count) {
 		u64 load, capacity;
 
-		cfs_rq = cfs_rq_of(cpu_at(position));
+		cfs_rq = run_queue_of(cpu_at(position));
 		if (!cfs_rq || !cfs_rq->exists)
 			continue;
 		sgs->group_weight++;
@@ -173,7 +155,7 @@ __noinline bool update_sg_lb_stats(s32 this_cpu, u32 first, u32 count, bool loca
 		sgs->group_capacity += capacity;
 		sgs->min_capacity = min(sgs->min_capacity, capacity);
 		sgs->max_capacity = max(sgs->max_capacity, capacity);
-		if (is_pinned(env, cfs_rq->cpu))
+		if (is_pinned(&env->pinned, cfs_rq->cpu))
 			continue;
 
 		load = cpu_load(cfs_rq, env->now);
@@ -202,7 +184,7 @@ __noinline bool update_sg_lb_stats(s32 this_cpu, u32 first, u32 count, bool loca
 }
 
 /* Is the group env->sgs busier than env->busiest, the busiest so far? */
-static __always_inline bool update_sd_pick_busiest(const struct cfs_rq *this_rq, const struct lb_env *env, u32 flags)
+static __always_inline bool update_sd_pick_busiest(const struct run_queue *this_rq, const struct lb_env *env, u32 flags)
 {
 	const struct sg_lb_stats *sgs = &env->sgs, *busiest = &env->busiest;
 
@@ -331,10 +313,10 @@ static __always_inline void calculate_imbalance(struct lb_env *env, const struct
 }
 
 /* The CPUs of a last-level cache that a wake-up looks at, fewer the busier they are: none from 85 % on. */
-static __always_inline void update_idle_cpu_scan(const struct cfs_rq *this_rq, const struct lb_env *env)
+static __always_inline void update_idle_cpu_scan(const struct run_queue *this_rq, const struct lb_env *env)
 {
 	u64 weight = this_rq->span[LEVEL_MC].count, x, y, pct;
-	struct cfs_rq *llc_rq = llc_of(this_rq);
+	struct run_queue *llc_rq = llc_of(this_rq);
 
 	if (env->idle == CPU_NEWLY_IDLE || env->level >= NR_LEVELS || !llc_rq || this_rq->span[env->level].count != weight)
 		return;
@@ -347,7 +329,7 @@ static __always_inline void update_idle_cpu_scan(const struct cfs_rq *this_rq, c
 /* Looks at all groups of the domain: env->local, env->busiest. */
 __noinline int update_sd_lb_stats(s32 this_cpu)
 {
-	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *group_rq;
+	struct run_queue *this_rq = run_queue_of(this_cpu), *group_rq;
 	u32 level, group_first, group_count, step;
 	const struct topology_span *span;
 	struct lb_env *env;
@@ -371,7 +353,7 @@ __noinline int update_sd_lb_stats(s32 this_cpu)
 	/* Group by group, beginning with this CPU's own */
 	bpf_for(step, 0, span->count) {
 		group_first = env->group_first;
-		group_rq = cfs_rq_of(cpu_at(group_first));
+		group_rq = run_queue_of(cpu_at(group_first));
 		if (!env->left || !group_rq)
 			break;
 		group_count = group_rq->span[level - 1].count;
@@ -399,7 +381,7 @@ __noinline int update_sd_lb_stats(s32 this_cpu)
 /* Is there a group to take from, and what of it? False if all is balanced. */
 __noinline bool sched_balance_find_src_group(s32 this_cpu)
 {
-	struct cfs_rq *this_rq = cfs_rq_of(this_cpu);
+	struct run_queue *this_rq = run_queue_of(this_cpu);
 	struct sg_lb_stats *local, *busiest;
 	struct sched_domain *sd;
 	struct lb_env *env;
@@ -456,7 +438,7 @@ force_balance:
  */
 __noinline u64 load_to_move(s32 this_cpu, s32 i)
 {
-	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *cfs_rq = cfs_rq_of(i);
+	struct run_queue *this_rq = run_queue_of(this_cpu), *cfs_rq = run_queue_of(i);
 	u32 flags, nr_running;
 	struct lb_env *env;
 	u64 load;
@@ -468,7 +450,7 @@ __noinline u64 load_to_move(s32 this_cpu, s32 i)
 		return 0;
 	flags = this_rq->sd[env->level].flags;
 	nr_running = cfs_rq->nr_running;
-	if (!nr_running || is_pinned(env, i))
+	if (!nr_running || is_pinned(&env->pinned, i))
 		return 0;
 	/* No single task from a faster CPU to a slower one */
 	if ((flags & SD_ASYM_CPUCAPACITY) && nr_running == 1 &&
@@ -495,7 +477,7 @@ __noinline u64 load_to_move(s32 this_cpu, s32 i)
 __noinline s32 sched_balance_find_src_rq(s32 this_cpu)
 {
 	u64 busiest_load = 0, busiest_capacity = 1, load, capacity;
-	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *cfs_rq;
+	struct run_queue *this_rq = run_queue_of(this_cpu), *cfs_rq;
 	u32 position, first;
 	struct lb_env *env;
 	s32 busiest = -1;
@@ -508,7 +490,7 @@ __noinline s32 sched_balance_find_src_rq(s32 this_cpu)
 	bpf_for(position, first, first + env->busiest.group_weight) {
 		s32 i = cpu_at(position);
 
-		cfs_rq = cfs_rq_of(i);
+		cfs_rq = run_queue_of(i);
 		if (!cfs_rq)
 			continue;
 		load = load_to_move(this_cpu, i);
@@ -522,30 +504,25 @@ __noinline s32 sched_balance_find_src_rq(s32 this_cpu)
 	return busiest;
 }
 
-static __always_inline bool task_allowed(const struct task_struct *p, s32 cpu)
-{
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_migration_disabled(p);
-}
-
 static __always_inline bool kthread_is_per_cpu(const struct task_struct *p)
 {
 	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
 }
 
 /* Did the task run so lately that its data may still be in the CPU's cache? */
-static __always_inline bool task_hot(const struct task_struct *p, const struct sched_entity_data *se,
-				     const struct cfs_rq *src_rq, const struct cfs_rq *dst_rq, u32 flags, u64 now)
+static __always_inline bool task_hot(const struct task_struct *p, const struct task_ctx *se,
+				     const struct run_queue *src_rq, const struct run_queue *dst_rq, u32 flags, u64 now)
 {
 	if (se->idle_policy || (flags & SD_SHARE_CPUCAPACITY))
 		return false;
-	if (cache_hot_buddy && dst_rq->nr_running && src_rq->next_pid == p->pid)
+	if (dst_rq->nr_running && src_rq->next_pid == p->pid)
 		return true;
 	return (s64)(now - se->exec_start) < (s64)sched_migration_cost;
 }
 
 /* May the waiting task be moved? */
-static __always_inline bool can_migrate_task(struct lb_env *env, struct task_struct *p, const struct sched_entity_data *se,
-					     struct cfs_rq *src_rq, struct cfs_rq *dst_rq, const struct cfs_rq *this_rq)
+static __always_inline bool can_migrate_task(struct lb_env *env, struct task_struct *p, const struct task_ctx *se,
+					     struct run_queue *src_rq, struct run_queue *dst_rq, const struct run_queue *this_rq)
 {
 	const struct sched_domain *sd;
 
@@ -588,8 +565,8 @@ static __always_inline u64 shr_bound(u64 value, u32 shift)
 }
 
 /* Is the task within what is left to move? Takes it off if so. */
-static __always_inline bool within_imbalance(struct lb_env *env, const struct cfs_rq *this_rq,
-					     const struct sched_entity_data *se, const struct cfs_rq *src_rq)
+static __always_inline bool within_imbalance(struct lb_env *env, const struct run_queue *this_rq,
+					     const struct task_ctx *se, const struct run_queue *src_rq)
 {
 	const struct sched_domain *sd;
 	s64 amount;
@@ -623,15 +600,14 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct cf
 }
 
 /* Where a waiting task would be on another CPU: it keeps its lag, which is place->vlag, and its relative deadline. */
-static __always_inline void place_on(struct cfs_rq *dst_rq, const struct sched_entity_data *se, struct placement *place, u64 now)
+static __always_inline void place_on(struct run_queue *dst_rq, const struct task_ctx *se, struct placement *place, u64 now)
 {
 	struct virtual_time time = {};
 
 	place->vruntime = avg_vruntime(dst_rq, now);
 	if (h_nr_queued(dst_rq))
 		place->vruntime -= inflate_lag(dst_rq, place->vlag, se->weight);
-	place->deadline = place->vruntime +
-			  (place_rel_deadline ? se->deadline - se->vruntime : calc_delta_fair(se->slice, se->weight));
+	place->deadline = place->vruntime + se->deadline - se->vruntime;
 	virtual_time_of(dst_rq, &time, now);
 	time.avg += (s64)(place->vruntime - time.zero) * se->weight;
 	time.load += se->weight;
@@ -639,7 +615,7 @@ static __always_inline void place_on(struct cfs_rq *dst_rq, const struct sched_e
 }
 
 /* Moves the accounts of a task whose place in the queues has been moved; the task may have left meanwhile. */
-static __always_inline void account_move(struct sched_entity_data *se, struct cfs_rq *from, struct cfs_rq *to,
+static __always_inline void account_move(struct task_ctx *se, struct run_queue *from, struct run_queue *to,
 					 const struct placement *place, s32 pid, u64 now)
 {
 	u64 vruntime = se->vruntime;
@@ -667,29 +643,29 @@ static __always_inline void account_move(struct sched_entity_data *se, struct cf
  */
 __noinline int detach_tasks(s32 this_cpu, bool eligible)
 {
-	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *src_rq, *dst_rq;
+	struct run_queue *this_rq = run_queue_of(this_cpu), *src_rq, *dst_rq;
 	struct task_struct *p;
 	struct lb_env *env;
 
 	if (!this_rq)
 		return 0;
 	env = &this_rq->env;
-	src_rq = cfs_rq_of(env->src_cpu);
-	dst_rq = cfs_rq_of(env->dst_cpu);
+	src_rq = run_queue_of(env->src_cpu);
+	dst_rq = run_queue_of(env->dst_cpu);
 	if (env->level <= LEVEL_SELF || env->level >= NR_LEVELS || !src_rq || !dst_rq)
 		return 0;
 	env->src_avruntime = avg_vruntime(src_rq, env->now);
 	virtual_time_of(src_rq, &env->src_time, env->now);
 
 	bpf_for_each(scx_dsq, p, eligible ? eligible_dsq(env->src_cpu) : ineligible_dsq(env->src_cpu), 0) {
-		struct sched_entity_data *se;
+		struct task_ctx *se;
 		s64 imbalance = env->imbalance;
 
 		if (imbalance <= 0 || (env->idle != CPU_NOT_IDLE && rq_nr_running(src_rq) <= 1))
 			break;
 		if (env->loop++ >= env->loop_max)
 			break;
-		se = entity_of(p);
+		se = task_ctx_of(p);
 		if (!se || !can_migrate_task(env, p, se, src_rq, dst_rq, this_rq) || !within_imbalance(env, this_rq, se, src_rq))
 			continue;
 
@@ -713,16 +689,8 @@ __noinline int detach_tasks(s32 this_cpu, bool eligible)
 	return 0;
 }
 
-/* Is the task that runs on @cpu not allowed on @this_cpu? */
-static __always_inline bool curr_is_pinned(s32 cpu, s32 this_cpu)
-{
-	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
-
-	return curr && !bpf_cpumask_test_cpu(this_cpu, curr->cpus_ptr);
-}
-
 /* Moves tasks from env->src_cpu, those first that are owed service and have waited longest. Returns how many. */
-static __always_inline s32 move_tasks(s32 this_cpu, struct lb_env *env, struct cfs_rq *src_rq)
+static __always_inline s32 move_tasks(s32 this_cpu, struct lb_env *env, struct run_queue *src_rq)
 {
 	/* The running task is not moved, but it is looked at */
 	if (env->all_pinned && !curr_is_pinned(env->src_cpu, env->dst_cpu))
@@ -746,7 +714,7 @@ static __always_inline s32 move_tasks(s32 this_cpu, struct lb_env *env, struct c
 /* Tasks have been put into a queue of a CPU that is not locked: let it look itself. */
 static __always_inline void kick_for_pulled(s32 cpu)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 
 	if (!cfs_rq)
 		return;
@@ -758,7 +726,7 @@ static __always_inline void kick_for_pulled(s32 cpu)
  * Should this CPU balance the domain? The first idle CPU of its group shall, preferably on an idle core, else the first of the
  * group. A newly idle CPU always may.
  */
-static __always_inline bool should_we_balance(const struct cfs_rq *this_rq, u32 level, u32 idle)
+static __always_inline bool should_we_balance(const struct run_queue *this_rq, u32 level, u32 idle)
 {
 	u32 first, position;
 	s32 idle_smt = -1;
@@ -770,7 +738,7 @@ static __always_inline bool should_we_balance(const struct cfs_rq *this_rq, u32 
 
 	first = this_rq->span[level - 1].first;
 	bpf_for(position, first, first + this_rq->span[level - 1].count) {
-		struct cfs_rq *cfs_rq = cfs_rq_of(cpu_at(position));
+		struct run_queue *cfs_rq = run_queue_of(cpu_at(position));
 
 		if (!cfs_rq || !(available_idle_cpu(cfs_rq) || (cfs_rq == this_rq && idle == CPU_IDLE)))
 			continue;
@@ -801,7 +769,7 @@ enum balance_result {
 /* Evens out one domain of this CPU. Returns how many tasks moved, or that another CPU of the group does it. */
 __noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
 {
-	struct cfs_rq *this_rq = cfs_rq_of(this_cpu), *busiest = NULL, *group_rq;
+	struct run_queue *this_rq = run_queue_of(this_cpu), *busiest = NULL, *group_rq;
 	bool all_pinned = false, balanced = true;
 	struct sched_domain *sd;
 	s32 busiest_cpu, ld_moved = 0;
@@ -813,7 +781,7 @@ __noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
 	if (!should_we_balance(this_rq, level, idle))
 		return BALANCE_ELSEWHERE;
 	sd = &this_rq->sd[level];
-	group_rq = cfs_rq_of(cpu_at(this_rq->span[level].first));
+	group_rq = run_queue_of(cpu_at(this_rq->span[level].first));
 	parent = parent_level(this_rq, level);
 
 	env = &this_rq->env;
@@ -821,7 +789,7 @@ __noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
 	env->level = level;
 	env->dst_grpmask = this_rq->span[level - 1];
 	env->idle = idle;
-	env->nr_pinned = 0;
+	env->pinned.number = 0;
 	env->all_pinned = false;
 	env->migration_type = MIGRATE_LOAD;
 	count(BALANCES);
@@ -833,7 +801,7 @@ __noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
 		if (!sched_balance_find_src_group(this_cpu))
 			break;
 		busiest_cpu = sched_balance_find_src_rq(this_cpu);
-		busiest = cfs_rq_of(busiest_cpu);
+		busiest = run_queue_of(busiest_cpu);
 		if (busiest_cpu < 0 || !busiest || busiest_cpu == this_cpu)
 			break;
 		balanced = false;
@@ -871,8 +839,8 @@ __noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
 		all_pinned = true;
 		balanced = true;
 		if (round < MAX_PINNED_CPUS) {
-			env->pinned[round] = busiest_cpu;
-			env->nr_pinned = round + 1;
+			env->pinned.cpus[round] = busiest_cpu;
+			env->pinned.number = round + 1;
 		}
 	}
 
@@ -922,8 +890,8 @@ static __always_inline u64 get_sd_balance_interval(const struct sched_domain *sd
 /* Balances the domains that are due, innermost first, as the timer tick does. */
 __noinline int sched_balance_domains(s32 cpu, u32 idle)
 {
-	u64 jiffies = jiffies_at(scx_bpf_now()), next_balance = jiffies + jiffies_at(60 * NSEC_PER_SEC), interval;
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	u64 jiffies = balance_ticks_at(scx_bpf_now()), next_balance = jiffies + balance_ticks_at(60 * NSEC_PER_SEC), interval;
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 	bool busy, here = true;
 	u32 level;
 
@@ -935,7 +903,7 @@ __noinline int sched_balance_domains(s32 cpu, u32 idle)
 		struct sched_domain *sd;
 		s32 moved = 0;
 
-		if (!here || level >= NR_LEVELS || !domain_exists(cfs_rq, level))
+		if (!here || level >= NR_LEVELS || !domain_exists(cfs_rq->span, level))
 			continue;
 		sd = &cfs_rq->sd[level];
 		interval = get_sd_balance_interval(sd, busy);
@@ -998,8 +966,8 @@ static __always_inline void update_newidle_cost(struct sched_domain *sd, u64 cos
 /* Balances when the CPU has just run out of tasks; stops at the first level that yields one. */
 __noinline int sched_balance_newidle(s32 cpu)
 {
-	u64 next_balance = jiffies_at(scx_bpf_now() + NSEC_PER_SEC), t0, t1, curr_cost = 0;
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	u64 next_balance = balance_ticks_at(scx_bpf_now() + NSEC_PER_SEC), t0, t1, curr_cost = 0;
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 	s32 pulled_task = 0;
 	u32 level;
 
@@ -1012,7 +980,7 @@ __noinline int sched_balance_newidle(s32 cpu)
 		struct sched_domain *sd;
 		u32 weight = 1, dice;
 
-		if (level >= NR_LEVELS || !domain_exists(cfs_rq, level))
+		if (level >= NR_LEVELS || !domain_exists(cfs_rq->span, level))
 			continue;
 		sd = &cfs_rq->sd[level];
 		next_balance = min(next_balance, sd->last_balance + get_sd_balance_interval(sd, false));
@@ -1021,7 +989,7 @@ __noinline int sched_balance_newidle(s32 cpu)
 		if (!nr_overloaded || cfs_rq->avg_idle < curr_cost + sd->max_newidle_lb_cost)
 			break;
 
-		if (newidle_random && sd->newidle_ratio < NEWIDLE_DICE) {
+		if (sd->newidle_ratio < NEWIDLE_DICE) {
 			dice = bpf_get_prandom_u32() % NEWIDLE_DICE;
 			weight = 1 + sd->newidle_ratio;
 			if (dice > weight) {
@@ -1048,8 +1016,8 @@ __noinline int sched_balance_newidle(s32 cpu)
 /* Hands the first waiting task that may go there to the CPU that asked for one. False if there is none. */
 __noinline bool push_waiting(s32 cpu, s32 target_cpu)
 {
-	struct cfs_rq *busiest = cfs_rq_of(cpu), *target = cfs_rq_of(target_cpu);
-	struct sched_entity_data *se;
+	struct run_queue *busiest = run_queue_of(cpu), *target = run_queue_of(target_cpu);
+	struct task_ctx *se;
 	struct placement *place;
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
@@ -1060,7 +1028,7 @@ __noinline bool push_waiting(s32 cpu, s32 target_cpu)
 	place = &busiest->env.place;
 
 	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
-		se = entity_of(p);
+		se = task_ctx_of(p);
 		if (!se || !task_allowed(p, target_cpu) || kthread_is_per_cpu(p))
 			continue;
 		place->vlag = entity_lag(busiest, se, now);
@@ -1086,18 +1054,16 @@ __noinline bool push_waiting(s32 cpu, s32 target_cpu)
  */
 __noinline bool push_running(struct task_struct *prev __arg_trusted, s32 cpu, s32 target_cpu)
 {
-	struct sched_entity_data *se = entity_of(prev);
-	struct cfs_rq *busiest = cfs_rq_of(cpu);
+	struct task_ctx *se = task_ctx_of(prev);
+	struct run_queue *busiest = run_queue_of(cpu);
 	u64 now = scx_bpf_now();
 
 	if (!busiest || !se || !task_allowed(prev, target_cpu))
 		return false;
 	se->push_cpu = target_cpu + 1;
 	put_prev_entity(busiest, se, true, now);
-	if (place_rel_deadline) {
-		se->deadline -= se->vruntime;
-		se->rel_deadline = true;
-	}
+	se->deadline -= se->vruntime;
+	se->rel_deadline = true;
 	account_entity_dequeue(se, now);
 	scx_bpf_task_set_slice(prev, 0);
 	return true;
@@ -1118,7 +1084,7 @@ static __always_inline bool worth_balancing(void)
 		return false;
 
 	bpf_for(position, 0, nr_cpus) {
-		struct cfs_rq *cfs_rq = cfs_rq_of(cpu_at(position));
+		struct run_queue *cfs_rq = run_queue_of(cpu_at(position));
 
 		if (!cfs_rq || !cfs_rq->nr_running)
 			continue;
@@ -1130,34 +1096,6 @@ static __always_inline bool worth_balancing(void)
 		llc = cfs_rq->span[LEVEL_MC].first;
 	}
 	return false;
-}
-
-/* Sets the spans of a CPU's domains. Caches that reach beyond a node count as the node's. */
-static __always_inline void init_spans(struct cfs_rq *cfs_rq, s32 cpu)
-{
-	const volatile struct cpu_topology *place = topology_of(cpu);
-	struct topology_span *span = cfs_rq->span;
-
-	/* Without a known topology: one cache that all share */
-	span[LEVEL_SELF].first = place ? place->position : cpu;
-	span[LEVEL_SELF].count = 1;
-	span[LEVEL_SMT] = span[LEVEL_SELF];
-	span[LEVEL_NUMA].first = 0;
-	span[LEVEL_NUMA].count = nr_cpus;
-	span[LEVEL_PKG] = span[LEVEL_NUMA];
-	span[LEVEL_MC] = span[LEVEL_NUMA];
-
-	if (place) {
-		span[LEVEL_SMT].first = place->core_cpus.first;
-		span[LEVEL_SMT].count = place->core_cpus.count;
-		span[LEVEL_PKG].first = place->node_cpus.first;
-		span[LEVEL_PKG].count = place->node_cpus.count;
-		span[LEVEL_MC] = span[LEVEL_PKG];
-		if (place->llc_cpus.count <= place->node_cpus.count) {
-			span[LEVEL_MC].first = place->llc_cpus.first;
-			span[LEVEL_MC].count = place->llc_cpus.count;
-		}
-	}
 }
 
 /* Are there CPUs of different capacity in the span? */
@@ -1180,7 +1118,7 @@ __noinline bool has_asym_capacity(u32 first, u32 number)
 /* Parameters of the domain of a level: sd_init() of kernel/sched/topology.c. */
 __noinline int sd_init(s32 cpu, u32 level)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 	struct sched_domain *sd;
 	u32 weight, nr_llcs, node, other;
 	u64 now = scx_bpf_now();
@@ -1223,7 +1161,7 @@ __noinline int sd_init(s32 cpu, u32 level)
 		sd->imb_numa_nr = max(1, nr_llcs == 1 ? cfs_rq->span[LEVEL_PKG].count >> 3 : nr_llcs);
 	}
 
-	sd->last_balance = jiffies_at(now);
+	sd->last_balance = balance_ticks_at(now);
 	/* Half of the attempts are taken to succeed */
 	sd->newidle_call = 512;
 	sd->newidle_success = 256;
@@ -1233,37 +1171,9 @@ __noinline int sd_init(s32 cpu, u32 level)
 	return 0;
 }
 
-/* Do tasks wait behind a real-time task that took the CPU when it was idle? */
-static __always_inline void notice_real_time(struct cfs_rq *cfs_rq)
-{
-	if (cfs_rq->nr_running && !cfs_rq->curr && !cfs_rq->real_time && higher_class_runs(cfs_rq->cpu))
-		count_real_time(cfs_rq);
-}
+#define notice_real_time(cfs_rq, now) notice_waiting_behind_real_time(cfs_rq)
+#define balancing_is_due(cfs_rq, now) (balance_ticks_at(now) >= (cfs_rq)->next_balance)
 
-/* The tick of the idle CPUs, which get none from the kernel: wakes those that are due to balance. */
-static bool idle_balance_tick(void)
-{
-	u64 jiffies = jiffies_at(scx_bpf_now());
-	struct cfs_rq *cfs_rq;
-	s32 cpu;
-
-	bpf_rcu_read_lock();
-	bpf_for(cpu, 0, nr_cpus) {
-		cfs_rq = cfs_rq_of(cpu);
-		if (cfs_rq)
-			notice_real_time(cfs_rq);
-	}
-	bpf_rcu_read_unlock();
-	if (!worth_balancing())
-		return true;
-	bpf_for(cpu, 0, nr_cpus) {
-		cfs_rq = cfs_rq_of(cpu);
-		if (cfs_rq && cfs_rq->exists && !cfs_rq->nr_running && jiffies >= cfs_rq->next_balance)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
-	return true;
-}
-
-DEFINE_TIMER(idle_tick, idle_balance_tick, tick_nsec)
+#include "idle_tick.h"
 
 #endif /* FAIRGROUND_FAIR_BALANCE_H */

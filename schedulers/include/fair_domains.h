@@ -7,16 +7,6 @@
 #ifndef FAIRGROUND_FAIR_DOMAINS_H
 #define FAIRGROUND_FAIR_DOMAINS_H
 
-/* Levels of the machine, innermost first; the domain of level l has as its groups the spans of level l - 1 */
-enum level {
-	LEVEL_SELF,
-	LEVEL_SMT,
-	LEVEL_MC,
-	LEVEL_PKG,
-	LEVEL_NUMA,
-	NR_LEVELS,
-};
-
 enum cpu_idle_type {
 	CPU_NOT_IDLE,
 	CPU_IDLE,
@@ -119,9 +109,7 @@ struct lb_env {
 	bool some_pinned;
 	bool all_pinned;
 	bool dst_pinned;
-	/* CPUs that have been found to hold pinned tasks only, and are left out */
-	u32 nr_pinned;
-	s32 pinned[MAX_PINNED_CPUS];
+	struct pinned_cpus pinned;
 
 	/* The walk over the groups: where the next one begins, and how many CPUs are left */
 	u32 group_first;

@@ -9,7 +9,7 @@
 #define FAIRGROUND_FAIR_LOAD_H
 
 /* Brings the averages of a CPU up to @now; called before what they average changes. */
-static __always_inline void update_cfs_rq_load_avg(struct cfs_rq *cfs_rq, u64 now)
+static __always_inline void update_cfs_rq_load_avg(struct run_queue *cfs_rq, u64 now)
 {
 	s64 moved;
 
@@ -44,24 +44,24 @@ static __always_inline u64 average_at(u64 average, u64 target, s64 moved, u64 fa
 	return value > 0 ? value >> PELT_SHIFT : 0;
 }
 
-static __always_inline u64 load_factor(const struct cfs_rq *cfs_rq, u64 now)
+static __always_inline u64 load_factor(const struct run_queue *cfs_rq, u64 now)
 {
 	return pelt_factor(time_before(cfs_rq->pelt_last, now) ? now - cfs_rq->pelt_last : 0);
 }
 
-static __always_inline u64 cpu_load(const struct cfs_rq *cfs_rq, u64 now)
+static __always_inline u64 cpu_load(const struct run_queue *cfs_rq, u64 now)
 {
 	return average_at(cfs_rq->load_avg, cfs_rq->load_weight, cfs_rq->moved_load, load_factor(cfs_rq, now));
 }
 
-static __always_inline u64 cpu_runnable(const struct cfs_rq *cfs_rq, u64 now)
+static __always_inline u64 cpu_runnable(const struct run_queue *cfs_rq, u64 now)
 {
 	return average_at(cfs_rq->runnable_avg, cfs_rq->nr_running * 1024ULL, cfs_rq->moved_runnable,
 			  load_factor(cfs_rq, now));
 }
 
 /* Utilization: what it has been, or what the tasks there are known to need. */
-static __always_inline u64 cpu_util_cfs(const struct cfs_rq *cfs_rq, u64 now)
+static __always_inline u64 cpu_util_cfs(const struct run_queue *cfs_rq, u64 now)
 {
 	u64 util = average_at(cfs_rq->util_avg, cfs_rq->curr ? cfs_rq->capacity : 0, cfs_rq->moved_util,
 			      load_factor(cfs_rq, now));
@@ -70,7 +70,7 @@ static __always_inline u64 cpu_util_cfs(const struct cfs_rq *cfs_rq, u64 now)
 }
 
 /* Brings the averages of a task up to @now; until now it has been in the state given. */
-static __always_inline void update_load_avg(struct sched_entity_data *se, u64 now, bool runnable, u32 running_capacity)
+static __always_inline void update_load_avg(struct task_ctx *se, u64 now, bool runnable, u32 running_capacity)
 {
 	u64 factor;
 
@@ -83,17 +83,17 @@ static __always_inline void update_load_avg(struct sched_entity_data *se, u64 no
 }
 
 /* Load of a task: its weight, by how much of the time it wants to run. */
-static __always_inline u64 task_h_load(const struct sched_entity_data *se)
+static __always_inline u64 task_h_load(const struct task_ctx *se)
 {
 	return se->weight * (se->load_avg >> PELT_SHIFT) / 1024;
 }
 
-static __always_inline u64 task_util_est(const struct sched_entity_data *se)
+static __always_inline u64 task_util_est(const struct task_ctx *se)
 {
 	return max(se->util_avg, se->util_est) >> PELT_SHIFT;
 }
 
-static __always_inline void move_averages(struct cfs_rq *cfs_rq, const struct sched_entity_data *se, s64 sign)
+static __always_inline void move_averages(struct run_queue *cfs_rq, const struct task_ctx *se, s64 sign)
 {
 	__sync_fetch_and_add(&cfs_rq->moved_load, sign * (s64)(se->weight * se->load_avg / 1024));
 	__sync_fetch_and_add(&cfs_rq->moved_runnable, sign * (s64)se->load_avg);
@@ -101,14 +101,14 @@ static __always_inline void move_averages(struct cfs_rq *cfs_rq, const struct sc
 }
 
 /* Takes the averages of a task out of the CPU that has them and into @cfs_rq, which may be NULL. */
-static __always_inline void attach_entity_load_avg(struct cfs_rq *cfs_rq, struct sched_entity_data *se)
+static __always_inline void attach_entity_load_avg(struct run_queue *cfs_rq, struct task_ctx *se)
 {
-	struct cfs_rq *old_rq;
+	struct run_queue *old_rq;
 
 	if (nr_cpus == 1 || se->pelt_cpu == (cfs_rq ? cfs_rq->cpu + 1 : 0))
 		return;
 	if (se->pelt_cpu) {
-		old_rq = cfs_rq_of(se->pelt_cpu - 1);
+		old_rq = run_queue_of(se->pelt_cpu - 1);
 		if (old_rq)
 			move_averages(old_rq, se, -1);
 	}
@@ -120,7 +120,7 @@ static __always_inline void attach_entity_load_avg(struct cfs_rq *cfs_rq, struct
 }
 
 /* What the task used until it slept, as an estimate for when it wakes: rises at once, falls slowly. */
-static __always_inline void util_est_update(struct sched_entity_data *se)
+static __always_inline void util_est_update(struct task_ctx *se)
 {
 	if (se->util_avg >= se->util_est)
 		se->util_est = se->util_avg;
@@ -129,7 +129,7 @@ static __always_inline void util_est_update(struct sched_entity_data *se)
 }
 
 /* A new task is taken to want all of its time, and half of what its CPU has left. */
-static __always_inline void post_init_entity_util_avg(struct cfs_rq *cfs_rq, struct sched_entity_data *se, u64 now)
+static __always_inline void post_init_entity_util_avg(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
 {
 	u64 util = cpu_util_cfs(cfs_rq, now);
 	u64 cap = cfs_rq->capacity > util ? (cfs_rq->capacity - util) / 2 : 0;
@@ -147,7 +147,7 @@ static __always_inline void post_init_entity_util_avg(struct cfs_rq *cfs_rq, str
  */
 
 /* Counts a task into those of a CPU. */
-static __always_inline void load_add(struct cfs_rq *cfs_rq, struct sched_entity_data *se, u64 now)
+static __always_inline void load_add(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
 {
 	update_cfs_rq_load_avg(cfs_rq, now);
 	__sync_fetch_and_add(&cfs_rq->load_weight, (u64)se->weight);
@@ -161,7 +161,7 @@ static __always_inline void load_add(struct cfs_rq *cfs_rq, struct sched_entity_
 }
 
 /* And out of them. */
-static __always_inline void load_sub(struct cfs_rq *cfs_rq, struct sched_entity_data *se, u64 now)
+static __always_inline void load_sub(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
 {
 	update_cfs_rq_load_avg(cfs_rq, now);
 	__sync_fetch_and_add(&cfs_rq->load_weight, -(u64)se->weight);
@@ -175,35 +175,42 @@ static __always_inline void load_sub(struct cfs_rq *cfs_rq, struct sched_entity_
 }
 
 /* A real-time task takes the CPU, or has taken it unnoticed while it was idle: who waits here is one task too many. */
-static __always_inline void count_real_time(struct cfs_rq *cfs_rq)
+static __always_inline void count_real_time(struct run_queue *cfs_rq)
 {
 	if (real_time_came(&cfs_rq->real_time))
 		__sync_fetch_and_add(&nr_overloaded, 1);
 }
 
 /* The CPU is this scheduler's again. */
-static __always_inline void uncount_real_time(struct cfs_rq *cfs_rq)
+static __always_inline void uncount_real_time(struct run_queue *cfs_rq)
 {
 	if (real_time_left(&cfs_rq->real_time))
 		__sync_fetch_and_add(&nr_overloaded, -1);
 }
 
+/* Do tasks wait behind a real-time task that took the CPU when it was idle? */
+static __always_inline void notice_waiting_behind_real_time(struct run_queue *cfs_rq)
+{
+	if (cfs_rq->nr_running && !cfs_rq->curr && !cfs_rq->real_time && higher_class_runs(cfs_rq->cpu))
+		count_real_time(cfs_rq);
+}
+
 /* Runnable tasks of all classes */
-static __always_inline u32 rq_nr_running(const struct cfs_rq *cfs_rq)
+static __always_inline u32 rq_nr_running(const struct run_queue *cfs_rq)
 {
 	return cfs_rq->nr_running + cfs_rq->real_time;
 }
 
 /* What real-time tasks leave of a CPU's capacity: nothing to speak of, as long as one runs. */
-static __always_inline u64 capacity_of(const struct cfs_rq *cfs_rq)
+static __always_inline u64 capacity_of(const struct run_queue *cfs_rq)
 {
 	return cfs_rq->real_time ? 1 : cfs_rq->capacity;
 }
 
 /* Makes the task count on @cfs_rq and nowhere else. */
-static __always_inline void account_entity_enqueue(struct cfs_rq *cfs_rq, struct sched_entity_data *se, u64 now)
+static __always_inline void account_entity_enqueue(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
 {
-	struct cfs_rq *old_rq;
+	struct run_queue *old_rq;
 	s32 old;
 
 	if (se->on_rq == cfs_rq->cpu + 1)
@@ -211,7 +218,7 @@ static __always_inline void account_entity_enqueue(struct cfs_rq *cfs_rq, struct
 
 	old = __sync_lock_test_and_set(&se->on_rq, cfs_rq->cpu + 1);
 	if (old) {
-		old_rq = cfs_rq_of(old - 1);
+		old_rq = run_queue_of(old - 1);
 		if (old_rq)
 			load_sub(old_rq, se, now);
 	} else {
@@ -221,14 +228,14 @@ static __always_inline void account_entity_enqueue(struct cfs_rq *cfs_rq, struct
 }
 
 /* Makes the task count nowhere. */
-static __always_inline void account_entity_dequeue(struct sched_entity_data *se, u64 now)
+static __always_inline void account_entity_dequeue(struct task_ctx *se, u64 now)
 {
 	s32 old = __sync_lock_test_and_set(&se->on_rq, 0);
-	struct cfs_rq *cfs_rq;
+	struct run_queue *cfs_rq;
 
 	if (!old)
 		return;
-	cfs_rq = cfs_rq_of(old - 1);
+	cfs_rq = run_queue_of(old - 1);
 	if (cfs_rq)
 		load_sub(cfs_rq, se, now);
 }

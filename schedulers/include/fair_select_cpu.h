@@ -15,7 +15,7 @@
 __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, s32 this_cpu, u32 first, u32 count,
 				       u32 imbalance_pct)
 {
-	struct cfs_rq *this_rq = cfs_rq_of(this_cpu);
+	struct run_queue *this_rq = run_queue_of(this_cpu);
 	struct sg_lb_stats *sgs;
 	struct lb_env *env;
 	bool allowed = false;
@@ -29,7 +29,7 @@ __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, s32 
 	sgs->first = first;
 	bpf_for(position, first, first + count) {
 		s32 i = cpu_at(position);
-		struct cfs_rq *cfs_rq = cfs_rq_of(i);
+		struct run_queue *cfs_rq = run_queue_of(i);
 
 		if (!cfs_rq || !cfs_rq->exists)
 			continue;
@@ -101,7 +101,7 @@ static __always_inline bool worth_leaving(struct task_struct *p, const struct sg
 /* The idlest group of a domain of @cpu, in env->busiest of @this_cpu. False if the task should stay in the group of @cpu. */
 __noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, u32 level)
 {
-	struct cfs_rq *env_rq = cfs_rq_of(this_cpu), *this_rq = cfs_rq_of(cpu);
+	struct run_queue *env_rq = run_queue_of(this_cpu), *this_rq = run_queue_of(cpu);
 	bool has_local = false, has_idlest = false;
 	const struct sched_domain *sd;
 	u32 step, first, count;
@@ -116,10 +116,10 @@ __noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted
 	env->left = this_rq->span[level].count;
 
 	bpf_for(step, 0, this_rq->span[level].count) {
-		struct cfs_rq *group_rq;
+		struct run_queue *group_rq;
 
 		first = env->group_first;
-		group_rq = cfs_rq_of(cpu_at(first));
+		group_rq = run_queue_of(cpu_at(first));
 		if (!env->left || !group_rq)
 			break;
 		count = group_rq->span[level - 1].count;
@@ -144,7 +144,7 @@ __noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted
 __noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, bool idle_policy)
 {
 	u64 latest_idle_timestamp = 0, min_load = ~0ULL, load;
-	struct cfs_rq *env_rq = cfs_rq_of(this_cpu);
+	struct run_queue *env_rq = run_queue_of(this_cpu);
 	s32 least_loaded_cpu = cpu, idle_cpu = -1;
 	const struct sg_lb_stats *group;
 	u32 position;
@@ -157,7 +157,7 @@ __noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trus
 
 	bpf_for(position, group->first, group->first + group->group_weight) {
 		s32 i = cpu_at(position);
-		struct cfs_rq *cfs_rq = cfs_rq_of(i);
+		struct run_queue *cfs_rq = run_queue_of(i);
 
 		if (!cfs_rq || !cfs_rq->exists || !bpf_cpumask_test_cpu(i, p->cpus_ptr))
 			continue;
@@ -182,7 +182,7 @@ __noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trus
 /* A new task goes to the idlest CPU of the idlest group, domain by domain inward; looked for by @this_cpu. */
 __noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, bool idle_policy)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(this_cpu);
+	struct run_queue *cfs_rq = run_queue_of(this_cpu);
 	u32 level, step;
 
 	if (!cfs_rq)
@@ -190,10 +190,10 @@ __noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted, s
 	cfs_rq->env.now = scx_bpf_now();
 	bpf_for(step, 0, NR_LEVELS - 1) {
 		level = NR_LEVELS - 1 - step;
-		cfs_rq = cfs_rq_of(cpu);
+		cfs_rq = run_queue_of(cpu);
 		if (!cfs_rq)
 			break;
-		if (!is_within(level, LEVEL_SMT, NR_LEVELS) || !domain_exists(cfs_rq, level) ||
+		if (!is_within(level, LEVEL_SMT, NR_LEVELS) || !domain_exists(cfs_rq->span, level) ||
 		    !(cfs_rq->sd[level].flags & SD_BALANCE_FORK))
 			continue;
 		if (sched_balance_find_dst_group(p, this_cpu, cpu, level))
@@ -202,7 +202,7 @@ __noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted, s
 	return cpu;
 }
 
-static __always_inline void record_wakee(struct sched_entity_data *waker, const struct task_struct *p, u64 now)
+static __always_inline void record_wakee(struct task_ctx *waker, const struct task_struct *p, u64 now)
 {
 	if (now > waker->wakee_flip_decay + NSEC_PER_SEC) {
 		waker->wakee_flips >>= 1;
@@ -215,8 +215,8 @@ static __always_inline void record_wakee(struct sched_entity_data *waker, const 
 }
 
 /* Do waker and woken task have so many partners that a cache is too small for all of them? */
-static __always_inline bool wake_wide(const struct cfs_rq *this_rq, const struct sched_entity_data *waker,
-				      const struct sched_entity_data *se)
+static __always_inline bool wake_wide(const struct run_queue *this_rq, const struct task_ctx *waker,
+				      const struct task_ctx *se)
 {
 	u32 master = waker->wakee_flips, slave = se->wakee_flips, factor = this_rq->span[LEVEL_MC].count;
 
@@ -227,14 +227,14 @@ static __always_inline bool wake_wide(const struct cfs_rq *this_rq, const struct
 	return slave >= factor && master >= slave * factor;
 }
 
-static __always_inline bool cpus_share_cache(const struct cfs_rq *one, const struct cfs_rq *other)
+static __always_inline bool cpus_share_cache(const struct run_queue *one, const struct run_queue *other)
 {
 	return one->span[LEVEL_MC].first == other->span[LEVEL_MC].first;
 }
 
 /* Shall a task that last ran on @prev_rq wake on the CPU of its waker? */
-static __always_inline bool wake_affine(struct cfs_rq *this_rq, struct cfs_rq *prev_rq, const struct sched_entity_data *se,
-					const struct sched_entity_data *waker, u32 imbalance_pct, bool sync, u64 now)
+static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_queue *prev_rq, const struct task_ctx *se,
+					const struct task_ctx *waker, u32 imbalance_pct, bool sync, u64 now)
 {
 	u64 this_load, prev_load, current_load, task_load = task_h_load(se);
 
@@ -261,7 +261,7 @@ static __always_inline bool wake_affine(struct cfs_rq *this_rq, struct cfs_rq *p
 }
 
 /* Does the task fit a CPU of this capacity, and is its core free? */
-static __always_inline bool asym_fits_cpu(const struct sched_entity_data *se, const struct cfs_rq *cfs_rq)
+static __always_inline bool asym_fits_cpu(const struct task_ctx *se, const struct run_queue *cfs_rq)
 {
 	if (!asym_active)
 		return true;
@@ -271,8 +271,8 @@ static __always_inline bool asym_fits_cpu(const struct sched_entity_data *se, co
 /* With CPUs of different speeds: the first idle one that is fast enough, else the fastest idle one. */
 __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, s32 target)
 {
-	struct sched_entity_data *se = entity_of(p);
-	struct cfs_rq *cfs_rq = cfs_rq_of(target);
+	struct task_ctx *se = task_ctx_of(p);
+	struct run_queue *cfs_rq = run_queue_of(target);
 	u32 first, count, start, step, position;
 	u64 best_cap = 0;
 	s32 best_cpu = -1;
@@ -288,7 +288,7 @@ __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, s32 tar
 
 		position = start + step;
 		i = cpu_at(first + (position < count ? position : position - count));
-		cfs_rq = cfs_rq_of(i);
+		cfs_rq = run_queue_of(i);
 		if (!cfs_rq || !bpf_cpumask_test_cpu(i, p->cpus_ptr) || !choose_idle_cpu(cfs_rq, se->idle_policy))
 			continue;
 		if (asym_fits_cpu(se, cfs_rq))
@@ -313,7 +313,7 @@ enum idle_match {
 
 __noinline u32 match_idle_cpu(struct task_struct *p __arg_trusted, s32 cpu, bool idle_policy)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu);
 
 	if (!cfs_rq || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return NO_MATCH;
@@ -325,7 +325,7 @@ __noinline u32 match_idle_cpu(struct task_struct *p __arg_trusted, s32 cpu, bool
 /* An idle CPU that shares the cache of @target: a whole idle core if there is said to be one, else the first of a few. */
 __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, s32 target, bool has_idle_core, bool idle_policy)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(target), *llc_rq;
+	struct run_queue *cfs_rq = run_queue_of(target), *llc_rq;
 	u32 first, count, start, step, position, nr;
 	s32 idle_cpu = -1;
 
@@ -365,7 +365,7 @@ __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, s32 target, 
 /* An idle thread of the core of @target. */
 __noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, s32 target, bool idle_policy)
 {
-	struct cfs_rq *cfs_rq = cfs_rq_of(target), *sibling;
+	struct run_queue *cfs_rq = run_queue_of(target), *sibling;
 	u32 first, position;
 
 	if (!cfs_rq)
@@ -374,7 +374,7 @@ __noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, s32 target, 
 	bpf_for(position, first, first + cfs_rq->span[LEVEL_SMT].count) {
 		s32 i = cpu_at(position);
 
-		sibling = cfs_rq_of(i);
+		sibling = run_queue_of(i);
 		if (sibling && i != target && bpf_cpumask_test_cpu(i, p->cpus_ptr) && choose_idle_cpu(sibling, idle_policy))
 			return i;
 	}
@@ -382,10 +382,10 @@ __noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, s32 target, 
 }
 
 /* The CPU for a task that wakes: @target or an idle one close to it. */
-static __always_inline s32 select_idle_sibling(struct task_struct *p, struct sched_entity_data *se, s32 prev, s32 target,
+static __always_inline s32 select_idle_sibling(struct task_struct *p, struct task_ctx *se, s32 prev, s32 target,
 					       const struct task_struct *waker)
 {
-	struct cfs_rq *target_rq = cfs_rq_of(target), *prev_rq = cfs_rq_of(prev), *recent_rq, *llc_rq;
+	struct run_queue *target_rq = run_queue_of(target), *prev_rq = run_queue_of(prev), *recent_rq, *llc_rq;
 	bool idle_policy = se->idle_policy, has_idle_core = false;
 	s32 recent_used_cpu, i;
 
@@ -406,7 +406,7 @@ static __always_inline s32 select_idle_sibling(struct task_struct *p, struct sch
 	recent_used_cpu = se->recent_used_cpu - 1;
 	se->recent_used_cpu = prev + 1;
 	if (recent_used_cpu >= 0 && recent_used_cpu != prev && recent_used_cpu != target) {
-		recent_rq = cfs_rq_of(recent_used_cpu);
+		recent_rq = run_queue_of(recent_used_cpu);
 		if (recent_rq && cpus_share_cache(recent_rq, target_rq) && choose_idle_cpu(recent_rq, idle_policy) &&
 		    bpf_cpumask_test_cpu(recent_used_cpu, p->cpus_ptr) && asym_fits_cpu(se, recent_rq))
 			return recent_used_cpu;

@@ -27,6 +27,7 @@
 #include "virtual_ticks.h"
 #include "nice.h"
 #include "per_cpu.h"
+#include "task_data.h"
 #include "migration.h"
 
 /* Declares a callback: s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, ...) { ... } */
@@ -114,6 +115,12 @@ static __always_inline s32 unlinked(s32 number)
 static __always_inline bool time_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;
+}
+
+/* Nanoseconds from one moment to another; none if clocks of two CPUs have them the other way round. */
+static __always_inline u64 elapsed(u64 from, u64 to)
+{
+	return time_before(from, to) ? to - from : 0;
 }
 
 #endif /* FAIRGROUND_BPF_H */

@@ -47,6 +47,24 @@ static __always_inline enum thread_class thread_class_of(const struct task_struc
 	return p->nr_cpus_allowed == 1 ? THREAD_INTERRUPT : THREAD_KERNEL;
 }
 
+static __always_inline s32 clamped(s32 priority, s32 least, s32 most)
+{
+	return priority < least ? least : priority > most ? most : priority;
+}
+
+/* User priority of a thread whose use of the CPU does not count */
+static __always_inline __attribute__((unused)) s32 static_priority(const struct task_struct *p)
+{
+	switch (thread_class_of(p)) {
+	case THREAD_KERNEL:
+		return PRI_MIN_KERN;
+	case THREAD_INTERRUPT:
+		return PRI_MAX_ITHD;
+	default:
+		return PRI_MIN_IDLE + (u32)(task_nice(p) + 20) * 31 / 39;
+	}
+}
+
 /* ---- Clocks ---------------------------------------------------------------------------------------------------- */
 
 /* Number of the stathz tick in which @now lies */
@@ -84,6 +102,9 @@ static __always_inline u32 list_of(s32 priority)
 struct runq {
 	u64 bits;
 	u32 length[RQ_NQS];
+	/* Threads in all of them, and those of them that may move to another CPU */
+	u32 threads;
+	u32 transferable;
 };
 
 /* A list's number that the verifier sees to be one: the compiler, which may know it already, is kept from leaving the mask out. */

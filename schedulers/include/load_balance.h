@@ -31,19 +31,6 @@
 /* Held while a domain with SD_SERIALIZE is balanced */
 static u32 balancing;
 
-/* Ticks of the era since the clock's zero. */
-static __always_inline __attribute__((unused)) u64 balance_ticks_at(u64 now)
-{
-	return now / (tick_nsec ?: 1);
-}
-
-static __always_inline __attribute__((unused)) u64 msecs_to_jiffies(u32 milliseconds)
-{
-	u64 jiffies = (milliseconds * NSEC_PER_MSEC + tick_nsec - 1) / (tick_nsec ?: 1);
-
-	return jiffies ?: 1;
-}
-
 /* ---- Load history ---------------------------------------------------------------------------------------------- */
 
 /* One average after @ticks ticks under a constant @load: (old * (2^i - 1) + new) / 2^i, rounded up when it rises. */
@@ -129,36 +116,13 @@ static __always_inline __attribute__((unused)) u64 cpu_avg_load_per_task(struct 
 
 /* ---- Domains --------------------------------------------------------------------------------------------------- */
 
-/* Sets the spans of a CPU's domains; balancing is due from now on. Caches that reach beyond a node count as the node's. */
+/* Balancing of a CPU is due from now on. */
 static __always_inline __attribute__((unused)) void init_domains(struct run_queue *rq, s32 cpu)
 {
-	const volatile struct cpu_topology *place = topology_of(cpu);
-	struct topology_span *span = rq->domains.span;
 	u64 ticks = balance_ticks_at(scx_bpf_now());
 	u32 level;
 
-	/* Without a known topology: one level, whose groups are the CPUs */
-	span[LEVEL_SELF].first = place ? place->position : cpu;
-	span[LEVEL_SELF].count = 1;
-	span[LEVEL_SMT] = span[LEVEL_SELF];
-	span[LEVEL_MC] = span[LEVEL_SELF];
-	span[LEVEL_NODE].first = 0;
-	span[LEVEL_NODE].count = nr_cpus;
-	span[LEVEL_CPU] = span[LEVEL_NODE];
-
-	if (place) {
-		span[LEVEL_SMT].first = place->core_cpus.first;
-		span[LEVEL_SMT].count = place->core_cpus.count;
-		span[LEVEL_CPU].first = place->node_cpus.first;
-		span[LEVEL_CPU].count = place->node_cpus.count;
-		span[LEVEL_MC] = span[LEVEL_CPU];
-		if (!sched_mc) {
-			span[LEVEL_MC] = span[LEVEL_SMT];
-		} else if (place->llc_cpus.count <= place->node_cpus.count) {
-			span[LEVEL_MC].first = place->llc_cpus.first;
-			span[LEVEL_MC].count = place->llc_cpus.count;
-		}
-	}
+	init_spans(rq->span, cpu, sched_mc, LEVEL_SMT);
 	for (level = LEVEL_SMT; level < NR_LEVELS; level++) {
 		rq->domains.sd[level].balance_interval = 1;
 		rq->domains.sd[level].last_balance = ticks;
@@ -172,31 +136,6 @@ static __always_inline __attribute__((unused)) void init_domains(struct run_queu
 
 __noinline s32 move_tasks(s32 this_cpu, s32 busiest_cpu);
 
-static __always_inline __attribute__((unused)) bool task_allowed(const struct task_struct *p, s32 cpu)
-{
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_migration_disabled(p);
-}
-
-static __always_inline __attribute__((unused)) bool is_pinned(const struct balance_attempt *attempt, s32 cpu)
-{
-	u32 i, nr_pinned = min(attempt->nr_pinned, MAX_PINNED_CPUS);
-
-	if (!nr_pinned)
-		return false;
-	bpf_for(i, 0, nr_pinned) {
-		if (i < MAX_PINNED_CPUS && attempt->pinned[i] == cpu)
-			return true;
-	}
-	return false;
-}
-
-/* The domain of a level exists if it has more CPUs than the level below. */
-static __always_inline __attribute__((unused)) bool domain_exists(const struct run_queue *rq, u32 level)
-{
-	return is_within(level, LEVEL_SMT, NR_LEVELS) &&
-	       rq->domains.span[level].count > rq->domains.span[level - 1].count;
-}
-
 /*
  * Power of the group of a CPU. 2.6.24: each last-level cache counts as one CPU at the level above, and so do its parts. 3.0: every
  * CPU counts, and the threads of a core for 1.15 CPUs together.
@@ -206,16 +145,16 @@ static __always_inline __attribute__((unused)) u64 group_power(const struct run_
 	const volatile struct cpu_topology *first, *last;
 
 	if (balance_rules == BALANCE_3_0) {
-		u32 threads = group_rq->domains.span[LEVEL_SMT].count;
+		u32 threads = group_rq->span[LEVEL_SMT].count;
 		u64 power = threads > 1 ? SMT_GAIN / threads : SCHED_LOAD_SCALE;
 
-		return is_within(level, LEVEL_SMT, NR_LEVELS) ? group_rq->domains.span[level - 1].count * power : power;
+		return is_within(level, LEVEL_SMT, NR_LEVELS) ? group_rq->span[level - 1].count * power : power;
 	}
 	if (level != LEVEL_NODE)
 		return SCHED_LOAD_SCALE;
 
-	first = topology_of(cpu_at(group_rq->domains.span[LEVEL_CPU].first));
-	last = topology_of(cpu_at(group_rq->domains.span[LEVEL_CPU].first + group_rq->domains.span[LEVEL_CPU].count - 1));
+	first = topology_of(cpu_at(group_rq->span[LEVEL_CPU].first));
+	last = topology_of(cpu_at(group_rq->span[LEVEL_CPU].first + group_rq->span[LEVEL_CPU].count - 1));
 	if (!first || !last || last->llc < first->llc)
 		return SCHED_LOAD_SCALE;
 	return SCHED_LOAD_SCALE * (last->llc - first->llc + 1);
@@ -235,7 +174,7 @@ static __always_inline __attribute__((unused)) void sum_cpu(struct balance_attem
 {
 	u64 load;
 
-	if (!rq->exists || is_pinned(attempt, rq->cpu))
+	if (!rq->exists || is_pinned(&attempt->pinned, rq->cpu))
 		return;
 	if (rq->nr_running) {
 		attempt->sd_idle = false;
@@ -413,7 +352,7 @@ static __always_inline __attribute__((unused)) bool prefers_siblings(const struc
 	u32 below;
 
 	for (below = LEVEL_CPU; below >= LEVEL_SMT; below--)
-		if (below < level && domain_exists(rq, below))
+		if (below < level && domain_exists(rq->span, below))
 			return parameters_of(below)->flags & SD_PREFER_SIBLING;
 	return false;
 }
@@ -448,9 +387,9 @@ __noinline bool find_busiest_group(s32 this_cpu)
 	attempt->max_load = 0;
 	attempt->busiest_nr_running = 0;
 
-	first = this_rq->domains.span[level].first;
-	count = this_rq->domains.span[level].count;
-	attempt->group_first = this_rq->domains.span[level - 1].first;
+	first = this_rq->span[level].first;
+	count = this_rq->span[level].count;
+	attempt->group_first = this_rq->span[level - 1].first;
 	attempt->left = count;
 
 	bpf_for(step, 0, count) {
@@ -458,7 +397,7 @@ __noinline bool find_busiest_group(s32 this_cpu)
 		group_rq = run_queue_of(cpu_at(group_first));
 		if (!attempt->left || !group_rq)
 			break;
-		group_count = group_rq->domains.span[level - 1].count;
+		group_count = group_rq->span[level - 1].count;
 		local_group = !step;
 
 		if (group_count == 1) {
@@ -532,7 +471,7 @@ __noinline s32 find_busiest_queue(s32 this_cpu)
 		s32 i = cpu_at(position);
 
 		rq = run_queue_of(i);
-		if (!rq || is_pinned(attempt, i))
+		if (!rq || is_pinned(&attempt->pinned, i))
 			continue;
 		if (rq->nr_running == 1 && rq->load_weight > attempt->imbalance)
 			continue;
@@ -542,19 +481,6 @@ __noinline s32 find_busiest_queue(s32 this_cpu)
 		}
 	}
 	return busiest;
-}
-
-/* Is the task that runs on @cpu not allowed on @this_cpu? */
-static __always_inline __attribute__((unused)) bool curr_is_pinned(s32 cpu, s32 this_cpu)
-{
-	struct task_struct *curr;
-	bool pinned;
-
-	bpf_rcu_read_lock();
-	curr = scx_bpf_cpu_curr(cpu);
-	pinned = curr && !bpf_cpumask_test_cpu(this_cpu, curr->cpus_ptr);
-	bpf_rcu_read_unlock();
-	return pinned;
 }
 
 /* Asks the busiest CPU to hand this CPU one task, running or not, the next time it schedules; false if it is asked already. */
@@ -594,7 +520,7 @@ __noinline s32 load_balance(s32 this_cpu, u32 level, u32 idle)
 	attempt->balance = true;
 	attempt->prefer_sibling = balance_rules == BALANCE_3_0 && prefers_siblings(this_rq, level);
 	attempt->sd_idle = share_power && idle != CPU_NOT_IDLE && balance_rules != BALANCE_3_0;
-	attempt->nr_pinned = 0;
+	attempt->pinned.number = 0;
 	count(BALANCES);
 
 	bpf_for(round, 0, MAX_PINNED_CPUS + 1) {
@@ -615,8 +541,8 @@ __noinline s32 load_balance(s32 this_cpu, u32 level, u32 idle)
 		}
 		all_pinned = true;
 		if (round < MAX_PINNED_CPUS) {
-			attempt->pinned[round] = busiest_cpu;
-			attempt->nr_pinned = round + 1;
+			attempt->pinned.cpus[round] = busiest_cpu;
+			attempt->pinned.number = round + 1;
 		}
 	}
 
@@ -680,7 +606,7 @@ static __always_inline __attribute__((unused)) void rebalance_domains(struct run
 		u64 interval;
 		bool serialize;
 
-		if (!domain_exists(rq, level))
+		if (!domain_exists(rq->span, level))
 			continue;
 		sd = &rq->domains.sd[level];
 		interval = balance_interval(sd, level, idle);
@@ -724,7 +650,7 @@ static __always_inline __attribute__((unused)) void idle_balance(struct run_queu
 	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
 		struct sched_domain *sd;
 
-		if (!domain_exists(rq, level))
+		if (!domain_exists(rq->span, level))
 			continue;
 		sd = &rq->domains.sd[level];
 
@@ -768,9 +694,9 @@ static __always_inline __attribute__((unused)) bool worth_balancing(void)
 
 		if (!rq || !rq->nr_running)
 			continue;
-		if (rq->domains.span[LEVEL_SMT].first == core)
+		if (rq->span[LEVEL_SMT].first == core)
 			return true;
-		core = rq->domains.span[LEVEL_SMT].first;
+		core = rq->span[LEVEL_SMT].first;
 	}
 	return false;
 }
@@ -803,24 +729,24 @@ __noinline s32 find_idlest(struct task_struct *p __arg_trusted, s32 cpu, u32 lev
 	bool local_group;
 	s32 idlest = -1;
 
-	if (!this_rq || !cpu_rq || !domain_exists(cpu_rq, level))
+	if (!this_rq || !cpu_rq || !domain_exists(cpu_rq->span, level))
 		return -1;
 	attempt = &this_rq->domains.attempt;
 	attempt->now = scx_bpf_now();
-	attempt->nr_pinned = 0;
-	attempt->group_first = cpu_rq->domains.span[level].first;
+	attempt->pinned.number = 0;
+	attempt->group_first = cpu_rq->span[level].first;
 
-	bpf_for(step, 0, cpu_rq->domains.span[level].count) {
+	bpf_for(step, 0, cpu_rq->span[level].count) {
 		group_first = attempt->group_first;
 		group_rq = run_queue_of(cpu_at(group_first));
-		if (!group_rq || group_first >= cpu_rq->domains.span[level].first + cpu_rq->domains.span[level].count)
+		if (!group_rq || group_first >= cpu_rq->span[level].first + cpu_rq->span[level].count)
 			break;
-		group_count = group_rq->domains.span[level - 1].count;
+		group_count = group_rq->span[level - 1].count;
 		attempt->group_first += group_count;
 		if (!allowed_in(p, group_first, group_count))
 			continue;
 
-		local_group = group_first == cpu_rq->domains.span[level - 1].first;
+		local_group = group_first == cpu_rq->span[level - 1].first;
 		sum_group(this_rq->cpu, sd->forkexec_idx, group_first, group_count, !local_group);
 		avg_load = attempt->avg_load * SCHED_LOAD_SCALE / group_power(group_rq, level);
 		if (local_group) {
@@ -871,7 +797,7 @@ static __always_inline __attribute__((unused)) s32 sched_balance_fork(struct tas
 static __always_inline __attribute__((unused)) bool wake_affine(struct run_queue *this_rq, struct run_queue *prev_rq, struct task_struct *p,
 					struct task_ctx *t, bool sync, u64 now)
 {
-	u32 level, prev_position = prev_rq->domains.span[LEVEL_SELF].first;
+	u32 level, prev_position = prev_rq->span[LEVEL_SELF].first;
 	const struct domain_parameters *sd = NULL;
 	u64 load, this_load, tl, imbalance;
 
@@ -880,7 +806,7 @@ static __always_inline __attribute__((unused)) bool wake_affine(struct run_queue
 
 	/* The lowest domain that spans both CPUs */
 	for (level = LEVEL_SMT; level < NR_LEVELS; level++) {
-		const struct topology_span *span = &this_rq->domains.span[level];
+		const struct topology_span *span = &this_rq->span[level];
 
 		if (prev_position >= span->first && prev_position < span->first + span->count) {
 			sd = parameters_of(level);
@@ -926,7 +852,7 @@ static __always_inline __attribute__((unused)) s32 wake_idle(s32 cpu, struct tas
 {
 	struct run_queue *rq = run_queue_of(cpu);
 	const struct cpumask *idle_mask;
-	u32 level, position, first_idle;
+	u32 level, first_idle;
 	s32 found = cpu;
 
 	if (!rq || rq->nr_running > 1)
@@ -938,26 +864,16 @@ static __always_inline __attribute__((unused)) s32 wake_idle(s32 cpu, struct tas
 		goto out;
 
 	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
-		u32 first = rq->domains.span[level].first, count = rq->domains.span[level].count;
+		u32 first = rq->span[level].first, count = rq->span[level].count;
 
-		if (!domain_exists(rq, level))
+		if (!domain_exists(rq->span, level))
 			continue;
 		if (!(parameters_of(level)->flags & SD_WAKE_IDLE))
 			break;
-		if (count == nr_cpus) {
-			found = first_idle;
+		found = count == nr_cpus ? (s32)first_idle : idle_cpu_in(first, count, idle_mask, p);
+		if (found >= 0)
 			break;
-		}
-		bpf_for(position, first, first + count) {
-			s32 i = cpu_at(position);
-
-			if (i >= 0 && bpf_cpumask_test_cpu(i, idle_mask) && bpf_cpumask_test_cpu(i, p->cpus_ptr)) {
-				found = i;
-				break;
-			}
-		}
-		if (found != cpu)
-			break;
+		found = cpu;
 	}
 out:
 	scx_bpf_put_idle_cpumask(idle_mask);
@@ -969,32 +885,28 @@ static __always_inline __attribute__((unused)) s32 select_idle_sibling(s32 targe
 {
 	struct run_queue *this_rq = run_queue_of(this_cpu), *prev_rq = run_queue_of(prev_cpu), *rq = run_queue_of(target);
 	const struct cpumask *idle_mask;
-	u32 level, position, here, before;
+	u32 level, here, before;
+	s32 idle;
 
 	if (!this_rq || !prev_rq || !rq)
 		return target;
-	here = this_rq->domains.span[LEVEL_SELF].first;
-	before = prev_rq->domains.span[LEVEL_SELF].first;
+	here = this_rq->span[LEVEL_SELF].first;
+	before = prev_rq->span[LEVEL_SELF].first;
 
 	idle_mask = scx_bpf_get_idle_cpumask();
 	if ((target == this_cpu || target == prev_cpu) && bpf_cpumask_test_cpu(target, idle_mask))
 		goto out;
 
 	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
-		u32 first = rq->domains.span[level].first, count = rq->domains.span[level].count;
+		u32 first = rq->span[level].first, count = rq->span[level].count;
 
-		if (!domain_exists(rq, level))
+		if (!domain_exists(rq->span, level))
 			continue;
 		if (!(parameters_of(level)->flags & SD_SHARE_PKG_RESOURCES))
 			break;
-		bpf_for(position, first, first + count) {
-			s32 i = cpu_at(position);
-
-			if (i >= 0 && bpf_cpumask_test_cpu(i, idle_mask) && bpf_cpumask_test_cpu(i, p->cpus_ptr)) {
-				target = i;
-				break;
-			}
-		}
+		idle = idle_cpu_in(first, count, idle_mask, p);
+		if (idle >= 0)
+			target = idle;
 		if (here - first < count && before - first < count)
 			break;
 	}

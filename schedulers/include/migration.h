@@ -25,4 +25,16 @@ static __always_inline bool can_run_on(const struct task_struct *p, s32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (!is_migration_disabled(p) || scx_bpf_task_cpu(p) == cpu);
 }
 
+/* True if @prev, which has run on @cpu until now, is still runnable and may stay there. */
+static __always_inline __attribute__((unused)) bool can_go_on(const struct task_struct *prev, s32 cpu)
+{
+	return (prev->scx.flags & SCX_TASK_QUEUED) && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr);
+}
+
+/* True if a task that waits, or has just been put back, may be moved to @cpu. */
+static __always_inline bool task_allowed(const struct task_struct *p, s32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_migration_disabled(p);
+}
+
 #endif /* FAIRGROUND_MIGRATION_H */

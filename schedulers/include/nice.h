@@ -64,4 +64,12 @@ static __always_inline u32 inverse_weight_of_nice(int nice)
 	return nice_to_inverse_weight[nice_index(nice)];
 }
 
+/* Static priority, 100 to 139, for schedulers that are older than SCHED_IDLE: that is the weakest there is. */
+static __always_inline s32 static_prio_of(const struct task_struct *p)
+{
+	if (p->policy == SCHED_IDLE)
+		return MAX_PRIO - 1;
+	return DEFAULT_PRIO + task_nice(p);
+}
+
 #endif /* FAIRGROUND_NICE_H */

@@ -6,17 +6,31 @@
  * file that includes it has defined before
  *
  *   o1_release        O1_2_6_22 or O1_2_6_2
- *   its constants     hz, min_timeslice, def_timeslice, granularity, prio_bonus_ratio and interactive_delta, as tunables or as constants
+ *   its constants     hz and def_timeslice, as tunables or as constants
  *   MAX_USER_PRIO     the number of ordinary priorities
  *   num_online_cpus   the number of CPUs
- *   struct task_ctx   with sleep_avg, timestamp, last_ran, static_prio, prio, time_slice, interactive_credit, sleep_type
- *   struct run_queue  with nr_running, expired_timestamp, best_expired_prio
+ *   struct task_ctx   with O1_TASK_STATE (o1_state.h)
+ *   struct run_queue  with nr_running and O1_QUEUE_STATE
  */
 #ifndef FAIRGROUND_O1_PRIORITY_H
 #define FAIRGROUND_O1_PRIORITY_H
 
 #define O1_2_6_22 0
 #define O1_2_6_2 1
+
+/* Milliseconds: slice of nice 19, turn of the most interactive tasks within theirs */
+#define MIN_TIMESLICE 5
+#define GRANULARITY 10
+
+/* Percent: of the wait after a wake-up by a task that counts as sleep, of the bonus that a child inherits and a parent keeps */
+#define ON_RUNQUEUE_WEIGHT 30
+#define CHILD_PENALTY 95
+#define PARENT_PENALTY 100
+/* Weight of a parent's credit against that of a child that exits with less */
+#define EXIT_WEIGHT 3
+/* Percent of the 40 priorities that bonuses span, and bonus from which a task of nice 0 is interactive */
+#define PRIO_BONUS_RATIO 25
+#define INTERACTIVE_DELTA 2
 
 /* Milliseconds: slice of nice 19 and turn of the most interactive tasks, and slice of nice -20, in 2.6.2 */
 #define MIN_TIMESLICE_2_6_2 10
@@ -58,13 +72,13 @@ static __always_inline u64 jiffies_to_ns(u64 ticks)
 
 static __always_inline u32 timeslice_minimum(void)
 {
-	return ms_to_ticks(o1_release == O1_2_6_22 ? min_timeslice : MIN_TIMESLICE_2_6_2) ?: 1;
+	return ms_to_ticks(o1_release == O1_2_6_22 ? MIN_TIMESLICE : MIN_TIMESLICE_2_6_2) ?: 1;
 }
 
 /* MAX_BONUS = 40 * 25 / 100 = 10: the width of the range of bonuses */
 static __always_inline u32 max_bonus(void)
 {
-	return MAX_USER_PRIO * prio_bonus_ratio / 100 ?: 1;
+	return MAX_USER_PRIO * PRIO_BONUS_RATIO / 100 ?: 1;
 }
 
 /*
@@ -145,10 +159,10 @@ static s32 interactivity_delta(const struct task_ctx *t)
 
 	if (o1_release == O1_2_6_22)
 		return (s32)((u32)(nice + 20) * bonus / 40) - (s32)(20 * bonus / 40) +
-		       (s32)interactive_delta;
+		       (s32)INTERACTIVE_DELTA;
 	if (nice < 0)
-		return (s32)interactive_delta - (s32)((u32)-nice * bonus / 40);
-	return (s32)interactive_delta + (s32)((u32)nice * bonus / 40);
+		return (s32)INTERACTIVE_DELTA - (s32)((u32)-nice * bonus / 40);
+	return (s32)INTERACTIVE_DELTA + (s32)((u32)nice * bonus / 40);
 }
 
 /* TASK_INTERACTIVE: goes back to the active array when its slice is used up */
@@ -173,19 +187,11 @@ static u64 interactive_sleep(const struct task_ctx *t)
  */
 static u32 timeslice_granularity(const struct task_ctx *t)
 {
-	u32 unit = ms_to_ticks(o1_release == O1_2_6_22 ? granularity : MIN_TIMESLICE_2_6_2) ?: 1;
+	u32 unit = ms_to_ticks(o1_release == O1_2_6_22 ? GRANULARITY : MIN_TIMESLICE_2_6_2) ?: 1;
 	u32 bonus = current_bonus(t);
 	u32 missing = bonus < max_bonus() ? max_bonus() - bonus : 1;
 
 	return (unit << ((missing - 1) & 31)) * num_online_cpus ?: 1;
-}
-
-/* SCHED_IDLE is younger than this scheduler: the weakest batch task there is. */
-static __always_inline s32 static_prio_of(const struct task_struct *p)
-{
-	if (p->policy == SCHED_IDLE)
-		return MAX_PRIO - 1;
-	return DEFAULT_PRIO + task_nice(p);
 }
 
 /* Tasks that never earn credit by sleeping and wake up into the expired array (2.6.22) */

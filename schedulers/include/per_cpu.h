@@ -31,4 +31,14 @@
 		return bpf_map_lookup_elem(&name##_map, &key);				\
 	}
 
+/* How many CPUs are online. */
+static __always_inline __attribute__((unused)) u32 count_online_cpus(void)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	u32 number = bpf_cpumask_weight(online);
+
+	scx_bpf_put_cpumask(online);
+	return number;
+}
+
 #endif /* FAIRGROUND_PER_CPU_H */

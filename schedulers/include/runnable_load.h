@@ -57,6 +57,17 @@ static __always_inline __attribute__((unused)) void notice_real_time(struct run_
 		count_real_time(rq, now);
 }
 
+/* Defines ops.cpu_release() of a scheduler. */
+#define DEFINE_CPU_RELEASE(id)								\
+	void BPF_STRUCT_OPS(id##_cpu_release, s32 cpu, struct scx_cpu_release_args *args)	\
+	{										\
+		struct run_queue *rq = run_queue_of(cpu);				\
+											\
+		if (rq)									\
+			count_real_time(rq, scx_bpf_now());				\
+		take_back_local_tasks();						\
+	}
+
 /* Makes the task count on @rq and nowhere else. If it did not count yet, it does so with @weight. */
 static __always_inline __attribute__((unused)) void account_enqueue(struct run_queue *rq, struct task_ctx *t, u32 weight, u64 now)
 {

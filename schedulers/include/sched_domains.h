@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sched_domains.h - the levels of the machine at which Linux 2.6.22 to 3.0 balance load, and what a CPU remembers of each
+ * sched_domains.h - how Linux 2.6.22 to 3.0 balance load at the levels of the machine, and what a CPU remembers of each
  *
- * A CPU balances in a domain for each level that has more CPUs than the one below: the threads of its core, the CPUs that share its
- * last-level cache, its node, the machine. The groups of a domain are the domains of the level below. The functions are
- * in load_balance.h.
+ * The functions are in load_balance.h.
  *
  * The file that includes this has defined before
  *
@@ -16,28 +14,14 @@
 #ifndef FAIRGROUND_SCHED_DOMAINS_H
 #define FAIRGROUND_SCHED_DOMAINS_H
 
+#include "machine_levels.h"
+
 #define BALANCE_2_6_22 0
 #define BALANCE_2_6_24 1
 #define BALANCE_3_0 2
 
 /* Load averages kept; domains use source_load() and target_load() of types 0 to 3 */
 #define CPU_LOAD_IDX_MAX 3
-
-/* CPUs whose tasks are all pinned that one balancing attempt steps over before it gives up */
-#define MAX_PINNED_CPUS 8
-
-/* Up to where tasks that may not move lengthen the interval, milliseconds */
-#define MAX_PINNED_INTERVAL 512
-
-/* Levels of the machine, innermost first; the domain of level l has as its groups the spans of level l - 1 */
-enum level {
-	LEVEL_SELF,
-	LEVEL_SMT,
-	LEVEL_MC,
-	LEVEL_CPU,
-	LEVEL_NODE,
-	NR_LEVELS,
-};
 
 enum balance_idleness {
 	CPU_IDLE,
@@ -173,9 +157,7 @@ struct balance_attempt {
 	bool prefer_sibling;
 	/* All CPUs of the domain are idle, and that matters */
 	bool sd_idle;
-	/* CPUs that have been found to hold pinned tasks only, and are left out */
-	u32 nr_pinned;
-	s32 pinned[MAX_PINNED_CPUS];
+	struct pinned_cpus pinned;
 
 	/* The walk over the groups of the domain: where the next one begins, and how many CPUs are left */
 	u32 group_first;
@@ -230,7 +212,6 @@ struct sched_domains {
 	/* 3.0: clock since when the CPU has been idle, 0 if it is not, and how long it is on average */
 	u64 idle_stamp;
 	u64 avg_idle;
-	struct topology_span span[NR_LEVELS];
 	struct sched_domain sd[NR_LEVELS];
 	struct balance_attempt attempt;
 };

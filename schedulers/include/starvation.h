@@ -10,14 +10,18 @@
 #ifndef FAIRGROUND_STARVATION_H
 #define FAIRGROUND_STARVATION_H
 
+#ifndef STARVATION_LIMIT
+#define STARVATION_LIMIT 15000
+#endif
+
 /* How long a task may wait, ms; 0: for ever */
-const volatile u32 starvation_limit = 15000;
+const volatile u32 starvation_limit = STARVATION_LIMIT;
 
 /* How often a CPU looks. One task for each look, so 150 of them within the 15 s that are left to the watchdog. */
 #define STARVATION_CHECK_INTERVAL (100 * NSEC_PER_MSEC)
 
 /* How long a task has waited beyond the limit; 0 if it has not. */
-static __always_inline u64 starved_for(u64 waiting_since, u64 now)
+static __always_inline __attribute__((unused)) u64 starved_for(u64 waiting_since, u64 now)
 {
 	u64 since = waiting_since + starvation_limit * NSEC_PER_MSEC;
 

@@ -19,22 +19,10 @@ struct tick_counter {
 	u64 paid_until;
 };
 
-/* NICE_TO_TICKS of 2.4: quantum by nice value, about 50 ms for nice 0 at every rate of the timer */
-static __always_inline s32 quantum_of_nice(s32 nice, u64 hz)
+/* Nice value of a task; SCHED_IDLE is younger than these schedulers, and such a task is as weak as a task can be. */
+static __always_inline s32 nice_of(const struct task_struct *p)
 {
-	u32 strength = 20 - nice;
-
-	if (hz < 200)
-		strength >>= 2;
-	else if (hz < 400)
-		strength >>= 1;
-	else if (hz < 800)
-		;
-	else if (hz < 1600)
-		strength <<= 1;
-	else
-		strength <<= 2;
-	return strength + 1;
+	return p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
 }
 
 /* What is left at @now once the ticks are paid that have come until then. */

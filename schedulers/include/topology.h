@@ -112,6 +112,21 @@ static __always_inline __attribute__((unused)) s32 cpu_at(s32 position)
 	return topology_nr_cpus ? topology_cpu_at(position) : position;
 }
 
+/* The first CPU at positions @first to @first + @count - 1 that is in @idle_mask and may run @p, or -1. */
+static __always_inline __attribute__((unused)) s32 idle_cpu_in(u32 first, u32 count, const struct cpumask *idle_mask,
+								const struct task_struct *p)
+{
+	u32 position;
+
+	bpf_for(position, first, first + count) {
+		s32 cpu = cpu_at(position);
+
+		if (cpu >= 0 && bpf_cpumask_test_cpu(cpu, idle_mask) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			return cpu;
+	}
+	return -1;
+}
+
 /* Distance of two nodes, 10 for a node to itself, or -1. */
 static __always_inline s32 topology_distance(u32 from, u32 to)
 {

@@ -6,11 +6,10 @@
  * 1.2 knew one CPU. README.md says how several are served, where each mechanism is and what is different here.
  */
 #include "fairground.bpf.h"
-#include "bound_tasks.h"
 #include "idle_task.h"
 #include "in_interrupt.h"
 #include "pending_signals.h"
-#include "task_list.h"
+#include "real_time.h"
 #include "tick_counter.h"
 
 /* Timer ticks a second */
@@ -21,33 +20,25 @@ const volatile u32 def_priority = 15;
 const volatile u32 wakeup_margin = 3;
 /* What a sleep that the timer ends was: a timeout that selections look for, or an interval timer that calls for one */
 const volatile u32 timed_sleep;
-/* How long a task that is bound to certain CPUs waits behind others there, ms */
-const volatile u32 bound_patience = 10000;
 
 #define TIMED_SLEEP_INTERVAL_TIMER 1
-
-/* The runnable tasks of the ring that have no CPU: a dispatch queue ordered by the tasks' places in the ring. */
-#define RING 0
 
 /* Counter of the idle task, and the start of the search for the largest one */
 #define IDLE_COUNTER -100
 #define NOTHING -1000
 
-/* A walk is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
-#define SCHEDULE_ATTEMPTS 4
-
 enum {
 	SCHEDULES,
-	RING_STEPS,
+	LIST_STEPS,
 	POLLED_WAKEUPS,
-	REFILLS,
-	REFILLED_TASKS,
+	RECALCULATIONS,
+	RECALCULATED_TASKS,
 	SWITCHES,
 	MIGRATIONS,
 	IDLE_RESCHEDULES,
 	PREEMPTIONS,
 	TIMER_SELECTIONS,
-	BOUND_RESCUES,
+	RESCUES,
 	NR_STATISTICS,
 };
 DEFINE_STATISTICS(NR_STATISTICS)
@@ -70,12 +61,7 @@ struct task_data {
 	bool woken;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_data);
-} task_data SEC(".maps");
+DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
 /* 1.2 has one need_resched; with several CPUs each has its own, idle ones that have been told of a task included. */
 struct cpu_data {
@@ -83,19 +69,10 @@ struct cpu_data {
 };
 DEFINE_PER_CPU(struct cpu_data, cpu_data)
 
-static __always_inline struct task_data *task_data_of(struct task_struct *p)
+/* priority, nice level and quantum in one, ticks: setpriority() makes 15 - nice of it and at least 1. So nice 14 to 19 are the same. */
+static __always_inline s32 quantum_of(const struct task_struct *p)
 {
-	return bpf_task_storage_get(&task_data, p, 0, 0);
-}
-
-/*
- * Nice level and quantum in one, ticks: setpriority() makes 15 - nice of it and at least 1. So nice 14 to 19 are the same.
- * SCHED_IDLE is younger than 1.2; such a task is as weak as a task can be.
- */
-static __always_inline s32 priority_of(const struct task_struct *p)
-{
-	s32 nice = p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
-	s32 priority = (s32)def_priority - nice;
+	s32 priority = (s32)def_priority - nice_of(p);
 
 	return priority > 0 ? priority : 1;
 }
@@ -105,6 +82,25 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
 {
 	run_for_ticks(p, data->counter.left, now, hz);
 }
+
+/* There is no goodness() yet: of the runnable tasks the one with the largest counter runs. */
+static __always_inline s32 goodness(struct task_struct *p, const struct task_data *data, s32 cpu, u64 this_mm, u64 now)
+{
+	return data->state == TASK_RUNNING ? ticks_left_at(&data->counter, now, hz) : NOTHING;
+}
+
+static __always_inline bool quantum_has_ended(const struct task_data *data)
+{
+	return !data->counter.left;
+}
+
+static __always_inline void goes_on(struct task_struct *prev, struct task_data *data, u64 now)
+{
+	run_counter_down(prev, data, now);
+}
+
+#define SEARCHES_AGAIN false
+#include "schedule.h"
 
 /*
  * wake_up(): the current task gives way if the woken one has more than 3 ticks more. With several CPUs the current task is the one
@@ -175,7 +171,7 @@ static __always_inline void select_at_next_tick(void)
  * The first walk: wakes the tasks whose timeout is over or that have been sent a signal. Until a selection gets here they
  * sleep on, however long that takes.
  */
-static __always_inline u64 wake_those_due(void)
+static __always_inline void wake_those_due(void)
 {
 	struct task_struct *p;
 	u64 steps = 0;
@@ -190,25 +186,7 @@ static __always_inline u64 wake_those_due(void)
 		data->state = TASK_RUNNING;
 		count(POLLED_WAKEUPS);
 	}
-	return steps;
-}
-
-/* All runnable tasks are at 0: every task of the ring, in whatever state, keeps half of its counter and gets its priority. */
-static __always_inline void refill(u64 now)
-{
-	struct task_struct *p;
-	u64 tasks = 0;
-
-	count(REFILLS);
-	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
-		struct task_data *data = task_data_of(p);
-
-		if (!data)
-			continue;
-		refill_ticks(&data->counter, priority_of(p), now, hz);
-		tasks++;
-	}
-	count_by(REFILLED_TASKS, tasks);
+	count_by(LIST_STEPS, steps);
 }
 
 /* A task stays where it was; schedule() on any CPU may take it. */
@@ -268,7 +246,7 @@ void BPF_STRUCT_OPS(linux12_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	woken = data->woken;
 	data->woken = false;
-	scx_bpf_dsq_insert_vtime(p, RING, tick_length(hz), data->place, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, RUNQUEUE, tick_length(hz), data->place, enq_flags);
 	wake_up(p, data, woken);
 }
 
@@ -279,82 +257,15 @@ void BPF_STRUCT_OPS(linux12_enqueue, struct task_struct *p, u64 enq_flags)
 void BPF_STRUCT_OPS(linux12_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_data *cpu_data = cpu_data_of(cpu);
-	struct task_data *prev_data = NULL;
 	u64 now = scx_bpf_now();
 	s32 attempt;
 
-	if (!cpu_data)
+	if (!cpu_data || !is_search_due(cpu, prev, cpu_data->need_resched, now))
 		return;
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
-		prev_data = task_data_of(prev);
-
-	if (prev && prev_data) {
-		pay_ticks(&prev_data->counter, now, hz);
-		/* Another CPU has begun an epoch since this quantum was laid out. */
-		if (prev_data->counter.left && !cpu_data->need_resched &&
-		    now - prev_data->running_since < BOUND_TASKS_INTERVAL) {
-			run_counter_down(prev, prev_data, now);
-			return;
-		}
-	}
 	cpu_data->need_resched = false;
-
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		struct task_struct *p, *next = NULL;
-		struct bpf_iter_scx_dsq it;
-		u64 place = 0, longest = 0, steps;
-		s32 largest = NOTHING;
-		bool moved = false, prev_wins = false, rescue = false, overdue;
-
-		count(SCHEDULES);
-		steps = wake_those_due();
-
-		bpf_iter_scx_dsq_new(&it, RING, 0);
-		while ((p = bpf_iter_scx_dsq_next(&it))) {
-			struct task_data *data = task_data_of(p);
-
-			steps++;
-			if (!data || data->state != TASK_RUNNING || !can_run_on(p, cpu))
-				continue;
-			overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
-			if (rescue ? overdue && time_before(data->waiting_since, longest) : overdue || data->counter.left > largest) {
-				struct task_struct *candidate = bpf_task_acquire(p);
-
-				if (!candidate)
-					continue;
-				if (next)
-					bpf_task_release(next);
-				next = candidate;
-				largest = data->counter.left;
-				place = data->place;
-				rescue = overdue;
-				longest = data->waiting_since;
-			}
-		}
-		count_by(RING_STEPS, steps);
-
-		if (prev && prev_data && !rescue) {
-			s32 counter = prev_data->counter.left;
-
-			prev_wins = counter > largest ||
-				    (counter == largest && time_before(prev_data->place, place));
-			if (prev_wins)
-				largest = counter;
-		}
-
-		if (!largest && !rescue)
-			refill(now);
-		if (rescue)
-			count(BOUND_RESCUES);
-		if (!prev_wins && next)
-			moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
-		bpf_iter_scx_dsq_destroy(&it);
-		if (next)
-			bpf_task_release(next);
-
-		if (prev_wins && prev)
-			run_counter_down(prev, prev_data, now);
-		if (largest == NOTHING || prev_wins || moved)
+		wake_those_due();
+		if (search(cpu, prev, 0, now))
 			break;
 	}
 }
@@ -362,32 +273,17 @@ void BPF_STRUCT_OPS(linux12_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(linux12_running, struct task_struct *p)
 {
 	struct task_data *data = task_data_of(p);
-	s32 cpu = scx_bpf_task_cpu(p);
-	u64 now = scx_bpf_now();
 
-	if (!data)
-		return;
-	count(SWITCHES);
-	if (data->processor != cpu)
-		count(MIGRATIONS);
-	data->processor = cpu;
-	data->running_since = now;
-	start_paying_ticks(&data->counter, now);
-	run_counter_down(p, data, now);
+	if (data)
+		take_cpu(p, data, scx_bpf_now());
 }
 
 void BPF_STRUCT_OPS(linux12_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_data *data = task_data_of(p);
-	u64 now = scx_bpf_now();
 
-	if (!data)
-		return;
-	stop_paying_ticks(&data->counter, now, hz);
-	data->waiting_since = now;
-	/* Displaced by a real-time task or not, it goes back to the ring, and is not kept in front of its CPU. */
-	if (runnable)
-		scx_bpf_task_set_slice(p, 0);
+	if (data)
+		leave_cpu(p, data, runnable, scx_bpf_now());
 }
 
 /* 1.2 has no such system call: nothing happens. */
@@ -396,10 +292,7 @@ bool BPF_STRUCT_OPS(linux12_yield, struct task_struct *from, struct task_struct 
 	return false;
 }
 
-/*
- * An idle CPU selects again after every interrupt. One that goes idle has found nothing, but a task may have been put into the
- * ring since, by a CPU that saw this one busy still; so it looks again.
- */
+/* An idle CPU selects again after every interrupt. */
 void BPF_STRUCT_OPS(linux12_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_data *cpu_data = cpu_data_of(cpu);
@@ -407,8 +300,7 @@ void BPF_STRUCT_OPS(linux12_update_idle, s32 cpu, bool idle)
 	if (!idle || !cpu_data)
 		return;
 	cpu_data->need_resched = false;
-	if (scx_bpf_dsq_nr_queued(RING) > 0)
-		scx_bpf_kick_cpu(cpu, 0);
+	look_again(cpu);
 }
 
 /*
@@ -419,10 +311,10 @@ s32 BPF_STRUCT_OPS(linux12_init_task, struct task_struct *p, struct scx_init_tas
 {
 	struct task_data *data, *parent_data;
 
-	data = bpf_task_storage_get(&task_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	data = new_task_data(p);
 	if (!data)
 		return -ENOMEM;
-	data->counter.left = priority_of(p);
+	data->counter.left = quantum_of(p);
 	data->processor = scx_bpf_task_cpu(p);
 	data->place = place_at_end();
 	data->state = TASK_INTERRUPTIBLE;
@@ -435,18 +327,9 @@ s32 BPF_STRUCT_OPS(linux12_init_task, struct task_struct *p, struct scx_init_tas
 	return 0;
 }
 
-/* One ring for all CPUs: whether one of them comes or goes changes nothing. */
-void BPF_STRUCT_OPS(linux12_cpu_online, s32 cpu)
-{
-}
-
-void BPF_STRUCT_OPS(linux12_cpu_offline, s32 cpu)
-{
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(linux12_init)
 {
-	return scx_bpf_create_dsq(RING, NUMA_NO_NODE);
+	return scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
 }
 
 DEFINE_SCHEDULER(linux12,
@@ -459,8 +342,8 @@ DEFINE_SCHEDULER(linux12,
 	.quiescent = (void *)linux12_quiescent,
 	.yield = (void *)linux12_yield,
 	.update_idle = (void *)linux12_update_idle,
-	.cpu_online = (void *)linux12_cpu_online,
-	.cpu_offline = (void *)linux12_cpu_offline,
+	.cpu_online = (void *)one_list_cpu_online,
+	.cpu_offline = (void *)one_list_cpu_offline,
 	.init_task = (void *)linux12_init_task,
 	.init = (void *)linux12_init,
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,

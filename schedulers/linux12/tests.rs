@@ -135,7 +135,7 @@ fn a_sleeper_gains_up_to_29_ticks() {
                 "sleeper": {{ "sleep": 10000000 }} }} }}"#
         );
         let (_, outcome) = run(ID, "1", &json, 1, &[]);
-        assert_eq!(statistic(ID, &outcome, "refills"), epochs);
+        assert_eq!(statistic(ID, &outcome, "recalculations"), epochs);
         assert_eq!(ticks_left(&outcome, "sleeper"), expected);
     }
 }
@@ -251,8 +251,8 @@ fn walk(sleepers: u32) -> (f64, f64) {
     let (_, outcome) = run(ID, "1", &json, 10, &[]);
     let of = |name| statistic(ID, &outcome, name) as f64;
     (
-        of("ring_steps") / of("schedules"),
-        of("refilled_tasks") / of("refills"),
+        of("list_steps") / of("schedules"),
+        of("recalculated_tasks") / of("recalculations"),
     )
 }
 

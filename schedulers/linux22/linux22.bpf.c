@@ -6,12 +6,12 @@
  * README.md says where each mechanism is and what is different here.
  */
 #include "fairground.bpf.h"
-#include "bound_tasks.h"
 #include "idle_task.h"
 #include "in_interrupt.h"
+#include "real_time.h"
 #include "task_attributes.h"
-#include "task_list.h"
 #include "tick_counter.h"
+#include "timer.h"
 
 /* Timer ticks a second */
 const volatile u32 hz = 100;
@@ -29,23 +29,12 @@ const volatile u32 cache_size = 512;
 const volatile u32 big_kernel_lock = 1;
 /* How tasks with the attribute "realtime" are scheduled: first in, first out, or round robin */
 const volatile u32 realtime_policy;
-/* How long a task that is bound to certain CPUs waits behind others there, ms */
-const volatile u32 bound_patience = 10000;
 
 #define REALTIME_POLICY_RR 1
-
-/* The list of runnable tasks without those that run: a dispatch queue ordered by the tasks' places in the list. */
-#define RUNQUEUE 0
 
 /* Goodness below that of every task, and of real-time tasks without their priority */
 #define NOTHING -1000
 #define REALTIME_GOODNESS 1000
-
-/* processor of a task that has not run yet */
-#define NO_PROC_ID -1
-
-/* A walk is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
-#define SCHEDULE_ATTEMPTS 4
 
 enum {
 	SCHEDULES,
@@ -58,7 +47,7 @@ enum {
 	IDLE_RESCHEDULES,
 	RELATED_WAKEUPS,
 	YIELDS,
-	BOUND_RESCUES,
+	RESCUES,
 	NR_STATISTICS,
 };
 DEFINE_STATISTICS(NR_STATISTICS)
@@ -87,12 +76,7 @@ struct task_data {
 	bool yielding;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_data);
-} task_data SEC(".maps");
+DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
 struct cpu_data {
 	/* The current task is to give the CPU to schedule() */
@@ -100,33 +84,13 @@ struct cpu_data {
 };
 DEFINE_PER_CPU(struct cpu_data, cpu_data)
 
-struct idle_timer {
-	struct bpf_timer timer;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct idle_timer);
-} idle_timer SEC(".maps");
-
 /* Compiled for several CPUs: __SMP__ */
 static bool smp;
 
-static __always_inline struct task_data *task_data_of(struct task_struct *p)
+/* priority, nice level and quantum in one, ticks: 20 - nice, 1 to 40 */
+static __always_inline s32 quantum_of(const struct task_struct *p)
 {
-	return bpf_task_storage_get(&task_data, p, 0, 0);
-}
-
-/*
- * Nice level and quantum in one, ticks: 20 - nice, 1 to 40. SCHED_IDLE is younger than 2.2; such a task is as weak as a task
- * can be.
- */
-static __always_inline s32 priority_of(const struct task_struct *p)
-{
-	s32 nice = p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
-	s32 priority = (s32)def_priority - nice;
+	s32 priority = (s32)def_priority - nice_of(p);
 
 	return priority > 0 ? priority : 1;
 }
@@ -149,7 +113,7 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
 }
 
 /*
- * How good it is to run @p on @cpu after @prev:
+ * How good it is to run @p on @cpu after a task with the address space @prev_mm:
  *
  *	1000 + priority	real-time
  *	0		runnable, but its quantum is used up or it yields
@@ -157,10 +121,9 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
  *
  * A function of its own for the verifier, which would follow each of its branches through the rest of the walk.
  */
-__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *data __arg_nonnull,
-			struct task_struct *prev __arg_trusted __arg_nullable, s32 cpu, u64 now)
+__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *data __arg_nonnull, s32 cpu, u64 prev_mm,
+			u64 now)
 {
-	u64 prev_mm = prev ? (u64)prev->mm : 0;
 	u32 rt_priority = rt_priority_of(p);
 	s32 weight;
 
@@ -173,7 +136,7 @@ __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *d
 	weight = ticks_left_at(&data->counter, now, hz);
 	if (!weight)
 		return 0;
-	weight += priority_of(p);
+	weight += quantum_of(p);
 	if (smp && data->processor == cpu)
 		weight += proc_change_penalty;
 	if ((u64)p->mm == prev_mm)
@@ -195,6 +158,21 @@ static __always_inline void update_avg_slice(struct task_data *data, u64 now)
 	data->avg_slice = (this_slice + data->avg_slice) / 2;
 	data->slice_since = now;
 }
+
+static __always_inline bool quantum_has_ended(const struct task_data *data)
+{
+	return data->counter.overdrawn;
+}
+
+static __always_inline void goes_on(struct task_struct *prev, struct task_data *data, u64 now)
+{
+	update_avg_slice(data, now);
+	start_paying_ticks(&data->counter, now);
+	run_counter_down(prev, data, now);
+}
+
+#define SEARCHES_AGAIN false
+#include "schedule.h"
 
 /* What a wake-up does on the CPU where it happens. */
 enum wakeup {
@@ -295,27 +273,6 @@ static __always_inline void notice_policy(struct task_struct *p, struct task_dat
 }
 
 /*
- * A new epoch: every task of the system, asleep or not, gets a quantum and keeps half of what it has left. So sleepers gain,
- * nearly twice their quantum.
- */
-static __always_inline void recalculate(u64 now)
-{
-	struct task_struct *p;
-	u64 tasks = 0;
-
-	count(RECALCULATIONS);
-	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
-		struct task_data *data = task_data_of(p);
-
-		if (!data)
-			continue;
-		refill_ticks(&data->counter, priority_of(p), now, hz);
-		tasks++;
-	}
-	count_by(RECALCULATED_TASKS, tasks);
-}
-
-/*
  * The task stays where it was; schedule() on any CPU may take it. But the kernel tells an idle CPU of a task that is left with
  * it, and where 2.2 would not do so the waking CPU takes care of the task.
  */
@@ -372,104 +329,26 @@ void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * One search: the task with the largest goodness of all that wait and, if @prev_competes, of @prev; the first one on the list
- * if there are several. If that is 0 a new epoch begins, and still the one that has been found runs: there is no second
- * search. Returns whether that settles who runs: the chosen task may have been taken away meanwhile.
+ * schedule(): @prev goes on until its quantum has ended or somebody calls for a search. A round robin task gets its next quantum at
+ * once, behind the others.
  */
-__noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nullable, bool prev_competes, u64 now)
-{
-	struct task_data *prev_data = prev && prev_competes ? task_data_of(prev) : NULL;
-	u64 place = 0, longest = 0, steps = 0;
-	bool moved = false, prev_wins = false, rescue = false, overdue;
-	struct task_struct *p, *next = NULL;
-	struct bpf_iter_scx_dsq it;
-	s32 weight = NOTHING;
-
-	count(SCHEDULES);
-	bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
-	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		struct task_data *data = task_data_of(p);
-		s32 candidate_weight;
-
-		steps++;
-		if (!data || !can_run_on(p, cpu))
-			continue;
-		candidate_weight = goodness(p, data, prev, cpu, now);
-		overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
-		if (rescue ? overdue && time_before(data->waiting_since, longest) : overdue || candidate_weight > weight) {
-			struct task_struct *candidate = bpf_task_acquire(p);
-
-			if (!candidate)
-				continue;
-			if (next)
-				bpf_task_release(next);
-			next = candidate;
-			weight = candidate_weight;
-			place = data->place;
-			rescue = overdue;
-			longest = data->waiting_since;
-		}
-	}
-
-	if (prev && prev_data && !rescue) {
-		s32 prev_weight = goodness(prev, prev_data, prev, cpu, now);
-
-		steps++;
-		prev_wins = prev_weight > weight || (prev_weight == weight && time_before(prev_data->place, place));
-		if (prev_wins)
-			weight = prev_weight;
-	}
-	count_by(LIST_STEPS, steps);
-
-	if (!weight && !rescue)
-		recalculate(now);
-	if (rescue)
-		count(BOUND_RESCUES);
-	if (!prev_wins && next)
-		moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
-	bpf_iter_scx_dsq_destroy(&it);
-	if (next)
-		bpf_task_release(next);
-
-	if (prev_wins && prev) {
-		update_avg_slice(prev_data, now);
-		start_paying_ticks(&prev_data->counter, now);
-		run_counter_down(prev, prev_data, now);
-	}
-	return weight == NOTHING || prev_wins || moved;
-}
-
-/* schedule(): @prev goes on until its quantum has ended or somebody calls for a search. */
 void BPF_STRUCT_OPS(linux22_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_data *cpu_data = cpu_data_of(cpu);
-	struct task_data *prev_data = NULL;
+	struct task_data *prev_data;
 	u64 now = scx_bpf_now();
 	s32 attempt;
 
-	if (!cpu_data)
+	if (!cpu_data || !is_search_due(cpu, prev, cpu_data->need_resched, now))
 		return;
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
-		prev_data = task_data_of(prev);
-
-	if (prev && prev_data) {
-		pay_ticks(&prev_data->counter, now, hz);
-		/* Another CPU has begun an epoch since this quantum was laid out. */
-		if (!prev_data->counter.overdrawn && !cpu_data->need_resched &&
-		    now - prev_data->running_since < BOUND_TASKS_INTERVAL) {
-			run_counter_down(prev, prev_data, now);
-			return;
-		}
-		/* A round robin task gets its next quantum at once, behind the others. */
-		if (realtime_policy == REALTIME_POLICY_RR && rt_priority_of(prev) && !prev_data->counter.left) {
-			prev_data->counter.left = priority_of(prev);
-			prev_data->place = place_at_end();
-		}
+	prev_data = prev && can_go_on(prev, cpu) ? task_data_of(prev) : NULL;
+	if (prev && prev_data && realtime_policy == REALTIME_POLICY_RR && rt_priority_of(prev) && !prev_data->counter.left) {
+		prev_data->counter.left = quantum_of(prev);
+		prev_data->place = place_at_end();
 	}
 	cpu_data->need_resched = false;
-
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		if (search(cpu, prev, prev_data, now))
+		if (search(cpu, prev, prev ? (u64)BPF_CORE_READ(prev, mm) : 0, now))
 			break;
 	}
 }
@@ -477,19 +356,12 @@ void BPF_STRUCT_OPS(linux22_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(linux22_running, struct task_struct *p)
 {
 	struct task_data *data = task_data_of(p);
-	s32 cpu = scx_bpf_task_cpu(p);
 	u64 now = scx_bpf_now();
 
 	if (!data)
 		return;
-	count(SWITCHES);
-	if (data->processor != NO_PROC_ID && data->processor != cpu)
-		count(MIGRATIONS);
-	data->processor = cpu;
+	take_cpu(p, data, now);
 	data->slice_since = now;
-	data->running_since = now;
-	start_paying_ticks(&data->counter, now);
-	run_counter_down(p, data, now);
 }
 
 void BPF_STRUCT_OPS(linux22_stopping, struct task_struct *p, bool runnable)
@@ -499,12 +371,8 @@ void BPF_STRUCT_OPS(linux22_stopping, struct task_struct *p, bool runnable)
 
 	if (!data)
 		return;
-	stop_paying_ticks(&data->counter, now, hz);
+	leave_cpu(p, data, runnable, now);
 	update_avg_slice(data, now);
-	data->waiting_since = now;
-	/* Displaced by a real-time task or not, it goes back to the list, and is not kept in front of its CPU. */
-	if (runnable)
-		scx_bpf_task_set_slice(p, 0);
 }
 
 /*
@@ -527,35 +395,32 @@ bool BPF_STRUCT_OPS(linux22_yield, struct task_struct *from, struct task_struct 
 	return false;
 }
 
-/*
- * A CPU that goes idle has found nothing, but a task may have been listed since, by a CPU that saw this one busy still. 2.2
- * held one lock for both; here the CPU looks again.
- */
 void BPF_STRUCT_OPS(linux22_update_idle, s32 cpu, bool idle)
 {
-	if (idle && scx_bpf_dsq_nr_queued(RUNQUEUE) > 0)
-		scx_bpf_kick_cpu(cpu, 0);
+	if (idle)
+		look_again(cpu);
 }
 
 /* cpu_idle(): every interrupt ends the halt of an idle CPU, and it calls schedule(). The timer's comes every tick. */
-static int idle_tick(void *map, u32 *key, struct idle_timer *timer)
+static bool idle_tick(void)
 {
+	const struct cpumask *online;
 	s32 cpu;
 
-	if (scx_bpf_dsq_nr_queued(RUNQUEUE) > 0) {
-		const struct cpumask *online = scx_bpf_get_online_cpumask();
-
-		bpf_rcu_read_lock();
-		bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-			if (bpf_cpumask_test_cpu(cpu, online) && cpu_is_idle(cpu))
-				scx_bpf_kick_cpu(cpu, 0);
-		}
-		bpf_rcu_read_unlock();
-		scx_bpf_put_cpumask(online);
+	if (scx_bpf_dsq_nr_queued(RUNQUEUE) <= 0)
+		return true;
+	online = scx_bpf_get_online_cpumask();
+	bpf_rcu_read_lock();
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		if (bpf_cpumask_test_cpu(cpu, online) && cpu_is_idle(cpu))
+			scx_bpf_kick_cpu(cpu, 0);
 	}
-	bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
-	return 0;
+	bpf_rcu_read_unlock();
+	scx_bpf_put_cpumask(online);
+	return true;
 }
+
+DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1, hz))
 
 /*
  * do_fork(): parent and child get half of what the parent has left, and an odd tick is lost. Tasks that were there before this
@@ -567,10 +432,10 @@ s32 BPF_STRUCT_OPS(linux22_init_task, struct task_struct *p, struct scx_init_tas
 	struct task_data *data, *parent_data;
 	u64 now = scx_bpf_now();
 
-	data = bpf_task_storage_get(&task_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	data = new_task_data(p);
 	if (!data)
 		return -ENOMEM;
-	data->counter.left = priority_of(p);
+	data->counter.left = quantum_of(p);
 	data->processor = NO_PROC_ID;
 	data->policy = p->policy;
 	data->rt_priority = rt_priority_of(p);
@@ -589,37 +454,14 @@ s32 BPF_STRUCT_OPS(linux22_init_task, struct task_struct *p, struct scx_init_tas
 	return 0;
 }
 
-/* One list for all CPUs: whether one of them comes or goes changes nothing. */
-void BPF_STRUCT_OPS(linux22_cpu_online, s32 cpu)
-{
-}
-
-void BPF_STRUCT_OPS(linux22_cpu_offline, s32 cpu)
-{
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(linux22_init)
 {
-	struct idle_timer *timer;
-	u32 key = 0;
-	s32 err;
+	s32 error = scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
 
-	err = scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
-	if (err)
-		return err;
 	smp = scx_bpf_nr_cpu_ids() > 1;
-	if (!smp)
-		return 0;
-
-	timer = bpf_map_lookup_elem(&idle_timer, &key);
-	if (!timer)
-		return -ENOENT;
-	err = bpf_timer_init(&timer->timer, &idle_timer, CLOCK_MONOTONIC);
-	if (!err)
-		err = bpf_timer_set_callback(&timer->timer, idle_tick);
-	if (!err)
-		err = bpf_timer_start(&timer->timer, time_to_tick(scx_bpf_now(), 1, hz), 0);
-	return err;
+	if (error || !smp)
+		return error;
+	return init_idle_timer() ?: start_idle_timer();
 }
 
 DEFINE_SCHEDULER(linux22,
@@ -632,8 +474,8 @@ DEFINE_SCHEDULER(linux22,
 	.quiescent = (void *)linux22_quiescent,
 	.yield = (void *)linux22_yield,
 	.update_idle = (void *)linux22_update_idle,
-	.cpu_online = (void *)linux22_cpu_online,
-	.cpu_offline = (void *)linux22_cpu_offline,
+	.cpu_online = (void *)one_list_cpu_online,
+	.cpu_offline = (void *)one_list_cpu_offline,
 	.init_task = (void *)linux22_init_task,
 	.init = (void *)linux22_init,
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,

@@ -6,9 +6,8 @@
  * README.md says where each mechanism is and what is different here.
  */
 #include "fairground.bpf.h"
-#include "bound_tasks.h"
 #include "idle_task.h"
-#include "task_list.h"
+#include "real_time.h"
 #include "tick_counter.h"
 #include "topology.h"
 
@@ -20,17 +19,9 @@ const volatile u32 proc_change_penalty = 15;
 const volatile u32 mm_bonus = 1;
 /* Limit of the counter of a parent that inherits what a dead child has left, ticks */
 const volatile u32 max_counter = 20;
-/* How long a task that is bound to certain CPUs waits behind others there, ms */
-const volatile u32 bound_patience = 10000;
-
-/* The list of runnable tasks, runqueue_head: a dispatch queue ordered by the tasks' places in the list. */
-#define RUNQUEUE 0
 
 /* Goodness below that of every task */
 #define NOTHING -1000
-
-/* A walk is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
-#define SCHEDULE_ATTEMPTS 4
 
 enum {
 	SCHEDULES,
@@ -42,7 +33,7 @@ enum {
 	IDLE_RESCHEDULES,
 	PREEMPTIONS,
 	YIELDS,
-	BOUND_RESCUES,
+	RESCUES,
 	NR_STATISTICS,
 };
 DEFINE_STATISTICS(NR_STATISTICS)
@@ -65,12 +56,7 @@ struct task_data {
 	bool synchronous;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_data);
-} task_data SEC(".maps");
+DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
 /* Per CPU: aligned_data of the original. */
 struct schedule_data {
@@ -83,20 +69,26 @@ struct schedule_data {
 };
 DEFINE_PER_CPU(struct schedule_data, schedule_data)
 
-static __always_inline struct task_data *task_data_of(struct task_struct *p)
+/* NICE_TO_TICKS of 2.4: quantum by nice value, about 50 ms for nice 0 at every rate of the timer */
+static __always_inline s32 quantum_of(const struct task_struct *p)
 {
-	return bpf_task_storage_get(&task_data, p, 0, 0);
-}
+	u32 strength = 20 - nice_of(p);
 
-/* SCHED_IDLE is younger than 2.4; such a task is as weak as a task can be. */
-static __always_inline s32 nice_of(const struct task_struct *p)
-{
-	return p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
+	if (hz < 200)
+		strength >>= 2;
+	else if (hz < 400)
+		strength >>= 1;
+	else if (hz < 800)
+		;
+	else if (hz < 1600)
+		strength <<= 1;
+	else
+		strength <<= 2;
+	return strength + 1;
 }
 
 /* Lets @p run until the tick that takes its last one; with nothing left until the next tick. */
-static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data,
-					     u64 now)
+static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data, u64 now)
 {
 	run_for_ticks(p, data->counter.left, now, hz);
 }
@@ -127,14 +119,26 @@ __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *d
 	return weight + 20 - nice_of(p);
 }
 
-/* What @cpu wins by running @p in place of @current_task. */
-static __always_inline s32 preemption_goodness(struct task_struct *current_task,
-					       struct task_data *current_data,
-					       struct task_struct *p, struct task_data *data,
-					       s32 cpu, u64 this_mm, u64 now)
+static __always_inline bool quantum_has_ended(const struct task_data *data)
 {
-	return goodness(p, data, cpu, this_mm, now) -
-	       goodness(current_task, current_data, cpu, this_mm, now);
+	return !data->counter.left;
+}
+
+static __always_inline void goes_on(struct task_struct *prev, struct task_data *data, u64 now)
+{
+	data->yielding = false;
+	data->running_since = now;
+	run_counter_down(prev, data, now);
+}
+
+#define SEARCHES_AGAIN true
+#include "schedule.h"
+
+/* What @cpu wins by running @p in place of @current_task. */
+static __always_inline s32 preemption_goodness(struct task_struct *current_task, struct task_data *current_data,
+					       struct task_struct *p, struct task_data *data, s32 cpu, u64 this_mm, u64 now)
+{
+	return goodness(p, data, cpu, this_mm, now) - goodness(current_task, current_data, cpu, this_mm, now);
 }
 
 /* Two siblings in a core, and the other one idle too: such a CPU is taken at once. */
@@ -224,27 +228,6 @@ static __always_inline void move_last_runqueue(struct task_data *data)
 	data->place = place_at_end();
 }
 
-/*
- * A new epoch: every task of the system, asleep or not, gets a quantum and keeps half of what it has left. So sleepers gain,
- * up to twice their quantum.
- */
-static __always_inline void recalculate(u64 now)
-{
-	struct task_struct *p;
-	u64 tasks = 0;
-
-	count(RECALCULATIONS);
-	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
-		struct task_data *data = task_data_of(p);
-
-		if (!data)
-			continue;
-		refill_ticks(&data->counter, quantum_of_nice(nice_of(p), hz), now, hz);
-		tasks++;
-	}
-	count_by(RECALCULATED_TASKS, tasks);
-}
-
 /* The waker's CPU does not change; schedule() on any CPU may take the task. */
 s32 BPF_STRUCT_OPS(linux24_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -298,104 +281,18 @@ void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 		reschedule_idle(p, data);
 }
 
-/*
- * One search: the task with the largest goodness of all that wait and, if @prev_competes, of @prev; the first one on the list
- * if there are several. If all of them have used their quantum up a new epoch begins. Returns whether that settles who runs:
- * after the beginning of an epoch the search starts again, and the chosen task may have been taken away meanwhile.
- */
-__noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nullable, bool prev_competes, u64 this_mm, u64 now)
-{
-	struct task_data *prev_data = prev && prev_competes ? task_data_of(prev) : NULL;
-	bool moved = false, prev_wins = false, rescue = false, overdue;
-	s32 weight = NOTHING, prev_weight = NOTHING;
-	u64 place = 0, longest = 0, steps = 0;
-	struct task_struct *p, *next = NULL;
-	struct bpf_iter_scx_dsq it;
-
-	count(SCHEDULES);
-	bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
-	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		struct task_data *data = task_data_of(p);
-		s32 candidate;
-
-		steps++;
-		if (!data || !can_run_on(p, cpu))
-			continue;
-		candidate = goodness(p, data, cpu, this_mm, now);
-		overdue = bound_task_is_overdue(p, data->waiting_since, bound_patience, now);
-		if (rescue ? overdue && time_before(data->waiting_since, longest) : overdue || candidate > weight) {
-			struct task_struct *chosen = bpf_task_acquire(p);
-
-			if (!chosen)
-				continue;
-			if (next)
-				bpf_task_release(next);
-			next = chosen;
-			weight = candidate;
-			place = data->place;
-			rescue = overdue;
-			longest = data->waiting_since;
-		}
-	}
-
-	if (prev && prev_data && !rescue) {
-		steps++;
-		prev_weight = goodness(prev, prev_data, cpu, this_mm, now);
-		prev_wins = prev_weight > weight || (prev_weight == weight && time_before(prev_data->place, place));
-	}
-	count_by(LIST_STEPS, steps);
-
-	if (rescue)
-		count(BOUND_RESCUES);
-	if (prev_wins)
-		weight = prev_weight;
-	else if (next && (weight || rescue))
-		moved = scx_bpf_dsq_move(&it, next, SCX_DSQ_LOCAL, 0);
-	bpf_iter_scx_dsq_destroy(&it);
-	if (next)
-		bpf_task_release(next);
-
-	if (weight == NOTHING || moved)
-		return true;
-	if (!weight) {
-		recalculate(now);
-		return false;
-	}
-	if (prev_wins && prev) {
-		prev_data->yielding = false;
-		prev_data->running_since = now;
-		run_counter_down(prev, prev_data, now);
-		return true;
-	}
-	return false;
-}
-
 /* schedule(): @prev goes on until its quantum has ended or somebody calls for a search. */
 void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct schedule_data *schedule_data = schedule_data_of(cpu);
-	struct task_data *prev_data = NULL;
 	u64 now = scx_bpf_now();
 	s32 attempt;
 
-	if (!schedule_data)
+	if (!schedule_data || !is_search_due(cpu, prev, schedule_data->need_resched, now))
 		return;
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr))
-		prev_data = task_data_of(prev);
-
-	if (prev && prev_data) {
-		pay_ticks(&prev_data->counter, now, hz);
-		/* Another CPU began an epoch since this quantum was laid out. */
-		if (prev_data->counter.left && !schedule_data->need_resched &&
-		    now - prev_data->running_since < BOUND_TASKS_INTERVAL) {
-			run_counter_down(prev, prev_data, now);
-			return;
-		}
-	}
 	schedule_data->need_resched = false;
-
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		if (search(cpu, prev, prev_data, schedule_data->active_mm, now))
+		if (search(cpu, prev, schedule_data->active_mm, now))
 			break;
 	}
 }
@@ -409,28 +306,18 @@ void BPF_STRUCT_OPS(linux24_running, struct task_struct *p)
 
 	if (!data || !schedule_data)
 		return;
-	count(SWITCHES);
-	if (data->processor != cpu)
-		count(MIGRATIONS);
-	data->processor = cpu;
-	start_paying_ticks(&data->counter, now);
-	data->running_since = now;
+	take_cpu(p, data, now);
 	schedule_data->last_schedule = now;
 	if (p->mm)
 		schedule_data->active_mm = (u64)p->mm;
-	run_counter_down(p, data, now);
 }
 
 void BPF_STRUCT_OPS(linux24_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_data *data = task_data_of(p);
 
-	if (!data)
-		return;
-	stop_paying_ticks(&data->counter, scx_bpf_now(), hz);
-	/* Displaced by a real-time task or not, it goes back to the list, and is not kept in front of its CPU. */
-	if (runnable)
-		scx_bpf_task_set_slice(p, 0);
+	if (data)
+		leave_cpu(p, data, runnable, scx_bpf_now());
 }
 
 /* sched_yield(): nothing happens unless another task waits. Yielding to a certain task is younger than 2.4. */
@@ -449,10 +336,6 @@ bool BPF_STRUCT_OPS(linux24_yield, struct task_struct *from, struct task_struct 
 	return false;
 }
 
-/*
- * A CPU that goes idle has found nothing, but a task may have been listed since, by a CPU that saw this one busy still. 2.4
- * held one lock for both; here the CPU looks again.
- */
 void BPF_STRUCT_OPS(linux24_update_idle, s32 cpu, bool idle)
 {
 	struct schedule_data *schedule_data = schedule_data_of(cpu);
@@ -460,8 +343,7 @@ void BPF_STRUCT_OPS(linux24_update_idle, s32 cpu, bool idle)
 	if (!idle || !schedule_data)
 		return;
 	schedule_data->last_schedule = scx_bpf_now();
-	if (scx_bpf_dsq_nr_queued(RUNQUEUE) > 0)
-		scx_bpf_kick_cpu(cpu, 0);
+	look_again(cpu);
 }
 
 /*
@@ -474,10 +356,10 @@ s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_tas
 	struct task_data *data, *parent_data;
 	u64 now = scx_bpf_now();
 
-	data = bpf_task_storage_get(&task_data, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	data = new_task_data(p);
 	if (!data)
 		return -ENOMEM;
-	data->counter.left = quantum_of_nice(nice_of(p), hz);
+	data->counter.left = quantum_of(p);
 	data->processor = scx_bpf_task_cpu(p);
 	if (!args->fork)
 		return 0;
@@ -520,15 +402,6 @@ void BPF_STRUCT_OPS(linux24_exit_task, struct task_struct *p, struct scx_exit_ta
 	}
 }
 
-/* One list for all CPUs: whether one of them comes or goes changes nothing. */
-void BPF_STRUCT_OPS(linux24_cpu_online, s32 cpu)
-{
-}
-
-void BPF_STRUCT_OPS(linux24_cpu_offline, s32 cpu)
-{
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)
 {
 	return scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
@@ -544,8 +417,8 @@ DEFINE_SCHEDULER(linux24,
 	.quiescent = (void *)linux24_quiescent,
 	.yield = (void *)linux24_yield,
 	.update_idle = (void *)linux24_update_idle,
-	.cpu_online = (void *)linux24_cpu_online,
-	.cpu_offline = (void *)linux24_cpu_offline,
+	.cpu_online = (void *)one_list_cpu_online,
+	.cpu_offline = (void *)one_list_cpu_offline,
 	.init_task = (void *)linux24_init_task,
 	.exit_task = (void *)linux24_exit_task,
 	.init = (void *)linux24_init,

@@ -13,7 +13,9 @@
 #include "fairground.bpf.h"
 #include "in_interrupt.h"
 #include "min_max.h"
+#include "o1_state.h"
 #include "real_time.h"
+#include "starvation.h"
 #include "timer.h"
 #include "topology.h"
 
@@ -32,6 +34,11 @@
  */
 #define RESCUE_DEPTH 4
 
+/* Microseconds for which a task counts as cache-hot, by the level at which it would move */
+#define CACHE_HOT_TIME_SHARED 0
+#define CACHE_HOT_TIME_CPU 2500
+#define CACHE_HOT_TIME_NODE 10000
+
 /* A run queue without an ordinary task running: nothing can be better than this */
 #define NO_CURRENT (-1)
 
@@ -43,28 +50,11 @@ const volatile u32 release = 0;
 /* Ticks of the era in a second */
 const volatile u32 hz = 250;
 
-/* Milliseconds, as the documents write them; the formulas turn them into ticks */
-const volatile u32 min_timeslice = 5;
+/* DEF_TIMESLICE, milliseconds, as the documents write it; the formulas turn it into ticks */
 const volatile u32 def_timeslice = 100;
-const volatile u32 granularity = 10;
-
-const volatile u32 on_runqueue_weight = 30;
-const volatile u32 child_penalty = 95;
-const volatile u32 parent_penalty = 100;
-const volatile u32 exit_weight = 3;
-const volatile u32 prio_bonus_ratio = 25;
-const volatile u32 interactive_delta = 2;
-
-/* Balancing: microseconds a task counts as cache-hot, by the level at which it would move */
-const volatile u32 cache_hot_time_shared = 0;
-const volatile u32 cache_hot_time_cpu = 2500;
-const volatile u32 cache_hot_time_node = 10000;
 
 /* CONFIG_SCHED_MC */
 const volatile bool sched_mc = true;
-
-/* Milliseconds a task may wait before it runs for a tick, whoever is better; 0 is for ever */
-const volatile u32 starvation_limit = 15000;
 
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
 
@@ -97,70 +87,35 @@ DEFINE_STATISTICS(NR_STATISTICS)
 #define BALANCES STAT_BALANCES
 #define balance_rules BALANCE_2_6_22
 
+static u32 nr_cpus;
+static u64 tick_nsec;
+
 #include "sched_domains.h"
 
 /* ---- Tasks ----------------------------------------------------------------------------------------------------- */
 
-/* Where in its list a task goes when it is next inserted. */
-enum place {
-	PLACE_TAIL,
-	/* It ran without being requeued: it keeps the place it had, which was the first */
-	PLACE_HEAD,
-};
-
 struct task_ctx {
-	/* Nanoseconds of sleep credit, 0 to NS_MAX_SLEEP_AVG */
-	u64 sleep_avg;
-	/* Start of the current run, wait or sleep, and the last switch away from the task; nanoseconds */
-	u64 timestamp;
-	u64 last_ran;
-	/* Tick up to which the current run is charged */
-	u64 charged_until;
-	s32 static_prio;
-	s32 prio;
-	/* Ticks left */
-	u32 time_slice;
+	O1_TASK_STATE
 	/* Share of the run queue's load, and the CPU that counts the task plus one, 0 while it is not runnable */
 	u32 weight;
 	s32 on_rq;
-	s32 interactive_credit;
 	/* CPU to which active balancing pushes the task, -1 for none */
 	s32 push_cpu;
 	/* Index of the array the task is in, or was in last */
 	u32 array;
-	/* enum sleep_type */
-	u32 sleep_type;
-	enum place place;
-	/* Still in the slice it got from its parent */
-	bool first_time_slice;
 	/* Forked and not yet woken for the first time */
 	bool new;
-	bool running;
-	/* A child has been put in front of the task */
-	bool child_first;
 	/* Reniced while running */
 	bool reniced;
 	/* Runs for one tick because it has waited for starvation_limit */
 	bool rescued;
-	/* Sleeping, and the sleep cannot be interrupted */
-	bool uninterruptible;
 	/* SCHED_BATCH or SCHED_IDLE */
 	bool batch;
 	/* The waker said that it will soon leave the CPU on which the task wakes up */
 	bool sync;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_ctx);
-} task_ctx_map SEC(".maps");
-
-static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&task_ctx_map, p, NULL, 0);
-}
+DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
 
@@ -175,10 +130,7 @@ struct run_queue {
 	/* Runnable tasks, the running one included, and the sum of their weights */
 	u32 nr_running;
 	u64 load_weight;
-	/* Jiffies when the first task entered the expired array since the last switch, 0 for none */
-	u64 expired_timestamp;
-	/* Best static priority in the expired array */
-	s32 best_expired_prio;
+	O1_QUEUE_STATE
 	/* The running task, if there is one: its dynamic priority and weight */
 	bool curr;
 	s32 curr_prio;
@@ -191,6 +143,7 @@ struct run_queue {
 	/* When to look for starving tasks next, nanoseconds */
 	u64 rescue_at;
 	struct sched_domains domains;
+	struct topology_span span[NR_LEVELS];
 };
 
 DEFINE_PER_CPU(struct run_queue, run_queue)
@@ -208,45 +161,23 @@ static __always_inline u64 pushed_dsq(s32 cpu)
 	return (u64)cpu * DSQS_PER_CPU + 2 * MAX_USER_PRIO;
 }
 
-/* Index of a priority's list in an array */
-static __always_inline u32 list_index(s32 prio)
-{
-	u32 index = prio - MAX_RT_PRIO;
-
-	return index < MAX_USER_PRIO ? index : MAX_USER_PRIO - 1;
-}
-
 static __always_inline u32 first_bit(u64 bitmap)
 {
 	return __builtin_ctzll(bitmap);
 }
 
-static __always_inline void set_list_bit(struct run_queue *rq, u32 array, u32 index)
-{
-	__sync_fetch_and_or(&rq->bitmap[array & 1], 1ULL << index);
-}
-
-/*
- * Clears the bit of a list that turned out empty. Another CPU may move a task into the list meanwhile and sets the bit
- * after that, so looking once more after clearing catches every order of the two.
- */
-static __always_inline void clear_list_bit(struct run_queue *rq, s32 cpu, u32 array, u32 index)
-{
-	__sync_fetch_and_and(&rq->bitmap[array & 1], ~(1ULL << index));
-	if (scx_bpf_dsq_nr_queued(list_dsq(cpu, array, index)) > 0)
-		set_list_bit(rq, array, index);
-}
-
-static u32 nr_cpus;
 static u32 num_online_cpus;
-static u64 tick_nsec;
 
 /* 1 while nobody is runnable on any CPU and the balancing timer is off */
 static u32 balancing_is_off;
 
 #define o1_release release
+#define is_expired(rq, t) ((t)->array != ((rq)->active & 1))
+#define set_expired(rq, t, expired) ((t)->array = (expired) ? 1 - ((rq)->active & 1) : (rq)->active & 1)
+#define count_tick(name) count(name)
 
 #include "o1_priority.h"
+#include "o1_task.h"
 
 /* Weight of a task in load balancing: its slice relative to that of nice 0; in 2.6.2 all are alike. */
 static u32 load_weight(s32 static_prio)
@@ -257,69 +188,6 @@ static u32 load_weight(s32 static_prio)
 }
 
 /* ---- The tick -------------------------------------------------------------------------------------------------- */
-
-/* task_running_tick() for one tick: true if the task has to make way. */
-static __noinline bool task_running_tick(struct run_queue *rq, struct task_ctx *t, u64 jiffies)
-{
-	u32 active = rq->active & 1;
-	u32 turn;
-
-	/* It has expired but was not switched away from yet */
-	if (t->array != active)
-		return true;
-
-	if (t->time_slice)
-		t->time_slice--;
-	if (!t->time_slice) {
-		count(STAT_SLICES_EXPIRED);
-		t->place = PLACE_TAIL;
-		t->prio = effective_prio(t);
-		t->time_slice = task_timeslice(t);
-		t->first_time_slice = false;
-		if (!rq->expired_timestamp)
-			rq->expired_timestamp = jiffies;
-		if (task_interactive(t)) {
-			if (!expired_starving(rq, t, jiffies)) {
-				count(STAT_REINSERTED_ACTIVE);
-				return true;
-			}
-			count(STAT_EXPIRED_STARVING);
-		}
-		t->array = 1 - active;
-		if (t->static_prio < rq->best_expired_prio)
-			rq->best_expired_prio = t->static_prio;
-		return true;
-	}
-
-	/* An interactive task takes turns with others of its priority within its slice */
-	if (!task_interactive(t))
-		return false;
-	turn = timeslice_granularity(t);
-	if (t->time_slice >= turn && (task_timeslice(t) - t->time_slice) % turn == 0) {
-		count(STAT_ROUND_ROBINS);
-		t->place = PLACE_TAIL;
-		return true;
-	}
-	return false;
-}
-
-/* Charges the running task the ticks that have passed since it was last charged: true if it has to make way. */
-static __noinline bool charge_ticks(struct run_queue *rq, struct task_ctx *t, u64 now)
-{
-	u64 jiffies = jiffies_at(now);
-	u64 from = t->charged_until;
-	bool need_resched = false;
-	int i;
-
-	if (jiffies <= from)
-		return false;
-	t->charged_until = jiffies;
-	/* No slice is longer than a thousand ticks, and past its end nothing more happens */
-	bpf_for(i, 0, min(jiffies - from, 1000))
-		need_resched |= task_running_tick(rq, t, from + 1 + i);
-	rq->curr_prio = t->prio;
-	return need_resched || t->rescued;
-}
 
 /* Time to the tick at which the task's slice ends, nanoseconds */
 static __always_inline u64 slice_left(const struct task_ctx *t, u64 now)
@@ -350,8 +218,8 @@ static __always_inline void update_cpu_load(struct run_queue *rq, u64 now);
 /* Did the task run so lately that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 now)
 {
-	u32 microseconds = level <= LEVEL_MC ? cache_hot_time_shared :
-			   level == LEVEL_CPU ? cache_hot_time_cpu : cache_hot_time_node;
+	u32 microseconds = level <= LEVEL_MC ? CACHE_HOT_TIME_SHARED :
+			   level == LEVEL_CPU ? CACHE_HOT_TIME_CPU : CACHE_HOT_TIME_NODE;
 
 	return (s64)(now - t->last_ran) < (s64)(microseconds * NSEC_PER_USEC);
 }
@@ -396,69 +264,12 @@ static __always_inline bool task_preempts_curr(const struct task_ctx *t, const s
 
 /* ---- Waking up ------------------------------------------------------------------------------------------------- */
 
-/* activate_task(): credits the sleep and puts the task's priority right. */
-static void activate_task(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
-{
-	u64 slept = time_before(t->timestamp, now) ? now - t->timestamp : 0;
-
-	if (t->uninterruptible)
-		t->sleep_type = SLEEP_NONINTERACTIVE;
-	t->uninterruptible = false;
-	t->prio = recalc_task_prio(p, t, slept);
-	if (t->sleep_type == SLEEP_NORMAL)
-		t->sleep_type = in_interrupt() ? SLEEP_INTERRUPTED : SLEEP_INTERACTIVE;
-	t->timestamp = now;
-	t->array = rq->active & 1;
-	if (o1_release == O1_2_6_22 && batch_task(p))
-		t->array = 1 - t->array;
-	t->place = PLACE_TAIL;
-}
-
 /* __activate_task(): queues the task with the credit and the priority that it had when it went to sleep. */
 static __always_inline void activate_without_credit(struct task_ctx *t, struct run_queue *rq)
 {
 	t->uninterruptible = false;
-	t->array = rq->active & 1;
-	t->place = PLACE_TAIL;
-}
-
-/*
- * wake_up_new_task(): lowers the credit of child and parent. On the parent's CPU, a child with an address space of its
- * own goes directly in front of its parent; otherwise it queues like any other.
- */
-static __noinline void wake_up_new_task(struct task_struct *p, struct task_ctx *t,
-					struct run_queue *rq, s32 cpu)
-{
-	struct task_struct *parent = bpf_get_current_task_btf();
-	u32 step = max_sleep_avg() / max_bonus();
-	struct task_ctx *parent_ctx;
-
-	t->new = false;
-	t->array = rq->active & 1;
-	if (o1_release == O1_2_6_22 && batch_task(p))
-		t->array = 1 - t->array;
-	t->place = PLACE_TAIL;
-	t->timestamp = scx_bpf_now();
-
-	parent_ctx = task_ctx_of(parent);
-	if (!parent_ctx || !parent_ctx->running) {
-		t->prio = effective_prio(t);
-		return;
-	}
-
-	t->sleep_avg = jiffies_to_ns((u64)(current_bonus(t) * child_penalty / 100) * step);
-	t->prio = effective_prio(t);
-	parent_ctx->sleep_avg =
-		jiffies_to_ns((u64)(current_bonus(parent_ctx) * parent_penalty / 100) * step);
-
-	if (cpu != (s32)bpf_get_smp_processor_id() || p->mm == parent->mm)
-		return;
-	count(STAT_CHILDREN_FIRST);
-	t->prio = parent_ctx->prio;
-	t->array = parent_ctx->array & 1;
-	t->place = PLACE_HEAD;
-	parent_ctx->child_first = true;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	set_expired(rq, t, false);
+	t->at_head = false;
 }
 
 /* ---- Choosing a CPU for a waking task -------------------------------------------------------------------------- */
@@ -506,7 +317,11 @@ void BPF_STRUCT_OPS(o1_runnable, struct task_struct *p, u64 enq_flags)
 	if (!t || !rq)
 		return;
 	if (t->new) {
-		wake_up_new_task(p, t, rq, cpu);
+		t->new = false;
+		if (wake_up_new_task(p, t, rq, scx_bpf_now())) {
+			count(STAT_CHILDREN_FIRST);
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		}
 	} else if (enq_flags & SCX_ENQ_WAKEUP) {
 		count(STAT_WAKEUPS);
 		if (o1_release == O1_2_6_2 && t->sync && cpu == (s32)bpf_get_smp_processor_id())
@@ -523,9 +338,7 @@ void BPF_STRUCT_OPS(o1_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!t)
 		return;
-	/* Kernel threads that wait without counting as load wait as older ones waited interruptibly */
-	t->uninterruptible = (deq_flags & SCX_DEQ_SLEEP) &&
-			     (p->__state & TASK_UNINTERRUPTIBLE) && !(p->__state & TASK_NOLOAD);
+	t->uninterruptible = sleeps_uninterruptibly(p, deq_flags);
 	count_on(t, -1);
 }
 
@@ -569,12 +382,12 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!rq->curr && higher_class_runs(cpu))
 		count_real_time(rq, scx_bpf_now());
 
-	index = list_index(t->prio);
+	index = prio_index(t->prio);
 	set_list_bit(rq, t->array, index);
 	/* Who had been picked when a real-time task came was the first of its list */
 	scx_bpf_dsq_insert(p, list_dsq(cpu, t->array, index), slice,
-			   t->place == PLACE_HEAD || (enq_flags & SCX_ENQ_REENQ) ? SCX_ENQ_HEAD : 0);
-	t->place = PLACE_TAIL;
+			   t->at_head || (enq_flags & SCX_ENQ_REENQ) ? SCX_ENQ_HEAD : 0);
+	t->at_head = false;
 
 	if (!task_preempts_curr(t, rq))
 		return;
@@ -596,21 +409,10 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 		return;
 	uncount_real_time(rq, now);
 
-	/* First run after a wake-up: waiting on the queue counts as sleep, wholly or in part */
-	if (t->sleep_type == SLEEP_INTERACTIVE || t->sleep_type == SLEEP_INTERRUPTED) {
-		u64 delta = time_before(t->timestamp, now) ? now - t->timestamp : 0;
-
-		if (t->sleep_type == SLEEP_INTERACTIVE)
-			delta = delta * (on_runqueue_weight * 128 / 100) / 128;
-		t->prio = recalc_task_prio(p, t, delta);
-	}
-	t->sleep_type = SLEEP_NORMAL;
-	t->timestamp = now;
-	t->last_ran = now;
-	t->charged_until = jiffies_at(now);
+	credit_wait(p, t, now);
 	t->running = true;
 	/* The running task stays in its list in the original; renicing puts it at the end, as a tick out of turn does here */
-	t->place = t->reniced || t->rescued ? PLACE_TAIL : PLACE_HEAD;
+	t->at_head = !t->reniced && !t->rescued;
 	t->reniced = false;
 
 	rq->curr_prio = t->prio;
@@ -637,25 +439,19 @@ void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 		hand_back(p);
 }
 
-void BPF_STRUCT_OPS(o1_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-
-	if (rq)
-		count_real_time(rq, scx_bpf_now());
-	take_back_local_tasks();
-}
+DEFINE_CPU_RELEASE(o1)
 
 void BPF_STRUCT_OPS(o1_tick, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
-	u64 now = scx_bpf_now();
+	u64 now = scx_bpf_now(), charged;
 	bool need_resched;
 
 	if (!t || !rq)
 		return;
-	need_resched = charge_ticks(rq, t, now);
+	charged = t->charged_until;
+	need_resched = charge_ticks(rq, t, now) || (t->rescued && t->charged_until > charged);
 	/* Slices may be set so long that nobody else is picked for seconds */
 	if (now >= RESCUE_INTERVAL && rescue_due(rq, now - RESCUE_INTERVAL))
 		need_resched = true;
@@ -670,8 +466,8 @@ bool BPF_STRUCT_OPS(o1_yield, struct task_struct *from, struct task_struct *to)
 	if (to || !t || !rq)
 		return false;
 	count(STAT_YIELDS);
-	t->array = 1 - (rq->active & 1);
-	t->place = PLACE_TAIL;
+	set_expired(rq, t, true);
+	t->at_head = false;
 	scx_bpf_task_set_slice(from, 0);
 	return true;
 }
@@ -889,7 +685,7 @@ static __noinline void accept_pushed(s32 cpu, struct run_queue *rq)
 		}
 		if (!target_rq)
 			continue;
-		index = list_index(t->prio);
+		index = prio_index(t->prio);
 		t->array = target_rq->active & 1;
 		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(target, t->array, index), 0))
 			continue;
@@ -944,16 +740,16 @@ static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task
 		}
 		index = bitmap ? first_bit(bitmap) : MAX_USER_PRIO;
 		if (prev_active) {
-			prev_index = list_index(prev->prio);
+			prev_index = prio_index(prev->prio);
 			if (prev_index < index)
 				return PICK_PREV;
-			if (prev_index == index && prev->place == PLACE_HEAD && !prev->child_first &&
+			if (prev_index == index && prev->at_head && !prev->child_first &&
 			    prev->push_cpu < 0)
 				return PICK_PREV;
 		}
 		if (scx_bpf_dsq_move_to_local(list_dsq(cpu, active, index), 0))
 			return PICK_OTHER;
-		clear_list_bit(rq, cpu, active, index);
+		clear_list_bit(rq, active, index);
 	}
 	return prev ? PICK_PREV : PICK_NONE;
 }
@@ -1046,7 +842,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (pick == PICK_PREV && t) {
 		charge_run_time(t, now);
-		t->place = PLACE_HEAD;
+		t->at_head = true;
 		t->child_first = false;
 		t->rescued = false;
 		rq->curr_prio = t->prio;
@@ -1058,36 +854,11 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 
 /* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
 
-/* sched_fork(): parent and child share what is left of the parent's slice. Runs in the parent. */
-static void sched_fork(struct task_ctx *t)
-{
-	struct task_struct *parent = bpf_get_current_task_btf();
-	s32 cpu = bpf_get_smp_processor_id();
-	struct run_queue *rq = run_queue_of(cpu);
-	struct task_ctx *parent_ctx = task_ctx_of(parent);
-
-	if (!parent_ctx || !parent_ctx->running || !rq)
-		return;
-	if (charge_ticks(rq, parent_ctx, scx_bpf_now()))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	t->sleep_avg = parent_ctx->sleep_avg;
-	t->time_slice = (parent_ctx->time_slice + 1) / 2;
-	t->first_time_slice = true;
-	parent_ctx->time_slice /= 2;
-	if (!parent_ctx->time_slice) {
-		parent_ctx->time_slice = 1;
-		if (task_running_tick(rq, parent_ctx, jiffies_at(scx_bpf_now()))) {
-			rq->curr_prio = parent_ctx->prio;
-			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-		}
-	}
-}
-
 s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *t;
 
-	t = bpf_task_storage_get(&task_ctx_map, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	t = new_task_ctx(p);
 	if (!t)
 		return -ENOMEM;
 	t->static_prio = static_prio_of(p);
@@ -1099,7 +870,7 @@ s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_arg
 	t->push_cpu = -1;
 	if (args->fork) {
 		t->new = true;
-		sched_fork(t);
+		sched_fork(t, t->timestamp);
 	}
 	t->prio = effective_prio(t);
 	return 0;
@@ -1110,11 +881,9 @@ s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_arg
  */
 static void sched_exit(struct task_struct *p, struct task_ctx *t)
 {
-	struct task_struct *parent;
-	struct task_ctx *parent_ctx;
+	struct task_struct *parent = p->real_parent;
+	struct task_ctx *parent_ctx = parent ? task_ctx_of(parent) : NULL;
 
-	parent = p->real_parent;
-	parent_ctx = parent ? task_ctx_of(parent) : NULL;
 	if (parent_ctx) {
 		if (t->first_time_slice &&
 		    (o1_release != O1_2_6_22 || scx_bpf_task_cpu(p) == scx_bpf_task_cpu(parent))) {
@@ -1126,8 +895,8 @@ static void sched_exit(struct task_struct *p, struct task_ctx *t)
 		}
 		if (t->sleep_avg < parent_ctx->sleep_avg)
 			parent_ctx->sleep_avg =
-				parent_ctx->sleep_avg / (exit_weight + 1) * exit_weight +
-				t->sleep_avg / (exit_weight + 1);
+				parent_ctx->sleep_avg / (EXIT_WEIGHT + 1) * EXIT_WEIGHT +
+				t->sleep_avg / (EXIT_WEIGHT + 1);
 	}
 }
 
@@ -1156,7 +925,7 @@ void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 	t->weight = load_weight(static_prio);
 	/* In 2.6.2 the bonus is lost until it is next reckoned */
 	t->prio = o1_release == O1_2_6_22 ? effective_prio(t) : static_prio;
-	t->place = PLACE_TAIL;
+	t->at_head = false;
 	if (t->batch != batch_task(p) && o1_release == O1_2_6_22) {
 		/* __setscheduler(): a batch task loses its credit, and both kinds are queued anew */
 		struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
@@ -1164,7 +933,7 @@ void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 		if (batch_task(p))
 			t->sleep_avg = 0;
 		if (rq)
-			t->array = batch_task(p) ? 1 - (rq->active & 1) : rq->active & 1;
+			set_expired(rq, t, batch_task(p));
 	}
 	t->batch = batch_task(p);
 	if (scx_bpf_task_running(p)) {
@@ -1201,15 +970,12 @@ static s32 init_cpu(s32 cpu)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 {
-	const struct cpumask *online;
 	s32 error;
 	int cpu;
 
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
 	tick_nsec = tick_length(hz);
-	online = scx_bpf_get_online_cpumask();
-	num_online_cpus = bpf_cpumask_weight(online);
-	scx_bpf_put_cpumask(online);
+	num_online_cpus = count_online_cpus();
 
 	bpf_for(cpu, 0, nr_cpus) {
 		error = init_cpu(cpu);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::support::overhead::Cost;
-use crate::support::{self, History, MS, Run, SECOND, assert_near, find, statistic};
+use crate::support::{
+    self, History, MS, Run, SECOND, assert_near, assert_wakes_behind_itself, find, statistic,
+};
 use fairground_events::{Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
 use fairground_simulator::{Options, Outcome, simulate};
@@ -815,4 +817,239 @@ fn equal_jobs_end_farther_apart_than_under_cfs() {
             "{jobs} jobs: {o1:.3} s and {cfs:.3} s under cfs"
         );
     }
+}
+
+#[test]
+fn who_is_worse_than_an_expired_task_expires_however_interactive() {
+    // While one hog of nice 0 has expired and the other has its slice, an interactive task of nice 5 uses up slices.
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 2, "run": 1000 },
+        "interactive": { "priority": 5, "run": 10000, "sleep": 20000 } } }"#;
+    let (_, outcome) = run(ID, "1", json, 20, &[]);
+    assert!(statistic(ID, &outcome, "expired_starving") > 5);
+}
+
+#[test]
+fn a_hundred_proofs_of_interactivity_make_credit_last_in_2_6_2() {
+    let old = [("release", "2.6.2")];
+    let spin = |rests: u32| {
+        let json = sleeper(rests, 1000);
+        let (history, _) = run(ID, "1", &json, u64::from(rests) + 20, &old);
+        bursts(&history, "sleeper", 0, (u64::from(rests) + 20) * SECOND)
+            .iter()
+            .map(|(start, end)| (end - start) / MS)
+            .find(|length| *length > 50)
+            .expect("it spins")
+    };
+    let (few, many) = (spin(20), spin(130));
+    assert!(many > 2 * few, "{few} ms after 20 sleeps, {many} after 130");
+}
+
+#[test]
+fn a_batch_task_wakes_behind_all_and_sleep_earns_it_nothing() {
+    let json = |policy: &str| {
+        format!(
+            r#"{{ "tasks": {{
+                "hog": {{ "instance": 2, "run": 1000 }},
+                "sleeper": {{ "policy": "{policy}", "priority": -5, "loop": -1, "phases": {{
+                    "rest": {{ "sleep": 1000000, "run": 100, "loop": 5 }},
+                    "spin": {{ "run": 500000, "loop": 1 }} }} }} }} }}"#
+        )
+    };
+    let (history, outcome) = run(ID, "1", &json("SCHED_BATCH"), 20, &[]);
+    assert_eq!(statistic(ID, &outcome, "reinserted_active"), 0);
+    // The second sleep ends a second after the end of the first piece of work.
+    let runs = history.runs_of("sleeper", 0, 6 * SECOND);
+    let work: Vec<&&Run> = runs.iter().filter(|run| run.length() > 0).collect();
+    for pair in work.windows(2) {
+        let wait = pair[1].start - pair[0].end - SECOND;
+        assert!(
+            wait > 5 * MS,
+            "waits {wait} ns for hogs that it would preempt"
+        );
+    }
+    let (_, outcome) = run(ID, "1", &json("SCHED_OTHER"), 20, &[]);
+    assert!(statistic(ID, &outcome, "reinserted_active") > 0);
+}
+
+#[test]
+fn an_equal_does_not_preempt() {
+    let json = r#"{ "tasks": {
+        "first": { "run": 10000, "loop": 1 },
+        "second": { "delay": 5000, "run": 10000, "loop": 1 } } }"#;
+    let (history, _) = run(ID, "1", json, 1, &[]);
+    let first = history.runs_of("first", 0, SECOND);
+    assert_eq!(lengths(&first), [10], "{first:?}");
+}
+
+#[test]
+fn who_is_woken_by_a_task_that_is_about_to_sleep_lets_it_finish() {
+    let json = r#"{ "tasks": {
+        "hog": { "cpus": [0], "run": 1000 },
+        "sleeper": { "fairground1": { "pipe_read": { "pipe": "p", "bytes": 4 } }, "run": 100 },
+        "waker": { "cpus": [1], "priority": 5, "sleep": 9000,
+            "fairground1": { "pipe_write": { "pipe": "p", "bytes": 4 } }, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "2", json, 5, &[]);
+    assert_wakes_behind_itself(&history);
+}
+
+#[test]
+fn a_parent_that_has_forked_its_slice_away_is_ticked() {
+    // 10 ticks of 10 ms: 5, 2, 1 and none are left.
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000, "delay": 500 },
+        "parent": { "phases": {
+            "alone": { "run": 1000, "loop": 1 },
+            "forking": { "fork": "child", "loop": 4 },
+            "on": { "run": 1000, "loop": -1 } } },
+        "child": { "instance": 0, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "1", json, 1, &[("hz", "100")]);
+    let parent = history.runs_of("parent", 0, SECOND);
+    assert!(parent[0].length() < 3 * MS, "{:?}", parent[0]);
+}
+
+#[test]
+fn a_child_has_most_of_its_parents_bonus() {
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "parent": { "phases": {
+            "rest": { "sleep": 990000, "run": 100, "loop": 8 },
+            "forking": { "fork": "child", "loop": 1 },
+            "end": { "sleep": 900000000 } } },
+        "child": { "instance": 0, "run": 30000, "loop": 1 } } }"#;
+    let (history, _) = run(ID, "1", json, 10, &[]);
+    let parent = history.runs_of("parent", 0, 10 * SECOND);
+    let forked = parent.last().unwrap().end;
+    let child = history
+        .runs
+        .iter()
+        .find(|run| run.task.starts_with("child"));
+    let child = child.unwrap();
+    assert!(
+        child.start < forked + MS && child.length() > 25 * MS,
+        "forked at {forked}, {child:?}"
+    );
+}
+
+#[test]
+fn children_without_credit_spoil_that_of_their_parent() {
+    let spin = |children: &str| {
+        let json = format!(
+            r#"{{ "tasks": {{
+                "hog": {{ "delay": 9060000, "run": 1000 }},
+                "sleeper": {{ "phases": {{
+                    "rest": {{ "sleep": 300000, "run": 100, "loop": 30 }},
+                    {children}
+                    "pause": {{ "sleep": 10000, "loop": 1 }},
+                    "spin": {{ "run": 1000, "loop": -1 }} }} }},
+                "child": {{ "instance": 0, "policy": "SCHED_BATCH", "run": 1000, "loop": 1 }} }} }}"#
+        );
+        first_spin(&json, &[])
+    };
+    let alone = spin("");
+    let with = spin(r#""forking": { "fork": "child", "sleep": 5000, "loop": 8 },"#);
+    assert!(with < 0.8 * alone, "{alone} ms alone, {with} with children");
+}
+
+#[test]
+fn yield_makes_way_for_worse_tasks_too() {
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 3, "run": 1000 },
+        "yielder": { "priority": -10, "run": 1000, "yield": "" } } }"#;
+    let (history, _) = run(ID, "1", json, 10, &[]);
+    let runs = history.runs_of("yielder", 2 * SECOND, 10 * SECOND);
+    let gap = runs
+        .windows(2)
+        .map(|pair| pair[1].start - pair[0].end)
+        .min();
+    assert!(gap.unwrap() > 250 * MS, "{gap:?}");
+}
+
+/// The part of the runs of "sleeper" after the first second that were on CPU 1, percent.
+fn on_cpu_1(machine: &str, json: &str) -> f64 {
+    let (history, _) = run(ID, machine, json, 5, &[]);
+    let runs = history.runs_of("sleeper", SECOND, 5 * SECOND);
+    assert!(runs.len() > 300, "{} runs", runs.len());
+    100.0 * runs.iter().filter(|run| run.cpu == 1).count() as f64 / runs.len() as f64
+}
+
+/// A task that another one on CPU 1 wakes, and hogs on CPU 0 where it began.
+fn woken_from_cpu_1(hogs: u32) -> String {
+    format!(
+        r#"{{ "tasks": {{
+            "hog": {{ "instance": {hogs}, "cpus": [0], "run": 1000 }},
+            "sleeper": {{ "sem_wait": "s", "run": 100 }},
+            "waker": {{ "cpus": [1], "sleep": 9000, "sem_post": "s", "run": 300 }} }} }}"#
+    )
+}
+
+#[test]
+fn a_woken_task_comes_to_the_cpu_of_its_waker() {
+    assert!(on_cpu_1("2", &woken_from_cpu_1(1)) > 90.0);
+    // Between nodes only if the load is that much lower there.
+    assert!(on_cpu_1("numa:2 core:1", &woken_from_cpu_1(2)) > 90.0);
+}
+
+#[test]
+fn a_task_wakes_on_the_idle_thread_of_its_core() {
+    let json = r#"{ "tasks": {
+        "hog": { "cpus": [0], "run": 1000 },
+        "sleeper": { "sleep": 9000, "run": 100 } } }"#;
+    assert!(on_cpu_1("core:1 pu:2", json) > 90.0);
+}
+
+#[test]
+fn a_child_begins_on_an_idle_node() {
+    let json = r#"{ "tasks": {
+        "parent": { "phases": {
+            "alone": { "run": 20300, "loop": 1 },
+            "forking": { "fork": "child", "loop": 1 },
+            "on": { "run": 1000, "loop": -1 } } },
+        "child": { "instance": 0, "run": 30000, "loop": 1 } } }"#;
+    let (history, _) = run(ID, "numa:2 core:1", json, 1, &[]);
+    let child = history
+        .runs
+        .iter()
+        .find(|run| run.task.starts_with("child"));
+    let child = child.unwrap();
+    let parent = history.runs.iter().find(|run| run.task == "parent");
+    assert_ne!(child.cpu, parent.unwrap().cpu);
+    assert!(child.start < 20 * MS + MS / 2, "at {} ns", child.start);
+}
+
+#[test]
+fn a_child_with_an_address_space_of_its_own_goes_first() {
+    let json = r#"{ "tasks": {
+        "parent": { "phases": {
+            "alone": { "run": 20300, "loop": 1 },
+            "forking": { "fork": "child", "loop": 1 },
+            "on": { "run": 1000, "loop": -1 } } },
+        "child": { "instance": 0, "run": 3000, "loop": 1, "fairground": { "process": "own" } } } }"#;
+    let (history, outcome) = run(ID, "1", json, 1, &[]);
+    assert_eq!(statistic(ID, &outcome, "children_first"), 1);
+    let child = history
+        .runs
+        .iter()
+        .find(|run| run.task.starts_with("child"));
+    let start = child.unwrap().start;
+    assert!(start < 20 * MS + MS / 2, "at {start} ns");
+}
+
+#[test]
+fn waiting_for_a_disk_makes_nobody_interactive() {
+    let json = |rest: &str| {
+        format!(
+            r#"{{ "tasks": {{
+                "hog": {{ "run": 1000 }},
+                "sleeper": {{ "phases": {{
+                    "rest": {{ {rest}, "run": 100, "loop": 30 }},
+                    "spin": {{ "run": 1000, "loop": -1 }} }} }} }} }}"#
+        )
+    };
+    let timer = first_spin(&json(r#""sleep": 300000"#), &[]);
+    let disk = first_spin(&json(r#""fairground1": { "disk": 300000 }"#), &[]);
+    assert!(
+        disk < 0.6 * timer,
+        "{disk} ms after disks, {timer} after timers"
+    );
 }

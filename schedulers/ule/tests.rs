@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, outcome_at, run, statistic,
+    History, MS, Run, SECOND, assert_idle_gets_leftovers, assert_near, assert_the_displaced_move,
+    outcome_at, run, statistic,
 };
 use fairground_events::Nanoseconds;
 
@@ -135,7 +136,7 @@ fn interactive_tasks_starve_a_batch_hog() {
     let share = history.percent("hog", 5 * SECOND, 65 * SECOND);
     assert!(share < 1.0, "the hog got {share} %");
     // All it gets is what keeps it from starving for ever.
-    assert!(statistic(ID, &outcome, "rescued") >= 3);
+    assert!(statistic(ID, &outcome, "rescues") >= 3);
     let (history, _) = run(ID, "1", json, 25, &[("starvation_limit", "0")]);
     let share = history.percent("hog", 5 * SECOND, 25 * SECOND);
     assert!(share < 0.1, "without help the hog got {share} %");
@@ -185,7 +186,7 @@ fn no_batch_hog_starves_another() {
         .max()
         .unwrap();
     assert!(longest < 3 * SECOND, "{longest} ns");
-    assert_eq!(statistic(ID, &outcome, "rescued"), 0);
+    assert_eq!(statistic(ID, &outcome, "rescues"), 0);
 }
 
 #[test]
@@ -523,4 +524,43 @@ fn the_calendar_turns_by_a_list_at_each_tick() {
 fn cpu_use_of_a_young_thread_is_that_of_a_second() {
     let young = average(&hogs(1), 100 * MS, 200 * MS, &[], "priorities");
     assert_near(young, 172.0 + 5.0, 2.0, "0.2 s of one");
+}
+
+#[test]
+fn a_long_sleep_halves_the_history() {
+    // 2.5 s of running and 4 s of sleeping: half of each is remembered.
+    let json = r#"{ "tasks": { "hog": { "phases": {
+        "once": { "loop": 1, "run": 2500000, "sleep": 4000000 },
+        "then": { "loop": -1, "run": 1000 } } } } }"#;
+    let score = average(json, 6510 * MS, 6600 * MS, &[], "scores");
+    assert_near(score, 32.0, 4.0, "score");
+}
+
+#[test]
+fn a_parent_pays_for_what_its_child_has_run() {
+    let json = r#"{ "tasks": {
+        "parent": { "phases": {
+            "forking": { "loop": 1, "run": 1000, "fork": "child", "sleep": 690000 },
+            "spinning": { "loop": -1, "run": 1000 } } },
+        "child": { "instance": 0, "loop": 1, "run": 600000, "fairground": { "process": "child" } } } }"#;
+    let score = average(json, 700 * MS, 720 * MS, &[], "scores");
+    assert_near(score, 44.0, 4.0, "score");
+}
+
+#[test]
+fn an_idle_thread_gets_what_nobody_else_wants() {
+    assert_idle_gets_leftovers(ID);
+}
+
+#[test]
+fn who_wakes_up_prefers_a_cpu_that_runs_something_worse_to_one_with_less_load() {
+    // From 10 s on CPU 0 has one thread, more interactive than the light one, and CPU 1 two hogs.
+    let json = r#"{ "tasks": {
+        "burst": { "cpus": [0], "loop": 1, "sleep": 10000000, "run": 400000 },
+        "hog": { "instance": 2, "cpus": [1], "run": 1000 },
+        "light": { "run": 500, "sleep": 4500 } } }"#;
+    let (history, _) = run(ID, "2", json, 11, &[]);
+    let runs = history.runs_of("light", 10_010 * MS, 10_350 * MS);
+    let there = runs.iter().filter(|run| run.cpu == 1).count();
+    assert!(there > 50, "{there} of {}", runs.len());
 }

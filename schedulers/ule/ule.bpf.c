@@ -14,6 +14,7 @@
 #include "in_interrupt.h"
 #include "real_time.h"
 #include "starvation.h"
+#include "timer.h"
 #include "topology.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
@@ -23,36 +24,6 @@ const volatile u32 slice = 12;
 
 /* Scores below this are interactive */
 const volatile u32 interact = 30;
-
-/* Which threads preempt at once: those with a kernel's priority, all better ones, none */
-enum preemption {
-	PREEMPTION,
-	FULL_PREEMPTION,
-	NO_PREEMPTION,
-};
-
-const volatile u32 preemption = PREEMPTION;
-
-/* Priority of a sleeper: at least the best of batch, its own, the kernel's one that it sleeps with */
-enum static_boost {
-	BOOST_TO_BATCH,
-	BOOST_NONE,
-	BOOST_TO_KERNEL,
-};
-
-const volatile u32 static_boost = BOOST_TO_BATCH;
-
-/* Kernel priority of a sleeper, counted from the best one: waiting for anything (PWAIT), and for a disk (PRIBIO) */
-const volatile u32 sleep_priority = 28;
-const volatile u32 disk_priority = 12;
-
-/* What yielding does: the yield of FreeBSD sinks to the worst timeshare priority, the one of POSIX keeps its own */
-enum yield_rule {
-	YIELD_SINKS,
-	YIELD_KEEPS,
-};
-
-const volatile u32 yield_rule = YIELD_SINKS;
 
 /* Ticks of hz for which a cache is warm, for each of its levels */
 const volatile u32 affinity = 1;
@@ -64,9 +35,6 @@ const volatile u32 balance_interval = 127;
 const volatile bool steal_idle = true;
 /* Load from which on a CPU is stolen from; within a core it is 1 */
 const volatile u32 steal_thresh = 2;
-/* Milliseconds of history that the score looks at, and that a child keeps */
-const volatile u32 history_limit = 5000;
-const volatile u32 fork_history = 500;
 
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
 
@@ -101,14 +69,15 @@ DEFINE_STATISTICS(NR_STATISTICS)
 
 /* ---- Threads --------------------------------------------------------------------------------------------------- */
 
-/* A thread that is in no list */
-#define NO_LIST (~0U)
-
 /* Fixed point of histories */
 #define SCHED_TICK_SHIFT 10
 
 /* Half of the range of scores */
 #define SCHED_INTERACT_HALF 50
+
+/* SCHED_SLP_RUN_MAX and SCHED_SLP_RUN_FORK: history that the score looks at, and that a child keeps, ms */
+#define SCHED_SLP_RUN_MAX 5000
+#define SCHED_SLP_RUN_FORK 500
 
 struct td_sched {
 	/* History of running and of sleeping, `ticks` << SCHED_TICK_SHIFT */
@@ -123,14 +92,14 @@ struct td_sched {
 	u64 slptick;
 	/* stathz tick up to which the current run is charged */
 	u64 charged_until;
-	/* stathz ticks used up of the slice */
-	u32 used;
+	/* stathz ticks left of the slice; signed, since another CPU may look at it between two steps */
+	s32 slice;
 	/* td_priority, the one that counts, and td_user_pri, the one that user mode has */
 	s32 priority;
 	s32 user_pri;
 	/* CPU whose load counts it, -1 while it is not runnable */
 	s32 cpu;
-	/* Where it waits: see place_of() */
+	/* Where it waits: see place_at() */
 	u32 place;
 	/* Since when it waits */
 	u64 waiting_since;
@@ -145,17 +114,7 @@ struct td_sched {
 	bool yielding;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct td_sched);
-} td_sched_map SEC(".maps");
-
-static __always_inline struct td_sched *td_sched_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&td_sched_map, p, NULL, 0);
-}
+DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
 
@@ -166,14 +125,10 @@ enum queue {
 	NR_QUEUES,
 };
 
-/* Lists of a CPU: as many for each queue */
-#define LISTS_PER_CPU (NR_QUEUES * RQ_NQS)
-
 struct tdq {
 	struct runq runq[NR_QUEUES];
-	/* Threads, the running one included, and those that wait and may move */
+	/* Threads, the running one included */
 	u32 load;
-	u32 transferable;
 	/* Best priority that waits or runs */
 	s32 lowpri;
 	/* Priority of the current thread: of the idle thread the worst, of one above sched_ext the best */
@@ -197,27 +152,35 @@ DEFINE_PER_CPU(struct tdq, tdq)
 #define PRI_MAX_INTERACT (PRI_MIN_BATCH - 1)
 #define PRI_MIN_BATCH 152
 
-/* Number of a CPU's list among all; also the id of its dispatch queue */
-static __always_inline u32 place_of(s32 cpu, u32 queue, u32 index)
+/* Run queues are numbered CPU by CPU. */
+static __always_inline struct runq *runq_of(u32 number)
 {
-	return (u32)cpu * LISTS_PER_CPU + queue * RQ_NQS + index;
+	struct tdq *tdq = tdq_of(number / NR_QUEUES);
+	u32 queue = number % NR_QUEUES;
+
+	/* The compiler knows that it is one of them, the verifier does not. */
+	barrier_var(queue);
+	return tdq && queue < NR_QUEUES ? &tdq->runq[queue] : NULL;
 }
 
-/* In a thread's place: the thread counts as transferable */
-#define PLACE_XFERABLE (1U << 31)
+#include "freebsd_thread.h"
+
+static __always_inline u32 place_of(s32 cpu, u32 queue, u32 index)
+{
+	return place_at((u32)cpu * NR_QUEUES + queue, index);
+}
+
+/* tdq_transferable: threads that wait and may move */
+static __always_inline u32 transferable(const struct tdq *tdq)
+{
+	return tdq->runq[QUEUE_REALTIME].transferable + tdq->runq[QUEUE_TIMESHARE].transferable +
+	       tdq->runq[QUEUE_IDLE].transferable;
+}
 
 static u32 nr_cpu_ids;
 static u32 num_online_cpus;
 
-/* Numbers the searches */
-static u64 searches;
-
 /* ---- Formulas -------------------------------------------------------------------------------------------------- */
-
-static __always_inline s32 clamped(s32 priority, s32 least, s32 most)
-{
-	return priority < least ? least : priority > most ? most : priority;
-}
 
 static __always_inline u64 ms_to_ticks(u64 ms)
 {
@@ -266,7 +229,7 @@ static u32 sched_interact_score(const struct td_sched *ts)
 /* sched_interact_update(): keeps the history within its limit, and so young. */
 static void sched_interact_update(struct td_sched *ts)
 {
-	u64 limit = ms_to_ticks(history_limit) << SCHED_TICK_SHIFT;
+	u64 limit = ms_to_ticks(SCHED_SLP_RUN_MAX) << SCHED_TICK_SHIFT;
 	u64 sum = ts->runtime + ts->slptime;
 
 	if (sum < limit)
@@ -294,7 +257,7 @@ static void sched_interact_update(struct td_sched *ts)
 /* sched_interact_fork(): a child learns quickly, since it has little to forget. */
 static void sched_interact_fork(struct td_sched *ts)
 {
-	u64 limit = ms_to_ticks(fork_history) << SCHED_TICK_SHIFT;
+	u64 limit = ms_to_ticks(SCHED_SLP_RUN_FORK) << SCHED_TICK_SHIFT;
 	u64 sum = ts->runtime + ts->slptime;
 	u64 ratio;
 
@@ -358,31 +321,16 @@ static void sched_priority(struct task_struct *p, struct td_sched *ts)
 {
 	s32 score;
 
-	switch (thread_class_of(p)) {
-	case THREAD_TIMESHARE:
-		score = tested_score(p, ts);
-		if (score < (s32)interact)
-			ts->user_pri = interactive_priority(score);
-		else
-			ts->user_pri = clamped(PRI_MIN_BATCH + sched_pri_ticks(ts) + task_nice(p) + SCHED_PRI_NHALF,
-					       PRI_MIN_BATCH, PRI_MAX_TIMESHARE);
-		break;
-	case THREAD_IDLE:
-		ts->user_pri = PRI_MIN_IDLE + (u32)(task_nice(p) + 20) * 31 / 39;
-		break;
-	case THREAD_KERNEL:
-		ts->user_pri = PRI_MIN_KERN;
-		break;
-	case THREAD_INTERRUPT:
-		ts->user_pri = PRI_MAX_ITHD;
-		break;
+	if (thread_class_of(p) != THREAD_TIMESHARE) {
+		ts->user_pri = static_priority(p);
+		return;
 	}
-}
-
-/* Time to the tick at which the slice ends, nanoseconds */
-static __always_inline u64 slice_left(const struct td_sched *ts, u64 now)
-{
-	return time_to_tick(now, ts->used < slice ? slice - ts->used : 1, stathz);
+	score = tested_score(p, ts);
+	if (score < (s32)interact)
+		ts->user_pri = interactive_priority(score);
+	else
+		ts->user_pri = clamped(PRI_MIN_BATCH + sched_pri_ticks(ts) + task_nice(p) + SCHED_PRI_NHALF,
+				       PRI_MIN_BATCH, PRI_MAX_TIMESHARE);
 }
 
 /* ---- The lists ------------------------------------------------------------------------------------------------- */
@@ -457,84 +405,6 @@ __noinline u32 next_list(s32 cpu, u32 queue, u32 steps)
 	return runq_first(bits & ~0ULL << steps);
 }
 
-/* Notes the list a thread is about to be put into. */
-static __always_inline void announce(u32 place)
-{
-	u32 list = place & ~PLACE_XFERABLE;
-	struct tdq *tdq = tdq_of(list / LISTS_PER_CPU);
-	u32 queue = list % LISTS_PER_CPU / RQ_NQS;
-
-	/* The compiler knows that it is one of them, the verifier does not. */
-	barrier_var(queue);
-	if (!tdq || queue >= NR_QUEUES)
-		return;
-	runq_announce(&tdq->runq[queue], list % RQ_NQS);
-	if (place & PLACE_XFERABLE)
-		__sync_fetch_and_add(&tdq->transferable, 1);
-}
-
-/* And that it is there no more. */
-static __always_inline void forget(u32 place)
-{
-	u32 list = place & ~PLACE_XFERABLE;
-	struct tdq *tdq = tdq_of(list / LISTS_PER_CPU);
-	u32 queue = list % LISTS_PER_CPU / RQ_NQS;
-
-	barrier_var(queue);
-	if (!tdq || queue >= NR_QUEUES)
-		return;
-	runq_forget(&tdq->runq[queue], list % RQ_NQS);
-	if (place & PLACE_XFERABLE)
-		__sync_fetch_and_add(&tdq->transferable, -1);
-}
-
-/* A place that is no list: the thread is being moved by the CPU whose number is the rest, and by nobody else. */
-#define PLACE_CLAIMED (1U << 30)
-
-static __always_inline bool is_list(u32 place)
-{
-	return !(place & PLACE_CLAIMED);
-}
-
-static __noinline void set_place(struct td_sched *ts, u32 place)
-{
-	u32 old;
-
-	if (is_list(place))
-		announce(place);
-	old = __sync_lock_test_and_set(&ts->place, place);
-	/* Of a claimed thread, its mover forgets the old list */
-	if (is_list(old))
-		forget(old);
-}
-
-/*
- * Claims a thread that waits in list @old, to move it to list @new. Two movers at once could each believe that the thread is
- * where they put it, and it would wait in a list that nobody looks at. A CPU moves one thread at a time, so its number
- * also tells a claim from an earlier one.
- */
-__noinline bool begin_move(struct td_sched *ts __arg_nonnull, u32 old, u32 new)
-{
-	if (__sync_val_compare_and_swap(&ts->place, old,
-					PLACE_CLAIMED | bpf_get_smp_processor_id()) != old)
-		return false;
-	announce(new);
-	return true;
-}
-
-/* Ends the move. True if the thread waits in list @new; if it has been taken from there already it is counted nowhere. */
-__noinline bool end_move(struct td_sched *ts __arg_nonnull, u32 old, u32 new, bool moved)
-{
-	u32 claim = PLACE_CLAIMED | bpf_get_smp_processor_id(), place = moved ? new : old;
-	bool waits;
-
-	forget(moved ? old : new);
-	waits = __sync_val_compare_and_swap(&ts->place, claim, place) == claim;
-	if (!waits)
-		forget(place);
-	return waits && moved;
-}
-
 /* THREAD_CAN_MIGRATE, for the mark in a place: not bound to its CPU; whether another one is allowed is not asked. */
 static __always_inline u32 xferable(const struct task_struct *p)
 {
@@ -560,26 +430,6 @@ static __noinline void count_on(struct td_sched *ts, s32 cpu)
 		change_load(old, -1);
 	if (cpu >= 0)
 		change_load(cpu, 1);
-}
-
-/* Priority of the first thread of a list, or the worst if it is empty */
-#define NO_PRIORITY 255
-
-__noinline s32 head_priority(u64 dsq)
-{
-	struct task_struct *p;
-	s32 priority = NO_PRIORITY;
-
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		struct td_sched *ts = td_sched_of(p);
-
-		if (ts)
-			priority = ts->priority;
-		break;
-	}
-	bpf_rcu_read_unlock();
-	return priority;
 }
 
 /* Priority of the thread that tdq_choose() would choose */
@@ -615,12 +465,15 @@ static __always_inline void set_current_priority(struct tdq *tdq, s32 cpu, s32 p
 
 /* ---- The tick -------------------------------------------------------------------------------------------------- */
 
-/* sched_clock() for one tick. True if the slice has ended. */
-static __always_inline bool sched_clock(struct task_struct *p, struct td_sched *ts, struct tdq *tdq,
-					s32 cpu)
+/* sched_clock() */
+static __always_inline void sched_clock(struct task_struct *p, struct td_sched *ts)
 {
-	s32 score;
+	s32 score, cpu = scx_bpf_task_cpu(p);
+	struct tdq *tdq = tdq_of(cpu);
 
+	if (!tdq)
+		return;
+	sched_pctcpu_update(ts, ticks_at(scx_bpf_now()), true);
 	/* Lets everybody have a turn: who is inserted from now on comes after those who wait */
 	follow_idx(tdq, cpu);
 	if (tdq->idx == tdq->ridx) {
@@ -639,253 +492,11 @@ static __always_inline bool sched_clock(struct task_struct *p, struct td_sched *
 	count_by(STAT_PRIORITIES, ts->user_pri);
 	if (score < (s32)interact)
 		count(STAT_INTERACTIVE_TICKS);
-
-	if (++ts->used < slice)
-		return false;
-	ts->used = 0;
-	ts->sliceend = true;
-	return true;
-}
-
-/* Charges a running thread the ticks since it was last charged. True if its slice has ended. */
-__noinline bool charge_ticks(struct task_struct *p __arg_trusted, s32 cpu)
-{
-	struct td_sched *ts = td_sched_of(p);
-	struct tdq *tdq = tdq_of(cpu);
-	u64 time = scx_bpf_now();
-	u64 now = stat_tick_at(time);
-	bool ended = false;
-	u64 from;
-	int i;
-
-	if (!ts || !tdq || !ts->running)
-		return false;
-	from = ts->charged_until;
-	if (from >= now)
-		return false;
-	ts->charged_until = now;
-	sched_pctcpu_update(ts, ticks_at(time), true);
-	/* No slice is longer, whatever kept the tick away */
-	bpf_for(i, 0, now - from < 1000 ? now - from : 1000)
-		ended |= sched_clock(p, ts, tdq, cpu);
-	if (ended)
+	if (slice_ends(ts, slice))
 		count(STAT_SLICE_ENDS);
-	return ended;
 }
 
-/* ---- Searching the tree of CPU groups -------------------------------------------------------------------------- */
-
-/* Levels of the tree, from the smallest groups to the whole machine */
-enum level {
-	/* Hardware threads of a core */
-	LEVEL_CORE,
-	/* CPUs that share the last cache */
-	LEVEL_LLC,
-	LEVEL_PACKAGE,
-	LEVEL_MACHINE,
-	NR_LEVELS,
-};
-
-/* CG_SHARE_*: the cache that a group shares, whose level is the number of ticks it stays warm */
-static __always_inline u32 cg_level(u32 level)
-{
-	return level == LEVEL_CORE ? 1 : level == LEVEL_LLC ? 3 : 0;
-}
-
-#define CG_SHARE_L2 2
-
-static __always_inline bool cpu_exists(s32 cpu)
-{
-	const volatile struct cpu_topology *place = topology_of(cpu);
-
-	return !place || place->capacity;
-}
-
-/* The group of @cpu at @level. Without a known topology all CPUs share one cache. */
-static __always_inline void group_span(u32 level, s32 cpu, struct topology_span *span)
-{
-	const volatile struct cpu_topology *place = topology_of(cpu);
-
-	span->first = 0;
-	span->count = nr_cpu_ids;
-	if (!place) {
-		if (level != LEVEL_CORE)
-			return;
-		span->first = cpu;
-		span->count = 1;
-		return;
-	}
-	switch (level) {
-	case LEVEL_CORE:
-		*span = place->core_cpus;
-		break;
-	case LEVEL_LLC:
-		*span = place->llc_cpus;
-		break;
-	case LEVEL_PACKAGE:
-		*span = place->package_cpus;
-		break;
-	}
-}
-
-/* False for a group that is no larger than the one it holds: the tree has no such node. */
-static __always_inline bool group_exists(u32 level, s32 cpu)
-{
-	struct topology_span span, inner = { .count = 1 };
-
-	group_span(level, cpu, &span);
-	if (level > LEVEL_CORE)
-		group_span(level - 1, cpu, &inner);
-	return span.count > inner.count;
-}
-
-/* The best CPU of a group, of those seen so far */
-struct found {
-	/* Sum over the group's CPUs */
-	s64 total;
-	/* Load of the group or CPU inside that was chosen, and of the CPU itself with its random part */
-	s64 load;
-	s64 cpu_load;
-	s32 cpu;
-};
-
-/* Number of a search that leaves no CPU out */
-#define LEAVE_NONE_OUT (~0ULL)
-
-/* sched_lowest() and sched_highest() */
-struct cpu_search {
-	/* Number of the search: CPUs that carry it are left out */
-	u64 number;
-	/* Where to look */
-	u32 first;
-	u32 count;
-	/* Lowest: best priority there must be worse than pri, load at most limit. Highest: load at least limit. */
-	s32 pri;
-	s32 limit;
-	/* Preferred at equal loads, -1 for none */
-	s32 prefer;
-	bool highest;
-	struct found found[NR_LEVELS];
-};
-
-static __always_inline void begin_group(struct found *f, bool highest)
-{
-	f->total = 0;
-	f->load = highest ? -(1LL << 40) : 1LL << 40;
-	f->cpu_load = f->load;
-	f->cpu = -1;
-}
-
-/* What the preferred CPU has less load than another with as many threads; 256 is a thread */
-#define PREFERENCE 64
-
-/* Compares what one child of a group, a CPU or a group, has to offer with the best so far. */
-static __always_inline void compare_child(struct found *f, bool highest, s64 load, s64 cpu_load,
-					  s32 cpu)
-{
-	bool better;
-
-	if (cpu < 0)
-		return;
-	if (highest)
-		better = load > f->load || (load == f->load && cpu_load > f->cpu_load);
-	else
-		better = load < f->load || (load == f->load && cpu_load < f->cpu_load);
-	if (!better)
-		return;
-	f->load = load;
-	f->cpu_load = cpu_load;
-	f->cpu = cpu;
-}
-
-/* Threads of a CPU; a real-time task of the kernel that runs there is one of them. The timer that balances is no RCU section by itself. */
-static __always_inline u32 load_of(const struct tdq *tdq, s32 cpu)
-{
-	bool real_time;
-
-	bpf_rcu_read_lock();
-	real_time = higher_class_runs(cpu);
-	bpf_rcu_read_unlock();
-	return tdq->load + real_time;
-}
-
-/* One CPU of a search: a child of its core, which may end with it, and so on upwards. */
-__noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool allowed)
-{
-	s32 cpu = cpu_at(position), candidate = -1;
-	bool preferred = !s->highest && cpu == s->prefer;
-	struct tdq *tdq = tdq_of(cpu);
-	struct topology_span span;
-	s64 load, total, cpu_load;
-	s32 threads;
-	u32 level;
-
-	if (!tdq || !cpu_exists(cpu))
-		return 0;
-	threads = load_of(tdq, cpu);
-	load = (s64)threads * 256;
-	cpu_load = load - (bpf_get_prandom_u32() & (PREFERENCE - 1));
-	total = preferred ? load - PREFERENCE : load;
-	if (preferred)
-		cpu_load -= PREFERENCE;
-	load = total;
-	if (allowed && tdq->left_out_by != s->number) {
-		if (s->highest) {
-			if (threads >= s->limit && tdq->transferable)
-				candidate = cpu;
-		} else if (threads <= s->limit && tdq->lowpri > s->pri) {
-			candidate = cpu;
-		}
-	}
-
-	/* From the last CPU of a group to its first: there the group is complete and becomes a child of the next larger one */
-	for (level = 0; level < NR_LEVELS; level++) {
-		struct found *f = &s->found[level];
-
-		f->total += total;
-		compare_child(f, s->highest, load, cpu_load, candidate);
-		group_span(level, cpu, &span);
-		if (position != span.first || level == NR_LEVELS - 1)
-			break;
-		total = f->total;
-		load = total;
-		cpu_load = f->cpu_load;
-		candidate = f->cpu;
-		begin_group(f, s->highest);
-	}
-	return 0;
-}
-
-/*
- * cpu_search() among the CPUs of a group, from the last to the first, of those that @p may run on. Groups compare by the sum
- * of their loads, and so do CPUs. Returns the CPU, or -1.
- */
-__noinline s32 cpu_search(struct cpu_search *s __arg_nonnull,
-			  struct task_struct *p __arg_trusted __arg_nullable)
-{
-	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	u32 i, level;
-
-	for (level = 0; level < NR_LEVELS; level++)
-		begin_group(&s->found[level], s->highest);
-	bpf_rcu_read_lock();
-	bpf_for(i, 0, s->count) {
-		u32 position = s->first + s->count - 1 - i;
-		s32 cpu = cpu_at(position);
-		bool allowed = bpf_cpumask_test_cpu(cpu, online);
-
-		if (allowed && p)
-			allowed = bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
-		visit_cpu(s, position, allowed);
-	}
-	bpf_rcu_read_unlock();
-	scx_bpf_put_cpumask(online);
-	/* The groups above the searched one are left open, with one child */
-	for (level = 0; level < NR_LEVELS; level++)
-		if (s->found[level].cpu >= 0)
-			return s->found[level].cpu;
-	return -1;
-}
+#include "cpu_search.h"
 
 /* ---- Choosing a CPU -------------------------------------------------------------------------------------------- */
 
@@ -1000,9 +611,7 @@ static bool sched_shouldpreempt(s32 pri, s32 cpri, bool remote)
 		return false;
 	if (cpri >= PRI_MIN_IDLE)
 		return true;
-	if (preemption == NO_PREEMPTION)
-		return false;
-	if (preemption == FULL_PREEMPTION || pri <= PRI_MIN_KERN)
+	if (pri <= PRI_MIN_KERN)
 		return true;
 	return remote && pri <= PRI_MAX_INTERACT && cpri > PRI_MAX_INTERACT;
 }
@@ -1100,13 +709,7 @@ void BPF_STRUCT_OPS(ule_runnable, struct task_struct *p, u64 enq_flags)
 		sched_pctcpu_update(ts, now, false);
 	}
 	ts->sleeping = false;
-	ts->used = 0;
-}
-
-/* Priority that a thread sleeps with, counted from the best kernel one: PRIBIO or PWAIT */
-static __always_inline u32 kernel_sleep_priority(const struct task_struct *p)
-{
-	return p->in_iowait ? disk_priority : sleep_priority;
+	ts->slice = slice;
 }
 
 /* sched_sleep() */
@@ -1130,341 +733,35 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	ts->sleeping = true;
 	ts->slptick = ticks_at(scx_bpf_now());
-	if (thread_class_of(p) != THREAD_TIMESHARE)
-		return;
-	if (static_boost == BOOST_TO_KERNEL)
-		ts->priority = clamped(PRI_MIN_KERN + kernel_sleep_priority(p), PRI_MIN_KERN, PRI_MAX_KERN);
-	else if (static_boost == BOOST_TO_BATCH && ts->priority > PRI_MIN_BATCH)
+	if (thread_class_of(p) == THREAD_TIMESHARE && ts->priority > PRI_MIN_BATCH)
 		ts->priority = PRI_MIN_BATCH;
 }
 
-/* ---- Moving threads between CPUs ------------------------------------------------------------------------------- */
-
-/* One attempt to move a thread */
-struct move {
-	s32 from;
-	s32 to;
-	/* The first thread is passed over */
-	bool skips_first;
-	/* Threads seen so far */
-	u32 seen;
-	/* It is the turn of the only thread after all */
-	bool last_resort;
-};
-
-/* The list of its new CPU that a thread goes to */
-static __noinline u32 destination(struct td_sched *ts, const struct move *m)
-{
-	struct tdq *tdq = tdq_of(m->to);
-	u32 queue = queue_of(ts->priority);
-
-	if (!tdq)
-		return NO_LIST;
-	follow_idx(tdq, m->to);
-	return place_of(m->to, queue, index_of(tdq, queue, ts->priority, false)) | PLACE_XFERABLE;
-}
-
-/* One list: the first thread that may move there; in runq_steal_from() the very first one of all is passed over. */
-__noinline bool steal_from_list(struct move *m __arg_nonnull, u32 queue, u32 index)
-{
-	u32 list = place_of(m->from, queue, index);
-	struct tdq *tdq = tdq_of(m->to);
-	struct task_struct *p;
-	bool moved = false;
-
-	if (!tdq)
-		return false;
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, list, 0) {
-		struct td_sched *ts = td_sched_of(p);
-		u32 new;
-
-		if (!ts)
-			continue;
-		if (!m->seen++ && m->skips_first && !m->last_resort)
-			continue;
-		if (!bpf_cpumask_test_cpu(m->to, p->cpus_ptr) || !xferable(p))
-			continue;
-		new = destination(ts, m);
-		if (!begin_move(ts, list | PLACE_XFERABLE, new))
-			continue;
-		moved = scx_bpf_dsq_move(DSQ_ITERATOR, p, new & ~PLACE_XFERABLE, 0);
-		if (end_move(ts, list | PLACE_XFERABLE, new, moved)) {
-			count_on(ts, m->to);
-			if (ts->priority < tdq->lowpri)
-				tdq->lowpri = ts->priority;
-		}
-		if (moved)
-			break;
-	}
-	bpf_rcu_read_unlock();
-	return moved;
-}
-
-/*
- * tdq_steal() for one of the queues of a CPU. runq_steal_from(), for the calendar, passes the first thread over unless it is the only
- * one; runq_steal(), for real-time and interactive threads and for idle ones, does not.
- */
-__noinline bool steal_from_queue(struct move *m __arg_nonnull, u32 queue)
-{
-	struct tdq *tdq = tdq_of(m->from);
-	u32 steps = 0;
-	int i;
-
-	if (!tdq || queue >= NR_QUEUES)
-		return false;
-	m->skips_first = queue == QUEUE_TIMESHARE;
-	m->seen = 0;
-	m->last_resort = false;
-	bpf_for(i, 0, 2 * RQ_NQS + 2) {
-		steps = next_list(m->from, queue, steps);
-		if (steps >= RQ_NQS) {
-			if (m->last_resort || !m->skips_first || m->seen != 1)
-				return false;
-			m->last_resort = true;
-			steps = 0;
-			continue;
-		}
-		if (steal_from_list(m, queue, index_at(tdq, queue, steps)))
-			return true;
-		steps++;
-	}
-	return false;
-}
-
-/* tdq_move(): one thread of @from to @to, the best queue first. */
-__noinline bool tdq_move(s32 from, s32 to)
-{
-	struct move m = { .from = from, .to = to };
-	struct tdq *tdq = tdq_of(from);
-	u32 queue;
-
-	bpf_for(queue, 0, NR_QUEUES) {
-		if (steal_from_queue(&m, queue)) {
-			if (tdq)
-				tdq_setlowpri(tdq, from);
-			return true;
-		}
-	}
-	return false;
-}
-
-/* One group: steals from its most loaded CPU, or the next one if nothing can be had there. */
-__noinline bool steal_in_group(struct cpu_search *s __arg_nonnull, s32 cpu, u32 level)
-{
-	struct topology_span span;
-	struct tdq *victim;
-	int i;
-
-	group_span(level, cpu, &span);
-	s->first = span.first;
-	s->count = span.count;
-	s->limit = level == LEVEL_CORE ? 1 : steal_thresh;
-	bpf_for(i, 0, nr_cpu_ids) {
-		s32 from = cpu_search(s, NULL);
-
-		victim = tdq_of(from);
-		if (from < 0 || !victim)
-			return false;
-		victim->left_out_by = s->number;
-		if (tdq_move(from, cpu))
-			return true;
-	}
-	return false;
-}
-
-/* tdq_idled(): an idle CPU climbs the tree from its own group until it has found a thread. */
-__noinline bool tdq_idled(s32 cpu)
-{
-	struct tdq *tdq = tdq_of(cpu);
-	struct cpu_search s = { .prefer = -1, .highest = true };
-	u32 level;
-
-	if (!tdq || !steal_idle || num_online_cpus == 1)
-		return false;
-	s.number = __sync_fetch_and_add(&searches, 1) + 1;
-	tdq->left_out_by = s.number;
-	bpf_for(level, 0, NR_LEVELS) {
-		if (level < NR_LEVELS && group_exists(level, cpu) && steal_in_group(&s, cpu, level)) {
-			count(STAT_STEALS);
-			return true;
-		}
-	}
-	return false;
-}
-
-/* ---- The balancer ---------------------------------------------------------------------------------------------- */
-
-/* Number of the current pass */
-static u64 balance_pass;
-
-/* Its two searches, which would be too large for the stack; only one CPU balances at a time */
-static struct cpu_search balance_high;
-static struct cpu_search balance_low;
-
-/* Begins a search for a CPU that gives a thread, or gets one, in a part of the machine. */
-static __always_inline void begin_search(struct cpu_search *s, bool highest, u32 first, u32 count)
-{
-	s->number = LEAVE_NONE_OUT;
-	s->first = first;
-	s->count = count;
-	s->pri = -1;
-	s->limit = highest ? 1 : 1 << 30;
-	s->prefer = -1;
-	s->highest = highest;
-}
-
-/* Moves one thread, and has its new CPU look at it. */
-static __always_inline bool balance_move(s32 high, s32 low)
-{
-	struct tdq *tdq = tdq_of(low);
-
-	if (!tdq || !tdq_move(high, low))
-		return false;
-	count(STAT_BALANCED);
-	scx_bpf_kick_cpu(low, tdq->idle ? 0 : SCX_KICK_PREEMPT);
-	return true;
-}
-
-/*
- * Gives one thread of @high, by sched_balance_pair(), to the least loaded CPU that can have one. False if no CPU has less load, which
- * ends the pass.
- */
-__noinline bool balance_from(s32 high)
-{
-	struct cpu_search *low = &balance_low;
-	struct tdq *high_tdq = tdq_of(high), *low_tdq;
-	bool any_low = true;
-	u32 i, cpu;
-
-	if (!high_tdq)
-		return false;
-	low->number = __sync_fetch_and_add(&searches, 1) + 1;
-	low->limit = (s32)high_tdq->load - 1;
-	low->prefer = high;
-	/* Who has given a thread in this pass, or got one, is left out */
-	bpf_for(cpu, 0, nr_cpu_ids) {
-		low_tdq = tdq_of(cpu);
-		if (low_tdq && low_tdq->no_donor_by == balance_pass)
-			low_tdq->left_out_by = low->number;
-	}
-	bpf_for(i, 0, nr_cpu_ids) {
-		s32 to = cpu_search(low, NULL);
-
-		if (to < 0)
-			return !any_low;
-		low_tdq = tdq_of(to);
-		if (!low_tdq)
-			return false;
-		if (high_tdq->load > low_tdq->load && balance_move(high, to)) {
-			low_tdq->no_donor_by = balance_pass;
-			return true;
-		}
-		low_tdq->left_out_by = low->number;
-		any_low = false;
-	}
-	return true;
-}
-
-/* sched_balance(), for the whole machine: from the most loaded CPU on, one thread each. */
-__noinline int sched_balance(void)
-{
-	struct cpu_search *high = &balance_high;
-	struct tdq *tdq;
-	u32 i, cpu;
-
-	count(STAT_BALANCE_PASSES);
-	balance_pass++;
-	begin_search(high, true, 0, nr_cpu_ids);
-	begin_search(&balance_low, false, 0, nr_cpu_ids);
-	bpf_for(i, 0, nr_cpu_ids) {
-		s32 from;
-
-		high->number = __sync_fetch_and_add(&searches, 1) + 1;
-		bpf_for(cpu, 0, nr_cpu_ids) {
-			tdq = tdq_of(cpu);
-			if (tdq && tdq->no_donor_by == balance_pass)
-				tdq->left_out_by = high->number;
-		}
-		from = cpu_search(high, NULL);
-		tdq = tdq_of(from);
-		if (from < 0 || !tdq)
-			break;
-		tdq->no_donor_by = balance_pass;
-		if (!balance_from(from))
-			break;
-	}
-	return 0;
-}
+#include "tdq_move.h"
 
 /* ---- Nobody waits for ever ------------------------------------------------------------------------------------- */
 
-/* Puts the threads of a list that have waited for too long in front of all others. */
-__noinline int rescue_from_list(s32 cpu, u32 index)
-{
-	u32 first = place_of(cpu, QUEUE_REALTIME, 0), list = first + index;
-	struct tdq *tdq = tdq_of(cpu);
-	u64 now = scx_bpf_now();
-	struct task_struct *p;
-
-	if (!tdq || list == first)
-		return 0;
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, list, 0) {
-		struct td_sched *ts = td_sched_of(p);
-		u32 xfer;
-
-		if (!ts || !starved_for(ts->waiting_since, now))
-			continue;
-		xfer = ts->place & PLACE_XFERABLE;
-		if (!begin_move(ts, list | xfer, first | xfer))
-			continue;
-		if (end_move(ts, list | xfer, first | xfer,
-			     scx_bpf_dsq_move(DSQ_ITERATOR, p, first, 0))) {
-			count(STAT_RESCUED);
-			ts->priority = 0;
-			tdq->lowpri = 0;
-		}
-	}
-	bpf_rcu_read_unlock();
-	return 0;
-}
-
-__noinline int rescue(s32 cpu)
+/* Looks after all queues of a CPU. */
+__noinline int rescue_threads_of(s32 cpu)
 {
 	struct tdq *tdq = tdq_of(cpu);
-	u32 queue, index;
+	u32 queue;
 
 	if (!tdq)
 		return 0;
 	for (queue = 0; queue < NR_QUEUES; queue++) {
-		u64 bits = tdq->runq[queue].bits;
-
-		if (!bits)
-			continue;
-		bpf_for(index, 0, RQ_NQS)
-			if (bits & (1ULL << index))
-				rescue_from_list(cpu, queue * RQ_NQS + index);
+		if (tdq->runq[queue].bits && rescue(cpu * NR_QUEUES + queue, place_of(cpu, QUEUE_REALTIME, 0)))
+			tdq->lowpri = 0;
 	}
 	return 0;
 }
 
 /* ---- The clock of idle CPUs and of the balancer ---------------------------------------------------------------- */
 
-struct stat_clock {
-	struct bpf_timer timer;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct stat_clock);
-} stat_clock_map SEC(".maps");
-
-/* stathz ticks to the next pass of the balancer, and to the next look for threads that starve */
+/* stathz ticks to the next pass of the balancer */
 static u64 balance_ticks;
-static u64 rescue_ticks;
+/* When a starved thread is looked for next, nanoseconds */
+static u64 rescue_at;
 
 static __always_inline bool has_waiting(const struct tdq *tdq)
 {
@@ -1479,7 +776,7 @@ __noinline bool work_to_steal(void)
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		struct tdq *tdq = tdq_of(cpu);
 
-		if (tdq && tdq->transferable && load_of(tdq, cpu) > 1)
+		if (tdq && transferable(tdq) && load_of(tdq, cpu) > 1)
 			return true;
 	}
 	return false;
@@ -1490,7 +787,7 @@ __noinline bool work_to_steal(void)
  * interrupts brings an idle CPU back into the idle loop, where it takes what waits for it, and otherwise tries to steal. Idle
  * CPUs have no ticks here.
  */
-static int stat_clock_tick(void *map, u32 *key, struct stat_clock *clock)
+static bool stat_clock_tick(void)
 {
 	bool steal;
 	u32 cpu;
@@ -1501,10 +798,9 @@ static int stat_clock_tick(void *map, u32 *key, struct stat_clock *clock)
 		balance_ticks = (interval / 2 ?: 1) + bpf_get_prandom_u32() % interval;
 		sched_balance();
 	}
-	if (starvation_limit && !--rescue_ticks) {
-		rescue_ticks = stathz ?: 1;
+	if (starvation_check_is_due(&rescue_at, scx_bpf_now())) {
 		bpf_for(cpu, 0, nr_cpu_ids)
-			rescue(cpu);
+			rescue_threads_of(cpu);
 	}
 	steal = num_online_cpus > 1 && steal_idle && work_to_steal();
 	bpf_for(cpu, 0, nr_cpu_ids) {
@@ -1513,9 +809,10 @@ static int stat_clock_tick(void *map, u32 *key, struct stat_clock *clock)
 		if (tdq && tdq->idle && cpu_exists(cpu) && (steal || has_waiting(tdq)))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
-	bpf_timer_start(&clock->timer, time_to_tick(scx_bpf_now(), 1, stathz), 0);
-	return 0;
+	return true;
 }
+
+DEFINE_TIMER(stat_clock, stat_clock_tick, time_to_tick(scx_bpf_now(), 1, stathz))
 
 /* ---- Choosing the next thread ---------------------------------------------------------------------------------- */
 
@@ -1592,10 +889,9 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 	if (!tdq)
 		return;
 	tdq->ipipending = false;
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) &&
-	    bpf_cpumask_test_cpu(cpu, prev->cpus_ptr)) {
+	if (prev && can_go_on(prev, cpu)) {
 		ts = td_sched_of(prev);
-		charge_ticks(prev, cpu);
+		charge_ticks(prev);
 		if (ts)
 			requeue(ts);
 	}
@@ -1639,7 +935,7 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 
 	if (!ts || !tdq)
 		return;
-	charge_ticks(p, cpu);
+	charge_ticks(p);
 	sched_pctcpu_update(ts, now, true);
 	ts->running = false;
 	ts->rltick = now;
@@ -1650,17 +946,6 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 	requeue(ts);
 	/* With slice left it would wait outside of its list and come back before a better one */
 	scx_bpf_task_set_slice(p, 0);
-}
-
-void BPF_STRUCT_OPS(ule_tick, struct task_struct *p)
-{
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct td_sched *ts = td_sched_of(p);
-	struct tdq *tdq = tdq_of(cpu);
-
-	if (!ts || !tdq)
-		return;
-	scx_bpf_task_set_slice(p, charge_ticks(p, cpu) ? 0 : slice_left(ts, scx_bpf_now()));
 }
 
 /* A CPU that goes idle looks once more: a thread may have come while it was still busy. */
@@ -1687,7 +972,7 @@ bool BPF_STRUCT_OPS(ule_yield, struct task_struct *from, struct task_struct *to)
 	if (to || !ts)
 		return false;
 	count(STAT_YIELDS);
-	if (yield_rule == YIELD_SINKS && thread_class_of(from) == THREAD_TIMESHARE) {
+	if (thread_class_of(from) == THREAD_TIMESHARE) {
 		ts->priority = PRI_MAX_TIMESHARE;
 		ts->yielding = true;
 	}
@@ -1713,7 +998,7 @@ static void sched_fork(struct task_struct *p, struct td_sched *ts)
 	ts->ftick = parent_ts->ftick;
 	ts->runtime = parent_ts->runtime;
 	ts->slptime = parent_ts->slptime;
-	ts->used = slice - 1;
+	ts->slice = 1;
 	ts->priority = parent_ts->priority;
 	sched_interact_fork(ts);
 	count(STAT_FORKS);
@@ -1728,11 +1013,12 @@ s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_ar
 {
 	struct td_sched *ts;
 
-	ts = bpf_task_storage_get(&td_sched_map, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	ts = new_td_sched(p);
 	if (!ts)
 		return -ENOMEM;
 	ts->place = NO_LIST;
 	ts->cpu = -1;
+	ts->slice = slice;
 	ts->ltick = ticks_at(scx_bpf_now());
 	ts->ftick = ts->ltick;
 	if (args->fork)
@@ -1797,7 +1083,7 @@ static s32 init_cpu(s32 cpu)
 	tdq->idle = true;
 	tdq->curpri = PRI_MAX_IDLE;
 	tdq->lowpri = tdq->curpri;
-	bpf_for(list, 0, LISTS_PER_CPU) {
+	bpf_for(list, 0, NR_QUEUES * RQ_NQS) {
 		error = scx_bpf_create_dsq(place_of(cpu, 0, 0) + list, scx_bpf_cpu_node(cpu));
 		if (error)
 			return error;
@@ -1808,8 +1094,7 @@ static s32 init_cpu(s32 cpu)
 s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 {
 	const struct cpumask *online;
-	struct stat_clock *clock;
-	u32 key = 0, cpu;
+	u32 cpu;
 	s32 error;
 
 	nr_cpu_ids = scx_bpf_nr_cpu_ids();
@@ -1817,7 +1102,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 	num_online_cpus = bpf_cpumask_weight(online);
 	scx_bpf_put_cpumask(online);
 	balance_ticks = balance_interval ?: 1;
-	rescue_ticks = stathz ?: 1;
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		error = init_cpu(cpu);
@@ -1826,19 +1110,14 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 			return error;
 		}
 	}
-	clock = bpf_map_lookup_elem(&stat_clock_map, &key);
-	if (!clock)
-		return -ESRCH;
-	bpf_timer_init(&clock->timer, &stat_clock_map, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&clock->timer, stat_clock_tick);
-	return bpf_timer_start(&clock->timer, time_to_tick(scx_bpf_now(), 1, stathz), 0);
+	return init_stat_clock() ?: start_stat_clock();
 }
 
 DEFINE_SCHEDULER(ule,
 	.select_cpu = (void *)ule_select_cpu,
 	.enqueue = (void *)ule_enqueue,
 	.dispatch = (void *)ule_dispatch,
-	.tick = (void *)ule_tick,
+	.tick = (void *)freebsd_tick,
 	.runnable = (void *)ule_runnable,
 	.running = (void *)ule_running,
 	.stopping = (void *)ule_stopping,

@@ -27,7 +27,8 @@ test_documents_in_virtual_time() {
 		;;
 	o1)
 		check "o1: children that compute pi end less evenly than under cfs" reproduces o1cfs_fairness_pi A1,A2,A3 --seeds 1
-		check "o1: a step of nice is worth 5 % or 50 %" reproduces elc_o1_nice_ratio A2 --seeds 1 -d 8s
+		# A run ends anywhere in a round of slices of 100 ms: over 8 s that alone is more than the 2 % that are allowed.
+		check "o1: a step of nice is worth 5 % or 50 %" reproduces elc_o1_nice_ratio A2 --seeds 1 -d 16s
 		;;
 	bfs)
 		# What the simulator says at this kernel's 250 ticks a second. 0.318 looks at deadlines at ticks, so that shares come in

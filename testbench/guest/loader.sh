@@ -11,10 +11,16 @@ test_loader() {
 		check "loader: SIG$signal ends it cleanly" ends_on_signal "$signal"
 	done
 	check 'loader: SIGKILL leaves nothing behind' leaves_nothing_when_killed
+	check 'loader: SIGKILL at any time leaves neither scheduler nor command' leaves_no_command_when_killed
+	check 'loader: what the command has left running ends with it' ends_what_was_left
+	check 'loader: the command is run by the user that was named, or who called sudo' runs_as_user
+	check 'loader: looks a command up before it loads a scheduler' looks_command_up
+	check 'task: attributes go to the scheduler in charge' finds_scheduler_in_charge
 	check 'loader: tells about a lost task' tells_lost_task
 	check 'loader: tells an error of the scheduler, and sets tunables' tells_own_error
 	check 'loader: SysRq-S takes the scheduler out' tells_sysrq
 	check 'loader: loads the scheduler again after a change of CPUs' survives_hotplug
+	check 'record: a command under a scheduler, and who woke whom' records_command
 	check 'reproduce: SIGKILL leaves nothing behind' reproduces_nothing_when_killed
 	check 'reproduce: SIGINT ends it cleanly' reproduces_until_signal
 	check 'reproduce: tells which scheduler the kernel took out' reproduces_to_the_fault
@@ -63,6 +69,98 @@ leaves_nothing_when_killed() {
 	assert_unloaded
 }
 
+# A tree of processes, one of them in a session of its own. All have a name that nothing else has.
+tree='setsid sleep 31415 & sleep 31415 & exec sleep 31415'
+
+tree_has_grown() {
+	[ "$(pgrep -cx -f 'sleep 31415')" = 3 ]
+}
+
+tree_is_gone() {
+	! pgrep -x -f 'sleep 31415' > /dev/null
+}
+
+leaves_no_command_when_killed() {
+	local delay
+	for delay in 0.01 0.1 0.2 0.4 0.6 0.8 1.2 1.6; do
+		start_fairground run "$objects/faulty.o" -- sh -c "$tree"
+		sleep "$delay"
+		kill -KILL "$loader"
+		assert_unloaded
+		wait_until tree_is_gone
+	done
+	start_fairground run "$objects/faulty.o" -- sh -c "$tree"
+	wait_until tree_has_grown
+	kill -KILL "$loader"
+	assert_unloaded
+	wait_until tree_is_gone
+	# While it is taken out.
+	for delay in 0 0.01 0.03; do
+		start_fairground run "$objects/faulty.o" -- sh -c "$tree"
+		wait_until tree_has_grown
+		kill -TERM "$loader"
+		sleep "$delay"
+		kill -KILL "$loader" || true
+		assert_unloaded
+		wait_until tree_is_gone
+	done
+}
+
+ends_what_was_left() {
+	fairground run "$objects/faulty.o" -- sh -c 'setsid sleep 31415 & sleep 31415 & exit 3'
+	assert_status 3
+	tree_is_gone || give_up 'some of it is left'
+	assert_unloaded
+}
+
+runs_as_user() {
+	fairground run "$objects/faulty.o" --user nobody -- sh -c 'id -un; id -Gn; echo $USER $LOGNAME'
+	assert_status 0
+	assert_says "$work/output" nobody
+	assert_says "$work/output" 'nobody nobody'
+	if grep -q root "$work/output"; then give_up 'the command has something of root'; fi
+	SUDO_USER=nobody fairground run "$objects/faulty.o" -- id -un
+	assert_status 0
+	assert_says "$work/output" nobody
+	fairground run "$objects/faulty.o" --user no-such-user -- true
+	assert_status 2
+	assert_says "$work/errors" 'no user no-such-user'
+	assert_unloaded
+}
+
+looks_command_up() {
+	local before
+	before=$(cat $sched_ext/enable_seq)
+	fairground run "$objects/faulty.o" -- no-such-program
+	assert_status 2
+	assert_says "$work/errors" 'no-such-program: cannot be run'
+	[ "$(cat $sched_ext/enable_seq)" = "$before" ]
+}
+
+# The loader of an older scheduler with attributes still holds its map when another takes charge.
+finds_scheduler_in_charge() {
+	start_fairground run bfs
+	wait_until in_charge bfs
+	fairground task $$ --isochronous
+	assert_status 0
+	fairground task $$
+	assert_says "$work/output" 'isochronous true'
+	kill -STOP "$loader"
+	echo S > /proc/sysrq-trigger
+	wait_until state_is disabled
+	local older=$loader
+	start_fairground run "$objects/faulty.o"
+	wait_until in_charge faulty
+	fairground task $$
+	assert_status 2
+	assert_says "$work/errors" 'faulty, knows no attributes'
+	kill -TERM "$loader"
+	await_loader
+	kill -CONT "$older"
+	kill -TERM "$older" 2> /dev/null || true
+	assert_unloaded
+}
+
 tells_lost_task() {
 	make_victim
 	fairground run "$objects/faulty.o" --set lose_victims=true --dump "$work/dump" -- "$work/victim" 100
@@ -105,6 +203,17 @@ survives_hotplug() {
 	await_loader
 	assert_status 0
 	assert_unloaded
+}
+
+records_command() {
+	fairground run "$objects/faulty.o" -- "$fairground" record -o "$work/pipe.recording" -- sh -c 'seq 20000 | sort | tail -n 1; exit 7'
+	assert_status 7
+	assert_unloaded
+	fairground show "$work/pipe.recording"
+	assert_status 0
+	assert_says "$work/output" 'under faulty'
+	assert_says "$work/output" sort
+	assert_says "$work/output" 'woken by tasks'
 }
 
 # An experiment that takes far longer than this test.

@@ -9,8 +9,8 @@ use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{FuncId, Module, default_libcall_names};
 
 use crate::context::Entry;
-use crate::error::Error;
-use crate::link::{Linked, LinkedObject, link};
+use crate::error::{Error, Missing};
+use crate::link::{Calls, KernelCall, Linked, LinkedObject, Operand, link};
 use crate::linker::Linker;
 use crate::location::{Location, Places};
 use crate::object::Object;
@@ -25,7 +25,9 @@ pub struct Code {
     functions: Vec<Compiled>,
     /// What the code refers to by address.
     _kconfig: Box<[u8]>,
-    _extern_names: Vec<Box<str>>,
+    _problems: Vec<Box<str>>,
+    missing: Vec<Missing>,
+    calls: Vec<Calls>,
 }
 
 // SAFETY: after compilation nothing changes the module, and its memory is
@@ -55,11 +57,9 @@ struct Compiled {
 ///
 /// # Errors
 ///
-/// [`Error::Missing`] lists the helpers, kernel functions, variables and
-/// configuration values that the linker lacks, [`Error::Relocation`] the
-/// fields and enumerators of its kernel model that are missing, both only as
-/// far as code can be reached. [`Error::Malformed`] and
-/// [`Error::Unsupported`] name an instruction that makes no sense.
+/// [`Error::Malformed`] and [`Error::Unsupported`] name an instruction that
+/// makes no sense. That the linker lacks something is no error: see
+/// [`Code::missing`].
 pub fn compile(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
     let linked = link(object, linker)?;
     let mut compiler = Compiler::new(object, linker, &linked)?;
@@ -75,7 +75,7 @@ struct Compiler<'a> {
     signature: Signature,
     /// The module's number of each function of the object that is compiled.
     ids: Vec<Option<FuncId>>,
-    extern_names: Vec<Box<str>>,
+    problems: Vec<Box<str>>,
     runaway: u64,
     unavailable: u64,
     may_stop: Vec<bool>,
@@ -145,11 +145,7 @@ impl<'a> Compiler<'a> {
             module,
             signature,
             ids,
-            extern_names: object
-                .externs()
-                .iter()
-                .map(|one| one.essential_name().into())
-                .collect(),
+            problems: Vec::new(),
             runaway: linker.runaway() as u64,
             unavailable: linker.unavailable() as u64,
             may_stop,
@@ -168,7 +164,7 @@ impl<'a> Compiler<'a> {
         // References to the callees, declared before the building starts.
         let mut callees = Vec::new();
         for operation in &linked.operations {
-            if let Some(crate::link::Operand::Function(target)) = operation.operand
+            if let Some(Operand::Function(target)) = operation.operand
                 && let Some(callee) = self.ids[target]
                 && !callees.iter().any(|&(known, _)| known == target)
             {
@@ -183,11 +179,20 @@ impl<'a> Compiler<'a> {
             signature.params.truncate(1 + arguments);
             builder.import_signature(signature)
         });
+        // What is missing in words, at addresses that last as long as the code.
+        let mut problems = vec![(0, 0); linked.operations.len()];
+        for (place, operation) in problems.iter_mut().zip(&linked.operations) {
+            if let Some(Operand::Absent { problem, .. }) = &operation.operand {
+                let text: Box<str> = problem.as_str().into();
+                *place = (text.as_ptr() as u64, text.len());
+                self.problems.push(text);
+            }
+        }
         let environment = Environment {
             runaway: self.runaway,
             unavailable: self.unavailable,
             may_stop: &self.may_stop,
-            extern_names: &self.extern_names,
+            problems: &problems,
         };
         let callee = |target: usize| {
             let found = callees.iter().find(|&&(known, _)| known == target);
@@ -234,7 +239,9 @@ impl<'a> Compiler<'a> {
             module: ManuallyDrop::new(self.module),
             functions: self.functions,
             _kconfig: linked.kconfig,
-            _extern_names: self.extern_names,
+            _problems: self.problems,
+            missing: linked.missing,
+            calls: linked.calls,
         })
     }
 }
@@ -267,13 +274,40 @@ impl Code {
         Some(one.source.at(place))
     }
 
-    /// The source line of the loop that [`Linker::runaway`] was told of.
+    /// The source line that [`Linker::runaway`] or [`Linker::unavailable`] was told of.
     #[must_use]
     pub fn place(&self, token: u64) -> Option<Location> {
         let function = (token >> 32) as usize;
         let instruction = (token & 0xffff_ffff) as usize;
         let one = self.functions.iter().find(|one| one.function == function)?;
         Some(one.source.at(instruction))
+    }
+
+    /// What code that may be reached needs and the linker lacks, each thing once. A program that gets there ends with
+    /// [`Linker::unavailable`].
+    #[must_use]
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// The calls of kernel functions that a program can reach, in itself, in the functions it calls and in its callbacks.
+    #[must_use]
+    pub fn kernel_calls(&self, program: &str) -> Vec<&KernelCall> {
+        let start = self.functions.iter().find(|one| one.name == program);
+        let mut wanted: Vec<usize> = start.map(|one| one.function).into_iter().collect();
+        let mut seen = Vec::new();
+        let mut found = Vec::new();
+        while let Some(function) = wanted.pop() {
+            if seen.contains(&function) {
+                continue;
+            }
+            seen.push(function);
+            for calls in self.calls.iter().filter(|one| one.function == function) {
+                found.extend(&calls.kernel);
+                wanted.extend(&calls.own);
+            }
+        }
+        found
     }
 
     /// Size of the machine code in bytes.

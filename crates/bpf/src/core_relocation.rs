@@ -1,9 +1,11 @@
 //! CO-RE relocations: what an instruction needs to know of the kernel's types.
 //!
 //! A local type and a path into it are translated to the linker's model of
-//! the kernel, by name. What cannot be translated does not fail here: the
-//! instruction is poisoned, and only a reachable poisoned instruction is an
-//! error, so that code guarded by an existence check loads.
+//! the kernel, by name. A structure that the kernel model does not have at all
+//! is laid out as the object declares it: there is none that could come from
+//! the kernel, so the program has it in memory of its own. What else cannot be
+//! translated does not fail here: a program that gets to the instruction ends
+//! with an error, so that code that is not reached may need what is missing.
 
 use crate::btf::{Btf, Kind, TypeId};
 use crate::btf_ext::CoreRelocation;
@@ -31,7 +33,7 @@ mod kind {
 /// Why a relocation has no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The kernel model lacks something: the instruction is poisoned.
+    /// The kernel model lacks something.
     Absent(String),
     /// The relocation itself makes no sense.
     Malformed(String),
@@ -97,7 +99,10 @@ pub(crate) fn resolve(
         | kind::FIELD_LSHIFT_U64
         | kind::FIELD_RSHIFT_U64 => {
             let local = LocalField::parse(btf, relocation)?;
-            let field = local.find(btf, linker)?;
+            let field = match local.own_layout(btf, linker) {
+                Some(field) => field,
+                None => local.find(btf, linker)?,
+            };
             field_value(btf, relocation.kind, &local, field)
         }
         other => Err(Failure::Malformed(format!(
@@ -217,6 +222,10 @@ struct LocalField {
     element_size: Option<u64>,
     /// Whether the object's own types make it a bit field.
     is_bit_field: bool,
+    /// Bits before the field in the object's own types.
+    own_offset: u64,
+    /// Bits of a bit field in the object's own types.
+    own_bits: u32,
 }
 
 #[derive(Debug)]
@@ -248,6 +257,8 @@ impl LocalField {
         let mut parts = Vec::new();
         let mut element_size = None;
         let mut is_bit_field = false;
+        let mut own_offset = u64::from(first) * btf.size_of(id).unwrap_or(0) * 8;
+        let mut own_bits = 0;
         for index in indices {
             let index = index?;
             match btf.resolved(id) {
@@ -258,6 +269,8 @@ impl LocalField {
                     }
                     element_size = None;
                     is_bit_field = member.bit_size != 0;
+                    own_offset += u64::from(member.bit_offset);
+                    own_bits = member.bit_size;
                     id = member.type_id;
                 }
                 Kind::Array { element, .. } => {
@@ -267,6 +280,7 @@ impl LocalField {
                     );
                     id = *element;
                     let size = btf.size_of(id).ok_or_else(bad)?;
+                    own_offset += u64::from(index) * size * 8;
                     if is_structure && !kernel_name(btf, id).is_empty() {
                         parts.push(part);
                         part = Part::new(btf, id, index);
@@ -287,6 +301,25 @@ impl LocalField {
             type_id: id,
             element_size,
             is_bit_field,
+            own_offset,
+            own_bits,
+        })
+    }
+
+    /// The field as the object lays it out, if it is in a structure that the kernel model does not have.
+    fn own_layout(&self, btf: &Btf, linker: &dyn Linker) -> Option<WideField> {
+        let outer = self.parts.first()?;
+        if linker.type_size(&outer.structure).is_some() {
+            return None;
+        }
+        Some(WideField {
+            offset: self.own_offset / 8,
+            size: btf.size_of(self.type_id)?,
+            bits: self.is_bit_field.then_some(crate::linker::Bits {
+                offset: (self.own_offset % 8) as u32,
+                size: self.own_bits,
+            }),
+            signed: is_signed(btf, self.type_id),
         })
     }
 

@@ -20,18 +20,6 @@ pub enum Error {
         /// What is not supported.
         problem: String,
     },
-    /// The object needs helpers, kernel functions, variables or configuration
-    /// values that the linker does not have. All of them are listed.
-    Missing {
-        /// One line per missing name, in the order in which they were met.
-        names: Vec<Missing>,
-    },
-    /// Reachable instructions need structures, fields or enumerators that the
-    /// linker's model of the kernel does not have. All of them are listed.
-    Relocation {
-        /// One line per place.
-        problems: Vec<String>,
-    },
     /// The code generator refused the translation: a defect of this crate.
     Generator {
         /// The function being compiled.
@@ -41,49 +29,19 @@ pub enum Error {
     },
 }
 
-/// A name the object needs and the linker does not have.
+/// Something that an object needs and its kernel does not have: a helper, a kernel function, variable or configuration value,
+/// a structure, a field, an enumerator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What kind of name is missing.
-    pub kind: MissingKind,
-    /// The name, or the number of a helper.
-    pub name: String,
+    /// What is missing, in words.
+    pub problem: String,
     /// Where it is first needed: program, and source line where known.
     pub place: String,
 }
 
-/// The kinds of names an object takes from its kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MissingKind {
-    /// A helper, called by number.
-    Helper,
-    /// A kernel function (kfunc), called by name.
-    Kfunc,
-    /// A kernel variable (`__ksym`).
-    Variable,
-    /// A kernel configuration value (`__kconfig`).
-    Configuration,
-}
-
-impl fmt::Display for MissingKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            MissingKind::Helper => "helper",
-            MissingKind::Kfunc => "kernel function",
-            MissingKind::Variable => "kernel variable",
-            MissingKind::Configuration => "kernel configuration value",
-        })
-    }
-}
-
 impl fmt::Display for Missing {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "{} {} (needed in {})",
-            self.kind, self.name, self.place
-        )
+        write!(formatter, "{}, needed in {}", self.problem, self.place)
     }
 }
 
@@ -96,15 +54,6 @@ impl fmt::Display for Error {
             Error::Unsupported { place, problem } => {
                 write!(formatter, "{place}: {problem}")
             }
-            Error::Missing { names } => {
-                write!(formatter, "this kernel model does not have")?;
-                for (index, name) in names.iter().enumerate() {
-                    let separator = if index == 0 { " " } else { "; " };
-                    write!(formatter, "{separator}{name}")?;
-                }
-                Ok(())
-            }
-            Error::Relocation { problems } => formatter.write_str(&problems.join("; ")),
             Error::Generator { place, problem } => {
                 write!(formatter, "code generation failed in {place}: {problem}")
             }

@@ -24,6 +24,7 @@ mod linker;
 mod location;
 mod maps;
 mod object;
+mod setup;
 mod special;
 mod translate;
 mod validate;
@@ -31,7 +32,8 @@ mod validate;
 pub use btf::{Btf, Kind, Linkage, Member, SectionVariable, Type, TypeId};
 pub use code::{Code, compile};
 pub use context::{Context, Entry, NULL_PAGE, NullPage, Stack};
-pub use error::{Error, Missing, MissingKind};
+pub use error::{Error, Missing};
+pub use link::KernelCall;
 pub use linker::{Bits, Field, Linker, Native};
 pub use location::Location;
 pub use maps::{InitialValue, Map};
@@ -39,4 +41,5 @@ pub use object::{
     Extern, ExternKind, Object, Program, Section, Slot, StructOps, StructOpsMember, StructOpsValue,
     Variable, VariableKind,
 };
+pub use setup::{MapEntry, Passed, ProgramRun, RunTime, Setup, VariablePatch};
 pub use special::{SpecialField, SpecialKind};

@@ -4,7 +4,7 @@ use crate::btf::Kind;
 use crate::constants::{ConstantMemory, Flow, analyse};
 use crate::context::Stack;
 use crate::core_relocation::{self, Failure};
-use crate::error::{Error, Missing, MissingKind, malformed, unsupported};
+use crate::error::{Error, Missing, malformed, unsupported};
 use crate::instruction::{FRAME_POINTER, Instruction, SIZE, atomic, class, mode};
 use crate::kernel_loads::mark_kernel_loads;
 use crate::linker::{Linker, Native};
@@ -18,8 +18,6 @@ pub(crate) struct Operation {
     pub operand: Option<Operand>,
     /// Where it jumps to.
     pub target: Option<usize>,
-    /// Why it must not be reached: it needs what the kernel model lacks.
-    pub poison: Option<String>,
     /// Whether it loads from a kernel structure, which yields 0 for a null
     /// pointer.
     pub kernel_load: bool,
@@ -32,9 +30,11 @@ impl Operation {
         one.is_call() && one.source == 0 && HELPERS_WITH_CALLBACK.contains(&one.immediate)
     }
 
-    /// Whether the function returns here, be it after an error.
+    /// Whether the function returns here, be it after an error. At something that is missing it does too, but what comes after
+    /// is followed all the same, so that all that is missing is found at once.
     pub(crate) fn ends_function(&self) -> bool {
-        self.instruction.is_exit() || matches!(self.operand, Some(Operand::Unavailable(_)))
+        let absent = matches!(self.operand, Some(Operand::Absent { optional: true, .. }));
+        self.instruction.is_exit() || absent
     }
 }
 
@@ -49,10 +49,13 @@ pub(crate) enum Operand {
     Function(usize),
     /// A helper or kernel function.
     Native(Native),
-    /// A weak kernel function that is not there, by index of its name.
-    Unavailable(usize),
-    /// Something needed that is not there.
-    Missing(MissingKind, String),
+    /// Something that the kernel model lacks: the program ends with an error when it gets here.
+    Absent {
+        /// What is missing, in words.
+        problem: String,
+        /// Whether the object says that it does without (a weak function).
+        optional: bool,
+    },
 }
 
 /// A function that will be compiled.
@@ -92,7 +95,7 @@ impl Linked {
         self.reachable().any(|(at, operation)| {
             operation.target.is_some_and(|target| target <= at)
                 || operation.calls_back()
-                || matches!(operation.operand, Some(Operand::Unavailable(_)))
+                || matches!(operation.operand, Some(Operand::Absent { .. }))
         })
     }
 }
@@ -103,6 +106,30 @@ pub(crate) struct LinkedObject {
     pub functions: Vec<Linked>,
     /// Values of the configuration that the code refers to by address.
     pub kconfig: Box<[u8]>,
+    /// What reachable code needs and the linker lacks.
+    pub missing: Vec<Missing>,
+    /// What each function calls, in the order of `functions`.
+    pub calls: Vec<Calls>,
+}
+
+/// What a function calls, as far as its code can be reached.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// Index of the function in the object.
+    pub function: usize,
+    /// Kernel functions.
+    pub kernel: Vec<KernelCall>,
+    /// Functions of the object that it calls, or hands to others as callbacks.
+    pub own: Vec<usize>,
+}
+
+/// A call of a kernel function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelCall {
+    /// The function's name, without `___flavor`.
+    pub name: String,
+    /// Where: function, and source line where known.
+    pub place: String,
 }
 
 /// Links the programs that are to be loaded, and the functions they use.
@@ -111,6 +138,8 @@ pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject,
     let mut linked = LinkedObject {
         functions: Vec::new(),
         kconfig,
+        missing: Vec::new(),
+        calls: Vec::new(),
     };
     let mut wanted: Vec<usize> = object
         .programs()
@@ -120,7 +149,6 @@ pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject,
         .collect();
     wanted.reverse();
     let mut seen = vec![false; object.functions().len()];
-    let mut problems = Problems::default();
     while let Some(index) = wanted.pop() {
         if std::mem::replace(&mut seen[index], true) {
             continue;
@@ -133,12 +161,10 @@ pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject,
         };
         let flow = analyse(&operations, memory);
         check_flow(function, &operations, &flow)?;
-        problems.collect(object, function, &operations, &flow);
-        for (operation, _) in operations.iter().zip(&flow.reachable).filter(|one| *one.1) {
-            if let Some(Operand::Function(target)) = operation.operand {
-                wanted.push(target);
-            }
-        }
+        collect_missing(&mut linked.missing, object, function, &operations, &flow);
+        let calls = calls_of(object, index, &operations, &flow);
+        wanted.extend(&calls.own);
+        linked.calls.push(calls);
         linked.functions.push(Linked {
             function: index,
             operations,
@@ -146,7 +172,6 @@ pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject,
             may_stop: false,
         });
     }
-    problems.into_result()?;
     linked.functions.sort_by_key(|one| one.function);
     check_calls(object, &linked.functions)?;
     find_stops(&mut linked.functions, object.functions().len());
@@ -169,59 +194,51 @@ fn find_stops(functions: &mut [Linked], count: usize) {
     }
 }
 
-/// Names and fields that reachable code needs and the linker lacks.
-#[derive(Debug, Default)]
-struct Problems {
-    missing: Vec<Missing>,
-    poisoned: Vec<String>,
-}
-
-impl Problems {
-    fn collect(
-        &mut self,
-        object: &Object,
-        function: &Function,
-        operations: &[Operation],
-        flow: &Flow,
-    ) {
-        for (at, operation) in operations.iter().enumerate() {
-            if !flow.reachable[at] {
-                continue;
-            }
-            if let Some(poison) = &operation.poison {
-                let problem = format!("{poison}, needed in {}", object.location(function, at));
-                if !self.poisoned.contains(&problem) {
-                    self.poisoned.push(problem);
-                }
-            }
-            if let Some(Operand::Missing(kind, name)) = &operation.operand {
-                let known = self
-                    .missing
-                    .iter()
-                    .any(|one| one.kind == *kind && one.name == *name);
-                if !known {
-                    self.missing.push(Missing {
-                        kind: *kind,
-                        name: name.clone(),
-                        place: object.location(function, at).to_string(),
-                    });
-                }
-            }
+fn calls_of(object: &Object, index: usize, operations: &[Operation], flow: &Flow) -> Calls {
+    let function = &object.functions()[index];
+    let mut calls = Calls {
+        function: index,
+        ..Calls::default()
+    };
+    for (at, operation) in operations.iter().enumerate() {
+        if !flow.reachable[at] {
+            continue;
+        }
+        if let Some(Operand::Function(target)) = operation.operand {
+            calls.own.push(target);
+        } else if operation.instruction.is_call()
+            && let Some(Reference::Extern { index, .. }) = function.reference(at)
+        {
+            calls.kernel.push(KernelCall {
+                name: object.externs()[index].essential_name().to_owned(),
+                place: object.location(function, at).to_string(),
+            });
         }
     }
+    calls
+}
 
-    fn into_result(self) -> Result<(), Error> {
-        if !self.missing.is_empty() {
-            return Err(Error::Missing {
-                names: self.missing,
+/// Adds what reachable code of a function needs and the linker lacks, each thing once, with the place where it is first needed.
+fn collect_missing(
+    missing: &mut Vec<Missing>,
+    object: &Object,
+    function: &Function,
+    operations: &[Operation],
+    flow: &Flow,
+) {
+    for (at, operation) in operations.iter().enumerate() {
+        if let Some(Operand::Absent {
+            problem,
+            optional: false,
+        }) = &operation.operand
+            && flow.reachable[at]
+            && missing.iter().all(|one| one.problem != *problem)
+        {
+            missing.push(Missing {
+                problem: problem.clone(),
+                place: object.location(function, at).to_string(),
             });
         }
-        if !self.poisoned.is_empty() {
-            return Err(Error::Relocation {
-                problems: self.poisoned,
-            });
-        }
-        Ok(())
     }
 }
 
@@ -310,7 +327,6 @@ fn link_function(
             instruction,
             operand: None,
             target,
-            poison: None,
             kernel_load: false,
         });
     }
@@ -369,7 +385,7 @@ fn operand(
             let id = one.immediate.cast_unsigned();
             Ok(Some(match linker.helper(id) {
                 Some(native) => Operand::Native(native),
-                None => Operand::Missing(MissingKind::Helper, id.to_string()),
+                None => absent(format!("this kernel model has no helper {id}")),
             }))
         }
         None if one.is_call() => Err(malformed(
@@ -377,6 +393,13 @@ fn operand(
             "calls the kernel without a relocation",
         )),
         None => Ok(None),
+    }
+}
+
+fn absent(problem: String) -> Operand {
+    Operand::Absent {
+        problem,
+        optional: false,
     }
 }
 
@@ -390,20 +413,23 @@ fn external(
 ) -> Result<Operand, String> {
     let one = &object.externs()[index];
     let name = one.essential_name();
-    let missing = |kind| Operand::Missing(kind, name.to_owned());
+    let missing = |kind: &str| absent(format!("this kernel model has no kernel {kind} {name}"));
     match one.kind {
         ExternKind::Function { .. } => Ok(match (linker.kfunc(name), is_call) {
             (Some(native), true) => Operand::Native(native),
             (Some(native), false) => Operand::Constant(native.address as u64),
-            (None, _) if !one.weak => missing(MissingKind::Kfunc),
-            (None, true) => Operand::Unavailable(index),
+            (None, _) if !one.weak => missing("function"),
+            (None, true) => Operand::Absent {
+                problem: format!("called {name}(), which this kernel does not have"),
+                optional: true,
+            },
             (None, false) => Operand::Constant(0),
         }),
         _ if is_call => Err(format!("calls {name}, which is declared as a variable")),
         ExternKind::Variable { .. } => Ok(match linker.variable(name) {
             Some(address) => Operand::Constant((address as u64).wrapping_add(offset)),
             None if one.weak => Operand::Constant(0),
-            None => missing(MissingKind::Variable),
+            None => missing("variable"),
         }),
         ExternKind::Configuration {
             offset: start,
@@ -411,10 +437,7 @@ fn external(
             ..
         } => {
             if !one.weak && linker.kconfig(&one.name).is_none() {
-                return Ok(Operand::Missing(
-                    MissingKind::Configuration,
-                    one.name.clone(),
-                ));
+                return Ok(missing("configuration value"));
             }
             if offset >= size {
                 return Err(format!("offset {offset} outside of {name}"));
@@ -459,7 +482,7 @@ fn relocate(
                     }
                     field_offsets[at] = relocation.is_field_offset();
                 }
-                Err(Failure::Absent(problem)) => operations[at].poison = Some(problem),
+                Err(Failure::Absent(problem)) => operations[at].operand = Some(absent(problem)),
                 Err(Failure::Malformed(problem)) => {
                     return Err(malformed(place(object, function, at), problem));
                 }

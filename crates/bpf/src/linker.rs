@@ -45,10 +45,11 @@ pub trait Linker {
     /// when it finds the limit to be 0.
     fn runaway(&self) -> *const u8;
 
-    /// Called, with the signature [`crate::Entry`], when code calls a weak
-    /// kernel function that [`Linker::kfunc`] does not know. `r1` and `r2` are
-    /// address and length of its name in UTF-8. All running functions return
-    /// 0 afterwards, as they do after [`Linker::runaway`].
+    /// Called, with the signature [`crate::Entry`], when code gets to something
+    /// that the linker lacks. `r1` and `r2` are address and length of a text
+    /// in UTF-8 that says what, `r3` says where, for [`crate::Code::place`].
+    /// All running functions return 0 afterwards, as they do after
+    /// [`Linker::runaway`].
     fn unavailable(&self) -> *const u8;
 }
 

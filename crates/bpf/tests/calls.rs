@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Kernel, Run, compiled, parse};
-use fairground_bpf::{Context, Entry, Error, ExternKind, MissingKind, compile};
+use fairground_bpf::{Context, Entry, ExternKind, compile};
 
 unsafe extern "C" fn add_one(_: *mut Context, r1: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     r1 + 1
@@ -86,7 +86,8 @@ fn a_call_of_a_missing_weak_function_ends_the_program() {
     assert_eq!(run.call(&code, "unguarded", &[5]), 6);
     assert!(run.reports.unavailable.is_empty());
     assert_eq!(run.call(&code, "unguarded", &[6]), 0);
-    assert_eq!(run.reports.unavailable, ["not_there_either"]);
+    let problem = "called not_there_either(), which this kernel does not have";
+    assert_eq!(run.reports.unavailable, [problem]);
     assert_eq!(run.context.instruction_limit, 0);
 }
 
@@ -97,35 +98,50 @@ fn configuration_decides_what_is_compiled() {
     assert_eq!(run.call(&code, "configuration", &[]), 110_250);
     let mut older = kernel();
     older.kconfig.insert("LINUX_KERNEL_VERSION", 6 << 16);
-    let error = compile(&object, &older).expect_err("a helper is missing");
-    assert!(error.to_string().contains("helper 5555"), "{error}");
+    let code = compile(&object, &older).expect("the object compiles");
+    let missing = code.missing()[0].to_string();
+    assert!(missing.contains("helper 5555"), "{missing}");
 }
 
 #[test]
 fn all_missing_names_are_listed_at_once() {
     let object = parse("calls.bpf.c");
-    let Err(Error::Missing { names }) = compile(&object, &Kernel::default()) else {
-        panic!("an empty kernel has nothing");
-    };
-    let mut found: Vec<_> = names
+    let code = compile(&object, &Kernel::default()).expect("the object compiles");
+    let mut found: Vec<&str> = code
+        .missing()
         .iter()
-        .map(|one| (one.kind, one.name.as_str()))
+        .filter_map(|one| one.problem.strip_prefix("this kernel model has no "))
         .collect();
-    found.sort_by_key(|one| one.1);
+    found.sort_unstable();
     assert_eq!(
         found,
         [
-            (MissingKind::Helper, "181"),
-            (MissingKind::Helper, "5555"),
-            (MissingKind::Configuration, "CONFIG_HZ"),
-            (MissingKind::Configuration, "CONFIG_LETTER"),
-            (MissingKind::Configuration, "LINUX_KERNEL_VERSION"),
-            (MissingKind::Kfunc, "add_one"),
-            (MissingKind::Variable, "known_variable"),
+            "helper 181",
+            "helper 5555",
+            "kernel configuration value CONFIG_HZ",
+            "kernel configuration value CONFIG_LETTER",
+            "kernel configuration value LINUX_KERNEL_VERSION",
+            "kernel function add_one",
+            "kernel variable known_variable",
         ]
     );
-    let place = &names[0].place;
+    let place = &code.missing()[0].place;
     assert!(place.contains("calls.bpf.c:"), "{place}");
+}
+
+#[test]
+fn what_is_missing_is_an_error_when_it_is_reached() {
+    let object = parse("calls.bpf.c");
+    let mut older = kernel();
+    older.kconfig.insert("LINUX_KERNEL_VERSION", 6 << 16);
+    let code = compile(&object, &older).expect("the object compiles");
+    let mut run = Run::new(&object);
+    assert_eq!(run.call(&code, "weak", &[10]), 12);
+    assert!(run.reports.unavailable.is_empty());
+    assert_eq!(run.call(&code, "configuration", &[]), 0);
+    let problem = "this kernel model has no helper 5555";
+    assert_eq!(run.reports.unavailable, [problem]);
+    assert_eq!(run.context.instruction_limit, 0);
 }
 
 #[test]
@@ -143,8 +159,9 @@ fn programs_are_loaded_as_libbpf_does() {
     assert!(code.entry("weak").is_some());
     assert!(object.set_autoload("not_loaded", true));
     assert!(!object.set_autoload("no such program", true));
-    let error = compile(&object, &kernel()).expect_err("a helper is missing");
-    assert!(error.to_string().contains("helper 7777"), "{error}");
+    let code = compile(&object, &kernel()).expect("the object compiles");
+    let missing = code.missing()[0].to_string();
+    assert!(missing.contains("helper 7777"), "{missing}");
 }
 
 #[test]

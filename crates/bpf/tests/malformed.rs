@@ -43,7 +43,6 @@ fn bad_instructions_are_named() {
         (vec![(0xb7, 11, 0, 0, 0), EXIT], "register above r10"),
         (vec![(0x79, 0, 10, 0, 0), EXIT], "outside of the frame"),
         (vec![(0x79, 0, 10, -520, 0), EXIT], "outside of the frame"),
-        (vec![(0x85, 0, 0, 0, 4711), EXIT], "helper 4711"),
         (vec![(0x85, 0, 2, 0, 5), EXIT], "without a relocation"),
         (vec![(0x85, 0, 1, 0, 5), EXIT], "where no function starts"),
         (vec![(0x85, 0, 1, 0, -1), EXIT], "call each other: main"),

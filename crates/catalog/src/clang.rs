@@ -80,6 +80,11 @@ impl Clang {
         if architecture_headers.is_dir() {
             command.arg("-idirafter").arg(architecture_headers);
         }
+        // A file whose name begins with a dash is no option.
+        let source = match source.as_os_str().as_encoded_bytes().first() {
+            Some(b'-') => &Path::new(".").join(source),
+            _ => source,
+        };
         command.arg("-c").arg(source).arg("-o").arg(output);
 
         let result = command.output().map_err(|cause| Error::File {

@@ -36,6 +36,13 @@ pub enum Error {
         diagnostics: String,
     },
 
+    /// Objects do not fit together.
+    #[error("cannot link the sources to one object: {message}")]
+    Link {
+        /// What libbpf's linker says.
+        message: String,
+    },
+
     /// A file could not be read or written.
     #[error("cannot {action} {}: {cause}", path.display())]
     File {

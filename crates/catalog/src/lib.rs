@@ -8,6 +8,7 @@ pub mod attributes;
 mod clang;
 mod error;
 mod inspect;
+mod linker;
 mod manifest;
 pub mod topology;
 mod tunable;
@@ -22,7 +23,7 @@ use fairground_bpf::Object;
 pub use error::Error;
 pub use manifest::{Manifest, Statistic};
 pub use tunable::{IntegerType, Tunable, Unit};
-pub use user::{CompiledSource, compile_source};
+pub use user::{Build, CompiledSource, compile_source, compile_sources};
 
 /// One scheduler, built in or a user's own.
 #[derive(Clone, Debug)]
@@ -118,14 +119,22 @@ pub fn find(id: &str) -> Result<&'static Scheduler, Error> {
 
 /// A scheduler by id or by path: what has a `/` or ends in `.c` or `.o` is a path.
 ///
-/// A C source is compiled with [`compile_source`]. Every `const volatile` number of it is a tunable, whether a manifest
-/// lists it or not. If a `scheduler.toml` lies beside the file it is its manifest; without one the id is
-/// the file's name up to the first dot.
-pub fn open(reference: &str, include_directories: &[PathBuf]) -> Result<Scheduler, Error> {
-    let path = Path::new(reference);
+/// Sources joined by `+` become one object, as do all the `.bpf.c` of a folder. They are compiled with [`compile_sources`].
+/// Every `const volatile` number of them is a tunable, whether a manifest lists it or not. If a `scheduler.toml` lies beside the
+/// file, or the first of them, it is its manifest; without one the id is the file's name up to the first dot, or for
+/// a `main.bpf.c` the name of the project it lies in.
+pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
     let is_object = reference.ends_with(".o");
-    if !reference.contains('/') && !reference.ends_with(".c") && !is_object {
+    let is_source = reference.ends_with(".c");
+    if !reference.contains('/') && !is_source && !is_object {
         return find(reference).cloned();
+    }
+    let path = Path::new(reference);
+    if !is_source && !is_object && path.is_file() {
+        return Err(Error::Object {
+            path: path.to_owned(),
+            message: "neither a C source (.c) nor a BPF object (.o)".to_owned(),
+        });
     }
 
     let read = |path: &Path| {
@@ -135,10 +144,19 @@ pub fn open(reference: &str, include_directories: &[PathBuf]) -> Result<Schedule
             cause,
         })
     };
+    let mut sources = Vec::new();
+    for part in reference.split('+').map(Path::new) {
+        if part.is_dir() {
+            sources.extend(sources_of_folder(part)?);
+        } else {
+            sources.push(part.to_owned());
+        }
+    }
+    let path = sources.first().map_or(Path::new(reference), |first| first);
     let (object, source, warnings) = if is_object {
         (read(path)?, String::new(), String::new())
     } else {
-        let compiled = compile_source(path, include_directories)?;
+        let compiled = compile_sources(&sources, build)?;
         let source = String::from_utf8_lossy(&read(path)?).into_owned();
         (compiled.object, source, compiled.warnings)
     };
@@ -171,11 +189,49 @@ pub fn open(reference: &str, include_directories: &[PathBuf]) -> Result<Schedule
     })
 }
 
+/// The `.bpf.c` of a folder by name, but `main.bpf.c` first.
+fn sources_of_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let wrong = |cause| Error::File {
+        action: "read",
+        path: folder.to_owned(),
+        cause,
+    };
+    let mut sources = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(wrong)? {
+        let path = entry.map_err(wrong)?.path();
+        if path.to_string_lossy().ends_with(".bpf.c") {
+            sources.push(path);
+        }
+    }
+    sources.sort_by_key(|path| (!path.ends_with("main.bpf.c"), path.clone()));
+    if sources.is_empty() {
+        let cause = std::io::Error::new(std::io::ErrorKind::NotFound, "no .bpf.c in this folder");
+        return Err(wrong(cause));
+    }
+    Ok(sources)
+}
+
+/// The name of a scheduler without a manifest: its file's up to the first dot. Where that says nothing it is that of the next
+/// folder above which says something.
+fn name_of(path: &Path) -> String {
+    let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let parts = whole.ancestors().filter_map(Path::file_name);
+    let mut names = parts.map(|part| {
+        let part = part.to_string_lossy().into_owned();
+        part.split('.').next().unwrap_or_default().to_owned()
+    });
+    let first = names.next().unwrap_or_default();
+    if first != "main" {
+        return first;
+    }
+    let says_nothing = |name: &String| ["", "assets", "bpf", "src"].contains(&name.as_str());
+    names.find(|name| !says_nothing(name)).unwrap_or(first)
+}
+
 /// The manifest of a scheduler that has none.
 fn unknown_manifest(path: &Path) -> Manifest {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
     Manifest {
-        id: name.split('.').next().unwrap_or_default().to_owned(),
+        id: name_of(path),
         title: format!("{}, a scheduler without a manifest", path.display()),
         year: 0,
         lineage: String::new(),
@@ -290,7 +346,7 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine.bpf.c");
         std::fs::write(&path, SOURCE).unwrap();
-        let scheduler = open(path.to_str().unwrap(), &[]).unwrap();
+        let scheduler = open(path.to_str().unwrap(), &Build::default()).unwrap();
         assert_eq!(scheduler.id(), "mine");
         let found: Vec<(&str, &str, i128)> = scheduler
             .manifest
@@ -309,6 +365,28 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
     }
 
     #[test]
+    fn a_folder_is_one_scheduler_and_a_main_is_called_like_its_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let sources = folder.path().join("scx_mine/src/bpf");
+        std::fs::create_dir_all(&sources).unwrap();
+        std::fs::write(sources.join("main.bpf.c"), SOURCE).unwrap();
+        std::fs::write(
+            sources.join("apart.bpf.c"),
+            "int apart(void) { return 1; }\n",
+        )
+        .unwrap();
+        let scheduler = open(&format!("{}/", sources.display()), &Build::default()).unwrap();
+        assert_eq!(scheduler.id(), "scx_mine");
+        assert!(scheduler.source_file.ends_with("main.bpf.c"));
+        assert!(scheduler.tunable("slice").is_ok());
+        let empty = open(&format!("{}/", folder.path().display()), &Build::default()).unwrap_err();
+        assert!(
+            empty.to_string().ends_with("no .bpf.c in this folder"),
+            "{empty}"
+        );
+    }
+
+    #[test]
     fn a_users_manifest_must_agree_with_the_source() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine.bpf.c");
@@ -322,7 +400,7 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
         };
         let manifest_file = folder.path().join("scheduler.toml");
         std::fs::write(&manifest_file, manifest(5_000_000)).unwrap();
-        let scheduler = open(path.to_str().unwrap(), &[]).unwrap();
+        let scheduler = open(path.to_str().unwrap(), &Build::default()).unwrap();
         assert_eq!(scheduler.manifest.tunables.len(), 3);
         assert_eq!(
             scheduler
@@ -334,7 +412,9 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
         );
 
         std::fs::write(&manifest_file, manifest(4_000_000)).unwrap();
-        let error = open(path.to_str().unwrap(), &[]).unwrap_err().to_string();
+        let error = open(path.to_str().unwrap(), &Build::default())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.ends_with("\"slice\" has the default 4000000 here and 5000000 in the source"),
             "{error}"

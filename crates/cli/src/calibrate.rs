@@ -43,7 +43,7 @@ fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
     let found =
         calibrate::calibrate(&pairs(&machine)).map_err(|error| fail(error.exit_code(), error))?;
     for note in &found.notes {
-        eprintln!("fairground: {note}");
+        crate::output::say!("fairground: {note}");
     }
     let measured: Vec<Measured<'_>> = found
         .costs

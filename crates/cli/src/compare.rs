@@ -1,5 +1,6 @@
 //! `fairground compare`: workloads under several schedulers in the simulator.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::Args;
-use fairground_lab::{Contender, DEFAULT_HZ, Plan, Results};
+use fairground_catalog::Build;
+use fairground_companion::Companion;
+use fairground_lab::{Contender, DEFAULT_HZ, LOADER, Plan, Results};
 use fairground_machine::Machine;
 use fairground_report::TaskTables;
-use fairground_workload::Workload;
 
 use crate::output::{self, FAILED, Format, Progress, UNUSABLE};
 use crate::quantity::nanoseconds;
@@ -25,18 +27,24 @@ use crate::quantity::nanoseconds;
   fairground compare video.json
   fairground compare hogs.json -s o1,cfs -m 'numa:2 core:4 pu:2' -d 30s --report hogs.html
   fairground compare hogs.json -s linux24,./mine.bpf.c --set linux24.hz=1000 --repeat 5
+  fairground compare hogs.json -s ./main.bpf.c --with mine.toml --set mine.slice_us=5000
+  fairground compare hogs.json -s 'cfs,exec:scx_bpfland --slice-us 5000' -m 'numa:2 core:4 pu:2'
   fairground compare hogs.json --cost zero --trace traces --format json")]
 pub struct Arguments {
-    /// rt-app files
+    /// rt-app files, or recordings (`fairground record`)
     #[arg(required = true, value_name = "WORKLOAD")]
     workloads: Vec<PathBuf>,
 
-    /// Ids (see `fairground list`), paths of sched_ext sources (.bpf.c) or objects (.o) of your own, or all
+    /// Ids (see `fairground list`), paths of sched_ext sources (.bpf.c) or objects (.o) of your own, or all; may be given several
+    /// times
+    ///
+    /// A folder, or sources joined by '+', are linked to one scheduler.
+    ///
+    /// 'exec:LOADER ARGUMENTS' runs a scheduler's real loader, captures what it sets on the machine, and compares its scheduler.
     #[arg(
         short,
         long,
-        value_name = "ID|PATH,...",
-        value_delimiter = ',',
+        value_name = "ID|PATH|exec:LOADER,...",
         default_value = "all"
     )]
     schedulers: Vec<String>,
@@ -60,8 +68,17 @@ pub struct Arguments {
     repeat: u32,
 
     /// Set a tunable of a scheduler; may be given several times
-    #[arg(long = "set", value_name = "ID.TUNABLE=VALUE")]
+    ///
+    /// A scheduler of your own has besides what its loader sets: ID.OPTION=VALUE for an option of its companion, ID.ops.flags=SCX_OPS_ENQ_LAST,
+    /// ID.map.tasks.max_entries=64, ID.config.limits[2]=5 for any global variable.
+    #[arg(long = "set", value_name = "ID.NAME=VALUE")]
     settings: Vec<String>,
+
+    /// What a scheduler's loader does, as a companion file; none: nothing. May be given several times
+    ///
+    /// Without it the companion is NAME.companion.toml beside NAME.bpf.c, or the one that comes with fairground for a scheduler of this name.
+    #[arg(long = "with", value_name = "FILE.toml|none")]
+    companions: Vec<String>,
 
     /// What scheduling costs: default, zero, or a TOML file
     #[arg(long, value_name = "MODEL", default_value = "default")]
@@ -98,6 +115,10 @@ pub struct Arguments {
     /// Folder with headers for sources of your own; may be given several times
     #[arg(short = 'I', value_name = "FOLDER")]
     include: Vec<PathBuf>,
+
+    /// Macro for sources of your own; may be given several times
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    defines: Vec<String>,
 
     /// Simulations at once [default: one for each CPU of this machine]
     #[arg(long)]
@@ -200,24 +221,33 @@ fn plan(arguments: &Arguments) -> Result<Plan, String> {
     let cost =
         fairground_lab::read_cost_model(&arguments.cost).map_err(|error| error.to_string())?;
     let mut workloads = Vec::new();
+    let mut surroundings = BTreeMap::new();
     for path in &arguments.workloads {
-        workloads.push(Arc::new(
-            Workload::read(path).map_err(|error| error.to_string())?,
-        ));
+        let (workload, others) =
+            fairground_lab::read_workload(path).map_err(|error| error.to_string())?;
+        surroundings.insert(workload.name.clone(), others);
+        workloads.push(Arc::new(workload));
     }
     let references = references(&arguments.schedulers);
-    let mut contenders = Contender::open_all(&references, &arguments.include, arguments.threads)
-        .map_err(|error| error.to_string())?;
+    let build = Build {
+        include: arguments.include.clone(),
+        defines: arguments.defines.clone(),
+    };
+    let mut contenders = contenders(&references, &build, arguments, &machine)?;
     for contender in &contenders {
         if !contender.warnings().is_empty() {
-            eprintln!("fairground: {}", contender.warnings());
+            crate::output::say!("fairground: {}", contender.warnings());
         }
+    }
+    for file in &arguments.companions {
+        accompany(&mut contenders, file)?;
     }
     for setting in &arguments.settings {
         set(&mut contenders, setting).map_err(|message| format!("--set {setting}: {message}"))?;
     }
     Ok(Plan {
         workloads,
+        surroundings,
         contenders,
         machine: Arc::new(machine),
         duration: arguments.duration,
@@ -235,37 +265,104 @@ fn plan(arguments: &Arguments) -> Result<Plan, String> {
     })
 }
 
+/// The schedulers themselves. Those that a loader attaches are captured one after the other.
+fn contenders(
+    references: &[String],
+    build: &Build,
+    arguments: &Arguments,
+    machine: &Machine,
+) -> Result<Vec<Contender>, String> {
+    let is_loader = |reference: &&String| reference.starts_with(LOADER);
+    let sources: Vec<String> = references
+        .iter()
+        .filter(|one| !is_loader(one))
+        .cloned()
+        .collect();
+    let opened = Contender::open_all(&sources, build, arguments.threads);
+    let mut opened = opened.map_err(|error| error.to_string())?.into_iter();
+    let mut contenders = Vec::new();
+    for reference in references {
+        if is_loader(&reference) {
+            let captured = Contender::capture(reference, machine);
+            contenders.push(captured.map_err(|error| error.to_string())?);
+        } else {
+            contenders.extend(opened.next());
+        }
+    }
+    Ok(contenders)
+}
+
 /// The schedulers by name, with `all` replaced by those of the catalogue.
-fn references(names: &[String]) -> Vec<String> {
+pub fn references(names: &[String]) -> Vec<String> {
     let mut references = Vec::new();
-    for name in names {
+    // A file whose name has a comma is one all the same.
+    let list = |text: &'_ String| -> Vec<String> {
+        match Path::new(text).exists() {
+            true => vec![text.clone()],
+            false => text.split(',').map(str::to_owned).collect(),
+        }
+    };
+    for name in names.iter().flat_map(list) {
         if name == "all" {
             let all = fairground_catalog::all();
             references.extend(all.iter().map(|scheduler| scheduler.id().to_owned()));
         } else {
-            references.push(name.clone());
+            references.push(name);
         }
     }
     references
+}
+
+/// Gives a companion file to the schedulers that it is for.
+fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), String> {
+    if file == "none" {
+        for contender in contenders {
+            contender.set_companion(Companion::empty());
+        }
+        return Ok(());
+    }
+    let companion = Companion::read(Path::new(file)).map_err(|error| error.to_string())?;
+    let mut found = false;
+    for contender in contenders.iter_mut() {
+        if contender.is_called(companion.scheduler()) {
+            contender.set_companion(companion.clone());
+            found = true;
+        }
+    }
+    if found {
+        return Ok(());
+    }
+    let names: Vec<&str> = contenders.iter().map(Contender::kernel_name).collect();
+    Err(format!(
+        "--with {file}: it is for scheduler {}, and those compared call themselves {}",
+        companion.scheduler(),
+        names.join(", ")
+    ))
 }
 
 fn set(contenders: &mut [Contender], setting: &str) -> Result<(), String> {
     let (target, value) = setting
         .split_once('=')
         .ok_or("not ID.TUNABLE=VALUE, such as o1.hz=1000")?;
-    // The names of tunables have no dots, those of schedulers may.
-    let (name, tunable) = target
-        .rsplit_once('.')
-        .ok_or("it does not say of which scheduler; write ID.TUNABLE=VALUE")?;
-    let mut found = false;
-    for contender in contenders.iter_mut().filter(|one| one.is_called(name)) {
-        found = true;
-        contender
-            .set(tunable, value)
-            .map_err(|error| error.to_string())?;
-    }
-    if found {
-        return Ok(());
+    // Names of schedulers and of what they have may both contain dots: the longest name of a scheduler counts.
+    let mut dots: Vec<usize> = target.match_indices('.').map(|(at, _)| at).collect();
+    dots.reverse();
+    let mut name = match dots.first() {
+        Some(dot) => &target[..*dot],
+        None => return Err("it does not say of which scheduler; write ID.TUNABLE=VALUE".to_owned()),
+    };
+    for dot in dots {
+        name = &target[..dot];
+        let mut found = false;
+        for contender in contenders.iter_mut().filter(|one| one.is_called(name)) {
+            found = true;
+            contender
+                .set(&target[dot + 1..], value)
+                .map_err(|error| error.to_string())?;
+        }
+        if found {
+            return Ok(());
+        }
     }
     let names: Vec<&str> = contenders.iter().map(Contender::name).collect();
     Err(format!(
@@ -298,12 +395,14 @@ fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {
 /// Says which runs failed and why.
 fn tell_failures(results: &Results) -> ExitCode {
     for failure in &results.failures {
-        eprintln!(
+        crate::output::say!(
             "fairground: {} under {} failed {}",
-            failure.workload, failure.scheduler, failure.message
+            failure.workload,
+            failure.scheduler,
+            failure.message
         );
         if !failure.dump.is_empty() {
-            eprintln!("{}", failure.dump.trim_end());
+            crate::output::say!("{}", failure.dump.trim_end());
         }
     }
     if results.failures.is_empty() {

@@ -4,20 +4,25 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod advise;
 mod calibrate;
+mod capture;
 mod compare;
+mod foresee;
 mod list;
 mod on_kernel;
 mod output;
 mod play;
 mod quantity;
+mod record;
+mod recording;
 mod reproduce;
 mod run;
 mod show;
 mod task;
 mod worlds;
 
-/// Linux schedulers of thirty years, on the kernel you have and in a simulator.
+/// Thirty years of Linux schedulers, on the kernel you have and in a simulator.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, max_term_width = 100)]
 struct Cli {
@@ -30,24 +35,36 @@ enum Command {
     List(list::Arguments),
     Show(show::Arguments),
     Compare(compare::Arguments),
+    Record(record::Arguments),
+    Advise(advise::Arguments),
+    Capture(capture::Arguments),
     Run(run::Arguments),
     Play(play::Arguments),
     Task(task::Arguments),
     Reproduce(reproduce::Arguments),
     Worlds(worlds::Arguments),
+    Foresee(foresee::Arguments),
     Calibrate(calibrate::Arguments),
 }
+
+// Simulations of schedulers of the user's own find all memory at the same addresses in every run.
+#[global_allocator]
+static MEMORY: fairground_lab::Allocator = fairground_lab::Allocator;
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::List(arguments) => list::main(&arguments),
         Command::Show(arguments) => show::main(&arguments),
         Command::Compare(arguments) => compare::main(&arguments),
+        Command::Record(arguments) => record::main(&arguments),
+        Command::Advise(arguments) => advise::main(&arguments),
+        Command::Capture(arguments) => capture::main(&arguments),
         Command::Run(arguments) => run::main(&arguments),
         Command::Play(arguments) => play::main(&arguments),
         Command::Task(arguments) => task::main(&arguments),
         Command::Reproduce(arguments) => reproduce::main(&arguments),
         Command::Worlds(arguments) => worlds::main(&arguments),
+        Command::Foresee(arguments) => foresee::main(&arguments),
         Command::Calibrate(arguments) => calibrate::main(&arguments),
     }
 }

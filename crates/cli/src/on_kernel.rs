@@ -97,7 +97,9 @@ impl Runner {
                 words.extend(["--set".into(), setting.into()]);
             }
             let dump = self.folder.path().join("dump");
-            words.extend(["--dump".into(), dump.into(), "--".into()]);
+            words.extend(["--dump".into(), dump.into()]);
+            // The player needs the rights that this program has, whoever called sudo.
+            words.extend(["--user".into(), "root".into(), "--".into()]);
         }
         let mut variables: &[(&str, String)] = &[];
         match &run.load {

@@ -18,6 +18,15 @@ pub enum Format {
     Csv,
 }
 
+/// Prints a line for people on standard error. That nobody can read it is no reason to end otherwise.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr().lock(), $($text)*);
+    }};
+}
+pub(crate) use say;
+
 /// Exit code for input that cannot be used.
 pub const UNUSABLE: u8 = 2;
 /// Exit code for what ran and failed.
@@ -58,7 +67,7 @@ pub fn write(path: &Path, text: String) -> Result<(), ExitCode> {
 
 /// Says what is wrong; returns the exit code to end with.
 pub fn fail(code: u8, message: impl std::fmt::Display) -> ExitCode {
-    eprintln!("fairground: {message}");
+    crate::output::say!("fairground: {message}");
     ExitCode::from(code)
 }
 

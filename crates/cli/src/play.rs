@@ -1,7 +1,7 @@
 //! `fairground play`: a workload with real threads on this kernel.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -9,6 +9,7 @@ use fairground_kernel::Error;
 use fairground_kernel::play::{self, Report};
 use fairground_kernel::supervise::Signals;
 use fairground_metrics::Options as Metrics;
+use fairground_recording::{Load, Recording, is_recording};
 use fairground_report::{Comparison, Labels, Run, TaskTables};
 use fairground_workload::Workload;
 
@@ -23,9 +24,9 @@ use crate::quantity::nanoseconds;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground play workload.json
-  sudo fairground run o1 -- fairground play workload.json --duration 10s --format json")]
+  sudo fairground run o1 --user root -- fairground play workload.json --duration 10s --format json")]
 pub struct Arguments {
-    /// An rt-app file
+    /// An rt-app file, or a recording (`fairground record`)
     workload: PathBuf,
 
     /// End after this time, such as 500ms or 10s, instead of the file's own duration
@@ -61,7 +62,7 @@ fn play(arguments: &Arguments) -> Result<(), ExitCode> {
     let (report, text) = played(arguments).map_err(|error| fail(error.exit_code(), error))?;
     if arguments.format != Format::Json {
         for note in &report.notes {
-            eprintln!("fairground: {note}");
+            crate::output::say!("fairground: {note}");
         }
     }
     print(&text)
@@ -69,9 +70,7 @@ fn play(arguments: &Arguments) -> Result<(), ExitCode> {
 
 /// The result, and how it is printed.
 fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
-    let workload = Workload::read(&arguments.workload).map_err(|error| Error::Usage {
-        reason: error.to_string(),
-    })?;
+    let workload = read(&arguments.workload).map_err(|reason| Error::Usage { reason })?;
     let mut signals = Signals::take()?;
     let options = play::Options {
         duration: arguments.duration,
@@ -92,6 +91,16 @@ fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
         }
     };
     Ok((report, text))
+}
+
+/// Reads an rt-app file or a recording.
+fn read(path: &Path) -> Result<Workload, String> {
+    if !is_recording(path) {
+        return Workload::read(path).map_err(|error| error.to_string());
+    }
+    let load = Recording::read(path).and_then(|recording| recording.load());
+    load.map(Load::for_threads)
+        .map_err(|error| error.to_string())
 }
 
 /// What the threads measured, and below it the metrics as `fairground compare` prints them.

@@ -171,7 +171,7 @@ fn outcomes_on_kernel(
     let mut able = Vec::new();
     for experiment in experiments {
         match experiment.obstacle_on_kernel(runner.machine().cpus, is_program) {
-            Some(obstacle) => eprintln!("fairground: {} {obstacle}", experiment.id),
+            Some(obstacle) => crate::output::say!("fairground: {} {obstacle}", experiment.id),
             None => able.push(experiment),
         }
     }
@@ -301,9 +301,12 @@ fn tell_failures(outcomes: &[Outcome]) -> ExitCode {
     for outcome in outcomes {
         for failure in &outcome.failures {
             failed = true;
-            eprintln!(
+            crate::output::say!(
                 "fairground: {}: {} under {} failed {}",
-                outcome.reproduction.id, failure.workload, failure.scheduler, failure.message
+                outcome.reproduction.id,
+                failure.workload,
+                failure.scheduler,
+                failure.message
             );
         }
     }

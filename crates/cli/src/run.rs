@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use fairground_catalog::topology;
 use fairground_kernel::exit::ExitReport;
-use fairground_kernel::loader::{OpenScheduler, Running};
+use fairground_kernel::guard::{Guarded, User};
+use fairground_kernel::loader::{OpenScheduler, Running, Stopped};
 use fairground_kernel::statistics::Counters;
-use fairground_kernel::supervise::{Signal, Signals, Supervised};
+use fairground_kernel::supervise::{Signal, Signals};
 use fairground_kernel::{Error, host, libbpf_messages};
 use fairground_machine::Machine;
 
@@ -28,6 +29,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[command(after_help = "Examples:
   sudo fairground run o1
   sudo fairground run o1 --set hz=1000 --stats -- make -j8
+  sudo fairground run o1 --user root -- fairground play workload.json
   sudo fairground run ./mine.bpf.c --dump end.txt")]
 pub struct Arguments {
     /// Id of a scheduler (see `fairground list`), or path of a sched_ext source (.bpf.c) or object (.o)
@@ -50,11 +52,19 @@ pub struct Arguments {
     #[arg(short = 'I', value_name = "FOLDER")]
     include: Vec<PathBuf>,
 
+    /// Macro for a source of your own; may be given several times
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    defines: Vec<String>,
+
     /// Tell everything that libbpf and the kernel's verifier say
     #[arg(short, long)]
     verbose: bool,
 
-    /// Run this command under the scheduler, end with it and return its exit code
+    /// Who runs the command [default: who called sudo]
+    #[arg(long, value_name = "NAME", requires = "command")]
+    user: Option<String>,
+
+    /// Run this command under the scheduler, end with it and return its exit code; what it has left running is ended as well
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -73,7 +83,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     match run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("fairground: {error}");
+            crate::output::say!("fairground: {error}");
             ExitCode::from(error.exit_code())
         }
     }
@@ -92,9 +102,18 @@ fn run(arguments: &Arguments) -> Result<u8, Error> {
     let scheduler = Scheduler::find(arguments)?;
     let mut signals = Signals::take()?;
     let mut command = None;
+    if !arguments.command.is_empty() {
+        let user = match &arguments.user {
+            Some(name) => Some(User::find(name)?),
+            None => User::who_called_sudo()?,
+        };
+        command = Some(Guarded::prepare(&arguments.command, user.as_ref())?);
+    }
     let result = keep_loaded(arguments, &scheduler, &mut signals, &mut command);
-    if let (Err(_), Some(command)) = (&result, &mut command) {
-        eprintln!(
+    if let (Err(_), Some(command)) = (&result, &mut command)
+        && command.is_running()
+    {
+        crate::output::say!(
             "fairground: the command ran under {} and is stopped",
             scheduler.name
         );
@@ -108,14 +127,14 @@ fn keep_loaded(
     arguments: &Arguments,
     scheduler: &Scheduler,
     signals: &mut Signals,
-    command: &mut Option<Supervised>,
+    command: &mut Option<Guarded>,
 ) -> Result<u8, Error> {
     loop {
         let opened = scheduler.prepare()?;
         let title = opened.ops_name();
         let running = opened.start(&scheduler.statistics)?;
         for warning in running.warnings() {
-            eprintln!("fairground: {warning}");
+            crate::output::say!("fairground: {warning}");
         }
         tell(format_args!(
             "{title} schedules this machine now{}",
@@ -125,28 +144,38 @@ fn keep_loaded(
                 ""
             }
         ));
-        if command.is_none() && !arguments.command.is_empty() {
-            *command = Some(Supervised::start(&arguments.command)?);
+        if let Some(command) = command
+            && !command.is_running()
+        {
+            command.start()?;
         }
 
         let outcome = watch(&running, signals, command.as_mut(), arguments.statistics)?;
         if arguments.statistics.is_some() {
             print_counters(&running.counters(), &Counters::default());
         }
-        let report = running.stop();
+        let Stopped { is_gone, report } = running.stop();
         match outcome {
+            _ if !is_gone => {
+                crate::output::say!(
+                    "fairground: the kernel still has {title}; its log (dmesg) may tell why, and SysRq-S takes it out"
+                );
+                return Ok(1);
+            }
             Outcome::Ended(code) => {
                 tell(format_args!("the kernel's own scheduler is back"));
                 return Ok(code);
             }
             Outcome::Ejected if report.as_ref().is_some_and(ExitReport::wants_restart) => {
                 let report = report.map(|report| report.to_string()).unwrap_or_default();
-                eprintln!("fairground: {title} ended and asks to be loaded again: {report}");
+                crate::output::say!(
+                    "fairground: {title} ended and asks to be loaded again: {report}"
+                );
             }
             Outcome::Ejected => {
                 explain(&title, report, arguments.dump.as_deref())?;
                 if let Some(mut command) = command.take() {
-                    eprintln!("fairground: the command ran under {title} and is stopped");
+                    crate::output::say!("fairground: the command ran under {title} and is stopped");
                     end_command(&mut command, signals)?;
                 }
                 return Ok(1);
@@ -159,7 +188,7 @@ fn keep_loaded(
 fn watch(
     running: &Running,
     signals: &mut Signals,
-    mut command: Option<&mut Supervised>,
+    mut command: Option<&mut Guarded>,
     interval: Option<Duration>,
 ) -> Result<Outcome, Error> {
     let mut earlier = running.counters();
@@ -195,7 +224,7 @@ fn watch(
     }
 }
 
-fn end_command(command: &mut Supervised, signals: &mut Signals) -> Result<(), Error> {
+fn end_command(command: &mut Guarded, signals: &mut Signals) -> Result<(), Error> {
     command.end(Signal::SIGTERM);
     while command.poll()?.is_none() {
         signals.wait(LOOK)?;
@@ -214,13 +243,13 @@ fn print_counters(now: &Counters, earlier: &Counters) {
 /// Says why the scheduler is no longer in charge.
 fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Result<(), Error> {
     let Some(report) = report else {
-        eprintln!(
+        crate::output::say!(
             "fairground: the kernel took {title} out; the scheduler keeps no record of the reason, the kernel's log \
              (dmesg) may tell it"
         );
         return Ok(());
     };
-    eprintln!("fairground: the kernel took {title} out: {report}");
+    crate::output::say!("fairground: the kernel took {title} out: {report}");
     if report.dump.is_empty() {
         return Ok(());
     }
@@ -230,9 +259,9 @@ fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Resu
                 what: format!("cannot write {}", path.display()),
                 source,
             })?;
-            eprintln!("fairground: the kernel's report is in {}", path.display());
+            crate::output::say!("fairground: the kernel's report is in {}", path.display());
         }
-        None => eprintln!("{}", report.dump),
+        None => crate::output::say!("{}", report.dump),
     }
     Ok(())
 }
@@ -240,7 +269,7 @@ fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Resu
 /// A word on what is going on, for people only.
 fn tell(message: std::fmt::Arguments<'_>) {
     if std::io::stderr().is_terminal() {
-        eprintln!("fairground: {message}");
+        crate::output::say!("fairground: {message}");
     }
 }
 
@@ -256,10 +285,14 @@ struct Scheduler {
 impl Scheduler {
     fn find(arguments: &Arguments) -> Result<Self, Error> {
         let unusable = |reason: String| Error::Usage { reason };
-        let found = fairground_catalog::open(&arguments.scheduler, &arguments.include)
+        let build = fairground_catalog::Build {
+            include: arguments.include.clone(),
+            defines: arguments.defines.clone(),
+        };
+        let found = fairground_catalog::open(&arguments.scheduler, &build)
             .map_err(|error| unusable(error.to_string()))?;
         if !found.warnings.is_empty() {
-            eprintln!("fairground: {}", found.warnings.trim_end());
+            crate::output::say!("fairground: {}", found.warnings.trim_end());
         }
         let mut settings = Vec::new();
         for setting in &arguments.settings {
@@ -311,7 +344,7 @@ impl Scheduler {
                 opened.set_bytes(variable.section, variable.name, &variable.bytes)?;
             }
         } else {
-            eprintln!(
+            crate::output::say!(
                 "fairground: some CPUs are offline; {} takes the machine for flat",
                 self.name
             );

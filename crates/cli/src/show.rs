@@ -1,23 +1,28 @@
-//! `fairground show`: one scheduler.
+//! `fairground show`: one scheduler, or one recording.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use fairground_catalog::Scheduler;
+use fairground_recording::{Recording, is_recording, rt_app};
 
 use crate::output::{self, UNUSABLE, wrap};
+use crate::recording;
 
 /// Columns of a terminal.
 const WIDTH: usize = 100;
 
-/// Show a scheduler: its history, how it works, what can be set
+/// Show a scheduler: its history, how it works, what can be set; or a recording: what is in it
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground show o1
-  fairground show o1 --source | less")]
+  fairground show o1 --source | less
+  fairground show build.recording
+  fairground show build.recording --rt-app > build.json")]
 pub struct Arguments {
-    /// Id of a scheduler (see `fairground list`)
-    #[arg(value_name = "ID")]
+    /// Id of a scheduler (see `fairground list`), or file of a recording (see `fairground record`)
+    #[arg(value_name = "ID|FILE")]
     scheduler: String,
 
     /// Print its C source instead
@@ -27,10 +32,26 @@ pub struct Arguments {
     /// Print its README instead, which maps the source document to the code
     #[arg(long)]
     readme: bool,
+
+    /// Print the workload that a recording is instead, as an rt-app file
+    #[arg(long, conflicts_with_all = ["source", "readme"])]
+    rt_app: bool,
 }
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
+    let path = Path::new(&arguments.scheduler);
+    if arguments.rt_app || is_recording(path) {
+        let text = if arguments.rt_app {
+            as_rt_app(path)
+        } else {
+            recording::describe(path)
+        };
+        return match text {
+            Ok(text) => output::print(&text).err().unwrap_or(ExitCode::SUCCESS),
+            Err(message) => output::fail(UNUSABLE, message),
+        };
+    }
     let scheduler = match fairground_catalog::find(&arguments.scheduler) {
         Ok(scheduler) => scheduler,
         Err(error) => return output::fail(UNUSABLE, error),
@@ -43,6 +64,11 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         output::print(&describe(scheduler))
     };
     printed.err().unwrap_or(ExitCode::SUCCESS)
+}
+
+fn as_rt_app(path: &Path) -> Result<String, String> {
+    let load = Recording::read(path).and_then(|recording| recording.load());
+    rt_app(&load.map_err(|error| error.to_string())?.workload)
 }
 
 fn describe(scheduler: &Scheduler) -> String {

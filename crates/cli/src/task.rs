@@ -80,7 +80,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     match task(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("fairground: {error}");
+            crate::output::say!("fairground: {error}");
             ExitCode::from(error.exit_code())
         }
     }

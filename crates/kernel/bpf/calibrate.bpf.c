@@ -13,6 +13,7 @@ DEFINE_SCHEDULER(calibrate_bare, .name = "calibrate_bare");
 /* What `running` does besides. */
 const volatile u8 instructions;
 const volatile u8 calls;
+const volatile u8 kicks;
 
 struct task_data {
 	u64 nothing;
@@ -25,7 +26,13 @@ struct {
 	__type(value, struct task_data);
 } task_data SEC(".maps");
 
-void BPF_STRUCT_OPS(calibrate_runnable, struct task_struct *p, u64 enq_flags) {}
+void BPF_STRUCT_OPS(calibrate_runnable, struct task_struct *p, u64 enq_flags)
+{
+	/* The waker is on this CPU, which so is not idle: the interrupt comes and has nothing to do. */
+	if (kicks)
+		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_IDLE);
+}
+
 void BPF_STRUCT_OPS(calibrate_stopping, struct task_struct *p, bool runnable) {}
 void BPF_STRUCT_OPS(calibrate_quiescent, struct task_struct *p, u64 deq_flags) {}
 

@@ -3,7 +3,7 @@
  * What the scheduler does with some tasks, as records in a ring buffer.
  *
  * Attaches to the trace points of the scheduler and so sees every scheduling class alike. Tasks are chosen one by one
- * in the map `tracked`; with `follow` their children are added as they are born.
+ * in the map `tracked`; their children are added as they are born.
  *
  * With WATCH_INTERRUPTS, interrupts are told by their trace points, for kernels whose symbol table has no __preempt_count.
  */
@@ -18,17 +18,11 @@ char _license[] SEC("license") = "GPL";
 
 /* State bit of a task that has ended and is switched out for the last time, TASK_DEAD. */
 #define STATE_DEAD 0x80
+/* Flag of a thread of the kernel, PF_KTHREAD. */
+#define FLAG_KERNEL_THREAD 0x00200000
 
-/*
- * What the number of nested contexts says of interrupts in progress: soft interrupts served, and hard interrupts with NMIs. The
- * latter are eight bits further up in kernels that count sections with interrupts switched off as well.
- */
-#define SOFT_INTERRUPT_SERVED 0x00000100
-#define HARD_INTERRUPTS 0x000f0000
-#define HARD_INTERRUPTS_ABOVE_DISABLED 0x0f000000
-
-/* Whether children of tracked tasks are tracked too. */
-const volatile bool follow;
+/* Whether the turns of all other tasks are recorded. */
+const volatile bool turns;
 
 /* Records that found no room. */
 u64 lost;
@@ -49,6 +43,23 @@ struct {
 	__type(key, u32);
 	__type(value, struct tracked_task);
 } tracked SEC(".maps");
+
+/* Tasks that are not tracked, from being woken to falling asleep. */
+struct other_task {
+	/* When it was woken. */
+	u64 woken;
+	/* When it got its CPU, 0 while it has none. */
+	u64 since;
+	/* CPU time until then. */
+	u64 cpu_time;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u32);
+	__type(value, struct other_task);
+} others SEC(".maps");
 
 #ifdef WATCH_INTERRUPTS
 /* How deep each CPU is in interrupts. */
@@ -114,21 +125,11 @@ int BPF_PROG(enter_device)
 	return count_interrupt(true);
 }
 #else
-/* How deep this CPU is in interrupts; a variable of its own on x86. */
-extern const int __preempt_count __ksym __weak;
-/* What kernels have that count sections with interrupts switched off. */
-extern const unsigned long local_interrupt_disable_state __ksym __weak;
+#include "interrupts.h"
 
 static __always_inline bool in_interrupt(void)
 {
-	const int *count;
-
-	if (!bpf_ksym_exists(&__preempt_count))
-		return false;
-	count = bpf_this_cpu_ptr(&__preempt_count);
-	if (bpf_ksym_exists(&local_interrupt_disable_state))
-		return *count & (SOFT_INTERRUPT_SERVED | HARD_INTERRUPTS_ABOVE_DISABLED);
-	return *count & (SOFT_INTERRUPT_SERVED | HARD_INTERRUPTS);
+	return served_interrupt() != SERVES_NOTHING;
 }
 #endif
 
@@ -150,7 +151,10 @@ static __always_inline void describe(struct recorded_task *to, struct task_struc
 	__builtin_memcpy(to->comm, task->comm, sizeof(to->comm));
 }
 
-static __always_inline struct record *reserve(u32 kind)
+/*
+ * @time: when it happened, taken before anything else is done: what recording takes is not to be a part of what is recorded
+ */
+static __always_inline struct record *reserve(u32 kind, u64 time)
 {
 	struct record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 
@@ -159,7 +163,7 @@ static __always_inline struct record *reserve(u32 kind)
 		return NULL;
 	}
 	__builtin_memset(record, 0, sizeof(*record));
-	record->time = bpf_ktime_get_ns();
+	record->time = time;
 	record->kind = kind;
 	record->cpu = bpf_get_smp_processor_id();
 	return record;
@@ -171,16 +175,62 @@ static __always_inline void submit(struct record *record)
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
+static __always_inline void begin_turn(struct task_struct *task)
+{
+	struct other_task fresh = { .woken = bpf_ktime_get_ns() };
+	u32 pid = task->pid;
+
+	/* One that is woken before it has fallen asleep goes on with its turn. */
+	if (turns)
+		bpf_map_update_elem(&others, &pid, &fresh, BPF_NOEXIST);
+}
+
+static __always_inline void continue_turn(struct task_struct *next)
+{
+	u32 pid = next->pid;
+	struct other_task *other = turns ? bpf_map_lookup_elem(&others, &pid) : NULL;
+
+	if (other)
+		other->since = bpf_ktime_get_ns();
+}
+
+static __always_inline void pause_turn(struct task_struct *prev, bool sleeps)
+{
+	u32 pid = prev->pid;
+	struct other_task *other = turns ? bpf_map_lookup_elem(&others, &pid) : NULL;
+	struct record *record;
+
+	if (!other || !other->since)
+		return;
+	other->cpu_time += bpf_ktime_get_ns() - other->since;
+	other->since = 0;
+	if (!sleeps)
+		return;
+	record = reserve(RECORD_TURN, other->woken);
+	if (record) {
+		describe(&record->task, prev);
+		record->other = !!(prev->flags & FLAG_KERNEL_THREAD);
+		record->cpu_time = other->cpu_time;
+		submit(record);
+	}
+	bpf_map_delete_elem(&others, &pid);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
+	u64 now = bpf_ktime_get_ns();
 	bool leaves = find(prev), comes = find(next);
 	struct record *record;
 	u32 pid = prev->pid;
 
+	if (!leaves)
+		pause_turn(prev, !preempt && prev_state);
+	if (!comes)
+		continue_turn(next);
 	if (!leaves && !comes)
 		return 0;
-	record = reserve(RECORD_SWITCH);
+	record = reserve(RECORD_SWITCH, now);
 	if (record) {
 		if (leaves) {
 			describe(&record->task, prev);
@@ -208,9 +258,9 @@ int BPF_PROG(record_waking, struct task_struct *task)
 	return 0;
 }
 
-static __always_inline int record_wake(struct task_struct *task, u32 waker)
+static __always_inline int record_wake(struct task_struct *task, u32 waker, u64 now)
 {
-	struct record *record = reserve(RECORD_WAKE);
+	struct record *record = reserve(RECORD_WAKE, now);
 
 	if (record) {
 		describe(&record->task, task);
@@ -224,15 +274,24 @@ static __always_inline int record_wake(struct task_struct *task, u32 waker)
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(record_wakeup, struct task_struct *task)
 {
+	u64 now = bpf_ktime_get_ns();
 	struct tracked_task *found = find(task);
 
-	return found ? record_wake(task, found->waker) : 0;
+	if (found)
+		return record_wake(task, found->waker, now);
+	begin_turn(task);
+	return 0;
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(record_wakeup_new, struct task_struct *task)
 {
-	return find(task) ? record_wake(task, (u32)bpf_get_current_pid_tgid()) : 0;
+	u64 now = bpf_ktime_get_ns();
+
+	if (find(task))
+		return record_wake(task, (u32)bpf_get_current_pid_tgid(), now);
+	begin_turn(task);
+	return 0;
 }
 
 SEC("tp_btf/sched_migrate_task")
@@ -242,7 +301,7 @@ int BPF_PROG(record_migration, struct task_struct *task, int to)
 
 	if (!find(task))
 		return 0;
-	record = reserve(RECORD_MIGRATION);
+	record = reserve(RECORD_MIGRATION, bpf_ktime_get_ns());
 	if (record) {
 		describe(&record->task, task);
 		record->cpu = task->thread_info.cpu;
@@ -259,13 +318,13 @@ int BPF_PROG(record_fork, struct task_struct *parent, struct task_struct *child)
 	struct record *record;
 	u32 pid = child->pid;
 
-	if (!follow || !find(parent))
+	if (!find(parent))
 		return 0;
 	if (bpf_map_update_elem(&tracked, &pid, &fresh, BPF_ANY)) {
 		__sync_fetch_and_add(&lost, 1);
 		return 0;
 	}
-	record = reserve(RECORD_FORK);
+	record = reserve(RECORD_FORK, bpf_ktime_get_ns());
 	if (record) {
 		describe(&record->task, child);
 		record->other = parent->pid;

@@ -8,6 +8,7 @@ enum record_kind {
 	RECORD_WAKE = 2,
 	RECORD_MIGRATION = 3,
 	RECORD_FORK = 4,
+	RECORD_TURN = 5,
 };
 
 /* What becomes of the task that leaves a CPU. */
@@ -31,19 +32,21 @@ struct recorded_task {
 };
 
 struct record {
-	/* CLOCK_MONOTONIC, nanoseconds. */
+	/* CLOCK_MONOTONIC, nanoseconds; for a turn when the task was woken. */
 	u64 time;
 	u32 kind;
 	/* Where it happened; for a wake-up the CPU chosen, for a migration the one left. */
 	u32 cpu;
 	/* State of the leaving task. */
 	u32 state;
-	/* Waking thread, CPU migrated to, or forking thread. */
+	/* Waking thread, CPU migrated to, forking thread, or for a turn whether it is a thread of the kernel. */
 	u32 other;
 	/* The task; for a switch the one that leaves. */
 	struct recorded_task task;
 	/* For a switch the task that comes. */
 	struct recorded_task next;
+	/* For a turn, from being woken to falling asleep: CPU time used, nanoseconds. */
+	u64 cpu_time;
 };
 
 #endif /* FAIRGROUND_RECORDER_H */

@@ -25,3 +25,34 @@ fn read(clock: ClockId) -> u64 {
     let part = |value: i64| u64::try_from(value).unwrap_or(0);
     part(time.tv_sec()) * 1_000_000_000 + part(time.tv_nsec())
 }
+
+/// How much further the clock is that schedulers see (`scx_bpf_now()`) than `CLOCK_MONOTONIC`, nanoseconds; `None` without root, or
+/// where debugfs is not mounted.
+#[must_use]
+pub fn scheduler_ahead() -> Option<i64> {
+    let text = std::fs::read_to_string("/sys/kernel/debug/sched/debug").ok()?;
+    parse_ahead(&text)
+}
+
+/// The difference of two lines at the beginning of that file; they are read at the same time, and in milliseconds with six digits.
+fn parse_ahead(text: &str) -> Option<i64> {
+    let clock = |name: &str| -> Option<i64> {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        let (_, value) = line.split_once(':')?;
+        value.trim().replace('.', "").parse().ok()
+    };
+    Some(clock("cpu_clk ")? - clock("ktime ")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_of_schedulers_is_behind() {
+        let text = "Sched Debug Version: v0.11, 7.3.4\nktime                                   : 38485.699200\n\
+            sched_clk                               : 38242.870996\ncpu_clk                                 : 38474.642456\n";
+        assert_eq!(parse_ahead(text), Some(-11_056_744));
+        assert_eq!(parse_ahead("Sched Debug Version: v0.11\n"), None);
+    }
+}

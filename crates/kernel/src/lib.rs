@@ -4,13 +4,15 @@
 //! Nothing stays behind: the kernel holds the scheduler through a link that ends with this process, however it ends.
 //!
 //! [`calibrate`] measures what scheduling costs on this machine. [`recorder`] turns what the kernel does with chosen tasks into the event stream, and [`play`] runs a workload with real
-//! threads, under whatever scheduler is in charge.
+//! threads, under whatever scheduler is in charge. [`capture`] records what all tasks of this machine do, for a file.
 
 pub mod attributes;
 pub mod calibrate;
+pub mod capture;
 pub mod clock;
 pub mod error;
 pub mod exit;
+pub mod guard;
 pub mod host;
 pub mod libbpf_messages;
 pub mod loader;

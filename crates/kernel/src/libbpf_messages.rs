@@ -3,6 +3,7 @@
 //! libbpf reports through one callback per process. The messages are collected, so that a failure can be told in one piece and a
 //! success in silence; with [`set_verbose`] they also go to standard error as they come.
 
+use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,7 +28,7 @@ pub fn collect<T>(action: impl FnOnce() -> T) -> (T, Vec<String>) {
 
 fn receive(level: PrintLevel, message: String) {
     if VERBOSE.load(Ordering::Relaxed) {
-        eprint!("libbpf: {message}");
+        let _ = write!(std::io::stderr().lock(), "libbpf: {message}");
     }
     if matches!(level, PrintLevel::Warn) {
         messages().push(message);

@@ -320,7 +320,11 @@ impl OpenScheduler {
         let mut warnings = Vec::new();
         self.with_section(&map, |bytes| {
             for member in unknown {
-                let field = &mut bytes[member.offset..member.offset + member.room];
+                // What the object says of its structures may be wrong.
+                let end = member.offset.saturating_add(member.room);
+                let Some(field) = bytes.get_mut(member.offset..end) else {
+                    continue;
+                };
                 if field.iter().any(|byte| *byte != 0) {
                     field.fill(0);
                     warnings.push(format!(
@@ -342,7 +346,9 @@ impl OpenScheduler {
         };
         let map = self.operations.map.clone();
         self.with_section(&map, |bytes| {
-            bytes[member.offset..member.offset + 8].copy_from_slice(&sequence.to_le_bytes());
+            if let Some(field) = bytes.get_mut(member.offset..member.offset.saturating_add(8)) {
+                field.copy_from_slice(&sequence.to_le_bytes());
+            }
         });
     }
 
@@ -494,17 +500,29 @@ impl Running {
             .collect()
     }
 
-    /// Takes the scheduler out and returns its last words; the kernel's own scheduler is in charge when this returns.
+    /// Takes the scheduler out and returns its last words, and whether the kernel has let it go.
     #[must_use]
-    pub fn stop(mut self) -> Option<ExitReport> {
+    pub fn stop(mut self) -> Stopped {
         self.links.clear();
         // Closing the last link may finish after the call returns.
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.is_in_charge() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.exit_report()
+        Stopped {
+            is_gone: !self.is_in_charge(),
+            report: self.exit_report(),
+        }
     }
+}
+
+/// A scheduler that was taken out.
+#[derive(Debug)]
+pub struct Stopped {
+    /// Whether the kernel was seen without it.
+    pub is_gone: bool,
+    /// Its last words, if it keeps a record.
+    pub report: Option<ExitReport>,
 }
 
 /// Attaches the scheduler and every other program that says by itself where it belongs.

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use crate::Error;
 
 /// Signals that ask a process to end.
-const ENDING: [Signal; 4] = [
+pub(crate) const ENDING: [Signal; 4] = [
     Signal::SIGINT,
     Signal::SIGTERM,
     Signal::SIGHUP,
@@ -24,7 +24,7 @@ const ENDING: [Signal; 4] = [
 ];
 
 /// How long a command may take to end after it was asked to.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A request to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

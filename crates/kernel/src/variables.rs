@@ -61,10 +61,13 @@ impl Variable {
         }
     }
 
-    /// Writes `value` into the bytes of the section. The value must be in [`Variable::range`].
+    /// Writes `value` into the bytes of the section. The value must be in [`Variable::range`]. Nothing happens where the variable
+    /// lies outside, as the type information of an object may say.
     pub(crate) fn write(&self, section: &mut [u8], value: i128) {
-        section[self.offset..self.offset + self.size]
-            .copy_from_slice(&value.to_le_bytes()[..self.size]);
+        let place = section.get_mut(self.offset..self.offset.saturating_add(self.size));
+        if let (Some(place), Some(bytes)) = (place, value.to_le_bytes().get(..self.size)) {
+            place.copy_from_slice(bytes);
+        }
     }
 
     /// Reads the value from the bytes of the section; `None` if it is not a number or lies outside.
@@ -170,7 +173,7 @@ pub fn members(btf: &Btf<'_>, structure: &str) -> Vec<Member> {
     });
     for index in 0..members.len() {
         let end = members.get(index + 1).map_or(size, |next| next.offset);
-        members[index].room = end - members[index].offset;
+        members[index].room = end.saturating_sub(members[index].offset);
     }
     members
 }
@@ -218,4 +221,32 @@ pub fn enumerators(btf: &Btf<'_>, prefix: &str) -> std::collections::BTreeMap<St
         }
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_outside_its_section_is_not_written() {
+        let mut variable = Variable {
+            name: "far".to_owned(),
+            section: ".rodata".to_owned(),
+            offset: 4,
+            size: 4,
+            kind: Kind::Integer { signed: false },
+            type_name: None,
+        };
+        let mut section = [0; 8];
+        variable.write(&mut section, 0x0102_0304);
+        assert_eq!(section, [0, 0, 0, 0, 4, 3, 2, 1]);
+        for offset in [5, 100, usize::MAX] {
+            variable.offset = offset;
+            variable.write(&mut section, 7);
+        }
+        variable.offset = 0;
+        variable.size = 17;
+        variable.write(&mut section, 7);
+        assert_eq!(section, [0, 0, 0, 0, 4, 3, 2, 1]);
+    }
 }

@@ -8,8 +8,8 @@ use fairground_kernel::loader::OpenScheduler;
 fn open(name: &str) -> Result<OpenScheduler, Error> {
     let source =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/schedulers/{name}.bpf.c"));
-    let compiled =
-        fairground_catalog::compile_source(&source, &[]).expect("the test's scheduler compiles");
+    let compiled = fairground_catalog::compile_source(&source, &Default::default())
+        .expect("the test's scheduler compiles");
     assert_eq!(compiled.warnings, "");
     OpenScheduler::open(name, &compiled.object)
 }

@@ -99,8 +99,8 @@ fn measure_with_metrics(scheduler: &Arc<Scheduler>, milliseconds: u64) -> f64 {
 }
 
 fn load(reference: &str) -> Arc<Scheduler> {
-    let scheduler =
-        fairground_catalog::open(reference, &[]).unwrap_or_else(|error| panic!("{error}"));
+    let scheduler = fairground_catalog::open(reference, &Default::default())
+        .unwrap_or_else(|error| panic!("{error}"));
     Arc::new(Scheduler::load(&scheduler.object).unwrap_or_else(|error| panic!("{error}")))
 }
 

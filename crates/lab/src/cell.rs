@@ -2,20 +2,24 @@
 
 use std::cmp::Reverse;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fairground_events::{Nanoseconds, PerfettoWriter, Sink};
+use fairground_companion::Prepared;
+use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Sink};
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_results::{Labels, Run};
 use fairground_simulator::{CostModel, ExitKind, GIVEN, Options, Outcome, simulate};
 use fairground_workload::Workload;
+use serde::{Deserialize, Serialize};
 
 use crate::contender::Contender;
 use crate::crash;
 use crate::error::Error;
+use crate::isolation;
 use crate::parallel;
 
 /// Length of a run of a workload that neither has a duration nor an end.
@@ -37,10 +41,14 @@ pub struct Cell {
     pub repeat: u32,
     /// File for a Perfetto trace.
     pub trace: Option<PathBuf>,
+    /// What the result has to say about the scheduler's loader.
+    pub(crate) loader_notes: Vec<String>,
+    /// Why what the loader does cannot be done on this machine.
+    pub(crate) unprepared: Option<String>,
 }
 
 /// What came of a cell.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CellResult {
     /// What was measured until the end, or until it failed; `None` if it never began.
     pub run: Option<Run>,
@@ -51,7 +59,7 @@ pub struct CellResult {
 }
 
 /// Why a run failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Name of the workload.
     pub workload: String,
@@ -102,7 +110,14 @@ impl Cell {
     /// A cell of `contender` under `options`.
     pub fn new(contender: Contender, mut options: Options) -> Self {
         options.variables = contender.variables.clone();
+        let (prepared, unprepared) = match contender.prepare(&options.machine) {
+            Ok(prepared) => (prepared, None),
+            Err(error) => (Prepared::default(), Some(error.to_string())),
+        };
+        options.setup = Arc::new(prepared.setup);
         Self {
+            loader_notes: prepared.notes,
+            unprepared,
             contender,
             options,
             metrics: fairground_metrics::Options::default(),
@@ -139,28 +154,68 @@ impl Cell {
     ///
     /// If its trace cannot be written.
     pub fn run_with(&self, others: &mut [&mut dyn Sink]) -> Result<CellResult, Error> {
+        let trace = match &self.trace {
+            Some(path) => Some(File::create(path).map_err(|cause| unwritten(path, cause))?),
+            None => None,
+        };
+        if !self.contender.is_foreign() {
+            let mut sinks: Vec<&mut dyn Sink> = Vec::new();
+            for other in others {
+                sinks.push(&mut **other);
+            }
+            return self
+                .run_here(trace.as_ref(), sinks)
+                .map_err(|message| self.trace_error(message));
+        }
+        let mut fan_out = FanOut::new();
+        let wants_events = !others.is_empty();
+        for other in others {
+            fan_out.add(&mut **other);
+        }
+        let capacities: Vec<u32> = self.capacities();
+        let events = wants_events.then_some(&mut fan_out as &mut dyn Sink);
+        let ended = isolation::run(trace.as_ref(), &capacities, events, |events| {
+            self.run_here(trace.as_ref(), events.into_iter().collect())
+        });
+        match ended {
+            Ok(Ok(result)) => result.map_err(|message| self.trace_error(message)),
+            Ok(Err(crash)) => {
+                // Half a trace can be read by nothing.
+                if let Some(path) = &self.trace {
+                    let _ = std::fs::remove_file(path);
+                }
+                Ok(self.nothing(format!("in a crash: {crash}")))
+            }
+            Err(error) => Ok(self.nothing(format!("before it began: no process for it: {error}"))),
+        }
+    }
+
+    fn capacities(&self) -> Vec<u32> {
+        let cpus = &self.options.machine.cpus;
+        cpus.iter().map(|cpu| cpu.capacity).collect()
+    }
+
+    /// Runs it in this process; the error is of writing the trace.
+    fn run_here(
+        &self,
+        trace: Option<&File>,
+        others: Vec<&mut dyn Sink>,
+    ) -> Result<CellResult, String> {
         let _reporter = crash::Reporter::install();
         let options = Options {
             duration: self.length(),
             ..self.options.clone()
         };
-        let mut metrics = Metrics::new(
-            MachineFacts {
-                capacities: options
-                    .machine
-                    .cpus
-                    .iter()
-                    .map(|cpu| cpu.capacity)
-                    .collect(),
-            },
-            self.metrics,
-        );
+        let facts = MachineFacts {
+            capacities: self.capacities(),
+        };
+        let mut metrics = Metrics::new(facts, self.metrics);
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut metrics];
-        for other in others {
-            sinks.push(&mut **other);
-        }
-        let outcome = match &self.trace {
-            Some(path) => self.simulate_with_trace(&options, sinks, path)?,
+        sinks.extend(others.into_iter().map(|sink| sink as &mut dyn Sink));
+        let outcome = match trace {
+            Some(file) => self
+                .simulate_with_trace(&options, sinks, file)
+                .map_err(|error| error.to_string())?,
             None => self.simulate(&options, sinks),
         };
         Ok(match outcome {
@@ -181,7 +236,24 @@ impl Cell {
         })
     }
 
+    /// The result of a run of which nothing is left.
+    fn nothing(&self, message: String) -> CellResult {
+        CellResult {
+            run: None,
+            charged: Vec::new(),
+            failure: Some(self.failure(message, String::new())),
+        }
+    }
+
+    fn trace_error(&self, message: String) -> Error {
+        let path = self.trace.as_deref().unwrap_or(Path::new(""));
+        unwritten(path, io::Error::other(message))
+    }
+
     fn simulate(&self, options: &Options, sinks: Vec<&mut dyn Sink>) -> Result<Outcome, Failure> {
+        if let Some(problem) = &self.unprepared {
+            return Err(self.failure(format!("before it began: {problem}"), String::new()));
+        }
         let scheduler = &self.contender.scheduler;
         crash::while_running(self.contender.name(), scheduler, || {
             simulate(scheduler, options, sinks)
@@ -194,13 +266,8 @@ impl Cell {
         &self,
         options: &Options,
         sinks: Vec<&mut dyn Sink>,
-        path: &Path,
-    ) -> Result<Result<Outcome, Failure>, Error> {
-        let unwritten = |cause| Error::Write {
-            path: path.to_owned(),
-            cause,
-        };
-        let file = File::create(path).map_err(unwritten)?;
+        file: &File,
+    ) -> io::Result<Result<Outcome, Failure>> {
         let mut trace = PerfettoWriter::new(
             BufWriter::new(file),
             &options.workload.name,
@@ -209,7 +276,7 @@ impl Cell {
         let mut all: Vec<&mut dyn Sink> = vec![&mut trace];
         all.extend(sinks.into_iter().map(|sink| sink as &mut dyn Sink));
         let outcome = self.simulate(options, all);
-        trace.close().map_err(unwritten)?;
+        trace.close()?;
         Ok(outcome)
     }
 
@@ -270,6 +337,19 @@ impl Cell {
             )
         }));
         let name = self.contender.name();
+        let companion = self.contender.companion();
+        if !companion.name().is_empty() {
+            let from = match companion.from() {
+                "" => String::new(),
+                from => format!(" ({from})"),
+            };
+            notes.push(format!("{name}: its loader is {}{from}", companion.name()));
+        }
+        notes.extend(
+            self.loader_notes
+                .iter()
+                .map(|note| format!("{name}: {note}")),
+        );
         notes.extend(outcome.stuck.as_ref().map(|reasons| {
             format!("{name}: the machine is idle to the end because every task waits: {reasons}")
         }));
@@ -317,6 +397,13 @@ impl Cell {
             message,
             dump,
         }
+    }
+}
+
+fn unwritten(path: &Path, cause: io::Error) -> Error {
+    Error::Write {
+        path: path.to_owned(),
+        cause,
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Results {
     pub failures: Vec<Failure>,
 }
 
-/// Runs every simulation of the plan, as many at once as it says. `progress` is told after each one how many of how many are
+/// Runs every simulation of the plan, at most as many at a time as it says. `progress` is told after each one how many of how many are
 /// done, from any thread.
 ///
 /// # Errors

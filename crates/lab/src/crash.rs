@@ -1,19 +1,33 @@
 //! Crashes in the machine code of schedulers.
 //!
-//! A scheduler's code runs in this process without the kernel's verifier before it: a stray pointer of a user's own scheduler is
-//! a fatal signal here. It cannot be survived, but it is said which scheduler it was and where in its source.
+//! A scheduler's code runs without the kernel's verifier before it: a stray pointer is a fatal signal here. The process does not
+//! survive it (which is why schedulers of the user's own have a process each), but it is said which scheduler it was and where
+//! in its source.
 
 use std::cell::Cell;
 use std::sync::Once;
 
 use fairground_simulator::Scheduler;
 
+use crate::memory;
+
 /// Bytes of the stack that the handler runs on: locating a source line and formatting it need some.
 const STACK: usize = 256 * 1024;
-/// After so many seconds a handler that hangs (the crash was inside the allocator) is ended.
+/// After this many seconds a handler that hangs (the crash was inside the system's allocator) is ended.
 const PATIENCE: u32 = 5;
+/// A fault this near to the stack pointer is an overflow of the stack.
+const NEAR: usize = 64 << 10;
+const PAGE: usize = 4096;
+/// Exit code of a process in which a scheduler crashed.
+const FAILED: libc::c_int = 1;
 
-const SIGNALS: [libc::c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+const SIGNALS: [libc::c_int; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGABRT,
+];
 
 thread_local! {
     static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
@@ -121,7 +135,7 @@ fn registers(context: &libc::ucontext_t) -> (usize, usize) {
 
 extern "C" fn report(
     signal: libc::c_int,
-    _information: *mut libc::siginfo_t,
+    information: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
     // SAFETY: resetting a handler and setting an alarm are allowed in handlers.
@@ -131,18 +145,26 @@ extern "C" fn report(
         }
         libc::alarm(PATIENCE);
     }
+    memory::use_reserve();
     let Some(running) = RUNNING.get() else {
         // Not in a simulation: the instruction is tried again and ends the process as it would have without us.
         return;
     };
     // SAFETY: both outlive the simulation, which this thread is in; the kernel hands a valid context.
-    let (name, scheduler, (counter, stack)) = unsafe {
+    let (name, scheduler, (counter, mut stack), fault) = unsafe {
         (
             &*running.name,
             &*running.scheduler,
             registers(&*context.cast::<libc::ucontext_t>()),
+            (*information).si_addr() as usize,
         )
     };
+    let is_fault = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
+    let is_overflow = is_fault && fault.abs_diff(stack) < NEAR && fault < running.stack;
+    if is_overflow {
+        // What lies below the next page cannot be read.
+        stack = stack.max(fault).next_multiple_of(PAGE);
+    }
     // The crash may be in a function of the kernel that the scheduler called with a bad argument: then the
     // nearest return address in its code is the place of the call.
     let place = scheduler.locate(counter).or_else(|| {
@@ -156,7 +178,9 @@ extern "C" fn report(
     });
     let place = place.map_or_else(String::new, |place| format!(" in {place}"));
     let what = match signal {
+        _ if is_overflow => "used more stack than there is",
         libc::SIGSEGV | libc::SIGBUS => "touched memory that is not there",
+        libc::SIGABRT => "made the simulator give up",
         libc::SIGFPE => "made an impossible division",
         _ => "ran into an instruction that does not exist",
     };
@@ -167,6 +191,6 @@ extern "C" fn report(
     // SAFETY: the bytes are valid; both calls are allowed in handlers.
     unsafe {
         libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len());
-        libc::_exit(1);
+        libc::_exit(FAILED);
     }
 }

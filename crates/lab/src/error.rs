@@ -9,6 +9,19 @@ pub enum Error {
     #[error(transparent)]
     Catalog(#[from] fairground_catalog::Error),
 
+    /// A companion cannot be used.
+    #[error(transparent)]
+    Companion(#[from] fairground_companion::Error),
+
+    /// A loader cannot be captured.
+    #[error("{command}: {reason}")]
+    Capture {
+        /// The loader as it was named.
+        command: String,
+        /// Why.
+        reason: fairground_capture::Error,
+    },
+
     /// The simulated kernel refuses a scheduler.
     #[error("{scheduler}: {reason}")]
     Load {
@@ -43,6 +56,10 @@ pub enum Error {
     /// A workload's file cannot be used.
     #[error(transparent)]
     Workload(#[from] fairground_workload::Error),
+
+    /// A recording cannot be used.
+    #[error(transparent)]
+    Recorded(#[from] fairground_recording::Error),
 
     /// What was measured on a kernel cannot be used.
     #[error("{}: {message}", path.display())]

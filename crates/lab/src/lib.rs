@@ -3,6 +3,7 @@
 //! A [`Plan`] says what is compared: [`Contender`]s (schedulers with their tunables) under workloads on a machine.
 //! [`compare`] runs it. The result does not depend on the number of threads.
 
+mod advice;
 mod cell;
 mod compare;
 mod contender;
@@ -10,24 +11,35 @@ mod cost_file;
 mod crash;
 mod error;
 mod experiment;
+mod foresight;
+mod isolation;
+mod memory;
 mod moments;
 mod parallel;
 mod plan;
+mod recorded;
 mod toml_file;
 mod worlds;
 mod worlds_recording;
 mod worlds_table;
 
+pub use advice::{
+    Advice, Goal, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Question, Rank, SHARE_ERROR, Tuned,
+    is_called, measure_of, value_of,
+};
 pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, run_cells};
 pub use compare::{Results, compare};
-pub use contender::Contender;
+pub use contender::{Contender, LOADER, capture_loader};
 pub use cost_file::{Measured, cost_file, read_cost_model};
 pub use error::Error;
 pub use experiment::{
     Experiment, Experiments, Histogram, KernelLoad, KernelMachine, KernelOutput, KernelRun,
     Outcome, Request, experiment_moments, fit, reproduce, reproduce_on_kernel,
 };
+pub use foresight::{Foresight, Prediction, foresee};
+pub use memory::Allocator;
 pub use moments::{moments, record};
 pub use plan::{DEFAULT_HZ, Plan};
+pub use recorded::{load_recording, read_workload, recorded_metrics};
 pub use worlds::{Agreement, Both, Costs, Disorder, Key, Pair, TaskPair, confront};
-pub use worlds_recording::{CreatorRecord, OthersRecord, Player, Recording, TaskTime};
+pub use worlds_recording::{CreatorRecord, OtherThread, Player, Recording, TaskTime};

@@ -4,8 +4,8 @@ use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The results of `work` for the indices of `order`, sorted by index. They are begun in this order, so many at once as `threads`
-/// says; `None` is one for each CPU of this machine.
+/// The results of `work` for the indices of `order`, sorted by index. They are begun in this order, at most `threads` at a
+/// time; `None` is one for each CPU of this machine.
 pub(crate) fn map<T: Send>(
     order: &[usize],
     threads: Option<NonZero<usize>>,

@@ -1,13 +1,14 @@
 //! What is to be run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use fairground_catalog::attributes::Attributes;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, Options};
+use fairground_simulator::{CostModel, Options, Surroundings};
 use fairground_workload::Workload;
 
 use crate::cell::Cell;
@@ -17,10 +18,36 @@ use crate::error::Error;
 /// Ticks a second of Debian's kernels, for schedulers that were made for no rate.
 pub const DEFAULT_HZ: u64 = 250;
 
+/// Refuses tasks that no run on this machine could have.
+fn check_tasks(workload: &Workload, cpus: usize) -> Result<(), Error> {
+    for task in &workload.tasks {
+        let name = &task.name;
+        Attributes::parse(&task.attributes).map_err(|problem| {
+            Error::Plan(format!("task {name} of {}: {problem}", workload.name))
+        })?;
+        for phase in 0..task.phases.len() {
+            let Some(allowed) = task.cpus_in(phase) else {
+                continue;
+            };
+            if !allowed.iter().any(|cpu| (*cpu as usize) < cpus) {
+                return Err(Error::Plan(format!(
+                    "{name} of {} may only use CPUs {allowed:?}, and the machine has CPUs 0 to {}; \
+                     choose a larger --machine or change \"cpus\"",
+                    workload.name,
+                    cpus - 1
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// An experiment: every workload under every scheduler, repeated.
 pub struct Plan {
     /// The workloads, in the order of the result.
     pub workloads: Vec<Arc<Workload>>,
+    /// What there is besides the tasks of workloads, by name; those that are not here have the machine to themselves.
+    pub surroundings: BTreeMap<String, Surroundings>,
     /// The schedulers, in the order of the result.
     pub contenders: Vec<Contender>,
     /// The machine.
@@ -63,6 +90,7 @@ impl Plan {
                     contender.name()
                 )));
             }
+            contender.prepare(&self.machine)?;
         }
         let cpus = self.machine.cpu_count();
         for (_, cpu, _) in &self.hotplug {
@@ -70,6 +98,26 @@ impl Plan {
                 return Err(Error::Plan(format!(
                     "CPU {cpu} cannot come or go: the machine has CPUs 0 to {}",
                     cpus - 1
+                )));
+            }
+        }
+        self.check_last_cpu()?;
+        for workload in &self.workloads {
+            check_tasks(workload, cpus)?;
+        }
+        Ok(())
+    }
+
+    /// The last CPU cannot go, as in the kernel.
+    fn check_last_cpu(&self) -> Result<(), Error> {
+        let mut changes = self.hotplug.clone();
+        changes.sort_by_key(|(time, ..)| *time);
+        let mut online = vec![true; self.machine.cpu_count()];
+        for (time, cpu, state) in changes {
+            online[cpu] = state;
+            if !online.contains(&true) {
+                return Err(Error::Plan(format!(
+                    "CPU {cpu} cannot go offline at {time} ns: it is the last one, and somebody has to run the tasks"
                 )));
             }
         }
@@ -96,6 +144,11 @@ impl Plan {
             seed: self.seed.wrapping_add(u64::from(repeat)),
             hz: self.hz_for(contender),
             hotplug: self.hotplug.clone(),
+            surroundings: self
+                .surroundings
+                .get(&workload.name)
+                .cloned()
+                .unwrap_or_default(),
             ..Options::new(self.machine.clone(), workload.clone())
         };
         let trace = self.traces.as_ref().map(|folder| {

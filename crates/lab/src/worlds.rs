@@ -11,13 +11,13 @@ use std::sync::Arc;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_metrics::{Distribution, RunMetrics};
-use fairground_simulator::{CostModel, Creator, Housekeeping, Options, Surroundings};
-use fairground_workload::Workload;
+use fairground_simulator::{CostModel, Creator, Options, Surroundings, Thread, Turn};
+use fairground_workload::{Policy, Workload};
 
 use crate::cell::{Cell, Failure, run_cells};
 use crate::contender::Contender;
 use crate::error::Error;
-use crate::worlds_recording::{CreatorRecord, Player, Recording};
+use crate::worlds_recording::{Player, Recording};
 
 /// Largest difference in CPU time, as a fraction of the run's length, on one CPU.
 const BOUND_ONE_CPU: f64 = 0.05;
@@ -39,8 +39,9 @@ const LENGTH_GRAIN: Nanoseconds = 500_000_000;
 /// The kernel's timer ticks a second.
 const HZ: u64 = 250;
 /// When the tasks of each simulation start, in sevenths of a tick after one. Schedulers that charge whole ticks are sensitive to
-/// it, and on the kernel it is chance; with sevenths, the periods of the workloads do not fall on ticks. All sevenths are there, and
-/// spread over 20 ms: after this, ticks of the kernel and of schedulers with 100 ticks a second meet again.
+/// it; with sevenths, the periods of the workloads do not fall on ticks. All sevenths are there, and
+/// spread over 20 ms: after this, ticks of the kernel and of schedulers with 100 ticks a second meet again. Where the recording tells
+/// when its run began, all simulations begin then, and only what was before differs.
 const STARTS: [u64; 7] = [1, 6, 11, 16, 21, 26, 31];
 
 /// Kernel and simulator side by side.
@@ -202,7 +203,7 @@ impl Figures {
         }
     }
 
-    /// Puts the instances of each task in the order of their CPU time, most first, and names them anew in this order.
+    /// Puts the instances of each task in the order of their CPU time, most first, and renames them in this order.
     fn order_instances(mut self, workload: &Workload) -> Self {
         for task in workload.tasks.iter().filter(|task| task.instances > 1) {
             let names: Vec<String> = (0..task.instances)
@@ -295,7 +296,7 @@ pub fn confront(
             workloads.insert(key.workload.clone(), Arc::new(Workload::read(path)?));
         }
         if !contenders.contains_key(&key.scheduler) {
-            let contender = Contender::open(&key.scheduler, &[])?;
+            let contender = Contender::open(&key.scheduler, &Default::default())?;
             contenders.insert(key.scheduler.clone(), contender);
         }
     }
@@ -303,13 +304,12 @@ pub fn confront(
     let mut cells = Vec::new();
     for (key, recordings) in &groups {
         let duration = common_length(key, recordings)?;
-        let surroundings = surroundings(recordings);
-        for start in STARTS {
+        for (start, recording) in STARTS.into_iter().zip(recordings.iter().cycle()) {
             cells.push(cell(
                 key,
                 duration,
                 start,
-                &surroundings,
+                surroundings(recording),
                 costs.get(&key.cpus),
                 &workloads[&key.workload],
                 &contenders[&key.scheduler],
@@ -386,38 +386,39 @@ fn delayed(workload: &Workload, delay: Nanoseconds) -> Arc<Workload> {
     Arc::new(workload)
 }
 
-/// What was there besides the tasks, as far as all recordings tell: the medians.
-fn surroundings(recordings: &[&Recording]) -> Surroundings {
-    let of = |figure: &dyn Fn(&Recording) -> Option<f64>| {
-        let figures: Option<Vec<f64>> = recordings.iter().map(|one| figure(one)).collect();
-        median(figures?)
-    };
-    let creator = |figure: fn(&CreatorRecord) -> u64| {
-        of(&|recording| Some(figure(recording.creator.as_ref()?) as f64)).map(|value| value as u64)
-    };
-    let others = |recording: &Recording| recording.others.filter(|others| others.turns > 0);
-    // From one turn of the other threads on a CPU to the next, and how long one lasts.
-    let period = of(&|recording| {
-        let others = others(recording)?;
-        let time = recording.duration_ns as f64 * f64::from(recording.cpus);
-        Some(time / others.turns as f64)
-    });
-    let turn = of(&|recording| {
-        let others = others(recording)?;
-        Some(others.cpu_time_ns as f64 / others.turns as f64)
+/// What was there besides the tasks, as far as the recording tells.
+fn surroundings(recording: &Recording) -> Surroundings {
+    let tick = 1_000_000_000 / HZ;
+    let clocks = recording.start_ns.zip(recording.scheduler_start_ns);
+    let threads = recording.others.iter().map(|other| Thread {
+        name: other.name.clone(),
+        kernel: other.kernel,
+        policy: match other.rt_priority {
+            0 => Policy::Other {
+                nice: other.nice,
+                slice: None,
+            },
+            priority => Policy::Fifo { priority },
+        },
+        cpus: (!other.cpus.is_empty()).then(|| other.cpus.clone()),
+        turns: other
+            .turns
+            .iter()
+            .map(|&(at, cpu_time)| Turn { at, cpu_time })
+            .collect(),
     });
     Surroundings {
-        creator: (|| {
-            Some(Creator {
-                age: creator(|creator| creator.age_ns)?,
-                cpu_time: creator(|creator| creator.cpu_time_ns)?,
-                waits: creator(|creator| creator.waits)?,
-                preparation: creator(|creator| creator.preparation_ns)?,
-            })
-        })(),
-        housekeeping: period.zip(turn).map(|(period, turn)| Housekeeping {
-            pause: (period - turn).max(turn) as u64,
-            turn: turn as u64,
+        creator: recording.creator.map(|creator| Creator {
+            age: creator.age_ns,
+            cpu_time: creator.cpu_time_ns,
+            waits: creator.waits,
+            preparation: creator.preparation_ns,
+            begin: clocks.map(|(_, scheduler)| scheduler % 1_000_000_000),
+        }),
+        threads: threads.collect(),
+        // Ticks are at multiples of their length on the kernel's clock.
+        tick_offset: clocks.map_or(0, |(kernel, scheduler)| {
+            (scheduler % tick + tick - kernel % tick) % tick
         }),
     }
 }
@@ -427,13 +428,12 @@ fn cell(
     key: &Key,
     duration: Nanoseconds,
     start: u64,
-    surroundings: &Surroundings,
+    mut surroundings: Surroundings,
     cost: Option<&CostModel>,
     workload: &Arc<Workload>,
     contender: &Contender,
 ) -> Result<Cell, Error> {
     let delay = start * 1_000_000_000 / HZ / 7;
-    let mut surroundings = surroundings.clone();
     let workload = match &mut surroundings.creator {
         Some(creator) => {
             creator.age += delay;
@@ -448,10 +448,19 @@ fn cell(
         seed: start,
         hz: HZ,
         surroundings,
-        cost: cost.cloned().unwrap_or_else(CostModel::default_model),
+        cost: with_recorder(cost.cloned().unwrap_or_else(CostModel::default_model)),
         ..Options::new(machine, workload)
     };
     Ok(Cell::new(contender.clone(), options))
+}
+
+/// The costs where a recorder looks on. What it does for a wake-up comes between the wake-up and the switch; what it does for
+/// a switch comes after that and before the next wake-up.
+fn with_recorder(mut cost: CostModel) -> CostModel {
+    cost.wakeup += cost.record_switch;
+    cost.wakeup_remote += cost.record_switch;
+    cost.context_switch += cost.record_wakeup;
+    cost
 }
 
 fn pair(
@@ -468,7 +477,7 @@ fn pair(
     };
     if names(&kernel) != names(&simulator) {
         return Err(Error::Plan(format!(
-            "{}: the recording has other tasks than the file; record it anew",
+            "{}: the recording has other tasks than the file; record it again",
             key.workload
         )));
     }
@@ -540,7 +549,7 @@ fn disorders(pairs: &[Pair]) -> Vec<Disorder> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worlds_recording::OthersRecord;
+    use crate::worlds_recording::{CreatorRecord, OtherThread};
 
     fn figures(tasks: &[(&str, f64)], latency: f64) -> Figures {
         Figures {
@@ -656,47 +665,63 @@ mod tests {
     }
 
     #[test]
-    fn surroundings_are_the_medians_of_what_recordings_tell() {
-        let recording = |age_ns: Option<u64>, turns: u64| Recording {
+    fn surroundings_are_what_the_recording_tells() {
+        let recording = Recording {
             workload: "hogs".to_owned(),
             scheduler: Some("o1".to_owned()),
             player: Player::Play,
             cpus: 2,
+            start_ns: Some(9_001_500_000),
+            scheduler_start_ns: Some(8_990_200_000),
             duration_ns: 1_000_000_000,
-            creator: age_ns.map(|age_ns| CreatorRecord {
-                age_ns,
+            creator: Some(CreatorRecord {
+                age_ns: 500,
                 cpu_time_ns: 200,
                 waits: 7,
                 preparation_ns: 50,
             }),
-            others: Some(OthersRecord {
-                turns,
-                cpu_time_ns: 1_000_000 * turns,
-            }),
+            others: vec![OtherThread {
+                name: "kworker/1:0".to_owned(),
+                kernel: true,
+                nice: -20,
+                rt_priority: 0,
+                cpus: vec![1],
+                turns: vec![(20, 4), (90, 5)],
+            }],
             tasks: Vec::new(),
             metrics: None,
         };
-        let all = [
-            recording(Some(900), 10),
-            recording(Some(300), 100),
-            recording(Some(500), 200),
-        ];
-        let found = surroundings(&all.each_ref());
+        let found = surroundings(&recording);
         let creator = Creator {
             age: 500,
             cpu_time: 200,
             waits: 7,
             preparation: 50,
+            begin: Some(990_200_000),
         };
         assert_eq!(found.creator, Some(creator));
-        // A hundred turns in two seconds of CPUs: one every 20 ms, of which it runs 1 ms.
-        let housekeeping = Housekeeping {
-            pause: 19_000_000,
-            turn: 1_000_000,
+        // The last tick was 1.5 ms before the start, at 8988.7 ms.
+        assert_eq!(found.tick_offset, 700_000);
+        let thread = Thread {
+            name: "kworker/1:0".to_owned(),
+            kernel: true,
+            policy: Policy::Other {
+                nice: -20,
+                slice: None,
+            },
+            cpus: Some(vec![1]),
+            turns: vec![
+                Turn {
+                    at: 20,
+                    cpu_time: 4,
+                },
+                Turn {
+                    at: 90,
+                    cpu_time: 5,
+                },
+            ],
         };
-        assert_eq!(found.housekeeping, Some(housekeeping));
-        let silent = surroundings(&[&recording(None, 0)]);
-        assert_eq!(silent, Surroundings::default());
+        assert_eq!(found.threads, [thread]);
     }
 
     #[test]
@@ -712,9 +737,11 @@ mod tests {
             scheduler: Some("o1".to_owned()),
             player: Player::Play,
             cpus: 1,
+            start_ns: None,
+            scheduler_start_ns: None,
             duration_ns: 1_060_000_000,
             creator: None,
-            others: None,
+            others: Vec::new(),
             tasks: [("hog-0", first), ("hog-1", second)]
                 .map(|(name, cpu_time_ns)| crate::worlds_recording::TaskTime {
                     name: name.to_owned(),

@@ -8,6 +8,11 @@ use serde::Deserialize;
 
 use crate::error::Error;
 
+/// The longest time in a recording.
+const LONGEST: Nanoseconds = 86_400_000_000_000;
+/// How often its creator may have waited.
+const MOST_WAITS: u64 = 10_000_000;
+
 /// One run on a kernel: the JSON of `fairground play`, or that of a real rt-app watched by the testbench. Other fields are left
 /// alone.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -21,14 +26,20 @@ pub struct Recording {
     pub player: Player,
     /// CPUs of the machine.
     pub cpus: u32,
+    /// Common start of the threads on the kernel's clock, whose ticks are at multiples of their length; `None` if nobody looked.
+    #[serde(default)]
+    pub start_ns: Option<Nanoseconds>,
+    /// The same on the clock that schedulers see.
+    #[serde(default)]
+    pub scheduler_start_ns: Option<Nanoseconds>,
     /// Length of the run.
     pub duration_ns: Nanoseconds,
     /// What the process had done that created the threads; `None` if nobody looked.
     #[serde(default)]
     pub creator: Option<CreatorRecord>,
-    /// What all other threads did during the run; `None` if nobody looked.
+    /// What other threads did during the run.
     #[serde(default)]
-    pub others: Option<OthersRecord>,
+    pub others: Vec<OtherThread>,
     /// What each task got.
     pub tasks: Vec<TaskTime>,
     /// The metrics; `None` if nothing recorded the scheduler's events.
@@ -69,13 +80,21 @@ pub struct CreatorRecord {
     pub preparation_ns: Nanoseconds,
 }
 
-/// What threads that are not part of the run did meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct OthersRecord {
-    /// How often one of them got a CPU.
-    pub turns: u64,
-    /// CPU time that they used.
-    pub cpu_time_ns: Nanoseconds,
+/// What a thread did meanwhile that is not part of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct OtherThread {
+    /// The kernel's name for it.
+    pub name: String,
+    /// Whether it is one of the kernel's own.
+    pub kernel: bool,
+    /// -20 to 19.
+    pub nice: i32,
+    /// 1 to 99 for real-time policies, otherwise 0.
+    pub rt_priority: u32,
+    /// CPUs that it may use; empty: all.
+    pub cpus: Vec<u32>,
+    /// When it was woken, since the start of the run, and the CPU time that it used until it fell asleep.
+    pub turns: Vec<(Nanoseconds, Nanoseconds)>,
 }
 
 /// CPU time of a task.
@@ -113,9 +132,41 @@ impl Recording {
             ));
         }
         if recording.duration_ns == 0 {
-            return Err(unusable("the run has no length; play it anew".to_owned()));
+            return Err(unusable("the run has no length; play it again".to_owned()));
         }
+        recording.check().map_err(unusable)?;
         Ok(recording)
+    }
+
+    /// Whether a simulation of it comes to an end.
+    fn check(&self) -> Result<(), String> {
+        let times = self.others.iter().flat_map(|other| &other.turns);
+        let mut times: Vec<(&str, Nanoseconds)> = times
+            .flat_map(|(at, length)| {
+                [
+                    ("a turn of another thread", *at),
+                    ("a turn's CPU time", *length),
+                ]
+            })
+            .collect();
+        times.push(("duration_ns", self.duration_ns));
+        if let Some(creator) = &self.creator {
+            times.push(("creator.age_ns", creator.age_ns));
+            times.push(("creator.cpu_time_ns", creator.cpu_time_ns));
+            times.push(("creator.preparation_ns", creator.preparation_ns));
+            if creator.waits > MOST_WAITS {
+                return Err(format!(
+                    "the creator waited {} times; at most {MOST_WAITS} are simulated",
+                    creator.waits
+                ));
+            }
+        }
+        match times.into_iter().find(|(_, time)| *time > LONGEST) {
+            Some((name, time)) => Err(format!(
+                "{name} is {time} ns; the longest that is simulated is {LONGEST} ns, a day"
+            )),
+            None => Ok(()),
+        }
     }
 }
 
@@ -144,6 +195,8 @@ mod tests {
     fn what_cannot_be_compared_is_refused() {
         let own = read(&RUN.replace(r#""o1""#, "null")).expect_err("no scheduler");
         assert!(own.to_string().contains("kernel's own"), "{own}");
+        let endless = read(&RUN.replace("1000", "1000000000000000000")).expect_err("too long");
+        assert!(endless.to_string().contains("a day"), "{endless}");
         let empty = read(&RUN.replace("1000", "0")).expect_err("no length");
         assert!(empty.to_string().contains("no length"), "{empty}");
         let broken = read("{}").expect_err("nothing in it");

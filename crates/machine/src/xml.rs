@@ -25,7 +25,55 @@ pub(crate) fn read(file: &str) -> Result<Machine, Error> {
     parse(file, &text)
 }
 
+/// Nesting that no file of hwloc comes near to.
+const DEPTH_MAX: usize = 128;
+
+/// Refuses what the XML reader would do without bound: elements in elements, and entities, which hwloc does not use and which can
+/// make any amount of text from little.
+fn check_bounds(text: &str) -> Result<(), String> {
+    let mut depth = 0usize;
+    let mut rest = text;
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start..];
+        let skipped = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")]
+            .into_iter()
+            .find(|(begin, _)| rest.starts_with(begin));
+        if let Some((begin, end)) = skipped {
+            let length = rest[begin.len()..].find(end);
+            rest = length.map_or("", |length| &rest[begin.len() + length + end.len()..]);
+            continue;
+        }
+        if rest.starts_with("<!ENTITY") {
+            return Err("it defines entities, which files of hwloc do not".into());
+        }
+        // To the end of the tag; attributes in quotes may contain its sign.
+        let mut quote = None;
+        let end = rest.char_indices().skip(1).find(|&(_, one)| {
+            match quote {
+                Some(open) if open == one => quote = None,
+                None if one == '"' || one == '\'' => quote = Some(one),
+                _ => {}
+            }
+            quote.is_none() && (one == '>' || one == '<')
+        });
+        let Some((end, _)) = end else { break };
+        let tag = &rest[..end];
+        if tag.starts_with("</") {
+            depth = depth.saturating_sub(1);
+        } else if !tag.starts_with("<!") && !tag.ends_with('/') {
+            depth += 1;
+        }
+        if depth > DEPTH_MAX {
+            return Err(format!("elements are nested deeper than {DEPTH_MAX}"));
+        }
+        rest = &rest[end..];
+    }
+    Ok(())
+}
+
 fn parse(file: &str, text: &str) -> Result<Machine, Error> {
+    check_bounds(text)
+        .map_err(|problem| Error::new(file, format!("{problem}; make one with `lstopo {file}`")))?;
     // hwloc names its document type, which says nothing about the content.
     let options = ParsingOptions {
         allow_dtd: true,

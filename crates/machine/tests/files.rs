@@ -169,3 +169,26 @@ fn the_host_has_at_least_the_cpus_this_test_may_use() {
     assert!(machine.cpu_count() >= usable, "{machine}");
     assert_eq!(machine.node_distances.len(), machine.nodes().len().pow(2));
 }
+
+#[test]
+fn files_made_to_exhaust_the_reader_are_refused() {
+    let nested = format!(
+        "{}{}",
+        "<object>".repeat(100_000),
+        "</object>".repeat(100_000)
+    );
+    let error = parse(
+        "nested",
+        &format!(r#"<topology version="2.0">{nested}</topology>"#),
+    )
+    .expect_err("too deep");
+    assert!(error.contains("nested deeper than 128"), "{error}");
+    let entity = format!(
+        "<!DOCTYPE topology [<!ENTITY a \"{}\">]>",
+        "x".repeat(100_000)
+    );
+    let many = "&a;".repeat(20_000);
+    let text = format!(r#"{entity}<topology version="2.0">{many}</topology>"#);
+    let error = parse("entity", &text).expect_err("entities");
+    assert!(error.contains("it defines entities"), "{error}");
+}

@@ -9,7 +9,7 @@ pub enum Unit {
     Fraction,
     /// A number between 0 and 1, shown with four decimals.
     Index,
-    /// A count, shown whole, or in thousands (k), millions (M) or milliards (G).
+    /// A count, shown whole, or in thousands (k), millions (M) or billions (G).
     Count,
     /// How many samples there are for each one above, shown as a percentile: 100 is 99 %. Logarithmic axes of it spread out the tail.
     Percentile,

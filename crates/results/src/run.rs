@@ -20,15 +20,39 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-/// What tables call a scheduler: its id, or the file's name without folders and endings if it was given as a path.
+/// What tables call a scheduler: its id, or the file's name without folders and endings if it was given as a path. Of sources
+/// joined by `+` it is the first one's. A file `main`, or a folder whose name says nothing, is called like the next folder above.
 #[must_use]
 pub fn short_name(reference: &str) -> &str {
-    let name = reference.rsplit('/').next().unwrap_or(reference);
+    let first = reference.split('+').next().unwrap_or(reference);
     let endings = [".bpf.c", ".bpf.o", ".c", ".o"];
+    let mut parts = first.rsplit('/').filter(|part| !part.is_empty());
+    let name = parts.next().unwrap_or(reference);
     let stem = endings.iter().find_map(|ending| name.strip_suffix(ending));
-    match stem {
-        Some(stem) if !stem.is_empty() => stem,
-        _ => name,
+    let name = stem.filter(|stem| !stem.is_empty()).unwrap_or(name);
+    let says_nothing = |name: &&str| ["main", ".", "..", "assets", "bpf", "src"].contains(name);
+    if !says_nothing(&name) {
+        return name;
+    }
+    parts.find(|part| !says_nothing(part)).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_name;
+
+    #[test]
+    fn names_are_short_and_say_something() {
+        for (reference, name) in [
+            ("o1", "o1"),
+            ("./mine.bpf.c", "mine"),
+            ("a/mine.bpf.c+a/lib.bpf.c", "mine"),
+            ("scx/scx_flash/src/bpf/main.bpf.c", "scx_flash"),
+            ("scx/scx_lavd/src/bpf/+scx/lib/arena.bpf.c", "scx_lavd"),
+            ("main.bpf.c", "main"),
+        ] {
+            assert_eq!(short_name(reference), name);
+        }
     }
 }
 

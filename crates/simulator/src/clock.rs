@@ -42,6 +42,11 @@ pub enum Due {
         /// Index into the plan.
         index: u32,
     },
+    /// The scheduler's loader runs a program; index into what it runs.
+    Loader {
+        /// Index into what it runs.
+        run: u32,
+    },
     /// The tasks that exist at the start are started.
     Start,
 }

@@ -153,6 +153,7 @@ impl Kernel<'_> {
         }
         self.exit_task(task, false);
         task.seen.scx.flags = task.seen.scx.flags & !SCX_TASK_STATE_MASK | SCX_TASK_DEAD;
+        task.leave_process();
         task.storage.clear();
         self.live_tasks -= 1;
     }
@@ -211,14 +212,14 @@ impl Kernel<'_> {
     /// Wakes a task that was just forked (`wake_up_new_task`).
     pub(crate) fn wake_new(&mut self, mut task: TaskRef) {
         task.seen.__state = TASK_RUNNING;
-        let (cpu, selected) = self.select_waking_cpu(task, SCX_WAKE_FORK);
+        let (cpu, _) = self.select_waking_cpu(task, SCX_WAKE_FORK);
         let waker = self.cpus[self.this_cpu].current;
         let waker = (waker != self.cpus[self.this_cpu].idle).then_some(waker.id);
         task.seen.thread_info.cpu = cpu as u32;
         task.seen.wake_cpu = cpu as i32;
-        let flags = SCX_ENQ_INITIAL | if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
         self.lock_run_queue(cpu);
-        self.activate(cpu, task, flags);
+        // Unlike a wake-up, a fork does not tell the enqueue that a CPU was chosen.
+        self.activate(cpu, task, SCX_ENQ_INITIAL);
         self.emit(EventKind::Wake {
             task: task.id,
             cpu: CpuId(cpu as u32),
@@ -477,8 +478,7 @@ impl Kernel<'_> {
             return;
         }
         if self.cpus[cpu].tick_at == u64::MAX {
-            let length = self.tick_length();
-            self.cpus[cpu].tick_at = (self.clock.now() / length + 1) * length;
+            self.cpus[cpu].tick_at = self.next_tick();
         }
         // A task that only goes on computing needs no event of its own for that.
         self.begin_run(next);
@@ -492,12 +492,12 @@ impl Kernel<'_> {
             self.arm(cpu);
             return;
         }
-        let length = self.tick_length();
-        self.cpus[cpu].tick_at = (now / length + 1) * length;
+        self.cpus[cpu].tick_at = self.next_tick();
         self.enter(cpu);
         self.account_progress(cpu);
         self.spent += self.settings.cost.tick;
         self.settle(OverheadKind::Interrupt);
+        self.update_clock(cpu);
         let mut current = self.cpus[cpu].current;
         self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
         match current.class {

@@ -43,6 +43,7 @@ impl Kernel<'_> {
             return;
         }
         let kicks = std::mem::take(&mut self.cpus[from].kicks);
+        self.spent += self.settings.cost.irq_work;
         for (cpu, flags) in kicks {
             let cpu = cpu as usize;
             if flags & SCX_KICK_IDLE != 0 {

@@ -53,7 +53,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Takes the scheduler down: dump, `exit_task` for every task, `cgroup_exit`, `exit` (`scx_root_disable`).
+    /// Takes the scheduler down: dump, `cgroup_exit`, `exit_task` for every task, `exit` (`scx_root_disable`).
     pub(crate) fn disable(&mut self) -> ExitRecord {
         let mut record = self.exit.clone().unwrap_or_else(|| ExitRecord {
             kind: ExitKind::Unregistered,
@@ -69,6 +69,7 @@ impl Kernel<'_> {
         if record.kind.is_error() {
             record.dump = self.make_dump(&record);
         }
+        self.exit_groups();
         let tasks: Vec<TaskRef> = self
             .tasks
             .iter()
@@ -89,7 +90,6 @@ impl Kernel<'_> {
             self.exit_task(task, false);
             task.storage.clear();
         }
-        self.exit_groups();
         let mut reason = record.reason.clone().into_bytes();
         reason.push(0);
         let mut message = record.message.clone().into_bytes();

@@ -749,7 +749,7 @@ impl Kernel<'_> {
                     "sched_ext: {} has zero slice in do_pick_task_scx()",
                     first.label()
                 );
-                self.messages.push(message);
+                self.say(message);
             }
             self.refill_slice(first);
         }
@@ -764,7 +764,6 @@ impl Kernel<'_> {
         }
         let now = self.run_queue_clock(cpu);
         task.seen.se.exec_start = now;
-        self.cpus[cpu].rq.clock = now;
         if task.seen.scx.flags & SCX_TASK_QUEUED != 0 {
             self.call(Op::Running, &[task.address()]);
         }
@@ -831,7 +830,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `ops.init_task`; `false` if the scheduler refused.
+    /// `ops.init_task`; the error is the number with which the scheduler refused.
     pub(crate) fn init_task(&mut self, mut task: TaskRef, fork: bool) -> Result<(), i32> {
         task.seen.scx.disallow = false;
         if self.operations.has(Op::InitTask) {

@@ -5,9 +5,20 @@ use std::collections::BTreeMap;
 use crate::kernel::Kernel;
 use crate::operations::Op;
 use crate::structures::{
-    Cgroup, CgroupInitArgs, CgroupSubsysState, CssSet, KernfsNode, TaskGroup, TaskStruct,
+    Cgroup, CgroupInitArgs, CgroupSubsysState, CssSet, KernfsNode, PercpuRef, TaskGroup, TaskStruct,
 };
 use crate::task::TaskRef;
+
+/// `CSS_ONLINE`.
+const CSS_ONLINE: u32 = 1 << 1;
+
+/// In which order an iteration visits a group and those below it (`enum bpf_cgroup_iter_order`).
+mod order {
+    pub const SELF_ONLY: u32 = 1;
+    pub const DESCENDANTS_PRE: u32 = 2;
+    pub const DESCENDANTS_POST: u32 = 3;
+    pub const ANCESTORS_UP: u32 = 4;
+}
 
 /// One control group with the structures that schedulers reach it through.
 struct Group {
@@ -61,20 +72,40 @@ impl Groups {
             name: name.as_ptr(),
         });
         let level = parent.map_or(0, |parent| self.groups[parent].cgroup.level + 1);
+        let above = parent.map(|parent| &raw mut self.groups[parent].cgroup.self_);
+        let css = CgroupSubsysState {
+            cgroup: std::ptr::null_mut(),
+            refcnt: PercpuRef {
+                percpu_count_ptr: 0,
+            },
+            id: number as i32 + 1,
+            flags: CSS_ONLINE,
+            parent: above.unwrap_or(std::ptr::null_mut()),
+        };
         let mut cgroup = Box::new(Cgroup {
+            self_: css,
             kn: &raw mut *node,
             level,
             nr_descendants: 0,
+            dom_cgrp: std::ptr::null_mut(),
         });
+        let itself = &raw mut *cgroup;
+        cgroup.self_.cgroup = itself;
+        cgroup.dom_cgrp = itself;
+        let mut above = parent;
+        while let Some(group) = above {
+            self.groups[group].cgroup.nr_descendants += 1;
+            above = self.groups[group].parent;
+        }
         let set = Box::new(CssSet {
             dfl_cgrp: &raw mut *cgroup,
         });
-        let css = CgroupSubsysState {
-            cgroup: &raw mut *cgroup,
-            id: number as i32 + 1,
-        };
+        let above = parent.map(|parent| &raw mut self.groups[parent].group.css);
         let group = Box::new(TaskGroup {
-            css,
+            css: CgroupSubsysState {
+                parent: above.unwrap_or(std::ptr::null_mut()),
+                ..cgroup.self_
+            },
             shares: 1024,
             idle: 0,
         });
@@ -129,6 +160,52 @@ impl Groups {
     /// Number of the group with the kernel's id.
     pub fn by_id(&self, id: u64) -> Option<usize> {
         (id >= 1 && id as usize <= self.groups.len()).then(|| id as usize - 1)
+    }
+
+    /// Addresses of the `struct cgroup_subsys_state`s that an iteration visits which starts at the one at `start`; `None` if there
+    /// is no such order. Those of a controller lead to those of the same controller.
+    pub fn iteration(&self, start: u64, order: u32) -> Option<Vec<u64>> {
+        let css_of = |group: &Group, controller: bool| match controller {
+            true => &raw const group.group.css as u64,
+            false => &raw const group.cgroup.self_ as u64,
+        };
+        let found = [false, true].into_iter().find_map(|controller| {
+            let is_start = |group: &Group| css_of(group, controller) == start;
+            Some((self.groups.iter().position(is_start)?, controller))
+        });
+        let mut numbers = Vec::new();
+        let Some((first, controller)) = found else {
+            return Some(Vec::new());
+        };
+        match order {
+            order::SELF_ONLY => numbers.push(first),
+            order::DESCENDANTS_PRE | order::DESCENDANTS_POST => {
+                self.descend(first, order == order::DESCENDANTS_POST, &mut numbers);
+            }
+            order::ANCESTORS_UP => {
+                let above = |number: &usize| self.groups[*number].parent;
+                numbers.extend(std::iter::successors(Some(first), above));
+            }
+            _ => return None,
+        }
+        let css = numbers
+            .iter()
+            .map(|number| css_of(&self.groups[*number], controller));
+        Some(css.collect())
+    }
+
+    fn descend(&self, number: usize, children_first: bool, visited: &mut Vec<usize>) {
+        if !children_first {
+            visited.push(number);
+        }
+        for child in 0..self.groups.len() {
+            if self.groups[child].parent == Some(number) {
+                self.descend(child, children_first, visited);
+            }
+        }
+        if children_first {
+            visited.push(number);
+        }
     }
 
     /// Pointers that a task of the group has.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fairground_bpf::Context;
+use fairground_bpf::{Context, Setup};
 use fairground_events::{CpuId, Event, EventKind, OverheadKind, Sink, TaskId, TaskInfo};
 use fairground_machine::{Distance, Machine};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -15,8 +15,8 @@ use crate::cost::{CostModel, Lock};
 use crate::dispatch_queue::{DispatchQueue, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
-use crate::maps::Map;
-use crate::operations::Operations;
+use crate::maps::{Map, Retired};
+use crate::operations::{Op, Operations};
 use crate::program::{Programs, Sleep};
 use crate::scheduler::Scheduler;
 use crate::structures::{CpuMask, EventStats, MmStruct, RunQueue, ScxRq};
@@ -24,6 +24,13 @@ use crate::surroundings::{Surroundings, is_hidden, visible};
 use crate::task::{Class, Process, TaskRef};
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
+
+/// Events in one instant after which time counts as having stopped, and for each task and CPU so many more.
+const EVENTS_AT_ONCE: u64 = 1 << 21;
+const EVENTS_OF_A_TASK: u64 = 64;
+
+/// Lines of a scheduler that are kept.
+const MESSAGES: usize = 100_000;
 
 /// An insertion that waits in the dispatch buffer (`struct scx_dsp_buf_ent`).
 #[derive(Clone, Copy)]
@@ -118,6 +125,8 @@ pub struct Settings {
     pub seed: u64,
     /// CPUs that come or go: time, CPU, online.
     pub hotplug: Vec<(u64, usize, bool)>,
+    /// What the scheduler's loader does.
+    pub setup: Arc<Setup>,
     /// What there is besides the workload's tasks.
     pub surroundings: Surroundings,
 }
@@ -150,8 +159,8 @@ pub struct Kernel<'a> {
     pub(crate) tasks: Vec<TaskRef>,
     /// The parent of the tasks that exist at the start.
     pub(crate) initial_parent: TaskRef,
-    /// The kernel's own threads.
-    pub(crate) housekeepers: Vec<TaskRef>,
+    /// Threads that are no part of the workload.
+    pub(crate) other_threads: Vec<TaskRef>,
     /// When the run began that results are about.
     pub(crate) origin: u64,
     /// Whether it has begun.
@@ -166,6 +175,14 @@ pub struct Kernel<'a> {
     pub(crate) statistics: EventStats,
     pub(crate) exit: Option<ExitRecord>,
     pub(crate) random: Xoshiro256PlusPlus,
+    /// The callback that is running, the innermost of several.
+    pub(crate) running_op: Option<Op>,
+    /// Its first argument.
+    pub(crate) running_argument: u64,
+    /// What iterations over control groups visit that are under way.
+    pub(crate) group_iterations: Vec<Vec<u64>>,
+    /// What iterations over bits visit that are under way.
+    pub(crate) bit_iterations: Vec<Box<[u32]>>,
     /// Calls into the scheduler's code that are under way, one inside the other.
     pub(crate) nested_calls: usize,
     /// Records for the sinks that lie in the future, the earliest in front: what a CPU does late in an event, others may still precede.
@@ -192,6 +209,14 @@ pub struct Kernel<'a> {
     pub(crate) events_handled: u64,
     pub(crate) dump: Option<String>,
     pub(crate) messages: Vec<String>,
+    /// Lines that were not kept, since there were too many.
+    pub(crate) unkept_messages: u64,
+    /// What left its map or storage during the program that runs, which may still use it.
+    pub(crate) retired: Vec<Retired>,
+    /// Events since time went on.
+    pub(crate) events_at_once: u64,
+    /// When time went on last.
+    pub(crate) instant: u64,
     pub(crate) sinks: Vec<&'a mut dyn Sink>,
     pub(crate) allocations: crate::kfunc::cpumask::Masks,
 }
@@ -329,8 +354,24 @@ impl<'a> Kernel<'a> {
 
     /// Takes the lock of the run queue of `cpu`, to be held until [`Kernel::unlock_run_queue`].
     pub(crate) fn lock_run_queue(&mut self, cpu: usize) {
+        self.update_clock(cpu);
         let lock = self.cpus[cpu].run_queue_lock;
         self.cpus[cpu].run_queue_lock = self.charge_lock(lock, 0);
+    }
+
+    /// Sets the clocks of a run queue that schedulers see (`update_rq_clock`). The one that load is measured by goes as fast as the
+    /// CPU computes while that is busy, and catches up when it is idle.
+    pub(crate) fn update_clock(&mut self, cpu: usize) {
+        let now = self.run_queue_clock(cpu);
+        let state = &mut self.cpus[cpu];
+        let passed = now.saturating_sub(state.rq.clock);
+        state.rq.clock = now;
+        state.rq.clock_task = now;
+        state.rq.clock_pelt = if state.current == state.idle || state.capacity == 1024 {
+            now
+        } else {
+            state.rq.clock_pelt + passed * state.capacity / 1024
+        };
     }
 
     /// Gives the lock of the run queue of `cpu` back.
@@ -399,6 +440,13 @@ impl<'a> Kernel<'a> {
         self.settings.tick
     }
 
+    /// When the next tick comes.
+    pub(crate) fn next_tick(&self) -> u64 {
+        let length = self.settings.tick;
+        let offset = self.settings.surroundings.tick_offset % length;
+        (self.clock.now() + length - offset) / length * length + offset
+    }
+
     /// Runs from the start of the workload on for its duration, until no task is left, or until the scheduler is unloaded.
     pub(crate) fn run(&mut self) {
         while self.exit.is_none() {
@@ -406,6 +454,9 @@ impl<'a> Kernel<'a> {
                 break;
             };
             self.events_handled += 1;
+            if self.is_at_a_standstill() {
+                break;
+            }
             self.release_reports();
             self.handle(due);
             if self.live_tasks == 0 && self.programs.started {
@@ -433,6 +484,43 @@ impl<'a> Kernel<'a> {
         } else {
             self.programs.failure = reasons.map(|reasons| format!("deadlock: {reasons}"));
         }
+    }
+
+    /// Whether time has stopped: events follow one another in one instant without end. Ejects the scheduler for that.
+    fn is_at_a_standstill(&mut self) -> bool {
+        let now = self.clock.now();
+        if now != self.instant {
+            self.instant = now;
+            self.events_at_once = 0;
+        }
+        self.events_at_once += 1;
+        let limit = EVENTS_AT_ONCE + EVENTS_OF_A_TASK * (self.tasks.len() + self.cpus.len()) as u64;
+        if self.events_at_once <= limit {
+            return false;
+        }
+        let message = format!(
+            "no time passes: {limit} events in one instant, such as a timer that arms itself for now or CPUs that kick each other"
+        );
+        self.fail(ExitKind::Error, message);
+        true
+    }
+
+    /// Keeps a line that the scheduler or the kernel printed.
+    pub(crate) fn say(&mut self, line: String) {
+        if self.messages.len() < MESSAGES {
+            self.messages.push(line);
+        } else {
+            self.unkept_messages += 1;
+        }
+    }
+
+    /// Keeps what has left its map until the program that runs has ended; its timers end at once.
+    pub(crate) fn retire(&mut self, value: Option<Retired>) {
+        let Some(value) = value else { return };
+        let addresses = value.as_ptr_range();
+        self.timers
+            .forget(addresses.start as u64..addresses.end as u64);
+        self.retired.push(value);
     }
 
     /// The end of the run; not known before it has begun.
@@ -464,6 +552,7 @@ impl<'a> Kernel<'a> {
                 let (_, cpu, online) = self.settings.hotplug[index as usize];
                 self.set_online(cpu, online);
             }
+            Due::Loader { run } => self.handle_loader(run, due),
             Due::Start => self.start_programs(),
         }
     }
@@ -495,6 +584,10 @@ impl<'a> Kernel<'a> {
     /// Ends work on the CPU that runs: delivers kicks, reschedules if asked, charges what it cost.
     pub(crate) fn leave(&mut self, kind: OverheadKind) {
         let cpu = self.this_cpu;
+        // An irq_work, which interrupts what has asked for it.
+        if !self.cpus[cpu].deferred_user_reenqueue.is_empty() {
+            self.run_deferred(cpu);
+        }
         self.deliver_kicks(cpu);
         self.settle(kind);
         let mut rounds = 0;
@@ -522,6 +615,8 @@ impl<'a> Kernel<'a> {
             online: 1,
             clock: 0,
             clock_task: 0,
+            clock_pelt: 0,
+            lost_idle_time: 0,
             curr: idle.address() as *mut _,
             idle: idle.address() as *mut _,
             scx: ScxRq {

@@ -114,13 +114,16 @@ static MORE_ENUMERATORS: &[(&str, u64)] = &[
     ("SCX_TG_INITED", 2),
 ];
 
+/// The constants of the kernel's enumerations.
+pub fn enumerators() -> impl Iterator<Item = (&'static str, u64)> {
+    ENUMERATORS.iter().chain(MORE_ENUMERATORS).copied()
+}
+
 /// The value of a constant of the kernel's enumerations.
 pub fn enumerator(name: &str) -> Option<u64> {
-    ENUMERATORS
-        .iter()
-        .chain(MORE_ENUMERATORS)
+    enumerators()
         .find(|(known, _)| *known == name)
-        .map(|(_, value)| *value)
+        .map(|(_, value)| value)
 }
 
 /// What schedulers name when they mean `__preempt_count`; the CPUs' copies are theirs.
@@ -128,6 +131,11 @@ pub static PREEMPT_COUNT: u64 = 0;
 /// The state of sections with interrupts switched off, which are counted in `__preempt_count`. That it exists tells where in
 /// the counter interrupts are.
 static LOCAL_INTERRUPT_DISABLE_STATE: u64 = 0;
+
+/// What schedulers name when they mean the run queues; each CPU's is its own.
+pub static RUN_QUEUES: u64 = 0;
+/// The policies of CPU frequencies, a pointer for each CPU: NULL, as where no driver sets frequencies.
+static FREQUENCY_POLICIES: u64 = 0;
 
 /// Answers what objects ask of this kernel.
 pub struct KernelLinker;
@@ -153,19 +161,29 @@ unsafe extern "C" fn runaway(
 
 unsafe extern "C" fn unavailable(
     context: *mut Context,
-    name: u64,
+    problem: u64,
     length: u64,
-    _: u64,
+    place: u64,
     _: u64,
     _: u64,
 ) -> u64 {
     // SAFETY: called by compiled scheduler code only.
     let kernel: &mut Kernel<'_> = unsafe { kfunc::kernel_of(context) };
-    let name = String::from_utf8_lossy(&kfunc::read_bytes(name, length as usize)).into_owned();
-    kernel.fail(
-        ExitKind::Error,
-        format!("called {name}(), which this kernel does not have"),
-    );
+    let problem =
+        String::from_utf8_lossy(&kfunc::read_bytes(problem, length as usize)).into_owned();
+    let scheduler = kernel.scheduler.clone();
+    let mut message = format!("{problem}{}", scheduler.describe(place));
+    let others: Vec<String> = scheduler
+        .code
+        .missing()
+        .iter()
+        .filter(|one| one.problem != problem)
+        .map(ToString::to_string)
+        .collect();
+    if !others.is_empty() {
+        message += &format!("; in code not reached so far: {}", others.join("; "));
+    }
+    kernel.fail(ExitKind::Error, message);
     0
 }
 
@@ -199,7 +217,11 @@ impl Linker for KernelLinker {
             | "CONFIG_SCHED_SMT"
             | "CONFIG_SCHED_MC"
             | "CONFIG_SCHED_CLASS_EXT"
-            | "CONFIG_EXT_GROUP_SCHED" => Some(1),
+            | "CONFIG_EXT_GROUP_SCHED"
+            | "CONFIG_CGROUPS"
+            | "CONFIG_FAIR_GROUP_SCHED"
+            | "CONFIG_NO_HZ_IDLE"
+            | "CONFIG_PREEMPT_RCU" => Some(1),
             "CONFIG_NR_CPUS" => Some(structures::MAX_CPUS as u64),
             _ => None,
         }
@@ -211,6 +233,8 @@ impl Linker for KernelLinker {
             "local_interrupt_disable_state" => {
                 Some((&raw const LOCAL_INTERRUPT_DISABLE_STATE).cast())
             }
+            "runqueues" => Some((&raw const RUN_QUEUES).cast()),
+            "cpufreq_cpu_data" => Some((&raw const FREQUENCY_POLICIES).cast()),
             _ => None,
         }
     }

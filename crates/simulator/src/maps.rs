@@ -5,12 +5,14 @@ use std::collections::VecDeque;
 use indexmap::IndexMap;
 
 use crate::dsq_table::FixedState;
+use crate::elements::Elements;
 
 /// Map types by the kernel's numbers (`enum bpf_map_type`).
 pub mod kind {
     #![allow(missing_docs)]
     pub const HASH: u32 = 1;
     pub const ARRAY: u32 = 2;
+    pub const PERF_EVENT_ARRAY: u32 = 4;
     pub const PERCPU_HASH: u32 = 5;
     pub const PERCPU_ARRAY: u32 = 6;
     pub const LRU_HASH: u32 = 9;
@@ -28,6 +30,7 @@ pub mod kind {
 
 const BPF_NOEXIST: u64 = 1;
 const BPF_EXIST: u64 = 2;
+const BPF_F_LOCK: u64 = 4;
 
 /// Error numbers that map operations return, positive.
 pub type Errno = i64;
@@ -37,14 +40,20 @@ const E2BIG: Errno = crate::constants::E2BIG;
 const EEXIST: Errno = crate::constants::EEXIST;
 const EINVAL: Errno = crate::constants::EINVAL;
 
+/// A value that has left its map. A scheduler may go on to use it until the end of the program that it is in, as RCU lets it.
+pub type Retired = Box<[u64]>;
+
+/// The largest memory that one map may take when it is made.
+const LARGEST: usize = 1 << 30;
+
 /// Where a map keeps its values.
 pub enum Store {
     /// One value for each index; in a per-CPU array all values of one CPU after those of another.
     Array(Box<[u64]>),
     /// Values by key.
-    Hash(IndexMap<Box<[u8]>, Box<[u64]>, FixedState>),
+    Hash(Elements),
     /// Values by key and CPU, one after the other.
-    PerCpuHash(IndexMap<Box<[u8]>, Box<[u64]>, FixedState>),
+    PerCpuHash(Elements),
     /// First in first out, or last in first out.
     Queue(VecDeque<Box<[u8]>>),
     /// Records for a reader that is not there: counted, then gone.
@@ -58,6 +67,8 @@ pub enum Store {
     Task,
     /// Values by cgroup.
     Cgroup(Vec<Option<Box<[u64]>>>),
+    /// Places for performance counters, of which there are none.
+    Counters,
     /// Other maps by index; 0 is none.
     Maps(Box<[u64]>),
     /// Other maps by key.
@@ -91,7 +102,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// An empty map, or the name of the type that is not supported.
+    /// An empty map, or why there cannot be one.
     pub fn new(
         definition: &fairground_bpf::Map,
         number: usize,
@@ -99,6 +110,26 @@ impl Map {
     ) -> Result<Map, String> {
         let value_size = definition.value_size as usize;
         let max_entries = definition.max_entries as usize;
+        let copies = if definition.kind == kind::PERCPU_ARRAY {
+            cpus
+        } else {
+            1
+        };
+        let is_array = matches!(
+            definition.kind,
+            kind::ARRAY | kind::PERCPU_ARRAY | kind::ARRAY_OF_MAPS
+        );
+        let values = if is_array { max_entries } else { 1 };
+        let size = [words(value_size).max(1), copies, 8]
+            .into_iter()
+            .try_fold(values, usize::checked_mul);
+        if size.is_none_or(|size| size > LARGEST) {
+            return Err(format!(
+                "map {} is larger than the {} MiB that the simulator gives to one map",
+                definition.name,
+                LARGEST >> 20
+            ));
+        }
         let words = words(value_size);
         let zeros = |count: usize| vec![0; count].into_boxed_slice();
         let mut cpu_stride = 0;
@@ -108,8 +139,8 @@ impl Map {
                 cpu_stride = words * max_entries;
                 Store::Array(zeros(cpu_stride * cpus))
             }
-            kind::HASH | kind::LRU_HASH => Store::Hash(IndexMap::default()),
-            kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => Store::PerCpuHash(IndexMap::default()),
+            kind::HASH | kind::LRU_HASH => Store::Hash(Elements::default()),
+            kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => Store::PerCpuHash(Elements::default()),
             kind::QUEUE | kind::STACK => Store::Queue(VecDeque::new()),
             kind::RINGBUF | kind::USER_RINGBUF => Store::Records {
                 submitted: 0,
@@ -119,6 +150,7 @@ impl Map {
             kind::CGROUP_STORAGE => Store::Cgroup(Vec::new()),
             kind::ARRAY_OF_MAPS => Store::Maps(zeros(max_entries)),
             kind::HASH_OF_MAPS => Store::HashOfMaps(IndexMap::default()),
+            kind::PERF_EVENT_ARRAY => Store::Counters,
             kind::ARENA => Store::Arena,
             other => {
                 return Err(format!(
@@ -187,9 +219,17 @@ impl Map {
         }
     }
 
-    /// Sets the value for the key at `key` from the bytes at `value`.
-    pub fn update(&mut self, key: u64, value: u64, flags: u64, cpu: usize) -> Result<(), Errno> {
+    /// Sets the value for the key at `key` from the bytes at `value`. Returns the value that left the map for it: hash maps replace
+    /// elements, and one that forgets what was not used for long makes room.
+    pub fn update(
+        &mut self,
+        key: u64,
+        value: u64,
+        flags: u64,
+        cpu: usize,
+    ) -> Result<Option<Retired>, Errno> {
         let (value_size, words, cpus) = (self.value_size, self.words, self.cpus);
+        let mut retired = None;
         match self.kind {
             kind::ARRAY | kind::PERCPU_ARRAY => {
                 if self.index(key) >= self.max_entries {
@@ -206,9 +246,13 @@ impl Map {
                 let (Store::Hash(values) | Store::PerCpuHash(values)) = &mut self.store else {
                     return Err(EINVAL);
                 };
-                if values.contains_key(&owned) {
+                if let Some(old) = values.get_mut(&owned) {
                     if flags & BPF_NOEXIST != 0 {
                         return Err(EEXIST);
+                    }
+                    // Of a per-CPU element the kernel writes this CPU's part in place.
+                    if !per_cpu && flags & BPF_F_LOCK == 0 {
+                        retired = Some(std::mem::replace(old, vec![0; words].into_boxed_slice()));
                     }
                 } else {
                     if flags & BPF_EXIST != 0 {
@@ -218,10 +262,10 @@ impl Map {
                         if !lru {
                             return Err(E2BIG);
                         }
-                        values.shift_remove_index(0);
+                        retired = values.remove_oldest();
                     }
                     let size = if per_cpu { words * cpus } else { words };
-                    values.insert(owned, vec![0; size].into_boxed_slice());
+                    values.push(owned, vec![0; size].into_boxed_slice());
                 }
             }
             _ => return Err(EINVAL),
@@ -231,11 +275,11 @@ impl Map {
             // SAFETY: both lead to at least `value_size` bytes; the scheduler may pass the value itself.
             unsafe { std::ptr::copy(value as *const u8, target as *mut u8, value_size) };
         }
-        Ok(())
+        Ok(retired)
     }
 
-    /// Removes the value for the key at `key`.
-    pub fn delete(&mut self, key: u64) -> Result<(), Errno> {
+    /// Takes the value for the key at `key` out.
+    pub fn delete(&mut self, key: u64) -> Result<Retired, Errno> {
         let key = match self.store {
             Store::Hash(_) | Store::PerCpuHash(_) => self.key(key),
             _ => return Err(EINVAL),
@@ -243,7 +287,7 @@ impl Map {
         let (Store::Hash(values) | Store::PerCpuHash(values)) = &mut self.store else {
             return Err(EINVAL);
         };
-        values.shift_remove(&key).map(drop).ok_or(ENOENT)
+        values.remove(&key).ok_or(ENOENT)
     }
 
     /// Keys that an iteration over the map visits, as bytes, in order.
@@ -252,7 +296,9 @@ impl Map {
             Store::Array(_) => (0..self.max_entries as u32)
                 .map(|index| index.to_le_bytes().to_vec().into_boxed_slice())
                 .collect(),
-            Store::Hash(values) | Store::PerCpuHash(values) => values.keys().cloned().collect(),
+            Store::Hash(values) | Store::PerCpuHash(values) => {
+                values.iter().map(|(key, _)| key.clone()).collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -4,6 +4,7 @@ use fairground_bpf::{Entry, Stack};
 
 use crate::constants::*;
 use crate::kernel::Kernel;
+use crate::task::TaskRef;
 
 macro_rules! operations {
     ($($variant:ident = $name:literal),* $(,)?) => {
@@ -87,7 +88,35 @@ impl Kernel<'_> {
         let Some(entry) = self.operations.entries[op as usize] else {
             return 0;
         };
-        self.call_program(entry, arguments)
+        let outer = (self.running_op, self.running_argument);
+        self.running_op = Some(op);
+        self.running_argument = arguments.first().copied().unwrap_or(0);
+        let result = self.call_program(entry, arguments);
+        (self.running_op, self.running_argument) = outer;
+        result
+    }
+
+    /// The run queue whose lock is held while the callback runs that is running (`scx_locked_rq`).
+    pub(crate) fn locked_run_queue(&self) -> Option<usize> {
+        match self.running_op? {
+            Op::Enqueue
+            | Op::Dequeue
+            | Op::Tick
+            | Op::Runnable
+            | Op::Running
+            | Op::Stopping
+            | Op::Quiescent
+            | Op::Yield
+            | Op::CoreSchedBefore
+            | Op::SetWeight
+            | Op::SetCpumask
+            | Op::Enable
+            | Op::Disable => TaskRef::from_address(self.running_argument).map(TaskRef::cpu),
+            Op::Dispatch | Op::UpdateIdle | Op::CpuAcquire | Op::CpuRelease => {
+                Some(self.running_argument as i32 as usize)
+            }
+            _ => None,
+        }
     }
 
     /// Calls a scheduler program with its argument array.
@@ -122,26 +151,35 @@ impl Kernel<'_> {
             self.context.instruction_limit = 0;
             return 0;
         }
+        // What a callback calls, directly or through helpers, counts towards its own budget.
+        if self.nested_calls == 0 {
+            self.context.instruction_limit = self.context.instructions + INSTRUCTION_LIMIT;
+        }
         self.nested_calls += 1;
         let context: *mut fairground_bpf::Context = &mut *self.context;
         let kernel: *mut Self = self;
         // SAFETY: the context belongs to this kernel; the code was compiled for its layout. The pointer to the kernel is made
         // from this exclusive reference just now, and nothing uses the reference until the call returns.
-        unsafe {
-            let outer_limit = (*context).instruction_limit;
+        let result = unsafe {
             (*context).kernel = kernel.cast();
-            (*context).instruction_limit = (*context).instructions + INSTRUCTION_LIMIT;
             let [r1, r2, r3, r4, r5] = registers;
-            let result = entry(context, r1, r2, r3, r4, r5);
-            if (*context).instruction_limit != 0 {
-                (*context).instruction_limit = outer_limit;
-            }
-            (*kernel).nested_calls -= 1;
-            result
+            entry(context, r1, r2, r3, r4, r5)
+        };
+        self.nested_calls -= 1;
+        if self.nested_calls == 0 {
+            self.retired.clear();
+        } else if !self.is_stopped() && self.context.instructions > self.context.instruction_limit {
+            // Loops look at the budget themselves; those of helpers do not, whose rounds are calls.
+            self.fail(
+                ExitKind::Error,
+                "a callback does not end: what it calls goes on and on".into(),
+            );
+            self.context.instruction_limit = 0;
         }
+        result
     }
 }
 
-/// Instructions after which a callback counts as one that does not end. The verifier's own bound on a loaded
-/// program is of this order.
+/// Instructions after which a callback counts as one that does not end, those of all that it calls included. The verifier's own
+/// bound on a loaded program is of this order.
 const INSTRUCTION_LIMIT: u64 = 1 << 32;

@@ -1,8 +1,9 @@
 //! A scheduler, compiled and ready to be simulated any number of times.
 
-use fairground_bpf::{Code, Object, Section, StructOps, StructOpsValue, VariableKind};
+use fairground_bpf::{Code, Linker as _, Object, Setup, StructOps, StructOpsValue, VariableKind};
 
 use crate::constants::*;
+use crate::kfunc;
 use crate::linker::{self, KernelLinker};
 use crate::operations::{OP_NAMES, Operations};
 
@@ -36,6 +37,7 @@ impl std::error::Error for LoadError {}
 pub struct Scheduler {
     pub(crate) object: Object,
     pub(crate) code: Code,
+    table: StructOps,
     pub(crate) operations: Operations,
 }
 
@@ -72,12 +74,46 @@ impl Scheduler {
             }
         };
         let code = fairground_bpf::compile(&object, &KernelLinker).map_err(LoadError::Object)?;
-        let operations = read_operations(&table, &code)?;
+        let operations = read_operations(&table, &code, &[])?;
         Ok(Scheduler {
             object,
             code,
+            table,
             operations,
         })
+    }
+
+    /// The object that it was compiled from.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// The constants of the simulated kernel's enumerations.
+    pub fn constants() -> impl Iterator<Item = (&'static str, u64)> {
+        linker::enumerators()
+    }
+
+    /// The value of a configuration option of the simulated kernel.
+    pub fn kconfig(name: &str) -> Option<u64> {
+        KernelLinker.kconfig(name)
+    }
+
+    /// Whether the simulated kernel has this kernel function.
+    pub fn has_function(name: &str) -> bool {
+        KernelLinker.kfunc(name).is_some()
+    }
+
+    /// The value of a constant of the simulated kernel's enumerations.
+    pub fn constant(name: &str) -> Option<u64> {
+        linker::enumerator(name)
+    }
+
+    /// The table of callbacks with what `setup` changes in it.
+    pub(crate) fn operations_with(&self, setup: &Setup) -> Result<Operations, LoadError> {
+        if setup.operations.is_empty() {
+            return Ok(self.operations.clone());
+        }
+        read_operations(&self.table, &self.code, &setup.operations)
     }
 
     /// `ops.name`.
@@ -164,8 +200,15 @@ impl Scheduler {
         }
     }
 
-    /// Initial bytes of a section with the values given for variables, and what scx's own loaders fill in.
-    pub(crate) fn initial_bytes(&self, section: &Section, values: &[(String, Vec<u8>)]) -> Vec<u8> {
+    /// Initial bytes of the section with this number: the values given for variables, what scx's own loaders fill in, and what
+    /// `setup` writes.
+    pub(crate) fn initial_bytes(
+        &self,
+        number: usize,
+        values: &[(String, Vec<u8>)],
+        setup: &Setup,
+    ) -> Vec<u8> {
+        let section = &self.object.sections()[number];
         let mut bytes = section.data.clone();
         bytes.resize(section.size as usize, 0);
         for variable in &section.variables {
@@ -189,11 +232,29 @@ impl Scheduler {
                 }
             }
         }
+        for patch in setup.variables.iter().filter(|one| one.section == number) {
+            let end = patch.offset + patch.bytes.len();
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[patch.offset..end].copy_from_slice(&patch.bytes);
+        }
         bytes
     }
 }
 
-fn read_operations(table: &StructOps, code: &Code) -> Result<Operations, LoadError> {
+/// The table of callbacks as the kernel gets it: the object's, with the data that its loader sets.
+fn read_operations(
+    table: &StructOps,
+    code: &Code,
+    loader: &[(String, Vec<u8>)],
+) -> Result<Operations, LoadError> {
+    let mut table = table.clone();
+    for member in &mut table.members {
+        if let Some((_, bytes)) = loader.iter().find(|(name, _)| *name == member.name) {
+            member.value = StructOpsValue::Data(bytes.clone());
+        }
+    }
     let member = |name: &str| {
         table
             .members
@@ -214,6 +275,14 @@ fn read_operations(table: &StructOps, code: &Code) -> Result<Operations, LoadErr
     for name in OP_NAMES {
         entries.push(match member(name) {
             Some(StructOpsValue::Program(program)) => {
+                for call in code.kernel_calls(program) {
+                    if !kfunc::contexts::allows(name, &call.name) {
+                        return Err(LoadError::Operations(format!(
+                            "calling kernel function {} is not allowed in ops.{name}(), at {}",
+                            call.name, call.place
+                        )));
+                    }
+                }
                 Some(code.entry(program).ok_or_else(|| {
                     LoadError::Operations(format!(
                         "ops.{name} is {program}, which the object does not have"
@@ -251,16 +320,7 @@ fn read_operations(table: &StructOps, code: &Code) -> Result<Operations, LoadErr
             )));
         }
     }
-    let name = match member("name") {
-        Some(StructOpsValue::Data(bytes)) => {
-            let end = bytes
-                .iter()
-                .position(|byte| *byte == 0)
-                .unwrap_or(bytes.len());
-            String::from_utf8_lossy(&bytes[..end]).into_owned()
-        }
-        _ => String::new(),
-    };
+    let name = member("name").map(StructOpsValue::text).unwrap_or_default();
     let valid =
         |character: char| character.is_ascii_alphanumeric() || character == '_' || character == '.';
     if name.is_empty() || !name.chars().all(valid) {

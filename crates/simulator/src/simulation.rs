@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fairground_bpf::{Context, Slot, Stack};
+use fairground_bpf::{Context, Setup, Slot, Stack};
 use fairground_events::{Nanoseconds, Sink, TaskId};
 use fairground_machine::Machine;
 use fairground_workload::Workload;
@@ -19,12 +19,12 @@ use crate::groups::Groups;
 use crate::idle::IdleState;
 use crate::kernel::{Cpu, Kernel, Settings};
 use crate::kfunc::arena::{Arena, USER_BASE};
-use crate::linker::PREEMPT_COUNT;
+use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
 use crate::maps::{Map, Store, kind, words};
 use crate::operations::Op;
 use crate::program::Programs;
 use crate::scheduler::{LoadError, Scheduler};
-use crate::structures::{CpuMask, EventStats, MmStruct, TaskStruct};
+use crate::structures::{CpuMask, EventStats, MmStruct};
 use crate::surroundings::{self, Surroundings};
 use crate::task::{Class, Task, TaskRef};
 use crate::timers::BpfTimers;
@@ -47,6 +47,8 @@ pub struct Options {
     pub hz: u64,
     /// Values of the scheduler's read-only variables, encoded ([`Scheduler::encode`]).
     pub variables: Vec<(String, Vec<u8>)>,
+    /// What the scheduler's loader sets, fills in and runs.
+    pub setup: Arc<Setup>,
     /// CPUs that come or go: time, CPU, online.
     pub hotplug: Vec<(Nanoseconds, usize, bool)>,
     /// What there is besides the workload's tasks.
@@ -64,6 +66,7 @@ impl Options {
             seed: 0,
             hz: 250,
             variables: Vec::new(),
+            setup: Arc::default(),
             hotplug: Vec::new(),
             surroundings: Surroundings::default(),
         }
@@ -140,9 +143,10 @@ pub fn simulate(
     options: &Options,
     sinks: Vec<&mut dyn Sink>,
 ) -> Result<Outcome, LoadError> {
-    let mut kernel = Kernel::new(scheduler, options, sinks)?;
+    // On the heap, since schedulers see addresses inside it, which are to be the same in every run where memory is.
+    let mut kernel = Box::new(Kernel::new(scheduler, options, sinks)?);
     kernel.enable();
-    if kernel.exit.is_none() {
+    if kernel.exit.is_none() && kernel.programs.failure.is_none() {
         kernel.run();
     }
     let failure = kernel.programs.failure.clone();
@@ -160,6 +164,10 @@ pub fn simulate(
     let exit = kernel.disable();
     for sink in &mut sinks {
         sink.finish(end);
+    }
+    if kernel.unkept_messages > 0 {
+        let more = format!("{} more lines were not kept", kernel.unkept_messages);
+        kernel.messages.push(more);
     }
     let events = kernel.event_counters();
     Ok(Outcome {
@@ -185,16 +193,21 @@ impl<'a> Kernel<'a> {
         let machine = options.machine.clone();
         let topology = Topology::new(&machine);
         let count = machine.cpus.len();
-        let operations = scheduler.operations.clone();
+        let setup = &options.setup;
+        let operations = scheduler.operations_with(setup)?;
         let possible = CpuMask::first_cpus(count);
         let mut maps = Vec::new();
         let mut arena = None;
         for (number, definition) in scheduler.object.maps().iter().enumerate() {
+            let mut definition = definition.clone();
+            if let Some((_, entries)) = setup.map_sizes.iter().find(|(map, _)| *map == number) {
+                definition.max_entries = *entries;
+            }
             if definition.kind == kind::ARENA {
                 arena = Some(Arena::new(definition.max_entries as usize).map_err(LoadError::Map)?);
             }
             maps.push(Box::new(
-                Map::new(definition, number, count).map_err(LoadError::Map)?,
+                Map::new(&definition, number, count).map_err(LoadError::Map)?,
             ));
         }
         // Maps inside maps get maps of their own where the object names them.
@@ -216,8 +229,8 @@ impl<'a> Kernel<'a> {
         }
         let mut sections = Vec::new();
         let mut arena_offsets = Vec::new();
-        for section in scheduler.object.sections() {
-            let bytes = scheduler.initial_bytes(section, &variables);
+        for (number, section) in scheduler.object.sections().iter().enumerate() {
+            let bytes = scheduler.initial_bytes(number, &variables, setup);
             let mut memory = vec![0u64; words(bytes.len()).max(1)].into_boxed_slice();
             for (word, chunk) in memory.iter_mut().zip(bytes.chunks(8)) {
                 let mut padded = [0; 8];
@@ -266,7 +279,7 @@ impl<'a> Kernel<'a> {
         for (cpu, description) in machine.cpus.iter().enumerate() {
             dsqs.push(DispatchQueue::new(SCX_DSQ_LOCAL, Some(cpu)));
             let mut idle = Task::blank(TaskId(u32::MAX), "swapper".into(), 0, possible, count);
-            idle.class = Class::Idle;
+            idle.set_class(Class::Idle);
             idle.seen.prio = 140;
             idle.seen.flags = PF_IDLE | PF_KTHREAD;
             idle.seen.thread_info.cpu = cpu as u32;
@@ -336,9 +349,8 @@ impl<'a> Kernel<'a> {
         let (set, group) = groups.pointers(0);
         parent.seen.cgroups = set;
         parent.seen.sched_task_group = group;
-        let mut initial_parent = TaskRef::allocate(parent);
+        let initial_parent = TaskRef::allocate(parent);
         initial_parent.fix_pointers();
-        initial_parent.seen.group_leader = initial_parent.address() as *mut TaskStruct;
         Ok(Kernel {
             scheduler: scheduler.clone(),
             context,
@@ -355,13 +367,14 @@ impl<'a> Kernel<'a> {
                 cost: options.cost.clone(),
                 seed: options.seed,
                 hotplug: options.hotplug.clone(),
+                setup: setup.clone(),
                 surroundings: options.surroundings.clone(),
             },
             clock: Clock::new(count),
             cpus,
             tasks: Vec::new(),
             initial_parent,
-            housekeepers: Vec::new(),
+            other_threads: Vec::new(),
             origin: 0,
             observed: false,
             dsqs,
@@ -377,6 +390,10 @@ impl<'a> Kernel<'a> {
             statistics: unsafe { std::mem::zeroed::<EventStats>() },
             exit: None,
             random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
+            running_op: None,
+            running_argument: 0,
+            group_iterations: Vec::new(),
+            bit_iterations: Vec::new(),
             nested_calls: 0,
             pending: VecDeque::new(),
             spin_locks: Vec::new(),
@@ -396,6 +413,10 @@ impl<'a> Kernel<'a> {
             events_handled: 0,
             dump: None,
             messages: Vec::new(),
+            unkept_messages: 0,
+            retired: Vec::new(),
+            events_at_once: 0,
+            instant: 0,
             sinks,
             allocations: Default::default(),
             machine,
@@ -405,6 +426,10 @@ impl<'a> Kernel<'a> {
 
     /// Loads the scheduler: `init`, the groups, the tasks that exist (`scx_root_enable_workfn`).
     fn enable(&mut self) {
+        self.clock.advance_to(self.first_time());
+        if !self.load() {
+            return;
+        }
         if self.operations.has(Op::Init) {
             let result = self.call(Op::Init, &[]) as i32;
             if result != 0 {
@@ -421,7 +446,7 @@ impl<'a> Kernel<'a> {
             );
             return;
         }
-        self.create_housekeepers();
+        self.create_other_threads();
         if let Err((error, task)) = self.enable_surroundings() {
             self.fail_on(
                 ExitKind::Error,
@@ -444,6 +469,7 @@ impl<'a> Kernel<'a> {
             self.begin_observation();
         }
         self.clock.at(0, Due::Start);
+        self.begin_loader();
     }
 
     /// Brings the accounts of running tasks up to the end.
@@ -487,6 +513,8 @@ impl<'a> Kernel<'a> {
     pub(crate) fn per_cpu_variable(&mut self, variable: u64, cpu: usize) -> u64 {
         if variable == &raw const PREEMPT_COUNT as u64 {
             &raw const self.cpus[cpu].preempt_count as u64
+        } else if variable == &raw const RUN_QUEUES as u64 {
+            &raw const *self.cpus[cpu].rq as u64
         } else {
             variable
         }

@@ -25,6 +25,9 @@ macro_rules! scalar_types {
     ($($t:ty: $signed:expr),*) => { $(impl KernelType for $t { const SIGNED: bool = $signed; })* };
 }
 scalar_types!(u8: false, u16: false, u32: false, u64: false, bool: false, i8: true, i16: true, i32: true, i64: true);
+/// Type of a pointer to something that this model keeps no more of than the address.
+pub type Opaque = *const u8;
+
 impl<T> KernelType for *mut T {}
 impl<T> KernelType for *const T {}
 impl<T: KernelType, const N: usize> KernelType for [T; N] {}
@@ -104,15 +107,45 @@ kernel_structures! {
     /// `struct kernfs_node`.
     KernfsNode = "kernfs_node" { id: u64, name: *const u8 }
     /// `struct cgroup_subsys_state`.
-    CgroupSubsysState = "cgroup_subsys_state" { cgroup: *mut Cgroup, id: i32 }
+    CgroupSubsysState = "cgroup_subsys_state" {
+        cgroup: *mut Cgroup, refcnt: PercpuRef, id: i32, flags: u32, parent: *mut CgroupSubsysState,
+    }
+    /// `struct percpu_ref`: no group dies during a run.
+    PercpuRef = "percpu_ref" { percpu_count_ptr: u64 }
     /// `struct cgroup`.
-    Cgroup = "cgroup" { kn: *mut KernfsNode, level: i32, nr_descendants: i32, }
+    Cgroup = "cgroup" {
+        self_: CgroupSubsysState, kn: *mut KernfsNode, level: i32, nr_descendants: i32, dom_cgrp: *mut Cgroup,
+    }
     /// `struct css_set`.
     CssSet = "css_set" { dfl_cgrp: *mut Cgroup }
     /// `struct task_group`.
     TaskGroup = "task_group" { css: CgroupSubsysState, shares: u64, idle: i32 }
     /// `struct mm_struct`: only its identity matters.
     MmStruct = "mm_struct" { mm_users: u32 }
+    /// `struct list_head`.
+    ListHead = "list_head" { next: *mut ListHead, prev: *mut ListHead }
+    /// `struct signal_struct`: what the threads of a process share.
+    SignalStruct = "signal_struct" { nr_threads: i32, thread_head: ListHead, pids: [*mut Pid; 4] }
+    /// `struct ns_common`.
+    NsCommon = "ns_common" { inum: u32 }
+    /// `struct pid_namespace`: there is one.
+    PidNamespace = "pid_namespace" { level: u32, ns: NsCommon }
+    /// `struct upid`.
+    Upid = "upid" { nr: i32, ns: *const PidNamespace }
+    /// `struct pid`.
+    Pid = "pid" { level: u32, numbers: [Upid; 1] }
+    /// `kuid_t`.
+    UserId = "kuid_t" { val: u32 }
+    /// `kgid_t`.
+    GroupId = "kgid_t" { val: u32 }
+    /// `struct cred`: everybody is root.
+    Credentials = "cred" {
+        uid: UserId, gid: GroupId, suid: UserId, sgid: GroupId, euid: UserId, egid: GroupId, fsuid: UserId, fsgid: GroupId,
+    }
+    /// `nodemask_t`.
+    NodeMask = "nodemask_t" { bits: [u64; 16] }
+    /// `struct mempolicy`: no task has one.
+    Mempolicy = "mempolicy" { mode: u16, flags: u16, nodes: NodeMask, home_node: i32 }
     /// `struct thread_info`.
     ThreadInfo = "thread_info" { flags: u64, cpu: u32 }
     /// `struct task_struct`; the large mask comes last, so that what every switch touches lies close together.
@@ -125,14 +158,17 @@ kernel_structures! {
         migration_disabled: u16, mm: *mut MmStruct, active_mm: *mut MmStruct, exit_state: i32, exit_code: i32,
         in_iowait: u8, pid: i32, tgid: i32, real_parent: *mut TaskStruct, parent: *mut TaskStruct,
         group_leader: *mut TaskStruct, utime: u64, stime: u64, nvcsw: u64, nivcsw: u64, start_time: u64,
-        start_boottime: u64, comm: [u8; 16], cgroups: *mut CssSet,
+        start_boottime: u64, comm: [u8; 16], cgroups: *mut CssSet, thread_pid: *mut Pid, thread_node: ListHead,
+        signal: *mut SignalStruct, real_cred: *const Credentials, cred: *const Credentials, mempolicy: *mut Mempolicy,
+        sched_class: Opaque,
         cpus_mask: CpuMask,
     }
     /// `struct scx_rq`.
     ScxRq = "scx_rq" { nr_running: u32, nr_immed: u32, flags: u32, cpu_released: bool, clock: u64, ops_qseq: u64 }
     /// `struct rq`.
     RunQueue = "rq" {
-        nr_running: u32, cpu: i32, online: i32, clock: u64, clock_task: u64, curr: *mut TaskStruct, idle: *mut TaskStruct, scx: ScxRq,
+        nr_running: u32, cpu: i32, online: i32, clock: u64, clock_task: u64, clock_pelt: u64, lost_idle_time: u64,
+        curr: *mut TaskStruct, idle: *mut TaskStruct, scx: ScxRq,
     }
     /// `struct scx_init_task_args`.
     InitTaskArgs = "scx_init_task_args" { fork: bool, cgroup: *mut Cgroup }
@@ -169,9 +205,30 @@ kernel_structures! {
     SelectCpuAndArgs = "scx_bpf_select_cpu_and_args" { prev_cpu: i32, wake_flags: u64, flags: u64 }
     /// `struct bpf_iter_scx_dsq`.
     DsqIterator = "bpf_iter_scx_dsq" { slot: u64, slice: u64, vtime: u64, overrides: u64, unused: [u64; 2] }
+    /// `struct bpf_iter_css`.
+    GroupIterator = "bpf_iter_css" { order: u64, position: u64, unused: u64 }
     /// `struct bpf_iter_num`.
     NumberIterator = "bpf_iter_num" { current: i32, end: i32 }
 }
+
+/// The user and the groups of every task.
+pub static ROOT: Credentials = Credentials {
+    uid: UserId { val: 0 },
+    gid: GroupId { val: 0 },
+    suid: UserId { val: 0 },
+    sgid: GroupId { val: 0 },
+    euid: UserId { val: 0 },
+    egid: GroupId { val: 0 },
+    fsuid: UserId { val: 0 },
+    fsgid: GroupId { val: 0 },
+};
+/// The namespace that all tasks are in; its number is that of the first one of a kernel.
+pub static INITIAL_PID_NAMESPACE: PidNamespace = PidNamespace {
+    level: 0,
+    ns: NsCommon { inum: 0xeffffffc },
+};
+/// Scheduling classes in the order of [`crate::task::Class`], as far as their addresses are compared.
+pub static SCHED_CLASSES: [u64; 4] = [0; 4];
 
 impl Default for CpuMask {
     fn default() -> Self {
@@ -191,7 +248,10 @@ pub fn resolve(structure: &str, path: &[&str]) -> Option<Field> {
     let mut entry = find(structure)?;
     let mut offset = 0;
     for (depth, name) in path.iter().enumerate() {
-        let field = entry.fields.iter().find(|field| field.name == *name)?;
+        // A name that is a word of Rust has an underscore behind it here.
+        let is_it =
+            |field: &&FieldEntry| field.name.strip_suffix('_').unwrap_or(field.name) == *name;
+        let field = entry.fields.iter().find(is_it)?;
         offset += field.offset;
         if depth + 1 == path.len() {
             return Some(Field {

@@ -1,7 +1,7 @@
-//! What a real system has besides the tasks of a workload: the process that creates them, threads of the kernel's own.
+//! What a real system has besides the tasks of a workload: the process that creates them, and other threads, the kernel's own among them.
 //!
 //! A simulation without them begins with tasks that are there at once, whose parent has never run, on a machine that does
-//! nothing else. To be held against a run on a kernel it has to begin as that run did: what a task inherits, and who else
+//! nothing else. To be compared with a run on a kernel it has to begin as that run did: what a task inherits, and who else
 //! calls the scheduler, is part of what many schedulers decide by. These tasks go through the scheduler like all
 //! others; sinks do not see them.
 
@@ -19,13 +19,15 @@ use crate::task::{Class, Task, TaskRef};
 pub struct Surroundings {
     /// The process that creates the tasks; `None`: they are there at once, and their parent has never run.
     pub creator: Option<Creator>,
-    /// What the kernel's own threads do; `None`: there are none.
-    pub housekeeping: Option<Housekeeping>,
+    /// Threads that are no part of the workload, from the beginning of the run on.
+    pub threads: Vec<Thread>,
+    /// When the kernel's ticks come, nanoseconds behind multiples of their length on the clock that schedulers see.
+    pub tick_offset: Nanoseconds,
 }
 
 /// A process that prepares for a while, creates the tasks one after the other, and lets them go at the same time. The run
 /// begins then: what was before is in no result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Creator {
     /// How long it lives before it creates the first task, nanoseconds.
     pub age: Nanoseconds,
@@ -35,15 +37,32 @@ pub struct Creator {
     pub waits: u64,
     /// CPU time that each task uses before it waits for the common start, nanoseconds.
     pub preparation: Nanoseconds,
+    /// When in a second of the clock that schedulers see it lets them go, nanoseconds; `None`: when they are prepared.
+    pub begin: Option<Nanoseconds>,
 }
 
-/// Threads of the kernel, one on every CPU, that wake up again and again.
+/// A thread that is no part of the workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its name.
+    pub name: String,
+    /// Whether it is one of the kernel's own.
+    pub kernel: bool,
+    /// Its policy.
+    pub policy: Policy,
+    /// CPUs that it may use; `None`: all.
+    pub cpus: Option<Vec<u32>>,
+    /// What it does, in the order of time.
+    pub turns: Vec<Turn>,
+}
+
+/// What a thread does from being woken to falling asleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Housekeeping {
-    /// From the end of one turn to the beginning of the next, nanoseconds.
-    pub pause: Nanoseconds,
-    /// CPU time of one turn, nanoseconds.
-    pub turn: Nanoseconds,
+pub struct Turn {
+    /// When it is woken, nanoseconds since the beginning of the run.
+    pub at: Nanoseconds,
+    /// CPU time that it uses, one context switch included, nanoseconds.
+    pub cpu_time: Nanoseconds,
 }
 
 /// What a task has to do that is in no workload's file.
@@ -64,19 +83,26 @@ pub(crate) enum Errand {
     Begin,
     /// The creator waits for the end.
     Rest,
-    /// A thread of the kernel runs and waits in turns.
-    Serve { running: bool },
+    /// A thread that is no part of the workload waits for its turn with this number; `running`: it is at it.
+    Serve { turn: usize, running: bool },
 }
 
 /// Number of the process that creates the tasks.
 pub(crate) const CREATOR: TaskId = TaskId(u32::MAX - 1);
-/// Numbers from this one on are not those of a workload's tasks: the creator and, below it, one thread of the kernel for
-/// each CPU.
+/// Numbers from this one on are not those of a workload's tasks: the creator and, below it, the other threads.
 const FIRST_HIDDEN: u32 = u32::MAX / 2;
-/// Process number of the first thread of the kernel.
-const FIRST_KERNEL_PID: i32 = 10;
+/// Process number of the first of the other threads; workloads have fewer tasks.
+const FIRST_OTHER_PID: i32 = 2_000_000;
 /// Policy of a process that nothing may hold up.
 const UNDISTURBED: Policy = Policy::Fifo { priority: 99 };
+/// How long it takes at most, beyond what is known, from the end of the creator's life before its tasks to their common start.
+const PREPARATION: Nanoseconds = 4_000_000;
+const SECOND: Nanoseconds = 1_000_000_000;
+
+/// How long after `now` it is `moment` nanoseconds behind a full second.
+fn until_moment(now: Nanoseconds, moment: Nanoseconds) -> Nanoseconds {
+    (moment % SECOND + SECOND - now % SECOND) % SECOND
+}
 
 /// Whether this task belongs to the surroundings.
 pub(crate) fn is_hidden(task: TaskId) -> bool {
@@ -110,15 +136,15 @@ pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
 impl Kernel<'_> {
     /// The tasks of the surroundings.
     pub(crate) fn hidden_tasks(&self) -> impl Iterator<Item = TaskRef> + '_ {
-        std::iter::once(self.initial_parent).chain(self.housekeepers.iter().copied())
+        std::iter::once(self.initial_parent).chain(self.other_threads.iter().copied())
     }
 
     /// The tasks of the whole system in a fixed order, one by one: the surroundings, then the workload's.
     pub(crate) fn nth_task(&self, place: usize) -> Option<TaskRef> {
         match place.checked_sub(1) {
             None => Some(self.initial_parent),
-            Some(place) => match place.checked_sub(self.housekeepers.len()) {
-                None => Some(self.housekeepers[place]),
+            Some(place) => match place.checked_sub(self.other_threads.len()) {
+                None => Some(self.other_threads[place]),
                 Some(place) => self.tasks.get(place).copied(),
             },
         }
@@ -128,47 +154,93 @@ impl Kernel<'_> {
     pub(crate) fn any_task(&self, id: TaskId) -> TaskRef {
         match id {
             CREATOR => self.initial_parent,
-            id if is_hidden(id) => self.housekeepers[(CREATOR.0 - 1 - id.0) as usize],
+            id if is_hidden(id) => self.other_threads[(CREATOR.0 - 1 - id.0) as usize],
             id => self.tasks[id.0 as usize],
         }
     }
 
-    /// The kernel's own threads, asleep.
-    pub(crate) fn create_housekeepers(&mut self) {
-        if self.settings.surroundings.housekeeping.is_none() {
-            return;
-        }
-        for cpu in 0..self.cpus.len() {
-            let mut allowed = crate::structures::CpuMask::default();
-            allowed.set(cpu);
+    /// The threads that are no part of the workload, asleep.
+    pub(crate) fn create_other_threads(&mut self) {
+        for (place, thread) in self
+            .settings
+            .surroundings
+            .threads
+            .clone()
+            .iter()
+            .enumerate()
+        {
             let mut task = Task::blank(
-                TaskId(CREATOR.0 - 1 - cpu as u32),
-                format!("kworker/{cpu}:0"),
-                FIRST_KERNEL_PID + cpu as i32,
-                allowed,
-                1,
+                TaskId(CREATOR.0 - 1 - place as u32),
+                thread.name.clone(),
+                FIRST_OTHER_PID + place as i32,
+                self.possible,
+                self.cpus.len(),
             );
-            task.execution.errand = Errand::Serve { running: false };
-            task.seen.flags = PF_KTHREAD;
-            task.seen.thread_info.cpu = cpu as u32;
-            task.seen.wake_cpu = cpu as i32;
             task.seen.__state = TASK_INTERRUPTIBLE;
             let (set, group) = self.groups.pointers(0);
             task.seen.cgroups = set;
             task.seen.sched_task_group = group;
-            let task = TaskRef::allocate(task);
+            let mut task = TaskRef::allocate(task);
             task.fix_pointers();
-            self.housekeepers.push(task);
+            if thread.kernel {
+                task.seen.flags = PF_KTHREAD;
+            } else {
+                let process = format!("{} {}", thread.name, task.seen.pid);
+                let (memory, _) = self.process_of(Some(&process), task, task);
+                task.seen.mm = memory;
+                task.seen.active_mm = memory;
+            }
+            self.apply_policy(task, thread.policy);
+            self.restrict(task, thread.cpus.as_deref());
+            let class = self.class_of(task);
+            task.set_class(class);
+            let cpu = task.allowed().first().unwrap_or(0);
+            task.seen.thread_info.cpu = cpu as u32;
+            task.seen.wake_cpu = cpu as i32;
+            self.other_threads.push(task);
+        }
+    }
+
+    /// The turn of one of the other threads with this number, if it has so many.
+    fn turn(&self, thread: TaskRef, number: usize) -> Option<Turn> {
+        let place = (CREATOR.0 - 1 - thread.id.0) as usize;
+        self.settings.surroundings.threads[place]
+            .turns
+            .get(number)
+            .copied()
+    }
+
+    /// Lets one of the other threads, which sleeps or is about to, wait for its turn with this number, if it has so many.
+    fn await_turn(&mut self, mut thread: TaskRef, number: usize) {
+        let Some(turn) = self.turn(thread, number) else {
+            thread.execution.errand = Errand::Rest;
+            return;
+        };
+        thread.execution.errand = Errand::Serve {
+            turn: number,
+            running: false,
+        };
+        self.wake_at(thread, self.origin + turn.at);
+    }
+
+    /// When the clock of the simulation begins, so that the tasks are prepared shortly before they are let go.
+    pub(crate) fn first_time(&self) -> Nanoseconds {
+        match self.settings.surroundings.creator {
+            Some(Creator {
+                age,
+                preparation,
+                begin: Some(begin),
+                ..
+            }) => {
+                let tasks = self.programs.workload.first_tasks().count() as u64;
+                until_moment(age + tasks * preparation + PREPARATION, begin)
+            }
+            _ => 0,
         }
     }
 
     /// Sets the surroundings going.
     pub(crate) fn start_surroundings(&mut self) {
-        for task in self.housekeepers.clone() {
-            self.enter(task.cpu());
-            self.wake(task, None, false);
-            self.leave(OverheadKind::Scheduling);
-        }
         if let Some(creator) = self.settings.surroundings.creator {
             let mut task = self.initial_parent;
             task.execution.errand = Errand::Live {
@@ -187,16 +259,21 @@ impl Kernel<'_> {
         task.execution.waiting = Waiting::Nothing;
         let (next, action) = match (errand, self.settings.surroundings.creator) {
             (Errand::None, _) => return None,
-            (Errand::Serve { running }, _) => {
-                let housekeeping = self.settings.surroundings.housekeeping?;
-                let action = if running {
-                    let until = self.program_time() + housekeeping.pause;
-                    self.sleep_until(task, until)
-                } else {
-                    self.compute(task, housekeeping.turn.max(1));
-                    Action::Compute
-                };
-                (Errand::Serve { running: !running }, action)
+            (Errand::Serve { turn, running }, _) => {
+                if running {
+                    self.await_turn(task, turn + 1);
+                    return Some(Action::Block);
+                }
+                let switch = self.settings.cost.context_switch;
+                let time = self.turn(task, turn)?.cpu_time.saturating_sub(switch);
+                self.compute(task, time.max(1));
+                (
+                    Errand::Serve {
+                        turn,
+                        running: true,
+                    },
+                    Action::Compute,
+                )
             }
             (Errand::Prepare, Some(creator)) => {
                 self.compute(task, creator.preparation.max(1));
@@ -235,6 +312,7 @@ impl Kernel<'_> {
                 self.create_task(task, next + 1),
             ),
             (Errand::Begin, _) => {
+                task.execution.until = 0;
                 self.begin_run_of_workload(task);
                 (Errand::Rest, Action::Block)
             }
@@ -255,6 +333,13 @@ impl Kernel<'_> {
         let Some((definition, instance)) = workload.first_tasks().nth(place) else {
             creator.execution.errand = Errand::Begin;
             self.change_policy(creator, UNDISTURBED);
+            if let Some(Creator {
+                begin: Some(begin), ..
+            }) = self.settings.surroundings.creator
+            {
+                let now = self.program_time();
+                creator.execution.until = now + until_moment(now, begin);
+            }
             return Action::Compute;
         };
         let name = workload.tasks[definition].instance_name(instance);
@@ -284,6 +369,9 @@ impl Kernel<'_> {
     pub(crate) fn begin_observation(&mut self) {
         self.origin = self.clock.now();
         self.observed = true;
+        for thread in self.other_threads.clone() {
+            self.await_turn(thread, 0);
+        }
         for (index, (time, _, _)) in self.settings.hotplug.iter().enumerate() {
             self.clock.at(
                 self.origin + *time,

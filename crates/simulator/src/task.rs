@@ -7,9 +7,12 @@ use fairground_events::TaskId;
 use crate::constants::{SCX_DSQ_INVALID, SCX_SLICE_DFL};
 use crate::dispatch_queue::DsqIndex;
 use crate::program::Execution;
-use crate::structures::{CpuMask, MmStruct, TaskStruct};
+use crate::structures::{
+    CpuMask, INITIAL_PID_NAMESPACE, ListHead, MmStruct, Pid, ROOT, SCHED_CLASSES, SignalStruct,
+    TaskStruct, Upid,
+};
 
-/// Scheduling class, highest first.
+/// Scheduling class, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Nothing to run.
@@ -44,8 +47,12 @@ pub struct Task {
     pub id: TaskId,
     /// Its name in results.
     pub name: String,
-    /// Class that schedules it now.
+    /// Class that schedules it now; see [`Task::set_class`].
     pub class: Class,
+    /// What schedulers see of its number.
+    pid: Pid,
+    /// What schedulers see of its process, if it is the first thread of one.
+    signal: SignalStruct,
     /// Owner while it waits.
     pub ops_state: OpsState,
     /// Whether it is on its run queue's list of runnable tasks that wait.
@@ -74,7 +81,7 @@ pub struct Task {
     pub cpu_time_before: u64,
     /// When the switch is over that takes it off its CPU; nobody can go on with it before.
     pub off_cpu_at: u64,
-    /// Jiffy-rounded time since which it waits to run, for the stall watchdog.
+    /// Since when it waits to run; the stall watchdog rounds it to jiffies.
     pub runnable_since: u64,
     /// References that the scheduler holds (`bpf_task_acquire`).
     pub references: u32,
@@ -172,8 +179,8 @@ impl DerefMut for TaskRef {
 impl Task {
     /// A task with nothing to do yet; pointers inside it are set once it has its place.
     pub fn blank(id: TaskId, name: String, pid: i32, allowed: CpuMask, cpus: usize) -> Task {
-        // SAFETY: every field of the structure is an integer, a bool or a raw pointer, for which zero is a value.
-        let mut seen: TaskStruct = unsafe { std::mem::zeroed() };
+        // SAFETY: every field of the structures is an integer, a bool or a raw pointer, for which zero is a value.
+        let (mut seen, signal): (TaskStruct, SignalStruct) = unsafe { std::mem::zeroed() };
         seen.pid = pid;
         seen.tgid = pid;
         seen.prio = 120;
@@ -193,11 +200,22 @@ impl Task {
         for (target, source) in seen.comm[..15].iter_mut().zip(name.bytes()) {
             *target = source;
         }
-        Task {
+        seen.real_cred = &raw const ROOT;
+        seen.cred = &raw const ROOT;
+        let number = Upid {
+            nr: pid,
+            ns: &raw const INITIAL_PID_NAMESPACE,
+        };
+        let mut task = Task {
             seen,
             id,
             name,
             class: Class::Ext,
+            pid: Pid {
+                level: 0,
+                numbers: [number],
+            },
+            signal,
             ops_state: OpsState::None,
             on_runnable_list: false,
             dsq: None::<DsqIndex>,
@@ -218,7 +236,15 @@ impl Task {
             attributes: Vec::new(),
             wanted_weight: None,
             cgroup: 0,
-        }
+        };
+        task.set_class(Class::Ext);
+        task
+    }
+
+    /// Gives the task to another class.
+    pub fn set_class(&mut self, class: Class) {
+        self.class = class;
+        self.seen.sched_class = (&raw const SCHED_CLASSES[class as usize]).cast();
     }
 }
 
@@ -232,8 +258,55 @@ impl TaskRef {
             self.seen.real_parent = itself;
             self.seen.parent = itself;
         }
-        if self.seen.group_leader.is_null() {
-            self.seen.group_leader = self.address() as *mut TaskStruct;
+        self.seen.thread_pid = &raw mut self.pid;
+        let leader = TaskRef::from_address(self.seen.group_leader as u64).unwrap_or(self);
+        self.join_process(leader);
+    }
+
+    /// Makes the task a thread of the process that `leader` is the first thread of.
+    pub fn join_process(mut self, mut leader: TaskRef) {
+        self.leave_process();
+        if leader == self {
+            let head = &raw mut self.signal.thread_head;
+            self.signal.thread_head = ListHead {
+                next: head,
+                prev: head,
+            };
+            self.signal.pids = [&raw mut self.pid; 4];
         }
+        self.seen.group_leader = leader.address() as *mut TaskStruct;
+        self.seen.tgid = leader.seen.pid;
+        self.seen.signal = &raw mut leader.signal;
+        leader.signal.nr_threads += 1;
+        let node = &raw mut self.seen.thread_node;
+        let head = &raw mut leader.signal.thread_head;
+        // SAFETY: the list is made of nodes in tasks, which stay where they are; those that leave are taken out.
+        unsafe {
+            let last = (*head).prev;
+            *node = ListHead {
+                next: head,
+                prev: last,
+            };
+            (*last).next = node;
+            (*head).prev = node;
+        }
+    }
+
+    /// Takes the task out of the list of its process's threads.
+    pub fn leave_process(mut self) {
+        let ListHead { next, prev } = self.seen.thread_node;
+        if next.is_null() {
+            return;
+        }
+        // SAFETY: as above; the process's first thread lives as long as the simulation.
+        unsafe {
+            (*prev).next = next;
+            (*next).prev = prev;
+            (*self.seen.signal).nr_threads -= 1;
+        }
+        self.seen.thread_node = ListHead {
+            next: std::ptr::null_mut(),
+            prev: std::ptr::null_mut(),
+        };
     }
 }

@@ -1,13 +1,13 @@
 //! BPF timers and work queues.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use fairground_bpf::Entry;
 use fairground_events::OverheadKind;
 
 use crate::clock::Due;
 use crate::constants::SOFTIRQ_OFFSET;
-use crate::dsq_table::FixedState;
 use crate::kernel::Kernel;
 
 /// One `struct bpf_timer` or `struct bpf_wq`.
@@ -21,11 +21,13 @@ struct Timer {
     cpu: usize,
 }
 
-/// All timers of a simulation; looked up by the address of the structure, never iterated.
+/// All timers of a simulation, by the address of the structure.
 #[derive(Default)]
 pub struct BpfTimers {
-    by_address: HashMap<u64, u32, FixedState>,
+    by_address: BTreeMap<u64, u32>,
     timers: Vec<Timer>,
+    /// Places of timers that have gone.
+    free: Vec<u32>,
 }
 
 impl BpfTimers {
@@ -34,8 +36,7 @@ impl BpfTimers {
         if self.by_address.contains_key(&address) {
             return false;
         }
-        self.by_address.insert(address, self.timers.len() as u32);
-        self.timers.push(Timer {
+        let mut timer = Timer {
             map,
             key,
             value,
@@ -43,7 +44,21 @@ impl BpfTimers {
             generation: 0,
             armed: false,
             cpu: 0,
-        });
+        };
+        let number = match self.free.pop() {
+            Some(number) => {
+                let place = &mut self.timers[number as usize];
+                // Expiries of the timer that was here before are not meant for this one.
+                timer.generation = place.generation;
+                *place = timer;
+                number
+            }
+            None => {
+                self.timers.push(timer);
+                self.timers.len() as u32 - 1
+            }
+        };
+        self.by_address.insert(address, number);
         true
     }
 
@@ -64,6 +79,15 @@ impl BpfTimers {
         let timer = self.get(address)?;
         timer.generation = timer.generation.wrapping_add(1);
         Some(std::mem::take(&mut timer.armed))
+    }
+
+    /// Cancels and forgets the timers at these addresses: the memory is no longer a value of a map.
+    pub fn forget(&mut self, addresses: Range<u64>) {
+        while let Some((&address, &number)) = self.by_address.range(addresses.clone()).next() {
+            self.cancel(address);
+            self.by_address.remove(&address);
+            self.free.push(number);
+        }
     }
 }
 

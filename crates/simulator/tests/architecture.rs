@@ -1,5 +1,6 @@
 //! The invariants of `ARCHITECTURE.md`: what must be absent.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -57,8 +58,8 @@ fn the_engine_reads_no_wall_clock_and_no_environment() {
 fn the_engine_iterates_no_unordered_map() {
     for path in engine() {
         let code = code(&path);
-        // Hash maps are for look-ups, with a fixed hasher, in two places that offer no iteration.
-        let may = ["dsq_table.rs", "timers.rs"];
+        // Hash maps are for look-ups, with a fixed hasher, in one place that offers no iteration.
+        let may = ["dsq_table.rs"];
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if may.contains(&name.as_str()) {
             for method in [".iter()", ".values()", ".keys()", ".drain("] {
@@ -106,6 +107,56 @@ fn metrics_and_engine_do_not_know_each_other() {
     let dependencies = engine.split("[dev-dependencies]").next().unwrap();
     assert!(!dependencies.contains("fairground-metrics"));
     assert!(!manifest("events").contains("fairground-simulator"));
+}
+
+/// The crates of the project that a crate's manifest names, without those of its tests.
+fn used_by(name: &str) -> BTreeSet<String> {
+    let path = root().join(format!("crates/{name}/Cargo.toml"));
+    let text = fs::read_to_string(path).unwrap();
+    let ours = text.split("[dev-dependencies]").next().unwrap().lines();
+    ours.filter_map(|line| line.strip_prefix("fairground-")?.split('.').next())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn crates_use_each_other_as_the_table_says() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let mut above = BTreeSet::new();
+    for line in text.lines().filter(|line| line.starts_with("| `crates/")) {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        let name = columns[1]
+            .trim_matches('`')
+            .strip_prefix("crates/")
+            .unwrap();
+        let told: BTreeSet<String> = match columns[3] {
+            "all above but kernel" => above
+                .iter()
+                .filter(|one| *one != "kernel")
+                .cloned()
+                .collect(),
+            uses => uses
+                .split(", ")
+                .filter(|one| !one.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        };
+        assert_eq!(used_by(name), told, "{name}");
+        above.insert(name.to_owned());
+    }
+    let all = fs::read_dir(root().join("crates")).unwrap().count();
+    assert_eq!(above.len(), all, "a crate has no room in the table");
+}
+
+#[test]
+fn none_but_the_command_prints() {
+    for path in files(&root().join("crates"), ".rs") {
+        let place = path.display().to_string();
+        let is_source = place.contains("/src/") && !place.contains("crates/cli/");
+        for word in ["println!", "print!(", "dbg!("] {
+            assert!(!is_source || !code(&path).contains(word), "{place}: {word}");
+        }
+    }
 }
 
 #[test]

@@ -104,6 +104,22 @@ fn a_task_that_is_woken_on_a_busy_cpu_waits_for_no_idle_exit() {
 }
 
 #[test]
+fn a_kick_waits_for_an_interrupt_that_the_cpu_sends_to_itself() {
+    let text = r#"{"tasks": {
+        "sleeper": {"loop": -1, "run": 1000, "sleep": 3000},
+        "hog": {"loop": -1, "run": 100000}
+    }, "global": {"duration": 1}}"#;
+    let mut options = free("1", text);
+    options.cost.context_switch = 1_000;
+    options.cost.irq_work = 400;
+    let events = Events::of(&scheduler("kicks", &[]), &options);
+    let sleeps = events.sleep(0, 0);
+    let woken = events.wake(sleeps, 0);
+    assert_eq!(woken, sleeps + 3_000_000);
+    assert_eq!(events.switch_to(woken, 0, Some(0)), woken + 400 + 1_000);
+}
+
+#[test]
 fn a_wake_up_of_an_idle_cpu_passes_through_interrupt_idle_exit_and_switch() {
     let text = r#"{"tasks": {
         "waiter": {"loop": -1, "cpus": [1], "suspend": "waiter", "run": 1000},

@@ -206,7 +206,7 @@ fn every_scheduler_keeps_the_kernels_laws() {
                 id
             );
             // Linux 1.2 to 2.4 refill all tasks whenever one CPU has used up its own, so a task that is refilled often enough
-            // never comes to its end, and others that may only use its CPU wait, for the ten seconds of `bound_patience`.
+            // never comes to its end, and others that may only use its CPU wait, for the fifteen seconds of `starvation_limit`.
             // In 1.2 and 2.2 a quantum is 21 - nice ticks of 10 ms, nearly twice as much after a sleep, so the wait for all
             // others may be longer than this run.
             // CFS makes a new task wait for one slice of its own in virtual time, which for a light task among heavy ones is

@@ -4,8 +4,9 @@ mod common;
 
 use common::{Log, Referee, built_in, free, scheduler};
 use fairground_simulator::{
-    Creator, ExitKind, Housekeeping, Options, Outcome, Surroundings, simulate,
+    Creator, ExitKind, Options, Outcome, Surroundings, Thread, Turn, simulate,
 };
+use fairground_workload::Policy;
 
 const TWO_HOGS: &str = r#"{"tasks": {"hog": {"instance": 2, "loop": -1, "run": 1000000}}}"#;
 const SECOND: u64 = 1_000_000_000;
@@ -24,18 +25,40 @@ fn creator() -> Surroundings {
             cpu_time: 200_000_000,
             waits: 4,
             preparation: 100_000,
+            begin: None,
         }),
-        housekeeping: None,
+        ..Surroundings::default()
     }
 }
 
-fn housekeeping() -> Surroundings {
+/// A thread that is woken every 10 ms and asks for 1 ms.
+fn thread(cpu: u32, kernel: bool, policy: Policy) -> Thread {
+    Thread {
+        name: format!("thread{cpu}"),
+        kernel,
+        policy,
+        cpus: Some(vec![cpu]),
+        turns: (1..100)
+            .map(|number| Turn {
+                at: number * 10_000_000,
+                cpu_time: 1_000_000,
+            })
+            .collect(),
+    }
+}
+
+fn ordinary() -> Policy {
+    Policy::Other {
+        nice: 0,
+        slice: None,
+    }
+}
+
+fn threads() -> Surroundings {
     Surroundings {
         creator: None,
-        housekeeping: Some(Housekeeping {
-            pause: 9_000_000,
-            turn: 1_000_000,
-        }),
+        threads: vec![thread(0, true, ordinary()), thread(1, false, ordinary())],
+        tick_offset: 0,
     }
 }
 
@@ -98,29 +121,84 @@ fn the_creator_has_run_and_slept_and_is_in_nobodys_way() {
 }
 
 #[test]
-fn threads_of_the_kernel_take_their_time_on_every_cpu() {
+fn other_threads_take_their_turns() {
     let mut referee = Referee::default();
     let order = scheduler("order", &[]);
-    let options = surrounded("2", housekeeping());
+    let options = surrounded("2", threads());
     let outcome = simulate(&order, &options, vec![&mut referee]).expect("it loads");
-    assert!(places(&outcome, "running 10 cpu 0").len() > 10);
-    assert!(places(&outcome, "running 11 cpu 1").len() > 10);
-    assert!(places(&outcome, "running 10 cpu 1").is_empty());
-    // They ask for up to a tenth of each CPU, less where they wait for a hog's slice to end.
+    assert_eq!(places(&outcome, "quiescent 2000000").len(), 99);
+    assert_eq!(places(&outcome, "quiescent 2000001").len(), 99);
+    assert!(places(&outcome, "running 2000000 cpu 1").is_empty());
+    // They take a tenth of each CPU.
     let left: u64 = referee.ran.iter().sum();
     assert!(
-        (18 * SECOND / 10..2 * SECOND - SECOND / 20).contains(&left),
+        (17 * SECOND / 10..19 * SECOND / 10).contains(&left),
         "{left}"
     );
     assert_eq!(outcome.tasks.len(), 2, "they are no result");
 }
 
 #[test]
+fn threads_of_real_time_are_above_the_scheduler_and_come_when_they_came() {
+    let mut log = Log::default();
+    let surroundings = Surroundings {
+        creator: creator().creator,
+        threads: vec![thread(0, false, Policy::Fifo { priority: 99 })],
+        tick_offset: 0,
+    };
+    let options = surrounded("1", surroundings);
+    let outcome = simulate(&scheduler("order", &[]), &options, vec![&mut log]).expect("it loads");
+    assert!(places(&outcome, "running 2000000").is_empty());
+    for number in 1..100 {
+        let leaves = format!("time: {},", number * 10_000_000);
+        let returns = format!("time: {},", number * 10_000_000 + 1_000_000);
+        let switches = |time: &str| {
+            log.0
+                .iter()
+                .any(|line| line.contains(time) && line.contains("Switch"))
+        };
+        assert!(switches(&leaves) && switches(&returns), "turn {number}");
+    }
+}
+
+#[test]
 fn threads_of_the_kernel_are_woken_from_soft_interrupts() {
-    let options = surrounded("1", housekeeping());
-    let outcome = simulate(&scheduler("interrupt", &[]), &options, Vec::new()).expect("it loads");
-    assert!(!places(&outcome, "kworker/0:0 woken in 2").is_empty());
-    assert!(places(&outcome, "kworker/0:0 woken in 1").is_empty());
+    let woken = |kernel| {
+        let mut options = surrounded("1", threads());
+        options.surroundings.threads = vec![thread(0, kernel, ordinary())];
+        let outcome = simulate(&scheduler("interrupt", &[]), &options, Vec::new());
+        let outcome = outcome.expect("it loads");
+        ["thread0 woken in 1", "thread0 woken in 2"]
+            .map(|beginning| !places(&outcome, beginning).is_empty())
+    };
+    assert_eq!(woken(true), [false, true]);
+    assert_eq!(woken(false), [true, false]);
+}
+
+#[test]
+fn the_run_begins_when_it_is_told_to() {
+    for (begin, tick_offset, first_tick) in [
+        (20_000, 0, 3_980_000),
+        (1_234_567, 0, 2_765_433),
+        (987_000_000, 1_500_000, 2_500_000),
+        (987_000_000, 3_200_000, 200_000),
+    ] {
+        let mut log = Log::default();
+        let mut surroundings = creator();
+        surroundings.tick_offset = tick_offset;
+        if let Some(creator) = &mut surroundings.creator {
+            creator.begin = Some(begin);
+        }
+        let mut options = surrounded("1", surroundings);
+        options.hz = 250;
+        options.cost.tick = 1_000;
+        simulate(&scheduler("bare", &[]), &options, vec![&mut log]).expect("it loads");
+        // Ticks are the only interrupts that cost something.
+        let first = log.0.iter().find(|line| line.contains("Interrupt"));
+        let first = first.expect("there are ticks");
+        let expected = format!("time: {first_tick},");
+        assert!(first.contains(&expected), "{first} and not {expected}");
+    }
 }
 
 #[test]
@@ -139,6 +217,7 @@ fn what_the_creator_did_is_inherited() {
             cpu_time,
             waits: 10,
             preparation: 100_000,
+            begin: None,
         });
         let mut referee = Referee::default();
         simulate(&built_in("ule"), &options, vec![&mut referee]).expect("it loads");
@@ -157,7 +236,7 @@ fn the_same_surroundings_give_the_same_events() {
         let mut log = Log::default();
         let surroundings = Surroundings {
             creator: creator().creator,
-            housekeeping: housekeeping().housekeeping,
+            ..threads()
         };
         let options = surrounded("2", surroundings);
         simulate(&scheduler("bare", &[]), &options, vec![&mut log]).expect("it loads");

@@ -6,6 +6,7 @@
 //! trailing commas, single quotes, and `True`, `False`, `Null` in any case; each of these is
 //! reported to the caller.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::iter::Peekable;
 use std::str::Chars;
@@ -59,6 +60,8 @@ pub(crate) struct Member {
     pub position: Position,
     pub key: String,
     pub value: Option<Node>,
+    /// Where the same key is in front of this one, if it is.
+    pub repeats: Option<Position>,
 }
 
 /// A departure from JSON that rt-app's reader accepts.
@@ -207,6 +210,7 @@ impl Parser<'_> {
         let start = self.position;
         self.next();
         let mut members = Vec::new();
+        let mut first = HashMap::new();
         let mut comma: Option<Position> = None;
         loop {
             self.skip_space()?;
@@ -247,9 +251,11 @@ impl Parser<'_> {
             };
             members.push(Member {
                 position,
-                key,
+                repeats: first.get(&key).copied(),
+                key: key.clone(),
                 value,
             });
+            first.entry(key).or_insert(position);
             comma = self.separator(start, "object", '}')?;
         }
     }
@@ -310,7 +316,17 @@ impl Parser<'_> {
             let position = self.position;
             match self.next() {
                 Some(c) if c == quote => return Ok(text),
-                Some('\\') => text.push(self.escape(position)?),
+                Some('\\') => {
+                    let character = self.escape(position)?;
+                    // Names are shown on terminals and given to threads, whose names end with a zero.
+                    if character.is_control() && !matches!(character, '\n' | '\t') {
+                        return Err(SyntaxError {
+                            position,
+                            message: "a control character; names and texts are of characters that can be shown".into(),
+                        });
+                    }
+                    text.push(character);
+                }
                 Some('\n') | None => {
                     return Err(SyntaxError {
                         position: start,

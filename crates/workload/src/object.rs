@@ -152,13 +152,13 @@ impl<'a> Object<'a> {
 
     /// Checks that the field at `index` does not repeat an earlier key.
     pub fn check_unique(&self, reader: &Reader, index: usize, field: &Field) -> Result<(), Error> {
-        match self.members[..index].iter().find(|m| m.key == field.key) {
+        match self.members[index].repeats {
             None => Ok(()),
             Some(first) => Err(reader.error(
                 &field.key_place,
                 format!(
                     "the key is already at line {}, column {}; keep one of the two or rename one",
-                    first.position.line, first.position.column
+                    first.line, first.column
                 ),
             )),
         }

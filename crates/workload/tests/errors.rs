@@ -470,3 +470,26 @@ fn endless_loops_without_time() {
         ),
     ]);
 }
+
+#[test]
+fn characters_that_cannot_be_shown() {
+    for escape in ["0000", "001b", "0085"] {
+        let text = format!(r#"{{"tasks": {{"a\u{escape}": {{"run": 1}}}}}}"#);
+        let error = Workload::parse("w.json", &text).expect_err(escape);
+        assert!(error.to_string().contains("a control character"), "{error}");
+    }
+}
+
+#[test]
+fn many_tasks_take_no_time() {
+    let tasks: Vec<String> = (0..100_000)
+        .map(|number| format!(r#""task {number}": {{"run": 1, "loop": 1}}"#))
+        .collect();
+    let text = format!(r#"{{"tasks": {{{}}}}}"#, tasks.join(","));
+    let begin = std::time::Instant::now();
+    // Whether so many are allowed is not the question.
+    let _ = Workload::parse("w.json", &text);
+    // Seconds, where one look at all others for each took minutes.
+    let took = begin.elapsed();
+    assert!(took.as_secs() < 20, "{took:?}");
+}

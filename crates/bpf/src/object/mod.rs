@@ -139,6 +139,18 @@ pub enum StructOpsValue {
     Data(Vec<u8>),
 }
 
+impl StructOpsValue {
+    /// The text that it holds, up to its zero byte; empty for a program.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let StructOpsValue::Data(bytes) = self else {
+            return String::new();
+        };
+        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    }
+}
+
 /// Something that the object expects its kernel to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extern {

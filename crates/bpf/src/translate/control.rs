@@ -167,8 +167,19 @@ impl Translation<'_, '_> {
         self.builder.inst_results(call)[0]
     }
 
-    /// Translates a call; returns whether control goes on.
-    pub(super) fn call(&mut self, operation: &Operation) -> bool {
+    /// Says what is missing, and where, and ends the program.
+    pub(super) fn unavailable(&mut self, at: usize) {
+        let (address, length) = self.environment.problems[at];
+        let address = self.number(address.cast_signed());
+        let length = self.number(length as i64);
+        let place = self.number(((self.linked.function as i64) << 32) | at as i64);
+        let unavailable = self.environment.unavailable;
+        self.call_native(unavailable, &[address, length, place]);
+        self.stop_everything();
+    }
+
+    /// Translates a call.
+    pub(super) fn call(&mut self, operation: &Operation) {
         let (result, may_stop) = match operation.operand {
             Some(Operand::Function(function)) => {
                 let callee = (self.callees)(function);
@@ -183,15 +194,6 @@ impl Translation<'_, '_> {
                 let arguments: Vec<Value> = registers.map(|register| self.read(register)).collect();
                 let result = self.call_native(native.address as u64, &arguments);
                 (result, operation.calls_back())
-            }
-            Some(Operand::Unavailable(index)) => {
-                let name = &self.environment.extern_names[index];
-                let address = self.number(name.as_ptr() as i64);
-                let length = self.number(name.len() as i64);
-                let unavailable = self.environment.unavailable;
-                self.call_native(unavailable, &[address, length]);
-                self.stop_everything();
-                return false;
             }
             // Linking has refused calls of anything else.
             _ => (self.number(0), false),
@@ -209,6 +211,5 @@ impl Translation<'_, '_> {
             self.builder.ins().brif(limit, next, &[], stop, &[]);
             self.builder.switch_to_block(next);
         }
-        true
     }
 }

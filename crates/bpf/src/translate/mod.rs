@@ -16,7 +16,7 @@ use self::memory::plain;
 use crate::context::Context;
 use crate::frame::Frame;
 use crate::instruction::{FRAME_POINTER, class, mode};
-use crate::link::{Linked, Operation};
+use crate::link::{Linked, Operand, Operation};
 
 /// What functions of one object share.
 pub(crate) struct Environment<'a> {
@@ -26,8 +26,8 @@ pub(crate) struct Environment<'a> {
     pub unavailable: u64,
     /// Which functions of the object may end early.
     pub may_stop: &'a [bool],
-    /// Names of external functions, at addresses that last as long as the code.
-    pub extern_names: &'a [Box<str>],
+    /// For each operation that needs what the linker lacks: address and length of a text that says what.
+    pub problems: &'a [(u64, usize)],
 }
 
 /// How often `may_goto` may be taken in one call of a function.
@@ -258,6 +258,16 @@ impl Translation<'_, '_> {
     /// Translates one instruction; returns whether control goes on to the next.
     fn translate_one(&mut self, at: usize, operation: &Operation) -> bool {
         let one = operation.instruction;
+        if matches!(operation.operand, Some(Operand::Absent { .. })) {
+            self.unavailable(at);
+            if operation.ends_function() {
+                return false;
+            }
+            // Nothing leads to the code that follows.
+            let next = self.builder.create_block();
+            self.builder.switch_to_block(next);
+            return true;
+        }
         match one.class() {
             class::LD => {
                 let value = self.wide(operation);
@@ -281,7 +291,7 @@ impl Translation<'_, '_> {
                 self.return_result();
                 return false;
             }
-            _ if one.is_call() => return self.call(operation),
+            _ if one.is_call() => self.call(operation),
             _ => {
                 self.jump(at, operation);
                 return false;

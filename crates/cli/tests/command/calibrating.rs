@@ -64,7 +64,7 @@ fn a_number_without_an_origin_is_named_in_the_result() {
         "--cost",
         file,
     ]);
-    let said = ended.stdout + &ended.stderr;
+    let said = ended.stdout + ended.stderr.as_str();
     assert!(
         said.contains("costs given by the user, without an origin: tick"),
         "{said}"

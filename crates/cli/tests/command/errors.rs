@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{fairground, refuse};
+use crate::support::{fairground, refuse, succeed};
 
 /// Runs `compare` on a workload with this text.
 fn compare_text(text: &str) -> (i32, String) {
@@ -119,18 +119,23 @@ fn unusable_schedulers() {
         &["broken.bpf.c does not compile", "broken.bpf.c:9:24: error"],
     );
     refuse(
-        &format!("{compare}futuristic.bpf.c"),
-        2,
-        &[
-            "futuristic.bpf.c: ",
-            "scx_bpf_task_foresee",
-            "scx_bpf_task_forgive",
-        ],
-    );
-    refuse(
         &format!("{compare}none.bpf.c"),
         2,
         &["cannot read schedulers/none.bpf.c"],
+    );
+}
+
+#[test]
+fn what_the_kernel_model_lacks_ends_a_run_that_reaches_it_and_is_named_all_at_once() {
+    refuse(
+        "compare workloads/hogs.json -s schedulers/futuristic.bpf.c",
+        1,
+        &[
+            "this kernel model has no kernel function scx_bpf_task_foresee in futuristic_enqueue",
+            "futuristic.bpf.c:12:2",
+            "scx_bpf_task_forgive",
+            "futuristic.bpf.c:13:2",
+        ],
     );
 }
 
@@ -184,21 +189,134 @@ fn a_deadlock_is_explained() {
 fn cpus_that_the_machine_lacks_are_named() {
     refuse(
         "compare workloads/far.json -s linux24",
-        1,
+        2,
         &["far may only use CPUs [40], and the machine has CPUs 0 to 3"],
     );
 }
 
 #[test]
-fn a_crash_of_a_scheduler_names_the_line() {
-    refuse(
-        "compare workloads/hogs.json -s schedulers/wild.bpf.c",
+fn a_crash_of_a_scheduler_names_the_line_and_takes_nothing_from_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let traces = folder.path().display();
+    let ended = refuse(
+        &format!(
+            "compare workloads/hogs.json -d 1s -s schedulers/wild.bpf.c,schedulers/rotation.bpf.c,linux24 --format json --trace {traces}"
+        ),
         1,
         &[
-            "scheduler schedulers/wild.bpf.c touched memory that is not there in wild_enqueue at ",
+            "hogs under schedulers/wild.bpf.c failed in a crash: scheduler schedulers/wild.bpf.c touched memory that is not there \
+             in wild_enqueue at ",
             "wild.bpf.c:11:",
         ],
     );
+    let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let runs = result["runs"].as_array().unwrap();
+    let schedulers: Vec<_> = runs
+        .iter()
+        .map(|run| run["labels"]["scheduler"].as_str().unwrap())
+        .collect();
+    assert_eq!(schedulers, ["schedulers/rotation.bpf.c", "linux24"]);
+    // Only of what ran to its end is there a trace.
+    let traces: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(traces.len(), 2);
+    for trace in traces {
+        assert!(trace.unwrap().metadata().unwrap().len() > 1000);
+    }
+}
+
+#[test]
+fn a_scheduler_of_the_users_own_jumps_nowhere_else() {
+    refuse(
+        "compare workloads/hogs.json -d 1s -s schedulers/nosy.bpf.c --set nosy.jump=true",
+        1,
+        &["failed in a crash: scheduler schedulers/nosy.bpf.c "],
+    );
+}
+
+#[test]
+fn addresses_are_the_same_in_every_run_and_nothing_commands_the_terminal() {
+    let notes = |threads: u32| {
+        let line = format!(
+            "compare workloads/hogs.json -d 100ms -s schedulers/nosy.bpf.c --repeat 4 --threads {threads} --format json"
+        );
+        let result: serde_json::Value = serde_json::from_str(&succeed(&line)).unwrap();
+        let runs = result["runs"].as_array().unwrap();
+        let of_run = |run: &serde_json::Value| run["notes"].to_string();
+        runs.iter().map(of_run).collect::<Vec<_>>()
+    };
+    let first = notes(1);
+    assert!(first[0].contains("says: \\\\u{1b}[31m2000"), "{}", first[0]);
+    assert!(first.iter().all(|run| *run == first[0]));
+    assert_eq!(notes(3), first);
+}
+
+#[test]
+fn a_scheduler_fares_the_same_in_a_process_of_its_own() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schedulers/o1/o1.bpf.c");
+    let run = |scheduler: &str| {
+        let line = format!("compare workloads/shares.json -d 2s -s {scheduler} --format json");
+        let mut result: serde_json::Value = serde_json::from_str(&succeed(&line)).unwrap();
+        result["runs"][0]["metrics"].take()
+    };
+    assert_eq!(run("o1"), run(source));
+}
+
+#[test]
+fn names_that_are_no_schedulers() {
+    let folder = tempfile::tempdir().unwrap();
+    let rotation = crate::support::folder().join("schedulers/rotation.bpf.c");
+    for name in ["-o.bpf.c", "one,two.bpf.c"] {
+        fs::copy(&rotation, folder.path().join(name)).unwrap();
+    }
+    let workload = crate::support::folder().join("workloads/hogs.json");
+    for name in ["-s=-o.bpf.c", "-s=one,two.bpf.c"] {
+        let ended = std::process::Command::new(env!("CARGO_BIN_EXE_fairground"))
+            .args(["compare", "-d", "1ms", name])
+            .arg(&workload)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{name}: {words}");
+    }
+    refuse(
+        "compare workloads/hogs.json -s /etc/passwd",
+        2,
+        &["/etc/passwd: neither a C source (.c) nor a BPF object (.o)"],
+    );
+}
+
+#[test]
+fn the_last_cpu_cannot_go() {
+    refuse(
+        "compare workloads/hogs.json -s linux24 -m 2 --hotplug 1:off@1ms --hotplug 0:off@2ms",
+        2,
+        &["CPU 0 cannot go offline at 2000000 ns: it is the last one"],
+    );
+}
+
+#[test]
+fn attributes_that_no_scheduler_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("misspelt.json");
+    let text = r#"{"tasks": {"t": {"run": 1000, "loop": 1, "fairground": {"shraes": 5}}}}"#;
+    fs::write(&path, text).unwrap();
+    refuse(
+        &format!("compare {} -s linux24", path.display()),
+        2,
+        &["task t of misspelt: ", "shraes"],
+    );
+}
+
+#[test]
+fn a_message_that_nobody_can_read_changes_nothing() {
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = std::process::Command::new(env!("CARGO_BIN_EXE_fairground"))
+        .args(["compare", "nothing.json"])
+        .stderr(full)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(2));
 }
 
 #[test]

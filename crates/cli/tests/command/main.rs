@@ -1,9 +1,12 @@
 //! The command as a user meets it.
 
 mod calibrating;
+mod capturing;
+mod companions;
 mod comparing;
 mod errors;
 mod examples;
 mod listing;
+mod recordings;
 mod reproducing;
 mod support;

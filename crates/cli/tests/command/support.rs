@@ -43,7 +43,13 @@ pub fn succeed(line: &str) -> String {
 
 /// Runs `fairground` with the words of a line as arguments, which has to end with `code` and say all of `messages`.
 pub fn refuse(line: &str, code: i32, messages: &[&str]) -> Ended {
-    let ended = fairground(&line.split(' ').collect::<Vec<_>>());
+    end_with(&line.split(' ').collect::<Vec<_>>(), code, messages)
+}
+
+/// Runs `fairground` with these arguments, which has to end with `code` and say all of `messages`.
+pub fn end_with(arguments: &[&str], code: i32, messages: &[&str]) -> Ended {
+    let ended = fairground(arguments);
+    let line = arguments.join(" ");
     for message in messages {
         assert!(
             ended.stderr.contains(message),

@@ -22,18 +22,35 @@ const CALLS: u64 = 90;
 /// Tasks that wait while `dispatch` walks over them when asked to.
 const WAITING: u64 = 32;
 
+/// What a callback does in each turn.
+#[derive(Clone, Copy, Debug)]
+pub enum Extra {
+    /// It executes [`INSTRUCTIONS`].
+    Instructions,
+    /// It makes [`CALLS`] calls.
+    Calls,
+    /// It kicks a CPU.
+    Kick,
+}
+
+impl Extra {
+    /// The variable of the program that asks for it.
+    fn variable(self) -> &'static str {
+        match self {
+            Extra::Instructions => "instructions",
+            Extra::Calls => "calls",
+            Extra::Kick => "kicks",
+        }
+    }
+}
+
 /// Which scheduler to put in charge.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Without callbacks.
     Bare,
-    /// With callbacks that do nothing, execute instructions, call kernel functions.
-    Callbacks {
-        /// Execute [`INSTRUCTIONS`].
-        instructions: bool,
-        /// Make [`CALLS`] calls.
-        calls: bool,
-    },
+    /// With callbacks that do nothing but what is asked for.
+    Callbacks(Option<Extra>),
     /// With a queue of its own, which `dispatch` walks over.
     Walk {
         /// Whether it does.
@@ -53,13 +70,13 @@ impl Scheduler {
                 include_bytes!(concat!(env!("OUT_DIR"), "/calibrate_bare.bpf.o")),
                 vec![],
             ),
-            Kind::Callbacks {
-                instructions,
-                calls,
-            } => (
+            Kind::Callbacks(extra) => (
                 "calibrate",
                 include_bytes!(concat!(env!("OUT_DIR"), "/calibrate_callbacks.bpf.o")),
-                vec![("instructions", instructions), ("calls", calls)],
+                extra
+                    .map(|extra| (extra.variable(), true))
+                    .into_iter()
+                    .collect(),
             ),
             Kind::Walk { walks } => (
                 "calibrate_walk",
@@ -82,33 +99,33 @@ fn handoff_under(kind: Kind, cpu: u32) -> io::Result<u64> {
 }
 
 pub fn measure(result: &mut Calibration, cpu: u32, basis: Basis) -> io::Result<()> {
-    let callbacks = |instructions, calls| {
-        let kind = Kind::Callbacks {
-            instructions,
-            calls,
-        };
-        handoff_under(kind, cpu)
-    };
-    let bare = basis.switch + basis.wakeup + basis.empty_wake + basis.empty_wait;
-    let empty = callbacks(false, false)?;
+    let callbacks = |extra| handoff_under(Kind::Callbacks(extra), cpu);
+    let bare = basis.handoff();
+    let empty = callbacks(None)?;
     let how = "fairground calibrate: two threads that wake one another under a sched_ext scheduler";
     result.add(
         "callback",
         empty.saturating_sub(bare) / CALLBACKS,
         format!("{how} with four callbacks in each turn, less under one without"),
     );
-    let executing = callbacks(true, false)?.saturating_sub(empty);
+    let executing = callbacks(Some(Extra::Instructions))?.saturating_sub(empty);
     result.add(
         "kilo_instructions",
         executing * 1_000 / INSTRUCTIONS,
         format!("{how} that executes {INSTRUCTIONS} instructions in each turn, less under one that does not"),
     );
-    let calling = callbacks(false, true)?.saturating_sub(empty);
+    let calling = callbacks(Some(Extra::Calls))?.saturating_sub(empty);
     let kfunc = calling / CALLS;
     result.add(
         "kfunc",
         kfunc,
         format!("{how} with {CALLS} calls in each turn, a third each of scx_bpf_now, scx_bpf_dsq_nr_queued and bpf_task_storage_get, less under one without"),
+    );
+    let kicking = callbacks(Some(Extra::Kick))?.saturating_sub(empty);
+    result.add(
+        "irq_work",
+        kicking.saturating_sub(kfunc),
+        format!("{how} that kicks the CPU in each turn, less under one that does not, less kfunc"),
     );
     let lock = result
         .costs

@@ -76,6 +76,13 @@ struct Basis {
     switch: u64,
 }
 
+impl Basis {
+    /// From one thread to the other.
+    fn handoff(self) -> u64 {
+        self.switch + self.wakeup + self.empty_wake + self.empty_wait
+    }
+}
+
 /// Measures the costs of this machine. Takes some ten seconds.
 ///
 /// # Errors
@@ -121,6 +128,7 @@ fn sched_ext(result: &mut Calibration, cpu: u32) -> io::Result<Basis> {
     match bpf::Scheduler::start(bpf::Kind::Bare) {
         Ok(scheduler) => {
             let basis = switches::basis(cpu)?;
+            recorder(result, cpu, basis);
             drop(scheduler);
             report_basis(
                 result,
@@ -135,9 +143,31 @@ fn sched_ext(result: &mut Calibration, cpu: u32) -> io::Result<Basis> {
                 "callback, kfunc, kilo_instructions and scan need root and sched_ext: {error}"
             ));
             let basis = switches::basis(cpu)?;
+            recorder(result, cpu, basis);
             report_basis(result, basis, "under the kernel's own scheduler");
             Ok(basis)
         }
+    }
+}
+
+/// What the recorder of `fairground play` takes. A handoff is a wake-up and a switch.
+fn recorder(result: &mut Calibration, cpu: u32, basis: Basis) {
+    let takes = |wanted| {
+        let recorded = switches::recorded_handoff(cpu, wanted)?;
+        Ok::<_, Error>(recorded.saturating_sub(basis.handoff()))
+    };
+    let both = takes(|_| true);
+    let wake = takes(|program| program == "record_wakeup");
+    match (both, wake) {
+        (Ok(both), Ok(wake)) => {
+            let how = "fairground calibrate: what a recorder adds to a turn of two threads that wake one another";
+            result.add("record_wakeup", wake, format!("{how}, of wake-ups alone"));
+            let rest = both.saturating_sub(wake);
+            result.add("record_switch", rest, format!("{how}, less record_wakeup"));
+        }
+        (Err(error), _) | (_, Err(error)) => result.notes.push(format!(
+            "record_wakeup and record_switch need root: {error}"
+        )),
     }
 }
 

@@ -4,10 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use fairground_workload::Policy;
+use nix::unistd::gettid;
 
 use super::Basis;
 use super::threads::{BATCHES, Futex, Helper, clock_cost, time_per_call, undisturbed};
-use crate::{clock, scheduling};
+use crate::recorder::Recorder;
+use crate::{Error, clock, scheduling};
 
 /// Round trips in a batch: short, so that most batches see no tick.
 const ROUNDS: u64 = 30;
@@ -93,6 +95,22 @@ fn with_pair<T: Send>(cpu: u32, measure: impl FnOnce(&Pair) -> T + Send) -> io::
 /// Nanoseconds from one thread to another and on: a futex wake, a futex wait, and the switch.
 pub fn handoff(cpu: u32) -> io::Result<u64> {
     with_pair(cpu, Pair::handoff)
+}
+
+/// The same while those programs of a recorder that are `wanted` follow both threads.
+pub fn recorded_handoff(cpu: u32, wanted: fn(&str) -> bool) -> Result<u64, Error> {
+    let recorder = Recorder::start_programs((), true, cpu + 1, wanted)?;
+    let tracker = recorder.tracker()?;
+    let measured = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // Children of recorded threads are recorded too.
+            tracker.track(gettid().as_raw().cast_unsigned(), None)?;
+            handoff(cpu).map_err(Error::system("cannot measure"))
+        });
+        thread.join().expect("the measuring thread does not panic")
+    });
+    recorder.finish()?;
+    measured
 }
 
 /// What a futex call costs, what a wake-up adds, and what a switch takes.

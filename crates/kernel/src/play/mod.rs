@@ -21,7 +21,7 @@ use fairground_workload::{Event, Policy, Workload};
 
 pub use report::{Report, TaskReport};
 use run::{Recording, Run};
-use surroundings::{Account, Creator};
+use surroundings::Creator;
 
 use crate::attributes::AttributeMap;
 use crate::recorder::Recorder;
@@ -84,12 +84,11 @@ pub fn play(
         }),
         None => None,
     };
+    let ahead = clock::scheduler_ahead();
     let creator = Creator::so_far();
     let run = Run::prepare(workload, *options, attributes, attribute_map, recording)?;
     // Otherwise the end would come when the scheduler under test lets it. Without root it does.
     let _ = scheduling::set_policy(&WATCHERS);
-    let threads = run.pids();
-    let before = Account::read(&threads);
     let start = run.begin()?;
     let end = options
         .duration
@@ -108,7 +107,6 @@ pub fn play(
     if let Some(recorder) = &recorder {
         recorder.stop_at(stop);
     }
-    let others = Account::read(&threads).since(&before);
     let creator = Creator {
         preparation_ns: run.preparation(),
         ..creator
@@ -138,9 +136,9 @@ pub fn play(
             name(&scheduler_after)
         ));
     }
-    let (metrics, lost) = match recorded {
-        Some((metrics, summary)) => (Some(metrics.result()), Some(summary.lost)),
-        None => (None, None),
+    let (metrics, lost, others) = match recorded {
+        Some((metrics, summary)) => (Some(metrics.result()), Some(summary.lost), summary.others),
+        None => (None, None, Vec::new()),
     };
     if let Some(lost) = lost.filter(|lost| *lost > 0) {
         notes.push(format!("{lost} records were lost: the metrics have gaps"));
@@ -151,6 +149,7 @@ pub fn play(
         scheduler,
         cpus,
         start,
+        scheduler_start: ahead.and_then(|ahead| start.checked_add_signed(ahead)),
         stop,
         tasks,
         cpu_times,
@@ -177,7 +176,11 @@ fn start_recorder(
         return None;
     }
     let metrics = Metrics::new(MachineFacts::equal(cpus), options);
-    match Recorder::start(metrics, true, u32::try_from(cpus).unwrap_or(u32::MAX)) {
+    match Recorder::start(
+        metrics,
+        options.records,
+        u32::try_from(cpus).unwrap_or(u32::MAX),
+    ) {
         Ok(recorder) => Some(recorder),
         Err(error) => {
             notes.push(format!("there are {missing}: {error}"));

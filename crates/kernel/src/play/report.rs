@@ -6,7 +6,7 @@ use fairground_metrics::{Distribution, LapRecord, Periods, RunMetrics};
 use serde::Serialize;
 
 use super::run::Ended;
-use super::surroundings::{Creator, Others};
+use super::surroundings::{Creator, OtherThread};
 
 /// Version of the JSON form.
 const VERSION: u32 = 1;
@@ -24,12 +24,17 @@ pub struct Report {
     pub scheduler: Option<String>,
     /// CPUs of the machine.
     pub cpus: usize,
+    /// Common start of the threads, `CLOCK_MONOTONIC`: the kernel's ticks are at multiples of their length.
+    pub start_ns: u64,
+    /// The same on the clock that schedulers see; `None` where the kernel does not tell.
+    pub scheduler_start_ns: Option<u64>,
     /// From the common start to the end.
     pub duration_ns: u64,
     /// What the process had done when it created the threads.
     pub creator: Creator,
-    /// What all threads that are not part of the run did meanwhile.
-    pub others: Others,
+    /// What threads did meanwhile that are not part of the run, if it was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherThread>,
     /// Per task, in order of creation.
     pub tasks: Vec<TaskReport>,
     /// The metrics of the recording; `None` without root.
@@ -76,13 +81,14 @@ pub(super) struct Facts {
     pub(super) cpus: usize,
     /// `CLOCK_MONOTONIC`.
     pub(super) start: u64,
+    pub(super) scheduler_start: Option<u64>,
     /// `CLOCK_MONOTONIC`.
     pub(super) stop: u64,
     pub(super) tasks: Vec<Ended>,
     /// CPU time of each task at `stop`.
     pub(super) cpu_times: Vec<u64>,
     pub(super) creator: Creator,
-    pub(super) others: Others,
+    pub(super) others: Vec<OtherThread>,
     pub(super) metrics: Option<RunMetrics>,
     pub(super) lost: Option<u64>,
     pub(super) notes: Vec<String>,
@@ -133,6 +139,8 @@ impl Report {
             kernel: facts.kernel,
             scheduler: facts.scheduler,
             cpus: facts.cpus,
+            start_ns: facts.start,
+            scheduler_start_ns: facts.scheduler_start,
             duration_ns,
             creator: facts.creator,
             others: facts.others,

@@ -1,6 +1,5 @@
 //! A run: all threads of a workload, from their common start to the end.
 
-use std::collections::BTreeSet;
 use std::os::unix::thread::JoinHandleExt as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -154,15 +153,6 @@ impl Run {
             self.gate.post();
         }
         Ok(now)
-    }
-
-    /// Numbers of the threads that wait for the common start.
-    #[must_use]
-    pub fn pids(&self) -> BTreeSet<u32> {
-        lock(&self.threads)
-            .iter()
-            .map(|thread| thread.pid)
-            .collect()
     }
 
     /// CPU time that a thread used before its program began, on average.

@@ -2,8 +2,10 @@
 //!
 //! A small BPF program at the kernel's scheduler trace points writes records to a ring buffer, a thread of this process
 //! puts them in order and feeds a [`Sink`]. The thread runs under `SCHED_FIFO`, above every scheduler that can be
-//! watched, wakes four times a second and so takes little from the tasks and no part in their competition.
+//! watched. It looks four times a second whether the buffer fills, and reads it at the end of the recording if it does not: so it
+//! takes next to nothing from the tasks, and has no part in their competition.
 
+mod program;
 pub mod record;
 pub mod stream;
 
@@ -15,11 +17,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fairground_events::Sink;
-use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object, RingBufferBuilder};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBufferBuilder};
 
-use crate::libbpf_messages::collect;
 use crate::play::WATCHERS;
+use crate::play::surroundings::OtherThread;
 use crate::{Error, clock, host, scheduling};
+pub(crate) use program::{Program, failed, waiting};
 use record::Record;
 use stream::{Note, NoteKind, Stream};
 
@@ -30,8 +33,12 @@ const PROGRAMS: [&[u8]; 2] = [
     include_bytes!(concat!(env!("OUT_DIR"), "/recorder_interrupts.bpf.o")),
 ];
 
-/// How often the ring buffer is emptied. At 100,000 records a second it fills in more than a second.
+/// How often the ring buffer is looked at. At 100,000 records a second it fills in more than a second.
 const PERIOD: Duration = Duration::from_millis(250);
+
+/// Bytes of records that may wait: a quarter of the ring buffer. Reading them takes longer than a wakeup latency, and would be a part of those that
+/// it falls on.
+const PATIENCE: usize = 4 * 1024 * 1024;
 
 /// Records of the last moments may still be incomplete on some CPU, nanoseconds.
 const SETTLING: u64 = 100_000_000;
@@ -89,10 +96,12 @@ impl Tracker {
 }
 
 /// What a recording gave besides the events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Records that found no room in the buffer; the events have gaps there.
     pub lost: u64,
+    /// What threads did that were not chosen, if it was asked for.
+    pub others: Vec<OtherThread>,
 }
 
 /// Tells the recorder's thread to end when it is dropped.
@@ -116,14 +125,27 @@ pub struct Recorder<S> {
 }
 
 impl<S: Sink + Send + 'static> Recorder<S> {
-    /// Starts recording into `sink`. With `follow`, children of recorded tasks are recorded too. Nothing is recorded until
+    /// Starts recording into `sink`. Children of recorded tasks are recorded too; with `turns`, so are the turns of all other threads. Nothing is recorded until
     /// a task is chosen with a [`Tracker`], and nothing is told before [`Notes::begin`].
     ///
     /// # Errors
     /// Not root, a kernel without the trace points or type information.
-    pub fn start(mut sink: S, follow: bool, cpus: u32) -> Result<Self, Error> {
+    pub fn start(sink: S, turns: bool, cpus: u32) -> Result<Self, Error> {
+        Self::start_programs(sink, turns, cpus, |_| true)
+    }
+
+    /// [`Recorder::start`] with those of its programs alone whose names are `wanted`: to measure what they take.
+    pub(crate) fn start_programs(
+        mut sink: S,
+        turns: bool,
+        cpus: u32,
+        wanted: fn(&str) -> bool,
+    ) -> Result<Self, Error> {
         host::check_root("recording what the scheduler does")?;
-        let program = Program::load(follow)?;
+        let program = Program::load("recorder", &PROGRAMS, wanted, |constants| {
+            // `turns` is the program's only constant.
+            constants[0] = u8::from(turns);
+        })?;
         let map = program.map("tracked")?;
         let (sender, receiver) = channel();
         let origin = Arc::new(OnceLock::new());
@@ -145,8 +167,8 @@ impl<S: Sink + Send + 'static> Recorder<S> {
                 // Above everything that is watched. Without the right to it the recording is only less exact.
                 let _ = scheduling::set_policy(&WATCHERS);
                 let stream = Stream::new(cpus);
-                let lost = record(&program, &receiver, &bounds, stream, &mut sink)?;
-                Ok((sink, Summary { lost }))
+                let summary = record(&program, &receiver, &bounds, stream, &mut sink)?;
+                Ok((sink, summary))
             })
             .map_err(Error::system("cannot start the recorder's thread"))?;
         Ok(Self {
@@ -205,14 +227,14 @@ struct Bounds {
     ended: Arc<AtomicBool>,
 }
 
-/// Moves records and notes to the sink until the end; returns how many records were lost.
+/// Moves records and notes to the sink until the end.
 fn record(
     program: &Program,
     notes: &Receiver<Note>,
     bounds: &Bounds,
     mut stream: Stream,
     sink: &mut dyn Sink,
-) -> Result<u64, Error> {
+) -> Result<Summary, Error> {
     let arrived = RefCell::new(Vec::new());
     let records = program.map("records")?;
     let mut builder = RingBufferBuilder::new();
@@ -228,6 +250,10 @@ fn record(
     loop {
         let last = bounds.ended.load(Ordering::Relaxed);
         let now = clock::monotonic();
+        if !last && waiting(&ring) < PATIENCE {
+            std::thread::park_timeout(PERIOD);
+            continue;
+        }
         ring.consume().map_err(|error| failed(&error.to_string()))?;
         for note in notes.try_iter() {
             stream.push_note(note);
@@ -241,114 +267,15 @@ fn record(
         let stop = bounds.stop.get().copied().unwrap_or(u64::MAX);
         if last {
             stream.begin(now);
-            stream.finish(stop.min(now), sink);
-            return Ok(program.lost());
+            return Ok(Summary {
+                others: stream.finish(stop.min(now), sink),
+                lost: program.lost(),
+            });
         }
         stream.release(stop.min(now.saturating_sub(SETTLING)), sink);
-        std::thread::park_timeout(PERIOD);
-    }
-}
-
-/// The BPF program, at work as long as this lives.
-struct Program {
-    _links: Vec<Link>,
-    object: Object,
-}
-
-impl Program {
-    /// Loads the first of the programs that this kernel takes; if it takes none, the first one's failure is told.
-    fn load(follow: bool) -> Result<Self, Error> {
-        let [usual, other] = PROGRAMS;
-        Self::load_one(usual, follow)
-            .or_else(|failure| Self::load_one(other, follow).map_err(|_| failure))
-    }
-
-    fn load_one(program: &[u8], follow: bool) -> Result<Self, Error> {
-        let (loaded, messages) = collect(|| {
-            let mut open = libbpf_rs::ObjectBuilder::default()
-                .name("recorder")?
-                .open_memory(program)?;
-            for mut map in open
-                .maps_mut()
-                .filter(|map| map.name() == "recorder.rodata")
-            {
-                if let Some(bytes) = map.initial_value_mut() {
-                    // `follow` is the program's only constant.
-                    bytes[0] = u8::from(follow);
-                }
-            }
-            let object = open.load()?;
-            let links = object
-                .progs_mut()
-                .map(|program| program.attach())
-                .collect::<Result<_, _>>()?;
-            Ok::<_, libbpf_rs::Error>(Self {
-                _links: links,
-                object,
-            })
-        });
-        loaded.map_err(|error| failed(&format!("{error}{}", cause(&messages.concat()))))
-    }
-
-    fn map(&self, name: &str) -> Result<MapHandle, Error> {
-        let map = self.object.maps().find(|map| map.name() == name);
-        map.ok_or_else(|| failed(&format!("it has no map {name}")))
-            .and_then(|map| MapHandle::try_from(&map).map_err(|error| failed(&error.to_string())))
-    }
-
-    /// Records that found no room so far; the program's only variable.
-    fn lost(&self) -> u64 {
-        self.map("recorder.bss")
-            .ok()
-            .and_then(|map| map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()?)
-            .and_then(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
-            .unwrap_or(0)
     }
 }
 
 fn duplicate(map: &MapHandle) -> Result<MapHandle, Error> {
     MapHandle::try_from(map).map_err(|error| failed(&error.to_string()))
-}
-
-fn failed(reason: &str) -> Error {
-    Error::Record {
-        reason: reason.to_owned(),
-    }
-}
-
-/// The one line of libbpf's messages that says why, in brackets: the verifier's last words before its statistics, or else the first
-/// message.
-fn cause(messages: &str) -> String {
-    let lines: Vec<&str> = messages
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    let statistics = lines.iter().position(|line| line.starts_with("processed "));
-    let line = match statistics {
-        Some(place) if place > 0 => lines.get(place - 1),
-        _ => lines.first(),
-    };
-    let line = line.map(|line| line.trim_start_matches("libbpf: "));
-    line.map_or_else(String::new, |line| format!(" ({line})"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::cause;
-
-    #[test]
-    fn a_failure_is_told_in_one_line() {
-        let messages = "libbpf: prog 'record_waking': BPF program load failed: -ENOENT\n\
-            libbpf: prog 'record_waking': -- BEGIN PROG LOAD LOG --\n\
-            ldimm64 failed to find the address for kernel symbol '__preempt_count'.\n\
-            processed 0 insns (limit 1000000) max_states_per_insn 0 total_states 0\n\
-            -- END PROG LOAD LOG --\n";
-        assert_eq!(
-            cause(messages),
-            " (ldimm64 failed to find the address for kernel symbol '__preempt_count'.)"
-        );
-        assert_eq!(cause("libbpf: no BTF\nlibbpf: no object\n"), " (no BTF)");
-        assert_eq!(cause(""), "");
-    }
 }

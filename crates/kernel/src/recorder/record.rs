@@ -1,7 +1,7 @@
 //! The records of `bpf/recorder.bpf.c`, as `bpf/recorder.h` lays them out.
 
 /// Bytes of a record.
-const SIZE: usize = 120;
+const SIZE: usize = 128;
 
 /// What a record says of a tracked task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,15 @@ pub enum Happening {
         task: RecordedTask,
         /// Its parent.
         parent: u32,
+    },
+    /// A task that is not tracked fell asleep again. The record's time is when it was woken.
+    Turn {
+        /// The task.
+        task: RecordedTask,
+        /// Whether it is a thread of the kernel.
+        kernel: bool,
+        /// CPU time that it used in between.
+        cpu_time: u64,
     },
 }
 
@@ -126,6 +135,11 @@ impl Record {
                 task,
                 parent: other,
             },
+            5 => Happening::Turn {
+                task,
+                kernel: other != 0,
+                cpu_time: wide(120),
+            },
             _ => return None,
         };
         Some(Self {
@@ -167,6 +181,25 @@ mod tests {
             (42, 125, "hog")
         );
         assert_eq!((prev.first_cpus_allowed, prev.nr_cpus_allowed), (6, 2));
+    }
+
+    #[test]
+    fn a_turn_is_read() {
+        let mut bytes = vec![0_u8; SIZE];
+        bytes[8..12].copy_from_slice(&5_u32.to_ne_bytes());
+        bytes[20..24].copy_from_slice(&1_u32.to_ne_bytes());
+        bytes[24..28].copy_from_slice(&15_u32.to_ne_bytes());
+        bytes[120..128].copy_from_slice(&17_000_u64.to_ne_bytes());
+        let record = Record::parse(&bytes).expect("it is a record");
+        let Happening::Turn {
+            task,
+            kernel,
+            cpu_time,
+        } = record.happening
+        else {
+            panic!("a turn: {record:?}");
+        };
+        assert_eq!((task.pid, kernel, cpu_time), (15, true, 17_000));
     }
 
     #[test]

@@ -5,11 +5,12 @@
 //! missing event is put in before it, so that sinks see a consistent story.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use fairground_events::{CpuId, Event, EventKind, Policy, Sink, TaskId, TaskInfo, load_weight};
 
 use super::record::{Happening, Leaving, Record, RecordedTask};
+use crate::play::surroundings::{OtherThread, Turn};
 
 /// Something that user space knows and the kernel does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +128,8 @@ pub struct Stream {
     current: Vec<Option<TaskId>>,
     /// CPUs of this machine, to know when a task may use all of them.
     cpus: u32,
+    /// Threads that are no task of the run, by number.
+    others: BTreeMap<u32, OtherThread>,
 }
 
 impl Stream {
@@ -142,6 +145,7 @@ impl Stream {
             ids: HashMap::new(),
             current: Vec::new(),
             cpus,
+            others: BTreeMap::new(),
         }
     }
 
@@ -189,10 +193,12 @@ impl Stream {
         }
     }
 
-    /// Hands over what there is up to `end` (`CLOCK_MONOTONIC`), drops what is later, and finishes the sink.
-    pub fn finish(mut self, end: u64, sink: &mut dyn Sink) {
+    /// Hands over what there is up to `end` (`CLOCK_MONOTONIC`), drops what is later, and finishes the sink. Returns what the threads
+    /// did that are no task of the run.
+    pub fn finish(mut self, end: u64, sink: &mut dyn Sink) -> Vec<OtherThread> {
         self.release(end, sink);
         sink.finish(self.last.max(self.since(end)));
+        self.others.into_values().collect()
     }
 
     fn since(&self, time: u64) -> u64 {
@@ -210,16 +216,7 @@ impl Stream {
         let known = self.ids.get(&note.pid).copied();
         match (note.kind, known) {
             (NoteKind::Task { name }, None) => {
-                let info = TaskInfo {
-                    name,
-                    policy: Policy::Normal,
-                    nice: 0,
-                    rt_priority: 0,
-                    weight: load_weight(Policy::Normal, 0),
-                    allowed: Vec::new(),
-                    parent: None,
-                };
-                self.add(note.pid, info, true, sink);
+                self.add(note.pid, untold(name), true, sink);
             }
             (NoteKind::Task { name }, Some(id)) => {
                 let last = self.last;
@@ -289,6 +286,11 @@ impl Stream {
                     self.emit(EventKind::Migrate { task, from, to }, sink);
                 }
             }
+            Happening::Turn {
+                task,
+                kernel,
+                cpu_time,
+            } => self.add_turn(&task, kernel, record.time, cpu_time),
             Happening::Fork { task, parent } => {
                 let parent = self.ids.get(&parent).copied();
                 let id = self.meet(&task, sink);
@@ -296,6 +298,22 @@ impl Stream {
                 sink.task(self.last, id, &self.tasks[index(id)].info);
             }
         }
+    }
+
+    /// Notes a turn of a thread that is no task of the run, if it was woken during the run.
+    fn add_turn(&mut self, task: &RecordedTask, kernel: bool, woken: u64, cpu_time: u64) {
+        let Some(at) = self.origin.and_then(|origin| woken.checked_sub(origin)) else {
+            return;
+        };
+        let mut info = untold(task.comm.clone());
+        self.update(&mut info, task);
+        let thread = self.others.entry(task.pid).or_default();
+        thread.name = info.name;
+        thread.kernel = kernel;
+        thread.nice = info.nice;
+        thread.rt_priority = info.rt_priority;
+        thread.cpus = info.allowed.iter().map(|cpu| cpu.0).collect();
+        thread.turns.push(Turn(at, cpu_time));
     }
 
     fn wake(&mut self, task: TaskId, cpu: u32, waker: Option<TaskId>, sink: &mut dyn Sink) {
@@ -385,15 +403,7 @@ impl Stream {
     /// The task of a record, told to the sink if it is new or has changed.
     fn meet(&mut self, recorded: &RecordedTask, sink: &mut dyn Sink) -> TaskId {
         let Some(id) = self.ids.get(&recorded.pid).copied() else {
-            let mut info = TaskInfo {
-                name: recorded.comm.clone(),
-                policy: Policy::Normal,
-                nice: 0,
-                rt_priority: 0,
-                weight: 0,
-                allowed: Vec::new(),
-                parent: None,
-            };
+            let mut info = untold(recorded.comm.clone());
             self.update(&mut info, recorded);
             return self.add(recorded.pid, info, false, sink);
         };
@@ -440,6 +450,19 @@ impl Stream {
         });
         self.ids.insert(pid, id);
         id
+    }
+}
+
+/// A task of which no more than the name is known.
+fn untold(name: String) -> TaskInfo {
+    TaskInfo {
+        name,
+        policy: Policy::Normal,
+        nice: 0,
+        rt_priority: 0,
+        weight: load_weight(Policy::Normal, 0),
+        allowed: Vec::new(),
+        parent: None,
     }
 }
 
@@ -761,5 +784,40 @@ mod tests {
     fn what_comes_after_the_end_is_dropped() {
         let lines = told(vec![record(2001, 0, switch(None, Some(7)))]);
         assert_eq!(lines, ["1000 end"]);
+    }
+
+    #[test]
+    fn turns_of_others_count_from_the_start() {
+        let turn = |time, cpu_time| {
+            let task = RecordedTask {
+                policy: 1,
+                rt_priority: 99,
+                ..task(7)
+            };
+            record(
+                time,
+                0,
+                Happening::Turn {
+                    task,
+                    kernel: false,
+                    cpu_time,
+                },
+            )
+        };
+        let mut stream = Stream::new(2);
+        for one in [turn(90, 5), turn(130, 6), turn(110, 7), turn(210, 8)] {
+            stream.push_record(one);
+        }
+        stream.begin(100);
+        let mut book = Notebook::default();
+        let others = stream.finish(200, &mut book);
+        assert_eq!(book.0, ["100 end"], "they are no task of the run");
+        let expected = OtherThread {
+            name: "thread7".to_owned(),
+            rt_priority: 99,
+            turns: vec![Turn(10, 7), Turn(30, 6)],
+            ..OtherThread::default()
+        };
+        assert_eq!(others, [expected]);
     }
 }

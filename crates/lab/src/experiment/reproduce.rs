@@ -208,7 +208,8 @@ impl<'a> Simulations<'a> {
             .iter()
             .map(|column| column.scheduler.clone())
             .collect();
-        let mut contenders = Contender::open_all(&references, &[], request.threads)?;
+        let mut contenders =
+            Contender::open_all(&references, &Default::default(), request.threads)?;
         for (contender, column) in contenders.iter_mut().zip(&setup.columns) {
             for (tunable, value) in column.settings() {
                 contender.set(tunable, &value).map_err(|error| {

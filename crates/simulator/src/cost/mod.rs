@@ -131,6 +131,12 @@ costs! {
     timer: u64 = 0,
     /// Largest lateness of a timer of an ordinary task (timer slack); each expiry draws from 0 to this.
     timer_slack: u64 = 0,
+    /// An interrupt that a CPU sends to itself to do what it may not do under the locks that it holds: kicks.
+    irq_work: u64 = 0,
+    /// Recording a wake-up, which is done before the task runs. Nobody records a simulation: only a comparison with a recording adds this.
+    record_wakeup: u64 = 0,
+    /// Recording a switch, when the task is about to run. Only a comparison with a recording adds this.
+    record_switch: u64 = 0,
     /// Any system call of a task's program.
     system_call: u64 = 0,
     /// Refilling caches after a migration: to a sibling, in the same cache, the same node, another node.

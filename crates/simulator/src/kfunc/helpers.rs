@@ -139,10 +139,14 @@ kernel_functions! { TABLE;
     fn bpf_map_lookup_elem(kernel, address, key) { map(address).lookup(key, kernel.this_cpu) }
 
     fn bpf_map_update_elem(kernel, address, key, value, flags) {
-        result(map(address).update(key, value, flags, kernel.this_cpu))
+        let outcome = map(address).update(key, value, flags, kernel.this_cpu);
+        result(outcome.map(|retired| kernel.retire(retired)))
     }
 
-    fn bpf_map_delete_elem(kernel, address, key) { result(map(address).delete(key)) }
+    fn bpf_map_delete_elem(kernel, address, key) {
+        let outcome = map(address).delete(key);
+        result(outcome.map(|retired| kernel.retire(Some(retired))))
+    }
 
     fn bpf_map_lookup_percpu_elem(kernel, address, key, cpu) {
         if cpu as u32 as usize >= kernel.cpus.len() { 0 } else { map(address).lookup(key, cpu as u32 as usize) }
@@ -214,8 +218,9 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_ringbuf_reserve(kernel, address, size, flags) {
-        match &mut map(address).store {
-            Store::Records { reserved, .. } => {
+        let map = map(address);
+        match &mut map.store {
+            Store::Records { reserved, .. } if size <= map.max_entries as u64 => {
                 let mut record = vec![0u64; words(size as usize)].into_boxed_slice();
                 let place = record.as_mut_ptr() as u64;
                 reserved.push(record);
@@ -252,6 +257,15 @@ kernel_functions! { TABLE;
 
     fn bpf_user_ringbuf_drain(kernel, address, function, context, flags) { 0 }
 
+    // This machine has no performance counters, and nobody has put any into a map.
+    fn bpf_perf_event_read(kernel, address, flags) { error(ENOENT) }
+    fn bpf_perf_event_output(kernel, context, address, flags, data, size) { error(ENOENT) }
+
+    fn bpf_perf_event_read_value(kernel, address, flags, target, size) {
+        write_bytes(target, size as u32 as usize, &[]);
+        error(ENOENT)
+    }
+
     fn bpf_task_storage_get(kernel, address, task, initial, flags) {
         kernel.task_storage(map(address), task, initial, flags)
     }
@@ -260,7 +274,7 @@ kernel_functions! { TABLE;
         let Some(mut task) = TaskRef::from_address(task) else { return error(EINVAL) };
         match task.storage.get_mut(map(address).number) {
             Some(slot) if slot.is_some() => {
-                *slot = None;
+                kernel.retire(slot.take());
                 0
             }
             _ => error(ENOENT),
@@ -276,7 +290,7 @@ kernel_functions! { TABLE;
         let Store::Cgroup(values) = &mut map(address).store else { return error(EINVAL) };
         match number.and_then(|number| values.get_mut(number)) {
             Some(slot) if slot.is_some() => {
-                *slot = None;
+                kernel.retire(slot.take());
                 0
             }
             _ => error(ENOENT),
@@ -294,13 +308,13 @@ kernel_functions! { TABLE;
 
     fn bpf_trace_printk(kernel, text, size, first, second, third) {
         let line = format(&read_string(text, size as u32 as usize), &[first, second, third]);
-        kernel.messages.push(line);
+        kernel.say(line);
         0
     }
 
     fn bpf_trace_vprintk(kernel, text, size, data, length) {
         let line = format_at(text, data, length & 0xffff_ffff);
-        kernel.messages.push(line);
+        kernel.say(line);
         0
     }
 
@@ -365,9 +379,12 @@ const NUMBERS: &[(u32, &str)] = &[
     (8, "bpf_get_smp_processor_id"),
     (14, "bpf_get_current_pid_tgid"),
     (16, "bpf_get_current_comm"),
+    (22, "bpf_perf_event_read"),
+    (25, "bpf_perf_event_output"),
     (35, "bpf_get_current_task"),
     (42, "bpf_get_numa_node_id"),
     (45, "bpf_probe_read_kernel_str"),
+    (55, "bpf_perf_event_read_value"),
     (87, "bpf_map_push_elem"),
     (88, "bpf_map_pop_elem"),
     (89, "bpf_map_peek_elem"),

@@ -4,6 +4,7 @@ use super::{error, kernel_functions, signed};
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::mask::first_common_from;
+use crate::operations::Op;
 use crate::structures::{CpuMask, SelectCpuAndArgs};
 use crate::task::TaskRef;
 
@@ -59,6 +60,17 @@ impl Kernel<'_> {
         if !self.builtin_idle() {
             return -(EBUSY as i32);
         }
+        if self.running_op == Some(Op::SelectCpu) {
+            if self.running_argument != task.address() {
+                let message = "called on a task not being operated on".into();
+                self.fail(ExitKind::Error, message);
+                return -(EINVAL as i32);
+            }
+        } else if self.locked_run_queue().is_some_and(|cpu| cpu != task.cpu()) {
+            let message = format!("select_cpu kfunc called cross-task on {}", task.label());
+            self.fail(ExitKind::Error, message);
+            return -(EINVAL as i32);
+        }
         // is_bpf_migration_disabled(): the current task shows what this program does to it.
         let current = self.cpus[self.this_cpu].current;
         let stays = task.seen.migration_disabled > u16::from(task == current);
@@ -86,7 +98,12 @@ impl Kernel<'_> {
             return error(EBUSY);
         }
         let start = self.random_below(self.cpus.len() as u64) as usize;
-        match first_common_from(allowed, &self.possible, start, self.topology.words) {
+        let within = if self.idle.per_node && flags & SCX_PICK_IDLE_IN_NODE != 0 {
+            &self.topology.nodes[group]
+        } else {
+            &self.possible
+        };
+        match first_common_from(allowed, within, start, self.topology.words) {
             Some(cpu) => signed(cpu as i32),
             None => error(EBUSY),
         }

@@ -5,6 +5,7 @@ use fairground_bpf::{Context, Entry, Native};
 use crate::kernel::Kernel;
 
 pub(crate) mod arena;
+pub(crate) mod contexts;
 pub(crate) mod cpumask;
 mod dsq;
 mod helpers;

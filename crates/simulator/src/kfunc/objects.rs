@@ -1,16 +1,27 @@
 //! Objects that schedulers allocate, and the lists and trees they keep them in.
 
-use super::kernel_functions;
+use std::collections::VecDeque;
+
+use indexmap::IndexMap;
+
+use super::{error, kernel_functions};
+use crate::constants::{EINVAL, ExitKind};
+use crate::dsq_table::FixedState;
 use crate::kernel::Kernel;
 
 /// Memory that a scheduler has allocated with `bpf_obj_new`.
 #[derive(Default)]
 pub struct Objects {
-    objects: Vec<Box<[u64]>>,
+    objects: IndexMap<u64, Object, FixedState>,
     /// Nodes of each tree in order, by number.
     trees: Vec<Vec<u64>>,
     /// Nodes of each list in order, by number.
-    lists: Vec<std::collections::VecDeque<u64>>,
+    lists: Vec<VecDeque<u64>>,
+}
+
+struct Object {
+    memory: Box<[u64]>,
+    references: u32,
 }
 
 impl Kernel<'_> {
@@ -18,18 +29,28 @@ impl Kernel<'_> {
         let size = self.scheduler.type_size(type_id as u32).unwrap_or(0);
         let mut object = vec![0u64; size.div_ceil(8) as usize].into_boxed_slice();
         let address = object.as_mut_ptr() as u64;
-        self.objects.objects.push(object);
+        let object = Object {
+            memory: object,
+            references: 1,
+        };
+        self.objects.objects.insert(address, object);
         address
     }
 
     fn drop_object(&mut self, address: u64) {
-        self.objects
-            .objects
-            .retain(|object| object.as_ptr() as u64 != address);
+        let Some(object) = self.objects.objects.get_mut(&address) else {
+            return;
+        };
+        object.references -= 1;
+        if object.references == 0 {
+            let object = self.objects.objects.swap_remove(&address);
+            self.retire(object.map(|object| object.memory));
+        }
     }
 
-    /// The tree whose root is at `root`; a root's first word holds the number of its tree, plus one.
-    fn tree(&mut self, root: u64) -> &mut Vec<u64> {
+    /// The tree whose root is at `root`; a root's first word holds the number of its tree, plus one. `None`, and the end of the
+    /// scheduler, if something else is there.
+    fn tree(&mut self, root: u64) -> Option<&mut Vec<u64>> {
         // SAFETY: the scheduler passes the root, two words long, in one of its maps or globals.
         let word = unsafe { &mut *(root as *mut u64) };
         if *word == 0 {
@@ -37,18 +58,30 @@ impl Kernel<'_> {
             *word = self.objects.trees.len() as u64;
         }
         let number = *word as usize - 1;
-        &mut self.objects.trees[number]
+        if number >= self.objects.trees.len() {
+            self.fail(
+                ExitKind::Error,
+                "there is no bpf_rb_root where one was passed".into(),
+            );
+        }
+        self.objects.trees.get_mut(number)
     }
 
-    fn list(&mut self, head: u64) -> &mut std::collections::VecDeque<u64> {
+    fn list(&mut self, head: u64) -> Option<&mut VecDeque<u64>> {
         // SAFETY: as for trees.
         let word = unsafe { &mut *(head as *mut u64) };
         if *word == 0 {
-            self.objects.lists.push(std::collections::VecDeque::new());
+            self.objects.lists.push(VecDeque::new());
             *word = self.objects.lists.len() as u64;
         }
         let number = *word as usize - 1;
-        &mut self.objects.lists[number]
+        if number >= self.objects.lists.len() {
+            self.fail(
+                ExitKind::Error,
+                "there is no bpf_list_head where one was passed".into(),
+            );
+        }
+        self.objects.lists.get_mut(number)
     }
 }
 
@@ -66,42 +99,56 @@ kernel_functions! { TABLE;
         0
     }
 
-    fn bpf_refcount_acquire_impl(kernel, address, meta) { address }
+    fn bpf_refcount_acquire_impl(kernel, address, meta) {
+        let Some(object) = kernel.objects.objects.get_mut(&address) else { return 0 };
+        object.references += 1;
+        address
+    }
 
     fn bpf_rbtree_add_impl(kernel, root, node, less) {
         // SAFETY: the verifier knows the callback by its type: (node, node) -> bool.
         let less: fairground_bpf::Entry = unsafe { std::mem::transmute(less as *const u8) };
-        let nodes = kernel.tree(root).clone();
+        let Some(nodes) = kernel.tree(root).cloned() else { return error(EINVAL) };
         let position = nodes.partition_point(|other| {
             // A node goes after those it is not less than.
             kernel.call_function(less, [node, *other, 0, 0, 0]) as u8 == 0
         });
-        kernel.tree(root).insert(position, node);
+        let Some(tree) = kernel.tree(root) else { return error(EINVAL) };
+        // What compares may have changed the tree.
+        tree.insert(position.min(tree.len()), node);
         0
     }
 
     fn bpf_rbtree_remove(kernel, root, node) {
-        let tree = kernel.tree(root);
+        let Some(tree) = kernel.tree(root) else { return 0 };
         match tree.iter().position(|other| *other == node) {
             Some(position) => tree.remove(position),
             None => 0,
         }
     }
 
-    fn bpf_rbtree_first(kernel, root) { kernel.tree(root).first().copied().unwrap_or(0) }
+    fn bpf_rbtree_first(kernel, root) {
+        kernel.tree(root).and_then(|tree| tree.first().copied()).unwrap_or(0)
+    }
 
     fn bpf_list_push_front_impl(kernel, head, node) {
-        kernel.list(head).push_front(node);
+        let Some(list) = kernel.list(head) else { return error(EINVAL) };
+        list.push_front(node);
         0
     }
 
     fn bpf_list_push_back_impl(kernel, head, node) {
-        kernel.list(head).push_back(node);
+        let Some(list) = kernel.list(head) else { return error(EINVAL) };
+        list.push_back(node);
         0
     }
 
-    fn bpf_list_pop_front(kernel, head) { kernel.list(head).pop_front().unwrap_or(0) }
-    fn bpf_list_pop_back(kernel, head) { kernel.list(head).pop_back().unwrap_or(0) }
-    fn bpf_list_front(kernel, head) { kernel.list(head).front().copied().unwrap_or(0) }
-    fn bpf_list_back(kernel, head) { kernel.list(head).back().copied().unwrap_or(0) }
+    fn bpf_list_pop_front(kernel, head) { kernel.list(head).and_then(VecDeque::pop_front).unwrap_or(0) }
+    fn bpf_list_pop_back(kernel, head) { kernel.list(head).and_then(VecDeque::pop_back).unwrap_or(0) }
+    fn bpf_list_front(kernel, head) {
+        kernel.list(head).and_then(|list| list.front().copied()).unwrap_or(0)
+    }
+    fn bpf_list_back(kernel, head) {
+        kernel.list(head).and_then(|list| list.back().copied()).unwrap_or(0)
+    }
 }

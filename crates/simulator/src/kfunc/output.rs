@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{kernel_functions, read_string, signed};
 use crate::constants::*;
 
-/// Longest format or text.
+/// Longest format, text or field.
 const TEXT_LIMIT: usize = 4096;
 
 /// Formats as `bpf_bprintf_prepare` and `bstr_printf` do: arguments are 64-bit words.
@@ -24,7 +24,7 @@ pub(super) fn format(format: &str, arguments: &[u64]) -> String {
         }
         let mut width = 0usize;
         while let Some(digit) = characters.next_if(char::is_ascii_digit) {
-            width = width * 10 + digit as usize - '0' as usize;
+            width = (width * 10 + digit as usize - '0' as usize).min(TEXT_LIMIT);
         }
         let mut longs = 0;
         while characters
@@ -89,7 +89,23 @@ pub(super) fn format(format: &str, arguments: &[u64]) -> String {
             let _ = write!(output, "{}{text}", " ".repeat(padding));
         }
     }
-    output
+    make_visible(output)
+}
+
+/// Writes control characters as such: what a scheduler prints is shown on terminals, and must not command them.
+fn make_visible(text: String) -> String {
+    let is_command = |one: char| one.is_control() && one != '\n' && one != '\t';
+    if !text.contains(is_command) {
+        return text;
+    }
+    let mut visible = String::new();
+    for one in text.chars() {
+        match one {
+            _ if is_command(one) => visible.extend(one.escape_unicode()),
+            _ => visible.push(one),
+        }
+    }
+    visible
 }
 
 /// Formats a format string and an array of arguments in the scheduler's memory.
@@ -123,13 +139,13 @@ kernel_functions! { TABLE;
 
     fn bpf_stream_vprintk(kernel, stream, text, data, size) {
         let line = format_at(text, data, size & 0xffff_ffff);
-        kernel.messages.push(line);
+        kernel.say(line);
         signed(0)
     }
 
     fn bpf_stream_vprintk_impl(kernel, stream, text, data, size) {
         let line = format_at(text, data, size & 0xffff_ffff);
-        kernel.messages.push(line);
+        kernel.say(line);
         signed(0)
     }
 }
@@ -146,6 +162,8 @@ mod tests {
         );
         assert_eq!(format("%04d|%-5u|%5u|", &[7, 8, 9]), "0007|8    |    9|");
         assert_eq!(format("0x%llx %#x %%", &[255, 16]), "0xff 0x10 %");
+        assert_eq!(format("%99999999999999999999999d", &[1]).len(), 4096);
+        assert_eq!(format("\u{1b}[2J%c|\t\n", &[7]), "\\u{1b}[2J\\u{7}|\t\n");
     }
 
     #[test]

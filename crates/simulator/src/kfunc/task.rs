@@ -14,13 +14,15 @@ kernel_functions! { TABLE;
         TaskRef::from_address(task).map_or(error(EINVAL), |task| signed(task.cpu() as i32))
     }
 
-    fn scx_bpf_cpu_rq(kernel, cpu) {
-        if kernel.cpu_is_valid(cpu as i32, "") { &raw mut *kernel.cpus[cpu as u32 as usize].rq as u64 } else { 0 }
-    }
-
     fn scx_bpf_locked_rq(kernel) {
-        let cpu = kernel.this_cpu;
-        &raw mut *kernel.cpus[cpu].rq as u64
+        match kernel.locked_run_queue() {
+            Some(cpu) => &raw mut *kernel.cpus[cpu].rq as u64,
+            None => {
+                let message = "accessing rq without holding rq lock".into();
+                kernel.fail(ExitKind::Error, message);
+                0
+            }
+        }
     }
 
     fn scx_bpf_cpu_curr(kernel, cpu) {
@@ -62,7 +64,12 @@ kernel_functions! { TABLE;
         if level > SCX_CPUPERF_ONE {
             kernel.fail(ExitKind::Error, format!("Invalid cpuperf target {level} for CPU {}", cpu as i32));
         } else if kernel.cpu_is_valid(cpu as i32, "") {
-            kernel.cpus[cpu as u32 as usize].performance = level;
+            let cpu = cpu as u32 as usize;
+            if kernel.locked_run_queue().is_some_and(|locked| locked != cpu) {
+                kernel.fail(ExitKind::Error, format!("Invalid target CPU {cpu}"));
+            } else {
+                kernel.cpus[cpu].performance = level;
+            }
         }
         0
     }

@@ -106,7 +106,6 @@ impl Kernel<'_> {
             let length = self.tick_length();
             let task_state = &mut task.seen;
             task_state.thread_info.cpu = task_cpu;
-            task_state.tgid = leader.seen.pid;
             task_state.mm = mm;
             task_state.active_mm = mm;
             task_state.real_parent = origin.address() as *mut TaskStruct;
@@ -125,7 +124,8 @@ impl Kernel<'_> {
         task.fix_pointers();
         self.apply_policy(task, source.policy);
         self.restrict(task, source.cpus.as_deref());
-        task.class = self.class_of(task);
+        let class = self.class_of(task);
+        task.set_class(class);
         self.tasks.push(task);
         self.live_tasks += 1;
         self.emit_task(task);
@@ -152,7 +152,7 @@ impl Kernel<'_> {
 
     /// The address space of a new task that `origin` forks, and the leader of its threads: those of the process that it names, which
     /// begins with it if it is the first, or those of `origin`.
-    fn process_of(
+    pub(crate) fn process_of(
         &mut self,
         name: Option<&str>,
         task: TaskRef,
@@ -189,7 +189,7 @@ impl Kernel<'_> {
                 self.operations.name
             );
             if !self.messages.contains(&message) {
-                self.messages.push(message);
+                self.say(message);
             }
             return;
         };
@@ -209,7 +209,7 @@ impl Kernel<'_> {
         }
     }
 
-    fn restrict(&mut self, mut task: TaskRef, cpus: Option<&[u32]>) {
+    pub(crate) fn restrict(&mut self, mut task: TaskRef, cpus: Option<&[u32]>) {
         let Some(cpus) = cpus else {
             task.seen.cpus_mask = self.possible;
             task.seen.nr_cpus_allowed = self.cpus.len() as i32;
@@ -233,7 +233,7 @@ impl Kernel<'_> {
         task.seen.nr_cpus_allowed = mask.weight() as i32;
     }
 
-    fn apply_policy(&mut self, mut task: TaskRef, policy: Policy) {
+    pub(crate) fn apply_policy(&mut self, mut task: TaskRef, policy: Policy) {
         if let Policy::Other { slice, .. } | Policy::Batch { slice, .. } = policy {
             // __setparam_fair(), as far as a sched_ext scheduler sees it: the fair class's own base slice is not modelled.
             task.seen.se.custom_slice = u8::from(slice.is_some());
@@ -266,7 +266,7 @@ impl Kernel<'_> {
         }
     }
 
-    fn class_of(&self, task: TaskRef) -> Class {
+    pub(crate) fn class_of(&self, task: TaskRef) -> Class {
         match task.seen.policy {
             SCHED_FIFO | SCHED_RR | SCHED_DEADLINE => Class::RealTime,
             SCHED_EXT => Class::Ext,
@@ -284,7 +284,7 @@ impl Kernel<'_> {
             if class == Class::Ext && task.class == Class::Ext {
                 kernel.reweight(task);
             }
-            task.class = class;
+            task.set_class(class);
         });
         self.emit_task(task);
     }

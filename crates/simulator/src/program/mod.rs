@@ -90,7 +90,7 @@ pub struct Execution {
     begun: bool,
     remaining: u64,
     remainder: u64,
-    until: u64,
+    pub(crate) until: u64,
     /// What it waits for.
     pub waiting: Waiting,
     /// A mutex it has to take before it goes on.

@@ -7,6 +7,7 @@ use super::{Action, Waiting};
 use crate::clock::Due;
 use crate::constants::*;
 use crate::kernel::Kernel;
+use crate::surroundings::Errand;
 use crate::task::{Class, TaskRef};
 
 /// A sleep that a high-resolution timer ends.
@@ -22,36 +23,37 @@ pub struct Sleep {
 }
 
 impl Kernel<'_> {
-    pub(crate) fn sleep_until(&mut self, mut task: TaskRef, until: u64) -> Action {
-        let is_kernel_thread = task.seen.flags & PF_KTHREAD != 0;
+    pub(crate) fn sleep_until(&mut self, task: TaskRef, until: u64) -> Action {
         let slack = match task.class {
             Class::RealTime => 0,
             _ => self.settings.cost.timer_slack,
         };
+        let expires = until + self.random_below(slack + 1);
+        self.wake_at(task, expires);
+        let sleep = Sleep {
+            earliest: until,
+            latest: until + slack,
+            task: task.id,
+            generation: task.execution.sleep,
+        };
+        let sleeps = &mut self.cpus[task.cpu()].sleeps;
+        let place = sleeps.partition_point(|other| other.latest <= sleep.latest);
+        sleeps.insert(place, sleep);
+        Action::Block
+    }
+
+    /// Has an interrupt end the sleep of `task`, which is about to begin, at `time`.
+    pub(crate) fn wake_at(&mut self, mut task: TaskRef, time: u64) {
         task.execution.sleep = task.execution.sleep.wrapping_add(1);
         task.execution.sleeps_on = task.cpu();
         task.execution.waiting = Waiting::Time;
-        // User programs sleep on high-resolution timers, threads of the kernel on its timer wheel.
-        if !is_kernel_thread {
-            let sleep = Sleep {
-                earliest: until,
-                latest: until + slack,
-                task: task.id,
-                generation: task.execution.sleep,
-            };
-            let sleeps = &mut self.cpus[task.cpu()].sleeps;
-            let place = sleeps.partition_point(|other| other.latest <= sleep.latest);
-            sleeps.insert(place, sleep);
-        }
-        let until = until + self.random_below(slack + 1);
         self.clock.at(
-            until,
+            time,
             Due::Timeout {
                 task: task.id.0,
                 generation: task.execution.sleep,
             },
         );
-        Action::Block
     }
 
     /// Releases the first job of `task`, if it has timers: at the time from which its events count.
@@ -132,8 +134,14 @@ impl Kernel<'_> {
         self.interrupt(cpu);
         self.spent += self.settings.cost.timer;
         self.settle(OverheadKind::Interrupt);
-        if task.seen.flags & PF_KTHREAD != 0 {
-            self.cpus[cpu].preempt_count = SOFTIRQ_OFFSET;
+        if matches!(task.execution.errand, Errand::Serve { .. }) {
+            // User programs sleep on high-resolution timers, threads of the kernel on its timer wheel.
+            let is_kernel_thread = task.seen.flags & PF_KTHREAD != 0;
+            self.cpus[cpu].preempt_count = if is_kernel_thread {
+                SOFTIRQ_OFFSET
+            } else {
+                HARDIRQ_OFFSET
+            };
             self.wake(task, None, false);
             self.cpus[cpu].preempt_count = 0;
         } else {

@@ -12,8 +12,8 @@ use crate::task::TaskRef;
 /// A mutex of the C library: a word that is free, held, or held and contended, and a futex to wait on.
 pub(super) struct Mutex {
     pub(super) owner: Option<TaskId>,
-    /// Whether unlocking wakes a waiter. Who has waited cannot know whether others still do and takes the mutex as contended; who
-    /// finds it free does not look for waiters, and wakes none if nobody comes meanwhile: the one that was woken last will.
+    /// Whether unlocking wakes a waiter. A waiter marks the mutex contended, because others may still be waiting. A task that
+    /// finds it free does not look for waiters and wakes none if nobody comes meanwhile: the one that was woken last will.
     contended: bool,
     waiters: VecDeque<TaskRef>,
     /// CPU time that a task spins before it waits, nanoseconds.

@@ -7,11 +7,16 @@ use std::sync::Arc;
 use fairground_catalog::compile_source;
 use fairground_events::{Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, Options, Outcome, Scheduler, simulate};
+use fairground_simulator::{CostModel, LoadError, Options, Outcome, Scheduler, simulate};
 use fairground_workload::Workload;
 
 /// A scheduler of the tests' own, from `tests/schedulers/`, with macro definitions put before its source.
 pub fn scheduler(name: &str, definitions: &[&str]) -> Arc<Scheduler> {
+    Arc::new(load(name, definitions).unwrap())
+}
+
+/// The same for one that may be refused.
+pub fn load(name: &str, definitions: &[&str]) -> Result<Scheduler, LoadError> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/schedulers/{name}.bpf.c"));
     let mut text: String = definitions
         .iter()
@@ -21,8 +26,8 @@ pub fn scheduler(name: &str, definitions: &[&str]) -> Arc<Scheduler> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(format!("{name}.bpf.c"));
     std::fs::write(&file, text).unwrap();
-    let compiled = compile_source(&file, &[]).unwrap();
-    Arc::new(Scheduler::load(&compiled.object).unwrap())
+    let compiled = compile_source(&file, &Default::default()).unwrap();
+    Scheduler::load(&compiled.object)
 }
 
 /// A built-in scheduler.

@@ -139,7 +139,8 @@ impl Mutant {
     fn noticed_by(&self) -> Option<String> {
         let folder = self.folder();
         let source = folder.path().join(format!("{0}/{0}.bpf.c", self.id));
-        if let Err(error) = fairground_catalog::open(&source.to_string_lossy(), &[]) {
+        if let Err(error) = fairground_catalog::open(&source.to_string_lossy(), &Default::default())
+        {
             panic!("{}, {:?}: {error}", self.id, self.mechanism);
         }
         let mut command = Command::new(std::env::current_exe().unwrap());

@@ -18,6 +18,37 @@ extern void scx_bpf_teleport(struct task_struct *p) __ksym;
 extern void scx_bpf_levitate(s32 cpu) __ksym;
 #endif
 
+#ifdef MAP_TYPE
+struct {
+	__uint(type, MAP_TYPE);
+	__uint(max_entries, MAP_SIZE);
+	__type(key, u32);
+	__type(value, u64);
+} huge SEC(".maps");
+#endif
+
+#ifdef GARBAGE_LIST
+extern void *bpf_list_pop_front(u64 *head) __ksym;
+static u64 garbage = 12345;
+#endif
+
+#ifdef LOOPS_IN_LOOPS
+#define MANY (8 * 1024 * 1024)
+static u64 rounds;
+
+static long innermost(u32 index, void *context)
+{
+	rounds++;
+	return 0;
+}
+
+static long inner(u32 index, void *context)
+{
+	bpf_loop(MANY, innermost, NULL, 0);
+	return 0;
+}
+#endif
+
 #ifdef NESTED
 static long nested(u32 index, void *context)
 {
@@ -71,6 +102,12 @@ void BPF_STRUCT_OPS(fault_enqueue, struct task_struct *p, u64 enq_flags)
 #ifdef NESTED
 	bpf_loop(1000000, nested, NULL, 0);
 #endif
+#ifdef LOOPS_IN_LOOPS
+	bpf_loop(MANY, inner, NULL, 0);
+#endif
+#ifdef GARBAGE_LIST
+	bpf_list_pop_front(&garbage);
+#endif
 #ifdef ENDLESS
 	for (;;)
 		bpf_get_prandom_u32();
@@ -80,6 +117,11 @@ void BPF_STRUCT_OPS(fault_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(fault_dispatch, s32 cpu, struct task_struct *prev)
 {
+#ifdef MAP_TYPE
+	u32 key = 0;
+
+	bpf_map_lookup_elem(&huge, &key);
+#endif
 #ifdef UNKNOWN_KFUNC
 	scx_bpf_teleport(prev);
 	scx_bpf_levitate(cpu);

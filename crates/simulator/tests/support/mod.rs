@@ -149,7 +149,7 @@ pub fn find(id: &str) -> (&'static fairground_catalog::Scheduler, Arc<Scheduler>
         None => fairground_catalog::find(id).unwrap(),
         Some(folder) => {
             let source = folder.join(format!("{id}.bpf.c"));
-            let opened = fairground_catalog::open(&source.to_string_lossy(), &[]);
+            let opened = fairground_catalog::open(&source.to_string_lossy(), &Default::default());
             &*Box::leak(Box::new(opened.unwrap_or_else(|error| panic!("{error}"))))
         }
     };
@@ -255,4 +255,28 @@ pub fn assert_near(value: f64, expected: f64, tolerance: f64, what: &str) {
         (value - expected).abs() <= tolerance,
         "{what}: {value:.2}, expected {expected} ± {tolerance}"
     );
+}
+
+/// Asserts of a run of 5 s that `sleeper` nearly always runs on CPU 1, where `waker` wakes it, and that `waker` nearly always
+/// runs its millisecond to the end nevertheless.
+#[track_caller]
+pub fn assert_wakes_behind_itself(history: &History) {
+    let woken = history.runs_of("sleeper", SECOND, 5 * SECOND);
+    assert!(woken.len() > 300, "{} runs", woken.len());
+    let there = woken.iter().filter(|run| run.cpu == 1).count();
+    assert!(there * 10 > woken.len() * 9, "{there} of {}", woken.len());
+    let waker = history.runs_of("waker", SECOND, 5 * SECOND);
+    let whole = waker.iter().filter(|run| run.length() >= MS).count();
+    assert!(whole * 10 > waker.len() * 9, "{whole} of {}", waker.len());
+}
+
+/// Asserts that a task of policy idle gets next to nothing beside the nicest task that always runs, under the scheduler `id`.
+#[track_caller]
+pub fn assert_idle_gets_leftovers(id: &str) {
+    let json = r#"{ "tasks": {
+        "idle": { "policy": "SCHED_IDLE", "run": 1000 },
+        "hog": { "priority": 19, "run": 1000 } } }"#;
+    let (history, _) = run(id, "1", json, 10, &[]);
+    let share = history.percent("idle", SECOND, 10 * SECOND);
+    assert!(share < 1.0, "{share}");
 }

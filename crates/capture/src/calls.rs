@@ -1,0 +1,507 @@
+//! bpf(2) as far as loaders use it until they attach: maps, programs, types and links that exist here only.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+use fairground_bpf::{Kind, Object};
+
+use crate::process::{self, Answer};
+
+/// `enum bpf_map_type`.
+mod map_type {
+    pub const ARRAY: u32 = 2;
+    pub const PERCPU_HASH: u32 = 5;
+    pub const PERCPU_ARRAY: u32 = 6;
+    pub const LRU_PERCPU_HASH: u32 = 10;
+    pub const STRUCT_OPS: u32 = 26;
+    pub const RINGBUF: u32 = 27;
+    pub const USER_RINGBUF: u32 = 31;
+    pub const ARENA: u32 = 33;
+}
+
+/// `enum bpf_attach_type`.
+const STRUCT_OPS_ATTACH: u32 = 44;
+const UPROBE_MULTI_ATTACH: u32 = 48;
+/// `BPF_F_LINK`: the table is attached through a link of its own.
+const LINK_FLAG: u32 = 1 << 13;
+/// Objects of this process are known by the names of their files.
+pub(crate) const PREFIX: &str = "fairground-capture:";
+
+const PAGE: u64 = 4096;
+
+/// A map that the loader made.
+pub(crate) struct Map {
+    /// Its name, cut to 15 characters.
+    pub name: String,
+    pub kind: u32,
+    pub key_size: u32,
+    pub value_size: u32,
+    pub max_entries: u32,
+    flags: u32,
+    extra: u64,
+    /// Type of its values in the types that were given with it: for global variables their section.
+    pub value_type: u32,
+    types: u32,
+    kernel_value_type: u32,
+    frozen: bool,
+    /// What the loader wrote, in the order of the first time.
+    pub entries: Vec<(Vec<u8>, Vec<u8>)>,
+    /// A table of callbacks.
+    pub table: Vec<u8>,
+}
+
+enum Thing {
+    Map(Map),
+    /// A program by its name.
+    Program {
+        name: String,
+        kind: u32,
+    },
+    Types(Vec<u8>),
+    Link,
+}
+
+struct Entry {
+    file: File,
+    thing: Thing,
+}
+
+/// One run of a program.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub program: String,
+    pub context: Vec<u8>,
+    pub after_attach: bool,
+    pub cpu: usize,
+}
+
+/// What the loader has made so far.
+pub(crate) struct State {
+    things: BTreeMap<u32, Entry>,
+    next: u32,
+    cpus: usize,
+    /// Programs that were run.
+    pub runs: Vec<Run>,
+    /// Map whose table of callbacks is attached.
+    attached: Option<u32>,
+    /// CPU that the loader has bound itself to.
+    pub cpu: usize,
+}
+
+/// The arguments of a call of bpf(2).
+struct Attributes([u8; 256]);
+
+impl Attributes {
+    fn word(&self, at: usize) -> u32 {
+        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    }
+
+    fn long(&self, at: usize) -> u64 {
+        u64::from(self.word(at)) | u64::from(self.word(at + 4)) << 32
+    }
+
+    fn name(&self, at: usize) -> String {
+        let bytes = &self.0[at..at + 16];
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(16);
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+}
+
+impl State {
+    pub(crate) fn new(cpus: usize) -> Self {
+        Self {
+            things: BTreeMap::new(),
+            next: 1,
+            cpus,
+            runs: Vec::new(),
+            attached: None,
+            cpu: 0,
+        }
+    }
+
+    /// The table that was attached, as the kernel would have got it.
+    pub(crate) fn table(&self) -> Option<&[u8]> {
+        match &self.things.get(&self.attached?)?.thing {
+            Thing::Map(map) => Some(&map.table),
+            _ => None,
+        }
+    }
+
+    /// The maps in the order in which they were made, with the contents of arrays.
+    pub(crate) fn maps(&self) -> impl Iterator<Item = (&Map, io::Result<Vec<u8>>)> {
+        self.things.values().filter_map(|entry| match &entry.thing {
+            Thing::Map(map) => Some((map, contents(map, &entry.file))),
+            _ => None,
+        })
+    }
+
+    fn add(&mut self, thing: Thing, size: u64) -> io::Result<Answer> {
+        let number = self.next;
+        let file = process::memory(&format!("{PREFIX}{number}"), size)?;
+        let descriptor = file.as_raw_fd();
+        self.next += 1;
+        self.things.insert(number, Entry { file, thing });
+        Ok(Answer::Shared(descriptor))
+    }
+
+    /// The number of the thing behind a descriptor of a thread.
+    pub(crate) fn number_of(&self, thread: i32, descriptor: u32) -> Option<u32> {
+        let link = std::fs::read_link(format!("/proc/{thread}/fd/{descriptor}")).ok()?;
+        let name = link
+            .to_str()?
+            .strip_prefix("/memfd:")?
+            .strip_prefix(PREFIX)?;
+        let digits: String = name.chars().take_while(char::is_ascii_digit).collect();
+        let number = digits.parse().ok()?;
+        self.things.contains_key(&number).then_some(number)
+    }
+
+    fn map(&mut self, thread: i32, descriptor: u32) -> Option<(&mut Map, &File)> {
+        let number = self.number_of(thread, descriptor)?;
+        let entry = self.things.get_mut(&number)?;
+        match &mut entry.thing {
+            Thing::Map(map) => Some((map, &entry.file)),
+            _ => None,
+        }
+    }
+
+    /// Answers a call.
+    pub(crate) fn bpf(
+        &mut self,
+        thread: i32,
+        arguments: &[u64; 6],
+        object: &Object,
+    ) -> io::Result<Answer> {
+        let [command, address, size, ..] = *arguments;
+        let mut attributes = Attributes([0; 256]);
+        let given = process::read(thread, address, (size as usize).min(256))?;
+        attributes.0[..given.len()].copy_from_slice(&given);
+        let a = &attributes;
+        match command {
+            0 => self.make_map(a),
+            1 | 21 => self.look_up(thread, a),
+            2 => self.update(thread, a),
+            3 => self.delete(thread, a),
+            4 => self.next_key(thread, a),
+            5 => self.load_program(thread, a, object),
+            10 => self.run_program(thread, address, a, object),
+            // Nothing was there before, and nobody else is.
+            11 | 12 | 23 | 31 => Ok(Answer::Error(libc::ENOENT)),
+            13 | 14 | 19 | 30 => Ok(self.by_number(a.word(0))),
+            15 => self.information(thread, address, a),
+            17 => self.add(Thing::Link, 0),
+            18 => {
+                let types = process::read(thread, a.long(0), a.word(16) as usize)?;
+                self.add(Thing::Types(types), 0)
+            }
+            22 => match self.map(thread, a.word(0)) {
+                Some((map, _)) => {
+                    map.frozen = true;
+                    Ok(Answer::Value(0))
+                }
+                None => Ok(Answer::Error(libc::EBADF)),
+            },
+            28 => self.link(thread, a),
+            // Bind a map, or a table, to a program.
+            35 | 38 => Ok(Answer::Value(0)),
+            _ => Ok(Answer::Error(libc::EINVAL)),
+        }
+    }
+
+    fn by_number(&self, number: u32) -> Answer {
+        match self.things.get(&number) {
+            Some(entry) => Answer::Shared(entry.file.as_raw_fd()),
+            None => Answer::Error(libc::ENOENT),
+        }
+    }
+
+    fn make_map(&mut self, a: &Attributes) -> io::Result<Answer> {
+        let (value_size, max_entries) = (u64::from(a.word(8)), u64::from(a.word(12)));
+        let size = match a.word(0) {
+            map_type::ARRAY => value_size.next_multiple_of(8) * max_entries,
+            map_type::RINGBUF | map_type::USER_RINGBUF => 2 * PAGE + 2 * max_entries,
+            map_type::ARENA => max_entries * PAGE,
+            _ => 0,
+        };
+        let map = Map {
+            name: a.name(28),
+            kind: a.word(0),
+            key_size: a.word(4),
+            value_size: a.word(8),
+            max_entries: a.word(12),
+            flags: a.word(16),
+            extra: a.long(64),
+            value_type: a.word(56),
+            types: a.word(48),
+            kernel_value_type: a.word(60),
+            frozen: false,
+            entries: Vec::new(),
+            table: Vec::new(),
+        };
+        self.add(Thing::Map(map), size.next_multiple_of(PAGE))
+    }
+
+    fn value_length(&self, map: &Map) -> usize {
+        let size = map.value_size as usize;
+        match map.kind {
+            map_type::PERCPU_HASH | map_type::PERCPU_ARRAY | map_type::LRU_PERCPU_HASH => {
+                size.next_multiple_of(8) * self.cpus
+            }
+            _ => size,
+        }
+    }
+
+    fn look_up(&mut self, thread: i32, a: &Attributes) -> io::Result<Answer> {
+        let cpus = self.cpus;
+        let Some((map, file)) = self.map(thread, a.word(0)) else {
+            return Ok(Answer::Error(libc::EBADF));
+        };
+        let key = process::read(thread, a.long(8), map.key_size as usize)?;
+        let known = map.entries.iter().find(|(known, _)| *known == key);
+        let value = match (map.kind, known) {
+            (map_type::ARRAY, _) => read_element(map, file, index(&key))?,
+            (_, Some((_, value))) => value.clone(),
+            (map_type::PERCPU_ARRAY, None) => {
+                vec![0; (map.value_size as usize).next_multiple_of(8) * cpus]
+            }
+            _ => return Ok(Answer::Error(libc::ENOENT)),
+        };
+        process::write(thread, a.long(16), &value)?;
+        Ok(Answer::Value(0))
+    }
+
+    fn update(&mut self, thread: i32, a: &Attributes) -> io::Result<Answer> {
+        let Some(number) = self.number_of(thread, a.word(0)) else {
+            return Ok(Answer::Error(libc::EBADF));
+        };
+        let Some(Entry {
+            thing: Thing::Map(map),
+            ..
+        }) = self.things.get(&number)
+        else {
+            return Ok(Answer::Error(libc::EBADF));
+        };
+        let length = self.value_length(map);
+        let Some((map, file)) = self.map(thread, a.word(0)) else {
+            return Ok(Answer::Error(libc::EBADF));
+        };
+        if map.frozen {
+            return Ok(Answer::Error(libc::EPERM));
+        }
+        let key = process::read(thread, a.long(8), map.key_size as usize)?;
+        let value = process::read(thread, a.long(16), length)?;
+        if map.kind == map_type::STRUCT_OPS {
+            map.table = value;
+            if map.flags & LINK_FLAG == 0 {
+                self.attached = Some(number);
+            }
+            return Ok(Answer::Value(0));
+        }
+        if map.kind == map_type::ARRAY {
+            if index(&key) >= u64::from(map.max_entries) {
+                return Ok(Answer::Error(libc::E2BIG));
+            }
+            let stride = u64::from(map.value_size).next_multiple_of(8);
+            file.write_all_at(&value, index(&key) * stride)?;
+        }
+        match map.entries.iter_mut().find(|(known, _)| *known == key) {
+            Some(known) => known.1 = value,
+            None => map.entries.push((key, value)),
+        }
+        Ok(Answer::Value(0))
+    }
+
+    fn delete(&mut self, thread: i32, a: &Attributes) -> io::Result<Answer> {
+        let Some((map, _)) = self.map(thread, a.word(0)) else {
+            return Ok(Answer::Error(libc::EBADF));
+        };
+        let key = process::read(thread, a.long(8), map.key_size as usize)?;
+        let before = map.entries.len();
+        map.entries.retain(|(known, _)| *known != key);
+        Ok(match map.entries.len() < before {
+            true => Answer::Value(0),
+            false => Answer::Error(libc::ENOENT),
+        })
+    }
+
+    fn next_key(&mut self, thread: i32, a: &Attributes) -> io::Result<Answer> {
+        let Some((map, _)) = self.map(thread, a.word(0)) else {
+            return Ok(Answer::Error(libc::EBADF));
+        };
+        let key = match a.long(8) {
+            0 => None,
+            address => Some(process::read(thread, address, map.key_size as usize)?),
+        };
+        let next = if matches!(map.kind, map_type::ARRAY | map_type::PERCPU_ARRAY) {
+            let next = key.map_or(0, |key| index(&key) + 1);
+            (next < u64::from(map.max_entries)).then(|| (next as u32).to_le_bytes().to_vec())
+        } else {
+            let place = key.and_then(|key| map.entries.iter().position(|(known, _)| *known == key));
+            let next = place.map_or(0, |place| place + 1);
+            map.entries.get(next).map(|(key, _)| key.clone())
+        };
+        let Some(next) = next else {
+            return Ok(Answer::Error(libc::ENOENT));
+        };
+        process::write(thread, a.long(16), &next)?;
+        Ok(Answer::Value(0))
+    }
+
+    fn load_program(&mut self, thread: i32, a: &Attributes, object: &Object) -> io::Result<Answer> {
+        let mut name = a.name(48);
+        // libbpf tries whether offsets into maps have a limit, and expects this refusal.
+        if name == "global_reloc" {
+            let log = b"invalid access to map value pointer\0";
+            if a.long(32) != 0 && a.word(28) as usize >= log.len() {
+                process::write(thread, a.long(32), log)?;
+            }
+            return Ok(Answer::Error(libc::EACCES));
+        }
+        // The name is cut; the types know the whole of it.
+        if a.word(88) > 0 {
+            let first = process::read(thread, a.long(80) + 4, 4)?;
+            let id = index(&first) as usize;
+            if let Some(one) = object.btf().types().get(id)
+                && matches!(one.kind, Kind::Function { .. })
+                && one.name.starts_with(&name)
+            {
+                name.clone_from(&one.name);
+            }
+        }
+        if a.long(32) != 0 && a.word(28) > 0 {
+            process::write(thread, a.long(32), &[0])?;
+        }
+        let kind = a.word(0);
+        self.add(Thing::Program { name, kind }, 0)
+    }
+
+    fn run_program(
+        &mut self,
+        thread: i32,
+        address: u64,
+        a: &Attributes,
+        object: &Object,
+    ) -> io::Result<Answer> {
+        let number = self.number_of(thread, a.word(0));
+        let program = number.and_then(|number| match &self.things.get(&number)?.thing {
+            Thing::Program { name, .. } => Some(name.clone()),
+            _ => None,
+        });
+        let Some(program) = program else {
+            return Ok(Answer::Error(libc::EBADF));
+        };
+        let context = match a.long(48) {
+            0 => Vec::new(),
+            at => process::read(thread, at, a.word(40) as usize)?,
+        };
+        process::write(thread, address + 4, &0_u32.to_le_bytes())?;
+        // libbpf's own trial runs are no part of the scheduler.
+        if object.programs().iter().any(|one| one.name == program) {
+            self.runs.push(Run {
+                program,
+                context,
+                after_attach: self.attached.is_some(),
+                cpu: self.cpu,
+            });
+        }
+        Ok(Answer::Value(0))
+    }
+
+    fn link(&mut self, thread: i32, a: &Attributes) -> io::Result<Answer> {
+        match a.word(8) {
+            UPROBE_MULTI_ATTACH => return Ok(Answer::Error(libc::EBADF)),
+            STRUCT_OPS_ATTACH => self.attached = self.number_of(thread, a.word(0)),
+            _ => {}
+        }
+        self.add(Thing::Link, 0)
+    }
+
+    /// `BPF_OBJ_GET_INFO_BY_FD`.
+    fn information(&mut self, thread: i32, address: u64, a: &Attributes) -> io::Result<Answer> {
+        let (length, target) = (a.word(4) as usize, a.long(8));
+        let Some(number) = self.number_of(thread, a.word(0)) else {
+            return Ok(Answer::Error(libc::EBADF));
+        };
+        let mut bytes = [0_u8; 256];
+        let mut put = |at: usize, word: u32| bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        let size = match &self.things[&number].thing {
+            Thing::Map(map) => {
+                let words = [
+                    map.kind,
+                    number,
+                    map.key_size,
+                    map.value_size,
+                    map.max_entries,
+                    map.flags,
+                ];
+                for (place, word) in words.into_iter().enumerate() {
+                    put(4 * place, word);
+                }
+                put(44, map.kernel_value_type);
+                // Types are named by number, not by descriptor.
+                put(64, u32::from(map.types != 0));
+                put(72, map.value_type);
+                put(80, map.extra as u32);
+                put(84, (map.extra >> 32) as u32);
+                let name = map.name.as_bytes();
+                bytes[24..24 + name.len()].copy_from_slice(name);
+                96
+            }
+            Thing::Program { name, kind } => {
+                put(0, *kind);
+                put(4, number);
+                let name = &name.as_bytes()[..name.len().min(15)];
+                bytes[64..64 + name.len()].copy_from_slice(name);
+                232
+            }
+            Thing::Types(types) => {
+                let given = process::read(thread, target, 16)?;
+                let buffer = u64::from_le_bytes(given[..8].try_into().unwrap_or_default());
+                let room = index(&given[8..12]) as usize;
+                if buffer != 0 {
+                    process::write(thread, buffer, &types[..types.len().min(room)])?;
+                }
+                put(0, buffer as u32);
+                put(4, (buffer >> 32) as u32);
+                put(8, types.len() as u32);
+                put(12, number);
+                32
+            }
+            Thing::Link => {
+                put(0, 9);
+                put(4, number);
+                16
+            }
+        };
+        let size = size.min(length);
+        process::write(thread, target, &bytes[..size])?;
+        process::write(thread, address + 4, &(size as u32).to_le_bytes())?;
+        Ok(Answer::Value(0))
+    }
+}
+
+/// The number that a key of an array is.
+fn index(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = key.len().min(8);
+    bytes[..length].copy_from_slice(&key[..length]);
+    u64::from_le_bytes(bytes)
+}
+
+fn read_element(map: &Map, file: &File, index: u64) -> io::Result<Vec<u8>> {
+    let mut value = vec![0; map.value_size as usize];
+    let stride = u64::from(map.value_size).next_multiple_of(8);
+    file.read_exact_at(&mut value, index * stride)?;
+    Ok(value)
+}
+
+/// The value of an array of one element, which is what sections of global variables are; nothing for other maps.
+fn contents(map: &Map, file: &File) -> io::Result<Vec<u8>> {
+    match (map.kind, map.max_entries) {
+        (map_type::ARRAY, 1) => read_element(map, file, 0),
+        _ => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,63 @@
+//! Why a loader cannot be captured.
+
+use std::path::PathBuf;
+
+/// Why a loader cannot be captured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no such program.
+    #[error("there is no program {program}; give the path of a scheduler's loader")]
+    NoLoader {
+        /// As it was given.
+        program: String,
+    },
+    /// The program carries no scheduler.
+    #[error("{} carries no BPF object with a sched_ext_ops table; --object FILE.bpf.o names the one that it loads", path.display())]
+    NoObject {
+        /// The program.
+        path: PathBuf,
+    },
+    /// The object cannot be read.
+    #[error("{}: {message}", path.display())]
+    Object {
+        /// The object, or the program that carries it.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// Something of this machine failed.
+    #[error("cannot {action}: {cause}")]
+    System {
+        /// What was tried.
+        action: String,
+        /// Why it failed.
+        cause: std::io::Error,
+    },
+    /// The loader ended too early.
+    #[error("the loader did not attach a scheduler: {how}{}", after(output))]
+    NotAttached {
+        /// How it ended.
+        how: String,
+        /// What it printed.
+        output: String,
+    },
+}
+
+/// The last lines of what a loader printed.
+fn after(output: &str) -> String {
+    const LINES: usize = 15;
+    let lines: Vec<&str> = output.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    match last {
+        [] => "; it printed nothing".to_owned(),
+        _ => format!("; it printed at last:\n{}", last.join("\n")),
+    }
+}
+
+/// Gives an error of this machine the action that failed.
+pub(crate) fn system<T>(action: &str, result: std::io::Result<T>) -> Result<T, Error> {
+    result.map_err(|cause| Error::System {
+        action: action.to_owned(),
+        cause,
+    })
+}

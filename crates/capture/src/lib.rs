@@ -1,0 +1,91 @@
+//! Captures what a scheduler's real loader does.
+//!
+//! The unmodified loader runs under seccomp user notification, without privileges. Its bpf(2) calls are answered here, as are its looks at
+//! the machine and the kernel; what it set until it attached its scheduler becomes a companion file. Only state is taken from the loader:
+//! its programs are those of the object that it carries, because libbpf hands over instructions that it has already changed for
+//! a kernel.
+
+mod calls;
+mod decode;
+mod embedded;
+mod error;
+mod kernel_btf;
+mod process;
+mod supervisor;
+mod tree;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use fairground_bpf::Object;
+use fairground_machine::Machine;
+
+pub use error::Error;
+
+/// The kernel that loaders see.
+pub trait KernelFacts {
+    /// Constants of its enumerations.
+    fn constants(&self) -> Vec<(&'static str, u64)>;
+    /// The value of a configuration option.
+    fn kconfig(&self, name: &str) -> Option<u64>;
+    /// Whether it has this kernel function.
+    fn has_function(&self, name: &str) -> bool;
+}
+
+/// What was captured.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    /// `ops.name` in the loader's object.
+    pub scheduler: String,
+    /// The object that the loader carries.
+    pub object: Vec<u8>,
+    /// The text of the companion file.
+    pub companion: String,
+    /// Everything that the loader printed.
+    pub output: String,
+}
+
+/// Runs `command` until it has attached its scheduler on `machine`. `object` is the scheduler's object where the loader does not carry it.
+///
+/// # Errors
+///
+/// If the loader cannot be run, carries no object, or ends before it attaches.
+pub fn capture(
+    command: &[String],
+    machine: &Machine,
+    kernel: &dyn KernelFacts,
+    object: Option<&Path>,
+) -> Result<Captured, Error> {
+    let program = command.first().map_or("", String::as_str);
+    let program = find_program(program).ok_or_else(|| Error::NoLoader {
+        program: program.to_owned(),
+    })?;
+    let bytes = match object {
+        Some(path) => embedded::read(path)?,
+        None => embedded::find(&program)?,
+    };
+    let parsed = Object::parse(&bytes).map_err(|error| Error::Object {
+        path: object.unwrap_or(&program).to_owned(),
+        message: error.to_string(),
+    })?;
+    let btf = kernel_btf::generate(&bytes, &parsed, kernel)?;
+    let tree = tree::Tree::make(machine, &btf, &parsed, kernel)?;
+    let (state, output) = supervisor::run(&program, command, &tree, &parsed, machine)?;
+    Ok(Captured {
+        scheduler: write::scheduler_name(&parsed),
+        companion: write::companion(&parsed, &state, command, machine),
+        object: bytes,
+        output,
+    })
+}
+
+/// The program by path or through the search path, as a shell finds it.
+fn find_program(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Path::new(name).is_file().then(|| PathBuf::from(name));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|candidate| candidate.is_file() && !name.is_empty())
+}

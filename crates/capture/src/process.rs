@@ -1,0 +1,476 @@
+//! The loader's process: its filter of system calls, its memory, its descriptors. All that is unsafe is here.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A system call that waits for an answer.
+pub(crate) struct Call {
+    pub id: u64,
+    /// The thread that makes it.
+    pub thread: i32,
+    pub number: i64,
+    pub arguments: [u64; 6],
+}
+
+/// What is answered.
+pub(crate) enum Answer {
+    /// The result.
+    Value(i64),
+    /// Failure with this error number.
+    Error(i32),
+    /// The kernel may do it.
+    Continue,
+    /// The result is a new descriptor of the loader's, for this file.
+    Descriptor(OwnedFd, bool),
+    /// As before, for a file that is kept here.
+    Shared(RawFd),
+}
+
+/// The numbers of the system calls that are answered here.
+pub(crate) fn trapped() -> Vec<i64> {
+    let mut calls = vec![
+        libc::SYS_bpf,
+        libc::SYS_perf_event_open,
+        libc::SYS_openat,
+        libc::SYS_newfstatat,
+        libc::SYS_statx,
+        libc::SYS_faccessat,
+        libc::SYS_faccessat2,
+        libc::SYS_readlinkat,
+        libc::SYS_mkdirat,
+        libc::SYS_uname,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_epoll_ctl,
+        libc::SYS_connect,
+        libc::SYS_bind,
+    ];
+    #[cfg(target_arch = "x86_64")]
+    calls.extend([
+        libc::SYS_open,
+        libc::SYS_stat,
+        libc::SYS_lstat,
+        libc::SYS_access,
+        libc::SYS_readlink,
+        libc::SYS_mkdir,
+    ]);
+    calls
+}
+
+/// `AUDIT_ARCH_*` of this machine.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+
+/// The filter: calls of the list are reported, all others go through.
+fn filter() -> Vec<libc::sock_filter> {
+    let statement = |code: u32, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let jump = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let give = libc::BPF_RET | libc::BPF_K;
+    let mut program = vec![
+        statement(load, 4),
+        libc::sock_filter {
+            jt: 1,
+            ..statement(jump, ARCHITECTURE)
+        },
+        statement(give, libc::SECCOMP_RET_ALLOW),
+        statement(load, 0),
+    ];
+    for number in trapped() {
+        program.push(libc::sock_filter {
+            jf: 1,
+            ..statement(jump, number as u32)
+        });
+        program.push(statement(give, libc::SECCOMP_RET_USER_NOTIF));
+    }
+    program.push(statement(give, libc::SECCOMP_RET_ALLOW));
+    program
+}
+
+fn check(result: i64) -> io::Result<i64> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+fn pipe() -> io::Result<(File, File)> {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for both descriptors, which nobody else owns.
+    unsafe {
+        check(i64::from(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC)))?;
+        Ok((File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])))
+    }
+}
+
+/// A loader that runs under the filter.
+pub(crate) struct Loader {
+    child: Child,
+    listener: OwnedFd,
+}
+
+impl Loader {
+    /// Starts `program`; what it prints goes to `output`.
+    pub(crate) fn start(program: &Path, command: &[String], output: &File) -> io::Result<Self> {
+        let (mut told, tell) = pipe()?;
+        let (wait, mut go) = pipe()?;
+        let filter = filter();
+        let mut child = Command::new(program);
+        child
+            .arg0(&command[0])
+            .args(&command[1..])
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output.try_clone()?)
+            .process_group(0);
+        let (tell_number, wait_number) = (tell.as_raw_fd(), wait.as_raw_fd());
+        // SAFETY: between fork and exec only system calls are made, with memory that was made before.
+        unsafe {
+            child.pre_exec(move || {
+                let program = libc::sock_fprog {
+                    len: filter.len() as u16,
+                    filter: filter.as_ptr().cast_mut(),
+                };
+                check(i64::from(libc::prctl(
+                    libc::PR_SET_NO_NEW_PRIVS,
+                    1,
+                    0,
+                    0,
+                    0,
+                )))?;
+                let listener = check(libc::syscall(
+                    libc::SYS_seccomp,
+                    libc::SECCOMP_SET_MODE_FILTER,
+                    libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                    &raw const program,
+                ))?;
+                let words = [libc::getpid(), listener as i32];
+                let written = libc::write(tell_number, words.as_ptr().cast(), 8);
+                let mut byte = 0_u8;
+                let read = libc::read(wait_number, (&raw mut byte).cast(), 1);
+                libc::close(listener as i32);
+                if written != 8 || read != 1 {
+                    return Err(io::Error::from_raw_os_error(libc::EPIPE));
+                }
+                Ok(())
+            });
+        }
+        // The child waits in the middle of being started until its listener was fetched.
+        let starting = std::thread::spawn(move || child.spawn());
+        let mut words = [0; 8];
+        let fetched = told.read_exact(&mut words).and_then(|()| {
+            let [pid, number] = [&words[..4], &words[4..]]
+                .map(|half| i32::from_ne_bytes([half[0], half[1], half[2], half[3]]));
+            fetch(pid, number)
+        });
+        if fetched.is_ok() {
+            go.write_all(&[1])?;
+        }
+        drop((go, tell, wait));
+        let child = starting
+            .join()
+            .map_err(|_| io::Error::other("the thread that starts the loader panicked"))??;
+        Ok(Self {
+            child,
+            listener: fetched?,
+        })
+    }
+
+    /// The next call, if there is one within `milliseconds`.
+    pub(crate) fn next(&mut self, milliseconds: i32) -> io::Result<Option<Call>> {
+        let mut waits = libc::pollfd {
+            fd: self.listener.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one valid structure.
+        let ready = unsafe { libc::poll(&raw mut waits, 1, milliseconds) };
+        if ready <= 0 || waits.revents & libc::POLLIN == 0 {
+            return Ok(None);
+        }
+        // SAFETY: the kernel wants the structure zeroed and fills it.
+        unsafe {
+            let mut notification: libc::seccomp_notif = MaybeUninit::zeroed().assume_init();
+            let received = libc::ioctl(
+                self.listener.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_RECV,
+                &raw mut notification,
+            );
+            if received < 0 {
+                let error = io::Error::last_os_error();
+                // The thread was killed while it waited.
+                return match error.raw_os_error() {
+                    Some(libc::ENOENT | libc::EINTR) => Ok(None),
+                    _ => Err(error),
+                };
+            }
+            Ok(Some(Call {
+                id: notification.id,
+                thread: notification.pid as i32,
+                number: i64::from(notification.data.nr),
+                arguments: notification.data.args,
+            }))
+        }
+    }
+
+    /// Answers a call; that its thread is gone does not matter.
+    pub(crate) fn answer(&self, call: &Call, answer: Answer) {
+        let (value, error, flags) = match answer {
+            Answer::Value(value) => (value, 0, 0),
+            Answer::Error(number) => (0, -number, 0),
+            Answer::Continue => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+            Answer::Descriptor(file, close_on_exec) => {
+                return self.give(call, file.as_raw_fd(), close_on_exec);
+            }
+            Answer::Shared(file) => return self.give(call, file, true),
+        };
+        let mut response = libc::seccomp_notif_resp {
+            id: call.id,
+            val: value,
+            error,
+            flags,
+        };
+        // SAFETY: a valid structure.
+        unsafe {
+            libc::ioctl(
+                self.listener.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_SEND,
+                &raw mut response,
+            );
+        }
+    }
+
+    fn give(&self, call: &Call, file: RawFd, close_on_exec: bool) {
+        let mut addition = libc::seccomp_notif_addfd {
+            id: call.id,
+            flags: libc::SECCOMP_ADDFD_FLAG_SEND as u32,
+            srcfd: file as u32,
+            newfd: 0,
+            newfd_flags: if close_on_exec {
+                libc::O_CLOEXEC as u32
+            } else {
+                0
+            },
+        };
+        // SAFETY: a valid structure.
+        let given = unsafe {
+            libc::ioctl(
+                self.listener.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_ADDFD,
+                &raw mut addition,
+            )
+        };
+        if given < 0 {
+            self.answer(call, Answer::Error(libc::EMFILE));
+        }
+    }
+
+    /// How the loader ended, if it has.
+    pub(crate) fn ended(&mut self) -> io::Result<Option<std::process::ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        // SAFETY: the group is the loader's own, which was not waited for yet.
+        unsafe {
+            libc::kill(-self.pid(), libc::SIGKILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Fetches a descriptor of a process of ours.
+pub(crate) fn fetch(pid: i32, number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: both calls return descriptors that nobody else owns.
+    unsafe {
+        let process = check(libc::syscall(libc::SYS_pidfd_open, pid, 0))?;
+        let process = OwnedFd::from_raw_fd(process as i32);
+        let file = check(libc::syscall(
+            libc::SYS_pidfd_getfd,
+            process.as_raw_fd(),
+            number,
+            0,
+        ))?;
+        Ok(OwnedFd::from_raw_fd(file as i32))
+    }
+}
+
+/// Reads memory of a thread.
+pub(crate) fn read(thread: i32, address: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0_u8; length];
+    if length == 0 {
+        return Ok(bytes);
+    }
+    let here = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: length,
+    };
+    let there = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: length,
+    };
+    // SAFETY: the vector has the length that is read at most.
+    let read =
+        unsafe { libc::process_vm_readv(thread, &raw const here, 1, &raw const there, 1, 0) };
+    let read = check(read as i64)? as usize;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Reads a text of a thread that ends with a zero byte.
+pub(crate) fn read_text(thread: i32, address: u64) -> io::Result<String> {
+    const PAGE: u64 = 4096;
+    let mut bytes: Vec<u8> = Vec::new();
+    // Page by page: the one behind the text need not be there.
+    while bytes.len() < PAGE as usize {
+        let at = address + bytes.len() as u64;
+        let part = read(thread, at, (PAGE - at % PAGE) as usize)?;
+        let end = part.iter().position(|byte| *byte == 0);
+        bytes.extend_from_slice(&part[..end.unwrap_or(part.len())]);
+        if end.is_some() || part.is_empty() {
+            break;
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Writes memory of a thread.
+pub(crate) fn write(thread: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let here = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let there = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: bytes.len(),
+    };
+    // SAFETY: only reads the slice.
+    check(
+        unsafe { libc::process_vm_writev(thread, &raw const here, 1, &raw const there, 1, 0) }
+            as i64,
+    )?;
+    Ok(())
+}
+
+/// A file in memory of `size` bytes.
+pub(crate) fn memory(name: &str, size: u64) -> io::Result<File> {
+    let name = CString::new(name)?;
+    // SAFETY: the descriptor is new.
+    let file = unsafe {
+        let number = check(i64::from(libc::memfd_create(
+            name.as_ptr(),
+            libc::MFD_CLOEXEC,
+        )))?;
+        File::from_raw_fd(number as i32)
+    };
+    file.set_len(size)?;
+    Ok(file)
+}
+
+/// An event descriptor that never has an event.
+pub(crate) fn event() -> io::Result<OwnedFd> {
+    // SAFETY: the descriptor is new.
+    unsafe {
+        let number = check(i64::from(libc::eventfd(
+            0,
+            libc::EFD_CLOEXEC | libc::EFD_NONBLOCK,
+        )))?;
+        Ok(OwnedFd::from_raw_fd(number as i32))
+    }
+}
+
+/// `epoll_ctl` on descriptors of ours.
+pub(crate) fn epoll_control(
+    set: &OwnedFd,
+    operation: i32,
+    file: &OwnedFd,
+    event: &[u8],
+) -> io::Result<()> {
+    let mut structure = MaybeUninit::<libc::epoll_event>::zeroed();
+    let length = event.len().min(size_of::<libc::epoll_event>());
+    // SAFETY: the structure is as long as what is copied, and any bytes are valid in it.
+    unsafe {
+        std::ptr::copy_nonoverlapping(event.as_ptr(), structure.as_mut_ptr().cast(), length);
+        check(i64::from(libc::epoll_ctl(
+            set.as_raw_fd(),
+            operation,
+            file.as_raw_fd(),
+            structure.as_mut_ptr(),
+        )))?;
+    }
+    Ok(())
+}
+
+/// The bytes of `stat` or `statx` of a file, or of `uname`, as the kernel gives them.
+pub(crate) fn status(path: &Path) -> io::Result<Vec<u8>> {
+    let path = CString::new(path.as_os_str().as_encoded_bytes())?;
+    let mut bytes = vec![0_u8; size_of::<libc::stat>()];
+    // SAFETY: the vector is as long as the structure.
+    check(i64::from(unsafe {
+        libc::stat(path.as_ptr(), bytes.as_mut_ptr().cast())
+    }))?;
+    Ok(bytes)
+}
+
+/// See [`status`].
+pub(crate) fn extended_status(path: &Path, flags: i32, mask: u32) -> io::Result<Vec<u8>> {
+    let path = CString::new(path.as_os_str().as_encoded_bytes())?;
+    let mut bytes = vec![0_u8; size_of::<libc::statx>()];
+    // SAFETY: the vector is as long as the structure.
+    let result = unsafe {
+        libc::statx(
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            flags,
+            mask,
+            bytes.as_mut_ptr().cast(),
+        )
+    };
+    check(i64::from(result))?;
+    Ok(bytes)
+}
+
+/// See [`status`].
+pub(crate) fn names(release: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0_u8; size_of::<libc::utsname>()];
+    // SAFETY: the vector is as long as the structure.
+    check(i64::from(unsafe { libc::uname(bytes.as_mut_ptr().cast()) }))?;
+    const FIELD: usize = 65;
+    let target = &mut bytes[2 * FIELD..3 * FIELD];
+    target.fill(0);
+    target[..release.len()].copy_from_slice(release.as_bytes());
+    Ok(bytes)
+}
+
+/// Opens a file with the flags of the loader, but never makes one.
+pub(crate) fn open(path: &Path, flags: i32) -> io::Result<OwnedFd> {
+    let path = CString::new(path.as_os_str().as_encoded_bytes())?;
+    let flags = flags & !(libc::O_CREAT | libc::O_EXCL) | libc::O_CLOEXEC;
+    // SAFETY: the descriptor is new.
+    unsafe {
+        let number = check(i64::from(libc::open(path.as_ptr(), flags)))?;
+        Ok(OwnedFd::from_raw_fd(number as i32))
+    }
+}

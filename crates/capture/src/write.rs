@@ -1,0 +1,246 @@
+//! The companion file of what a loader did.
+
+use std::fmt::Write as _;
+
+use fairground_bpf::{Kind, Object, Section, StructOps, StructOpsValue, TypeId};
+use fairground_machine::Machine;
+
+use crate::calls::{Map, Run, State};
+use crate::decode::{self, Value};
+use crate::kernel_btf::TABLE_OFFSET;
+
+/// `enum bpf_map_type`s with a value for each CPU.
+const PER_CPU_MAPS: [u32; 3] = [5, 6, 10];
+
+fn table(object: &Object) -> Option<&StructOps> {
+    let mut tables = object.struct_ops().iter();
+    tables.find(|table| table.type_name == "sched_ext_ops")
+}
+
+/// `ops.name` in the object.
+pub(crate) fn scheduler_name(object: &Object) -> String {
+    let member =
+        table(object).and_then(|table| table.members.iter().find(|one| one.name == "name"));
+    member.map(|one| one.value.text()).unwrap_or_default()
+}
+
+/// The text of the companion.
+pub(crate) fn companion(
+    object: &Object,
+    state: &State,
+    command: &[String],
+    machine: &Machine,
+) -> String {
+    let from = format!("{} on machine {}", command.join(" "), machine.description);
+    let mut text = String::from("# What the loader did until it had attached its scheduler.\n");
+    line(
+        &mut text,
+        format_args!("scheduler = {:?}", scheduler_name(object)),
+    );
+    line(&mut text, format_args!("from = {from:?}"));
+    operations(&mut text, object, state);
+    let maps: Vec<(&Map, Vec<u8>)> = state
+        .maps()
+        .map(|(map, contents)| (map, contents.unwrap_or_default()))
+        .collect();
+    variables(&mut text, object, &maps);
+    map_sizes(&mut text, object, &maps);
+    entries(&mut text, object, &maps);
+    for run in &state.runs {
+        write_run(&mut text, object, run);
+    }
+    text
+}
+
+/// Writing into a text cannot fail.
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    let _ = writeln!(text, "{arguments}");
+}
+
+fn operations(text: &mut String, object: &Object, state: &State) {
+    let (Some(table), Some(given)) = (table(object), state.table()) else {
+        return;
+    };
+    line(text, format_args!("\n[ops]"));
+    for member in &table.members {
+        let StructOpsValue::Data(before) = &member.value else {
+            continue;
+        };
+        let start = TABLE_OFFSET + member.offset as usize;
+        let Some(bytes) = given.get(start..start + before.len()) else {
+            continue;
+        };
+        let is_pointer = matches!(object.btf().resolved(member.type_id), Kind::Pointer(_));
+        if let (false, Some(value)) = (
+            is_pointer,
+            decode::changed(object.btf(), member.type_id, bytes, before),
+        ) {
+            line(text, format_args!("{} = {value}", member.name));
+        }
+    }
+}
+
+/// The section whose variables a map holds.
+fn section_of<'a>(object: &'a Object, map: &Map) -> Option<&'a Section> {
+    let one = object.btf().types().get(map.value_type as usize)?;
+    if !matches!(one.kind, Kind::DataSection { .. }) {
+        return None;
+    }
+    object
+        .sections()
+        .iter()
+        .find(|section| section.name == one.name)
+}
+
+fn variables(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
+    line(text, format_args!("\n[global]"));
+    for (map, contents) in maps {
+        let Some(section) = section_of(object, map) else {
+            continue;
+        };
+        let mut before = section.data.clone();
+        before.resize(contents.len().max(section.size as usize), 0);
+        for variable in &section.variables {
+            // The constants of scx's headers and the room for dumps are the simulated kernel's to fill in.
+            let is_dump_length = variable.name.ends_with("_dump_len");
+            if variable.name.starts_with("__SCX_") || is_dump_length {
+                continue;
+            }
+            let start = variable.offset as usize;
+            let mut end = start + variable.size as usize;
+            let btf = object.btf();
+            let mut type_id = variable.type_id;
+            let is_alone = section.variables.len() == 1 && contents.len() > end;
+            if let (true, Kind::Array { element, .. }) = (is_alone, btf.resolved(type_id)) {
+                type_id = *element;
+                end = contents.len();
+            }
+            let (Some(new), Some(old)) = (contents.get(start..end), before.get(start..end)) else {
+                continue;
+            };
+            let value = match (new == old, type_id == variable.type_id) {
+                (true, _) => continue,
+                (_, true) => decode::changed(btf, type_id, new, old),
+                (_, false) => Some(decode::list(btf, type_id, new, old)),
+            };
+            if let Some(value) = value {
+                line(text, format_args!("{:?} = {value}", variable.name));
+            }
+        }
+    }
+}
+
+/// The object's map that a map of the loader is; names are cut to 15 characters there.
+fn definition<'a>(object: &'a Object, map: &Map) -> Option<&'a fairground_bpf::Map> {
+    object.maps().iter().find(|one| {
+        let cut = &one.name.as_bytes()[..one.name.len().min(15)];
+        cut == map.name.as_bytes() && one.kind == map.kind
+    })
+}
+
+fn map_sizes(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
+    for (map, _) in maps {
+        if let Some(one) = definition(object, map)
+            && one.max_entries != map.max_entries
+        {
+            line(text, format_args!("\n[map.{}]", one.name));
+            line(text, format_args!("max_entries = {}", map.max_entries));
+        }
+    }
+}
+
+fn entries(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
+    for (map, _) in maps {
+        let Some(one) = definition(object, map) else {
+            continue;
+        };
+        for (key, value) in &map.entries {
+            let value = match PER_CPU_MAPS.contains(&map.kind) {
+                true => per_cpu(object, one, value),
+                false => plain(object, one.value_type, value).to_string(),
+            };
+            line(text, format_args!("\n[[entry]]"));
+            line(text, format_args!("map = {:?}", one.name));
+            line(
+                text,
+                format_args!("key = {}", plain(object, one.key_type, key)),
+            );
+            line(text, format_args!("value = {value}"));
+        }
+    }
+}
+
+/// A value for each CPU: a list that is asked for the CPU's.
+fn per_cpu(object: &Object, map: &fairground_bpf::Map, bytes: &[u8]) -> String {
+    let stride = (map.value_size as usize).next_multiple_of(8).max(8);
+    let parts = bytes.chunks(stride).map(|part| {
+        let length = part.len().min(map.value_size as usize);
+        plain(object, map.value_type, &part[..length])
+    });
+    let parts: Vec<String> = parts.map(|value| expression(&value)).collect();
+    format!("'[{}][cpu.id]'", parts.join(", "))
+}
+
+/// A value as an expression.
+fn expression(value: &Value) -> String {
+    match value {
+        Value::Text(text) => format!("\"{text}\""),
+        Value::List(values) => {
+            let values: Vec<String> = values.iter().map(expression).collect();
+            format!("[{}]", values.join(", "))
+        }
+        Value::Table(members) => {
+            let members: Vec<String> = members
+                .iter()
+                .map(|(name, value)| format!("\"{name}\": {}", expression(value)))
+                .collect();
+            format!("#{{{}}}", members.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn plain(object: &Object, type_id: Option<TypeId>, bytes: &[u8]) -> Value {
+    match type_id {
+        Some(type_id) => decode::complete(object.btf(), type_id, bytes),
+        None => {
+            let mut word = [0; 8];
+            let length = bytes.len().min(8);
+            word[..length].copy_from_slice(&bytes[..length]);
+            Value::Number(i64::from_le_bytes(word))
+        }
+    }
+}
+
+fn write_run(text: &mut String, object: &Object, run: &Run) {
+    line(text, format_args!("\n[[run]]"));
+    line(text, format_args!("program = {:?}", run.program));
+    if run.after_attach {
+        line(text, format_args!("when = \"after-attach\""));
+    }
+    if run.cpu != 0 {
+        line(text, format_args!("cpu = {}", run.cpu));
+    }
+    if let Some(type_id) = context_type(object, &run.program) {
+        let value = decode::complete(object.btf(), type_id, &run.context);
+        if value != Value::Table(Vec::new()) {
+            line(text, format_args!("context = {value}"));
+        }
+    }
+}
+
+/// The type of a program's context: what its only parameter points to.
+fn context_type(object: &Object, program: &str) -> Option<TypeId> {
+    let btf = object.btf();
+    let prototype = btf.types().iter().find_map(|one| match one.kind {
+        Kind::Function { prototype, .. } if one.name == program => Some(prototype),
+        _ => None,
+    })?;
+    let Kind::Prototype { parameters, .. } = btf.resolved(prototype) else {
+        return None;
+    };
+    match *btf.resolved(parameters.first()?.1) {
+        Kind::Pointer(target) => btf.size_of(target).map(|_| target),
+        _ => None,
+    }
+}

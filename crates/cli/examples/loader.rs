@@ -1,0 +1,110 @@
+//! A small loader for tests: opens the object that its first argument names, sets what loaders set, runs programs and attaches.
+
+use std::ffi::{CStr, CString};
+use std::process::ExitCode;
+
+use libbpf_sys as bpf;
+
+fn main() -> ExitCode {
+    match load() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("loader: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the two programs of the test's scheduler take.
+#[repr(C)]
+struct Pair {
+    cpu: i32,
+    sibling: i32,
+    token: u64,
+}
+
+fn load() -> Result<(), String> {
+    let path = std::env::args()
+        .nth(1)
+        .ok_or("the first argument is the object")?;
+    let slice: u64 = std::env::args()
+        .nth(2)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(3_000_000);
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online")
+        .map_err(|error| error.to_string())?;
+    let last = online
+        .trim()
+        .rsplit('-')
+        .next()
+        .and_then(|text| text.parse().ok());
+    let last: u32 = last.ok_or("how many CPUs are there?")?;
+    println!("CPUs {online}");
+    let path = CString::new(path).map_err(|error| error.to_string())?;
+    // SAFETY: all calls get valid pointers of libbpf's own, or of memory that lives as long as the call; names are texts with an end.
+    unsafe {
+        let object = bpf::bpf_object__open_file(path.as_ptr(), std::ptr::null());
+        if object.is_null() {
+            return Err("the object cannot be opened".to_owned());
+        }
+        let map = |name: &CStr| bpf::bpf_object__find_map_by_name(object, name.as_ptr());
+        let image = |name: &CStr| {
+            let mut size = 0;
+            let start = bpf::bpf_map__initial_value(map(name), &raw mut size).cast::<u8>();
+            std::slice::from_raw_parts_mut(start, size as usize)
+        };
+        // The scheduler's first constant is its slice, and the first of its tables the flags.
+        image(c".rodata")[..8].copy_from_slice(&slice.to_ne_bytes());
+        bpf::bpf_map__set_max_entries(map(c"domains"), last + 1);
+        if bpf::bpf_object__load(object) != 0 {
+            return Err("the object cannot be loaded".to_owned());
+        }
+        for cpu in 0..=last {
+            let value = [u64::from(cpu) << 8, u64::from(cpu)];
+            let written = bpf::bpf_map__update_elem(
+                map(c"domains"),
+                (&raw const cpu).cast(),
+                size_of_val(&cpu) as _,
+                value.as_ptr().cast(),
+                size_of_val(&value) as _,
+                0,
+            );
+            if written != 0 {
+                return Err("an entry cannot be written".to_owned());
+            }
+            run(object, c"tell_sibling", cpu as i32)?;
+        }
+        let link = bpf::bpf_map__attach_struct_ops(map(c"loaded_ops"));
+        if link.is_null() {
+            return Err("the scheduler cannot be attached".to_owned());
+        }
+        run(object, c"look", last as i32)?;
+        println!("attached");
+    }
+    std::thread::sleep(std::time::Duration::from_secs(100));
+    Ok(())
+}
+
+/// # Safety
+///
+/// `object` is one of libbpf's.
+unsafe fn run(object: *mut bpf::bpf_object, name: &CStr, cpu: i32) -> Result<(), String> {
+    let mut pair = Pair {
+        cpu,
+        sibling: cpu ^ 1,
+        token: 0,
+    };
+    // SAFETY: the options are all integers and pointers, and the context lives as long as the call.
+    unsafe {
+        let program = bpf::bpf_object__find_program_by_name(object, name.as_ptr());
+        let mut options: bpf::bpf_test_run_opts = std::mem::zeroed();
+        options.sz = size_of_val(&options) as _;
+        options.ctx_in = (&raw mut pair).cast();
+        options.ctx_size_in = size_of_val(&pair) as _;
+        let ran = bpf::bpf_prog_test_run_opts(bpf::bpf_program__fd(program), &raw mut options);
+        if ran != 0 || options.retval != 0 {
+            return Err(format!("program {name:?} failed"));
+        }
+    }
+    Ok(())
+}

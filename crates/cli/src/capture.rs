@@ -1,0 +1,70 @@
+//! `fairground capture`: what a scheduler's real loader does, as a companion file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use fairground_lab::capture_loader;
+use fairground_machine::Machine;
+
+use crate::output::{self, FAILED, UNUSABLE};
+
+/// Run a scheduler's real loader and write down what it does
+///
+/// The loader runs unmodified and without privileges; its system calls are answered as the simulated kernel would, until it has attached
+/// its scheduler. NAME.bpf.o, the object that it carries, and NAME.companion.toml, what it set and ran, are written beside each other, so that
+/// `fairground compare -s NAME.bpf.o` finds both.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground capture -- scx_bpfland --slice-us 5000
+  fairground capture -m 'numa:2 l3:2 core:4 pu:2' -o captured -- scx_rusty
+  fairground compare hogs.json -m 'numa:2 l3:2 core:4 pu:2' -s captured/rusty.bpf.o")]
+pub struct Arguments {
+    /// The machine that the loader finds, as for compare
+    #[arg(short, long, value_name = "DESCRIPTION", default_value = "4")]
+    machine: String,
+
+    /// Folder for the two files
+    #[arg(short, long, value_name = "FOLDER", default_value = ".")]
+    out: PathBuf,
+
+    /// The scheduler's object, for a loader that does not carry it
+    #[arg(long, value_name = "FILE.bpf.o")]
+    object: Option<PathBuf>,
+
+    /// The loader and its arguments
+    #[arg(last = true, required = true, value_name = "LOADER")]
+    command: Vec<String>,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    run(arguments).unwrap_or_else(|code| code)
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+    let machine =
+        Machine::parse(&arguments.machine).map_err(|error| output::fail(UNUSABLE, error))?;
+    let captured = capture_loader(&arguments.command, &machine, arguments.object.as_deref())
+        .map_err(|error| output::fail(FAILED, error))?;
+    let name = &captured.scheduler;
+    for (file, bytes) in [
+        (format!("{name}.bpf.o"), captured.object.as_slice()),
+        (
+            format!("{name}.companion.toml"),
+            captured.companion.as_bytes(),
+        ),
+    ] {
+        let path = arguments.out.join(file);
+        let written =
+            std::fs::create_dir_all(&arguments.out).and_then(|()| std::fs::write(&path, bytes));
+        written.map_err(|error| {
+            output::fail(
+                FAILED,
+                format_args!("cannot write {}: {error}", path.display()),
+            )
+        })?;
+        println!("{}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,49 @@
+//! `fairground foresee`: what replays of recordings say, beside what a kernel did.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use fairground_lab::{foresee, read_cost_model};
+
+use crate::output::{self, FAILED, UNUSABLE};
+
+/// Compare predictions from recordings with what a kernel did
+///
+/// Replays the recordings that `testbench/recordings` has made under the kernel's own scheduler, under those of its other recordings, and prints how far the CPU time of tasks is from that
+/// of the kernel. Exit status 1 if it is further than the bounds in docs/recordings.md.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  testbench/recordings --keep recordings
+  fairground foresee --cost recordings/costs-1.toml recordings/*.recording")]
+pub struct Arguments {
+    /// Recordings called WORKLOAD.SCHEDULER.recording; `kernel` is the kernel's own scheduler
+    #[arg(required = true, value_name = "RECORDING")]
+    recordings: Vec<PathBuf>,
+
+    /// Folder with the rt-app files of the workloads, NAME.json for each
+    #[arg(long, value_name = "FOLDER", default_value = "workloads")]
+    workloads: PathBuf,
+
+    /// What scheduling costs on the recordings' machine: default, zero, or a TOML file
+    #[arg(long, value_name = "MODEL", default_value = "default")]
+    cost: String,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    run(arguments).unwrap_or_else(|code| code)
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+    let unusable = |error| output::fail(UNUSABLE, error);
+    let cost = read_cost_model(&arguments.cost).map_err(unusable)?;
+    let foresight =
+        foresee(&arguments.recordings, &arguments.workloads, &cost).map_err(unusable)?;
+    output::print(&foresight.table())?;
+    Ok(if foresight.holds() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILED)
+    })
+}

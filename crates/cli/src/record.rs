@@ -1,0 +1,216 @@
+//! `fairground record`: what the tasks of this machine do, as a file.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use fairground_kernel::capture::Capture;
+use fairground_kernel::supervise::{Signals, Supervised};
+use fairground_kernel::{Error, clock, host};
+use fairground_recording::{Ending, Header, Roots, Writer};
+
+use crate::output::fail;
+use crate::quantity::nanoseconds;
+
+/// How often the end is looked for. The end of the command is a signal, which is seen at once.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A command has ended when its parent is told, which is before its last task has left its CPU.
+const LAST_SWITCH: Duration = Duration::from_millis(20);
+
+/// Record what the tasks of this machine do
+///
+/// Records who runs, who waits, for what, and who wakes whom, under any scheduler: until the command ends, the time is over, or
+/// Ctrl-C. The recording is a workload: `compare`, `show` and `play` take it like an rt-app file, and `advise` says which scheduler
+/// suits it. Needs root and a kernel from 6.12 on; docs/recordings.md says what is recorded, and how far to believe what comes of it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sudo fairground record -o build.recording -- make -j8
+  sudo fairground record -d 10s -o desktop.recording
+  sudo fairground record --pid 4711 -d 30s
+  fairground show build.recording && fairground advise build.recording")]
+pub struct Arguments {
+    /// The file to write
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "fairground.recording"
+    )]
+    output: PathBuf,
+
+    /// End the recording after this time, such as 500ms or 10s; a command goes on, and is waited for
+    #[arg(short, long, value_parser = nanoseconds)]
+    duration: Option<u64>,
+
+    /// Choose this process, and what it creates while this records
+    #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "command"])]
+    pid: Option<u32>,
+
+    /// Choose the processes of this control group, and what they create
+    #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
+    cgroup: Option<PathBuf>,
+
+    /// Choose what this command runs, begin with it, and return its exit code
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    match record(arguments) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => fail(error.exit_code(), error),
+    }
+}
+
+fn record(arguments: &Arguments) -> Result<u8, Error> {
+    host::check_root("recording what the scheduler does")?;
+    let mut roots = roots(arguments)?;
+    let cannot_write = |source: io::Error| Error::System {
+        what: format!("cannot write {}", arguments.output.display()),
+        source,
+    };
+    let mut signals = Signals::take()?;
+    let capture = Capture::start()?;
+    // What cannot be written is said before anything runs.
+    let file = File::create(&arguments.output).map_err(cannot_write)?;
+
+    let origin = clock::monotonic();
+    let mut command = None;
+    if !arguments.command.is_empty() {
+        let started = Supervised::start(&arguments.command)?;
+        roots = Roots::Tasks(vec![started.pid()]);
+        command = Some(started);
+    }
+    let text = |word: &OsString| word.to_string_lossy().into_owned();
+    let header = Header {
+        origin,
+        cpus: cpus().map_err(|source| Error::System {
+            what: "cannot tell the CPUs".to_owned(),
+            source,
+        })?,
+        roots,
+        recorder: std::process::id(),
+        command: arguments.command.iter().map(text).collect(),
+        kernel: host::release()?,
+        scheduler: host::loaded_scheduler(),
+        source: "fairground record".to_owned(),
+    };
+    let mut writer = Writer::new(BufWriter::new(file), &header).map_err(cannot_write)?;
+
+    let mut code = None;
+    let begin = Instant::now();
+    while code.is_none() {
+        let left = arguments
+            .duration
+            .map(|duration| Duration::from_nanos(duration).saturating_sub(begin.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            break;
+        }
+        if let Some(request) = signals.wait(left.map_or(LOOK, |left| left.min(LOOK)))? {
+            match &mut command {
+                // The terminal has told the command, too.
+                Some(_) if request.from_terminal => {}
+                Some(command) => command.end(request.signal),
+                None => break,
+            }
+        }
+        for entries in capture.entries() {
+            writer.add(&entries).map_err(cannot_write)?;
+        }
+        if let Some(command) = &mut command {
+            code = command.poll()?;
+        }
+    }
+    if code.is_some() {
+        std::thread::sleep(LAST_SWITCH);
+    }
+    // What comes after the time that was asked for is in the file, and in no result.
+    let latest = arguments
+        .duration
+        .map_or(u64::MAX, |duration| origin + duration);
+    let end = clock::monotonic().min(latest);
+    let (rest, lost) = capture.finish()?;
+    for entries in rest {
+        writer.add(&entries).map_err(cannot_write)?;
+    }
+    let entries = writer.finish(&Ending { end, lost }).map_err(cannot_write)?;
+    tell(&arguments.output, end - origin, entries, lost);
+    while let (Some(command), None) = (&mut command, code) {
+        if let Some(request) = signals.wait(LOOK)? {
+            command.end(request.signal);
+        }
+        code = command.poll()?;
+    }
+    Ok(code.unwrap_or(0))
+}
+
+fn tell(path: &Path, length: u64, entries: u64, lost: u64) {
+    let size = fs::metadata(path).map_or(0, |data| data.len());
+    crate::output::say!(
+        "fairground: recorded {:.3} s, {entries} entries, {} kB in {}",
+        length as f64 / 1e9,
+        size.div_ceil(1000),
+        path.display()
+    );
+    if lost > 0 {
+        crate::output::say!(
+            "fairground: {lost} entries were lost: the machine was too busy for the recorder; the recording has gaps there"
+        );
+    }
+}
+
+/// Who is chosen, as far as it is known before a command runs.
+fn roots(arguments: &Arguments) -> Result<Roots, Error> {
+    if let Some(pid) = arguments.pid {
+        if host::thread_is_gone(pid) {
+            return Err(Error::Usage {
+                reason: format!("--pid {pid}: there is no such process"),
+            });
+        }
+        return Ok(Roots::Tasks(vec![pid]));
+    }
+    let Some(folder) = &arguments.cgroup else {
+        return Ok(Roots::All);
+    };
+    let mut found = Vec::new();
+    collect(folder, &mut found).map_err(|error| Error::Usage {
+        reason: format!(
+            "--cgroup {}: {error}; control groups are folders below /sys/fs/cgroup",
+            folder.display()
+        ),
+    })?;
+    if found.is_empty() {
+        return Err(Error::Usage {
+            reason: format!("--cgroup {}: there is no process in it", folder.display()),
+        });
+    }
+    Ok(Roots::Tasks(found))
+}
+
+/// Numbers of the processes of a control group and those below it.
+fn collect(folder: &Path, found: &mut Vec<u32>) -> io::Result<()> {
+    let text = fs::read_to_string(folder.join("cgroup.procs"))?;
+    found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            collect(&entry.path(), found)?;
+        }
+    }
+    Ok(())
+}
+
+/// One more than the number of the last CPU that is online.
+fn cpus() -> io::Result<u32> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
+    let last = text.trim().rsplit([',', '-']).next().unwrap_or("");
+    last.parse::<u32>()
+        .map(|last| last + 1)
+        .map_err(|_| io::Error::other(format!("`{}` is no list of CPUs", text.trim())))
+}

@@ -1,0 +1,121 @@
+//! A loader of libbpf's, unmodified, is captured: what it set, filled in and ran.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use fairground_catalog::Build;
+
+use crate::support::{Ended, fairground};
+
+/// The loader among the examples of this crate.
+fn loader() -> &'static str {
+    static LOADER: OnceLock<String> = OnceLock::new();
+    LOADER.get_or_init(|| {
+        let built = Command::new(env!("CARGO"))
+            .args([
+                "build",
+                "--quiet",
+                "--package",
+                "fairground",
+                "--example",
+                "loader",
+            ])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status();
+        assert!(built.unwrap().success());
+        let program = Path::new(env!("CARGO_BIN_EXE_fairground"));
+        let loader = program.with_file_name("examples").join("loader");
+        loader.display().to_string()
+    })
+}
+
+fn object(folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schedulers/loaded.bpf.c");
+    let compiled = fairground_catalog::compile_sources(&[source], &Build::default()).unwrap();
+    let path = folder.join("mine.bpf.o");
+    std::fs::write(&path, compiled.object).unwrap();
+    path
+}
+
+fn capture(folder: &Path, machine: &str, more: &[&str]) -> Ended {
+    let object = object(folder).display().to_string();
+    let out = folder.display().to_string();
+    let mut arguments = vec!["capture", "-m", machine, "-o", &out, "--object", &object];
+    arguments.extend(["--", loader(), &object]);
+    arguments.extend(more);
+    fairground(&arguments)
+}
+
+#[test]
+fn what_a_loader_does_becomes_a_companion_that_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = "numa:2 core:1 pu:2";
+    let ended = capture(folder.path(), machine, &["5000000"]);
+    assert_eq!(ended.stderr, "");
+    let companion = std::fs::read_to_string(folder.path().join("loaded.companion.toml")).unwrap();
+    for part in [
+        "scheduler = \"loaded\"",
+        "\"slice_ns\" = 5000000",
+        "[map.domains]\nmax_entries = 4",
+        "map = \"domains\"\nkey = 3\nvalue = { cpus = 768, node = 3 }",
+        "program = \"tell_sibling\"\ncontext = { cpu = 3, sibling = 2 }",
+        "program = \"look\"\nwhen = \"after-attach\"\ncontext = { cpu = 3, sibling = 2 }",
+    ] {
+        assert!(companion.contains(part), "no {part:?} in\n{companion}");
+    }
+
+    let object = folder.path().join("loaded.bpf.o").display().to_string();
+    let mut arguments = vec!["compare", "workloads/hogs.json", "-d", "1s", "-m", machine];
+    arguments.extend(["--format", "json", "-s", &object]);
+    let ended = fairground(&arguments);
+    assert_eq!(ended.stderr, "");
+    let said = "slice 5000000, siblings 6, node 3";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+}
+
+#[test]
+fn the_machine_is_the_described_one_and_captures_are_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut captured = Vec::new();
+    for _ in 0..2 {
+        assert_eq!(capture(folder.path(), "6", &[]).stderr, "");
+        let companion = folder.path().join("loaded.companion.toml");
+        captured.push(std::fs::read_to_string(companion).unwrap());
+    }
+    assert!(captured[0].contains("max_entries = 6"), "{}", captured[0]);
+    assert_eq!(captured[0], captured[1]);
+}
+
+#[test]
+fn what_cannot_be_captured_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = object(folder.path()).display().to_string();
+    let refused = |arguments: &[&str], parts: &[&str]| {
+        let ended = fairground(arguments);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        for part in parts {
+            assert!(ended.stderr.contains(part), "{}", ended.stderr);
+        }
+    };
+    refused(
+        &["capture", "--", "/bin/true"],
+        &["/bin/true carries no BPF object", "--object FILE.bpf.o"],
+    );
+    refused(
+        &["capture", "--", "no-such-loader"],
+        &["there is no program no-such-loader"],
+    );
+    let script = "echo giving up; exit 3";
+    refused(
+        &["capture", "--object", &object, "--", "sh", "-c", script],
+        &["did not attach a scheduler", "exit status: 3", "giving up"],
+    );
+    let ended = fairground(&["compare", "workloads/hogs.json", "-s", "exec:/bin/true"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("/bin/true carries no BPF object"),
+        "{}",
+        ended.stderr
+    );
+}

@@ -1,0 +1,145 @@
+//! What loaders do: companion files and `--set`.
+
+use crate::support::{Ended, end_with};
+
+/// Compares under `configured` with these further arguments, which has to end with `code` and say all of `messages`.
+fn compare(more: &[&str], code: i32, messages: &[&str]) -> Ended {
+    let mut arguments = vec!["compare", "workloads/hogs.json", "-m", "numa:2 core:1 pu:2"];
+    arguments.extend(["-s", "schedulers/configured.bpf.c", "--format", "json"]);
+    arguments.extend(more);
+    end_with(&arguments, code, messages)
+}
+
+fn notes(output: &str) -> String {
+    let result: serde_json::Value = serde_json::from_str(output).unwrap();
+    result["runs"][0]["notes"].to_string()
+}
+
+#[test]
+fn the_companion_beside_a_source_sets_fills_and_runs() {
+    let ended = compare(&["-d", "2s"], 0, &[]);
+    let notes = notes(&ended.stdout);
+    for part in [
+        "its loader is schedulers/configured.companion.toml",
+        "it prints what it sees",
+        "three rounds at 300 ms on cpu 2",
+    ] {
+        assert!(notes.contains(part), "{notes}");
+    }
+}
+
+#[test]
+fn without_a_companion_nothing_is_set() {
+    compare(
+        &["--with", "none"],
+        1,
+        &["not as told: slice_ns == 3000000"],
+    );
+}
+
+#[test]
+fn settings_reach_all_that_a_companion_does() {
+    let set = |setting: &str, code: i32, message: &str| {
+        compare(&["--set", setting], code, &[message]);
+    };
+    set(
+        "configured.slice_us=4000",
+        1,
+        "not as told: slice_ns == 3000000",
+    );
+    set(
+        "configured.layout.domains[1].cpus=mask([3])[0]",
+        1,
+        "not as told: layout.domains[1].cpus == 0xc",
+    );
+    set(
+        "configured.map.domains.max_entries=1",
+        1,
+        "configured.companion.toml:26: an entry of map domains cannot be written (-7)",
+    );
+    set("configured.ops.timeout_ms=1000", 0, "");
+}
+
+#[test]
+fn what_does_not_fit_is_named_with_its_place_and_a_way_out() {
+    let with = |text: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own.toml");
+        std::fs::write(&path, format!("scheduler = \"configured\"\n{text}\n")).unwrap();
+        let path = path.display().to_string();
+        (folder, path)
+    };
+    for (text, parts) in [
+        (
+            "[global]\nslice = 1",
+            &[
+                "own.toml:3: there is no global variable \"slice\"",
+                "did you mean slice_ns?",
+            ][..],
+        ),
+        (
+            "[global]\n\"layout.domains[9].node\" = 1",
+            &["own.toml:3: global.layout.domains[9].node: [9] of an array of 4"],
+        ),
+        (
+            "[global]\nlayout = { size = 1 }",
+            &[
+                "own.toml:3: global.layout: ",
+                "has no member \"size\"; it has count, domains",
+            ],
+        ),
+        (
+            "[global]\nnuma = 2",
+            &["own.toml:3: global.numa: 2 does not fit into a truth value: 0 to 1"],
+        ),
+        (
+            "[global]\nslice_ns = \"5 * minutes\"",
+            &["own.toml:3: global.slice_ns = \"5 * minutes\": Variable not found: minutes"],
+        ),
+        (
+            "[ops]\nflag = 1",
+            &[
+                "own.toml:3: sched_ext_ops has no member \"flag\"; it has ",
+                "timeout_ms",
+            ],
+        ),
+        (
+            "[ops]\ninit = 1",
+            &["own.toml:3: ops.init is a callback, which stays as the source has it"],
+        ),
+        (
+            "[[run]]\nprogram = \"peek\"",
+            &[
+                "own.toml:3: there is no program \"peek\"",
+                "tell_sibling, take_token, look",
+            ],
+        ),
+        (
+            "[[run]]\nprogram = \"tell_sibling\"\ncontext.core = 1",
+            &[
+                "own.toml:4: context of tell_sibling: ",
+                "it has cpu, sibling, token",
+            ],
+        ),
+        ("[globals]\nx = 1", &["own.toml:2: unknown field `globals`"]),
+    ] {
+        let (_folder, path) = with(text);
+        compare(&["--with", &path], 2, parts);
+    }
+    let (_folder, path) = with("[[run]]\nprogram = \"tell_sibling\"\ncontext.cpu = -1");
+    compare(
+        &["--with", &path],
+        1,
+        &["own.toml:3: program tell_sibling returned -22"],
+    );
+    compare(
+        &["--set", "configured.colour=1"],
+        2,
+        &["scheduler configured has no tunable \"colour\""],
+    );
+    compare(
+        &["--set", "configured.label=4 + "],
+        2,
+        &["--set schedulers/configured.bpf.c.label: "],
+    );
+}

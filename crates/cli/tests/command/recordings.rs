@@ -1,0 +1,101 @@
+//! Recordings: `show`, `compare` and `advise` take them, and say what is wrong with those that are none.
+
+use std::fs;
+
+use crate::support::{fairground, folder, refuse, succeed};
+
+const BUILD: &str = "../../../workloads/build.recording";
+
+#[test]
+fn a_recording_says_what_is_in_it() {
+    let text = succeed(&format!("show {BUILD}"));
+    for part in [
+        "build: make -s -j4",
+        "As a workload",
+        "exact",
+        "cc1#1",
+        "woken by tasks",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    let text = succeed(&format!("show {BUILD} --rt-app"));
+    let read =
+        fairground_workload::Workload::parse("build.json", &text).expect("rt-app's language");
+    assert!(read.tasks.iter().any(|task| task.name == "make"));
+}
+
+#[test]
+fn a_recording_is_a_workload_and_results_repeat_how_sure_it_is() {
+    let text = succeed(&format!("compare {BUILD} -s o1,cfs -m 2 --format json"));
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for run in result["runs"].as_array().unwrap() {
+        assert!(run["metrics"]["makespan_ns"].as_u64().unwrap() > 1_000_000);
+        let notes = run["notes"].to_string();
+        assert!(
+            notes.contains("build.recording: a recording: of "),
+            "{notes}"
+        );
+    }
+}
+
+#[test]
+fn advice_is_a_ranking_with_the_command_that_loads_the_first() {
+    let text = succeed(&format!("advise {BUILD} -s o1,cfs,bfs --repeat 2"));
+    for part in [
+        "time until all tasks have ended",
+        "Equal places: closer than their seeds, or than 5 %",
+        "Load it: sudo fairground run ",
+        " -- make -s -j4",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    let text = succeed(&format!(
+        "advise {BUILD} -s o1,cfs --repeat 2 --for latency:make"
+    ));
+    assert!(
+        text.contains("wakeup latency of make, 99 % of wake-ups"),
+        "{text}"
+    );
+    refuse(
+        &format!("advise {BUILD} -s o1 --repeat 1 --for latency:nobody"),
+        2,
+        &["no task called nobody was woken in any run"],
+    );
+    refuse(
+        &format!("advise {BUILD} --for speed"),
+        2,
+        &["not latency, latency:TASK, throughput or fairness"],
+    );
+}
+
+#[test]
+fn what_is_no_recording_is_said_in_one_line() {
+    let scratch = tempfile::tempdir().unwrap();
+    let whole = fs::read(folder().join(BUILD)).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 0x55;
+    let cases: [(&str, &[u8], &str); 3] = [
+        (
+            "cut.recording",
+            &whole[..whole.len() / 2],
+            "is cut off after",
+        ),
+        ("damaged.recording", &damaged, "is damaged at byte"),
+        ("foreign.recording", b"PERFILE2", "not a recording"),
+    ];
+    for (name, bytes, message) in cases {
+        let path = scratch.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let path = path.to_str().unwrap();
+        for command in ["advise", "compare", "show"] {
+            if name.starts_with("foreign") && command != "advise" {
+                continue;
+            }
+            let ended = fairground(&[command, path]);
+            assert_eq!(ended.code, Some(2), "{command} {name}: {}", ended.stderr);
+            assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+            assert!(ended.stderr.contains(message), "{}", ended.stderr);
+            assert_eq!(ended.stdout, "");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A scheduler of one queue whose loader sets a constant, sizes and fills a map, and runs programs.
+ */
+#include "fairground.bpf.h"
+
+#define QUEUE 7
+
+const volatile u64 slice_ns = 1;
+
+struct domain {
+	u64 cpus;
+	s32 node;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct domain);
+} domains SEC(".maps");
+
+struct pair {
+	s32 cpu;
+	s32 sibling;
+	u64 token;
+};
+
+u64 siblings;
+
+SEC("syscall")
+int tell_sibling(struct pair *pair)
+{
+	siblings += pair->sibling;
+	return 0;
+}
+
+SEC("syscall")
+int look(struct pair *pair)
+{
+	u32 key = pair->cpu;
+	struct domain *domain = bpf_map_lookup_elem(&domains, &key);
+
+	bpf_printk("slice %llu, siblings %llu, node %d", slice_ns, siblings, domain ? domain->node : -1);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(loaded_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags);
+}
+
+void BPF_STRUCT_OPS(loaded_dispatch, s32 cpu, struct task_struct *prev)
+{
+	scx_bpf_dsq_move_to_local(QUEUE, 0);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(loaded_init)
+{
+	return scx_bpf_create_dsq(QUEUE, -1);
+}
+
+DEFINE_SCHEDULER(loaded,
+		 .enqueue	= (void *)loaded_enqueue,
+		 .dispatch	= (void *)loaded_dispatch,
+		 .init		= (void *)loaded_init,
+		 .name		= "loaded");

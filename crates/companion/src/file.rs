@@ -1,0 +1,214 @@
+//! Reading companion files.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::{Spanned, Value};
+
+use crate::builtin;
+use crate::error::Error;
+
+/// Values by name, with their places in the file.
+pub(crate) type Values = BTreeMap<Spanned<String>, Spanned<Value>>;
+
+/// A companion file as it is written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct File {
+    /// `ops.name` of the scheduler that it is for.
+    pub scheduler: String,
+    /// Which source, and which loader with which options, it was made from.
+    #[serde(default)]
+    pub from: String,
+    /// What the loader does that is not here.
+    #[serde(default)]
+    pub missing: Vec<String>,
+    /// Named values that later ones, and all other expressions, may use.
+    #[serde(default)]
+    pub option: Values,
+    /// Members of the table of callbacks.
+    #[serde(default)]
+    pub ops: Values,
+    /// Global variables.
+    #[serde(default)]
+    pub global: Values,
+    /// Maps by name.
+    #[serde(default)]
+    pub map: BTreeMap<String, MapChange>,
+    /// Entries of maps.
+    #[serde(default)]
+    pub entry: Vec<MapEntry>,
+    /// Programs that the loader runs.
+    #[serde(default)]
+    pub run: Vec<Run>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MapChange {
+    /// Its capacity.
+    pub max_entries: Spanned<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MapEntry {
+    /// The map.
+    pub map: Spanned<String>,
+    /// A list; there is an entry for each of its elements, `it`.
+    pub each: Option<Spanned<Value>>,
+    /// Whether there is an entry at all.
+    #[serde(rename = "if")]
+    pub condition: Option<Spanned<Value>>,
+    /// The key.
+    pub key: Spanned<Value>,
+    /// The value; in a map with values for each CPU it may name `cpu`.
+    pub value: Spanned<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Run {
+    /// The program.
+    pub program: Spanned<String>,
+    /// As for entries.
+    pub each: Option<Spanned<Value>>,
+    /// As for entries.
+    #[serde(rename = "if")]
+    pub condition: Option<Spanned<Value>>,
+    /// Before or after attaching.
+    #[serde(default)]
+    pub when: When,
+    /// Nanoseconds from one run to the next, after attaching.
+    pub every: Option<Spanned<Value>>,
+    /// CPU that the loader is on.
+    pub cpu: Option<Spanned<Value>>,
+    /// Members of the context.
+    #[serde(default)]
+    pub context: Values,
+    /// What is written to addresses that the program has left in its context: 64-bit words by member.
+    #[serde(default)]
+    pub write: Values,
+    /// Runs that follow this one, for the same element.
+    #[serde(default)]
+    pub then: Vec<Then>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Then {
+    /// The program.
+    pub program: Spanned<String>,
+    /// Members of the context.
+    #[serde(default)]
+    pub context: Values,
+    /// Members of the context that are as the run before has left them in its own.
+    #[serde(default)]
+    pub pass: Vec<Spanned<String>>,
+    /// As for runs.
+    #[serde(default)]
+    pub write: Values,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum When {
+    #[default]
+    BeforeAttach,
+    AfterAttach,
+}
+
+/// What a scheduler's loader does, for any machine.
+#[derive(Clone, Debug, Default)]
+pub struct Companion {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) file: File,
+    pub(crate) built_in: bool,
+}
+
+impl Companion {
+    /// Reads a companion file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or says what no companion can; with the place.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path).map_err(|cause| Error::File {
+            path: path.to_owned(),
+            cause,
+        })?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Reads the text of a companion file that is called `name`.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let file = toml::from_str(text).map_err(|error| Error::Wrong {
+            place: match error.span() {
+                Some(span) => place(name, text, span.start),
+                None => name.to_owned(),
+            },
+            message: error.message().to_owned(),
+        })?;
+        Ok(Self {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            file,
+            built_in: false,
+        })
+    }
+
+    /// One that sets nothing, for a scheduler without a companion.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The one that comes with fairground for the scheduler that calls itself `scheduler`.
+    ///
+    /// # Errors
+    ///
+    /// If it says what no companion can.
+    pub fn built_in(scheduler: &str) -> Option<Result<Self, Error>> {
+        let (name, text) = builtin::find(scheduler)?;
+        Some(Self::parse(name, text).map(|companion| Self {
+            built_in: true,
+            ..companion
+        }))
+    }
+
+    /// Name of the file; empty for one that sets nothing.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `ops.name` of the scheduler that it is for.
+    pub fn scheduler(&self) -> &str {
+        &self.file.scheduler
+    }
+
+    /// Which source, and which loader with which options, it was made from; empty if it does not say.
+    pub fn from(&self) -> &str {
+        &self.file.from
+    }
+
+    /// Whether it has an option of this name.
+    pub fn has_option(&self, name: &str) -> bool {
+        let name = name.strip_prefix("option.").unwrap_or(name);
+        self.file.option.keys().any(|key| key.get_ref() == name)
+    }
+
+    /// `FILE:LINE` of something in it.
+    pub(crate) fn place<T>(&self, what: &Spanned<T>) -> String {
+        place(&self.name, &self.text, what.span().start)
+    }
+}
+
+fn place(name: &str, text: &str, offset: usize) -> String {
+    let line = text[..offset.min(text.len())].matches('\n').count() + 1;
+    format!("{name}:{line}")
+}

@@ -1,0 +1,16 @@
+//! Companion files: what a scheduler's loader does, as data.
+//!
+//! Most sched_ext schedulers are two halves. The BPF half is the object; the other is a loader that sets `ops` fields and global
+//! variables, sizes and fills maps, and runs programs, in part from what it finds out about the machine. A [`Companion`] says the same in
+//! TOML, with expressions over the machine, and becomes a [`Setup`](fairground_bpf::Setup) for one object on one machine.
+
+mod builtin;
+mod encode;
+mod error;
+mod file;
+mod prepare;
+mod scope;
+
+pub use error::Error;
+pub use file::Companion;
+pub use prepare::{Prepared, Setting, names};

@@ -1,0 +1,168 @@
+//! What expressions may name: the machine, units of time, constants of the kernel and of the scheduler.
+
+use fairground_bpf::{Kind, Object};
+use fairground_machine::Machine;
+use rhai::{Array, Dynamic, Engine, INT, Map, Scope};
+
+/// Nanoseconds of the units that expressions may name.
+const UNITS: [(&str, INT); 4] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+];
+
+/// An engine without access to any data but the scope.
+pub(crate) fn engine() -> Engine {
+    let mut engine = Engine::new();
+    engine.set_max_expr_depths(0, 0);
+    engine.register_fn("mask", mask);
+    engine.register_fn("log2", |value: INT| -> INT {
+        INT::from(value.max(1).ilog2())
+    });
+    engine
+}
+
+/// A CPU mask with these CPUs, as 64-bit words.
+fn mask(cpus: Array) -> Array {
+    let mut words: Vec<u64> = Vec::new();
+    for cpu in cpus.iter().filter_map(|cpu| cpu.as_int().ok()) {
+        let Ok(cpu) = usize::try_from(cpu) else {
+            continue;
+        };
+        if words.len() <= cpu / 64 {
+            words.resize(cpu / 64 + 1, 0);
+        }
+        words[cpu / 64] |= 1 << (cpu % 64);
+    }
+    words
+        .into_iter()
+        .map(|word| Dynamic::from_int(word.cast_signed()))
+        .collect()
+}
+
+/// The scope of all expressions of a companion. `text` is everything that they say: only constants that occur there are looked up.
+pub(crate) fn scope(
+    text: &str,
+    object: &Object,
+    constants: &dyn Fn(&str) -> Option<u64>,
+    machine: &Machine,
+) -> Scope<'static> {
+    let mut scope = Scope::new();
+    for (name, value) in UNITS {
+        scope.push_constant(name, value);
+    }
+    push_machine(&mut scope, machine);
+    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let mut names: Vec<&str> = text
+        .split(|character| !is_name(character))
+        .filter(|word| word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_'))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        if let Some(value) = constants(name).or_else(|| enumerator(object, name)) {
+            scope.push_constant(name, value.cast_signed());
+        }
+    }
+    scope
+}
+
+/// A constant of one of the scheduler's own enumerations.
+fn enumerator(object: &Object, name: &str) -> Option<u64> {
+    object.btf().types().iter().find_map(|one| {
+        let Kind::Enumeration { enumerators, .. } = &one.kind else {
+            return None;
+        };
+        let found = enumerators.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| *value)
+    })
+}
+
+fn ids(cpus: impl Iterator<Item = usize>) -> Dynamic {
+    let list: Array = cpus.map(|cpu| Dynamic::from_int(cpu as INT)).collect();
+    Dynamic::from_array(list)
+}
+
+fn map<const N: usize>(members: [(&str, Dynamic); N]) -> Dynamic {
+    let map: Map = members
+        .into_iter()
+        .map(|(name, value)| (name.into(), value))
+        .collect();
+    Dynamic::from_map(map)
+}
+
+fn push_machine(scope: &mut Scope<'static>, machine: &Machine) {
+    let number = |value: u32| Dynamic::from_int(INT::from(value));
+    let cpus: Array = machine
+        .cpus
+        .iter()
+        .enumerate()
+        .map(|(id, cpu)| {
+            let sibling = machine.siblings(id).find(|other| *other != id);
+            map([
+                ("id", Dynamic::from_int(id as INT)),
+                ("core", number(cpu.core)),
+                ("llc", number(cpu.llc)),
+                ("node", number(cpu.node)),
+                ("package", number(cpu.package)),
+                ("capacity", number(cpu.capacity)),
+                ("siblings", ids(machine.siblings(id))),
+                (
+                    "sibling",
+                    Dynamic::from_int(sibling.map_or(-1, |other| other as INT)),
+                ),
+            ])
+        })
+        .collect();
+    let first = |mut members: Box<dyn Iterator<Item = usize> + '_>| {
+        members.next().map(|cpu| &machine.cpus[cpu])
+    };
+    let cores: Array = machine
+        .cores()
+        .map(|core| {
+            let of = first(Box::new(machine.core_members(core)));
+            map([
+                ("id", number(core)),
+                ("cpus", ids(machine.core_members(core))),
+                ("llc", number(of.map_or(0, |cpu| cpu.llc))),
+                ("node", number(of.map_or(0, |cpu| cpu.node))),
+            ])
+        })
+        .collect();
+    let llcs: Array = machine
+        .llcs()
+        .map(|llc| {
+            let of = first(Box::new(machine.llc_members(llc)));
+            map([
+                ("id", number(llc)),
+                ("cpus", ids(machine.llc_members(llc))),
+                ("node", number(of.map_or(0, |cpu| cpu.node))),
+            ])
+        })
+        .collect();
+    let nodes: Array = machine
+        .nodes()
+        .map(|node| {
+            let distances: Array = machine
+                .nodes()
+                .map(|other| number(machine.node_distance(node, other)))
+                .collect();
+            map([
+                ("id", number(node)),
+                ("cpus", ids(machine.node_members(node))),
+                ("distances", Dynamic::from_array(distances)),
+            ])
+        })
+        .collect();
+    scope.push_constant("nr_cpus", machine.cpus.len() as INT);
+    scope.push_constant("smt", cores.len() < cpus.len());
+    for (name, list) in [
+        ("cpus", cpus),
+        ("cores", cores),
+        ("llcs", llcs),
+        ("nodes", nodes),
+    ] {
+        scope.push_constant_dynamic(name, Dynamic::from_array(list));
+    }
+}

@@ -1,0 +1,289 @@
+//! Simulations in processes of their own.
+//!
+//! The simulator runs a scheduler as machine code, without the kernel's verifier before it. A scheduler that somebody wrote may
+//! write anywhere and jump anywhere. So it runs in a process that has nothing but the simulation: no file but the pipes for
+//! its results, and no system call beyond memory and writing to those. Its crash ends that process alone.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use fairground_events::{Sink, TraceReader, TraceWriter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Compare,
+    SeccompCondition as Condition, SeccompFilter, SeccompRule as Rule,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::memory;
+
+/// The most that is read of a result, and of what a process says when it crashes.
+const LONGEST_RESULT: u64 = 1 << 30;
+const LONGEST_WORDS: u64 = 4096;
+/// Exit code of a process whose result could not be made.
+const NO_RESULT: i32 = 101;
+
+/// Runs `work` in a process of its own, with the file `open` if there is one, and returns its result, or how the process crashed.
+/// `work` gets a sink whose events go to `events`.
+///
+/// # Errors
+///
+/// The system has no process or pipe to give.
+pub(crate) fn run<T: Serialize + DeserializeOwned>(
+    open: Option<&File>,
+    capacities: &[u32],
+    events: Option<&mut dyn Sink>,
+    work: impl FnOnce(Option<&mut dyn Sink>) -> T,
+) -> io::Result<Result<T, String>> {
+    let (result, result_writer) = pipe()?;
+    let (words, words_writer) = pipe()?;
+    let stream = events.is_some().then(pipe).transpose()?;
+    // SAFETY: the child allocates, which the C library prepares for a fork, and takes no lock of this program.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if child == 0 {
+        let stream = stream.map(|(_, writer)| writer);
+        let code = isolated(open, capacities, result_writer, words_writer, stream, work);
+        // SAFETY: ends the process, without what the parent has to do at its end.
+        unsafe { libc::_exit(code) };
+    }
+    drop((result_writer, words_writer));
+    if let (Some((reader, writer)), Some(events)) = (stream, events) {
+        drop(writer);
+        // A stream that breaks off is a crash, which the result tells.
+        if let Ok(reader) = TraceReader::new(File::from(reader)) {
+            let _ = reader.play(events);
+        }
+    }
+    let mut bytes = Vec::new();
+    let read = File::from(result)
+        .take(LONGEST_RESULT)
+        .read_to_end(&mut bytes);
+    let mut said = Vec::new();
+    let heard = File::from(words).take(LONGEST_WORDS).read_to_end(&mut said);
+    let mut status = 0;
+    // SAFETY: the child is ours and nobody else waits for it.
+    while unsafe { libc::waitpid(child, &mut status, 0) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    read.and(heard)?;
+    if status == 0 {
+        return Ok(serde_json::from_slice(&bytes)
+            .map_err(|error| format!("it left a result that cannot be read: {error}")));
+    }
+    Ok(Err(cause(status, &String::from_utf8_lossy(&said))))
+}
+
+/// Why a process ended, from what it said and what the kernel says.
+fn cause(status: i32, said: &str) -> String {
+    let said = said.trim();
+    if !said.is_empty() {
+        let said = said.strip_prefix("fairground: ").unwrap_or(said);
+        let printable = |one: char| if one.is_control() { ' ' } else { one };
+        return said.chars().map(printable).collect();
+    }
+    if !libc::WIFSIGNALED(status) {
+        return format!("it ended with exit code {}", libc::WEXITSTATUS(status));
+    }
+    match libc::WTERMSIG(status) {
+        libc::SIGSYS => "it made a system call, for which a simulation has no need".into(),
+        libc::SIGKILL => "it was killed, perhaps since memory ran out".into(),
+        signal => format!("it was ended by signal {signal}"),
+    }
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: there is room for both ends, which are nobody else's.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
+    }
+}
+
+/// What the process does; its exit code.
+fn isolated<T: Serialize>(
+    open: Option<&File>,
+    capacities: &[u32],
+    result: OwnedFd,
+    words: OwnedFd,
+    stream: Option<OwnedFd>,
+    work: impl FnOnce(Option<&mut dyn Sink>) -> T,
+) -> i32 {
+    let mut kept = vec![result.as_raw_fd()];
+    kept.extend(stream.as_ref().map(|stream| stream.as_raw_fd()));
+    kept.extend(open.map(|file| file.as_raw_fd()));
+    // From here on panics and the reports of crashes go to whoever started this.
+    if give_all_up(words.into_raw_fd(), &mut kept).is_err() {
+        return NO_RESULT;
+    }
+    // The usual hook may print a backtrace, which takes files.
+    std::panic::set_hook(Box::new(|panic| {
+        let _ = writeln!(io::stderr(), "{panic}");
+    }));
+    // SAFETY: only the thread that called fork lives on, and there are no system calls for another.
+    unsafe { memory::isolate() };
+    let outcome = catch_unwind(AssertUnwindSafe(|| match stream {
+        Some(stream) => {
+            let mut writer = TraceWriter::new(File::from(stream), capacities)?;
+            let value = work(Some(&mut writer));
+            writer.close()?;
+            io::Result::Ok(value)
+        }
+        None => Ok(work(None)),
+    }));
+    let Ok(Ok(value)) = outcome else {
+        return NO_RESULT;
+    };
+    let written = serde_json::to_vec(&value)
+        .map_err(io::Error::from)
+        .and_then(|bytes| File::from(result).write_all(&bytes));
+    if written.is_ok() { 0 } else { NO_RESULT }
+}
+
+/// Gives up everything but memory and writing to `kept` and, as standard error, to `words`.
+fn give_all_up(words: RawFd, kept: &mut Vec<RawFd>) -> io::Result<()> {
+    let check = |result: i64| match result {
+        ..0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    };
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    let no_core = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: plain system calls; what they close is used by nobody in this process.
+    unsafe {
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL).into())?;
+        check(libc::setrlimit(libc::RLIMIT_CORE, &no_core).into())?;
+        check(libc::dup2(nothing.as_raw_fd(), 0).into())?;
+        check(libc::dup2(nothing.as_raw_fd(), 1).into())?;
+        check(libc::dup2(words, 2).into())?;
+        kept.sort_unstable();
+        let mut from = 3;
+        for &one in kept.iter().chain([&RawFd::MAX]) {
+            if from < one {
+                check(libc::syscall(libc::SYS_close_range, from, one - 1, 0))?;
+            }
+            from = one.saturating_add(1);
+        }
+    }
+    std::mem::forget(nothing);
+    kept.push(2);
+    let filter = filter(kept).map_err(io::Error::other)?;
+    seccompiler::apply_filter(&filter).map_err(io::Error::other)
+}
+
+/// The system calls that a simulation needs; any other ends the process.
+fn filter(kept: &[RawFd]) -> Result<BpfProgram, seccompiler::BackendError> {
+    let only = |argument, compare, value| {
+        Rule::new(vec![Condition::new(
+            argument,
+            Length::Dword,
+            compare,
+            value,
+        )?])
+    };
+    let mut rules: BTreeMap<i64, Vec<Rule>> = [
+        libc::SYS_brk,
+        libc::SYS_clock_gettime,
+        libc::SYS_close,
+        libc::SYS_exit,
+        libc::SYS_exit_group,
+        libc::SYS_futex,
+        libc::SYS_getpid,
+        libc::SYS_getrandom,
+        libc::SYS_gettid,
+        libc::SYS_madvise,
+        libc::SYS_mremap,
+        libc::SYS_munmap,
+        libc::SYS_restart_syscall,
+        libc::SYS_rt_sigaction,
+        libc::SYS_rt_sigprocmask,
+        libc::SYS_rt_sigreturn,
+        libc::SYS_sched_yield,
+        libc::SYS_setitimer,
+        libc::SYS_sigaltstack,
+    ]
+    .into_iter()
+    .map(|call| (call, Vec::new()))
+    .collect();
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(libc::SYS_alarm, Vec::new());
+    let executable = Compare::MaskedEq(libc::PROT_EXEC as u64);
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![only(2, executable.clone(), 0)?]);
+    }
+    // The standard library asks before it closes a file whether it is open.
+    let asks = only(1, Compare::Eq, libc::F_GETFD as u64)?;
+    rules.insert(libc::SYS_fcntl, vec![asks]);
+    let writes: Result<Vec<Rule>, _> = kept
+        .iter()
+        .map(|file| only(0, Compare::Eq, *file as u64))
+        .collect();
+    let writes = writes?;
+    rules.insert(libc::SYS_write, writes.clone());
+    rules.insert(libc::SYS_writev, writes);
+    // To end itself by a signal, as `abort` does, but nobody else.
+    let own = u64::from(std::process::id());
+    rules.insert(libc::SYS_tgkill, vec![only(0, Compare::Eq, own)?]);
+    SeccompFilter::new(
+        rules,
+        SeccompAction::KillProcess,
+        SeccompAction::Allow,
+        std::env::consts::ARCH.try_into()?,
+    )?
+    .try_into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_alone(work: impl FnOnce() -> u64) -> Result<u64, String> {
+        run(None, &[], None, |_| work()).expect("a process")
+    }
+
+    #[test]
+    fn results_come_back_and_crashes_do_not_spread() {
+        assert_eq!(run_alone(|| 7), Ok(7));
+        // SAFETY: not at all, and the process ends by it.
+        let crashed =
+            run_alone(|| unsafe { std::ptr::without_provenance::<u64>(2048).read_volatile() });
+        assert_eq!(crashed, Err("it was ended by signal 11".into()));
+        let panicked = run_alone(|| panic!("no \x1b[31m way")).unwrap_err();
+        assert!(panicked.contains("no  [31m way"), "{panicked}");
+        // SAFETY: the C library's abort can be called anywhere.
+        let aborted = run_alone(|| unsafe { libc::abort() });
+        assert_eq!(aborted, Err("it was ended by signal 6".into()));
+    }
+
+    #[test]
+    fn nothing_else_can_be_reached() {
+        let denied = Err("it made a system call, for which a simulation has no need".into());
+        assert_eq!(
+            run_alone(|| std::fs::read("/etc/hostname").is_ok().into()),
+            denied
+        );
+        let thread = || std::thread::Builder::new().spawn(|| ()).is_ok().into();
+        assert_eq!(run_alone(thread), denied);
+        // SAFETY: signal 0 does nothing; that it may be sent is what is asked.
+        assert_eq!(run_alone(|| unsafe { libc::kill(1, 0) } as u64), denied);
+        assert_eq!(run_alone(|| print_to_stdout().into()), denied);
+    }
+
+    fn print_to_stdout() -> bool {
+        // SAFETY: one byte is there to be written.
+        unsafe { libc::write(libc::STDOUT_FILENO, c"x".as_ptr().cast(), 1) == 1 }
+    }
+}

@@ -1,0 +1,65 @@
+//! Recordings among workloads.
+
+use std::path::Path;
+
+use fairground_metrics::{MachineFacts, Metrics, RunMetrics};
+use fairground_recording::{Load, Recording, is_recording};
+use fairground_simulator::{Surroundings, Thread, Turn};
+use fairground_workload::Workload;
+
+use crate::error::Error;
+
+/// Reads an rt-app file or a recording: the workload, and what there is besides its tasks.
+///
+/// # Errors
+///
+/// If it cannot be read, or is neither.
+pub fn read_workload(path: &Path) -> Result<(Workload, Surroundings), Error> {
+    if !is_recording(path) {
+        return Ok((Workload::read(path)?, Surroundings::default()));
+    }
+    load_recording(&Recording::read(path)?)
+}
+
+/// A recording as a workload, and what there is besides its tasks.
+///
+/// # Errors
+///
+/// If there is nothing in it.
+pub fn load_recording(recording: &Recording) -> Result<(Workload, Surroundings), Error> {
+    let load = recording.load()?;
+    let surroundings = surroundings(&load);
+    Ok((load.workload, surroundings))
+}
+
+/// The threads of a recording that are not its tasks.
+fn surroundings(load: &Load) -> Surroundings {
+    let threads = load.others.iter().map(|other| Thread {
+        name: other.name.clone(),
+        kernel: other.kernel,
+        policy: other.policy,
+        cpus: other.cpus.clone(),
+        turns: other
+            .turns
+            .iter()
+            .map(|turn| Turn {
+                at: turn.at,
+                cpu_time: turn.cpu_time,
+            })
+            .collect(),
+    });
+    Surroundings {
+        threads: threads.collect(),
+        ..Surroundings::default()
+    }
+}
+
+/// What was measured of the tasks of a recording while it was made.
+pub fn recorded_metrics(recording: &Recording) -> RunMetrics {
+    let facts = MachineFacts {
+        capacities: vec![1024; recording.header.cpus as usize],
+    };
+    let mut metrics = Metrics::new(facts, fairground_metrics::Options::default());
+    recording.play_back(&mut metrics);
+    metrics.result()
+}

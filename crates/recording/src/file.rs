@@ -1,0 +1,414 @@
+//! The file: a header, entries in compressed chunks, and an end that says what was lost.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use zstd::bulk::{Compressor, Decompressor};
+
+use crate::error::Error;
+use crate::record::{Entry, Kind};
+
+/// Version of the format.
+pub const VERSION: u32 = 1;
+/// First bytes of a file. That it is no text, and whether a copy has changed its line ends, shows at once.
+const MAGIC: [u8; 8] = *b"\x89FGREC\r\n";
+/// Most bytes of a chunk before compression.
+const CHUNK: usize = 1 << 20;
+/// Bytes before the contents of a chunk: its tag, and its length after and before compression.
+const CHUNK_HEAD: usize = 9;
+const COMPRESSION: i32 = 3;
+/// How late an entry of another CPU may reach the writer, nanoseconds.
+const SETTLING: u64 = 100_000_000;
+
+const TAG_HEADER: u8 = b'H';
+const TAG_ENTRIES: u8 = b'E';
+const TAG_ENDING: u8 = b'Z';
+
+/// Which tasks a recording is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Roots {
+    /// All that are not the kernel's.
+    #[default]
+    All,
+    /// These threads and processes, and all that they create.
+    Tasks(Vec<u32>),
+}
+
+/// What is known of a recording when it begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// When it begins, on the clock of the entries.
+    pub origin: u64,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// Whose recording it is.
+    pub roots: Roots,
+    /// The process that recorded, which is no part of it; 0 if it is not known.
+    pub recorder: u32,
+    /// The command that was run for it.
+    pub command: Vec<String>,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Name of the sched_ext scheduler that was in charge; `None`: the kernel's own.
+    pub scheduler: Option<String>,
+    /// What wrote it: `fairground record`, or what was imported.
+    pub source: String,
+}
+
+/// What is known of a recording when it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ending {
+    /// When it ended, on the clock of the entries.
+    pub end: u64,
+    /// Entries that found no room; there are gaps in their places.
+    pub lost: u64,
+}
+
+/// A recording in memory: its entries still as they are in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// Name of the file without folder and suffix.
+    pub name: String,
+    /// Name of the file, for messages.
+    pub file: String,
+    /// What it says of itself.
+    pub header: Header,
+    /// How it ended.
+    pub ending: Ending,
+    chunks: Vec<Vec<u8>>,
+}
+
+/// Whether a file begins as recordings do.
+pub fn is_recording(path: &Path) -> bool {
+    let mut first = [0; MAGIC.len()];
+    File::open(path)
+        .and_then(|mut file| file.read_exact(&mut first))
+        .is_ok_and(|()| first == MAGIC)
+}
+
+/// Writes a recording.
+pub struct Writer<W> {
+    file: W,
+    compressor: Compressor<'static>,
+    /// Entries that may still get company from before, with their times.
+    waiting: Vec<(u64, Vec<u8>)>,
+    chunk: Vec<u8>,
+    entries: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn new(mut file: W, header: &Header) -> io::Result<Self> {
+        file.write_all(&MAGIC)?;
+        file.write_all(&VERSION.to_le_bytes())?;
+        let mut compressor = Compressor::new(COMPRESSION)?;
+        compressor.include_checksum(true)?;
+        let mut writer = Self {
+            file,
+            compressor,
+            waiting: Vec::new(),
+            chunk: Vec::new(),
+            entries: 0,
+        };
+        writer.write_chunk(TAG_HEADER, &serde_json::to_vec(header)?)?;
+        Ok(writer)
+    }
+
+    /// Adds entries, as bytes, of any number of CPUs.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn add(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while let Ok(size) = Entry::size(bytes) {
+            let (entry, rest) = bytes.split_at(size);
+            self.waiting.push((Entry::time(entry), entry.to_vec()));
+            bytes = rest;
+        }
+        self.waiting.sort_by_key(|(time, _)| *time);
+        let newest = self.waiting.last().map_or(0, |(time, _)| *time);
+        self.settle(newest.saturating_sub(SETTLING))
+    }
+
+    /// Moves what is older than `time` to the file.
+    fn settle(&mut self, time: u64) -> io::Result<()> {
+        let count = self.waiting.partition_point(|(when, _)| *when < time);
+        let settled: Vec<_> = self.waiting.drain(..count).collect();
+        for (_, entry) in settled {
+            if self.chunk.len() + entry.len() > CHUNK {
+                self.flush()?;
+            }
+            self.chunk.extend_from_slice(&entry);
+            self.entries += 1;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let chunk = std::mem::take(&mut self.chunk);
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        self.write_chunk(TAG_ENTRIES, &chunk)
+    }
+
+    fn write_chunk(&mut self, tag: u8, contents: &[u8]) -> io::Result<()> {
+        let stored = self.compressor.compress(contents)?;
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        self.file.write_all(&[tag])?;
+        self.file.write_all(&length(&stored).to_le_bytes())?;
+        self.file.write_all(&length(contents).to_le_bytes())?;
+        self.file.write_all(&stored)
+    }
+
+    /// Ends the file; returns how many entries there are.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn finish(mut self, ending: &Ending) -> io::Result<u64> {
+        self.settle(u64::MAX)?;
+        self.flush()?;
+        self.write_chunk(TAG_ENDING, &serde_json::to_vec(ending)?)?;
+        self.file.flush()?;
+        Ok(self.entries)
+    }
+}
+
+impl Recording {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is no whole recording.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let file = path.display().to_string();
+        let opened = File::open(path).map_err(|source| Error::Read {
+            file: file.clone(),
+            source,
+        })?;
+        Self::parse(&file, BufReader::new(opened))
+    }
+
+    /// Reads a recording; `file` names it in messages.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is no whole recording.
+    pub fn parse(file: &str, source: impl Read) -> Result<Self, Error> {
+        let mut input = Input {
+            file,
+            source,
+            place: 0,
+            begin: None,
+            last: 0,
+        };
+        let mut head = [0; MAGIC.len() + 4];
+        let count = input.fill(&mut head)?;
+        if count < MAGIC.len() || head[..MAGIC.len()] != MAGIC {
+            return Err(Error::Foreign {
+                file: file.to_owned(),
+            });
+        }
+        if count < head.len() {
+            return Err(input.truncated());
+        }
+        let version = u32::from_le_bytes(head[MAGIC.len()..].try_into().unwrap_or_default());
+        if version != VERSION {
+            return Err(Error::Version {
+                file: file.to_owned(),
+                version,
+            });
+        }
+        let (header, chunks, ending) = input.chunks()?;
+        let name = Path::new(file)
+            .file_stem()
+            .map_or_else(|| file.into(), |stem| stem.to_string_lossy().into_owned());
+        Ok(Self {
+            name,
+            file: file.to_owned(),
+            header,
+            ending,
+            chunks,
+        })
+    }
+
+    /// The entries in the order of time. They were checked when the file was read.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        let chunks = self.chunks.iter();
+        chunks.flat_map(|chunk| {
+            let contents = Decompressor::new()
+                .and_then(|mut decompressor| decompressor.decompress(chunk, CHUNK))
+                .unwrap_or_default();
+            let mut place = 0;
+            std::iter::from_fn(move || {
+                let (entry, size) = Entry::parse(contents.get(place..)?).ok()?;
+                place += size;
+                Some(entry)
+            })
+        })
+    }
+
+    /// When the last of the tasks that lived to the end was created, nanoseconds since the beginning.
+    pub fn last_birth(&self) -> u64 {
+        let lives = crate::lives::Lives::of(self).all;
+        let living = lives
+            .iter()
+            .filter(|life| life.chosen && life.ended.is_none());
+        living.map(|life| life.begin()).max().unwrap_or(0)
+    }
+
+    /// How long it lasted, nanoseconds.
+    pub fn length(&self) -> u64 {
+        self.ending.end.saturating_sub(self.header.origin)
+    }
+}
+
+/// A file that is being read.
+struct Input<'a, R> {
+    file: &'a str,
+    source: R,
+    place: u64,
+    /// Where the recording begins, once it is known, and the time of the last entry.
+    begin: Option<u64>,
+    last: u64,
+}
+
+impl<R: Read> Input<'_, R> {
+    /// Reads as many bytes as there are, up to the length of `buffer`.
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        let mut count = 0;
+        while count < buffer.len() {
+            match self.source.read(&mut buffer[count..]) {
+                Ok(0) => break,
+                Ok(more) => count += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => {
+                    return Err(Error::Read {
+                        file: self.file.to_owned(),
+                        source,
+                    });
+                }
+            }
+        }
+        self.place += count as u64;
+        Ok(count)
+    }
+
+    fn truncated(&self) -> Error {
+        let length = self.last.saturating_sub(self.begin.unwrap_or(self.last));
+        Error::Truncated {
+            file: self.file.to_owned(),
+            seconds: length as f64 / 1e9,
+        }
+    }
+
+    fn damaged(&self, what: impl Into<String>) -> Error {
+        Error::Damaged {
+            file: self.file.to_owned(),
+            place: self.place,
+            what: what.into(),
+        }
+    }
+
+    /// The next chunk: its tag, and what it holds before and after decompression.
+    fn chunk(&mut self) -> Result<(u8, Vec<u8>, Vec<u8>), Error> {
+        let mut head = [0; CHUNK_HEAD];
+        if self.fill(&mut head)? < CHUNK_HEAD {
+            return Err(self.truncated());
+        }
+        let number = |place: usize| {
+            u32::from_le_bytes(head[place..place + 4].try_into().unwrap_or_default()) as usize
+        };
+        let (stored, length) = (number(1), number(5));
+        // Nothing that was written here is longer, and nobody is made to find memory for what is not there.
+        if length > CHUNK || stored > 2 * CHUNK {
+            return Err(self.damaged(format!(
+                "a chunk of {length} bytes, {stored} when compressed"
+            )));
+        }
+        let mut bytes = vec![0; stored];
+        if self.fill(&mut bytes)? < stored {
+            return Err(self.truncated());
+        }
+        let contents = Decompressor::new()
+            .and_then(|mut decompressor| decompressor.decompress(&bytes, length))
+            .map_err(|error| self.damaged(error.to_string()))?;
+        if contents.len() != length {
+            return Err(self.damaged("a chunk of another length than it says"));
+        }
+        Ok((head[0], bytes, contents))
+    }
+
+    fn chunks(&mut self) -> Result<(Header, Vec<Vec<u8>>, Ending), Error> {
+        let mut header: Option<Header> = None;
+        let mut chunks = Vec::new();
+        loop {
+            let (tag, bytes, contents) = self.chunk()?;
+            match (tag, &header) {
+                (TAG_HEADER, None) => {
+                    let read: Header = serde_json::from_slice(&contents)
+                        .map_err(|error| self.damaged(format!("its header: {error}")))?;
+                    if read.cpus == 0 {
+                        return Err(self.damaged("a machine without CPUs"));
+                    }
+                    self.begin = Some(read.origin);
+                    self.last = read.origin;
+                    header = Some(read);
+                }
+                (TAG_ENTRIES, Some(read)) => {
+                    let cpus = read.cpus;
+                    self.check(&contents, cpus)?;
+                    chunks.push(bytes);
+                }
+                (TAG_ENDING, Some(_)) => {
+                    let ending: Ending = serde_json::from_slice(&contents)
+                        .map_err(|error| self.damaged(format!("its end: {error}")))?;
+                    if ending.end < self.begin.unwrap_or(0) {
+                        return Err(self.damaged("it ends before it begins"));
+                    }
+                    if self.fill(&mut [0])? > 0 {
+                        return Err(self.damaged("something behind its end"));
+                    }
+                    return header
+                        .map(|header| (header, chunks, ending))
+                        .ok_or_else(|| self.damaged("no header"));
+                }
+                _ => return Err(self.damaged("a chunk that does not belong there")),
+            }
+        }
+    }
+
+    /// Checks that these bytes are entries in the order of time.
+    fn check(&mut self, contents: &[u8], cpus: u32) -> Result<(), Error> {
+        let mut rest = contents;
+        let mut before = 0;
+        while !rest.is_empty() {
+            let (entry, size) = Entry::parse(rest).map_err(|what| self.damaged(what))?;
+            if entry.time < before {
+                return Err(self.damaged("an entry from before the one in front of it"));
+            }
+            let named = !matches!(entry.kind, Kind::Task { .. });
+            if named && u32::from(entry.cpu) >= cpus {
+                return Err(self.damaged(format!("an entry of CPU {} of {cpus}", entry.cpu)));
+            }
+            before = entry.time;
+            rest = &rest[size..];
+        }
+        if before < self.last && before > self.begin.unwrap_or(0) {
+            return Err(self.damaged("a chunk from before the one in front of it"));
+        }
+        self.last = before.max(self.last);
+        Ok(())
+    }
+}

@@ -1,0 +1,546 @@
+//! The lives of tasks: entries put together to what each task did, one step after the other.
+
+use std::collections::HashMap;
+
+use crate::file::{Recording, Roots};
+use crate::load::Turn;
+use crate::record::{Context, Description, Entry, Kind};
+
+/// Number of a life: tasks in the order in which they appear. Numbers of threads come back, lives do not.
+pub(crate) type LifeId = usize;
+
+/// Number of `sched_yield()` on x86.
+const YIELD: i32 = 24;
+
+/// Something that a task did.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// It had a CPU for so long, nanoseconds.
+    Run(u64),
+    /// It waited.
+    Wait(Wait),
+    /// It woke a task that waited.
+    Post {
+        /// Who it was.
+        to: LifeId,
+        /// The number of the waking, which the wait has too; 0 for one that had no effect.
+        id: u32,
+    },
+    /// It created a task.
+    Fork(LifeId),
+    /// It yielded.
+    Yield,
+    /// It took a mutex.
+    Lock(Futex),
+    /// It let go of one.
+    Unlock(Futex),
+}
+
+/// A word in the memory of a process by which threads wait for each other.
+pub(crate) type Futex = (u32, u64);
+
+/// A wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Wait {
+    /// When it began, and when the task was woken, nanoseconds since the beginning.
+    pub from: u64,
+    pub until: u64,
+    /// Where it was woken from.
+    pub context: Context,
+    /// By whom, if that task is one of those chosen.
+    pub waker: Option<LifeId>,
+    /// Number of that task's step.
+    pub post: u32,
+    /// Whether a thread of the kernel woke it.
+    pub by_kernel: bool,
+    /// Whether it waited for a disk.
+    pub disk: bool,
+    /// The system call in which it waited, if it was seen to begin.
+    pub call: Option<Call>,
+}
+
+/// A system call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Call {
+    /// Its number, negative outside of calls.
+    pub number: i32,
+    /// Its first argument.
+    pub first: u64,
+}
+
+/// What a task did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Life {
+    /// What it was, at last.
+    pub description: Description,
+    /// Whether it is one of those chosen.
+    pub chosen: bool,
+    /// When it was created, if that was seen.
+    pub born: Option<u64>,
+    /// When it ended.
+    pub ended: Option<u64>,
+    /// Whether one of the chosen tasks has a step that creates it.
+    pub forked: bool,
+    /// What it did.
+    pub steps: Vec<Step>,
+    /// CPU time that it used.
+    pub cpu_time: u64,
+    /// Whether it had, or wanted, a CPU at the end.
+    pub open: bool,
+    /// When it fell asleep, if it was asleep at the end.
+    pub asleep_since: Option<u64>,
+    /// What it did, if it is none of those chosen.
+    pub turns: Vec<Turn>,
+}
+
+impl Life {
+    /// The beginning of what is known of it.
+    pub fn begin(&self) -> u64 {
+        self.born.unwrap_or(0)
+    }
+}
+
+/// All lives of a recording, and where entries contradict each other.
+#[derive(Debug, Default)]
+pub(crate) struct Lives {
+    pub all: Vec<Life>,
+    /// Entries that do not fit to the ones before: something is missing there.
+    pub gaps: u64,
+}
+
+/// Gives lives their numbers.
+#[derive(Default)]
+pub(crate) struct Census {
+    present: HashMap<u32, LifeId>,
+    count: usize,
+}
+
+impl Census {
+    /// The life of the task with this number; `None` for no task.
+    pub fn of(&mut self, task: u32) -> Option<LifeId> {
+        if task == 0 {
+            return None;
+        }
+        let next = self.count;
+        let id = *self.present.entry(task).or_insert(next);
+        self.count = self.count.max(id + 1);
+        Some(id)
+    }
+
+    /// The new life of the task with this number.
+    pub fn born(&mut self, task: u32) -> Option<LifeId> {
+        self.present.remove(&task);
+        self.of(task)
+    }
+
+    /// After the last switch of a task its number is free.
+    pub fn after(&mut self, kind: &Kind) {
+        if let Kind::Switch { task, .. } = kind
+            && kind.is_end()
+        {
+            self.present.remove(task);
+        }
+    }
+}
+
+/// What a task is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Mode {
+    /// Nobody has seen it yet.
+    #[default]
+    Unknown,
+    /// It has had a CPU since then.
+    Runs(u64),
+    /// It wants a CPU.
+    Ready,
+    /// It waits.
+    Sleeps(Wait),
+    /// It has ended.
+    Over,
+}
+
+/// A waking of a task that was not asleep: if it was about to be, it will not sleep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Early {
+    time: u64,
+    context: Context,
+    waker: Option<LifeId>,
+    by_kernel: bool,
+    /// Place of the step in the waker's life.
+    step: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    mode: Mode,
+    /// CPU time since its last step.
+    burst: u64,
+    early: Option<Early>,
+    /// When it was woken and what it has used since, of one that is not chosen.
+    turn: Option<Turn>,
+}
+
+/// Who is who: descriptions, and who was chosen.
+fn census(recording: &Recording) -> Vec<Life> {
+    let mut census = Census::default();
+    let mut lives: Vec<Life> = Vec::new();
+    let mut numbers: Vec<u32> = Vec::new();
+    let mut parents: Vec<Option<LifeId>> = Vec::new();
+    for entry in recording.entries() {
+        let mut meet = |id: Option<LifeId>, task: u32| {
+            if id == Some(lives.len()) {
+                lives.push(Life::default());
+                numbers.push(task);
+                parents.push(None);
+            }
+        };
+        match &entry.kind {
+            Kind::Switch { task, next, .. } => {
+                meet(census.of(*task), *task);
+                meet(census.of(*next), *next);
+            }
+            Kind::Waking { task, by, .. } => {
+                meet(census.of(*task), *task);
+                meet(census.of(*by), *by);
+            }
+            Kind::Born { task, by } => {
+                let parent = census.of(*by);
+                meet(parent, *by);
+                let child = census.born(*task);
+                meet(child, *task);
+                if let Some(child) = child {
+                    parents[child] = parent;
+                }
+            }
+            Kind::Task { task, description } => {
+                let id = census.of(*task);
+                meet(id, *task);
+                if let Some(id) = id {
+                    lives[id].description = description.clone();
+                }
+            }
+        }
+        census.after(&entry.kind);
+    }
+    let header = &recording.header;
+    for id in 0..lives.len() {
+        let own = lives[id].description.process;
+        lives[id].chosen = !lives[id].description.kernel
+            && match &header.roots {
+                Roots::All => own != 0 && own != header.recorder,
+                // Parents have smaller numbers than their children, so they are known here.
+                Roots::Tasks(roots) => {
+                    parents[id].is_some_and(|parent| lives[parent].chosen)
+                        || roots.contains(&numbers[id])
+                        || (own != 0 && parents[id].is_none() && roots.contains(&own))
+                }
+            };
+        if lives[id].description.name.is_empty() {
+            lives[id].description.name = format!("thread-{}", numbers[id]);
+        }
+    }
+    lives
+}
+
+impl Lives {
+    /// What every task of `recording` did.
+    pub fn of(recording: &Recording) -> Self {
+        let mut lives = Self {
+            all: census(recording),
+            gaps: 0,
+        };
+        let mut census = Census::default();
+        let mut states = vec![State::default(); lives.all.len()];
+        let (origin, end) = (recording.header.origin, recording.ending.end);
+        let mut posts = 0;
+        for entry in recording.entries() {
+            if entry.time > end {
+                break;
+            }
+            let past = entry.time < origin;
+            let time = entry.time.saturating_sub(origin);
+            lives.enter(
+                &mut census,
+                &mut states,
+                &entry,
+                (!past).then_some(time),
+                &mut posts,
+            );
+            census.after(&entry.kind);
+        }
+        lives.finish(&mut states, end - origin);
+        lives
+    }
+
+    /// Takes in one entry; one from before the beginning, without a time, only gives numbers.
+    fn enter(
+        &mut self,
+        census: &mut Census,
+        states: &mut [State],
+        entry: &Entry,
+        time: Option<u64>,
+        posts: &mut u32,
+    ) {
+        match &entry.kind {
+            Kind::Switch {
+                task,
+                next,
+                state,
+                preempted,
+                disk,
+                call,
+                first,
+                ..
+            } => {
+                let (task, next) = (census.of(*task), census.of(*next));
+                let Some(time) = time else { return };
+                if let Some(id) = task {
+                    let wait = Wait {
+                        from: time,
+                        until: time,
+                        context: Context::Task,
+                        waker: None,
+                        post: 0,
+                        by_kernel: false,
+                        disk: *disk,
+                        call: Some(Call {
+                            number: *call,
+                            first: *first,
+                        }),
+                    };
+                    let runnable = *state == 0 || *preempted;
+                    self.leave(&mut states[id], id, time);
+                    if entry.kind.is_end() {
+                        self.flush(&mut states[id], id);
+                        states[id].mode = Mode::Over;
+                        self.all[id].ended = Some(time);
+                    } else if runnable {
+                        states[id].mode = Mode::Ready;
+                        if *call == YIELD && !preempted && self.all[id].chosen {
+                            self.flush(&mut states[id], id);
+                            self.all[id].steps.push(Step::Yield);
+                        }
+                    } else {
+                        self.sleep(&mut states[id], id, wait, posts);
+                    }
+                    states[id].early = None;
+                }
+                if let Some(id) = next {
+                    self.come(&mut states[id], id, time);
+                }
+            }
+            Kind::Waking { task, by, context } => {
+                let (id, by) = (census.of(*task), census.of(*by));
+                if let (Some(id), Some(time)) = (id, time) {
+                    self.wake(states, id, by, *context, time, posts);
+                }
+            }
+            Kind::Born { task, by } => {
+                let parent = census.of(*by);
+                let child = census.born(*task);
+                let Some(child) = child else { return };
+                // One that was born before the beginning is seen first when it does something.
+                let Some(time) = time else { return };
+                self.all[child].born = Some(time);
+                states[child].mode = Mode::Ready;
+                states[child].turn = Some(Turn {
+                    at: time,
+                    cpu_time: 0,
+                });
+                if let Some(parent) = parent
+                    && self.all[parent].chosen
+                    && self.all[child].chosen
+                    && matches!(states[parent].mode, Mode::Runs(_))
+                {
+                    self.pause(&mut states[parent], parent, time);
+                    self.all[parent].steps.push(Step::Fork(child));
+                    self.all[child].forked = true;
+                }
+            }
+            Kind::Task { task, .. } => {
+                census.of(*task);
+            }
+        }
+    }
+
+    /// Adds the CPU time until now.
+    fn account(&mut self, state: &mut State, id: LifeId, time: u64) {
+        if let Mode::Runs(since) = &mut state.mode {
+            let used = time.saturating_sub(*since);
+            *since = time;
+            state.burst += used;
+            self.all[id].cpu_time += used;
+            if let Some(turn) = &mut state.turn {
+                turn.cpu_time += used;
+            }
+        }
+    }
+
+    /// Makes a step of the CPU time since the last one.
+    fn flush(&mut self, state: &mut State, id: LifeId) {
+        let burst = std::mem::take(&mut state.burst);
+        if burst > 0 && self.all[id].chosen {
+            self.all[id].steps.push(Step::Run(burst));
+        }
+    }
+
+    /// Puts what follows at its place in the run of the task.
+    fn pause(&mut self, state: &mut State, id: LifeId, time: u64) {
+        self.account(state, id, time);
+        self.flush(state, id);
+    }
+
+    fn leave(&mut self, state: &mut State, id: LifeId, time: u64) {
+        match state.mode {
+            Mode::Runs(_) => {}
+            // It had the CPU from before the beginning on.
+            Mode::Unknown if self.all[id].born.is_none() => state.mode = Mode::Runs(0),
+            _ => self.gaps += 1,
+        }
+        self.account(state, id, time);
+    }
+
+    fn sleep(&mut self, state: &mut State, id: LifeId, mut wait: Wait, posts: &mut u32) {
+        self.flush(state, id);
+        if let Some(turn) = state.turn.take()
+            && !self.all[id].chosen
+        {
+            self.all[id].turns.push(turn);
+        }
+        state.mode = match state.early {
+            None => Mode::Sleeps(wait),
+            Some(early) => {
+                wait.until = wait.from.max(early.time);
+                wait.context = early.context;
+                wait.by_kernel = early.by_kernel;
+                wait.waker = early.waker;
+                if let Some(waker) = early.waker {
+                    *posts += 1;
+                    wait.post = *posts;
+                    if let Some(Step::Post { id, .. }) = self.all[waker].steps.get_mut(early.step) {
+                        *id = *posts;
+                    }
+                }
+                self.end_wait(id, wait);
+                Mode::Ready
+            }
+        };
+    }
+
+    fn end_wait(&mut self, id: LifeId, wait: Wait) {
+        if self.all[id].chosen {
+            self.all[id].steps.push(Step::Wait(wait));
+        }
+    }
+
+    fn come(&mut self, state: &mut State, id: LifeId, time: u64) {
+        match state.mode {
+            Mode::Runs(_) | Mode::Over => self.gaps += 1,
+            Mode::Sleeps(wait) => {
+                // Nobody said that it was woken.
+                self.gaps += 1;
+                self.end_wait(
+                    id,
+                    Wait {
+                        until: time,
+                        context: Context::Device,
+                        ..wait
+                    },
+                );
+            }
+            Mode::Unknown | Mode::Ready => {}
+        }
+        state.turn.get_or_insert(Turn {
+            at: time,
+            cpu_time: 0,
+        });
+        state.mode = Mode::Runs(time);
+    }
+
+    fn wake(
+        &mut self,
+        states: &mut [State],
+        id: LifeId,
+        by: Option<LifeId>,
+        context: Context,
+        time: u64,
+        posts: &mut u32,
+    ) {
+        let wait = match states[id].mode {
+            Mode::Sleeps(wait) => Some(wait),
+            Mode::Unknown if self.all[id].born.is_none() => Some(Wait {
+                from: 0,
+                until: time,
+                context,
+                waker: None,
+                post: 0,
+                by_kernel: false,
+                disk: false,
+                call: None,
+            }),
+            Mode::Runs(_) => None,
+            _ => return,
+        };
+        let from_task = context == Context::Task && by != Some(id);
+        let by = by.filter(|_| from_task);
+        let waker = by.filter(|by| {
+            self.all[id].chosen && self.all[*by].chosen && matches!(states[*by].mode, Mode::Runs(_))
+        });
+        let by_kernel = by.is_some_and(|by| self.all[by].description.kernel);
+        if let Some(waker) = waker {
+            self.pause(&mut states[waker], waker, time);
+            self.all[waker].steps.push(Step::Post { to: id, id: 0 });
+        }
+        let step = waker.map_or(0, |waker| self.all[waker].steps.len() - 1);
+        let Some(mut wait) = wait else {
+            states[id].early = Some(Early {
+                time,
+                context,
+                waker,
+                by_kernel,
+                step,
+            });
+            return;
+        };
+        wait.until = time;
+        // Whom the idle task wakes, an interrupt of another CPU has asked it to.
+        let idle = from_task && by.is_none();
+        wait.context = if idle { Context::Device } else { context };
+        wait.by_kernel = by_kernel;
+        wait.waker = waker;
+        if let Some(waker) = waker {
+            *posts += 1;
+            wait.post = *posts;
+            if let Some(Step::Post { id, .. }) = self.all[waker].steps.get_mut(step) {
+                *id = *posts;
+            }
+        }
+        self.end_wait(id, wait);
+        states[id].mode = Mode::Ready;
+        states[id].turn = Some(Turn {
+            at: time,
+            cpu_time: 0,
+        });
+    }
+
+    fn finish(&mut self, states: &mut [State], end: u64) {
+        for (id, state) in states.iter_mut().enumerate() {
+            self.pause(state, id, end);
+            if let Some(turn) = state.turn.take()
+                && !self.all[id].chosen
+            {
+                self.all[id].turns.push(turn);
+            }
+            let life = &mut self.all[id];
+            life.open = matches!(state.mode, Mode::Runs(_) | Mode::Ready);
+            if let Mode::Sleeps(wait) = state.mode {
+                life.asleep_since = Some(wait.from);
+            }
+            life.steps
+                .retain(|step| !matches!(step, Step::Post { id: 0, .. }));
+            life.turns.retain(|turn| turn.cpu_time > 0);
+            // Of whom no more is known than what he is, he was no part of it.
+            life.chosen &= !life.steps.is_empty() || life.forked;
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A recording as a workload.
+
+use std::collections::BTreeMap;
+
+use fairground_workload::{Event, Policy, Task, Workload};
+
+use crate::error::Error;
+use crate::file::Recording;
+use crate::lives::{Life, LifeId, Lives};
+use crate::locks;
+use crate::loss::Loss;
+use crate::program::{Going, Maker, going};
+
+/// From being woken to falling asleep: when it was woken, since the beginning, and the CPU time used; nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// When it was woken.
+    pub at: u64,
+    /// CPU time that it used.
+    pub cpu_time: u64,
+}
+
+/// A thread that is none of the tasks chosen: the workload runs beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OtherThread {
+    /// Its name.
+    pub name: String,
+    /// Whether it is one of the kernel's own.
+    pub kernel: bool,
+    /// Its policy.
+    pub policy: Policy,
+    /// CPUs that it may use; `None`: all.
+    pub cpus: Option<Vec<u32>>,
+    /// What it did, in the order of time.
+    pub turns: Vec<Turn>,
+}
+
+/// What a recording is as a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// The programs of the tasks chosen. Its notes hold the loss, in one line.
+    pub workload: Workload,
+    /// All other threads.
+    pub others: Vec<OtherThread>,
+    /// How sure all this is.
+    pub loss: Loss,
+    /// CPUs of the machine.
+    pub cpus: u32,
+}
+
+impl Recording {
+    /// Makes a workload of the recording.
+    ///
+    /// # Errors
+    ///
+    /// If none of the tasks chosen did anything.
+    pub fn load(&self) -> Result<Load, Error> {
+        let mut lives = Lives::of(self);
+        locks::infer(&mut lives);
+        let names = names(&lives);
+        if names.is_empty() {
+            return Err(Error::Empty {
+                file: self.file.clone(),
+            });
+        }
+        let length = self.length();
+        let goings: Vec<Going> = lives.all.iter().map(|life| going(life, length)).collect();
+        let mut loss = Loss {
+            lost: self.ending.lost,
+            gaps: lives.gaps,
+            ..Loss::default()
+        };
+        // Definitions have the order of names, which is that in which the tasks appeared.
+        let definitions: BTreeMap<LifeId, usize> = names
+            .keys()
+            .enumerate()
+            .map(|(place, id)| (*id, place))
+            .collect();
+        let mut maker = Maker::new(&lives, &goings, &definitions);
+        let mut tasks = Vec::new();
+        let mut alive = false;
+        for (id, name) in &names {
+            let life = &lives.all[*id];
+            alive |= life.ended.is_none();
+            match goings[*id] {
+                Going::On { .. } => loss.going_on += 1,
+                Going::Ends if life.ended.is_none() => loss.cut_off += 1,
+                Going::Ends => {}
+            }
+            tasks.push(Task {
+                name: name.clone(),
+                instances: u32::from(!life.forked),
+                delay: if life.forked { 0 } else { life.begin() },
+                loops: Some(1),
+                phases: maker.phases(*id, &mut loss),
+                policy: policy(life),
+                cpus: cpus(life, self.header.cpus),
+                attributes: Vec::new(),
+                process: Some(format!("process-{}", life.description.process)),
+                suspend_condition: None,
+                taskgroup: None,
+            });
+        }
+        let mut workload = maker.workload(tasks);
+        workload.name = self.name.clone();
+        workload.duration = alive.then_some(length);
+        workload.notes = vec![format!("{}: a recording: {loss}", self.file)];
+        let others = lives
+            .all
+            .iter()
+            .filter(|life| !life.chosen && !life.turns.is_empty());
+        Ok(Load {
+            workload,
+            others: others
+                .map(|life| OtherThread {
+                    name: life.description.name.clone(),
+                    kernel: life.description.kernel,
+                    policy: policy(life),
+                    cpus: cpus(life, self.header.cpus),
+                    turns: life.turns.clone(),
+                })
+                .collect(),
+            loss,
+            cpus: self.header.cpus,
+        })
+    }
+}
+
+impl Load {
+    /// The workload for real threads, which have no disks of their own and are one process: they sleep instead, and share it.
+    #[must_use]
+    pub fn for_threads(mut self) -> Workload {
+        for task in &mut self.workload.tasks {
+            task.process = None;
+            for event in task.phases.iter_mut().flat_map(|phase| &mut phase.events) {
+                if let Event::Disk { service, .. } = event {
+                    *event = Event::Sleep(*service);
+                }
+            }
+        }
+        self.workload.disks.clear();
+        self.workload
+    }
+}
+
+/// Names of the chosen tasks: the kernel's, with a number where several have the same.
+pub(crate) fn names(lives: &Lives) -> BTreeMap<LifeId, String> {
+    let chosen = || {
+        let all = lives.all.iter().enumerate();
+        all.filter(|(_, life)| life.chosen)
+    };
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, life) in chosen() {
+        *counts.entry(&life.description.name).or_default() += 1;
+    }
+    let mut given: BTreeMap<&str, usize> = BTreeMap::new();
+    chosen()
+        .map(|(id, life)| {
+            let name = life.description.name.as_str();
+            let number = given.entry(name).or_default();
+            *number += 1;
+            let name = match counts[name] {
+                1 => name.to_owned(),
+                _ => format!("{name}#{number}"),
+            };
+            (id, name)
+        })
+        .collect()
+}
+
+fn policy(life: &Life) -> Policy {
+    let description = &life.description;
+    let (nice, slice) = (description.nice, None);
+    let priority = description.rt_priority.clamp(1, 99);
+    match description.policy {
+        1 => Policy::Fifo { priority },
+        2 => Policy::RoundRobin { priority },
+        3 => Policy::Batch { nice, slice },
+        5 => Policy::Idle,
+        // What a deadline task has reserved is not recorded; it runs before all others.
+        6 => Policy::Fifo { priority: 99 },
+        _ => Policy::Other { nice, slice },
+    }
+}
+
+/// CPUs that a task may use; `None` for all, and for those that it cannot be told of, because an entry holds the first 64 only.
+fn cpus(life: &Life, machine: u32) -> Option<Vec<u32>> {
+    let description = &life.description;
+    let told = description.first_allowed.count_ones();
+    if told == 0 || told != description.allowed || told >= machine {
+        return None;
+    }
+    Some(
+        (0..64)
+            .filter(|cpu| description.first_allowed >> cpu & 1 == 1)
+            .collect(),
+    )
+}

@@ -1,0 +1,179 @@
+//! The event stream of what was recorded.
+
+use std::collections::BTreeMap;
+
+use fairground_events::{CpuId, Event, EventKind, Policy, Sink, TaskId, TaskInfo, load_weight};
+
+use crate::file::Recording;
+use crate::lives::{Census, Life, LifeId, Lives};
+use crate::load::names;
+use crate::record::{Context, Entry, Kind};
+
+/// What a chosen task is doing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    /// Nobody has seen it yet.
+    Unknown,
+    Runnable,
+    Asleep,
+}
+
+/// A chosen task.
+struct Told {
+    task: TaskId,
+    info: TaskInfo,
+    state: State,
+}
+
+struct Teller<'a> {
+    sink: &'a mut dyn Sink,
+    tasks: BTreeMap<LifeId, Told>,
+    census: Census,
+}
+
+impl Recording {
+    /// Tells `sink` what the tasks chosen did, under the names that [`Recording::load`] gives them.
+    pub fn play_back(&self, sink: &mut dyn Sink) {
+        let lives = Lives::of(self);
+        let tasks = names(&lives)
+            .into_iter()
+            .zip(0..)
+            .map(|((id, name), number)| {
+                let told = Told {
+                    task: TaskId(number),
+                    info: info(name, &lives.all[id]),
+                    state: State::Unknown,
+                };
+                (id, told)
+            });
+        let mut teller = Teller {
+            tasks: tasks.collect(),
+            sink,
+            census: Census::default(),
+        };
+        for entry in self.entries() {
+            if entry.time > self.ending.end {
+                break;
+            }
+            let time = entry.time.checked_sub(self.header.origin);
+            teller.tell(&entry, time);
+            teller.census.after(&entry.kind);
+        }
+        teller.sink.finish(self.length());
+    }
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, entry: &Entry, time: Option<u64>) {
+        let cpu = CpuId(u32::from(entry.cpu));
+        match &entry.kind {
+            Kind::Switch {
+                task,
+                next,
+                state,
+                preempted,
+                ..
+            } => {
+                let (leaves, comes) = (self.census.of(*task), self.census.of(*next));
+                let Some(time) = time else { return };
+                let prev = leaves.filter(|id| self.tasks.contains_key(id));
+                let next = comes.filter(|id| self.tasks.contains_key(id));
+                // Who leaves has had the CPU, even if nobody has seen it come.
+                let new = prev.filter(|id| self.tasks[id].state == State::Unknown);
+                if let Some(id) = new {
+                    self.wake(id, time, cpu, None);
+                    self.switch(time, cpu, None, Some(id));
+                }
+                if let Some(id) = prev {
+                    let told = self.tasks.get_mut(&id);
+                    if let Some(Told {
+                        task, state: own, ..
+                    }) = told
+                    {
+                        let task = *task;
+                        if entry.kind.is_end() {
+                            *own = State::Asleep;
+                            self.event(time, EventKind::Exit { task });
+                        } else if *state != 0 && !preempted {
+                            *own = State::Asleep;
+                            self.event(time, EventKind::Sleep { task });
+                        }
+                    }
+                }
+                if let Some(id) = next {
+                    self.wake(id, time, cpu, None);
+                }
+                if prev.is_some() || next.is_some() {
+                    self.switch(time, cpu, prev, next);
+                }
+            }
+            Kind::Waking { task, by, context } => {
+                let (id, by) = (self.census.of(*task), self.census.of(*by));
+                let waker = by.filter(|_| *context == Context::Task);
+                if let (Some(id), Some(time)) = (id, time) {
+                    self.wake(id, time, cpu, waker);
+                }
+            }
+            Kind::Born { task, by } => {
+                let parent = self.census.of(*by);
+                let child = self.census.born(*task);
+                if let (Some(id), Some(time)) = (child, time) {
+                    self.wake(id, time, cpu, parent);
+                }
+            }
+            Kind::Task { task, .. } => {
+                self.census.of(*task);
+            }
+        }
+    }
+
+    fn event(&mut self, time: u64, kind: EventKind) {
+        self.sink.event(&Event { time, kind });
+    }
+
+    fn switch(&mut self, time: u64, cpu: CpuId, prev: Option<LifeId>, next: Option<LifeId>) {
+        let task = |id: Option<LifeId>| id.map(|id| self.tasks[&id].task);
+        let (prev, next) = (task(prev), task(next));
+        self.event(time, EventKind::Switch { cpu, prev, next });
+    }
+
+    /// A chosen task becomes runnable, unless it is.
+    fn wake(&mut self, id: LifeId, time: u64, cpu: CpuId, waker: Option<LifeId>) {
+        let waker = waker
+            .and_then(|id| self.tasks.get(&id))
+            .map(|told| told.task);
+        let Some(told) = self.tasks.get_mut(&id) else {
+            return;
+        };
+        if told.state == State::Runnable {
+            return;
+        }
+        if told.state == State::Unknown {
+            self.sink.task(time, told.task, &told.info);
+        }
+        told.state = State::Runnable;
+        let task = told.task;
+        self.event(time, EventKind::Wake { task, cpu, waker });
+    }
+}
+
+fn info(name: String, life: &Life) -> TaskInfo {
+    let description = &life.description;
+    let policy = match description.policy {
+        1 => Policy::Fifo,
+        2 => Policy::RoundRobin,
+        3 => Policy::Batch,
+        5 => Policy::Idle,
+        6 => Policy::Deadline,
+        _ => Policy::Normal,
+    };
+    TaskInfo {
+        name,
+        policy,
+        nice: description.nice,
+        rt_priority: description.rt_priority,
+        weight: load_weight(policy, description.nice),
+        allowed: Vec::new(),
+        parent: None,
+    }
+}

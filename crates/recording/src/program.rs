@@ -1,0 +1,495 @@
+//! Programs: what a task would do under any scheduler, made of what it did under one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fairground_workload::{Event, Mutex, Phase, Task, Timer, TimerMode, Workload};
+
+use crate::lives::{Futex, Life, LifeId, Lives, Step, Wait};
+use crate::loss::{Loss, Sure};
+use crate::record::Context;
+use crate::rhythm::{Rhythm, is_timer, rhythm};
+
+/// A task that waited for less than this part of the time is bound by its CPU, and its waits are left out.
+const BOUND: u64 = 50;
+/// What a task shows for shorter than this does not tell how it goes on, nanoseconds.
+const SHORT: u64 = 100_000_000;
+/// Waits that a rhythm needs.
+const FEW: usize = 4;
+/// CPU time of a pass of a task that does nothing but run, nanoseconds.
+const STRETCH: u64 = 100_000_000;
+/// System calls on x86 that wait for somebody outside: poll, select, pause, accept, recvfrom, recvmsg, rt_sigtimedwait, epoll_wait, pselect6, ppoll,
+/// epoll_pwait, accept4, recvmmsg, epoll_pwait2.
+const ARRIVALS: [i32; 14] = [
+    7, 23, 34, 43, 45, 47, 128, 232, 270, 271, 281, 288, 299, 441,
+];
+
+/// How a task goes on when its recorded steps are done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Going {
+    /// It ends.
+    Ends,
+    /// It repeats its steps from this one on.
+    On {
+        /// Number of the step.
+        from: usize,
+        /// Whether it is bound by its CPU from there on, so that its waits there are left out.
+        bound: bool,
+    },
+}
+
+/// How this life goes on, of a recording of this length.
+pub(crate) fn going(life: &Life, length: u64) -> Going {
+    let lived = length.saturating_sub(life.begin());
+    if life.ended.is_some() || !life.chosen || lived < SHORT || lived * 2 < length {
+        return Going::Ends;
+    }
+    let waits = |from: usize| {
+        life.steps[from..].iter().filter_map(|step| match step {
+            Step::Wait(wait) => Some(wait),
+            _ => None,
+        })
+    };
+    // What creates tasks would create them again.
+    let fork = life
+        .steps
+        .iter()
+        .rposition(|step| matches!(step, Step::Fork(_)));
+    let begin = fork.map_or(0, |fork| fork + 1);
+    let time_of = |step: usize| {
+        life.steps[..step]
+            .iter()
+            .rev()
+            .find_map(|step| match step {
+                Step::Wait(wait) => Some(wait.until),
+                _ => None,
+            })
+            .unwrap_or(life.begin())
+    };
+    let starts = std::iter::once(begin).chain(
+        (begin..life.steps.len())
+            .filter(|step| matches!(life.steps[*step], Step::Wait(_)))
+            .map(|step| step + 1),
+    );
+    if life.open && !life.steps.iter().any(|step| matches!(step, Step::Lock(_))) {
+        let mut waited: u64 = waits(begin).map(|wait| wait.until - wait.from).sum();
+        for from in starts {
+            if let Some(Step::Wait(wait)) = from.checked_sub(1).map(|step| &life.steps[step])
+                && from > begin
+            {
+                waited -= wait.until - wait.from;
+            }
+            let left = length.saturating_sub(time_of(from));
+            if left * 2 < lived || left < SHORT {
+                break;
+            }
+            if waited * BOUND < left {
+                return Going::On { from, bound: true };
+            }
+        }
+    }
+    steady(life, begin, length, lived, &time_of)
+}
+
+/// Whether a task goes round, and from which step on: behind what it waited for once, at the beginning.
+fn steady(
+    life: &Life,
+    begin: usize,
+    length: u64,
+    lived: u64,
+    time_of: &dyn Fn(usize) -> u64,
+) -> Going {
+    let locks = || {
+        life.steps[begin..]
+            .iter()
+            .filter(|step| matches!(step, Step::Lock(_)))
+    };
+    let waits: Vec<(usize, &Wait)> = life
+        .steps
+        .iter()
+        .enumerate()
+        .skip(begin)
+        .filter_map(|(place, step)| match step {
+            Step::Wait(wait) => Some((place, wait)),
+            _ => None,
+        })
+        .collect();
+    if waits.len() + locks().count() < FEW {
+        return Going::Ends;
+    }
+    let longest = waits
+        .iter()
+        .map(|(_, wait)| wait.until - wait.from)
+        .max()
+        .unwrap_or(0);
+    let asleep = life
+        .asleep_since
+        .map_or(0, |since| length.saturating_sub(since));
+    if asleep > (2 * longest).max(lived / 10) {
+        return Going::Ends;
+    }
+    // A task that wakes it only at the beginning: the first wait is for a start that does not come again.
+    let mut wakers: BTreeMap<LifeId, usize> = BTreeMap::new();
+    for (_, wait) in &waits {
+        if let Some(waker) = wait.waker {
+            *wakers.entry(waker).or_default() += 1;
+        }
+    }
+    let once = |wait: &Wait| wait.waker.is_some_and(|waker| wakers[&waker] == 1);
+    let early = |wait: &Wait| wait.until.saturating_sub(life.begin()) * 2 < lived;
+    let start = waits
+        .iter()
+        .rev()
+        .find(|(_, wait)| once(wait) && early(wait));
+    let from = start.map_or(begin, |(place, _)| place + 1);
+    if (length.saturating_sub(time_of(from))) * 2 < lived {
+        return Going::Ends;
+    }
+    Going::On { from, bound: false }
+}
+
+/// Makes the programs of all tasks, and the things that they share.
+pub(crate) struct Maker<'a> {
+    lives: &'a Lives,
+    goings: &'a [Going],
+    definitions: &'a BTreeMap<LifeId, usize>,
+    /// Wakings whose waits are left out.
+    dropped: BTreeSet<u32>,
+    /// Wakings that are repeated, because waker and waiter go round there.
+    repeated: BTreeSet<u32>,
+    mutexes: BTreeMap<Futex, usize>,
+    semaphores: BTreeMap<LifeId, usize>,
+    /// Its own timers, and the moments at which somebody outside comes, which are a timer too.
+    timers: BTreeMap<(LifeId, Moments), usize>,
+    disks: BTreeMap<LifeId, usize>,
+}
+
+/// What points in time are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Moments {
+    Own = 0,
+    Outside = 1,
+}
+
+/// A program that is being made.
+struct Making {
+    events: Vec<Event>,
+    /// The run before the next event, and how sure it is.
+    run: u64,
+    sure: Sure,
+    /// Which mutexes it holds.
+    held: BTreeSet<Futex>,
+    /// The last points in time that its timers were set to.
+    last: [u64; 2],
+}
+
+impl Making {
+    fn flush(&mut self) {
+        let run = std::mem::take(&mut self.run);
+        if run > 0 {
+            self.events.push(Event::Run(run));
+        }
+    }
+
+    fn push(&mut self, event: Event) {
+        self.flush();
+        self.events.push(event);
+    }
+}
+
+impl<'a> Maker<'a> {
+    pub fn new(
+        lives: &'a Lives,
+        goings: &'a [Going],
+        definitions: &'a BTreeMap<LifeId, usize>,
+    ) -> Self {
+        let mut dropped = BTreeSet::new();
+        let mut again = [BTreeSet::new(), BTreeSet::new()];
+        for (life, going) in lives.all.iter().zip(goings) {
+            let Going::On { from, bound } = *going else {
+                continue;
+            };
+            for step in &life.steps[from..] {
+                match step {
+                    Step::Wait(wait) if bound => {
+                        dropped.insert(wait.post);
+                    }
+                    Step::Wait(wait) => {
+                        again[0].insert(wait.post);
+                    }
+                    Step::Post { id, .. } => {
+                        again[1].insert(*id);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Self {
+            lives,
+            goings,
+            definitions,
+            dropped,
+            repeated: again[0].intersection(&again[1]).copied().collect(),
+            mutexes: BTreeMap::new(),
+            semaphores: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            disks: BTreeMap::new(),
+        }
+    }
+
+    /// The phases of a task: what was recorded, and how it goes on.
+    pub fn phases(&mut self, id: LifeId, loss: &mut Loss) -> Vec<Phase> {
+        let lives = self.lives;
+        let life = &lives.all[id];
+        let going = self.goings[id];
+        let steady = match going {
+            Going::On { from, .. } => from,
+            Going::Ends => 0,
+        };
+        let rhythm = rhythm(&life.steps[steady..]);
+        let mut making = Making {
+            events: Vec::new(),
+            run: 0,
+            sure: Sure::Exact,
+            held: BTreeSet::new(),
+            last: [life.begin(); 2],
+        };
+        let mut of_phase = |maker: &mut Self, from: usize, repeats: bool, loss: &mut Loss| {
+            let mut job_timers = 0;
+            for (place, step) in life.steps.iter().enumerate().skip(from) {
+                let bound = matches!(going, Going::On { from, bound: true } if place >= from);
+                match step {
+                    Step::Run(time) => {
+                        making.run += time;
+                        loss.run(making.sure, *time);
+                    }
+                    Step::Yield => making.push(Event::Yield),
+                    Step::Fork(child) => {
+                        if let Some(definition) = maker.definitions.get(child) {
+                            making.push(Event::Fork(*definition));
+                        }
+                    }
+                    Step::Post { to, id } => {
+                        let heard =
+                            !maker.dropped.contains(id) && maker.definitions.contains_key(to);
+                        if heard && (!repeats || maker.repeated.contains(id)) {
+                            let semaphore = number(&mut maker.semaphores, *to);
+                            making.push(Event::SemPost(semaphore));
+                        }
+                    }
+                    Step::Lock(word) => {
+                        loss.wait(Sure::Approximated);
+                        making.sure = Sure::Approximated;
+                        if making.held.insert(*word) {
+                            let mutex = number(&mut maker.mutexes, *word);
+                            making.push(Event::Lock(mutex));
+                        }
+                    }
+                    Step::Unlock(word) => {
+                        if making.held.remove(word) {
+                            let mutex = number(&mut maker.mutexes, *word);
+                            making.push(Event::Unlock(mutex));
+                        }
+                    }
+                    Step::Wait(_) if bound => {
+                        loss.wait(Sure::Approximated);
+                        making.sure = Sure::Approximated;
+                    }
+                    Step::Wait(wait) => {
+                        let jobs = Jobs {
+                            rhythm: if place >= steady {
+                                rhythm
+                            } else {
+                                Rhythm::Relative
+                            },
+                            first: job_timers == 0 && !repeats,
+                        };
+                        job_timers += u32::from(is_timer(wait) && place >= steady);
+                        making.sure = maker.wait(id, wait, jobs, repeats, &mut making);
+                        loss.wait(making.sure);
+                    }
+                }
+            }
+            making.flush();
+            for word in std::mem::take(&mut making.held) {
+                let mutex = number(&mut maker.mutexes, word);
+                making.events.push(Event::Unlock(mutex));
+            }
+            std::mem::take(&mut making.events)
+        };
+        let recorded = of_phase(self, 0, false, loss);
+        let mut phases = vec![phase("recorded", Some(1), recorded)];
+        if let Going::On { from, .. } = going {
+            // What is repeated counts once.
+            let mut events = of_phase(self, from, true, &mut Loss::default());
+            let runs = |event: &Event| matches!(event, Event::Run(_));
+            if events.iter().all(runs) {
+                events = vec![Event::Run(STRETCH)];
+            }
+            if !events.iter().any(runs) {
+                events.push(Event::Run(1000));
+            }
+            phases.push(phase("on", None, events));
+        }
+        phases
+    }
+
+    /// The event that a wait becomes, and how sure it is.
+    fn wait(
+        &mut self,
+        id: LifeId,
+        wait: &Wait,
+        jobs: Jobs,
+        repeats: bool,
+        making: &mut Making,
+    ) -> Sure {
+        let length = wait.until - wait.from;
+        let known = wait
+            .waker
+            .filter(|waker| self.definitions.contains_key(waker));
+        if known.is_some() && (!repeats || self.repeated.contains(&wait.post)) {
+            let semaphore = number(&mut self.semaphores, id);
+            making.push(Event::SemWait(semaphore));
+            return Sure::Exact;
+        }
+        if length == 0 {
+            return Sure::Exact;
+        }
+        if known.is_some() || wait.call.is_none() {
+            // Woken by somebody who does not go round, or asleep from before the beginning.
+            making.push(Event::Sleep(length));
+            return Sure::Assumed;
+        }
+        if is_timer(wait) {
+            self.timer(id, wait, jobs, making);
+            return match jobs.rhythm {
+                Rhythm::Periodic { shown: false, .. } => Sure::Assumed,
+                _ => Sure::Approximated,
+            };
+        }
+        let call = wait.call.map_or(-1, |call| call.number);
+        let outside =
+            ARRIVALS.contains(&call) || (wait.context == Context::Task && !wait.by_kernel);
+        if wait.disk || !outside {
+            let disk = number(&mut self.disks, id);
+            making.push(Event::Disk {
+                disk,
+                service: length,
+            });
+            return Sure::Approximated;
+        }
+        self.point(
+            id,
+            Moments::Outside,
+            wait.until,
+            TimerMode::Absolute,
+            making,
+        );
+        Sure::Assumed
+    }
+
+    /// A timer that expires at this time.
+    fn point(
+        &mut self,
+        id: LifeId,
+        moments: Moments,
+        time: u64,
+        mode: TimerMode,
+        making: &mut Making,
+    ) {
+        let last = &mut making.last[moments as usize];
+        let period = time.saturating_sub(*last);
+        *last = time.max(*last);
+        let timer = number(&mut self.timers, (id, moments));
+        making.push(Event::Timer {
+            timer,
+            period,
+            mode,
+        });
+    }
+
+    fn timer(&mut self, id: LifeId, wait: &Wait, jobs: Jobs, making: &mut Making) {
+        match jobs.rhythm {
+            Rhythm::Relative => making.push(Event::Sleep(wait.until - wait.from)),
+            Rhythm::Absolute => {
+                self.point(id, Moments::Own, wait.until, TimerMode::Absolute, making);
+            }
+            // From here on the period counts.
+            Rhythm::Periodic { mode, .. } if jobs.first => {
+                self.point(id, Moments::Own, wait.until, mode, making);
+            }
+            Rhythm::Periodic {
+                period, job, mode, ..
+            } => {
+                let burst = std::mem::take(&mut making.run);
+                let count = ((burst as f64 / job as f64).round() as u64).max(1);
+                let timer = number(&mut self.timers, (id, Moments::Own));
+                for done in 0..count {
+                    // What does not divide goes to the first ones.
+                    making.run = burst / count + u64::from(done < burst % count);
+                    making.push(Event::Timer {
+                        timer,
+                        period,
+                        mode,
+                    });
+                }
+            }
+        }
+    }
+
+    /// The workload of these tasks, which this has made the programs of.
+    pub fn workload(self, tasks: Vec<Task>) -> Workload {
+        let named = |count: usize, what: &str| {
+            (0..count)
+                .map(|number| format!("{what}{number}"))
+                .collect::<Vec<_>>()
+        };
+        let mutex = |name| Mutex { name, spin: 0 };
+        let timer = |name| Timer { name, unique: true };
+        Workload {
+            name: String::new(),
+            duration: None,
+            tasks,
+            mutexes: named(self.mutexes.len(), "mutex")
+                .into_iter()
+                .map(mutex)
+                .collect(),
+            conditions: Vec::new(),
+            barriers: Vec::new(),
+            semaphores: named(self.semaphores.len(), "wake"),
+            timers: named(self.timers.len(), "unique")
+                .into_iter()
+                .map(timer)
+                .collect(),
+            pipes: Vec::new(),
+            disks: named(self.disks.len(), "disk"),
+            memories: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// What a timer of a task belongs to.
+#[derive(Clone, Copy)]
+struct Jobs {
+    rhythm: Rhythm,
+    /// Whether it is the first of its kind.
+    first: bool,
+}
+
+/// The number that something has among its kind; a new one if it has none.
+fn number<K: Ord>(numbers: &mut BTreeMap<K, usize>, key: K) -> usize {
+    let next = numbers.len();
+    *numbers.entry(key).or_insert(next)
+}
+
+fn phase(name: &str, loops: Option<u64>, events: Vec<Event>) -> Phase {
+    Phase {
+        name: name.to_owned(),
+        loops,
+        policy: None,
+        cpus: None,
+        taskgroup: None,
+        events,
+        variations: BTreeMap::new(),
+    }
+}

@@ -1,0 +1,144 @@
+//! A workload as an rt-app file.
+
+use fairground_workload::{Event, Policy, Task, TimerMode, Workload};
+use serde_json::{Value, json};
+
+/// Events of a file that people still look into.
+const MOST: usize = 100_000;
+
+/// A workload that was made of a recording, as an rt-app file. Times are in whole microseconds there; what is cut off one run is added
+/// to the next.
+///
+/// # Errors
+///
+/// If it is too long for such a file; says so.
+pub fn rt_app(workload: &Workload) -> Result<String, String> {
+    let phases = workload.tasks.iter().flat_map(|task| &task.phases);
+    let events: usize = phases.map(|phase| phase.events.len()).sum();
+    if events > MOST {
+        return Err(format!(
+            "{} has {events} events; as rt-app files only recordings of up to {MOST} are written, so record for less time",
+            workload.name
+        ));
+    }
+    // rt-app knows whole seconds.
+    let duration = match workload.duration {
+        Some(duration) => duration.div_ceil(1_000_000_000).to_string(),
+        None => "-1".to_owned(),
+    };
+    let tasks: Vec<(String, String)> = workload
+        .tasks
+        .iter()
+        .map(|task| (task.name.clone(), definition(workload, task)))
+        .collect();
+    let global = [
+        ("duration".to_owned(), duration),
+        ("calibration".to_owned(), json!("CPU0").to_string()),
+        (
+            "default_policy".to_owned(),
+            json!("SCHED_OTHER").to_string(),
+        ),
+    ];
+    let file = [
+        ("tasks".to_owned(), object(&tasks, 1)),
+        ("global".to_owned(), object(&global, 1)),
+    ];
+    Ok(object(&file, 0) + "\n")
+}
+
+/// An object whose keys have an order, which is that in which things happen.
+fn object(entries: &[(String, String)], depth: usize) -> String {
+    let indent = "\t".repeat(depth + 1);
+    let lines: Vec<String> = entries
+        .iter()
+        .map(|(key, value)| format!("{indent}{} : {value}", json!(key)))
+        .collect();
+    format!("{{\n{}\n{}}}", lines.join(",\n"), "\t".repeat(depth))
+}
+
+fn definition(workload: &Workload, task: &Task) -> String {
+    let mut entries = Vec::new();
+    let mut add = |key: &str, value: Value| entries.push((key.to_owned(), value.to_string()));
+    add("instance", json!(task.instances));
+    if task.delay > 0 {
+        add("delay", json!(task.delay / 1000));
+    }
+    let (policy, priority) = match task.policy {
+        Policy::Other { nice, .. } => ("SCHED_OTHER", nice),
+        Policy::Batch { nice, .. } => ("SCHED_BATCH", nice),
+        Policy::Idle => ("SCHED_IDLE", 0),
+        Policy::Fifo { priority } => ("SCHED_FIFO", priority as i32),
+        Policy::RoundRobin { priority } => ("SCHED_RR", priority as i32),
+        Policy::Deadline { .. } => ("SCHED_OTHER", 0),
+    };
+    add("policy", json!(policy));
+    add("priority", json!(priority));
+    if let Some(cpus) = &task.cpus {
+        add("cpus", json!(cpus));
+    }
+    if let Some(process) = &task.process {
+        add("fairground", json!({ "process": process }));
+    }
+    add("loop", json!(1));
+    let phases: Vec<(String, String)> = task
+        .phases
+        .iter()
+        .map(|phase| {
+            let loops = phase.loops.map_or(-1, |loops| loops as i64);
+            let mut events = vec![("loop".to_owned(), loops.to_string())];
+            let mut rest = 0;
+            for (place, event) in phase.events.iter().enumerate() {
+                if let Some((key, value)) = entry_of(workload, event, &mut rest) {
+                    events.push((format!("{key}{place}"), value.to_string()));
+                }
+            }
+            (phase.name.clone(), object(&events, 4))
+        })
+        .collect();
+    entries.push(("phases".to_owned(), object(&phases, 3)));
+    object(&entries, 2)
+}
+
+/// Key and value of an event; none for a run that is too short.
+fn entry_of(workload: &Workload, event: &Event, rest: &mut u64) -> Option<(&'static str, Value)> {
+    let micros = |time: u64| (time + 500) / 1000;
+    Some(match *event {
+        Event::Run(time) => {
+            let whole = time + *rest;
+            *rest = whole % 1000;
+            if whole < 1000 {
+                return None;
+            }
+            ("run", json!(whole / 1000))
+        }
+        Event::Sleep(time) => ("sleep", json!(micros(time).max(1))),
+        Event::Timer {
+            timer,
+            period,
+            mode,
+        } => {
+            let mode = match mode {
+                TimerMode::Absolute => "absolute",
+                _ => "relative",
+            };
+            let name = format!("{}-{timer}", workload.timers[timer].name);
+            (
+                "timer",
+                json!({ "ref": name, "period": micros(period), "mode": mode }),
+            )
+        }
+        Event::SemPost(semaphore) => ("sem_post", json!(workload.semaphores[semaphore])),
+        Event::SemWait(semaphore) => ("sem_wait", json!(workload.semaphores[semaphore])),
+        Event::Lock(mutex) => ("lock", json!(workload.mutexes[mutex].name)),
+        Event::Unlock(mutex) => ("unlock", json!(workload.mutexes[mutex].name)),
+        Event::Yield => ("yield", json!("")),
+        Event::Fork(task) => ("fork", json!(workload.tasks[task].name)),
+        Event::Disk { disk, service } => {
+            let value =
+                json!({ "disk": { "disk": workload.disks[disk], "service": micros(service) } });
+            ("fairground", value)
+        }
+        // Recordings have no others.
+        _ => return None,
+    })
+}

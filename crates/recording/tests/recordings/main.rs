@@ -1,0 +1,499 @@
+//! Recordings: files, and the workloads that they are.
+
+mod support;
+
+use fairground_events::{Event as Told, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
+use fairground_recording::{Context, Load, Recording, Roots, rt_app};
+use fairground_workload::{Event, Task, TimerMode, Workload};
+use proptest::prelude::*;
+use support::{FUTEX, MS, NANOSLEEP, POLL, READ, Script};
+
+fn events<'a>(load: &'a Load, name: &str) -> &'a [Event] {
+    &task(load, name).phases[0].events
+}
+
+fn task<'a>(load: &'a Load, name: &str) -> &'a Task {
+    let tasks = &load.workload.tasks;
+    let found = tasks.iter().find(|task| task.name == name);
+    found.unwrap_or_else(|| panic!("no {name} among {tasks:?}"))
+}
+
+fn load(script: Script, length: u64) -> Load {
+    script.recording(length).load().expect("it has tasks")
+}
+
+#[test]
+fn who_wakes_whom_is_at_its_place_in_the_run() {
+    let mut script = Script::default();
+    script.describe(1, "baker");
+    script.describe(2, "eater");
+    script.born(0, 2, 1);
+    script.preempt(0, 0, 2);
+    script.sleep(MS, 2, 1, READ, 5);
+    script.wake(4 * MS, 2, 1, Context::Task);
+    script.preempt(6 * MS, 1, 2);
+    script.end(7 * MS, 2, 1);
+    script.end(9 * MS, 1, 0);
+    let load = load(script, 10 * MS);
+    assert_eq!(
+        events(&load, "baker"),
+        [Event::Run(3 * MS), Event::SemPost(0), Event::Run(4 * MS),],
+        "{load:?}"
+    );
+    assert_eq!(
+        events(&load, "eater"),
+        [Event::Run(MS), Event::SemWait(0), Event::Run(MS)]
+    );
+    // Both have ended, so the run lasts until they have.
+    assert_eq!(load.workload.duration, None);
+    assert_eq!(load.loss.waits, [1, 0, 0]);
+}
+
+#[test]
+fn children_are_forked_where_they_were() {
+    let mut script = Script::default();
+    script.describe(1, "make");
+    script.describe(2, "cc1");
+    script.describe(3, "cc1");
+    script.born(0, 1, 50);
+    script.preempt(0, 0, 1);
+    script.born(2 * MS, 2, 1);
+    script.born(3 * MS, 3, 1);
+    script.sleep(4 * MS, 1, 2, 61, 0);
+    script.preempt(5 * MS, 2, 3);
+    script.end(6 * MS, 3, 2);
+    script.wake(7 * MS, 1, 2, Context::Task);
+    script.end(7 * MS, 2, 1);
+    script.end(8 * MS, 1, 0);
+    let load = load(script, 8 * MS);
+    assert_eq!(
+        events(&load, "make"),
+        [
+            Event::Run(2 * MS),
+            Event::Fork(1),
+            Event::Run(MS),
+            Event::Fork(2),
+            Event::Run(MS),
+            Event::SemWait(0),
+            Event::Run(MS),
+        ]
+    );
+    assert_eq!(task(&load, "cc1#1").instances, 0);
+    assert_eq!(events(&load, "cc1#1")[1], Event::SemPost(0));
+}
+
+#[test]
+fn numbers_of_threads_come_back() {
+    let mut script = Script::default();
+    script.describe(1, "sh");
+    script.describe(7, "ls");
+    script.preempt(0, 0, 1);
+    for turn in 0..3 {
+        let begin = 10 * turn * MS;
+        script.born(begin + MS, 7, 1);
+        script.sleep(begin + 2 * MS, 1, 7, 61, 0);
+        script.wake(begin + 4 * MS, 1, 7, Context::Task);
+        script.end(begin + 5 * MS, 7, 1);
+    }
+    let recording = script.recording(30 * MS);
+    let load = recording.load().expect("it has tasks");
+    let forks = events(&load, "sh")
+        .iter()
+        .filter(|event| matches!(event, Event::Fork(_)));
+    assert_eq!(forks.count(), 3);
+    assert_eq!(load.workload.tasks.len(), 4);
+}
+
+/// A task that runs for a while in each period, late every fifth time.
+fn periodic(lateness: u64) -> Script {
+    let mut script = Script::default();
+    script.describe(1, "player");
+    script.born(0, 1, 50);
+    let mut time = 0;
+    script.preempt(0, 0, 1);
+    for period in 1..=40_u64 {
+        let busy = 2 * MS + if period % 5 == 0 { lateness } else { 0 };
+        script.sleep(time + busy, 1, 0, NANOSLEEP, 1);
+        time = period * 10 * MS;
+        script.wake(time, 1, 0, Context::Timer);
+        script.preempt(time, 0, 1);
+    }
+    script
+}
+
+#[test]
+fn timers_on_a_grid_are_periods() {
+    let load = load(periodic(0), 401 * MS);
+    let player = task(&load, "player");
+    assert!(
+        matches!(
+            player.phases[0].events[3],
+            Event::Timer {
+                period: 10_000_000,
+                mode: TimerMode::Relative,
+                ..
+            }
+        ),
+        "{:?}",
+        &player.phases[0].events[..6]
+    );
+    assert_eq!(player.phases.len(), 2, "it goes on");
+    assert_eq!(player.phases[1].loops, None);
+    assert_eq!(load.workload.duration, Some(401 * MS));
+}
+
+#[test]
+fn who_was_late_shows_whether_he_keeps_the_grid() {
+    for (off, expected) in [(0, TimerMode::Absolute), (3 * MS, TimerMode::Relative)] {
+        let mut script = Script::default();
+        script.describe(1, "player");
+        script.born(0, 1, 50);
+        script.preempt(0, 0, 1);
+        let mut time = 0;
+        for period in 1..=40_u64 {
+            // Every fifth time it does two jobs at once.
+            let late = period % 5 == 0;
+            script.sleep(time + if late { 4 } else { 2 } * MS, 1, 0, NANOSLEEP, 1);
+            time += if late { 20 * MS + off } else { 10 * MS };
+            script.wake(time, 1, 0, Context::Timer);
+            script.preempt(time, 0, 1);
+        }
+        let load = load(script, time + MS);
+        let events = events(&load, "player");
+        let jobs = events.iter().filter(|event| **event == Event::Run(2 * MS));
+        assert_eq!(jobs.count(), 48, "the two jobs are apart: {events:?}");
+        let Event::Timer { mode, .. } = events[3] else {
+            panic!("a timer: {:?}", events[3]);
+        };
+        assert_eq!(mode, expected);
+    }
+}
+
+#[test]
+fn sleeps_of_one_length_are_relative() {
+    let mut script = Script::default();
+    script.describe(1, "sleeper");
+    script.born(0, 1, 50);
+    script.preempt(0, 0, 1);
+    let mut time = 0;
+    for turn in 0..30_u64 {
+        time += (1 + turn % 7) * MS;
+        script.sleep(time, 1, 0, NANOSLEEP, 1);
+        time += 5 * MS;
+        script.wake(time, 1, 0, Context::Timer);
+        script.preempt(time, 0, 1);
+    }
+    let load = load(script, time);
+    assert_eq!(events(&load, "sleeper")[1], Event::Sleep(5 * MS));
+}
+
+#[test]
+fn disks_take_as_long_as_they_took_and_arrivals_come_when_they_came() {
+    let mut script = Script::default();
+    script.describe(1, "server");
+    script.born(0, 1, 50);
+    script.preempt(0, 0, 1);
+    script.disk(MS, 1, 0);
+    script.wake(4 * MS, 1, 0, Context::Device);
+    script.preempt(4 * MS, 0, 1);
+    script.sleep(5 * MS, 1, 0, POLL, 1);
+    script.wake(9 * MS, 1, 0, Context::SoftInterrupt);
+    script.preempt(9 * MS, 0, 1);
+    script.end(10 * MS, 1, 0);
+    let load = load(script, 10 * MS);
+    assert_eq!(
+        events(&load, "server"),
+        [
+            Event::Run(MS),
+            Event::Disk {
+                disk: 0,
+                service: 3 * MS
+            },
+            Event::Run(MS),
+            Event::Timer {
+                timer: 0,
+                period: 9 * MS,
+                mode: TimerMode::Absolute
+            },
+            Event::Run(MS),
+        ]
+    );
+    assert_eq!(load.loss.waits, [0, 1, 1]);
+    assert_eq!(load.loss.cpu_time, [MS, MS, MS]);
+    let threads = load.for_threads();
+    assert_eq!(threads.tasks[0].process, None);
+    assert_eq!(threads.tasks[0].phases[0].events[1], Event::Sleep(3 * MS));
+}
+
+#[test]
+fn who_always_runs_goes_on() {
+    let mut script = Script::default();
+    script.describe(1, "hog");
+    script.describe(2, "hog");
+    script.preempt(0, 0, 1);
+    for turn in 1..100 {
+        let (leaves, comes) = if turn % 2 == 1 { (1, 2) } else { (2, 1) };
+        script.preempt(turn * 4 * MS, leaves, comes);
+    }
+    let load = load(script, 400 * MS);
+    let hog = task(&load, "hog#1");
+    assert_eq!(hog.phases[0].events, [Event::Run(200 * MS)]);
+    assert_eq!((hog.phases[1].loops, load.loss.going_on), (None, 2));
+    assert!(
+        load.workload.notes[0].contains("2 tasks go on"),
+        "{:?}",
+        load.workload.notes
+    );
+}
+
+#[test]
+fn words_that_are_handed_on_are_mutexes() {
+    let mut script = Script::default();
+    script.describe(1, "left");
+    script.describe(2, "right");
+    script.born(0, 1, 50);
+    script.born(0, 2, 50);
+    script.preempt(0, 0, 1);
+    let mut time = 0;
+    let (mut holder, mut other) = (1, 2);
+    for _ in 0..20 {
+        // The other runs into the mutex; the holder lets go of it, and runs into it himself later.
+        script.preempt(time + MS, holder, other);
+        script.sleep(time + 2 * MS, other, holder, FUTEX, 0xabc);
+        script.wake(time + 4 * MS, other, holder, Context::Task);
+        std::mem::swap(&mut holder, &mut other);
+        script.preempt(time + 4 * MS, other, holder);
+        script.preempt(time + 5 * MS, holder, other);
+        script.preempt(time + 6 * MS, other, holder);
+        time += 6 * MS;
+    }
+    let load = load(script, time);
+    assert_eq!(load.workload.mutexes.len(), 1);
+    for name in ["left", "right"] {
+        for phase in &task(&load, name).phases {
+            let mut held = false;
+            for event in &phase.events {
+                match event {
+                    Event::Lock(0) => assert!(!std::mem::replace(&mut held, true)),
+                    Event::Unlock(0) => assert!(std::mem::replace(&mut held, false)),
+                    _ => {}
+                }
+            }
+            assert!(!held, "{name} lets go of it at the end of each pass");
+        }
+    }
+}
+
+#[test]
+fn yields_and_other_threads_are_kept() {
+    let mut script = Script::default();
+    script.describe(1, "polite");
+    script.describe_kernel(9, "kworker/0:1");
+    script.preempt(0, 0, 1);
+    script.wake(MS, 9, 0, Context::Timer);
+    script.yields(2 * MS, 1, 9);
+    script.sleep(3 * MS, 9, 1, -1, 0);
+    script.end(4 * MS, 1, 0);
+    let load = load(script, 5 * MS);
+    assert_eq!(
+        events(&load, "polite"),
+        [Event::Run(2 * MS), Event::Yield, Event::Run(MS)]
+    );
+    let [other] = load.others.as_slice() else {
+        panic!("one other thread: {:?}", load.others);
+    };
+    assert!(other.kernel);
+    assert_eq!((other.turns[0].at, other.turns[0].cpu_time), (MS, MS));
+}
+
+#[test]
+fn only_a_command_and_what_it_creates_is_chosen() {
+    let mut script = Script::default();
+    script.describe(5, "command");
+    script.describe(6, "child");
+    script.describe(7, "stranger");
+    script.born(0, 5, 99);
+    script.preempt(0, 0, 5);
+    script.born(MS, 6, 5);
+    script.preempt(2 * MS, 5, 7);
+    script.preempt(3 * MS, 7, 6);
+    script.end(4 * MS, 6, 5);
+    script.end(5 * MS, 5, 7);
+    let bytes = script.bytes(6 * MS, Roots::Tasks(vec![5]), 0);
+    let recording = Recording::parse("x.recording", bytes.as_slice()).expect("a recording");
+    let load = recording.load().expect("it has tasks");
+    let names: Vec<&str> = load
+        .workload
+        .tasks
+        .iter()
+        .map(|task| task.name.as_str())
+        .collect();
+    assert_eq!(names, ["command", "child"]);
+    assert_eq!(load.others.len(), 1);
+}
+
+/// CPU time of each task, of an event stream.
+#[derive(Default)]
+struct Times {
+    names: Vec<String>,
+    running: Option<(TaskId, Nanoseconds)>,
+    used: Vec<Nanoseconds>,
+    end: Nanoseconds,
+}
+
+impl Sink for Times {
+    fn task(&mut self, _: Nanoseconds, task: TaskId, info: &TaskInfo) {
+        let place = task.0 as usize;
+        self.names
+            .resize(self.names.len().max(place + 1), String::new());
+        self.used.resize(self.names.len(), 0);
+        self.names[place] = info.name.clone();
+    }
+
+    fn event(&mut self, event: &Told) {
+        if let EventKind::Switch { prev, next, .. } = event.kind {
+            assert_eq!(prev, self.running.map(|(task, _)| task));
+            if let Some((task, since)) = self.running {
+                self.used[task.0 as usize] += event.time - since;
+            }
+            self.running = next.map(|task| (task, event.time));
+        }
+    }
+
+    fn finish(&mut self, end: Nanoseconds) {
+        self.end = end;
+    }
+}
+
+#[test]
+fn the_event_stream_has_the_same_times() {
+    let recording = periodic(0).recording(401 * MS);
+    let mut times = Times::default();
+    recording.play_back(&mut times);
+    assert_eq!(
+        (times.names.as_slice(), times.end),
+        (["player".to_owned()].as_slice(), 401 * MS)
+    );
+    assert_eq!(times.used[0], 80 * MS);
+}
+
+#[test]
+fn it_can_be_written_as_an_rt_app_file() {
+    let load = load(periodic(0), 401 * MS);
+    let text = rt_app(&load.workload).expect("it is short");
+    let read = Workload::parse("player.json", &text).expect("it is an rt-app file");
+    assert_eq!(read.tasks[0].name, "player");
+    assert_eq!(
+        read.tasks[0].phases[0].events,
+        load.workload.tasks[0].phases[0].events
+    );
+}
+
+#[test]
+fn what_is_no_recording_is_said_in_one_line() {
+    let bytes = periodic(0).bytes(401 * MS, Roots::All, 0);
+    let message = |bytes: &[u8]| {
+        let error = Recording::parse("a.recording", bytes).expect_err("it is none");
+        let text = error.to_string();
+        assert!(
+            text.starts_with("a.recording: ") && !text.contains('\n'),
+            "{text}"
+        );
+        text
+    };
+    assert!(message(b"").contains("not a recording"));
+    assert!(message(b"{ \"tasks\" : {} }").contains("not a recording"));
+    assert!(message(&bytes[..bytes.len() - 1]).contains("cut off"));
+    assert!(message(&bytes[..10]).contains("cut off"));
+    let mut other = bytes.clone();
+    other[8] = 2;
+    assert!(message(&other).contains("version 2"));
+    let mut other = bytes.clone();
+    let middle = bytes.len() / 2;
+    other[middle] ^= 0x40;
+    assert!(message(&other).contains("damaged at byte"));
+    // A chunk that claims to be huge finds no memory made for it.
+    let mut other = bytes[..12].to_vec();
+    other.extend([b'H', 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f]);
+    assert!(message(&other).contains("damaged at byte"));
+    let mut other = bytes;
+    other.push(0);
+    assert!(message(&other).contains("behind its end"));
+}
+
+#[test]
+fn losses_are_in_the_notes() {
+    let bytes = periodic(0).bytes(401 * MS, Roots::All, 12);
+    let recording = Recording::parse("a.recording", bytes.as_slice()).expect("a recording");
+    let load = recording.load().expect("it has tasks");
+    assert!(
+        load.workload.notes[0].contains("12 entries were LOST"),
+        "{:?}",
+        load.workload.notes
+    );
+}
+
+#[test]
+fn an_empty_recording_says_so() {
+    let bytes = Script::default().bytes(MS, Roots::All, 0);
+    let recording = Recording::parse("a.recording", bytes.as_slice()).expect("a recording");
+    let error = recording.load().expect_err("there is nothing in it");
+    assert!(
+        error.to_string().contains("none of the tasks chosen ran"),
+        "{error}"
+    );
+}
+
+proptest! {
+    /// Whatever the bytes are, reading them ends with a recording or with a message.
+    #[test]
+    fn any_bytes_are_read_or_refused(
+        places in prop::collection::vec((0..10_000_usize, any::<u8>()), 0..8),
+        cut in 0..10_000_usize,
+    ) {
+        let mut bytes = periodic(MS).bytes(401 * MS, Roots::All, 0);
+        let length = bytes.len();
+        for (place, value) in places {
+            bytes[place % length] = value;
+        }
+        bytes.truncate(length - cut % 50);
+        if let Ok(recording) = Recording::parse("a.recording", bytes.as_slice()) {
+            let _ = recording.load();
+        }
+    }
+
+    /// Whatever the entries say, in whatever order: a workload comes of it or a message, and its programs let time pass.
+    #[test]
+    fn any_entries_are_a_workload(
+        entries in prop::collection::vec((0..6_u8, 0..5_u32, 0..5_u32, 0..4_u8, 0..3_u64), 0..200),
+    ) {
+        let mut script = Script::default();
+        for task in 1..4 {
+            script.describe(task, "any");
+        }
+        script.describe_kernel(4, "kernel");
+        let mut time = 0;
+        for (kind, task, other, detail, gap) in entries {
+            time += gap * MS;
+            let context = [Context::Task, Context::SoftInterrupt, Context::Device, Context::Timer][detail as usize];
+            match kind {
+                0 => script.preempt(time, task, other),
+                1 => script.sleep(time, task, other, [FUTEX, NANOSLEEP, POLL, READ][detail as usize], 7),
+                2 => script.wake(time, task, other, context),
+                3 => script.born(time, task, other),
+                4 => script.yields(time, task, other),
+                _ => script.end(time, task, other),
+            }
+        }
+        if let Ok(load) = script.recording(time + MS).load() {
+            for task in &load.workload.tasks {
+                for phase in task.phases.iter().filter(|phase| phase.loops.is_none()) {
+                    prop_assert!(phase.events.iter().any(|event| matches!(event, Event::Run(1..))));
+                }
+            }
+            if let Ok(text) = rt_app(&load.workload) {
+                prop_assert!(!text.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Recordings made by hand.
+
+use fairground_recording::{
+    Context, Description, Ending, Entry, Header, Kind, Recording, Roots, Writer,
+};
+
+pub const FUTEX: i32 = 202;
+pub const NANOSLEEP: i32 = 230;
+pub const POLL: i32 = 7;
+pub const READ: i32 = 0;
+/// Origin of the recordings.
+pub const ORIGIN: u64 = 1_000_000_000;
+pub const MS: u64 = 1_000_000;
+/// The state of a task that sleeps.
+const ASLEEP: u32 = 1;
+/// The state of one that has ended.
+const DEAD: u32 = 0x80;
+
+/// A recording that is being made: times are nanoseconds since its beginning.
+#[derive(Default)]
+pub struct Script {
+    entries: Vec<Entry>,
+    described: Vec<(u32, Description)>,
+}
+
+impl Script {
+    fn add(&mut self, time: u64, kind: Kind) {
+        self.entries.push(Entry {
+            time: ORIGIN + time,
+            cpu: 0,
+            kind,
+        });
+    }
+
+    /// What a task is: a thread of process 100.
+    pub fn describe(&mut self, task: u32, name: &str) {
+        let description = Description {
+            process: 100,
+            parent: 1,
+            name: name.to_owned(),
+            first_allowed: 1,
+            allowed: 1,
+            ..Description::default()
+        };
+        self.described.push((task, description.clone()));
+        self.add(0, Kind::Task { task, description });
+    }
+
+    pub fn describe_kernel(&mut self, task: u32, name: &str) {
+        let description = Description {
+            process: task,
+            name: name.to_owned(),
+            kernel: true,
+            ..Description::default()
+        };
+        self.add(0, Kind::Task { task, description });
+    }
+
+    pub fn born(&mut self, time: u64, task: u32, by: u32) {
+        self.add(time, Kind::Born { task, by });
+        // As the recorder does, which tells of every new task what it is.
+        if let Some((_, description)) = self.described.iter().find(|(one, _)| *one == task) {
+            let description = description.clone();
+            self.add(time, Kind::Task { task, description });
+        }
+    }
+
+    fn switch(
+        &mut self,
+        time: u64,
+        task: u32,
+        next: u32,
+        state: u32,
+        call: (i32, u64),
+        disk: bool,
+    ) {
+        self.add(
+            time,
+            Kind::Switch {
+                task,
+                next,
+                state,
+                preempted: false,
+                disk,
+                call: call.0,
+                first: call.1,
+                second: 0,
+            },
+        );
+    }
+
+    /// The CPU goes to another although the task could go on.
+    pub fn preempt(&mut self, time: u64, task: u32, next: u32) {
+        self.switch(time, task, next, 0, (-1, 0), false);
+    }
+
+    pub fn yields(&mut self, time: u64, task: u32, next: u32) {
+        self.switch(time, task, next, 0, (24, 0), false);
+    }
+
+    pub fn sleep(&mut self, time: u64, task: u32, next: u32, call: i32, first: u64) {
+        self.switch(time, task, next, ASLEEP, (call, first), false);
+    }
+
+    pub fn disk(&mut self, time: u64, task: u32, next: u32) {
+        self.switch(time, task, next, 2, (READ, 3), true);
+    }
+
+    pub fn end(&mut self, time: u64, task: u32, next: u32) {
+        self.switch(time, task, next, DEAD, (60, 0), false);
+    }
+
+    pub fn wake(&mut self, time: u64, task: u32, by: u32, context: Context) {
+        self.add(time, Kind::Waking { task, by, context });
+    }
+
+    /// The file, of a recording of this length.
+    pub fn bytes(mut self, length: u64, roots: Roots, lost: u64) -> Vec<u8> {
+        self.entries.sort_by_key(|entry| entry.time);
+        let header = Header {
+            origin: ORIGIN,
+            cpus: 1,
+            roots,
+            recorder: 99,
+            command: vec!["make".to_owned()],
+            kernel: "7.3.4".to_owned(),
+            scheduler: None,
+            source: "a test".to_owned(),
+        };
+        let mut file = Vec::new();
+        let mut writer = Writer::new(&mut file, &header).expect("memory can be written");
+        let mut bytes = Vec::new();
+        for entry in &self.entries {
+            entry.write(&mut bytes);
+        }
+        writer.add(&bytes).expect("memory can be written");
+        let end = ORIGIN + length;
+        writer
+            .finish(&Ending { end, lost })
+            .expect("memory can be written");
+        file
+    }
+
+    pub fn recording(self, length: u64) -> Recording {
+        let bytes = self.bytes(length, Roots::All, 0);
+        Recording::parse("test.recording", bytes.as_slice()).expect("it is a recording")
+    }
+}

@@ -1,0 +1,157 @@
+//! What a scheduler's loader does in the simulated kernel: entries of maps, and programs that it runs before the scheduler is attached,
+//! after it, and at intervals of virtual time. The loader's own CPU time is not simulated; that of its programs is.
+
+use fairground_bpf::{MapEntry, ProgramRun, RunTime};
+use fairground_events::OverheadKind;
+
+use crate::clock::Due;
+use crate::kernel::Kernel;
+
+impl Kernel<'_> {
+    /// What the loader does before it attaches the scheduler. `false` if it would give up.
+    pub(crate) fn load(&mut self) -> bool {
+        let setup = self.settings.setup.clone();
+        for entry in &setup.entries {
+            if let Err(errno) = self.fill(entry) {
+                let map = &self.maps[entry.map].name;
+                self.programs.failure = Some(format!(
+                    "{}: an entry of map {map} cannot be written (-{errno})",
+                    entry.place
+                ));
+                return false;
+            }
+        }
+        self.run_once(RunTime::BeforeAttach)
+    }
+
+    fn fill(&mut self, entry: &MapEntry) -> Result<(), i64> {
+        let map = &mut self.maps[entry.map];
+        for (cpu, value) in entry.values.iter().enumerate() {
+            map.update(entry.key.as_ptr() as u64, value.as_ptr() as u64, 0, cpu)?;
+        }
+        Ok(())
+    }
+
+    /// What the loader does once the scheduler is attached.
+    pub(crate) fn begin_loader(&mut self) {
+        if !self.run_once(RunTime::AfterAttach) {
+            return;
+        }
+        let setup = self.settings.setup.clone();
+        for (number, run) in setup.runs.iter().enumerate() {
+            if let (RunTime::Every(interval), false) = (run.time, run.follows) {
+                let run = number as u32;
+                self.clock
+                    .at(self.clock.now() + interval, Due::Loader { run });
+            }
+        }
+    }
+
+    /// Runs what runs at this time, outside of all accounts: the machine is idle. `false` if the loader would give up.
+    fn run_once(&mut self, time: RunTime) -> bool {
+        let setup = self.settings.setup.clone();
+        let mut before = Vec::new();
+        for run in setup.runs.iter().filter(|run| run.time == time) {
+            self.enter(run.cpu);
+            let ran = self.run_loader_program(run, &mut before);
+            self.deliver_kicks(run.cpu);
+            self.spent = 0;
+            if !ran {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The time for a run at an interval has come.
+    pub(crate) fn handle_loader(&mut self, number: u32, due: Due) {
+        let setup = self.settings.setup.clone();
+        let number = number as usize;
+        let first = &setup.runs[number];
+        if self.postponed(first.cpu, due) {
+            return;
+        }
+        if let RunTime::Every(interval) = first.time {
+            self.clock.at(self.clock.now() + interval, due);
+        }
+        self.interrupt(first.cpu);
+        self.account_progress(first.cpu);
+        let followers = setup.runs[number + 1..]
+            .iter()
+            .take_while(|run| run.follows);
+        let mut before = Vec::new();
+        for run in std::iter::once(first).chain(followers) {
+            if !self.run_loader_program(run, &mut before) {
+                break;
+            }
+        }
+        self.settle(OverheadKind::Interrupt);
+        self.leave(OverheadKind::Scheduling);
+    }
+
+    /// Runs one program; `before` is the context that the one before it has left, and becomes that of this one.
+    fn run_loader_program(&mut self, run: &ProgramRun, before: &mut Vec<u8>) -> bool {
+        let Some(entry) = self.scheduler.code.entry(&run.program) else {
+            self.programs.failure = Some(format!(
+                "{}: program {} is not part of what was loaded",
+                run.place, run.program
+            ));
+            return false;
+        };
+        // Aligned as the kernel's copy of a context is.
+        let mut words = vec![0_u64; run.context.len().div_ceil(8).max(1)];
+        // SAFETY: the vector is at least as long as the context; any bytes are valid.
+        let context = unsafe {
+            std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), run.context.len())
+        };
+        context.copy_from_slice(&run.context);
+        for passed in &run.passed {
+            if let Some(bytes) = before.get(passed.from..passed.from + passed.size) {
+                context[passed.to..passed.to + passed.size].copy_from_slice(bytes);
+            }
+        }
+        let result = self.run_program(entry, [context.as_mut_ptr() as u64, 0, 0, 0, 0]) as i32;
+        if self.exit.is_some() {
+            return false;
+        }
+        if result != 0 {
+            self.programs.failure = Some(format!(
+                "{}: program {} returned {result}, with which its loader gives up",
+                run.place, run.program
+            ));
+            return false;
+        }
+        for (offset, bytes) in &run.writes {
+            let mut address = [0; 8];
+            address.copy_from_slice(&context[*offset..*offset + 8]);
+            if !self.write_to_arena(u64::from_le_bytes(address), bytes) {
+                self.programs.failure = Some(format!(
+                    "{}: program {} left no address in the arena to write to",
+                    run.place, run.program
+                ));
+                return false;
+            }
+        }
+        before.clear();
+        before.extend_from_slice(context);
+        true
+    }
+
+    fn write_to_arena(&mut self, address: u64, bytes: &[u8]) -> bool {
+        // The mapping has a guard of this size behind its last byte.
+        const LONGEST: usize = 1 << 16;
+        let Some(arena) = &mut self.arena else {
+            return false;
+        };
+        if address == 0 || bytes.len() > LONGEST {
+            return false;
+        }
+        let offset = (address & 0xffff_ffff) as usize;
+        // SAFETY: every offset of 32 bits lies in the mapping, and so does what follows up to the length of the guard.
+        unsafe {
+            let target = arena.base().add(offset);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
+        }
+        true
+    }
+}

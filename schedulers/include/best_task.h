@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * best_task.h - a walk over a list of waiting tasks that ends with the best one
+ *
+ *	bpf_iter_scx_dsq_new(&it, list, 0);
+ *	while ((p = bpf_iter_scx_dsq_next(&it)))
+ *		if (... better than what has been kept ... && keep_task(&best, p))
+ *			...
+ *	moved = take_task(&it, best);
+ *
+ * The walk holds a reference to the best task so far. Another CPU may take that task all the same; then it is not moved, and who
+ * walked walks again.
+ */
+#ifndef FAIRGROUND_BEST_TASK_H
+#define FAIRGROUND_BEST_TASK_H
+
+/* A walk is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
+#define SCHEDULE_ATTEMPTS 4
+
+/* Keeps @p in place of what has been kept; false if @p is about to be freed. */
+static __always_inline bool keep_task(struct task_struct **best, struct task_struct *p)
+{
+	struct task_struct *better = bpf_task_acquire(p);
+
+	if (!better)
+		return false;
+	if (*best)
+		bpf_task_release(*best);
+	*best = better;
+	return true;
+}
+
+/* Ends the walk. */
+static __always_inline void end_walk(struct bpf_iter_scx_dsq *it, struct task_struct *best)
+{
+	bpf_iter_scx_dsq_destroy(it);
+	if (best)
+		bpf_task_release(best);
+}
+
+/* Ends the walk and moves what has been kept to this CPU. False if nothing has been, or if it has been taken away. */
+static __always_inline bool take_task(struct bpf_iter_scx_dsq *it, struct task_struct *best)
+{
+	bool moved = best && scx_bpf_dsq_move(it, best, SCX_DSQ_LOCAL, 0);
+
+	end_walk(it, best);
+	return moved;
+}
+
+#endif /* FAIRGROUND_BEST_TASK_H */

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * cpu_search.h - cpu_search() of ULE: the least or most loaded CPU by the tree of caches
+ *
+ * The topology's order of CPUs puts the members of a group side by side, so one walk over the CPUs, from the last to the first, sees
+ * every group complete when it comes to its first CPU, and compares it there with its siblings.
+ *
+ * The file that includes this has defined before: struct tdq with load, lowpri and left_out_by, transferable(), nr_cpu_ids.
+ */
+#ifndef FAIRGROUND_CPU_SEARCH_H
+#define FAIRGROUND_CPU_SEARCH_H
+
+/* Numbers the searches */
+static u64 searches;
+
+/* Levels of the tree, from the smallest groups to the whole machine */
+enum level {
+	/* Hardware threads of a core */
+	LEVEL_CORE,
+	/* CPUs that share the last cache */
+	LEVEL_LLC,
+	LEVEL_PACKAGE,
+	LEVEL_MACHINE,
+	NR_LEVELS,
+};
+
+/* CG_SHARE_*: the cache that a group shares, whose level is the number of ticks it stays warm */
+static __always_inline u32 cg_level(u32 level)
+{
+	return level == LEVEL_CORE ? 1 : level == LEVEL_LLC ? 3 : 0;
+}
+
+#define CG_SHARE_L2 2
+
+static __always_inline bool cpu_exists(s32 cpu)
+{
+	const volatile struct cpu_topology *place = topology_of(cpu);
+
+	return !place || place->capacity;
+}
+
+/* The group of @cpu at @level. Without a known topology all CPUs share one cache. */
+static __always_inline void group_span(u32 level, s32 cpu, struct topology_span *span)
+{
+	const volatile struct cpu_topology *place = topology_of(cpu);
+
+	span->first = 0;
+	span->count = nr_cpu_ids;
+	if (!place) {
+		if (level != LEVEL_CORE)
+			return;
+		span->first = cpu;
+		span->count = 1;
+		return;
+	}
+	switch (level) {
+	case LEVEL_CORE:
+		*span = place->core_cpus;
+		break;
+	case LEVEL_LLC:
+		*span = place->llc_cpus;
+		break;
+	case LEVEL_PACKAGE:
+		*span = place->package_cpus;
+		break;
+	}
+}
+
+/* False for a group that is no larger than the one it holds: the tree has no such node. */
+static __always_inline bool group_exists(u32 level, s32 cpu)
+{
+	struct topology_span span, inner = { .count = 1 };
+
+	group_span(level, cpu, &span);
+	if (level > LEVEL_CORE)
+		group_span(level - 1, cpu, &inner);
+	return span.count > inner.count;
+}
+
+/* The best CPU of a group, of those seen so far */
+struct found {
+	/* Sum over the group's CPUs */
+	s64 total;
+	/* Load of the group or CPU inside that was chosen, and of the CPU itself with its random part */
+	s64 load;
+	s64 cpu_load;
+	s32 cpu;
+};
+
+/* Number of a search that leaves no CPU out */
+#define LEAVE_NONE_OUT (~0ULL)
+
+/* sched_lowest() and sched_highest() */
+struct cpu_search {
+	/* Number of the search: CPUs that carry it are left out */
+	u64 number;
+	/* Where to look */
+	u32 first;
+	u32 count;
+	/* Lowest: best priority there must be worse than pri, load at most limit. Highest: load at least limit. */
+	s32 pri;
+	s32 limit;
+	/* Preferred at equal loads, -1 for none */
+	s32 prefer;
+	bool highest;
+	struct found found[NR_LEVELS];
+};
+
+static __always_inline void begin_group(struct found *f, bool highest)
+{
+	f->total = 0;
+	f->load = highest ? -(1LL << 40) : 1LL << 40;
+	f->cpu_load = f->load;
+	f->cpu = -1;
+}
+
+/* What the preferred CPU has less load than another with as many threads; 256 is a thread */
+#define PREFERENCE 64
+
+/* Compares what one child of a group, a CPU or a group, has to offer with the best so far. */
+static __always_inline void compare_child(struct found *f, bool highest, s64 load, s64 cpu_load,
+					  s32 cpu)
+{
+	bool better;
+
+	if (cpu < 0)
+		return;
+	if (highest)
+		better = load > f->load || (load == f->load && cpu_load > f->cpu_load);
+	else
+		better = load < f->load || (load == f->load && cpu_load < f->cpu_load);
+	if (!better)
+		return;
+	f->load = load;
+	f->cpu_load = cpu_load;
+	f->cpu = cpu;
+}
+
+/* Threads of a CPU; a real-time task of the kernel that runs there is one of them. The timer that balances is no RCU section by itself. */
+static __always_inline u32 load_of(const struct tdq *tdq, s32 cpu)
+{
+	bool real_time;
+
+	bpf_rcu_read_lock();
+	real_time = higher_class_runs(cpu);
+	bpf_rcu_read_unlock();
+	return tdq->load + real_time;
+}
+
+/* One CPU of a search: a child of its core, which may end with it, and so on upwards. */
+__noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool allowed)
+{
+	s32 cpu = cpu_at(position), candidate = -1;
+	bool preferred = !s->highest && cpu == s->prefer;
+	struct tdq *tdq = tdq_of(cpu);
+	struct topology_span span;
+	s64 load, total, cpu_load;
+	s32 threads;
+	u32 level;
+
+	if (!tdq || !cpu_exists(cpu))
+		return 0;
+	threads = load_of(tdq, cpu);
+	load = (s64)threads * 256;
+	cpu_load = load - (bpf_get_prandom_u32() & (PREFERENCE - 1));
+	total = preferred ? load - PREFERENCE : load;
+	if (preferred)
+		cpu_load -= PREFERENCE;
+	load = total;
+	if (allowed && tdq->left_out_by != s->number) {
+		if (s->highest) {
+			if (threads >= s->limit && transferable(tdq))
+				candidate = cpu;
+		} else if (threads <= s->limit && tdq->lowpri > s->pri) {
+			candidate = cpu;
+		}
+	}
+
+	/* From the last CPU of a group to its first: there the group is complete and becomes a child of the next larger one */
+	for (level = 0; level < NR_LEVELS; level++) {
+		struct found *f = &s->found[level];
+
+		f->total += total;
+		compare_child(f, s->highest, load, cpu_load, candidate);
+		group_span(level, cpu, &span);
+		if (position != span.first || level == NR_LEVELS - 1)
+			break;
+		total = f->total;
+		load = total;
+		cpu_load = f->cpu_load;
+		candidate = f->cpu;
+		begin_group(f, s->highest);
+	}
+	return 0;
+}
+
+/*
+ * cpu_search() among the CPUs of a group, from the last to the first, of those that @p may run on. Groups compare by the sum
+ * of their loads, and so do CPUs. Returns the CPU, or -1.
+ */
+__noinline s32 cpu_search(struct cpu_search *s __arg_nonnull,
+			  struct task_struct *p __arg_trusted __arg_nullable)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	u32 i, level;
+
+	for (level = 0; level < NR_LEVELS; level++)
+		begin_group(&s->found[level], s->highest);
+	bpf_rcu_read_lock();
+	bpf_for(i, 0, s->count) {
+		u32 position = s->first + s->count - 1 - i;
+		s32 cpu = cpu_at(position);
+		bool allowed = bpf_cpumask_test_cpu(cpu, online);
+
+		if (allowed && p)
+			allowed = bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+		visit_cpu(s, position, allowed);
+	}
+	bpf_rcu_read_unlock();
+	scx_bpf_put_cpumask(online);
+	/* The groups above the searched one are left open, with one child */
+	for (level = 0; level < NR_LEVELS; level++)
+		if (s->found[level].cpu >= 0)
+			return s->found[level].cpu;
+	return -1;
+}
+
+#endif /* FAIRGROUND_CPU_SEARCH_H */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * idle_tick.h - the tick of idle CPUs, which get none from the kernel
+ *
+ * It wakes those whose balancing is due, so that they look for tasks, and it notices when tasks wait behind a real-time task that took
+ * a CPU when that was idle. ops.init() starts it: init_idle_tick() ?: start_idle_tick().
+ *
+ * The file that includes this has defined nr_cpus, tick_nsec, struct run_queue with exists and nr_running, and
+ *
+ *   notice_real_time()             of runnable_load.h
+ *   worth_balancing()              whether balancing can find anything
+ *   balancing_is_due(rq, now)
+ */
+#ifndef FAIRGROUND_IDLE_TICK_H
+#define FAIRGROUND_IDLE_TICK_H
+
+static bool idle_balance_tick(void)
+{
+	u64 now = scx_bpf_now();
+	struct run_queue *rq;
+	s32 cpu;
+
+	bpf_rcu_read_lock();
+	bpf_for(cpu, 0, nr_cpus) {
+		rq = run_queue_of(cpu);
+		if (rq)
+			notice_real_time(rq, now);
+	}
+	bpf_rcu_read_unlock();
+	if (!worth_balancing())
+		return true;
+	bpf_for(cpu, 0, nr_cpus) {
+		rq = run_queue_of(cpu);
+		if (rq && rq->exists && !rq->nr_running && balancing_is_due(rq, now))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
+	return true;
+}
+
+DEFINE_TIMER(idle_tick, idle_balance_tick, tick_nsec)
+
+#endif /* FAIRGROUND_IDLE_TICK_H */

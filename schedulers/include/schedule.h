@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * schedule.h - schedule() of Linux 1.2 to 2.4
+ *
+ * All CPUs take from one list of runnable tasks. schedule() walks over all of it and takes the task with the largest goodness, the
+ * first one of equals. If that is 0 an epoch begins: every task of the system, asleep or not, gets a quantum and keeps half of what
+ * it has left. So sleepers gain, up to nearly twice their quantum.
+ *
+ * The list without the tasks that run is a dispatch queue ordered by virtual time: a task's place in the list, smaller is nearer the
+ * front. A task that leaves the queue for a CPU keeps its place and may come back to it.
+ *
+ * The file that includes this has defined before
+ *
+ *	struct task_data	with counter, processor, place, running_since, waiting_since
+ *	SEARCHES_AGAIN		whether an epoch begins with another search: 2.4; before, the task that has been found runs all the same
+ *	goodness()		of a task on a CPU where an address space is loaded, or NOTHING
+ *	quantum_of()		what a task gets when an epoch begins
+ *	quantum_has_ended()	whether the running task has to leave its CPU
+ *	run_counter_down()	lets it run until then
+ *	goes_on()		the task that ran until now has been chosen again
+ */
+#ifndef FAIRGROUND_SCHEDULE_H
+#define FAIRGROUND_SCHEDULE_H
+
+#include "best_task.h"
+#include "starvation.h"
+
+#define RUNQUEUE 0
+
+/* ---- Places ---------------------------------------------------------------------------------------------------- */
+
+/* The last and the first place that have been handed out; half of the range lies to either side. */
+static u64 last_place = 1ULL << 62;
+static u64 first_place = 1ULL << 62;
+
+/* A place behind all others */
+static __always_inline u64 place_at_end(void)
+{
+	return __sync_fetch_and_add(&last_place, 1) + 1;
+}
+
+/* A place in front of all others */
+static __always_inline __attribute__((unused)) u64 place_at_front(void)
+{
+	return __sync_fetch_and_add(&first_place, -1ULL) - 1;
+}
+
+/* ---- The choice ------------------------------------------------------------------------------------------------ */
+
+/*
+ * A task that waits is served by whichever CPU is done first, and these schedulers rely on it: a CPU that has no other task with ticks
+ * left begins an epoch for all, and so the tasks that run elsewhere need never come to the end of their quanta. A task that is
+ * bound to their CPUs, which is younger than these schedulers, would wait for ever. So it is looked for this often.
+ */
+#define STARVED_TASKS_INTERVAL NSEC_PER_SEC
+
+static __always_inline u64 bound_task_starved_for(const struct task_struct *p, const struct task_data *data, u64 now)
+{
+	return p->nr_cpus_allowed < scx_bpf_nr_cpu_ids() ? starved_for(data->waiting_since, now) : 0;
+}
+
+/* Begins an epoch. */
+static __always_inline void recalculate(u64 now)
+{
+	struct task_struct *p;
+	u64 tasks = 0;
+
+	count(RECALCULATIONS);
+	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
+		struct task_data *data = task_data_of(p);
+
+		if (!data)
+			continue;
+		refill_ticks(&data->counter, quantum_of(p), now, hz);
+		tasks++;
+	}
+	count_by(RECALCULATED_TASKS, tasks);
+}
+
+/*
+ * One walk, with @prev at its place if it can go on; a bound task that starves goes first. Returns whether that settles who runs: the
+ * chosen task may have been taken away meanwhile, and an epoch may begin with another search.
+ */
+__noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nullable, u64 this_mm, u64 now)
+{
+	struct task_data *prev_data = prev && can_go_on(prev, cpu) ? task_data_of(prev) : NULL;
+	bool moved = false, prev_wins = false, epoch_ends;
+	s32 weight = NOTHING, candidate;
+	u64 place = 0, longest = 0, steps = 0, starved;
+	struct task_struct *p, *next = NULL;
+	struct bpf_iter_scx_dsq it;
+
+	/* Where goodness() leaves it out the compiler would not pass it, and the verifier wants it passed. */
+	barrier_var(this_mm);
+	count(SCHEDULES);
+	bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		struct task_data *data = task_data_of(p);
+
+		steps++;
+		if (!data || !can_run_on(p, cpu))
+			continue;
+		candidate = goodness(p, data, cpu, this_mm, now);
+		if (candidate == NOTHING)
+			continue;
+		starved = bound_task_starved_for(p, data, now);
+		if (longest ? starved > longest : starved || candidate > weight) {
+			if (!keep_task(&next, p))
+				continue;
+			weight = candidate;
+			place = data->place;
+			longest = starved;
+		}
+	}
+	if (prev && prev_data && !longest) {
+		steps++;
+		candidate = goodness(prev, prev_data, cpu, this_mm, now);
+		prev_wins = candidate > weight || (candidate == weight && time_before(prev_data->place, place));
+		if (prev_wins)
+			weight = candidate;
+	}
+	count_by(LIST_STEPS, steps);
+
+	epoch_ends = !weight && !longest;
+	if (prev_wins || (epoch_ends && SEARCHES_AGAIN))
+		end_walk(&it, next);
+	else
+		moved = take_task(&it, next);
+	if (moved && longest)
+		count(RESCUES);
+	if (epoch_ends) {
+		recalculate(now);
+		if (SEARCHES_AGAIN)
+			return false;
+	}
+	if (prev_wins && prev)
+		goes_on(prev, prev_data, now);
+	return weight == NOTHING || prev_wins || moved;
+}
+
+/* Whether schedule() is to search: @prev goes on until its quantum has ended or somebody calls for a search. */
+static __always_inline bool is_search_due(s32 cpu, struct task_struct *prev, bool need_resched, u64 now)
+{
+	struct task_data *data = prev && can_go_on(prev, cpu) ? task_data_of(prev) : NULL;
+
+	if (!prev || !data)
+		return true;
+	pay_ticks(&data->counter, now, hz);
+	if (quantum_has_ended(data) || need_resched || now - data->running_since >= STARVED_TASKS_INTERVAL)
+		return true;
+	/* Another CPU has begun an epoch since this quantum was laid out. */
+	run_counter_down(prev, data, now);
+	return false;
+}
+
+/* ---- Having a CPU ---------------------------------------------------------------------------------------------- */
+
+/* processor of a task that has not run yet */
+#define NO_PROC_ID -1
+
+/* The task is given its CPU. */
+static __always_inline void take_cpu(struct task_struct *p, struct task_data *data, u64 now)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+
+	count(SWITCHES);
+	if (data->processor != NO_PROC_ID && data->processor != cpu)
+		count(MIGRATIONS);
+	data->processor = cpu;
+	data->running_since = now;
+	start_paying_ticks(&data->counter, now);
+	run_counter_down(p, data, now);
+}
+
+/* The task leaves it. Displaced by a real-time task or not, it goes back to the list, and is not kept in front of its CPU. */
+static __always_inline void leave_cpu(struct task_struct *p, struct task_data *data, bool runnable, u64 now)
+{
+	stop_paying_ticks(&data->counter, now, hz);
+	data->waiting_since = now;
+	if (runnable)
+		hand_back(p);
+}
+
+/*
+ * A CPU that goes idle has found nothing, but a task may have been listed since, by a CPU that saw this one busy still. One lock held
+ * both together; here the CPU looks again.
+ */
+static __always_inline void look_again(s32 cpu)
+{
+	if (scx_bpf_dsq_nr_queued(RUNQUEUE) > 0)
+		scx_bpf_kick_cpu(cpu, 0);
+}
+
+/* One list for all CPUs: whether one of them comes or goes changes nothing. */
+void BPF_STRUCT_OPS(one_list_cpu_online, s32 cpu)
+{
+}
+
+void BPF_STRUCT_OPS(one_list_cpu_offline, s32 cpu)
+{
+}
+
+#endif /* FAIRGROUND_SCHEDULE_H */

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * slice_end.h - slices that end at ticks of the era, and earlier when another task comes
+ *
+ * The file that includes this has defined hz, tick_nsec and struct run_queue with slice_end, the clock at which the kernel's
+ * slice of the running task ends.
+ */
+#ifndef FAIRGROUND_SLICE_END_H
+#define FAIRGROUND_SLICE_END_H
+
+/* A task that nothing limits looks around at least this often */
+#define MAX_RUN NSEC_PER_SEC
+
+/* First tick at @time or after it; with hz = 0 the kernel's own ticks do the rounding. */
+static __always_inline u64 tick_from(u64 time)
+{
+	return hz ? (time + tick_nsec - 1) / (tick_nsec ?: 1) * tick_nsec : time;
+}
+
+/* Lets the task that runs, or is about to, run until @end. */
+static __always_inline void run_until(struct run_queue *rq, struct task_struct *p, u64 end, u64 now)
+{
+	rq->slice_end = end;
+	scx_bpf_task_set_slice(p, end - now);
+}
+
+/* The running task's slice, which the kernel counts, shall end at @end, if that is earlier than it would. */
+static __always_inline void end_slice_at(struct run_queue *rq, struct task_struct *curr, u64 end)
+{
+	u64 earlier, slice = curr->scx.slice;
+
+	if (!slice || !time_before(end, rq->slice_end))
+		return;
+	/* The kernel has charged it up to some earlier moment, so take off what it ends earlier */
+	earlier = rq->slice_end - end;
+	scx_bpf_task_set_slice(curr, slice > earlier ? slice - earlier : 1);
+	rq->slice_end = end;
+}
+
+#endif /* FAIRGROUND_SLICE_END_H */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * task_data.h - what a scheduler keeps of every task
+ *
+ * DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx) defines the map task_ctx_map and two functions. task_ctx_of(p) is the
+ * record of a task, or NULL if it has none, so callers check; new_task_ctx(p), for ops.init_task(), makes one, zeroed, if there is
+ * memory. The kernel frees it with the task.
+ */
+#ifndef FAIRGROUND_TASK_DATA_H
+#define FAIRGROUND_TASK_DATA_H
+
+#define DEFINE_TASK_DATA(record_type, map_name, name)					\
+	struct {									\
+		__uint(type, BPF_MAP_TYPE_TASK_STORAGE);				\
+		__uint(map_flags, BPF_F_NO_PREALLOC);					\
+		__type(key, int);							\
+		__type(value, record_type);						\
+	} map_name SEC(".maps");							\
+											\
+	static __always_inline __attribute__((unused)) record_type *name##_of(struct task_struct *p)		\
+	{										\
+		return bpf_task_storage_get(&map_name, p, NULL, 0);			\
+	}										\
+											\
+	static __always_inline __attribute__((unused)) record_type *new_##name(struct task_struct *p)		\
+	{										\
+		return bpf_task_storage_get(&map_name, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);		\
+	}
+
+#endif /* FAIRGROUND_TASK_DATA_H */
