@@ -38,7 +38,10 @@ test_documents_in_virtual_time() {
 		;;
 	ebs)
 		check "ebs: a hard cap holds where nobody else wants the CPU" reproduces ebs_caps A1 --seeds 1 -d 14s --point 'hard 1/2'
-		check "ebs: shares divide a CPU" reproduces ebs_shares A2 --seeds 1 -d 10s --point 'nice 0, 10, 15'
+		# 20, 10 and 5 shares, as in the simulator: slices of 100 ms end anywhere.
+		check "ebs: shares divide a CPU" shares ebs 16 '' \
+			'"twenty": { "priority": 0, "run": 10000 }, "ten": { "priority": 10, "run": 10000 }, "five": { "priority": 15, "run": 10000 }' \
+			twenty=57:3 ten=28:3 five=15:3
 		# Its first wake-ups, when nobody has used anything yet, may wait, and are more than 1 % of those in ten seconds.
 		check "ebs: who uses less than the shares allow is favoured" reproduces ebs_shares 'A4 slice' --seeds 1 -d 10s --point '5 % and 8 hogs'
 		check "ebs: a background task gets what nobody wants" shares ebs 6 '' \
