@@ -1,23 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What the documents promise, on this kernel: experiments of theirs, shortened, and shares of the CPU as in the simulator's tests. Figures
-# for one CPU are measured in virtual time, where the load of the machine below does not reach them. It does reach those for several,
-# where virtual CPUs may have to wait for real ones.
+# What the documents promise, on this kernel: experiments of theirs, shortened, and shares of the CPU as in the simulator's tests. All is
+# measured in virtual time, where the load of the machine below does not reach it.
 
-# Schedulers with figures for one CPU, and with figures for several
+# Schedulers with figures for one CPU, and with figures for two
 with_figures_for_one_cpu=(linux12 linux22 o1 ebs bfs)
-with_figures_for_several_cpus=(dwrr)
+with_figures_for_two_cpus=(dwrr)
 
-test_documents_in_parallel() {
-	case $1 in
-	dwrr)
-		check "dwrr: three hogs on two CPUs get two thirds of one each" reproduces elc_fairness_5on4 A4 --seeds 2 -d 6s
-		check "dwrr: weights reach over two CPUs, under cfs they do not" reproduces elc_weight_example 'A2 order,A3' --seeds 1 -d 10s
-		;;
-	esac
-}
-
-test_documents_in_virtual_time() {
+test_documents() {
 	case $1 in
 	linux12)
 		check "linux12: nice 10 gets a third of nice 0" shares linux12 8 '' "$(two_hogs 0 10)" first=75:2 second=25:2
@@ -49,6 +39,10 @@ test_documents_in_virtual_time() {
 			 "background": { "run": 10000, "fairground": { "background": true } }' \
 			hog=50:1 background=49:2
 		check "ebs: a hard cap that fairground task sets holds a process that is alone" caps_a_process
+		;;
+	dwrr)
+		check "dwrr: three hogs on two CPUs get two thirds of one each" reproduces elc_fairness_5on4 A4 --seeds 2 -d 6s
+		check "dwrr: weights reach over two CPUs, under cfs they do not" reproduces elc_weight_example 'A2 order,A3' --seeds 1 -d 10s
 		;;
 	esac
 }
