@@ -227,16 +227,19 @@ impl Kernel<'_> {
     pub(crate) fn first_time(&self) -> Nanoseconds {
         match self.settings.surroundings.creator {
             Some(Creator {
-                age,
-                preparation,
-                begin: Some(begin),
-                ..
-            }) => {
-                let tasks = self.programs.workload.first_tasks().count() as u64;
-                until_moment(age + tasks * preparation + PREPARATION, begin)
-            }
+                begin: Some(begin), ..
+            }) => until_moment(self.time_to_prepare(), begin),
             _ => 0,
         }
+    }
+
+    /// From the creator's birth until its tasks are prepared, at most.
+    fn time_to_prepare(&self) -> Nanoseconds {
+        let Some(creator) = self.settings.surroundings.creator else {
+            return 0;
+        };
+        let tasks = self.programs.workload.first_tasks().count() as u64;
+        creator.age + tasks * creator.preparation + PREPARATION
     }
 
     /// Sets the surroundings going.
@@ -296,8 +299,9 @@ impl Kernel<'_> {
                         Action::Compute,
                     )
                 } else if left > 1 {
-                    let asleep = creator.age.saturating_sub(creator.cpu_time);
-                    let until = self.program_time() + asleep / creator.waits;
+                    // By the clock of its life: timers are late, and it would be late by the sum.
+                    let lived = creator.age - creator.cpu_time.min(creator.age) / turns;
+                    let until = self.first_time() + lived / creator.waits * (turns - left + 1);
                     let next = Errand::Live {
                         left: left - 1,
                         running: false,
@@ -333,12 +337,8 @@ impl Kernel<'_> {
         let Some((definition, instance)) = workload.first_tasks().nth(place) else {
             creator.execution.errand = Errand::Begin;
             self.change_policy(creator, UNDISTURBED);
-            if let Some(Creator {
-                begin: Some(begin), ..
-            }) = self.settings.surroundings.creator
-            {
-                let now = self.program_time();
-                creator.execution.until = now + until_moment(now, begin);
+            if let Some(Creator { begin: Some(_), .. }) = self.settings.surroundings.creator {
+                creator.execution.until = self.first_time() + self.time_to_prepare();
             }
             return Action::Compute;
         };

@@ -201,32 +201,52 @@ fn the_run_begins_when_it_is_told_to() {
     }
 }
 
+/// CPU time that a light task gets beside a hog under ULE, which takes threads for interactive whose creator has slept a lot,
+/// and for batch threads if it has used the CPU.
+fn light_task_of(creator: Creator, timer_slack: u64) -> u64 {
+    let mut options = free(
+        "1",
+        r#"{"tasks": {
+            "hog": {"loop": -1, "run": 1000000},
+            "light": {"loop": -1, "run": 2000, "sleep": 2000}}}"#,
+    );
+    options.duration = Some(SECOND / 2);
+    options.surroundings.creator = Some(creator);
+    options.cost.timer_slack = timer_slack;
+    let mut referee = Referee::default();
+    simulate(&built_in("ule"), &options, vec![&mut referee]).expect("it loads");
+    referee.ran[1]
+}
+
+const SLEEPY: Creator = Creator {
+    age: 3 * SECOND,
+    cpu_time: SECOND / 10,
+    waits: 10,
+    preparation: 100_000,
+    begin: None,
+};
+
 #[test]
 fn what_the_creator_did_is_inherited() {
-    // ULE takes threads for interactive whose creator has slept a lot, and for batch threads if it has used the CPU.
-    let light = |age, cpu_time| {
-        let mut options = free(
-            "1",
-            r#"{"tasks": {
-                "hog": {"loop": -1, "run": 1000000},
-                "light": {"loop": -1, "run": 2000, "sleep": 2000}}}"#,
-        );
-        options.duration = Some(SECOND / 2);
-        options.surroundings.creator = Some(Creator {
-            age,
-            cpu_time,
-            waits: 10,
-            preparation: 100_000,
-            begin: None,
-        });
-        let mut referee = Referee::default();
-        simulate(&built_in("ule"), &options, vec![&mut referee]).expect("it loads");
-        referee.ran[1]
+    let busy = Creator {
+        age: 2 * SECOND,
+        cpu_time: 19 * SECOND / 10,
+        ..SLEEPY
     };
-    let (sleepy, busy) = (
-        light(3 * SECOND, SECOND / 10),
-        light(2 * SECOND, 19 * SECOND / 10),
-    );
+    let (sleepy, busy) = (light_task_of(SLEEPY, 0), light_task_of(busy, 0));
+    assert!(sleepy > 2 * busy, "{sleepy} ns and {busy} ns");
+}
+
+#[test]
+fn late_timers_do_not_make_the_creator_wait_for_another_second() {
+    let busy = Creator {
+        age: SECOND / 2,
+        cpu_time: 2 * SECOND / 5,
+        waits: 200,
+        begin: Some(123_000_000),
+        ..SLEEPY
+    };
+    let (sleepy, busy) = (light_task_of(SLEEPY, 50_000), light_task_of(busy, 50_000));
     assert!(sleepy > 2 * busy, "{sleepy} ns and {busy} ns");
 }
 
