@@ -9,6 +9,7 @@ mod calibrate;
 mod capture;
 mod compare;
 mod foresee;
+mod import;
 mod list;
 mod on_kernel;
 mod output;
@@ -36,6 +37,7 @@ enum Command {
     Show(show::Arguments),
     Compare(compare::Arguments),
     Record(record::Arguments),
+    Import(import::Arguments),
     Advise(advise::Arguments),
     Capture(capture::Arguments),
     Run(run::Arguments),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Show(arguments) => show::main(&arguments),
         Command::Compare(arguments) => compare::main(&arguments),
         Command::Record(arguments) => record::main(&arguments),
+        Command::Import(arguments) => import::main(&arguments),
         Command::Advise(arguments) => advise::main(&arguments),
         Command::Capture(arguments) => capture::main(&arguments),
         Command::Run(arguments) => run::main(&arguments),

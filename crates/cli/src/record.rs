@@ -100,6 +100,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
         kernel: host::release()?,
         scheduler: host::loaded_scheduler(),
         source: "fairground record".to_owned(),
+        without_calls: false,
     };
     let mut writer = Writer::new(BufWriter::new(file), &header).map_err(cannot_write)?;
 
@@ -139,6 +140,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
     for entries in rest {
         writer.add(&entries).map_err(cannot_write)?;
     }
+    let lost = lost + writer.late();
     let entries = writer.finish(&Ending { end, lost }).map_err(cannot_write)?;
     tell(&arguments.output, end - origin, entries, lost);
     while let (Some(command), None) = (&mut command, code) {

@@ -20,6 +20,8 @@
 
 char _license[] SEC("license") = "GPL";
 
+/* State of a task that has ended (TASK_DEAD). */
+#define STATE_DEAD 0x80
 /* Flags of tasks: a thread of the kernel, and one that the kernel runs for a user's process (PF_KTHREAD, PF_USER_WORKER, PF_IO_WORKER). */
 #define FLAG_KERNEL_THREAD 0x00200000
 #define FLAGS_WITHOUT_REGISTERS (FLAG_KERNEL_THREAD | 0x00004000 | 0x00000010)
@@ -39,17 +41,34 @@ struct {
 	__uint(max_entries, 64 * 1024 * 1024);
 } records SEC(".maps");
 
-/* What was last told of each task. */
+/*
+ * What was last told of each task, at the place that its number has here. Tasks that share a place are told of more often than they change,
+ * and nothing else comes of it.
+ */
+#define PLACES (1 << 16)
 struct told {
 	u64 digest;
+	u32 task;
+	/* Looks at it since it changed. */
+	u32 looks;
 };
+struct told told[PLACES] SEC(".bss.told");
 
+/* Of a task that has not changed for so many switches, every so many are looked at: to look takes time, and what it was at last counts. */
+#define SETTLED 64
+#define SELDOM 16
+
+/*
+ * To find room in the buffer takes most of the time of an entry, and for many at once as long as for one. The programs that write entries are not
+ * interrupted by each other: all but one of these trace points have interrupts switched off, and the last, of a task that wakes itself, is not
+ * entered twice.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct told);
-} tasks SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct stage);
+} stages SEC(".maps");
 
 /* How deep each CPU is in interrupts. */
 struct depth {
@@ -78,6 +97,33 @@ static __always_inline void rise(u32 *depth)
 		(*depth)--;
 }
 
+static __always_inline struct stage *stage_here(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&stages, &key);
+}
+
+/* The reader looks by the clock: waking it for each record would disturb what it watches. */
+static __always_inline void pass_on(struct stage *stage)
+{
+	u32 count = stage->count;
+	void *room;
+
+	stage->count = 0;
+	if (count >= STAGED) {
+		room = bpf_ringbuf_reserve(&records, sizeof(stage->entries), 0);
+		if (room) {
+			__builtin_memcpy(room, stage->entries, sizeof(stage->entries));
+			bpf_ringbuf_submit(room, BPF_RB_NO_WAKEUP);
+			return;
+		}
+		__sync_fetch_and_add(&lost, STAGED);
+	} else if (bpf_ringbuf_output(&records, stage->entries, count * sizeof(struct entry), BPF_RB_NO_WAKEUP)) {
+		__sync_fetch_and_add(&lost, count);
+	}
+}
+
 /* The ends come first, so that they are attached first: no beginning is seen without its end. */
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(leave_timer)
@@ -93,9 +139,13 @@ SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(enter_timer)
 {
 	struct depth *depth = depth_here();
+	struct stage *stage = stage_here();
 
 	if (depth)
 		depth->timer++;
+	/* Among timers are the ticks of a CPU that is busy with one task, which would else keep its entries for long. */
+	if (stage && stage->count && !stage->busy)
+		pass_on(stage);
 	return 0;
 }
 
@@ -165,57 +215,66 @@ static __always_inline enum waking_context context(void)
 #endif
 }
 
-/* The reader looks by the clock: waking it for each record would disturb what it watches. */
-static __always_inline void submit(void *record)
+/* The next entry of this CPU, without what is particular to its kind. */
+static __always_inline struct entry *begin_entry(struct stage *stage, u8 kind, u32 task, u32 other, u8 flags)
 {
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-}
+	struct entry *entry;
 
-static __always_inline struct entry *reserve(u8 kind)
-{
-	struct entry *entry = bpf_ringbuf_reserve(&records, sizeof(*entry), 0);
-
-	if (!entry) {
-		__sync_fetch_and_add(&lost, 1);
-		return NULL;
-	}
-	__builtin_memset(entry, 0, sizeof(*entry));
+	stage->busy = 1;
+	barrier();
+	entry = &stage->entries[stage->count % STAGED];
 	entry->time = bpf_ktime_get_ns();
+	entry->task = task;
+	entry->other = other;
 	entry->cpu = bpf_get_smp_processor_id();
 	entry->kind = kind;
+	entry->flags = flags;
 	entry->call = -1;
+	entry->first = 0;
+	entry->second = 0;
+	entry->state = 0;
 	return entry;
+}
+
+/* Ends the entry that was begun; those of a CPU that has nothing more to do do not wait for company. */
+static __always_inline void end_entry(struct stage *stage, bool last)
+{
+	stage->count++;
+	if (last || stage->count >= STAGED)
+		pass_on(stage);
+	barrier();
+	stage->busy = 0;
 }
 
 static __always_inline u64 mixed(u64 digest, u64 value)
 {
 	digest = (digest ^ value) * 0x9e3779b97f4a7c15ULL;
-	return digest ^ digest >> 29;
+	return digest ^ digest >> 32;
 }
 
 /* Tells what `task` is, unless that was told already. */
 static __always_inline void describe(struct task_struct *task)
 {
+	struct told *last = &told[(u32)task->pid % PLACES];
 	struct description *description;
-	struct told *told;
 	u64 digest, name[2];
 
 	__builtin_memcpy(name, task->comm, sizeof(name));
-	digest = mixed(mixed(1, name[0]), name[1]);
+	digest = mixed((u64)task->pid << 32 | task->tgid, name[0]);
+	digest = mixed(digest, name[1]);
 	digest = mixed(digest, (u64)task->static_prio << 32 | task->policy);
 	digest = mixed(digest, (u64)task->rt_priority << 32 | task->nr_cpus_allowed);
 	digest = mixed(digest, task->cpus_ptr->bits[0]);
-	digest = mixed(digest, task->tgid);
-	told = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (told && told->digest == digest)
+	if (last->digest == digest)
 		return;
 	description = bpf_ringbuf_reserve(&records, sizeof(*description), 0);
 	if (!description) {
 		__sync_fetch_and_add(&lost, 1);
 		return;
 	}
-	if (told)
-		told->digest = digest;
+	last->digest = digest;
+	last->task = task->pid;
+	last->looks = 0;
 	__builtin_memset(description, 0, sizeof(*description));
 	description->time = bpf_ktime_get_ns();
 	description->task = task->pid;
@@ -230,27 +289,42 @@ static __always_inline void describe(struct task_struct *task)
 	description->process = task->tgid;
 	description->rt_priority = task->rt_priority;
 	__builtin_memcpy(description->comm, name, sizeof(name));
-	submit(description);
+	bpf_ringbuf_submit(description, BPF_RB_NO_WAKEUP);
+}
+
+/* Whether a task may have changed since it was last told of. */
+static __always_inline bool may_have_changed(struct task_struct *task)
+{
+	struct told *last = &told[(u32)task->pid % PLACES];
+
+	return last->task != task->pid || ++last->looks < SETTLED || !(last->looks % SELDOM);
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(watch_rename, struct task_struct *task)
+{
+	told[(u32)task->pid % PLACES].task = 0;
+	return 0;
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
+	struct stage *stage = stage_here();
 	struct pt_regs *registers;
 	struct entry *entry;
+	u8 flags = 0;
 
-	if (prev->pid)
-		describe(prev);
-	entry = reserve(ENTRY_SWITCH);
-	if (!entry)
+	if (!stage)
 		return 0;
-	entry->task = prev->pid;
-	entry->other = next->pid;
-	entry->state = prev_state;
+	if (prev->pid && (may_have_changed(prev) || prev_state & STATE_DEAD))
+		describe(prev);
 	if (preempt)
-		entry->flags |= SWITCH_PREEMPTS;
+		flags |= SWITCH_PREEMPTS;
 	if (BPF_CORE_READ_BITFIELD(prev, in_iowait))
-		entry->flags |= SWITCH_WAITS_FOR_DISK;
+		flags |= SWITCH_WAITS_FOR_DISK;
+	entry = begin_entry(stage, ENTRY_SWITCH, prev->pid, next->pid, flags);
+	entry->state = prev_state;
 	if (!preempt && prev->pid && !(prev->flags & FLAGS_WITHOUT_REGISTERS)) {
 		registers = (struct pt_regs *)bpf_task_pt_regs(prev);
 		if (registers && bpf_core_field_exists(registers->orig_ax)) {
@@ -259,20 +333,18 @@ int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_
 			entry->second = registers->si;
 		}
 	}
-	submit(entry);
+	end_entry(stage, !next->pid);
 	return 0;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(record_waking, struct task_struct *task)
 {
-	struct entry *entry = reserve(ENTRY_WAKING);
+	struct stage *stage = stage_here();
 
-	if (entry) {
-		entry->task = task->pid;
-		entry->other = (u32)bpf_get_current_pid_tgid();
-		entry->flags = context();
-		submit(entry);
+	if (stage) {
+		begin_entry(stage, ENTRY_WAKING, task->pid, bpf_get_current_task_btf()->pid, context());
+		end_entry(stage, false);
 	}
 	return 0;
 }
@@ -280,12 +352,11 @@ int BPF_PROG(record_waking, struct task_struct *task)
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(record_birth, struct task_struct *task)
 {
-	struct entry *entry = reserve(ENTRY_BORN);
+	struct stage *stage = stage_here();
 
-	if (entry) {
-		entry->task = task->pid;
-		entry->other = (u32)bpf_get_current_pid_tgid();
-		submit(entry);
+	if (stage) {
+		begin_entry(stage, ENTRY_BORN, task->pid, bpf_get_current_task_btf()->pid, 0);
+		end_entry(stage, false);
 	}
 	describe(task);
 	return 0;

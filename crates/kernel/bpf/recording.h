@@ -64,4 +64,13 @@ struct description {
 	char comm[16];
 };
 
+/* Entries of a CPU on their way to the buffer. */
+#define STAGED 16
+struct stage {
+	u32 count;
+	/* Whether one is being written. */
+	u32 busy;
+	struct entry entries[STAGED];
+};
+
 #endif /* FAIRGROUND_RECORDING_H */

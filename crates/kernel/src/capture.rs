@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use libbpf_rs::RingBufferBuilder;
+use libbpf_rs::{MapCore as _, MapFlags, RingBufferBuilder};
 
 use crate::play::WATCHERS;
 use crate::recorder::{Program, failed, waiting};
@@ -28,6 +28,9 @@ const PERIOD: Duration = Duration::from_millis(250);
 /// Bytes of entries that may wait: a quarter of the ring buffer, which is seconds of a busy machine.
 const PATIENCE: usize = 16 * 1024 * 1024;
 
+/// How long a program may still run on some CPU after it was detached.
+const LAST_ENTRY: Duration = Duration::from_millis(5);
+
 /// A recording that is being made.
 #[derive(Debug)]
 pub struct Capture {
@@ -43,7 +46,7 @@ impl Capture {
     /// Not root, a kernel without the trace points or type information.
     pub fn start() -> Result<Self, Error> {
         host::check_root("recording what the scheduler does")?;
-        let program = Program::load("recording", &PROGRAMS, |_| true, |_| ())?;
+        let mut program = Program::load("recording", &PROGRAMS, |_| true, |_| ())?;
         let (sender, entries) = channel();
         let ended = Arc::new(AtomicBool::new(false));
         let end = Arc::clone(&ended);
@@ -52,7 +55,7 @@ impl Capture {
             .spawn(move || {
                 // Without the right to it the recording may only lose entries sooner.
                 let _ = scheduling::set_policy(&WATCHERS);
-                carry(&program, &sender, &end)
+                carry(&mut program, &sender, &end)
             })
             .map_err(Error::system("cannot start the recorder's thread"))?;
         Ok(Self {
@@ -82,8 +85,30 @@ impl Capture {
     }
 }
 
+/// The entries that have not left their CPUs: `struct stage` of `bpf/recording.h`.
+fn staged(program: &Program) -> Result<Vec<u8>, Error> {
+    const HEAD: usize = 8;
+    const ENTRY: usize = 40;
+    let stages = program
+        .map("stages")?
+        .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
+        .map_err(|error| failed(&error.to_string()))?;
+    let entries = stages.iter().flatten().flat_map(|stage| {
+        let (count, entries) = stage.split_at(HEAD.min(stage.len()));
+        let count = count
+            .first_chunk()
+            .map_or(0, |count| u32::from_ne_bytes(*count) as usize);
+        entries.iter().take(count * ENTRY).copied()
+    });
+    Ok(entries.collect())
+}
+
 /// Carries entries to `receiver` until the end; returns how many found no room.
-fn carry(program: &Program, receiver: &Sender<Vec<u8>>, ended: &AtomicBool) -> Result<u64, Error> {
+fn carry(
+    program: &mut Program,
+    receiver: &Sender<Vec<u8>>,
+    ended: &AtomicBool,
+) -> Result<u64, Error> {
     let arrived = std::cell::RefCell::new(Vec::new());
     let records = program.map("records")?;
     let mut builder = RingBufferBuilder::new();
@@ -102,10 +127,15 @@ fn carry(program: &Program, receiver: &Sender<Vec<u8>>, ended: &AtomicBool) -> R
             std::thread::park_timeout(PERIOD);
             continue;
         }
+        if last {
+            program.detach();
+            std::thread::sleep(LAST_ENTRY);
+        }
         ring.consume().map_err(|error| failed(&error.to_string()))?;
         // Who does not listen any more has no use for it.
         let _ = receiver.send(arrived.take());
         if last {
+            let _ = receiver.send(staged(program)?);
             return Ok(program.lost());
         }
     }

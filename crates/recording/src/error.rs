@@ -58,6 +58,14 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// It cannot be imported.
+    #[error("{file}: cannot be imported: {what}")]
+    Import {
+        /// The file.
+        file: String,
+        /// Why.
+        what: String,
+    },
     /// There is nothing in it.
     #[error(
         "{file}: none of the tasks chosen ran while this was recorded; record for longer, or choose others"

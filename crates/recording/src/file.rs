@@ -57,6 +57,9 @@ pub struct Header {
     pub scheduler: Option<String>,
     /// What wrote it: `fairground record`, or what was imported.
     pub source: String,
+    /// Whether it does not tell in which system calls tasks wait, nor who yields, nor CPUs that tasks may use.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_calls: bool,
 }
 
 /// What is known of a recording when it ends.
@@ -99,6 +102,9 @@ pub struct Writer<W> {
     waiting: Vec<(u64, Vec<u8>)>,
     chunk: Vec<u8>,
     entries: u64,
+    /// The time up to which entries are in the file, and how many came later than that.
+    settled: u64,
+    late: u64,
 }
 
 impl<W: Write> Writer<W> {
@@ -118,6 +124,8 @@ impl<W: Write> Writer<W> {
             waiting: Vec::new(),
             chunk: Vec::new(),
             entries: 0,
+            settled: 0,
+            late: 0,
         };
         writer.write_chunk(TAG_HEADER, &serde_json::to_vec(header)?)?;
         Ok(writer)
@@ -131,8 +139,12 @@ impl<W: Write> Writer<W> {
     pub fn add(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while let Ok(size) = Entry::size(bytes) {
             let (entry, rest) = bytes.split_at(size);
-            self.waiting.push((Entry::time(entry), entry.to_vec()));
             bytes = rest;
+            if Entry::time(entry) < self.settled {
+                self.late += 1;
+                continue;
+            }
+            self.waiting.push((Entry::time(entry), entry.to_vec()));
         }
         self.waiting.sort_by_key(|(time, _)| *time);
         let newest = self.waiting.last().map_or(0, |(time, _)| *time);
@@ -141,6 +153,7 @@ impl<W: Write> Writer<W> {
 
     /// Moves what is older than `time` to the file.
     fn settle(&mut self, time: u64) -> io::Result<()> {
+        self.settled = self.settled.max(time);
         let count = self.waiting.partition_point(|(when, _)| *when < time);
         let settled: Vec<_> = self.waiting.drain(..count).collect();
         for (_, entry) in settled {
@@ -168,6 +181,11 @@ impl<W: Write> Writer<W> {
         self.file.write_all(&length(&stored).to_le_bytes())?;
         self.file.write_all(&length(contents).to_le_bytes())?;
         self.file.write_all(&stored)
+    }
+
+    /// How many entries were left out because they came after others that are a tenth of a second younger.
+    pub fn late(&self) -> u64 {
+        self.late
     }
 
     /// Ends the file; returns how many entries there are.

@@ -7,6 +7,7 @@
 
 mod error;
 mod file;
+mod import;
 mod lives;
 mod load;
 mod locks;
@@ -16,9 +17,11 @@ mod program;
 mod record;
 mod rhythm;
 mod rt_app;
+mod tracing_data;
 
 pub use error::Error;
 pub use file::{Ending, Header, Recording, Roots, VERSION, Writer, is_recording};
+pub use import::{Imported, import_perf};
 pub use load::{Load, OtherThread, Turn};
 pub use loss::{Loss, Sure};
 pub use record::{Context, Description, Entry, Kind};

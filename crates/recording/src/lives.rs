@@ -106,6 +106,8 @@ pub(crate) struct Lives {
     pub all: Vec<Life>,
     /// Entries that do not fit to the ones before: something is missing there.
     pub gaps: u64,
+    /// Whether the recording does not tell system calls.
+    pub without_calls: bool,
 }
 
 /// Gives lives their numbers.
@@ -248,6 +250,7 @@ impl Lives {
         let mut lives = Self {
             all: census(recording),
             gaps: 0,
+            without_calls: recording.header.without_calls,
         };
         let mut census = Census::default();
         let mut states = vec![State::default(); lives.all.len()];

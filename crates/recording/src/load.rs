@@ -68,6 +68,7 @@ impl Recording {
         let mut loss = Loss {
             lost: self.ending.lost,
             gaps: lives.gaps,
+            without_calls: self.header.without_calls,
             ..Loss::default()
         };
         // Definitions have the order of names, which is that in which the tasks appeared.

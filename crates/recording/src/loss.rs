@@ -24,6 +24,8 @@ pub struct Loss {
     pub lost: u64,
     /// Places where entries contradict each other.
     pub gaps: u64,
+    /// Whether the recording does not tell system calls, yields and affinities.
+    pub without_calls: bool,
     /// Tasks that go on beyond the end of the recording as they were.
     pub going_on: usize,
     /// Tasks of which the recording does not tell how they would have gone on: they end with it.
@@ -65,6 +67,11 @@ impl Display for Loss {
         }
         if self.cut_off > 0 {
             write!(formatter, "; {} tasks end with the recording", self.cut_off)?;
+        }
+        if self.without_calls {
+            formatter.write_str(
+                "; imported: without system calls, so mutexes, yields and arrivals are not told apart, and without CPUs that tasks may use",
+            )?;
         }
         if self.lost > 0 {
             write!(formatter, "; {} entries were LOST", self.lost)?;

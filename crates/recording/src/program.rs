@@ -349,7 +349,11 @@ impl<'a> Maker<'a> {
         if known.is_some() && (!repeats || self.repeated.contains(&wait.post)) {
             let semaphore = number(&mut self.semaphores, id);
             making.push(Event::SemWait(semaphore));
-            return Sure::Exact;
+            // Without system calls it may have been a mutex.
+            return match self.lives.without_calls {
+                true => Sure::Approximated,
+                false => Sure::Exact,
+            };
         }
         if length == 0 {
             return Sure::Exact;
@@ -363,12 +367,14 @@ impl<'a> Maker<'a> {
             self.timer(id, wait, jobs, making);
             return match jobs.rhythm {
                 Rhythm::Periodic { shown: false, .. } => Sure::Assumed,
+                _ if self.lives.without_calls => Sure::Assumed,
                 _ => Sure::Approximated,
             };
         }
         let call = wait.call.map_or(-1, |call| call.number);
-        let outside =
-            ARRIVALS.contains(&call) || (wait.context == Context::Task && !wait.by_kernel);
+        // Without system calls, what is no disk is taken for somebody outside.
+        let from_outside = wait.context == Context::Task || self.lives.without_calls;
+        let outside = ARRIVALS.contains(&call) || (from_outside && !wait.by_kernel);
         if wait.disk || !outside {
             let disk = number(&mut self.disks, id);
             making.push(Event::Disk {

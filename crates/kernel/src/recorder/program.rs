@@ -11,7 +11,7 @@ use crate::libbpf_messages::collect;
 
 /// An object whose programs are attached as long as this lives.
 pub(crate) struct Program {
-    _links: Vec<Link>,
+    links: Vec<Link>,
     object: Object,
 }
 
@@ -48,12 +48,14 @@ impl Program {
                 .filter(|program| program.name().to_str().is_some_and(wanted))
                 .map(|program| program.attach())
                 .collect::<Result<_, _>>()?;
-            Ok::<_, libbpf_rs::Error>(Self {
-                _links: links,
-                object,
-            })
+            Ok::<_, libbpf_rs::Error>(Self { links, object })
         });
         loaded.map_err(|error| failed(&format!("{error}{}", cause(&messages.concat()))))
+    }
+
+    /// Detaches all of its programs; what they have written can still be read.
+    pub(crate) fn detach(&mut self) {
+        self.links.clear();
     }
 
     /// The map whose name ends like this: libbpf puts the object's name before those of its sections.

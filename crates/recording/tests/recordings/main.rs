@@ -1,9 +1,12 @@
 //! Recordings: files, and the workloads that they are.
 
+mod imports;
 mod support;
 
 use fairground_events::{Event as Told, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
-use fairground_recording::{Context, Load, Recording, Roots, rt_app};
+use fairground_recording::{
+    Context, Ending, Entry, Header, Kind, Load, Recording, Roots, Writer, rt_app,
+};
 use fairground_workload::{Event, Task, TimerMode, Workload};
 use proptest::prelude::*;
 use support::{FUTEX, MS, NANOSLEEP, POLL, READ, Script};
@@ -431,6 +434,34 @@ fn losses_are_in_the_notes() {
         "{:?}",
         load.workload.notes
     );
+}
+
+#[test]
+fn entries_that_come_too_late_are_counted() {
+    let entry = |time: u64| {
+        let mut bytes = Vec::new();
+        let kind = Kind::Born { task: 1, by: 2 };
+        Entry { time, cpu: 0, kind }.write(&mut bytes);
+        bytes
+    };
+    let header = Header {
+        cpus: 1,
+        ..Header::default()
+    };
+    let mut file = Vec::new();
+    let mut writer = Writer::new(&mut file, &header).expect("memory can be written");
+    for time in [50 * MS, 500 * MS, 450 * MS, 10 * MS] {
+        writer.add(&entry(time)).expect("memory can be written");
+    }
+    assert_eq!(writer.late(), 1);
+    let ending = Ending {
+        end: 500 * MS,
+        lost: writer.late(),
+    };
+    writer.finish(&ending).expect("memory can be written");
+    let recording = Recording::parse("a.recording", file.as_slice()).expect("it is in order");
+    let times: Vec<u64> = recording.entries().map(|entry| entry.time / MS).collect();
+    assert_eq!((times, recording.ending.lost), (vec![50, 450, 500], 1));
 }
 
 #[test]

@@ -1,0 +1,59 @@
+//! `fairground import`: a recording made of what another program has recorded.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use fairground_recording::import_perf;
+
+use crate::output::{UNUSABLE, fail};
+
+/// Make a recording of what perf has recorded
+///
+/// Takes files of `perf sched record`. They do not say in which system calls tasks wait, who yields, and which CPUs tasks may use, so mutexes,
+/// disks, timers and arrivals from outside are told apart less well than in what `fairground record` writes: `fairground show` says how much that matters.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sudo perf sched record -o perf.data make -j8
+  fairground import perf.data -o build.recording
+  fairground show build.recording")]
+pub struct Arguments {
+    /// A file of `perf sched record`
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// The recording to write
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "fairground.recording"
+    )]
+    output: PathBuf,
+
+    /// Choose this process, and what it creates [default: all that is not the kernel's own]
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    match import_perf(&arguments.file, &arguments.output, arguments.pid) {
+        Ok(imported) => {
+            crate::output::say!(
+                "fairground: imported {:.3} s, {} entries, in {}",
+                imported.length as f64 / 1e9,
+                imported.entries,
+                arguments.output.display()
+            );
+            if imported.lost > 0 {
+                crate::output::say!(
+                    "fairground: perf has lost {} events; the recording has gaps there",
+                    imported.lost
+                );
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(UNUSABLE, error),
+    }
+}

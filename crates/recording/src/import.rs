@@ -1,0 +1,420 @@
+//! Recordings made of what `perf sched record` writes: without system calls, and so without knowing what tasks waited for.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use linux_perf_data::linux_perf_event_reader::{EventRecord, RawEventRecord, SampleRecord};
+use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRecord};
+
+use crate::error::Error;
+use crate::file::{Ending, Header, Roots, Writer};
+use crate::record::{Context, Description, Entry, Kind};
+use crate::tracing_data::{Format, formats};
+
+/// Number of the thread that creates all threads of the kernel.
+const KTHREADD: u32 = 2;
+/// Flags of an event: served in a hard and in a soft interrupt.
+const IN_HARD_INTERRUPT: i64 = 0x08;
+const IN_SOFT_INTERRUPT: i64 = 0x10;
+/// States as the trace point tells them: asleep but not for signals, asleep and not counted as load, and could go on.
+const UNINTERRUPTIBLE: u32 = 0x02;
+const IDLE: u32 = 0x80;
+const COULD_GO_ON: u32 = 0x100;
+/// State of a task that has ended.
+const DEAD: u32 = 0x80;
+/// What the trace point says of one that has ended: EXIT_DEAD and EXIT_ZOMBIE.
+const ENDED: u32 = 0x30;
+/// Priority of an ordinary task of nice 0, and the first one that is not real-time.
+const USUAL: i64 = 120;
+const ORDINARY: i64 = 100;
+
+/// What was imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// From the first event to the last, nanoseconds.
+    pub length: u64,
+    /// Entries written.
+    pub entries: u64,
+    /// Events that perf had lost.
+    pub lost: u64,
+}
+
+/// Makes the recording `to` of the file that `perf sched record` has written: of the process `chosen` and what it creates, or of all.
+///
+/// # Errors
+///
+/// If the file is something else, or does not hold what it takes, or the recording cannot be written.
+pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Imported, Error> {
+    let file = from.display().to_string();
+    let wrong = |what: String| Error::Import {
+        file: file.clone(),
+        what,
+    };
+    let mut opened = File::open(from).map_err(|source| Error::Read {
+        file: file.clone(),
+        source,
+    })?;
+    check_sections(&mut opened).map_err(&wrong)?;
+    let unreadable = |error: linux_perf_data::Error| wrong(error.to_string());
+    let PerfFileReader {
+        mut perf_file,
+        mut record_iter,
+    } = PerfFileReader::parse_file(BufReader::new(opened)).map_err(unreadable)?;
+    let (mut header, formats) = header(&perf_file, chosen).map_err(&wrong)?;
+    let cannot_write = |source| Error::Write {
+        file: to.display().to_string(),
+        source,
+    };
+    let mut import = Import::new(formats).map_err(&wrong)?;
+    let mut writer = None;
+    let mut bytes = Vec::new();
+    while let Some(record) = record_iter
+        .next_record(&mut perf_file)
+        .map_err(unreadable)?
+    {
+        let PerfFileRecord::EventRecord { record, .. } = record else {
+            continue;
+        };
+        import.take(&record).map_err(&wrong)?;
+        for entry in import.entries.drain(..) {
+            if u32::from(entry.cpu) >= header.cpus {
+                return Err(wrong(format!(
+                    "an event of CPU {} of a machine with {}",
+                    entry.cpu, header.cpus
+                )));
+            }
+            entry.write(&mut bytes);
+        }
+        if !bytes.is_empty() {
+            if writer.is_none() {
+                header.origin = import.first;
+                header.recorder = import.recorder();
+                let file = File::create(to).map_err(cannot_write)?;
+                writer = Some(Writer::new(BufWriter::new(file), &header).map_err(cannot_write)?);
+            }
+            if let Some(writer) = &mut writer {
+                writer.add(&bytes).map_err(cannot_write)?;
+            }
+            bytes.clear();
+        }
+    }
+    let writer = writer.ok_or_else(|| wrong("nothing happened in it".to_owned()))?;
+    let ending = Ending {
+        end: import.last,
+        lost: import.lost + writer.late(),
+    };
+    Ok(Imported {
+        length: import.last - import.first,
+        entries: writer.finish(&ending).map_err(cannot_write)?,
+        lost: ending.lost,
+    })
+}
+
+/// Checks that the parts of the file are in it: who reads it takes their lengths for true, and makes room for them.
+fn check_sections(file: &mut File) -> Result<(), String> {
+    const NUMBERS: usize = 13;
+    let cannot = |error: std::io::Error| error.to_string();
+    let length = file.metadata().map_err(cannot)?.len();
+    let mut head = [0; 8 * NUMBERS];
+    file.read_exact(&mut head)
+        .ok()
+        .filter(|()| &head[..8] == b"PERFILE2")
+        .ok_or("not a file of `perf record` on a little-endian machine")?;
+    let number = |bytes: &[u8], place: usize| {
+        let bytes = bytes[8 * place..8 * place + 8].try_into();
+        u64::from_le_bytes(bytes.unwrap_or_default())
+    };
+    let cut = "it is cut off, or damaged: a part of it lies behind its end";
+    let inside = |start: u64, size: u64| {
+        let end = start.checked_add(size);
+        end.filter(|end| *end <= length).ok_or(cut)
+    };
+    for section in [3, 5, 7] {
+        inside(number(&head, section), number(&head, section + 1))?;
+    }
+    let table = inside(number(&head, 5), number(&head, 6))?;
+    let features: u32 = (9..NUMBERS)
+        .map(|place| number(&head, place).count_ones())
+        .sum();
+    let mut sections = vec![0; 16 * features as usize];
+    inside(table, sections.len() as u64)?;
+    file.seek(SeekFrom::Start(table)).map_err(cannot)?;
+    file.read_exact(&mut sections).map_err(cannot)?;
+    for section in sections.chunks_exact(16) {
+        inside(number(section, 0), number(section, 1))?;
+    }
+    file.rewind().map_err(cannot)
+}
+
+/// What the file says of itself, as far as it goes, and the formats of its events.
+fn header(file: &PerfFile, chosen: Option<u32>) -> Result<(Header, HashMap<u16, Format>), String> {
+    if file.endian() != Endianness::LittleEndian {
+        return Err("from a big-endian machine".to_owned());
+    }
+    let cannot = |error: linux_perf_data::Error| error.to_string();
+    let cpus = file.nr_cpus().map_err(cannot)?;
+    let cpus = cpus.ok_or("it does not say how many CPUs the machine has")?;
+    let formats = file
+        .feature_section_data(Feature::TRACING_DATA)
+        .and_then(formats)
+        .ok_or(
+            "it has no events of trace points; `perf sched record` records those that it takes",
+        )?;
+    Ok((
+        Header {
+            cpus: cpus.nr_cpus_available.max(1),
+            roots: chosen.map_or(Roots::All, |process| Roots::Tasks(vec![process])),
+            kernel: file.os_release().map_err(cannot)?.unwrap_or("").to_owned(),
+            source: "perf sched record".to_owned(),
+            without_calls: true,
+            ..Header::default()
+        },
+        formats,
+    ))
+}
+
+/// What is known of a task so far.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    description: Description,
+    /// Whether that was told.
+    told: bool,
+    /// The state in which it left its CPU.
+    state: u32,
+}
+
+/// A file that is being imported.
+struct Import {
+    formats: HashMap<u16, Format>,
+    /// The event that says who is woken: `sched_waking` knows where from, also if another CPU does it.
+    waking: &'static str,
+    tasks: HashMap<u32, Known>,
+    entries: Vec<Entry>,
+    first: u64,
+    last: u64,
+    lost: u64,
+}
+
+impl Import {
+    fn new(formats: HashMap<u16, Format>) -> Result<Self, String> {
+        let has = |name: &str| formats.values().any(|format| format.name == name);
+        let waking = ["sched_waking", "sched_wakeup"]
+            .into_iter()
+            .find(|name| has(name));
+        let (true, Some(waking)) = (has("sched_switch"), waking) else {
+            return Err(
+                "it has no switches or no wake-ups; `perf sched record` records both".to_owned(),
+            );
+        };
+        Ok(Self {
+            formats,
+            waking,
+            tasks: HashMap::new(),
+            entries: Vec::new(),
+            first: u64::MAX,
+            last: 0,
+            lost: 0,
+        })
+    }
+
+    /// The process of perf itself: the first of that name, for the command is called that, too, until it begins.
+    fn recorder(&self) -> u32 {
+        self.tasks
+            .values()
+            .map(|known| &known.description)
+            .filter(|description| description.name == "perf")
+            .map(|description| description.process)
+            .min()
+            .unwrap_or(0)
+    }
+
+    fn known(&mut self, task: u32) -> &mut Known {
+        self.tasks.entry(task).or_insert_with(|| Known {
+            description: Description {
+                process: task,
+                kernel: task == KTHREADD,
+                ..Description::default()
+            },
+            ..Known::default()
+        })
+    }
+
+    fn take(&mut self, record: &RawEventRecord<'_>) -> Result<(), String> {
+        let number = |number: i32| u32::try_from(number).unwrap_or(0);
+        match record.parse().map_err(|error| error.to_string())? {
+            EventRecord::Comm(comm) => {
+                let name = String::from_utf8_lossy(&comm.name.as_slice()).into_owned();
+                let process = number(comm.pid);
+                let known = self.known(number(comm.tid));
+                known.description.name = name;
+                known.description.process = process;
+                known.told = false;
+            }
+            EventRecord::Fork(fork) => {
+                let (task, parent) = (number(fork.tid), number(fork.ppid));
+                let inherited = self.known(number(fork.ptid)).description.clone();
+                *self.known(task) = Known {
+                    description: Description {
+                        process: number(fork.pid),
+                        parent,
+                        kernel: parent == KTHREADD || task == KTHREADD,
+                        ..inherited
+                    },
+                    ..Known::default()
+                };
+            }
+            EventRecord::Lost(lost) => self.lost = self.lost.saturating_add(lost.count),
+            EventRecord::Sample(sample) => self.sample(&sample)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, sample: &SampleRecord<'_>) -> Result<(), String> {
+        let (Some(time), Some(cpu), Some(by), Some(raw)) =
+            (sample.timestamp, sample.cpu, sample.tid, sample.raw)
+        else {
+            return Err(
+                "its events lack times, CPUs or contents; `perf sched record` records them"
+                    .to_owned(),
+            );
+        };
+        let cpu = u16::try_from(cpu).map_err(|_| format!("an event of CPU {cpu}"))?;
+        let bytes = raw.as_slice();
+        let Some(number) = bytes
+            .first_chunk()
+            .map(|number| u16::from_le_bytes(*number))
+        else {
+            return Err("an event without contents".to_owned());
+        };
+        let Some(format) = self.formats.get(&number).cloned() else {
+            return Ok(());
+        };
+        let by = u32::try_from(by).unwrap_or(0);
+        if let (true, Ok(process)) = (by > 0, u32::try_from(sample.pid.unwrap_or(0))) {
+            self.known(by).description.process = process;
+        }
+        let at = At { time, cpu };
+        let lacks = || format!("an event {} that lacks a field", format.name);
+        match format.name.as_str() {
+            "sched_switch" => self.switch(at, &format, &bytes).ok_or_else(lacks)?,
+            "sched_wakeup_new" => {
+                let task = format.task(&bytes, "pid").ok_or_else(lacks)?;
+                self.push(at, Kind::Born { task, by });
+                self.tell(at, task);
+            }
+            name if name == self.waking => {
+                let task = format.task(&bytes, "pid").ok_or_else(lacks)?;
+                let flags = format.number(&bytes, "common_flags").unwrap_or(0);
+                let context = self.context(task, flags);
+                self.push(at, Kind::Waking { task, by, context });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Where a task is woken from. What wakes a task that signals could wake, from a hard interrupt, is a timer but for few exceptions.
+    fn context(&mut self, task: u32, flags: i64) -> Context {
+        if flags & IN_HARD_INTERRUPT != 0 {
+            return match self.known(task).state {
+                UNINTERRUPTIBLE => Context::Device,
+                _ => Context::Timer,
+            };
+        }
+        match flags & IN_SOFT_INTERRUPT {
+            0 => Context::Task,
+            _ => Context::SoftInterrupt,
+        }
+    }
+
+    fn switch(&mut self, at: At, format: &Format, bytes: &[u8]) -> Option<()> {
+        let task = format.task(bytes, "prev_pid")?;
+        let next = format.task(bytes, "next_pid")?;
+        let told = u32::try_from(format.number(bytes, "prev_state")?).ok()?;
+        for (task, name, priority) in [
+            (task, "prev_comm", "prev_prio"),
+            (next, "next_comm", "next_prio"),
+        ] {
+            let name = format.text(bytes, name)?;
+            let priority = format.number(bytes, priority)?;
+            if task != 0 {
+                self.learn(task, name, priority);
+                self.tell(at, task);
+            }
+        }
+        let preempted = told & COULD_GO_ON != 0;
+        let state = match told & !COULD_GO_ON {
+            ended if ended & ENDED != 0 => DEAD,
+            IDLE => UNINTERRUPTIBLE,
+            other => other,
+        };
+        if task != 0 {
+            self.known(task).state = state;
+        }
+        self.push(
+            at,
+            Kind::Switch {
+                task,
+                next,
+                state,
+                preempted,
+                disk: state == UNINTERRUPTIBLE,
+                call: -1,
+                first: 0,
+                second: 0,
+            },
+        );
+        if state == DEAD {
+            self.tasks.remove(&task);
+        }
+        Some(())
+    }
+
+    fn learn(&mut self, task: u32, name: String, priority: i64) {
+        let known = self.known(task);
+        let mut description = known.description.clone();
+        description.name = name;
+        if priority >= ORDINARY {
+            description.policy = 0;
+            description.nice = i32::try_from(priority - USUAL).unwrap_or(0).clamp(-20, 19);
+            description.rt_priority = 0;
+        } else {
+            // Which of the two real-time policies it is, nothing says.
+            description.policy = 1;
+            description.rt_priority = u32::try_from(ORDINARY - 1 - priority).unwrap_or(1);
+        }
+        if description != known.description {
+            known.description = description;
+            known.told = false;
+        }
+    }
+
+    fn tell(&mut self, at: At, task: u32) {
+        let known = self.known(task);
+        if std::mem::replace(&mut known.told, true) {
+            return;
+        }
+        let description = known.description.clone();
+        self.push(at, Kind::Task { task, description });
+    }
+
+    fn push(&mut self, at: At, kind: Kind) {
+        self.first = self.first.min(at.time);
+        self.last = self.last.max(at.time);
+        self.entries.push(Entry {
+            time: at.time,
+            cpu: at.cpu,
+            kind,
+        });
+    }
+}
+
+/// When and where something happened.
+#[derive(Clone, Copy)]
+struct At {
+    time: u64,
+    cpu: u16,
+}

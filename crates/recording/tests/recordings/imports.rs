@@ -1,0 +1,117 @@
+//! Recordings made of what perf writes.
+//!
+//! `sched.data.zst` is what `perf sched record sh w.sh` of perf 6.1 wrote on Linux 7.3.4 with one CPU, where `w.sh` was
+//!
+//! ```sh
+//! for i in 1 2 3; do sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done' & done; sleep 0.05; wait
+//! perf bench -f simple sched pipe -l 200
+//! ```
+
+use std::fs;
+
+use fairground_recording::{Imported, Recording, import_perf};
+use fairground_workload::Event;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+fn sample() -> Vec<u8> {
+    let compressed: &[u8] = include_bytes!("sched.data.zst");
+    zstd::decode_all(compressed).expect("it is compressed")
+}
+
+/// What comes of a file with these bytes: the recording, or the message.
+fn import(bytes: &[u8]) -> Result<(Imported, Recording), String> {
+    let folder = TempDir::new().expect("there is room");
+    let (from, to) = (folder.path().join("perf.data"), folder.path().join("x"));
+    fs::write(&from, bytes).expect("there is room");
+    let imported = import_perf(&from, &to, None).map_err(|error| error.to_string())?;
+    let recording = Recording::read(&to).expect("what was written can be read");
+    Ok((imported, recording))
+}
+
+#[test]
+fn a_file_of_perf_is_a_workload() {
+    let (imported, recording) = import(&sample()).expect("it is a file of perf");
+    assert_eq!((recording.header.cpus, imported.lost), (1, 0));
+    assert!(recording.header.kernel.starts_with("7.3.4"));
+    let load = recording.load().expect("it has tasks");
+    let task = |name: &str| {
+        let mut tasks = load.workload.tasks.iter();
+        tasks.find(|task| task.name == name)
+    };
+    assert!(
+        task("sh#4").is_some(),
+        "one shell and the three that it creates"
+    );
+    assert!(task("perf#2").is_none(), "who recorded is no part of it");
+    // The two ends of the pipe wake each other, 200 times each.
+    for name in ["sched-pipe#1", "sched-pipe#2"] {
+        let events = &task(name).expect("it ran").phases[0].events;
+        let count = |wanted: fn(&Event) -> bool| events.iter().filter(|one| wanted(one)).count();
+        let waits = count(|event| matches!(event, Event::SemWait(_)));
+        let posts = count(|event| matches!(event, Event::SemPost(_)));
+        assert!(waits.min(posts) >= 190, "{name}: {waits} and {posts}");
+    }
+    assert!(load.others.iter().any(|other| other.kernel));
+}
+
+#[test]
+fn what_it_does_not_tell_is_in_the_notes() {
+    let (_, recording) = import(&sample()).expect("it is a file of perf");
+    let load = recording.load().expect("it has tasks");
+    assert!(
+        load.workload.notes[0].contains("imported: without system calls"),
+        "{:?}",
+        load.workload.notes
+    );
+    let [exact, ..] = load.loss.waits;
+    assert!(exact * 50 < load.loss.waits.iter().sum(), "{:?}", load.loss);
+}
+
+#[test]
+fn what_cannot_be_imported_is_said_in_one_line() {
+    let bytes = sample();
+    let message = |bytes: &[u8]| {
+        let message = import(bytes).expect_err("it cannot be imported");
+        assert!(message.contains("perf.data: cannot be imported: "));
+        assert!(!message.contains('\n'), "{message}");
+        message
+    };
+    assert!(message(b"").contains("not a file of `perf record`"));
+    assert!(message(&[b'{'; 500]).contains("not a file of `perf record`"));
+    assert!(message(&bytes[..bytes.len() / 2]).contains("cut off"));
+    // A part that claims to be huge finds no memory made for it.
+    let mut other = bytes.clone();
+    other[48..56].copy_from_slice(&(u64::MAX / 2).to_le_bytes());
+    assert!(message(&other).contains("behind its end"));
+    // Without the formats of its events.
+    let mut other = bytes;
+    let place = other
+        .windows(10)
+        .position(|bytes| bytes == b"\x17\x08\x44tracing");
+    other[place.expect("it has them")] = 0;
+    assert!(message(&other).contains("no events of trace points"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the bytes are, a recording comes of them or a message.
+    #[test]
+    fn any_bytes_are_imported_or_refused(
+        places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        head in prop::collection::vec((0..120_usize, any::<u8>()), 0..2),
+    ) {
+        let mut bytes = sample();
+        for (place, value) in places {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        for (place, value) in head {
+            bytes[place] = value;
+        }
+        if let Ok((_, recording)) = import(&bytes) {
+            let _ = recording.load();
+        }
+    }
+}
