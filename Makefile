@@ -5,7 +5,7 @@ examples = /usr/share/doc/rt-app/examples
 DEMO_WORKLOADS = $(wildcard $(examples)/*.json $(examples)/tutorial/*.json)
 DEMO_SCHEDULERS = linux24,o1,cfs
 
-.PHONY: help demo build test lint unit-test testbench mutants worlds overhead bench clean
+.PHONY: help demo build test lint unit-test testbench mutants fuzz worlds overhead bench clean
 
 help:
 	@echo 'make demo       build the command, compare schedulers on the examples of rt-app, and rank them for a recorded build'
@@ -15,6 +15,7 @@ help:
 	@echo 'make unit-test  tests that need no kernel of their own'
 	@echo 'make testbench  tests on a real kernel, in a virtual machine'
 	@echo 'make mutants    small changes to the schedulers, each of which a test must notice; SCHEDULERS=a,b for some of them'
+	@echo 'make fuzz       random inputs for every reader of files; TIME=600 seconds in all'
 	@echo 'make worlds     the same workloads on a real kernel and in the simulator, side by side'
 	@echo 'make overhead   what each scheduler costs on a real kernel'
 	@echo 'make bench      how fast the simulator is'
@@ -59,6 +60,12 @@ testbench:
 # Not among the tests: it runs the tests of the schedulers hundreds of times.
 mutants:
 	FAIRGROUND_MUTANTS=$(SCHEDULERS) cargo test --package fairground-simulator --test schedulers -- --ignored --nocapture every_mutant
+
+# Not among the tests, which run the same small changes of the same inputs each time: this goes on for as long as one likes.
+fuzz: TIME = 600
+fuzz:
+	scripts/install build
+	scripts/fuzz $(TIME)
 
 # Not among the tests: it emulates minutes of one processor, and two in parallel need a machine that is otherwise idle.
 worlds:

@@ -22,10 +22,25 @@ pub enum Format {
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr().lock(), $($text)*);
+        let text = crate::output::make_visible(format!($($text)*));
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
     }};
 }
 pub(crate) use say;
+
+/// Writes control characters as such: messages quote files of others, and must not command a terminal.
+pub fn make_visible(text: String) -> String {
+    let is_command = |one: char| one.is_control() && one != '\n' && one != '\t';
+    if !text.contains(is_command) {
+        return text;
+    }
+    text.chars()
+        .map(|one| match one {
+            _ if is_command(one) => one.escape_unicode().to_string(),
+            _ => one.to_string(),
+        })
+        .collect()
+}
 
 /// Exit code for input that cannot be used.
 pub const UNUSABLE: u8 = 2;

@@ -72,6 +72,15 @@ impl Machine {
         }
     }
 
+    /// Makes a machine from the text of an hwloc XML file; `file` names it in messages.
+    ///
+    /// # Errors
+    ///
+    /// If it is none, or describes no machine that there can be.
+    pub fn parse_xml(file: &str, text: &str) -> Result<Self, Error> {
+        xml::parse(file, text)
+    }
+
     /// Number of CPUs.
     pub fn cpu_count(&self) -> usize {
         self.cpus.len()

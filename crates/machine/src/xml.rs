@@ -71,7 +71,7 @@ fn check_bounds(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn parse(file: &str, text: &str) -> Result<Machine, Error> {
+pub(crate) fn parse(file: &str, text: &str) -> Result<Machine, Error> {
     check_bounds(text)
         .map_err(|problem| Error::new(file, format!("{problem}; make one with `lstopo {file}`")))?;
     // hwloc names its document type, which says nothing about the content.

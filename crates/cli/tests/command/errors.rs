@@ -47,6 +47,16 @@ fn unusable_workloads() {
 }
 
 #[test]
+fn what_a_message_quotes_does_not_command_the_terminal() {
+    let (code, message) = compare_text("{ \"tasks\" : { \"a\" : { \"run\u{1b}[2J\" 5 } } }");
+    assert_eq!(code, 2, "{message}");
+    assert!(!message.contains('\u{1b}'), "{message:?}");
+    let machine = "numa:\u{1b}[2J";
+    let ended = fairground(&["compare", "-m", machine, "workloads/mix-two.json"]);
+    assert!(ended.stderr.contains("\\u{1b}[2J"), "{:?}", ended.stderr);
+}
+
+#[test]
 fn unusable_arguments() {
     for (arguments, message) in [
         (
