@@ -299,13 +299,17 @@ impl Kernel<'_> {
                 .iter()
                 .find(|&other| other < self.cpus.len() && usable(self, other))
         });
-        any.unwrap_or_else(|| {
-            task.seen.cpus_mask = self.possible;
-            task.seen.nr_cpus_allowed = self.cpus.len() as i32;
-            (0..self.cpus.len())
-                .find(|&other| self.cpus[other].online)
-                .unwrap_or(cpu)
-        })
+        if let Some(any) = any {
+            return any;
+        }
+        task.seen.cpus_mask = self.possible;
+        task.seen.nr_cpus_allowed = self.cpus.len() as i32;
+        self.emit_task(task);
+        if task.class == Class::Ext {
+            self.call_set_cpumask(task);
+        }
+        let online = (0..self.cpus.len()).find(|&other| self.cpus[other].online);
+        online.unwrap_or(cpu)
     }
 
     pub(crate) fn set_task_cpu(&mut self, mut task: TaskRef, cpu: usize) {

@@ -524,14 +524,17 @@ impl Kernel<'_> {
     /// Puts a task that is on no queue on the local queue of `cpu`, moving it there first if need be.
     fn move_to_local(&mut self, mut task: TaskRef, cpu: usize, flags: u64) {
         let from = task.cpu();
-        if cpu != self.this_cpu {
-            self.lock_run_queue(cpu);
-        }
         if from != cpu {
             self.wait_until_off_cpu(task);
             if from != self.this_cpu {
                 self.lock_run_queue(from);
             }
+        }
+        // The target finds the task no earlier than it has left where it was.
+        if cpu != self.this_cpu {
+            self.lock_run_queue(cpu);
+        }
+        if from != cpu {
             self.cpus[from].rq.scx.nr_running -= 1;
             self.cpus[from].rq.nr_running -= 1;
             self.set_task_cpu(task, cpu);

@@ -429,6 +429,24 @@ fn hotplug_moves_tasks_or_restarts_the_scheduler() {
 }
 
 #[test]
+fn a_task_whose_only_cpu_goes_offline_may_use_all() {
+    let text = r#"{"tasks": {
+        "hog": {"loop": -1, "run": 1000, "cpus": [1]},
+        "sleeper": {"loop": -1, "run": 100, "sleep": 5000, "cpus": [1]}}}"#;
+    let mut options = free("2", text);
+    options.hotplug = vec![(500_000_000, 1, false)];
+    options.duration = Some(1_000_000_000);
+    // The referee knows from the event stream where they may run.
+    let (outcome, referee) = referee(&scheduler("order", &["CPU_HOTPLUG"]), &options);
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
+    assert!(referee.ran.iter().sum::<u64>() > 900_000_000);
+    let told = |pid: u32| format!("set_cpumask {pid} first 0");
+    for pid in [1001, 1002] {
+        assert!(outcome.messages.contains(&told(pid)), "{pid}");
+    }
+}
+
+#[test]
 fn capacities_slow_the_work_down() {
     let text = r#"{"tasks": {"t": {"loop": 1, "phases": {"p": {"run": 100000, "cpus": [1]}}}}}"#;
     let options = free("2 capacity:1024,512", text);

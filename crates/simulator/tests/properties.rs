@@ -2,27 +2,14 @@
 
 mod common;
 
-use std::fmt::Write;
 use std::sync::Arc;
 
+use common::random_task::{RandomTask, json};
 use common::{built_in, free, referee, workload};
 use fairground_machine::Machine;
 use fairground_simulator::{CostModel, ExitKind, Options, Scheduler};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
-
-/// A random task of a workload.
-#[derive(Clone, Debug)]
-struct RandomTask {
-    instances: u32,
-    nice: i32,
-    run: u32,
-    sleep: u32,
-    period: u32,
-    pinned: Option<u32>,
-    yields: bool,
-    locks: bool,
-}
 
 fn task() -> impl Strategy<Value = RandomTask> {
     (
@@ -47,46 +34,6 @@ fn task() -> impl Strategy<Value = RandomTask> {
                 locks,
             },
         )
-}
-
-fn json(tasks: &[RandomTask], cpus: u32) -> String {
-    let mut text = String::from("{\"tasks\": {");
-    for (number, task) in tasks.iter().enumerate() {
-        let comma = if number > 0 { "," } else { "" };
-        let _ = write!(
-            text,
-            "{comma}\"t{number}\": {{\"instance\": {}, \"loop\": -1, \"policy\": \"SCHED_OTHER\", \"priority\": {}",
-            task.instances, task.nice
-        );
-        if let Some(cpu) = task.pinned {
-            let _ = write!(text, ", \"cpus\": [{}]", cpu % cpus);
-        }
-        text.push_str(", \"phases\": {\"p\": {\"loop\": -1");
-        if task.locks {
-            let _ = write!(
-                text,
-                ", \"lock\": \"m\", \"run0\": {}, \"unlock\": \"m\"",
-                task.run / 4 + 1
-            );
-        }
-        let _ = write!(text, ", \"run\": {}", task.run);
-        if task.yields {
-            text.push_str(", \"yield\": \"\"");
-        }
-        if task.sleep > 0 {
-            let _ = write!(text, ", \"sleep\": {}", task.sleep);
-        }
-        if task.period > 0 {
-            let _ = write!(
-                text,
-                ", \"timer\": {{\"ref\": \"unique{number}\", \"period\": {}}}",
-                task.period
-            );
-        }
-        text.push_str("}}}");
-    }
-    text.push_str("}}");
-    text
 }
 
 /// All schedulers, or those that `FAIRGROUND_SCHEDULERS` names, separated by commas.

@@ -1,6 +1,8 @@
 //! What the engine's tests share: schedulers from source, and sinks that check what they see.
 #![allow(dead_code, missing_docs)]
 
+pub mod random_task;
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -109,6 +109,18 @@ void BPF_STRUCT_OPS(order_update_idle, s32 cpu, bool idle)
 	say("update_idle %d %d", cpu, idle);
 }
 
+#ifdef CPU_HOTPLUG
+void BPF_STRUCT_OPS(order_cpu_online, s32 cpu)
+{
+	say("cpu_online %d", cpu);
+}
+
+void BPF_STRUCT_OPS(order_cpu_offline, s32 cpu)
+{
+	say("cpu_offline %d", cpu);
+}
+#endif
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(order_init)
 {
 	say("init");
@@ -135,6 +147,10 @@ DEFINE_SCHEDULER(order,
 		 .cpu_acquire = (void *)order_cpu_acquire,
 		 .cpu_release = (void *)order_cpu_release,
 		 .update_idle = (void *)order_update_idle,
+#ifdef CPU_HOTPLUG
+		 .cpu_online = (void *)order_cpu_online,
+		 .cpu_offline = (void *)order_cpu_offline,
+#endif
 		 .init = (void *)order_init,
 		 .flags = SCX_OPS_KEEP_BUILTIN_IDLE,
 		 .name = "order");

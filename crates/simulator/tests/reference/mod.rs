@@ -1,0 +1,289 @@
+//! The rules of sched_ext's core once more, slow and obvious, to check the engine with.
+//!
+//! The reference follows what the random scheduler wrote down. From the rules it knows what has to come next: after each record it holds
+//! a list of callbacks that must follow in this order, and a record that comes of itself (a wake-up, a tick, a task that sleeps, a CPU
+//! that looks for work) must be possible in the state that all before it have led to. It shares nothing with the engine.
+
+/// Ends with what is broken unless the rule holds.
+macro_rules! rule {
+    ($holds:expr, $($text:tt)*) => {
+        if !$holds {
+            return Err(format!($($text)*));
+        }
+    };
+}
+
+mod pass;
+mod queues;
+mod tasks;
+pub mod trace;
+
+use std::collections::VecDeque;
+
+use trace::{Kind, Record};
+
+const LOCAL: u64 = 1 << 63 | 2;
+const GLOBAL: u64 = 1 << 63 | 1;
+const LOCAL_ON: u64 = 3 << 62;
+const WAKEUP: u64 = 1;
+const INITIAL: u64 = 0x8_0000;
+const CPU_SELECTED: u64 = 0x10_0000;
+const AT_HEAD: u64 = 0x1_0000;
+const PREEMPT: u64 = 1 << 32;
+const LAST: u64 = 1 << 41;
+const SLEEP: u64 = 1;
+const WAKE_SYNC: u64 = 0x10;
+const KICK_PREEMPT: u64 = 2;
+const DEFAULT_SLICE: u64 = 20_000_000;
+const LOOPS: u32 = 32;
+
+/// What the scheduler of a run has and where it runs.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// Node of each CPU.
+    pub nodes: Vec<usize>,
+    /// CPUs that a task may use, by the order of birth; none: all.
+    pub allowed: Vec<Vec<usize>>,
+    pub has_select_cpu: bool,
+    pub has_enqueue: bool,
+    pub has_dispatch: bool,
+    pub has_update_idle: bool,
+    pub has_enq_last: bool,
+    /// Length of a tick.
+    pub tick: u64,
+    /// Whether nothing costs time, so that slices and instants are exact.
+    pub exact: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    Local(usize),
+    Global(usize),
+    User(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Asleep, or between two places.
+    Nowhere,
+    On(Queue),
+    /// The scheduler keeps it.
+    Kept,
+    /// On its way to the queue of another CPU.
+    Travelling,
+    Running(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Insertion {
+    pid: u32,
+    dsq: u64,
+    slice: u64,
+    vtime: u64,
+    ordered: bool,
+    flags: u64,
+    /// Which stay with the scheduler it is for.
+    stay: u32,
+}
+
+#[derive(Debug)]
+struct Task {
+    pid: u32,
+    allowed: Vec<usize>,
+    enabled: bool,
+    cpu: usize,
+    runnable: bool,
+    place: Place,
+    custody: bool,
+    /// How often the scheduler has been given it.
+    stay: u32,
+    slice: u64,
+    /// Since when it is charged, if it runs.
+    since: u64,
+    direct: Option<Insertion>,
+    /// CPU that select_cpu chose, until it is runnable.
+    selected: Option<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Cpu {
+    current: Option<u32>,
+    /// The task of this pass that has just gone to sleep.
+    leaving: Option<u32>,
+    in_dispatch: bool,
+    rounds: u32,
+    dispatched: u32,
+    buffer: Vec<Insertion>,
+    travellers: VecDeque<Insertion>,
+    /// A kick takes the slice of whoever runs when the work of this instant is done.
+    hurried: bool,
+    /// Idle, and chosen for a task that is not there yet.
+    claimed: bool,
+    /// The slice is used up: it must look for another task at this instant.
+    must_pass: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Expected {
+    kind: Kind,
+    pid: u32,
+    a: Option<u64>,
+    b: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inside {
+    SelectCpu(u32, u64),
+    Enqueue(u32),
+    Dispatch(usize),
+    Tick(u32),
+}
+
+/// What a broken rule is reported with.
+type Broken = String;
+
+pub struct Reference {
+    world: World,
+    tasks: Vec<Task>,
+    births: usize,
+    cpus: Vec<Cpu>,
+    queues: Vec<(Queue, Vec<(u32, u64)>)>,
+    expected: VecDeque<Expected>,
+    /// What the record at hand calls for, before all that was expected already.
+    calls: Vec<Expected>,
+    inside: Option<Inside>,
+    now: u64,
+    /// Who took which CPU when; nobody when it became idle.
+    pub switches: Vec<Vec<(u64, Option<u32>)>>,
+    /// Who became runnable when.
+    pub wakes: Vec<(u32, u64)>,
+}
+
+fn call(kind: Kind, pid: u32) -> Expected {
+    Expected {
+        kind,
+        pid,
+        a: None,
+        b: None,
+    }
+}
+
+impl Reference {
+    pub fn new(world: World) -> Self {
+        let count = world.nodes.len();
+        Self {
+            tasks: Vec::new(),
+            births: 0,
+            cpus: (0..count).map(|_| Cpu::default()).collect(),
+            queues: Vec::new(),
+            expected: VecDeque::new(),
+            calls: Vec::new(),
+            inside: None,
+            now: 0,
+            switches: vec![Vec::new(); count],
+            wakes: Vec::new(),
+            world,
+        }
+    }
+
+    /// Follows all records; the error says which broke a rule, after what.
+    pub fn follow(&mut self, records: &[Record]) -> Result<(), Broken> {
+        for (number, record) in records.iter().enumerate() {
+            self.next(record).map_err(|broken| {
+                let before = &records[number.saturating_sub(25)..=number];
+                let lines: Vec<String> = before.iter().map(|one| format!("{one:?}")).collect();
+                format!(
+                    "record {number}: {broken}\nexpected {:?}\n{}",
+                    self.expected,
+                    lines.join("\n")
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, record: &Record) -> Result<(), Broken> {
+        if !self.world.has_dispatch {
+            self.pass_unseen()?;
+        }
+        if record.time != self.now {
+            self.check_instant()?;
+            self.now = record.time;
+        }
+        let call = self.expected.front().copied();
+        let is_expected = call.is_some_and(|call| {
+            (call.kind, call.pid) == (record.kind, record.pid)
+                && call.a.is_none_or(|a| a == record.a)
+                && call.b.is_none_or(|b| b == record.b)
+        });
+        if is_expected {
+            self.expected.pop_front();
+        } else if self.inside.is_none() || record.kind == Kind::Dequeue {
+            rule!(call.is_none(), "{call:?} has to come");
+        }
+        self.handle(record, is_expected)?;
+        for call in self.calls.drain(..).rev() {
+            self.expected.push_front(call);
+        }
+        if self.expected.is_empty() && self.inside.is_none() {
+            self.arrive()?;
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
+        use Kind::*;
+        let pid = record.pid;
+        match record.kind {
+            InitTask => self.born(record),
+            Enable => self.task_mut(pid)?.enabled = true,
+            Disable | ExitTask => {
+                let task = self.task_mut(pid)?;
+                rule!(!task.runnable, "{pid} ends while it is runnable");
+                task.enabled &= record.kind != Disable;
+            }
+            SelectCpuBegin => self.select_begins(record)?,
+            DefaultCpu => self.check_default(record)?,
+            SelectCpuEnd => {
+                self.inside = None;
+                self.task_mut(pid)?.selected = Some(record.a as usize);
+                self.calls.push(call(Runnable, pid));
+            }
+            Runnable => self.runnable(record)?,
+            EnqueueBegin => {
+                rule!(expected, "an enqueue that nothing calls for");
+                self.check_slice(record)?;
+                let task = self.task_mut(pid)?;
+                task.stay += 1;
+                self.inside = Some(Inside::Enqueue(pid));
+            }
+            EnqueueEnd => {
+                self.inside = None;
+                self.enqueued(pid, record.a)?;
+            }
+            Dequeue => rule!(expected, "a dequeue that nothing calls for"),
+            Insert | InsertOrdered => self.inserted(record)?,
+            Kick => self.kicked(record),
+            SetSlice => self.set_slice(pid, record.a)?,
+            DispatchBegin => self.dispatch_begins(record, expected)?,
+            DispatchEnd => self.dispatch_ends(record)?,
+            Length => self.check_length(record)?,
+            ToLocalBegin => self.moved_to_local(record)?,
+            MoveBegin => self.moved(record)?,
+            ToLocalEnd | MoveEnd => rule!(expected, "another result was due"),
+            TickBegin => self.tick_begins(record)?,
+            TickEnd => self.tick_ends(record)?,
+            Yield => {
+                self.check_running(record)?;
+                self.set_slice(pid, 0)?;
+                self.cpus[record.cpu].must_pass = true;
+            }
+            Stopping => self.stopping(record, expected)?,
+            Quiescent => self.quiescent(record, expected)?,
+            Idle => self.idle(record, expected)?,
+            Running => self.running(record, expected)?,
+            Online | Offline => return Err("hotplug is not followed".into()),
+        }
+        Ok(())
+    }
+}

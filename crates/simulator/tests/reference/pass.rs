@@ -1,0 +1,303 @@
+//! A CPU looks for its next task.
+
+use super::trace::{Kind, Record};
+use super::*;
+
+impl Reference {
+    /// What must be true whenever time goes on.
+    pub(super) fn check_instant(&mut self) -> Result<(), Broken> {
+        if !self.world.exact {
+            return Ok(());
+        }
+        rule!(
+            self.expected.is_empty(),
+            "time goes on, and {:?} has to come",
+            self.expected
+        );
+        for cpu in 0..self.cpus.len() {
+            let first = self.first_local(cpu);
+            let state = &mut self.cpus[cpu];
+            rule!(
+                state.current.is_some() || first.is_none(),
+                "CPU {cpu} is idle and {first:?} waits for it"
+            );
+            state.hurried = false;
+            rule!(
+                !std::mem::take(&mut state.must_pass),
+                "CPU {cpu} goes on with {:?}, whose time is up",
+                state.current
+            );
+        }
+        Ok(())
+    }
+
+    /// Where no dispatch shows it, a task whose time is up goes on with a new slice if nothing waits.
+    pub(super) fn pass_unseen(&mut self) -> Result<(), Broken> {
+        for cpu in 0..self.cpus.len() {
+            if !self.cpus[cpu].must_pass
+                || self.first_local(cpu).is_some()
+                || self.consume_global(cpu)?
+            {
+                continue;
+            }
+            self.cpus[cpu].must_pass = false;
+            if let Some(current) = self.cpus[cpu].current {
+                self.set_slice(current, DEFAULT_SLICE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A CPU without a task takes one that waits, or asks the scheduler for one.
+    pub(super) fn look(&mut self, cpu: usize) -> Result<(), Broken> {
+        self.cpus[cpu].rounds = 0;
+        self.cpus[cpu].must_pass = false;
+        if self.first_local(cpu).is_some() || self.consume_global(cpu)? {
+            return self.take(cpu);
+        }
+        if self.world.has_dispatch {
+            self.expect_dispatch(cpu);
+            return Ok(());
+        }
+        self.find_nothing(cpu)
+    }
+
+    fn expect_dispatch(&mut self, cpu: usize) {
+        let previous = self.cpus[cpu].leaving.or(self.cpus[cpu].current);
+        self.calls.push(Expected {
+            a: Some(cpu as u64),
+            ..call(Kind::DispatchBegin, previous.unwrap_or(0))
+        });
+    }
+
+    pub(super) fn dispatch_begins(
+        &mut self,
+        record: &Record,
+        expected: bool,
+    ) -> Result<(), Broken> {
+        let cpu = record.a as usize;
+        rule!(
+            record.cpu == cpu,
+            "a dispatch for CPU {cpu} on {}",
+            record.cpu
+        );
+        let current = self.cpus[cpu].current;
+        if !expected {
+            rule!(
+                self.first_local(cpu).is_none(),
+                "a dispatch while a task is on the local queue"
+            );
+            rule!(
+                !self.consume_global(cpu)?,
+                "a dispatch while the global queue has a task for CPU {cpu}"
+            );
+            rule!(
+                current.unwrap_or(0) == record.pid,
+                "{} is said to run on {cpu}, and {current:?} does",
+                record.pid
+            );
+            self.cpus[cpu].rounds = 0;
+        }
+        if let Some(pid) = current {
+            self.compare_slice(pid, record.b)?;
+            rule!(
+                record.b == 0,
+                "a dispatch while {pid} has {} of its slice",
+                record.b
+            );
+        }
+        let state = &mut self.cpus[cpu];
+        state.must_pass = false;
+        state.in_dispatch = true;
+        state.dispatched = 0;
+        self.inside = Some(Inside::Dispatch(cpu));
+        Ok(())
+    }
+
+    pub(super) fn dispatch_ends(&mut self, record: &Record) -> Result<(), Broken> {
+        let cpu = record.a as usize;
+        self.inside = None;
+        self.flush(cpu)?;
+        if self.first_local(cpu).is_some() || self.consume_global(cpu)? {
+            return self.take(cpu);
+        }
+        let state = &mut self.cpus[cpu];
+        state.rounds += 1;
+        if state.rounds < LOOPS && state.dispatched > 0 {
+            self.expect_dispatch(cpu);
+            return Ok(());
+        }
+        self.find_nothing(cpu)
+    }
+
+    /// The first task of the local queue comes.
+    fn take(&mut self, cpu: usize) -> Result<(), Broken> {
+        self.cpus[cpu].in_dispatch = false;
+        let Some(next) = self.first_local(cpu) else {
+            return Err(format!("CPU {cpu} has nothing to take"));
+        };
+        let task = self.task_mut(next)?;
+        if task.slice == 0 {
+            task.slice = DEFAULT_SLICE;
+        }
+        let leaving = self.cpus[cpu].leaving.take();
+        if let Some(current) = self.cpus[cpu].current {
+            self.calls.push(Expected {
+                a: Some(1),
+                ..call(Kind::Stopping, current)
+            });
+        } else if leaving.is_none() && self.world.has_update_idle {
+            self.expect_idle(cpu, false);
+        }
+        self.calls.push(call(Kind::Running, next));
+        Ok(())
+    }
+
+    fn expect_idle(&mut self, cpu: usize, idle: bool) {
+        self.calls.push(Expected {
+            a: Some(cpu as u64),
+            b: Some(u64::from(idle)),
+            ..call(Kind::Idle, 0)
+        });
+    }
+
+    /// No task comes: the last one goes on, or the CPU is idle.
+    fn find_nothing(&mut self, cpu: usize) -> Result<(), Broken> {
+        self.cpus[cpu].in_dispatch = false;
+        let leaving = self.cpus[cpu].leaving.take();
+        match self.cpus[cpu].current {
+            Some(current) if self.world.has_enq_last => self.calls.push(Expected {
+                a: Some(1),
+                ..call(Kind::Stopping, current)
+            }),
+            Some(current) => return self.set_slice(current, DEFAULT_SLICE),
+            None if leaving.is_none() => return Ok(()),
+            None => {}
+        }
+        let now = self.now;
+        self.switches[cpu].push((now, None));
+        if self.world.has_update_idle {
+            self.expect_idle(cpu, true);
+        }
+        Ok(())
+    }
+
+    pub(super) fn stopping(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
+        self.check_running(record)?;
+        let (pid, cpu) = (record.pid, record.cpu);
+        if record.a == 0 {
+            rule!(!expected, "{pid} sleeps where another was to take its CPU");
+            let state = &mut self.cpus[cpu];
+            state.current = None;
+            state.claimed = false;
+            state.leaving = Some(pid);
+            self.task_mut(pid)?.place = Place::Nowhere;
+            self.calls.push(Expected {
+                a: Some(SLEEP),
+                ..call(Kind::Quiescent, pid)
+            });
+            return Ok(());
+        }
+        let mut comes = Vec::new();
+        if !expected {
+            rule!(
+                record.slice() == 0,
+                "{pid} is stopped with {} of its slice",
+                record.slice()
+            );
+            rule!(
+                self.first_local(cpu).is_some() || self.consume_global(cpu)?,
+                "{pid} is stopped for nobody"
+            );
+            self.take(cpu)?;
+            comes = self.calls.split_off(0);
+            comes.remove(0);
+        }
+        let state = &mut self.cpus[cpu];
+        state.current = None;
+        state.must_pass = false;
+        self.task_mut(pid)?.place = Place::Nowhere;
+        let next_is_idle = self
+            .expected
+            .front()
+            .is_none_or(|call| call.kind != Kind::Running);
+        let flags = if comes.is_empty() && next_is_idle {
+            LAST
+        } else {
+            0
+        };
+        self.enqueue(pid, flags)?;
+        self.calls.extend(comes);
+        Ok(())
+    }
+
+    pub(super) fn idle(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
+        if expected {
+            return Ok(());
+        }
+        let cpu = record.a as usize;
+        // When the scheduler is loaded, every CPU is told to be idle.
+        if record.b == 1 {
+            rule!(
+                self.wakes.is_empty(),
+                "CPU {cpu} becomes idle out of nothing"
+            );
+            return Ok(());
+        }
+        rule!(self.cpus[cpu].current.is_none(), "CPU {cpu} was not idle");
+        rule!(
+            self.first_local(cpu).is_some() || self.consume_global(cpu)?,
+            "CPU {cpu} stops being idle for nobody"
+        );
+        self.take(cpu)?;
+        self.calls.remove(0);
+        Ok(())
+    }
+
+    pub(super) fn running(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
+        let (pid, cpu) = (record.pid, record.cpu);
+        if !expected {
+            rule!(
+                !self.world.has_update_idle,
+                "{pid} runs where nothing said so"
+            );
+            rule!(
+                self.cpus[cpu].current.is_none(),
+                "{pid} runs beside another"
+            );
+            rule!(
+                self.first_local(cpu).is_some() || self.consume_global(cpu)?,
+                "{pid} runs and was not on the queue of CPU {cpu}"
+            );
+            rule!(
+                self.first_local(cpu) == Some(pid),
+                "{pid} runs before {:?}",
+                self.first_local(cpu)
+            );
+            self.take(cpu)?;
+            self.calls.clear();
+        }
+        let place = self.task(pid)?.place;
+        rule!(
+            place == Place::On(Queue::Local(cpu)),
+            "{pid} runs on CPU {cpu} from {place:?}"
+        );
+        rule!(
+            record.task_cpu() == cpu,
+            "{pid} is said to be on another CPU"
+        );
+        self.check_slice(record)?;
+        self.take_off(pid)?;
+        let now = self.now;
+        let task = self.task_mut(pid)?;
+        task.place = Place::Running(cpu);
+        task.since = now;
+        rule!(task.runnable && !task.custody, "{task:?} runs");
+        let state = &mut self.cpus[cpu];
+        state.current = Some(pid);
+        state.claimed = false;
+        state.must_pass = false;
+        self.switches[cpu].push((now, Some(pid)));
+        Ok(())
+    }
+}

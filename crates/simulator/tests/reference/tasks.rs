@@ -1,0 +1,275 @@
+//! Tasks: birth, wake-up, slices, sleep.
+
+use super::trace::{Kind, Record};
+use super::*;
+
+impl Reference {
+    pub(super) fn task(&self, pid: u32) -> Result<&Task, Broken> {
+        let found = self.tasks.iter().find(|task| task.pid == pid);
+        found.ok_or_else(|| format!("{pid} has not been born"))
+    }
+
+    pub(super) fn task_mut(&mut self, pid: u32) -> Result<&mut Task, Broken> {
+        let found = self.tasks.iter_mut().find(|task| task.pid == pid);
+        found.ok_or_else(|| format!("{pid} has not been born"))
+    }
+
+    pub(super) fn may_use(&self, task: &Task, cpu: usize) -> bool {
+        task.allowed.is_empty() || task.allowed.contains(&cpu)
+    }
+
+    pub(super) fn born(&mut self, record: &Record) {
+        let mut allowed = Vec::new();
+        // Those that were there before have no number in the event stream, and never run here.
+        if record.a != 0 {
+            allowed = self
+                .world
+                .allowed
+                .get(self.births)
+                .cloned()
+                .unwrap_or_default();
+            self.births += 1;
+        }
+        self.tasks.push(Task {
+            pid: record.pid,
+            allowed,
+            enabled: false,
+            cpu: record.task_cpu(),
+            runnable: false,
+            place: Place::Nowhere,
+            custody: false,
+            stay: 0,
+            slice: record.slice(),
+            since: 0,
+            direct: None,
+            selected: None,
+        });
+    }
+
+    /// What is left of a task's slice now.
+    pub(super) fn slice_of(&self, pid: u32) -> Result<u64, Broken> {
+        let task = self.task(pid)?;
+        Ok(match task.place {
+            Place::Running(_) if task.slice != u64::MAX => task
+                .slice
+                .saturating_sub(self.now.saturating_sub(task.since)),
+            _ => task.slice,
+        })
+    }
+
+    /// Holds the slice that a task has against the one that it should have.
+    pub(super) fn compare_slice(&mut self, pid: u32, seen: u64) -> Result<(), Broken> {
+        let due = self.slice_of(pid)?;
+        let now = self.now;
+        let running = match self.task(pid)?.place {
+            Place::Running(cpu) => Some(cpu),
+            _ => None,
+        };
+        let hurried = running.is_some_and(|cpu| self.cpus[cpu].hurried);
+        // Overhead moves the instants at which a task is charged.
+        let about = !self.world.exact && running.is_some();
+        rule!(
+            seen == due || hurried && seen == 0 || about && seen <= self.task(pid)?.slice,
+            "{pid} has a slice of {seen}, where {due} is due"
+        );
+        let task = self.task_mut(pid)?;
+        task.slice = seen;
+        task.since = now;
+        Ok(())
+    }
+
+    pub(super) fn check_slice(&mut self, record: &Record) -> Result<(), Broken> {
+        self.compare_slice(record.pid, record.slice())
+    }
+
+    pub(super) fn set_slice(&mut self, pid: u32, slice: u64) -> Result<(), Broken> {
+        let now = self.now;
+        let task = self.task_mut(pid)?;
+        task.slice = slice;
+        task.since = now;
+        Ok(())
+    }
+
+    /// A callback about the task that runs on the CPU that makes it.
+    pub(super) fn check_running(&mut self, record: &Record) -> Result<(), Broken> {
+        let current = self.cpus[record.cpu].current;
+        rule!(
+            current == Some(record.pid),
+            "{} does not run on {}, but {current:?}",
+            record.pid,
+            record.cpu
+        );
+        rule!(
+            record.task_cpu() == record.cpu,
+            "{} is said to be on another CPU",
+            record.pid
+        );
+        self.check_slice(record)
+    }
+
+    pub(super) fn select_begins(&mut self, record: &Record) -> Result<(), Broken> {
+        let task = self.task(record.pid)?;
+        rule!(task.enabled && !task.runnable, "select_cpu for {task:?}");
+        rule!(
+            record.a as usize == task.cpu,
+            "{} was on {} before, not {}",
+            task.pid,
+            task.cpu,
+            record.a
+        );
+        rule!(
+            task.allowed.len() != 1,
+            "select_cpu for {}, which has one CPU only",
+            task.pid
+        );
+        self.inside = Some(Inside::SelectCpu(record.pid, record.b));
+        Ok(())
+    }
+
+    pub(super) fn check_default(&self, record: &Record) -> Result<(), Broken> {
+        let Some(Inside::SelectCpu(pid, flags)) = self.inside else {
+            return Err("a choice outside select_cpu".into());
+        };
+        let cpu = record.a as usize;
+        rule!(
+            self.may_use(self.task(pid)?, cpu) || record.b == 0,
+            "{pid} may not use CPU {cpu}"
+        );
+        if record.b != 0 && flags & WAKE_SYNC == 0 {
+            let current = self.cpus[cpu].current;
+            rule!(
+                current.is_none(),
+                "CPU {cpu} is chosen as idle and runs {current:?}"
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn runnable(&mut self, record: &Record) -> Result<(), Broken> {
+        let task = self.task(record.pid)?;
+        let flags = record.a;
+        rule!(
+            task.enabled && !task.runnable && task.place == Place::Nowhere,
+            "runnable: {task:?}"
+        );
+        let kind = flags & !CPU_SELECTED;
+        rule!(
+            kind == WAKEUP || kind == INITIAL,
+            "{} becomes runnable with {flags:#x}",
+            task.pid
+        );
+        let chosen = task.allowed.len() != 1 && self.world.nodes.len() > 1;
+        rule!(
+            (flags & CPU_SELECTED != 0) == (chosen && kind == WAKEUP),
+            "{}: {flags:#x}, where a CPU was chosen: {chosen}",
+            task.pid
+        );
+        let cpu = record.task_cpu();
+        rule!(
+            self.may_use(task, cpu),
+            "{} is queued on CPU {cpu}",
+            task.pid
+        );
+        if let Some(selected) = task.selected
+            && self.may_use(task, selected)
+        {
+            rule!(
+                cpu == selected,
+                "{} is on {cpu}, and {selected} was selected",
+                task.pid
+            );
+        }
+        self.check_slice(record)?;
+        let now = self.now;
+        let task = self.task_mut(record.pid)?;
+        task.runnable = true;
+        task.cpu = cpu;
+        task.selected = None;
+        self.wakes.push((record.pid, now));
+        if chosen && !self.world.has_select_cpu {
+            self.choose_by_default(record.pid, cpu)?;
+        }
+        self.enqueue(record.pid, flags)
+    }
+
+    /// The kernel's own choice sends a task to an idle CPU at once.
+    fn choose_by_default(&mut self, pid: u32, cpu: usize) -> Result<(), Broken> {
+        let state = &mut self.cpus[cpu];
+        if state.current.is_some() || state.claimed {
+            return Ok(());
+        }
+        state.claimed = true;
+        let stay = self.task(pid)?.stay;
+        self.task_mut(pid)?.direct = Some(Insertion {
+            pid,
+            dsq: LOCAL,
+            slice: DEFAULT_SLICE,
+            vtime: 0,
+            ordered: false,
+            flags: 0,
+            stay,
+        });
+        Ok(())
+    }
+
+    /// Gives a task to the scheduler, or puts it where it has been sent already.
+    pub(super) fn enqueue(&mut self, pid: u32, flags: u64) -> Result<(), Broken> {
+        if self.task(pid)?.direct.is_some() {
+            return self.send(pid, flags);
+        }
+        if !self.world.has_enqueue {
+            let task = self.task_mut(pid)?;
+            task.slice = DEFAULT_SLICE;
+            let queue = Queue::Global(self.world.nodes[self.task(pid)?.cpu]);
+            return self.put(queue, pid, 0, false, flags);
+        }
+        self.calls.push(Expected {
+            a: Some(flags),
+            ..call(Kind::EnqueueBegin, pid)
+        });
+        Ok(())
+    }
+
+    pub(super) fn enqueued(&mut self, pid: u32, flags: u64) -> Result<(), Broken> {
+        if self.task(pid)?.direct.is_some() {
+            return self.send(pid, flags);
+        }
+        let task = self.task_mut(pid)?;
+        task.custody = true;
+        task.place = Place::Kept;
+        Ok(())
+    }
+
+    pub(super) fn tick_begins(&mut self, record: &Record) -> Result<(), Broken> {
+        self.check_running(record)?;
+        rule!(
+            !self.world.exact || record.time.is_multiple_of(self.world.tick),
+            "a tick at {}",
+            record.time
+        );
+        self.inside = Some(Inside::Tick(record.pid));
+        Ok(())
+    }
+
+    pub(super) fn tick_ends(&mut self, record: &Record) -> Result<(), Broken> {
+        self.inside = None;
+        self.check_slice(record)?;
+        self.cpus[record.cpu].must_pass |= record.slice() == 0;
+        Ok(())
+    }
+
+    pub(super) fn kicked(&mut self, record: &Record) {
+        if record.b & KICK_PREEMPT != 0 {
+            self.cpus[record.a as usize].hurried = true;
+        }
+    }
+
+    pub(super) fn quiescent(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
+        rule!(expected, "quiescent without stopping");
+        let task = self.task_mut(record.pid)?;
+        task.runnable = false;
+        task.place = Place::Nowhere;
+        let cpu = record.cpu;
+        self.look(cpu)
+    }
+}
