@@ -61,7 +61,7 @@ impl Companion {
             companion: self,
             object,
             machine,
-            engine: scope::engine(),
+            engine: scope::engine(&text, object),
             scope: scope::scope(&text, object, constants, machine),
             sections: BTreeMap::new(),
             done: Prepared::default(),

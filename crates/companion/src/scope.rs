@@ -1,8 +1,10 @@
 //! What expressions may name: the machine, units of time, constants of the kernel and of the scheduler.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use fairground_bpf::{Kind, Object};
 use fairground_machine::Machine;
-use rhai::{Array, Dynamic, Engine, INT, Map, Scope};
+use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
 
 /// Nanoseconds of the units that expressions may name.
 const UNITS: [(&str, INT); 4] = [
@@ -12,9 +14,17 @@ const UNITS: [(&str, INT); 4] = [
     ("s", 1_000_000_000),
 ];
 
-/// An engine without access to any data but the scope.
-pub(crate) fn engine() -> Engine {
+/// An engine without access to any data but the scope and the sizes of the structures of `object` that `text` speaks of.
+pub(crate) fn engine(text: &str, object: &Object) -> Engine {
+    let sizes = sizes(text, object);
     let mut engine = Engine::new();
+    engine.register_fn(
+        "size_of",
+        move |name: &str| -> Result<INT, Box<EvalAltResult>> {
+            let size = sizes.get(name).copied();
+            size.ok_or_else(|| format!("the object has no type {name}").into())
+        },
+    );
     engine.set_max_expr_depths(0, 0);
     engine.register_fn("mask", mask);
     engine.register_fn("log2", |value: INT| -> INT {
@@ -53,19 +63,32 @@ pub(crate) fn scope(
         scope.push_constant(name, value);
     }
     push_machine(&mut scope, machine);
-    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
-    let mut names: Vec<&str> = text
-        .split(|character| !is_name(character))
-        .filter(|word| word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_'))
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
+    for name in names(text) {
         if let Some(value) = constants(name).or_else(|| enumerator(object, name)) {
             scope.push_constant(name, value.cast_signed());
         }
     }
     scope
+}
+
+/// The words of a text that may be names, each once.
+fn names(text: &str) -> BTreeSet<&str> {
+    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    text.split(|character| !is_name(character))
+        .filter(|word| word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_'))
+        .collect()
+}
+
+/// Bytes of the types of `object` whose names occur in `text`.
+fn sizes(text: &str, object: &Object) -> BTreeMap<String, INT> {
+    let btf = object.btf();
+    names(text)
+        .into_iter()
+        .filter_map(|name| {
+            let size = btf.find(name).and_then(|id| btf.size_of(id))?;
+            Some((name.to_owned(), size.cast_signed()))
+        })
+        .collect()
 }
 
 /// A constant of one of the scheduler's own enumerations.
@@ -105,7 +128,7 @@ fn push_machine(scope: &mut Scope<'static>, machine: &Machine) {
                 ("core", number(cpu.core)),
                 ("llc", number(cpu.llc)),
                 ("node", number(cpu.node)),
-                ("package", number(cpu.package)),
+                ("socket", number(cpu.package)),
                 ("capacity", number(cpu.capacity)),
                 ("siblings", ids(machine.siblings(id))),
                 (
