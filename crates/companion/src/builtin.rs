@@ -12,7 +12,7 @@ macro_rules! companions {
 
 /// `ops.name`, file and text of each.
 static COMPANIONS: &[(&str, &str, &str)] = companions![
-    "beerland", "bpfland", "cake", "chaos", "cosmos", "flash", "forge", "p2dq", "rusty",
+    "beerland", "bpfland", "cake", "chaos", "cosmos", "flash", "forge", "lavd", "p2dq", "rusty",
     "scx_flow", "tickless"
 ];
 

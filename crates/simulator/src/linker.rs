@@ -135,7 +135,7 @@ static LOCAL_INTERRUPT_DISABLE_STATE: u64 = 0;
 /// What schedulers name when they mean the run queues; each CPU's is its own.
 pub static RUN_QUEUES: u64 = 0;
 /// The policies of CPU frequencies, a pointer for each CPU: NULL, as where no driver sets frequencies.
-static FREQUENCY_POLICIES: u64 = 0;
+static FREQUENCY_POLICIES: [u64; structures::MAX_CPUS] = [0; structures::MAX_CPUS];
 
 /// Answers what objects ask of this kernel.
 pub struct KernelLinker;

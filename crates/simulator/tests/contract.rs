@@ -747,3 +747,14 @@ fn garbage_for_a_list_is_an_error_of_the_scheduler() {
     let message = "there is no bpf_list_head where one was passed";
     assert_eq!(outcome.exit.message, message);
 }
+
+#[test]
+fn no_cpu_has_a_policy_of_its_frequency() {
+    let outcome = run(&scheduler("frequencies", &[]), &free("64", TWO_HOGS));
+    assert_eq!(
+        outcome.exit.kind,
+        ExitKind::Unregistered,
+        "{}",
+        outcome.exit.message
+    );
+}
