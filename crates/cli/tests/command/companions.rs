@@ -143,3 +143,21 @@ fn what_does_not_fit_is_named_with_its_place_and_a_way_out() {
         &["--set schedulers/configured.bpf.c.label: "],
     );
 }
+
+#[test]
+fn macros_of_the_command_line_reach_every_source() {
+    let build = |more: &[&str], code: i32, messages: &[&str]| {
+        let mut arguments = vec!["compare", "workloads/hogs.json", "-d", "10ms"];
+        arguments.extend(["-s", "schedulers/named.bpf.c", "--format", "json"]);
+        arguments.extend(more);
+        end_with(&arguments, code, messages)
+    };
+    let says = |more: &[&str], line: &str| {
+        let notes = notes(&build(more, 0, &[]).stdout);
+        assert!(notes.contains(line), "{notes}");
+    };
+    says(&[], "nameless, number 1");
+    says(&["-D", "NUMBER=42", "-D", "NAMED"], "named, number 42");
+    says(&["-DNUMBER=7"], "nameless, number 7");
+    build(&["-D", "NUMBER=)"], 2, &["named.bpf.c:", "error: expected"]);
+}
