@@ -14,6 +14,7 @@ use fairground_lab::{
 };
 use fairground_machine::Machine;
 use fairground_recording::Recording;
+use fairground_report::page::{Cell, Page, Section, Table};
 
 use crate::output::{self, FAILED, Progress, UNUSABLE};
 
@@ -106,20 +107,15 @@ fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     for failure in &advice.failures {
         crate::output::say!("fairground: {failure}");
     }
-    let mut text = tell(&recording, &question, &advice);
-    let mut held = true;
+    let told = tell(&recording, &question, &advice);
+    let (mut confirmed, mut held) = (String::new(), true);
     if arguments.confirm {
-        let (said, holds) = confirm(&recording, &question.goal, &advice)
+        (confirmed, held) = confirm(&recording, &question.goal, &advice)
             .map_err(|message| output::fail(FAILED, message))?;
-        text.push_str(&said);
-        held = holds;
     }
-    output::print(&text)?;
+    output::print(&format!("{}{confirmed}", text(&told, &advice)))?;
     if let Some(path) = &arguments.report {
-        let mut page = advice.comparison.page(&std::collections::BTreeMap::new());
-        let lines = text.lines().filter(|line| !line.is_empty());
-        page.answer.summary.splice(0..0, lines.map(str::to_owned));
-        output::write(path, page.html())?;
+        output::write(path, page(&told, &advice, &confirmed).html())?;
     }
     Ok(if held {
         ExitCode::SUCCESS
@@ -190,81 +186,167 @@ fn known(measure: Measure) -> String {
     }
 }
 
-fn tell(recording: &Recording, question: &Question, advice: &Advice) -> String {
+/// An answer in words, but for the ranking.
+struct Told {
+    /// What was measured, of what.
+    heading: String,
+    /// What there is to know about the ranking.
+    remarks: Vec<String>,
+    /// The command that loads the first one.
+    command: Option<String>,
+}
+
+fn tell(recording: &Recording, question: &Question, advice: &Advice) -> Told {
     let measure = advice.measure;
-    let mut text = format!(
-        "{} on {}: {}\n\n",
-        recording.name,
-        question.machine.description,
-        what(measure, &question.goal)
-    );
-    for rank in &advice.ranking {
-        let Rank {
-            place,
-            scheduler,
-            value,
-            low,
-            high,
-        } = rank;
-        let _ = writeln!(
-            text,
-            "  {place:2}  {scheduler:12} {:>12}   {} to {} with {} seeds",
-            shown(measure, *value),
-            shown(measure, *low),
-            shown(measure, *high),
-            question.repeats
-        );
-    }
-    let _ = writeln!(
-        text,
-        "\nEqual places: closer than their seeds, or than {}, by which replays are known to be off (docs/recordings.md).",
-        known(measure)
-    );
+    let machine = match question.machine.description.as_str() {
+        "1" => "1 CPU".to_owned(),
+        cpus if cpus.parse::<u32>().is_ok() => format!("{cpus} CPUs"),
+        other => other.to_owned(),
+    };
+    let mut told = Told {
+        heading: format!(
+            "{} on {machine}: {}",
+            recording.name,
+            what(measure, &question.goal)
+        ),
+        remarks: vec![format!(
+            "Equal places: closer than their {} seeds, or than {}, by which replays are known to be off (docs/recordings.md).",
+            question.repeats,
+            known(measure)
+        )],
+        command: None,
+    };
     let Some(first) = advice.ranking.first() else {
-        return text;
+        return told;
     };
     let mut settings = String::new();
     match advice.tuned.first() {
         Some(tuned) => {
-            let _ = writeln!(
-                text,
+            told.remarks.push(format!(
                 "Tunables: with {}={} {} would have {}, of {} settings tried.",
                 tuned.tunable,
                 tuned.setting,
                 first.scheduler,
                 shown(measure, tuned.value),
                 advice.tried
-            );
+            ));
             let setting = format!("{}={}", tuned.tunable, tuned.setting);
             settings = match setting.contains(' ') {
                 true => format!(" --set '{setting}'"),
                 false => format!(" --set {setting}"),
             };
         }
-        None => {
-            let _ = writeln!(
-                text,
-                "Tunables: none of {} settings of {} that were tried makes it better by more than that.",
-                advice.tried, first.scheduler
-            );
-        }
+        None => told.remarks.push(format!(
+            "Tunables: none of {} settings of {} that were tried makes it better by more than that.",
+            advice.tried, first.scheduler
+        )),
     }
-    for note in &question.workload.notes {
-        let _ = writeln!(text, "{note}");
-    }
-    let command = match recording.header.command.as_slice() {
-        [] => String::new(),
-        command => {
-            let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
-            format!(" -- {}", words.join(" "))
-        }
+    told.remarks.extend(question.workload.notes.iter().cloned());
+    let words = recording.header.command.iter().map(|word| quoted(word));
+    let command = words.collect::<Vec<String>>().join(" ");
+    let command = match command.as_str() {
+        "" => command,
+        _ => format!(" -- {command}"),
     };
-    let _ = writeln!(
-        text,
-        "\nLoad it: sudo fairground run {}{settings}{command}",
+    told.command = Some(format!(
+        "sudo fairground run {}{settings}{command}",
         first.scheduler
-    );
+    ));
+    told
+}
+
+/// The values of all seeds: one, or from the lowest to the highest.
+fn range(measure: Measure, rank: &Rank) -> String {
+    let (low, high) = (shown(measure, rank.low), shown(measure, rank.high));
+    if low == high {
+        String::new()
+    } else {
+        format!("{low} to {high}")
+    }
+}
+
+/// The answer for a terminal.
+fn text(told: &Told, advice: &Advice) -> String {
+    let mut text = format!("{}\n\n", told.heading);
+    for rank in &advice.ranking {
+        let line = format!(
+            "  {:2}  {:12} {:>12}   {}",
+            rank.place,
+            rank.scheduler,
+            shown(advice.measure, rank.value),
+            range(advice.measure, rank)
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text.push('\n');
+    for remark in &told.remarks {
+        let _ = writeln!(text, "{remark}");
+    }
+    if let Some(command) = &told.command {
+        let _ = writeln!(text, "\nLoad it: {command}");
+    }
     text
+}
+
+/// The answer as a page: the ranking before the comparison that it was made from.
+fn page(told: &Told, advice: &Advice, confirmed: &str) -> Page {
+    let row = |rank: &Rank| {
+        let value = Cell {
+            text: shown(advice.measure, rank.value),
+            detail: range(advice.measure, rank),
+        };
+        vec![
+            Cell::plain(rank.place.to_string()),
+            Cell::plain(rank.scheduler.clone()),
+            value,
+        ]
+    };
+    let heads = ["place", "scheduler", "median of seeds"];
+    let ranking = Table {
+        caption: String::new(),
+        heads: heads.map(str::to_owned).to_vec(),
+        rows: advice.ranking.iter().map(row).collect(),
+        words: 2,
+    };
+    let mut page = advice.comparison.page(&std::collections::BTreeMap::new());
+    let mut summary = vec![sentence(told, advice)];
+    summary.extend(
+        told.command
+            .iter()
+            .map(|command| format!("Load it: {command}")),
+    );
+    summary.extend(confirmed.lines().map(str::to_owned));
+    page.answer.summary.splice(0..0, summary);
+    page.answer.certainty.push_str(
+        " The ranking allows for the known error of replays as well, which these numbers do not.",
+    );
+    let section = Section {
+        id: "ranking".to_owned(),
+        title: "Ranking".to_owned(),
+        conditions: told.heading.clone(),
+        tables: vec![ranking],
+        notes: told.remarks.clone(),
+        ..Section::default()
+    };
+    page.sections.insert(0, section);
+    page
+}
+
+/// Who is first, in one sentence.
+fn sentence(told: &Told, advice: &Advice) -> String {
+    let first: Vec<&str> = advice
+        .ranking
+        .iter()
+        .filter(|rank| rank.place == 1)
+        .map(|rank| rank.scheduler.as_str())
+        .collect();
+    let value = advice.ranking.first().map(|rank| rank.value);
+    format!(
+        "{}. First: {} ({}).",
+        told.heading,
+        first.join(", "),
+        value.map_or(String::new(), |value| shown(advice.measure, value))
+    )
 }
 
 /// A word as a shell takes it for one.

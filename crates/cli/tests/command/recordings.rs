@@ -39,11 +39,29 @@ fn a_recording_is_a_workload_and_results_repeat_how_sure_it_is() {
 }
 
 #[test]
+fn the_page_of_an_advice_begins_with_who_is_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("advice.html");
+    succeed(&format!(
+        "advise {BUILD} -s o1,cfs --repeat 1 --report {}",
+        page.display()
+    ));
+    let page = fs::read_to_string(page).unwrap();
+    let place = |text: &str| {
+        let found = page.find(text);
+        found.unwrap_or_else(|| panic!("no {text} on the page"))
+    };
+    assert!(place("build on 1 CPU: time until all tasks have ended. First: ") < place("Ranking"));
+    assert!(place("Load it: sudo fairground run ") < place("Ranking"));
+    assert!(place("Ranking") < place("Equal places: "));
+}
+
+#[test]
 fn advice_is_a_ranking_with_the_command_that_loads_the_first() {
     let text = succeed(&format!("advise {BUILD} -s o1,cfs,bfs --repeat 2"));
     for part in [
         "time until all tasks have ended",
-        "Equal places: closer than their seeds, or than 5 %",
+        "Equal places: closer than their 2 seeds, or than 5 %",
         "Load it: sudo fairground run ",
         " -- make -s -j4",
     ] {
@@ -98,4 +116,34 @@ fn what_is_no_recording_is_said_in_one_line() {
             assert_eq!(ended.stdout, "");
         }
     }
+}
+
+#[test]
+fn what_perf_has_recorded_is_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let (perf, recording) = (folder.path().join("perf.data"), folder.path().join("x"));
+    let compressed =
+        fs::read(self::folder().join("../../recording/tests/recordings/sched.data.zst"));
+    fs::write(
+        &perf,
+        zstd::decode_all(compressed.unwrap().as_slice()).unwrap(),
+    )
+    .unwrap();
+    let (from, to) = (perf.display().to_string(), recording.display().to_string());
+    let ended = fairground(&["import", &from, "-o", &to]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""));
+    assert!(
+        ended.stderr.starts_with("fairground: imported 1.298 s, "),
+        "{}",
+        ended.stderr
+    );
+    let text = succeed(&format!("show {to}"));
+    assert!(text.contains("by perf sched record"), "{text}");
+    let text = succeed(&format!("compare {to} -s bfs,cfs"));
+    assert!(text.contains("imported: without system calls"), "{text}");
+    refuse(
+        &format!("import {BUILD} -o {to}"),
+        2,
+        &["build.recording: cannot be imported: not a file of `perf record`"],
+    );
 }
