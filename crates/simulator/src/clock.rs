@@ -35,6 +35,13 @@ pub enum Due {
         /// Generation of the timer.
         generation: u32,
     },
+    /// The deadline server of a CPU starts, or its next period begins.
+    DeadlineServer {
+        /// CPU.
+        cpu: u32,
+        /// Number of its timer.
+        timer: u32,
+    },
     /// The stall watchdog looks.
     Watchdog,
     /// A CPU comes or goes; index into the plan.

@@ -25,6 +25,12 @@ pub(crate) struct Successor {
     pub stopper: bool,
 }
 
+/// Whether an equal of this real-time task is next: it has yielded, or its quantum is used up and, at a tick, filled up again.
+fn has_had_its_turn(task: TaskRef) -> bool {
+    let filled_up = task.seen.policy == SCHED_RR && task.class_slice == ROUND_ROBIN_QUANTUM;
+    task.class_slice == 0 || filled_up
+}
+
 impl Kernel<'_> {
     /// Asks `cpu` to go through the scheduler (`resched_curr`).
     pub(crate) fn resched(&mut self, cpu: usize) {
@@ -392,6 +398,9 @@ impl Kernel<'_> {
     }
 
     fn pick_next(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
+        if let Some(next) = self.pick_by_deadline_server(cpu, previous) {
+            return Some(next);
+        }
         if let Some(next) = self.real_time_pick(cpu, previous) {
             return Some(next);
         }
@@ -415,7 +424,11 @@ impl Kernel<'_> {
                 }
             }
             Class::RealTime => self.real_time_put(cpu, previous),
-            Class::Idle => self.update_idle(cpu, false, true),
+            Class::Idle => {
+                let idle = self.run_queue_clock(cpu) - previous.seen.se.exec_start;
+                self.charge_deadline_server(cpu, idle, true);
+                self.update_idle(cpu, false, true);
+            }
         }
     }
 
@@ -437,7 +450,10 @@ impl Kernel<'_> {
                 next.seen.se.exec_start = now;
                 self.cpus[cpu].real_time.retain(|task| *task != next);
             }
-            Class::Idle => self.update_idle(cpu, true, true),
+            Class::Idle => {
+                next.seen.se.exec_start = now;
+                self.update_idle(cpu, true, true);
+            }
         }
         self.cpus[cpu].progress_at = self.clock.now();
     }
@@ -538,7 +554,9 @@ impl Kernel<'_> {
         let ran = now - task.seen.se.exec_start;
         task.seen.se.exec_start = now;
         task.seen.se.sum_exec_runtime += ran;
-        task.class_slice = task.class_slice.saturating_sub(ran);
+        if task.seen.policy != SCHED_FIFO {
+            task.class_slice = task.class_slice.saturating_sub(ran);
+        }
         ran
     }
 
@@ -618,7 +636,7 @@ impl Kernel<'_> {
         self.update_class_time(cpu, task);
         if task.seen.__state == TASK_RUNNING {
             // Preempted tasks stay in front of their equals; a used-up quantum or a yield goes to the back.
-            let at_head = task.class_slice > 0 && task.class_slice != ROUND_ROBIN_QUANTUM;
+            let at_head = !has_had_its_turn(task);
             if task.class_slice == 0 {
                 task.class_slice = ROUND_ROBIN_QUANTUM;
             }
@@ -666,7 +684,7 @@ impl Kernel<'_> {
         let stays = previous.class == Class::RealTime && previous.seen.__state == TASK_RUNNING;
         match best {
             Some(best) if stays => {
-                let turn = previous.class_slice == 0 || previous.class_slice == ROUND_ROBIN_QUANTUM;
+                let turn = has_had_its_turn(previous);
                 let better = best.seen.prio < previous.seen.prio;
                 Some(
                     if better || (turn && best.seen.prio == previous.seen.prio) {

@@ -54,6 +54,7 @@ impl Kernel<'_> {
         if task.seen.scx.slice != SCX_SLICE_INF {
             task.seen.scx.slice = task.seen.scx.slice.saturating_sub(ran);
         }
+        self.charge_deadline_server(cpu, ran, false);
     }
 
     /// `rq_is_open`: whether a task put on the local queue of `cpu` would run at once.
@@ -383,6 +384,9 @@ impl Kernel<'_> {
             self.cpus[cpu].rq.nr_running += 1;
             if flags & ENQUEUE_MIGRATING == 0 {
                 self.call(Op::Runnable, &[task.address(), flags]);
+            }
+            if self.cpus[cpu].rq.scx.nr_running == 1 {
+                self.start_deadline_server(cpu);
             }
             self.do_enqueue(cpu, task, flags, sticky_cpu);
         }

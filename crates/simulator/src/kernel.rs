@@ -12,6 +12,7 @@ use rand_xoshiro::rand_core::Rng;
 use crate::clock::{Clock, Due};
 use crate::constants::*;
 use crate::cost::{CostModel, Lock};
+use crate::deadline_server::DeadlineServer;
 use crate::dispatch_queue::{DispatchQueue, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
@@ -75,6 +76,8 @@ pub struct Cpu {
     pub sleeps: VecDeque<Sleep>,
     /// Waiting real-time tasks.
     pub real_time: Vec<TaskRef>,
+    /// What gives tasks of sched_ext their part beside real-time tasks.
+    pub deadline_server: DeadlineServer,
     /// Waiting tasks of the fair class.
     pub fair: Vec<TaskRef>,
     /// Lower bound of virtual runtime in the fair class.
@@ -547,6 +550,9 @@ impl<'a> Kernel<'a> {
             Due::Timeout { task, generation } => self.handle_timeout(task, generation, due),
             Due::Disk { task } => self.handle_disk(task, due),
             Due::BpfTimer { timer, generation } => self.handle_bpf_timer(timer, generation),
+            Due::DeadlineServer { cpu, timer } => {
+                self.handle_deadline_server(cpu as usize, timer, due);
+            }
             Due::Watchdog => self.handle_watchdog(),
             Due::Hotplug { index } => {
                 let (_, cpu, online) = self.settings.hotplug[index as usize];

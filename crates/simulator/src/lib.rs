@@ -10,6 +10,7 @@ mod clock;
 pub mod constants;
 mod core;
 mod cost;
+mod deadline_server;
 mod deferred;
 mod dispatch_queue;
 mod dsq_table;

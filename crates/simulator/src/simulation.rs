@@ -13,6 +13,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 use crate::clock::{Clock, Due};
 use crate::constants::*;
 use crate::cost::{CostModel, Lock};
+use crate::deadline_server::DeadlineServer;
 use crate::dispatch_queue::{DispatchQueue, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
@@ -300,6 +301,7 @@ impl<'a> Kernel<'a> {
                 completion_at: u64::MAX,
                 tick_at: u64::MAX,
                 real_time: Vec::new(),
+                deadline_server: DeadlineServer::default(),
                 fair: Vec::new(),
                 fair_min_vruntime: 0,
                 local: DsqIndex(cpu as u32),

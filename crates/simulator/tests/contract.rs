@@ -369,6 +369,41 @@ fn real_time_tasks_take_cpus_away_and_give_them_back() {
 }
 
 #[test]
+fn beside_a_real_time_hog_tasks_of_sched_ext_have_a_twentieth() {
+    let text = r#"{"tasks": {
+        "rt": {"policy": "SCHED_FIFO", "priority": 10, "loop": -1, "run": 1000000},
+        "hog": {"instance": 2, "loop": -1, "run": 1000000}
+    }, "global": {"duration": 20}}"#;
+    let (_, referee) = referee(&scheduler("order", &[]), &free("1", text));
+    let part = referee.ran[1] + referee.ran[2];
+    assert!((950_000_000..1_100_000_000).contains(&part), "{part}");
+    // The first part comes as late as the deadline allows, the others once a second.
+    let first = referee.runs.iter().find(|(task, ..)| *task != 0).unwrap();
+    assert!((949_000_000..951_000_000).contains(&first.1), "{first:?}");
+    let longest = referee.runs.iter().map(|(_, from, to)| to - from).max();
+    assert!(longest <= Some(1_000_000_000), "{longest:?}");
+}
+
+#[test]
+fn a_real_time_task_that_leaves_enough_time_is_not_interrupted() {
+    let text = r#"{"tasks": {
+        "rt": {"policy": "SCHED_FIFO", "priority": 10, "loop": -1, "run": 1500000, "timer": {"ref": "t", "period": 1600000}},
+        "hog": {"loop": -1, "run": 1000000}
+    }, "global": {"duration": 16}}"#;
+    let (_, busy) = referee(&scheduler("order", &[]), &free("1", text));
+    let interrupted = |referee: &common::Referee, length: u64| {
+        let runs = referee.runs.iter().filter(|(task, ..)| *task == 0);
+        runs.filter(|(_, from, to)| to - from < length).count()
+    };
+    assert!(interrupted(&busy, 1_500_000_000) > 0, "{:?}", busy.runs);
+    let text = text
+        .replace("1500000", "500000")
+        .replace("1600000", "600000");
+    let (_, calm) = referee(&scheduler("order", &[]), &free("1", &text));
+    assert_eq!(interrupted(&calm, 500_000_000), 0, "{:?}", calm.runs);
+}
+
+#[test]
 fn changes_of_nice_and_affinity_reach_the_scheduler() {
     let text = r#"{"tasks": {"t": {"loop": 1, "phases": {
         "a": {"run": 1000},

@@ -1,0 +1,239 @@
+//! The deadline server of sched_ext: its tasks' part of a CPU beside real-time tasks. `dl_server_*()` in `kernel/sched/deadline.c`.
+//!
+//! The server of a CPU is deferred. As long as tasks of sched_ext, or nobody, have its runtime anyway, it only puts off its start. Where
+//! they have not had it, it runs them before all others, as late as lets the runtime end at the deadline; from then on at the
+//! beginning of each period, until they get their part without it again.
+
+use fairground_events::OverheadKind;
+
+use crate::clock::Due;
+use crate::kernel::Kernel;
+use crate::task::{Class, TaskRef};
+
+/// Runtime that tasks of sched_ext have in a period (`dl_server_init_params`).
+const RUNTIME: i64 = 50_000_000;
+/// Length of a period, and time until its deadline.
+const PERIOD: u64 = 1_000_000_000;
+
+/// The server of one CPU.
+#[derive(Default)]
+pub struct DeadlineServer {
+    /// Whether it watches over tasks of sched_ext (`dl_server_active`).
+    active: bool,
+    /// Whether it waits: for its latest start or for the next period (`dl_throttled`).
+    throttled: bool,
+    /// Whether what it waits for is its latest start (`dl_defer_armed`).
+    armed: bool,
+    /// Whether tasks have needed it in this period or the one before (`dl_defer_running`).
+    needed: bool,
+    /// Whether its runtime went by on an idle CPU (`dl_defer_idle`).
+    idle: bool,
+    /// Runtime that is left.
+    runtime: i64,
+    /// When the period ends.
+    deadline: u64,
+    /// Number of the timer that counts.
+    timer: u32,
+}
+
+impl DeadlineServer {
+    /// Begins a period (`replenish_dl_new_period`).
+    fn begin_period(&mut self, now: u64) {
+        self.deadline = now + PERIOD;
+        self.runtime = RUNTIME;
+        if !self.needed {
+            self.throttled = true;
+            self.armed = true;
+        }
+    }
+
+    /// Whether the runtime that is left is more than the server's part of the time that is left (`dl_entity_overflow`).
+    fn overflows(&self, now: u64) -> bool {
+        let left = i128::from(self.deadline.saturating_sub(now));
+        i128::from(self.runtime) * i128::from(PERIOD) > left * i128::from(RUNTIME)
+    }
+
+    /// The latest start with `runtime` left.
+    fn latest_start(&self, runtime: i64) -> u64 {
+        self.deadline.saturating_add_signed(-runtime)
+    }
+
+    /// Gives it new runtime (`replenish_dl_entity`).
+    fn replenish(&mut self, now: u64) {
+        while self.runtime <= 0 {
+            self.deadline += PERIOD;
+            self.runtime += RUNTIME;
+        }
+        if self.deadline < now {
+            self.deadline = now + PERIOD;
+            self.runtime = RUNTIME;
+        }
+        self.throttled = false;
+        if std::mem::take(&mut self.armed) {
+            return;
+        }
+        if !self.needed && now < self.latest_start(self.runtime) {
+            self.throttled = true;
+            self.armed = true;
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// The first task of sched_ext is there (`dl_server_start`).
+    pub(crate) fn start_deadline_server(&mut self, cpu: usize) {
+        let now = self.run_queue_clock(cpu);
+        let server = &mut self.cpus[cpu].deadline_server;
+        server.idle = false;
+        if std::mem::replace(&mut server.active, true) {
+            return;
+        }
+        if server.deadline <= now || server.overflows(now) {
+            server.begin_period(now);
+        } else if !server.needed {
+            server.throttled = true;
+            server.armed = true;
+        }
+        self.queue_deadline_server(cpu, now);
+    }
+
+    /// Lets it compete for the CPU, unless it has to wait (`enqueue_dl_entity`).
+    fn queue_deadline_server(&mut self, cpu: usize, now: u64) {
+        if self.cpus[cpu].deadline_server.throttled && self.start_server_timer(cpu, now) {
+            return;
+        }
+        let server = &mut self.cpus[cpu].deadline_server;
+        server.throttled = false;
+        server.armed = false;
+        self.resched(cpu);
+    }
+
+    /// Arms its timer; `false` if the time has passed (`start_dl_timer`).
+    fn start_server_timer(&mut self, cpu: usize, now: u64) -> bool {
+        let server = &mut self.cpus[cpu].deadline_server;
+        let time = if server.armed {
+            server.latest_start(server.runtime)
+        } else {
+            server.deadline
+        };
+        server.timer = server.timer.wrapping_add(1);
+        if time < now {
+            return false;
+        }
+        let due = Due::DeadlineServer {
+            cpu: cpu as u32,
+            timer: server.timer,
+        };
+        self.clock.at(time, due);
+        true
+    }
+
+    fn stop_deadline_server(&mut self, cpu: usize) {
+        let server = &mut self.cpus[cpu].deadline_server;
+        server.active = false;
+        server.throttled = false;
+        server.armed = false;
+        server.idle = false;
+        server.timer = server.timer.wrapping_add(1);
+    }
+
+    /// Accounts time that a task of sched_ext ran on `cpu`, or that the CPU was idle (`dl_server_update`, `dl_server_update_idle`).
+    pub(crate) fn charge_deadline_server(&mut self, cpu: usize, ran: u64, idle: bool) {
+        let now = self.run_queue_clock(cpu);
+        let server = &mut self.cpus[cpu].deadline_server;
+        if !server.active {
+            return;
+        }
+        if !idle {
+            server.idle = false;
+        }
+        server.runtime = server.runtime.saturating_sub_unsigned(ran);
+        if server.runtime > 0 {
+            return;
+        }
+        if server.throttled {
+            // They have had their part without it.
+            if server.idle && idle {
+                server.runtime = 0;
+                return;
+            }
+            server.needed = false;
+            server.begin_period(now);
+            server.idle = idle;
+            self.start_server_timer(cpu, now);
+            return;
+        }
+        server.throttled = true;
+        if !self.start_server_timer(cpu, now) {
+            self.cpus[cpu].deadline_server.begin_period(now);
+            self.start_server_timer(cpu, now);
+        }
+        self.resched(cpu);
+    }
+
+    /// Its timer expires (`dl_server_timer`).
+    pub(crate) fn handle_deadline_server(&mut self, cpu: usize, timer: u32, due: Due) {
+        let server = &self.cpus[cpu].deadline_server;
+        if server.timer != timer || !server.active || !server.throttled {
+            return;
+        }
+        if self.postponed(cpu, due) {
+            return;
+        }
+        let now = self.clock.now();
+        let current = self.cpus[cpu].current;
+        // What it is going to be charged for what the CPU does just now.
+        let pending = match current.class {
+            Class::Ext | Class::Idle => now.saturating_sub(current.seen.se.exec_start),
+            Class::Fair | Class::RealTime => 0,
+        };
+        let online = self.cpus[cpu].online;
+        let server = &mut self.cpus[cpu].deadline_server;
+        let left = server.runtime.saturating_sub_unsigned(pending);
+        let goes_by = pending > 0 && left <= 0;
+        if !online || server.idle || goes_by && current.class == Class::Idle {
+            self.stop_deadline_server(cpu);
+            return;
+        }
+        if goes_by {
+            // Its runtime goes by without it, and its next period begins when that is charged.
+            self.clock.at(now + RUNTIME.unsigned_abs(), due);
+            return;
+        }
+        if server.armed {
+            let start = server.latest_start(left);
+            if now < start {
+                self.clock.at(start, due);
+                return;
+            }
+            server.needed = true;
+        }
+        server.replenish(now);
+        if server.throttled && self.start_server_timer(cpu, now) {
+            return;
+        }
+        self.interrupt(cpu);
+        self.account_progress(cpu);
+        self.spent += self.settings.cost.timer;
+        self.queue_deadline_server(cpu, now);
+        self.settle(OverheadKind::Interrupt);
+        self.leave(OverheadKind::Scheduling);
+    }
+
+    /// What it runs, if it is its turn (`ext_server_pick_task`).
+    pub(crate) fn pick_by_deadline_server(
+        &mut self,
+        cpu: usize,
+        previous: TaskRef,
+    ) -> Option<TaskRef> {
+        let server = &self.cpus[cpu].deadline_server;
+        if !server.active || server.throttled {
+            return None;
+        }
+        let picked = self.ext_pick(cpu, previous);
+        if picked.is_none() {
+            self.stop_deadline_server(cpu);
+        }
+        picked
+    }
+}
