@@ -1,7 +1,8 @@
 //! BFS shows what makes it recognisable: equal slices, the staircase of nice, deadlines that outlive a sleep, isochronous and idle tasks.
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, run, run_with, statistic,
+    History, MS, Run, SECOND, assert_near, assert_synchronous_waker_finishes,
+    assert_the_displaced_move, run, run_with, statistic,
 };
 use fairground_simulator::{Options, Outcome};
 
@@ -650,4 +651,40 @@ fn real_time_tasks_use_up_the_share_of_isochronous_ones() {
 #[test]
 fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
     assert_the_displaced_move(ID, 0);
+}
+
+#[test]
+fn of_running_tasks_the_one_with_the_latest_deadline_makes_way() {
+    let json = r#"{ "tasks": {
+        "strong": { "cpus": [0], "priority": -20, "run": 1000 },
+        "weak": { "cpus": [1], "priority": 19, "run": 1000 },
+        "sleeper": { "run": 100, "sleep": 20000 } }, "global": { "duration": 10 } }"#;
+    let (history, _) = run(ID, "2", json, 10, &[]);
+    let runs = history.runs_of("sleeper", SECOND, 10 * SECOND);
+    let beside = runs.iter().filter(|run| run.cpu == 1).count();
+    assert!(
+        runs.len() > 400 && beside * 10 > runs.len() * 9,
+        "{beside} of {} runs instead of the weak one",
+        runs.len()
+    );
+}
+
+#[test]
+fn an_idle_task_that_waited_for_a_disk_competes_until_its_slice_ends() {
+    let runs = |rest: &str| {
+        let json = format!(
+            r#"{{ "tasks": {{
+                "idle": {{ "policy": "SCHED_IDLE", {rest}, "run": 1000 }},
+                "hog": {{ "priority": 19, "delay": 5000, "run": 1000 }} }}, "global": {{ "duration": 5 }} }}"#
+        );
+        let (history, _) = run(ID, "1", &json, 5, &[]);
+        history.runs_of("idle", MS, 5 * SECOND).len()
+    };
+    assert_eq!(runs(r#""fairground1": { "disk": 9000 }"#), 6);
+    assert_eq!(runs(r#""sleep": 9000"#), 0);
+}
+
+#[test]
+fn a_waker_that_is_about_to_sleep_finishes_first() {
+    assert_synchronous_waker_finishes(ID);
 }

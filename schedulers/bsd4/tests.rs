@@ -513,3 +513,15 @@ fn renice_counts_before_cpu_use_reaches_the_next_step() {
 fn an_idle_thread_gets_what_nobody_else_wants() {
     assert_idle_gets_leftovers(ID);
 }
+
+#[test]
+fn who_is_better_after_the_pass_runs_at_once() {
+    // Nice -10 has used more, forgets more, and does not wait for the slice of the other to end. Later, passes and slices are in step.
+    let (history, _) = run(ID, "1", &two_hogs(-10, 0), 8, &[("initial_load", "200")]);
+    let cut_short = history
+        .runs_of("second", SECOND, 8 * SECOND)
+        .into_iter()
+        .filter(|run| milliseconds(run) < 11.5 * STAT_TICK);
+    let at_passes = cut_short.filter(|run| run.end % SECOND < 2 * MS).count();
+    assert!(at_passes >= 2, "{at_passes} runs end with the pass");
+}

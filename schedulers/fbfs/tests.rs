@@ -367,3 +367,20 @@ fn where_no_cpu_idles_the_worst_thread_makes_way() {
         .unwrap();
     assert!(child.start < 50 * MS, "{child:?}");
 }
+
+#[test]
+fn of_two_threads_at_once_one_goes_to_another_core() {
+    // Both are announced to the only idle CPU of their core, which passes it on.
+    let json = r#"{ "tasks": {
+        "parent": { "cpus": [0], "fairground": { "realtime": "global", "realtime_priority": 50 },
+            "loop": 1, "run": 20000, "fork0": "child", "fork1": "child", "run1": 100000 },
+        "child": { "instance": 0, "loop": 1, "run": 50000 } }, "global": { "duration": 1 } }"#;
+    let (history, _) = run(ID, "core:2 pu:2", json, 1, &[]);
+    let children: Vec<_> = history
+        .runs
+        .iter()
+        .filter(|run| run.task.starts_with("child"))
+        .collect();
+    assert_eq!(children.len(), 2, "{children:?}");
+    assert_eq!(children[0].start / MS, children[1].start / MS);
+}

@@ -4,7 +4,10 @@ use crate::support::early_linux::{
     assert_bound_tasks_wait_below, assert_the_loaded_address_space_is_preferred,
     assert_weak_bound_task_is_rescued, cpu_of_the_woken, hog_on, late_on, ticks_left,
 };
-use crate::support::{MS, Run, SECOND, assert_near, assert_the_displaced_move, run, statistic};
+use crate::support::{
+    MS, Run, SECOND, assert_near, assert_synchronous_waker_finishes, assert_the_displaced_move,
+    run, statistic,
+};
 
 const ID: &str = "linux24";
 
@@ -418,4 +421,9 @@ fn of_equal_quanta_the_better_nice_value_runs_first() {
     for pair in runs.windows(2).filter(|pair| pair[0].task == "b") {
         assert_eq!(pair[1].task, "a");
     }
+}
+
+#[test]
+fn a_waker_that_is_about_to_sleep_finishes_first() {
+    assert_synchronous_waker_finishes(ID);
 }

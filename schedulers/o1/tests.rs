@@ -963,6 +963,8 @@ fn yield_makes_way_for_worse_tasks_too() {
         .map(|pair| pair[1].start - pair[0].end)
         .min();
     assert!(gap.unwrap() > 250 * MS, "{gap:?}");
+    let longest = lengths(&runs).into_iter().max();
+    assert!(longest.unwrap() <= 2, "{longest:?} ms");
 }
 
 /// The part of the runs of "sleeper" after the first second that were on CPU 1, percent.

@@ -398,17 +398,13 @@ fn a_thread_that_wakes_another_cpus_batch_thread_does_not_interrupt_it() {
     // The sleeper may only use CPU 1, and its waker runs on CPU 0; both are batch.
     let json = r#"{ "tasks": {
         "hog": { "cpus": [1], "run": 1000 },
-        "waker": { "cpus": [0], "run": 30000, "sem_post": "work", "run0": 20000 },
-        "worker": { "cpus": [1], "sem_wait": "work", "run": 30000 } } }"#;
+        "waker": { "cpus": [0], "run": 30000, "sem_post": "work", "run0": 130000 },
+        "worker": { "cpus": [1], "sem_wait": "work", "run": 60000 } } }"#;
     let (history, outcome) = run(ID, "2", json, 20, &[]);
     assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
-    // So the hog keeps its slices.
-    let whole = history
-        .runs_of("hog", 2 * SECOND, 20 * SECOND)
-        .into_iter()
-        .filter(|run| milliseconds(run) > 90.0)
-        .count();
-    assert!(whole > 50, "{whole}");
+    // Though it wakes up again and again.
+    let wakeups = history.runs_of("worker", 2 * SECOND, 20 * SECOND).len();
+    assert!(wakeups > 50, "{wakeups}");
 }
 
 /// How often, of two interactive tasks that wait for the same CPU, the one of score 4 comes before the one of score 5, which has
@@ -563,4 +559,46 @@ fn who_wakes_up_prefers_a_cpu_that_runs_something_worse_to_one_with_less_load() 
     let runs = history.runs_of("light", 10_010 * MS, 10_350 * MS);
     let there = runs.iter().filter(|run| run.cpu == 1).count();
     assert!(there > 50, "{there} of {}", runs.len());
+}
+
+#[test]
+fn a_batch_thread_that_slept_has_the_best_place_in_the_calendar() {
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 5, "run": 1000 },
+        "sleeper": { "run": 60000, "sleep": 60000 } } }"#;
+    let (history, _) = run(ID, "1", json, 40, &[]);
+    let runs = history.runs_of("sleeper", 5 * SECOND, 40 * SECOND);
+    let gaps: Vec<f64> = runs
+        .windows(2)
+        .map(|pair| (pair[1].start - pair[0].end) as f64 / MS as f64)
+        .collect();
+    // 60 ms of sleep, and not five slices of 94 ms on top every time.
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    assert!(mean < 300.0, "{mean} ms, {gaps:?}");
+}
+
+#[test]
+fn who_has_got_a_thread_gives_none_away_in_that_pass() {
+    let json = r#"{ "tasks": { "hog": { "instance": 8, "phases": {
+        "together": { "cpus": [0], "run": 1000, "loop": 1 },
+        "free": { "cpus": [0, 1, 2, 3], "run": 1000, "loop": -1 } } } } }"#;
+    let (_, outcome) = run(ID, "4", json, 4, &[("steal_idle", "false")]);
+    let passes = statistic(ID, &outcome, "balance_passes");
+    let moved = statistic(ID, &outcome, "balanced");
+    assert!(
+        passes >= 3 && moved <= passes,
+        "{moved} in {passes} passes from the only loaded CPU"
+    );
+}
+
+#[test]
+fn an_interactive_yielder_gives_way_to_an_equal() {
+    let json = r#"{ "tasks": {
+        "yielder": { "timer": { "ref": "t", "period": 100000 }, "sem_post": "work", "run0": 2000, "yield": "",
+            "run1": 2000 },
+        "worker": { "sem_wait": "work", "run": 6000 } } }"#;
+    let (history, _) = run(ID, "1", json, 10, &[]);
+    let runs = history.runs_of("yielder", 2 * SECOND, 10 * SECOND);
+    let whole = runs.iter().filter(|run| milliseconds(run) > 3.0).count();
+    assert!(runs.len() > 150 && whole == 0, "{whole} of {}", runs.len());
 }

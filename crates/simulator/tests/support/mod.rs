@@ -270,6 +270,31 @@ pub fn assert_wakes_behind_itself(history: &History) {
     assert!(whole * 10 > waker.len() * 9, "{whole} of {}", waker.len());
 }
 
+/// Asserts that a task that wakes a better one by a pipe, and goes on for half a millisecond, is not interrupted; with a semaphore it is.
+/// Neither has another CPU; the kernel does not tell a scheduler of synchronous wake-ups where there is only one.
+#[track_caller]
+pub fn assert_synchronous_waker_finishes(id: &str) {
+    let whole = |wait: &str, wake: &str| {
+        let json = format!(
+            r#"{{ "tasks": {{
+                "fifo": {{ "policy": "SCHED_FIFO", "priority": 10, "cpus": [0], "run": 1000 }},
+                "sleeper": {{ "priority": -5, {wait}, "run": 100 }},
+                "waker": {{ "cpus": [1], "priority": 5, "sleep": 9000, "run0": 500, {wake}, "run1": 500 }} }} }}"#
+        );
+        let (history, _) = run(id, "2", &json, 5, &[]);
+        let runs = history.runs_of("waker", SECOND, 5 * SECOND);
+        let whole = runs.iter().filter(|run| run.length() >= MS).count();
+        100.0 * whole as f64 / runs.len() as f64
+    };
+    let pipe = whole(
+        r#""fairground1": { "pipe_read": { "pipe": "p", "bytes": 4 } }"#,
+        r#""fairground1": { "pipe_write": { "pipe": "p", "bytes": 4 } }"#,
+    );
+    assert!(pipe > 90.0, "{pipe} % of the waker's runs are whole");
+    let semaphore = whole(r#""sem_wait": "s""#, r#""sem_post": "s""#);
+    assert!(semaphore < 50.0, "{semaphore} % are whole with a semaphore");
+}
+
 /// Asserts that a task of policy idle gets next to nothing beside the nicest task that always runs, under the scheduler `id`.
 #[track_caller]
 pub fn assert_idle_gets_leftovers(id: &str) {
