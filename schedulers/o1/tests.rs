@@ -967,37 +967,37 @@ fn yield_makes_way_for_worse_tasks_too() {
     assert!(longest.unwrap() <= 2, "{longest:?} ms");
 }
 
-/// The part of the runs of "sleeper" after the first second that were on CPU 1, percent.
-fn on_cpu_1(machine: &str, json: &str) -> f64 {
-    let (history, _) = run(ID, machine, json, 5, &[]);
-    let runs = history.runs_of("sleeper", SECOND, 5 * SECOND);
-    assert!(runs.len() > 300, "{} runs", runs.len());
-    100.0 * runs.iter().filter(|run| run.cpu == 1).count() as f64 / runs.len() as f64
-}
-
-/// A task that another one on CPU 1 wakes, and hogs on CPU 0 where it began.
-fn woken_from_cpu_1(hogs: u32) -> String {
-    format!(
+/// How often "sleeper" woke up on CPU 1 after the first second, percent: it goes to CPU 0 for its first run after that, and waits as
+/// `wait` says for the second.
+fn wakes_on_cpu_1(machine: &str, hogs: u32, wait: &str) -> f64 {
+    let json = format!(
         r#"{{ "tasks": {{
-            "hog": {{ "instance": {hogs}, "cpus": [0], "run": 1000 }},
-            "sleeper": {{ "sem_wait": "s", "run": 100 }},
+            "hog": {{ "instance": {hogs}, "priority": 10, "cpus": [0], "run": 1000 }},
+            "sleeper": {{ "phases": {{
+                "back": {{ "cpus": [0], "run": 100, "loop": 1 }},
+                "anywhere": {{ "cpus": [0, 1], {wait}, "run": 100, "loop": 1 }} }} }},
             "waker": {{ "cpus": [1], "sleep": 9000, "sem_post": "s", "run": 300 }} }} }}"#
-    )
+    );
+    let (history, _) = run(ID, machine, &json, 5, &[]);
+    let runs = history.runs_of("sleeper", SECOND, 5 * SECOND);
+    let there = runs.iter().filter(|run| run.cpu == 1).count();
+    assert!(runs.len() > 200, "{} runs", runs.len());
+    200.0 * there as f64 / runs.len() as f64
 }
 
 #[test]
 fn a_woken_task_comes_to_the_cpu_of_its_waker() {
-    assert!(on_cpu_1("2", &woken_from_cpu_1(1)) > 90.0);
+    let wait = r#""sem_wait": "s""#;
+    // Four hogs of nice 10 weigh as much as it and its waker.
+    assert!(wakes_on_cpu_1("2", 4, wait) > 90.0);
+    assert!(wakes_on_cpu_1("2", 1, wait) < 10.0);
     // Between nodes only if the load is that much lower there.
-    assert!(on_cpu_1("numa:2 core:1", &woken_from_cpu_1(2)) > 90.0);
+    assert!(wakes_on_cpu_1("numa:2 core:1", 4, wait) > 90.0);
 }
 
 #[test]
 fn a_task_wakes_on_the_idle_thread_of_its_core() {
-    let json = r#"{ "tasks": {
-        "hog": { "cpus": [0], "run": 1000 },
-        "sleeper": { "sleep": 9000, "run": 100 } } }"#;
-    assert!(on_cpu_1("core:1 pu:2", json) > 90.0);
+    assert!(wakes_on_cpu_1("core:1 pu:2", 1, r#""sleep": 5100"#) > 90.0);
 }
 
 #[test]
@@ -1053,5 +1053,43 @@ fn waiting_for_a_disk_makes_nobody_interactive() {
     assert!(
         disk < 0.6 * timer,
         "{disk} ms after disks, {timer} after timers"
+    );
+}
+
+#[test]
+fn busy_cpus_balance_much_more_rarely_than_idle_ones() {
+    let balances = |hogs: u32| {
+        let json = format!(r#"{{ "tasks": {{ "hog": {{ "instance": {hogs}, "run": 1000 }} }} }}"#);
+        let (_, outcome) = run(ID, "2", &json, 5, &[]);
+        statistic(ID, &outcome, "balances")
+    };
+    let (idle, busy) = (balances(1), balances(2));
+    assert!(idle > 10 * busy, "{idle} with an idle CPU, {busy} without");
+}
+
+#[test]
+fn who_has_more_takes_nothing_from_who_has_less() {
+    let json = r#"{ "tasks": { "hog": { "instance": 5, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "2", json, 20, &[]);
+    let late = history
+        .migrations
+        .iter()
+        .filter(|(time, _)| *time > 2 * SECOND);
+    assert_eq!(late.count(), 0);
+}
+
+#[test]
+fn who_ran_a_moment_ago_is_taken_to_another_cache_only_after_failures() {
+    let json = r#"{ "tasks": { "hog": { "instance": 2, "phases": {
+        "placed": { "loop": 41, "cpus": [0], "run": 500, "yield": "" },
+        "free": { "loop": -1, "cpus": [0, 1], "run": 500, "yield": "" } } } } }"#;
+    let first_move = |machine: &str| {
+        let (history, _) = run(ID, machine, json, 1, &[]);
+        history.migrations[0].0
+    };
+    let (other, same) = (first_move("l3:2 core:1"), first_move("l3:1 core:2"));
+    assert!(
+        other >= same + 8 * MS,
+        "after {same} ns, to another cache after {other} ns"
     );
 }
