@@ -1,7 +1,7 @@
 //! EEVDF shows what makes it recognisable: shares by weight, runs of one request and the rest of a tick, lag that outlives sleep,
 //! deadlines by slice, and a balancer that classifies groups.
 
-use crate::support::{History, MS, Run, SECOND, assert_near, run, statistic};
+use crate::support::{self, History, MS, Run, SECOND, assert_near, run, statistic};
 use fairground_events::Nanoseconds;
 
 const ID: &str = "eevdf";
@@ -673,4 +673,166 @@ fn nobody_starves_whatever_the_weights() {
     // Where weights are closer nobody needs it
     let (_, outcome) = run(ID, "1", &two_hogs(0, 19), 60, &[]);
     assert_eq!(statistic(ID, &outcome, "rescues"), 0);
+}
+
+#[test]
+fn a_parent_that_is_ahead_of_its_share_goes_on() {
+    let json = on_cpu_0(&[
+        ("hog", r#""dl-runtime": 50000, "run": 1000"#),
+        (
+            "parent",
+            r#""loop": 1, "phases": {
+            "rest": { "sleep": 50000, "run": 2000, "fork": "child", "run1": 2000, "loop": 1 },
+            "end": { "sleep": 900000, "loop": 1 } }"#,
+        ),
+        ("child", r#""instance": 0, "loop": 1, "run": 5000"#),
+    ]);
+    let (history, _) = run(ID, "8", &json, 1, &KHZ);
+    let parent = history.runs_of("parent", 40 * MS, SECOND);
+    assert!(parent[0].length() > 2 * MS, "{parent:?}");
+}
+
+#[test]
+fn a_shorter_slice_goes_before_earlier_deadlines() {
+    let json = on_cpu_0(&[
+        ("hog", r#""instance": 3, "run": 1000"#),
+        ("short", r#""dl-runtime": 2700, "run": 50, "sleep": 3300"#),
+    ]);
+    let settings = [("hz", "1000"), ("place_lag", "false")];
+    let (history, _) = run(ID, "8", &json, 8, &settings);
+    let waits = waits(&history, "short", 3300 * 1000, 8);
+    assert!(largest(&waits) < 0.001, "waited {:.3} ms", largest(&waits));
+}
+
+/// How often "sleeper" wakes up on CPU 1, where its waker runs, percent. Before that it runs on CPU 0 beside hogs. Both wake the other
+/// tasks that `waker` and `sleeper` name besides.
+fn wakes_on_cpu_1(waker: &str, sleeper: &str) -> f64 {
+    let json = format!(
+        r#"{{ "tasks": {{
+            "hog": {{ "instance": 3, "cpus": [0], "run": 1000 }},
+            "a": {{ "sem_wait": "a", "run": 10 }}, "b": {{ "sem_wait": "b", "run": 10 }},
+            "c": {{ "sem_wait": "c", "run": 10 }}, "d": {{ "sem_wait": "d", "run": 10 }},
+            "sleeper": {{ "phases": {{
+                "back": {{ "cpus": [0], "run": 100, "loop": 1 }},
+                "anywhere": {{ "cpus": [0, 1], "sem_wait": "s", "run": 100, {sleeper} "loop": 1 }} }} }},
+            "waker": {{ "cpus": [1], "sleep": 20000, "sem_post": "s", {waker} "run": 300 }} }},
+        "global": {{ "duration": 1000 }} }}"#
+    );
+    let (history, _) = run(ID, "2", &json, 5, &KHZ);
+    let runs = history.runs_of("sleeper", 2 * SECOND, 5 * SECOND);
+    let (there, here): (Vec<&Run>, Vec<&Run>) = runs.into_iter().partition(|run| run.cpu == 1);
+    100.0 * there.len() as f64 / here.len() as f64
+}
+
+#[test]
+fn a_woken_task_comes_to_the_cpu_of_its_waker_unless_both_wake_many() {
+    assert!(wakes_on_cpu_1("", "") > 90.0);
+    let posts = |names: &[&str]| -> String {
+        let posts = names.iter().enumerate();
+        posts
+            .map(|(index, name)| format!(r#""sem_post{index}": "{name}", "#))
+            .collect()
+    };
+    let (many, few) = (posts(&["a", "b", "c", "d"]), posts(&["a", "b"]));
+    assert!(wakes_on_cpu_1(&many, &few) < 70.0);
+}
+
+#[test]
+fn who_sleeps_ahead_of_its_share_wakes_where_it_is() {
+    let json = r#"{ "tasks": {
+        "hog": { "cpus": [0], "run": 1000 },
+        "greedy": { "phases": {
+            "back": { "cpus": [0], "run": 2900, "loop": 1 },
+            "anywhere": { "cpus": [0, 1], "sleep": 100, "run": 100, "loop": 1 } } } },
+        "global": { "duration": 1000 } }"#;
+    let (_, outcome) = run(ID, "2", json, 5, &KHZ);
+    let (slept, woken) = (
+        statistic(ID, &outcome, "delayed_dequeues"),
+        statistic(ID, &outcome, "delayed_wakeups"),
+    );
+    assert!(slept > 300 && woken * 10 > slept * 9, "{woken} of {slept}");
+}
+
+#[test]
+fn debts_weigh_as_much_at_another_nice_value() {
+    let json = on_cpu_0(&[
+        ("hog", r#""run": 1000"#),
+        (
+            "changing",
+            r#""phases": {
+            "heavy": { "loop": 1, "priority": 0, "run": 2000 },
+            "light": { "loop": 1, "priority": 15, "run": 100 } }"#,
+        ),
+    ]);
+    let (history, _) = run(ID, "8", &json, 20, &KHZ);
+    let share = history.percent("changing", SECOND, 20 * SECOND);
+    assert_near(share, 20.2, 2.0, "share of the one that changes");
+}
+
+#[test]
+fn who_ran_a_moment_ago_is_taken_to_another_cpu_only_after_failures() {
+    let json = r#"{ "tasks": { "hog": { "instance": 2, "phases": {
+        "placed": { "loop": 210, "cpus": [0], "run": 100, "yield": "" },
+        "free": { "loop": -1, "cpus": [0, 1], "run": 100, "yield": "" } } } } }"#;
+    let first_move = |cost: &str| {
+        let settings = [("hz", "1000"), ("sched_migration_cost", cost)];
+        let (history, _) = run(ID, "2", json, 1, &settings);
+        let moves = history.migrations.iter().map(|(time, _)| *time);
+        moves.filter(|time| *time > 15 * MS).min().unwrap()
+    };
+    assert!(first_move("10 ms") > first_move("0 ms"));
+}
+
+#[test]
+fn who_may_not_come_to_the_balancing_cpu_goes_to_another_of_its_group() {
+    let json = r#"{ "tasks": { "hog": { "instance": 2, "phases": {
+        "placed": { "loop": 1, "cpus": [0], "run": 20000 },
+        "free": { "loop": -1, "cpus": [0, 3], "run": 1000 } } } } }"#;
+    let (history, _) = run(ID, "l3:2 core:2", json, 2, &KHZ);
+    let there: u64 = history
+        .runs
+        .iter()
+        .filter(|run| run.cpu == 3)
+        .map(Run::length)
+        .sum();
+    assert!(there > SECOND, "{there} ns");
+}
+
+#[test]
+fn a_cpu_that_becomes_idle_pulls_a_waiting_task() {
+    let json = r#"{ "tasks": {
+        "short": { "cpus": [1], "run": 3000, "sleep": 4000 },
+        "hog": { "instance": 2, "phases": {
+            "placed": { "loop": 1, "cpus": [0], "run": 20000 },
+            "free": { "loop": 1, "cpus": [0, 1], "run": 20000 } } } } }"#;
+    let (_, outcome) = run(ID, "2", json, 4, &KHZ);
+    assert!(statistic(ID, &outcome, "pulled_newly_idle") > 0);
+}
+
+#[test]
+fn a_hog_moves_from_a_little_cpu_to_a_big_one() {
+    let json = r#"{ "tasks": { "hog": { "phases": {
+        "placed": { "loop": 1, "cpus": [0], "run": 100000 },
+        "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } } } }"#;
+    let (history, _) = run(ID, "2 capacity:400,1024", json, 3, &KHZ);
+    let there: u64 = history
+        .runs
+        .iter()
+        .filter(|run| run.cpu == 1)
+        .map(Run::length)
+        .sum();
+    assert!(there > 2 * SECOND, "{there} ns");
+}
+
+#[test]
+fn a_woken_task_goes_to_a_cpu_that_it_fits() {
+    let json = r#"{ "tasks": {
+        "worker": { "phases": {
+            "grows": { "loop": 1, "cpus": [0], "run": 500000 },
+            "free": { "loop": -1, "cpus": [0, 1, 2, 3], "sleep": 1000, "run": 9000 } } } },
+        "global": { "duration": 1000 } }"#;
+    let (history, _) = run(ID, "4 capacity:2x300,2x1024", json, 3, &KHZ);
+    let grown = history.runs_of("worker", 10 * MS, 3 * SECOND);
+    let little = grown.iter().filter(|run| run.cpu < 2);
+    assert_eq!(little.count(), 0, "{:?}", grown[0]);
 }
