@@ -7,6 +7,7 @@
  * README.md says where each mechanism is and what is different here.
  */
 #include "fairground.bpf.h"
+#include "best_task.h"
 #include "topology.h"
 #include "task_attributes.h"
 #include "prio_ratios.h"
@@ -51,9 +52,6 @@ const volatile u32 idle_ticks = 1;
 #define CPUIDLE_DIFF_CPU 8
 #define CPUIDLE_THREAD_BUSY 16
 #define CPUIDLE_OTHER_NODE 32
-
-/* A search is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
-#define SCHEDULE_ATTEMPTS 4
 
 /* The kernel's slice: longer than any of ours, so that slices end at ticks only */
 #define KERNEL_SLICE (10 * NSEC_PER_SEC)
@@ -375,6 +373,13 @@ static __always_inline void iso_ticks(struct iso_account *iso, u64 ticks)
 		iso->iso_ticks = limit + 100;
 }
 
+/* A CPU changes hands. */
+static __always_inline void count_idle(struct iso_account *iso, u32 was, u32 use)
+{
+	if ((was == USE_IDLE) != (use == USE_IDLE))
+		__sync_fetch_and_add(&iso->nr_idle, use == USE_IDLE ? 1 : -1);
+}
+
 /* The CPUs that idle while this scheduler begins have told nobody. */
 __noinline u32 start_iso_account(u64 now)
 {
@@ -421,10 +426,7 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 
 	/* Nothing has been counted, and nothing is to be */
 	if (!iso->iso_ticks && (!ticks || was == USE_IDLE || was == USE_OTHER)) {
-		if (was == USE_IDLE && use != USE_IDLE)
-			__sync_fetch_and_add(&iso->nr_idle, -1);
-		else if (was != USE_IDLE && use == USE_IDLE)
-			__sync_fetch_and_add(&iso->nr_idle, 1);
+		count_idle(iso, was, use);
 		return false;
 	}
 
@@ -445,10 +447,7 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 		iso->iso_refractory = 1;
 		refractory_now = true;
 	}
-	if (was == USE_IDLE && use != USE_IDLE)
-		__sync_fetch_and_add(&iso->nr_idle, -1);
-	else if (was != USE_IDLE && use == USE_IDLE)
-		__sync_fetch_and_add(&iso->nr_idle, 1);
+	count_idle(iso, was, use);
 	bpf_spin_unlock(&iso->iso_lock);
 	if (refractory_now)
 		count(ISO_REFRACTIONS);
@@ -614,30 +613,16 @@ __noinline bool rescue_from(s32 list, s32 cpu, u64 now)
 {
 	struct task_struct *p, *starved = NULL;
 	struct bpf_iter_scx_dsq it;
-	bool moved = false;
 	u64 longest = 0;
 
 	bpf_iter_scx_dsq_new(&it, list, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
 		struct task_data *data = task_data_of(p);
-		struct task_struct *longer;
 
-		if (!data || !can_run_on(p, cpu) || starved_for(data->waiting_since, now) <= longest)
-			continue;
-		longer = bpf_task_acquire(p);
-		if (!longer)
-			continue;
-		if (starved)
-			bpf_task_release(starved);
-		starved = longer;
-		longest = starved_for(data->waiting_since, now);
+		if (data && can_run_on(p, cpu) && starved_for(data->waiting_since, now) > longest && keep_task(&starved, p))
+			longest = starved_for(data->waiting_since, now);
 	}
-	if (starved)
-		moved = scx_bpf_dsq_move(&it, starved, SCX_DSQ_LOCAL, 0);
-	bpf_iter_scx_dsq_destroy(&it);
-	if (starved)
-		bpf_task_release(starved);
-	return moved;
+	return take_task(&it, starved);
 }
 
 /*
@@ -683,7 +668,6 @@ __noinline int scan_list(s32 list, s32 cpu, bool prev_competes, u64 prev_deadlin
 	bpf_iter_scx_dsq_new(&it, list, 0);
 	while (!overdue && (p = bpf_iter_scx_dsq_next(&it))) {
 		struct task_data *data = task_data_of(p);
-		struct task_struct *chosen;
 		u64 deadline;
 
 		steps++;
@@ -691,25 +675,17 @@ __noinline int scan_list(s32 list, s32 cpu, bool prev_competes, u64 prev_deadlin
 			continue;
 		deadline = deadline_seen_from(data, cpu);
 		overdue = deadline < now;
-		if (deadline >= earliest_deadline)
-			continue;
-		chosen = bpf_task_acquire(p);
-		if (!chosen)
-			continue;
-		if (edt)
-			bpf_task_release(edt);
-		edt = chosen;
-		earliest_deadline = deadline;
+		if (deadline < earliest_deadline && keep_task(&edt, p))
+			earliest_deadline = deadline;
 	}
-	if (prev_competes && !overdue && prev_deadline < earliest_deadline)
+	if (prev_competes && (!edt || (!overdue && prev_deadline < earliest_deadline)))
 		found = SCAN_PREV;
 	else if (edt)
-		found = scx_bpf_dsq_move(&it, edt, SCX_DSQ_LOCAL, 0) ? SCAN_MOVED : SCAN_AGAIN;
-	else if (prev_competes)
-		found = SCAN_PREV;
-	bpf_iter_scx_dsq_destroy(&it);
-	if (edt)
-		bpf_task_release(edt);
+		found = SCAN_AGAIN;
+	if (found != SCAN_AGAIN)
+		end_walk(&it, edt);
+	else if (take_task(&it, edt))
+		found = SCAN_MOVED;
 	count_by(LIST_STEPS, steps);
 	return found;
 }

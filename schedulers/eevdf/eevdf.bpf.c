@@ -513,18 +513,13 @@ __noinline int scan_slices(s32 cpu)
 	shortest = cfs_rq->curr ? cfs_rq->curr_slice : ~0ULL;
 	longest = cfs_rq->curr ? cfs_rq->curr_slice : 0;
 
-	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
-		se = task_ctx_of(p);
-		if (se) {
-			shortest = min(shortest, se->slice);
-			longest = max(longest, se->slice);
-		}
-	}
-	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), 0) {
-		se = task_ctx_of(p);
-		if (se) {
-			shortest = min(shortest, se->slice);
-			longest = max(longest, se->slice);
+	bpf_for(i, 0, 2) {
+		bpf_for_each(scx_dsq, p, i ? ineligible_dsq(cpu) : eligible_dsq(cpu), 0) {
+			se = task_ctx_of(p);
+			if (se) {
+				shortest = min(shortest, se->slice);
+				longest = max(longest, se->slice);
+			}
 		}
 	}
 	bpf_for(i, 0, cfs_rq->delayed_top) {
@@ -851,21 +846,16 @@ __noinline bool rescue_starved(s32 cpu)
 	struct task_ctx *se;
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
+	u32 i;
 
-	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), SCX_DSQ_ITER_REV) {
-		se = task_ctx_of(p);
-		if (se && starved_for(se->wait_start, now) &&
-		    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
-			count(RESCUES);
-			return true;
-		}
-	}
-	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), SCX_DSQ_ITER_REV) {
-		se = task_ctx_of(p);
-		if (se && starved_for(se->wait_start, now) &&
-		    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
-			count(RESCUES);
-			return true;
+	bpf_for(i, 0, 2) {
+		bpf_for_each(scx_dsq, p, i ? eligible_dsq(cpu) : ineligible_dsq(cpu), SCX_DSQ_ITER_REV) {
+			se = task_ctx_of(p);
+			if (se && starved_for(se->wait_start, now) &&
+			    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
+				count(RESCUES);
+				return true;
+			}
 		}
 	}
 	return false;

@@ -178,27 +178,17 @@ static __always_inline void request_reschedule(s32 cpu, bool idle)
 __noinline u32 interrupt_idle(struct task_struct *p __arg_trusted, s32 first, s32 number)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool all = number < 0;
 	u32 interrupted = 0;
 	s32 position;
 
-	if (number < 0) {
-		first = 0;
-		number = scx_bpf_nr_cpu_ids();
-		bpf_for(position, 0, number) {
-			if (!bpf_cpumask_test_cpu(position, idle) || !bpf_cpumask_test_cpu(position, p->cpus_ptr))
-				continue;
-			request_reschedule(position, true);
-			interrupted++;
-		}
-	} else {
-		bpf_for(position, first, first + number) {
-			s32 cpu = topology_cpu_at(position);
+	bpf_for(position, all ? 0 : first, all ? scx_bpf_nr_cpu_ids() : first + number) {
+		s32 cpu = all ? position : topology_cpu_at(position);
 
-			if (cpu < 0 || !bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-				continue;
-			request_reschedule(cpu, true);
-			interrupted++;
-		}
+		if (cpu < 0 || !bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		request_reschedule(cpu, true);
+		interrupted++;
 	}
 	scx_bpf_put_idle_cpumask(idle);
 	return interrupted;

@@ -54,57 +54,47 @@ struct domain_parameters {
 	u32 flags;
 };
 
+/* The same in 2.6.22 and 2.6.24 */
+#define CPU_DOMAIN												\
+	{													\
+		.min_interval = 1, .max_interval = 4, .busy_factor = 64, .imbalance_pct = 125,			\
+		.cache_nice_tries = 1,										\
+		.busy_idx = 2, .idle_idx = 1, .newidle_idx = 2, .wake_idx = 1, .forkexec_idx = 1,		\
+		.flags = SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE,							\
+	}
+
+#define NODE_DOMAIN												\
+	{													\
+		.min_interval = 8, .max_interval = 32, .busy_factor = 32, .imbalance_pct = 125,			\
+		.cache_nice_tries = 2,										\
+		.busy_idx = 3, .idle_idx = 2, .wake_idx = 1, .forkexec_idx = 1,					\
+		.flags = SD_BALANCE_FORK | SD_WAKE_BALANCE | SD_SERIALIZE,					\
+	}
+
 static const struct domain_parameters domain_parameters_2_6_22[NR_LEVELS] = {
 	[LEVEL_SMT] = {
 		.min_interval = 1, .max_interval = 2, .busy_factor = 64, .imbalance_pct = 110, .newidle_idx = 1,
 		.flags = SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE | SD_WAKE_IDLE | SD_SHARE_CPUPOWER,
 	},
 	/* Not tuned yet: as the level above */
-	[LEVEL_MC] = {
-		.min_interval = 1, .max_interval = 4, .busy_factor = 64, .imbalance_pct = 125,
-		.cache_nice_tries = 1,
-		.busy_idx = 2, .idle_idx = 1, .newidle_idx = 2, .wake_idx = 1, .forkexec_idx = 1,
-		.flags = SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE,
-	},
-	[LEVEL_CPU] = {
-		.min_interval = 1, .max_interval = 4, .busy_factor = 64, .imbalance_pct = 125,
-		.cache_nice_tries = 1,
-		.busy_idx = 2, .idle_idx = 1, .newidle_idx = 2, .wake_idx = 1, .forkexec_idx = 1,
-		.flags = SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE,
-	},
-	[LEVEL_NODE] = {
-		.min_interval = 8, .max_interval = 32, .busy_factor = 32, .imbalance_pct = 125,
-		.cache_nice_tries = 2,
-		.busy_idx = 3, .idle_idx = 2, .wake_idx = 1, .forkexec_idx = 1,
-		.flags = SD_BALANCE_FORK | SD_WAKE_BALANCE | SD_SERIALIZE,
-	},
+	[LEVEL_MC] = CPU_DOMAIN,
+	[LEVEL_CPU] = CPU_DOMAIN,
+	[LEVEL_NODE] = NODE_DOMAIN,
 };
 
 static const struct domain_parameters domain_parameters_2_6_24[NR_LEVELS] = {
 	[LEVEL_SMT] = {
 		.min_interval = 1, .max_interval = 2, .busy_factor = 64, .imbalance_pct = 110,
-		.cache_nice_tries = 0,
-		.busy_idx = 0, .idle_idx = 0, .newidle_idx = 0, .wake_idx = 0, .forkexec_idx = 0,
 		.flags = SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE | SD_WAKE_IDLE | SD_SHARE_CPUPOWER,
 	},
 	[LEVEL_MC] = {
 		.min_interval = 1, .max_interval = 4, .busy_factor = 64, .imbalance_pct = 125,
 		.cache_nice_tries = 1,
-		.busy_idx = 2, .idle_idx = 0, .newidle_idx = 0, .wake_idx = 1, .forkexec_idx = 1,
+		.busy_idx = 2, .wake_idx = 1, .forkexec_idx = 1,
 		.flags = SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE | SD_WAKE_IDLE,
 	},
-	[LEVEL_CPU] = {
-		.min_interval = 1, .max_interval = 4, .busy_factor = 64, .imbalance_pct = 125,
-		.cache_nice_tries = 1,
-		.busy_idx = 2, .idle_idx = 1, .newidle_idx = 2, .wake_idx = 1, .forkexec_idx = 1,
-		.flags = SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE,
-	},
-	[LEVEL_NODE] = {
-		.min_interval = 8, .max_interval = 32, .busy_factor = 32, .imbalance_pct = 125,
-		.cache_nice_tries = 2,
-		.busy_idx = 3, .idle_idx = 2, .newidle_idx = 0, .wake_idx = 1, .forkexec_idx = 1,
-		.flags = SD_BALANCE_FORK | SD_WAKE_BALANCE | SD_SERIALIZE,
-	},
+	[LEVEL_CPU] = CPU_DOMAIN,
+	[LEVEL_NODE] = NODE_DOMAIN,
 };
 
 static const struct domain_parameters domain_parameters_3_0[NR_LEVELS] = {
