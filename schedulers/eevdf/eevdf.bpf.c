@@ -950,10 +950,10 @@ static __always_inline void set_protect_slice(struct run_queue *cfs_rq)
 	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, ineligible_vruntime(cfs_rq));
 }
 
-/* Someone has come and did not preempt: the protection lasts one slice from here at most, the shortest one. */
-static __always_inline void update_protect_slice(struct run_queue *cfs_rq, u64 now)
+/* @se, which is in no queue yet, has come and did not preempt: the protection lasts one slice from here at most, the shortest one. */
+static __always_inline void update_protect_slice(struct run_queue *cfs_rq, const struct task_ctx *se, u64 now)
 {
-	u64 slice = cfs_rq_min_slice(cfs_rq);
+	u64 slice = min(cfs_rq_min_slice(cfs_rq), se->slice);
 	u64 vruntime = min_vruntime(cfs_rq->curr_vruntime, avg_vruntime(cfs_rq, now));
 
 	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, vruntime + calc_delta_fair(slice, cfs_rq->curr_weight));
@@ -1064,7 +1064,7 @@ static __always_inline bool wakeup_preempt(struct run_queue *cfs_rq, struct task
 	}
 update:
 	if (run_to_parity)
-		update_protect_slice(cfs_rq, now);
+		update_protect_slice(cfs_rq, se, now);
 	return false;
 
 preempt:

@@ -1,7 +1,7 @@
 //! EEVDF shows what makes it recognisable: shares by weight, runs of one request and the rest of a tick, lag that outlives sleep,
 //! deadlines by slice, and a balancer that classifies groups.
 
-use crate::support::{self, History, MS, Run, SECOND, assert_near, run, statistic};
+use crate::support::{History, MS, Run, SECOND, assert_near, run, statistic};
 use fairground_events::Nanoseconds;
 
 const ID: &str = "eevdf";
@@ -673,6 +673,21 @@ fn nobody_starves_whatever_the_weights() {
     // Where weights are closer nobody needs it
     let (_, outcome) = run(ID, "1", &two_hogs(0, 19), 60, &[]);
     assert_eq!(statistic(ID, &outcome, "rescues"), 0);
+}
+
+#[test]
+fn a_batch_task_that_asks_for_less_shortens_the_running_request() {
+    let json = on_cpu_0(&[
+        ("hog", r#""instance": 2, "dl-runtime": 80000, "run": 1000"#),
+        (
+            "batch",
+            r#""policy": "SCHED_BATCH", "run": 200, "sleep": 200000"#,
+        ),
+    ]);
+    // It waits for the rest of a request of 80 ms without that, and two slices of 2.8 ms and some ticks with it.
+    let (history, _) = run(ID, "8", &json, 8, &KHZ);
+    let waits = waits(&history, "batch", 200 * MS, 8);
+    assert!(largest(&waits) < 8.0, "waited {:.3} ms", largest(&waits));
 }
 
 #[test]
