@@ -849,6 +849,13 @@ impl Kernel<'_> {
             if result != 0 {
                 return Err(result);
             }
+            // Of tasks that are there at the load it would matter only to those that ask for sched_ext, which no workload can.
+            if task.seen.scx.disallow && fork {
+                let task = task.label();
+                let message =
+                    format!("ops.init_task() set task->scx.disallow for {task} during fork");
+                self.fail(ExitKind::Error, message);
+            }
         }
         task.seen.scx.flags = task.seen.scx.flags & !SCX_TASK_STATE_MASK | SCX_TASK_READY;
         task.seen.scx.flags |= SCX_TASK_RESET_RUNNABLE_AT;

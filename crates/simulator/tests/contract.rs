@@ -718,6 +718,30 @@ fn a_queue_is_reenqueued_at_once() {
 }
 
 #[test]
+fn the_global_queue_cannot_be_reenqueued() {
+    let outcome = run(&scheduler("reenqueue", &["GLOBAL"]), &free("1", TWO_HOGS));
+    assert_eq!(
+        outcome.exit.message,
+        "DSQ 0x8000000000000001 not allowed for reenq"
+    );
+}
+
+#[test]
+fn only_at_the_load_a_task_can_be_kept_out() {
+    let refused = run(
+        &scheduler("reenqueue", &["DISALLOW 1"]),
+        &free("1", TWO_HOGS),
+    );
+    let message = "ops.init_task() set task->scx.disallow for hog-0[1001] during fork";
+    assert_eq!(refused.exit.message, message);
+    let loaded = run(
+        &scheduler("reenqueue", &["DISALLOW 0"]),
+        &free("1", TWO_HOGS),
+    );
+    assert_eq!(loaded.exit.kind, ExitKind::Unregistered);
+}
+
+#[test]
 fn values_live_until_the_program_that_deleted_them_ends() {
     let once = r#"{"tasks": {"t": {"loop": 1, "run": 1000}}}"#;
     for (definitions, left) in [

@@ -276,10 +276,14 @@ kernel_functions! { TABLE;
         }
         let cpu = kernel.this_cpu;
         let index = kernel.dsq_for_dispatch(cpu, dsq_id, cpu);
+        let id = kernel.dsq(index).id();
         match kernel.dsq(index).local_to {
             Some(cpu) => {
                 kernel.schedule_local_reenqueue(cpu, SCX_REENQ_ANY);
                 kernel.resched(cpu);
+            }
+            None if id & SCX_DSQ_FLAG_BUILTIN != 0 => {
+                kernel.fail(ExitKind::Error, format!("DSQ 0x{id:x} not allowed for reenq"));
             }
             None => kernel.schedule_user_reenqueue(index, SCX_REENQ_ANY),
         }

@@ -75,8 +75,7 @@ impl Kernel<'_> {
         let current = self.cpus[self.this_cpu].current;
         let stays = task.seen.migration_disabled > u16::from(task == current);
         if task.seen.nr_cpus_allowed == 1 || stays {
-            let allowed = within.is_none_or(|within| within.test(previous as usize));
-            if allowed && task.allowed().test(previous as usize) {
+            if within.unwrap_or(task.allowed()).test(previous as usize) {
                 let topology = &self.topology;
                 if self.idle.test_and_clear(previous as usize, topology) {
                     return previous;

@@ -23,7 +23,18 @@ void BPF_STRUCT_OPS(reenqueue_tick, struct task_struct *p)
 	if (ticks++)
 		return;
 	bpf_printk("tick");
+#ifdef GLOBAL
+	scx_bpf_dsq_reenq(SCX_DSQ_GLOBAL, 0);
+#endif
 	scx_bpf_dsq_reenq(0, 0);
+}
+
+s32 BPF_STRUCT_OPS(reenqueue_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+#ifdef DISALLOW
+	p->scx.disallow = args->fork == DISALLOW;
+#endif
+	return 0;
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(reenqueue_init)
@@ -35,5 +46,6 @@ DEFINE_SCHEDULER(reenqueue,
 	.enqueue = (void *)reenqueue_enqueue,
 	.dispatch = (void *)reenqueue_dispatch,
 	.tick = (void *)reenqueue_tick,
+	.init_task = (void *)reenqueue_init_task,
 	.init = (void *)reenqueue_init,
 	.name = "reenqueue");
