@@ -52,11 +52,12 @@ struct Compiled {
 /// Compiles the programs of an object that are to be loaded
 /// ([`crate::Program::autoload`]), and the functions they use.
 ///
-/// The object is trusted: as with any machine code, nothing bounds its memory
-/// accesses. What the kernel's verifier would refuse may crash the process.
+/// What can be seen to be what the kernel's verifier refuses is an error, and accesses of which too little is known are checked when
+/// they run ([`Linker::stray`]). That is less than a proof: the object is trusted as any machine code is.
 ///
 /// # Errors
 ///
+/// [`Error::Refused`] names what a kernel would refuse.
 /// [`Error::Malformed`] and [`Error::Unsupported`] name an instruction that
 /// makes no sense. That the linker lacks something is no error: see
 /// [`Code::missing`].
@@ -78,6 +79,7 @@ struct Compiler<'a> {
     problems: Vec<Box<str>>,
     runaway: u64,
     unavailable: u64,
+    stray: u64,
     may_stop: Vec<bool>,
     functions: Vec<Compiled>,
 }
@@ -148,6 +150,7 @@ impl<'a> Compiler<'a> {
             problems: Vec::new(),
             runaway: linker.runaway() as u64,
             unavailable: linker.unavailable() as u64,
+            stray: linker.stray() as u64,
             may_stop,
             functions: Vec::new(),
         })
@@ -179,18 +182,23 @@ impl<'a> Compiler<'a> {
             signature.params.truncate(1 + arguments);
             builder.import_signature(signature)
         });
-        // What is missing in words, at addresses that last as long as the code.
+        // What may be wrong in words, at addresses that last as long as the code.
         let mut problems = vec![(0, 0); linked.operations.len()];
-        for (place, operation) in problems.iter_mut().zip(&linked.operations) {
-            if let Some(Operand::Absent { problem, .. }) = &operation.operand {
-                let text: Box<str> = problem.as_str().into();
-                *place = (text.as_ptr() as u64, text.len());
-                self.problems.push(text);
-            }
+        let operations = linked.operations.iter().zip(&linked.checks);
+        for (place, (operation, check)) in problems.iter_mut().zip(operations) {
+            let problem = match (&operation.operand, check) {
+                (Some(Operand::Absent { problem, .. }), _) => problem,
+                (_, Some(check)) => &check.problem,
+                _ => continue,
+            };
+            let text: Box<str> = problem.as_str().into();
+            *place = (text.as_ptr() as u64, text.len());
+            self.problems.push(text);
         }
         let environment = Environment {
             runaway: self.runaway,
             unavailable: self.unavailable,
+            stray: self.stray,
             may_stop: &self.may_stop,
             problems: &problems,
         };

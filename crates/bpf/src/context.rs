@@ -74,6 +74,8 @@ pub struct Context {
     /// Maps and sections of global variables, in the order of
     /// [`crate::Object::slots`].
     pub slots: *const *mut u8,
+    /// The sizes in bytes of the sections among [`Context::slots`], at the same places.
+    pub slot_sizes: *const u64,
 }
 
 /// A compiled function. Programs get a pointer to an array of 64-bit

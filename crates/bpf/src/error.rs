@@ -20,6 +20,13 @@ pub enum Error {
         /// What is not supported.
         problem: String,
     },
+    /// The object does what a kernel's verifier allows no program to do.
+    Refused {
+        /// Function, and source line where known.
+        place: String,
+        /// What it does there.
+        problem: String,
+    },
     /// The code generator refused the translation: a defect of this crate.
     Generator {
         /// The function being compiled.
@@ -54,6 +61,12 @@ impl fmt::Display for Error {
             Error::Unsupported { place, problem } => {
                 write!(formatter, "{place}: {problem}")
             }
+            Error::Refused { place, problem } => {
+                write!(
+                    formatter,
+                    "{place}: a kernel would refuse this program: {problem}"
+                )
+            }
             Error::Generator { place, problem } => {
                 write!(formatter, "code generation failed in {place}: {problem}")
             }
@@ -74,6 +87,14 @@ pub(crate) fn malformed(place: impl Into<String>, problem: impl Into<String>) ->
 /// An object that asks for something this crate does not translate.
 pub(crate) fn unsupported(place: impl Into<String>, problem: impl Into<String>) -> Error {
     Error::Unsupported {
+        place: place.into(),
+        problem: problem.into(),
+    }
+}
+
+/// An object that a kernel would refuse.
+pub(crate) fn refused(place: impl Into<String>, problem: impl Into<String>) -> Error {
+    Error::Refused {
         place: place.into(),
         problem: problem.into(),
     }

@@ -1,6 +1,7 @@
 //! Functions joined with what the linker knows, ready for translation.
 
 use crate::btf::Kind;
+use crate::check::{Check, check};
 use crate::constants::{ConstantMemory, Flow, analyse};
 use crate::context::Stack;
 use crate::core_relocation::{self, Failure};
@@ -65,6 +66,8 @@ pub(crate) struct Linked {
     pub function: usize,
     pub operations: Vec<Operation>,
     pub flow: Flow,
+    /// What is checked at each operation when it runs.
+    pub checks: Vec<Option<Check>>,
     /// Whether a call may end because the simulation is to be stopped.
     pub may_stop: bool,
 }
@@ -96,6 +99,7 @@ impl Linked {
             operation.target.is_some_and(|target| target <= at)
                 || operation.calls_back()
                 || matches!(operation.operand, Some(Operand::Absent { .. }))
+                || self.checks[at].is_some()
         })
     }
 }
@@ -160,7 +164,7 @@ pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject,
             bytes: &linked.kconfig,
         };
         let flow = analyse(&operations, memory);
-        check_flow(function, &operations, &flow)?;
+        check_flow(object, function, &operations, &flow)?;
         collect_missing(&mut linked.missing, object, function, &operations, &flow);
         let calls = calls_of(object, index, &operations, &flow);
         wanted.extend(&calls.own);
@@ -169,11 +173,16 @@ pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject,
             function: index,
             operations,
             flow,
+            checks: Vec::new(),
             may_stop: false,
         });
     }
     linked.functions.sort_by_key(|one| one.function);
     check_calls(object, &linked.functions)?;
+    let checks = check(object, linker, &linked.functions)?;
+    for (one, checks) in linked.functions.iter_mut().zip(checks) {
+        one.checks = checks;
+    }
     find_stops(&mut linked.functions, object.functions().len());
     Ok(linked)
 }
@@ -495,18 +504,18 @@ fn relocate(
 
 /// Control must not run out of the function, nor may accesses to the stack
 /// lie outside of the frame.
-fn check_flow(function: &Function, operations: &[Operation], flow: &Flow) -> Result<(), Error> {
+fn check_flow(
+    object: &Object,
+    function: &Function,
+    operations: &[Operation],
+    flow: &Flow,
+) -> Result<(), Error> {
     for (at, operation) in operations.iter().enumerate() {
         if !flow.reachable[at] {
             continue;
         }
         let one = operation.instruction;
-        let bad = |problem: &str| {
-            malformed(
-                format!("function {}, instruction {at}", function.name),
-                problem,
-            )
-        };
+        let bad = |problem: &str| malformed(place(object, function, at), problem);
         let next = at + if one.is_wide() { 2 } else { 1 };
         if next >= operations.len() && !one.ends_flow() && !operation.ends_function() {
             return Err(bad("control runs out of the function"));
@@ -556,8 +565,9 @@ fn check_calls(object: &Object, functions: &[Linked]) -> Result<(), Error> {
                 .iter()
                 .map(|entry| object.functions()[entry.0].name.as_str())
                 .collect();
+            let first = &object.functions()[left[0].0];
             return Err(unsupported(
-                "recursion",
+                object.location(first, 0).to_string(),
                 format!("these functions call each other: {}", names.join(", ")),
             ));
         }

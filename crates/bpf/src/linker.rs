@@ -1,5 +1,7 @@
 //! The kernel that an object is compiled against.
 
+use crate::contract::Contract;
+
 /// A helper or kernel function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Native {
@@ -51,6 +53,27 @@ pub trait Linker {
     /// All running functions return 0 afterwards, as they do after
     /// [`Linker::runaway`].
     fn unavailable(&self) -> *const u8;
+
+    /// Called as [`Linker::unavailable`] is, when code is about to access memory that it must not. The text says what it does.
+    fn stray(&self) -> *const u8;
+
+    /// Name and contract of the helper with that number.
+    fn helper_contract(&self, id: u32) -> Option<(&'static str, Contract)>;
+
+    /// The contract of the kernel function of that name.
+    fn kfunc_contract(&self, name: &str) -> Contract;
+
+    /// Whether an argument of a callback, by its number from 0, may be NULL.
+    fn may_be_null(&self, callback: &str, argument: usize) -> bool;
+
+    /// Whether a program may write to that part of a kernel structure.
+    fn may_write(&self, structure: &str, offset: i64, size: u64) -> bool;
+
+    /// Whether structures of that name are objects of the kernel, which nobody else can make.
+    fn is_object(&self, structure: &str) -> bool;
+
+    /// Whether the first member of a kernel structure is another, so that a pointer to it serves as well.
+    fn begins_with(&self, structure: &str, first: &str) -> bool;
 }
 
 /// Place and size of a field of a kernel structure.

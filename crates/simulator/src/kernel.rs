@@ -140,6 +140,8 @@ pub struct Kernel<'a> {
     pub(crate) context: Box<Context>,
     /// Addresses of data sections and maps, in the order of the object's slots; the context points here.
     pub(crate) _slots: Vec<*mut u8>,
+    /// Sizes of the data sections, in the same order; the context points here.
+    pub(crate) _slot_sizes: Vec<u64>,
     /// Memory of data sections; the slots point here.
     pub(crate) _sections: Vec<Box<[u64]>>,
     /// Stack memory of the scheduler's code; the context points here.

@@ -1,10 +1,11 @@
 //! What a scheduler object is compiled against: this kernel's functions, structures and constants.
 
-use fairground_bpf::{Context, Field, Linker, Native};
+use fairground_bpf::{Context, Contract, Field, Linker, Native};
 
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::kfunc;
+use crate::kfunc::contracts;
 use crate::structures;
 
 macro_rules! enumerators {
@@ -187,6 +188,23 @@ unsafe extern "C" fn unavailable(
     0
 }
 
+unsafe extern "C" fn stray(
+    context: *mut Context,
+    problem: u64,
+    length: u64,
+    place: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: called by compiled scheduler code only.
+    let kernel: &mut Kernel<'_> = unsafe { kfunc::kernel_of(context) };
+    let problem =
+        String::from_utf8_lossy(&kfunc::read_bytes(problem, length as usize)).into_owned();
+    let place = kernel.scheduler.describe(place);
+    kernel.fail(ExitKind::Error, format!("{problem}{place}"));
+    0
+}
+
 impl Linker for KernelLinker {
     fn helper(&self, id: u32) -> Option<Native> {
         kfunc::find_helper(id)
@@ -245,5 +263,34 @@ impl Linker for KernelLinker {
 
     fn unavailable(&self) -> *const u8 {
         unavailable as *const u8
+    }
+
+    fn stray(&self) -> *const u8 {
+        stray as *const u8
+    }
+
+    fn helper_contract(&self, id: u32) -> Option<(&'static str, Contract)> {
+        let name = kfunc::helper_name(id)?;
+        Some((name, contracts::of_helper(id, name)))
+    }
+
+    fn kfunc_contract(&self, name: &str) -> Contract {
+        contracts::of_function(name)
+    }
+
+    fn may_be_null(&self, callback: &str, argument: usize) -> bool {
+        contracts::may_be_null(callback, argument)
+    }
+
+    fn may_write(&self, structure: &str, offset: i64, size: u64) -> bool {
+        contracts::may_write(structure, offset, size)
+    }
+
+    fn is_object(&self, structure: &str) -> bool {
+        contracts::is_object(structure)
+    }
+
+    fn begins_with(&self, structure: &str, first: &str) -> bool {
+        contracts::begins_with(structure, first)
     }
 }

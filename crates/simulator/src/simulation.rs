@@ -229,6 +229,7 @@ impl<'a> Kernel<'a> {
             variables.push((variable.name.to_owned(), variable.bytes));
         }
         let mut sections = Vec::new();
+        let mut section_sizes = Vec::new();
         let mut arena_offsets = Vec::new();
         for (number, section) in scheduler.object.sections().iter().enumerate() {
             let bytes = scheduler.initial_bytes(number, &variables, setup);
@@ -250,6 +251,7 @@ impl<'a> Kernel<'a> {
                 _ => None,
             };
             arena_offsets.push(offset);
+            section_sizes.push(bytes.len() as u64);
             sections.push(memory);
         }
         let slots: Vec<*mut u8> = scheduler
@@ -264,6 +266,15 @@ impl<'a> Kernel<'a> {
                 },
             })
             .collect();
+        let slot_sizes: Vec<u64> = scheduler
+            .object
+            .slots()
+            .into_iter()
+            .map(|slot| match slot {
+                Slot::Map(_) => 0,
+                Slot::Section(number) => section_sizes[number],
+            })
+            .collect();
         let mut stack = Stack::new();
         let context = Box::new(Context {
             kernel: std::ptr::null_mut(),
@@ -274,6 +285,7 @@ impl<'a> Kernel<'a> {
             null_page: &raw const fairground_bpf::NULL_PAGE,
             stack: stack.top(),
             slots: slots.as_ptr(),
+            slot_sizes: slot_sizes.as_ptr(),
         });
         let mut dsqs = Vec::new();
         let mut cpus = Vec::with_capacity(count);
@@ -357,6 +369,7 @@ impl<'a> Kernel<'a> {
             scheduler: scheduler.clone(),
             context,
             _slots: slots,
+            _slot_sizes: slot_sizes,
             _sections: sections,
             _stack: stack,
             _memory: memory,

@@ -594,7 +594,6 @@ fn a_loop_costs_its_instructions_once() {
 fn kernel_functions_belong_to_their_callbacks() {
     for (definition, function, callback) in [
         ("INSERT_IN_RUNNING", "scx_bpf_dsq_insert", "running"),
-        ("CREATE_IN_TICK", "scx_bpf_create_dsq", "tick"),
         ("MOVE_IN_ENQUEUE", "scx_bpf_dsq_move_to_local", "enqueue"),
     ] {
         let message = match load("places", &[definition]) {

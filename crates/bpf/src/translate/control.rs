@@ -169,17 +169,21 @@ impl Translation<'_, '_> {
 
     /// Says what is missing, and where, and ends the program.
     pub(super) fn unavailable(&mut self, at: usize) {
+        self.report(self.environment.unavailable, at);
+    }
+
+    /// Tells `receiver` what is wrong, and where, and ends the program.
+    pub(super) fn report(&mut self, receiver: u64, at: usize) {
         let (address, length) = self.environment.problems[at];
         let address = self.number(address.cast_signed());
         let length = self.number(length as i64);
         let place = self.number(((self.linked.function as i64) << 32) | at as i64);
-        let unavailable = self.environment.unavailable;
-        self.call_native(unavailable, &[address, length, place]);
+        self.call_native(receiver, &[address, length, place]);
         self.stop_everything();
     }
 
     /// Translates a call.
-    pub(super) fn call(&mut self, operation: &Operation) {
+    pub(super) fn call(&mut self, at: usize, operation: &Operation) {
         let (result, may_stop) = match operation.operand {
             Some(Operand::Function(function)) => {
                 let callee = (self.callees)(function);
@@ -199,6 +203,7 @@ impl Translation<'_, '_> {
             _ => (self.number(0), false),
         };
         self.write(0, result);
+        self.keep_origin(at, result);
         // A call destroys the registers of its arguments: nothing has to keep what was in them.
         let zero = self.number(0);
         for register in 1..=5 {

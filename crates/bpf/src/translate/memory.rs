@@ -12,18 +12,14 @@ use crate::link::{Operand, Operation};
 
 /// A page of addresses that no object lies in: pointers into it are null
 /// pointers, with the offset of a member added.
-const NULL_PAGE: i64 = 4096;
+pub(super) const NULL_PAGE: i64 = 4096;
 
 impl Translation<'_, '_> {
     /// The value of a 16-byte load.
     pub(super) fn wide(&mut self, operation: &Operation) -> Value {
         match operation.operand {
             Some(Operand::Slot { slot, offset }) => {
-                let slots = self.load_constant_context(offset_of!(Context, slots));
-                let constant = plain().with_readonly().with_can_move();
-                let index = self.number((slot * 8) as i64);
-                let place = self.builder.ins().iadd(slots, index);
-                let base = self.builder.ins().load(types::I64, constant, place, 0);
+                let base = self.slot(slot);
                 let offset = self.number(offset.cast_signed());
                 self.builder.ins().iadd(base, offset)
             }
@@ -34,6 +30,15 @@ impl Translation<'_, '_> {
             Some(Operand::Constant(value)) => self.number(value.cast_signed()),
             _ => self.number(0),
         }
+    }
+
+    /// The address in a slot.
+    pub(super) fn slot(&mut self, slot: usize) -> Value {
+        let slots = self.load_constant_context(offset_of!(Context, slots));
+        let constant = plain().with_readonly().with_can_move();
+        let index = self.number((slot * 8) as i64);
+        let place = self.builder.ins().iadd(slots, index);
+        self.builder.ins().load(types::I64, constant, place, 0)
     }
 
     pub(super) fn load(&mut self, operation: &Operation) {

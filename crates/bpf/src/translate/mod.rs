@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod control;
+mod guard;
 mod memory;
 
 use std::mem::offset_of;
@@ -24,9 +25,11 @@ pub(crate) struct Environment<'a> {
     pub runaway: u64,
     /// Address of [`crate::Linker::unavailable`].
     pub unavailable: u64,
+    /// Address of [`crate::Linker::stray`].
+    pub stray: u64,
     /// Which functions of the object may end early.
     pub may_stop: &'a [bool],
-    /// For each operation that needs what the linker lacks: address and length of a text that says what.
+    /// For each operation that needs what the linker lacks, or that is checked: address and length of a text that says what is wrong.
     pub problems: &'a [(u64, usize)],
 }
 
@@ -76,9 +79,11 @@ pub(crate) fn translate(
         frame,
         stack: None,
         may_goto,
+        origins: Vec::new(),
         blocks: Vec::new(),
         stop: None,
     };
+    translation.declare_origins();
     translation.take_stack();
     translation.clear_frame();
     translation.create_blocks();
@@ -99,6 +104,8 @@ struct Translation<'a, 'b> {
     /// The end of the function's stack, r10, if it has one.
     stack: Option<Value>,
     may_goto: Variable,
+    /// What calls have returned that accesses are checked against, by instruction.
+    origins: Vec<(usize, Variable)>,
     /// The block that starts at an instruction.
     blocks: Vec<Option<Block>>,
     /// The block that returns 0.
@@ -268,6 +275,7 @@ impl Translation<'_, '_> {
             self.builder.switch_to_block(next);
             return true;
         }
+        self.guard(at, one);
         match one.class() {
             class::LD => {
                 let value = self.wide(operation);
@@ -291,7 +299,7 @@ impl Translation<'_, '_> {
                 self.return_result();
                 return false;
             }
-            _ if one.is_call() => self.call(operation),
+            _ if one.is_call() => self.call(at, operation),
             _ => {
                 self.jump(at, operation);
                 return false;

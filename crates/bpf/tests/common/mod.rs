@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fairground_bpf::{Code, Context, Entry, Field, Linker, Native, Object, Slot, Stack, compile};
+use fairground_bpf::{
+    Argument, Code, Context, Contract, Entry, Field, Linker, Native, Object, Outcome, Slot, Stack,
+    compile,
+};
 
 /// Compiles a fixture with clang and returns the object file.
 pub fn build(fixture: &str) -> Vec<u8> {
@@ -109,6 +112,31 @@ impl Linker for Kernel {
     fn unavailable(&self) -> *const u8 {
         unavailable as *const u8
     }
+    fn stray(&self) -> *const u8 {
+        unavailable as *const u8
+    }
+    fn helper_contract(&self, _: u32) -> Option<(&'static str, Contract)> {
+        None
+    }
+    fn kfunc_contract(&self, _: &str) -> Contract {
+        Contract {
+            arguments: [Argument::Any; 5],
+            result: Outcome::Any,
+            ..Contract::default()
+        }
+    }
+    fn may_be_null(&self, _: &str, _: usize) -> bool {
+        false
+    }
+    fn may_write(&self, _: &str, _: i64, _: u64) -> bool {
+        true
+    }
+    fn is_object(&self, _: &str) -> bool {
+        false
+    }
+    fn begins_with(&self, _: &str, _: &str) -> bool {
+        false
+    }
 }
 
 /// What a run told the kernel; [`Context::kernel`] points to it.
@@ -154,6 +182,7 @@ pub unsafe extern "C" fn unavailable(
 pub struct Run {
     pub memory: Vec<Vec<u64>>,
     slots: Vec<*mut u8>,
+    sizes: Vec<u64>,
     _stack: Stack,
     pub context: Context,
     pub reports: Box<Reports>,
@@ -180,6 +209,7 @@ impl Run {
             .iter_mut()
             .map(|words| words.as_mut_ptr().cast())
             .collect();
+        let sizes = memory.iter().map(|words| words.len() as u64 * 8).collect();
         let mut stack = Stack::new();
         Run {
             memory,
@@ -193,7 +223,9 @@ impl Run {
                 null_page: &raw const fairground_bpf::NULL_PAGE,
                 stack: stack.top(),
                 slots: std::ptr::null(),
+                slot_sizes: std::ptr::null(),
             },
+            sizes,
             _stack: stack,
             reports: Box::default(),
         }
@@ -211,6 +243,7 @@ impl Run {
         let entry = code.entry(function).expect("the function is compiled");
         self.context.kernel = (&raw mut *self.reports).cast::<c_void>();
         self.context.slots = self.slots.as_ptr();
+        self.context.slot_sizes = self.sizes.as_ptr();
         // SAFETY: the fixtures access only what they are given.
         unsafe { entry(&raw mut self.context, r[0], r[1], r[2], r[3], r[4]) }
     }

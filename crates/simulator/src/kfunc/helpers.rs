@@ -422,11 +422,17 @@ const NUMBERS: &[(u32, &str)] = &[
     (211, "bpf_cgrp_storage_delete"),
 ];
 
+/// The name of the helper with this number.
+pub(super) fn name(number: u32) -> Option<&'static str> {
+    let found = NUMBERS.iter().find(|(known, _)| *known == number);
+    found.map(|(_, name)| *name)
+}
+
 /// The code of the helper with this number.
 pub(super) fn find(number: u32) -> Option<Native> {
-    let (_, name) = NUMBERS.iter().find(|(known, _)| *known == number)?;
+    let name = name(number)?;
     TABLE
         .iter()
-        .find(|(known, ..)| known == name)
+        .find(|(known, ..)| *known == name)
         .map(super::native)
 }

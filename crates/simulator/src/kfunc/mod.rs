@@ -6,6 +6,7 @@ use crate::kernel::Kernel;
 
 pub(crate) mod arena;
 pub(crate) mod contexts;
+pub(crate) mod contracts;
 pub(crate) mod cpumask;
 mod dsq;
 mod helpers;
@@ -81,6 +82,11 @@ fn native(&(_, entry, arguments): &(&str, Entry, usize)) -> Native {
 /// The code of the helper with this number.
 pub(crate) fn find_helper(number: u32) -> Option<Native> {
     helpers::find(number)
+}
+
+/// The name of the helper with this number.
+pub(crate) fn helper_name(number: u32) -> Option<&'static str> {
+    helpers::name(number)
 }
 
 /// A 32-bit number as compiled code gets it back: sign-extended.

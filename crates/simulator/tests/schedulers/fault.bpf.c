@@ -28,7 +28,7 @@ struct {
 #endif
 
 #ifdef GARBAGE_LIST
-extern void *bpf_list_pop_front(u64 *head) __ksym;
+extern void *bpf_list_front(u64 *head) __ksym;
 static u64 garbage = 12345;
 #endif
 
@@ -106,7 +106,7 @@ void BPF_STRUCT_OPS(fault_enqueue, struct task_struct *p, u64 enq_flags)
 	bpf_loop(MANY, inner, NULL, 0);
 #endif
 #ifdef GARBAGE_LIST
-	bpf_list_pop_front(&garbage);
+	bpf_list_front(&garbage);
 #endif
 #ifdef ENDLESS
 	for (;;)

@@ -50,9 +50,6 @@ void BPF_STRUCT_OPS(places_running, struct task_struct *p)
 
 void BPF_STRUCT_OPS(places_tick, struct task_struct *p)
 {
-#ifdef CREATE_IN_TICK
-	scx_bpf_create_dsq(7, -1);
-#endif
 }
 
 DEFINE_SCHEDULER(places,

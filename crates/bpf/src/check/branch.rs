@@ -1,0 +1,145 @@
+//! What a conditional jump tells on each of its ways.
+
+use super::state::State;
+use super::value::{Null, Number, Value, largest};
+use crate::instruction::{Instruction, class, jump};
+
+/// What is known on the way where the jump is taken or not; `None` if nothing goes that way.
+pub(super) fn after(one: Instruction, state: &State, taken: bool) -> Option<State> {
+    let mut state = state.clone();
+    let operation = one.operation();
+    if matches!(operation, jump::JA | jump::JCOND) {
+        return (taken || operation == jump::JCOND).then_some(state);
+    }
+    let left = usize::from(one.destination);
+    let right = if one.uses_register() {
+        state.registers[usize::from(one.source)]
+    } else {
+        Value::Number(Number::constant(i64::from(one.immediate).cast_unsigned()))
+    };
+    let narrow = one.class() == class::JMP32;
+    match (state.registers[left], right) {
+        (Value::Pointer(pointer), null) if null.is_null() && !narrow => {
+            let equal = match operation {
+                jump::JEQ => taken,
+                jump::JNE => !taken,
+                _ => return Some(state),
+            };
+            // A pointer within an object whose start was not tested is not NULL where the object is.
+            if pointer.offset.low != 0 && pointer.null != Null::No {
+                return Some(state);
+            }
+            state.tell_null(left, equal);
+        }
+        (null, Value::Pointer(_)) if null.is_null() && !narrow && one.uses_register() => {
+            let equal = match operation {
+                jump::JEQ => taken,
+                jump::JNE => !taken,
+                _ => return Some(state),
+            };
+            state.tell_null(usize::from(one.source), equal);
+        }
+        (Value::Number(a), Value::Number(b)) => {
+            if narrow && (a.high > largest(4) || b.high > largest(4)) {
+                // The upper halves are not compared: only that something was tested is known.
+                state.bound(left, a.low, a.high);
+                if one.uses_register() {
+                    state.bound(usize::from(one.source), b.low, b.high);
+                }
+                return Some(state);
+            }
+            return compare(one, state, a, b, taken);
+        }
+        _ => {}
+    }
+    Some(state)
+}
+
+fn compare(one: Instruction, mut state: State, a: Number, b: Number, taken: bool) -> Option<State> {
+    let (first, second) = ((a.low, a.high), (b.low, b.high));
+    let largest_positive = if one.class() == class::JMP32 {
+        i32::MAX as u64
+    } else {
+        i64::MAX.cast_unsigned()
+    };
+    let (first, second) = match one.operation() {
+        jump::JEQ if taken => equal(first, second)?,
+        jump::JNE if !taken => equal(first, second)?,
+        jump::JEQ => differ(first, second)?,
+        jump::JNE => differ(first, second)?,
+        jump::JLT => ordered(first, second, taken, true)?,
+        jump::JLE => ordered(first, second, taken, false)?,
+        jump::JGT => swap(ordered(second, first, taken, true)?),
+        jump::JGE => swap(ordered(second, first, taken, false)?),
+        signed => {
+            let is_negative = |(low, _): (u64, u64)| low > largest_positive;
+            let is_positive = |(_, high): (u64, u64)| high <= largest_positive;
+            let less = matches!(signed, jump::JSLT | jump::JSLE);
+            let strict = matches!(signed, jump::JSLT | jump::JSGT);
+            let arrange = |first, second| {
+                if less {
+                    ordered(first, second, taken, strict)
+                } else {
+                    ordered(second, first, taken, strict).map(swap)
+                }
+            };
+            if signed == jump::JSET {
+                (first, second)
+            } else if is_positive(first) && is_positive(second)
+                || is_negative(first) && is_negative(second)
+            {
+                arrange(first, second)?
+            } else if is_positive(second) && less != taken && second.0 <= largest_positive {
+                // At least a number that is not negative.
+                let least = second.0 + u64::from(!strict && less || strict && !less);
+                ((first.0.max(least), first.1.min(largest_positive)), second)
+            } else {
+                (first, second)
+            }
+        }
+    };
+    state.bound(usize::from(one.destination), first.0, first.1);
+    if one.uses_register() {
+        state.bound(usize::from(one.source), second.0, second.1);
+    }
+    Some(state)
+}
+
+type Bounds = (u64, u64);
+
+fn swap((first, second): (Bounds, Bounds)) -> (Bounds, Bounds) {
+    (second, first)
+}
+
+fn equal(first: Bounds, second: Bounds) -> Option<(Bounds, Bounds)> {
+    let both = (first.0.max(second.0), first.1.min(second.1));
+    (both.0 <= both.1).then_some((both, both))
+}
+
+fn differ(first: Bounds, second: Bounds) -> Option<(Bounds, Bounds)> {
+    let without = |(low, high): Bounds, other: Bounds| {
+        if other.0 != other.1 {
+            Some((low, high))
+        } else if low == high {
+            (low != other.0).then_some((low, high))
+        } else if low == other.0 {
+            Some((low + 1, high))
+        } else if high == other.0 {
+            Some((low, high - 1))
+        } else {
+            Some((low, high))
+        }
+    };
+    Some((without(first, second)?, without(second, first)?))
+}
+
+/// What `first < second`, or `first <= second`, tells, or that it does not hold.
+fn ordered(first: Bounds, second: Bounds, holds: bool, strict: bool) -> Option<(Bounds, Bounds)> {
+    if !holds {
+        return ordered(second, first, true, !strict).map(swap);
+    }
+    let by = u64::from(strict);
+    let first = (first.0, first.1.min(second.1.checked_sub(by)?));
+    let second = (second.0.max(first.0.checked_add(by)?), second.1);
+    (first.0 <= first.1 && second.0 <= second.1).then_some((first, second))
+}

@@ -1,0 +1,240 @@
+//! What is known at one place of a function.
+
+use super::value::{Null, Number, Pointer, Root, Target, Value};
+use crate::contract::Region;
+
+/// Something that has to be given back or left before the program returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Held {
+    /// A reference that the call at this instruction returned.
+    Reference(usize),
+    /// Something that the call at this instruction has begun.
+    Region(Region, usize),
+    /// The iterator at this offset of the stack, which the call at this instruction has begun.
+    Iterator(i64, usize),
+}
+
+impl Held {
+    /// Whether this is what the other means, wherever it was begun.
+    fn is(self, other: Held) -> bool {
+        match (self, other) {
+            (Held::Region(one, _), Held::Region(other, _)) => one == other,
+            (Held::Iterator(one, _), Held::Iterator(other, _)) => one == other,
+            _ => self == other,
+        }
+    }
+
+    /// The instruction that took it.
+    pub(super) fn taken_at(self) -> usize {
+        match self {
+            Held::Reference(at) | Held::Region(_, at) | Held::Iterator(_, at) => at,
+        }
+    }
+}
+
+/// What is held: `None` if that is not known.
+pub(super) type Holding = Option<Vec<Held>>;
+
+/// What is known at one place, on the ways there that hold the same.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct State {
+    pub registers: [Value; 11],
+    /// Values on the stack, eight bytes each, by offset from its end. Of the others nothing is known.
+    slots: Vec<(i64, Value)>,
+    /// What tests have told of constants that the loader sets.
+    cells: Vec<(Root, u64, u64)>,
+    pub holding: Holding,
+}
+
+impl State {
+    pub(super) fn new(arguments: [Value; 5]) -> State {
+        let mut registers = [Value::Unset; 11];
+        registers[1..6].copy_from_slice(&arguments);
+        registers[10] = Value::Pointer(Pointer::to(Target::Stack));
+        State {
+            registers,
+            slots: Vec::new(),
+            cells: Vec::new(),
+            holding: Some(Vec::new()),
+        }
+    }
+
+    /// Keeps what is known on both ways; returns whether anything was lost.
+    pub(super) fn join(&mut self, other: &State, widen: bool) -> bool {
+        let before = self.clone();
+        for (mine, theirs) in self.registers.iter_mut().zip(other.registers) {
+            *mine = mine.join(theirs, widen);
+        }
+        self.slots.retain_mut(|(offset, value)| {
+            *value = value.join(other.slot(*offset), widen);
+            *value != Value::Any
+        });
+        self.cells.retain(|cell| other.cells.contains(cell));
+        *self != before
+    }
+
+    pub(super) fn slot(&self, offset: i64) -> Value {
+        let found = self.slots.iter().find(|slot| slot.0 == offset);
+        found.map_or(Value::Any, |slot| slot.1)
+    }
+
+    /// Writes a value of eight bytes to the stack.
+    pub(super) fn set_slot(&mut self, offset: i64, value: Value) {
+        self.forget_stack(offset, offset + 8);
+        if offset % 8 == 0 && value != Value::Any {
+            self.slots.push((offset, value));
+            self.slots.sort_unstable_by_key(|slot| slot.0);
+        }
+    }
+
+    /// Forgets what was on the stack between two offsets.
+    pub(super) fn forget_stack(&mut self, low: i64, high: i64) {
+        self.slots
+            .retain(|&(offset, _)| offset >= high || offset.saturating_add(8) <= low);
+    }
+
+    pub(super) fn values(&mut self) -> impl Iterator<Item = &mut Value> {
+        let slots = self.slots.iter_mut().map(|slot| &mut slot.1);
+        self.registers.iter_mut().chain(slots)
+    }
+
+    /// Forgets where values come from that this instruction made before: it makes another now.
+    pub(super) fn renew(&mut self, at: usize) {
+        for value in self.values() {
+            match value {
+                Value::Number(number) if number.root == Some(Root::Instruction(at)) => {
+                    number.root = None;
+                    number.is_free = false;
+                }
+                Value::Pointer(pointer) if pointer.origin == Some(at) => {
+                    pointer.origin = None;
+                    pointer.offset.is_free = false;
+                    if pointer.null == Null::Untested {
+                        pointer.null = Null::Unsure;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A constant that the loader sets, with what tests have told of it.
+    pub(super) fn cell(&self, root: Root, size: u8) -> Value {
+        let known = self.cells.iter().find(|cell| cell.0 == root);
+        let number = Number {
+            // The verifier knows its value.
+            is_free: false,
+            ..Number::fresh(size, root)
+        };
+        Value::Number(match known {
+            Some(&(_, low, high)) => Number {
+                low,
+                high,
+                ..number
+            },
+            None => number,
+        })
+    }
+
+    /// A test has told that a number lies between two others.
+    pub(super) fn bound(&mut self, register: usize, low: u64, high: u64) {
+        let Value::Number(tested) = self.registers[register] else {
+            return;
+        };
+        let narrow = |number: &mut Number| {
+            number.low = number.low.max(low);
+            number.high = number.high.min(high).max(number.low);
+            number.is_free = false;
+        };
+        if let Some(root @ Root::Cell { .. }) = tested.root
+            && tested.is_root
+        {
+            self.cells.retain(|cell| cell.0 != root);
+            let high = tested.high.min(high);
+            self.cells.push((root, tested.low.max(low).min(high), high));
+        }
+        for value in self.values() {
+            match value {
+                Value::Number(number) if number.root.is_some() && number.root == tested.root => {
+                    if number.is_root && tested.is_root {
+                        narrow(number);
+                    }
+                    number.is_free = false;
+                }
+                _ => {}
+            }
+        }
+        if let Value::Number(number) = &mut self.registers[register] {
+            narrow(number);
+        }
+    }
+
+    /// A test has told whether a pointer is NULL.
+    pub(super) fn tell_null(&mut self, register: usize, is_null: bool) {
+        let Value::Pointer(tested) = self.registers[register] else {
+            return;
+        };
+        let told = |value: &mut Value| {
+            if is_null {
+                *value = Value::ZERO;
+            } else if let Value::Pointer(pointer) = value {
+                pointer.null = Null::No;
+            }
+        };
+        for value in self.values() {
+            match value {
+                Value::Pointer(pointer)
+                    if tested.origin.is_some() && pointer.origin == tested.origin =>
+                {
+                    told(value);
+                }
+                // Perhaps a copy.
+                Value::Pointer(pointer) if *pointer == tested => pointer.null = Null::Unsure,
+                _ => {}
+            }
+        }
+        told(&mut self.registers[register]);
+        if is_null && let (Some(origin), Some(holding)) = (tested.origin, &mut self.holding) {
+            holding.retain(|held| *held != Held::Reference(origin));
+        }
+    }
+
+    pub(super) fn holds(&self, what: Held) -> Option<bool> {
+        Some(self.holding.as_ref()?.iter().any(|held| held.is(what)))
+    }
+
+    pub(super) fn take(&mut self, what: Held) {
+        // What is taken a second time cannot be told apart.
+        let may_repeat = matches!(
+            what,
+            Held::Region(Region::Rcu | Region::NoPreemption | Region::NoInterrupts, _)
+        );
+        let repeats = self.holds(what) == Some(true) && !may_repeat;
+        match &mut self.holding {
+            Some(holding) if !repeats && holding.len() < 16 => {
+                holding.push(what);
+                holding.sort_unstable();
+            }
+            _ => self.holding = None,
+        }
+    }
+
+    /// Gives back what is held; returns whether it was, if that is known.
+    pub(super) fn give_back(&mut self, what: Held) -> Option<bool> {
+        let holding = self.holding.as_mut()?;
+        let place = holding.iter().position(|held| held.is(what));
+        if let Some(place) = place {
+            holding.remove(place);
+        }
+        Some(place.is_some())
+    }
+
+    /// Nothing may be done any more with what was given back.
+    pub(super) fn forget_reference(&mut self, origin: usize, value: Value) {
+        for one in self.values() {
+            if one.pointer().and_then(|pointer| pointer.origin) == Some(origin) {
+                *one = value;
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	numbers[0] = ctx[1];		/* refused: outside of the callback's arguments */
+}
+
+SCHEDULER;

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	ctx[0] = 0;		/* refused: the arguments of a callback cannot be written */
+}
+
+SCHEDULER;

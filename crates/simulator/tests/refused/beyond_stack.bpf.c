@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	u64 words[4] = {};
+	u64 *word = words;
+
+	barrier_var(word);
+	word[8] = 1;		/* refused: outside of the stack */
+}
+
+SCHEDULER;

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	struct value *value = bpf_map_lookup_elem(&array, &zero);
+
+	if (value)
+		*(volatile u64 *)&value->numbers[4] = 1;		/* refused: outside of a value of map array, which has 32 */
+}
+
+SCHEDULER;

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	*(volatile u64 *)&constants[1] = 1;		/* refused: .rodata is constant and cannot be written */
+}
+
+SCHEDULER;

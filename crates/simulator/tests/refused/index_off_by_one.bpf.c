@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	struct value *value = bpf_map_lookup_elem(&array, &zero);
+	int i;
+
+	if (!value)
+		return;
+	bpf_for(i, 0, 5)
+		((volatile u64 *)value->numbers)[i] = i;		/* refused: outside of what bpf_map_lookup_elem() returned */
+}
+
+SCHEDULER;

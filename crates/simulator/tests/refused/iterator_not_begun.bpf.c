@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	struct bpf_iter_num it = {};
+
+	bpf_iter_num_next(&it);		/* refused: goes on with an iterator that was not begun */
+}
+
+SCHEDULER;

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	u64 sum = 0;
+	struct value value = {};
+
+	bpf_map_update_elem(&array, &zero, (void *)&value + 16, 0);		/* refused: argument 3 of bpf_map_update_elem() */
+}
+
+SCHEDULER;

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	struct locked *value = bpf_map_lookup_elem(&locks, &zero);
+
+	if (!value)
+		return;
+	bpf_spin_lock(&value->lock);		/* refused: the spin lock is not left */
+	value->number++;
+}
+
+SCHEDULER;

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	bpf_preempt_disable();		/* refused: the section without preemption is not left */
+	numbers[0]++;
+}
+
+SCHEDULER;

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	struct locked *value = bpf_map_lookup_elem(&locks, &zero);
+
+	if (!value)
+		return;
+	bpf_spin_lock(&value->lock);
+	bpf_spin_lock(&value->lock);		/* refused: bpf_spin_lock() is called while a spin lock is held */
+	bpf_spin_unlock(&value->lock);
+}
+
+SCHEDULER;

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	*(volatile u64 *)&array = 1;		/* refused: map array is written as if it were a value */
+}
+
+SCHEDULER;

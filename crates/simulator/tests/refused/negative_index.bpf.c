@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	struct value *value = bpf_map_lookup_elem(&array, &zero);
+	s32 index = 3 - p->pid;
+
+	if (value && index < 4)
+		value->numbers[index] = 1;		/* refused: outside of what bpf_map_lookup_elem() returned */
+}
+
+SCHEDULER;

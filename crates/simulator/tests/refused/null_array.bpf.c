@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	struct value *value = bpf_map_lookup_elem(&array, &zero);
+
+	value->numbers[0]++;		/* refused: a value of map array may be NULL */
+}
+
+SCHEDULER;

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	struct value *value = bpf_map_lookup_elem(&array, &zero);
+	u64 *number = (void *)value + 8;		/* refused: may be NULL and is not tested is moved */
+
+	barrier_var(number);
+	if (value)
+		*number = 1;
+}
+
+SCHEDULER;

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	struct value *value = bpf_map_lookup_elem(&hash, &zero);
+
+	if (p->pid > 5000 && !value)
+		return;
+	numbers[0] = value->numbers[1];		/* refused: NULL */
+}
+
+SCHEDULER;

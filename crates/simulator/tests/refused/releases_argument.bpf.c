@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	bpf_task_release(p);		/* refused: gives back what the program has no reference to */
+}
+
+SCHEDULER;

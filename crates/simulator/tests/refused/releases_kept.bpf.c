@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	struct kept *value = bpf_map_lookup_elem(&kept, &zero);
+	struct task_struct *task;
+
+	if (!value)
+		return;
+	task = value->task;
+	if (task)
+		bpf_task_release(task);		/* refused: gives back what the program has no reference to */
+}
+
+SCHEDULER;

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+RUNNING()
+{
+	struct bpf_cpumask *mask = bpf_cpumask_create();
+
+	if (!mask)
+		return;
+	bpf_cpumask_release(mask);
+	bpf_cpumask_set_cpu(0, mask);		/* refused: argument 2 of bpf_cpumask_set_cpu() is a number */
+}
+
+SCHEDULER;
