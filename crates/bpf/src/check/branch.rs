@@ -50,6 +50,11 @@ pub(super) fn after(one: Instruction, state: &State, taken: bool) -> Option<Stat
             }
             return compare(one, state, a, b, taken);
         }
+        // By what it is bounded is not known, but it is.
+        (Value::Number(a), _) => state.bound(left, a.low, a.high),
+        (_, Value::Number(b)) if one.uses_register() => {
+            state.bound(usize::from(one.source), b.low, b.high);
+        }
         _ => {}
     }
     Some(state)
