@@ -1,7 +1,7 @@
 //! What a conditional jump tells on each of its ways.
 
 use super::state::State;
-use super::value::{Null, Number, Value, largest};
+use super::value::{Null, Number, Root, Value, largest};
 use crate::instruction::{Instruction, class, jump};
 
 /// What is known on the way where the jump is taken or not; `None` if nothing goes that way.
@@ -18,6 +18,7 @@ pub(super) fn after(one: Instruction, state: &State, taken: bool) -> Option<Stat
         Value::Number(Number::constant(i64::from(one.immediate).cast_unsigned()))
     };
     let narrow = one.class() == class::JMP32;
+    state.is_doubtful |= is_doubtful(state.registers[left]) || is_doubtful(right);
     match (state.registers[left], right) {
         (Value::Pointer(pointer), null) if null.is_null() && !narrow => {
             let equal = match operation {
@@ -58,6 +59,15 @@ pub(super) fn after(one: Instruction, state: &State, taken: bool) -> Option<Stat
         _ => {}
     }
     Some(state)
+}
+
+/// Whether the verifier may know a value that is not known here.
+fn is_doubtful(value: Value) -> bool {
+    match value {
+        Value::Any => true,
+        Value::Number(number) => matches!(number.root, Some(Root::Cell { .. })),
+        _ => false,
+    }
 }
 
 fn compare(one: Instruction, mut state: State, a: Number, b: Number, taken: bool) -> Option<State> {

@@ -385,7 +385,10 @@ impl<'a> Facts<'a> {
             let mut verdicts = Vec::new();
             for state in &ways.before[at] {
                 if operation.instruction.is_exit() {
-                    if is_program && let Some(error) = self.leak(linked, state) {
+                    if is_program
+                        && !state.is_doubtful
+                        && let Some(error) = self.leak(linked, state)
+                    {
                         return Err(error);
                     }
                     continue;

@@ -44,6 +44,8 @@ pub(super) struct State {
     /// What tests have told of constants that the loader sets.
     cells: Vec<(Root, u64, u64)>,
     pub holding: Holding,
+    /// Whether a test led here on all ways whose outcome the verifier may know: one of a constant that the loader sets, say.
+    pub is_doubtful: bool,
 }
 
 impl State {
@@ -56,6 +58,7 @@ impl State {
             slots: Vec::new(),
             cells: Vec::new(),
             holding: Some(Vec::new()),
+            is_doubtful: false,
         }
     }
 
@@ -70,6 +73,7 @@ impl State {
             *value != Value::Any
         });
         self.cells.retain(|cell| other.cells.contains(cell));
+        self.is_doubtful &= other.is_doubtful;
         *self != before
     }
 
