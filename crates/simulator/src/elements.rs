@@ -1,5 +1,7 @@
 //! The elements of a hash map.
 
+use std::collections::BTreeMap;
+
 use indexmap::IndexMap;
 
 use crate::dsq_table::FixedState;
@@ -14,6 +16,8 @@ pub struct Elements {
     elements: Vec<Option<Element>>,
     /// All places before this one are gaps.
     first: usize,
+    /// Places by the addresses of the values, once somebody has asked for one.
+    addresses: Option<BTreeMap<u64, usize>>,
 }
 
 struct Element {
@@ -36,6 +40,9 @@ impl Elements {
     /// Adds an element behind all others. There must be none with this key.
     pub fn push(&mut self, key: Box<[u8]>, value: Box<[u64]>) {
         self.places.insert(key.clone(), self.elements.len());
+        if let Some(addresses) = &mut self.addresses {
+            addresses.insert(value.as_ptr() as u64, self.elements.len());
+        }
         self.elements.push(Some(Element { key, value }));
     }
 
@@ -43,8 +50,7 @@ impl Elements {
     pub fn remove(&mut self, key: &[u8]) -> Option<Box<[u64]>> {
         let place = self.places.swap_remove(key)?;
         let element = self.elements[place].take()?;
-        self.close_gaps();
-        Some(element.value)
+        Some(self.taken(element))
     }
 
     /// Takes the oldest element out.
@@ -54,8 +60,31 @@ impl Elements {
         }
         let element = self.elements[self.first].take()?;
         self.places.swap_remove(&element.key);
+        Some(self.taken(element))
+    }
+
+    /// The value of an element that has just been taken out.
+    fn taken(&mut self, element: Element) -> Box<[u64]> {
+        if let Some(addresses) = &mut self.addresses {
+            addresses.remove(&(element.value.as_ptr() as u64));
+        }
         self.close_gaps();
-        Some(element.value)
+        element.value
+    }
+
+    /// The key of the value that contains `address`.
+    pub fn key_at(&mut self, address: u64) -> Option<&[u8]> {
+        let elements = &self.elements;
+        let addresses = self.addresses.get_or_insert_with(|| {
+            let places = elements.iter().enumerate();
+            places
+                .filter_map(|(place, one)| Some((one.as_ref()?.value.as_ptr() as u64, place)))
+                .collect()
+        });
+        let (start, place) = addresses.range(..=address).next_back()?;
+        let element = elements[*place].as_ref()?;
+        let size = size_of_val(&*element.value) as u64;
+        (address - start < size).then_some(&*element.key)
     }
 
     /// Keys and values in order.
@@ -70,6 +99,7 @@ impl Elements {
         }
         self.elements.retain(Option::is_some);
         self.first = 0;
+        self.addresses = None;
         for (place, element) in self.elements.iter().enumerate() {
             if let Some(kept) = element
                 && let Some(known) = self.places.get_mut(&kept.key)
@@ -106,5 +136,22 @@ mod tests {
         assert_eq!(keys, [1, 2, 3, 4, 5, 6, 7, 8, 9, 95, 96, 97, 98, 99, 50]);
         assert_eq!(**elements.get_mut(&key(97)).unwrap(), [97]);
         assert!(elements.get_mut(&key(20)).is_none());
+    }
+
+    #[test]
+    fn addresses_lead_to_keys_while_elements_come_and_go() {
+        let mut elements = Elements::default();
+        for number in 0..200_u8 {
+            elements.push(key(number), Box::new([0; 3]));
+            let inside = elements.get_mut(&key(number)).unwrap().as_ptr() as u64 + 8;
+            assert_eq!(elements.key_at(inside), Some(&[number][..]));
+            if number >= 100 {
+                let gone = elements.remove(&key(number - 100)).unwrap();
+                assert_eq!(elements.key_at(gone.as_ptr() as u64), None);
+            }
+        }
+        let last = elements.get_mut(&key(150)).unwrap().as_ptr() as u64;
+        assert_eq!(elements.key_at(last + 16), Some(&[150][..]));
+        assert_ne!(elements.key_at(last + 24), Some(&[150][..]));
     }
 }

@@ -304,21 +304,16 @@ impl Map {
     }
 
     /// The key under which the value that contains `address` is kept.
-    pub fn key_of_value(&self, address: u64) -> Option<Box<[u8]>> {
+    pub fn key_of_value(&mut self, address: u64) -> Option<Box<[u8]>> {
         let size = (self.words * 8) as u64;
-        match &self.store {
+        match &mut self.store {
             Store::Array(values) if self.cpu_stride == 0 => {
                 let offset = address.checked_sub(values.as_ptr() as u64)?;
                 let index = offset / size.max(1);
                 (index < self.max_entries as u64)
                     .then(|| (index as u32).to_le_bytes().to_vec().into_boxed_slice())
             }
-            Store::Hash(values) => values.iter().find_map(|(key, value)| {
-                let start = value.as_ptr() as u64;
-                (start..start + size)
-                    .contains(&address)
-                    .then(|| key.clone())
-            }),
+            Store::Hash(values) => values.key_at(address).map(Box::from),
             _ => None,
         }
     }
