@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use fairground_recording::{Description, Ending, Entry, Header, Kind, Writer};
+
 use crate::support::{fairground, folder, refuse, succeed};
 
 const BUILD: &str = "../../../workloads/build.recording";
@@ -146,4 +148,69 @@ fn what_perf_has_recorded_is_imported() {
         2,
         &["build.recording: cannot be imported: not a file of `perf record`"],
     );
+}
+
+/// A recording of a machine with four CPUs, on which a task ran that may use the last of them alone.
+fn bound_to_the_last_cpu() -> Vec<u8> {
+    let header = Header {
+        cpus: 4,
+        ..Header::default()
+    };
+    let switch = |task: u32, next: u32, state: u32| Kind::Switch {
+        task,
+        next,
+        state,
+        preempted: false,
+        disk: false,
+        call: -1,
+        first: 0,
+        second: 0,
+    };
+    let description = Description {
+        process: 7,
+        name: "bound".to_owned(),
+        first_allowed: 1 << 3,
+        allowed: 1,
+        ..Description::default()
+    };
+    let kinds = [
+        Kind::Task {
+            task: 7,
+            description,
+        },
+        switch(0, 7, 0),
+        switch(7, 0, 0x80),
+    ];
+    let mut file = Vec::new();
+    let mut writer = Writer::new(&mut file, &header).unwrap();
+    for (kind, time) in kinds.into_iter().zip([0, 0, 5_000_000]) {
+        let mut bytes = Vec::new();
+        Entry { time, cpu: 3, kind }.write(&mut bytes);
+        writer.add(&bytes).unwrap();
+    }
+    let ending = Ending {
+        end: 5_000_000,
+        lost: 0,
+    };
+    writer.finish(&ending).unwrap();
+    file
+}
+
+#[test]
+fn a_machine_without_the_cpus_of_a_task_is_refused_in_one_line() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("bound.recording");
+    fs::write(&path, bound_to_the_last_cpu()).unwrap();
+    let path = path.display();
+    succeed(&format!("compare {path} -s bfs -m 4"));
+    for line in [
+        format!("compare {path} -s bfs -m 2"),
+        format!("advise {path} -s bfs,cfs --repeat 1 -m 2"),
+    ] {
+        refuse(
+            &line,
+            2,
+            &["bound may only use CPUs [3], and the machine has CPUs 0 to 1"],
+        );
+    }
 }
