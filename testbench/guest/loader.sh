@@ -214,6 +214,14 @@ records_command() {
 	assert_says "$work/output" 'under faulty'
 	assert_says "$work/output" sort
 	assert_says "$work/output" 'woken by tasks'
+	fairground record -o "$work/user.recording" --user nobody -- sh -c 'sleep 1000 & echo $! > /tmp/left; id -un'
+	assert_status 0
+	assert_says "$work/output" nobody
+	# What the command has left running has ended with it.
+	! kill -0 "$(cat /tmp/left)" 2> /dev/null || give_up 'a process of the command is left'
+	fairground record -o "$work/user.recording" --user no-such-user -- true
+	assert_status 2
+	assert_says "$work/errors" 'no user no-such-user'
 }
 
 # An experiment that takes far longer than this test.

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use fairground_kernel::capture::Capture;
-use fairground_kernel::supervise::{Signals, Supervised};
+use fairground_kernel::guard::{Guarded, User};
+use fairground_kernel::supervise::Signals;
 use fairground_kernel::{Error, clock, host};
 use fairground_recording::{Ending, Header, Roots, Writer};
 
@@ -55,7 +56,11 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     cgroup: Option<PathBuf>,
 
-    /// Choose what this command runs, begin with it, and return its exit code
+    /// Who runs the command [default: who called sudo]
+    #[arg(long, value_name = "NAME", requires = "command")]
+    user: Option<String>,
+
+    /// Choose what this command runs, begin with it, and return its exit code; what it has left running ends with it
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -76,16 +81,18 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
         source,
     };
     let mut signals = Signals::take()?;
+    let mut command = None;
+    if !arguments.command.is_empty() {
+        let user = User::chosen(arguments.user.as_deref())?;
+        command = Some(Guarded::prepare(&arguments.command, user.as_ref())?);
+    }
     let capture = Capture::start()?;
     // What cannot be written is said before anything runs.
     let file = File::create(&arguments.output).map_err(cannot_write)?;
 
     let origin = clock::monotonic();
-    let mut command = None;
-    if !arguments.command.is_empty() {
-        let started = Supervised::start(&arguments.command)?;
-        roots = Roots::Tasks(vec![started.pid()]);
-        command = Some(started);
+    if let Some(command) = &mut command {
+        roots = Roots::Tasks(vec![command.start()?]);
     }
     let text = |word: &OsString| word.to_string_lossy().into_owned();
     let header = Header {

@@ -103,10 +103,7 @@ fn run(arguments: &Arguments) -> Result<u8, Error> {
     let mut signals = Signals::take()?;
     let mut command = None;
     if !arguments.command.is_empty() {
-        let user = match &arguments.user {
-            Some(name) => Some(User::find(name)?),
-            None => User::who_called_sudo()?,
-        };
+        let user = User::chosen(arguments.user.as_deref())?;
         command = Some(Guarded::prepare(&arguments.command, user.as_ref())?);
     }
     let result = keep_loaded(arguments, &scheduler, &mut signals, &mut command);

@@ -25,7 +25,7 @@ use nix::unistd::{ForkResult, Pid, fork, getgrouplist, getppid, setgid, setgroup
 use crate::Error;
 use crate::supervise::{ENDING, PATIENCE};
 
-/// What the guard says: the command runs, it cannot be run (and why), it has ended (with this code).
+/// What the guard says: the command runs (with this number), it cannot be run (and why), it has ended (with this code).
 const RUNS: u8 = b'r';
 const FAILED: u8 = b'f';
 const ENDED: u8 = b'e';
@@ -65,6 +65,17 @@ impl User {
                 Self::find(&name).map(Some)
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Who runs a command: the user of this name, or else who called sudo.
+    ///
+    /// # Errors
+    /// As for [`find`](Self::find).
+    pub fn chosen(name: Option<&str>) -> Result<Option<Self>, Error> {
+        match name {
+            Some(name) => Self::find(name).map(Some),
+            None => Self::who_called_sudo(),
         }
     }
 
@@ -155,22 +166,23 @@ impl Guarded {
         }
     }
 
-    /// Starts the command.
+    /// Starts the command; returns its process number.
     ///
     /// # Errors
     /// It cannot be run.
-    pub fn start(&mut self) -> Result<(), Error> {
+    pub fn start(&mut self) -> Result<u32, Error> {
         let mut answer = Vec::new();
         if let Some(line) = &mut self.line {
             let mut kind = [FAILED];
             let heard = line
                 .write_all(&[START])
                 .and_then(|()| line.read_exact(&mut kind));
-            if heard.is_ok() && kind == [RUNS] {
+            let mut number = [0; 4];
+            if heard.is_ok() && kind == [RUNS] && line.read_exact(&mut number).is_ok() {
                 self.is_running = true;
-                return line
-                    .set_nonblocking(true)
-                    .map_err(Error::system("cannot watch the command"));
+                line.set_nonblocking(true)
+                    .map_err(Error::system("cannot watch the command"))?;
+                return Ok(u32::from_ne_bytes(number));
             }
             let _ = line.read_to_end(&mut answer);
         }
@@ -276,6 +288,7 @@ fn guard(mut line: UnixStream, mut command: Command) {
     let child = match command.spawn() {
         Ok(child) => {
             let _ = line.write_all(&[RUNS]);
+            let _ = line.write_all(&child.id().to_ne_bytes());
             Pid::from_raw(child.id().cast_signed())
         }
         Err(error) => {
@@ -433,6 +446,17 @@ mod tests {
         assert_eq!(run_to_end("exit 7", None), 7);
         assert_eq!(run_to_end("kill -KILL $$", None), 137);
         assert_eq!(run_to_end("exec sleep 1000", Some(Signal::SIGTERM)), 143);
+    }
+
+    #[test]
+    fn the_number_of_the_command_is_known() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("processes");
+        let script = format!("echo $$ > {}; exec sleep 1000", file.display());
+        let command = ["sh", "-c", &script].map(OsString::from);
+        let mut guarded = Guarded::prepare(&command, None).expect("it can be run");
+        let number = guarded.start().expect("it can be started");
+        assert_eq!(processes(&file, 1), [number.to_string()]);
     }
 
     #[test]

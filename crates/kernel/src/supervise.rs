@@ -90,69 +90,38 @@ impl Signals {
     }
 }
 
-/// A command run on behalf of the user.
+/// A command run on behalf of the user, in a process group of its own, all of which gets its signals.
 #[derive(Debug)]
 pub struct Supervised {
     child: Child,
-    /// Whether it leads a process group of its own, all of which gets its signals.
-    leads: bool,
     /// When the command is killed for not ending.
     deadline: Option<Instant>,
 }
 
 impl Supervised {
-    /// Starts a command: program and arguments. It inherits the terminal.
-    ///
-    /// # Errors
-    /// It cannot be started. The exit code of the error is 2: the user named something that is no program.
-    pub fn start(command: &[OsString]) -> Result<Self, Error> {
-        let (program, arguments) = command.split_first().ok_or_else(|| Error::Object {
-            name: "command".to_owned(),
-            reason: "nothing to run after `--`".to_owned(),
-        })?;
-        let mut command = Command::new(program);
-        command.args(arguments);
-        // SAFETY: setting the signal mask is one system call and allowed between fork and exec. Without it the command
-        // would inherit the signals blocked here and could not be ended by them.
-        unsafe {
-            command.pre_exec(|| Ok(SigSet::empty().thread_set_mask()?));
-        }
-        Self::spawn(command, false)
-    }
-
     /// Starts a command together with all that it starts: they get signals from here only, not from the terminal, and the command is
     /// asked to end when the calling thread ends, whatever the reason.
     ///
     /// # Errors
-    /// As for [`start`](Self::start).
+    /// It cannot be started. The exit code of the error is 2: the user named something that is no program.
     pub fn start_group(mut command: Command) -> Result<Self, Error> {
         command.process_group(0);
-        // SAFETY: two system calls, which are allowed between fork and exec; the mask is as in `start`.
+        // SAFETY: two system calls, which are allowed between fork and exec. Without the mask the command would inherit the signals
+        // blocked here and could not be ended by them.
         unsafe {
             command.pre_exec(|| {
                 set_pdeathsig(Signal::SIGTERM)?;
                 Ok(SigSet::empty().thread_set_mask()?)
             });
         }
-        Self::spawn(command, true)
-    }
-
-    fn spawn(mut command: Command, leads: bool) -> Result<Self, Error> {
         let child = command.spawn().map_err(|error| Error::Object {
             name: command.get_program().to_string_lossy().into_owned(),
             reason: format!("cannot be run: {error}"),
         })?;
         Ok(Self {
             child,
-            leads,
             deadline: None,
         })
-    }
-
-    /// Process number of the command.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.id()
     }
 
     /// Asks the command to end with `signal`; it is killed if it takes too long.
@@ -167,7 +136,7 @@ impl Supervised {
         // The child is waited for below only, so the number is still its own. It may have ended meanwhile: then there is
         // nobody to tell.
         if let Ok(pid) = i32::try_from(self.child.id()) {
-            let _ = kill(Pid::from_raw(if self.leads { -pid } else { pid }), signal);
+            let _ = kill(Pid::from_raw(-pid), signal);
         }
     }
 
@@ -206,8 +175,9 @@ mod tests {
     use super::*;
 
     fn run_to_end(command: &[&str], end: Option<Signal>) -> u8 {
-        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        let mut child = Supervised::start(&command).expect("it can be started");
+        let mut run = Command::new(command[0]);
+        run.args(&command[1..]);
+        let mut child = Supervised::start_group(run).expect("it can be started");
         if let Some(signal) = end {
             child.end(signal);
         }
@@ -249,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_none_is_unusable_input() {
-        let error = Supervised::start(&[OsString::from("/nonexistent/program")])
+        let error = Supervised::start_group(Command::new("/nonexistent/program"))
             .expect_err("there is no such program");
         assert_eq!(error.exit_code(), 2);
         assert!(error.to_string().contains("/nonexistent/program"));
