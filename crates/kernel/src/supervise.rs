@@ -1,6 +1,5 @@
 //! Signals to this process and the command it runs, waited for in one place.
 
-use std::ffi::OsString;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus};
