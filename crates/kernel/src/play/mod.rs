@@ -416,9 +416,10 @@ mod tests {
         let laps = ended[0].outcome.laps.clone().distribution();
         let laps = laps.expect("every loop is a lap");
         assert_eq!(laps.samples, 20);
+        // A single lap may be shorter: a run that takes too long is taken off the next.
         assert!(
-            laps.p1_ns >= 10_000,
-            "a lap has at least half of its run: {laps:?}"
+            laps.mean_ns >= 10_000.0,
+            "laps have at least half of their runs: {laps:?}"
         );
         assert!(
             ended[0].outcome.lap_records.is_empty(),
