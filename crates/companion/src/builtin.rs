@@ -12,8 +12,8 @@ macro_rules! companions {
 
 /// `ops.name`, file and text of each.
 static COMPANIONS: &[(&str, &str, &str)] = companions![
-    "beerland", "bpfland", "cake", "chaos", "cosmos", "flash", "forge", "lavd", "p2dq", "rusty",
-    "scx_flow", "tickless"
+    "beerland", "bpfland", "cake", "central", "chaos", "cosmos", "flash", "forge", "lavd", "p2dq",
+    "rusty", "scx_flow", "tickless"
 ];
 
 /// File and text of the one for the scheduler that calls itself `scheduler`.
@@ -34,7 +34,11 @@ mod tests {
         for (name, file, _) in COMPANIONS {
             let companion = Companion::built_in(name).unwrap().unwrap();
             assert_eq!(companion.scheduler(), *name, "{file}");
-            assert!(companion.from().contains("sched-ext/scx"), "{file}");
+            let trees = ["scheds/", "tools/sched_ext/"];
+            assert!(
+                trees.iter().any(|tree| companion.from().contains(tree)),
+                "{file}"
+            );
         }
     }
 }
