@@ -806,9 +806,13 @@ impl Kernel<'_> {
                 next: None,
             };
             self.emit_at(time, leaves);
+            task.off_cpu_at = time;
             self.cpus[from].next_class = Class::Idle;
             self.cpus[from].stopped = true;
         }
+        // The target finds the task no earlier than it has left where it was.
+        self.wait_until_off_cpu(task);
+        self.lock_run_queue(to);
         match task.class {
             Class::Ext => {
                 self.ext_dequeue(from, task, DEQUEUE_MIGRATING);
@@ -833,6 +837,7 @@ impl Kernel<'_> {
         if running {
             self.resched(from);
         }
+        self.unlock_run_queue(to);
         self.run_deferred(to);
     }
 }
