@@ -7,9 +7,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use fairground_bpf::{
-    Argument, Btf, Context, Contract, Field, Kind, Linker, Native, Object, Outcome, compile,
-};
+use fairground_bpf::{Btf, Context, Field, Kind, Linker, Native, Object, compile};
 
 fn main() -> ExitCode {
     let mut code = ExitCode::SUCCESS;
@@ -164,27 +162,5 @@ impl Linker for Imaginary<'_> {
     }
     fn stray(&self) -> *const u8 {
         nothing as *const u8
-    }
-    fn helper_contract(&self, _: u32) -> Option<(&'static str, Contract)> {
-        None
-    }
-    fn kfunc_contract(&self, _: &str) -> Contract {
-        Contract {
-            arguments: [Argument::Any; 5],
-            result: Outcome::Any,
-            ..Contract::default()
-        }
-    }
-    fn may_be_null(&self, _: &str, _: usize) -> bool {
-        false
-    }
-    fn may_write(&self, _: &str, _: i64, _: u64) -> bool {
-        true
-    }
-    fn is_object(&self, _: &str) -> bool {
-        false
-    }
-    fn begins_with(&self, _: &str, _: &str) -> bool {
-        false
     }
 }

@@ -1,6 +1,6 @@
 //! The kernel that an object is compiled against.
 
-use crate::contract::Contract;
+use crate::contract::{Argument, Contract, Outcome};
 
 /// A helper or kernel function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Native {
 }
 
 /// Answers what an object asks of its kernel. The answers are built into the
-/// code and shared by all simulations.
+/// code and shared by all simulations. Those that code is checked by may be left out: then nothing is known, and nothing refused.
 pub trait Linker {
     /// The helper with that number (`BPF_FUNC_*`).
     fn helper(&self, id: u32) -> Option<Native>;
@@ -58,22 +58,38 @@ pub trait Linker {
     fn stray(&self) -> *const u8;
 
     /// Name and contract of the helper with that number.
-    fn helper_contract(&self, id: u32) -> Option<(&'static str, Contract)>;
+    fn helper_contract(&self, _id: u32) -> Option<(&'static str, Contract)> {
+        None
+    }
 
     /// The contract of the kernel function of that name.
-    fn kfunc_contract(&self, name: &str) -> Contract;
+    fn kfunc_contract(&self, _name: &str) -> Contract {
+        Contract {
+            arguments: [Argument::Any; 5],
+            result: Outcome::Any,
+            ..Contract::default()
+        }
+    }
 
     /// Whether an argument of a callback, by its number from 0, may be NULL.
-    fn may_be_null(&self, callback: &str, argument: usize) -> bool;
+    fn may_be_null(&self, _callback: &str, _argument: usize) -> bool {
+        false
+    }
 
     /// Whether a program may write to that part of a kernel structure.
-    fn may_write(&self, structure: &str, offset: i64, size: u64) -> bool;
+    fn may_write(&self, _structure: &str, _offset: i64, _size: u64) -> bool {
+        true
+    }
 
     /// Whether structures of that name are objects of the kernel, which nobody else can make.
-    fn is_object(&self, structure: &str) -> bool;
+    fn is_object(&self, _structure: &str) -> bool {
+        false
+    }
 
     /// Whether the first member of a kernel structure is another, so that a pointer to it serves as well.
-    fn begins_with(&self, structure: &str, first: &str) -> bool;
+    fn begins_with(&self, _structure: &str, _first: &str) -> bool {
+        false
+    }
 }
 
 /// Place and size of a field of a kernel structure.

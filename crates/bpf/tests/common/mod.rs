@@ -10,10 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fairground_bpf::{
-    Argument, Code, Context, Contract, Entry, Field, Linker, Native, Object, Outcome, Slot, Stack,
-    compile,
-};
+use fairground_bpf::{Code, Context, Entry, Field, Linker, Native, Object, Slot, Stack, compile};
 
 /// Compiles a fixture with clang and returns the object file.
 pub fn build(fixture: &str) -> Vec<u8> {
@@ -114,28 +111,6 @@ impl Linker for Kernel {
     }
     fn stray(&self) -> *const u8 {
         unavailable as *const u8
-    }
-    fn helper_contract(&self, _: u32) -> Option<(&'static str, Contract)> {
-        None
-    }
-    fn kfunc_contract(&self, _: &str) -> Contract {
-        Contract {
-            arguments: [Argument::Any; 5],
-            result: Outcome::Any,
-            ..Contract::default()
-        }
-    }
-    fn may_be_null(&self, _: &str, _: usize) -> bool {
-        false
-    }
-    fn may_write(&self, _: &str, _: i64, _: u64) -> bool {
-        true
-    }
-    fn is_object(&self, _: &str) -> bool {
-        false
-    }
-    fn begins_with(&self, _: &str, _: &str) -> bool {
-        false
     }
 }
 
