@@ -187,17 +187,8 @@ impl Ways {
         match all {
             // Addresses in a stack that is gone, and the origin of others, mean nothing to the caller.
             Value::Pointer(pointer) if pointer.target == Target::Stack => Value::Any,
-            Value::Pointer(pointer) => Value::Pointer(Pointer {
-                origin: None,
-                ..pointer
-            }),
-            Value::Number(number) => Value::Number(Number {
-                root: None,
-                is_root: false,
-                is_free: false,
-                ..number
-            }),
-            _ => Value::Any,
+            Value::Unset => Value::Any,
+            other => other.elsewhere(),
         }
     }
 }
@@ -291,18 +282,9 @@ impl<'a> Facts<'a> {
             {
                 Value::Any
             }
-            Value::Pointer(pointer) => Value::Pointer(Pointer {
-                origin: None,
-                ..pointer
-            }),
-            Value::Number(number) => Value::Number(Number {
-                root: None,
-                is_root: false,
-                is_free: false,
-                ..number
-            }),
             // What no call sets is not read, or the call is refused already.
-            Value::Unset | Value::Any => Value::Any,
+            Value::Unset => Value::Any,
+            other => other.elsewhere(),
         })
     }
 

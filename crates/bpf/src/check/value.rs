@@ -205,6 +205,23 @@ impl Pointer {
 impl Value {
     pub(super) const ZERO: Value = Value::Number(Number::constant(0));
 
+    /// What another function knows of it: not what it was derived from.
+    pub(super) fn elsewhere(self) -> Value {
+        match self {
+            Value::Pointer(pointer) => Value::Pointer(Pointer {
+                origin: None,
+                ..pointer
+            }),
+            Value::Number(number) => Value::Number(Number {
+                root: None,
+                is_root: false,
+                is_free: false,
+                ..number
+            }),
+            Value::Unset | Value::Any => self,
+        }
+    }
+
     /// What is known if the value is this or the other. `widen` gives bounds up that still move.
     pub(super) fn join(self, other: Value, widen: bool) -> Value {
         match (self, other) {
