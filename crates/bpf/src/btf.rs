@@ -395,6 +395,30 @@ impl Btf {
         Ok(())
     }
 
+    /// Writes down where the variables of sections are, which an ELF file
+    /// says of a section and a variable in its symbol table: the compiler
+    /// fills in the offsets of static variables only.
+    pub(crate) fn place_variables(&mut self, address: impl Fn(&str, &str) -> Option<u64>) {
+        for section in 0..self.types.len() {
+            let Kind::DataSection { variables, .. } = &self.types[section].kind else {
+                continue;
+            };
+            let mut placed = variables.clone();
+            for one in &mut placed {
+                let variable = self.get(one.type_id);
+                let placed_already = matches!(variable.kind, Kind::Variable { linkage, .. } if linkage == Linkage::Static);
+                let offset = address(&self.types[section].name, &variable.name);
+                match offset.and_then(|offset| u32::try_from(offset).ok()) {
+                    Some(offset) if !placed_already => one.offset = offset,
+                    _ => {}
+                }
+            }
+            if let Kind::DataSection { variables, .. } = &mut self.types[section].kind {
+                *variables = placed;
+            }
+        }
+    }
+
     /// The type with the number `id`; `void` if there is none.
     #[must_use]
     pub fn get(&self, id: TypeId) -> &Type {

@@ -121,6 +121,16 @@ impl Elf {
     pub(crate) fn section(&self, name: &str) -> Option<&ElfSection> {
         self.sections.iter().find(|section| section.name == name)
     }
+
+    /// Where in a section the symbol `name` is; `None` if neither is there.
+    pub(crate) fn address(&self, section: &str, name: &str) -> Option<u64> {
+        let index = self.sections.iter().position(|one| one.name == section)?;
+        let symbol = self
+            .symbols
+            .iter()
+            .find(|symbol| symbol.section == Some(index) && symbol.name == name)?;
+        Some(symbol.value)
+    }
 }
 
 impl ElfSection {

@@ -86,9 +86,18 @@ fn special_fields_are_found_in_values_and_sections() {
 
     let private = section(&object, ".bss.LOCK");
     let fields = btf.special_fields(private.type_id.expect("a type"));
-    let kinds: Vec<_> = fields.into_iter().map(|field| field.kind).collect();
-    assert!(kinds.contains(&structure("bpf_spin_lock")), "{kinds:?}");
-    assert!(kinds.contains(&collection("bpf_rb_root")), "{kinds:?}");
+    let mut places: Vec<_> = fields
+        .into_iter()
+        .map(|one| (one.offset, one.kind))
+        .collect();
+    places.sort_by_key(|place| place.0);
+    assert_eq!(
+        places,
+        [
+            (0, structure("bpf_spin_lock")),
+            (8, collection("bpf_rb_root"))
+        ]
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{
     Extern, ExternKind, Function, Object, Program, Reference, Section, StructOps, StructOpsMember,
     StructOpsValue, Variable, VariableKind, without_flavor,
 };
-use crate::btf::{Btf, Kind, Linkage, TypeId};
+use crate::btf::{Btf, Kind, TypeId};
 use crate::btf_ext::BtfExt;
 use crate::bytes::string_at;
 use crate::elf::{Elf, ElfKind, ElfSection, ElfSymbol};
@@ -25,7 +25,8 @@ impl Object {
         let section = elf
             .section(".BTF")
             .ok_or_else(|| malformed("ELF file", "no section .BTF; compile with clang -g"))?;
-        let btf = Btf::parse(&section.data)?;
+        let mut btf = Btf::parse(&section.data)?;
+        btf.place_variables(|section, variable| elf.address(section, variable));
         let ext = match elf.section(".BTF.ext") {
             Some(section) => BtfExt::parse(&section.data, &btf)?,
             None => BtfExt::default(),
@@ -76,8 +77,8 @@ impl Object {
         Ok(())
     }
 
-    /// Variables of a section by BTF, with offsets from the symbol table:
-    /// name, type of the variable's contents, offset. Sorted by offset.
+    /// Variables of a section by BTF: name, type of the variable's contents,
+    /// offset. Sorted by offset.
     fn section_variables(&self, elf: &Elf, index: usize) -> Vec<(String, TypeId, u64)> {
         let name = &elf.sections[index].name;
         let mut variables = Vec::new();
@@ -93,19 +94,9 @@ impl Object {
             }
             for entry in entries {
                 let variable = self.btf.get(entry.type_id);
-                let Kind::Variable { type_id, linkage } = variable.kind else {
-                    continue;
-                };
-                let symbol = elf
-                    .symbols
-                    .iter()
-                    .find(|symbol| symbol.section == Some(index) && symbol.name == variable.name);
-                // The compiler fills in the offsets of static variables only.
-                let offset = match symbol {
-                    Some(symbol) if linkage != Linkage::Static => symbol.value,
-                    _ => u64::from(entry.offset),
-                };
-                variables.push((variable.name.clone(), type_id, offset));
+                if let Kind::Variable { type_id, .. } = variable.kind {
+                    variables.push((variable.name.clone(), type_id, u64::from(entry.offset)));
+                }
             }
         }
         variables.sort_by_key(|variable| variable.2);
