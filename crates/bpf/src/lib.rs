@@ -26,6 +26,7 @@ mod linker;
 mod location;
 mod maps;
 mod object;
+mod renamed;
 mod setup;
 mod special;
 mod translate;
@@ -44,5 +45,6 @@ pub use object::{
     Extern, ExternKind, Object, Program, Section, Slot, StructOps, StructOpsMember, StructOpsValue,
     Variable, VariableKind,
 };
+pub use renamed::name_since;
 pub use setup::{MapEntry, Passed, ProgramRun, RunTime, Setup, VariablePatch};
 pub use special::{SpecialField, SpecialKind};

@@ -10,6 +10,7 @@ use crate::instruction::{FRAME_POINTER, Instruction, SIZE, atomic, class, mode};
 use crate::kernel_loads::mark_kernel_loads;
 use crate::linker::{Linker, Native};
 use crate::object::{ExternKind, Function, Object, Reference};
+use crate::renamed::name_since;
 use crate::validate::check_instruction;
 
 /// An instruction with everything it refers to.
@@ -422,7 +423,14 @@ fn external(
 ) -> Result<Operand, String> {
     let one = &object.externs()[index];
     let name = one.essential_name();
-    let missing = |kind: &str| absent(format!("this kernel model has no kernel {kind} {name}"));
+    let missing = |kind: &str| {
+        let since = name_since(name).map_or_else(String::new, |new| {
+            format!(" (since Linux 6.13 it is called {new})")
+        });
+        absent(format!(
+            "this kernel model has no kernel {kind} {name}{since}"
+        ))
+    };
     match one.kind {
         ExternKind::Function { .. } => Ok(match (linker.kfunc(name), is_call) {
             (Some(native), true) => Operand::Native(native),

@@ -32,7 +32,7 @@ pub enum Error {
     DoesNotCompile {
         /// The C file.
         source_file: PathBuf,
-        /// clang's output.
+        /// clang's output, and what helps where that can be told from it.
         diagnostics: String,
     },
 

@@ -145,7 +145,7 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
         })
     };
     let mut sources = Vec::new();
-    for part in reference.split('+').map(Path::new) {
+    for part in joined(reference).into_iter().map(Path::new) {
         if part.is_dir() {
             sources.extend(sources_of_folder(part)?);
         } else {
@@ -187,6 +187,21 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
         readme: Cow::Borrowed(""),
         warnings,
     })
+}
+
+/// What a `+` joins. It is part of a name where only that makes one that exists.
+fn joined(reference: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = Some(reference);
+    while let Some(text) = rest {
+        let ends: Vec<usize> = text.match_indices('+').map(|found| found.0).collect();
+        let ends = [ends, vec![text.len()]].concat();
+        let end = ends.iter().find(|&&end| Path::new(&text[..end]).exists());
+        let end = *end.unwrap_or(&ends[0]);
+        parts.push(&text[..end]);
+        rest = text.get(end + 1..);
+    }
+    parts
 }
 
 /// The `.bpf.c` of a folder by name, but `main.bpf.c` first.
@@ -265,6 +280,20 @@ mod tests {
             find("bqms").unwrap_err().to_string(),
             "there is no scheduler \"bqms\", did you mean bmqs?; `fairground list` shows them all"
         );
+    }
+
+    #[test]
+    fn a_plus_joins_sources_unless_it_is_part_of_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("c++");
+        std::fs::create_dir(&home).unwrap();
+        for name in ["a.bpf.c", "b.bpf.c"] {
+            std::fs::write(home.join(name), "").unwrap();
+        }
+        let [a, b] = ["a.bpf.c", "b.bpf.c"].map(|name| home.join(name).display().to_string());
+        assert_eq!(joined(&a), [a.as_str()]);
+        assert_eq!(joined(&format!("{a}+{b}")), [&a, &b]);
+        assert_eq!(joined("none.bpf.c+no.bpf.c"), ["none.bpf.c", "no.bpf.c"]);
     }
 
     #[test]

@@ -9,6 +9,12 @@ use crate::linker::Linker;
 /// The headers that come with the program: ours, with the fallback `vmlinux.h`, and libbpf's under `bpf/`.
 const HEADERS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 
+/// Headers that stand in for a system's, for sources that come without them.
+const STAND_INS: &[(&str, &str)] = &[
+    ("vmlinux.h", include_str!("../headers/vmlinux.h")),
+    ("gnu/stubs.h", include_str!("../headers/gnu/stubs.h")),
+];
+
 /// A compiled scheduler.
 #[derive(Clone, Debug)]
 pub struct CompiledSource {
@@ -73,19 +79,61 @@ pub fn compile_sources(sources: &[PathBuf], build: &Build) -> Result<CompiledSou
     Ok(compiled)
 }
 
-/// The headers of scx, if the source lies in a copy of its repository: `include` and `vmlinux` of the first folder above, or of
-/// its `scheds`, that has `include/scx/common.bpf.h`. Links are followed only where the way as it is written has none.
-fn headers_of_scx(source: &Path) -> Vec<PathBuf> {
-    let written = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
-    let whole = std::fs::canonicalize(source).unwrap_or_else(|_| source.to_owned());
-    let above = written.ancestors().chain(whole.ancestors());
-    let home = above
+/// The headers of scx, if the source or a folder of headers lies in a copy of its repository: `include` and `vmlinux` of the first
+/// folder above, or of its `scheds`, that has `include/scx/common.bpf.h`. Links are followed only where the way as it is written
+/// has none.
+fn headers_of_scx(source: &Path, include: &[PathBuf]) -> Vec<PathBuf> {
+    let ways = std::iter::once(source).chain(include.iter().map(PathBuf::as_path));
+    let ways: Vec<PathBuf> = ways
+        .flat_map(|way| [std::path::absolute(way), std::fs::canonicalize(way)])
+        .flatten()
+        .collect();
+    let home = ways
+        .iter()
+        .flat_map(|way| way.ancestors())
         .flat_map(|folder| [folder.to_owned(), folder.join("scheds")])
         .find(|folder| folder.join("include/scx/common.bpf.h").is_file());
-    let folders = home.into_iter().flat_map(|home| {
-        ["include", "include/bpf-compat", "vmlinux"].map(|folder| home.join(folder))
-    });
+    let folders = home
+        .into_iter()
+        .flat_map(|home| ["include", "vmlinux"].map(|folder| home.join(folder)));
     folders.filter(|folder| folder.is_dir()).collect()
+}
+
+/// Writes headers, named by their places below `folder`.
+fn write_headers<'a>(
+    folder: &Path,
+    headers: impl Iterator<Item = &'a (&'a str, &'a str)>,
+) -> Result<(), Error> {
+    for (name, text) in headers {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(folder))
+            .and_then(|()| std::fs::write(&path, text))
+            .map_err(|cause| Error::File {
+                action: "write",
+                path: path.clone(),
+                cause,
+            })?;
+    }
+    Ok(())
+}
+
+/// What helps, where it can be told from what clang says; a line of its own.
+fn way_out(diagnostics: &str) -> String {
+    if diagnostics.contains("fatal error: 'scx/") {
+        return "\nThe missing header is one of scx's: say with -I in which folder they are (scheds/include of scx, \
+                tools/sched_ext/include of the kernel's sources)"
+            .to_owned();
+    }
+    let undeclared = diagnostics
+        .split("undeclared function '")
+        .skip(1)
+        .filter_map(|rest| rest.split('\'').next());
+    let renamed = undeclared
+        .filter_map(|old| Some((old, fairground_bpf::name_since(old)?)))
+        .next();
+    renamed.map_or_else(String::new, |(old, new)| {
+        format!("\nSince Linux 6.13, {old}() is called {new}()")
+    })
 }
 
 fn scratch_folder() -> Result<tempfile::TempDir, Error> {
@@ -99,7 +147,7 @@ fn scratch_folder() -> Result<tempfile::TempDir, Error> {
 /// Compiles a sched_ext C source of the user's own to a BPF object.
 ///
 /// Headers are looked for in this order: the folders of `build`, the source's folder, its `include` folder and that of
-/// the folder above, those of scx if the source is part of it, libbpf's headers as they come with this program, and last the
+/// the folder above, those of scx if the source or a folder of `build` is part of it, libbpf's headers as they come with this program, and last the
 /// project's own, which bring a `vmlinux.h` for sources that come without one.
 ///
 /// # Errors
@@ -113,24 +161,12 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
     })?;
     let clang = Clang::find()?;
     let scratch = scratch_folder()?;
-    let libbpf = scratch.path().join("libbpf");
-    let ours = scratch.path().join("include");
-    for (name, text) in HEADERS {
-        let root = if name.starts_with("bpf/") {
-            &libbpf
-        } else {
-            &ours
-        };
-        let path = root.join(name);
-        let folder = path.parent().unwrap_or(root);
-        std::fs::create_dir_all(folder)
-            .and_then(|()| std::fs::write(&path, text))
-            .map_err(|cause| Error::File {
-                action: "write",
-                path: path.clone(),
-                cause,
-            })?;
-    }
+    let [libbpf, stand_ins, ours] =
+        ["libbpf", "stand-ins", "include"].map(|folder| scratch.path().join(folder));
+    let is_libbpf = |header: &&(&str, &str)| header.0.starts_with("bpf/");
+    write_headers(&libbpf, HEADERS.iter().filter(is_libbpf))?;
+    write_headers(&stand_ins, STAND_INS.iter())?;
+    write_headers(&ours, HEADERS.iter().filter(|header| !is_libbpf(header)))?;
 
     let mut directories = build.include.clone();
     let folder = match source.parent() {
@@ -143,9 +179,8 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
             directories.push(candidate);
         }
     }
-    directories.extend(headers_of_scx(source));
-    directories.push(libbpf);
-    directories.push(ours);
+    directories.extend(headers_of_scx(source, &build.include));
+    directories.extend([libbpf, stand_ins, ours]);
 
     // What the kernel's own build of such schedulers switches off: the two warnings are about the macros that declare
     // callbacks, and newer versions of clang make errors of them.
@@ -155,7 +190,14 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
     ];
     options.extend(build.defines.iter().map(|define| format!("-D{define}")));
     let object_file = scratch.path().join("object.o");
-    let warnings = clang.compile(source, &directories, &options, &object_file)?;
+    let warnings = clang
+        .compile(source, &directories, &options, &object_file)
+        .map_err(|mut error| {
+            if let Error::DoesNotCompile { diagnostics, .. } = &mut error {
+                *diagnostics += &way_out(diagnostics);
+            }
+            error
+        })?;
     let object = std::fs::read(&object_file).map_err(|cause| Error::File {
         action: "read",
         path: object_file.clone(),
@@ -181,6 +223,42 @@ DEFINE_SCHEDULER(mine, .name = "mine");
         .unwrap();
         let compiled = compile_source(&source, &Build::default()).unwrap();
         assert!(compiled.object.starts_with(b"\x7fELF"));
+        assert_eq!(compiled.warnings, "");
+    }
+
+    #[test]
+    fn a_vmlinux_that_was_not_brought_has_the_kernels_functions_and_libcs_errors_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("small.bpf.c");
+        std::fs::write(
+            &source,
+            r#"#include <vmlinux.h>
+#include <errno.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+extern s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
+
+char _license[] SEC("license") = "GPL";
+
+SEC("struct_ops/enqueue")
+int BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
+{
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_GLOBAL) == EBUSY)
+		bpf_printk("many");
+	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+	return 0;
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops small = {
+	.enqueue = (void *)enqueue,
+	.name = "small",
+};
+"#,
+        )
+        .unwrap();
+        let compiled = compile_source(&source, &Build::default()).unwrap();
         assert_eq!(compiled.warnings, "");
     }
 
@@ -211,6 +289,23 @@ DEFINE_SCHEDULER(mine, .name = "mine");
             .to_string();
         assert!(error.contains("does not compile to BPF"), "{error}");
         assert!(error.contains("broken.bpf.c:2:22: error"), "{error}");
+    }
+
+    #[test]
+    fn for_what_often_goes_wrong_the_way_out_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let says = |text: &str| {
+            let source = folder.path().join("mine.bpf.c");
+            std::fs::write(&source, text).unwrap();
+            compile_source(&source, &Build::default())
+                .unwrap_err()
+                .to_string()
+        };
+        let headers = says("#include <scx/common.bpf.h>\n");
+        assert!(headers.contains("with -I in which folder"), "{headers}");
+        let old = says("#include <vmlinux.h>\nbool f(void) { return scx_bpf_consume(0); }\n");
+        let new = "scx_bpf_consume() is called scx_bpf_dsq_move_to_local()";
+        assert!(old.contains(new), "{old}");
     }
 
     #[test]

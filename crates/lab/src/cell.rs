@@ -344,6 +344,11 @@ impl Cell {
                 from => format!(" ({from})"),
             };
             notes.push(format!("{name}: its loader is {}{from}", companion.name()));
+        } else if failure.is_some() && self.contender.is_foreign() {
+            notes.push(format!(
+                "{name}: what its loader sets, if it has one of its own, is not known: a companion file says it, or 'exec:' finds it out \
+                 (docs/companions.md)"
+            ));
         }
         notes.extend(
             self.loader_notes

@@ -70,6 +70,7 @@ impl Groups {
         let mut node = Box::new(KernfsNode {
             id: number as u64 + 1,
             name: name.as_ptr(),
+            __parent: parent.map_or(std::ptr::null_mut(), |parent| self.groups[parent].cgroup.kn),
         });
         let level = parent.map_or(0, |parent| self.groups[parent].cgroup.level + 1);
         let above = parent.map(|parent| &raw mut self.groups[parent].cgroup.self_);

@@ -105,7 +105,7 @@ kernel_structures! {
         runnable_at: u64, tid: u64, slice: u64, dsq_vtime: u64, disallow: bool,
     }
     /// `struct kernfs_node`.
-    KernfsNode = "kernfs_node" { id: u64, name: *const u8 }
+    KernfsNode = "kernfs_node" { id: u64, name: *const u8, __parent: *mut KernfsNode }
     /// `struct cgroup_subsys_state`.
     CgroupSubsysState = "cgroup_subsys_state" {
         cgroup: *mut Cgroup, refcnt: PercpuRef, id: i32, flags: u32, parent: *mut CgroupSubsysState,

@@ -166,6 +166,8 @@ fn a_scheduler_that_loses_a_task_is_ejected_and_the_others_go_on() {
     assert_eq!(runs.len(), 2);
     let note = runs[0]["notes"][0].as_str().unwrap();
     assert!(note.contains("FAILED") && note.contains("hog-2["), "{note}");
+    let hint = runs[0]["notes"][1].as_str().unwrap();
+    assert!(hint.contains("what its loader sets"), "{hint}");
     assert!(runs[0]["metrics"]["duration_ns"].as_u64().unwrap() < 10_000_000_000);
     assert_eq!(runs[1]["metrics"]["duration_ns"], 10_000_000_000_u64);
     assert_eq!(runs[1]["notes"].as_array().unwrap().len(), 0);

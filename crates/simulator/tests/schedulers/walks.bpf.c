@@ -9,8 +9,13 @@ struct cgroup_subsys_state___walk {
 	struct cgroup *cgroup;
 	struct cgroup_subsys_state___walk *parent;
 } LIKE_THE_KERNEL;
+struct kernfs_node___walk {
+	struct kernfs_node___walk *__parent;
+	u64 id;
+} LIKE_THE_KERNEL;
 struct cgroup___walk {
 	struct cgroup_subsys_state___walk self;
+	struct kernfs_node___walk *kn;
 	int level;
 } LIKE_THE_KERNEL;
 struct list_head___walk {
@@ -103,8 +108,11 @@ void BPF_STRUCT_OPS(walks_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_struct___walk *task = (void *)p, *leader = task->group_leader;
 	struct list_head___walk *head = (void *)&leader->signal->thread_head, *node = head->next;
 	struct pid___walk *pid = leader->thread_pid;
+	struct kernfs_node___walk *kn = ((struct cgroup___walk *)p->cgroups->dfl_cgrp)->kn;
 	u32 found = 0;
 
+	if (!said)
+		bpf_printk("folder %lu in %lu", kn->id, kn->__parent ? kn->__parent->id : 0);
 	while (node != head && found < 100) {
 		found++;
 		node = node->next;
