@@ -268,14 +268,11 @@ static __always_inline s32 locality_diff(s32 cpu, s32 other)
 /* All of a span of CPUs but @cpu itself are idle. */
 static __always_inline bool others_idle(s32 cpu, u32 first, u32 number, const struct cpumask *idle)
 {
-	s32 position;
+	s32 position, other;
 
-	bpf_for(position, first, first + number) {
-		s32 other = topology_cpu_at(position);
-
-		if (other >= 0 && other != cpu && !bpf_cpumask_test_cpu(other, idle))
+	for_each_cpu_in_span(other, position, first, number)
+		if (other != cpu && !bpf_cpumask_test_cpu(other, idle))
 			return false;
-	}
 	return true;
 }
 

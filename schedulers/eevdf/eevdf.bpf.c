@@ -287,8 +287,6 @@ static bool smt_active;
 static bool asym_active;
 static u32 max_load_balance_interval;
 
-/* CPUs with more than one runnable task, or with a task that does not fit */
-static u32 nr_overloaded;
 /* Held while a domain with SD_SERIALIZE is balanced */
 static u32 sched_balance_running;
 
@@ -1260,7 +1258,7 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	if (!cfs_rq->curr) {
 		if (higher_class_runs(cpu))
-			count_real_time(cfs_rq);
+			count_real_time(cfs_rq, now);
 		/* The kernel itself wakes an idle CPU for a task that wakes on it */
 		if (!wakeup || cpu != task_cpu)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -1295,7 +1293,7 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 
 	cfs_rq = run_queue_of(se->vruntime_cpu - 1);
 	if (!cfs_rq) {
-		account_entity_dequeue(se, now);
+		account_dequeue(se, now);
 		return;
 	}
 	clear_buddies(cfs_rq, p->pid);
@@ -1316,7 +1314,7 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 	se->was_running = false;
 	if (sleep)
 		util_est_update(se);
-	account_entity_dequeue(se, now);
+	account_dequeue(se, now);
 
 	if (delay && set_delayed(cfs_rq, se, p->pid))
 		count(DELAYED_DEQUEUES);
@@ -1360,7 +1358,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	if (!cfs_rq)
 		return;
 
-	uncount_real_time(cfs_rq);
+	uncount_real_time(cfs_rq, now);
 	if (prev_runs) {
 		resched = update_curr(cfs_rq, now);
 		if (asym_active) {
@@ -1427,7 +1425,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	if (!cfs_rq || !se)
 		return;
 
-	uncount_real_time(cfs_rq);
+	uncount_real_time(cfs_rq, now);
 	tree_del(se);
 	changing = se->changing;
 	if (!se->on_rq) {
@@ -1491,14 +1489,7 @@ void BPF_STRUCT_OPS(eevdf_stopping, struct task_struct *p, bool runnable)
 		hand_back(p);
 }
 
-void BPF_STRUCT_OPS(eevdf_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
-{
-	struct run_queue *cfs_rq = run_queue_of(cpu);
-
-	if (cfs_rq)
-		count_real_time(cfs_rq);
-	take_back_local_tasks();
-}
+DEFINE_CPU_RELEASE(eevdf)
 
 /*
  * Tasks and the machine

@@ -46,13 +46,11 @@ static __always_inline bool choose_idle_cpu(const struct run_queue *cfs_rq, bool
 static __always_inline bool is_core_idle(const struct run_queue *cfs_rq)
 {
 	u32 first = cfs_rq->span[LEVEL_SMT].first, position;
+	struct run_queue *sibling;
 
-	bpf_for(position, first, first + cfs_rq->span[LEVEL_SMT].count) {
-		struct run_queue *sibling = run_queue_of(cpu_at(position));
-
-		if (sibling && sibling->cpu != cfs_rq->cpu && !available_idle_cpu(sibling))
+	for_each_rq_in_span(sibling, position, first, cfs_rq->span[LEVEL_SMT].count)
+		if (sibling->cpu != cfs_rq->cpu && !available_idle_cpu(sibling))
 			return false;
-	}
 	return true;
 }
 
@@ -143,11 +141,10 @@ __noinline bool update_sg_lb_stats(s32 this_cpu, u32 first, u32 count, bool loca
 	/* The group consists of threads of one core */
 	sgs->smt = count > 1 && group_rq->span[LEVEL_SMT].count == count;
 
-	bpf_for(position, first, first + count) {
+	for_each_rq_in_span(cfs_rq, position, first, count) {
 		u64 load, capacity;
 
-		cfs_rq = run_queue_of(cpu_at(position));
-		if (!cfs_rq || !cfs_rq->exists)
+		if (!cfs_rq->exists)
 			continue;
 		sgs->group_weight++;
 		sgs->cores += cfs_rq->span[LEVEL_SMT].first == position;
@@ -487,18 +484,13 @@ __noinline s32 sched_balance_find_src_rq(s32 this_cpu)
 	env = &this_rq->env;
 	first = env->busiest.first;
 
-	bpf_for(position, first, first + env->busiest.group_weight) {
-		s32 i = cpu_at(position);
-
-		cfs_rq = run_queue_of(i);
-		if (!cfs_rq)
-			continue;
-		load = load_to_move(this_cpu, i);
+	for_each_rq_in_span(cfs_rq, position, first, env->busiest.group_weight) {
+		load = load_to_move(this_cpu, cfs_rq->cpu);
 		capacity = env->migration_type == MIGRATE_LOAD ? capacity_of(cfs_rq) : 1;
 		if (load * busiest_capacity > busiest_load * capacity) {
 			busiest_load = load;
 			busiest_capacity = capacity;
-			busiest = i;
+			busiest = cfs_rq->cpu;
 		}
 	}
 	return busiest;
@@ -537,15 +529,14 @@ static __always_inline bool can_migrate_task(struct lb_env *env, struct task_str
 
 	if (!task_allowed(p, env->dst_cpu)) {
 		u32 first = env->dst_grpmask.first, position;
+		s32 cpu;
 
 		env->some_pinned = true;
 		if (env->idle == CPU_NEWLY_IDLE || env->dst_pinned || is_migration_disabled(p))
 			return false;
 		/* Another CPU of this group may take it */
-		bpf_for(position, first, first + env->dst_grpmask.count) {
-			s32 cpu = cpu_at(position);
-
-			if (cpu >= 0 && cpu != env->dst_cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+		for_each_cpu_in_span(cpu, position, first, env->dst_grpmask.count) {
+			if (cpu != env->dst_cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
 				env->dst_pinned = true;
 				env->new_dst_cpu = cpu;
 				break;
@@ -615,8 +606,8 @@ static __always_inline void place_on(struct run_queue *dst_rq, const struct task
 }
 
 /* Moves the accounts of a task whose place in the queues has been moved; the task may have left meanwhile. */
-static __always_inline void account_move(struct task_ctx *se, struct run_queue *from, struct run_queue *to,
-					 const struct placement *place, s32 pid, u64 now)
+static __always_inline void account_moved_entity(struct task_ctx *se, struct run_queue *from, struct run_queue *to,
+						 const struct placement *place, s32 pid, u64 now)
 {
 	u64 vruntime = se->vruntime;
 
@@ -630,11 +621,8 @@ static __always_inline void account_move(struct task_ctx *se, struct run_queue *
 	tree_add(to, se);
 	clear_buddies(from, pid);
 
-	if (__sync_val_compare_and_swap(&se->on_rq, from->cpu + 1, to->cpu + 1) == from->cpu + 1) {
-		load_sub(from, se, now);
-		load_add(to, se, now);
+	if (account_move(se, from, to, now))
 		attach_entity_load_avg(to, se);
-	}
 }
 
 /*
@@ -678,7 +666,7 @@ __noinline int detach_tasks(s32 this_cpu, bool eligible)
 			env->imbalance = imbalance;
 			continue;
 		}
-		account_move(se, src_rq, dst_rq, &env->place, p->pid, env->now);
+		account_moved_entity(se, src_rq, dst_rq, &env->place, p->pid, env->now);
 		env->pulled++;
 		/* One is enough to end idleness */
 		if (env->idle == CPU_NEWLY_IDLE) {
@@ -728,6 +716,7 @@ static __always_inline void kick_for_pulled(s32 cpu)
  */
 static __always_inline bool should_we_balance(const struct run_queue *this_rq, u32 level, u32 idle)
 {
+	struct run_queue *cfs_rq;
 	u32 first, position;
 	s32 idle_smt = -1;
 
@@ -737,10 +726,8 @@ static __always_inline bool should_we_balance(const struct run_queue *this_rq, u
 		return false;
 
 	first = this_rq->span[level - 1].first;
-	bpf_for(position, first, first + this_rq->span[level - 1].count) {
-		struct run_queue *cfs_rq = run_queue_of(cpu_at(position));
-
-		if (!cfs_rq || !(available_idle_cpu(cfs_rq) || (cfs_rq == this_rq && idle == CPU_IDLE)))
+	for_each_rq_in_span(cfs_rq, position, first, this_rq->span[level - 1].count) {
+		if (!available_idle_cpu(cfs_rq) && !(cfs_rq == this_rq && idle == CPU_IDLE))
 			continue;
 		if (smt_active && !(this_rq->sd[level].flags & SD_SHARE_CPUCAPACITY) && !is_core_idle(cfs_rq)) {
 			if (idle_smt < 0)
@@ -1037,7 +1024,7 @@ __noinline bool push_waiting(s32 cpu, s32 target_cpu)
 		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, place->eligible ? eligible_dsq(target_cpu) :
 					    ineligible_dsq(target_cpu), 0))
 			continue;
-		account_move(se, busiest, target, place, p->pid, now);
+		account_moved_entity(se, busiest, target, place, p->pid, now);
 		moved = true;
 		break;
 	}
@@ -1064,29 +1051,24 @@ __noinline bool push_running(struct task_struct *prev __arg_trusted, s32 cpu, s3
 	put_prev_entity(busiest, se, true, now);
 	se->deadline -= se->vruntime;
 	se->rel_deadline = true;
-	account_entity_dequeue(se, now);
+	account_dequeue(se, now);
 	scx_bpf_task_set_slice(prev, 0);
 	return true;
 }
-
-/*
- * Placement of a waking or new task on a CPU
- */
 
 /* Can idle CPUs' balancing find anything? Two tasks on a CPU, two busy threads of a core, or of a cache if there are more caches. */
 static __always_inline bool worth_balancing(void)
 {
 	u32 position, core = ~0U, llc = ~0U;
+	struct run_queue *cfs_rq;
 
 	if (nr_overloaded)
 		return true;
 	if (topology_nr_cores >= topology_nr_cpus && topology_nr_llcs <= 1)
 		return false;
 
-	bpf_for(position, 0, nr_cpus) {
-		struct run_queue *cfs_rq = run_queue_of(cpu_at(position));
-
-		if (!cfs_rq || !cfs_rq->nr_running)
+	for_each_rq_in_span(cfs_rq, position, 0, nr_cpus) {
+		if (!cfs_rq->nr_running)
 			continue;
 		if (cfs_rq->span[LEVEL_SMT].first == core)
 			return true;
@@ -1171,7 +1153,6 @@ __noinline int sd_init(s32 cpu, u32 level)
 	return 0;
 }
 
-#define notice_real_time(cfs_rq, now) notice_waiting_behind_real_time(cfs_rq)
 #define balancing_is_due(cfs_rq, now) (balance_ticks_at(now) >= (cfs_rq)->next_balance)
 
 #include "idle_tick.h"

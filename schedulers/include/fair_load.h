@@ -146,54 +146,19 @@ static __always_inline void post_init_entity_util_avg(struct run_queue *cfs_rq, 
  * Counts of a CPU
  */
 
-/* Counts a task into those of a CPU. */
-static __always_inline void load_add(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
-{
-	update_cfs_rq_load_avg(cfs_rq, now);
-	__sync_fetch_and_add(&cfs_rq->load_weight, (u64)se->weight);
-	__sync_fetch_and_add(&cfs_rq->util_est, se->util_est_counted);
-	if (se->custom_slice)
-		__sync_fetch_and_add(&cfs_rq->nr_custom, 1);
-	if (se->idle_policy)
-		__sync_fetch_and_add(&cfs_rq->nr_idle, 1);
-	if (__sync_fetch_and_add(&cfs_rq->nr_running, 1) == 1)
-		__sync_fetch_and_add(&nr_overloaded, 1);
-}
+/* Of a task that counts as runnable, its CPU also knows these; of a real-time task, that who waits behind it is one task too many. */
+#define before_load_changes(cfs_rq, now) update_cfs_rq_load_avg(cfs_rq, now)
+#define count_real_time_task(cfs_rq, number, now) __sync_fetch_and_add(&nr_overloaded, number)
+#define count_besides(cfs_rq, se, number)						\
+	do {										\
+		__sync_fetch_and_add(&(cfs_rq)->util_est, (number) * (s64)(se)->util_est_counted);	\
+		if ((se)->custom_slice)							\
+			__sync_fetch_and_add(&(cfs_rq)->nr_custom, number);		\
+		if ((se)->idle_policy)							\
+			__sync_fetch_and_add(&(cfs_rq)->nr_idle, number);		\
+	} while (0)
 
-/* And out of them. */
-static __always_inline void load_sub(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
-{
-	update_cfs_rq_load_avg(cfs_rq, now);
-	__sync_fetch_and_add(&cfs_rq->load_weight, -(u64)se->weight);
-	__sync_fetch_and_add(&cfs_rq->util_est, -se->util_est_counted);
-	if (se->custom_slice)
-		__sync_fetch_and_add(&cfs_rq->nr_custom, -1);
-	if (se->idle_policy)
-		__sync_fetch_and_add(&cfs_rq->nr_idle, -1);
-	if (__sync_fetch_and_add(&cfs_rq->nr_running, -1) == 2)
-		__sync_fetch_and_add(&nr_overloaded, -1);
-}
-
-/* A real-time task takes the CPU, or has taken it unnoticed while it was idle: who waits here is one task too many. */
-static __always_inline void count_real_time(struct run_queue *cfs_rq)
-{
-	if (real_time_came(&cfs_rq->real_time))
-		__sync_fetch_and_add(&nr_overloaded, 1);
-}
-
-/* The CPU is this scheduler's again. */
-static __always_inline void uncount_real_time(struct run_queue *cfs_rq)
-{
-	if (real_time_left(&cfs_rq->real_time))
-		__sync_fetch_and_add(&nr_overloaded, -1);
-}
-
-/* Do tasks wait behind a real-time task that took the CPU when it was idle? */
-static __always_inline void notice_waiting_behind_real_time(struct run_queue *cfs_rq)
-{
-	if (cfs_rq->nr_running && !cfs_rq->curr && !cfs_rq->real_time && higher_class_runs(cfs_rq->cpu))
-		count_real_time(cfs_rq);
-}
+#include "runnable_load.h"
 
 /* Runnable tasks of all classes */
 static __always_inline u32 rq_nr_running(const struct run_queue *cfs_rq)
@@ -210,34 +175,9 @@ static __always_inline u64 capacity_of(const struct run_queue *cfs_rq)
 /* Makes the task count on @cfs_rq and nowhere else. */
 static __always_inline void account_entity_enqueue(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
 {
-	struct run_queue *old_rq;
-	s32 old;
-
-	if (se->on_rq == cfs_rq->cpu + 1)
-		return;
-
-	old = __sync_lock_test_and_set(&se->on_rq, cfs_rq->cpu + 1);
-	if (old) {
-		old_rq = run_queue_of(old - 1);
-		if (old_rq)
-			load_sub(old_rq, se, now);
-	} else {
+	if (!se->on_rq)
 		se->util_est_counted = se->util_est >> PELT_SHIFT;
-	}
-	load_add(cfs_rq, se, now);
-}
-
-/* Makes the task count nowhere. */
-static __always_inline void account_entity_dequeue(struct task_ctx *se, u64 now)
-{
-	s32 old = __sync_lock_test_and_set(&se->on_rq, 0);
-	struct run_queue *cfs_rq;
-
-	if (!old)
-		return;
-	cfs_rq = run_queue_of(old - 1);
-	if (cfs_rq)
-		load_sub(cfs_rq, se, now);
+	account_enqueue(cfs_rq, se, se->weight, now);
 }
 
 #endif /* FAIRGROUND_FAIR_LOAD_H */

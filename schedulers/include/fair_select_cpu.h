@@ -15,7 +15,7 @@
 __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, s32 this_cpu, u32 first, u32 count,
 				       u32 imbalance_pct)
 {
-	struct run_queue *this_rq = run_queue_of(this_cpu);
+	struct run_queue *this_rq = run_queue_of(this_cpu), *cfs_rq;
 	struct sg_lb_stats *sgs;
 	struct lb_env *env;
 	bool allowed = false;
@@ -27,16 +27,13 @@ __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, s32 
 	sgs = &env->sgs;
 	__builtin_memset(sgs, 0, sizeof(*sgs));
 	sgs->first = first;
-	bpf_for(position, first, first + count) {
-		s32 i = cpu_at(position);
-		struct run_queue *cfs_rq = run_queue_of(i);
-
-		if (!cfs_rq || !cfs_rq->exists)
+	for_each_rq_in_span(cfs_rq, position, first, count) {
+		if (!cfs_rq->exists)
 			continue;
 		sgs->group_weight++;
 		sgs->group_capacity += capacity_of(cfs_rq);
 		sgs->max_capacity = max(sgs->max_capacity, capacity_of(cfs_rq));
-		if (!bpf_cpumask_test_cpu(i, p->cpus_ptr))
+		if (!bpf_cpumask_test_cpu(cfs_rq->cpu, p->cpus_ptr))
 			continue;
 		allowed = true;
 		sgs->group_load += cpu_load(cfs_rq, env->now);
@@ -144,7 +141,7 @@ __noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted
 __noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, bool idle_policy)
 {
 	u64 latest_idle_timestamp = 0, min_load = ~0ULL, load;
-	struct run_queue *env_rq = run_queue_of(this_cpu);
+	struct run_queue *env_rq = run_queue_of(this_cpu), *cfs_rq;
 	s32 least_loaded_cpu = cpu, idle_cpu = -1;
 	const struct sg_lb_stats *group;
 	u32 position;
@@ -155,11 +152,10 @@ __noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trus
 	group = &env_rq->env.busiest;
 	now = env_rq->env.now;
 
-	bpf_for(position, group->first, group->first + group->group_weight) {
-		s32 i = cpu_at(position);
-		struct run_queue *cfs_rq = run_queue_of(i);
+	for_each_rq_in_span(cfs_rq, position, group->first, group->group_weight) {
+		s32 i = cfs_rq->cpu;
 
-		if (!cfs_rq || !cfs_rq->exists || !bpf_cpumask_test_cpu(i, p->cpus_ptr))
+		if (!cfs_rq->exists || !bpf_cpumask_test_cpu(i, p->cpus_ptr))
 			continue;
 		if (!idle_policy && sched_idle_rq(cfs_rq))
 			return i;
@@ -371,13 +367,10 @@ __noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, s32 target, 
 	if (!cfs_rq)
 		return -1;
 	first = cfs_rq->span[LEVEL_SMT].first;
-	bpf_for(position, first, first + cfs_rq->span[LEVEL_SMT].count) {
-		s32 i = cpu_at(position);
-
-		sibling = run_queue_of(i);
-		if (sibling && i != target && bpf_cpumask_test_cpu(i, p->cpus_ptr) && choose_idle_cpu(sibling, idle_policy))
-			return i;
-	}
+	for_each_rq_in_span(sibling, position, first, cfs_rq->span[LEVEL_SMT].count)
+		if (sibling->cpu != target && bpf_cpumask_test_cpu(sibling->cpu, p->cpus_ptr) &&
+		    choose_idle_cpu(sibling, idle_policy))
+			return sibling->cpu;
 	return -1;
 }
 

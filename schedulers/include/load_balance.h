@@ -223,11 +223,8 @@ __noinline bool sum_group(s32 this_cpu, u32 load_idx, u32 first, u32 count, bool
 	attempt = &this_rq->domains.attempt;
 	reset_sums(attempt);
 
-	bpf_for(position, first, first + count) {
-		rq = run_queue_of(cpu_at(position));
-		if (rq)
-			sum_cpu(attempt, rq, load_idx, guess_high);
-	}
+	for_each_rq_in_span(rq, position, first, count)
+		sum_cpu(attempt, rq, load_idx, guess_high);
 	return true;
 }
 
@@ -467,17 +464,14 @@ __noinline s32 find_busiest_queue(s32 this_cpu)
 	attempt = &this_rq->domains.attempt;
 	first = attempt->busiest_first;
 
-	bpf_for(position, first, first + attempt->busiest_count) {
-		s32 i = cpu_at(position);
-
-		rq = run_queue_of(i);
-		if (!rq || is_pinned(&attempt->pinned, i))
+	for_each_rq_in_span(rq, position, first, attempt->busiest_count) {
+		if (is_pinned(&attempt->pinned, rq->cpu))
 			continue;
 		if (rq->nr_running == 1 && rq->load_weight > attempt->imbalance)
 			continue;
 		if (rq->load_weight > max_load) {
 			max_load = rq->load_weight;
-			busiest = i;
+			busiest = rq->cpu;
 		}
 	}
 	return busiest;
@@ -683,16 +677,15 @@ static __always_inline __attribute__((unused)) void idle_balance(struct run_queu
 static __always_inline __attribute__((unused)) bool worth_balancing(void)
 {
 	u32 position, core = ~0U;
+	struct run_queue *rq;
 
 	if (nr_overloaded)
 		return true;
 	if (topology_nr_cores >= topology_nr_cpus)
 		return false;
 
-	bpf_for(position, 0, nr_cpus) {
-		struct run_queue *rq = run_queue_of(cpu_at(position));
-
-		if (!rq || !rq->nr_running)
+	for_each_rq_in_span(rq, position, 0, nr_cpus) {
+		if (!rq->nr_running)
 			continue;
 		if (rq->span[LEVEL_SMT].first == core)
 			return true;
@@ -707,13 +700,11 @@ static __always_inline __attribute__((unused)) bool worth_balancing(void)
 static __always_inline __attribute__((unused)) bool allowed_in(const struct task_struct *p, u32 first, u32 count)
 {
 	u32 position;
+	s32 cpu;
 
-	bpf_for(position, first, first + count) {
-		s32 i = cpu_at(position);
-
-		if (i >= 0 && bpf_cpumask_test_cpu(i, p->cpus_ptr))
+	for_each_cpu_in_span(cpu, position, first, count)
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			return true;
-	}
 	return false;
 }
 
@@ -761,15 +752,12 @@ __noinline s32 find_idlest(struct task_struct *p __arg_trusted, s32 cpu, u32 lev
 		return -1;
 
 	min_load = ~0ULL;
-	bpf_for(position, idlest_first, idlest_first + idlest_count) {
-		s32 i = cpu_at(position);
-
-		rq = run_queue_of(i);
-		if (!rq || !rq->exists || !bpf_cpumask_test_cpu(i, p->cpus_ptr))
+	for_each_rq_in_span(rq, position, idlest_first, idlest_count) {
+		if (!rq->exists || !bpf_cpumask_test_cpu(rq->cpu, p->cpus_ptr))
 			continue;
 		if (rq->load_weight < min_load) {
 			min_load = rq->load_weight;
-			idlest = i;
+			idlest = rq->cpu;
 		}
 	}
 	return idlest;

@@ -95,11 +95,10 @@ __noinline bool find_busiest_queue(struct balance *b __arg_nonnull)
 {
 	u64 nr_running = cpu_load(b->cpu, b->cpu, b->idle, true), max_load = 1;
 	struct run_queue *busiest_rq;
-	int i;
+	s32 cpu, i;
 
 	b->busiest = -1;
-	bpf_for(i, 0, b->span.count) {
-		s32 cpu = cpu_at(b->span.first + i);
+	for_each_cpu_in_span(cpu, i, b->span.first, b->span.count) {
 		u64 load;
 
 		if (cpu == b->cpu)
@@ -146,15 +145,12 @@ __noinline u32 node_load(s32 this_cpu, u32 node, u32 first, u32 count)
 {
 	struct queue_lengths *lengths = queue_lengths_of(this_cpu);
 	u32 nr_running = unknown_zero, load, i;
+	struct run_queue *rq;
 
 	if (!lengths || node >= NR_REMEMBERED_NODES)
 		return 0;
-	bpf_for(i, first, first + count) {
-		struct run_queue *rq = run_queue_of(cpu_at(i));
-
-		if (rq)
-			nr_running += rq->nr_running;
-	}
+	for_each_rq_in_span(rq, i, first, count)
+		nr_running += rq->nr_running;
 	load = lengths->prev_node_load[node] / 2 + 10 * nr_running / (count ?: 1);
 	lengths->prev_node_load[node] = load;
 	return load;

@@ -9,45 +9,51 @@
  *
  *   struct run_queue               with cpu, nr_running, load_weight, real_time, and curr, which says that a task of the scheduler runs
  *   struct task_ctx                with on_rq (the CPU plus one, or 0) and weight
- *   real_time_weight               what a real-time task weighs
  *   before_load_changes(rq, now)   what has to be done before the load of a CPU changes
+ *   real_time_weight               what a real-time task weighs in the sums, or count_real_time_task(rq, number, now)
+ *   count_besides(rq, t, number)   what else is counted with a task, where there is something
  */
 #ifndef FAIRGROUND_RUNNABLE_LOAD_H
 #define FAIRGROUND_RUNNABLE_LOAD_H
 
+#ifndef count_real_time_task
+#define count_real_time_task(rq, number, now) load_change(rq, real_time_weight, number, now)
+#endif
+
+#ifndef count_besides
+#define count_besides(rq, t, number)
+#endif
+
 /* CPUs with more than one runnable task: with none there is nothing to balance */
 static u32 nr_overloaded;
 
-/* Counts @weight and one task into the sums of a CPU. */
-static __always_inline __attribute__((unused)) void load_add(struct run_queue *rq, u32 weight, u64 now)
+/* Counts @number tasks of @weight, 1 or -1, in the sums of a CPU. */
+static __always_inline __attribute__((unused)) void load_change(struct run_queue *rq, u32 weight, s32 number, u64 now)
 {
 	before_load_changes(rq, now);
-	__sync_fetch_and_add(&rq->load_weight, (u64)weight);
-	if (__sync_fetch_and_add(&rq->nr_running, 1) == 1)
-		__sync_fetch_and_add(&nr_overloaded, 1);
+	__sync_fetch_and_add(&rq->load_weight, number * (s64)weight);
+	if (__sync_fetch_and_add(&rq->nr_running, number) == (number > 0 ? 1 : 2))
+		__sync_fetch_and_add(&nr_overloaded, number);
 }
 
-/* And out of them. */
-static __always_inline __attribute__((unused)) void load_sub(struct run_queue *rq, u32 weight, u64 now)
+static __always_inline __attribute__((unused)) void count_task(struct run_queue *rq, struct task_ctx *t, s32 number, u64 now)
 {
-	before_load_changes(rq, now);
-	__sync_fetch_and_add(&rq->load_weight, -(u64)weight);
-	if (__sync_fetch_and_add(&rq->nr_running, -1) == 2)
-		__sync_fetch_and_add(&nr_overloaded, -1);
+	load_change(rq, t->weight, number, now);
+	count_besides(rq, t, number);
 }
 
 /* A real-time task takes the CPU, or has taken it unnoticed while it was idle. */
 static __always_inline __attribute__((unused)) void count_real_time(struct run_queue *rq, u64 now)
 {
 	if (real_time_came(&rq->real_time))
-		load_add(rq, real_time_weight, now);
+		count_real_time_task(rq, 1, now);
 }
 
 /* The CPU is this scheduler's again. */
 static __always_inline __attribute__((unused)) void uncount_real_time(struct run_queue *rq, u64 now)
 {
 	if (real_time_left(&rq->real_time))
-		load_sub(rq, real_time_weight, now);
+		count_real_time_task(rq, -1, now);
 }
 
 /* Do tasks wait behind a real-time task that took the CPU when it was idle? */
@@ -81,11 +87,11 @@ static __always_inline __attribute__((unused)) void account_enqueue(struct run_q
 	if (old) {
 		old_rq = run_queue_of(old - 1);
 		if (old_rq)
-			load_sub(old_rq, t->weight, now);
+			count_task(old_rq, t, -1, now);
 	} else {
 		t->weight = weight;
 	}
-	load_add(rq, t->weight, now);
+	count_task(rq, t, 1, now);
 }
 
 /* Makes the task count nowhere. */
@@ -98,16 +104,17 @@ static __always_inline __attribute__((unused)) void account_dequeue(struct task_
 		return;
 	rq = run_queue_of(old - 1);
 	if (rq)
-		load_sub(rq, t->weight, now);
+		count_task(rq, t, -1, now);
 }
 
-/* Moves the load of a task whose place in the queues has been moved; the task may have left meanwhile. */
-static __always_inline __attribute__((unused)) void account_move(struct task_ctx *t, struct run_queue *from, struct run_queue *to, u64 now)
+/* Moves the load of a task whose place in the queues has been moved; false if the task has left meanwhile. */
+static __always_inline __attribute__((unused)) bool account_move(struct task_ctx *t, struct run_queue *from, struct run_queue *to, u64 now)
 {
 	if (__sync_val_compare_and_swap(&t->on_rq, from->cpu + 1, to->cpu + 1) != from->cpu + 1)
-		return;
-	load_sub(from, t->weight, now);
-	load_add(to, t->weight, now);
+		return false;
+	count_task(from, t, -1, now);
+	count_task(to, t, 1, now);
+	return true;
 }
 
 #endif /* FAIRGROUND_RUNNABLE_LOAD_H */

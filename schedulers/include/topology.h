@@ -22,13 +22,11 @@
  * positions and a scan of a level costs as much as it has CPUs:
  *
  *	const volatile struct cpu_topology *place = topology_of(cpu);
- *	s32 position;
+ *	s32 position, other;
  *
  *	if (place)
- *		bpf_for(position, place->llc_cpus.first, place->llc_cpus.first + place->llc_cpus.count) {
- *			s32 other = topology_cpu_at(position);
+ *		for_each_cpu_in_span(other, position, place->llc_cpus.first, place->llc_cpus.count)
  *			...
- *		}
  */
 #ifndef FAIRGROUND_TOPOLOGY_H
 #define FAIRGROUND_TOPOLOGY_H
@@ -112,18 +110,25 @@ static __always_inline __attribute__((unused)) s32 cpu_at(s32 position)
 	return topology_nr_cpus ? topology_cpu_at(position) : position;
 }
 
+/* Walks over the CPUs at positions @first to @first + @count - 1; of a scheduler with per-CPU records named run_queue, over those. */
+#define for_each_cpu_in_span(cpu, position, first, count)				\
+	bpf_for(position, first, (first) + (count))					\
+		if (((cpu) = cpu_at(position)) < 0) {} else
+
+#define for_each_rq_in_span(rq, position, first, count)					\
+	bpf_for(position, first, (first) + (count))					\
+		if (!((rq) = run_queue_of(cpu_at(position)))) {} else
+
 /* The first CPU at positions @first to @first + @count - 1 that is in @idle_mask and may run @p, or -1. */
 static __always_inline __attribute__((unused)) s32 idle_cpu_in(u32 first, u32 count, const struct cpumask *idle_mask,
 								const struct task_struct *p)
 {
 	u32 position;
+	s32 cpu;
 
-	bpf_for(position, first, first + count) {
-		s32 cpu = cpu_at(position);
-
-		if (cpu >= 0 && bpf_cpumask_test_cpu(cpu, idle_mask) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+	for_each_cpu_in_span(cpu, position, first, count)
+		if (bpf_cpumask_test_cpu(cpu, idle_mask) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			return cpu;
-	}
 	return -1;
 }
 

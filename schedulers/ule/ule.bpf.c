@@ -517,11 +517,12 @@ static __always_inline bool is_idle_cpu(s32 cpu)
 static __noinline bool core_is_idle(s32 cpu)
 {
 	struct topology_span span;
+	s32 sibling;
 	u32 i;
 
 	group_span(LEVEL_CORE, cpu, &span);
-	bpf_for(i, 0, span.count)
-		if (!is_idle_cpu(cpu_at(span.first + i)))
+	for_each_cpu_in_span(sibling, i, span.first, span.count)
+		if (!is_idle_cpu(sibling))
 			return false;
 	return true;
 }
