@@ -18,6 +18,7 @@
 #include "min_max.h"
 #include "o1_state.h"
 #include "real_time.h"
+#include "starvation.h"
 #include "timer.h"
 #include "topology.h"
 #include "virtual_runtime.h"
@@ -64,6 +65,7 @@ enum statistic {
 	STAT_HOST_MOVED,
 	STAT_YIELDS,
 	STAT_REDIRECTED,
+	STAT_RESCUED,
 	NR_STATISTICS,
 };
 
@@ -87,6 +89,8 @@ struct task_ctx {
 	bool changing;
 	/* What it had run since picked, if it goes on after a change */
 	u64 slice_exec;
+	/* Clock since which it waits */
+	u64 waiting_since;
 
 	O1_TASK_STATE
 	/* In O(1)'s expired array, or on its way there */
@@ -179,9 +183,6 @@ static u64 tick_nsec;
 /* Percent of the load at the thread's last CPU that its waker's may have to draw it there: 100 + (125 - 100) / 2 */
 #define WAKE_IMBALANCE 112
 
-/* A thread that has run ahead of its rounds does not pay for it with a longer wait than this */
-#define MAX_WAIT (5 * NSEC_PER_SEC)
-
 /* The host's load balancer: time between two looks, how long a thread is cache-hot for it, how many of a queue it looks at */
 #define BALANCE_INTERVAL (64 * NSEC_PER_MSEC)
 #define sched_migration_cost (500 * NSEC_PER_USEC)
@@ -206,6 +207,8 @@ enum release {
 #define is_expired(rq, t) ((t)->host_expired)
 #define set_expired(rq, t, expired) ((t)->host_expired = (expired))
 #define count_tick(name)
+#define waits_since(t) ((t)->waiting_since)
+#define RESCUE_DEPTH 0
 
 static __always_inline u64 list_dsq(s32 cpu, u32 queue, u32 list)
 {
@@ -286,7 +289,7 @@ static __always_inline void finish_round_slice(const struct run_queue *rq, struc
 		rounds += more;
 		t->round_slice += more * slice;
 	}
-	t->round = rq->round + rounds;
+	t->round = max(t->round, rq->round) + rounds;
 	t->host_expired = false;
 	t->at_head = false;
 	count(STAT_SLICES_USED);
@@ -555,10 +558,7 @@ __noinline u32 balance_load(s32 this_cpu)
 	if (!rq || !nr_overloaded)
 		return 0;
 	count(STAT_HOST_BALANCES);
-	bpf_for(position, 0, nr_cpus) {
-		other = run_queue_of(cpu_at(position));
-		if (!other)
-			continue;
+	for_each_rq_in_span(other, position, 0, nr_cpus) {
 		total += other->load_weight;
 		if (other->cpu != this_cpu && other->round == rq->round && other->nr_running > 1 &&
 		    other->load_weight > max_load) {
@@ -595,6 +595,8 @@ static __always_inline u64 next_event(const struct run_queue *rq, const struct t
 {
 	u64 end = now + MAX_RUN;
 
+	if (t && t->rescued)
+		return tick_from(now + 1);
 	if (rq->curr_round_slice < (s64)MAX_RUN)
 		end = now + (rq->curr_round_slice > 0 ? rq->curr_round_slice : 1);
 	if (host == HOST_O1) {
@@ -654,19 +656,17 @@ static __always_inline s32 idle_cpu_near(s32 cpu, const struct task_struct *p)
 /* The CPU with the least load among those in the highest round or the one before; @cpu if there is none. */
 static __always_inline s32 least_loaded_cpu(s32 cpu, const struct task_struct *p)
 {
+	struct run_queue *rq;
 	u64 min_load = ~0ULL;
 	u32 position;
 	s32 best = cpu;
 
-	bpf_for(position, 0, nr_cpus) {
-		s32 i = cpu_at(position);
-		struct run_queue *rq = run_queue_of(i);
-
-		if (!rq || !rq->exists || !bpf_cpumask_test_cpu(i, p->cpus_ptr) || !round_is_open(rq))
+	for_each_rq_in_span(rq, position, 0, nr_cpus) {
+		if (!rq->exists || !bpf_cpumask_test_cpu(rq->cpu, p->cpus_ptr) || !round_is_open(rq))
 			continue;
 		if (rq->load_weight < min_load) {
 			min_load = rq->load_weight;
-			best = i;
+			best = rq->cpu;
 		}
 	}
 	return best;
@@ -751,6 +751,8 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	changing = t->changing;
 	t->new_task = false;
 	t->changing = false;
+	if (!changing)
+		t->waiting_since = now;
 
 	/* The running thread has been put: the CPU has its next thread already */
 	put_prev = t->on_rq == cpu + 1 && !wakeup && !(enq_flags & SCX_ENQ_LAST);
@@ -877,8 +879,8 @@ static __always_inline bool prev_is_first(struct run_queue *rq, const struct tas
 	return time_before(rq->curr_vruntime, leftmost);
 }
 
-/* Sends the first thread of a list of RQ to EQ if it has run ahead of this CPU's round, unless it has waited for long. */
-static __always_inline bool defer_first(struct run_queue *rq, u32 list, u64 now)
+/* Sends the first thread of a list of RQ to EQ if it has run ahead of this CPU's round. */
+static __always_inline bool defer_first(struct run_queue *rq, u32 list)
 {
 	struct task_struct *p;
 	bool deferred = false;
@@ -889,10 +891,6 @@ static __always_inline bool defer_first(struct run_queue *rq, u32 list, u64 now)
 
 		if (!t || in_round(rq, t))
 			break;
-		if ((s64)(now - t->last_ran) > (s64)MAX_WAIT) {
-			t->round = rq->round;
-			break;
-		}
 		deferred = host == HOST_CFS ? scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, eq, 0) :
 					      scx_bpf_dsq_move(DSQ_ITERATOR, p, eq, 0);
 		if (deferred) {
@@ -908,7 +906,7 @@ static __always_inline bool defer_first(struct run_queue *rq, u32 list, u64 now)
  * The host's choice from RQ, after round balancing if that is empty; moves it to this CPU's local queue. @prev is the thread that ran
  * so far if it is still runnable; it is in no queue but counts as if it were in its own.
  */
-static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task_ctx *prev, u64 now)
+static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task_ctx *prev)
 {
 	u32 i, list;
 
@@ -937,7 +935,7 @@ static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task
 		}
 		if (prev_in_round && !prev->host_expired && prev_is_first(rq, prev, list))
 			return PICK_PREV;
-		if (defer_first(rq, list, now))
+		if (defer_first(rq, list))
 			continue;
 		if (scx_bpf_dsq_move_to_local(list_dsq(cpu, rq->active, list), 0))
 			return PICK_OTHER;
@@ -961,8 +959,8 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = run_queue_of(cpu);
 	struct task_ctx *t = NULL;
+	bool resched = true, rescued;
 	u64 now = scx_bpf_now();
-	bool resched = true;
 
 	if (!rq)
 		return;
@@ -987,16 +985,18 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 		balance_load(cpu);
 	}
 
-	if (t && !resched) {
+	rescued = rescue_starved(cpu);
+	if (t && !resched && !rescued) {
 		run_until(rq, prev, next_event(rq, t, false, 0, now), now);
 		return;
 	}
-	if (pick_next(cpu, rq, t, now) == PICK_PREV && t) {
+	if (!rescued && pick_next(cpu, rq, t) == PICK_PREV && t) {
 		if (host == HOST_O1) {
 			charge_run_time(t, now);
 			t->at_head = true;
 			rq->curr_prio = t->prio;
 		}
+		t->rescued = false;
 		join_round(rq, t, false);
 		rq->curr_round_slice = t->round_slice;
 		rq->slice_exec = 0;
@@ -1061,6 +1061,7 @@ void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 		return;
 	update_curr(rq, now);
 	t->running = false;
+	t->rescued = false;
 	t->slice_exec = rq->slice_exec;
 	t->round_slice = rq->curr_round_slice;
 	if (host == HOST_O1) {
@@ -1089,7 +1090,7 @@ void BPF_STRUCT_OPS(dwrr_tick, struct task_struct *p)
 	if (!rq || !t || host != HOST_O1)
 		return;
 	update_curr(rq, now);
-	if (charge_ticks(rq, t, now) || rq->curr_round_slice <= 0)
+	if (charge_ticks(rq, t, now) || rq->curr_round_slice <= 0 || rescue_overdue(rq, now))
 		scx_bpf_task_set_slice(p, 0);
 }
 

@@ -621,3 +621,31 @@ fn a_yield_leaves_the_round_slice_as_it_is() {
     let polite = history.percent("polite", SECOND, 10 * SECOND);
     assert_near(polite, 50.0, 2.0, "share of the one that yields");
 }
+
+#[test]
+fn who_would_starve_runs_out_of_turn() {
+    // The light ones have nearly used up their round slices of 86 ms when one of 87 s begins; then they wait for the round to end
+    let json = r#"{ "tasks": {
+            "heavy": { "priority": -20, "delay": 165000, "run": 1000 },
+            "light": { "instance": 2, "priority": 11, "run": 1000 } },
+        "global": { "duration": 1000 } }"#;
+    for host in HOSTS {
+        let settings = [("host", host), ("round_slice", "1 s")];
+        let (history, outcome) = run(ID, "1", json, 80, &settings);
+        for light in ["light-0", "light-1"] {
+            let wait = history.longest_wait(light, 0, 80 * SECOND);
+            assert!(
+                wait > 14 * SECOND && wait < 17 * SECOND,
+                "{light} over {host}: {wait} ns"
+            );
+            // A tick each time
+            let ran = history.cpu_time(light, SECOND, 80 * SECOND);
+            assert!(ran < 20 * MS, "{light} over {host}: {ran} ns");
+        }
+        assert!(statistic(ID, &outcome, "rescues") > 4, "{host}");
+    }
+    // The document's rule
+    let settings = [("round_slice", "1 s"), ("starvation_limit", "0")];
+    let (history, _) = run(ID, "1", json, 30, &settings);
+    assert_eq!(history.cpu_time("light-0", 10 * SECOND, 30 * SECOND), 0);
+}

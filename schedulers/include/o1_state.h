@@ -25,12 +25,16 @@
 	bool child_first;								\
 	/* Sleeping, and the sleep cannot be interrupted */				\
 	bool uninterruptible;								\
-	bool running;
+	bool running;									\
+	/* Runs for one tick because it has waited for starvation_limit */		\
+	bool rescued;
 
 #define O1_QUEUE_STATE									\
 	/* Jiffies when the first task entered the expired array since the last switch, 0 for none */		\
 	u64 expired_timestamp;								\
 	/* Best static priority in the expired array */					\
-	s32 best_expired_prio;
+	s32 best_expired_prio;								\
+	/* When to look for starving tasks next, nanoseconds */				\
+	u64 rescue_at;
 
 #endif /* FAIRGROUND_O1_STATE_H */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * o1_task.h - ticks, wake-up and fork of a task under the O(1) scheduler, and the lists of a run queue
+ * o1_task.h - ticks, wake-up and fork of a task under the O(1) scheduler, the lists of a run queue, and who starves there
  *
  * What happens to a task beside its priority (o1_priority.h): schedulers that have the active and the expired array share it. The file
  * that includes this has defined before
  *
- *   struct run_queue     with curr_prio, cpu and bitmap[], two or four words with a bit for each list that may hold tasks
+ *   struct run_queue     with curr_prio, cpu, nr_running and bitmap[], two or four words with a bit for each list that may hold tasks
  *   list_dsq()           the dispatch queue of a list: of a CPU, by the array and the list's index
  *   is_expired(rq, t), set_expired(rq, t, expired)   whether a task is in the expired array, or on its way there
  *   count_tick(name)     counts what comes of a tick
+ *   waits_since(t)       since when a task waits
+ *   RESCUE_DEPTH         how many tasks of a list are looked at when starving ones are looked for, 0 for all
  */
 #ifndef FAIRGROUND_O1_TASK_H
 #define FAIRGROUND_O1_TASK_H
@@ -198,6 +200,63 @@ static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *
 	t->at_head = true;
 	parent_ctx->child_first = true;
 	return true;
+}
+
+/* ---- Nobody waits for ever (not O(1)'s) ------------------------------------------------------------------------ */
+
+#define RESCUE_INTERVAL NSEC_PER_SEC
+
+/* Moves a task of a list that has waited for starvation_limit to this CPU's local queue: true if there is one. */
+__noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
+{
+	u64 now = scx_bpf_now();
+	struct task_struct *p;
+	u32 seen = 0;
+
+	bpf_for_each(scx_dsq, p, list_dsq(cpu, array, index), 0) {
+		struct task_ctx *t = task_ctx_of(p);
+
+		if (RESCUE_DEPTH && seen++ >= RESCUE_DEPTH)
+			break;
+		if (!t || !starved_for(waits_since(t), now))
+			continue;
+		t->rescued = true;
+		if (scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
+			count(STAT_RESCUED);
+			return true;
+		}
+		t->rescued = false;
+	}
+	return false;
+}
+
+/*
+ * Runs a task that has waited for too long for one tick: the rules let tasks wait for longer than sched_ext's watchdog does. Looks
+ * once a second, and again at the next pick if it has found one.
+ */
+__noinline bool rescue_starved(s32 cpu)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+	u64 now = scx_bpf_now();
+	u32 array, index;
+
+	if (!rq || !starvation_limit || rq->nr_running <= 1 || time_before(now, rq->rescue_at))
+		return false;
+	for (array = 0; array <= ARRAY_MASK; array++) {
+		u64 bitmap = rq->bitmap[array];
+
+		bpf_for(index, 0, MAX_USER_PRIO)
+			if ((bitmap & (1ULL << index)) && rescue_from_list(cpu, array, index))
+				return true;
+	}
+	rq->rescue_at = now + RESCUE_INTERVAL;
+	return false;
+}
+
+/* Has nothing been picked for a second, so that nobody has looked? Slices may be set as long as that. */
+static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
+{
+	return starvation_limit && rq->nr_running > 1 && !time_before(now, rq->rescue_at + RESCUE_INTERVAL);
 }
 
 #endif /* FAIRGROUND_O1_TASK_H */

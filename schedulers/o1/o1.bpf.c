@@ -25,14 +25,12 @@
 /* Load of one task of nice 0, and computing power of one CPU */
 #define SCHED_LOAD_SCALE 128ULL
 
-/* How often a CPU looks for tasks that have waited for starvation_limit, nanoseconds */
-#define RESCUE_INTERVAL NSEC_PER_SEC
-
 /*
- * How many tasks of each list it looks at. Whoever has waited longest is first, but for a task that had to make way and its
- * children; and a pick is to cost the same for any number of tasks.
+ * How many tasks of each list a CPU looks at when it looks for starving ones. Whoever has waited longest is first, but for a task
+ * that had to make way and its children; and a pick is to cost the same for any number of tasks.
  */
 #define RESCUE_DEPTH 4
+#define waits_since(t) ((t)->timestamp)
 
 /* Microseconds for which a task counts as cache-hot, by the level at which it would move */
 #define CACHE_HOT_TIME_SHARED 0
@@ -107,8 +105,6 @@ struct task_ctx {
 	bool new;
 	/* Reniced while running */
 	bool reniced;
-	/* Runs for one tick because it has waited for starvation_limit */
-	bool rescued;
 	/* SCHED_BATCH or SCHED_IDLE */
 	bool batch;
 	/* The waker said that it will soon leave the CPU on which the task wakes up */
@@ -140,8 +136,6 @@ struct run_queue {
 	bool idle;
 	/* Tasks may wait in the queue of pushed tasks */
 	bool pushed_to;
-	/* When to look for starving tasks next, nanoseconds */
-	u64 rescue_at;
 	struct sched_domains domains;
 	struct topology_span span[NR_LEVELS];
 };
@@ -193,12 +187,6 @@ static u32 load_weight(s32 static_prio)
 static __always_inline u64 slice_left(const struct task_ctx *t, u64 now)
 {
 	return time_to_tick(now, t->rescued ? 1 : t->time_slice ?: 1, hz);
-}
-
-/* True from the time on at which the CPU is to look for starving tasks. */
-static __always_inline bool rescue_due(const struct run_queue *rq, u64 now)
-{
-	return starvation_limit && rq->nr_running > 1 && !time_before(now, rq->rescue_at);
 }
 
 /* ---- Counting and queueing ------------------------------------------------------------------------------------- */
@@ -452,10 +440,7 @@ void BPF_STRUCT_OPS(o1_tick, struct task_struct *p)
 		return;
 	charged = t->charged_until;
 	need_resched = charge_ticks(rq, t, now) || (t->rescued && t->charged_until > charged);
-	/* Slices may be set so long that nobody else is picked for seconds */
-	if (now >= RESCUE_INTERVAL && rescue_due(rq, now - RESCUE_INTERVAL))
-		need_resched = true;
-	scx_bpf_task_set_slice(p, need_resched ? 0 : slice_left(t, now));
+	scx_bpf_task_set_slice(p, need_resched || rescue_overdue(rq, now) ? 0 : slice_left(t, now));
 }
 
 bool BPF_STRUCT_OPS(o1_yield, struct task_struct *from, struct task_struct *to)
@@ -754,52 +739,6 @@ static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task
 	return prev ? PICK_PREV : PICK_NONE;
 }
 
-/* Moves a task at the front of a list that has waited for starvation_limit to this CPU's local queue: true if there is one. */
-__noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
-{
-	u64 now = scx_bpf_now();
-	struct task_struct *p;
-	u32 seen = 0;
-
-	bpf_for_each(scx_dsq, p, list_dsq(cpu, array, index), 0) {
-		struct task_ctx *t = task_ctx_of(p);
-
-		if (seen++ >= RESCUE_DEPTH)
-			break;
-		if (!t || !time_before(t->timestamp + starvation_limit * NSEC_PER_MSEC, now))
-			continue;
-		t->rescued = true;
-		if (scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
-			count(STAT_RESCUED);
-			return true;
-		}
-		t->rescued = false;
-	}
-	return false;
-}
-
-/*
- * Runs a task that has waited for too long for one tick. The rules let tasks wait for seconds for each task of the CPU, and
- * those of the active array for ever; sched_ext's watchdog does not. Looks again at the next pick if it has found one.
- */
-__noinline bool rescue_starved(s32 cpu)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-	u32 array, index;
-
-	if (!rq)
-		return false;
-	for (array = 0; array < 2; array++) {
-		u64 bitmap = rq->bitmap[array];
-
-		bpf_for(index, 0, MAX_USER_PRIO)
-			if ((bitmap & (1ULL << index)) && rescue_from_list(cpu, array, index))
-				return true;
-	}
-	rq->rescue_at = scx_bpf_now() + RESCUE_INTERVAL;
-	return false;
-}
-
 void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = run_queue_of(cpu);
@@ -829,7 +768,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 
-	if (rescue_due(rq, now) && rescue_starved(cpu)) {
+	if (rescue_starved(cpu)) {
 		if (t)
 			t->child_first = false;
 		return;
