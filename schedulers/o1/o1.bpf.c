@@ -99,8 +99,9 @@ struct task_ctx {
 	s32 on_rq;
 	/* CPU to which active balancing pushes the task, -1 for none */
 	s32 push_cpu;
-	/* Index of the array the task is in, or was in last */
+	/* Index of the array the task is in, or was in last, and its CPU */
 	u32 array;
+	s32 array_cpu;
 	/* Forked and not yet woken for the first time */
 	bool new;
 	/* Reniced while running */
@@ -160,6 +161,12 @@ static __always_inline u32 first_bit(u64 bitmap)
 	return __builtin_ctzll(bitmap);
 }
 
+static __always_inline void set_array(struct task_ctx *t, const struct run_queue *rq, u32 array)
+{
+	t->array = array & 1;
+	t->array_cpu = rq->cpu;
+}
+
 static u32 num_online_cpus;
 
 /* 1 while nobody is runnable on any CPU and the balancing timer is off */
@@ -167,7 +174,7 @@ static u32 balancing_is_off;
 
 #define o1_release release
 #define is_expired(rq, t) ((t)->array != ((rq)->active & 1))
-#define set_expired(rq, t, expired) ((t)->array = (expired) ? 1 - ((rq)->active & 1) : (rq)->active & 1)
+#define set_expired(rq, t, expired) set_array(t, rq, (rq)->active + (expired))
 #define count_tick(name) count(name)
 
 #include "o1_priority.h"
@@ -252,11 +259,11 @@ static __always_inline bool task_preempts_curr(const struct task_ctx *t, const s
 
 /* ---- Waking up ------------------------------------------------------------------------------------------------- */
 
-/* __activate_task(): queues the task with the credit and the priority that it had when it went to sleep. */
+/* __activate_task(): queues the task with the credit and the priority that it had when it went to sleep, or was moved. */
 static __always_inline void activate_without_credit(struct task_ctx *t, struct run_queue *rq)
 {
 	t->uninterruptible = false;
-	set_expired(rq, t, false);
+	set_expired(rq, t, o1_release == O1_2_6_22 && t->batch);
 	t->at_head = false;
 }
 
@@ -364,7 +371,9 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 		}
 	}
 
-	/* Moved here by the kernel, for instance because of its affinity */
+	/* __migrate_task(): the kernel has moved it here, for instance because of its affinity */
+	if (t->array_cpu != cpu)
+		activate_without_credit(t, rq);
 	count_on(t, cpu);
 
 	if (!rq->curr && higher_class_runs(cpu))
@@ -529,7 +538,7 @@ __noinline u32 move_list(s32 this_cpu, struct move *m __arg_nonnull, u32 source,
 		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(this_cpu, target, index), 0))
 			continue;
 		set_list_bit(this_rq, target, index);
-		t->array = target & 1;
+		set_array(t, this_rq, target);
 		account_move(t, rq, this_rq, attempt->now);
 		m->pulled++;
 		m->load_left -= t->weight;
@@ -671,7 +680,7 @@ static __noinline void accept_pushed(s32 cpu, struct run_queue *rq)
 		if (!target_rq)
 			continue;
 		index = prio_index(t->prio);
-		t->array = target_rq->active & 1;
+		set_expired(target_rq, t, false);
 		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(target, t->array, index), 0))
 			continue;
 		set_list_bit(target_rq, t->array, index);

@@ -641,6 +641,28 @@ fn affinity_is_kept_and_nobody_starves() {
 }
 
 #[test]
+fn who_is_moved_for_its_affinity_comes_to_the_active_array() {
+    // Better than the others, it runs at once wherever it comes to; not behind all that the active array of that CPU holds.
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 3, "cpus": [0], "run": 1000 },
+        "other": { "instance": 2, "cpus": [1], "run": 1000 },
+        "mover": { "priority": -10, "phases": {
+            "here": { "cpus": [0], "loop": 37, "run": 1000 },
+            "there": { "cpus": [1], "loop": 37, "run": 1000 } } } },
+        "global": { "duration": 20 } }"#;
+    let (history, _) = run(ID, "2", json, 20, &[]);
+    let mut moves = history
+        .runs_of("mover", SECOND, 20 * SECOND)
+        .windows(2)
+        .filter(|pair| pair[0].cpu != pair[1].cpu)
+        .map(|pair| pair[1].start - pair[0].end)
+        .collect::<Vec<_>>();
+    moves.sort_unstable();
+    assert!(moves.len() > 100, "{moves:?}");
+    assert!(*moves.last().unwrap() < 5 * MS, "{moves:?}");
+}
+
+#[test]
 fn who_would_starve_runs_for_a_tick() {
     // STARVATION_LIMIT is ten slices for each running task, 30 s and more here: so long interactive tasks may keep the CPU.
     let json = r#"{ "tasks": {
