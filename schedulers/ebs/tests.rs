@@ -766,6 +766,17 @@ fn an_equal_does_not_preempt() {
 }
 
 #[test]
+fn background_tasks_are_equals() {
+    let json = r#"{ "tasks": {
+        "hog": { "fairground": { "background": true }, "run": 1000 },
+        "sleeper": { "fairground": { "background": true }, "run": 1000, "sleep": 9000 } },
+        "global": { "duration": 2 } }"#;
+    let (_, outcome) = run(ID, "1", json, 2, &[]);
+    assert!(statistic(ID, &outcome, "wakeups") > 10);
+    assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
+}
+
+#[test]
 fn who_is_woken_by_a_task_that_is_about_to_sleep_comes_to_its_cpu_and_waits_there() {
     let json = r#"{ "tasks": {
         "hog": { "cpus": [0], "run": 1000 },
