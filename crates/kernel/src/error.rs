@@ -111,6 +111,12 @@ pub enum Error {
         /// The task and what it could not do.
         reason: String,
     },
+    /// The threads of a workload wait for each other.
+    #[error("deadlock: {reasons}; with `--duration` the run goes on to its end all the same")]
+    Deadlock {
+        /// What each of them waits for.
+        reasons: String,
+    },
     /// A system call or file operation failed.
     #[error("{what}: {source}")]
     System {
@@ -130,6 +136,7 @@ impl Error {
             | Self::Load { .. }
             | Self::Record { .. }
             | Self::Start { .. }
+            | Self::Deadlock { .. }
             | Self::System { .. } => 1,
             _ => 2,
         }

@@ -4,6 +4,7 @@
 //! simulator. With root, the [`recorder`](crate::recorder) watches the threads and the metrics are those of every other
 //! run; without, there is what the threads can measure themselves.
 
+mod deadlock;
 pub mod program;
 pub mod report;
 pub mod resources;
@@ -20,7 +21,7 @@ use fairground_metrics::{MachineFacts, Metrics};
 use fairground_workload::{Event, Policy, Workload};
 
 pub use report::{Report, TaskReport};
-use run::{Recording, Run};
+use run::{Ended, Recording, Run};
 use surroundings::Creator;
 
 use crate::attributes::AttributeMap;
@@ -31,6 +32,10 @@ use crate::{Error, clock, host, scheduling};
 /// How often the end is looked for. Signals come when there is something to see, so this is only about runs without a duration:
 /// looks would take the CPU from the tasks, above their scheduler and in step with their periods.
 const LOOK: Duration = Duration::from_secs(60);
+
+/// When a run without a duration is looked at first, which ends early if its threads all wait for each other; then after twice the time,
+/// and so on.
+const FIRST_LOOK: Duration = Duration::from_millis(500);
 
 /// Priority of the threads that watch and end a run. They do next to nothing, but that at once.
 pub(crate) const WATCHERS: Policy = Policy::Fifo { priority: 99 };
@@ -94,14 +99,7 @@ pub fn play(
         .duration
         .or(workload.duration)
         .map(|duration| start.saturating_add(duration));
-    while !run.is_finished() && run.failure().is_none() {
-        let left = end.map_or(LOOK, |end| {
-            Duration::from_nanos(end.saturating_sub(clock::monotonic()))
-        });
-        if left.is_zero() || signals.wait(LOOK.min(left))?.is_some() {
-            break;
-        }
-    }
+    let deadlock = watch(&run, end, signals)?;
     let stop = clock::monotonic();
     let cpu_times = run.cpu_times();
     if let Some(recorder) = &recorder {
@@ -111,7 +109,7 @@ pub fn play(
         preparation_ns: run.preparation(),
         ..creator
     };
-    let tasks = run.end();
+    let tasks = run.end(stop);
     let recorded = recorder.map(Recorder::finish).transpose()?;
     if root {
         scheduling::set_policy(&Policy::Other {
@@ -123,6 +121,14 @@ pub fn play(
     if let Some(reason) = run.failure() {
         return Err(Error::Play { reason });
     }
+    match deadlock {
+        Some(reasons) if end.is_none() => return Err(Error::Deadlock { reasons }),
+        Some(reasons) => notes.push(format!(
+            "nothing happened in the end because every task waits: {reasons}"
+        )),
+        None => {}
+    }
+    notes.extend(starved(&tasks));
     let scheduler_after = host::loaded_scheduler();
     if scheduler_after != scheduler {
         let name = |scheduler: &Option<String>| {
@@ -159,6 +165,42 @@ pub fn play(
         lost,
         notes,
     }))
+}
+
+/// Waits for the end of a run; returns what each thread waits for, if none of them can ever go on.
+fn watch(run: &Run, end: Option<u64>, signals: &mut Signals) -> Result<Option<String>, Error> {
+    let mut look = FIRST_LOOK;
+    while !run.is_finished() && run.failure().is_none() {
+        let left = match end {
+            Some(end) => Duration::from_nanos(end.saturating_sub(clock::monotonic())).min(LOOK),
+            None => look,
+        };
+        if left.is_zero() || signals.wait(left)?.is_some() {
+            break;
+        }
+        if end.is_none() {
+            look = LOOK.min(look * 2);
+            if let Some(reasons) = run.deadlock() {
+                return Ok(Some(reasons));
+            }
+        }
+    }
+    Ok(run.deadlock())
+}
+
+/// A note on the tasks that were never on a CPU, if there are any.
+fn starved(tasks: &[Ended]) -> Option<String> {
+    let names: Vec<&str> = tasks
+        .iter()
+        .filter(|task| !task.ran)
+        .map(|task| task.name.as_str())
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "never on a CPU, so that all their periods are missed: {}",
+            names.join(", ")
+        )
+    })
 }
 
 /// The recorder; where there can be none the run goes on without, and a note says what is missing.
@@ -278,7 +320,6 @@ fn online_cpus() -> Result<usize, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use run::Ended;
 
     #[test]
     fn processes_of_their_own_are_refused() {
@@ -301,7 +342,81 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(run.failure(), None);
-        run.end()
+        run.end(clock::monotonic())
+    }
+
+    /// The threads of a workload, let go.
+    fn begin(text: &str) -> std::sync::Arc<Run> {
+        let workload = Workload::parse("test", text).expect("the workload is right");
+        let attributes = attributes(&workload).expect("the attributes are right");
+        let run = Run::prepare(&workload, Options::default(), attributes, None, None)
+            .expect("the threads can be created");
+        run.begin().expect("nobody records");
+        run
+    }
+
+    #[test]
+    fn threads_that_wait_for_each_other_are_named() {
+        let run = begin(
+            r#"{ "fairground": { "pipes": { "full": { "capacity": 4096 } } }, "tasks": {
+                "first": { "loop": 1, "phases": { "p": { "lock": "left", "barrier": "both", "lock2": "right" } } },
+                "second": { "loop": 1, "phases": { "p": { "lock": "right", "barrier": "both", "lock2": "left" } } },
+                "early": { "loop": 1, "barrier": "crowd" }, "late": { "instance": 2, "delay": 30000, "loop": 1, "barrier": "crowd", "suspend": "late" },
+                "taker": { "loop": 1, "sem_wait": "given" },
+                "reader": { "loop": 1, "phases": { "p": { "fairground1": { "pipe_read": { "pipe": "empty", "bytes": 1 } } } } },
+                "writer": { "loop": 1, "phases": { "p": { "fairground1": { "pipe_write": { "pipe": "full", "bytes": 70000 } } } } }
+            } }"#,
+        );
+        while run.deadlock().is_none() {
+            assert!(!run.is_finished());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let reasons = run.deadlock().expect("it stays");
+        for reason in [
+            "first waits for mutex right, held by second",
+            "second waits for mutex left, held by first",
+            "taker waits for semaphore given",
+            "reader waits for data in pipe empty",
+            "writer waits for room in pipe full",
+        ] {
+            assert!(reasons.contains(reason), "{reason}: {reasons}");
+        }
+        run.end(clock::monotonic());
+    }
+
+    #[test]
+    fn threads_that_wake_each_other_are_no_deadlock() {
+        let run = begin(
+            r#"{ "tasks": {
+                "ping": { "loop": 20000, "phases": { "p": { "sem_post": "a", "sem_wait": "b" } } },
+                "pong": { "loop": 20000, "phases": { "p": { "sem_wait": "a", "sem_post": "b" } } }
+            } }"#,
+        );
+        while !run.is_finished() {
+            assert_eq!(run.deadlock(), None);
+        }
+        run.end(clock::monotonic());
+    }
+
+    #[test]
+    fn periods_pass_for_a_thread_that_never_runs() {
+        let text = r#"{ "tasks": { "periodic": { "phases": { "p": {
+            "run": 10, "timer": { "ref": "t", "period": 1000 } } } } } }"#;
+        let workload = Workload::parse("test", text).expect("the workload is right");
+        let run = Run::prepare(
+            &workload,
+            Options::default(),
+            vec![Attributes::default()],
+            None,
+            None,
+        )
+        .expect("the threads can be created");
+        // They are not let go.
+        let ended = run.end(clock::monotonic());
+        let periods = ended[0].outcome.periods.expect("it has a timer");
+        assert_eq!((periods.released, periods.missed), (1, 1));
+        let note = starved(&ended).expect("it was never on a CPU");
+        assert!(note.contains("periodic"), "{note}");
     }
 
     fn names(ended: &[Ended]) -> Vec<&str> {
@@ -392,7 +507,7 @@ mod tests {
         run.begin().expect("nobody records");
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(run.cpu_times().len(), 5);
-        let ended = run.end();
+        let ended = run.end(clock::monotonic());
         assert!(run.is_finished(), "all threads have ended");
         assert!(
             ended.iter().all(|task| task.outcome.ended.is_none()),

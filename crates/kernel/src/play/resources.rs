@@ -51,6 +51,8 @@ const CONTENDED: u32 = 2;
 #[derive(Debug, Default)]
 pub struct Lock {
     word: AtomicU32,
+    /// The thread that locked it last.
+    holder: AtomicU32,
     /// How long a thread spins before it sleeps, nanoseconds.
     spin: u64,
 }
@@ -60,6 +62,7 @@ impl Lock {
     fn new(described: &fairground_workload::Mutex) -> Self {
         Self {
             word: AtomicU32::new(FREE),
+            holder: AtomicU32::new(0),
             spin: described.spin,
         }
     }
@@ -100,6 +103,17 @@ impl Lock {
         false
     }
 
+    /// Says which thread has locked it.
+    pub fn set_holder(&self, thread: u32) {
+        self.holder.store(thread, Ordering::Relaxed);
+    }
+
+    /// The thread that locked it last.
+    #[must_use]
+    pub fn holder(&self) -> u32 {
+        self.holder.load(Ordering::Relaxed)
+    }
+
     /// Unlocks it.
     pub fn unlock(&self) {
         if self.word.swap(FREE, Ordering::Release) == CONTENDED {
@@ -113,7 +127,7 @@ impl Lock {
 pub struct Condition(AtomicU32);
 
 impl Condition {
-    /// Waits for a signal; `held`, the mutex that the thread holds, is free meanwhile.
+    /// Waits for a signal; `held`, the mutex that the thread holds, is free from then on.
     pub fn wait(&self, held: Option<&Lock>, over: &Over) -> bool {
         let signals = self.0.load(Ordering::Relaxed);
         if let Some(mutex) = held {
@@ -125,7 +139,7 @@ impl Condition {
             }
             sleep_while(&self.0, signals);
         }
-        held.is_none_or(|mutex| mutex.lock(over))
+        true
     }
 
     /// Wakes one waiter.
@@ -156,6 +170,12 @@ impl Barrier {
             arrived: AtomicU32::new(0),
             opened: AtomicU32::new(0),
         }
+    }
+
+    /// How many have arrived and wait.
+    #[must_use]
+    pub fn arrived(&self) -> u32 {
+        self.arrived.load(Ordering::Acquire)
     }
 
     /// Waits until all parties have arrived.
@@ -408,7 +428,7 @@ mod tests {
             scope.spawn(|| {
                 assert!(lock.lock(&over));
                 while flag.load(Ordering::Relaxed) == 0 {
-                    assert!(condition.wait(Some(&lock), &over));
+                    assert!(condition.wait(Some(&lock), &over) && lock.lock(&over));
                 }
                 lock.unlock();
             });

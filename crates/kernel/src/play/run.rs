@@ -14,8 +14,9 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sig
 use nix::unistd::Pid;
 
 use super::Options;
+use super::deadlock::{self, Waiting};
 use super::resources::{Over, Resources, Semaphore};
-use super::worker::{Outcome, Worker};
+use super::worker::{Outcome, Worker, first_job};
 use crate::attributes::AttributeMap;
 use crate::recorder::stream::NoteKind;
 use crate::recorder::{Notes, Tracker};
@@ -33,18 +34,33 @@ const NUDGE: Signal = Signal::SIGUSR1;
 /// A thread of the run.
 struct Thread {
     name: String,
-    pid: u32,
+    definition: usize,
     handle: JoinHandle<()>,
     progress: Arc<Progress>,
 }
 
 /// What a thread lets others see.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Progress {
     /// CPU time that it had used before its program began.
     before: AtomicU64,
+    /// When its program began, `CLOCK_MONOTONIC`; `u64::MAX` while it has not.
+    began: AtomicU64,
+    /// What it waits for.
+    waiting: Waiting,
     /// What it knows of itself, once it has ended.
     outcome: Mutex<Option<Outcome>>,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            before: AtomicU64::new(0),
+            began: AtomicU64::new(u64::MAX),
+            waiting: Waiting::default(),
+            outcome: Mutex::new(None),
+        }
+    }
 }
 
 /// What there is to say of a task at the end.
@@ -52,6 +68,8 @@ struct Progress {
 pub struct Ended {
     /// Name with instance.
     pub name: String,
+    /// Whether it was on a CPU before the end.
+    pub ran: bool,
     /// What the thread knows of itself.
     pub outcome: Outcome,
 }
@@ -83,6 +101,8 @@ pub struct Run {
     recording: Option<Recording>,
     /// Common start, `CLOCK_MONOTONIC`; the gate below opens with it.
     start: Mutex<u64>,
+    /// The end, `CLOCK_MONOTONIC`; `u64::MAX` before it.
+    stop: AtomicU64,
     gate: Semaphore,
     forks: Vec<AtomicU32>,
     threads: Mutex<Vec<Thread>>,
@@ -119,6 +139,7 @@ impl Run {
             attribute_map,
             recording,
             start: Mutex::new(0),
+            stop: AtomicU64::new(u64::MAX),
             gate: Semaphore::default(),
             forks: workload.tasks.iter().map(|_| AtomicU32::new(0)).collect(),
             threads: Mutex::new(Vec::new()),
@@ -128,7 +149,7 @@ impl Run {
         for (definition, instance) in workload.first_tasks() {
             let name = workload.tasks[definition].instance_name(instance);
             if let Err(reason) = run.spawn(definition, instance, name, false) {
-                run.end();
+                run.end(clock::monotonic());
                 return Err(Error::Usage { reason });
             }
         }
@@ -145,7 +166,10 @@ impl Run {
         if let Some(recording) = &self.recording {
             recording.notes.begin(now);
             for thread in &*threads {
-                recording.tracker.track(thread.pid, Some(&thread.name))?;
+                let pid = thread.progress.waiting.thread();
+                recording.tracker.track(pid, Some(&thread.name))?;
+                // Here, because a thread that is kept from running cannot say that its periods pass.
+                self.note_first_job(thread.definition, pid, now);
             }
         }
         *lock(&self.start) = now;
@@ -171,6 +195,24 @@ impl Run {
         self.living.load(Ordering::Acquire) == 0
     }
 
+    /// When the run ended, `CLOCK_MONOTONIC`; `u64::MAX` before it has.
+    #[must_use]
+    pub fn stop(&self) -> u64 {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// What each thread waits for, if none of them can ever go on.
+    #[must_use]
+    pub fn deadlock(&self) -> Option<String> {
+        let threads = lock(&self.threads);
+        let living: Vec<deadlock::Living> = threads
+            .iter()
+            .filter(|thread| !thread.handle.is_finished())
+            .map(|thread| (thread.name.as_str(), &thread.progress.waiting))
+            .collect();
+        deadlock::find(&living, &self.workload, &self.resources)
+    }
+
     /// Why the run cannot go on, if it cannot.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
@@ -192,8 +234,9 @@ impl Run {
             .collect()
     }
 
-    /// Ends all threads that still run and tells what they did, in order of creation.
-    pub fn end(&self) -> Vec<Ended> {
+    /// Ends all threads that still run at `stop`, and tells what they did, in order of creation.
+    pub fn end(&self, stop: u64) -> Vec<Ended> {
+        self.stop.store(stop, Ordering::Release);
         self.over.set();
         self.nudge_until_ended();
         let threads = std::mem::take(&mut *lock(&self.threads));
@@ -204,9 +247,14 @@ impl Run {
                     // A panic of the thread has been told by Rust; it left no outcome.
                     let _ = thread.handle.join();
                 }
+                let task = &self.workload.tasks[thread.definition];
+                let nothing = || Outcome::of_nothing(task, *lock(&self.start), stop);
                 Ended {
                     name: thread.name,
-                    outcome: lock(&thread.progress.outcome).take().unwrap_or_default(),
+                    ran: thread.progress.began.load(Ordering::Acquire) <= stop,
+                    outcome: lock(&thread.progress.outcome)
+                        .take()
+                        .unwrap_or_else(nothing),
                 }
             })
             .collect()
@@ -257,7 +305,7 @@ impl Run {
         forked: bool,
     ) -> Result<(), String> {
         let run = self.this.upgrade().ok_or("the run is over")?;
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(Progress::new());
         let own_progress = Arc::clone(&progress);
         let own_name = name.clone();
         let (ready, is_ready) = mpsc::channel();
@@ -268,7 +316,8 @@ impl Run {
             .spawn(move || {
                 let _living = Living(&run);
                 let pid = u32::try_from(nix::unistd::gettid().as_raw()).unwrap_or(0);
-                let worker = Worker::new(&run, definition, instance, pid);
+                own_progress.waiting.introduce(pid);
+                let worker = Worker::new(&run, &own_progress.waiting, definition, instance);
                 let prepared = run
                     .set_attributes(definition, pid, &own_name)
                     .and_then(|()| worker.prepare());
@@ -283,7 +332,7 @@ impl Run {
                     .before
                     .store(clock::thread_cpu_time(), Ordering::Release);
                 // The creator of a forked thread does not listen.
-                let _ = ready.send(prepared.map(|()| pid));
+                let _ = ready.send(prepared);
                 if failed || (!forked && !run.gate.wait(&run.over)) {
                     return;
                 }
@@ -295,7 +344,12 @@ impl Run {
                 own_progress
                     .before
                     .store(clock::thread_cpu_time(), Ordering::Release);
+                let now = clock::monotonic();
+                own_progress.began.store(now, Ordering::Release);
                 run.note_weight(definition, pid);
+                if forked {
+                    run.note_first_job(definition, pid, start);
+                }
                 match worker.carry_out(start) {
                     Ok(outcome) => *lock(&own_progress.outcome) = Some(outcome),
                     Err(reason) => run.fail(reason),
@@ -306,7 +360,7 @@ impl Run {
                 format!("cannot create the thread {name}: {error}")
             })?;
         let answer = if forked {
-            Ok(0)
+            Ok(())
         } else {
             is_ready
                 .recv()
@@ -314,11 +368,11 @@ impl Run {
         };
         lock(&self.threads).push(Thread {
             name,
-            pid: *answer.as_ref().unwrap_or(&0),
+            definition,
             handle,
             progress,
         });
-        answer.map(|_| ())
+        answer
     }
 
     /// Makes the attributes of a thread known to the scheduler.
@@ -337,6 +391,13 @@ impl Run {
         let idle = load_weight(Policy::Idle, 0);
         if let Some(weight) = self.attributes[definition].weight(idle) {
             self.note(pid, NoteKind::Weight(weight));
+        }
+    }
+
+    /// Tells the recorder of the first job of a task that begins at `start`.
+    fn note_first_job(&self, definition: usize, pid: u32, start: u64) {
+        if let Some((due, deadline)) = first_job(&self.workload.tasks[definition], start) {
+            self.note(pid, NoteKind::JobRelease { due, deadline });
         }
     }
 

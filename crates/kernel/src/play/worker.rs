@@ -6,6 +6,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use rustix::thread::sched_yield;
 
+use super::deadlock::{Cause, Waiting};
 use super::program::{Program, Step};
 use super::run::Run;
 use super::samples::Samples;
@@ -50,6 +51,42 @@ impl From<std::io::Error> for Stop {
     }
 }
 
+impl Outcome {
+    /// What there is to say of a thread of this task that did not get to its program in a run from `start` to `stop`.
+    pub(super) fn of_nothing(task: &Task, start: u64, stop: u64) -> Self {
+        let periods = first_job(task, start).map(|job| {
+            let mut periods = RELEASED;
+            leave(job, stop, &mut periods);
+            periods
+        });
+        Self {
+            periods,
+            ..Self::default()
+        }
+    }
+}
+
+/// One job that was released.
+const RELEASED: Periods = Periods {
+    released: 1,
+    completed: 0,
+    missed: 0,
+    skipped: 0,
+};
+
+/// Release and nominal end of the first job of a task that begins at `start`, if it has a timer.
+pub(super) fn first_job(task: &Task, start: u64) -> Option<(u64, u64)> {
+    let due = start.saturating_add(task.delay);
+    let period = task.next_period(0, 0)?;
+    Some((due, due.saturating_add(period)))
+}
+
+/// Counts a job that is not complete at the `end`: one still to come does not count, one whose period is over is missed.
+fn leave((due, deadline): (u64, u64), end: u64, periods: &mut Periods) {
+    periods.released -= u64::from(due >= end);
+    periods.missed += u64::from(end > deadline && due < end);
+}
+
 /// A wait that the end of the run cut short.
 fn waited(ended_well: bool) -> Result<(), Stop> {
     if ended_well { Ok(()) } else { Err(Stop::Over) }
@@ -59,6 +96,7 @@ pub(super) struct Worker<'run> {
     run: &'run Run,
     task: &'run Task,
     pid: u32,
+    waiting: &'run Waiting,
     /// Nominal start of the task's events: common start, or the fork, plus delay.
     first: u64,
     work: Work,
@@ -77,12 +115,18 @@ pub(super) struct Worker<'run> {
 
 impl<'run> Worker<'run> {
     /// The worker of the calling thread for an instance of the definition with this index.
-    pub(super) fn new(run: &'run Run, definition: usize, instance: u32, pid: u32) -> Self {
+    pub(super) fn new(
+        run: &'run Run,
+        waiting: &'run Waiting,
+        definition: usize,
+        instance: u32,
+    ) -> Self {
         let task = &run.workload.tasks[definition];
         Self {
             run,
             task,
-            pid,
+            pid: waiting.thread(),
+            waiting,
             first: 0,
             work: Work::default(),
             timers: vec![None; run.workload.timers.len()],
@@ -140,11 +184,8 @@ impl<'run> Worker<'run> {
     fn follow_program(&mut self) -> Result<(), Stop> {
         let task = self.task;
         let mut program = Program::new(task);
-        let mut events = task.phases.iter().flat_map(|phase| &phase.events);
-        if events.any(|event| matches!(event, Event::Timer { .. })) {
-            self.outcome.periods = Some(Periods::default());
-            self.release_job(self.first, program.next_period());
-        }
+        self.job = first_job(task, self.first - task.delay);
+        self.outcome.periods = self.job.map(|_| RELEASED);
         if task.delay > 0 {
             self.sleep_until(self.first)?;
         }
@@ -192,10 +233,7 @@ impl<'run> Worker<'run> {
             Event::Run(time) => self.work.run(time, over),
             Event::Runtime(time) => self.work.run_for(time, over),
             Event::Sleep(time) => self.sleep_until(clock::monotonic() + time)?,
-            Event::Lock(mutex) => {
-                waited(resources.mutexes[mutex].lock(over))?;
-                self.held[mutex] = true;
-            }
+            Event::Lock(mutex) => self.lock(mutex)?,
             Event::Unlock(mutex) => {
                 resources.mutexes[mutex].unlock();
                 self.held[mutex] = false;
@@ -209,10 +247,22 @@ impl<'run> Worker<'run> {
                 resources.conditions[condition].signal();
                 self.wait(condition, mutex)?;
             }
-            Event::Barrier(barrier) => waited(resources.barriers[barrier].wait(over))?,
-            Event::Suspend(condition) => waited(resources.conditions[condition].wait(None, over))?,
+            Event::Barrier(barrier) => {
+                self.block(Cause::Barrier(barrier), || {
+                    resources.barriers[barrier].wait(over)
+                })?;
+            }
+            Event::Suspend(condition) => {
+                self.block(Cause::Condition(condition), || {
+                    resources.conditions[condition].wait(None, over)
+                })?;
+            }
             Event::SemPost(semaphore) => resources.semaphores[semaphore].post(),
-            Event::SemWait(semaphore) => waited(resources.semaphores[semaphore].wait(over))?,
+            Event::SemWait(semaphore) => {
+                self.block(Cause::Semaphore(semaphore), || {
+                    resources.semaphores[semaphore].wait(over)
+                })?;
+            }
             Event::Mem(bytes) => self.work.touch(bytes),
             Event::MemRun { accesses, size } => self.work.walk(accesses, size, over),
             Event::IoRun(bytes) => self.work.write(bytes)?,
@@ -221,11 +271,13 @@ impl<'run> Worker<'run> {
             Event::Lap { begins } => self.lap(begins),
             Event::PipeRead { pipe, bytes } => {
                 let buffer = self.work.buffer(bytes);
-                waited(resources.pipes[pipe].read(buffer, over)?)?;
+                let read = || resources.pipes[pipe].read(buffer, over);
+                waited(self.waiting.during(Cause::Data(pipe), read)?)?;
             }
             Event::PipeWrite { pipe, bytes } => {
                 let buffer = self.work.buffer(bytes);
-                waited(resources.pipes[pipe].write(buffer, over)?)?;
+                let write = || resources.pipes[pipe].write(buffer, over);
+                waited(self.waiting.during(Cause::Room(pipe), write)?)?;
             }
             // Handled where the deadline of the last job is kept.
             Event::Timer { .. } => {}
@@ -241,7 +293,26 @@ impl<'run> Worker<'run> {
     fn wait(&mut self, condition: usize, mutex: usize) -> Result<(), Stop> {
         let resources = &self.run.resources;
         let held = self.held[mutex].then(|| &resources.mutexes[mutex]);
-        waited(resources.conditions[condition].wait(held, &self.run.over))
+        self.block(Cause::Condition(condition), || {
+            resources.conditions[condition].wait(held, &self.run.over)
+        })?;
+        if held.is_some() {
+            self.lock(mutex)?;
+        }
+        Ok(())
+    }
+
+    fn lock(&mut self, mutex: usize) -> Result<(), Stop> {
+        let lock = &self.run.resources.mutexes[mutex];
+        self.block(Cause::Mutex(mutex), || lock.lock(&self.run.over))?;
+        lock.set_holder(self.pid);
+        self.held[mutex] = true;
+        Ok(())
+    }
+
+    /// Waits for what only another thread can give.
+    fn block(&self, cause: Cause, wait: impl FnOnce() -> bool) -> Result<(), Stop> {
+        waited(self.waiting.during(cause, wait))
     }
 
     /// Completes the present job, releases the next one, and sleeps until the timer expires; returns the nominal release.
@@ -309,13 +380,11 @@ impl<'run> Worker<'run> {
         self.run.note(self.pid, note);
     }
 
-    /// Settles the job that is not complete at the end: one still to come does not count, one whose period is over is missed.
+    /// Settles the job that is not complete at the end.
     fn leave_job(&mut self) {
-        let now = clock::monotonic();
-        if let (Some((due, deadline)), Some(periods)) = (self.job.take(), &mut self.outcome.periods)
-        {
-            periods.released -= u64::from(due >= now);
-            periods.missed += u64::from(now > deadline && due < now);
+        let end = clock::monotonic().min(self.run.stop());
+        if let (Some(job), Some(periods)) = (self.job.take(), &mut self.outcome.periods) {
+            leave(job, end, periods);
         }
     }
 

@@ -1,0 +1,124 @@
+//! Whether the threads of a workload all wait for each other.
+//!
+//! A thread says what it waits for before it sleeps, and that it is over afterwards. If all say so and all sleep, as the kernel has it, no
+//! one is left to wake them. Two looks tell that from threads that wake each other all the time: who was woken between them is runnable at
+//! the second one, or has said that its wait is over.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use fairground_workload::Workload;
+
+use super::resources::Resources;
+
+/// What a thread waits for that only another thread can give.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A mutex.
+    Mutex(usize),
+    /// A condition.
+    Condition(usize),
+    /// A barrier.
+    Barrier(usize),
+    /// A semaphore.
+    Semaphore(usize),
+    /// Data in a pipe.
+    Data(usize),
+    /// Room in a pipe.
+    Room(usize),
+}
+
+/// What a thread says of its waits.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    /// The thread's number; 0 before it has one.
+    thread: AtomicU32,
+    /// Waits begun and ended: odd while it waits.
+    changes: AtomicU64,
+    cause: Mutex<Cause>,
+}
+
+impl Waiting {
+    /// Says which thread it is.
+    pub fn introduce(&self, thread: u32) {
+        self.thread.store(thread, Ordering::Release);
+    }
+
+    /// The thread's number; 0 before it has one.
+    pub fn thread(&self) -> u32 {
+        self.thread.load(Ordering::Acquire)
+    }
+
+    /// Has the thread wait with `wait`.
+    pub fn during<T>(&self, cause: Cause, wait: impl FnOnce() -> T) -> T {
+        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        let result = wait();
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        result
+    }
+
+    /// The number of the wait in which the thread sleeps, if it does.
+    fn asleep(&self) -> Option<u64> {
+        let changes = self.changes.load(Ordering::Acquire);
+        (changes % 2 == 1 && sleeps(self.thread())).then_some(changes)
+    }
+
+    fn cause(&self) -> Cause {
+        *self.cause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a thread of this process sleeps, as the kernel has it.
+fn sleeps(thread: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    // The name before the state may hold anything.
+    stat.is_ok_and(|stat| {
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('S'))
+    })
+}
+
+/// A thread that has not ended: its name and what it says.
+pub type Living<'a> = (&'a str, &'a Waiting);
+
+/// What each thread waits for, if none of them can ever go on.
+pub fn find(threads: &[Living<'_>], workload: &Workload, resources: &Resources) -> Option<String> {
+    let look = || -> Option<Vec<u64>> {
+        let waits = threads.iter().map(|(_, waiting)| waiting.asleep());
+        waits.collect()
+    };
+    let first = look()?;
+    if threads.is_empty() || look()? != first {
+        return None;
+    }
+    let name_of = |number: u32| {
+        let found = threads.iter().find(|(_, one)| one.thread() == number);
+        found.map_or("a thread that has ended", |(name, _)| name)
+    };
+    let reasons = threads.iter().map(|(name, waiting)| {
+        let cause = match waiting.cause() {
+            Cause::Nothing => "nothing".to_owned(),
+            Cause::Mutex(mutex) => format!(
+                "mutex {}, held by {}",
+                workload.mutexes[mutex].name,
+                name_of(resources.mutexes[mutex].holder())
+            ),
+            Cause::Condition(condition) => format!("condition {}", workload.conditions[condition]),
+            Cause::Barrier(barrier) => format!(
+                "barrier {} ({} of {} have arrived)",
+                workload.barriers[barrier].name,
+                resources.barriers[barrier].arrived(),
+                workload.barriers[barrier].parties
+            ),
+            Cause::Semaphore(semaphore) => format!("semaphore {}", workload.semaphores[semaphore]),
+            Cause::Data(pipe) => format!("data in pipe {}", workload.pipes[pipe].name),
+            Cause::Room(pipe) => format!("room in pipe {}", workload.pipes[pipe].name),
+        };
+        format!("{name} waits for {cause}")
+    });
+    Some(reasons.collect::<Vec<_>>().join("; "))
+}
