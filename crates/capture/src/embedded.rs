@@ -12,7 +12,7 @@ const IDENT: &[u8] = b"\x7fELF\x02\x01\x01";
 const MACHINE: u16 = 247;
 
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|cause| Error::System {
+    fairground_files::read(path).map_err(|cause| Error::System {
         action: format!("read {}", path.display()),
         cause,
     })

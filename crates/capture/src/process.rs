@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 
 /// A system call that waits for an answer.
 pub(crate) struct Call {
@@ -120,6 +121,8 @@ fn pipe() -> io::Result<(File, File)> {
 pub(crate) struct Loader {
     child: Child,
     listener: OwnedFd,
+    /// The thread that started it ends with this.
+    _starter: mpsc::Sender<()>,
 }
 
 impl Loader {
@@ -144,6 +147,14 @@ impl Loader {
                     len: filter.len() as u16,
                     filter: filter.as_ptr().cast_mut(),
                 };
+                // The loader does not outlive who answers its calls.
+                check(i64::from(libc::prctl(
+                    libc::PR_SET_PDEATHSIG,
+                    libc::SIGKILL,
+                    0,
+                    0,
+                    0,
+                )))?;
                 check(i64::from(libc::prctl(
                     libc::PR_SET_NO_NEW_PRIVS,
                     1,
@@ -169,7 +180,13 @@ impl Loader {
             });
         }
         // The child waits in the middle of being started until its listener was fetched.
-        let starting = std::thread::spawn(move || child.spawn());
+        // The thread that starts it stays, for its end would be the loader's.
+        let (give, given) = mpsc::channel();
+        let (starter, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            let _ = give.send(child.spawn());
+            let _: Result<(), _> = ended.recv();
+        });
         let mut words = [0; 8];
         let fetched = told.read_exact(&mut words).and_then(|()| {
             let [pid, number] = [&words[..4], &words[4..]]
@@ -180,12 +197,13 @@ impl Loader {
             go.write_all(&[1])?;
         }
         drop((go, tell, wait));
-        let child = starting
-            .join()
+        let child = given
+            .recv()
             .map_err(|_| io::Error::other("the thread that starts the loader panicked"))??;
         Ok(Self {
             child,
             listener: fetched?,
+            _starter: starter,
         })
     }
 

@@ -1,7 +1,10 @@
 //! Running clang: C source in, BPF object out.
 
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 
 use crate::error::Error;
 
@@ -10,6 +13,11 @@ const OLDEST_VERSION: u32 = 19;
 
 /// Commands tried in this order if the environment names none.
 const COMMANDS: [&str; 5] = ["clang-19", "clang", "clang-20", "clang-21", "clang-22"];
+
+/// The most memory and CPU time that clang gets. Schedulers take a hundredth of it; a source may take any amount, by a macro that doubles
+/// itself or a header that has no end.
+const MEMORY: u64 = 4 << 30;
+const SECONDS: u64 = 120;
 
 /// A clang that can compile to BPF.
 #[derive(Clone, Debug)]
@@ -86,13 +94,21 @@ impl Clang {
             _ => source,
         };
         command.arg("-c").arg(source).arg("-o").arg(output);
+        // SAFETY: system calls only, which are allowed between fork and exec.
+        unsafe { command.pre_exec(|| Ok(be_bounded()?)) };
 
         let result = command.output().map_err(|cause| Error::File {
             action: "run",
             path: PathBuf::from(&self.command),
             cause,
         })?;
-        let diagnostics = String::from_utf8_lossy(&result.stderr).into_owned();
+        let mut diagnostics = String::from_utf8_lossy(&result.stderr).into_owned();
+        if let Some(signal) = result.status.signal() {
+            diagnostics = format!(
+                "clang was ended by signal {signal}; it gets {SECONDS} s of CPU time and {} GiB of memory",
+                MEMORY >> 30
+            );
+        }
         if result.status.success() {
             Ok(diagnostics)
         } else {
@@ -102,6 +118,18 @@ impl Clang {
             })
         }
     }
+}
+
+/// Limits what this process takes, and ends it with the process that started it.
+fn be_bounded() -> rustix::io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let at_most = |most| Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    setrlimit(Resource::As, at_most(MEMORY))?;
+    setrlimit(Resource::Cpu, at_most(SECONDS))?;
+    setrlimit(Resource::Core, at_most(0))
 }
 
 /// The major version of a clang command, or none if it cannot be run or is no clang.

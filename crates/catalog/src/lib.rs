@@ -117,7 +117,7 @@ pub fn find(id: &str) -> Result<&'static Scheduler, Error> {
         })
 }
 
-/// A scheduler by id or by path: what has a `/` or ends in `.c` or `.o` is a path.
+/// A scheduler by id or by path: what has a `/`, ends in `.c` or `.o`, or is `.` or `..`, is a path.
 ///
 /// Sources joined by `+` become one object, as do all the `.bpf.c` of a folder. They are compiled with [`compile_sources`].
 /// Every `const volatile` number of them is a tunable, whether a manifest lists it or not. If a `scheduler.toml` lies beside the
@@ -126,7 +126,8 @@ pub fn find(id: &str) -> Result<&'static Scheduler, Error> {
 pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
     let is_object = reference.ends_with(".o");
     let is_source = reference.ends_with(".c");
-    if !reference.contains('/') && !is_source && !is_object {
+    let is_folder = matches!(reference, "." | "..");
+    if !reference.contains('/') && !is_source && !is_object && !is_folder {
         return find(reference).cloned();
     }
     let path = Path::new(reference);
@@ -138,7 +139,7 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
     }
 
     let read = |path: &Path| {
-        std::fs::read(path).map_err(|cause| Error::File {
+        fairground_files::read(path).map_err(|cause| Error::File {
             action: "read",
             path: path.to_owned(),
             cause,

@@ -154,11 +154,14 @@ fn scratch_folder() -> Result<tempfile::TempDir, Error> {
 ///
 /// If the source cannot be read or does not compile.
 pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Error> {
-    std::fs::metadata(source).map_err(|cause| Error::File {
+    let unreadable = |cause| Error::File {
         action: "read",
         path: source.to_owned(),
         cause,
-    })?;
+    };
+    if !std::fs::metadata(source).map_err(unreadable)?.is_file() {
+        return Err(unreadable(std::io::Error::other("it is not a file")));
+    }
     let clang = Clang::find()?;
     let scratch = scratch_folder()?;
     let [libbpf, stand_ins, ours] =

@@ -11,7 +11,7 @@ use fairground_kernel::host;
 use fairground_lab::{Measured, cost_file};
 use fairground_machine::{Distance, Machine};
 
-use crate::output::{FAILED, UNUSABLE, fail, print};
+use crate::output::{FAILED, fail, print};
 
 /// Measure what scheduling costs on this machine
 ///
@@ -75,10 +75,7 @@ fn open(path: &Path) -> Result<File, ExitCode> {
 }
 
 fn unwritable(path: &Path, cause: &std::io::Error) -> ExitCode {
-    fail(
-        UNUSABLE,
-        format!("{}: cannot be written: {cause}", path.display()),
-    )
+    fail(FAILED, format!("cannot write {}: {cause}", path.display()))
 }
 
 /// The first CPUs at each distance. Where numbers have gaps, those of the machine are not the kernel's, and nothing is measured.

@@ -19,6 +19,7 @@ mod record;
 mod recording;
 mod reproduce;
 mod run;
+mod scratch;
 mod show;
 mod task;
 mod worlds;
@@ -49,12 +50,31 @@ enum Command {
     Calibrate(calibrate::Arguments),
 }
 
+impl Command {
+    /// Whether it may need files for a while, for schedulers of the user's own or what loaders see.
+    fn may_compile(&self) -> bool {
+        !matches!(
+            self,
+            Self::List(_) | Self::Show(_) | Self::Import(_) | Self::Play(_) | Self::Task(_)
+        )
+    }
+}
+
 // Simulations of schedulers of the user's own find all memory at the same addresses in every run.
 #[global_allocator]
 static MEMORY: fairground_lab::Allocator = fairground_lab::Allocator;
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let command = match Cli::try_parse() {
+        Ok(arguments) => arguments.command,
+        Err(told) if !told.use_stderr() => {
+            let printed = output::print(&told.render().to_string());
+            return printed.err().unwrap_or(ExitCode::SUCCESS);
+        }
+        Err(error) => error.exit(),
+    };
+    let _scratch = command.may_compile().then(scratch::Scratch::new);
+    match command {
         Command::List(arguments) => list::main(&arguments),
         Command::Show(arguments) => show::main(&arguments),
         Command::Compare(arguments) => compare::main(&arguments),

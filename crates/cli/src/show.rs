@@ -42,6 +42,10 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> ExitCode {
     let path = Path::new(&arguments.scheduler);
     if arguments.rt_app || is_recording(path) {
+        if arguments.source || arguments.readme {
+            let message = "--source and --readme are for schedulers, and this is a recording";
+            return output::fail(UNUSABLE, format!("{}: {message}", path.display()));
+        }
         let text = if arguments.rt_app {
             as_rt_app(path)
         } else {
@@ -54,6 +58,11 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     }
     let scheduler = match fairground_catalog::find(&arguments.scheduler) {
         Ok(scheduler) => scheduler,
+        Err(_) if path.exists() => {
+            let name = path.display();
+            let message = format!("{name}: not a recording; `fairground record` makes one");
+            return output::fail(UNUSABLE, message);
+        }
         Err(error) => return output::fail(UNUSABLE, error),
     };
     let printed = if arguments.source {

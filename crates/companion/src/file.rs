@@ -135,7 +135,7 @@ impl Companion {
     ///
     /// If it cannot be read, or says what no companion can; with the place.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|cause| Error::File {
+        let text = fairground_files::read_text(path).map_err(|cause| Error::File {
             path: path.to_owned(),
             cause,
         })?;

@@ -4,6 +4,7 @@
 //! variables, sizes and fills maps, and runs programs, in part from what it finds out about the machine. A [`Companion`] says the same in
 //! TOML, with expressions over the machine, and becomes a [`Setup`](fairground_bpf::Setup) for one object on one machine.
 
+mod bounds;
 mod builtin;
 mod encode;
 mod error;
@@ -11,6 +12,7 @@ mod file;
 mod prepare;
 mod scope;
 
+pub use bounds::bound;
 pub use error::Error;
 pub use file::Companion;
 pub use prepare::{Prepared, Setting, names};

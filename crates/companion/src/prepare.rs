@@ -7,7 +7,7 @@ use fairground_bpf::{
     TypeId, VariablePatch,
 };
 use fairground_machine::Machine;
-use rhai::{Array, Dynamic, Engine, INT, Map, Scope};
+use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
 use toml::{Spanned, Value};
 
 use crate::encode::{self, Spot};
@@ -64,12 +64,16 @@ impl Companion {
             engine: scope::engine(&text, object),
             scope: scope::scope(&text, object, constants, machine),
             sections: BTreeMap::new(),
+            bytes: 0,
             done: Prepared::default(),
         };
         preparation.apply(settings)?;
         Ok(preparation.done)
     }
 }
+
+/// Bytes that a companion may set in all.
+const MOST_BYTES: usize = 256 << 20;
 
 struct Preparation<'a> {
     companion: &'a Companion,
@@ -79,6 +83,8 @@ struct Preparation<'a> {
     scope: Scope<'static>,
     /// Sections of global variables as they are so far.
     sections: BTreeMap<usize, Vec<u8>>,
+    /// Bytes of all values so far.
+    bytes: usize,
     done: Prepared,
 }
 
@@ -186,6 +192,19 @@ impl Preparation<'_> {
         Err(wrong(place, message))
     }
 
+    /// Counts the bytes of a value before it is made.
+    fn take(&mut self, bytes: usize, place: &str) -> Result<(), Error> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > MOST_BYTES {
+            let most = MOST_BYTES >> 20;
+            return Err(wrong(
+                place,
+                format!("the companion sets more than {most} MiB in all; set less"),
+            ));
+        }
+        Ok(())
+    }
+
     fn expression(&mut self, text: &str, place: &str) -> Result<Dynamic, Error> {
         self.evaluate(text)
             .map_err(|error| wrong(place, format!("{text:?}: {error}")))
@@ -196,7 +215,13 @@ impl Preparation<'_> {
         let value = self.engine.eval_with_scope(&mut self.scope, text);
         // What the expression names for itself ends with it.
         self.scope.rewind(level);
-        value.map_err(|error| error.to_string())
+        value.map_err(|error| match *error {
+            EvalAltResult::ErrorTerminated(..) => format!(
+                "it has no end, or is too long: all expressions together may take {} million steps",
+                scope::STEPS / 1_000_000
+            ),
+            other => other.to_string(),
+        })
     }
 
     /// The value at a key: a text is an expression, lists and tables hold values.
@@ -321,12 +346,15 @@ impl Preparation<'_> {
             && list.len() > count as usize
             && section.variables.len() == 1
         {
-            size = list.len() * btf.size_of(element).unwrap_or(0) as usize;
+            size = list
+                .len()
+                .saturating_mul(btf.size_of(element).unwrap_or(0) as usize);
             spot = Spot {
                 type_id: element,
                 ..spot
             };
         }
+        self.take(size, place)?;
         let bytes = self.sections.entry(number).or_insert_with(|| {
             let mut bytes = section.data.clone();
             bytes.resize(section.size as usize, 0);
@@ -450,6 +478,8 @@ impl Preparation<'_> {
                 } else {
                     1
                 };
+                let sizes = definition.key_size as usize + definition.value_size as usize * copies;
+                self.take(sizes, &place)?;
                 let mut values = Vec::with_capacity(copies);
                 for cpu in 0..copies {
                     let inner = self.scope.len();
@@ -587,6 +617,7 @@ impl Preparation<'_> {
         let place = self.companion.place(program);
         let btf = self.object.btf();
         let size = context_type.and_then(|id| btf.size_of(id)).unwrap_or(0);
+        self.take(size as usize, &place)?;
         let mut bytes = vec![0; size as usize];
         let name = program.get_ref();
         let spot_of = |type_id: Option<TypeId>, member: &str, place: &str| {

@@ -1,10 +1,13 @@
 //! What expressions may name: the machine, units of time, constants of the kernel and of the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fairground_bpf::{Kind, Object};
 use fairground_machine::Machine;
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
+
+use crate::bounds::bound;
 
 /// Nanoseconds of the units that expressions may name.
 const UNITS: [(&str, INT); 4] = [
@@ -13,6 +16,11 @@ const UNITS: [(&str, INT); 4] = [
     ("ms", 1_000_000),
     ("s", 1_000_000_000),
 ];
+
+/// Steps that all expressions of a companion may take together, some seconds.
+pub(crate) const STEPS: u64 = 50_000_000;
+/// No kernel has more CPUs.
+const CPUS: usize = 1 << 16;
 
 /// An engine without access to any data but the scope and the sizes of the structures of `object` that `text` speaks of.
 pub(crate) fn engine(text: &str, object: &Object) -> Engine {
@@ -25,7 +33,12 @@ pub(crate) fn engine(text: &str, object: &Object) -> Engine {
             size.ok_or_else(|| format!("the object has no type {name}").into())
         },
     );
-    engine.set_max_expr_depths(0, 0);
+    bound(&mut engine);
+    let steps = AtomicU64::new(0);
+    engine.on_progress(move |_| {
+        let is_over = steps.fetch_add(1, Ordering::Relaxed) >= STEPS;
+        is_over.then_some(Dynamic::UNIT)
+    });
     engine.register_fn("mask", mask);
     engine.register_fn("log2", |value: INT| -> INT {
         INT::from(value.max(1).ilog2())
@@ -34,21 +47,24 @@ pub(crate) fn engine(text: &str, object: &Object) -> Engine {
 }
 
 /// A CPU mask with these CPUs, as 64-bit words.
-fn mask(cpus: Array) -> Array {
+fn mask(cpus: Array) -> Result<Array, Box<EvalAltResult>> {
     let mut words: Vec<u64> = Vec::new();
-    for cpu in cpus.iter().filter_map(|cpu| cpu.as_int().ok()) {
-        let Ok(cpu) = usize::try_from(cpu) else {
+    for number in cpus.iter().filter_map(|cpu| cpu.as_int().ok()) {
+        let Ok(cpu) = usize::try_from(number) else {
             continue;
         };
+        if cpu >= CPUS {
+            return Err(format!("mask: no machine has a CPU {number}").into());
+        }
         if words.len() <= cpu / 64 {
             words.resize(cpu / 64 + 1, 0);
         }
         words[cpu / 64] |= 1 << (cpu % 64);
     }
-    words
-        .into_iter()
+    let words = words.into_iter();
+    Ok(words
         .map(|word| Dynamic::from_int(word.cast_signed()))
-        .collect()
+        .collect())
 }
 
 /// The scope of all expressions of a companion. `text` is everything that they say: only constants that occur there are looked up.

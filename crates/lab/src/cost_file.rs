@@ -17,7 +17,7 @@ pub fn read_cost_model(name: &str) -> Result<CostModel, Error> {
         "zero" => return Ok(CostModel::zero()),
         _ => {}
     }
-    let text = std::fs::read_to_string(Path::new(name)).map_err(|cause| Error::CostModel {
+    let text = fairground_files::read_text(Path::new(name)).map_err(|cause| Error::CostModel {
         place: name.to_owned(),
         message: format!(
             "cannot be read: {cause}; a cost model is default, zero or the name of a TOML file"

@@ -117,7 +117,7 @@ impl Recording {
             path: path.to_owned(),
             message,
         };
-        let text = std::fs::read_to_string(path)
+        let text = fairground_files::read_text(path)
             .map_err(|cause| unusable(format!("cannot be read: {cause}")))?;
         let recording: Self = serde_json::from_str(&text).map_err(|cause| {
             unusable(format!(

@@ -14,7 +14,7 @@ const KIND_LATENCY: u32 = 1 << 2;
 
 /// Makes a machine from the file of this name.
 pub(crate) fn read(file: &str) -> Result<Machine, Error> {
-    let text = std::fs::read_to_string(file).map_err(|cause| {
+    let text = fairground_files::read_text(file.as_ref()).map_err(|cause| {
         Error::new(
             file,
             format!(

@@ -30,7 +30,7 @@ impl Workload {
             json_path: String::new(),
             message,
         };
-        let bytes = std::fs::read(path).map_err(|error| {
+        let bytes = fairground_files::read(path).map_err(|error| {
             whole(
                 0,
                 0,

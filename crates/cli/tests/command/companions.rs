@@ -165,3 +165,46 @@ fn macros_of_the_command_line_reach_every_source() {
         &["does not compile", "named.bpf.c:14:"],
     );
 }
+
+#[test]
+fn expressions_cannot_take_everything() {
+    let deep = format!("slice_ns = \"{}1{}\"", "(".repeat(5000), ")".repeat(5000));
+    for (text, message) in [
+        (deep.as_str(), "exceeds maximum complexity"),
+        ("slice_ns = \"loop {}\"", "it has no end, or is too long"),
+        (
+            "slice_ns = \"let a = [1]; loop { a += a; }\"",
+            "Size of array",
+        ),
+        (
+            "slice_ns = \"let a = []; a.pad(1000000000000, 1); 1\"",
+            "Size of array",
+        ),
+        (
+            "slice_ns = \"let a = `x`; loop { a += a; }\"",
+            "Length of string",
+        ),
+        (
+            "slice_ns = \"mask([9000000000000])[0]\"",
+            "mask: no machine has a CPU 9000000000000",
+        ),
+        (
+            "slice_ns = \"sleep(1000000); 1\"",
+            "expressions do not sleep",
+        ),
+        (
+            "slice_ns = \"import \\\"/etc/passwd\\\" as a; 1\"",
+            "Module not found",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own.toml");
+        std::fs::write(
+            &path,
+            format!("scheduler = \"configured\"\n[global]\n{text}\n"),
+        )
+        .unwrap();
+        let path = path.display().to_string();
+        compare(&["--with", &path], 2, &["own.toml:3: ", message]);
+    }
+}

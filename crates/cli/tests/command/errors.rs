@@ -345,3 +345,68 @@ fn results_that_cannot_be_written() {
         &["cannot write workloads/hogs.json"],
     );
 }
+
+#[test]
+fn played_threads_that_wait_for_each_other() {
+    refuse(
+        "play workloads/deadlock.json",
+        1,
+        &[
+            "deadlock: first waits for mutex right, held by second; second waits for mutex left, held by first",
+            "--duration",
+        ],
+    );
+}
+
+#[test]
+fn files_without_an_end_are_not_read_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = |name: &str| {
+        let path = folder.path().join(name);
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        path.display().to_string()
+    };
+    let hogs = "compare workloads/hogs.json -d 1ms -s";
+    for line in [
+        format!("compare -s linux24 {}", link("endless.json")),
+        format!("{hogs} linux24 -m {}", link("endless.xml")),
+        format!("{hogs} linux24 --cost {}", link("endless.toml")),
+        format!(
+            "{hogs} schedulers/rotation.bpf.c --with {}",
+            link("with.toml")
+        ),
+        format!("{hogs} {}", link("endless.bpf.o")),
+    ] {
+        refuse(
+            &line,
+            2,
+            &["endless", "it is larger than 512 MiB"][usize::from(line.contains("with"))..],
+        );
+    }
+    refuse(
+        &format!("{hogs} {}", link("endless.bpf.c")),
+        2,
+        &["endless.bpf.c: it is not a file"],
+    );
+}
+
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = std::process::Command::new(env!("CARGO_BIN_EXE_fairground"))
+        .args(["compare", "--help"])
+        .stdout(full)
+        .stderr(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn files_that_show_knows_nothing_of() {
+    refuse(
+        "show workloads/hogs.json",
+        2,
+        &["workloads/hogs.json: not a recording"],
+    );
+}

@@ -4,6 +4,7 @@ mod calibrating;
 mod capturing;
 mod companions;
 mod comparing;
+mod ending;
 mod errors;
 mod examples;
 mod listing;

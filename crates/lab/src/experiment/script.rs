@@ -13,6 +13,9 @@ use super::samples::{self, Samples, digits};
 /// Nanoseconds of the units that expressions may name.
 const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
+/// Steps that an expression may take, some seconds.
+const STEPS: u64 = 20_000_000;
+
 /// An expression, compiled.
 #[derive(Clone)]
 pub(crate) struct Expression {
@@ -22,8 +25,8 @@ pub(crate) struct Expression {
 /// An engine without access to any data but the scope.
 pub(crate) fn engine() -> Engine {
     let mut engine = Engine::new();
-    // Acceptance lines nest calls deeper than the limits of a debug build allow.
-    engine.set_max_expr_depths(0, 0);
+    fairground_companion::bound(&mut engine);
+    engine.set_max_operations(STEPS);
     engine.set_optimization_level(OptimizationLevel::Simple);
     samples::register(&mut engine);
     engine.register_fn("named", named);

@@ -1,0 +1,61 @@
+//! Reading files that somebody else has made: whole, but not without end.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read as _, Result};
+use std::path::Path;
+
+/// The most that is read of a file, far more than any file of use has. Devices and pipes may have no end.
+pub const MOST: u64 = 512 << 20;
+
+/// The bytes of a file, or of a pipe such as the shell's `<(command)`.
+///
+/// # Errors
+///
+/// If it cannot be read, or is larger than [`MOST`].
+pub fn read(path: &Path) -> Result<Vec<u8>> {
+    read_at_most(path, MOST)
+}
+
+/// The same of a file that holds text.
+///
+/// # Errors
+///
+/// As [`read`], and if it is not UTF-8.
+pub fn read_text(path: &Path) -> Result<String> {
+    let not_text = |_| Error::new(ErrorKind::InvalidData, "it is not UTF-8 text");
+    String::from_utf8(read(path)?).map_err(not_text)
+}
+
+fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let message = format!("it is larger than {} MiB", most >> 20);
+        return Err(Error::new(ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_is_not_read_to_its_end() {
+        let error = read_at_most(Path::new("/dev/zero"), 1 << 20).expect_err("it has no end");
+        assert_eq!(error.to_string(), "it is larger than 1 MiB");
+    }
+
+    #[test]
+    fn a_file_of_the_largest_size_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("text");
+        std::fs::write(&path, "four").expect("a file");
+        assert_eq!(read_at_most(&path, 4).expect("it fits"), b"four");
+        assert!(read_at_most(&path, 3).is_err());
+        assert_eq!(read_text(&path).expect("it is text"), "four");
+        std::fs::write(&path, b"\xff").expect("a file");
+        let error = read_text(&path).expect_err("it is none");
+        assert_eq!(error.to_string(), "it is not UTF-8 text");
+    }
+}
