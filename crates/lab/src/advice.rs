@@ -10,6 +10,7 @@ use fairground_report::Comparison;
 use fairground_simulator::{CostModel, Surroundings};
 use fairground_workload::Workload;
 
+use crate::cell::Failure;
 use crate::compare::compare;
 use crate::contender::Contender;
 use crate::error::Error;
@@ -204,7 +205,7 @@ impl Question {
         }
         let ranking = rank(measure, &values);
         let Some(first) = ranking.first() else {
-            return Err(Error::Plan(self.unmeasured()));
+            return Err(Error::Plan(self.unmeasured(&results.failures)));
         };
         let (tuned, tried) = self.tune(measure, first, progress)?;
         Ok(Advice {
@@ -221,7 +222,14 @@ impl Question {
         })
     }
 
-    fn unmeasured(&self) -> String {
+    /// Why nobody can be ranked.
+    fn unmeasured(&self, failures: &[Failure]) -> String {
+        if let Some(first) = failures.first() {
+            return format!(
+                "no run came to its end: {} failed {}",
+                first.scheduler, first.message
+            );
+        }
         match &self.goal {
             Goal::Latency(Some(name)) => {
                 let mut names: Vec<&str> = self
@@ -236,7 +244,7 @@ impl Question {
                     names.join(", ")
                 )
             }
-            _ => "no run came to an end with a figure for this".to_owned(),
+            _ => "no run has a figure for this goal; choose another with --for".to_owned(),
         }
     }
 

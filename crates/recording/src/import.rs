@@ -126,6 +126,10 @@ fn check_sections(file: &mut File) -> Result<(), String> {
         let bytes = bytes[8 * place..8 * place + 8].try_into();
         u64::from_le_bytes(bytes.unwrap_or_default())
     };
+    // The first version of `struct perf_event_attr` had this many bytes.
+    if number(&head, 2) < 64 {
+        return Err("it is damaged: its descriptions of events have no size".to_owned());
+    }
     let cut = "it is cut off, or damaged: a part of it lies behind its end";
     let inside = |start: u64, size: u64| {
         let end = start.checked_add(size);
