@@ -32,6 +32,8 @@ fn task() -> impl Strategy<Value = RandomTask> {
                 pinned,
                 yields,
                 locks,
+                real_time: None,
+                changes: None,
             },
         )
 }

@@ -13,7 +13,7 @@ use common::random_task::{RandomTask, json};
 use common::{Referee, free, scheduler, workload};
 use fairground_events::{Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, ExitKind, Options, Outcome, Scheduler, simulate};
+use fairground_simulator::{CostModel, CostValue, ExitKind, Options, Outcome, Scheduler, simulate};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use reference::trace::records;
@@ -102,7 +102,8 @@ struct Case {
     variant: usize,
     options: Options,
     exact: bool,
-    hotplug: bool,
+    /// Whether the reference knows all that happens; the referee, who watches in any case, does.
+    followed: bool,
 }
 
 impl Case {
@@ -153,13 +154,22 @@ impl Case {
             options.hotplug.sort();
         }
         let count = 1 + choices.below(6);
-        let tasks: Vec<RandomTask> = (0..count).map(|_| random_task(&mut choices)).collect();
+        let mut tasks: Vec<RandomTask> = (0..count).map(|_| random_task(&mut choices)).collect();
+        if !exact && choices.one_in(2) {
+            options.cost = random_costs(&mut choices);
+        }
+        let strange = choices.one_in(4);
+        if strange {
+            tasks
+                .iter_mut()
+                .for_each(|task| make_strange(task, &mut choices));
+        }
         options.workload = workload(&json(&tasks, cpus));
         Case {
             variant,
             options,
             exact,
-            hotplug,
+            followed: !hotplug && !strange,
         }
     }
 
@@ -195,7 +205,38 @@ fn random_task(choices: &mut Choices) -> RandomTask {
         pinned: choices.one_in(4).then(|| choices.below(8)),
         yields: choices.one_in(5),
         locks: choices.one_in(5),
+        real_time: None,
+        changes: None,
     }
+}
+
+/// Makes a task a real-time task, or has it change what it may and is worth.
+fn make_strange(task: &mut RandomTask, choices: &mut Choices) {
+    if choices.one_in(3) {
+        task.real_time = Some(1 + choices.below(99));
+        task.sleep = task.sleep.max(100);
+    } else if choices.one_in(2) {
+        task.changes = Some((choices.below(40) as i32 - 20, choices.below(8)));
+    }
+}
+
+/// Costs of any size up to some microseconds.
+fn random_costs(choices: &mut Choices) -> CostModel {
+    let mut number = || {
+        let most = [1, 100, 10_000][choices.below(3) as usize];
+        choices.below(most)
+    };
+    let mut text = String::new();
+    for (name, value) in CostModel::default_model().values() {
+        text += &match value {
+            CostValue::One(_) => format!("{name} = {}\n", number()),
+            CostValue::ByDistance(_) => {
+                let four = [(); 4].map(|()| number());
+                format!("{name} = {four:?}\n")
+            }
+        };
+    }
+    CostModel::parse("random", &text).expect("these are costs")
 }
 
 /// The event stream as far as the reference is held against it.
@@ -250,7 +291,7 @@ fn try_case(case: &Case, schedulers: &[Arc<Scheduler>]) -> Result<(u64, u64), St
         ));
     }
     let (records, whole) = records(&outcome.statistics);
-    if case.hotplug {
+    if !case.followed {
         return Ok((outcome.engine_events, records.len() as u64));
     }
     let mut reference = Reference::new(case.world(stream.allowed.clone()));
@@ -356,7 +397,7 @@ fn random_schedulers_keep_the_rules() {
         ..ProptestConfig::default()
     });
     let total = std::cell::Cell::new((0, 0));
-    let outcome = runner.run(&prop::collection::vec(any::<u32>(), 20..80), |numbers| {
+    let outcome = runner.run(&prop::collection::vec(any::<u32>(), 20..120), |numbers| {
         let (events, records) = try_case(&Case::from(&numbers, &schedulers), &schedulers)
             .map_err(TestCaseError::fail)?;
         total.set((total.get().0 + events, total.get().1 + records));
