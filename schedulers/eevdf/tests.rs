@@ -851,3 +851,16 @@ fn a_woken_task_goes_to_a_cpu_that_it_fits() {
     let little = grown.iter().filter(|run| run.cpu < 2);
     assert_eq!(little.count(), 0, "{:?}", grown[0]);
 }
+
+#[test]
+fn who_ends_is_not_delayed() {
+    // They end when they have had more than their due as often as not
+    let json = r#"{ "tasks": {
+            "hog": { "instance": 2, "run": 1000 },
+            "a": { "instance": 3, "run": 13000, "loop": 1 },
+            "b": { "instance": 3, "run": 17300, "loop": 1 },
+            "c": { "instance": 4, "run": 29100, "loop": 1 } },
+        "global": { "duration": 1000 } }"#;
+    let (_, outcome) = run(ID, "1", json, 2, &[]);
+    assert_eq!(statistic(ID, &outcome, "delayed_dequeues"), 0);
+}
