@@ -75,9 +75,6 @@ DEFINE_STATISTICS(NR_STATISTICS);
 /* The ticks of a kernel that leaves the rate to the running kernel (hz = 0) still need a length for the balancer */
 #define DEFAULT_HZ 250
 
-/* How often a CPU looks for a task that has waited for starvation_limit */
-#define RESCUE_INTERVAL (250 * NSEC_PER_MSEC)
-
 #define balance_rules (release == RELEASE_2_6_24 ? BALANCE_2_6_24 : BALANCE_3_0)
 
 /* Set by init() from the tunables and the machine; of the CPUs, the ones that exist */
@@ -170,6 +167,10 @@ static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *v
 }
 
 #include "fair.h"
+
+#define waits_since(t) ((t)->wait_start)
+
+#include "starving_queue.h"
 
 /* ---- Load ------------------------------------------------------------------------------------------------------ */
 
@@ -780,19 +781,7 @@ static __always_inline void set_next_entity(struct run_queue *rq, struct task_st
  */
 __noinline bool rescue_starved(s32 cpu)
 {
-	u64 now = scx_bpf_now();
-	struct task_ctx *t;
-	struct task_struct *p;
-
-	bpf_for_each(scx_dsq, p, cpu, SCX_DSQ_ITER_REV) {
-		t = task_ctx_of(p);
-		if (t && starved_for(t->wait_start, now) &&
-		    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
-			count(RESCUES);
-			return true;
-		}
-	}
-	return false;
+	return rescue_from_queue(cpu, SCX_DSQ_ITER_REV, 0);
 }
 
 void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
@@ -820,10 +809,9 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 
-	if (starvation_limit && !time_before(now, rq->rescue_at)) {
-		rq->rescue_at = now + RESCUE_INTERVAL;
-		if (rescue_starved(cpu))
-			return;
+	if (starvation_check_is_due(&rq->rescue_at, now) && rescue_starved(cpu)) {
+		count(RESCUES);
+		return;
 	}
 
 	if (prev_runs) {

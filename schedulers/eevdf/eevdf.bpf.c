@@ -13,10 +13,6 @@
  * V passes the first of the others it changes over, which is once for each request: O(log n) each, as the tree's.
  */
 #include "fairground.bpf.h"
-
-/* 80 tasks that starve all get their turn before the watchdog's 30 s are over */
-#define STARVATION_LIMIT 10000
-
 #include "in_interrupt.h"
 #include "min_max.h"
 #include "pelt.h"
@@ -75,9 +71,6 @@ DEFINE_STATISTICS(NR_STATISTICS);
 /* Limits of a slice that a task asks for itself */
 #define MIN_CUSTOM_SLICE (NSEC_PER_MSEC / 10)
 #define MAX_CUSTOM_SLICE (100 * NSEC_PER_MSEC)
-
-/* How often a CPU looks whether one of its tasks starves */
-#define RESCUE_INTERVAL (250 * NSEC_PER_MSEC)
 
 /* Sleeping tasks that a CPU can keep in the competition; one more is dequeued at once */
 #define NR_DELAYED 64
@@ -266,6 +259,10 @@ struct task_ctx {
 };
 
 DEFINE_TASK_DATA(struct task_ctx, sched_entities, task_ctx)
+
+#define waits_since(se) ((se)->wait_start)
+
+#include "starving_queue.h"
 
 /* Records of CPUs may not hold locks, so they are here */
 struct rq_lock {
@@ -841,22 +838,8 @@ __noinline s32 pick_eevdf(s32 cpu)
  */
 __noinline bool rescue_starved(s32 cpu)
 {
-	struct task_ctx *se;
-	u64 now = scx_bpf_now();
-	struct task_struct *p;
-	u32 i;
-
-	bpf_for(i, 0, 2) {
-		bpf_for_each(scx_dsq, p, i ? eligible_dsq(cpu) : ineligible_dsq(cpu), SCX_DSQ_ITER_REV) {
-			se = task_ctx_of(p);
-			if (se && starved_for(se->wait_start, now) &&
-			    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
-				count(RESCUES);
-				return true;
-			}
-		}
-	}
-	return false;
+	return rescue_from_queue(ineligible_dsq(cpu), SCX_DSQ_ITER_REV, 0) ||
+	       rescue_from_queue(eligible_dsq(cpu), SCX_DSQ_ITER_REV, 0);
 }
 
 static __always_inline s32 pick_next_entity(s32 cpu)
@@ -1383,10 +1366,9 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 
-	if (!time_before(now, cfs_rq->rescue_at)) {
-		cfs_rq->rescue_at = now + RESCUE_INTERVAL;
-		if (rescue_starved(cpu))
-			return;
+	if (starvation_check_is_due(&cfs_rq->rescue_at, now) && rescue_starved(cpu)) {
+		count(RESCUES);
+		return;
 	}
 
 	if (prev_runs) {
@@ -1569,7 +1551,6 @@ __noinline int init_rq(s32 cpu)
 	/* As in the original, so that virtual times wrap around soon and always have */
 	cfs_rq->zero_vruntime = -(1ULL << 20);
 	cfs_rq->pelt_last = now;
-	cfs_rq->rescue_at = now + RESCUE_INTERVAL;
 	cfs_rq->next_balance = balance_ticks_at(now);
 	init_spans(cfs_rq->span, cpu, true, LEVEL_NUMA);
 	cfs_rq->nr_idle_scan = cfs_rq->span[LEVEL_MC].count;

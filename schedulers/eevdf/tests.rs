@@ -665,9 +665,9 @@ fn nobody_starves_whatever_the_weights() {
     let (history, outcome) = run(ID, "1", &json, 60, &[]);
     // 3 of 178,549 would be 4 ms every 238 s
     let runs = history.runs_of("idle", 0, 60 * SECOND);
-    assert!(runs.len() >= 4, "{} runs", runs.len());
+    assert!(runs.len() >= 3, "{} runs", runs.len());
     for pair in runs.windows(2) {
-        assert!(pair[1].start - pair[0].end <= 10_300 * MS);
+        assert!(pair[1].start - pair[0].end <= 15_300 * MS);
     }
     assert!(statistic(ID, &outcome, "rescues") >= 3);
     // Where weights are closer nobody needs it

@@ -205,29 +205,13 @@ static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *
 /* ---- Nobody waits for ever (not O(1)'s) ------------------------------------------------------------------------ */
 
 #define RESCUE_INTERVAL NSEC_PER_SEC
+#define mark_rescued(t) ((t)->rescued = true)
 
-/* Moves a task of a list that has waited for starvation_limit to this CPU's local queue: true if there is one. */
+#include "starving_queue.h"
+
 __noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
 {
-	u64 now = scx_bpf_now();
-	struct task_struct *p;
-	u32 seen = 0;
-
-	bpf_for_each(scx_dsq, p, list_dsq(cpu, array, index), 0) {
-		struct task_ctx *t = task_ctx_of(p);
-
-		if (RESCUE_DEPTH && seen++ >= RESCUE_DEPTH)
-			break;
-		if (!t || !starved_for(waits_since(t), now))
-			continue;
-		t->rescued = true;
-		if (scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
-			count(STAT_RESCUED);
-			return true;
-		}
-		t->rescued = false;
-	}
-	return false;
+	return rescue_from_queue(list_dsq(cpu, array, index), 0, RESCUE_DEPTH);
 }
 
 /*
@@ -246,8 +230,10 @@ __noinline bool rescue_starved(s32 cpu)
 		u64 bitmap = rq->bitmap[array];
 
 		bpf_for(index, 0, MAX_USER_PRIO)
-			if ((bitmap & (1ULL << index)) && rescue_from_list(cpu, array, index))
+			if ((bitmap & (1ULL << index)) && rescue_from_list(cpu, array, index)) {
+				count(STAT_RESCUED);
 				return true;
+			}
 	}
 	rq->rescue_at = now + RESCUE_INTERVAL;
 	return false;
