@@ -217,15 +217,6 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
 	return end;
 }
 
-/* Another task has come to this CPU: the running task's slice may now end at an earlier tick. */
-static __always_inline void shorten_slice(struct run_queue *rq, u64 vruntime, u64 now)
-{
-	struct task_struct *curr = scx_bpf_cpu_curr(rq->cpu);
-
-	if (curr && curr->pid == rq->curr_pid)
-		end_slice_at(rq, curr, next_event(rq, true, vruntime, now));
-}
-
 /*
  * Balancing
  */
@@ -611,7 +602,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		count(WAKEUP_PREEMPTIONS);
 		resched_task(rq);
 	} else if (cpu == task_cpu) {
-		shorten_slice(rq, vruntime, now);
+		end_slice_at(rq, next_event(rq, true, vruntime, now));
 	} else {
 		/* That CPU is not locked: let it look itself */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);

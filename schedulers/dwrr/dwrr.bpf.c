@@ -614,8 +614,8 @@ static __always_inline void shorten_slice(struct run_queue *rq, bool arrives, u6
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(rq->cpu);
 
-	if (curr && curr->pid == rq->curr_pid)
-		end_slice_at(rq, curr, next_event(rq, task_ctx_of(curr), arrives, arriving, now));
+	if (curr)
+		end_slice_at(rq, next_event(rq, task_ctx_of(curr), arrives, arriving, now));
 }
 
 /* The host's rule: shall a thread that has come to a busy CPU, into its round, preempt? */

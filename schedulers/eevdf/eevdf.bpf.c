@@ -965,15 +965,6 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 	return end;
 }
 
-/* Another task has come to this CPU: the running task's slice may now end at an earlier tick. */
-static __always_inline void shorten_slice(struct run_queue *cfs_rq, u64 now)
-{
-	struct task_struct *curr = scx_bpf_cpu_curr(cfs_rq->cpu);
-
-	if (curr && curr->pid == cfs_rq->curr_pid)
-		end_slice_at(cfs_rq, curr, next_event(cfs_rq, now));
-}
-
 /*
  * Preemption by a task that comes
  */
@@ -1258,7 +1249,7 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	} else if (resched) {
 		resched_curr(cfs_rq);
 	} else {
-		shorten_slice(cfs_rq, now);
+		end_slice_at(cfs_rq, next_event(cfs_rq, now));
 	}
 }
 

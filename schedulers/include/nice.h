@@ -20,18 +20,6 @@ static const u32 nice_to_weight[NICE_WIDTH] = {
 	36,    29,    23,    18,    15,
 };
 
-/* 2^32 divided by the weight, by nice + 20: a division by a weight becomes a multiplication. */
-static const u32 nice_to_inverse_weight[NICE_WIDTH] = {
-	48388,     59856,     76040,     92818,     118348,
-	147320,    184698,    229616,    287308,    360437,
-	449829,    563644,    704093,    875809,    1099582,
-	1376151,   1717300,   2157191,   2708050,   3363326,
-	4194304,   5237765,   6557202,   8165337,   10153587,
-	12820798,  15790321,  19976592,  24970740,  31350126,
-	39045157,  49367440,  61356676,  76695844,  95443717,
-	119304647, 148102320, 186737708, 238609294, 286331153,
-};
-
 /* The nice value of a task, -20 to 19. Real-time tasks have one too, which counts once they are ordinary again. */
 static __always_inline int task_nice(const struct task_struct *p)
 {
@@ -44,7 +32,7 @@ static __always_inline int task_nice(const struct task_struct *p)
 	return nice;
 }
 
-/* Index of a nice value in the tables above. */
+/* Index of a nice value in the table above. */
 static __always_inline u32 nice_index(int nice)
 {
 	u32 index = nice - MIN_NICE;
@@ -56,12 +44,6 @@ static __always_inline u32 nice_index(int nice)
 static __always_inline u32 weight_of_nice(int nice)
 {
 	return nice_to_weight[nice_index(nice)];
-}
-
-/* 2^32 divided by that weight. */
-static __always_inline u32 inverse_weight_of_nice(int nice)
-{
-	return nice_to_inverse_weight[nice_index(nice)];
 }
 
 /* Static priority, 100 to 139, for schedulers that are older than SCHED_IDLE: that is the weakest there is. */

@@ -49,11 +49,6 @@ enum sleep_type {
 
 /* ---- Formulas -------------------------------------------------------------------------------------------------- */
 
-static __always_inline u64 smaller(u64 a, u64 b)
-{
-	return a < b ? a : b;
-}
-
 static __always_inline u32 ms_to_ticks(u32 ms)
 {
 	return (u64)ms * hz / 1000;

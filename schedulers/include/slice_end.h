@@ -2,8 +2,8 @@
 /*
  * slice_end.h - slices that end at ticks of the era, and earlier when another task comes
  *
- * The file that includes this has defined hz, tick_nsec and struct run_queue with slice_end, the clock at which the kernel's
- * slice of the running task ends.
+ * The file that includes this has defined hz, tick_nsec and struct run_queue with cpu, curr_pid and slice_end, the clock at which the
+ * kernel's slice of the running task ends.
  */
 #ifndef FAIRGROUND_SLICE_END_H
 #define FAIRGROUND_SLICE_END_H
@@ -24,11 +24,15 @@ static __always_inline void run_until(struct run_queue *rq, struct task_struct *
 	scx_bpf_task_set_slice(p, end - now);
 }
 
-/* The running task's slice, which the kernel counts, shall end at @end, if that is earlier than it would. */
-static __always_inline void end_slice_at(struct run_queue *rq, struct task_struct *curr, u64 end)
+/* Another task has come to the CPU: the running one's slice, which the kernel counts, ends at @end if that is earlier than it would. */
+static __always_inline void end_slice_at(struct run_queue *rq, u64 end)
 {
-	u64 earlier, slice = curr->scx.slice;
+	struct task_struct *curr = scx_bpf_cpu_curr(rq->cpu);
+	u64 earlier, slice;
 
+	if (!curr || curr->pid != rq->curr_pid)
+		return;
+	slice = curr->scx.slice;
 	if (!slice || !time_before(end, rq->slice_end))
 		return;
 	/* The kernel has charged it up to some earlier moment, so take off what it ends earlier */
