@@ -1,7 +1,9 @@
 //! EEVDF shows what makes it recognisable: shares by weight, runs of one request and the rest of a tick, lag that outlives sleep,
 //! deadlines by slice, and a balancer that classifies groups.
 
-use crate::support::{History, MS, Run, SECOND, assert_near, run, statistic};
+use crate::support::{
+    History, MS, Run, SECOND, assert_near, outcome_at, outcome_storage, run, statistic,
+};
 use fairground_events::Nanoseconds;
 
 const ID: &str = "eevdf";
@@ -863,4 +865,26 @@ fn who_ends_is_not_delayed() {
         "global": { "duration": 1000 } }"#;
     let (_, outcome) = run(ID, "1", json, 2, &[]);
     assert_eq!(statistic(ID, &outcome, "delayed_dequeues"), 0);
+}
+
+#[test]
+fn nobody_is_owed_more_than_the_longest_slice_and_a_tick() {
+    // Who is owed much and leaves takes V forward for those who stay.
+    let json = r#"{ "tasks": {
+            "hog": { "instance": 7, "run": 1000 },
+            "long": { "instance": 3, "run": 9000, "sleep": 13700 },
+            "short": { "instance": 3, "run": 900, "sleep": 3100 } },
+        "global": { "duration": 1000 } }"#;
+    // On two CPUs a slice is twice the base slice; ticks come every 4 ms
+    let limit = 44 * MS as i64;
+    let settings = [("sched_base_slice", "20 ms")];
+    for end in 1..=20 {
+        let outcome = outcome_at(ID, "2", json, end * SECOND / 2, &settings);
+        for task in &outcome.tasks {
+            let entity = outcome_storage(&outcome, &task.name, "sched_entities");
+            // struct task_ctx: vruntime, deadline, slice, vlag
+            let vlag = i64::from_ne_bytes(entity[24..32].try_into().unwrap());
+            assert!(vlag.abs() <= limit, "{}: {vlag} ns", task.name);
+        }
+    }
 }
