@@ -107,14 +107,19 @@ fn waits(task: &Task) -> String {
         ("yields", 0),
     ];
     let mut period = None;
-    for event in task.phases.iter().take(1).flat_map(|phase| &phase.events) {
+    for event in task
+        .phases
+        .iter()
+        .take(1)
+        .flat_map(|phase| phase.events.iter())
+    {
         let place = match event {
             Event::SemWait(_) => 0,
             Event::Lock(_) => 1,
             Event::Sleep(_) => 2,
             Event::Disk { .. } => 3,
             Event::Timer { period: length, .. } => {
-                period = Some(*length);
+                period = Some(length);
                 4
             }
             Event::Yield => 5,
@@ -127,9 +132,13 @@ fn waits(task: &Task) -> String {
         .filter(|(_, count)| *count > 0)
         .map(|(what, count)| format!("{count} {what}"))
         .collect();
-    let constant = task.phases.iter().skip(1).flat_map(|phase| &phase.events);
-    let same = |event: &Event| match event {
-        Event::Timer { period: length, .. } => Some(*length) == period,
+    let constant = task
+        .phases
+        .iter()
+        .skip(1)
+        .flat_map(|phase| phase.events.iter());
+    let same = |event: Event| match event {
+        Event::Timer { period: length, .. } => Some(length) == period,
         _ => true,
     };
     if let Some(period) = period.filter(|_| task.phases.len() > 1 && constant.clone().all(same)) {

@@ -12,11 +12,13 @@ mod lives;
 mod load;
 mod locks;
 mod loss;
+mod numbers;
 mod play_back;
 mod program;
 mod record;
 mod rhythm;
 mod rt_app;
+mod steps;
 mod tracing_data;
 
 pub use error::Error;

@@ -4,69 +4,15 @@ use std::collections::HashMap;
 
 use crate::file::{Recording, Roots};
 use crate::load::Turn;
+use crate::numbers::Numbers;
 use crate::record::{Context, Description, Entry, Kind};
+use crate::steps::{Call, Step, Steps, Wait};
 
 /// Number of a life: tasks in the order in which they appear. Numbers of threads come back, lives do not.
 pub(crate) type LifeId = usize;
 
 /// Number of `sched_yield()` on x86.
 const YIELD: i32 = 24;
-
-/// Something that a task did.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
-    /// It had a CPU for so long, nanoseconds.
-    Run(u64),
-    /// It waited.
-    Wait(Wait),
-    /// It woke a task that waited.
-    Post {
-        /// Who it was.
-        to: LifeId,
-        /// The number of the waking, which the wait has too; 0 for one that had no effect.
-        id: u32,
-    },
-    /// It created a task.
-    Fork(LifeId),
-    /// It yielded.
-    Yield,
-    /// It took a mutex.
-    Lock(Futex),
-    /// It let go of one.
-    Unlock(Futex),
-}
-
-/// A word in the memory of a process by which threads wait for each other.
-pub(crate) type Futex = (u32, u64);
-
-/// A wait.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Wait {
-    /// When it began, and when the task was woken, nanoseconds since the beginning.
-    pub from: u64,
-    pub until: u64,
-    /// Where it was woken from.
-    pub context: Context,
-    /// By whom, if that task is one of those chosen.
-    pub waker: Option<LifeId>,
-    /// Number of that task's step.
-    pub post: u32,
-    /// Whether a thread of the kernel woke it.
-    pub by_kernel: bool,
-    /// Whether it waited for a disk.
-    pub disk: bool,
-    /// The system call in which it waited, if it was seen to begin.
-    pub call: Option<Call>,
-}
-
-/// A system call.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Call {
-    /// Its number, negative outside of calls.
-    pub number: i32,
-    /// Its first argument.
-    pub first: u64,
-}
 
 /// What a task did.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +28,7 @@ pub(crate) struct Life {
     /// Whether one of the chosen tasks has a step that creates it.
     pub forked: bool,
     /// What it did.
-    pub steps: Vec<Step>,
+    pub steps: Steps,
     /// CPU time that it used.
     pub cpu_time: u64,
     /// Whether it had, or wanted, a CPU at the end.
@@ -168,8 +114,8 @@ struct Early {
     context: Context,
     waker: Option<LifeId>,
     by_kernel: bool,
-    /// Place of the step in the waker's life.
-    step: usize,
+    /// Number of the waking, if the waker is one of those chosen.
+    post: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -180,6 +126,15 @@ struct State {
     early: Option<Early>,
     /// When it was woken and what it has used since, of one that is not chosen.
     turn: Option<Turn>,
+}
+
+/// Wakings of chosen tasks by each other.
+#[derive(Default)]
+struct Wakings {
+    /// How many there are: they are numbered from 1 on.
+    count: u32,
+    /// Those that ended a wait.
+    heard: Numbers,
 }
 
 /// Who is who: descriptions, and who was chosen.
@@ -255,7 +210,7 @@ impl Lives {
         let mut census = Census::default();
         let mut states = vec![State::default(); lives.all.len()];
         let (origin, end) = (recording.header.origin, recording.ending.end);
-        let mut posts = 0;
+        let mut wakings = Wakings::default();
         for entry in recording.entries() {
             if entry.time > end {
                 break;
@@ -267,11 +222,11 @@ impl Lives {
                 &mut states,
                 &entry,
                 (!past).then_some(time),
-                &mut posts,
+                &mut wakings,
             );
             census.after(&entry.kind);
         }
-        lives.finish(&mut states, end - origin);
+        lives.finish(&mut states, end - origin, &wakings);
         lives
     }
 
@@ -282,7 +237,7 @@ impl Lives {
         states: &mut [State],
         entry: &Entry,
         time: Option<u64>,
-        posts: &mut u32,
+        wakings: &mut Wakings,
     ) {
         match &entry.kind {
             Kind::Switch {
@@ -324,7 +279,7 @@ impl Lives {
                             self.all[id].steps.push(Step::Yield);
                         }
                     } else {
-                        self.sleep(&mut states[id], id, wait, posts);
+                        self.sleep(&mut states[id], id, wait, wakings);
                     }
                     states[id].early = None;
                 }
@@ -335,7 +290,7 @@ impl Lives {
             Kind::Waking { task, by, context } => {
                 let (id, by) = (census.of(*task), census.of(*by));
                 if let (Some(id), Some(time)) = (id, time) {
-                    self.wake(states, id, by, *context, time, posts);
+                    self.wake(states, id, by, *context, time, wakings);
                 }
             }
             Kind::Born { task, by } => {
@@ -403,7 +358,7 @@ impl Lives {
         self.account(state, id, time);
     }
 
-    fn sleep(&mut self, state: &mut State, id: LifeId, mut wait: Wait, posts: &mut u32) {
+    fn sleep(&mut self, state: &mut State, id: LifeId, mut wait: Wait, wakings: &mut Wakings) {
         self.flush(state, id);
         if let Some(turn) = state.turn.take()
             && !self.all[id].chosen
@@ -417,13 +372,8 @@ impl Lives {
                 wait.context = early.context;
                 wait.by_kernel = early.by_kernel;
                 wait.waker = early.waker;
-                if let Some(waker) = early.waker {
-                    *posts += 1;
-                    wait.post = *posts;
-                    if let Some(Step::Post { id, .. }) = self.all[waker].steps.get_mut(early.step) {
-                        *id = *posts;
-                    }
-                }
+                wait.post = early.post;
+                wakings.heard.insert(early.post);
                 self.end_wait(id, wait);
                 Mode::Ready
             }
@@ -467,7 +417,7 @@ impl Lives {
         by: Option<LifeId>,
         context: Context,
         time: u64,
-        posts: &mut u32,
+        wakings: &mut Wakings,
     ) {
         let wait = match states[id].mode {
             Mode::Sleeps(wait) => Some(wait),
@@ -490,18 +440,20 @@ impl Lives {
             self.all[id].chosen && self.all[*by].chosen && matches!(states[*by].mode, Mode::Runs(_))
         });
         let by_kernel = by.is_some_and(|by| self.all[by].description.kernel);
+        let mut post = 0;
         if let Some(waker) = waker {
+            wakings.count += 1;
+            post = wakings.count;
             self.pause(&mut states[waker], waker, time);
-            self.all[waker].steps.push(Step::Post { to: id, id: 0 });
+            self.all[waker].steps.push(Step::Post { to: id, id: post });
         }
-        let step = waker.map_or(0, |waker| self.all[waker].steps.len() - 1);
         let Some(mut wait) = wait else {
             states[id].early = Some(Early {
                 time,
                 context,
                 waker,
                 by_kernel,
-                step,
+                post,
             });
             return;
         };
@@ -511,13 +463,8 @@ impl Lives {
         wait.context = if idle { Context::Device } else { context };
         wait.by_kernel = by_kernel;
         wait.waker = waker;
-        if let Some(waker) = waker {
-            *posts += 1;
-            wait.post = *posts;
-            if let Some(Step::Post { id, .. }) = self.all[waker].steps.get_mut(step) {
-                *id = *posts;
-            }
-        }
+        wait.post = post;
+        wakings.heard.insert(post);
         self.end_wait(id, wait);
         states[id].mode = Mode::Ready;
         states[id].turn = Some(Turn {
@@ -526,7 +473,7 @@ impl Lives {
         });
     }
 
-    fn finish(&mut self, states: &mut [State], end: u64) {
+    fn finish(&mut self, states: &mut [State], end: u64, wakings: &Wakings) {
         for (id, state) in states.iter_mut().enumerate() {
             self.pause(state, id, end);
             if let Some(turn) = state.turn.take()
@@ -539,8 +486,10 @@ impl Lives {
             if let Mode::Sleeps(wait) = state.mode {
                 life.asleep_since = Some(wait.from);
             }
-            life.steps
-                .retain(|step| !matches!(step, Step::Post { id: 0, .. }));
+            let counts = |step: &Step| !matches!(step, Step::Post { id, .. } if !wakings.heard.contains(*id));
+            if !life.steps.iter().all(|step| counts(&step)) {
+                life.steps = life.steps.iter().filter(counts).collect();
+            }
             life.turns.retain(|turn| turn.cpu_time > 0);
             // Of whom no more is known than what he is, he was no part of it.
             life.chosen &= !life.steps.is_empty() || life.forked;

@@ -1,6 +1,7 @@
 //! A recording as a workload.
 
 use std::collections::BTreeMap;
+use std::mem;
 
 use fairground_workload::{Event, Policy, Task, Workload};
 
@@ -81,7 +82,8 @@ impl Recording {
         let mut tasks = Vec::new();
         let mut alive = false;
         for (id, name) in &names {
-            let life = &lives.all[*id];
+            // Its steps are gone once they are a program: both at once would take twice the memory.
+            let life = mem::take(&mut lives.all[*id]);
             alive |= life.ended.is_none();
             match goings[*id] {
                 Going::On { .. } => loss.going_on += 1,
@@ -93,9 +95,9 @@ impl Recording {
                 instances: u32::from(!life.forked),
                 delay: if life.forked { 0 } else { life.begin() },
                 loops: Some(1),
-                phases: maker.phases(*id, &mut loss),
-                policy: policy(life),
-                cpus: cpus(life, self.header.cpus),
+                phases: maker.phases(*id, &life, &mut loss),
+                policy: policy(&life),
+                cpus: cpus(&life, self.header.cpus),
                 attributes: Vec::new(),
                 process: Some(format!("process-{}", life.description.process)),
                 suspend_condition: None,
@@ -108,17 +110,17 @@ impl Recording {
         workload.notes = vec![format!("{}: a recording: {loss}", self.file)];
         let others = lives
             .all
-            .iter()
+            .into_iter()
             .filter(|life| !life.chosen && !life.turns.is_empty());
         Ok(Load {
             workload,
             others: others
                 .map(|life| OtherThread {
-                    name: life.description.name.clone(),
                     kernel: life.description.kernel,
-                    policy: policy(life),
-                    cpus: cpus(life, self.header.cpus),
-                    turns: life.turns.clone(),
+                    policy: policy(&life),
+                    cpus: cpus(&life, self.header.cpus),
+                    name: life.description.name,
+                    turns: life.turns,
                 })
                 .collect(),
             loss,
@@ -133,10 +135,12 @@ impl Load {
     pub fn for_threads(mut self) -> Workload {
         for task in &mut self.workload.tasks {
             task.process = None;
-            for event in task.phases.iter_mut().flat_map(|phase| &mut phase.events) {
-                if let Event::Disk { service, .. } = event {
-                    *event = Event::Sleep(*service);
-                }
+            for phase in &mut task.phases {
+                phase.events.change(|event| {
+                    if let Event::Disk { service, .. } = event {
+                        *event = Event::Sleep(*service);
+                    }
+                });
             }
         }
         self.workload.disks.clear();

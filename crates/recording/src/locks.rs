@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lives::{Futex, LifeId, Lives, Step, Wait};
+use crate::lives::{LifeId, Lives};
+use crate::steps::{Futex, Step, Steps, Wait};
 
 /// Number of `futex()` on x86.
 const FUTEX: i32 = 202;
@@ -22,15 +23,11 @@ fn futex(wait: &Wait, process: u32) -> Option<Futex> {
 pub(crate) fn infer(lives: &mut Lives) -> usize {
     let mut waiters: BTreeMap<Futex, BTreeSet<LifeId>> = BTreeMap::new();
     let mut wakers = waiters.clone();
-    let mut of_post: BTreeMap<u32, Futex> = BTreeMap::new();
     for (id, life) in lives.all.iter().enumerate() {
-        for step in &life.steps {
-            if let Step::Wait(wait) = step
-                && let Some(word) = futex(wait, life.description.process)
-            {
+        for wait in life.steps.waits() {
+            if let Some(word) = futex(&wait, life.description.process) {
                 waiters.entry(word).or_default().insert(id);
                 wakers.entry(word).or_default().extend(wait.waker);
-                of_post.insert(wait.post, word);
             }
         }
     }
@@ -41,7 +38,15 @@ pub(crate) fn infer(lives: &mut Lives) -> usize {
     if waiters.is_empty() {
         return 0;
     }
-    of_post.retain(|_, word| waiters.contains_key(word));
+    let mut of_post: BTreeMap<u32, Futex> = BTreeMap::new();
+    for life in &lives.all {
+        for wait in life.steps.waits() {
+            let word = futex(&wait, life.description.process);
+            if let Some(word) = word.filter(|word| waiters.contains_key(word)) {
+                of_post.insert(wait.post, word);
+            }
+        }
+    }
     for life in &mut lives.all {
         let process = life.description.process;
         life.steps = Holds::of(&life.steps, process, &of_post).steps();
@@ -68,13 +73,13 @@ enum About {
 }
 
 impl<'a> Holds<'a> {
-    fn of(steps: &[Step], process: u32, of_post: &'a BTreeMap<u32, Futex>) -> Self {
+    fn of(steps: &Steps, process: u32, of_post: &'a BTreeMap<u32, Futex>) -> Self {
         let mut total = 0;
         let mut placed = Vec::new();
-        for step in steps {
+        for step in steps.iter() {
             match step {
                 Step::Run(time) => total += time,
-                _ => placed.push((total, step.clone())),
+                _ => placed.push((total, step)),
             }
         }
         Self {
@@ -126,7 +131,7 @@ impl<'a> Holds<'a> {
     }
 
     /// The steps with locks, and with the runs between them.
-    fn steps(self) -> Vec<Step> {
+    fn steps(self) -> Steps {
         let usual = self.usual();
         let mut held: BTreeMap<Futex, u64> = BTreeMap::new();
         let mut last: BTreeMap<Futex, u64> = BTreeMap::new();
@@ -158,7 +163,7 @@ impl<'a> Holds<'a> {
                     placed.push((place, rank, Step::Unlock(word)));
                     last.insert(word, place);
                 }
-                About::Nothing => placed.push((place, rank, step.clone())),
+                About::Nothing => placed.push((place, rank, *step)),
             }
         }
         for (word, since) in held {
@@ -170,7 +175,7 @@ impl<'a> Holds<'a> {
             ));
         }
         placed.sort_by_key(|(place, rank, _)| (*place, *rank));
-        let mut steps = Vec::new();
+        let mut steps = Steps::default();
         let mut now = 0;
         for (place, _, step) in placed {
             if place > now {

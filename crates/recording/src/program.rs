@@ -1,13 +1,16 @@
 //! Programs: what a task would do under any scheduler, made of what it did under one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
-use fairground_workload::{Event, Mutex, Phase, Task, Timer, TimerMode, Workload};
+use fairground_workload::{Event, Events, Mutex, Phase, Task, Timer, TimerMode, Workload};
 
-use crate::lives::{Futex, Life, LifeId, Lives, Step, Wait};
+use crate::lives::{Life, LifeId, Lives};
 use crate::loss::{Loss, Sure};
+use crate::numbers::Numbers;
 use crate::record::Context;
 use crate::rhythm::{Rhythm, is_timer, rhythm};
+use crate::steps::{Futex, Iter, Step, Wait};
 
 /// A task that waited for less than this part of the time is bound by its CPU, and its waits are left out.
 const BOUND: u64 = 50;
@@ -43,105 +46,119 @@ pub(crate) fn going(life: &Life, length: u64) -> Going {
     if life.ended.is_some() || !life.chosen || lived < SHORT || lived * 2 < length {
         return Going::Ends;
     }
-    let waits = |from: usize| {
-        life.steps[from..].iter().filter_map(|step| match step {
-            Step::Wait(wait) => Some(wait),
-            _ => None,
-        })
-    };
-    // What creates tasks would create them again.
-    let fork = life
-        .steps
-        .iter()
-        .rposition(|step| matches!(step, Step::Fork(_)));
-    let begin = fork.map_or(0, |fork| fork + 1);
-    let time_of = |step: usize| {
-        life.steps[..step]
-            .iter()
-            .rev()
-            .find_map(|step| match step {
-                Step::Wait(wait) => Some(wait.until),
-                _ => None,
-            })
-            .unwrap_or(life.begin())
-    };
-    let starts = std::iter::once(begin).chain(
-        (begin..life.steps.len())
-            .filter(|step| matches!(life.steps[*step], Step::Wait(_)))
-            .map(|step| step + 1),
-    );
-    if life.open && !life.steps.iter().any(|step| matches!(step, Step::Lock(_))) {
-        let mut waited: u64 = waits(begin).map(|wait| wait.until - wait.from).sum();
-        for from in starts {
-            if let Some(Step::Wait(wait)) = from.checked_sub(1).map(|step| &life.steps[step])
-                && from > begin
-            {
-                waited -= wait.until - wait.from;
-            }
-            let left = length.saturating_sub(time_of(from));
-            if left * 2 < lived || left < SHORT {
-                break;
-            }
-            if waited * BOUND < left {
-                return Going::On { from, bound: true };
+    let part = Part::behind_forks(life);
+    if life.open
+        && !part.locks
+        && let Some(from) = bound(&part, length, lived)
+    {
+        return Going::On { from, bound: true };
+    }
+    steady(life, &part, length, lived)
+}
+
+/// What a task did from some step on.
+struct Part<'a> {
+    steps: Iter<'a>,
+    /// The number of its first step, and when that began.
+    begin: usize,
+    since: u64,
+    /// How long it waited in it.
+    waited: u64,
+    /// Whether the task ever took a mutex.
+    locks: bool,
+}
+
+impl<'a> Part<'a> {
+    /// What creates tasks would create them again, so this is what came after the last.
+    fn behind_forks(life: &'a Life) -> Self {
+        let (mut begin, mut since, mut woken) = (0, life.begin(), life.begin());
+        let (mut waited, mut locks) = (0, false);
+        for (place, step) in life.steps.iter().enumerate() {
+            match step {
+                Step::Wait(wait) => {
+                    woken = wait.until;
+                    waited += wait.length();
+                }
+                Step::Fork(_) => (begin, since, waited) = (place + 1, woken, 0),
+                Step::Lock(_) => locks = true,
+                _ => {}
             }
         }
+        Self {
+            steps: life.steps.iter().without(begin),
+            begin,
+            since,
+            waited,
+            locks,
+        }
     }
-    steady(life, begin, length, lived, &time_of)
+
+    /// The waits, each with the number of the step behind it.
+    fn waits(&self) -> impl Iterator<Item = (usize, Wait)> + '_ {
+        let steps = self.steps.clone().zip(self.begin + 1..);
+        steps.filter_map(|(step, behind)| match step {
+            Step::Wait(wait) => Some((behind, wait)),
+            _ => None,
+        })
+    }
+}
+
+/// The step from which on a task is bound by its CPU, if it is.
+fn bound(part: &Part<'_>, length: u64, lived: u64) -> Option<usize> {
+    let mut waited = part.waited;
+    let mut waits = part.waits();
+    let (mut from, mut since) = (part.begin, part.since);
+    loop {
+        let left = length.saturating_sub(since);
+        if left * 2 < lived || left < SHORT {
+            return None;
+        }
+        if waited * BOUND < left {
+            return Some(from);
+        }
+        let (behind, wait) = waits.next()?;
+        waited -= wait.length();
+        (from, since) = (behind, wait.until);
+    }
 }
 
 /// Whether a task goes round, and from which step on: behind what it waited for once, at the beginning.
-fn steady(
-    life: &Life,
-    begin: usize,
-    length: u64,
-    lived: u64,
-    time_of: &dyn Fn(usize) -> u64,
-) -> Going {
-    let locks = || {
-        life.steps[begin..]
-            .iter()
-            .filter(|step| matches!(step, Step::Lock(_)))
-    };
-    let waits: Vec<(usize, &Wait)> = life
-        .steps
-        .iter()
-        .enumerate()
-        .skip(begin)
-        .filter_map(|(place, step)| match step {
-            Step::Wait(wait) => Some((place, wait)),
-            _ => None,
-        })
-        .collect();
-    if waits.len() + locks().count() < FEW {
+fn steady(life: &Life, part: &Part<'_>, length: u64, lived: u64) -> Going {
+    let (mut count, mut longest) = (0, 0);
+    // A task that wakes it only at the beginning: the first wait is for a start that does not come again.
+    let mut wakers: BTreeMap<LifeId, usize> = BTreeMap::new();
+    for step in part.steps.clone() {
+        match step {
+            Step::Wait(wait) => {
+                count += 1;
+                longest = wait.length().max(longest);
+                if let Some(waker) = wait.waker {
+                    *wakers.entry(waker).or_default() += 1;
+                }
+            }
+            Step::Lock(_) => count += 1,
+            _ => {}
+        }
+    }
+    if count < FEW {
         return Going::Ends;
     }
-    let longest = waits
-        .iter()
-        .map(|(_, wait)| wait.until - wait.from)
-        .max()
-        .unwrap_or(0);
     let asleep = life
         .asleep_since
         .map_or(0, |since| length.saturating_sub(since));
     if asleep > (2 * longest).max(lived / 10) {
         return Going::Ends;
     }
-    // A task that wakes it only at the beginning: the first wait is for a start that does not come again.
-    let mut wakers: BTreeMap<LifeId, usize> = BTreeMap::new();
-    for (_, wait) in &waits {
-        if let Some(waker) = wait.waker {
-            *wakers.entry(waker).or_default() += 1;
-        }
-    }
     let once = |wait: &Wait| wait.waker.is_some_and(|waker| wakers[&waker] == 1);
     let early = |wait: &Wait| wait.until.saturating_sub(life.begin()) * 2 < lived;
-    let start = waits
-        .iter()
-        .rev()
-        .find(|(_, wait)| once(wait) && early(wait));
-    let from = start.map_or(begin, |(place, _)| place + 1);
-    if (length.saturating_sub(time_of(from))) * 2 < lived {
+    let start = part
+        .waits()
+        .filter(|(_, wait)| once(wait) && early(wait))
+        .last();
+    let (from, since) = start.map_or((part.begin, part.since), |(behind, wait)| {
+        (behind, wait.until)
+    });
+    if length.saturating_sub(since) * 2 < lived {
         return Going::Ends;
     }
     Going::On { from, bound: false }
@@ -149,13 +166,14 @@ fn steady(
 
 /// Makes the programs of all tasks, and the things that they share.
 pub(crate) struct Maker<'a> {
-    lives: &'a Lives,
+    /// Whether the recording does not tell system calls.
+    without_calls: bool,
     goings: &'a [Going],
     definitions: &'a BTreeMap<LifeId, usize>,
     /// Wakings whose waits are left out.
-    dropped: BTreeSet<u32>,
+    dropped: Numbers,
     /// Wakings that are repeated, because waker and waiter go round there.
-    repeated: BTreeSet<u32>,
+    repeated: Numbers,
     mutexes: BTreeMap<Futex, usize>,
     semaphores: BTreeMap<LifeId, usize>,
     /// Its own timers, and the moments at which somebody outside comes, which are a timer too.
@@ -172,7 +190,7 @@ enum Moments {
 
 /// A program that is being made.
 struct Making {
-    events: Vec<Event>,
+    events: Events,
     /// The run before the next event, and how sure it is.
     run: u64,
     sure: Sure,
@@ -184,7 +202,7 @@ struct Making {
 
 impl Making {
     fn flush(&mut self) {
-        let run = std::mem::take(&mut self.run);
+        let run = mem::take(&mut self.run);
         if run > 0 {
             self.events.push(Event::Run(run));
         }
@@ -198,37 +216,31 @@ impl Making {
 
 impl<'a> Maker<'a> {
     pub fn new(
-        lives: &'a Lives,
+        lives: &Lives,
         goings: &'a [Going],
         definitions: &'a BTreeMap<LifeId, usize>,
     ) -> Self {
-        let mut dropped = BTreeSet::new();
-        let mut again = [BTreeSet::new(), BTreeSet::new()];
+        let mut dropped = Numbers::default();
+        let [mut awaited, mut posted] = [Numbers::default(), Numbers::default()];
         for (life, going) in lives.all.iter().zip(goings) {
             let Going::On { from, bound } = *going else {
                 continue;
             };
-            for step in &life.steps[from..] {
+            for step in life.steps.iter().without(from) {
                 match step {
-                    Step::Wait(wait) if bound => {
-                        dropped.insert(wait.post);
-                    }
-                    Step::Wait(wait) => {
-                        again[0].insert(wait.post);
-                    }
-                    Step::Post { id, .. } => {
-                        again[1].insert(*id);
-                    }
+                    Step::Wait(wait) if bound => dropped.insert(wait.post),
+                    Step::Wait(wait) => awaited.insert(wait.post),
+                    Step::Post { id, .. } => posted.insert(id),
                     _ => {}
                 }
             }
         }
         Self {
-            lives,
+            without_calls: lives.without_calls,
             goings,
             definitions,
             dropped,
-            repeated: again[0].intersection(&again[1]).copied().collect(),
+            repeated: awaited.and(&posted),
             mutexes: BTreeMap::new(),
             semaphores: BTreeMap::new(),
             timers: BTreeMap::new(),
@@ -237,17 +249,15 @@ impl<'a> Maker<'a> {
     }
 
     /// The phases of a task: what was recorded, and how it goes on.
-    pub fn phases(&mut self, id: LifeId, loss: &mut Loss) -> Vec<Phase> {
-        let lives = self.lives;
-        let life = &lives.all[id];
+    pub fn phases(&mut self, id: LifeId, life: &Life, loss: &mut Loss) -> Vec<Phase> {
         let going = self.goings[id];
         let steady = match going {
             Going::On { from, .. } => from,
             Going::Ends => 0,
         };
-        let rhythm = rhythm(&life.steps[steady..]);
+        let rhythm = rhythm(life.steps.iter().without(steady));
         let mut making = Making {
-            events: Vec::new(),
+            events: Events::default(),
             run: 0,
             sure: Sure::Exact,
             held: BTreeSet::new(),
@@ -255,38 +265,38 @@ impl<'a> Maker<'a> {
         };
         let mut of_phase = |maker: &mut Self, from: usize, repeats: bool, loss: &mut Loss| {
             let mut job_timers = 0;
-            for (place, step) in life.steps.iter().enumerate().skip(from) {
+            for (place, step) in (from..).zip(life.steps.iter().without(from)) {
                 let bound = matches!(going, Going::On { from, bound: true } if place >= from);
                 match step {
                     Step::Run(time) => {
                         making.run += time;
-                        loss.run(making.sure, *time);
+                        loss.run(making.sure, time);
                     }
                     Step::Yield => making.push(Event::Yield),
                     Step::Fork(child) => {
-                        if let Some(definition) = maker.definitions.get(child) {
+                        if let Some(definition) = maker.definitions.get(&child) {
                             making.push(Event::Fork(*definition));
                         }
                     }
                     Step::Post { to, id } => {
                         let heard =
-                            !maker.dropped.contains(id) && maker.definitions.contains_key(to);
+                            !maker.dropped.contains(id) && maker.definitions.contains_key(&to);
                         if heard && (!repeats || maker.repeated.contains(id)) {
-                            let semaphore = number(&mut maker.semaphores, *to);
+                            let semaphore = number(&mut maker.semaphores, to);
                             making.push(Event::SemPost(semaphore));
                         }
                     }
                     Step::Lock(word) => {
                         loss.wait(Sure::Approximated);
                         making.sure = Sure::Approximated;
-                        if making.held.insert(*word) {
-                            let mutex = number(&mut maker.mutexes, *word);
+                        if making.held.insert(word) {
+                            let mutex = number(&mut maker.mutexes, word);
                             making.push(Event::Lock(mutex));
                         }
                     }
                     Step::Unlock(word) => {
-                        if making.held.remove(word) {
-                            let mutex = number(&mut maker.mutexes, *word);
+                        if making.held.remove(&word) {
+                            let mutex = number(&mut maker.mutexes, word);
                             making.push(Event::Unlock(mutex));
                         }
                     }
@@ -303,27 +313,27 @@ impl<'a> Maker<'a> {
                             },
                             first: job_timers == 0 && !repeats,
                         };
-                        job_timers += u32::from(is_timer(wait) && place >= steady);
-                        making.sure = maker.wait(id, wait, jobs, repeats, &mut making);
+                        job_timers += u32::from(is_timer(&wait) && place >= steady);
+                        making.sure = maker.wait(id, &wait, jobs, repeats, &mut making);
                         loss.wait(making.sure);
                     }
                 }
             }
             making.flush();
-            for word in std::mem::take(&mut making.held) {
+            for word in mem::take(&mut making.held) {
                 let mutex = number(&mut maker.mutexes, word);
                 making.events.push(Event::Unlock(mutex));
             }
-            std::mem::take(&mut making.events)
+            mem::take(&mut making.events)
         };
         let recorded = of_phase(self, 0, false, loss);
         let mut phases = vec![phase("recorded", Some(1), recorded)];
         if let Going::On { from, .. } = going {
             // What is repeated counts once.
             let mut events = of_phase(self, from, true, &mut Loss::default());
-            let runs = |event: &Event| matches!(event, Event::Run(_));
+            let runs = |event: Event| matches!(event, Event::Run(_));
             if events.iter().all(runs) {
-                events = vec![Event::Run(STRETCH)];
+                events = vec![Event::Run(STRETCH)].into();
             }
             if !events.iter().any(runs) {
                 events.push(Event::Run(1000));
@@ -342,15 +352,15 @@ impl<'a> Maker<'a> {
         repeats: bool,
         making: &mut Making,
     ) -> Sure {
-        let length = wait.until - wait.from;
+        let length = wait.length();
         let known = wait
             .waker
             .filter(|waker| self.definitions.contains_key(waker));
-        if known.is_some() && (!repeats || self.repeated.contains(&wait.post)) {
+        if known.is_some() && (!repeats || self.repeated.contains(wait.post)) {
             let semaphore = number(&mut self.semaphores, id);
             making.push(Event::SemWait(semaphore));
             // Without system calls it may have been a mutex.
-            return match self.lives.without_calls {
+            return match self.without_calls {
                 true => Sure::Approximated,
                 false => Sure::Exact,
             };
@@ -367,13 +377,13 @@ impl<'a> Maker<'a> {
             self.timer(id, wait, jobs, making);
             return match jobs.rhythm {
                 Rhythm::Periodic { shown: false, .. } => Sure::Assumed,
-                _ if self.lives.without_calls => Sure::Assumed,
+                _ if self.without_calls => Sure::Assumed,
                 _ => Sure::Approximated,
             };
         }
         let call = wait.call.map_or(-1, |call| call.number);
         // Without system calls, what is no disk is taken for somebody outside.
-        let from_outside = wait.context == Context::Task || self.lives.without_calls;
+        let from_outside = wait.context == Context::Task || self.without_calls;
         let outside = ARRIVALS.contains(&call) || (from_outside && !wait.by_kernel);
         if wait.disk || !outside {
             let disk = number(&mut self.disks, id);
@@ -415,7 +425,7 @@ impl<'a> Maker<'a> {
 
     fn timer(&mut self, id: LifeId, wait: &Wait, jobs: Jobs, making: &mut Making) {
         match jobs.rhythm {
-            Rhythm::Relative => making.push(Event::Sleep(wait.until - wait.from)),
+            Rhythm::Relative => making.push(Event::Sleep(wait.length())),
             Rhythm::Absolute => {
                 self.point(id, Moments::Own, wait.until, TimerMode::Absolute, making);
             }
@@ -426,7 +436,7 @@ impl<'a> Maker<'a> {
             Rhythm::Periodic {
                 period, job, mode, ..
             } => {
-                let burst = std::mem::take(&mut making.run);
+                let burst = mem::take(&mut making.run);
                 let count = ((burst as f64 / job as f64).round() as u64).max(1);
                 let timer = number(&mut self.timers, (id, Moments::Own));
                 for done in 0..count {
@@ -488,7 +498,7 @@ fn number<K: Ord>(numbers: &mut BTreeMap<K, usize>, key: K) -> usize {
     *numbers.entry(key).or_insert(next)
 }
 
-fn phase(name: &str, loops: Option<u64>, events: Vec<Event>) -> Phase {
+fn phase(name: &str, loops: Option<u64>, events: Events) -> Phase {
     Phase {
         name: name.to_owned(),
         loops,

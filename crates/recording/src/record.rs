@@ -1,5 +1,7 @@
 //! The entries of a recording, as `crates/kernel/bpf/recording.h` lays them out, in little-endian order.
 
+use serde::{Deserialize, Serialize};
+
 /// Bytes of a description of a task.
 const DESCRIPTION: usize = 64;
 /// Bytes of every other entry.
@@ -8,7 +10,7 @@ const USUAL: usize = 40;
 const ENDED: u32 = 0xb0;
 
 /// Where a task was woken from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Context {
     /// A task.
     Task,

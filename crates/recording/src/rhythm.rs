@@ -2,8 +2,8 @@
 
 use fairground_workload::TimerMode;
 
-use crate::lives::{Step, Wait};
 use crate::record::Context;
+use crate::steps::{Iter, Step, Wait, waits};
 
 /// `nanosleep()` and `clock_nanosleep()` on x86.
 const SLEEPS: [i32; 2] = [35, 230];
@@ -38,28 +38,23 @@ pub(crate) fn is_timer(wait: &Wait) -> bool {
 }
 
 /// The rhythm of a task with these steps.
-pub(crate) fn rhythm(steps: &[Step]) -> Rhythm {
-    let waits = || {
-        steps.iter().filter_map(|step| match step {
-            Step::Wait(wait) => Some(wait),
-            _ => None,
-        })
-    };
-    let timers: Vec<&Wait> = waits().filter(|wait| is_timer(wait)).collect();
-    if timers.len() < FEW {
+pub(crate) fn rhythm(steps: Iter<'_>) -> Rhythm {
+    let timers = || waits(steps.clone()).filter(is_timer);
+    let mut lengths: Vec<u64> = timers().map(|wait| wait.length()).collect();
+    if lengths.len() < FEW {
         return Rhythm::Relative;
     }
-    let mut lengths: Vec<u64> = timers.iter().map(|wait| wait.until - wait.from).collect();
-    let intervals: Vec<u64> = timers
-        .windows(2)
-        .map(|pair| pair[1].until.saturating_sub(pair[0].until))
+    let ends = || timers().map(|wait| wait.until);
+    let intervals: Vec<u64> = ends()
+        .zip(ends().skip(1))
+        .map(|(one, next)| next.saturating_sub(one))
         .collect();
     let mut sorted = intervals.clone();
     if middle_half(&mut lengths) < middle_half(&mut sorted) {
         return Rhythm::Relative;
     }
     // Those who are also woken by others may have a period, but what they do in it is not one job.
-    if timers.len() * 100 < waits().count() * 95 {
+    if lengths.len() * 100 < waits(steps.clone()).count() * 95 {
         return Rhythm::Absolute;
     }
     periodic(steps, &intervals).unwrap_or(Rhythm::Absolute)
@@ -77,7 +72,7 @@ fn quantile(sorted: &[u64], quarters: usize) -> u64 {
 }
 
 /// A period, if intervals and bursts are those of a task with one: who is late does several jobs before he sleeps again.
-fn periodic(steps: &[Step], intervals: &[u64]) -> Option<Rhythm> {
+fn periodic(steps: Iter<'_>, intervals: &[u64]) -> Option<Rhythm> {
     let mut sorted = intervals.to_vec();
     sorted.sort_unstable();
     let period = quantile(&sorted, 2);
@@ -86,7 +81,7 @@ fn periodic(steps: &[Step], intervals: &[u64]) -> Option<Rhythm> {
     for step in steps {
         match step {
             Step::Run(time) => burst += time,
-            Step::Wait(wait) if is_timer(wait) => bursts.push(std::mem::take(&mut burst)),
+            Step::Wait(wait) if is_timer(&wait) => bursts.push(std::mem::take(&mut burst)),
             Step::Yield => {}
             _ => return None,
         }

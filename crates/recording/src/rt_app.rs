@@ -88,7 +88,7 @@ fn definition(workload: &Workload, task: &Task) -> String {
             let mut events = vec![("loop".to_owned(), loops.to_string())];
             let mut rest = 0;
             for (place, event) in phase.events.iter().enumerate() {
-                if let Some((key, value)) = entry_of(workload, event, &mut rest) {
+                if let Some((key, value)) = entry_of(workload, &event, &mut rest) {
                     events.push((format!("{key}{place}"), value.to_string()));
                 }
             }

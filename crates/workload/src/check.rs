@@ -159,22 +159,22 @@ pub(crate) fn timer_modes(tasks: &mut [Task], timers: usize) {
         }
     }
     let phases = tasks.iter_mut().flat_map(|task| &mut task.phases);
-    for event in phases.flat_map(|phase| &mut phase.events) {
-        match event {
+    for phase in phases {
+        phase.events.change(|event| match event {
             Event::Timer { timer, mode, .. }
                 if absolute[*timer] && *mode == TimerMode::Relative =>
             {
                 *mode = TimerMode::Absolute;
             }
             _ => {}
-        }
+        });
     }
 }
 
 /// All events of the tasks, in order.
 fn events(tasks: &[Task]) -> impl Iterator<Item = Event> + use<'_> {
     let phases = tasks.iter().flat_map(|task| &task.phases);
-    phases.flat_map(|phase| phase.events.iter().copied())
+    phases.flat_map(|phase| phase.events.iter())
 }
 
 /// Refuses endless loops in which no time can pass: a simulation would never leave them.
@@ -183,12 +183,12 @@ pub(crate) fn endless_loops(reader: &Reader, shared: &Shared, tasks: &[Task]) ->
                            sleeps or waits, or limit `loop`";
     for (index, task) in tasks.iter().enumerate() {
         for (phase, place) in task.phases.iter().zip(&shared.phase_places[index]) {
-            if phase.loops.is_none() && !takes_time(&phase.events, &shared.barriers) {
+            if phase.loops.is_none() && !takes_time(phase.events.iter(), &shared.barriers) {
                 return Err(reader.error(place, WAY_OUT));
             }
         }
-        let all: Vec<Event> = events(std::slice::from_ref(task)).collect();
-        if task.loops.is_none() && !takes_time(&all, &shared.barriers) {
+        let all = events(std::slice::from_ref(task));
+        if task.loops.is_none() && !takes_time(all, &shared.barriers) {
             return Err(reader.error(&shared.task_places[index], WAY_OUT));
         }
     }
@@ -196,11 +196,11 @@ pub(crate) fn endless_loops(reader: &Reader, shared: &Shared, tasks: &[Task]) ->
 }
 
 /// Whether executing the events again and again takes time sooner or later.
-fn takes_time(events: &[Event], barriers: &[Barrier]) -> bool {
+fn takes_time(events: impl Iterator<Item = Event>, barriers: &[Barrier]) -> bool {
     let mut semaphores: BTreeMap<usize, i64> = BTreeMap::new();
     let mut pipes: BTreeMap<usize, i64> = BTreeMap::new();
     for event in events {
-        let takes = match *event {
+        let takes = match event {
             Event::Run(duration) | Event::Runtime(duration) | Event::Sleep(duration) => {
                 duration > 0
             }

@@ -17,6 +17,7 @@
 mod check;
 mod error;
 mod event;
+mod events;
 mod extension;
 mod global;
 mod json;
@@ -32,6 +33,7 @@ mod variation;
 mod workload;
 
 pub use error::Error;
+pub use events::{Cursor, Events};
 pub use model::{Barrier, Event, Mutex, Phase, Pipe, Policy, Task, Timer, TimerMode, Workload};
 pub use timer::Expiry;
 pub use variation::{Draws, Factor, Variation};

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
+use crate::events::Events;
 use crate::variation::Variation;
 
 /// A workload: task definitions and the named resources they share.
@@ -158,13 +161,13 @@ pub struct Phase {
     /// `taskgroup` to move to on entry, if the phase names one; otherwise the task stays in its group.
     pub taskgroup: Option<String>,
     /// Events in order.
-    pub events: Vec<Event>,
+    pub events: Events,
     /// How events vary, by index; those that do not are not in it.
     pub variations: BTreeMap<usize, Variation>,
 }
 
 /// How a timer treats lateness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimerMode {
     /// A late activation restarts the period from now.
     Relative,
@@ -175,7 +178,7 @@ pub enum TimerMode {
 }
 
 /// One event of a phase. Times in nanoseconds; indices point into the vectors of [`Workload`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// Use this much CPU time on the fastest CPU (fixed work).
     Run(u64),
@@ -307,20 +310,20 @@ impl Event {
 impl Task {
     /// Period of the timer that a task comes to next when the event with this index of a phase is the next, if it has timers.
     pub fn next_period(&self, phase: usize, event: usize) -> Option<u64> {
-        let period = |event: &Event| match event {
-            Event::Timer { period, .. } => Some(*period),
+        let period = |event: Event| match event {
+            Event::Timer { period, .. } => Some(period),
             _ => None,
         };
         let (before, from) = self.phases.split_at_checked(phase)?;
         let (current, after) = from.split_first()?;
         let again = (current.loops != Some(1)).then_some(current);
-        let rest = current.events.get(event..).unwrap_or_default().iter();
         let others = again
             .into_iter()
             .chain(after)
             .chain(before)
             .chain([current]);
-        rest.chain(others.flat_map(|phase| &phase.events))
+        let rest = current.events.after(event);
+        rest.chain(others.flat_map(|phase| phase.events.iter()))
             .find_map(period)
     }
 

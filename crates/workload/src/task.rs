@@ -151,7 +151,7 @@ fn read(
             policy: None,
             cpus: None,
             taskgroup: None,
-            events,
+            events: events.into(),
             variations: varied,
         }];
     }
@@ -159,9 +159,9 @@ fn read(
     task.suspend_condition = task
         .phases
         .iter()
-        .flat_map(|phase| &phase.events)
+        .flat_map(|phase| phase.events.iter())
         .find_map(|event| match event {
-            Event::Suspend(condition) => Some(*condition),
+            Event::Suspend(condition) => Some(condition),
             _ => None,
         });
     Ok(task)
@@ -234,7 +234,7 @@ fn phases(
             policy,
             cpus,
             taskgroup,
-            events,
+            events: events.into(),
             variations: varied,
         });
     }

@@ -68,10 +68,10 @@ fn file(definitions: &[Definition], newline: &str) -> String {
     )
 }
 
-fn time(event: &Event) -> Option<u64> {
+fn time(event: Event) -> Option<u64> {
     match event {
-        Event::Run(time) | Event::Sleep(time) => Some(*time),
-        Event::Timer { period, .. } => Some(*period),
+        Event::Run(time) | Event::Sleep(time) => Some(time),
+        Event::Timer { period, .. } => Some(period),
         _ => None,
     }
 }

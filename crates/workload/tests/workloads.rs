@@ -45,7 +45,7 @@ fn they_keep_to_what_rt_app_1_0_executes() {
     for workload in workloads() {
         for task in &workload.tasks {
             assert!(task.taskgroup.is_none(), "{}: {}", workload.name, task.name);
-            for event in task.phases.iter().flat_map(|phase| &phase.events) {
+            for event in task.phases.iter().flat_map(|phase| phase.events.iter()) {
                 let newer = matches!(
                     event,
                     Event::Fork(_) | Event::SemPost(_) | Event::SemWait(_) | Event::MemRun { .. }
@@ -55,7 +55,7 @@ fn they_keep_to_what_rt_app_1_0_executes() {
         }
         // rt-app 1.0 counts barriers by references alone.
         for task in workload.tasks.iter().filter(|task| task.instances > 1) {
-            let mut events = task.phases.iter().flat_map(|phase| &phase.events);
+            let mut events = task.phases.iter().flat_map(|phase| phase.events.iter());
             assert!(
                 !events.any(|event| matches!(event, Event::Barrier(_))),
                 "{}",

@@ -262,14 +262,14 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
     let allowed = scheduling::cpus().map_err(Error::system("cannot read the allowed CPUs"))?;
     for task in &workload.tasks {
         let phases = || task.phases.iter();
-        let mut events = phases().flat_map(|phase| &phase.events);
-        let simulated = |event: &&Event| {
+        let mut events = phases().flat_map(|phase| phase.events.iter());
+        let simulated = |event: Event| {
             matches!(
                 event,
                 Event::Disk { .. } | Event::Evict { .. } | Event::Fault { .. }
             )
         };
-        if events.any(|event| simulated(&event)) {
+        if events.any(simulated) {
             return Err(Error::Usage {
                 reason: format!(
                     "{}: tasks.{}: only a simulation has disks and memory of its own, so \"disk\", \"evict\" and \"fault\" cannot be \

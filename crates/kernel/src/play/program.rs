@@ -3,7 +3,7 @@
 //! Pure bookkeeping over a task definition. It knows nothing of threads, clocks or kernels; whoever carries the steps
 //! out does.
 
-use fairground_workload::{Event, Task, Variation};
+use fairground_workload::{Cursor, Event, Task, Variation};
 
 /// What a task does next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,6 +22,7 @@ pub struct Program<'task> {
     phase: usize,
     phase_passes: u64,
     event: usize,
+    cursor: Cursor,
     entered: bool,
 }
 
@@ -35,6 +36,7 @@ impl<'task> Program<'task> {
             phase: 0,
             phase_passes: 0,
             event: 0,
+            cursor: Cursor::default(),
             entered: false,
         }
     }
@@ -64,12 +66,13 @@ impl<'task> Iterator for Program<'task> {
                 self.entered = true;
                 self.phase_passes = 0;
                 self.event = 0;
+                self.cursor = Cursor::default();
                 return Some(Step::Enter(self.phase));
             }
-            if let Some(event) = phase.events.get(self.event) {
+            if let Some(event) = phase.events.read(self.event, &mut self.cursor) {
                 let variation = phase.variations.get(&self.event);
                 self.event += 1;
-                return Some(Step::Event(*event, variation));
+                return Some(Step::Event(event, variation));
             }
             self.event = 0;
             self.phase_passes += 1;

@@ -47,7 +47,7 @@ fn a_file_of_perf_is_a_workload() {
     // The two ends of the pipe wake each other, 200 times each.
     for name in ["sched-pipe#1", "sched-pipe#2"] {
         let events = &task(name).expect("it ran").phases[0].events;
-        let count = |wanted: fn(&Event) -> bool| events.iter().filter(|one| wanted(one)).count();
+        let count = |wanted: fn(&Event) -> bool| events.iter().filter(wanted).count();
         let waits = count(|event| matches!(event, Event::SemWait(_)));
         let posts = count(|event| matches!(event, Event::SemPost(_)));
         assert!(waits.min(posts) >= 190, "{name}: {waits} and {posts}");

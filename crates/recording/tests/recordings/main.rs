@@ -11,8 +11,8 @@ use fairground_workload::{Event, Task, TimerMode, Workload};
 use proptest::prelude::*;
 use support::{FUTEX, MS, NANOSLEEP, POLL, READ, Script};
 
-fn events<'a>(load: &'a Load, name: &str) -> &'a [Event] {
-    &task(load, name).phases[0].events
+fn events(load: &Load, name: &str) -> Vec<Event> {
+    task(load, name).phases[0].events.iter().collect()
 }
 
 fn task<'a>(load: &'a Load, name: &str) -> &'a Task {
@@ -100,7 +100,8 @@ fn numbers_of_threads_come_back() {
     }
     let recording = script.recording(30 * MS);
     let load = recording.load().expect("it has tasks");
-    let forks = events(&load, "sh")
+    let events = events(&load, "sh");
+    let forks = events
         .iter()
         .filter(|event| matches!(event, Event::Fork(_)));
     assert_eq!(forks.count(), 3);
@@ -130,7 +131,7 @@ fn timers_on_a_grid_are_periods() {
     let player = task(&load, "player");
     assert!(
         matches!(
-            player.phases[0].events[3],
+            events(&load, "player")[3],
             Event::Timer {
                 period: 10_000_000,
                 mode: TimerMode::Relative,
@@ -138,7 +139,7 @@ fn timers_on_a_grid_are_periods() {
             }
         ),
         "{:?}",
-        &player.phases[0].events[..6]
+        &events(&load, "player")[..6]
     );
     assert_eq!(player.phases.len(), 2, "it goes on");
     assert_eq!(player.phases[1].loops, None);
@@ -225,7 +226,10 @@ fn disks_take_as_long_as_they_took_and_arrivals_come_when_they_came() {
     assert_eq!(load.loss.cpu_time, [MS, MS, MS]);
     let threads = load.for_threads();
     assert_eq!(threads.tasks[0].process, None);
-    assert_eq!(threads.tasks[0].phases[0].events[1], Event::Sleep(3 * MS));
+    assert_eq!(
+        threads.tasks[0].phases[0].events.get(1),
+        Some(Event::Sleep(3 * MS))
+    );
 }
 
 #[test]
@@ -275,7 +279,7 @@ fn words_that_are_handed_on_are_mutexes() {
     for name in ["left", "right"] {
         for phase in &task(&load, name).phases {
             let mut held = false;
-            for event in &phase.events {
+            for event in phase.events.iter() {
                 match event {
                     Event::Lock(0) => assert!(!std::mem::replace(&mut held, true)),
                     Event::Unlock(0) => assert!(std::mem::replace(&mut held, false)),

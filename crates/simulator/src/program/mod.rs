@@ -11,7 +11,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fairground_events::EventKind;
-use fairground_workload::{Draws, Event, Phase, Policy, Task as Definition, Variation, Workload};
+use fairground_workload::{
+    Cursor, Draws, Event, Phase, Policy, Task as Definition, Variation, Workload,
+};
 
 use crate::constants::*;
 use crate::kernel::Kernel;
@@ -86,6 +88,8 @@ pub struct Execution {
     phase: usize,
     phase_passes: u64,
     event: usize,
+    /// Where it is among the events of its phase.
+    cursor: Cursor,
     entered: bool,
     begun: bool,
     remaining: u64,
@@ -135,7 +139,7 @@ impl Execution {
         phases: &[fairground_workload::Phase],
         timers: usize,
     ) -> Execution {
-        let is_timer = |event: &Event| matches!(event, Event::Timer { .. });
+        let is_timer = |event: Event| matches!(event, Event::Timer { .. });
         let periodic = phases.iter().any(|phase| phase.events.iter().any(is_timer));
         Execution {
             definition,
@@ -143,6 +147,7 @@ impl Execution {
             phase: 0,
             phase_passes: 0,
             event: 0,
+            cursor: Cursor::default(),
             entered: false,
             begun: false,
             remaining: 0,
@@ -290,14 +295,14 @@ impl Kernel<'_> {
         };
         let wraps = execution.event == phase.events.len() && phase.loops.is_none();
         let event = if wraps { 0 } else { execution.event };
-        let Some(Event::Run(work)) = phase.events.get(event) else {
+        let Some(Event::Run(work)) = phase.events.read(event, &mut execution.cursor) else {
             return;
         };
         if phase.variations.contains_key(&event) {
             return;
         }
         execution.event = event + 1;
-        execution.remaining = *work;
+        execution.remaining = work;
         execution.remainder = 0;
         execution.waiting = Waiting::Nothing;
     }
@@ -392,7 +397,7 @@ impl Kernel<'_> {
             return Next::Action(action);
         }
         let place = task.execution.event;
-        let Some(&event) = phase.events.get(place) else {
+        let Some(event) = phase.events.read(place, &mut task.execution.cursor) else {
             task.execution.event = 0;
             task.execution.phase_passes += 1;
             let loops = phase.loops;
@@ -418,6 +423,7 @@ impl Kernel<'_> {
         phase: &Phase,
     ) -> Option<Action> {
         task.execution.entered = true;
+        task.execution.cursor = Cursor::default();
         if let Some(policy) = phase.policy
             && task.execution.policy != Some(policy)
         {
