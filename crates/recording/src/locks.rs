@@ -1,7 +1,8 @@
 //! Mutexes: words in memory on which several tasks wait, and which they hand to each other.
 //!
 //! A recording shows only those moments of a mutex at which somebody had to wait. Who waited for it took it when he was woken; who woke
-//! a waiter let go of it. The other end of each hold was not seen, and is put where a hold of the usual length has it.
+//! a waiter let go of it. The other end of each hold was not seen, and is put where a hold of the usual length has it. Who waits for a condition
+//! lets go of all that he holds, and takes it again when he is woken.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,6 +70,8 @@ struct Holds<'a> {
 enum About {
     Took(Futex),
     Released(Futex),
+    /// It waited for a condition.
+    Condition,
     Nothing,
 }
 
@@ -95,6 +98,7 @@ impl<'a> Holds<'a> {
             Step::Wait(wait) if self.of_post.contains_key(&wait.post) => {
                 futex(wait, self.process).map_or(About::Nothing, About::Took)
             }
+            Step::Wait(wait) if futex(wait, self.process).is_some() => About::Condition,
             Step::Post { id, .. } => self
                 .of_post
                 .get(id)
@@ -117,6 +121,7 @@ impl<'a> Holds<'a> {
                         lengths.entry(word).or_default().push(place - since);
                     }
                 }
+                About::Condition => held.clear(),
                 About::Nothing => {}
             }
         }
@@ -135,6 +140,7 @@ impl<'a> Holds<'a> {
         let usual = self.usual();
         let mut held: BTreeMap<Futex, u64> = BTreeMap::new();
         let mut last: BTreeMap<Futex, u64> = BTreeMap::new();
+        let mut woken = 0;
         // With a rank among those of the same place: what was not seen goes before what was.
         let mut placed: Vec<(u64, usize, Step)> = Vec::new();
         for (number, (place, step)) in self.steps.iter().enumerate() {
@@ -156,12 +162,21 @@ impl<'a> Holds<'a> {
                 About::Released(word) => {
                     if held.remove(&word).is_none() {
                         let length = usual.get(&word).copied().unwrap_or(0);
-                        let before = last.get(&word).copied().unwrap_or(0);
+                        let before = last.get(&word).copied().unwrap_or(0).max(woken);
                         let since = place.saturating_sub(length).max(before);
                         placed.push((since, rank - 1, Step::Lock(word)));
                     }
                     placed.push((place, rank, Step::Unlock(word)));
                     last.insert(word, place);
+                }
+                About::Condition => {
+                    for (word, since) in std::mem::take(&mut held) {
+                        let length = usual.get(&word).copied().unwrap_or(0);
+                        let release = (since + length).min(place);
+                        placed.push((release, rank - 1, Step::Unlock(word)));
+                    }
+                    woken = place;
+                    placed.push((place, rank, *step));
                 }
                 About::Nothing => placed.push((place, rank, *step)),
             }

@@ -43,7 +43,7 @@ pub(crate) enum Going {
 /// How this life goes on, of a recording of this length.
 pub(crate) fn going(life: &Life, length: u64) -> Going {
     let lived = length.saturating_sub(life.begin());
-    if life.ended.is_some() || !life.chosen || lived < SHORT || lived * 2 < length {
+    if life.ended.is_some() || !life.chosen || lived < SHORT || lived < length.div_ceil(2) {
         return Going::Ends;
     }
     let part = Part::behind_forks(life);
@@ -110,10 +110,10 @@ fn bound(part: &Part<'_>, length: u64, lived: u64) -> Option<usize> {
     let (mut from, mut since) = (part.begin, part.since);
     loop {
         let left = length.saturating_sub(since);
-        if left * 2 < lived || left < SHORT {
+        if left < lived.div_ceil(2) || left < SHORT {
             return None;
         }
-        if waited * BOUND < left {
+        if waited < left.div_ceil(BOUND) {
             return Some(from);
         }
         let (behind, wait) = waits.next()?;
@@ -146,11 +146,11 @@ fn steady(life: &Life, part: &Part<'_>, length: u64, lived: u64) -> Going {
     let asleep = life
         .asleep_since
         .map_or(0, |since| length.saturating_sub(since));
-    if asleep > (2 * longest).max(lived / 10) {
+    if asleep > longest.saturating_mul(2).max(lived / 10) {
         return Going::Ends;
     }
     let once = |wait: &Wait| wait.waker.is_some_and(|waker| wakers[&waker] == 1);
-    let early = |wait: &Wait| wait.until.saturating_sub(life.begin()) * 2 < lived;
+    let early = |wait: &Wait| wait.until.saturating_sub(life.begin()) < lived.div_ceil(2);
     let start = part
         .waits()
         .filter(|(_, wait)| once(wait) && early(wait))
@@ -158,7 +158,7 @@ fn steady(life: &Life, part: &Part<'_>, length: u64, lived: u64) -> Going {
     let (from, since) = start.map_or((part.begin, part.since), |(behind, wait)| {
         (behind, wait.until)
     });
-    if length.saturating_sub(since) * 2 < lived {
+    if length.saturating_sub(since) < lived.div_ceil(2) {
         return Going::Ends;
     }
     Going::On { from, bound: false }

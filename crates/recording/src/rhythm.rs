@@ -7,6 +7,8 @@ use crate::steps::{Iter, Step, Wait, waits};
 
 /// `nanosleep()` and `clock_nanosleep()` on x86.
 const SLEEPS: [i32; 2] = [35, 230];
+/// How late the timers of ordinary tasks may be, nanoseconds.
+const TIMER_SLACK: u64 = 50_000;
 /// Fewer timers have no rhythm.
 const FEW: usize = 8;
 
@@ -49,8 +51,7 @@ pub(crate) fn rhythm(steps: Iter<'_>) -> Rhythm {
         .zip(ends().skip(1))
         .map(|(one, next)| next.saturating_sub(one))
         .collect();
-    let mut sorted = intervals.clone();
-    if middle_half(&mut lengths) < middle_half(&mut sorted) {
+    if sleeps_alike(&mut lengths, &mut intervals.clone()) {
         return Rhythm::Relative;
     }
     // Those who are also woken by others may have a period, but what they do in it is not one job.
@@ -60,10 +61,38 @@ pub(crate) fn rhythm(steps: Iter<'_>) -> Rhythm {
     periodic(steps, &intervals).unwrap_or(Rhythm::Absolute)
 }
 
+/// Whether the lengths of sleeps are more alike than the times between their ends. Most of both may be of one length, of a task that nobody disturbs; it is
+/// those few that were disturbed which tell.
+fn sleeps_alike(lengths: &mut [u64], intervals: &mut [u64]) -> bool {
+    lengths.sort_unstable();
+    intervals.sort_unstable();
+    let others = |values: &[u64]| values.len() - alike(values).len();
+    let (sleeps, between) = (others(lengths), others(intervals));
+    if sleeps.min(between) * 2 > lengths.len() {
+        return middle_half(lengths) < middle_half(intervals);
+    }
+    sleeps < between
+}
+
+/// The most of these values that are within 1 % of each other, or within what timers may be late; of several such, the least: who is late has longer
+/// intervals.
+fn alike(sorted: &[u64]) -> &[u64] {
+    let (mut most, mut end) = (0..0, 0);
+    for (begin, value) in sorted.iter().enumerate() {
+        let bound = value.saturating_add((value / 100).max(TIMER_SLACK));
+        while sorted.get(end).is_some_and(|value| *value <= bound) {
+            end += 1;
+        }
+        if end - begin > most.len() {
+            most = begin..end;
+        }
+    }
+    &sorted[most]
+}
+
 /// The width of the middle half of the values.
-fn middle_half(values: &mut [u64]) -> u64 {
-    values.sort_unstable();
-    quantile(values, 3) - quantile(values, 1)
+fn middle_half(sorted: &[u64]) -> u64 {
+    quantile(sorted, 3) - quantile(sorted, 1)
 }
 
 /// The value at so many quarters.
@@ -75,7 +104,8 @@ fn quantile(sorted: &[u64], quarters: usize) -> u64 {
 fn periodic(steps: Iter<'_>, intervals: &[u64]) -> Option<Rhythm> {
     let mut sorted = intervals.to_vec();
     sorted.sort_unstable();
-    let period = quantile(&sorted, 2);
+    let usual = alike(&sorted);
+    let period = usual.get(usual.len() / 2).copied()?;
     let mut bursts = Vec::new();
     let mut burst = 0;
     for step in steps {
@@ -86,42 +116,61 @@ fn periodic(steps: Iter<'_>, intervals: &[u64]) -> Option<Rhythm> {
             _ => return None,
         }
     }
-    let mut ordered = bursts.clone();
-    ordered.sort_unstable();
-    let job = quantile(&ordered, 2);
-    if job == 0 || period == 0 {
-        return None;
-    }
-    let fits = |burst: &&u64| {
-        let jobs = **burst as f64 / job as f64;
-        (jobs - jobs.round().max(1.0)).abs() < 0.12
-    };
-    let on_time = |interval: &&u64| interval.abs_diff(period) * 100 < 3 * period;
-    let share = |count: usize, of: usize| count as f64 / of as f64;
-    if share(bursts.iter().filter(fits).count(), bursts.len()) < 0.9
-        || share(intervals.iter().filter(on_time).count(), intervals.len()) < 0.6
-    {
-        return None;
-    }
-    // Whether those who were late have gone on with the grid.
-    let late: Vec<f64> = intervals
+    let job = job(&bursts)?;
+    let on_time = |interval: &&u64| (interval.abs_diff(period) as f64) < 0.03 * period as f64;
+    // Who did one job between two timers was not late.
+    let single: Vec<u64> = intervals
         .iter()
-        .filter(|interval| **interval * 100 > 103 * period)
-        .map(|interval| {
-            let periods = *interval as f64 / period as f64;
-            (periods - periods.round()).abs()
-        })
+        .zip(bursts.iter().skip(1))
+        .filter(|(_, burst)| jobs(**burst, job).round() <= 1.0)
+        .map(|(interval, _)| *interval)
         .collect();
-    let off = late.iter().filter(|phase| **phase > 0.03).count();
+    let punctual = single.iter().filter(on_time).count();
+    if period == 0 || punctual < FEW / 2 || punctual * 10 < single.len() * 6 {
+        return None;
+    }
+    let (mode, shown) = lateness(intervals, period);
     Some(Rhythm::Periodic {
         period,
         job,
-        // Who was never late is taken for one who does not make up for what he missed: players, timerfd and rt-app's timers do not.
-        mode: if late.is_empty() || off * 2 > late.len() {
-            TimerMode::Relative
-        } else {
-            TimerMode::Absolute
-        },
-        shown: !late.is_empty(),
+        mode,
+        shown,
+    })
+}
+
+/// What lateness does to a task with these intervals, and whether it was ever late, which is when that shows.
+fn lateness(intervals: &[u64], period: u64) -> (TimerMode, bool) {
+    let late: Vec<f64> = intervals
+        .iter()
+        .map(|interval| *interval as f64 / period as f64)
+        .filter(|periods| *periods > 1.03)
+        .map(|periods| (periods - periods.round()).abs())
+        .collect();
+    let off = late.iter().filter(|phase| **phase > 0.03).count();
+    // Who was never late is taken for one who does not make up for what he missed: players, timerfd and rt-app's timers do not.
+    if late.is_empty() || off * 2 > late.len() {
+        (TimerMode::Relative, !late.is_empty())
+    } else {
+        (TimerMode::Absolute, true)
+    }
+}
+
+/// How many jobs a burst of CPU time is.
+fn jobs(burst: u64, job: u64) -> f64 {
+    burst as f64 / job as f64
+}
+
+/// The CPU time of a job, if nine of ten bursts are one or several of them: half of the bursts are single jobs, or else the most that are alike.
+fn job(bursts: &[u64]) -> Option<u64> {
+    let mut ordered = bursts.to_vec();
+    ordered.sort_unstable();
+    let alike = alike(&ordered);
+    let candidates = [quantile(&ordered, 2), quantile(alike, 2)];
+    candidates.into_iter().filter(|job| *job > 0).find(|job| {
+        let off = |burst: &&u64| {
+            let jobs = jobs(**burst, *job);
+            (jobs - jobs.round().max(1.0)).abs() >= 0.12
+        };
+        bursts.iter().filter(off).count() * 10 <= bursts.len()
     })
 }

@@ -192,6 +192,64 @@ fn sleeps_of_one_length_are_relative() {
 }
 
 #[test]
+fn sleeps_are_relative_also_where_most_of_them_begin_in_step() {
+    let mut script = Script::default();
+    script.describe(1, "sleeper");
+    script.born(0, 1, 50);
+    script.preempt(0, 0, 1);
+    let mut time = 0;
+    for turn in 1..=60_u64 {
+        // Seldom, somebody else has the CPU when it is woken.
+        let wait = if turn % 20 == 0 { 4 * MS } else { 0 };
+        time += wait + MS;
+        script.sleep(time, 1, 0, NANOSLEEP, 1);
+        time += 9 * MS;
+        script.wake(time, 1, 0, Context::Timer);
+        script.preempt(time, 0, 1);
+    }
+    let load = load(script, time);
+    assert_eq!(events(&load, "sleeper")[1], Event::Sleep(9 * MS));
+}
+
+#[test]
+fn periods_show_also_where_every_other_one_is_missed() {
+    let mut script = Script::default();
+    script.describe(1, "player");
+    script.born(0, 1, 50);
+    script.preempt(0, 0, 1);
+    let mut time = 0;
+    for turn in 0..60_u64 {
+        // Two jobs at once, or one that begins late in its period.
+        let late = turn % 2 == 1;
+        let interval = 20 * MS + if late { (8 + turn % 31) * MS } else { 0 };
+        let end = if late {
+            interval - (1 + turn % 13) * MS
+        } else {
+            4 * MS + turn % 12 * MS
+        };
+        script.preempt(time, 1, 0);
+        script.preempt(time + end - if late { 8 } else { 4 } * MS, 0, 1);
+        script.sleep(time + end, 1, 0, NANOSLEEP, 1);
+        time += interval;
+        script.wake(time, 1, 0, Context::Timer);
+        script.preempt(time, 0, 1);
+    }
+    let load = load(script, time + MS);
+    let events = events(&load, "player");
+    let periods = events.iter().filter(|event| {
+        matches!(
+            event,
+            Event::Timer {
+                period: 20_000_000,
+                mode: TimerMode::Relative,
+                ..
+            }
+        )
+    });
+    assert!(periods.count() > 80, "{events:?}");
+}
+
+#[test]
 fn disks_take_as_long_as_they_took_and_arrivals_come_when_they_came() {
     let mut script = Script::default();
     script.describe(1, "server");
@@ -287,6 +345,45 @@ fn words_that_are_handed_on_are_mutexes() {
                 }
             }
             assert!(!held, "{name} lets go of it at the end of each pass");
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_a_condition_holds_no_mutex() {
+    let mut script = Script::default();
+    script.describe(1, "client");
+    script.describe(2, "server");
+    script.preempt(0, 0, 2);
+    script.sleep(MS, 2, 1, FUTEX, 0xc);
+    let mut time = 2 * MS;
+    for turn in 0..20 {
+        // The client wakes the server, which runs into the mutex that the client still has.
+        script.wake(time, 2, 1, Context::Task);
+        script.preempt(time, 1, 2);
+        script.sleep(time + MS, 2, 1, FUTEX, 0xabc);
+        script.wake(time + 2 * MS, 2, 1, Context::Task);
+        script.preempt(time + 2 * MS, 1, 2);
+        // Every other time the client runs into it in turn.
+        if turn % 2 == 0 {
+            script.preempt(time + 3 * MS, 2, 1);
+            script.sleep(time + 4 * MS, 1, 2, FUTEX, 0xabc);
+            script.wake(time + 6 * MS, 1, 2, Context::Task);
+        }
+        script.sleep(time + 7 * MS - turn % 2 * 4 * MS, 2, 1, FUTEX, 0xc);
+        time += 9 * MS;
+    }
+    let load = load(script, time);
+    assert_eq!(load.workload.mutexes.len(), 1);
+    for phase in &task(&load, "server").phases {
+        let mut held = false;
+        for event in phase.events.iter() {
+            match event {
+                Event::Lock(0) => held = true,
+                Event::Unlock(0) => held = false,
+                Event::SemWait(_) => assert!(!held, "{:?}", phase.events),
+                _ => {}
+            }
         }
     }
 }
