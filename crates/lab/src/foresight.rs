@@ -19,6 +19,8 @@ use crate::recorded::{load_recording, recorded_metrics};
 
 /// Name of the kernel's own scheduler in the names of recordings.
 const KERNEL: &str = "kernel";
+/// The scheduler of the catalogue that is most like it.
+const STANDS_FOR_KERNEL: &str = "eevdf";
 /// Simulations of each kind, of which the medians count.
 const SEEDS: u64 = 5;
 /// Fewer wake-ups have no 99th percentile.
@@ -38,6 +40,8 @@ struct Figures {
 pub struct Prediction {
     /// The workload.
     pub workload: String,
+    /// The scheduler under which it was recorded.
+    pub source: String,
     /// The scheduler of which it says something.
     pub scheduler: String,
     /// Largest difference of a task's CPU time between replay and kernel, as a fraction of the run, and the task.
@@ -66,8 +70,8 @@ struct Made {
     recording: Recording,
 }
 
-/// Replays those of the recordings, called WORKLOAD.SCHEDULER.recording, that were made under the kernel's own scheduler, under the
-/// schedulers of all others, and the workloads, WORKLOAD.json in `folder`, as well.
+/// Replays those of the recordings, called WORKLOAD.SCHEDULER.recording, that were made under the kernel's own scheduler under the
+/// schedulers of all others, and the others under what stands for the kernel's own; and the workloads, WORKLOAD.json in `folder`, as well.
 ///
 /// # Errors
 ///
@@ -78,7 +82,7 @@ pub fn foresee(paths: &[PathBuf], folder: &Path, cost: &CostModel) -> Result<For
         .map(|path| read(path))
         .collect::<Result<Vec<_>, _>>()?;
     let mut foresight = Foresight::default();
-    for source in made.iter().filter(|made| made.scheduler == KERNEL) {
+    for source in &made {
         let (workload, surroundings) = load_recording(&source.recording)?;
         let workload = Arc::new(workload);
         let path = folder.join(format!("{}.json", source.workload));
@@ -89,10 +93,16 @@ pub fn foresee(paths: &[PathBuf], folder: &Path, cost: &CostModel) -> Result<For
             .map(Arc::new);
         let locks = !workload.mutexes.is_empty();
         for target in &made {
-            if target.workload != source.workload || target.scheduler == KERNEL {
+            let kernels = [source, target].map(|one| one.scheduler == KERNEL);
+            if target.workload != source.workload || kernels[0] == kernels[1] {
                 continue;
             }
-            let contender = Contender::open(&target.scheduler, &Default::default())?;
+            let scheduler = if kernels[1] {
+                STANDS_FOR_KERNEL
+            } else {
+                &target.scheduler
+            };
+            let contender = Contender::open(scheduler, &Default::default())?;
             let replay = Simulated {
                 workload: &workload,
                 surroundings: &surroundings,
@@ -132,6 +142,7 @@ pub fn foresee(paths: &[PathBuf], folder: &Path, cost: &CostModel) -> Result<For
             }
             foresight.predictions.push(Prediction {
                 workload: source.workload.clone(),
+                source: source.scheduler.clone(),
                 scheduler: target.scheduler.clone(),
                 error: largest(&seen, &predicted),
                 of_truth,
@@ -297,8 +308,9 @@ impl Foresight {
     /// A line for each prediction, and a closing one.
     pub fn table(&self) -> String {
         let mut text = format!(
-            "{:16} {:10} {:>9} {:10} {:>9}   {:>10} {:>10} {:>10}\n",
+            "{:16} {:10} {:10} {:>9} {:10} {:>9}   {:>10} {:>10} {:>10}\n",
             "workload",
+            "from",
             "scheduler",
             "replay",
             "of task",
@@ -315,8 +327,9 @@ impl Foresight {
             let [kernel, replay, truth] = one.latency.map(latency);
             let _ = writeln!(
                 text,
-                "{:16} {:10} {:>9.2} {:10} {:>9}   {kernel:>10} {replay:>10} {truth:>10}{}",
+                "{:16} {:10} {:10} {:>9.2} {:10} {:>9}   {kernel:>10} {replay:>10} {truth:>10}{}",
                 one.workload,
+                one.source,
                 one.scheduler,
                 100.0 * one.error.0,
                 one.error.1,
