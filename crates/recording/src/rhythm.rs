@@ -71,7 +71,10 @@ fn sleeps_alike(lengths: &mut [u64], intervals: &mut [u64]) -> bool {
     if sleeps.min(between) * 2 > lengths.len() {
         return middle_half(lengths) < middle_half(intervals);
     }
-    sleeps < between
+    // No sleep is shorter than what it was to be: if many are, those that are alike are what an undisturbed job leaves of a period.
+    let shortest = alike(lengths)[0];
+    let shorter = lengths.partition_point(|length| *length < shortest);
+    shorter * 10 <= lengths.len() && sleeps < between
 }
 
 /// The most of these values that are within 1 % of each other, or within what timers may be late; of several such, the least: who is late has longer

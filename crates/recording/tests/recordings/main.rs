@@ -250,6 +250,39 @@ fn periods_show_also_where_every_other_one_is_missed() {
 }
 
 #[test]
+fn periods_show_also_where_sleeps_of_one_length_are_more_frequent() {
+    let mut script = Script::default();
+    script.describe(1, "player");
+    script.born(0, 1, 50);
+    script.preempt(0, 0, 1);
+    let mut time = 0;
+    for turn in 0..60_u64 {
+        // Late in its first job, and undisturbed in the second; or just in time, with what is left of the period.
+        let (end, interval) = match turn % 4 {
+            0 | 1 => (16 * MS + turn % 11 * MS, 32 * MS + turn % 11 * MS),
+            2 => (4 * MS, 20 * MS),
+            _ => (10 * MS + turn % 7 * MS, 20 * MS),
+        };
+        let jobs = if turn % 4 < 2 { 8 } else { 4 };
+        script.preempt(time, 1, 0);
+        script.preempt(time + end - jobs * MS, 0, 1);
+        script.sleep(time + end, 1, 0, NANOSLEEP, 1);
+        time += interval;
+        script.wake(time, 1, 0, Context::Timer);
+        script.preempt(time, 0, 1);
+    }
+    let load = load(script, time + MS);
+    let events = events(&load, "player");
+    let is_period = |event: &&Event| {
+        let Event::Timer { period, mode, .. } = event else {
+            return false;
+        };
+        (*period, *mode) == (20 * MS, TimerMode::Relative)
+    };
+    assert!(events.iter().filter(is_period).count() > 70, "{events:?}");
+}
+
+#[test]
 fn disks_take_as_long_as_they_took_and_arrivals_come_when_they_came() {
     let mut script = Script::default();
     script.describe(1, "server");
