@@ -51,30 +51,34 @@ pub(crate) fn rhythm(steps: Iter<'_>) -> Rhythm {
         .zip(ends().skip(1))
         .map(|(one, next)| next.saturating_sub(one))
         .collect();
-    if sleeps_alike(&mut lengths, &mut intervals.clone()) {
+    lengths.sort_unstable();
+    let mut between = intervals.clone();
+    between.sort_unstable();
+    if are_of_one_length(&lengths, &between) {
         return Rhythm::Relative;
     }
     // Those who are also woken by others may have a period, but what they do in it is not one job.
-    if lengths.len() * 100 < waits(steps.clone()).count() * 95 {
-        return Rhythm::Absolute;
+    let own = lengths.len() * 100 >= waits(steps.clone()).count() * 95;
+    if let Some(periodic) = own.then(|| periodic(steps, &intervals)).flatten() {
+        return periodic;
     }
-    periodic(steps, &intervals).unwrap_or(Rhythm::Absolute)
+    if middle_half(&lengths) < middle_half(&between) {
+        Rhythm::Relative
+    } else {
+        Rhythm::Absolute
+    }
 }
 
-/// Whether the lengths of sleeps are more alike than the times between their ends. Most of both may be of one length, of a task that nobody disturbs; it is
-/// those few that were disturbed which tell.
-fn sleeps_alike(lengths: &mut [u64], intervals: &mut [u64]) -> bool {
-    lengths.sort_unstable();
-    intervals.sort_unstable();
+/// Whether the lengths of sleeps are those of one sleep, of which the times between their ends are the shadow. Most of both may be alike, of a task that
+/// nobody disturbs; it is those few that were disturbed which tell.
+fn are_of_one_length(lengths: &[u64], intervals: &[u64]) -> bool {
     let others = |values: &[u64]| values.len() - alike(values).len();
-    let (sleeps, between) = (others(lengths), others(intervals));
-    if sleeps.min(between) * 2 > lengths.len() {
-        return middle_half(lengths) < middle_half(intervals);
-    }
     // No sleep is shorter than what it was to be: if many are, those that are alike are what an undisturbed job leaves of a period.
     let shortest = alike(lengths)[0];
     let shorter = lengths.partition_point(|length| *length < shortest);
-    shorter * 10 <= lengths.len() && sleeps < between
+    shorter * 10 <= lengths.len()
+        && others(lengths) * 2 <= lengths.len()
+        && others(lengths) < others(intervals)
 }
 
 /// The most of these values that are within 1 % of each other, or within what timers may be late; of several such, the least: who is late has longer
@@ -163,12 +167,11 @@ fn jobs(burst: u64, job: u64) -> f64 {
     burst as f64 / job as f64
 }
 
-/// The CPU time of a job, if nine of ten bursts are one or several of them: half of the bursts are single jobs, or else the most that are alike.
+/// The CPU time of a job, if nine of ten bursts are one or several of them: half of the bursts are single jobs, or a quarter.
 fn job(bursts: &[u64]) -> Option<u64> {
     let mut ordered = bursts.to_vec();
     ordered.sort_unstable();
-    let alike = alike(&ordered);
-    let candidates = [quantile(&ordered, 2), quantile(alike, 2)];
+    let candidates = [quantile(&ordered, 2), quantile(&ordered, 1)];
     candidates.into_iter().filter(|job| *job > 0).find(|job| {
         let off = |burst: &&u64| {
             let jobs = jobs(**burst, *job);

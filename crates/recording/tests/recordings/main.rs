@@ -258,12 +258,12 @@ fn periods_show_also_where_sleeps_of_one_length_are_more_frequent() {
     let mut time = 0;
     for turn in 0..60_u64 {
         // Late in its first job, and undisturbed in the second; or just in time, with what is left of the period.
-        let (end, interval) = match turn % 4 {
-            0 | 1 => (16 * MS + turn % 11 * MS, 32 * MS + turn % 11 * MS),
-            2 => (4 * MS, 20 * MS),
+        let (end, interval) = match turn % 5 {
+            0..=2 => (16 * MS + turn % 11 * MS, 32 * MS + turn % 11 * MS),
+            3 => (4 * MS, 20 * MS),
             _ => (10 * MS + turn % 7 * MS, 20 * MS),
         };
-        let jobs = if turn % 4 < 2 { 8 } else { 4 };
+        let jobs = if turn % 5 < 3 { 8 } else { 4 };
         script.preempt(time, 1, 0);
         script.preempt(time + end - jobs * MS, 0, 1);
         script.sleep(time + end, 1, 0, NANOSLEEP, 1);
