@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What all tasks of a machine do, as records in a ring buffer: `fairground record`.
+ * What all tasks of a machine do, as records that the reader finds in memory: `fairground record`.
  *
  * Nothing is chosen here: who wakes the tasks that one is interested in, and who takes the CPU from them, is part of what
  * happened. A record is small instead, and written by the trace points of the scheduler alone; what a task waits for is read from the
@@ -33,13 +33,37 @@ struct pt_regs {
 	unsigned long orig_ax;
 } __attribute__((preserve_access_index));
 
-/* Records that found no room. */
+/* Descriptions that found no room. */
 u64 lost;
+
+/* Entries of each CPU's ring, a power of 2. The loader sets it, and how large the maps are. */
+const volatile u32 room;
+
+/*
+ * Each CPU writes its entries to a ring of its own, in memory that the reader sees: a ring buffer of all CPUs takes a lock and two calls for an entry.
+ * The programs that write entries are not interrupted by each other: all but one of these trace points have interrupts switched off, and the
+ * last, of a task that wakes itself, is not entered twice.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct ring);
+} rings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct entry);
+} entries SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 64 * 1024 * 1024);
-} records SEC(".maps");
+	__uint(max_entries, 4 * 1024 * 1024);
+} descriptions SEC(".maps");
 
 /*
  * What was last told of each task, at the place that its number has here. Tasks that share a place are told of more often than they change,
@@ -58,37 +82,14 @@ struct told told[PLACES] SEC(".bss.told");
 #define SETTLED 64
 #define SELDOM 16
 
-/*
- * To find room in the buffer takes most of the time of an entry, and for many at once as long as for one. The programs that write entries are not
- * interrupted by each other: all but one of these trace points have interrupts switched off, and the last, of a task that wakes itself, is not
- * entered twice.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct stage);
-} stages SEC(".maps");
-
-/* How deep each CPU is in interrupts. */
-struct depth {
-	u32 timer;
-	u32 device;
-	u32 soft;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct depth);
-} interrupts SEC(".maps");
-
-static __always_inline struct depth *depth_here(void)
+static __always_inline struct ring *ring_of(u32 cpu)
 {
-	u32 key = 0;
+	return bpf_map_lookup_elem(&rings, &cpu);
+}
 
-	return bpf_map_lookup_elem(&interrupts, &key);
+static __always_inline struct ring *ring_here(void)
+{
+	return ring_of(bpf_get_smp_processor_id());
 }
 
 static __always_inline void rise(u32 *depth)
@@ -97,55 +98,24 @@ static __always_inline void rise(u32 *depth)
 		(*depth)--;
 }
 
-static __always_inline struct stage *stage_here(void)
-{
-	u32 key = 0;
-
-	return bpf_map_lookup_elem(&stages, &key);
-}
-
-/* The reader looks by the clock: waking it for each record would disturb what it watches. */
-static __always_inline void pass_on(struct stage *stage)
-{
-	u32 count = stage->count;
-	void *room;
-
-	stage->count = 0;
-	if (count >= STAGED) {
-		room = bpf_ringbuf_reserve(&records, sizeof(stage->entries), 0);
-		if (room) {
-			__builtin_memcpy(room, stage->entries, sizeof(stage->entries));
-			bpf_ringbuf_submit(room, BPF_RB_NO_WAKEUP);
-			return;
-		}
-		__sync_fetch_and_add(&lost, STAGED);
-	} else if (bpf_ringbuf_output(&records, stage->entries, count * sizeof(struct entry), BPF_RB_NO_WAKEUP)) {
-		__sync_fetch_and_add(&lost, count);
-	}
-}
-
 /* The ends come first, so that they are attached first: no beginning is seen without its end. */
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(leave_timer)
 {
-	struct depth *depth = depth_here();
+	struct ring *ring = ring_here();
 
-	if (depth)
-		rise(&depth->timer);
+	if (ring)
+		rise(&ring->timer);
 	return 0;
 }
 
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(enter_timer)
 {
-	struct depth *depth = depth_here();
-	struct stage *stage = stage_here();
+	struct ring *ring = ring_here();
 
-	if (depth)
-		depth->timer++;
-	/* Among timers are the ticks of a CPU that is busy with one task, which would else keep its entries for long. */
-	if (stage && stage->count && !stage->busy)
-		pass_on(stage);
+	if (ring)
+		ring->timer++;
 	return 0;
 }
 
@@ -153,56 +123,52 @@ int BPF_PROG(enter_timer)
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(leave_soft_interrupt)
 {
-	struct depth *depth = depth_here();
+	struct ring *ring = ring_here();
 
-	if (depth)
-		rise(&depth->soft);
+	if (ring)
+		rise(&ring->soft);
 	return 0;
 }
 
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(leave_device)
 {
-	struct depth *depth = depth_here();
+	struct ring *ring = ring_here();
 
-	if (depth)
-		rise(&depth->device);
+	if (ring)
+		rise(&ring->device);
 	return 0;
 }
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(enter_soft_interrupt)
 {
-	struct depth *depth = depth_here();
+	struct ring *ring = ring_here();
 
-	if (depth)
-		depth->soft++;
+	if (ring)
+		ring->soft++;
 	return 0;
 }
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(enter_device)
 {
-	struct depth *depth = depth_here();
+	struct ring *ring = ring_here();
 
-	if (depth)
-		depth->device++;
+	if (ring)
+		ring->device++;
 	return 0;
 }
 #endif
 
-static __always_inline enum waking_context context(void)
+static __always_inline enum waking_context context(struct ring *ring)
 {
-	struct depth *depth = depth_here();
-
-	if (!depth)
-		return FROM_TASK;
-	if (depth->timer)
+	if (ring->timer)
 		return FROM_TIMER;
 #ifdef WATCH_INTERRUPTS
-	if (depth->device)
+	if (ring->device)
 		return FROM_DEVICE;
-	return depth->soft ? FROM_SOFT_INTERRUPT : FROM_TASK;
+	return ring->soft ? FROM_SOFT_INTERRUPT : FROM_TASK;
 #else
 	switch (served_interrupt()) {
 	case SERVES_HARD_INTERRUPT:
@@ -215,18 +181,23 @@ static __always_inline enum waking_context context(void)
 #endif
 }
 
-/* The next entry of this CPU, without what is particular to its kind. */
-static __always_inline struct entry *begin_entry(struct stage *stage, u8 kind, u32 task, u32 other, u8 flags)
+/* The next entry of the present CPU, whose number and ring these are, without what is particular to its kind. */
+static __always_inline struct entry *begin_entry(u32 cpu, struct ring *ring, u8 kind, u32 task, u32 other, u8 flags)
 {
+	u32 place = cpu * room + (ring->written & (room - 1));
 	struct entry *entry;
 
-	stage->busy = 1;
-	barrier();
-	entry = &stage->entries[stage->count % STAGED];
+	if (ring->written - ring->taken >= room) {
+		ring->lost++;
+		return NULL;
+	}
+	entry = bpf_map_lookup_elem(&entries, &place);
+	if (!entry)
+		return NULL;
 	entry->time = bpf_ktime_get_ns();
 	entry->task = task;
 	entry->other = other;
-	entry->cpu = bpf_get_smp_processor_id();
+	entry->cpu = cpu;
 	entry->kind = kind;
 	entry->flags = flags;
 	entry->call = -1;
@@ -236,14 +207,10 @@ static __always_inline struct entry *begin_entry(struct stage *stage, u8 kind, u
 	return entry;
 }
 
-/* Ends the entry that was begun; those of a CPU that has nothing more to do do not wait for company. */
-static __always_inline void end_entry(struct stage *stage, bool last)
+/* Shows the entry that was begun to the reader: an exchange comes after all that was written before it, on any machine. */
+static __always_inline void end_entry(struct ring *ring)
 {
-	stage->count++;
-	if (last || stage->count >= STAGED)
-		pass_on(stage);
-	barrier();
-	stage->busy = 0;
+	__sync_lock_test_and_set(&ring->written, ring->written + 1);
 }
 
 static __always_inline u64 mixed(u64 digest, u64 value)
@@ -267,7 +234,7 @@ static __always_inline void describe(struct task_struct *task)
 	digest = mixed(digest, task->cpus_ptr->bits[0]);
 	if (last->digest == digest)
 		return;
-	description = bpf_ringbuf_reserve(&records, sizeof(*description), 0);
+	description = bpf_ringbuf_reserve(&descriptions, sizeof(*description), 0);
 	if (!description) {
 		__sync_fetch_and_add(&lost, 1);
 		return;
@@ -289,6 +256,7 @@ static __always_inline void describe(struct task_struct *task)
 	description->process = task->tgid;
 	description->rt_priority = task->rt_priority;
 	__builtin_memcpy(description->comm, name, sizeof(name));
+	/* The reader looks by the clock: waking it would disturb what it watches. */
 	bpf_ringbuf_submit(description, BPF_RB_NO_WAKEUP);
 }
 
@@ -310,12 +278,13 @@ int BPF_PROG(watch_rename, struct task_struct *task)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
-	struct stage *stage = stage_here();
+	u32 cpu = bpf_get_smp_processor_id();
+	struct ring *ring = ring_of(cpu);
 	struct pt_regs *registers;
 	struct entry *entry;
 	u8 flags = 0;
 
-	if (!stage)
+	if (!ring)
 		return 0;
 	if (prev->pid && (may_have_changed(prev) || prev_state & STATE_DEAD))
 		describe(prev);
@@ -323,7 +292,9 @@ int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_
 		flags |= SWITCH_PREEMPTS;
 	if (BPF_CORE_READ_BITFIELD(prev, in_iowait))
 		flags |= SWITCH_WAITS_FOR_DISK;
-	entry = begin_entry(stage, ENTRY_SWITCH, prev->pid, next->pid, flags);
+	entry = begin_entry(cpu, ring, ENTRY_SWITCH, prev->pid, next->pid, flags);
+	if (!entry)
+		return 0;
 	entry->state = prev_state;
 	if (!preempt && prev->pid && !(prev->flags & FLAGS_WITHOUT_REGISTERS)) {
 		registers = (struct pt_regs *)bpf_task_pt_regs(prev);
@@ -333,31 +304,29 @@ int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_
 			entry->second = registers->si;
 		}
 	}
-	end_entry(stage, !next->pid);
+	end_entry(ring);
 	return 0;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(record_waking, struct task_struct *task)
 {
-	struct stage *stage = stage_here();
+	u32 cpu = bpf_get_smp_processor_id();
+	struct ring *ring = ring_of(cpu);
 
-	if (stage) {
-		begin_entry(stage, ENTRY_WAKING, task->pid, bpf_get_current_task_btf()->pid, context());
-		end_entry(stage, false);
-	}
+	if (ring && begin_entry(cpu, ring, ENTRY_WAKING, task->pid, bpf_get_current_task_btf()->pid, context(ring)))
+		end_entry(ring);
 	return 0;
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(record_birth, struct task_struct *task)
 {
-	struct stage *stage = stage_here();
+	u32 cpu = bpf_get_smp_processor_id();
+	struct ring *ring = ring_of(cpu);
 
-	if (stage) {
-		begin_entry(stage, ENTRY_BORN, task->pid, bpf_get_current_task_btf()->pid, 0);
-		end_entry(stage, false);
-	}
+	if (ring && begin_entry(cpu, ring, ENTRY_BORN, task->pid, bpf_get_current_task_btf()->pid, 0))
+		end_entry(ring);
 	describe(task);
 	return 0;
 }

@@ -64,13 +64,18 @@ struct description {
 	char comm[16];
 };
 
-/* Entries of a CPU on their way to the buffer. */
-#define STAGED 16
-struct stage {
-	u32 count;
-	/* Whether one is being written. */
-	u32 busy;
-	struct entry entries[STAGED];
+/* The ring of a CPU: crates/kernel/src/rings.rs reads the same layout. */
+struct ring {
+	/* Entries that the CPU has written, and those that the reader has taken, since the beginning. */
+	u64 written;
+	u64 taken;
+	/* Entries that found no room. */
+	u64 lost;
+	/* How deep the CPU is in interrupts. */
+	u32 timer;
+	u32 device;
+	u32 soft;
+	u32 unused[7];
 };
 
 #endif /* FAIRGROUND_RECORDING_H */

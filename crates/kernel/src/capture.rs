@@ -1,7 +1,7 @@
 //! What all tasks of this machine do, as the entries of a recording.
 //!
-//! A BPF program at the kernel's scheduler trace points writes entries to a ring buffer. A thread of this process looks four times a
-//! second whether the buffer fills, and empties it then and at the end. It runs under `SCHED_FIFO`, above every scheduler that can be
+//! A BPF program at the kernel's scheduler trace points writes entries to rings, one of each CPU, and descriptions of tasks to a buffer. A thread of this
+//! process looks four times a second whether one of them fills, and empties all then and at the end. It runs under `SCHED_FIFO`, above every scheduler that can be
 //! watched, and does no more than copy; whoever holds the [`Capture`] writes the file.
 
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use libbpf_rs::{MapCore as _, MapFlags, RingBufferBuilder};
+use libbpf_rs::RingBufferBuilder;
 
 use crate::play::WATCHERS;
 use crate::recorder::{Program, failed, waiting};
+use crate::rings::{self, Rings};
 use crate::{Error, host, scheduling};
 
 /// The program, and the one for kernels whose symbol table has no `__preempt_count`.
@@ -22,11 +23,11 @@ const PROGRAMS: [&[u8]; 2] = [
     include_bytes!(concat!(env!("OUT_DIR"), "/recording_interrupts.bpf.o")),
 ];
 
-/// How often the ring buffer is looked at.
+/// How often the rings are looked at.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// Bytes of entries that may wait: a quarter of the ring buffer, which is seconds of a busy machine.
-const PATIENCE: usize = 16 * 1024 * 1024;
+/// Bytes of descriptions that may wait: a quarter of their buffer.
+const PATIENCE: usize = 1024 * 1024;
 
 /// How long a program may still run on some CPU after it was detached.
 const LAST_ENTRY: Duration = Duration::from_millis(5);
@@ -46,7 +47,15 @@ impl Capture {
     /// Not root, a kernel without the trace points or type information.
     pub fn start() -> Result<Self, Error> {
         host::check_root("recording what the scheduler does")?;
-        let mut program = Program::load("recording", &PROGRAMS, |_| true, |_| ())?;
+        let cpus = libbpf_rs::num_possible_cpus().map_err(|error| failed(&error.to_string()))?;
+        let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
+        let mut program = Program::load(
+            "recording",
+            &PROGRAMS,
+            |_| true,
+            |map| rings::prepare(map, cpus),
+        )?;
+        let rings = Rings::of(&program, cpus)?;
         let (sender, entries) = channel();
         let ended = Arc::new(AtomicBool::new(false));
         let end = Arc::clone(&ended);
@@ -55,7 +64,7 @@ impl Capture {
             .spawn(move || {
                 // Without the right to it the recording may only lose entries sooner.
                 let _ = scheduling::set_policy(&WATCHERS);
-                carry(&mut program, &sender, &end)
+                carry(&mut program, &rings, &sender, &end)
             })
             .map_err(Error::system("cannot start the recorder's thread"))?;
         Ok(Self {
@@ -85,35 +94,18 @@ impl Capture {
     }
 }
 
-/// The entries that have not left their CPUs: `struct stage` of `bpf/recording.h`.
-fn staged(program: &Program) -> Result<Vec<u8>, Error> {
-    const HEAD: usize = 8;
-    const ENTRY: usize = 40;
-    let stages = program
-        .map("stages")?
-        .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
-        .map_err(|error| failed(&error.to_string()))?;
-    let entries = stages.iter().flatten().flat_map(|stage| {
-        let (count, entries) = stage.split_at(HEAD.min(stage.len()));
-        let count = count
-            .first_chunk()
-            .map_or(0, |count| u32::from_ne_bytes(*count) as usize);
-        entries.iter().take(count * ENTRY).copied()
-    });
-    Ok(entries.collect())
-}
-
 /// Carries entries to `receiver` until the end; returns how many found no room.
 fn carry(
     program: &mut Program,
+    rings: &Rings,
     receiver: &Sender<Vec<u8>>,
     ended: &AtomicBool,
 ) -> Result<u64, Error> {
     let arrived = std::cell::RefCell::new(Vec::new());
-    let records = program.map("records")?;
+    let descriptions = program.map("descriptions")?;
     let mut builder = RingBufferBuilder::new();
     builder
-        .add(&records, |bytes| {
+        .add(&descriptions, |bytes| {
             arrived.borrow_mut().extend_from_slice(bytes);
             0
         })
@@ -123,7 +115,7 @@ fn carry(
         .map_err(|error| failed(&error.to_string()))?;
     loop {
         let last = ended.load(Ordering::Relaxed);
-        if !last && waiting(&ring) < PATIENCE {
+        if !last && waiting(&ring) < PATIENCE && !rings.fill() {
             std::thread::park_timeout(PERIOD);
             continue;
         }
@@ -132,11 +124,11 @@ fn carry(
             std::thread::sleep(LAST_ENTRY);
         }
         ring.consume().map_err(|error| failed(&error.to_string()))?;
+        rings.take(&mut arrived.borrow_mut());
         // Who does not listen any more has no use for it.
         let _ = receiver.send(arrived.take());
         if last {
-            let _ = receiver.send(staged(program)?);
-            return Ok(program.lost());
+            return Ok(program.lost() + rings.lost());
         }
     }
 }

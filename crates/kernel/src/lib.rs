@@ -18,6 +18,7 @@ pub mod libbpf_messages;
 pub mod loader;
 pub mod play;
 pub mod recorder;
+mod rings;
 pub mod scheduling;
 pub mod statistics;
 pub mod supervise;

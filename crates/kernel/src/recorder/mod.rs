@@ -22,7 +22,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBufferBuilder};
 use crate::play::WATCHERS;
 use crate::play::surroundings::OtherThread;
 use crate::{Error, clock, host, scheduling};
-pub(crate) use program::{Program, failed, waiting};
+pub(crate) use program::{Program, ends, failed, waiting};
 use record::Record;
 use stream::{Note, NoteKind, Stream};
 
@@ -142,9 +142,14 @@ impl<S: Sink + Send + 'static> Recorder<S> {
         wanted: fn(&str) -> bool,
     ) -> Result<Self, Error> {
         host::check_root("recording what the scheduler does")?;
-        let program = Program::load("recorder", &PROGRAMS, wanted, |constants| {
-            // `turns` is the program's only constant.
-            constants[0] = u8::from(turns);
+        let program = Program::load("recorder", &PROGRAMS, wanted, |map| {
+            if ends(map.name(), ".rodata")
+                && let Some(constants) = map.initial_value_mut()
+            {
+                // `turns` is the program's only constant.
+                constants[0] = u8::from(turns);
+            }
+            Ok(())
         })?;
         let map = program.map("tracked")?;
         let (sender, receiver) = channel();

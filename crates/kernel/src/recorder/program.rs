@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 
 use libbpf_rs::{
-    AsRawLibbpf as _, Link, MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, RingBuffer,
+    AsRawLibbpf as _, Link, MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut,
+    RingBuffer,
 };
 
 use crate::Error;
@@ -16,31 +17,29 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Loads the first of `variants` that this kernel takes and attaches those of its programs that are `wanted`; `set` writes its
-    /// constants, if it has any. If the kernel takes none, the first one's failure is told.
+    /// Loads the first of `variants` that this kernel takes and attaches those of its programs that are `wanted`; `prepare` is
+    /// shown its maps before. If the kernel takes none, the first one's failure is told.
     pub(crate) fn load(
         name: &str,
         variants: &[&[u8]; 2],
         wanted: fn(&str) -> bool,
-        set: impl Fn(&mut [u8]),
+        prepare: impl Fn(&mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
     ) -> Result<Self, Error> {
         let [usual, other] = variants;
-        Self::load_one(name, usual, wanted, &set)
-            .or_else(|failure| Self::load_one(name, other, wanted, &set).map_err(|_| failure))
+        Self::load_one(name, usual, wanted, &prepare)
+            .or_else(|failure| Self::load_one(name, other, wanted, &prepare).map_err(|_| failure))
     }
 
     fn load_one(
         name: &str,
         program: &[u8],
         wanted: fn(&str) -> bool,
-        set: &impl Fn(&mut [u8]),
+        prepare: &impl Fn(&mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
     ) -> Result<Self, Error> {
         let (loaded, messages) = collect(|| {
             let mut open = ObjectBuilder::default().name(name)?.open_memory(program)?;
-            for mut map in open.maps_mut().filter(|map| ends(map.name(), ".rodata")) {
-                if let Some(bytes) = map.initial_value_mut() {
-                    set(bytes);
-                }
+            for mut map in open.maps_mut() {
+                prepare(&mut map)?;
             }
             let object = open.load()?;
             let links = object
@@ -65,7 +64,7 @@ impl Program {
             .and_then(|map| MapHandle::try_from(&map).map_err(|error| failed(&error.to_string())))
     }
 
-    /// What found no room in the buffer so far; the program's only variable.
+    /// What found no room in the buffer so far; the program's first variable.
     pub(crate) fn lost(&self) -> u64 {
         self.map(".bss")
             .ok()
@@ -75,7 +74,8 @@ impl Program {
     }
 }
 
-fn ends(name: &OsStr, end: &str) -> bool {
+/// Whether a name ends like this.
+pub(crate) fn ends(name: &OsStr, end: &str) -> bool {
     name.to_string_lossy().ends_with(end)
 }
 
