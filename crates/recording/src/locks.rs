@@ -1,16 +1,20 @@
 //! Mutexes: words in memory on which several tasks wait, and which they hand to each other.
 //!
 //! A recording shows only those moments of a mutex at which somebody had to wait. Who waited for it took it when he was woken; who woke
-//! a waiter let go of it. The other end of each hold was not seen, and is put where a hold of the usual length has it. Who waits for a condition
-//! lets go of all that he holds, and takes it again when he is woken.
+//! a waiter let go of it. The other end of each hold was not seen, and is put where a hold of the usual length has it, but not beyond a wait: nobody was
+//! seen to sleep with it. Who waits for a condition lets go of all that he holds, and takes it again when he is woken. Who takes a mutex each time when
+//! he has run for so long has taken it also where nobody waited.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lives::{LifeId, Lives};
+use crate::rhythm::job;
 use crate::steps::{Futex, Step, Steps, Wait};
 
 /// Number of `futex()` on x86.
 const FUTEX: i32 = 202;
+/// Fewer holds have no rhythm.
+const FEW: usize = 8;
 /// Who waits again so soon after being woken, in nanoseconds of CPU time, has found the mutex taken by somebody who came first.
 const STOLEN: u64 = 30_000;
 
@@ -64,6 +68,31 @@ struct Holds<'a> {
     of_post: &'a BTreeMap<u32, Futex>,
     process: u32,
     total: u64,
+}
+
+/// The rank that the step with this number has among those of its place; the ranks around it are free.
+fn rank(number: usize) -> usize {
+    3 * number + 1
+}
+
+/// A mutex that a task holds.
+struct Held {
+    since: u64,
+    /// Place and rank in front of its first wait after that.
+    slept: Option<(u64, usize)>,
+}
+
+impl Held {
+    fn since(since: u64) -> Self {
+        Self { since, slept: None }
+    }
+
+    /// The end of a hold of this usual length, which was not seen: not behind this place and rank, nor behind a wait.
+    fn release(&self, word: Futex, length: u64, latest: (u64, usize)) -> (u64, usize, Step) {
+        let latest = self.slept.unwrap_or(latest);
+        let (place, rank) = latest.min((self.since + length, latest.1));
+        (place, rank, Step::Unlock(word))
+    }
 }
 
 /// What a step says of a mutex.
@@ -135,59 +164,120 @@ impl<'a> Holds<'a> {
             .collect()
     }
 
+    /// Adds holds for which nobody waited, of a mutex that was taken at these places: where several times the usual time lies between two of them.
+    fn add_unseen(
+        &self,
+        word: Futex,
+        begins: &[u64],
+        length: u64,
+        placed: &mut Vec<(u64, usize, Step)>,
+    ) {
+        let between: Vec<u64> = begins
+            .windows(2)
+            .map(|pair| pair[1].saturating_sub(pair[0]))
+            .collect();
+        if between.len() < FEW {
+            return;
+        }
+        let Some(usual) = job(&between).filter(|usual| length > 0 && length <= *usual) else {
+            return;
+        };
+        for (begin, between) in begins.iter().zip(between) {
+            let count = (between as f64 / usual as f64).round() as u64;
+            for turn in 1..count {
+                let place = begin + between * turn / count;
+                placed.extend(self.unseen(word, place, length));
+            }
+        }
+    }
+
+    /// A hold of this length that began about here, and not before a wait that it would else last through.
+    fn unseen(&self, word: Futex, place: u64, length: u64) -> [(u64, usize, Step); 2] {
+        let around = place.saturating_sub(length / 8)..place + length;
+        let first = self
+            .steps
+            .partition_point(|(place, _)| *place < around.start);
+        let waits = |from: usize| {
+            let steps = self.steps.iter().enumerate().skip(from);
+            steps
+                .filter(|(_, (_, step))| matches!(step, Step::Wait(_)))
+                .map(|(number, (place, _))| (*place, number))
+        };
+        let wait = waits(first)
+            .take_while(|(place, _)| around.contains(place))
+            .last();
+        let (begin, rank_of_begin, next) = match wait {
+            Some((place, number)) => (place, rank(number) + 1, number + 1),
+            None => (place, 0, first),
+        };
+        let end = waits(next)
+            .next()
+            .filter(|(place, _)| *place < begin + length)
+            .map_or(((begin + length).min(self.total), 0), |(place, number)| {
+                (place, rank(number) - 1)
+            });
+        [
+            (begin, rank_of_begin, Step::Lock(word)),
+            (end.0, end.1.max(rank_of_begin), Step::Unlock(word)),
+        ]
+    }
+
     /// The steps with locks, and with the runs between them.
     fn steps(self) -> Steps {
         let usual = self.usual();
-        let mut held: BTreeMap<Futex, u64> = BTreeMap::new();
+        let usual = |word: &Futex| usual.get(word).copied().unwrap_or(0);
+        let mut held: BTreeMap<Futex, Held> = BTreeMap::new();
         let mut last: BTreeMap<Futex, u64> = BTreeMap::new();
+        let mut begins: BTreeMap<Futex, Vec<u64>> = BTreeMap::new();
         let mut woken = 0;
         // With a rank among those of the same place: what was not seen goes before what was.
         let mut placed: Vec<(u64, usize, Step)> = Vec::new();
         for (number, (place, step)) in self.steps.iter().enumerate() {
-            let (place, rank) = (*place, 2 * number + 1);
+            let (place, rank) = (*place, rank(number));
             match self.about(step) {
                 About::Took(word) => {
-                    let length = usual.get(&word).copied().unwrap_or(0);
+                    let length = usual(&word);
                     match held.get(&word) {
-                        Some(since) if place - since < STOLEN.min(length / 4) => continue,
-                        Some(since) => {
-                            let release = (since + length).min(place);
-                            placed.push((release, rank - 1, Step::Unlock(word)));
-                        }
+                        Some(one) if place - one.since < STOLEN.min(length / 4) => continue,
+                        Some(one) => placed.push(one.release(word, length, (place, rank - 1))),
                         None => {}
                     }
                     placed.push((place, rank, Step::Lock(word)));
-                    held.insert(word, place);
+                    begins.entry(word).or_default().push(place);
+                    held.insert(word, Held::since(place));
+                    continue;
                 }
                 About::Released(word) => {
                     if held.remove(&word).is_none() {
-                        let length = usual.get(&word).copied().unwrap_or(0);
                         let before = last.get(&word).copied().unwrap_or(0).max(woken);
-                        let since = place.saturating_sub(length).max(before);
+                        let since = place.saturating_sub(usual(&word)).max(before);
                         placed.push((since, rank - 1, Step::Lock(word)));
+                        begins.entry(word).or_default().push(since);
                     }
                     placed.push((place, rank, Step::Unlock(word)));
                     last.insert(word, place);
+                    continue;
                 }
                 About::Condition => {
-                    for (word, since) in std::mem::take(&mut held) {
-                        let length = usual.get(&word).copied().unwrap_or(0);
-                        let release = (since + length).min(place);
-                        placed.push((release, rank - 1, Step::Unlock(word)));
+                    for (word, one) in std::mem::take(&mut held) {
+                        placed.push(one.release(word, usual(&word), (place, rank - 1)));
                     }
-                    woken = place;
-                    placed.push((place, rank, *step));
                 }
-                About::Nothing => placed.push((place, rank, *step)),
+                About::Nothing => {}
             }
+            if matches!(step, Step::Wait(_)) {
+                woken = place;
+                for one in held.values_mut() {
+                    one.slept.get_or_insert((place, rank - 1));
+                }
+            }
+            placed.push((place, rank, *step));
         }
-        for (word, since) in held {
-            let length = usual.get(&word).copied().unwrap_or(0);
-            placed.push((
-                (since + length).min(self.total),
-                usize::MAX,
-                Step::Unlock(word),
-            ));
+        for (word, one) in held {
+            placed.push(one.release(word, usual(&word), (self.total, usize::MAX)));
+        }
+        for (word, begins) in begins {
+            self.add_unseen(word, &begins, usual(&word), &mut placed);
         }
         placed.sort_by_key(|(place, rank, _)| (*place, *rank));
         let mut steps = Steps::default();

@@ -168,7 +168,7 @@ fn jobs(burst: u64, job: u64) -> f64 {
 }
 
 /// The CPU time of a job, if nine of ten bursts are one or several of them: half of the bursts are single jobs, or a quarter.
-fn job(bursts: &[u64]) -> Option<u64> {
+pub(crate) fn job(bursts: &[u64]) -> Option<u64> {
     let mut ordered = bursts.to_vec();
     ordered.sort_unstable();
     let candidates = [quantile(&ordered, 2), quantile(&ordered, 1)];

@@ -383,6 +383,52 @@ fn words_that_are_handed_on_are_mutexes() {
 }
 
 #[test]
+fn holds_for_which_nobody_waited_are_where_the_others_have_a_gap() {
+    let mut script = Script::default();
+    script.describe(1, "left");
+    script.describe(2, "right");
+    script.preempt(0, 0, 1);
+    let mut time = 0;
+    for turn in 0..120 {
+        // The left one runs for 2 ms, and for another 2 with the mutex, after which it sleeps.
+        script.preempt(time + 3 * MS, 1, 2);
+        // Three of four times the other runs into it.
+        let contended = turn % 4 != 3;
+        if contended {
+            script.sleep(time + 4 * MS, 2, 1, FUTEX, 0xabc);
+        } else {
+            script.preempt(time + 4 * MS, 2, 1);
+        }
+        if contended {
+            script.wake(time + 5 * MS, 2, 1, Context::Task);
+        }
+        script.sleep(time + 5 * MS, 1, 2, NANOSLEEP, 1);
+        script.wake(time + 9 * MS, 1, 0, Context::Timer);
+        if turn == 40 || turn == 80 {
+            // Once in a while it is the other way round.
+            script.preempt(time + 9 * MS, 2, 1);
+            script.sleep(time + 9 * MS + 1, 1, 2, FUTEX, 0xabc);
+            script.wake(time + 9 * MS + 2, 1, 2, Context::Task);
+        }
+        script.preempt(time + 10 * MS, 2, 1);
+        time += 10 * MS;
+    }
+    let load = load(script, time);
+    assert_eq!(load.workload.mutexes.len(), 1);
+    let (mut held, mut holds) = (false, 0);
+    let events = events(&load, "left");
+    for event in &events {
+        match event {
+            Event::Lock(0) => (held, holds) = (true, holds + 1),
+            Event::Unlock(0) => held = false,
+            Event::Sleep(_) | Event::Timer { .. } => assert!(!held, "{holds}: {events:?}"),
+            _ => {}
+        }
+    }
+    assert!(holds >= 118, "{holds}: {events:?}");
+}
+
+#[test]
 fn who_waits_for_a_condition_holds_no_mutex() {
     let mut script = Script::default();
     script.describe(1, "client");
