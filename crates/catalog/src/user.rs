@@ -193,20 +193,44 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
     ];
     options.extend(build.defines.iter().map(|define| format!("-D{define}")));
     let object_file = scratch.path().join("object.o");
-    let warnings = clang
-        .compile(source, &directories, &options, &object_file)
-        .map_err(|mut error| {
-            if let Error::DoesNotCompile { diagnostics, .. } = &mut error {
-                *diagnostics += &way_out(diagnostics);
-            }
-            error
+    let compile = |options: &[String]| {
+        let warnings = clang
+            .compile(source, &directories, options, &object_file)
+            .map_err(|mut error| {
+                if let Error::DoesNotCompile { diagnostics, .. } = &mut error {
+                    *diagnostics += &way_out(diagnostics);
+                }
+                error
+            })?;
+        let object = std::fs::read(&object_file).map_err(|cause| Error::File {
+            action: "read",
+            path: object_file.clone(),
+            cause,
         })?;
-    let object = std::fs::read(&object_file).map_err(|cause| Error::File {
-        action: "read",
-        path: object_file.clone(),
-        cause,
-    })?;
-    Ok(CompiledSource { object, warnings })
+        Ok(CompiledSource { object, warnings })
+    };
+    let compiled = compile(&options)?;
+    if !has_arena(&compiled.object) {
+        return Ok(compiled);
+    }
+    // What older versions of clang make one copy of, they do at addresses in the arena that are not those of the kernel's own
+    // mapping, and the verifier refuses the program.
+    options.extend([
+        "-fno-builtin-memset".to_owned(),
+        "-fno-builtin-memcpy".to_owned(),
+    ]);
+    compile(&options)
+}
+
+/// Whether the object has an arena.
+fn has_arena(object: &[u8]) -> bool {
+    const BPF_MAP_TYPE_ARENA: u32 = 33;
+    fairground_bpf::Object::parse(object).is_ok_and(|object| {
+        object
+            .maps()
+            .iter()
+            .any(|map| map.kind == BPF_MAP_TYPE_ARENA)
+    })
 }
 
 #[cfg(test)]

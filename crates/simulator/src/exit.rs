@@ -163,7 +163,10 @@ impl Kernel<'_> {
                 .chain(self.hidden_tasks())
                 .filter(|task| task.on_runnable_list && task.cpu() == cpu)
                 .collect();
-            let own = self.callback_output(Op::DumpCpu, &[context, cpu as u64, u64::from(is_idle)]);
+            let own = self.callback_output(
+                Op::DumpCpu,
+                &[context, self.cpu_argument(cpu), u64::from(is_idle)],
+            );
             if is_idle && waiting.is_empty() && own.is_empty() {
                 continue;
             }

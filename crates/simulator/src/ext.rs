@@ -2,12 +2,13 @@
 
 use fairground_events::OverheadKind;
 
+use crate::cids;
 use crate::constants::*;
 use crate::core::Successor;
 use crate::dispatch_queue::DsqIndex;
 use crate::kernel::{BufferedInsert, Kernel};
 use crate::operations::Op;
-use crate::structures::{CpuAcquireArgs, CpuReleaseArgs, ExitTaskArgs, InitTaskArgs};
+use crate::structures::{CpuAcquireArgs, CpuReleaseArgs, EnableArgs, ExitTaskArgs, InitTaskArgs};
 use crate::task::{Class, OpsState, TaskRef};
 
 /// What a dispatch concluded (`enum scx_dsp_verdict`).
@@ -204,6 +205,7 @@ impl Kernel<'_> {
         }
         if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
             let target = (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as u32 as i32;
+            let target = self.cpu_from_scheduler(target);
             if !self.cpu_is_valid(target, "in SCX_DSQ_LOCAL_ON dispatch verdict") {
                 return self.global_dsq(task_cpu);
             }
@@ -468,8 +470,9 @@ impl Kernel<'_> {
             self.in_select_cpu = true;
             let cpu = self.call(
                 Op::SelectCpu,
-                &[task.address(), previous as u64, wake_flags],
+                &[task.address(), self.cpu_argument(previous), wake_flags],
             ) as i32;
+            let cpu = self.cpu_from_scheduler(cpu);
             self.in_select_cpu = false;
             self.direct_dispatch = None;
             task.seen.scx.selected_cpu = cpu;
@@ -679,7 +682,7 @@ impl Kernel<'_> {
         let mut loops = SCX_DSP_MAX_LOOPS;
         loop {
             self.cpus[cpu].dispatched = 0;
-            self.call(Op::Dispatch, &[cpu as u64, passed]);
+            self.call(Op::Dispatch, &[self.cpu_argument(cpu), passed]);
             self.flush_buffer(cpu);
             if previous.seen.scx.flags & SCX_TASK_QUEUED != 0 && previous.seen.scx.slice != 0 {
                 return Verdict::Previous;
@@ -865,7 +868,15 @@ impl Kernel<'_> {
     /// `scx_enable_task`.
     pub(crate) fn enable_task(&mut self, mut task: TaskRef) {
         task.seen.scx.weight = cgroup_weight(task.seen.se.load.weight);
-        self.call(Op::Enable, &[task.address()]);
+        if self.operations.cid_form {
+            let mut args = EnableArgs {
+                cmask_arena_addr: self.allowed_cids(task),
+            };
+            self.call(Op::Enable, &[task.address(), &raw mut args as u64]);
+            self.call_set_cpumask(task);
+        } else {
+            self.call(Op::Enable, &[task.address()]);
+        }
         self.call(
             Op::SetWeight,
             &[task.address(), u64::from(task.seen.scx.weight)],
@@ -911,7 +922,27 @@ impl Kernel<'_> {
 
     /// Tells the scheduler a task's affinity.
     pub(crate) fn call_set_cpumask(&mut self, task: TaskRef) {
-        self.call(Op::SetCpumask, &[task.address(), task.seen.cpus_ptr as u64]);
+        if !self.operations.has(Op::SetCpumask) {
+            return;
+        }
+        let mask = if self.operations.cid_form {
+            self.allowed_cids(task)
+        } else {
+            task.seen.cpus_ptr as u64
+        };
+        self.call(Op::SetCpumask, &[task.address(), mask]);
+    }
+
+    /// The ids of the CPUs that a task may use, in the arena's memory for this (`scx_call_op_set_cpumask`): its address there.
+    fn allowed_cids(&mut self, task: TaskRef) -> u64 {
+        let count = self.cpus.len();
+        let to_cpu = &self.cids.to_cpu;
+        let bytes = cids::mask_bytes(count, |cid| task.allowed().test(to_cpu[cid]));
+        let address = self.cid_masks + (self.this_cpu * bytes.len()) as u64;
+        if let Some(arena) = &mut self.arena {
+            arena.from(address)[..bytes.len()].copy_from_slice(&bytes);
+        }
+        address
     }
 
     /// The stall watchdog (`scx_watchdog_workfn`).
@@ -971,7 +1002,7 @@ impl Kernel<'_> {
             Op::CpuOffline
         };
         if self.operations.has(op) {
-            self.call(op, &[cpu as u64]);
+            self.call(op, &[self.cpu_argument(cpu)]);
         } else {
             let code = SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG;
             let direction = if online { "online" } else { "offline" };

@@ -5,9 +5,23 @@ use std::collections::BTreeMap;
 use crate::kernel::Kernel;
 use crate::operations::Op;
 use crate::structures::{
-    Cgroup, CgroupInitArgs, CgroupSubsysState, CssSet, KernfsNode, PercpuRef, TaskGroup, TaskStruct,
+    Cgroup, CgroupInitArgs, CgroupSubsysState, CssSet, KernfsNode, PercpuRef, ScxTaskGroup,
+    TaskGroup, TaskStruct,
 };
 use crate::task::TaskRef;
+
+/// Place of the CPU controller among those of a group (`cpu_cgrp_id`).
+const CPU_CONTROLLER: usize = 1;
+/// What the scheduler knows of a group whose settings nobody has changed.
+const SETTINGS: ScxTaskGroup = ScxTaskGroup {
+    // SCX_TG_ONLINE and SCX_TG_INITED.
+    flags: 3,
+    weight: 100,
+    bw_period_us: 100_000,
+    bw_quota_us: u64::MAX,
+    bw_burst_us: 0,
+    idle: false,
+};
 
 /// `CSS_ONLINE`.
 const CSS_ONLINE: u32 = 1 << 1;
@@ -85,6 +99,7 @@ impl Groups {
         };
         let mut cgroup = Box::new(Cgroup {
             self_: css,
+            subsys: [std::ptr::null_mut(); 14],
             kn: &raw mut *node,
             level,
             nr_descendants: 0,
@@ -98,17 +113,20 @@ impl Groups {
             self.groups[group].cgroup.nr_descendants += 1;
             above = self.groups[group].parent;
         }
-        let set = Box::new(CssSet {
-            dfl_cgrp: &raw mut *cgroup,
-        });
         let above = parent.map(|parent| &raw mut self.groups[parent].group.css);
-        let group = Box::new(TaskGroup {
+        let mut group = Box::new(TaskGroup {
             css: CgroupSubsysState {
                 parent: above.unwrap_or(std::ptr::null_mut()),
                 ..cgroup.self_
             },
             shares: 1024,
             idle: 0,
+            scx: SETTINGS,
+        });
+        cgroup.subsys[CPU_CONTROLLER] = &raw mut group.css;
+        let set = Box::new(CssSet {
+            subsys: cgroup.subsys,
+            dfl_cgrp: &raw mut *cgroup,
         });
         self.groups.push(Group {
             cgroup,
@@ -224,11 +242,11 @@ impl Kernel<'_> {
         }
         for number in 0..self.groups.count() {
             let mut args = CgroupInitArgs {
-                weight: 100,
-                bw_period_us: 100_000,
-                bw_quota_us: u64::MAX,
-                bw_burst_us: 0,
-                sched_idle: false,
+                weight: SETTINGS.weight,
+                bw_period_us: SETTINGS.bw_period_us,
+                bw_quota_us: SETTINGS.bw_quota_us,
+                bw_burst_us: SETTINGS.bw_burst_us,
+                sched_idle: SETTINGS.idle,
             };
             let cgroup = self.groups.cgroup_address(number) as u64;
             let result = self.call(Op::CgroupInit, &[cgroup, &raw mut args as u64]) as i32;

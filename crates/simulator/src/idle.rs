@@ -186,7 +186,7 @@ impl Kernel<'_> {
             self.idle.update(cpu, idle, &self.topology);
         }
         if notify {
-            self.call(Op::UpdateIdle, &[cpu as u64, u64::from(idle)]);
+            self.call(Op::UpdateIdle, &[self.cpu_argument(cpu), u64::from(idle)]);
         }
     }
 

@@ -151,6 +151,9 @@ pub struct Kernel<'a> {
     /// Processes that the workload names.
     pub(crate) processes: Vec<Process>,
     pub(crate) arena: Option<crate::kfunc::arena::Arena>,
+    /// Address in the arena of a mask of CPU ids for each CPU, in which the scheduler is told what a task may use.
+    pub(crate) cid_masks: u64,
+    pub(crate) cids: crate::cids::Cids,
     pub(crate) objects: crate::kfunc::Objects,
     /// Boxed, since schedulers hold their addresses.
     #[allow(clippy::vec_box)]
@@ -194,6 +197,8 @@ pub struct Kernel<'a> {
     pub(crate) pending: VecDeque<(u64, Report)>,
     /// Spin locks of the scheduler; each holds its place here plus 1, so that fresh memory is a fresh lock.
     pub(crate) spin_locks: Vec<Lock>,
+    /// Addresses of the spin locks that running programs hold.
+    pub(crate) held_locks: Vec<u64>,
     /// BPF instructions up to which programs have been charged.
     pub(crate) charged_instructions: u64,
     /// The CPU whose code runs.

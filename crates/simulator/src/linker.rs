@@ -42,6 +42,7 @@ static ENUMERATORS: &[(&str, u64)] = enumerators![
     SCX_TASK_REENQ_KFUNC,
     SCX_TASK_REENQ_IMMED,
     SCX_TASK_REENQ_PREEMPTED,
+    SCX_TASK_REENQ_CAP,
     SCX_TASK_DSQ_ON_PRIQ,
     SCX_OPS_KEEP_BUILTIN_IDLE,
     SCX_OPS_ENQ_LAST,
@@ -70,6 +71,13 @@ static ENUMERATORS: &[(&str, u64)] = enumerators![
     SCX_DEQ_CORE_SCHED_EXEC,
     SCX_DEQ_SCHED_CHANGE,
     SCX_REENQ_ANY,
+    SCX_CAP_ENQ_IMMED,
+    SCX_CAP_BASE,
+    SCX_CAP_ENQ,
+    SCX_CAP_PREEMPT,
+    SCX_CAP_PERF,
+    SCX_CID_SHARD_SIZE_DFL,
+    SCX_CID_SHARD_MAX_CPUS,
     SCX_PICK_IDLE_CORE,
     SCX_PICK_IDLE_IN_NODE,
     SCX_KICK_IDLE,
@@ -139,7 +147,11 @@ pub static RUN_QUEUES: u64 = 0;
 static FREQUENCY_POLICIES: [u64; structures::MAX_CPUS] = [0; structures::MAX_CPUS];
 
 /// Answers what objects ask of this kernel.
-pub struct KernelLinker;
+#[derive(Default)]
+pub struct KernelLinker {
+    /// Whether the object is a scheduler of the cid form.
+    pub cid_form: bool,
+}
 
 /// Version that `LINUX_KERNEL_VERSION` reports: the kernel this model follows, 7.3.
 const KERNEL_VERSION: u64 = (7 << 16) | (3 << 8);
@@ -283,7 +295,7 @@ impl Linker for KernelLinker {
     }
 
     fn may_write(&self, structure: &str, offset: i64, size: u64) -> bool {
-        contracts::may_write(structure, offset, size)
+        contracts::may_write(structure, offset, size, self.cid_form)
     }
 
     fn is_object(&self, structure: &str) -> bool {

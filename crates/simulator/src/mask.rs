@@ -46,6 +46,18 @@ impl CpuMask {
         self.next_from(0)
     }
 
+    /// The CPUs that are in `other`, too.
+    pub fn common(&self, other: &CpuMask) -> CpuMask {
+        CpuMask {
+            bits: std::array::from_fn(|word| self.bits[word] & other.bits[word]),
+        }
+    }
+
+    /// The lowest CPU that is in `other`, too.
+    pub fn first_common(&self, other: &CpuMask) -> Option<usize> {
+        self.common(other).first()
+    }
+
     /// The lowest CPU in it that is at least `from`.
     pub fn next_from(&self, from: usize) -> Option<usize> {
         let mut word = from / 64;

@@ -27,8 +27,20 @@ operations! {
     CgroupExit = "cgroup_exit", CgroupPrepMove = "cgroup_prep_move", CgroupMove = "cgroup_move",
     CgroupCancelMove = "cgroup_cancel_move", CgroupSetWeight = "cgroup_set_weight",
     CgroupSetBandwidth = "cgroup_set_bandwidth", CgroupSetIdle = "cgroup_set_idle", CpuOnline = "cpu_online",
-    CpuOffline = "cpu_offline", Init = "init", Exit = "exit", CpuAcquire = "cpu_acquire",
+    CpuOffline = "cpu_offline", InitCids = "init_cids", Init = "init", Exit = "exit", CpuAcquire = "cpu_acquire",
     CpuRelease = "cpu_release",
+}
+
+/// What the cid form (`struct sched_ext_ops_cid`) calls the callback of this name.
+pub fn cid_name(name: &str) -> String {
+    match name {
+        "select_cpu" => "select_cid".into(),
+        "set_cpumask" => "set_cmask".into(),
+        "dump_cpu" => "dump_cid".into(),
+        "cpu_online" => "cid_online".into(),
+        "cpu_offline" => "cid_offline".into(),
+        other => other.replace("cgroup_", "cpuctl_"),
+    }
 }
 
 /// The operations table of a loaded scheduler.
@@ -36,6 +48,8 @@ operations! {
 pub struct Operations {
     /// Code of each callback, in the order of [`Op`].
     pub entries: Vec<Option<Entry>>,
+    /// Whether it is one of the cid form: CPUs have topological ids.
+    pub cid_form: bool,
     /// `ops.name`.
     pub name: String,
     /// `ops.flags`.
@@ -46,12 +60,23 @@ pub struct Operations {
     pub max_batch: u32,
     /// `ops.exit_dump_len` with its default.
     pub exit_dump_len: usize,
+    /// `ops.cid_shard_size`.
+    pub cid_shard_size: u32,
 }
 
 impl Operations {
     /// Whether the scheduler has this callback.
     pub fn has(&self, op: Op) -> bool {
         self.entries[op as usize].is_some()
+    }
+
+    /// What the scheduler calls this callback.
+    pub fn name_of(&self, op: Op) -> String {
+        let name = OP_NAMES[op as usize];
+        match self.cid_form {
+            true => cid_name(name),
+            false => name.into(),
+        }
     }
 
     /// Whether it wants to know when it loses and regains CPUs.
@@ -113,7 +138,12 @@ impl Kernel<'_> {
             | Op::Enable
             | Op::Disable => TaskRef::from_address(self.running_argument).map(TaskRef::cpu),
             Op::Dispatch | Op::UpdateIdle | Op::CpuAcquire | Op::CpuRelease => {
-                Some(self.running_argument as i32 as usize)
+                let number = self.running_argument as i32 as usize;
+                Some(if self.operations.cid_form {
+                    self.cids.to_cpu[number]
+                } else {
+                    number
+                })
             }
             _ => None,
         }
@@ -129,11 +159,32 @@ impl Kernel<'_> {
     pub(crate) fn run_program(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
         let mut current = self.cpus[self.this_cpu].current;
         current.seen.migration_disabled += 1;
+        let held = self.held_locks.len();
         let result = self.call_function(entry, registers);
+        if self.held_locks.len() > held {
+            self.leak_lock(held);
+        }
         current.seen.migration_disabled -= 1;
         self.charge_instructions();
         self.spent += self.settings.cost.callback;
         result
+    }
+
+    /// A program has ended and holds more locks than when it began.
+    #[cold]
+    fn leak_lock(&mut self, held: usize) {
+        self.held_locks.truncate(held);
+        // A program that was stopped is not to blame.
+        if !self.is_stopped() {
+            let program = match self.running_op {
+                Some(op) => format!("ops.{}()", self.operations.name_of(op)),
+                None => "a program".into(),
+            };
+            self.fail(
+                ExitKind::Error,
+                format!("{program} ends with a spin lock held"),
+            );
+        }
     }
 
     /// Whether the running code was stopped: what called it must not go on.

@@ -5,7 +5,13 @@ use fairground_bpf::{Code, Linker as _, Object, Setup, StructOps, StructOpsValue
 use crate::constants::*;
 use crate::kfunc;
 use crate::linker::{self, KernelLinker};
-use crate::operations::{OP_NAMES, Operations};
+use crate::maps::kind;
+use crate::operations::{OP_NAMES, Operations, cid_name};
+
+/// Type of a table of callbacks that know CPUs by their numbers.
+const CPU_FORM: &str = "sched_ext_ops";
+/// Type of one whose callbacks know them by topological ids.
+const CID_FORM: &str = "sched_ext_ops_cid";
 
 /// Why a scheduler cannot be loaded.
 #[derive(Debug)]
@@ -53,7 +59,7 @@ impl Scheduler {
         let tables: Vec<&StructOps> = object
             .struct_ops()
             .iter()
-            .filter(|table| table.type_name == "sched_ext_ops")
+            .filter(|table| [CPU_FORM, CID_FORM].contains(&table.type_name.as_str()))
             .collect();
         let table = match tables[..] {
             [table] => table.clone(),
@@ -63,17 +69,28 @@ impl Scheduler {
                     .first()
                     .map(|table| table.type_name.clone());
                 return Err(LoadError::Operations(match other {
-                    Some(other) => format!("the object has a {other} table, but no sched_ext_ops; only schedulers of the CPU form can be simulated"),
+                    Some(other) => format!("the object has a {other} table, but neither {CPU_FORM} nor {CID_FORM}"),
                     None => "the object has no sched_ext_ops table; a scheduler defines one in section .struct_ops.link".into(),
                 }));
             }
             _ => {
-                return Err(LoadError::Operations(
-                    "the object has more than one sched_ext_ops table".into(),
-                ));
+                let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+                return Err(LoadError::Operations(format!(
+                    "the object has several tables of callbacks: {}",
+                    names.join(", ")
+                )));
             }
         };
-        let code = fairground_bpf::compile(&object, &KernelLinker).map_err(LoadError::Object)?;
+        let linker = KernelLinker {
+            cid_form: table.type_name == CID_FORM,
+        };
+        let arenas = object.maps().iter().filter(|map| map.kind == kind::ARENA);
+        if linker.cid_form && arenas.count() != 1 {
+            return Err(LoadError::Operations(
+                "a scheduler of the cid form has to have one arena".into(),
+            ));
+        }
+        let code = fairground_bpf::compile(&object, &linker).map_err(LoadError::Object)?;
         let operations = read_operations(&table, &code, &[])?;
         Ok(Scheduler {
             object,
@@ -95,12 +112,12 @@ impl Scheduler {
 
     /// The value of a configuration option of the simulated kernel.
     pub fn kconfig(name: &str) -> Option<u64> {
-        KernelLinker.kconfig(name)
+        KernelLinker::default().kconfig(name)
     }
 
     /// Whether the simulated kernel has this kernel function.
     pub fn has_function(name: &str) -> bool {
-        KernelLinker.kfunc(name).is_some()
+        KernelLinker::default().kfunc(name).is_some()
     }
 
     /// The value of a constant of the simulated kernel's enumerations.
@@ -271,12 +288,20 @@ fn read_operations(
         }
         _ => 0,
     };
+    let cid_form = table.type_name == CID_FORM;
+    let names: Vec<String> = OP_NAMES
+        .iter()
+        .map(|name| match cid_form {
+            true => cid_name(name),
+            false => (*name).to_owned(),
+        })
+        .collect();
     let mut entries = Vec::with_capacity(OP_NAMES.len());
-    for name in OP_NAMES {
+    for (op, name) in OP_NAMES.iter().zip(&names) {
         entries.push(match member(name) {
             Some(StructOpsValue::Program(program)) => {
                 for call in code.kernel_calls(program) {
-                    if !kfunc::contexts::allows(name, &call.name) {
+                    if !kfunc::contexts::allows(op, cid_form, &call.name) {
                         return Err(LoadError::Operations(format!(
                             "calling kernel function {} is not allowed in ops.{name}(), at {}",
                             call.name, call.place
@@ -305,15 +330,21 @@ fn read_operations(
         "name",
         "priv",
     ];
+    if number("sub_cgroup_id") != 0 {
+        return Err(LoadError::Operations(
+            "ops.sub_cgroup_id is set: sub-schedulers are not simulated".into(),
+        ));
+    }
     for member in &table.members {
+        // A root scheduler of the cid form may have them; nobody attaches a sub-scheduler here.
+        if cid_form && member.name.starts_with("sub_") {
+            continue;
+        }
         let set = match &member.value {
             StructOpsValue::Program(_) => true,
             StructOpsValue::Data(bytes) => bytes.iter().any(|byte| *byte != 0),
         };
-        if set
-            && !OP_NAMES.contains(&member.name.as_str())
-            && !known_data.contains(&member.name.as_str())
-        {
+        if set && !names.contains(&member.name) && !known_data.contains(&member.name.as_str()) {
             return Err(LoadError::Operations(format!(
                 "ops.{} is set, which a root scheduler of this kernel does not have",
                 member.name
@@ -332,6 +363,7 @@ fn read_operations(
     let operations = Operations {
         entries,
         name,
+        cid_form,
         flags: number("flags"),
         timeout_ms: or_default(number("timeout_ms"), SCX_WATCHDOG_MAX_TIMEOUT_MS),
         max_batch: or_default(
@@ -339,6 +371,7 @@ fn read_operations(
             u64::from(SCX_DSP_DFL_MAX_BATCH),
         ) as u32,
         exit_dump_len: or_default(number("exit_dump_len"), SCX_EXIT_DUMP_DFL_LEN as u64) as usize,
+        cid_shard_size: number("cid_shard_size") as u32,
     };
     operations.validate().map_err(LoadError::Operations)?;
     Ok(operations)

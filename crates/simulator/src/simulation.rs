@@ -10,6 +10,7 @@ use fairground_workload::Workload;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
+use crate::cids::{self, Cids};
 use crate::clock::{Clock, Due};
 use crate::constants::*;
 use crate::cost::{CostModel, Lock};
@@ -19,7 +20,7 @@ use crate::exit::ExitRecord;
 use crate::groups::Groups;
 use crate::idle::IdleState;
 use crate::kernel::{Cpu, Kernel, Settings};
-use crate::kfunc::arena::{Arena, USER_BASE};
+use crate::kfunc::arena::{Arena, PAGE, USER_BASE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
 use crate::maps::{Map, Store, kind, words};
 use crate::operations::Op;
@@ -400,6 +401,8 @@ impl<'a> Kernel<'a> {
             programs: Programs::new(options.workload.clone()),
             groups,
             arena,
+            cid_masks: 0,
+            cids: Default::default(),
             objects: Default::default(),
             // SAFETY: the structure is all integers, for which zero is a value.
             statistics: unsafe { std::mem::zeroed::<EventStats>() },
@@ -412,6 +415,7 @@ impl<'a> Kernel<'a> {
             nested_calls: 0,
             pending: VecDeque::new(),
             spin_locks: Vec::new(),
+            held_locks: Vec::new(),
             charged_instructions: 0,
             this_cpu: 0,
             spent: 0,
@@ -442,7 +446,7 @@ impl<'a> Kernel<'a> {
     /// Loads the scheduler: `init`, the groups, the tasks that exist (`scx_root_enable_workfn`).
     fn enable(&mut self) {
         self.clock.advance_to(self.first_time());
-        if !self.load() {
+        if !self.load() || !self.make_cids() {
             return;
         }
         if self.operations.has(Op::Init) {
@@ -485,6 +489,35 @@ impl<'a> Kernel<'a> {
         }
         self.clock.at(0, Due::Start);
         self.begin_loader();
+    }
+
+    /// Gives the CPUs their ids and a scheduler of the cid form memory for masks of them. `false` if it does not want to go on.
+    fn make_cids(&mut self) -> bool {
+        let size = self.operations.cid_shard_size;
+        self.cids = Cids::new(&self.topology, &self.online, size);
+        if !self.operations.cid_form {
+            self.cids.published = true;
+            return true;
+        }
+        let result = self.call(Op::InitCids, &[]) as i32;
+        if result != 0 {
+            let message = format!("ops.init_cids() failed ({result})");
+            self.fail_on(ExitKind::Error, 0, message);
+        }
+        self.cids.published = true;
+        let size = cids::mask_size(self.cpus.len()) * self.cpus.len();
+        let first = self
+            .arena
+            .as_mut()
+            .and_then(|arena| arena.allocate(None, size.div_ceil(PAGE)));
+        match first {
+            Some(page) => self.cid_masks = USER_BASE + (page * PAGE) as u64,
+            None => {
+                let message = "the arena has no room for masks of CPU ids".into();
+                self.fail_on(ExitKind::Error, 0, message);
+            }
+        }
+        self.exit.is_none()
     }
 
     /// Brings the accounts of running tasks up to the end.

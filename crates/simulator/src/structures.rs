@@ -114,12 +114,16 @@ kernel_structures! {
     PercpuRef = "percpu_ref" { percpu_count_ptr: u64 }
     /// `struct cgroup`.
     Cgroup = "cgroup" {
-        self_: CgroupSubsysState, kn: *mut KernfsNode, level: i32, nr_descendants: i32, dom_cgrp: *mut Cgroup,
+        self_: CgroupSubsysState, subsys: [*mut CgroupSubsysState; 14], kn: *mut KernfsNode, level: i32, nr_descendants: i32, dom_cgrp: *mut Cgroup,
     }
     /// `struct css_set`.
-    CssSet = "css_set" { dfl_cgrp: *mut Cgroup }
+    CssSet = "css_set" { subsys: [*mut CgroupSubsysState; 14], dfl_cgrp: *mut Cgroup }
+    /// `struct scx_task_group`.
+    ScxTaskGroup = "scx_task_group" {
+        flags: u32, weight: u32, bw_period_us: u64, bw_quota_us: u64, bw_burst_us: u64, idle: bool,
+    }
     /// `struct task_group`.
-    TaskGroup = "task_group" { css: CgroupSubsysState, shares: u64, idle: i32 }
+    TaskGroup = "task_group" { css: CgroupSubsysState, shares: u64, idle: i32, scx: ScxTaskGroup }
     /// `struct mm_struct`: only its identity matters.
     MmStruct = "mm_struct" { mm_users: u32 }
     /// `struct list_head`.
@@ -178,6 +182,12 @@ kernel_structures! {
     CpuAcquireArgs = "scx_cpu_acquire_args" { }
     /// `struct scx_cpu_release_args`.
     CpuReleaseArgs = "scx_cpu_release_args" { reason: u32, task: *mut TaskStruct }
+    /// `struct scx_enable_args`, which the cid form has.
+    EnableArgs = "scx_enable_args" { cmask_arena_addr: u64 }
+    /// `struct scx_cid_topo`.
+    CidTopology = "scx_cid_topo" {
+        core_cid: i32, core_idx: i32, llc_cid: i32, llc_idx: i32, node_cid: i32, node_idx: i32, shard_cid: i32, shard_idx: i32,
+    }
     /// `struct scx_cgroup_init_args`.
     CgroupInitArgs = "scx_cgroup_init_args" {
         weight: u32, bw_period_us: u64, bw_quota_us: u64, bw_burst_us: u64, sched_idle: bool,

@@ -817,3 +817,90 @@ fn no_cpu_has_a_policy_of_its_frequency() {
         outcome.exit.message
     );
 }
+
+/// Two nodes with two caches of two cores: cid for cid what the scheduler of the test says of it.
+const CIDS_MACHINE: &str = "numa:2 l3:2 core:1 pu:2";
+
+#[test]
+fn cpus_have_topological_ids() {
+    let outcome = run(&scheduler("cids", &[]), &free(CIDS_MACHINE, SLEEPER));
+    let seen = &outcome.messages;
+    let says = |line: &str| assert!(seen.iter().any(|one| one == line), "{line}: {seen:#?}");
+    says("8 cids, 8 online");
+    says("cid 3 cpu 3 core 2/1");
+    says("llc 2/1 node 0/0 shard 2/1");
+    says("cid 6 cpu 6 core 6/3");
+    says("llc 6/3 node 4/1 shard 6/3");
+    // The root scheduler has every capability, and nobody below it.
+    says("caps 0 bits ff");
+    says("none below: -19");
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
+}
+
+#[test]
+fn callbacks_of_the_cid_form_know_cpus_by_their_ids() {
+    let workload = r#"{"tasks": {"t": {"cpus": [0, 1], "loop": 2, "run": 6000, "sleep": 3000}}}"#;
+    let anywhere = free(CIDS_MACHINE, SLEEPER);
+    let outcome = run(&scheduler("cids", &["REVERSE"]), &anywhere);
+    let seen = &outcome.messages;
+    let says = |line: &str| assert!(seen.iter().any(|one| one == line), "{line}: {seen:#?}");
+    says("cid 0 cpu 7 core -1/-1");
+    says("llc -1/-1 node -1/-1 shard 6/1");
+    says("select_cid 1001 prev 7");
+    says("enqueue 1001 on 7");
+    says("running on 7, cpu 0");
+    says("current 1001");
+    says("level 512");
+    says("update_idle 7 0");
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
+
+    // What a task may use comes with ops.enable(), and again before its weight.
+    let outcome = run(
+        &scheduler("cids", &["REVERSE"]),
+        &free(CIDS_MACHINE, workload),
+    );
+    let seen = &outcome.messages;
+    let first = seen
+        .iter()
+        .position(|one| one.starts_with("enable 1001"))
+        .unwrap();
+    let expected = [
+        "enable 1001: 2 words, c0",
+        "set_cmask 1001: 2 words, c0",
+        "set_weight 1001",
+    ];
+    assert_eq!(seen[first..first + 3], expected, "{seen:#?}");
+}
+
+#[test]
+fn ids_that_no_cpu_has_are_errors() {
+    for (definition, expected) in [
+        ("BEYOND", "invalid cid 8"),
+        ("TWICE", "cid 5 assigned to multiple cpus"),
+    ] {
+        let scheduler = scheduler("cids", &["REVERSE", definition]);
+        let exit = run(&scheduler, &free(CIDS_MACHINE, SLEEPER)).exit;
+        assert_eq!(
+            (exit.kind, exit.message.as_str()),
+            (ExitKind::Error, expected)
+        );
+    }
+}
+
+#[test]
+fn the_cid_form_has_functions_of_its_own() {
+    for (definition, expected) in [
+        (
+            "CPU_FORM",
+            "calling kernel function scx_bpf_task_cpu is not allowed in ops.enqueue()",
+        ),
+        ("WRITES", "cannot be written"),
+        ("SUB", "sub-schedulers are not simulated"),
+    ] {
+        let error = load("cids", &[definition])
+            .map(|_| ())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -41,6 +41,18 @@ impl Arena {
         self.memory.as_mut_ptr()
     }
 
+    /// The memory from where `pointer` points, in its kernel or user form, to the end of what the arena may hold.
+    pub fn from(&mut self, pointer: u64) -> &mut [u8] {
+        let inside = pointer.wrapping_sub(self.base() as u64);
+        let offset = if inside < WINDOW as u64 {
+            inside as usize
+        } else {
+            (pointer & 0xffff_ffff) as usize
+        };
+        let end = self.pages * PAGE;
+        &mut self.memory[offset.min(end)..end]
+    }
+
     /// Takes `count` pages in a row, from `at` if given; returns the number of the first.
     pub fn allocate(&mut self, at: Option<usize>, count: usize) -> Option<usize> {
         let fits = |arena: &Arena, first: usize| {

@@ -11,6 +11,35 @@ const DISPATCH: u32 = 4;
 const CPU_RELEASE: u32 = 8;
 /// A callback that holds no run queue's lock.
 const UNLOCKED: u32 = 16;
+/// The callback that may give the CPUs their ids.
+const INIT_CIDS: u32 = 32;
+
+/// Functions of the CPU form that schedulers of the cid form may not call (`scx_kfunc_ids_cpu_only`).
+const CPU_FORM_ONLY: &[&str] = &[
+    "scx_bpf_kick_cpu",
+    "scx_bpf_task_cpu",
+    "scx_bpf_cpu_curr",
+    "scx_bpf_cpu_node",
+    "scx_bpf_cpuperf_cap",
+    "scx_bpf_cpuperf_cur",
+    "scx_bpf_cpuperf_set",
+    "scx_bpf_get_possible_cpumask",
+    "scx_bpf_get_online_cpumask",
+    "scx_bpf_put_cpumask",
+    "scx_bpf_select_cpu_dfl",
+    "__scx_bpf_select_cpu_and",
+    "scx_bpf_select_cpu_and",
+    "scx_bpf_get_idle_cpumask",
+    "scx_bpf_get_idle_cpumask_node",
+    "scx_bpf_get_idle_smtmask",
+    "scx_bpf_get_idle_smtmask_node",
+    "scx_bpf_put_idle_cpumask",
+    "scx_bpf_test_and_clear_cpu_idle",
+    "scx_bpf_pick_idle_cpu",
+    "scx_bpf_pick_idle_cpu_node",
+    "scx_bpf_pick_any_cpu",
+    "scx_bpf_pick_any_cpu_node",
+];
 
 /// What calls of a function need of the callback: any of these.
 fn needed(function: &str) -> Option<u32> {
@@ -25,13 +54,15 @@ fn needed(function: &str) -> Option<u32> {
         "scx_bpf_dispatch_nr_slots"
         | "scx_bpf_dispatch_cancel"
         | "scx_bpf_dsq_move_to_local"
-        | "scx_bpf_dsq_move_to_local___v2" => DISPATCH,
+        | "scx_bpf_dsq_move_to_local___v2"
+        | "scx_bpf_sub_dispatch" => DISPATCH,
         "scx_bpf_dsq_move"
         | "scx_bpf_dsq_move_vtime"
         | "scx_bpf_dsq_move_set_slice"
         | "scx_bpf_dsq_move_set_vtime" => DISPATCH | UNLOCKED,
         "scx_bpf_reenqueue_local" => CPU_RELEASE,
         "scx_bpf_create_dsq" => UNLOCKED,
+        "scx_bpf_cid_override" => INIT_CIDS,
         _ => return None,
     })
 }
@@ -42,6 +73,8 @@ fn given(op: &str) -> u32 {
         "select_cpu" | "enqueue" => SELECT_CPU | ENQUEUE,
         "dispatch" => ENQUEUE | DISPATCH,
         "cpu_release" => CPU_RELEASE,
+        "init_cids" => UNLOCKED | INIT_CIDS,
+        "sub_ecaps_updated" => ENQUEUE | DISPATCH,
         "init_task"
         | "dump"
         | "cpu_online"
@@ -54,12 +87,17 @@ fn given(op: &str) -> u32 {
         | "cgroup_cancel_move"
         | "cgroup_set_weight"
         | "cgroup_set_bandwidth"
-        | "cgroup_set_idle" => UNLOCKED,
+        | "cgroup_set_idle"
+        | "sub_attach"
+        | "sub_detach" => UNLOCKED,
         _ => 0,
     }
 }
 
-/// Whether the callback `op` may call the kernel function.
-pub(crate) fn allows(op: &str, function: &str) -> bool {
+/// Whether the callback `op` of a scheduler of that form may call the kernel function.
+pub(crate) fn allows(op: &str, cid_form: bool, function: &str) -> bool {
+    if cid_form && CPU_FORM_ONLY.contains(&function) {
+        return false;
+    }
     needed(function).is_none_or(|needed| needed & given(op) != 0)
 }

@@ -16,14 +16,24 @@ pub(crate) fn of_function(name: &str) -> Contract {
         in_spin_lock: ["bpf_list_", "bpf_rbtree_", "bpf_iter_num_", "bpf_arena_"]
             .iter()
             .any(|prefix| name.starts_with(prefix))
+            || name.starts_with("bpf_res_spin_")
             || matches!(name, "bpf_refcount_acquire_impl" | "bpf_rdonly_cast"),
     }
 }
 
 fn arguments(name: &str) -> [Argument; 5] {
     match name {
+        "bpf_res_spin_lock" | "bpf_res_spin_unlock" => [Place, Any, Any, Any, Any],
+        "bpf_res_spin_lock_irqsave" | "bpf_res_spin_unlock_irqrestore" => {
+            [Place, Declared, Any, Any, Any]
+        }
         // A task to begin with, or NULL.
         "bpf_iter_task_new" => [Declared, Any, Declared, Declared, Declared],
+        // Any number is an address in the arena.
+        "scx_bpf_sub_grant"
+        | "scx_bpf_sub_revoke"
+        | "scx_bpf_sub_caps"
+        | "scx_bpf_cid_override" => [Any; 5],
         // What is told of a type is filled in by the loader, or ignored.
         "bpf_obj_new_impl"
         | "bpf_obj_drop_impl"
@@ -60,6 +70,7 @@ fn result(name: &str) -> Outcome {
         | "scx_bpf_cpu_rq"
         | "scx_bpf_locked_rq"
         | "scx_bpf_cpu_curr"
+        | "scx_bpf_cid_curr"
         | "scx_bpf_tid_to_task"
         | "scx_bpf_dsq_peek" => Outcome::OrNull,
         "bpf_rdonly_cast" | "bpf_cast_to_kern_ctx" | "bpf_arena_alloc_pages" => Outcome::Any,
@@ -186,16 +197,19 @@ pub(crate) fn may_be_null(callback: &str, argument: usize) -> bool {
 }
 
 /// Whether a scheduler may write to that part of a kernel structure (`bpf_scx_btf_struct_access`).
-pub(crate) fn may_write(structure: &str, offset: i64, size: u64) -> bool {
+pub(crate) fn may_write(structure: &str, offset: i64, size: u64, cid_form: bool) -> bool {
     // What this model does not have is the scheduler's own.
     if structures::find(structure).is_none() {
         return true;
     }
-    let fields = [["scx", "slice"], ["scx", "dsq_vtime"], ["scx", "disallow"]];
+    let fields: &[[&str; 2]] = match cid_form {
+        true => &[["scx", "disallow"]],
+        false => &[["scx", "slice"], ["scx", "dsq_vtime"], ["scx", "disallow"]],
+    };
     structure == "task_struct"
         && fields
             .iter()
-            .filter_map(|path| structures::resolve(structure, path))
+            .filter_map(|path| structures::resolve(structure, path.as_slice()))
             .any(|field| {
                 let start = i64::from(field.offset);
                 offset >= start

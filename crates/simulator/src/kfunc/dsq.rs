@@ -157,7 +157,7 @@ impl Kernel<'_> {
         let index = if dsq_id == SCX_DSQ_LOCAL {
             Some(self.cpus[self.this_cpu].local)
         } else if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
-            let cpu = (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32;
+            let cpu = self.cpu_from_scheduler((dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
             self.cpu_is_valid(cpu, "")
                 .then(|| self.cpus[cpu as usize].local)
         } else {

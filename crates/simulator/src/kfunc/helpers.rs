@@ -133,6 +133,29 @@ impl Kernel<'_> {
         }
         &mut self.spin_locks[*place as usize - 1]
     }
+
+    /// Takes the spin lock at `address`; `false` if the program holds it already.
+    pub(super) fn take_spin_lock(&mut self, address: u64) -> bool {
+        if self.held_locks.contains(&address) {
+            return false;
+        }
+        self.held_locks.push(address);
+        let state = *self.spin_lock(address);
+        *self.spin_lock(address) = self.charge_lock(state, 0);
+        true
+    }
+
+    /// Lets a spin lock go; `false` if the program does not hold it.
+    pub(super) fn let_spin_lock_go(&mut self, address: u64) -> bool {
+        let held = self.held_locks.iter().rposition(|&held| held == address);
+        let Some(place) = held else {
+            return false;
+        };
+        self.held_locks.remove(place);
+        self.charge_instructions();
+        self.spin_lock(address).free_at = self.local_time();
+        true
+    }
 }
 
 kernel_functions! { TABLE;
@@ -199,14 +222,16 @@ kernel_functions! { TABLE;
     fn bpf_probe_read_kernel_str(kernel, target, size, source) { kernel.read_kernel_string(target, size, source) }
 
     fn bpf_spin_lock(kernel, lock) {
-        let state = *kernel.spin_lock(lock);
-        *kernel.spin_lock(lock) = kernel.charge_lock(state, 0);
+        if !kernel.take_spin_lock(lock) {
+            kernel.fail(ExitKind::Error, "bpf_spin_lock() takes a lock that the program holds".into());
+        }
         0
     }
 
     fn bpf_spin_unlock(kernel, lock) {
-        kernel.charge_instructions();
-        kernel.spin_lock(lock).free_at = kernel.local_time();
+        if !kernel.let_spin_lock_go(lock) {
+            kernel.fail(ExitKind::Error, "bpf_spin_unlock() lets a lock go that the program does not hold".into());
+        }
         0
     }
 

@@ -5,6 +5,7 @@ use fairground_bpf::{Context, Entry, Native};
 use crate::kernel::Kernel;
 
 pub(crate) mod arena;
+mod cid;
 pub(crate) mod contexts;
 pub(crate) mod contracts;
 pub(crate) mod cpumask;
@@ -58,6 +59,7 @@ pub(crate) fn find(name: &str) -> Option<Native> {
     [
         dsq::TABLE,
         idle::TABLE,
+        cid::TABLE,
         task::TABLE,
         cpumask::TABLE,
         iterators::TABLE,

@@ -2,8 +2,30 @@
 
 use super::{error, kernel_functions, signed};
 use crate::constants::*;
+use crate::kernel::Kernel;
 use crate::structures::EventStats;
 use crate::task::TaskRef;
+
+impl Kernel<'_> {
+    /// Asks for a level of performance; `false` after an error.
+    pub(super) fn set_performance(&mut self, cpu: i32, level: u32) -> bool {
+        if level > SCX_CPUPERF_ONE {
+            let message = format!("Invalid cpuperf target {level} for CPU {cpu}");
+            self.fail(ExitKind::Error, message);
+            return false;
+        }
+        if !self.cpu_is_valid(cpu, "") {
+            return false;
+        }
+        let cpu = cpu as usize;
+        if self.locked_run_queue().is_some_and(|locked| locked != cpu) {
+            self.fail(ExitKind::Error, format!("Invalid target CPU {cpu}"));
+            return false;
+        }
+        self.cpus[cpu].performance = level;
+        true
+    }
+}
 
 kernel_functions! { TABLE;
     fn scx_bpf_task_running(kernel, task) {
@@ -60,17 +82,7 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_cpuperf_set(kernel, cpu, level) {
-        let level = level as u32;
-        if level > SCX_CPUPERF_ONE {
-            kernel.fail(ExitKind::Error, format!("Invalid cpuperf target {level} for CPU {}", cpu as i32));
-        } else if kernel.cpu_is_valid(cpu as i32, "") {
-            let cpu = cpu as u32 as usize;
-            if kernel.locked_run_queue().is_some_and(|locked| locked != cpu) {
-                kernel.fail(ExitKind::Error, format!("Invalid target CPU {cpu}"));
-            } else {
-                kernel.cpus[cpu].performance = level;
-            }
-        }
+        kernel.set_performance(cpu as i32, level as u32);
         0
     }
 
@@ -112,6 +124,24 @@ kernel_functions! { TABLE;
     fn bpf_preempt_enable(kernel) { 0 }
     fn bpf_local_irq_save(kernel, flags) { 0 }
     fn bpf_local_irq_restore(kernel, flags) { 0 }
+
+    fn bpf_res_spin_lock(kernel, lock) {
+        if kernel.take_spin_lock(lock) { 0 } else { error(EDEADLK) }
+    }
+
+    fn bpf_res_spin_unlock(kernel, lock) {
+        kernel.let_spin_lock_go(lock);
+        0
+    }
+
+    fn bpf_res_spin_lock_irqsave(kernel, lock, flags) {
+        if kernel.take_spin_lock(lock) { 0 } else { error(EDEADLK) }
+    }
+
+    fn bpf_res_spin_unlock_irqrestore(kernel, lock, flags) {
+        kernel.let_spin_lock_go(lock);
+        0
+    }
 
     fn bpf_cast_to_kern_ctx(kernel, context) { context }
     fn bpf_rdonly_cast(kernel, address, type_id) { address }
