@@ -36,8 +36,10 @@ pub struct MapEntry {
     pub map: usize,
     /// The key.
     pub key: Vec<u8>,
-    /// One value, or one for each CPU if the map has such.
+    /// One value, or one for each CPU if the map has such; none in a map of maps.
     pub values: Vec<Vec<u8>>,
+    /// In a map of maps, how many entries the new map has that becomes the value.
+    pub inner: Option<u32>,
 }
 
 /// One run of a program, as `BPF_PROG_TEST_RUN` does it.

@@ -11,11 +11,13 @@ use fairground_bpf::{Kind, Object};
 use crate::process::{self, Answer};
 
 /// `enum bpf_map_type`.
-mod map_type {
+pub(crate) mod map_type {
     pub const ARRAY: u32 = 2;
     pub const PERCPU_HASH: u32 = 5;
     pub const PERCPU_ARRAY: u32 = 6;
     pub const LRU_PERCPU_HASH: u32 = 10;
+    pub const ARRAY_OF_MAPS: u32 = 12;
+    pub const HASH_OF_MAPS: u32 = 13;
     pub const STRUCT_OPS: u32 = 26;
     pub const RINGBUF: u32 = 27;
     pub const USER_RINGBUF: u32 = 31;
@@ -285,14 +287,21 @@ impl State {
             return Ok(Answer::Error(libc::EBADF));
         };
         let length = self.value_length(map);
+        let (kind, frozen, key_size) = (map.kind, map.frozen, map.key_size as usize);
+        if frozen {
+            return Ok(Answer::Error(libc::EPERM));
+        }
+        let key = process::read(thread, a.long(8), key_size)?;
+        let mut value = process::read(thread, a.long(16), length)?;
+        if [map_type::ARRAY_OF_MAPS, map_type::HASH_OF_MAPS].contains(&kind) {
+            let Some(capacity) = self.capacity_of(thread, &value) else {
+                return Ok(Answer::Error(libc::EBADF));
+            };
+            value = capacity.to_le_bytes().to_vec();
+        }
         let Some((map, file)) = self.map(thread, a.word(0)) else {
             return Ok(Answer::Error(libc::EBADF));
         };
-        if map.frozen {
-            return Ok(Answer::Error(libc::EPERM));
-        }
-        let key = process::read(thread, a.long(8), map.key_size as usize)?;
-        let value = process::read(thread, a.long(16), length)?;
         if map.kind == map_type::STRUCT_OPS {
             map.table = value;
             if map.flags & LINK_FLAG == 0 {
@@ -312,6 +321,12 @@ impl State {
             None => map.entries.push((key, value)),
         }
         Ok(Answer::Value(0))
+    }
+
+    /// Entries that a map has room for which the loader knows by a descriptor: all that is kept of a map inside another.
+    fn capacity_of(&mut self, thread: i32, descriptor: &[u8]) -> Option<u32> {
+        let descriptor = u32::from_le_bytes(descriptor.try_into().ok()?);
+        self.map(thread, descriptor).map(|(map, _)| map.max_entries)
     }
 
     fn delete(&mut self, thread: i32, a: &Attributes) -> io::Result<Answer> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use fairground_bpf::{Kind, Object, Section, StructOps, StructOpsValue, TypeId};
 use fairground_machine::Machine;
 
-use crate::calls::{Map, Run, State};
+use crate::calls::{Map, Run, State, map_type};
 use crate::decode::{self, Value};
 use crate::kernel_btf::TABLE_OFFSET;
 
@@ -155,9 +155,15 @@ fn entries(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
             continue;
         };
         for (key, value) in &map.entries {
-            let value = match PER_CPU_MAPS.contains(&map.kind) {
-                true => per_cpu(object, one, value),
-                false => plain(object, one.value_type, value).to_string(),
+            let value = match map.kind {
+                // What is inside such a map, its loader says nothing of.
+                map_type::ARRAY_OF_MAPS | map_type::HASH_OF_MAPS => {
+                    format!("max_entries = {}", plain(object, None, value))
+                }
+                kind if PER_CPU_MAPS.contains(&kind) => {
+                    format!("value = {}", per_cpu(object, one, value))
+                }
+                _ => format!("value = {}", plain(object, one.value_type, value)),
             };
             line(text, format_args!("\n[[entry]]"));
             line(text, format_args!("map = {:?}", one.name));
@@ -165,7 +171,7 @@ fn entries(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
                 text,
                 format_args!("key = {}", plain(object, one.key_type, key)),
             );
-            line(text, format_args!("value = {value}"));
+            line(text, format_args!("{value}"));
         }
     }
 }

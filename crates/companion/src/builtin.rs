@@ -12,8 +12,8 @@ macro_rules! companions {
 
 /// `ops.name`, file and text of each.
 static COMPANIONS: &[(&str, &str, &str)] = companions![
-    "beerland", "bpfland", "cake", "central", "chaos", "cosmos", "flash", "forge", "lavd", "p2dq", "pair",
-    "qmap", "rusty", "scx_flow", "tickless"
+    "beerland", "bpfland", "cake", "central", "chaos", "cosmos", "flash", "forge", "lavd", "p2dq",
+    "pair", "qmap", "rusty", "scx_flow", "tickless"
 ];
 
 /// File and text of the one for the scheduler that calls itself `scheduler`.

@@ -63,8 +63,10 @@ pub(crate) struct MapEntry {
     pub condition: Option<Spanned<Value>>,
     /// The key.
     pub key: Spanned<Value>,
-    /// The value; in a map with values for each CPU it may name `cpu`.
-    pub value: Spanned<Value>,
+    /// The value; in a map with values for each CPU it may name `cpu`. In a map of maps there is none: it is a new map.
+    pub value: Option<Spanned<Value>>,
+    /// Capacity of a new map in a map of maps, if not the declared one.
+    pub max_entries: Option<Spanned<Value>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

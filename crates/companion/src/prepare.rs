@@ -473,43 +473,93 @@ impl Preparation<'_> {
                     &place,
                     "entry.key",
                 )?;
-                let copies = if PER_CPU_MAPS.contains(&definition.kind) {
-                    self.machine.cpus.len()
-                } else {
-                    1
+                let (values, inner) = match &definition.inner {
+                    Some(inner) => (Vec::new(), Some(self.new_map(entry, inner, &place)?)),
+                    None => (self.entry_values(entry, definition, &place)?, None),
                 };
-                let sizes = definition.key_size as usize + definition.value_size as usize * copies;
-                self.take(sizes, &place)?;
-                let mut values = Vec::with_capacity(copies);
-                for cpu in 0..copies {
-                    let inner = self.scope.len();
-                    if copies > 1 {
-                        let cpus: Array = self.scope.get_value("cpus").unwrap_or_default();
-                        self.scope.push_constant_dynamic(
-                            "cpu",
-                            cpus.get(cpu).cloned().unwrap_or_default(),
-                        );
-                    }
-                    let value = self.value(&entry.value, "entry.value")?;
-                    self.scope.rewind(inner);
-                    values.push(self.encode_whole(
-                        definition.value_type,
-                        definition.value_size,
-                        &value,
-                        &place,
-                        "entry.value",
-                    )?);
-                }
                 self.done.setup.entries.push(MapEntry {
                     place: place.clone(),
                     map,
                     key,
                     values,
+                    inner,
                 });
             }
             self.scope.rewind(level);
         }
         Ok(Ok(()))
+    }
+
+    /// The value of an entry, or one for each CPU.
+    fn entry_values(
+        &mut self,
+        entry: &file::MapEntry,
+        definition: &fairground_bpf::Map,
+        place: &str,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let Some(expression) = &entry.value else {
+            return Err(wrong(
+                place,
+                "an entry of this map needs a value".to_owned(),
+            ));
+        };
+        if entry.max_entries.is_some() {
+            let message = "entry.max_entries is for maps in maps".to_owned();
+            return Err(wrong(place, message));
+        }
+        let copies = if PER_CPU_MAPS.contains(&definition.kind) {
+            self.machine.cpus.len()
+        } else {
+            1
+        };
+        let sizes = definition.key_size as usize + definition.value_size as usize * copies;
+        self.take(sizes, place)?;
+        let mut values = Vec::with_capacity(copies);
+        for cpu in 0..copies {
+            let level = self.scope.len();
+            if copies > 1 {
+                let cpus: Array = self.scope.get_value("cpus").unwrap_or_default();
+                let cpu = cpus.get(cpu).cloned().unwrap_or_default();
+                self.scope.push_constant_dynamic("cpu", cpu);
+            }
+            let value = self.value(expression, "entry.value")?;
+            self.scope.rewind(level);
+            values.push(self.encode_whole(
+                definition.value_type,
+                definition.value_size,
+                &value,
+                place,
+                "entry.value",
+            )?);
+        }
+        Ok(values)
+    }
+
+    /// The capacity of a new map in a map of maps.
+    fn new_map(
+        &mut self,
+        entry: &file::MapEntry,
+        inner: &fairground_bpf::Map,
+        place: &str,
+    ) -> Result<u32, Error> {
+        if entry.value.is_some() {
+            let message = "the value in a map of maps is a new map; leave value out".to_owned();
+            return Err(wrong(place, message));
+        }
+        let entries = match &entry.max_entries {
+            Some(expression) => self.whole(expression, "entry.max_entries")?,
+            None => INT::from(inner.max_entries),
+        };
+        let entries = u32::try_from(entries).ok().filter(|entries| *entries > 0);
+        let entries = entries.ok_or_else(|| {
+            wrong(
+                place,
+                "entry.max_entries is no number of entries".to_owned(),
+            )
+        })?;
+        let size = (inner.value_size as usize).saturating_mul(entries as usize);
+        self.take(size, place)?;
+        Ok(entries)
     }
 
     /// A value of a type of the object; if the object names none, the value is a number of `size` bytes.

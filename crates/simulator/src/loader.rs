@@ -5,7 +5,9 @@ use fairground_bpf::{MapEntry, ProgramRun, RunTime};
 use fairground_events::OverheadKind;
 
 use crate::clock::Due;
+use crate::constants::{EINVAL, ENOMEM};
 use crate::kernel::Kernel;
+use crate::maps::Map;
 
 impl Kernel<'_> {
     /// What the loader does before it attaches the scheduler. `false` if it would give up.
@@ -25,11 +27,25 @@ impl Kernel<'_> {
     }
 
     fn fill(&mut self, entry: &MapEntry) -> Result<(), i64> {
+        if let Some(max_entries) = entry.inner {
+            return self.fill_with_map(entry, max_entries);
+        }
         let map = &mut self.maps[entry.map];
         for (cpu, value) in entry.values.iter().enumerate() {
             map.update(entry.key.as_ptr() as u64, value.as_ptr() as u64, 0, cpu)?;
         }
         Ok(())
+    }
+
+    /// Puts a new map into a map of maps.
+    fn fill_with_map(&mut self, entry: &MapEntry, max_entries: u32) -> Result<(), i64> {
+        let definition = &self.scheduler.object.maps()[entry.map];
+        let mut inner = *definition.inner.clone().ok_or(EINVAL)?;
+        inner.max_entries = max_entries;
+        let map = Map::new(&inner, entry.map, self.cpus.len()).map_err(|_| ENOMEM)?;
+        self.maps.push(Box::new(map));
+        let address = self.maps.last().map_or(0, |map| &raw const **map as u64);
+        self.maps[entry.map].put_map(&entry.key, address)
     }
 
     /// What the loader does once the scheduler is attached.

@@ -278,6 +278,23 @@ impl Map {
         Ok(retired)
     }
 
+    /// Puts the map at `address` into this map of maps.
+    pub fn put_map(&mut self, key: &[u8], address: u64) -> Result<(), Errno> {
+        let full = self.max_entries;
+        match &mut self.store {
+            Store::Maps(maps) => {
+                let index = key.try_into().map(u32::from_le_bytes).map_err(|_| EINVAL)?;
+                *maps.get_mut(index as usize).ok_or(E2BIG)? = address;
+            }
+            Store::HashOfMaps(maps) if maps.len() < full || maps.contains_key(key) => {
+                maps.insert(key.into(), address);
+            }
+            Store::HashOfMaps(_) => return Err(E2BIG),
+            _ => return Err(EINVAL),
+        }
+        Ok(())
+    }
+
     /// Takes the value for the key at `key` out.
     pub fn delete(&mut self, key: u64) -> Result<Retired, Errno> {
         let key = match self.store {

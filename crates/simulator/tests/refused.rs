@@ -63,6 +63,18 @@ fn what_a_kernel_refuses_is_an_error_with_its_place() {
 }
 
 #[test]
+fn what_a_kernel_accepts_runs() {
+    let mut wrong = Vec::new();
+    for file in sources("tests/accepted") {
+        if let Err(error) = outcome(&file) {
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            wrong.push(format!("{name}: {error}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn what_a_kernel_accepts_is_loaded() {
     let mut wrong = Vec::new();
     for scheduler in fairground_catalog::all() {

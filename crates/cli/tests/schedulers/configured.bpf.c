@@ -44,6 +44,20 @@ struct {
 	__type(value, u32);
 } nodes SEC(".maps");
 
+/* Made by the loader, one for each node. */
+struct queue {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__type(value, u32);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 4);
+	__type(key, u32);
+	__array(values, struct queue);
+} queues SEC(".maps");
+
 struct pair {
 	s32 cpu;
 	s32 sibling;
@@ -99,6 +113,21 @@ void BPF_STRUCT_OPS(configured_dispatch, s32 cpu, struct task_struct *prev)
 		return -22;						\
 	}
 
+/* The number of values that fit into the queue of a node, -1 if there is no such queue. */
+static int room(u32 node)
+{
+	void *queue = bpf_map_lookup_elem(&queues, &node);
+	u32 value = 5;
+	int count;
+
+	if (!queue)
+		return -1;
+	for (count = 0; count < 4; count++)
+		if (bpf_map_push_elem(queue, &value, 0))
+			break;
+	return count;
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(configured_init)
 {
 	u32 key = 1, zero = 0;
@@ -117,6 +146,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(configured_init)
 	EXPECT(weight[3] == 30);
 	EXPECT(domain && domain->cpus == 0xc && domain->node == 1);
 	EXPECT(node && *node == 1);
+	EXPECT(room(0) == 2 && room(1) == 2 && room(2) == -1);
 	EXPECT(siblings[0] == 1 && siblings[3] == 2);
 	EXPECT(tokens == 4 && tokens_returned == 4);
 	return scx_bpf_create_dsq(QUEUE, -1);
