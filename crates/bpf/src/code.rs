@@ -62,7 +62,27 @@ struct Compiled {
 /// makes no sense. That the linker lacks something is no error: see
 /// [`Code::missing`].
 pub fn compile(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
-    let linked = link(object, linker)?;
+    compile_linked(object, linker, link(object, linker)?)
+}
+
+/// The same without what is checked when code runs, to measure what that costs.
+///
+/// # Errors
+///
+/// As [`compile`].
+pub fn compile_unguarded(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
+    let mut linked = link(object, linker)?;
+    for function in &mut linked.functions {
+        function.checks.fill(None);
+    }
+    compile_linked(object, linker, linked)
+}
+
+fn compile_linked(
+    object: &Object,
+    linker: &dyn Linker,
+    linked: LinkedObject,
+) -> Result<Code, Error> {
     let mut compiler = Compiler::new(object, linker, &linked)?;
     for one in &linked.functions {
         compiler.compile(one)?;

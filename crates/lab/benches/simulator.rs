@@ -98,10 +98,12 @@ fn measure_with_metrics(scheduler: &Arc<Scheduler>, milliseconds: u64) -> f64 {
     measure(scheduler, "8", SMALL, milliseconds, vec![&mut metrics])
 }
 
-fn load(reference: &str) -> Arc<Scheduler> {
+/// A scheduler as it is simulated, and without the checks of its accesses.
+fn load(reference: &str) -> [Arc<Scheduler>; 2] {
     let scheduler = fairground_catalog::open(reference, &Default::default())
         .unwrap_or_else(|error| panic!("{error}"));
-    Arc::new(Scheduler::load(&scheduler.object).unwrap_or_else(|error| panic!("{error}")))
+    [Scheduler::load, Scheduler::load_unguarded]
+        .map(|load| Arc::new(load(&scheduler.object).unwrap_or_else(|error| panic!("{error}"))))
 }
 
 /// How often each figure is measured.
@@ -178,13 +180,13 @@ fn main() {
     let testbench =
         std::env::var_os("FAIRGROUND_TESTBENCH").map_or(root.join("target/testbench"), Into::into);
     let sample = testbench.join("samples/scx_simple.bpf.c");
-    let simple = if sample.exists() {
+    let [simple, simple_unguarded] = if sample.exists() {
         load(&sample.to_string_lossy())
     } else {
         eprintln!("the kernel's scx_simple is missing (scripts/install bench fetches it)");
         std::process::exit(2);
     };
-    let cfs = load("cfs");
+    let [cfs, cfs_unguarded] = load("cfs");
 
     let [bare, plain, with_metrics, fair] = fastest([
         &bare_loop,
@@ -211,6 +213,21 @@ fn main() {
         "the bare loop",
     );
     row("cfs, 8 CPUs, no sinks", fair, plain, "scx_simple");
+
+    for (name, guarded, unguarded) in [
+        ("scx_simple", &simple, &simple_unguarded),
+        ("cfs", &cfs, &cfs_unguarded),
+    ] {
+        let [with, without] = fastest([&|| measure(guarded, "8", SMALL, 3_000, vec![]), &|| {
+            measure(unguarded, "8", SMALL, 3_000, vec![])
+        }]);
+        println!(
+            "checks of accesses, {name:<16} {:8.1} % of a switch   {:.0} of {:.0} ns",
+            (without / with - 1.0) * 100.0,
+            1e9 / with - 1e9 / without,
+            1e9 / with
+        );
+    }
 
     let before = peak_memory();
     measure_with_metrics(&simple, 60_000);

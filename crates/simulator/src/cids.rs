@@ -224,7 +224,7 @@ fn cores_of(topology: &Topology, cache: &CpuMask) -> Vec<Vec<usize>> {
 }
 
 /// Bytes before the words of a mask of ids (`struct scx_cmask`): its base, its length, its number of words, and padding.
-const HEADER: usize = 16;
+pub const HEADER: usize = 16;
 
 /// 64-bit words that a mask of `count` ids has (`SCX_CMASK_NR_WORDS`).
 pub fn mask_words(count: usize) -> usize {
@@ -252,20 +252,25 @@ pub fn mask_bytes(count: usize, is_set: impl Fn(usize) -> bool) -> Vec<u8> {
     bytes
 }
 
-/// Sets or clears the ids of a mask that lies in memory, those that it has room for. `false` if its header is no mask's of a machine
-/// with `count` CPUs.
+/// A number of a mask's header.
+fn field(mask: &[u8], number: usize) -> Option<usize> {
+    let bytes = mask.get(number * 4..number * 4 + 4)?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
+}
+
+/// Bytes of the mask with that header as far as its ids go; `None` if it is no mask of a machine with `count` CPUs.
+pub fn mask_length(header: &[u8], count: usize) -> Option<usize> {
+    let (base, length, words) = (field(header, 0)?, field(header, 1)?, field(header, 2)?);
+    let fits = base < count && length <= count - base && mask_words(length) <= words;
+    fits.then(|| HEADER + 8 * mask_words(length))
+}
+
+/// Sets or clears all ids of a mask that lies in memory, whose header [`mask_length`] has approved. `false` if memory is missing.
 pub fn fill_mask(mask: &mut [u8], count: usize, set: bool) -> bool {
-    let field = |number: usize| {
-        let bytes = mask.get(number * 4..number * 4 + 4)?;
-        Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
-    };
-    let (Some(base), Some(length), Some(words)) = (field(0), field(1), field(2)) else {
+    let (Some(base), Some(length)) = (field(mask, 0), field(mask, 1)) else {
         return false;
     };
-    if base >= count || length > count - base || mask_words(length) > words {
-        return false;
-    }
-    for id in base..base + length {
+    for id in base..count.min(base + length) {
         let Some(byte) = mask.get_mut(HEADER + id / 8 - base / 64 * 8) else {
             return false;
         };

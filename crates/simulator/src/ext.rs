@@ -939,8 +939,9 @@ impl Kernel<'_> {
         let to_cpu = &self.cids.to_cpu;
         let bytes = cids::mask_bytes(count, |cid| task.allowed().test(to_cpu[cid]));
         let address = self.cid_masks + (self.this_cpu * bytes.len()) as u64;
-        if let Some(arena) = &mut self.arena {
-            arena.from(address)[..bytes.len()].copy_from_slice(&bytes);
+        let arena = self.arena.as_mut();
+        if let Some(memory) = arena.and_then(|arena| arena.memory(address, bytes.len())) {
+            memory.copy_from_slice(&bytes);
         }
         address
     }

@@ -197,8 +197,8 @@ pub struct Kernel<'a> {
     pub(crate) pending: VecDeque<(u64, Report)>,
     /// Spin locks of the scheduler; each holds its place here plus 1, so that fresh memory is a fresh lock.
     pub(crate) spin_locks: Vec<Lock>,
-    /// Addresses of the spin locks that running programs hold.
-    pub(crate) held_locks: Vec<u64>,
+    /// What running programs have to give back.
+    pub(crate) holdings: crate::holdings::Holdings,
     /// BPF instructions up to which programs have been charged.
     pub(crate) charged_instructions: u64,
     /// The CPU whose code runs.

@@ -19,6 +19,7 @@ mod elements;
 mod exit;
 mod ext;
 mod groups;
+mod holdings;
 mod idle;
 mod kernel;
 mod kfunc;

@@ -154,20 +154,13 @@ impl Kernel<'_> {
     }
 
     fn write_to_arena(&mut self, address: u64, bytes: &[u8]) -> bool {
-        // The mapping has a guard of this size behind its last byte.
-        const LONGEST: usize = 1 << 16;
-        let Some(arena) = &mut self.arena else {
-            return false;
-        };
-        if address == 0 || bytes.len() > LONGEST {
-            return false;
+        let arena = self.arena.as_mut();
+        match arena.and_then(|arena| arena.memory(address, bytes.len())) {
+            Some(memory) => {
+                memory.copy_from_slice(bytes);
+                true
+            }
+            None => false,
         }
-        let offset = (address & 0xffff_ffff) as usize;
-        // SAFETY: every offset of 32 bits lies in the mapping, and so does what follows up to the length of the guard.
-        unsafe {
-            let target = arena.base().add(offset);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
-        }
-        true
     }
 }

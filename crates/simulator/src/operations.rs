@@ -70,15 +70,6 @@ impl Operations {
         self.entries[op as usize].is_some()
     }
 
-    /// What the scheduler calls this callback.
-    pub fn name_of(&self, op: Op) -> String {
-        let name = OP_NAMES[op as usize];
-        match self.cid_form {
-            true => cid_name(name),
-            false => name.into(),
-        }
-    }
-
     /// Whether it wants to know when it loses and regains CPUs.
     pub fn has_cpu_preempt(&self) -> bool {
         self.has(Op::CpuAcquire) || self.has(Op::CpuRelease)
@@ -159,10 +150,10 @@ impl Kernel<'_> {
     pub(crate) fn run_program(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
         let mut current = self.cpus[self.this_cpu].current;
         current.seen.migration_disabled += 1;
-        let held = self.held_locks.len();
+        let held = self.holdings.count();
         let result = self.call_function(entry, registers);
-        if self.held_locks.len() > held {
-            self.leak_lock(held);
+        if self.holdings.count() > held {
+            self.report_leak(entry, held);
         }
         current.seen.migration_disabled -= 1;
         self.charge_instructions();
@@ -170,21 +161,19 @@ impl Kernel<'_> {
         result
     }
 
-    /// A program has ended and holds more locks than when it began.
+    /// A program has ended that holds more than when it began.
     #[cold]
-    fn leak_lock(&mut self, held: usize) {
-        self.held_locks.truncate(held);
+    fn report_leak(&mut self, entry: Entry, before: usize) {
+        let leaked = self.holdings.leaked(before);
         // A program that was stopped is not to blame.
-        if !self.is_stopped() {
-            let program = match self.running_op {
-                Some(op) => format!("ops.{}()", self.operations.name_of(op)),
-                None => "a program".into(),
-            };
-            self.fail(
-                ExitKind::Error,
-                format!("{program} ends with a spin lock held"),
-            );
+        if self.is_stopped() {
+            return;
         }
+        let place = self.scheduler.locate(entry as usize);
+        let place = place.map_or_else(String::new, |place| format!(" {place}"));
+        let what = leaked.unwrap_or("something");
+        let message = format!("the program{place} ends and has not given back {what}");
+        self.fail(ExitKind::Error, message);
     }
 
     /// Whether the running code was stopped: what called it must not go on.

@@ -55,6 +55,22 @@ impl Scheduler {
     /// [`LoadError`] if the object is unusable, needs functions or fields that this kernel does not have (all are named), or has
     /// no operations table that a kernel would accept.
     pub fn load(bytes: &[u8]) -> Result<Scheduler, LoadError> {
+        Scheduler::load_with(bytes, fairground_bpf::compile)
+    }
+
+    /// The same without what is checked when its code runs, to measure what that costs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheduler::load`].
+    pub fn load_unguarded(bytes: &[u8]) -> Result<Scheduler, LoadError> {
+        Scheduler::load_with(bytes, fairground_bpf::compile_unguarded)
+    }
+
+    fn load_with(
+        bytes: &[u8],
+        compile: fn(&Object, &dyn fairground_bpf::Linker) -> Result<Code, fairground_bpf::Error>,
+    ) -> Result<Scheduler, LoadError> {
         let object = Object::parse(bytes).map_err(LoadError::Object)?;
         let tables: Vec<&StructOps> = object
             .struct_ops()
@@ -90,7 +106,7 @@ impl Scheduler {
                 "a scheduler of the cid form has to have one arena".into(),
             ));
         }
-        let code = fairground_bpf::compile(&object, &linker).map_err(LoadError::Object)?;
+        let code = compile(&object, &linker).map_err(LoadError::Object)?;
         let operations = read_operations(&table, &code, &[])?;
         Ok(Scheduler {
             object,

@@ -415,7 +415,7 @@ impl<'a> Kernel<'a> {
             nested_calls: 0,
             pending: VecDeque::new(),
             spin_locks: Vec::new(),
-            held_locks: Vec::new(),
+            holdings: Default::default(),
             charged_instructions: 0,
             this_cpu: 0,
             spent: 0,

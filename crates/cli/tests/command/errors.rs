@@ -410,3 +410,15 @@ fn files_that_show_knows_nothing_of() {
         &["workloads/hogs.json: not a recording"],
     );
 }
+
+#[test]
+fn a_page_of_an_arena_that_nobody_has_allocated_is_not_there() {
+    refuse(
+        "compare workloads/hogs.json -d 1s -s schedulers/arena.bpf.c",
+        1,
+        &[
+            "scheduler schedulers/arena.bpf.c touched memory that is not there in arena_running at ",
+            "arena.bpf.c:29:",
+        ],
+    );
+}

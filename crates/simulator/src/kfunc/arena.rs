@@ -1,6 +1,7 @@
 //! Arenas: sparse memory that a scheduler lays out itself.
 
 use memmap2::{MmapMut, MmapOptions};
+use region::Protection;
 
 use super::kernel_functions;
 
@@ -10,6 +11,13 @@ const WINDOW: usize = 1 << 32;
 pub const PAGE: usize = 4096;
 /// Where schedulers see the arena; only the upper half of the address matters.
 pub const USER_BASE: u64 = 0x7f00_0000_0000;
+
+/// Sets what may be done with pages of the arena. That the system refuses means that it has no memory to note it: then all stays
+/// accessible.
+fn protect(start: *const u8, length: usize, protection: Protection) {
+    // SAFETY: the pages belong to an arena, where nothing of the simulator's own lies.
+    let _ = unsafe { region::protect(start, length, protection) };
+}
 
 /// The memory of the one arena that a scheduler can have.
 pub struct Arena {
@@ -28,6 +36,8 @@ impl Arena {
             .no_reserve_swap()
             .map_anon()
             .map_err(|error| format!("no memory for the scheduler's arena: {error}"))?;
+        // What nobody has allocated is not there: an access ends in a fault, whose place is reported.
+        protect(memory.as_ptr(), memory.len(), Protection::NONE);
         let pages = pages.min(WINDOW / PAGE);
         Ok(Arena {
             memory,
@@ -41,16 +51,20 @@ impl Arena {
         self.memory.as_mut_ptr()
     }
 
-    /// The memory from where `pointer` points, in its kernel or user form, to the end of what the arena may hold.
-    pub fn from(&mut self, pointer: u64) -> &mut [u8] {
+    /// The memory of that length to which `pointer` points, in its kernel or user form, if all of it is allocated.
+    pub fn memory(&mut self, pointer: u64, length: usize) -> Option<&mut [u8]> {
         let inside = pointer.wrapping_sub(self.base() as u64);
         let offset = if inside < WINDOW as u64 {
             inside as usize
         } else {
             (pointer & 0xffff_ffff) as usize
         };
-        let end = self.pages * PAGE;
-        &mut self.memory[offset.min(end)..end]
+        let end = offset.checked_add(length)?;
+        let pages = self.used.get(offset / PAGE..end.div_ceil(PAGE))?;
+        pages
+            .iter()
+            .all(|used| *used)
+            .then(|| &mut self.memory[offset..end])
     }
 
     /// Takes `count` pages in a row, from `at` if given; returns the number of the first.
@@ -65,15 +79,20 @@ impl Arena {
             None => (1..self.pages).find(|first| fits(self, *first))?,
         };
         self.used[first..first + count].fill(true);
+        let start = self.memory[first * PAGE..].as_ptr();
+        protect(start, count * PAGE, Protection::READ_WRITE);
         Some(first)
     }
 
     /// Gives back `count` pages from `first` on; they read as zeros when taken again.
     pub fn free(&mut self, first: usize, count: usize) {
         let last = (first + count).min(self.pages);
-        if first < last {
-            self.used[first..last].fill(false);
-            self.memory[first * PAGE..last * PAGE].fill(0);
+        for page in first..last {
+            if std::mem::take(&mut self.used[page]) {
+                let memory = &mut self.memory[page * PAGE..(page + 1) * PAGE];
+                memory.fill(0);
+                protect(memory.as_ptr(), PAGE, Protection::NONE);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Topological CPU ids, and what a scheduler that may have sub-schedulers asks: this kernel's root has none, and holds all.
 
 use super::{error, kernel_functions, signed};
-use crate::cids::fill_mask;
+use crate::cids;
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::structures::CidTopology;
@@ -57,17 +57,25 @@ impl Kernel<'_> {
         self.operations.cid_form
     }
 
-    /// The memory that a pointer into the arena means, to its end; empty without an arena.
-    fn arena_from(&mut self, pointer: u64) -> &mut [u8] {
-        self.arena
-            .as_mut()
-            .map_or(&mut [], |arena| arena.from(pointer))
+    /// The memory of that length to which a pointer into the arena points; empty if it is not all allocated.
+    fn in_arena(&mut self, pointer: u64, length: usize) -> &mut [u8] {
+        let arena = self.arena.as_mut();
+        arena
+            .and_then(|arena| arena.memory(pointer, length))
+            .unwrap_or(&mut [])
     }
 
     fn numbers_in_arena(&mut self, pointer: u64, count: usize) -> Vec<i32> {
-        let bytes = self.arena_from(pointer).chunks_exact(4).take(count);
+        let bytes = self.in_arena(pointer, count * 4).chunks_exact(4);
         let number = |bytes: &[u8]| i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         bytes.map(number).collect()
+    }
+
+    /// Sets or clears what a mask of ids in the arena has room for; `false` if there is no mask.
+    fn fill_mask_in_arena(&mut self, pointer: u64, set: bool) -> bool {
+        let count = self.cpus.len();
+        let length = cids::mask_length(self.in_arena(pointer, cids::HEADER), count);
+        length.is_some_and(|length| cids::fill_mask(self.in_arena(pointer, length), count, set))
     }
 
     fn override_cids(
@@ -124,7 +132,7 @@ kernel_functions! { TABLE;
     fn scx_bpf_cid_topo(kernel, cid, target) {
         let topology = match kernel.cid_to_cpu(cid as i32) {
             Some(_) => kernel.cids.topology[cid as u32 as usize],
-            None => crate::cids::NO_TOPOLOGY,
+            None => cids::NO_TOPOLOGY,
         };
         // SAFETY: the scheduler passes the address of a structure of its own.
         unsafe { (target as *mut CidTopology).write_unaligned(topology) };
@@ -204,8 +212,7 @@ kernel_functions! { TABLE;
             kernel.fail(ExitKind::Error, message);
             return error(ENODEV);
         }
-        let count = kernel.cpus.len();
-        if !fill_mask(kernel.arena_from(target), count, capabilities != 0) {
+        if !kernel.fill_mask_in_arena(target, capabilities != 0) {
             kernel.fail(ExitKind::Error, format!("invalid out (-{EINVAL})"));
             return error(EINVAL);
         }

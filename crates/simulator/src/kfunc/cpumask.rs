@@ -70,15 +70,19 @@ fn exists(cpu: u64, cpus: usize) -> Option<usize> {
 }
 
 kernel_functions! { TABLE;
-    fn bpf_cpumask_create(kernel) { kernel.allocations.create() }
+    fn bpf_cpumask_create(kernel) {
+        let mask = kernel.allocations.create();
+        kernel.holdings.take("the mask that bpf_cpumask_create() returned", mask)
+    }
 
     fn bpf_cpumask_acquire(kernel, address) {
         // SAFETY: the scheduler passes a mask of its own.
         unsafe { (*(address as *mut BpfCpuMask)).usage += 1 };
-        address
+        kernel.holdings.take("the reference that bpf_cpumask_acquire() returned", address)
     }
 
     fn bpf_cpumask_release(kernel, address) {
+        kernel.holdings.give_back(address);
         kernel.allocations.release(address);
         0
     }

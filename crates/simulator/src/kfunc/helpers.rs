@@ -136,10 +136,10 @@ impl Kernel<'_> {
 
     /// Takes the spin lock at `address`; `false` if the program holds it already.
     pub(super) fn take_spin_lock(&mut self, address: u64) -> bool {
-        if self.held_locks.contains(&address) {
+        if self.holdings.holds(address) {
             return false;
         }
-        self.held_locks.push(address);
+        self.holdings.take("a spin lock", address);
         let state = *self.spin_lock(address);
         *self.spin_lock(address) = self.charge_lock(state, 0);
         true
@@ -147,11 +147,9 @@ impl Kernel<'_> {
 
     /// Lets a spin lock go; `false` if the program does not hold it.
     pub(super) fn let_spin_lock_go(&mut self, address: u64) -> bool {
-        let held = self.held_locks.iter().rposition(|&held| held == address);
-        let Some(place) = held else {
+        if !self.holdings.give_back(address) {
             return false;
-        };
-        self.held_locks.remove(place);
+        }
         self.charge_instructions();
         self.spin_lock(address).free_at = self.local_time();
         true
@@ -249,13 +247,14 @@ kernel_functions! { TABLE;
                 let mut record = vec![0u64; words(size as usize)].into_boxed_slice();
                 let place = record.as_mut_ptr() as u64;
                 reserved.push(record);
-                place
+                kernel.holdings.take("the record that bpf_ringbuf_reserve() returned", place)
             }
             _ => 0,
         }
     }
 
     fn bpf_ringbuf_submit(kernel, record, flags) {
+        kernel.holdings.give_back(record);
         for map in &mut kernel.maps {
             if let Store::Records { reserved, submitted } = &mut map.store {
                 let before = reserved.len();
@@ -267,6 +266,7 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_ringbuf_discard(kernel, record, flags) {
+        kernel.holdings.give_back(record);
         for map in &mut kernel.maps {
             if let Store::Records { reserved, .. } = &mut map.store {
                 reserved.retain(|kept| kept.as_ptr() as u64 != record);
@@ -382,7 +382,12 @@ kernel_functions! { TABLE;
 
     fn bpf_kptr_xchg(kernel, place, value) {
         // SAFETY: the scheduler passes the address of a kernel-pointer field of one of its values.
-        unsafe { std::mem::replace(&mut *(place as *mut u64), value) }
+        let before = unsafe { std::mem::replace(&mut *(place as *mut u64), value) };
+        kernel.holdings.give_back(value);
+        if !kernel.is_object(before) {
+            kernel.holdings.take("the pointer that bpf_kptr_xchg() returned", before);
+        }
+        before
     }
 
     fn bpf_per_cpu_ptr(kernel, variable, cpu) {

@@ -8,6 +8,9 @@ use crate::operations::Op;
 use crate::structures::{CpuMask, SelectCpuAndArgs};
 use crate::task::TaskRef;
 
+/// What is to be given back of the masks that the kernel keeps.
+const MASK: &str = "a CPU mask of the kernel";
+
 impl Kernel<'_> {
     fn builtin_idle(&mut self) -> bool {
         if self.idle.enabled {
@@ -135,31 +138,38 @@ kernel_functions! { TABLE;
 
     fn scx_bpf_get_idle_cpumask(kernel) {
         kernel.global_idle();
-        kernel.idle.machine_mask(false) as *const CpuMask as u64
+        let mask = kernel.idle.machine_mask(false) as *const CpuMask as u64;
+        kernel.holdings.take(MASK, mask)
     }
 
     fn scx_bpf_get_idle_smtmask(kernel) {
         kernel.global_idle();
         let smt = kernel.topology.smt;
-        kernel.idle.machine_mask(smt) as *const CpuMask as u64
+        let mask = kernel.idle.machine_mask(smt) as *const CpuMask as u64;
+        kernel.holdings.take(MASK, mask)
     }
 
     fn scx_bpf_get_idle_cpumask_node(kernel, node) {
-        match kernel.valid_node(node as i32) {
+        let mask = match kernel.valid_node(node as i32) {
             Ok(node) => &raw const *kernel.idle.masks[node].cpu as u64,
             Err(_) => kernel.idle.machine_mask(false) as *const CpuMask as u64,
-        }
+        };
+        kernel.holdings.take(MASK, mask)
     }
 
     fn scx_bpf_get_idle_smtmask_node(kernel, node) {
-        match kernel.valid_node(node as i32) {
+        let mask = match kernel.valid_node(node as i32) {
             Ok(node) if kernel.topology.smt => &raw const *kernel.idle.masks[node].smt as u64,
             Ok(node) => &raw const *kernel.idle.masks[node].cpu as u64,
             Err(_) => kernel.idle.machine_mask(true) as *const CpuMask as u64,
-        }
+        };
+        kernel.holdings.take(MASK, mask)
     }
 
-    fn scx_bpf_put_idle_cpumask(kernel, mask) { 0 }
+    fn scx_bpf_put_idle_cpumask(kernel, mask) {
+        kernel.holdings.give_back(mask);
+        0
+    }
 
     fn scx_bpf_test_and_clear_cpu_idle(kernel, cpu) {
         if !kernel.builtin_idle() || !kernel.cpu_is_valid(cpu as i32, "") {
@@ -199,12 +209,15 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_get_possible_cpumask(kernel) {
-        &raw const kernel.possible as u64
+        kernel.holdings.take(MASK, &raw const kernel.possible as u64)
     }
 
     fn scx_bpf_get_online_cpumask(kernel) {
-        &raw const kernel.online as u64
+        kernel.holdings.take(MASK, &raw const kernel.online as u64)
     }
 
-    fn scx_bpf_put_cpumask(kernel, mask) { 0 }
+    fn scx_bpf_put_cpumask(kernel, mask) {
+        kernel.holdings.give_back(mask);
+        0
+    }
 }

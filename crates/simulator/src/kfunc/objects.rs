@@ -37,6 +37,12 @@ impl Kernel<'_> {
         address
     }
 
+    /// Whether the scheduler has allocated what is at `address`. Such objects are not followed: lists and trees know them by other
+    /// addresses.
+    pub(super) fn is_object(&self, address: u64) -> bool {
+        self.objects.objects.contains_key(&address)
+    }
+
     fn drop_object(&mut self, address: u64) {
         let Some(object) = self.objects.objects.get_mut(&address) else {
             return;

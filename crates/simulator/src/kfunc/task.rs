@@ -2,6 +2,7 @@
 
 use super::{error, kernel_functions, signed};
 use crate::constants::*;
+use crate::holdings;
 use crate::kernel::Kernel;
 use crate::structures::EventStats;
 use crate::task::TaskRef;
@@ -90,10 +91,11 @@ kernel_functions! { TABLE;
         if let Some(mut task) = TaskRef::from_address(task) {
             task.references += 1;
         }
-        task
+        kernel.holdings.take("the reference that bpf_task_acquire() returned", task)
     }
 
     fn bpf_task_release(kernel, task) {
+        kernel.holdings.give_back(task);
         if let Some(mut task) = TaskRef::from_address(task) {
             task.references = task.references.saturating_sub(1);
         }
@@ -104,26 +106,51 @@ kernel_functions! { TABLE;
         let found = kernel.tasks.iter().copied().chain(kernel.hidden_tasks()).find(|task| {
             task.seen.pid == pid as i32 && task.seen.__state != TASK_DEAD && task.seen.flags & PF_EXITING == 0
         });
-        found.map_or(0, |mut task| {
+        let found = found.map_or(0, |mut task| {
             task.references += 1;
             task.address()
-        })
+        });
+        kernel.holdings.take("the reference that bpf_task_from_pid() returned", found)
     }
 
     fn bpf_task_from_vpid(kernel, pid) {
         let found = kernel.tasks.iter().copied().find(|task| task.seen.pid == pid as i32 && task.seen.__state != TASK_DEAD);
-        found.map_or(0, |mut task| {
+        let found = found.map_or(0, |mut task| {
             task.references += 1;
             task.address()
-        })
+        });
+        kernel.holdings.take("the reference that bpf_task_from_vpid() returned", found)
     }
 
-    fn bpf_rcu_read_lock(kernel) { 0 }
-    fn bpf_rcu_read_unlock(kernel) { 0 }
-    fn bpf_preempt_disable(kernel) { 0 }
-    fn bpf_preempt_enable(kernel) { 0 }
-    fn bpf_local_irq_save(kernel, flags) { 0 }
-    fn bpf_local_irq_restore(kernel, flags) { 0 }
+    fn bpf_rcu_read_lock(kernel) {
+        kernel.holdings.take("the critical section of RCU", holdings::RCU);
+        0
+    }
+
+    fn bpf_rcu_read_unlock(kernel) {
+        kernel.holdings.give_back(holdings::RCU);
+        0
+    }
+
+    fn bpf_preempt_disable(kernel) {
+        kernel.holdings.take("the section without preemption", holdings::NO_PREEMPTION);
+        0
+    }
+
+    fn bpf_preempt_enable(kernel) {
+        kernel.holdings.give_back(holdings::NO_PREEMPTION);
+        0
+    }
+
+    fn bpf_local_irq_save(kernel, flags) {
+        kernel.holdings.take("the section without interrupts", holdings::NO_INTERRUPTS);
+        0
+    }
+
+    fn bpf_local_irq_restore(kernel, flags) {
+        kernel.holdings.give_back(holdings::NO_INTERRUPTS);
+        0
+    }
 
     fn bpf_res_spin_lock(kernel, lock) {
         if kernel.take_spin_lock(lock) { 0 } else { error(EDEADLK) }
@@ -148,21 +175,33 @@ kernel_functions! { TABLE;
 
     fn scx_bpf_task_cgroup(kernel, task) {
         match TaskRef::from_address(task) {
-            Some(task) => kernel.groups.cgroup_address(task.cgroup) as u64,
+            Some(task) => {
+                let group = kernel.groups.cgroup_address(task.cgroup) as u64;
+                kernel.holdings.take("the reference that scx_bpf_task_cgroup() returned", group)
+            }
             None => 0,
         }
     }
 
-    fn bpf_cgroup_acquire(kernel, cgroup) { cgroup }
-    fn bpf_cgroup_release(kernel, cgroup) { 0 }
+    fn bpf_cgroup_acquire(kernel, cgroup) {
+        kernel.holdings.take("the reference that bpf_cgroup_acquire() returned", cgroup)
+    }
+
+    fn bpf_cgroup_release(kernel, cgroup) {
+        kernel.holdings.give_back(cgroup);
+        0
+    }
 
     fn bpf_cgroup_from_id(kernel, id) {
-        kernel.groups.by_id(id).map_or(0, |number| kernel.groups.cgroup_address(number) as u64)
+        let group = kernel.groups.by_id(id);
+        let group = group.map_or(0, |number| kernel.groups.cgroup_address(number) as u64);
+        kernel.holdings.take("the reference that bpf_cgroup_from_id() returned", group)
     }
 
     fn bpf_cgroup_ancestor(kernel, cgroup, level) {
         let ancestor = kernel.groups.number_of(cgroup).and_then(|number| kernel.groups.ancestor(number, level as i32));
-        ancestor.map_or(0, |number| kernel.groups.cgroup_address(number) as u64)
+        let ancestor = ancestor.map_or(0, |number| kernel.groups.cgroup_address(number) as u64);
+        kernel.holdings.take("the reference that bpf_cgroup_ancestor() returned", ancestor)
     }
 
     fn bpf_task_under_cgroup(kernel, task, cgroup) {

@@ -79,6 +79,7 @@ static void walk_groups(unsigned int order, s32 levels[3])
 		if (i < 3)
 			levels[i++] = ((struct cgroup___walk *)pos->cgroup)->level;
 	bpf_iter_css_destroy(&it);
+	bpf_cgroup_release((struct cgroup *)root);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(walks_init)

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What only the loader knows decides: seen when the program has run. */
+#include "refused.h"
+
+const volatile bool careful;
+
+RUNNING()		/* refused: ends and has not given back the reference that bpf_task_from_pid() returned */
+{
+	struct task_struct *task = bpf_task_from_pid(p->pid);
+
+	if (!task)
+		return;
+	numbers[0] = task->pid;
+	if (careful)
+		bpf_task_release(task);
+}
+
+SCHEDULER;

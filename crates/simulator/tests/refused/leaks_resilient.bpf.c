@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "refused.h"
+
+int bpf_res_spin_lock(struct bpf_res_spin_lock *lock) __ksym;
+void bpf_res_spin_unlock(struct bpf_res_spin_lock *lock) __ksym;
+
+struct bpf_res_spin_lock lock SEC(".data.lock");
+
+RUNNING()
+{
+	if (bpf_res_spin_lock(&lock))		/* refused: ends and has not given back a spin lock */
+		return;
+	numbers[0]++;
+}
+
+SCHEDULER;
