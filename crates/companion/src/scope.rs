@@ -18,7 +18,7 @@ const UNITS: [(&str, INT); 4] = [
 ];
 
 /// Steps that all expressions of a companion may take together, some seconds.
-pub(crate) const STEPS: u64 = 50_000_000;
+pub(crate) const STEPS: u64 = 10_000_000;
 /// No kernel has more CPUs.
 const CPUS: usize = 1 << 16;
 

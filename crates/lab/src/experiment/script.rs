@@ -14,7 +14,7 @@ use super::samples::{self, Samples, digits};
 const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 /// Steps that an expression may take, some seconds.
-const STEPS: u64 = 20_000_000;
+const STEPS: u64 = 10_000_000;
 
 /// An expression, compiled.
 #[derive(Clone)]
