@@ -48,6 +48,10 @@ pub const TARGETS: &[Target] = &[
         run: texts::experiment,
     },
     Target {
+        name: "description",
+        run: texts::description,
+    },
+    Target {
         name: "companion",
         run: objects::companion,
     },

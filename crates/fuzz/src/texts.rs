@@ -85,11 +85,25 @@ pub fn manifest(bytes: &[u8]) {
 
 /// Descriptions of experiments.
 pub fn experiment(bytes: &[u8]) {
+    open_experiment(bytes, b"");
+}
+
+/// Descriptions of machines, with the costs that an experiment has besides.
+pub fn description(bytes: &[u8]) {
+    const EXPERIMENT: &str = "title = 'a'\ndocument = 'b'\nsection = 'c'\nmachine = 'fuzz'\nworkload = 'd'\ncost = { tick = 5 }\n\
+        [[column]]\nscheduler = 'o1'\n[[measure]]\nname = 'e'\ntitle = 'f'\nvalue = '1.0'\n";
+    open_experiment(EXPERIMENT.as_bytes(), bytes);
+}
+
+fn open_experiment(experiment: &[u8], machine: &[u8]) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let path = folder.path().join("fuzz");
+    let (path, machines) = (folder.path().join("fuzz"), folder.path().join("machines"));
     std::fs::create_dir(&path).expect("a folder can be made in it");
-    std::fs::write(path.join("experiment.toml"), bytes).expect("a file can be written there");
-    if let Err(error) = Experiments::open(&path.to_string_lossy()) {
+    std::fs::create_dir(&machines).expect("another, too");
+    std::fs::write(path.join("experiment.toml"), experiment).expect("a file can be written there");
+    std::fs::write(machines.join("fuzz.toml"), machine).expect("another, too");
+    let opened = Experiments::open(&path.to_string_lossy());
+    if let Err(error) = opened.and_then(|experiment| experiment.check_machines()) {
         check_message(&error.to_string());
     }
 }

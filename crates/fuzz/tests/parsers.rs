@@ -112,6 +112,16 @@ macro_rules! targets {
 }
 
 targets!(
-    workload, machine, hwloc, cost, manifest, experiment, companion, object, recording, entries,
+    workload,
+    machine,
+    hwloc,
+    cost,
+    manifest,
+    experiment,
+    description,
+    companion,
+    object,
+    recording,
+    entries,
     trace
 );

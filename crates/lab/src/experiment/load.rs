@@ -225,6 +225,19 @@ impl Experiment {
         fits.map(|fit| (fit.name.clone(), fit.value)).collect()
     }
 
+    /// Reads the machine of every point, as its runs do.
+    ///
+    /// # Errors
+    ///
+    /// The first machine that there is not, or that cannot be used; with the place.
+    pub fn check_machines(&self) -> Result<(), Error> {
+        let fits = self.fits();
+        for point in &self.points() {
+            self.machine(point, &fits)?;
+        }
+        Ok(())
+    }
+
     /// The machine of a point, with the experiment's own costs.
     pub(crate) fn machine(
         &self,
