@@ -29,6 +29,7 @@ mod object;
 mod renamed;
 mod setup;
 mod special;
+mod symbols;
 mod translate;
 mod validate;
 
@@ -48,3 +49,4 @@ pub use object::{
 pub use renamed::name_since;
 pub use setup::{MapEntry, Passed, ProgramRun, RunTime, Setup, VariablePatch};
 pub use special::{SpecialField, SpecialKind};
+pub use symbols::Symbols;

@@ -8,6 +8,7 @@ pub mod attributes;
 mod clang;
 mod error;
 mod inspect;
+mod library;
 mod linker;
 mod manifest;
 pub mod topology;
@@ -40,6 +41,8 @@ pub struct Scheduler {
     pub readme: Cow<'static, str>,
     /// What clang warned about when it compiled a user's source; empty otherwise.
     pub warnings: String,
+    /// Sources that nobody named and that were linked with a user's, because those need them.
+    pub linked: Vec<PathBuf>,
 }
 
 impl Scheduler {
@@ -93,6 +96,7 @@ static SCHEDULERS: LazyLock<Vec<Scheduler>> = LazyLock::new(|| {
             source: Cow::Borrowed(embedded.source),
             readme: Cow::Borrowed(embedded.readme),
             warnings: String::new(),
+            linked: Vec::new(),
         })
         .collect();
     schedulers
@@ -154,12 +158,12 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
         }
     }
     let path = sources.first().map_or(Path::new(reference), |first| first);
-    let (object, source, warnings) = if is_object {
-        (read(path)?, String::new(), String::new())
+    let (object, source, warnings, linked) = if is_object {
+        (read(path)?, String::new(), String::new(), Vec::new())
     } else {
         let compiled = compile_sources(&sources, build)?;
         let source = String::from_utf8_lossy(&read(path)?).into_owned();
-        (compiled.object, source, compiled.warnings)
+        (compiled.object, source, compiled.warnings, compiled.added)
     };
 
     let parsed = Object::parse(&object).map_err(|error| Error::Object {
@@ -187,6 +191,7 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
         source: Cow::Owned(source),
         readme: Cow::Borrowed(""),
         warnings,
+        linked,
     })
 }
 

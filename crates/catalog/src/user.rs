@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::clang::Clang;
 use crate::error::Error;
+use crate::library::{Part, add_needed};
 use crate::linker::Linker;
 
 /// The headers that come with the program: ours, with the fallback `vmlinux.h`, and libbpf's under `bpf/`.
@@ -22,6 +23,8 @@ pub struct CompiledSource {
     pub object: Vec<u8>,
     /// clang's warnings, empty if there are none.
     pub warnings: String,
+    /// Sources that nobody named, and that others need.
+    pub added: Vec<PathBuf>,
 }
 
 /// How a user's sources are compiled.
@@ -35,35 +38,46 @@ pub struct Build {
 
 /// Compiles sched_ext C sources of the user's own to one BPF object: what several define together is linked as libbpf does it.
 ///
+/// What the named sources use and do not define is looked for in sources beside the first one and in the `lib` of scx's
+/// repository, if it lies in a copy of that: as from a library, those take part that are needed.
+///
 /// # Errors
 ///
 /// If a source cannot be read or does not compile, or if they cannot be linked.
 pub fn compile_sources(sources: &[PathBuf], build: &Build) -> Result<CompiledSource, Error> {
-    let [first, others @ ..] = sources else {
-        return Err(Error::Link {
-            message: "no sources".to_owned(),
-        });
-    };
-    let mut compiled = compile_source(first, build)?;
-    if others.is_empty() {
-        return Ok(compiled);
+    let mut parts = Vec::new();
+    for source in sources {
+        parts.push(Part::new(source, build)?);
     }
+    add_needed(&mut parts, build);
+    let added = parts.iter().skip(sources.len());
+    let added = added.map(|part| part.source.clone()).collect();
+    let warnings = parts.iter().map(|part| part.compiled.warnings.as_str());
+    let warnings = warnings.collect();
+    let object = match &mut parts[..] {
+        [only] => std::mem::take(&mut only.compiled.object),
+        _ => link(&parts)?,
+    };
+    Ok(CompiledSource {
+        object,
+        warnings,
+        added,
+    })
+}
+
+fn link(parts: &[Part]) -> Result<Vec<u8>, Error> {
     let scratch = scratch_folder()?;
     let linked = scratch.path().join("linked.o");
     let mut linker = Linker::new(&linked)?;
-    for (number, source) in sources.iter().enumerate() {
-        let one = match number {
-            0 => std::mem::take(&mut compiled.object),
-            _ => {
-                let one = compile_source(source, build)?;
-                compiled.warnings += &one.warnings;
-                one.object
-            }
-        };
+    for (number, part) in parts.iter().enumerate() {
         // The linker names files in its messages.
-        let name = source.file_name().unwrap_or_default().to_string_lossy();
+        let name = part
+            .source
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
         let file = scratch.path().join(format!("{number}-{name}.o"));
-        std::fs::write(&file, one).map_err(|cause| Error::File {
+        std::fs::write(&file, &part.compiled.object).map_err(|cause| Error::File {
             action: "write",
             path: file.clone(),
             cause,
@@ -71,31 +85,32 @@ pub fn compile_sources(sources: &[PathBuf], build: &Build) -> Result<CompiledSou
         linker.add_file(&file)?;
     }
     linker.link()?;
-    compiled.object = std::fs::read(&linked).map_err(|cause| Error::File {
+    std::fs::read(&linked).map_err(|cause| Error::File {
         action: "read",
         path: linked.clone(),
         cause,
-    })?;
-    Ok(compiled)
+    })
 }
 
-/// The headers of scx, if the source or a folder of headers lies in a copy of its repository: `include` and `vmlinux` of the first
-/// folder above, or of its `scheds`, that has `include/scx/common.bpf.h`. Links are followed only where the way as it is written
-/// has none.
-fn headers_of_scx(source: &Path, include: &[PathBuf]) -> Vec<PathBuf> {
+/// Where scx's headers are, if the source or a folder of headers lies in a copy of its repository: the first folder above, or its
+/// `scheds`, that has `include/scx/common.bpf.h`. Links are followed only where the way as it is written has none.
+pub(crate) fn home_of_scx(source: &Path, include: &[PathBuf]) -> Option<PathBuf> {
     let ways = std::iter::once(source).chain(include.iter().map(PathBuf::as_path));
     let ways: Vec<PathBuf> = ways
         .flat_map(|way| [std::path::absolute(way), std::fs::canonicalize(way)])
         .flatten()
         .collect();
-    let home = ways
-        .iter()
+    ways.iter()
         .flat_map(|way| way.ancestors())
         .flat_map(|folder| [folder.to_owned(), folder.join("scheds")])
-        .find(|folder| folder.join("include/scx/common.bpf.h").is_file());
-    let folders = home
-        .into_iter()
-        .flat_map(|home| ["include", "vmlinux"].map(|folder| home.join(folder)));
+        .find(|folder| folder.join("include/scx/common.bpf.h").is_file())
+}
+
+/// The folders that scx's own build searches for headers.
+fn headers_of_scx(source: &Path, include: &[PathBuf]) -> Vec<PathBuf> {
+    let folders = home_of_scx(source, include).into_iter().flat_map(|home| {
+        ["include", "include/lib", "vmlinux", "../lib"].map(|folder| home.join(folder))
+    });
     folders.filter(|folder| folder.is_dir()).collect()
 }
 
@@ -207,7 +222,11 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
             path: object_file.clone(),
             cause,
         })?;
-        Ok(CompiledSource { object, warnings })
+        Ok(CompiledSource {
+            object,
+            warnings,
+            added: Vec::new(),
+        })
     };
     let compiled = compile(&options)?;
     if !has_arena(&compiled.object) {
@@ -287,6 +306,44 @@ struct sched_ext_ops small = {
         .unwrap();
         let compiled = compile_source(&source, &Build::default()).unwrap();
         assert_eq!(compiled.warnings, "");
+    }
+
+    #[test]
+    fn what_a_source_uses_and_a_neighbour_defines_is_linked_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            let text = format!("#include \"fairground.bpf.h\"\n{text}");
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let mine = write(
+            "mine.bpf.c",
+            r#"int level(int number);
+int BPF_STRUCT_OPS(mine_select_cpu, struct task_struct *p, s32 prev_cpu, u64 flags) { return level(prev_cpu); }
+DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
+"#,
+        );
+        let level = write(
+            "level.bpf.c",
+            "int depth;\nint half(int number);\nint level(int number) { return half(number) + depth; }\n",
+        );
+        let half = write(
+            "other.bpf.c",
+            "int half(int number) { return number / 2u; }\n",
+        );
+        write(
+            "unused.bpf.c",
+            "int level(int number);\nint most(void) { return level(1); }\n",
+        );
+        write(
+            "scheduler.bpf.c",
+            "int level(int number) { return 0; }\nDEFINE_SCHEDULER(other, .name = \"other\");\n",
+        );
+        let compiled = compile_sources(&[mine], &Build::default()).unwrap();
+        assert_eq!(compiled.added, [level, half]);
+        let symbols = fairground_bpf::Symbols::of(&compiled.object).unwrap();
+        assert!(symbols.missing.is_empty(), "{symbols:?}");
     }
 
     #[test]

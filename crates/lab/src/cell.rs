@@ -337,6 +337,11 @@ impl Cell {
             )
         }));
         let name = self.contender.name();
+        notes.extend(
+            self.contender
+                .linked()
+                .map(|sources| format!("{name}: linked with {sources}, which define what it uses")),
+        );
         let companion = self.contender.companion();
         if !companion.name().is_empty() {
             let from = match companion.from() {

@@ -124,6 +124,14 @@ impl Contender {
         &self.name
     }
 
+    /// Sources that nobody named and that it needs, as one text; none if there are none.
+    pub(crate) fn linked(&self) -> Option<String> {
+        let sources = &self.entry.linked;
+        let names = sources.iter().map(|source| source.display().to_string());
+        let names: Vec<String> = names.collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
     /// Whether it comes from somewhere else than this program, so that nobody knows what its code does.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.entry.object, Cow::Owned(_))

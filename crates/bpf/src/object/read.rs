@@ -149,7 +149,7 @@ impl Object {
             let kind = self.extern_kind(&symbol.name)?.ok_or_else(|| {
                 malformed(
                     format!("external symbol {}", symbol.name),
-                    "declared neither __ksym nor __kconfig, and not defined in the object",
+                    "declared neither __ksym nor __kconfig, and defined nowhere; join the source that defines it (-s one.bpf.c+other.bpf.c)",
                 )
             })?;
             layout.extern_of_symbol[index] = Some(self.externs.len());
