@@ -30,7 +30,7 @@ impl Part {
     }
 }
 
-/// Adds the sources that define what the others only use, from beside the first one and, in a copy of scx's repository, from its
+/// Adds the sources that define what the others only use or [`Build::wanted`] names, from beside the first one and, in a copy of scx's repository, from its
 /// `lib`. What none of them defines is left to whoever loads the object.
 pub(crate) fn add_needed(parts: &mut Vec<Part>, build: &Build) {
     let mut candidates = match parts.first() {
@@ -43,7 +43,7 @@ pub(crate) fn add_needed(parts: &mut Vec<Part>, build: &Build) {
             .any(|part| same_file(&part.source, &one.source))
     });
     loop {
-        let names = missing(parts);
+        let names = missing(parts, &build.wanted);
         let mut found = names
             .iter()
             .map(|name| provider(name, &mut candidates, build));
@@ -54,9 +54,10 @@ pub(crate) fn add_needed(parts: &mut Vec<Part>, build: &Build) {
     }
 }
 
-/// What the parts use and none of them defines.
-fn missing(parts: &[Part]) -> Vec<String> {
+/// What the parts use, or others want, and none of the parts defines.
+fn missing(parts: &[Part], wanted: &[String]) -> Vec<String> {
     let used = parts.iter().flat_map(|part| &part.symbols.missing);
+    let used = used.chain(wanted);
     let is_defined = |name: &str| parts.iter().any(|part| part.symbols.defined.contains(name));
     used.filter(|name| !is_defined(name)).cloned().collect()
 }
@@ -84,7 +85,7 @@ fn provider(name: &str, candidates: &mut Vec<Candidate>, build: &Build) -> Optio
 /// All sources that may be parts: a source with a table of callbacks is a scheduler of its own.
 fn candidates(first: &Path, build: &Build) -> Vec<Candidate> {
     let beside = first.parent().map(Path::to_owned);
-    let library = home_of_scx(first, &build.include).map(|home| home.join("../lib"));
+    let library = home_of_scx(first, &build.include).map(|home| home.with_file_name("lib"));
     let mut candidates = Vec::new();
     for folder in beside.into_iter().chain(library) {
         let folder = match folder.as_os_str().is_empty() {

@@ -34,11 +34,13 @@ pub struct Build {
     pub include: Vec<PathBuf>,
     /// Macros, as `NAME` or `NAME=VALUE`.
     pub defines: Vec<String>,
+    /// Functions that others than the sources want, as a loader that runs them by their names.
+    pub wanted: Vec<String>,
 }
 
 /// Compiles sched_ext C sources of the user's own to one BPF object: what several define together is linked as libbpf does it.
 ///
-/// What the named sources use and do not define is looked for in sources beside the first one and in the `lib` of scx's
+/// What the named sources use, or others want, and they do not define is looked for in sources beside the first one and in the `lib` of scx's
 /// repository, if it lies in a copy of that: as from a library, those take part that are needed.
 ///
 /// # Errors

@@ -232,6 +232,7 @@ fn plan(arguments: &Arguments) -> Result<Plan, String> {
     let build = Build {
         include: arguments.include.clone(),
         defines: arguments.defines.clone(),
+        ..Build::default()
     };
     let mut contenders = contenders(&references, &build, arguments, &machine)?;
     for contender in &contenders {

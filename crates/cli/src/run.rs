@@ -285,6 +285,7 @@ impl Scheduler {
         let build = fairground_catalog::Build {
             include: arguments.include.clone(),
             defines: arguments.defines.clone(),
+            ..fairground_catalog::Build::default()
         };
         let found = fairground_catalog::open(&arguments.scheduler, &build)
             .map_err(|error| unusable(error.to_string()))?;

@@ -188,6 +188,14 @@ impl Companion {
         &self.name
     }
 
+    /// The programs that it runs.
+    pub fn programs(&self) -> impl Iterator<Item = &str> {
+        self.file.run.iter().flat_map(|run| {
+            let then = run.then.iter().map(|then| then.program.get_ref().as_str());
+            then.chain([run.program.get_ref().as_str()])
+        })
+    }
+
     /// `ops.name` of the scheduler that it is for.
     pub fn scheduler(&self) -> &str {
         &self.file.scheduler

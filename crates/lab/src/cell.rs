@@ -338,9 +338,9 @@ impl Cell {
         }));
         let name = self.contender.name();
         notes.extend(
-            self.contender
-                .linked()
-                .map(|sources| format!("{name}: linked with {sources}, which define what it uses")),
+            self.contender.linked().map(|sources| {
+                format!("{name}: linked with {sources}, which define what it needs")
+            }),
         );
         let companion = self.contender.companion();
         if !companion.name().is_empty() {

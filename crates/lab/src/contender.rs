@@ -35,16 +35,29 @@ impl Contender {
     ///
     /// If there is no such scheduler, if it does not compile, or if the simulated kernel would refuse it.
     pub fn open(reference: &str, build: &Build) -> Result<Self, Error> {
-        let entry = fairground_catalog::open(reference, build)?;
-        let scheduler = Scheduler::load(&entry.object).map_err(|reason| Error::Load {
-            scheduler: reference.to_owned(),
-            reason,
-        })?;
+        let (mut entry, mut scheduler) = load(reference, build)?;
         let is_own = fairground_catalog::find(entry.id()).is_err();
         let companion = match is_own {
             true => find_companion(&entry.source_file, scheduler.name())?,
             false => Companion::empty(),
         };
+        let is_there = |name: &str| {
+            scheduler
+                .object()
+                .programs()
+                .iter()
+                .any(|one| one.name == name)
+        };
+        // What only the loader calls, no source asks for.
+        let wanted = companion.programs().filter(|name| !is_there(name));
+        let wanted: Vec<String> = wanted.map(str::to_owned).collect();
+        if !wanted.is_empty() && !entry.source.is_empty() {
+            let build = Build {
+                wanted,
+                ..build.clone()
+            };
+            (entry, scheduler) = load(reference, &build)?;
+        }
         Ok(Self {
             name: reference.to_owned(),
             entry,
@@ -127,8 +140,8 @@ impl Contender {
     /// Sources that nobody named and that it needs, as one text; none if there are none.
     pub(crate) fn linked(&self) -> Option<String> {
         let sources = &self.entry.linked;
-        let names = sources.iter().map(|source| source.display().to_string());
-        let names: Vec<String> = names.collect();
+        let names = sources.iter().filter_map(|source| source.file_name());
+        let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
         (!names.is_empty()).then(|| names.join(", "))
     }
 
@@ -276,6 +289,18 @@ impl KernelFacts for SimulatedKernel {
 
 /// The companion of a user's own scheduler: the one beside its source, or the one that comes with fairground for the name that it
 /// gives itself.
+fn load(
+    reference: &str,
+    build: &Build,
+) -> Result<(fairground_catalog::Scheduler, Scheduler), Error> {
+    let entry = fairground_catalog::open(reference, build)?;
+    let scheduler = Scheduler::load(&entry.object).map_err(|reason| Error::Load {
+        scheduler: reference.to_owned(),
+        reason,
+    })?;
+    Ok((entry, scheduler))
+}
+
 fn find_companion(source: &Path, scheduler: &str) -> Result<Companion, Error> {
     let file = source.file_name().unwrap_or_default().to_string_lossy();
     let stem = [".bpf.c", ".bpf.o", ".c", ".o"]
