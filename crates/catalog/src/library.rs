@@ -30,9 +30,12 @@ impl Part {
     }
 }
 
-/// Adds the sources that define what the others only use or [`Build::wanted`] names, from beside the first one and, in a copy of scx's repository, from its
-/// `lib`. What none of them defines is left to whoever loads the object.
+/// Adds the sources that define what the others only use or [`Build::wanted`] names, from beside the first one and, in a copy of
+/// scx's repository, from its `lib`. What none of them defines is left to whoever loads the object.
 pub(crate) fn add_needed(parts: &mut Vec<Part>, build: &Build) {
+    if missing(parts, &build.wanted).is_empty() {
+        return;
+    }
     let mut candidates = match parts.first() {
         Some(first) => candidates(&first.source, build),
         None => return,
