@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Follows tasks from enqueue to dequeue: each that a queue of the scheduler's own gets leaves it once. */
-#include "accepted.h"
+#include "one_callback.h"
 
 #define QUEUE 7
 

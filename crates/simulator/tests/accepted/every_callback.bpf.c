@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* All callbacks there are, of the kind that may not sleep wherever the kernel lets them be. */
-#include "accepted.h"
+#include "one_callback.h"
 
 #define QUEUE 0
 

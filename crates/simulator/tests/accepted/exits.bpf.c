@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Goes on its own accord, with a code, from the first tick. */
-#include "accepted.h"
+#include "one_callback.h"
 
 void scx_bpf_exit_bstr(s64 exit_code, char *fmt, unsigned long long *data, u32 data__sz) __ksym;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Asks for a CPU at once, and is asked again where there is none. */
-#include "accepted.h"
+#include "one_callback.h"
 
 #define QUEUE 0
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Indices that are bounded in all the ways that people bound them. */
-#include "accepted.h"
+#include "one_callback.h"
 
 struct row {
 	u32 cells[8];

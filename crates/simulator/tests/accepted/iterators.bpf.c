@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Iterators in all their forms: macros, by hand, left early, one inside another, one that could not begin. */
-#include "accepted.h"
+#include "one_callback.h"
 
 #define QUEUE 3
 

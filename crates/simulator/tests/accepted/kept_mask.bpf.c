@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A mask that a global variable owns, made in init and used with a test for NULL. */
-#include "accepted.h"
+#include "one_callback.h"
 
 #define own(name) SEC(".bss." #name) __hidden __attribute__((aligned(8)))
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Locks that every way lets go, and atomic operations. */
-#include "accepted.h"
+#include "one_callback.h"
 
 u64 word = 1, old;
 u32 narrow;

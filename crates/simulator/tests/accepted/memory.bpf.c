@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Structures on the stack and in maps, copied whole, compared, packed, with bit fields, as text. */
-#include "accepted.h"
+#include "one_callback.h"
 
 struct packed {
 	u8 kind;

@@ -1,4 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "accepted.h"
+#include "one_callback.h"
 
 DEFINE_SCHEDULER(accepted, .name = "accepted");

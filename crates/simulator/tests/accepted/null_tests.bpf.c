@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Pointers that may be NULL, tested in all the ways that people test them. */
-#include "accepted.h"
+#include "one_callback.h"
 
 static struct value *look(u32 key)
 {
@@ -63,7 +63,7 @@ bool BPF_STRUCT_OPS(accepted_yield, struct task_struct *from, struct task_struct
 }
 
 DEFINE_SCHEDULER(accepted,
-	.running = (void *)accepted_running,
+	.running = (void *)one_running,
 	.dispatch = (void *)accepted_dispatch,
 	.yield = (void *)accepted_yield,
 	.name = "accepted");

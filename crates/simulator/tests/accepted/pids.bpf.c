@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Queues pids in a map, finds the tasks again, and gives their references back on every way. */
-#include "accepted.h"
+#include "one_callback.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* References that are given back, kept, or never were taken, on ways that part and meet. */
-#include "accepted.h"
+#include "one_callback.h"
 
 RUNNING()
 {

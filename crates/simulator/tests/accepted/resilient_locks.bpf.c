@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Locks that may fail: a lock that the program holds is not given a second time. */
-#include "accepted.h"
+#include "one_callback.h"
 
 int bpf_res_spin_lock(struct bpf_res_spin_lock *lock) __ksym;
 void bpf_res_spin_unlock(struct bpf_res_spin_lock *lock) __ksym;

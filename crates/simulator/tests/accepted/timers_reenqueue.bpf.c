@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A timer that asks for a queue to be enqueued again, and starts itself. */
-#include "accepted.h"
+#include "one_callback.h"
 
 #define QUEUE 0
 #define INTERVAL 5000000

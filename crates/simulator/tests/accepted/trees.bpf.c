@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Objects of the scheduler's own in a tree. */
-#include "accepted.h"
+#include "one_callback.h"
 
 void *bpf_obj_new_impl(u64 local_type_id, void *meta) __ksym;
 void bpf_obj_drop_impl(void *object, void *meta) __ksym;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* CPUs that kick one another in a ring, and wait. */
-#include "accepted.h"
+#include "one_callback.h"
 
 void BPF_STRUCT_OPS(waits_enqueue, struct task_struct *p, u64 enq_flags)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "refused.h"
+#include "one_callback.h"
 
 int bpf_res_spin_lock(struct bpf_res_spin_lock *lock) __ksym;
 void bpf_res_spin_unlock(struct bpf_res_spin_lock *lock) __ksym;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What only the loader knows decides: seen when the program has run. */
-#include "refused.h"
+#include "one_callback.h"
 
 const volatile bool careful;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "refused.h"
+#include "one_callback.h"
 
 RUNNING()
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the schedulers of this folder share. Each does what a kernel accepts and a check that is too strict would not. */
+/*
+ * What the schedulers of refused/ and accepted/ share. Those of the one do one thing each that a kernel's verifier refuses, where a comment says
+ * "refused"; those of the other do what a kernel accepts and a check that is too strict would not.
+ */
 #include "fairground.bpf.h"
 
 struct value {
@@ -53,14 +56,15 @@ struct {
 	__type(value, u64);
 } queue SEC(".maps");
 
-u64 numbers[4];
+u64 before[4], numbers[4], after[4];
+const volatile u64 constants[4] = { 1, 2, 3, 4 };
+u32 zero;
 
 void bpf_preempt_disable(void) __ksym;
 void bpf_preempt_enable(void) __ksym;
 void bpf_local_irq_save(unsigned long *flags) __ksym;
 struct cgroup *bpf_cgroup_from_id(u64 id) __ksym;
 
-
 /* A scheduler that is one callback, running. */
-#define RUNNING(args...) void BPF_STRUCT_OPS(accepted_running, struct task_struct *p)
-#define SCHEDULER DEFINE_SCHEDULER(accepted, .running = (void *)accepted_running, .name = "accepted")
+#define RUNNING(args...) void BPF_STRUCT_OPS(one_running, struct task_struct *p)
+#define SCHEDULER DEFINE_SCHEDULER(one_callback, .running = (void *)one_running, .name = "one_callback")
