@@ -12,6 +12,7 @@ mod lives;
 mod load;
 mod locks;
 mod loss;
+mod nesting;
 mod numbers;
 mod play_back;
 mod program;

@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lives::{LifeId, Lives};
+use crate::lives::{Life, LifeId, Lives};
+use crate::nesting::{Nestings, one_at_a_time};
 use crate::rhythm::job;
 use crate::steps::{Futex, Step, Steps, Wait};
 
@@ -52,11 +53,32 @@ pub(crate) fn infer(lives: &mut Lives) -> usize {
             }
         }
     }
+    let apart = apart(&lives.all, &of_post);
     for life in &mut lives.all {
-        let process = life.description.process;
-        life.steps = Holds::of(&life.steps, process, &of_post).steps();
+        life.steps = Holds::of(life, &of_post).steps(&apart);
     }
     waiters.len()
+}
+
+/// Mutexes that cannot have been held together as often as it seems: else there were no order of taking them.
+fn apart(lives: &[Life], of_post: &BTreeMap<u32, Futex>) -> BTreeSet<Futex> {
+    let several: Vec<&Life> = lives
+        .iter()
+        .filter(|life| Holds::of(life, of_post).words().len() > 1)
+        .collect();
+    let mut apart = BTreeSet::new();
+    loop {
+        let mut nestings = Nestings::default();
+        for life in &several {
+            nestings.add(Holds::of(life, of_post).steps(&apart).iter());
+        }
+        let circles = nestings.circles();
+        if circles.is_empty() {
+            return apart;
+        }
+        // Some of them are new: two of those known are never held together.
+        apart.extend(circles);
+    }
 }
 
 /// A step at its place in the CPU time of its task.
@@ -105,10 +127,10 @@ enum About {
 }
 
 impl<'a> Holds<'a> {
-    fn of(steps: &Steps, process: u32, of_post: &'a BTreeMap<u32, Futex>) -> Self {
+    fn of(life: &Life, of_post: &'a BTreeMap<u32, Futex>) -> Self {
         let mut total = 0;
         let mut placed = Vec::new();
-        for step in steps.iter() {
+        for step in life.steps.iter() {
             match step {
                 Step::Run(time) => total += time,
                 _ => placed.push((total, step)),
@@ -117,9 +139,20 @@ impl<'a> Holds<'a> {
         Self {
             steps: placed,
             of_post,
-            process,
+            process: life.description.process,
             total,
         }
+    }
+
+    /// The mutexes that the task was seen to take or to let go of.
+    fn words(&self) -> BTreeSet<Futex> {
+        let words = self.steps.iter().map(|(_, step)| self.about(step));
+        words
+            .filter_map(|about| match about {
+                About::Took(word) | About::Released(word) => Some(word),
+                About::Condition | About::Nothing => None,
+            })
+            .collect()
     }
 
     fn about(&self, step: &Step) -> About {
@@ -222,8 +255,8 @@ impl<'a> Holds<'a> {
         ]
     }
 
-    /// The steps with locks, and with the runs between them.
-    fn steps(self) -> Steps {
+    /// The steps with locks, and with the runs between them. Of the mutexes in `apart` it holds one at a time.
+    fn steps(self, apart: &BTreeSet<Futex>) -> Steps {
         let usual = self.usual();
         let usual = |word: &Futex| usual.get(word).copied().unwrap_or(0);
         let mut held: BTreeMap<Futex, Held> = BTreeMap::new();
@@ -241,6 +274,13 @@ impl<'a> Holds<'a> {
                         Some(one) if place - one.since < STOLEN.min(length / 4) => continue,
                         Some(one) => placed.push(one.release(word, length, (place, rank - 1))),
                         None => {}
+                    }
+                    if apart.contains(&word) {
+                        let away = |other: &Futex| *other != word && apart.contains(other);
+                        for (other, one) in held.extract_if(.., |other, _| away(other)) {
+                            last.insert(other, place);
+                            placed.push(one.release(other, usual(&other), (place, rank - 1)));
+                        }
                     }
                     placed.push((place, rank, Step::Lock(word)));
                     begins.entry(word).or_default().push(place);
@@ -280,18 +320,17 @@ impl<'a> Holds<'a> {
             self.add_unseen(word, &begins, usual(&word), &mut placed);
         }
         placed.sort_by_key(|(place, rank, _)| (*place, *rank));
-        let mut steps = Steps::default();
         let mut now = 0;
-        for (place, _, step) in placed {
-            if place > now {
-                steps.push(Step::Run(place - now));
-                now = place;
-            }
-            steps.push(step);
-        }
-        if self.total > now {
-            steps.push(Step::Run(self.total - now));
-        }
-        steps
+        let end = (self.total, None);
+        let steps = placed
+            .into_iter()
+            .map(|(place, _, step)| (place, Some(step)));
+        let steps = steps.chain([end]).flat_map(|(place, step)| {
+            let run = place.saturating_sub(now);
+            now += run;
+            let run = (run > 0).then_some(Step::Run(run));
+            run.into_iter().chain(step)
+        });
+        one_at_a_time(steps, apart).collect()
     }
 }

@@ -3,6 +3,8 @@
 mod imports;
 mod support;
 
+use std::collections::BTreeSet;
+
 use fairground_events::{Event as Told, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_recording::{
     Context, Ending, Entry, Header, Kind, Load, Recording, Roots, Writer, rt_app,
@@ -465,6 +467,59 @@ fn who_waits_for_a_condition_holds_no_mutex() {
             }
         }
     }
+}
+
+/// Which mutexes tasks take while they hold which others.
+fn nestings(load: &Load) -> BTreeSet<(usize, usize)> {
+    let mut nestings = BTreeSet::new();
+    let phases = load.workload.tasks.iter().flat_map(|task| &task.phases);
+    for phase in phases {
+        let mut held = BTreeSet::new();
+        for event in phase.events.iter() {
+            match event {
+                Event::Lock(mutex) => {
+                    nestings.extend(held.iter().map(|outer| (*outer, mutex)));
+                    held.insert(mutex);
+                }
+                Event::Unlock(mutex) => {
+                    held.remove(&mutex);
+                }
+                _ => {}
+            }
+        }
+    }
+    nestings
+}
+
+#[test]
+fn mutexes_are_never_taken_in_both_orders() {
+    let mut script = Script::default();
+    script.describe(1, "left");
+    script.describe(2, "right");
+    script.preempt(0, 0, 1);
+    let mut time = 0;
+    let (mut one, mut other) = (0xabc, 0xdef);
+    for _ in 0..20 {
+        // Nobody has both; but each is seen to take one, to wait for the other, and to let go of the first, which he had
+        // given back and taken again meanwhile.
+        script.preempt(time + MS, 1, 2);
+        script.sleep(time + 2 * MS, 2, 1, FUTEX, one);
+        script.wake(time + 3 * MS, 2, 1, Context::Task);
+        script.sleep(time + 4 * MS, 1, 2, FUTEX, other);
+        script.wake(time + 5 * MS, 1, 2, Context::Task);
+        script.sleep(time + 6 * MS, 2, 1, FUTEX, other);
+        script.wake(time + 7 * MS, 2, 1, Context::Task);
+        script.sleep(time + 8 * MS, 1, 2, FUTEX, one);
+        script.wake(time + 9 * MS, 1, 2, Context::Task);
+        script.preempt(time + 10 * MS, 2, 1);
+        time += 11 * MS;
+        std::mem::swap(&mut one, &mut other);
+    }
+    let load = load(script, time);
+    assert_eq!(load.workload.mutexes.len(), 2);
+    let nestings = nestings(&load);
+    let both = |(outer, inner): &(usize, usize)| nestings.contains(&(*inner, *outer));
+    assert!(!nestings.iter().any(both), "{nestings:?}");
 }
 
 #[test]
