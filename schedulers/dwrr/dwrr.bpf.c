@@ -321,7 +321,7 @@ static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *v
 	struct task_struct *p;
 	bool found = false;
 
-	if (!rq->bitmap[rq->active & 3])
+	if (rq->nr_running <= rq->curr || !rq->bitmap[rq->active & 3])
 		return false;
 	bpf_for_each(scx_dsq, p, list_dsq(rq->cpu, rq->active, 0), 0) {
 		*vruntime = p->scx.dsq_vtime;
@@ -985,7 +985,7 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 		balance_load(cpu);
 	}
 
-	rescued = rescue_starved(cpu);
+	rescued = rescue_starved(cpu, now);
 	if (t && !resched && !rescued) {
 		run_until(rq, prev, next_event(rq, t, false, 0, now), now);
 		return;

@@ -575,28 +575,15 @@ s32 BPF_STRUCT_OPS(ebs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return prev_cpu;
 }
 
-void BPF_STRUCT_OPS(ebs_runnable, struct task_struct *p, u64 enq_flags)
-{
-	struct task_ctx *t = task_ctx_of(p);
-
-	if (!t)
-		return;
-	t->waiting_since = scx_bpf_now();
-	t->waited_in_sinbin = 0;
-	if (enq_flags & SCX_ENQ_WAKEUP) {
-		count(STAT_WAKEUPS);
-		t->public.wakeups++;
-	}
-}
-
 void BPF_STRUCT_OPS(ebs_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
+	u64 now = scx_bpf_now();
 
 	if (!t)
 		return;
-	leave_sinbin(t, scx_bpf_now());
-	account_dequeue(t, scx_bpf_now());
+	leave_sinbin(t, now);
+	account_dequeue(t, now);
 }
 
 void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
@@ -615,6 +602,15 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 	/* The kernel does not ask ops.select_cpu() for a task that has only one CPU */
 	sync = t->sync;
 	t->sync = false;
+	/* It has become runnable */
+	if (!t->on_rq) {
+		t->waiting_since = now;
+		t->waited_in_sinbin = 0;
+	}
+	if (enq_flags & SCX_ENQ_WAKEUP) {
+		count(STAT_WAKEUPS);
+		t->public.wakeups++;
+	}
 	leave_sinbin(t, now);
 	level = calculate_priority(p, t, rq, now);
 	t->yielded = false;
@@ -1181,7 +1177,6 @@ DEFINE_SCHEDULER(ebs,
 	.enqueue = (void *)ebs_enqueue,
 	.dispatch = (void *)ebs_dispatch,
 	.tick = (void *)ebs_tick,
-	.runnable = (void *)ebs_runnable,
 	.running = (void *)ebs_running,
 	.stopping = (void *)ebs_stopping,
 	.cpu_release = (void *)ebs_cpu_release,

@@ -683,21 +683,19 @@ static __always_inline void set_next_buddy(struct run_queue *cfs_rq, const struc
 }
 
 /* Deadline of the best waiting task without moving any, into cfs_rq->best_deadline. False if none is eligible. */
-__noinline bool best_waiting(s32 cpu)
+__noinline bool best_waiting(s32 cpu, const struct virtual_time *time __arg_nonnull)
 {
 	struct run_queue *cfs_rq = run_queue_of(cpu);
-	struct virtual_time time = {};
 	struct task_ctx *se;
 	struct task_struct *p;
 	bool found = false;
 
 	if (!cfs_rq)
 		return false;
-	virtual_time_of(cfs_rq, &time, scx_bpf_now());
 
 	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
 		se = task_ctx_of(p);
-		if (!se || !vruntime_eligible(&time, se->vruntime))
+		if (!se || !vruntime_eligible(time, se->vruntime))
 			continue;
 		cfs_rq->best_deadline = se->deadline;
 		found = true;
@@ -708,7 +706,7 @@ __noinline bool best_waiting(s32 cpu)
 		se = task_ctx_of(p);
 		if (!se)
 			continue;
-		if (!vruntime_eligible(&time, se->vruntime))
+		if (!vruntime_eligible(time, se->vruntime))
 			break;
 		if (!found || time_before(se->deadline, cfs_rq->best_deadline)) {
 			cfs_rq->best_deadline = se->deadline;
@@ -719,10 +717,9 @@ __noinline bool best_waiting(s32 cpu)
 }
 
 /* Sorts the waiting tasks of a CPU as V is now. True if one is eligible: the first of eligible_dsq(), cfs_rq->best_deadline. */
-__noinline bool sort_waiting(s32 cpu)
+__noinline bool sort_waiting(s32 cpu, const struct virtual_time *time __arg_nonnull)
 {
 	struct run_queue *cfs_rq = run_queue_of(cpu);
-	struct virtual_time time = {};
 	struct task_ctx *se;
 	struct task_struct *p;
 	bool found = false;
@@ -730,14 +727,13 @@ __noinline bool sort_waiting(s32 cpu)
 
 	if (!cfs_rq)
 		return false;
-	virtual_time_of(cfs_rq, &time, scx_bpf_now());
 
 	/* V passes them in the order of their virtual runtimes */
 	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), 0) {
 		se = task_ctx_of(p);
 		if (!se)
 			continue;
-		if (!vruntime_eligible(&time, se->vruntime))
+		if (!vruntime_eligible(time, se->vruntime))
 			break;
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, se->deadline);
 		moved += scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, eligible_dsq(cpu), 0);
@@ -747,7 +743,7 @@ __noinline bool sort_waiting(s32 cpu)
 		se = task_ctx_of(p);
 		if (!se)
 			continue;
-		if (vruntime_eligible(&time, se->vruntime)) {
+		if (vruntime_eligible(time, se->vruntime)) {
 			cfs_rq->best_deadline = se->deadline;
 			found = true;
 			break;
@@ -787,7 +783,7 @@ enum pick {
  * Earliest Eligible Virtual Deadline First: of the eligible tasks the one with the earliest deadline; the running task keeps
  * the CPU for its protected slice, and if its deadline is strictly earlier. Moves the pick to the local queue.
  */
-__noinline s32 pick_eevdf(s32 cpu)
+__noinline s32 pick_eevdf(s32 cpu, u64 now)
 {
 	struct run_queue *cfs_rq = run_queue_of(cpu);
 	struct virtual_time time = {};
@@ -797,11 +793,15 @@ __noinline s32 pick_eevdf(s32 cpu)
 	if (!cfs_rq)
 		return PICK_NOTHING;
 	curr = cfs_rq->curr;
+	/* One that competes alone needs not be eligible */
 	if (h_nr_queued(cfs_rq) == 1 && curr)
 		return PICK_CURR;
+	if (h_nr_queued(cfs_rq) == 1 && (scx_bpf_dsq_move_to_local(eligible_dsq(cpu), 0) ||
+					 scx_bpf_dsq_move_to_local(ineligible_dsq(cpu), 0)))
+		return PICK_MOVED;
 
-	found = sort_waiting(cpu);
-	virtual_time_of(cfs_rq, &time, scx_bpf_now());
+	virtual_time_of(cfs_rq, &time, now);
+	found = sort_waiting(cpu, &time);
 
 	if (cfs_rq->next_pid) {
 		if (vruntime_eligible(&time, cfs_rq->next_vruntime) && move_buddy_to_local(cfs_rq)) {
@@ -816,7 +816,7 @@ __noinline s32 pick_eevdf(s32 cpu)
 		return PICK_CURR;
 
 	/* A delayed task that is the pick ends to compete, and the pick is repeated */
-	slot = best_delayed(cpu, found, cfs_rq->best_deadline);
+	slot = best_delayed(cpu, &time, found, cfs_rq->best_deadline);
 	if (slot >= 0 && !(curr && time_before(cfs_rq->curr_deadline, cfs_rq->delayed_deadline))) {
 		finish_delayed(cpu, slot);
 		return PICK_AGAIN;
@@ -842,13 +842,13 @@ __noinline bool rescue_starved(s32 cpu)
 	       rescue_from_queue(eligible_dsq(cpu), SCX_DSQ_ITER_REV, 0);
 }
 
-static __always_inline s32 pick_next_entity(s32 cpu)
+static __always_inline s32 pick_next_entity(s32 cpu, u64 now)
 {
 	s32 pick = PICK_NOTHING;
 	u32 i;
 
 	bpf_for(i, 0, 2 * NR_DELAYED) {
-		pick = pick_eevdf(cpu);
+		pick = pick_eevdf(cpu, now);
 		if (pick != PICK_AGAIN)
 			break;
 	}
@@ -969,27 +969,29 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
  * Preemption by a task that comes
  */
 
-/* Would @se, which is in the sums but in no queue yet, be picked now? Delayed tasks that would be are dequeued. */
+/*
+ * Would @se, which is in the sums of @time but in no queue yet, be picked now? Delayed tasks that would be are dequeued, and @time is
+ * without them then.
+ */
 static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_struct *p, struct task_ctx *se,
-					bool protect, u64 now)
+					struct virtual_time *time, bool protect, u64 now)
 {
-	struct virtual_time time = {};
 	bool curr, eligible, found;
 	u64 deadline;
 	u32 i;
 	s32 slot;
 
 	bpf_for(i, 0, NR_DELAYED) {
-		virtual_time_of(cfs_rq, &time, now);
-		if (protect && cfs_rq->next_pid && vruntime_eligible(&time, cfs_rq->next_vruntime))
+		if (protect && cfs_rq->next_pid && vruntime_eligible(time, cfs_rq->next_vruntime))
 			return cfs_rq->next_pid == p->pid;
 
-		curr = vruntime_eligible(&time, cfs_rq->curr_vruntime);
+		curr = vruntime_eligible(time, cfs_rq->curr_vruntime);
 		if (curr && protect && protect_slice(cfs_rq))
 			return false;
 
-		eligible = vruntime_eligible(&time, se->vruntime);
-		found = best_waiting(cfs_rq->cpu);
+		eligible = vruntime_eligible(time, se->vruntime);
+		/* Beside it and the running one */
+		found = cfs_rq->nr_running > 2 && best_waiting(cfs_rq->cpu, time);
 		deadline = cfs_rq->best_deadline;
 		if (eligible && (!found || time_before(se->deadline, deadline))) {
 			found = true;
@@ -1002,20 +1004,20 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 			deadline = cfs_rq->curr_deadline;
 			eligible = false;
 		}
-		slot = best_delayed(cfs_rq->cpu, found, deadline);
+		slot = best_delayed(cfs_rq->cpu, time, found, deadline);
 		if (slot < 0)
 			return eligible;
 		finish_delayed(cfs_rq->cpu, slot);
+		virtual_time_of(cfs_rq, time, now);
 	}
 	return false;
 }
 
 /* Shall the task that has come take the CPU from the running one? If not, the protection of the latter may become shorter. */
 static __always_inline bool wakeup_preempt(struct run_queue *cfs_rq, struct task_struct *p, struct task_ctx *se,
-					   bool fork, u64 now)
+					   struct virtual_time *time, bool fork, u64 now)
 {
 	bool shorter = false;
-	struct virtual_time time = {};
 
 	/* An idle task gives way to any other, and is not preempted by its like; batch tasks preempt nobody */
 	if (cfs_rq->curr_idle_policy && !se->idle_policy)
@@ -1026,14 +1028,11 @@ static __always_inline bool wakeup_preempt(struct run_queue *cfs_rq, struct task
 	shorter = se->slice < cfs_rq->curr_slice;
 	if (fork && !shorter)
 		goto update;
-	if (is_the_pick(cfs_rq, p, se, !shorter, now))
+	if (is_the_pick(cfs_rq, p, se, time, !shorter, now))
 		goto preempt;
 	/* It asks for less than the running task and is owed it: do not let it wait */
-	if (shorter) {
-		virtual_time_of(cfs_rq, &time, now);
-		if (vruntime_eligible(&time, se->vruntime))
-			goto preempt;
-	}
+	if (shorter && vruntime_eligible(time, se->vruntime))
+		goto preempt;
 update:
 	if (run_to_parity)
 		update_protect_slice(cfs_rq, se, now);
@@ -1243,7 +1242,7 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 
-	if (wakeup_preempt(cfs_rq, p, se, new_task, now)) {
+	if (wakeup_preempt(cfs_rq, p, se, &time, new_task, now)) {
 		count(WAKEUP_PREEMPTIONS);
 		resched_curr(cfs_rq);
 	} else if (resched) {
@@ -1367,7 +1366,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 			count(TICK_PREEMPTIONS);
 		if (resched || cfs_rq->need_resched) {
 			cfs_rq->need_resched = false;
-			pick = pick_next_entity(cpu);
+			pick = pick_next_entity(cpu, now);
 			if (pick == PICK_MOVED)
 				return;
 		}
@@ -1376,7 +1375,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 
-	if (pick_next_entity(cpu) == PICK_MOVED)
+	if (pick_next_entity(cpu, now) == PICK_MOVED)
 		return;
 	/* Of an empty queue all sums are zero */
 	if (!h_nr_queued(cfs_rq) && (cfs_rq->sum_weight || cfs_rq->sum_w_vruntime))
@@ -1384,7 +1383,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	if (nr_cpus > 1 && !balanced) {
 		sched_balance_newidle(cpu);
 		if (cfs_rq->nr_running)
-			pick_next_entity(cpu);
+			pick_next_entity(cpu, now);
 	}
 }
 

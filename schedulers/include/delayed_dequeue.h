@@ -113,19 +113,17 @@ static __always_inline void cancel_delayed(struct task_ctx *se, u64 now)
  */
 
 /*
- * The eligible delayed task with the earliest deadline before @deadline, if there is a limit; -1 if there is none. Its deadline is
- * cfs_rq->delayed_deadline.
+ * The delayed task with the earliest deadline before @deadline, if there is a limit, that is eligible at @time; -1 if there is none. Its
+ * deadline is cfs_rq->delayed_deadline.
  */
-__noinline s32 best_delayed(s32 cpu, bool limit, u64 deadline)
+__noinline s32 best_delayed(s32 cpu, const struct virtual_time *time __arg_nonnull, bool limit, u64 deadline)
 {
 	struct run_queue *cfs_rq = run_queue_of(cpu);
-	struct virtual_time time = {};
 	s32 best = -1;
 	u32 i;
 
 	if (!cfs_rq || !cfs_rq->nr_delayed)
 		return -1;
-	virtual_time_of(cfs_rq, &time, scx_bpf_now());
 
 	bpf_for(i, 0, cfs_rq->delayed_top) {
 		struct delayed_entity *delayed;
@@ -134,7 +132,7 @@ __noinline s32 best_delayed(s32 cpu, bool limit, u64 deadline)
 			break;
 		delayed = &cfs_rq->delayed[i];
 		if (!delayed->pid || (limit && !time_before(delayed->deadline, deadline)) ||
-		    !vruntime_eligible(&time, delayed->vruntime))
+		    !vruntime_eligible(time, delayed->vruntime))
 			continue;
 		best = i;
 		limit = true;

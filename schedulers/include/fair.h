@@ -185,7 +185,8 @@ static __always_inline __attribute__((unused)) u64 preempt_tick(const struct run
 		return never;
 	ideal_runtime = sched_slice(rq);
 	left = ideal_runtime > rq->slice_exec ? ideal_runtime - rq->slice_exec : 0;
-	waits = leftmost_vruntime(rq, &leftmost);
+	/* Beside the running one and the one that arrives */
+	waits = rq->nr_running > 1 + arrives && leftmost_vruntime(rq, &leftmost);
 	if (arrives && (!waits || time_before(arriving, leftmost))) {
 		leftmost = arriving;
 		waits = true;

@@ -218,10 +218,9 @@ __noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
  * Runs a task that has waited for too long for one tick: the rules let tasks wait for longer than sched_ext's watchdog does. Looks
  * once a second, and again at the next pick if it has found one.
  */
-__noinline bool rescue_starved(s32 cpu)
+__noinline bool rescue_starved(s32 cpu, u64 now)
 {
 	struct run_queue *rq = run_queue_of(cpu);
-	u64 now = scx_bpf_now();
 	u32 array, index;
 
 	if (!rq || !starvation_limit || rq->nr_running <= 1 || time_before(now, rq->rescue_at))

@@ -228,19 +228,10 @@ static __always_inline void switch_balancing_on(void)
 		start_balance_timer();
 }
 
-/* Counts a task on @cpu's run queue, or on none if @cpu is -1. */
-static __noinline void count_on(struct task_ctx *t, s32 cpu)
+/* Counts a task on a CPU's run queue. */
+static __noinline void count_on(struct task_ctx *t, struct run_queue *rq, u64 now)
 {
-	struct run_queue *rq;
-	u64 now = scx_bpf_now();
-
-	if (cpu < 0) {
-		account_dequeue(t, now);
-		return;
-	}
-	rq = run_queue_of(cpu);
-	if (rq)
-		account_enqueue(rq, t, t->weight, now);
+	account_enqueue(rq, t, t->weight, now);
 	/* Also of a task that moves: between its two CPUs, nobody seemed to be runnable */
 	switch_balancing_on();
 }
@@ -303,28 +294,22 @@ s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 
 /* ---- Runnable, queued, running, stopped ------------------------------------------------------------------------ */
 
-void BPF_STRUCT_OPS(o1_runnable, struct task_struct *p, u64 enq_flags)
+/* A task that wakes up or is new: try_to_wake_up() and wake_up_new_task(), apart from the choice of a CPU. */
+static __always_inline void wake_up(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 enq_flags, bool sync, u64 now)
 {
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct task_ctx *t = task_ctx_of(p);
-	struct run_queue *rq = run_queue_of(cpu);
-
-	if (!t || !rq)
-		return;
 	if (t->new) {
 		t->new = false;
-		if (wake_up_new_task(p, t, rq, scx_bpf_now())) {
+		if (wake_up_new_task(p, t, rq, now)) {
 			count(STAT_CHILDREN_FIRST);
-			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			scx_bpf_kick_cpu(rq->cpu, SCX_KICK_PREEMPT);
 		}
 	} else if (enq_flags & SCX_ENQ_WAKEUP) {
 		count(STAT_WAKEUPS);
-		if (o1_release == O1_2_6_2 && t->sync && cpu == (s32)bpf_get_smp_processor_id())
+		if (o1_release == O1_2_6_2 && sync && rq->cpu == (s32)bpf_get_smp_processor_id())
 			activate_without_credit(t, rq);
 		else
-			activate_task(p, t, rq, scx_bpf_now());
+			activate_task(p, t, rq, now);
 	}
-	count_on(t, cpu);
 }
 
 void BPF_STRUCT_OPS(o1_quiescent, struct task_struct *p, u64 deq_flags)
@@ -334,7 +319,7 @@ void BPF_STRUCT_OPS(o1_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!t)
 		return;
 	t->uninterruptible = sleeps_uninterruptibly(p, deq_flags);
-	count_on(t, -1);
+	account_dequeue(t, scx_bpf_now());
 }
 
 void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
@@ -342,7 +327,7 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct task_ctx *t = task_ctx_of(p);
 	struct run_queue *rq = run_queue_of(cpu);
-	u64 slice;
+	u64 now = scx_bpf_now(), slice;
 	u32 index;
 	bool sync;
 	s32 push_cpu;
@@ -351,10 +336,11 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
-	slice = slice_left(t, scx_bpf_now());
 	/* The kernel does not ask ops.select_cpu() for a task that has only one CPU */
 	sync = t->sync;
 	t->sync = false;
+	wake_up(p, t, rq, enq_flags, sync, now);
+	slice = slice_left(t, now);
 
 	push_cpu = t->push_cpu;
 	t->push_cpu = -1;
@@ -363,7 +349,7 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 
 		if (push_rq) {
 			count(STAT_PUSHED);
-			count_on(t, push_cpu);
+			count_on(t, push_rq, now);
 			push_rq->pushed_to = true;
 			scx_bpf_dsq_insert(p, pushed_dsq(push_cpu), slice, 0);
 			resched_cpu(push_cpu, push_rq);
@@ -374,10 +360,10 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	/* __migrate_task(): the kernel has moved it here, for instance because of its affinity */
 	if (t->array_cpu != cpu)
 		activate_without_credit(t, rq);
-	count_on(t, cpu);
+	count_on(t, rq, now);
 
 	if (!rq->curr && higher_class_runs(cpu))
-		count_real_time(rq, scx_bpf_now());
+		count_real_time(rq, now);
 
 	index = prio_index(t->prio);
 	set_list_bit(rq, t->array, index);
@@ -405,6 +391,8 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 	if (!t || !rq)
 		return;
 	uncount_real_time(rq, now);
+	/* A running task whose attribute has been changed comes here without having been enqueued */
+	count_on(t, rq, now);
 
 	credit_wait(p, t, now);
 	t->running = true;
@@ -685,7 +673,7 @@ static __noinline void accept_pushed(s32 cpu, struct run_queue *rq)
 			continue;
 		set_list_bit(target_rq, t->array, index);
 		if (target != cpu) {
-			count_on(t, target);
+			count_on(t, target_rq, scx_bpf_now());
 			resched_cpu(target, target_rq);
 		}
 	}
@@ -777,7 +765,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 
-	if (rescue_starved(cpu)) {
+	if (rescue_starved(cpu, now)) {
 		if (t)
 			t->child_first = false;
 		return;
@@ -854,7 +842,7 @@ void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_ar
 
 	if (!t)
 		return;
-	count_on(t, -1);
+	account_dequeue(t, scx_bpf_now());
 	if (!args->cancelled && (p->flags & PF_EXITING))
 		sched_exit(p, t);
 }
@@ -942,7 +930,6 @@ DEFINE_SCHEDULER(o1,
 	.enqueue = (void *)o1_enqueue,
 	.dispatch = (void *)o1_dispatch,
 	.tick = (void *)o1_tick,
-	.runnable = (void *)o1_runnable,
 	.running = (void *)o1_running,
 	.stopping = (void *)o1_stopping,
 	.cpu_release = (void *)o1_cpu_release,

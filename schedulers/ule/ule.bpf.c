@@ -441,7 +441,7 @@ __noinline s32 best_waiting(s32 cpu)
 	if (!tdq)
 		return NO_PRIORITY;
 	for (queue = 0; queue < NR_QUEUES; queue++) {
-		u32 steps = next_list(cpu, queue, 0);
+		u32 steps = tdq->runq[queue].bits ? next_list(cpu, queue, 0) : RQ_NQS;
 
 		if (steps < RQ_NQS)
 			return head_priority(place_of(cpu, queue, index_at(tdq, queue, steps)));
@@ -650,6 +650,18 @@ static __always_inline void tdq_notify(struct tdq *tdq, s32 cpu, s32 pri)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
+/* sched_wakeup(), apart from adding the thread */
+static __always_inline void sched_wakeup(struct td_sched *ts, u64 now)
+{
+	if (ts->sleeping && now > ts->slptick) {
+		ts->slptime += (now - ts->slptick) << SCHED_TICK_SHIFT;
+		sched_interact_update(ts);
+		sched_pctcpu_update(ts, now, false);
+	}
+	ts->sleeping = false;
+	ts->slice = slice;
+}
+
 /* sched_add() and, for a thread that has lost its CPU, the first half of sched_switch() */
 void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -669,6 +681,8 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	ts->requeued = false;
 	ts->preempted = false;
 	ts->waiting_since = now;
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		sched_wakeup(ts, ticks_at(now));
 	if (!requeued)
 		sched_priority(p, ts);
 	count_on(ts, cpu);
@@ -691,27 +705,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 		tdq->lowpri = ts->priority;
 }
 
-/* ---- Sleep and wake-up ----------------------------------------------------------------------------------------- */
-
-/* sched_wakeup(), apart from adding the thread */
-void BPF_STRUCT_OPS(ule_runnable, struct task_struct *p, u64 enq_flags)
-{
-	struct td_sched *ts = td_sched_of(p);
-	u64 now = ticks_at(scx_bpf_now());
-
-	if (!ts)
-		return;
-	count_on(ts, scx_bpf_task_cpu(p));
-	if (!(enq_flags & SCX_ENQ_WAKEUP))
-		return;
-	if (ts->sleeping && now > ts->slptick) {
-		ts->slptime += (now - ts->slptick) << SCHED_TICK_SHIFT;
-		sched_interact_update(ts);
-		sched_pctcpu_update(ts, now, false);
-	}
-	ts->sleeping = false;
-	ts->slice = slice;
-}
+/* ---- Sleep ------------------------------------------------------------------------------------------------------- */
 
 /* sched_sleep() */
 void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
@@ -845,7 +839,7 @@ static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched
 
 		/* A list whose bit is set may be empty */
 		bpf_for(i, 0, RQ_NQS + 1) {
-			steps = next_list(cpu, queue, steps);
+			steps = tdq->runq[queue].bits ? next_list(cpu, queue, steps) : RQ_NQS;
 			if (queue == prev_queue && prev &&
 			    (prev_steps < steps || (prev_steps == steps && prev->preempted)))
 				return PICK_PREV;
@@ -1119,7 +1113,6 @@ DEFINE_SCHEDULER(ule,
 	.enqueue = (void *)ule_enqueue,
 	.dispatch = (void *)ule_dispatch,
 	.tick = (void *)freebsd_tick,
-	.runnable = (void *)ule_runnable,
 	.running = (void *)ule_running,
 	.stopping = (void *)ule_stopping,
 	.quiescent = (void *)ule_quiescent,
