@@ -135,7 +135,7 @@ fn question(arguments: &Arguments, recording: &Recording) -> Result<Question, St
         None => Goal::Throughput,
         Some(_) => Goal::Latency(None),
     });
-    let references = crate::compare::references(&arguments.schedulers);
+    let references = crate::simulation::references(&arguments.schedulers);
     Ok(Question {
         workload: Arc::new(workload),
         surroundings,

@@ -1,22 +1,14 @@
 //! `fairground compare`: workloads under several schedulers in the simulator.
 
-use std::collections::BTreeMap;
-use std::fmt::{self, Display, Formatter};
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
-use std::sync::Arc;
 
 use clap::Args;
-use fairground_catalog::Build;
-use fairground_companion::Companion;
-use fairground_lab::{Contender, DEFAULT_HZ, LOADER, Plan, Results};
-use fairground_machine::Machine;
+use fairground_lab::{Failure, Plan, Results};
 use fairground_report::TaskTables;
 
 use crate::output::{self, FAILED, Format, Progress, UNUSABLE};
-use crate::quantity::nanoseconds;
+use crate::simulation::Simulation;
 
 /// Compare schedulers in the simulator
 ///
@@ -31,10 +23,6 @@ use crate::quantity::nanoseconds;
   fairground compare hogs.json -s 'cfs,exec:scx_bpfland --slice-us 5000' -m 'numa:2 core:4 pu:2'
   fairground compare hogs.json --cost zero --trace traces --format json")]
 pub struct Arguments {
-    /// rt-app files, or recordings (`fairground record`)
-    #[arg(required = true, value_name = "WORKLOAD")]
-    workloads: Vec<PathBuf>,
-
     /// Ids (see `fairground list`), paths of sched_ext sources (.bpf.c) or objects (.o) of your own, or all; may be given several
     /// times
     ///
@@ -49,48 +37,12 @@ pub struct Arguments {
     )]
     schedulers: Vec<String>,
 
-    /// A number of CPUs, an hwloc synthetic description ('numa:2 l3:2 core:4 pu:2'), an hwloc XML file, or host
-    #[arg(short, long, value_name = "DESCRIPTION", default_value = "4")]
-    machine: String,
-
-    /// Length of every run, such as 500ms or 10s, instead of the workload's own
-    ///
-    /// Without it a workload runs for the duration in its file, or until its tasks end; one that has neither runs for 10 s.
-    #[arg(short, long, value_parser = nanoseconds)]
-    duration: Option<u64>,
-
-    /// Seed of all random choices of the first repetition; each further one adds 1
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    #[command(flatten)]
+    simulation: Simulation,
 
     /// Run everything this often; tables show the median, with the spread
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
-
-    /// Set a tunable of a scheduler; may be given several times
-    ///
-    /// A scheduler of your own has besides what its loader sets: ID.OPTION=VALUE for an option of its companion, ID.ops.flags=SCX_OPS_ENQ_LAST,
-    /// ID.map.tasks.max_entries=64, ID.config.limits[2]=5 for any global variable.
-    #[arg(long = "set", value_name = "ID.NAME=VALUE")]
-    settings: Vec<String>,
-
-    /// What a scheduler's loader does, as a companion file; none: nothing. May be given several times
-    ///
-    /// Without it the companion is NAME.companion.toml beside NAME.bpf.c, or the one that comes with fairground for a scheduler of this name.
-    #[arg(long = "with", value_name = "FILE.toml|none")]
-    companions: Vec<String>,
-
-    /// What scheduling costs: default, zero, or a TOML file
-    #[arg(long, value_name = "MODEL", default_value = "default")]
-    cost: String,
-
-    /// Timer ticks a second, or native: for each scheduler those that it was made for
-    #[arg(long, value_name = "NUMBER|native", default_value_t = TickRate(Some(DEFAULT_HZ)))]
-    hz: TickRate,
-
-    /// Take a CPU offline or online at a time; may be given several times
-    #[arg(long, value_name = "CPU:on|off@TIME")]
-    hotplug: Vec<Hotplug>,
 
     /// Write the comparison as HTML as well
     #[arg(long, value_name = "FILE.html")]
@@ -111,76 +63,6 @@ pub struct Arguments {
     /// Show the tasks' shares also where there are many tasks
     #[arg(long)]
     tasks: bool,
-
-    /// Folder with headers for sources of your own; may be given several times
-    #[arg(short = 'I', value_name = "FOLDER")]
-    include: Vec<PathBuf>,
-
-    /// Macro for sources of your own; may be given several times
-    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
-    defines: Vec<String>,
-
-    /// Simulations at once [default: one for each CPU of this machine]
-    #[arg(long)]
-    threads: Option<NonZero<usize>>,
-}
-
-/// Timer ticks a second; `None`: each scheduler's own.
-#[derive(Clone, Copy, Debug)]
-struct TickRate(Option<u64>);
-
-impl FromStr for TickRate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "native" {
-            return Ok(Self(None));
-        }
-        let rate = text
-            .parse()
-            .ok()
-            .filter(|rate| (10..=10_000).contains(rate));
-        match rate {
-            Some(rate) => Ok(Self(Some(rate))),
-            None => Err("not a number from 10 to 10000, and not native".to_owned()),
-        }
-    }
-}
-
-impl Display for TickRate {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(rate) => rate.fmt(formatter),
-            None => formatter.write_str("native"),
-        }
-    }
-}
-
-/// A CPU that comes or goes.
-#[derive(Clone, Copy, Debug)]
-struct Hotplug {
-    cpu: usize,
-    online: bool,
-    time: u64,
-}
-
-impl FromStr for Hotplug {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "not CPU:on@TIME or CPU:off@TIME, such as 2:off@3s".to_owned();
-        let (cpu, rest) = text.split_once(':').ok_or_else(wrong)?;
-        let (state, time) = rest.split_once('@').ok_or_else(wrong)?;
-        Ok(Self {
-            cpu: cpu.parse().map_err(|_| wrong())?,
-            online: match state {
-                "on" => true,
-                "off" => false,
-                _ => return Err(wrong()),
-            },
-            time: nanoseconds(time)?,
-        })
-    }
 }
 
 /// Runs the subcommand.
@@ -189,7 +71,12 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
-    let plan = plan(arguments).map_err(|message| output::fail(UNUSABLE, message))?;
+    let plan = arguments.simulation.plan(&arguments.schedulers);
+    let plan = Plan {
+        repeats: arguments.repeat,
+        traces: arguments.trace.clone(),
+        ..plan.map_err(|message| output::fail(UNUSABLE, message))?
+    };
     let progress = Progress::new("runs".into());
     let results = fairground_lab::compare(&plan, &|done, total| progress.tell(done, total));
     progress.clear();
@@ -199,7 +86,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     })?;
     print(arguments, &results)?;
     // What cannot be written takes nothing else away.
-    let ended = tell_failures(&results);
+    let ended = tell_failures(&results.failures);
     if let Some(folder) = &arguments.out {
         let written = results.comparison.write_parquet(folder);
         written.map_err(|(path, error)| {
@@ -213,163 +100,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         write_page(path, &plan, &results)?;
     }
     Ok(ended)
-}
-
-/// Everything that the arguments name, read and checked; an error is a message.
-fn plan(arguments: &Arguments) -> Result<Plan, String> {
-    let machine = Machine::parse(&arguments.machine).map_err(|error| error.to_string())?;
-    let cost =
-        fairground_lab::read_cost_model(&arguments.cost).map_err(|error| error.to_string())?;
-    let mut workloads = Vec::new();
-    let mut surroundings = BTreeMap::new();
-    for path in &arguments.workloads {
-        let (workload, others) =
-            fairground_lab::read_workload(path).map_err(|error| error.to_string())?;
-        surroundings.insert(workload.name.clone(), others);
-        workloads.push(Arc::new(workload));
-    }
-    let references = references(&arguments.schedulers);
-    let build = Build {
-        include: arguments.include.clone(),
-        defines: arguments.defines.clone(),
-        ..Build::default()
-    };
-    let mut contenders = contenders(&references, &build, arguments, &machine)?;
-    for contender in &contenders {
-        if !contender.warnings().is_empty() {
-            crate::output::say!("fairground: {}", contender.warnings());
-        }
-    }
-    for file in &arguments.companions {
-        accompany(&mut contenders, file)?;
-    }
-    for setting in &arguments.settings {
-        set(&mut contenders, setting).map_err(|message| format!("--set {setting}: {message}"))?;
-    }
-    Ok(Plan {
-        workloads,
-        surroundings,
-        contenders,
-        machine: Arc::new(machine),
-        duration: arguments.duration,
-        seed: arguments.seed,
-        repeats: arguments.repeat,
-        cost,
-        hz: arguments.hz.0,
-        hotplug: arguments
-            .hotplug
-            .iter()
-            .map(|change| (change.time, change.cpu, change.online))
-            .collect(),
-        traces: arguments.trace.clone(),
-        threads: arguments.threads,
-    })
-}
-
-/// The schedulers themselves. Those that a loader attaches are captured one after the other.
-fn contenders(
-    references: &[String],
-    build: &Build,
-    arguments: &Arguments,
-    machine: &Machine,
-) -> Result<Vec<Contender>, String> {
-    let is_loader = |reference: &&String| reference.starts_with(LOADER);
-    let sources: Vec<String> = references
-        .iter()
-        .filter(|one| !is_loader(one))
-        .cloned()
-        .collect();
-    let opened = Contender::open_all(&sources, build, arguments.threads);
-    let mut opened = opened.map_err(|error| error.to_string())?.into_iter();
-    let mut contenders = Vec::new();
-    for reference in references {
-        if is_loader(&reference) {
-            let captured = Contender::capture(reference, machine);
-            contenders.push(captured.map_err(|error| error.to_string())?);
-        } else {
-            contenders.extend(opened.next());
-        }
-    }
-    Ok(contenders)
-}
-
-/// The schedulers by name, with `all` replaced by those of the catalogue.
-pub fn references(names: &[String]) -> Vec<String> {
-    let mut references = Vec::new();
-    // A file whose name has a comma is one all the same.
-    let list = |text: &'_ String| -> Vec<String> {
-        match Path::new(text).exists() {
-            true => vec![text.clone()],
-            false => text.split(',').map(str::to_owned).collect(),
-        }
-    };
-    for name in names.iter().flat_map(list) {
-        if name == "all" {
-            let all = fairground_catalog::all();
-            references.extend(all.iter().map(|scheduler| scheduler.id().to_owned()));
-        } else {
-            references.push(name);
-        }
-    }
-    references
-}
-
-/// Gives a companion file to the schedulers that it is for.
-fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), String> {
-    if file == "none" {
-        for contender in contenders {
-            contender.set_companion(Companion::empty());
-        }
-        return Ok(());
-    }
-    let companion = Companion::read(Path::new(file)).map_err(|error| error.to_string())?;
-    let mut found = false;
-    for contender in contenders.iter_mut() {
-        if contender.is_called(companion.scheduler()) {
-            contender.set_companion(companion.clone());
-            found = true;
-        }
-    }
-    if found {
-        return Ok(());
-    }
-    let names: Vec<&str> = contenders.iter().map(Contender::kernel_name).collect();
-    Err(format!(
-        "--with {file}: it is for scheduler {}, and those compared call themselves {}",
-        companion.scheduler(),
-        names.join(", ")
-    ))
-}
-
-fn set(contenders: &mut [Contender], setting: &str) -> Result<(), String> {
-    let (target, value) = setting
-        .split_once('=')
-        .ok_or("not ID.TUNABLE=VALUE, such as o1.hz=1000")?;
-    // Names of schedulers and of what they have may both contain dots: the longest name of a scheduler counts.
-    let mut dots: Vec<usize> = target.match_indices('.').map(|(at, _)| at).collect();
-    dots.reverse();
-    let mut name = match dots.first() {
-        Some(dot) => &target[..*dot],
-        None => return Err("it does not say of which scheduler; write ID.TUNABLE=VALUE".to_owned()),
-    };
-    for dot in dots {
-        name = &target[..dot];
-        let mut found = false;
-        for contender in contenders.iter_mut().filter(|one| one.is_called(name)) {
-            found = true;
-            contender
-                .set(&target[dot + 1..], value)
-                .map_err(|error| error.to_string())?;
-        }
-        if found {
-            return Ok(());
-        }
-    }
-    let names: Vec<&str> = contenders.iter().map(Contender::name).collect();
-    Err(format!(
-        "{name} is not among the schedulers compared: {}",
-        names.join(", ")
-    ))
 }
 
 fn write_page(path: &Path, plan: &Plan, results: &Results) -> Result<(), ExitCode> {
@@ -394,8 +124,8 @@ fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {
 }
 
 /// Says which runs failed and why.
-fn tell_failures(results: &Results) -> ExitCode {
-    for failure in &results.failures {
+pub fn tell_failures(failures: &[Failure]) -> ExitCode {
+    for failure in failures {
         crate::output::say!(
             "fairground: {} under {} failed {}",
             failure.workload,
@@ -406,7 +136,7 @@ fn tell_failures(results: &Results) -> ExitCode {
             crate::output::say!("{}", failure.dump.trim_end());
         }
     }
-    if results.failures.is_empty() {
+    if failures.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(FAILED)

@@ -8,6 +8,7 @@ mod advise;
 mod calibrate;
 mod capture;
 mod compare;
+mod explain;
 mod foresee;
 mod import;
 mod list;
@@ -21,6 +22,7 @@ mod reproduce;
 mod run;
 mod scratch;
 mod show;
+mod simulation;
 mod task;
 mod worlds;
 
@@ -37,6 +39,7 @@ enum Command {
     List(list::Arguments),
     Show(show::Arguments),
     Compare(compare::Arguments),
+    Explain(explain::Arguments),
     Record(record::Arguments),
     Import(import::Arguments),
     Advise(advise::Arguments),
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Command::List(arguments) => list::main(&arguments),
         Command::Show(arguments) => show::main(&arguments),
         Command::Compare(arguments) => compare::main(&arguments),
+        Command::Explain(arguments) => explain::main(&arguments),
         Command::Record(arguments) => record::main(&arguments),
         Command::Import(arguments) => import::main(&arguments),
         Command::Advise(arguments) => advise::main(&arguments),

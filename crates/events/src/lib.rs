@@ -4,11 +4,13 @@
 //! exporters are sinks and cannot tell who produced the stream. A [`FanOut`] feeds several sinks, a [`TraceWriter`] stores the
 //! stream for a [`TraceReader`] to play again, a [`PerfettoWriter`] writes a trace that the Perfetto UI opens.
 
+mod callback;
 mod fan_out;
 mod perfetto;
 pub mod trace_file;
 mod weight;
 
+pub use callback::Callback;
 pub use fan_out::FanOut;
 pub use perfetto::PerfettoWriter;
 pub use trace_file::{TraceError, TraceReader, TraceWriter};
@@ -74,6 +76,17 @@ pub enum OverheadKind {
     Migration,
     /// Interrupts: ticks, wake-ups, kicks.
     Interrupt,
+}
+
+/// A dispatch queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Queue {
+    /// The local queue of a CPU.
+    Local(CpuId),
+    /// The global queue of a node.
+    Global,
+    /// A queue that the scheduler made, by its id.
+    User(u64),
 }
 
 /// Something that happened.
@@ -188,6 +201,37 @@ pub enum EventKind {
         cpu: CpuId,
         /// Whether it is online now.
         online: bool,
+    },
+    /// The scheduler's callback has just returned. This and the next two are only in streams with details.
+    Callback {
+        /// The CPU on which it ran.
+        cpu: CpuId,
+        /// Which.
+        callback: Callback,
+        /// The task that it was about, if it was about one.
+        task: Option<TaskId>,
+        /// The CPU that it chose (`select_cpu`).
+        chosen: Option<CpuId>,
+        /// How long it took, in nanoseconds.
+        duration: Nanoseconds,
+    },
+    /// `task` is on a dispatch queue from now on.
+    Insert {
+        /// The task.
+        task: TaskId,
+        /// The queue.
+        queue: Queue,
+        /// The slice that it has, in nanoseconds; the largest number is no end.
+        slice: Nanoseconds,
+        /// Its place in the order of virtual time, where the queue is ordered so.
+        vtime: Option<u64>,
+    },
+    /// `task` has left the dispatch queue that it was on.
+    Remove {
+        /// The task.
+        task: TaskId,
+        /// The queue.
+        queue: Queue,
     },
 }
 

@@ -1,8 +1,8 @@
 //! Trace files: what is written is read, and damage is found.
 
 use fairground_events::{
-    CpuId, Event, EventKind, Nanoseconds, OverheadKind, Policy, Sink, TaskId, TaskInfo, TraceError,
-    TraceReader, TraceWriter,
+    Callback, CpuId, Event, EventKind, Nanoseconds, OverheadKind, Policy, Queue, Sink, TaskId,
+    TaskInfo, TraceError, TraceReader, TraceWriter,
 };
 use proptest::prelude::*;
 
@@ -116,6 +116,23 @@ fn example() -> Vec<Call> {
         EventKind::Exit { task },
         EventKind::Pass { cpu, duration: 700 },
         EventKind::CpuOnline { cpu, online: false },
+        EventKind::Callback {
+            cpu,
+            callback: Callback::SelectCpu,
+            task: Some(task),
+            chosen: Some(CpuId(2)),
+            duration: 80,
+        },
+        EventKind::Insert {
+            task,
+            queue: Queue::User(u64::MAX >> 1),
+            slice: u64::MAX,
+            vtime: Some(7),
+        },
+        EventKind::Remove {
+            task,
+            queue: Queue::Local(cpu),
+        },
     ];
     let mut calls = vec![Call::Task(0, task, task_info("größter Hog"))];
     for (number, kind) in kinds.into_iter().enumerate() {
@@ -167,7 +184,7 @@ fn other_versions_and_other_files_are_told_apart() {
     bytes[8] = 1;
     let error = read(&bytes).unwrap_err().to_string();
     assert!(
-        error.contains("version 2") && error.contains("version 1"),
+        error.contains("version 3") && error.contains("version 1"),
         "{error}"
     );
     let error = read(b"{\"tasks\": {}}").unwrap_err().to_string();
@@ -218,6 +235,14 @@ fn a_stream_that_contradicts_the_format_is_refused() {
     }
 }
 
+fn queue() -> impl Strategy<Value = Queue> {
+    prop_oneof![
+        (0..CPUS).prop_map(|cpu| Queue::Local(CpuId(cpu))),
+        Just(Queue::Global),
+        any::<u64>().prop_map(Queue::User),
+    ]
+}
+
 fn any_call() -> impl Strategy<Value = (u64, EventKind)> {
     let task = || (0..TASKS).prop_map(TaskId);
     let cpu = || (0..CPUS).prop_map(CpuId);
@@ -250,6 +275,28 @@ fn any_call() -> impl Strategy<Value = (u64, EventKind)> {
                 begins
             }),
             (task(), near).prop_map(|(task, deadline)| EventKind::JobComplete { task, deadline }),
+            (
+                task(),
+                queue(),
+                any::<u64>(),
+                prop::option::of(any::<u64>())
+            )
+                .prop_map(|(task, queue, slice, vtime)| EventKind::Insert {
+                    task,
+                    queue,
+                    slice,
+                    vtime
+                }),
+            (task(), queue()).prop_map(|(task, queue)| EventKind::Remove { task, queue }),
+            (cpu(), prop::option::of(task()), prop::option::of(cpu())).prop_map(
+                |(cpu, task, chosen)| EventKind::Callback {
+                    cpu,
+                    callback: Callback::Dispatch,
+                    task,
+                    chosen,
+                    duration: 300
+                }
+            ),
             (cpu(), any::<u64>()).prop_map(|(cpu, duration)| EventKind::Overhead {
                 cpu,
                 kind: OverheadKind::Interrupt,
@@ -281,7 +328,7 @@ proptest! {
 
     #[test]
     fn rubbish_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let mut file = b"fgtrace\n\x01\x03\x80\x08\x80\x04\x64".to_vec();
+        let mut file = b"fgtrace\n\x03\x03\x80\x08\x80\x04\x64".to_vec();
         file.extend(bytes);
         prop_assert!(read(&file).is_err());
     }

@@ -11,6 +11,7 @@ mod cost_file;
 mod crash;
 mod error;
 mod experiment;
+mod explain;
 mod foresight;
 mod isolation;
 mod memory;
@@ -36,6 +37,7 @@ pub use experiment::{
     Experiment, Experiments, Histogram, KernelLoad, KernelMachine, KernelOutput, KernelRun,
     Outcome, Request, experiment_moments, fit, reproduce, reproduce_on_kernel,
 };
+pub use explain::{Search, explain};
 pub use foresight::{Foresight, Prediction, foresee};
 pub use memory::Allocator;
 pub use moments::{moments, record};

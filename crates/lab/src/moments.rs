@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 
 use fairground_events::{Nanoseconds, Sink};
-use fairground_metrics::{
-    LongestWait, LongestWaitFinder, Timeline, TimelineRecorder, WindowSpread,
-};
+use fairground_metrics::{LongestWaitFinder, Timeline, TimelineRecorder, WindowSpread};
 use fairground_report::Comparison;
 use fairground_report::page::Moment;
 use fairground_results::Run;
@@ -115,10 +113,9 @@ fn worst_and_best<'a>(
 }
 
 fn wait_moments(worst: &Cell, best: Option<&Cell>) -> Result<Vec<Moment>, Error> {
-    let mut finder = LongestWaitFinder::default();
+    let mut finder = LongestWaitFinder::new(1, SHORT);
     again(worst, &mut finder)?;
-    let long = |wait: &LongestWait| wait.to_ns - wait.from_ns >= SHORT;
-    let Some(wait) = finder.result().filter(long) else {
+    let Some(wait) = finder.result().pop() else {
         return Ok(Vec::new());
     };
     let around = (wait.to_ns - wait.from_ns) / AROUND;
@@ -172,7 +169,7 @@ pub fn record(cell: &Cell, from: Nanoseconds, to: Nanoseconds) -> Result<Timelin
 }
 
 /// Runs a cell again, for a further consumer of its events.
-fn again(cell: &Cell, sink: &mut dyn Sink) -> Result<(), Error> {
+pub(crate) fn again(cell: &Cell, sink: &mut dyn Sink) -> Result<(), Error> {
     let untraced = Cell {
         trace: None,
         ..cell.clone()

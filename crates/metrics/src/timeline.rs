@@ -58,18 +58,18 @@ enum State {
 
 /// Something a task did, until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stretch {
+pub(crate) enum Stretch {
     Waited(Nanoseconds),
     Ran(u32, Nanoseconds),
 }
 
 /// Follows what every task does, from events alone.
 #[derive(Clone, Debug, Default)]
-struct States(BTreeMap<TaskId, State>);
+pub(crate) struct States(BTreeMap<TaskId, State>);
 
 impl States {
     /// Takes in an event; tells `ended` of each stretch that it ends.
-    fn take(&mut self, event: &Event, mut ended: impl FnMut(TaskId, Stretch)) {
+    pub(crate) fn take(&mut self, event: &Event, mut ended: impl FnMut(TaskId, Stretch)) {
         let now = event.time;
         match event.kind {
             EventKind::Wake { task, .. } => self.enter(task, State::Waiting(now), &mut ended),
@@ -98,8 +98,16 @@ impl States {
         }
     }
 
+    /// Since when a task has waited, if it waits.
+    pub(crate) fn waits_since(&self, task: TaskId) -> Option<Nanoseconds> {
+        match self.0.get(&task) {
+            Some(State::Waiting(since)) => Some(*since),
+            _ => None,
+        }
+    }
+
     /// What every task is doing.
-    fn last(&self) -> impl Iterator<Item = (TaskId, Stretch)> + '_ {
+    pub(crate) fn last(&self) -> impl Iterator<Item = (TaskId, Stretch)> + '_ {
         self.0
             .iter()
             .filter_map(|(&task, &state)| Some((task, stretch(state)?)))
@@ -247,7 +255,7 @@ impl Sink for TimelineRecorder {
     }
 }
 
-/// The longest time that a task was runnable without running.
+/// A time that a task was runnable without running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LongestWait {
@@ -259,37 +267,84 @@ pub struct LongestWait {
     pub to_ns: Nanoseconds,
 }
 
-/// Finds the [`LongestWait`] of a run; of equal ones, the first that ended.
-#[derive(Clone, Debug, Default)]
+/// Finds the longest waits of a run; of equal ones, the first that ended.
+#[derive(Clone, Debug)]
 pub struct LongestWaitFinder {
+    most: usize,
+    at_least: Nanoseconds,
+    only: Option<String>,
     names: BTreeMap<TaskId, String>,
     states: States,
-    longest: Option<(TaskId, Nanoseconds, Nanoseconds)>,
+    longest: Vec<(TaskId, Nanoseconds, Nanoseconds)>,
 }
 
 impl LongestWaitFinder {
-    /// The longest wait; `None` if nobody ever waited.
+    /// Will find the `most` longest waits of those that last `at_least` so many nanoseconds.
     #[must_use]
-    pub fn result(&self) -> Option<LongestWait> {
-        let (task, from_ns, to_ns) = self.longest?;
-        Some(LongestWait {
+    pub fn new(most: usize, at_least: Nanoseconds) -> Self {
+        Self {
+            most,
+            at_least: at_least.max(1),
+            only: None,
+            names: BTreeMap::new(),
+            states: States::default(),
+            longest: Vec::new(),
+        }
+    }
+
+    /// Leaves out all tasks but those of this name, with or without the number of an instance.
+    #[must_use]
+    pub fn only(mut self, task: Option<String>) -> Self {
+        self.only = task;
+        self
+    }
+
+    /// The longest waits, the longest first.
+    #[must_use]
+    pub fn result(&self) -> Vec<LongestWait> {
+        let named = |&(task, from_ns, to_ns): &(TaskId, Nanoseconds, Nanoseconds)| LongestWait {
             task: self.names.get(&task).cloned().unwrap_or_default(),
             from_ns,
             to_ns,
+        };
+        self.longest.iter().map(named).collect()
+    }
+
+    /// Whether a task of the name that was asked for has been there.
+    #[must_use]
+    pub fn has_seen_it(&self) -> bool {
+        self.names.values().any(|name| self.is_wanted(name))
+    }
+
+    fn is_wanted(&self, name: &str) -> bool {
+        let Some(only) = &self.only else { return true };
+        let instance = name.strip_prefix(only.as_str());
+        instance.is_some_and(|rest| {
+            let digits = rest.strip_prefix('-').unwrap_or("x");
+            rest.is_empty() || digits.bytes().all(|byte| byte.is_ascii_digit())
         })
     }
-}
 
-/// The longer of two waits, the first if they are equal; one of no length is none.
-fn longer(
-    longest: Option<(TaskId, Nanoseconds, Nanoseconds)>,
-    wait: (TaskId, Nanoseconds, Nanoseconds),
-) -> Option<(TaskId, Nanoseconds, Nanoseconds)> {
-    let length = longest.map_or(0, |(_, from, to)| to - from);
-    if wait.2 - wait.1 > length {
-        Some(wait)
-    } else {
-        longest
+    fn keep(&mut self, task: TaskId, from: Nanoseconds, to: Nanoseconds) {
+        let length = to - from;
+        if length < self.at_least {
+            return;
+        }
+        if self.only.is_some()
+            && !self
+                .names
+                .get(&task)
+                .is_some_and(|name| self.is_wanted(name))
+        {
+            return;
+        }
+        let place = self
+            .longest
+            .partition_point(|(_, from, to)| to - from >= length);
+        if place < self.most {
+            self.longest.truncate(self.most - 1);
+            self.longest.insert(place, (task, from, to));
+        }
     }
 }
 
@@ -299,18 +354,22 @@ impl Sink for LongestWaitFinder {
     }
 
     fn event(&mut self, event: &Event) {
-        let longest = &mut self.longest;
+        let mut ended = Vec::new();
         self.states.take(event, |task, stretch| {
             if let Stretch::Waited(since) = stretch {
-                *longest = longer(*longest, (task, since, event.time));
+                ended.push((task, since));
             }
         });
+        for (task, since) in ended {
+            self.keep(task, since, event.time);
+        }
     }
 
     fn finish(&mut self, end: Nanoseconds) {
-        for (task, stretch) in self.states.last() {
+        let last: Vec<_> = self.states.last().collect();
+        for (task, stretch) in last {
             if let Stretch::Waited(since) = stretch {
-                self.longest = longer(self.longest, (task, since, end));
+                self.keep(task, since, end);
             }
         }
     }
@@ -426,26 +485,36 @@ mod tests {
 
     #[test]
     fn the_longest_wait_is_found() {
-        let mut finder = LongestWaitFinder::default();
-        play(&mut finder);
-        let expected = LongestWait {
-            task: "a".to_owned(),
-            from_ns: 30,
-            to_ns: 70,
+        let found = |finder: LongestWaitFinder| {
+            let mut finder = finder;
+            play(&mut finder);
+            let waits = finder.result().into_iter();
+            let told = waits.map(|wait| (wait.task, wait.from_ns, wait.to_ns));
+            told.collect::<Vec<_>>()
         };
-        assert_eq!(finder.result(), Some(expected));
-        assert_eq!(LongestWaitFinder::default().result(), None);
+        let (a, b) = ("a".to_owned(), "b".to_owned());
+        let all = [
+            (a.clone(), 30, 70),
+            (b.clone(), 10, 30),
+            (b.clone(), 70, 80),
+        ];
+        assert_eq!(found(LongestWaitFinder::new(9, 0)), all);
+        assert_eq!(found(LongestWaitFinder::new(2, 0)), all[..2]);
+        assert_eq!(found(LongestWaitFinder::new(9, 20)), all[..2]);
+        assert_eq!(found(LongestWaitFinder::new(9, 0).only(Some(b))), all[1..]);
+        assert_eq!(found(LongestWaitFinder::new(9, 41)), []);
+        assert_eq!(LongestWaitFinder::new(1, 0).result(), []);
     }
 
     #[test]
     fn a_wait_that_never_ends_lasts_until_the_end_of_the_run() {
-        let mut finder = LongestWaitFinder::default();
+        let mut finder = LongestWaitFinder::new(1, 0);
         finder.event(&Event {
             time: 5,
             kind: wake(A),
         });
         finder.finish(100);
-        let wait = finder.result().unwrap();
+        let wait = &finder.result()[0];
         assert_eq!((wait.from_ns, wait.to_ns), (5, 100));
     }
 }

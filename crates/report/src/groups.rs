@@ -141,18 +141,7 @@ impl<'a> Block<'a> {
 
     /// What the runs have in common, in one line; `shown` is what is shown of repeats.
     pub(crate) fn conditions(&self, shown: &str) -> String {
-        let labels = self.labels();
-        let mut parts = vec![format!("machine {}", labels.machine)];
-        if let Some(duration) = labels.duration_ns {
-            parts.push(crate::format::value(
-                Some(duration as f64),
-                crate::format::Unit::Time,
-            ));
-        }
-        parts.push(match &labels.cost_model {
-            Some(cost_model) => format!("cost model {cost_model}"),
-            None => "real kernel".to_owned(),
-        });
+        let mut parts = basis(self.labels());
         let mut seeds: Vec<u64> = self.runs().filter_map(|run| run.labels.seed).collect();
         seeds.sort_unstable();
         seeds.dedup();
@@ -166,6 +155,22 @@ impl<'a> Block<'a> {
         }
         parts.join(", ")
     }
+}
+
+/// Machine, length and costs of a run, in words.
+pub(crate) fn basis(labels: &Labels) -> Vec<String> {
+    let mut parts = vec![format!("machine {}", labels.machine)];
+    if let Some(duration) = labels.duration_ns {
+        parts.push(crate::format::value(
+            Some(duration as f64),
+            crate::format::Unit::Time,
+        ));
+    }
+    parts.push(match &labels.cost_model {
+        Some(cost_model) => format!("cost model {cost_model}"),
+        None => "real kernel".to_owned(),
+    });
+    parts
 }
 
 impl<'a> Row<'a> {

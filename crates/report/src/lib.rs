@@ -7,6 +7,7 @@
 mod answer;
 mod comparison_page;
 mod csv_format;
+mod explanation;
 mod format;
 mod groups;
 mod json;
@@ -18,6 +19,7 @@ mod reproduction_page;
 mod rows;
 mod table;
 
+pub use explanation::{waits_json, waits_text};
 pub use fairground_results::{Labels, Run};
 pub use format::Unit;
 pub use json::{JSON_VERSION, ParseError};

@@ -2,8 +2,10 @@
 
 mod reproduction;
 mod run;
+mod waits;
 
 pub use reproduction::{
     Claim, Figure, Fit, Interval, Level, PrintedTable, Reproduction, Verdict, Where,
 };
 pub use run::{Labels, Run, short_name};
+pub use waits::Waits;

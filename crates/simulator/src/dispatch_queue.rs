@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::constants::SCX_TASK_DSQ_ON_PRIQ;
+use fairground_events::{CpuId, Queue};
+
+use crate::constants::{SCX_DSQ_GLOBAL, SCX_TASK_DSQ_ON_PRIQ};
 use crate::cost::Lock;
 use crate::structures::DispatchQueueHandle;
 use crate::task::TaskRef;
@@ -84,6 +86,15 @@ impl DispatchQueue {
     /// Its id.
     pub fn id(&self) -> u64 {
         self.handle.id
+    }
+
+    /// What sinks call it.
+    pub fn name(&self) -> Queue {
+        match self.local_to {
+            Some(cpu) => Queue::Local(CpuId(cpu as u32)),
+            None if self.id() == SCX_DSQ_GLOBAL => Queue::Global,
+            None => Queue::User(self.id()),
+        }
     }
 
     /// Tasks on it.

@@ -1,6 +1,6 @@
 //! The sched_ext class: `kernel/sched/ext/ext.c` of Linux 7.3, function by function.
 
-use fairground_events::OverheadKind;
+use fairground_events::{EventKind, OverheadKind};
 
 use crate::cids;
 use crate::constants::*;
@@ -85,6 +85,11 @@ impl Kernel<'_> {
     /// Takes `task` off the queue it is on.
     pub(crate) fn unlink(&mut self, mut task: TaskRef) {
         let Some(index) = task.dsq.take() else { return };
+        if self.settings.details {
+            let queue = self.dsq(index).name();
+            let task = task.id;
+            self.emit(EventKind::Remove { task, queue });
+        }
         task.seen.scx.dsq = std::ptr::null_mut();
         self.dsq_mut(index).remove(task);
         if task.seen.scx.flags & SCX_TASK_IMMED != 0
@@ -98,6 +103,15 @@ impl Kernel<'_> {
         task.dsq = Some(index);
         let handle: *mut _ = &mut *self.dsq_mut(index).handle;
         task.seen.scx.dsq = handle;
+        if self.settings.details {
+            let is_ordered = task.seen.scx.dsq_flags & SCX_TASK_DSQ_ON_PRIQ != 0;
+            self.emit(EventKind::Insert {
+                task: task.id,
+                queue: self.dsq(index).name(),
+                slice: task.seen.scx.slice,
+                vtime: is_ordered.then_some(task.seen.scx.dsq_vtime),
+            });
+        }
     }
 
     /// `task_leave_custody`, with the call of `ops.dequeue` that goes with it.
@@ -993,7 +1007,7 @@ impl Kernel<'_> {
             return;
         }
         self.enter(cpu);
-        self.emit(fairground_events::EventKind::CpuOnline {
+        self.emit(EventKind::CpuOnline {
             cpu: fairground_events::CpuId(cpu as u32),
             online,
         });

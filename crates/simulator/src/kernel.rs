@@ -132,6 +132,8 @@ pub struct Settings {
     pub setup: Arc<Setup>,
     /// What there is besides the workload's tasks.
     pub surroundings: Surroundings,
+    /// Whether sinks are told of callbacks and queues.
+    pub details: bool,
 }
 
 /// A simulated kernel with one scheduler loaded.

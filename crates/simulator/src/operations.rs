@@ -1,35 +1,15 @@
 //! The scheduler's operations table and calls into it.
 
 use fairground_bpf::{Entry, Stack};
+use fairground_events::{CpuId, EventKind};
 
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
-macro_rules! operations {
-    ($($variant:ident = $name:literal),* $(,)?) => {
-        /// A callback of `struct sched_ext_ops`. Some are accepted and never called: this kernel schedules no cores
-        /// (`core_sched_before`) and nothing in it changes the settings of a control group.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(missing_docs, dead_code)]
-        pub enum Op { $($variant),* }
-        /// Names of the callbacks in the order of [`Op`].
-        pub const OP_NAMES: &[&str] = &[$($name),*];
-    };
-}
-
-operations! {
-    SelectCpu = "select_cpu", Enqueue = "enqueue", Dequeue = "dequeue", Dispatch = "dispatch", Tick = "tick",
-    Runnable = "runnable", Running = "running", Stopping = "stopping", Quiescent = "quiescent", Yield = "yield",
-    CoreSchedBefore = "core_sched_before", SetWeight = "set_weight", SetCpumask = "set_cpumask",
-    UpdateIdle = "update_idle", InitTask = "init_task", ExitTask = "exit_task", Enable = "enable",
-    Disable = "disable", Dump = "dump", DumpCpu = "dump_cpu", DumpTask = "dump_task", CgroupInit = "cgroup_init",
-    CgroupExit = "cgroup_exit", CgroupPrepMove = "cgroup_prep_move", CgroupMove = "cgroup_move",
-    CgroupCancelMove = "cgroup_cancel_move", CgroupSetWeight = "cgroup_set_weight",
-    CgroupSetBandwidth = "cgroup_set_bandwidth", CgroupSetIdle = "cgroup_set_idle", CpuOnline = "cpu_online",
-    CpuOffline = "cpu_offline", InitCids = "init_cids", Init = "init", Exit = "exit", CpuAcquire = "cpu_acquire",
-    CpuRelease = "cpu_release",
-}
+/// A callback of `struct sched_ext_ops`. Some are accepted and never called: this kernel schedules no cores
+/// (`core_sched_before`) and nothing in it changes the settings of a control group.
+pub use fairground_events::Callback as Op;
 
 /// What the cid form (`struct sched_ext_ops_cid`) calls the callback of this name.
 pub fn cid_name(name: &str) -> String {
@@ -107,9 +87,30 @@ impl Kernel<'_> {
         let outer = (self.running_op, self.running_argument);
         self.running_op = Some(op);
         self.running_argument = arguments.first().copied().unwrap_or(0);
+        let begin = self.settings.details.then(|| self.local_time());
         let result = self.call_program(entry, arguments);
+        if let Some(begin) = begin {
+            self.emit_callback(op, result, begin);
+        }
         (self.running_op, self.running_argument) = outer;
         result
+    }
+
+    /// Tells the sinks of the callback that has just returned `result` and began at `begin`.
+    fn emit_callback(&mut self, callback: Op, result: u64, begin: u64) {
+        let task = callback.is_of_a_task().then_some(self.running_argument);
+        let task = task.and_then(TaskRef::from_address).map(|task| task.id);
+        let chosen = self.cpu_from_scheduler(result as i32);
+        let chosen = usize::try_from(chosen)
+            .ok()
+            .filter(|cpu| callback == Op::SelectCpu && *cpu < self.cpus.len());
+        self.emit(EventKind::Callback {
+            cpu: CpuId(self.this_cpu as u32),
+            callback,
+            task,
+            chosen: chosen.map(|cpu| CpuId(cpu as u32)),
+            duration: self.local_time() - begin,
+        });
     }
 
     /// The run queue whose lock is held while the callback runs that is running (`scx_locked_rq`).

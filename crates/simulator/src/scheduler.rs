@@ -6,7 +6,7 @@ use crate::constants::*;
 use crate::kfunc;
 use crate::linker::{self, KernelLinker};
 use crate::maps::kind;
-use crate::operations::{OP_NAMES, Operations, cid_name};
+use crate::operations::{Op, Operations, cid_name};
 
 /// Type of a table of callbacks that know CPUs by their numbers.
 const CPU_FORM: &str = "sched_ext_ops";
@@ -305,19 +305,19 @@ fn read_operations(
         _ => 0,
     };
     let cid_form = table.type_name == CID_FORM;
-    let names: Vec<String> = OP_NAMES
+    let names: Vec<String> = Op::ALL
         .iter()
-        .map(|name| match cid_form {
-            true => cid_name(name),
-            false => (*name).to_owned(),
+        .map(|op| match cid_form {
+            true => cid_name(op.name()),
+            false => op.name().to_owned(),
         })
         .collect();
-    let mut entries = Vec::with_capacity(OP_NAMES.len());
-    for (op, name) in OP_NAMES.iter().zip(&names) {
+    let mut entries = Vec::with_capacity(Op::ALL.len());
+    for (op, name) in Op::ALL.iter().zip(&names) {
         entries.push(match member(name) {
             Some(StructOpsValue::Program(program)) => {
                 for call in code.kernel_calls(program) {
-                    if !kfunc::contexts::allows(op, cid_form, &call.name) {
+                    if !kfunc::contexts::allows(op.name(), cid_form, &call.name) {
                         return Err(LoadError::Operations(format!(
                             "calling kernel function {} is not allowed in ops.{name}(), at {}",
                             call.name, call.place

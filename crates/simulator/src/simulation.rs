@@ -55,6 +55,8 @@ pub struct Options {
     pub hotplug: Vec<(Nanoseconds, usize, bool)>,
     /// What there is besides the workload's tasks.
     pub surroundings: Surroundings,
+    /// Whether sinks are also told of callbacks and of what is done with dispatch queues. It changes nothing else.
+    pub details: bool,
 }
 
 impl Options {
@@ -71,6 +73,7 @@ impl Options {
             setup: Arc::default(),
             hotplug: Vec::new(),
             surroundings: Surroundings::default(),
+            details: false,
         }
     }
 }
@@ -385,6 +388,7 @@ impl<'a> Kernel<'a> {
                 hotplug: options.hotplug.clone(),
                 setup: setup.clone(),
                 surroundings: options.surroundings.clone(),
+                details: options.details,
             },
             clock: Clock::new(count),
             cpus,

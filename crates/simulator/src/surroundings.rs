@@ -116,10 +116,11 @@ pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
         EventKind::Wake { task, .. }
         | EventKind::Sleep { task }
         | EventKind::Migrate { task, .. }
-            if is_hidden(task) =>
-        {
-            None
-        }
+        | EventKind::Insert { task, .. }
+        | EventKind::Remove { task, .. }
+        | EventKind::Callback {
+            task: Some(task), ..
+        } if is_hidden(task) => None,
         EventKind::Wake { task, cpu, waker } => Some(EventKind::Wake {
             task,
             cpu,

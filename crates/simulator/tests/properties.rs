@@ -2,12 +2,14 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::random_task::{RandomTask, json};
 use common::{built_in, free, referee, workload};
+use fairground_events::{Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, ExitKind, Options, Scheduler};
+use fairground_simulator::{CostModel, ExitKind, Options, Scheduler, simulate};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
@@ -232,4 +234,68 @@ fn every_scheduler_keeps_the_kernels_laws_with_other_tunables() {
     if let Err(error) = outcome {
         panic!("{error}");
     }
+}
+
+#[test]
+fn details_change_nothing_else_and_say_where_tasks_are() {
+    let text = r#"{"tasks": {
+        "hog": {"instance": 3, "run": 9000},
+        "short": {"instance": 2, "run": 300, "sleep": 2000}}}"#;
+    for (id, scheduler) in schedulers() {
+        let mut options = random_options(text, 3, 1);
+        options.machine = Arc::new(Machine::parse("2").unwrap());
+        options.cost = CostModel::default_model();
+        let mut logs = [false, true].map(|details| {
+            options.details = details;
+            let mut places = Places::default();
+            let outcome = simulate(&scheduler, &options, vec![&mut places]).unwrap();
+            (places, outcome.context_switches)
+        });
+        assert_eq!(logs[0].1, logs[1].1, "{id}");
+        assert!(
+            logs[0].0.events == logs[1].0.events,
+            "{id}: details change what happens"
+        );
+        assert_eq!(logs[0].0.details, 0, "{id}");
+        let found = std::mem::take(&mut logs[1].0);
+        assert!(found.details > 1000, "{id}: {} details", found.details);
+    }
+}
+
+/// Keeps all but details, and follows with those in which queue tasks are.
+#[derive(Default)]
+struct Places {
+    events: Vec<Event>,
+    details: usize,
+    queued: BTreeMap<TaskId, Queue>,
+    time: Nanoseconds,
+}
+
+impl Sink for Places {
+    fn task(&mut self, _: Nanoseconds, _: TaskId, _: &TaskInfo) {}
+
+    fn event(&mut self, event: &Event) {
+        assert!(event.time >= self.time, "time goes back");
+        self.time = event.time;
+        match event.kind {
+            EventKind::Insert { task, queue, .. } => {
+                let before = self.queued.insert(task, queue);
+                assert_eq!(before, None, "{task:?} was on a queue");
+            }
+            EventKind::Remove { task, queue } => {
+                assert_eq!(self.queued.remove(&task), Some(queue), "{task:?}");
+            }
+            EventKind::Callback { .. } => {}
+            EventKind::Switch {
+                next: Some(task), ..
+            } if self.details > 0 => {
+                assert_eq!(self.queued.get(&task), None, "{task:?} runs");
+                return self.events.push(*event);
+            }
+            _ => return self.events.push(*event),
+        }
+        self.details += 1;
+    }
+
+    fn finish(&mut self, _: Nanoseconds) {}
 }

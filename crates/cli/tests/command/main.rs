@@ -7,6 +7,7 @@ mod comparing;
 mod ending;
 mod errors;
 mod examples;
+mod explaining;
 mod listing;
 mod recordings;
 mod reproducing;

@@ -482,6 +482,8 @@ impl<W: Write> Sink for PerfettoWriter<W> {
             }
             // It shows as the overhead that it is part of.
             EventKind::Pass { .. } => {}
+            // Overhead as well, and not in streams for people to look at.
+            EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {}
             EventKind::CpuOnline { cpu, online } => {
                 let track = self.cpu_track(cpu);
                 let name = if online { "online" } else { "offline" };

@@ -1,6 +1,6 @@
 //! Trace files: a whole event stream, stored.
 //!
-//! # Format, version 2
+//! # Format, version 3
 //!
 //! A *number* is unsigned LEB128: seven bits a byte, lowest first, the top bit set in all bytes but the last, in as few bytes
 //! as possible. A *signed number* is the number `2n` for `n >= 0` and `-2n - 1` for `n < 0`. A *text* is the number of its
@@ -9,7 +9,7 @@
 //! | part | content |
 //! | --- | --- |
 //! | magic | the 8 bytes `fgtrace` and line feed |
-//! | version | number, 2 |
+//! | version | number, 3 |
 //! | machine | number of CPUs, then the capacity of each as a number |
 //! | records | each: a byte that says its kind, the time since the previous record as a number of nanoseconds, its fields |
 //! | end | a record of kind 0 with the number of records before it as field |
@@ -30,6 +30,11 @@
 //! | 11 | pass through the scheduler | CPU; duration |
 //! | 12 | job skip | task; nominal time of the first, as signed difference to the time of the record; period; count |
 //! | 13 | lap | task; time, as signed difference to the time of the record; 1 begin, 0 end |
+//! | 14 | callback | CPU; number of the callback; optional task; optional chosen CPU (its number plus 1); duration |
+//! | 15 | insert | task; queue; slice; 1 and the virtual time, or 0 |
+//! | 16 | remove | task; queue |
+//!
+//! A queue is 0 and a CPU for the local one of that CPU, 1 for the global one, 2 and an id for one of the scheduler's.
 //!
 //! Tasks are numbered from 0 in the order of their first task record, and no record names a task before that.
 
@@ -40,7 +45,7 @@ pub use reader::{TraceError, TraceReader};
 pub use writer::TraceWriter;
 
 const MAGIC: &[u8; 8] = b"fgtrace\n";
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// Most CPUs that a trace file may have.
 const MOST_CPUS: u64 = 1 << 16;
@@ -61,6 +66,13 @@ const CPU_ONLINE: u8 = 10;
 const PASS: u8 = 11;
 const JOB_SKIP: u8 = 12;
 const LAP: u8 = 13;
+const CALLBACK: u8 = 14;
+const INSERT: u8 = 15;
+const REMOVE: u8 = 16;
+
+const LOCAL: u64 = 0;
+const GLOBAL: u64 = 1;
+const USER: u64 = 2;
 
 /// Policies by their number in the file.
 const POLICIES: [crate::Policy; 7] = {

@@ -1,10 +1,11 @@
 //! Reading trace files.
 
 use super::{
-    CPU_ONLINE, END, EXIT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP, LONGEST_NAME, MAGIC, MIGRATE,
-    MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS, POLICIES, SLEEP, SWITCH, TASK, VERSION, WAKE,
+    CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP,
+    LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS, POLICIES,
+    REMOVE, SLEEP, SWITCH, TASK, USER, VERSION, WAKE,
 };
-use crate::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
+use crate::{Callback, CpuId, Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
 use std::fmt;
 use std::io::{self, BufReader, Read};
 
@@ -238,6 +239,29 @@ impl<R: Read> TraceReader<R> {
                 cpu: self.cpu()?,
                 duration: self.number()?,
             },
+            CALLBACK => EventKind::Callback {
+                cpu: self.cpu()?,
+                callback: self.entry(Callback::ALL, "callback")?,
+                task: self.optional_task()?,
+                chosen: match self.number()? {
+                    0 => None,
+                    plus_one => Some(self.known_cpu(plus_one - 1)?),
+                },
+                duration: self.number()?,
+            },
+            INSERT => EventKind::Insert {
+                task: self.task()?,
+                queue: self.queue()?,
+                slice: self.number()?,
+                vtime: match self.entry(&[false, true], "order of a queue")? {
+                    true => Some(self.number()?),
+                    false => None,
+                },
+            },
+            REMOVE => EventKind::Remove {
+                task: self.task()?,
+                queue: self.queue()?,
+            },
             _ => return Err(self.damaged(format!("no record has kind {kind}"))),
         })
     }
@@ -261,8 +285,21 @@ impl<R: Read> TraceReader<R> {
         Ok(TaskId(task as u32))
     }
 
+    fn queue(&mut self) -> Result<Queue, TraceError> {
+        Ok(match self.number()? {
+            LOCAL => Queue::Local(self.cpu()?),
+            GLOBAL => Queue::Global,
+            USER => Queue::User(self.number()?),
+            other => return Err(self.damaged(format!("no queue has kind {other}"))),
+        })
+    }
+
     fn cpu(&mut self) -> Result<CpuId, TraceError> {
         let cpu = self.number()?;
+        self.known_cpu(cpu)
+    }
+
+    fn known_cpu(&self, cpu: u64) -> Result<CpuId, TraceError> {
         if cpu >= self.capacities.len() as u64 {
             return Err(self.damaged(format!(
                 "CPU {cpu} of a machine of {}",

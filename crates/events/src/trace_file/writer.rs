@@ -1,10 +1,11 @@
 //! Writing trace files.
 
 use super::{
-    CPU_ONLINE, END, EXIT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP, LONGEST_NAME, MAGIC, MIGRATE,
-    MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS, POLICIES, SLEEP, SWITCH, TASK, VERSION, WAKE,
+    CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP,
+    LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS, POLICIES,
+    REMOVE, SLEEP, SWITCH, TASK, USER, VERSION, WAKE,
 };
-use crate::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
+use crate::{CpuId, Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
 use std::io::{self, Write};
 
 /// Bytes that are collected before they are written out.
@@ -128,6 +129,20 @@ impl<W: Write> TraceWriter<W> {
             self.fail(format!("the machine has no CPU {}", cpu.0));
         }
         self.number(cpu.0.into());
+    }
+
+    fn queue(&mut self, queue: Queue) {
+        match queue {
+            Queue::Local(cpu) => {
+                self.number(LOCAL);
+                self.cpu_number(cpu);
+            }
+            Queue::Global => self.number(GLOBAL),
+            Queue::User(id) => {
+                self.number(USER);
+                self.number(id);
+            }
+        }
     }
 
     fn begin(&mut self, kind: u8, time: Nanoseconds) {
@@ -286,6 +301,46 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.begin(CPU_ONLINE, time);
                 self.cpu_number(cpu);
                 self.number(online.into());
+            }
+            EventKind::Callback {
+                cpu,
+                callback,
+                task,
+                chosen,
+                duration,
+            } => {
+                self.begin(CALLBACK, time);
+                self.cpu_number(cpu);
+                self.number(callback as u64);
+                self.optional_task(task);
+                match chosen {
+                    Some(CpuId(cpu)) if u64::from(cpu) < self.cpus => {
+                        self.number(u64::from(cpu) + 1);
+                    }
+                    Some(CpuId(cpu)) => self.fail(format!("the machine has no CPU {cpu}")),
+                    None => self.number(0),
+                }
+                self.number(duration);
+            }
+            EventKind::Insert {
+                task,
+                queue,
+                slice,
+                vtime,
+            } => {
+                self.begin(INSERT, time);
+                self.task_number(task);
+                self.queue(queue);
+                self.number(slice);
+                self.number(vtime.is_some().into());
+                if let Some(vtime) = vtime {
+                    self.number(vtime);
+                }
+            }
+            EventKind::Remove { task, queue } => {
+                self.begin(REMOVE, time);
+                self.task_number(task);
+                self.queue(queue);
             }
         }
         self.end_record();

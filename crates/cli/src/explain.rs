@@ -1,0 +1,80 @@
+//! `fairground explain`: why tasks waited.
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use fairground_lab::Search;
+use fairground_report::{waits_json, waits_text};
+
+use crate::compare::tell_failures;
+use crate::output::{self, FAILED, UNUSABLE};
+use crate::quantity::nanoseconds;
+use crate::simulation::Simulation;
+
+/// Say what happened to tasks that waited for a CPU
+///
+/// For the longest waits of a run: why the task waited, in which dispatch queues it lay, what ran instead on the CPUs that it may use, and which
+/// callbacks the scheduler made of it. The same arguments as those of `compare` explain the same run.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground explain hogs.json -s ./mine.bpf.c
+  fairground explain hogs.json -s cfs -m 'numa:2 core:4 pu:2' -d 30s --longer 50ms --most 10
+  fairground explain video.json -s ./mine.bpf.c --task decoder --format json")]
+pub struct Arguments {
+    /// Schedulers, as for compare; may be given several times
+    #[arg(short, long, value_name = "ID|PATH|exec:LOADER,...", required = true)]
+    schedulers: Vec<String>,
+
+    #[command(flatten)]
+    simulation: Simulation,
+
+    /// Explain waits of at least this length, such as 20ms
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    longer: Option<u64>,
+
+    /// Explain only waits of this task, or of the instances NAME-0, NAME-1, ...
+    #[arg(long, value_name = "NAME")]
+    task: Option<String>,
+
+    /// Explain this many waits of each run, the longest ones
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    most: u32,
+
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    format: Form,
+}
+
+/// Form of explanations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    Text,
+    /// Everything, for programs
+    Json,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    run(arguments).unwrap_or_else(|code| code)
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+    let plan = arguments.simulation.plan(&arguments.schedulers);
+    let plan = plan.map_err(|message| output::fail(UNUSABLE, message))?;
+    let search = Search {
+        most: arguments.most as usize,
+        at_least: arguments.longer.unwrap_or(0),
+        task: arguments.task.clone(),
+    };
+    let explained = fairground_lab::explain(&plan, &search);
+    let (runs, failures) = explained.map_err(|error| {
+        let code = if error.is_output() { FAILED } else { UNUSABLE };
+        output::fail(code, error)
+    })?;
+    output::print(&match arguments.format {
+        Form::Text => waits_text(&runs),
+        Form::Json => waits_json(&runs),
+    })?;
+    Ok(tell_failures(&failures))
+}

@@ -1,0 +1,294 @@
+//! What is simulated: the arguments that commands share which run workloads in the simulator.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::Args;
+use fairground_catalog::Build;
+use fairground_companion::Companion;
+use fairground_lab::{Contender, DEFAULT_HZ, LOADER, Plan};
+use fairground_machine::Machine;
+
+use crate::quantity::nanoseconds;
+
+/// Workloads, the machine, and how they are run.
+#[derive(Debug, Args)]
+pub struct Simulation {
+    /// rt-app files, or recordings (`fairground record`)
+    #[arg(required = true, value_name = "WORKLOAD")]
+    workloads: Vec<PathBuf>,
+
+    /// A number of CPUs, an hwloc synthetic description ('numa:2 l3:2 core:4 pu:2'), an hwloc XML file, or host
+    #[arg(short, long, value_name = "DESCRIPTION", default_value = "4")]
+    machine: String,
+
+    /// Length of every run, such as 500ms or 10s, instead of the workload's own
+    ///
+    /// Without it a workload runs for the duration in its file, or until its tasks end; one that has neither runs for 10 s.
+    #[arg(short, long, value_parser = nanoseconds)]
+    duration: Option<u64>,
+
+    /// Seed of all random choices of the first repetition; each further one adds 1
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Set a tunable of a scheduler; may be given several times
+    ///
+    /// A scheduler of your own has besides what its loader sets: ID.OPTION=VALUE for an option of its companion, ID.ops.flags=SCX_OPS_ENQ_LAST,
+    /// ID.map.tasks.max_entries=64, ID.config.limits[2]=5 for any global variable.
+    #[arg(long = "set", value_name = "ID.NAME=VALUE")]
+    settings: Vec<String>,
+
+    /// What a scheduler's loader does, as a companion file; none: nothing. May be given several times
+    ///
+    /// Without it the companion is NAME.companion.toml beside NAME.bpf.c, or the one that comes with fairground for a scheduler of this name.
+    #[arg(long = "with", value_name = "FILE.toml|none")]
+    companions: Vec<String>,
+
+    /// What scheduling costs: default, zero, or a TOML file
+    #[arg(long, value_name = "MODEL", default_value = "default")]
+    cost: String,
+
+    /// Timer ticks a second, or native: for each scheduler those that it was made for
+    #[arg(long, value_name = "NUMBER|native", default_value_t = TickRate(Some(DEFAULT_HZ)))]
+    hz: TickRate,
+
+    /// Take a CPU offline or online at a time; may be given several times
+    #[arg(long, value_name = "CPU:on|off@TIME")]
+    hotplug: Vec<Hotplug>,
+
+    /// Folder with headers for sources of your own; may be given several times
+    #[arg(short = 'I', value_name = "FOLDER")]
+    include: Vec<PathBuf>,
+
+    /// Macro for sources of your own; may be given several times
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    defines: Vec<String>,
+
+    /// Simulations at once [default: one for each CPU of this machine]
+    #[arg(long)]
+    threads: Option<NonZero<usize>>,
+}
+
+/// Timer ticks a second; `None`: each scheduler's own.
+#[derive(Clone, Copy, Debug)]
+struct TickRate(Option<u64>);
+
+impl FromStr for TickRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "native" {
+            return Ok(Self(None));
+        }
+        let rate = text
+            .parse()
+            .ok()
+            .filter(|rate| (10..=10_000).contains(rate));
+        match rate {
+            Some(rate) => Ok(Self(Some(rate))),
+            None => Err("not a number from 10 to 10000, and not native".to_owned()),
+        }
+    }
+}
+
+impl Display for TickRate {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(rate) => rate.fmt(formatter),
+            None => formatter.write_str("native"),
+        }
+    }
+}
+
+/// A CPU that comes or goes.
+#[derive(Clone, Copy, Debug)]
+struct Hotplug {
+    cpu: usize,
+    online: bool,
+    time: u64,
+}
+
+impl FromStr for Hotplug {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "not CPU:on@TIME or CPU:off@TIME, such as 2:off@3s".to_owned();
+        let (cpu, rest) = text.split_once(':').ok_or_else(wrong)?;
+        let (state, time) = rest.split_once('@').ok_or_else(wrong)?;
+        Ok(Self {
+            cpu: cpu.parse().map_err(|_| wrong())?,
+            online: match state {
+                "on" => true,
+                "off" => false,
+                _ => return Err(wrong()),
+            },
+            time: nanoseconds(time)?,
+        })
+    }
+}
+
+impl Simulation {
+    /// One run of each workload under each of these schedulers, with everything that the arguments name read and checked; an error is
+    /// a message.
+    pub fn plan(&self, schedulers: &[String]) -> Result<Plan, String> {
+        let machine = Machine::parse(&self.machine).map_err(|error| error.to_string())?;
+        let cost =
+            fairground_lab::read_cost_model(&self.cost).map_err(|error| error.to_string())?;
+        let mut workloads = Vec::new();
+        let mut surroundings = BTreeMap::new();
+        for path in &self.workloads {
+            let (workload, others) =
+                fairground_lab::read_workload(path).map_err(|error| error.to_string())?;
+            surroundings.insert(workload.name.clone(), others);
+            workloads.push(Arc::new(workload));
+        }
+        let references = references(schedulers);
+        let build = Build {
+            include: self.include.clone(),
+            defines: self.defines.clone(),
+            ..Build::default()
+        };
+        let mut contenders = contenders(&references, &build, self.threads, &machine)?;
+        for contender in &contenders {
+            if !contender.warnings().is_empty() {
+                crate::output::say!("fairground: {}", contender.warnings());
+            }
+        }
+        for file in &self.companions {
+            accompany(&mut contenders, file)?;
+        }
+        for setting in &self.settings {
+            set(&mut contenders, setting)
+                .map_err(|message| format!("--set {setting}: {message}"))?;
+        }
+        Ok(Plan {
+            workloads,
+            surroundings,
+            contenders,
+            machine: Arc::new(machine),
+            duration: self.duration,
+            seed: self.seed,
+            repeats: 1,
+            cost,
+            hz: self.hz.0,
+            hotplug: self
+                .hotplug
+                .iter()
+                .map(|change| (change.time, change.cpu, change.online))
+                .collect(),
+            traces: None,
+            threads: self.threads,
+        })
+    }
+}
+
+/// The schedulers themselves. Those that a loader attaches are captured one after the other.
+fn contenders(
+    references: &[String],
+    build: &Build,
+    threads: Option<NonZero<usize>>,
+    machine: &Machine,
+) -> Result<Vec<Contender>, String> {
+    let is_loader = |reference: &&String| reference.starts_with(LOADER);
+    let sources: Vec<String> = references
+        .iter()
+        .filter(|one| !is_loader(one))
+        .cloned()
+        .collect();
+    let opened = Contender::open_all(&sources, build, threads);
+    let mut opened = opened.map_err(|error| error.to_string())?.into_iter();
+    let mut contenders = Vec::new();
+    for reference in references {
+        if is_loader(&reference) {
+            let captured = Contender::capture(reference, machine);
+            contenders.push(captured.map_err(|error| error.to_string())?);
+        } else {
+            contenders.extend(opened.next());
+        }
+    }
+    Ok(contenders)
+}
+
+/// The schedulers by name, with `all` replaced by those of the catalogue.
+pub fn references(names: &[String]) -> Vec<String> {
+    let mut references = Vec::new();
+    // A file whose name has a comma is one all the same.
+    let list = |text: &'_ String| -> Vec<String> {
+        match Path::new(text).exists() {
+            true => vec![text.clone()],
+            false => text.split(',').map(str::to_owned).collect(),
+        }
+    };
+    for name in names.iter().flat_map(list) {
+        if name == "all" {
+            let all = fairground_catalog::all();
+            references.extend(all.iter().map(|scheduler| scheduler.id().to_owned()));
+        } else {
+            references.push(name);
+        }
+    }
+    references
+}
+
+/// Gives a companion file to the schedulers that it is for.
+fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), String> {
+    if file == "none" {
+        for contender in contenders {
+            contender.set_companion(Companion::empty());
+        }
+        return Ok(());
+    }
+    let companion = Companion::read(Path::new(file)).map_err(|error| error.to_string())?;
+    let mut found = false;
+    for contender in contenders.iter_mut() {
+        if contender.is_called(companion.scheduler()) {
+            contender.set_companion(companion.clone());
+            found = true;
+        }
+    }
+    if found {
+        return Ok(());
+    }
+    let names: Vec<&str> = contenders.iter().map(Contender::kernel_name).collect();
+    Err(format!(
+        "--with {file}: it is for scheduler {}, and those compared call themselves {}",
+        companion.scheduler(),
+        names.join(", ")
+    ))
+}
+
+fn set(contenders: &mut [Contender], setting: &str) -> Result<(), String> {
+    let (target, value) = setting
+        .split_once('=')
+        .ok_or("not ID.TUNABLE=VALUE, such as o1.hz=1000")?;
+    // Names of schedulers and of what they have may both contain dots: the longest name of a scheduler counts.
+    let mut dots: Vec<usize> = target.match_indices('.').map(|(at, _)| at).collect();
+    dots.reverse();
+    let mut name = match dots.first() {
+        Some(dot) => &target[..*dot],
+        None => return Err("it does not say of which scheduler; write ID.TUNABLE=VALUE".to_owned()),
+    };
+    for dot in dots {
+        name = &target[..dot];
+        let mut found = false;
+        for contender in contenders.iter_mut().filter(|one| one.is_called(name)) {
+            found = true;
+            contender
+                .set(&target[dot + 1..], value)
+                .map_err(|error| error.to_string())?;
+        }
+        if found {
+            return Ok(());
+        }
+    }
+    let names: Vec<&str> = contenders.iter().map(Contender::name).collect();
+    Err(format!(
+        "{name} is not among the schedulers compared: {}",
+        names.join(", ")
+    ))
+}

@@ -1,0 +1,140 @@
+//! Explaining why tasks waited.
+
+use serde_json::Value;
+
+use crate::support::{fairground, refuse, succeed};
+
+/// What the lines of a text say that are about the wait of `task`.
+fn wait_of<'a>(text: &'a str, task: &str) -> &'a str {
+    let begin = text.find(&format!("\n{task} waited ")).expect(text) + 1;
+    let rest = &text[begin..];
+    let end = rest.find("\n\n").expect("an empty line behind the cause");
+    &rest[..end]
+}
+
+/// The steps of the first wait, without times.
+fn steps(text: &str) -> Vec<&str> {
+    let steps = text.split("What was done with it\n").nth(1).expect(text);
+    let lines = steps.lines().take_while(|line| line.starts_with("    "));
+    lines
+        .filter_map(|line| Some(line.split_once(" s  ")?.1))
+        .collect()
+}
+
+#[test]
+fn a_wait_in_a_queue_is_told_with_who_was_taken_from_it() {
+    let text = succeed("explain workloads/hogs.json -s cfs -m 1 --most 1");
+    let heading = text.lines().next().unwrap();
+    assert_eq!(
+        heading,
+        "hogs under cfs (machine 1, 1.00 s, cost model default, seed 0)"
+    );
+    let wait = text.lines().nth(2).unwrap();
+    assert!(
+        wait.contains(" waited ") && wait.contains(" ms, from 0."),
+        "{wait}"
+    );
+    assert!(text.contains("\n  lay in the DSQ 0 for "), "{text}");
+    assert!(text.contains(", from which CPU 0 took "), "{text}");
+    assert!(text.contains("\n    CPU 0    hog-"), "{text}");
+    let steps = steps(&text);
+    let has = |expected: &str| steps.iter().any(|step| step.starts_with(expected));
+    for expected in [
+        "enqueue on CPU 0: ",
+        "into the DSQ 0, slice ",
+        "out of the DSQ 0",
+        "into the local DSQ of CPU 0, slice ",
+        "runs on CPU 0",
+    ] {
+        assert!(has(expected), "no {expected:?} in {steps:#?}");
+    }
+}
+
+#[test]
+fn a_task_that_the_scheduler_forgets_is_held_in_its_own_data() {
+    let line = "explain workloads/hogs.json -s schedulers/forgetful.bpf.c -m 2 -d 10s --most 1";
+    let ended = fairground(&line.split(' ').collect::<Vec<_>>());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("failed to run for"),
+        "{}",
+        ended.stderr
+    );
+    let text = ended.stdout;
+    assert!(
+        wait_of(&text, "player")
+            .contains("held in the scheduler's own data (a map, a list, an arena) for "),
+        "{text}"
+    );
+    assert!(text.contains(", when the run ended\n"), "{text}");
+    assert!(!text.contains("into the"), "{text}");
+}
+
+#[test]
+fn a_wait_behind_a_real_time_task_names_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("urgent.json");
+    let load = r#"{ "tasks" : {
+        "urgent" : { "policy" : "SCHED_FIFO", "priority" : 10, "run" : 60000, "sleep" : 40000 },
+        "hog" : { "run" : 10000 } }, "global" : { "duration" : 2 } }"#;
+    std::fs::write(&file, load).unwrap();
+    let line = format!("explain {} -s linux24 -m 1 --longer 20ms", file.display());
+    let text = succeed(&line);
+    let wait = wait_of(&text, "hog");
+    assert!(
+        wait.contains("behind real-time tasks: urgent had the CPUs that it may use for 60"),
+        "{text}"
+    );
+    assert!(text.contains("urgent (real-time) 60"), "{text}");
+    let none = succeed(&format!("{line} --task urgent"));
+    assert!(none.contains("\nNo task waited so long.\n"), "{none}");
+}
+
+#[test]
+fn json_has_the_waits_and_what_was_measured() {
+    let line = "workloads/hogs.json -s schedulers/rotation.bpf.c -m 2";
+    let text = succeed(&format!(
+        "explain {line} --task player --most 2 --format json"
+    ));
+    assert_eq!(
+        text,
+        succeed(&format!(
+            "explain {line} --task player --most 2 --format json"
+        )),
+        "the same arguments give the same bytes"
+    );
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(told["version"], 1);
+    let waits = told["runs"][0]["waits"].as_array().unwrap();
+    assert_eq!(waits.len(), 2);
+    let length = |wait: &Value| wait["to_ns"].as_u64().unwrap() - wait["from_ns"].as_u64().unwrap();
+    assert!(length(&waits[0]) >= length(&waits[1]));
+    let compared: Value =
+        serde_json::from_str(&succeed(&format!("compare {line} --format json"))).unwrap();
+    let tasks = compared["runs"][0]["metrics"]["tasks"].as_array().unwrap();
+    let player = tasks.iter().find(|task| task["name"] == "player").unwrap();
+    assert_eq!(player["longest_wait_ns"], length(&waits[0]));
+    // A wait is where the task was, all of it.
+    for wait in waits {
+        assert_eq!(wait["task"], "player");
+        let places = wait["places"].as_array().unwrap().iter();
+        let sum: u64 = places.map(|one| one["duration_ns"].as_u64().unwrap()).sum();
+        assert_eq!(sum, length(wait));
+        for cpu in wait["cpus"].as_array().unwrap() {
+            let ran = cpu["ran"].as_array().unwrap().iter();
+            let ran: u64 = ran.map(|one| one["duration_ns"].as_u64().unwrap()).sum();
+            assert_eq!(ran + cpu["idle_ns"].as_u64().unwrap(), length(wait));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_explained_is_said() {
+    let hogs = "explain workloads/hogs.json -s linux24";
+    refuse(
+        &format!("{hogs} --task singer"),
+        2,
+        &["hogs has no task singer"],
+    );
+    refuse("explain workloads/hogs.json", 2, &["--schedulers"]);
+}

@@ -1,0 +1,69 @@
+//! Why tasks waited. A simulation is deterministic: the waits are found in one run, and explained in a second one of which
+//! callbacks and queues are told, too.
+
+use fairground_events::Nanoseconds;
+use fairground_metrics::{Explainer, LongestWaitFinder};
+use fairground_results::Waits;
+
+use crate::cell::{Cell, CellResult, Failure};
+use crate::error::Error;
+use crate::moments::again;
+use crate::parallel;
+use crate::plan::Plan;
+
+/// Which waits are to be explained.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// How many of each run, the longest ones.
+    pub most: usize,
+    /// Those that last at least so long.
+    pub at_least: Nanoseconds,
+    /// Those of the task of this name, or of its instances; `None`: of all tasks.
+    pub task: Option<String>,
+}
+
+/// Explains the waits of every run of the plan, in its order, with how those runs failed that did.
+///
+/// # Errors
+///
+/// If the plan makes no sense, or has no task of the name that is searched for.
+pub fn explain(plan: &Plan, search: &Search) -> Result<(Vec<Waits>, Vec<Failure>), Error> {
+    plan.check()?;
+    let cells = plan.cells();
+    let order: Vec<usize> = (0..cells.len()).collect();
+    let explained = parallel::map(&order, plan.threads, |index| {
+        explain_cell(&cells[index], search)
+    });
+    let (mut runs, mut failures) = (Vec::new(), Vec::new());
+    for one in explained {
+        let (waits, failure) = one?;
+        runs.extend(waits);
+        failures.extend(failure);
+    }
+    Ok((runs, failures))
+}
+
+fn explain_cell(cell: &Cell, search: &Search) -> Result<(Option<Waits>, Option<Failure>), Error> {
+    let mut finder = LongestWaitFinder::new(search.most, search.at_least).only(search.task.clone());
+    let CellResult { run, failure, .. } = cell.run_with(&mut [&mut finder])?;
+    let Some(run) = run else {
+        return Ok((None, failure));
+    };
+    if let Some(task) = search.task.as_ref().filter(|_| !finder.has_seen_it()) {
+        return Err(Error::Plan(format!(
+            "{} has no task {task} that ever was there",
+            cell.options.workload.name
+        )));
+    }
+    let cpus = u32::try_from(cell.options.machine.cpu_count()).unwrap_or(u32::MAX);
+    let mut explainer = Explainer::new(cpus, &finder.result());
+    let mut detailed = cell.clone();
+    detailed.options.details = true;
+    again(&detailed, &mut explainer)?;
+    let waits = Waits {
+        labels: run.labels,
+        waits: explainer.result(),
+        notes: run.notes,
+    };
+    Ok((Some(waits), failure))
+}

@@ -1,0 +1,284 @@
+//! Why tasks waited, as text and as JSON.
+
+use std::fmt::Write as _;
+
+use fairground_metrics::{Action, Cause, CpuUse, Explanation, Place, Stay, Step};
+use fairground_results::{Labels, Waits};
+use serde::Serialize;
+
+use crate::format::{Unit, value};
+use crate::groups::basis;
+
+/// Version of the JSON form. It changes when a program that reads the old form could misread the new one.
+const VERSION: u32 = 1;
+/// Tasks of a CPU that are named; the others are counted.
+const NAMED: usize = 4;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    version: u32,
+    runs: Vec<RunDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct RunDocument<'a> {
+    labels: &'a Labels,
+    waits: Vec<WaitDocument<'a>>,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct WaitDocument<'a> {
+    why: String,
+    #[serde(flatten)]
+    wait: &'a Explanation,
+}
+
+/// Explained waits as JSON, indented, with a line feed at the end.
+pub fn waits_json(runs: &[Waits]) -> String {
+    let mut documents = Vec::new();
+    for run in runs {
+        let wait = |wait| WaitDocument {
+            why: why(wait),
+            wait,
+        };
+        documents.push(RunDocument {
+            labels: &run.labels,
+            waits: run.waits.iter().map(wait).collect(),
+            notes: &run.notes,
+        });
+    }
+    let document = Document {
+        version: VERSION,
+        runs: documents,
+    };
+    let text = serde_json::to_string_pretty(&document);
+    text.expect("all keys are texts and all numbers finite") + "\n"
+}
+
+/// Explained waits for people.
+pub fn waits_text(runs: &[Waits]) -> String {
+    let texts: Vec<String> = runs.iter().map(run_text).collect();
+    texts.join("\n")
+}
+
+fn run_text(run: &Waits) -> String {
+    let labels = &run.labels;
+    let mut conditions = basis(labels);
+    conditions.extend(labels.seed.map(|seed| format!("seed {seed}")));
+    let mut text = format!(
+        "{} under {} ({})\n",
+        labels.workload,
+        labels.scheduler,
+        conditions.join(", ")
+    );
+    if run.waits.is_empty() {
+        text.push_str("\nNo task waited so long.\n");
+    }
+    for wait in &run.waits {
+        text.push_str(&wait_text(wait));
+    }
+    for note in &run.notes {
+        let _ = write!(text, "\nNote: {note}\n");
+    }
+    text
+}
+
+fn wait_text(wait: &Explanation) -> String {
+    let end = match wait.ran {
+        true => "",
+        false => ", when the run ended",
+    };
+    let mut text = format!(
+        "\n{} waited {}, from {} to {}{end}\n  {}\n",
+        wait.task,
+        time(wait.to_ns - wait.from_ns),
+        instant(wait.from_ns),
+        instant(wait.to_ns),
+        why(wait)
+    );
+    text.push_str("\n  Where it was\n");
+    for stay in wait.places.iter().filter(|stay| stay.duration_ns > 0) {
+        let duration = time(stay.duration_ns);
+        let _ = writeln!(text, "    {duration:>9}  {}", place(stay.place));
+    }
+    text.push_str("\n  What ran meanwhile where it may run\n");
+    for cpu in &wait.cpus {
+        let _ = writeln!(text, "    CPU {:<4} {}", cpu.cpu, use_text(cpu));
+    }
+    text.push_str("\n  What was done with it\n");
+    for (number, step) in wait.steps.iter().enumerate() {
+        let behind = wait.steps.len() - number;
+        if wait.steps_left_out > 0 && behind == fairground_metrics::LAST_STEPS {
+            let _ = writeln!(text, "    ... {} more", wait.steps_left_out);
+        }
+        let _ = writeln!(text, "    {}  {}", instant(step.time_ns), step_text(step));
+    }
+    text
+}
+
+fn time(nanoseconds: u64) -> String {
+    value(Some(nanoseconds as f64), Unit::Time)
+}
+
+/// A time of the run, to the nanosecond.
+fn instant(nanoseconds: u64) -> String {
+    let (seconds, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    format!("{seconds}.{rest:09} s")
+}
+
+fn place(place: Place) -> String {
+    match place {
+        Place::Kernel => "outside the scheduler: in another class, or on its way".to_owned(),
+        Place::Scheduler => "in the scheduler's own data, in no dispatch queue".to_owned(),
+        Place::Local { cpu } => format!("local DSQ of CPU {cpu}"),
+        Place::Global => "global DSQ".to_owned(),
+        // The kernel's messages have ids in hexadecimal, sources have small ones in decimal.
+        Place::Queue { id } if id < 1 << 16 => format!("DSQ {id}"),
+        Place::Queue { id } => format!("DSQ 0x{id:x}"),
+    }
+}
+
+fn use_text(cpu: &CpuUse) -> String {
+    let named = cpu.ran.iter().take(NAMED).map(|ran| {
+        let class = if ran.real_time { " (real-time)" } else { "" };
+        format!("{}{class} {}", ran.task, time(ran.duration_ns))
+    });
+    let mut parts: Vec<String> = named.collect();
+    if let Some(others @ [_, ..]) = cpu.ran.get(NAMED..) {
+        let sum = others.iter().map(|ran| ran.duration_ns).sum();
+        parts.push(format!("{} others {}", others.len(), time(sum)));
+    }
+    if cpu.idle_ns > 0 {
+        parts.push(format!("idle {}", time(cpu.idle_ns)));
+    }
+    parts.join(", ")
+}
+
+fn step_text(step: &Step) -> String {
+    match &step.action {
+        Action::Woken { cpu, by: Some(by) } => format!("woken by {by}, on CPU {cpu}"),
+        Action::Woken { cpu, by: None } => format!("woken, on CPU {cpu}"),
+        Action::Callback {
+            callback,
+            cpu,
+            chosen_cpu,
+            duration_ns,
+        } => {
+            let chosen = chosen_cpu.map(|cpu| format!(" chose CPU {cpu},"));
+            format!(
+                "{callback} on CPU {cpu}:{} {}",
+                chosen.unwrap_or_default(),
+                time(*duration_ns)
+            )
+        }
+        Action::Inserted {
+            queue,
+            slice_ns,
+            vtime,
+        } => {
+            let slice = slice_ns.map_or("without end".to_owned(), time);
+            let vtime = vtime.map(|vtime| format!(", vtime {vtime}"));
+            let vtime = vtime.unwrap_or_default();
+            format!("into the {}, slice {slice}{vtime}", place(*queue))
+        }
+        Action::Removed { queue } => format!("out of the {}", place(*queue)),
+        Action::Preempted { cpu } => format!("off CPU {cpu}"),
+        Action::Runs { cpu } => format!("runs on CPU {cpu}"),
+    }
+}
+
+/// Why a task waited, in one line.
+fn why(wait: &Explanation) -> String {
+    let length = wait.to_ns - wait.from_ns;
+    match wait.cause {
+        Cause::RealTime { duration_ns, cpu } => {
+            let mut names: Vec<&str> = Vec::new();
+            for ran in wait.cpus.iter().flat_map(|cpu| &cpu.ran) {
+                if ran.real_time && !names.contains(&ran.task.as_str()) {
+                    names.push(&ran.task);
+                }
+            }
+            let others = names.len().saturating_sub(NAMED);
+            names.truncate(NAMED);
+            let mut names = names.join(", ");
+            if others > 0 {
+                let _ = write!(names, " and {others} more");
+            }
+            let place = cpu.map_or("the CPUs that it may use".to_owned(), |cpu| {
+                format!("CPU {cpu}, where it lay,")
+            });
+            format!(
+                "behind real-time tasks: {names} had {place} for {}",
+                time(duration_ns)
+            )
+        }
+        Cause::Lay { place } => {
+            let stay = wait.places.iter().find(|stay| stay.place == place);
+            stay.map_or_else(String::new, |stay| lay(wait, stay, length))
+        }
+    }
+}
+
+/// Why a task waited that mainly lay somewhere.
+fn lay(wait: &Explanation, stay: &Stay, length: u64) -> String {
+    let duration = time(stay.duration_ns);
+    let calls = match stay.dispatches {
+        0 => "dispatch was not called on any CPU that it may use".to_owned(),
+        1 => "dispatch was called once on CPUs that it may use".to_owned(),
+        times => format!("dispatch was called {times} times on CPUs that it may use"),
+    };
+    let idle = idle(wait, length);
+    match stay.place {
+        Place::Kernel => format!(
+            "outside the scheduler for {duration}: it is in another scheduling class, whose tasks do not wait for the scheduler"
+        ),
+        Place::Scheduler => format!(
+            "held in the scheduler's own data (a map, a list, an arena) for {duration} without being in a dispatch queue; meanwhile {calls}{idle}"
+        ),
+        Place::Local { cpu } => {
+            let its = wait.cpus.iter().find(|one| one.cpu == cpu);
+            let ran = its.map(use_text).filter(|text| !text.is_empty());
+            let ran = ran.unwrap_or_else(|| "nothing".to_owned());
+            format!("lay in the local DSQ of CPU {cpu} for {duration}, which meanwhile ran {ran}")
+        }
+        Place::Global | Place::Queue { .. } => {
+            let name = place(stay.place);
+            if stay.taken.is_empty() {
+                return format!(
+                    "lay in the {name} for {duration}, from which nothing was taken; meanwhile {calls}{idle}"
+                );
+            }
+            let taken = stay.taken.iter().take(NAMED);
+            let mut taken: Vec<String> = taken
+                .map(|taken| match taken.tasks {
+                    1 => format!("CPU {} took another task", taken.cpu),
+                    tasks => format!("CPU {} took {tasks} other tasks", taken.cpu),
+                })
+                .collect();
+            if let Some(others @ [_, ..]) = stay.taken.get(NAMED..) {
+                let tasks: u64 = others.iter().map(|taken| taken.tasks).sum();
+                taken.push(format!("{} more CPUs took {tasks}", others.len()));
+            }
+            format!(
+                "lay in the {name} for {duration}, from which {}{idle}",
+                taken.join(", ")
+            )
+        }
+    }
+}
+
+/// Which CPU could have run the task, if one was idle for most of the wait.
+fn idle(wait: &Explanation, length: u64) -> String {
+    let idlest = wait.cpus.iter().max_by_key(|cpu| cpu.idle_ns);
+    match idlest {
+        Some(cpu) if cpu.idle_ns >= length / 2 && cpu.idle_ns > 0 => {
+            format!(
+                "; CPU {}, which it may use, was idle for {}",
+                cpu.cpu,
+                time(cpu.idle_ns)
+            )
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,17 @@
+//! Why tasks of a run waited.
+
+use fairground_metrics::Explanation;
+use serde::Serialize;
+
+use crate::Labels;
+
+/// The longest waits of a run, explained.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Waits {
+    /// What was run.
+    pub labels: Labels,
+    /// The waits, the longest first.
+    pub waits: Vec<Explanation>,
+    /// What the reader should know of the run, one sentence each.
+    pub notes: Vec<String>,
+}
