@@ -8,6 +8,7 @@ use fairground_lab::{Failure, Plan, Results};
 use fairground_report::TaskTables;
 
 use crate::output::{self, FAILED, Format, Progress, UNUSABLE};
+use crate::shrink::shrink;
 use crate::simulation::Simulation;
 
 /// Compare schedulers in the simulator
@@ -21,7 +22,8 @@ use crate::simulation::Simulation;
   fairground compare hogs.json -s linux24,./mine.bpf.c --set linux24.hz=1000 --repeat 5
   fairground compare hogs.json -s ./main.bpf.c --with mine.toml --set mine.slice_us=5000
   fairground compare hogs.json -s 'cfs,exec:scx_bpfland --slice-us 5000' -m 'numa:2 core:4 pu:2'
-  fairground compare hogs.json --cost zero --trace traces --format json")]
+  fairground compare hogs.json --cost zero --trace traces --format json
+  fairground compare hogs.json -s ./mine.bpf.c --shrink failures")]
 pub struct Arguments {
     /// Ids (see `fairground list`), paths of sched_ext sources (.bpf.c) or objects (.o) of your own, or all; may be given several
     /// times
@@ -56,6 +58,11 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     trace: Option<PathBuf>,
 
+    /// Make the runs that fail small: write a workload for each that fails in the same way into this folder, with as few tasks and events as
+    /// were found to be needed, and print the command that runs it for as short and on as small a machine as is needed
+    #[arg(long, value_name = "FOLDER")]
+    shrink: Option<PathBuf>,
+
     /// Form of the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -87,6 +94,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     print(arguments, &results)?;
     // What cannot be written takes nothing else away.
     let ended = tell_failures(&results.failures);
+    if let Some(folder) = &arguments.shrink {
+        let failed = results.failed_runs.iter().copied();
+        let failed: Vec<_> = failed.zip(results.failures.iter().cloned()).collect();
+        shrink(&arguments.simulation, &plan, &failed, folder)?;
+    }
     if let Some(folder) = &arguments.out {
         let written = results.comparison.write_parquet(folder);
         written.map_err(|(path, error)| {

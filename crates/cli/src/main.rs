@@ -22,6 +22,7 @@ mod reproduce;
 mod run;
 mod scratch;
 mod show;
+mod shrink;
 mod simulation;
 mod task;
 mod worlds;

@@ -20,7 +20,7 @@ use crate::quantity::nanoseconds;
 pub struct Simulation {
     /// rt-app files, or recordings (`fairground record`)
     #[arg(required = true, value_name = "WORKLOAD")]
-    workloads: Vec<PathBuf>,
+    pub workloads: Vec<PathBuf>,
 
     /// A number of CPUs, an hwloc synthetic description ('numa:2 l3:2 core:4 pu:2'), an hwloc XML file, or host
     #[arg(short, long, value_name = "DESCRIPTION", default_value = "4")]
@@ -113,6 +113,13 @@ struct Hotplug {
     time: u64,
 }
 
+impl Display for Hotplug {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let state = if self.online { "on" } else { "off" };
+        write!(formatter, "{}:{state}@{}ns", self.cpu, self.time)
+    }
+}
+
 impl FromStr for Hotplug {
     type Err = String;
 
@@ -184,6 +191,90 @@ impl Simulation {
             traces: None,
             threads: self.threads,
         })
+    }
+}
+
+/// One run.
+pub struct Single<'a> {
+    /// File of its workload.
+    pub workload: &'a Path,
+    /// Its scheduler.
+    pub contender: &'a Contender,
+    /// Description of the machine.
+    pub machine: &'a str,
+    /// How long it runs, in nanoseconds.
+    pub duration: u64,
+    /// Its seed.
+    pub seed: u64,
+}
+
+impl Simulation {
+    /// The command for one run with everything else as it was given.
+    pub fn command(&self, run: &Single) -> String {
+        let mut words = vec!["fairground".to_owned(), "compare".to_owned()];
+        let mut add = |option: &str, value: String| {
+            words.extend(
+                [option, &value]
+                    .into_iter()
+                    .filter(|word| !word.is_empty())
+                    .map(quoted),
+            );
+        };
+        add("", run.workload.display().to_string());
+        add("-s", run.contender.name().to_owned());
+        add("-m", run.machine.to_owned());
+        let duration = match run.duration {
+            whole if whole.is_multiple_of(1_000_000) => format!("{}ms", whole / 1_000_000),
+            other => format!("{other}ns"),
+        };
+        add("-d", duration);
+        if run.seed != 0 {
+            add("--seed", run.seed.to_string());
+        }
+        for setting in &self.settings {
+            if is_for(run.contender, setting) {
+                add("--set", setting.clone());
+            }
+        }
+        for file in &self.companions {
+            let companion = Companion::read(Path::new(file));
+            let called = companion.is_ok_and(|one| run.contender.is_called(one.scheduler()));
+            if called || file == "none" {
+                add("--with", file.clone());
+            }
+        }
+        if self.cost != "default" {
+            add("--cost", self.cost.clone());
+        }
+        if self.hz.0 != Some(DEFAULT_HZ) {
+            add("--hz", self.hz.to_string());
+        }
+        for change in &self.hotplug {
+            add("--hotplug", change.to_string());
+        }
+        for folder in &self.include {
+            add("-I", folder.display().to_string());
+        }
+        for define in &self.defines {
+            add("-D", define.clone());
+        }
+        words.join(" ")
+    }
+}
+
+/// Whether a setting is one of this scheduler.
+fn is_for(contender: &Contender, setting: &str) -> bool {
+    let target = setting.split('=').next().unwrap_or_default();
+    let mut dots = target.match_indices('.');
+    dots.any(|(dot, _)| contender.is_called(&target[..dot]))
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "_-./:=,@+%".contains(one);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 

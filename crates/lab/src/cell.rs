@@ -67,6 +67,8 @@ pub struct Failure {
     pub scheduler: String,
     /// When and what: `after 3 s: the kernel ejected it ...`.
     pub message: String,
+    /// When, where it is known.
+    pub after_ns: Option<Nanoseconds>,
     /// The kernel's debug dump; empty if there is none.
     pub dump: String,
 }
@@ -133,7 +135,7 @@ impl Cell {
     }
 
     /// How long it runs; `None`: until its tasks end.
-    fn length(&self) -> Option<Nanoseconds> {
+    pub(crate) fn length(&self) -> Option<Nanoseconds> {
         let workload = &self.options.workload;
         let given = self.options.duration.or(workload.duration);
         given.or(self.has_no_length().then_some(DEFAULT_DURATION))
@@ -397,7 +399,10 @@ impl Cell {
             }
         };
         let message = format!("after {}: {what}", seconds(outcome.end));
-        Some(self.failure(message, exit.dump.clone()))
+        Some(Failure {
+            after_ns: Some(outcome.end),
+            ..self.failure(message, exit.dump.clone())
+        })
     }
 
     fn failure(&self, message: String, dump: String) -> Failure {
@@ -405,9 +410,39 @@ impl Cell {
             workload: self.options.workload.name.clone(),
             scheduler: self.contender.name().to_owned(),
             message,
+            after_ns: None,
             dump,
         }
     }
+}
+
+impl Failure {
+    /// Whether it is of the same kind as another and at the same place. Which task it is about, on which CPU, and after what time, makes no
+    /// difference.
+    pub fn is_like(&self, other: &Self) -> bool {
+        essence(&self.message) == essence(&other.message)
+    }
+}
+
+/// What of a message does not depend on the run: without its time, tasks by name, and numbers other than lines of sources.
+fn essence(message: &str) -> String {
+    let what = message.split_once(": ").map_or(message, |(_, what)| what);
+    let word = |word: &str| {
+        if word.contains(".c:") || word.contains(".h:") {
+            return word.to_owned();
+        }
+        // A task and its number, as the kernel writes them.
+        let task = word
+            .split_once('[')
+            .and_then(|(_, rest)| rest.split_once(']'));
+        if task.is_some_and(|(number, _)| number.parse::<u32>().is_ok()) {
+            return "TASK".to_owned();
+        }
+        let letters: String = word.split(|one: char| one.is_ascii_digit()).collect();
+        letters.trim_start_matches('-').to_owned()
+    };
+    let words: Vec<String> = what.split_whitespace().map(word).collect();
+    words.join(" ")
 }
 
 fn unwritten(path: &Path, cause: io::Error) -> Error {
@@ -450,6 +485,28 @@ fn given_costs(cost: &CostModel) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failures_are_alike_that_differ_in_times_tasks_and_cpus() {
+        let alike = |a: &str, b: &str| essence(a) == essence(b);
+        let stall = |task, time| {
+            format!(
+                "after {time}: the kernel ejected it (SCX_EXIT_ERROR_STALL): {task} failed to run for {time}"
+            )
+        };
+        assert!(alike(
+            &stall("hog-1[1002]", "3 s"),
+            &stall("a[1001]", "2.5 s")
+        ));
+        let place =
+            |line| format!("after 1 s: ejected: access beyond a value, at mine.bpf.c:{line}:4");
+        assert!(!alike(&place(7), &place(8)));
+        assert!(!alike(&stall("a[1]", "1 s"), &place(7)));
+        assert!(alike(
+            "after 1 s: invalid CPU 5",
+            "after 2 s: invalid CPU -1"
+        ));
+    }
 
     #[test]
     fn seconds_have_the_digits_that_matter() {

@@ -12,6 +12,8 @@ pub struct Results {
     pub comparison: Comparison,
     /// The runs that failed, in the order of the plan.
     pub failures: Vec<Failure>,
+    /// Their numbers among all runs of the plan.
+    pub failed_runs: Vec<usize>,
 }
 
 /// Runs every simulation of the plan, at most as many at a time as it says. `progress` is told after each one how many of how many are
@@ -31,13 +33,17 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
     let cells = plan.cells();
     let results = run_cells(&cells, plan.threads, progress, |_, result| result)?;
     let mut comparison = Comparison::default();
-    let mut failures = Vec::new();
-    for CellResult { run, failure, .. } in results {
+    let (mut failures, mut failed_runs) = (Vec::new(), Vec::new());
+    for (number, CellResult { run, failure, .. }) in results.into_iter().enumerate() {
         comparison.runs.extend(run);
-        failures.extend(failure);
+        if let Some(failure) = failure {
+            failures.push(failure);
+            failed_runs.push(number);
+        }
     }
     Ok(Results {
         comparison,
         failures,
+        failed_runs,
     })
 }

@@ -19,7 +19,7 @@ use crate::error::Error;
 pub const DEFAULT_HZ: u64 = 250;
 
 /// Refuses tasks that no run on this machine could have.
-fn check_tasks(workload: &Workload, cpus: usize) -> Result<(), Error> {
+pub(crate) fn check_tasks(workload: &Workload, cpus: usize) -> Result<(), Error> {
     for task in &workload.tasks {
         let name = &task.name;
         Attributes::parse(&task.attributes).map_err(|problem| {

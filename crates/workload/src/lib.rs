@@ -15,6 +15,7 @@
 //! come with every version intend; the current rt-app ignores the name and waits on the task's own.
 
 mod check;
+mod draft;
 mod error;
 mod event;
 mod events;
@@ -32,6 +33,7 @@ mod timer;
 mod variation;
 mod workload;
 
+pub use draft::{Draft, Path};
 pub use error::Error;
 pub use events::{Cursor, Events};
 pub use model::{Barrier, Event, Mutex, Phase, Pipe, Policy, Task, Timer, TimerMode, Workload};

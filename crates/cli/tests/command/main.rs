@@ -11,4 +11,5 @@ mod explaining;
 mod listing;
 mod recordings;
 mod reproducing;
+mod shrinking;
 mod support;

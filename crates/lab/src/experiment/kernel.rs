@@ -356,6 +356,7 @@ impl Runs<'_> {
                     workload: self.setup.experiment.id.clone(),
                     scheduler: column.name().to_owned(),
                     message: format!("in run {}{place}: {reason}", repeat + 1),
+                    after_ns: None,
                     dump: String::new(),
                 };
                 (

@@ -1,0 +1,283 @@
+//! The smallest machine and workload that still show a failure: delta debugging over runs. The runs follow one after the other in an order
+//! that depends on nothing but their results, so that the same failure ends in the same files.
+
+use fairground_events::Nanoseconds;
+use fairground_machine::Machine;
+use fairground_simulator::{Options, Surroundings};
+use fairground_workload::{Draft, Workload};
+use std::sync::Arc;
+
+use crate::cell::{Cell, DEFAULT_DURATION, Failure};
+use crate::contender::LOADER;
+use crate::plan::{Plan, check_tasks};
+
+/// Lengths of shrunk runs are whole multiples of this.
+const GRAIN: Nanoseconds = 1_000_000;
+
+/// A failure in its smallest form.
+#[derive(Clone, Debug)]
+pub struct Shrunk {
+    /// The workload, as the text of an rt-app file.
+    pub workload: String,
+    /// Description of the machine.
+    pub machine: String,
+    /// Length of the run.
+    pub duration: Nanoseconds,
+    /// How it fails there.
+    pub failure: Failure,
+    /// How many runs it took.
+    pub runs: usize,
+    /// Whether nothing that was tried makes it smaller, rather than that there were no more runs to try.
+    pub is_smallest: bool,
+}
+
+/// A machine, a workload and a length that show the failure, or may.
+#[derive(Clone)]
+struct Case {
+    draft: Draft,
+    machine: String,
+    duration: Nanoseconds,
+}
+
+struct Search<'a> {
+    cell: Cell,
+    /// The failure that is to be kept.
+    wanted: Failure,
+    /// Name of the file, which schedulers may see.
+    file: &'a str,
+    most: usize,
+    progress: &'a dyn Fn(usize, usize),
+    runs: usize,
+    best: Case,
+    failure: Failure,
+}
+
+impl Plan {
+    /// Makes the failure of the run with this number small, in at most `most` runs; `text` is its workload as an rt-app file, which will be
+    /// called `file`. `progress` is told how many of how many runs were made. `None` if the file does not show the failure.
+    pub fn shrink(
+        &self,
+        number: usize,
+        wanted: &Failure,
+        (file, text): (&str, &str),
+        most: usize,
+        progress: &dyn Fn(usize, usize),
+    ) -> Option<Shrunk> {
+        let cell = self.cells().into_iter().nth(number)?;
+        let best = Case {
+            draft: Draft::parse(file, text).ok()?,
+            machine: cell.options.machine.description.clone(),
+            duration: cell.length().unwrap_or_else(|| match wanted.after_ns {
+                Some(after) => rounded(after),
+                None => DEFAULT_DURATION,
+            }),
+        };
+        let mut search = Search {
+            cell,
+            wanted: wanted.clone(),
+            file,
+            most,
+            progress,
+            runs: 0,
+            best: best.clone(),
+            failure: wanted.clone(),
+        };
+        search.shows(best).then(|| search.shrink())
+    }
+}
+
+impl Search<'_> {
+    fn shrink(mut self) -> Shrunk {
+        loop {
+            let before = (self.best.draft.text(), self.best.machine.clone());
+            let length = self.best.duration;
+            self.shorten();
+            self.shrink_machine();
+            self.shrink_lists();
+            self.shrink_numbers();
+            let after = (self.best.draft.text(), self.best.machine.clone());
+            if self.runs >= self.most || (after == before && self.best.duration == length) {
+                break;
+            }
+        }
+        Shrunk {
+            workload: self.best.draft.text(),
+            machine: self.best.machine,
+            duration: self.best.duration,
+            failure: self.failure,
+            is_smallest: self.runs < self.most,
+            runs: self.runs,
+        }
+    }
+
+    /// Whether the failure shows in a case, which is the best one then.
+    fn shows(&mut self, case: Case) -> bool {
+        if self.runs >= self.most {
+            return false;
+        }
+        let Some(cell) = self.cell_of(&case) else {
+            return false;
+        };
+        self.runs += 1;
+        let failure = cell.run().ok().and_then(|result| result.failure);
+        (self.progress)(self.runs, self.most);
+        let Some(failure) = failure.filter(|failure| failure.is_like(&self.wanted)) else {
+            return false;
+        };
+        // What comes behind the failure is never run.
+        let needed = failure.after_ns.map_or(case.duration, rounded);
+        self.best = Case {
+            duration: case.duration.min(needed),
+            ..case
+        };
+        self.failure = failure;
+        true
+    }
+
+    /// The run of a case; `None` if it makes no sense.
+    fn cell_of(&self, case: &Case) -> Option<Cell> {
+        let workload = Workload::parse(self.file, &case.draft.text()).ok()?;
+        let machine = Machine::parse(&case.machine).ok()?;
+        let cpus = machine.cpu_count();
+        let hotplug = &self.cell.options.hotplug;
+        let fits = workload.task_count() > 0
+            && check_tasks(&workload, cpus).is_ok()
+            && hotplug.iter().all(|(_, cpu, _)| *cpu < cpus);
+        let options = Options {
+            machine: Arc::new(machine),
+            workload: Arc::new(workload),
+            duration: Some(case.duration),
+            surroundings: Surroundings::default(),
+            ..self.cell.options.clone()
+        };
+        fits.then(|| Cell::new(self.cell.contender.clone(), options))
+    }
+
+    /// A shorter run, for a failure of which nobody knows when it happened.
+    fn shorten(&mut self) {
+        while self.best.duration >= 2 * GRAIN {
+            let case = Case {
+                duration: rounded(self.best.duration / 2),
+                ..self.best.clone()
+            };
+            if !self.shows(case) {
+                return;
+            }
+        }
+    }
+
+    fn shrink_machine(&mut self) {
+        // What a loader has set on one machine is not what it sets on another.
+        if self.cell.contender.name().starts_with(LOADER) {
+            return;
+        }
+        loop {
+            let smaller = smaller_machines(&self.best.machine);
+            let found = smaller.into_iter().any(|machine| {
+                let best = self.best.clone();
+                self.shows(Case { machine, ..best })
+            });
+            if !found {
+                return;
+            }
+        }
+    }
+
+    /// Leaves out members and elements: of every list first many at once, then fewer, then one by one.
+    fn shrink_lists(&mut self) {
+        let mut number = 0;
+        while let Some(path) = self.best.draft.lists().get(number).cloned() {
+            let mut size = self.best.draft.length(&path);
+            while size > 0 {
+                let mut from = 0;
+                while from < self.best.draft.length(&path) {
+                    let to = (from + size).min(self.best.draft.length(&path));
+                    let case = Case {
+                        draft: self.best.draft.without(&path, from..to),
+                        ..self.best.clone()
+                    };
+                    if !self.shows(case) {
+                        from = to;
+                    }
+                }
+                size /= 2;
+            }
+            number += 1;
+        }
+    }
+
+    /// Takes 1, or a round number, where that is enough.
+    fn shrink_numbers(&mut self) {
+        let mut number = 0;
+        while let Some((path, value)) = self.best.draft.numbers().get(number).cloned() {
+            let round = 10_u64.pow(value.ilog10());
+            let kept = [1, round]
+                .into_iter()
+                .filter(|smaller| *smaller < value)
+                .any(|smaller| {
+                    let case = Case {
+                        draft: self.best.draft.with_number(&path, smaller),
+                        ..self.best.clone()
+                    };
+                    self.shows(case)
+                });
+            // A number that is 1 now is no longer among them.
+            let there = self.best.draft.numbers();
+            let is_there = there.get(number).is_some_and(|(other, _)| *other == path);
+            number += usize::from(!kept || is_there);
+        }
+    }
+}
+
+fn rounded(time: Nanoseconds) -> Nanoseconds {
+    (time / GRAIN + 1) * GRAIN
+}
+
+/// Smaller machines than the one of this description, the smallest first.
+fn smaller_machines(description: &str) -> Vec<String> {
+    let cpus = Machine::parse(description).map_or(0, |machine| machine.cpu_count());
+    let mut smaller: Vec<String> = (1..cpus).take(8).map(|cpus| cpus.to_string()).collect();
+    let words: Vec<&str> = description.split_whitespace().collect();
+    let with = |place: usize, word: Option<String>| {
+        let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        words.splice(place..=place, word);
+        words.join(" ")
+    };
+    for (place, word) in words.iter().enumerate() {
+        if words.len() > 1 {
+            smaller.push(with(place, None));
+        }
+        let Some((level, count)) = word.split_once(':') else {
+            continue;
+        };
+        if let Ok(count) = count.parse::<usize>() {
+            let fewer = [1, count / 2, count.saturating_sub(1)];
+            let fewer = fewer.into_iter().filter(|fewer| (1..count).contains(fewer));
+            smaller.extend(fewer.map(|fewer| with(place, Some(format!("{level}:{fewer}")))));
+        }
+    }
+    let is_smaller = |other: &String| {
+        let found = Machine::parse(other).map_or(usize::MAX, |machine| machine.cpu_count());
+        found < cpus || (found == cpus && other.len() < description.len())
+    };
+    smaller.retain(is_smaller);
+    smaller
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_get_smaller() {
+        assert_eq!(smaller_machines("3"), ["1", "2"]);
+        assert!(smaller_machines("1").is_empty());
+        let smaller = smaller_machines("numa:2 core:2");
+        assert_eq!(smaller[..3], ["1", "2", "3"]);
+        for expected in ["core:2", "numa:1 core:2", "numa:2", "numa:2 core:1"] {
+            assert!(smaller.iter().any(|one| one == expected), "{smaller:?}");
+        }
+        let capacities = smaller_machines("2 capacity:1x1024,1x512");
+        assert!(capacities.contains(&"2".to_owned()), "{capacities:?}");
+    }
+}
