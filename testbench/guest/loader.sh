@@ -27,6 +27,7 @@ test_loader() {
 	check 'loader: refuses while another scheduler is loaded' refuses_second
 	check 'loader: refuses a user who is not root' refuses_user
 	check 'loader: shows what the verifier did not accept' shows_rejection
+	check 'loader: asks the verifier without loading' verifies
 	check 'loader: refuses an unknown tunable' refuses_unknown_tunable
 	check 'loader: refuses a value that a tunable cannot have' refuses_bad_value
 	check 'loader: refuses a scheduler that is not there' refuses_missing_scheduler
@@ -286,6 +287,16 @@ shows_rejection() {
 	assert_status 1
 	assert_says "$work/errors" rejected_enqueue
 	assert_says "$work/errors" '*turn += 1'
+	assert_unloaded
+}
+
+verifies() {
+	fairground run "$objects/rejected.o" --verify
+	assert_status 1
+	assert_says "$work/errors" '*turn += 1'
+	fairground run "$objects/faulty.o" --verify
+	assert_status 0
+	assert_says "$work/output" 'accepts faulty: '
 	assert_unloaded
 }
 

@@ -30,7 +30,8 @@ const LOOK: Duration = Duration::from_millis(100);
   sudo fairground run o1
   sudo fairground run o1 --set hz=1000 --stats -- make -j8
   sudo fairground run o1 --user root -- fairground play workload.json
-  sudo fairground run ./mine.bpf.c --dump end.txt")]
+  sudo fairground run ./mine.bpf.c --dump end.txt
+  sudo fairground run ./mine.bpf.c --verify")]
 pub struct Arguments {
     /// Id of a scheduler (see `fairground list`), or path of a sched_ext source (.bpf.c) or object (.o)
     #[arg(value_name = "ID|PATH")]
@@ -55,6 +56,10 @@ pub struct Arguments {
     /// Macro for a source of your own; may be given several times
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     defines: Vec<String>,
+
+    /// Only ask the kernel's verifier: load the scheduler, say whether it is accepted, and do not put it in charge
+    #[arg(long, conflicts_with_all = ["statistics", "dump", "user", "command"])]
+    verify: bool,
 
     /// Tell everything that libbpf and the kernel's verifier say
     #[arg(short, long)]
@@ -98,6 +103,9 @@ enum Outcome {
 }
 
 fn run(arguments: &Arguments) -> Result<u8, Error> {
+    if arguments.verify {
+        return verify(arguments);
+    }
     host::check_can_load()?;
     let scheduler = Scheduler::find(arguments)?;
     let mut signals = Signals::take()?;
@@ -117,6 +125,27 @@ fn run(arguments: &Arguments) -> Result<u8, Error> {
         end_command(command, &mut signals)?;
     }
     result
+}
+
+/// Asks the kernel's verifier about the scheduler.
+fn verify(arguments: &Arguments) -> Result<u8, Error> {
+    if let Err(error) = host::check_can_verify() {
+        crate::output::say!(
+            "fairground: in the project's folder, `testbench/boot --shared -- fairground run {} --verify` asks a kernel in a virtual machine",
+            arguments.scheduler
+        );
+        return Err(error);
+    }
+    let opened = Scheduler::find(arguments)?.prepare()?;
+    let title = opened.ops_name();
+    let (warnings, programs) = opened.verify()?;
+    for warning in warnings {
+        crate::output::say!("fairground: {warning}");
+    }
+    let release = host::release()?;
+    let accepted =
+        format!("the verifier of Linux {release} accepts {title}: {programs} programs\n");
+    Ok(u8::from(crate::output::print(&accepted).is_err()))
 }
 
 /// Loads the scheduler, and again when it asks for that, until the command or the user ends it.

@@ -16,12 +16,20 @@ const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 /// # Errors
 /// Not root, a kernel that is too old or has no sched_ext, another scheduler in place.
 pub fn check_can_load() -> Result<(), Error> {
-    check_root("loading a scheduler")?;
-    check_kernel(&release()?, Path::new("/"))?;
+    check_can_verify()?;
     match loaded_scheduler() {
         Some(name) => Err(Error::AlreadyLoaded { name }),
         None => Ok(()),
     }
+}
+
+/// Checks everything that must hold before the verifier can be asked about a scheduler.
+///
+/// # Errors
+/// Not root, a kernel that is too old or has no sched_ext.
+pub fn check_can_verify() -> Result<(), Error> {
+    check_root("loading a scheduler")?;
+    check_kernel(&release()?, Path::new("/"))
 }
 
 /// Checks that the caller is root.

@@ -38,6 +38,15 @@ pub struct OpenScheduler {
     exit: Option<ExitLayout>,
 }
 
+/// A scheduler that is loaded and not in charge.
+struct Loaded {
+    name: String,
+    object: Object,
+    operations: Operations,
+    exit: Option<ExitLayout>,
+    warnings: Vec<String>,
+}
+
 /// The scheduler's table of callbacks.
 #[derive(Clone, Debug)]
 struct Operations {
@@ -203,12 +212,20 @@ impl OpenScheduler {
         }
     }
 
-    /// Loads the scheduler and puts it in charge. `statistics` names the counters of its statistics map in order.
+    /// Has the kernel's verifier check the scheduler, and lets it go again; returns what had to be left out on this kernel, and how many
+    /// programs were checked.
     ///
     /// # Errors
-    /// Everything of [`host::check_can_load`], a rejection by the verifier, and what else the kernel may not like.
-    pub fn start(mut self, statistics: &[String]) -> Result<Running, Error> {
-        host::check_can_load()?;
+    /// Everything of [`host::check_can_verify`], a rejection by the verifier, and what else the kernel may not like.
+    pub fn verify(self) -> Result<(Vec<String>, usize), Error> {
+        host::check_can_verify()?;
+        let loaded = self.load()?;
+        let programs = loaded.object.progs().filter(|program| program.autoload());
+        Ok((loaded.warnings, programs.count()))
+    }
+
+    /// Loads the scheduler's programs and maps.
+    fn load(mut self) -> Result<Loaded, Error> {
         let warnings = self.adapt_to_kernel()?;
         let Self {
             name,
@@ -218,7 +235,7 @@ impl OpenScheduler {
             ..
         } = self;
         let (loaded, messages) = collect(|| object.load());
-        let mut object = loaded.map_err(|error| match Rejection::find(&messages) {
+        let object = loaded.map_err(|error| match Rejection::find(&messages) {
             Some(rejection) => Error::Rejected {
                 name: name.clone(),
                 rejection: Box::new(rejection),
@@ -228,6 +245,28 @@ impl OpenScheduler {
                 reason: format!("{error}{}", quoted(&messages)),
             },
         })?;
+        Ok(Loaded {
+            name,
+            object,
+            operations,
+            exit,
+            warnings,
+        })
+    }
+
+    /// Loads the scheduler and puts it in charge. `statistics` names the counters of its statistics map in order.
+    ///
+    /// # Errors
+    /// Everything of [`host::check_can_load`], a rejection by the verifier, and what else the kernel may not like.
+    pub fn start(self, statistics: &[String]) -> Result<Running, Error> {
+        host::check_can_load()?;
+        let Loaded {
+            name,
+            mut object,
+            operations,
+            exit,
+            warnings,
+        } = self.load()?;
 
         let sequence = host::enable_sequence();
         let (attached, messages) = collect(|| attach(&mut object, &operations.map));
