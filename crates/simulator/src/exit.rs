@@ -1,11 +1,9 @@
-//! How a scheduler comes to its end: errors, the exit record, the debug dump.
-
-use std::fmt::Write;
+//! How a scheduler comes to its end: errors, and the exit record.
 
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::operations::Op;
-use crate::structures::{DumpContext, ExitInfo};
+use crate::structures::ExitInfo;
 use crate::task::{Class, TaskRef};
 
 /// Why and when a scheduler was unloaded.
@@ -23,6 +21,10 @@ pub struct ExitRecord {
     pub cpu: i32,
     /// Virtual time in nanoseconds.
     pub time: u64,
+    /// Who ran where it happened, as the kernel's dump names it.
+    pub by: String,
+    /// The callback during which it happened.
+    pub during: Option<Op>,
     /// The kernel's debug dump; empty after a normal exit.
     pub dump: String,
 }
@@ -48,6 +50,8 @@ impl Kernel<'_> {
                 code,
                 cpu,
                 time: self.clock.now(),
+                by: self.who_runs(kind),
+                during: self.running_op,
                 dump: String::new(),
             });
         }
@@ -62,6 +66,8 @@ impl Kernel<'_> {
             code: 0,
             cpu: -1,
             time: self.clock.now(),
+            by: String::new(),
+            during: None,
             dump: String::new(),
         });
         // What the callbacks below report must not replace the first reason.
@@ -117,107 +123,13 @@ impl Kernel<'_> {
         record
     }
 
-    /// Adds a line that the scheduler writes during a dump.
-    pub(crate) fn add_to_dump(&mut self, text: &str) {
-        if let Some(dump) = &mut self.dump {
-            dump.push_str(text);
+    /// Who runs on the CPU of the work in progress. Nobody stands for the worker of the kernel in which the watchdog runs.
+    fn who_runs(&self, kind: ExitKind) -> String {
+        let state = &self.cpus[self.this_cpu];
+        match kind {
+            ExitKind::ErrorStall => "watchdog".to_owned(),
+            _ if state.current == state.idle => format!("swapper/{}[0]", self.this_cpu),
+            _ => state.current.label(),
         }
     }
-
-    fn callback_output(&mut self, op: Op, arguments: &[u64]) -> String {
-        if !self.operations.has(op) {
-            return String::new();
-        }
-        self.dump = Some(String::new());
-        self.call(op, arguments);
-        self.dump.take().unwrap_or_default()
-    }
-
-    fn make_dump(&mut self, record: &ExitRecord) -> String {
-        let mut reason = record.reason.clone().into_bytes();
-        reason.push(0);
-        let mut context = DumpContext {
-            kind: record.kind as u32,
-            exit_code: record.code,
-            reason: reason.as_ptr(),
-            at_ns: record.time,
-            at_jiffies: record.time / self.tick_length(),
-        };
-        let context = &raw mut context as u64;
-        let mut text = String::new();
-        let _ = writeln!(
-            text,
-            "{} triggered exit kind {}:",
-            self.operations.name, record.kind as u32
-        );
-        let _ = writeln!(text, "  {} ({})\n", record.reason, record.message);
-        let own = self.callback_output(Op::Dump, &[context]);
-        text.push_str(&indent(&own, "  "));
-        text.push_str("\nCPU states\n----------\n");
-        for cpu in 0..self.cpus.len() {
-            let is_idle = self.cpus[cpu].current == self.cpus[cpu].idle;
-            let waiting: Vec<TaskRef> = self
-                .tasks
-                .iter()
-                .copied()
-                .chain(self.hidden_tasks())
-                .filter(|task| task.on_runnable_list && task.cpu() == cpu)
-                .collect();
-            let own = self.callback_output(
-                Op::DumpCpu,
-                &[context, self.cpu_argument(cpu), u64::from(is_idle)],
-            );
-            if is_idle && waiting.is_empty() && own.is_empty() {
-                continue;
-            }
-            let state = &self.cpus[cpu];
-            let current = if is_idle {
-                "swapper".to_owned()
-            } else {
-                state.current.label()
-            };
-            let _ = writeln!(
-                text,
-                "\nCPU {cpu:<4}: nr_run={} flags=0x{:x} cpu_rel={} ksync={}\n          curr={current}",
-                state.rq.scx.nr_running,
-                state.rq.scx.flags,
-                u32::from(state.rq.scx.cpu_released),
-                state.kick_sync,
-            );
-            text.push_str(&indent(&own, "  "));
-            let current = (!is_idle).then_some(state.current);
-            for task in current.into_iter().chain(waiting) {
-                let marker = if Some(task) == current { '*' } else { ' ' };
-                let waited = (record.time as i64 - task.runnable_since as i64) / 1_000_000;
-                let _ = writeln!(
-                    text,
-                    "\n {marker}{} {:+}ms\n      scx_state/flags={}/0x{:x} dsq_flags=0x{:x} ops_state/qseq={:?}/{}\n      sticky/holding_cpu={}/{} dsq_id={}\n      dsq_vtime={} slice={} weight={}",
-                    task.label(),
-                    -waited,
-                    task.seen.scx.flags >> SCX_TASK_STATE_SHIFT & 7,
-                    task.seen.scx.flags & !SCX_TASK_STATE_MASK,
-                    task.seen.scx.dsq_flags,
-                    task.ops_state,
-                    task.seen.scx.ops_qseq,
-                    task.seen.scx.sticky_cpu,
-                    task.seen.scx.holding_cpu,
-                    task.dsq.map_or("(n/a)".to_owned(), |dsq| format!(
-                        "0x{:x}",
-                        self.dsq(dsq).id()
-                    )),
-                    task.seen.scx.dsq_vtime,
-                    task.seen.scx.slice,
-                    task.seen.scx.weight,
-                );
-                let own = self.callback_output(Op::DumpTask, &[context, task.address()]);
-                text.push_str(&indent(&own, "    "));
-            }
-        }
-        text.truncate(text.floor_char_boundary(self.operations.exit_dump_len - 1));
-        text
-    }
-}
-
-fn indent(text: &str, by: &str) -> String {
-    text.lines().map(|line| format!("{by}{line}\n")).collect()
 }

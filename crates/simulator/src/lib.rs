@@ -15,6 +15,7 @@ mod deadline_server;
 mod deferred;
 mod dispatch_queue;
 mod dsq_table;
+mod dump;
 mod elements;
 mod exit;
 mod ext;

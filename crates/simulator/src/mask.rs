@@ -83,6 +83,17 @@ impl CpuMask {
     }
 }
 
+/// The first `count` CPUs of a mask as the kernel prints one (`%*pb`): hexadecimal, 32 CPUs a group, the last group first.
+pub fn hexadecimal(mask: &CpuMask, count: usize) -> String {
+    let group = |group: usize| {
+        let digits = (count - group * 32).min(32).div_ceil(4);
+        let bits = mask.bits[group / 2] >> (group % 2 * 32) & 0xffff_ffff;
+        format!("{bits:0digits$x}")
+    };
+    let groups: Vec<String> = (0..count.div_ceil(32)).rev().map(group).collect();
+    groups.join(",")
+}
+
 /// Finds the first CPU of `a & b` at or after `start`, going round (`cpumask_any_and_distribute`).
 pub fn first_common_from(a: &CpuMask, b: &CpuMask, start: usize, words: usize) -> Option<usize> {
     let (start_word, start_bit) = (start / 64 % words, start % 64);
@@ -99,4 +110,18 @@ pub fn first_common_from(a: &CpuMask, b: &CpuMask, start: usize, words: usize) -
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_printed_as_the_kernel_does() {
+        let mut mask = CpuMask::first_cpus(3);
+        assert_eq!(hexadecimal(&mask, 4), "7");
+        assert_eq!(hexadecimal(&mask, 10), "007");
+        mask.set(35);
+        assert_eq!(hexadecimal(&mask, 36), "8,00000007");
+    }
 }

@@ -174,7 +174,8 @@ pub fn simulate(
         let more = format!("{} more lines were not kept", kernel.unkept_messages);
         kernel.messages.push(more);
     }
-    let events = kernel.event_counters();
+    let mut events = kernel.event_counters();
+    events.retain(|(_, count)| *count != 0);
     Ok(Outcome {
         end,
         exit,
@@ -545,7 +546,8 @@ impl<'a> Kernel<'a> {
             .collect()
     }
 
-    fn event_counters(&self) -> Vec<(&'static str, i64)> {
+    /// The kernel's event counters.
+    pub(crate) fn event_counters(&self) -> Vec<(&'static str, i64)> {
         let entry = crate::structures::find("scx_event_stats");
         let base = &raw const self.statistics as *const u8;
         entry
@@ -557,7 +559,6 @@ impl<'a> Kernel<'a> {
                     base.add(field.offset).cast::<i64>().read()
                 })
             })
-            .filter(|(_, value)| *value != 0)
             .collect()
     }
 

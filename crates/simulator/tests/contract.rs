@@ -296,6 +296,56 @@ fn the_watchdog_names_the_task_that_was_lost() {
 }
 
 #[test]
+fn a_dump_has_the_kernels_lines_and_what_lies_in_queues() {
+    let text = r#"{"tasks": {"hog": {"instance": 3, "run": 20000}}}"#;
+    let mut options = free("2", text);
+    options.duration = Some(60_000_000_000);
+    let dump = run(&scheduler("fault", &["LOSE 1002"]), &options).exit.dump;
+    let heading = "fault: root\nwatchdog triggered exit kind 1026 on CPU ";
+    assert!(dump.starts_with(heading), "{dump}");
+    let mut rest = dump.as_str();
+    for part in [
+        ":\n  runnable task stall (hog-1[1002] failed to run for ",
+        "\n\nBacktrace:\n\nCPU states\n----------\n\nCPU ",
+        ": nr_run=",
+        " flags=0x1 cpu_rel=0 ops_qseq=",
+        " class=ext_sched_class\n",
+        "\n *R hog-",
+        "\n  R hog-1[1002] *root -",
+        "ms\n      scx_state/flags=4/0x",
+        " dsq_flags=0x0 ops_state/qseq=2/",
+        "\n      sticky/holding_cpu=-1/-1 dsq_id=(n/a)\n      dsq_vtime=0 slice=",
+        " weight=100\n      cpus=3 no_mig=0\n",
+        "\n\nEvent counters\n--------------\n",
+        "             SCX_EV_SELECT_CPU_FALLBACK: ",
+    ] {
+        let found = rest.split_once(part);
+        (_, rest) = found.unwrap_or_else(|| panic!("no {part:?} in its place in\n{dump}"));
+    }
+}
+
+#[test]
+fn a_dump_comes_from_the_callback_that_failed_and_shows_queues_in_their_order() {
+    let text = r#"{"tasks": {"hog": {"instance": 4, "run": 20000}}}"#;
+    let mut options = free("1", text);
+    options.duration = Some(1_000_000_000);
+    let dump = run(&scheduler("dumps", &[]), &options).exit.dump;
+    for part in [
+        "] triggered exit kind 1025 on CPU 0:\n  scx_bpf_error (enough)\n",
+        "\nBacktrace:\n  bpf__sched_ext_ops_tick\n\nall in all\n\nCPU states\n",
+        "\n\n  CPU 0 is busy\n\n *R hog-",
+        "no_mig=0\n\n    it is 1001\n",
+        "\nDispatch queues\n---------------\nDSQ 0x5: nr=3\n  hog-2[1003] dsq_vtime=8997 slice=",
+        "\n  hog-1[1002] dsq_vtime=8998 slice=",
+    ] {
+        assert!(dump.contains(part), "no {part:?} in\n{dump}");
+    }
+    let cut = run(&scheduler("dumps", &["DUMP_LENGTH 300"]), &options);
+    assert_eq!(cut.exit.dump.len(), 299);
+    assert!(cut.exit.dump.ends_with("\n\n~~~~ TRUNCATED ~~~~\n"));
+}
+
+#[test]
 fn the_watchdog_counts_from_the_fork_of_a_task() {
     // Every 0.2 s two jobs of a make are forked, of which some always wait for the first time when the watchdog looks.
     let text = r#"{"tasks": {
