@@ -605,41 +605,7 @@ static __always_inline u64 deadline_seen_from(const struct task_data *data, s32 
 	return data->deadline + (data->cpu == cpu ? 0 : cache_distance(locality_diff(data->cpu, cpu)));
 }
 
-/* Moves the task of a list that has starved for longest to @cpu. */
-__noinline bool rescue_from(s32 list, s32 cpu, u64 now)
-{
-	struct task_struct *p, *starved = NULL;
-	struct bpf_iter_scx_dsq it;
-	u64 longest = 0;
-
-	bpf_iter_scx_dsq_new(&it, list, 0);
-	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		struct task_data *data = task_data_of(p);
-
-		if (data && can_run_on(p, cpu) && starved_for(data->waiting_since, now) > longest && keep_task(&starved, p))
-			longest = starved_for(data->waiting_since, now);
-	}
-	return take_task(&it, starved);
-}
-
-/*
- * It needs another class that never rests, or a distance that is never overcome, for a task to starve. It has a slice then, or what
- * is left of it.
- */
-static __always_inline bool rescue_starved(s32 cpu, u64 now)
-{
-	s32 list;
-
-	if (!starvation_check_is_due(&starvation_check_at, now))
-		return false;
-	bpf_for(list, ISO_PRIO, PRIO_LIMIT) {
-		if (rescue_from(list, cpu, now)) {
-			count(RESCUES);
-			return true;
-		}
-	}
-	return false;
-}
+static bool rescue_starved(s32 cpu, u64 now);
 
 /* What a scan has found */
 enum scan {
@@ -991,6 +957,44 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 	if (!error)
 		error = scx_bpf_create_dsq(IDLE_PRIO, NUMA_NO_NODE);
 	return error;
+}
+
+/* ---- Nobody waits for ever (not BFS's) ------------------------------------------------------------------------- */
+
+/* Moves the task of a list that has starved for longest to @cpu. */
+__noinline bool rescue_from(s32 list, s32 cpu, u64 now)
+{
+	struct task_struct *p, *starved = NULL;
+	struct bpf_iter_scx_dsq it;
+	u64 longest = 0;
+
+	bpf_iter_scx_dsq_new(&it, list, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		struct task_data *data = task_data_of(p);
+
+		if (data && can_run_on(p, cpu) && starved_for(data->waiting_since, now) > longest && keep_task(&starved, p))
+			longest = starved_for(data->waiting_since, now);
+	}
+	return take_task(&it, starved);
+}
+
+/*
+ * It needs another class that never rests, or a distance that is never overcome, for a task to starve. It has a slice then, or what
+ * is left of it.
+ */
+static __always_inline bool rescue_starved(s32 cpu, u64 now)
+{
+	s32 list;
+
+	if (!starvation_check_is_due(&starvation_check_at, now))
+		return false;
+	bpf_for(list, ISO_PRIO, PRIO_LIMIT) {
+		if (rescue_from(list, cpu, now)) {
+			count(RESCUES);
+			return true;
+		}
+	}
+	return false;
 }
 
 DEFINE_SCHEDULER(bfs,

@@ -734,20 +734,7 @@ static __always_inline bool scan_rt_queue(struct choice *c, struct run_queue *rq
 	return false;
 }
 
-/* The task that has starved for longest among those that may run here, a global real-time task before others: for one tick. */
-static __always_inline bool rescue_starved(struct run_queue *rq, s32 cpu, u64 now)
-{
-	struct choice c = { .cpu = cpu, .rescue = true, .now = now };
-
-	if (!starvation_check_is_due(&rq->rescue_at, now))
-		return false;
-	scan_list(&c, RT_QID);
-	if (!c.moved)
-		scan_list(&c, cpu);
-	if (c.moved)
-		count(RESCUES);
-	return c.moved;
-}
+static bool rescue_starved(struct run_queue *rq, s32 cpu, u64 now);
 
 /* A full slice for a task that is runnable at a recalculation: no points for that. */
 static __always_inline void refill(struct task_struct *p, struct task_data *t, const struct run_queue *rq)
@@ -1109,6 +1096,23 @@ void BPF_STRUCT_OPS(bmqs_cpu_offline, s32 cpu)
 		return;
 	rq->online = false;
 	__sync_fetch_and_add(&num_online_cpus, -1);
+}
+
+/* ---- Nobody waits for ever (not BMQS's) ------------------------------------------------------------------------ */
+
+/* The task that has starved for longest among those that may run here, a global real-time task before others: for one tick. */
+static __always_inline bool rescue_starved(struct run_queue *rq, s32 cpu, u64 now)
+{
+	struct choice c = { .cpu = cpu, .rescue = true, .now = now };
+
+	if (!starvation_check_is_due(&rq->rescue_at, now))
+		return false;
+	scan_list(&c, RT_QID);
+	if (!c.moved)
+		scan_list(&c, cpu);
+	if (c.moved)
+		count(RESCUES);
+	return c.moved;
 }
 
 DEFINE_SCHEDULER(bmqs,

@@ -766,14 +766,7 @@ static __always_inline void set_next_entity(struct run_queue *rq, struct task_st
 	run_until(rq, p, next_event(rq, false, 0, now), now);
 }
 
-/*
- * Runs a task that has waited for too long, out of turn: a new task among much heavier ones waits for a slice of its own in virtual
- * time, which may be minutes, longer than sched_ext's watchdog allows. True if there is one.
- */
-__noinline bool rescue_starved(s32 cpu)
-{
-	return rescue_from_queue(cpu, SCX_DSQ_ITER_REV, 0);
-}
+__noinline bool rescue_starved(s32 cpu);
 
 void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -950,6 +943,19 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 		return 0;
 
 	return init_idle_tick() ?: start_idle_tick();
+}
+
+/*
+ * Nobody waits for ever (not CFS's)
+ */
+
+/*
+ * Runs a task that has waited for too long, out of turn: a new task among much heavier ones waits for a slice of its own in virtual
+ * time, which may be minutes, longer than sched_ext's watchdog allows. True if there is one.
+ */
+__noinline bool rescue_starved(s32 cpu)
+{
+	return rescue_from_queue(cpu, SCX_DSQ_ITER_REV, 0);
 }
 
 DEFINE_SCHEDULER(cfs,

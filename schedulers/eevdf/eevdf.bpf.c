@@ -832,16 +832,6 @@ __noinline s32 pick_eevdf(s32 cpu, u64 now)
 	return cfs_rq->curr ? PICK_CURR : PICK_NOTHING;
 }
 
-/*
- * Runs a task that has waited for too long, out of turn. Weights differ by up to 29,587, so that EEVDF alone would let a light
- * task wait for minutes, longer than sched_ext's watchdog does. True if there is one.
- */
-__noinline bool rescue_starved(s32 cpu)
-{
-	return rescue_from_queue(ineligible_dsq(cpu), SCX_DSQ_ITER_REV, 0) ||
-	       rescue_from_queue(eligible_dsq(cpu), SCX_DSQ_ITER_REV, 0);
-}
-
 static __always_inline s32 pick_next_entity(s32 cpu, u64 now)
 {
 	s32 pick = PICK_NOTHING;
@@ -1319,6 +1309,8 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
  * Running
  */
 
+__noinline bool rescue_starved(s32 cpu);
+
 void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *cfs_rq = run_queue_of(cpu);
@@ -1575,6 +1567,20 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 		return 0;
 
 	return init_idle_tick() ?: start_idle_tick();
+}
+
+/*
+ * Nobody waits for ever (not EEVDF's)
+ */
+
+/*
+ * Runs a task that has waited for too long, out of turn. Weights differ by up to 29,587, so that EEVDF alone would let a light
+ * task wait for minutes, longer than sched_ext's watchdog does. True if there is one.
+ */
+__noinline bool rescue_starved(s32 cpu)
+{
+	return rescue_from_queue(ineligible_dsq(cpu), SCX_DSQ_ITER_REV, 0) ||
+	       rescue_from_queue(eligible_dsq(cpu), SCX_DSQ_ITER_REV, 0);
 }
 
 DEFINE_SCHEDULER(eevdf,

@@ -705,7 +705,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 		tdq->lowpri = ts->priority;
 }
 
-/* ---- Sleep ------------------------------------------------------------------------------------------------------- */
+/* ---- Sleep ----------------------------------------------------------------------------------------------------- */
 
 /* sched_sleep() */
 void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
@@ -734,23 +734,6 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 
 #include "tdq_move.h"
 
-/* ---- Nobody waits for ever ------------------------------------------------------------------------------------- */
-
-/* Looks after all queues of a CPU. */
-__noinline int rescue_threads_of(s32 cpu)
-{
-	struct tdq *tdq = tdq_of(cpu);
-	u32 queue;
-
-	if (!tdq)
-		return 0;
-	for (queue = 0; queue < NR_QUEUES; queue++) {
-		if (tdq->runq[queue].bits && rescue(cpu * NR_QUEUES + queue, place_of(cpu, QUEUE_REALTIME, 0)))
-			tdq->lowpri = 0;
-	}
-	return 0;
-}
-
 /* ---- The clock of idle CPUs and of the balancer ---------------------------------------------------------------- */
 
 /* stathz ticks to the next pass of the balancer */
@@ -776,6 +759,8 @@ __noinline bool work_to_steal(void)
 	}
 	return false;
 }
+
+__noinline int rescue_threads_of(s32 cpu);
 
 /*
  * The part of sched_clock() that is the balancer's, which one CPU's clock runs, and the clock of the idle CPUs: each of its
@@ -1106,6 +1091,23 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 		}
 	}
 	return init_stat_clock() ?: start_stat_clock();
+}
+
+/* ---- Nobody waits for ever (not ULE's) ------------------------------------------------------------------------- */
+
+/* Looks after all queues of a CPU. */
+__noinline int rescue_threads_of(s32 cpu)
+{
+	struct tdq *tdq = tdq_of(cpu);
+	u32 queue;
+
+	if (!tdq)
+		return 0;
+	for (queue = 0; queue < NR_QUEUES; queue++) {
+		if (tdq->runq[queue].bits && rescue(cpu * NR_QUEUES + queue, place_of(cpu, QUEUE_REALTIME, 0)))
+			tdq->lowpri = 0;
+	}
+	return 0;
 }
 
 DEFINE_SCHEDULER(ule,
