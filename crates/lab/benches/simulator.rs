@@ -187,6 +187,7 @@ fn main() {
         std::process::exit(2);
     };
     let [cfs, cfs_unguarded] = load("cfs");
+    let [linux24, _] = load("linux24");
 
     let [bare, plain, with_metrics, fair] = fastest([
         &bare_loop,
@@ -213,6 +214,22 @@ fn main() {
         "the bare loop",
     );
     row("cfs, 8 CPUs, no sinks", fair, plain, "scx_simple");
+
+    for (name, scheduler) in [
+        ("scx_simple", &simple),
+        ("linux24", &linux24),
+        ("cfs", &cfs),
+    ] {
+        let [with, without] = fastest([&|| measure_with_metrics(scheduler, 3_000), &|| {
+            measure(scheduler, "8", SMALL, 3_000, vec![])
+        }]);
+        println!(
+            "all metrics, {name:<23} {:8.2} times the engine alone   {:.0} of {:.0} ns",
+            without / with,
+            1e9 / with - 1e9 / without,
+            1e9 / with
+        );
+    }
 
     for (name, guarded, unguarded) in [
         ("scx_simple", &simple, &simple_unguarded),

@@ -60,22 +60,14 @@ pub struct Metrics {
     online_speed: f64,
     idle: IdleCpus,
     waiting: WaitingTasks,
-    /// What tasks could use now; `None` after a change.
-    use_now: Option<Use>,
     tasks: Vec<Option<Task>>,
     /// Numbers of the tasks that have become runnable at least once and have not ended, ascending.
     living: Vec<usize>,
     ideal: Fluid,
     window_end: Nanoseconds,
     worst_window: Option<WindowSpread>,
-    wakeup_latency: Samples,
-    response_time: Samples,
     scheduler_pass: Samples,
-    available: u64,
-    available_work: f64,
-    idle_while_runnable: u64,
-    /// Work that a work-conserving machine without overhead would have done.
-    possible_work: f64,
+    capacity: Capacity,
     context_switches: u64,
     preemptions: u64,
     wakeups: u64,
@@ -93,15 +85,21 @@ struct Cpu {
     booked: Nanoseconds,
     /// Until when it has overhead.
     overhead_until: Nanoseconds,
+    /// Booked time of its task that the task has not been given yet.
+    ran: Nanoseconds,
 }
 
-/// What tasks could use of the machine at a moment.
-#[derive(Clone, Copy, Debug)]
-struct Use {
-    /// Idle CPUs that waiting tasks could use.
-    usable: u64,
-    /// Work per nanosecond on the busy CPUs and these, if the tasks had the fastest ones.
-    speed: f64,
+/// What the machine could have done until some time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Capacity {
+    until: Nanoseconds,
+    /// CPU time of online CPUs, and the work that they could do in it.
+    available: u64,
+    available_work: f64,
+    /// Time of idle CPUs that waiting tasks could have used.
+    idle_while_runnable: u64,
+    /// Work that a work-conserving machine without overhead would have done.
+    possible_work: f64,
 }
 
 impl Metrics {
@@ -124,19 +122,13 @@ impl Metrics {
             sets,
             idle: IdleCpus::new(cpus),
             waiting: WaitingTasks::default(),
-            use_now: None,
             tasks: Vec::new(),
             living: Vec::new(),
             ideal: Fluid::default(),
             window_end: options.window,
             worst_window: None,
-            wakeup_latency: Samples::default(),
-            response_time: Samples::default(),
             scheduler_pass: Samples::default(),
-            available: 0,
-            available_work: 0.0,
-            idle_while_runnable: 0,
-            possible_work: 0.0,
+            capacity: Capacity::default(),
             context_switches: 0,
             preemptions: 0,
             wakeups: 0,
@@ -149,8 +141,9 @@ impl Metrics {
 
     /// The metrics from the start to the time of the last call; complete after [`Sink::finish`].
     pub fn result(&self) -> RunMetrics {
+        let capacity = self.capacity_until_now();
         let tasks: Vec<TaskMetrics> = (0..self.tasks.len())
-            .filter_map(|task| self.task_result(task))
+            .filter_map(|task| self.task_result(task, &capacity))
             .collect();
         let busy_ns = tasks.iter().map(|task| task.cpu_time_ns).sum();
         let alive = self.tasks.iter().flatten().any(|task| task.ended.is_none());
@@ -158,18 +151,22 @@ impl Metrics {
             duration_ns: self.now,
             cpus: self.cpus.len() as u32,
             cpu_time: CpuTime {
-                available_ns: self.available,
+                available_ns: capacity.available,
                 busy_ns,
                 overhead_ns: self.overhead_booked,
-                idle_ns: self
+                idle_ns: capacity
                     .available
                     .saturating_sub(busy_ns + self.overhead_booked),
-                idle_while_runnable_ns: self.idle_while_runnable,
+                idle_while_runnable_ns: capacity.idle_while_runnable,
             },
-            throughput: self.throughput(),
+            throughput: self.throughput(&capacity),
             fairness: self.fairness(),
-            wakeup_latency: self.wakeup_latency.distribution(),
-            response_time: self.response_time.distribution(),
+            wakeup_latency: Samples::distribution_of_all(
+                self.tasks.iter().flatten().map(|task| &task.wakeup_latency),
+            ),
+            response_time: Samples::distribution_of_all(
+                self.tasks.iter().flatten().map(|task| &task.response_time),
+            ),
             periods: tasks
                 .iter()
                 .filter_map(|task| task.periods)
@@ -183,7 +180,7 @@ impl Metrics {
             preemptions: self.preemptions,
             wakeups: self.wakeups,
             migrations: self.migrations,
-            overhead: self.overhead_time(),
+            overhead: self.overhead_time(&capacity),
             scheduler_pass: self.scheduler_pass.distribution(),
             longest_wait_ns: tasks.iter().filter_map(|task| task.longest_wait_ns).max(),
             makespan_ns: if alive {
@@ -200,7 +197,7 @@ impl Metrics {
         }
     }
 
-    fn overhead_time(&self) -> Option<OverheadTime> {
+    fn overhead_time(&self, capacity: &Capacity) -> Option<OverheadTime> {
         let kinds = self.overhead?;
         let total_ns = kinds.iter().sum();
         let [scheduling_ns, switch_ns, migration_ns, interrupt_ns] = kinds;
@@ -210,13 +207,13 @@ impl Metrics {
             migration_ns,
             interrupt_ns,
             total_ns,
-            percent: 100.0 * total_ns as f64 / self.available.max(1) as f64,
+            percent: 100.0 * total_ns as f64 / capacity.available.max(1) as f64,
         })
     }
 
-    fn throughput(&self) -> Option<Throughput> {
+    fn throughput(&self, capacity: &Capacity) -> Option<Throughput> {
         let work: f64 = self.tasks.iter().flatten().map(|task| task.work).sum();
-        let ideal = self.possible_work;
+        let ideal = capacity.possible_work;
         (ideal > 0.0).then(|| Throughput {
             work_ns: work.round() as u64,
             ideal_work_ns: ideal.round() as u64,
@@ -256,7 +253,7 @@ impl Metrics {
         })
     }
 
-    fn task_result(&self, number: usize) -> Option<TaskMetrics> {
+    fn task_result(&self, number: usize, capacity: &Capacity) -> Option<TaskMetrics> {
         let task = self.tasks[number].as_ref()?;
         let ideal = self.ideal.service(number);
         Some(TaskMetrics {
@@ -265,9 +262,9 @@ impl Metrics {
             weight: task.weight,
             cpu_time_ns: task.cpu_time,
             work_ns: task.work.round() as u64,
-            share: (task.born.is_some() && self.available_work > 0.0).then(|| Share {
-                actual: task.work / self.available_work,
-                ideal: ideal / self.available_work,
+            share: (task.born.is_some() && capacity.available_work > 0.0).then(|| Share {
+                actual: task.work / capacity.available_work,
+                ideal: ideal / capacity.available_work,
             }),
             lag: (task.fair && task.born.is_some()).then(|| task.lag.extremes()),
             windows: task.window.range(),
@@ -295,39 +292,46 @@ impl Metrics {
     }
 
     /// Lets time pass until `time`.
+    #[inline]
     fn advance(&mut self, time: Nanoseconds) {
         debug_assert!(time >= self.now, "events come in time order");
-        while self.window_end <= time {
-            let window_end = self.window_end;
-            self.integrate(window_end);
-            self.end_window();
+        if self.window_end <= time {
+            self.end_windows(time);
         }
-        self.integrate(time);
+        self.now = self.now.max(time);
     }
 
-    fn integrate(&mut self, time: Nanoseconds) {
-        let span = time.saturating_sub(self.now);
-        if span == 0 {
-            return;
+    /// Ends all windows that end until `time`.
+    #[cold]
+    fn end_windows(&mut self, time: Nanoseconds) {
+        while self.window_end <= time {
+            self.now = self.window_end;
+            self.end_window();
         }
-        let use_now = match self.use_now {
-            Some(use_now) => use_now,
-            None => {
-                let usable = self.waiting.usable(&self.idle, &self.sets);
-                let busy = self.online as usize - self.idle.count();
-                let use_now = Use {
-                    usable: usable as u64,
-                    speed: self.sets.capacity(ALL_CPUS).of(busy + usable),
-                };
-                self.use_now = Some(use_now);
-                use_now
-            }
-        };
-        self.idle_while_runnable += use_now.usable * span;
-        self.possible_work += use_now.speed * span as f64;
-        self.available += self.online * span;
-        self.available_work += self.online_speed * span as f64;
-        self.now = time;
+    }
+
+    /// What the machine could have done until now, if nothing has changed since what is known.
+    fn capacity_until_now(&self) -> Capacity {
+        let mut capacity = self.capacity;
+        let span = self.now - capacity.until;
+        if span == 0 {
+            return capacity;
+        }
+        let usable = self.waiting.usable(&self.idle, &self.sets);
+        let busy = self.online as usize - self.idle.count();
+        // The busy CPUs and these, if the tasks had the fastest ones.
+        let speed = self.sets.capacity(ALL_CPUS).of(busy + usable);
+        capacity.until = self.now;
+        capacity.available += self.online * span;
+        capacity.available_work += self.online_speed * span as f64;
+        capacity.idle_while_runnable += usable as u64 * span;
+        capacity.possible_work += speed * span as f64;
+        capacity
+    }
+
+    /// Comes before every change of which CPUs are idle or online and which tasks wait.
+    fn use_changes(&mut self) {
+        self.capacity = self.capacity_until_now();
     }
 
     /// Brings the ideal processor to the present.
@@ -345,20 +349,33 @@ impl Metrics {
             .saturating_sub(slot.booked);
         slot.booked = self.now;
         self.overhead_booked += overhead;
-        let Some(task) = slot.current.and_then(|number| self.tasks[number].as_mut()) else {
-            return;
-        };
-        let speed = self.sets.speed(cpu);
-        task.cpu_time += span - overhead;
-        task.work += (span - overhead) as f64 * speed;
-        if overhead > 0 {
-            self.ideal.lose(overhead as f64 * speed);
+        if slot.current.is_some() {
+            slot.ran += span - overhead;
+            if overhead > 0 {
+                self.ideal.lose(overhead as f64 * self.sets.speed(cpu));
+            }
+        }
+    }
+
+    /// Books the time of `cpu` until now and gives it to its task.
+    fn pay(&mut self, cpu: usize) {
+        self.book(cpu);
+        self.hand_over(cpu);
+    }
+
+    /// Gives the task of `cpu` what is booked.
+    fn hand_over(&mut self, cpu: usize) {
+        let ran = std::mem::take(&mut self.cpus[cpu].ran);
+        let current = self.cpus[cpu].current;
+        if let Some(task) = current.and_then(|number| self.tasks[number].as_mut()) {
+            task.cpu_time += ran;
+            task.work += ran as f64 * self.sets.speed(cpu);
         }
     }
 
     fn end_window(&mut self) {
         for cpu in 0..self.cpus.len() {
-            self.book(cpu);
+            self.pay(cpu);
         }
         self.serve();
         let window_ns = self.options.window;
@@ -418,22 +435,22 @@ impl Metrics {
     }
 
     fn begin_wait(&mut self, number: usize) {
+        self.use_changes();
         let now = self.now;
         let task = self.known(number);
         task.state = State::Waiting;
         task.waiting_since = now;
         let set = task.set;
         self.waiting.add(set);
-        self.use_now = None;
     }
 
     fn end_wait(&mut self, number: usize) {
+        self.use_changes();
         let now = self.now;
         let task = self.known(number);
         task.end_wait(now);
         let set = task.set;
         self.waiting.remove(set);
-        self.use_now = None;
     }
 
     /// The task wants a CPU from now on.
@@ -485,7 +502,7 @@ impl Metrics {
                 self.begin_wait(number);
             }
             State::Running { cpu, leaving: true } if self.known(number).ended.is_none() => {
-                self.book(cpu);
+                self.pay(cpu);
                 self.known(number).state = State::Running {
                     cpu,
                     leaving: false,
@@ -548,12 +565,12 @@ impl Metrics {
     }
 
     fn switch_out(&mut self, cpu: usize) {
-        self.book(cpu);
+        self.pay(cpu);
         let Some(number) = self.cpus[cpu].current.take() else {
             return;
         };
+        self.use_changes();
         self.idle.set(cpu, self.sets.is_online(cpu));
-        self.use_now = None;
         let now = self.now;
         let task = self.known(number);
         task.switch_out(now);
@@ -598,11 +615,13 @@ impl Metrics {
         }
         if self.cpus[cpu].current != Some(number) {
             self.book(cpu);
+            self.use_changes();
             self.cpus[cpu].current = Some(number);
             self.idle.set(cpu, false);
-            self.use_now = None;
             let now = self.now;
             self.known(number).switch_in(now);
+        } else {
+            self.hand_over(cpu);
         }
         self.serve();
         self.sample_lag(number);
@@ -617,7 +636,6 @@ impl Metrics {
             if let Some(records) = &mut task.records {
                 records.wakeup_latency.add(now - woken);
             }
-            self.wakeup_latency.add(now - woken);
         }
     }
 
@@ -647,6 +665,7 @@ impl Metrics {
             return;
         }
         self.serve();
+        self.use_changes();
         self.sets.set_online(cpu, online);
         self.ideal.machine_changed();
         if online {
@@ -658,7 +677,6 @@ impl Metrics {
         }
         self.idle
             .set(cpu, online && self.cpus[cpu].current.is_none());
-        self.use_now = None;
     }
 
     fn complete(&mut self, number: usize, deadline: Nanoseconds) {
@@ -666,9 +684,8 @@ impl Metrics {
         let Some(task) = self.task_mut(number) else {
             return;
         };
-        match task.complete(deadline, now) {
-            Some(response) => self.response_time.add(response),
-            None => self.inconsistent += 1,
+        if !task.complete(deadline, now) {
+            self.inconsistent += 1;
         }
     }
 
@@ -684,6 +701,7 @@ impl Sink for Metrics {
     fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
         self.advance(time);
         self.serve();
+        self.use_changes();
         let number = index(task);
         let set = self.sets.intern(&info.allowed);
         if number >= self.tasks.len() {
@@ -694,7 +712,6 @@ impl Sink for Metrics {
                 if known.state == State::Waiting && known.set != set {
                     self.waiting.remove(known.set);
                     self.waiting.add(set);
-                    self.use_now = None;
                 }
                 known.name.clone_from(&info.name);
                 known.nice = info.nice;
@@ -768,7 +785,7 @@ impl Sink for Metrics {
     fn finish(&mut self, end: Nanoseconds) {
         self.advance(end);
         for cpu in 0..self.cpus.len() {
-            self.book(cpu);
+            self.pay(cpu);
         }
         self.serve();
         for number in self.living.clone() {

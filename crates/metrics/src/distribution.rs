@@ -12,50 +12,94 @@ const SIGNIFICANT_DIGITS: u8 = 2;
 /// Values above this (146 years) are kept as this in the histogram, whose range ends near.
 const LARGEST_RECORDED: u64 = 1 << 62;
 
-/// Collects times. The first [`EXACT_SAMPLES`] are kept as they are, so short runs give exact percentiles; beyond that a
-/// histogram keeps percentiles to 1 %. Count, mean and maximum are always exact.
+/// Collects times. Up to [`EXACT_SAMPLES`] are kept as they are, so short runs give exact percentiles; of more, a histogram keeps
+/// percentiles to 1 %. Count, mean and maximum are always exact.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples {
+    /// The latest, which the summary does not have yet: many go there at once.
+    latest: Vec<u64>,
+    summary: Option<Box<Summary>>,
+}
+
+/// What is kept of many samples.
+#[derive(Clone, Debug)]
+struct Summary {
     count: u64,
     sum: u128,
     max: u64,
-    exact: Vec<u64>,
-    histogram: Option<Box<Histogram<u64>>>,
+    histogram: Histogram<u64>,
 }
 
 impl Samples {
     /// Adds one sample in nanoseconds.
     pub(crate) fn add(&mut self, value: u64) {
-        self.count += 1;
-        self.sum += u128::from(value);
-        self.max = self.max.max(value);
-        if let Some(histogram) = &mut self.histogram {
-            record(histogram, value);
-        } else if self.exact.len() < EXACT_SAMPLES {
-            self.exact.push(value);
-        } else {
-            let mut histogram =
-                Histogram::new(SIGNIFICANT_DIGITS).expect("0 to 5 significant digits are valid");
-            histogram.auto(true);
-            for sample in self.exact.drain(..).chain([value]) {
-                record(&mut histogram, sample);
-            }
-            self.exact.shrink_to_fit();
-            self.histogram = Some(Box::new(histogram));
+        if self.latest.len() == EXACT_SAMPLES {
+            let summary = self.summary.get_or_insert_with(Box::default);
+            summary.add(&self.latest);
+            self.latest.clear();
         }
+        self.latest.push(value);
     }
 
     /// The distribution of the samples, `None` if there are none.
     pub(crate) fn distribution(&self) -> Option<Distribution> {
-        if self.count == 0 {
-            return None;
+        Self::distribution_of_all([self])
+    }
+
+    /// The distribution of all these samples together.
+    pub(crate) fn distribution_of_all<'a>(
+        all: impl IntoIterator<Item = &'a Self>,
+    ) -> Option<Distribution> {
+        let mut latest = Vec::new();
+        let mut total: Option<Summary> = None;
+        for samples in all {
+            latest.extend_from_slice(&samples.latest);
+            if let Some(summary) = &samples.summary {
+                total.get_or_insert_default().merge(summary);
+            }
         }
-        let Some(histogram) = &self.histogram else {
-            return Distribution::of(&mut self.exact.clone());
-        };
-        let mean_ns = self.sum as f64 / self.count as f64;
-        let at = |quantile| histogram.value_at_quantile(quantile).min(self.max);
-        Some(Distribution::with(self.count, mean_ns, self.max, at))
+        if total.is_none() && latest.len() <= EXACT_SAMPLES {
+            return Distribution::of(&mut latest);
+        }
+        let mut total = total.unwrap_or_default();
+        total.add(&latest);
+        let mean_ns = total.sum as f64 / total.count as f64;
+        let at = |quantile| total.histogram.value_at_quantile(quantile).min(total.max);
+        Some(Distribution::with(total.count, mean_ns, total.max, at))
+    }
+}
+
+impl Default for Summary {
+    fn default() -> Self {
+        let mut histogram =
+            Histogram::new(SIGNIFICANT_DIGITS).expect("0 to 5 significant digits are valid");
+        histogram.auto(true);
+        Self {
+            count: 0,
+            sum: 0,
+            max: 0,
+            histogram,
+        }
+    }
+}
+
+impl Summary {
+    fn add(&mut self, samples: &[u64]) {
+        self.count += samples.len() as u64;
+        for &sample in samples {
+            self.sum += u128::from(sample);
+            self.max = self.max.max(sample);
+            record(&mut self.histogram, sample);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+        self.histogram
+            .add(&other.histogram)
+            .expect("a histogram that resizes itself takes every other");
     }
 }
 
@@ -121,6 +165,24 @@ mod tests {
         let off = |value: u64, truth: f64| (value as f64 / truth - 1.0).abs();
         assert!(off(distribution.p50_ns, 50_000_000.0) <= 0.01);
         assert!(off(distribution.p99_ns, 99_000_000.0) <= 0.01);
+    }
+
+    #[test]
+    fn what_is_collected_apart_is_as_if_it_were_collected_together() {
+        for counts in [[3, 4, 0], [100, 100, 0], [128, 1, 0], [2000, 50, 700]] {
+            let mut next = 0;
+            let parts = counts.map(|count| {
+                let first = next;
+                next += count;
+                collect((first..next).map(|n| n * n))
+            });
+            let together = collect((0..next).map(|n| n * n));
+            assert_eq!(
+                Samples::distribution_of_all(&parts),
+                together.distribution(),
+                "{counts:?}"
+            );
+        }
     }
 
     #[test]

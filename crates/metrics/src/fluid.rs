@@ -176,6 +176,9 @@ impl Fluid {
 
     /// Serves all tasks until `now`.
     pub(crate) fn advance(&mut self, now: Nanoseconds, cpus: &CpuSets) {
+        if self.now == now && self.lost == 0.0 {
+            return;
+        }
         // Class services grow by rate times time; the time left is a float because completions fall between nanoseconds.
         let mut left = (now - self.now) as f64;
         self.now = now;

@@ -65,12 +65,18 @@ impl Solver {
         self.demands.clear();
         self.demands.extend(demands);
         self.rates.clear();
-        match self.demands.first() {
-            None => {}
-            Some(first) if self.demands.iter().all(|demand| demand.set == first.set) => {
+        match self.demands.as_slice() {
+            [] => {}
+            // By far the most frequent case, for which the general solution is long-winded.
+            &[only] => {
+                let level =
+                    cpus.capacity(only.set).of(only.tasks) / (only.weight * only.tasks as f64);
+                self.rates.push(only.weight * level);
+            }
+            [first, others @ ..] if others.iter().all(|demand| demand.set == first.set) => {
                 self.solve_common_set(cpus.capacity(first.set));
             }
-            Some(_) => self.solve_many_sets(cpus),
+            _ => self.solve_many_sets(cpus),
         }
     }
 

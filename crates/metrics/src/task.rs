@@ -138,9 +138,12 @@ impl Task {
         });
     }
 
-    /// Completes the job released last; returns its response time, `None` if there is no such job.
-    pub(crate) fn complete(&mut self, deadline: Nanoseconds, now: Nanoseconds) -> Option<u64> {
-        let mut job = self.job.take()?;
+    /// Completes the job released last, if there is one.
+    #[must_use]
+    pub(crate) fn complete(&mut self, deadline: Nanoseconds, now: Nanoseconds) -> bool {
+        let Some(mut job) = self.job.take() else {
+            return false;
+        };
         let periods = self.periods();
         periods.completed += 1;
         periods.missed += u64::from(now > deadline);
@@ -154,7 +157,7 @@ impl Task {
             records.jobs.push(job);
             records.response_time.add(response);
         }
-        Some(response)
+        true
     }
 
     /// Leaves out `count` periods, the first from `due` on.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fairground_bpf::{Context, Setup};
-use fairground_events::{CpuId, Event, EventKind, OverheadKind, Sink, TaskId, TaskInfo};
+use fairground_events::{CpuId, Event, EventKind, OverheadKind, TaskInfo};
 use fairground_machine::{Distance, Machine};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
@@ -19,6 +19,7 @@ use crate::groups::Groups;
 use crate::maps::{Map, Retired};
 use crate::operations::{Op, Operations};
 use crate::program::{Programs, Sleep};
+use crate::reports::Reports;
 use crate::scheduler::Scheduler;
 use crate::structures::{CpuMask, EventStats, MmStruct, RunQueue, ScxRq};
 use crate::surroundings::{Surroundings, is_hidden, visible};
@@ -108,14 +109,6 @@ pub struct Cpu {
     pub run_queue_lock: Lock,
 }
 
-/// What sinks are told.
-pub enum Report {
-    /// Something happened.
-    Event(EventKind),
-    /// A task appeared or changed.
-    Task(TaskId, Box<TaskInfo>),
-}
-
 /// Settings of one simulation that the kernel model needs while it runs.
 pub struct Settings {
     /// Length of a tick in nanoseconds.
@@ -195,8 +188,6 @@ pub struct Kernel<'a> {
     pub(crate) bit_iterations: Vec<Box<[u32]>>,
     /// Calls into the scheduler's code that are under way, one inside the other.
     pub(crate) nested_calls: usize,
-    /// Records for the sinks that lie in the future, the earliest in front: what a CPU does late in an event, others may still precede.
-    pub(crate) pending: VecDeque<(u64, Report)>,
     /// Spin locks of the scheduler; each holds its place here plus 1, so that fresh memory is a fresh lock.
     pub(crate) spin_locks: Vec<Lock>,
     /// What running programs have to give back.
@@ -229,7 +220,7 @@ pub struct Kernel<'a> {
     pub(crate) events_at_once: u64,
     /// When time went on last.
     pub(crate) instant: u64,
-    pub(crate) sinks: Vec<&'a mut dyn Sink>,
+    pub(crate) reports: Reports<'a>,
     pub(crate) allocations: crate::kfunc::cpumask::Masks,
 }
 
@@ -250,65 +241,26 @@ impl<'a> Kernel<'a> {
     }
 
     /// Tells the sinks of something that happens now on the CPU that runs.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn emit(&mut self, kind: EventKind) {
-        if !self.sinks.is_empty() && self.observed {
+        if self.reports.is_open() {
             self.emit_at(self.local_time(), kind);
         }
     }
 
-    /// Tells the sinks of something that happens at `time`, now or later.
-    #[inline(never)]
+    /// Tells the sinks of something that happens at `time`, now or later. Inlined, so that an event is written where it stays.
+    #[inline(always)]
     pub(crate) fn emit_at(&mut self, time: u64, kind: EventKind) {
-        if self.sinks.is_empty() || !self.observed {
-            return;
-        }
-        if let Some(kind) = visible(kind) {
-            self.report(time, Report::Event(kind));
-        }
-    }
-
-    /// Keeps a report until its time has come; among equal times the first to arrive goes first.
-    fn report(&mut self, time: u64, report: Report) {
-        if time <= self.clock.now() {
-            self.tell(time, report);
-        } else {
-            let place = self.pending.partition_point(|(other, _)| *other <= time);
-            self.pending.insert(place, (time, report));
-        }
-    }
-
-    fn tell(&mut self, time: u64, report: Report) {
-        let time = time - self.origin;
-        match report {
-            Report::Event(kind) => {
-                let event = Event { time, kind };
-                for sink in &mut self.sinks {
-                    sink.event(&event);
-                }
-            }
-            Report::Task(id, info) => {
-                for sink in &mut self.sinks {
-                    sink.task(time, id, &info);
-                }
-            }
-        }
-    }
-
-    /// Tells the sinks what has happened until now.
-    pub(crate) fn release_reports(&mut self) {
-        let now = self.clock.now();
-        while let Some((time, _)) = self.pending.front()
-            && *time <= now
+        if self.reports.is_open()
+            && let Some(kind) = visible(kind)
         {
-            if let Some((time, report)) = self.pending.pop_front() {
-                self.tell(time, report);
-            }
+            let time = time - self.origin;
+            self.reports.add_event(Event { time, kind });
         }
     }
 
     pub(crate) fn emit_task(&mut self, task: TaskRef) {
-        if self.sinks.is_empty() || !self.observed || is_hidden(task.id) {
+        if !self.reports.is_open() || is_hidden(task.id) {
             return;
         }
         let allowed: Vec<CpuId> = if task.seen.nr_cpus_allowed as usize >= self.cpus.len() {
@@ -331,7 +283,8 @@ impl<'a> Kernel<'a> {
             allowed,
             parent: task.parent,
         };
-        self.report(self.local_time(), Report::Task(task.id, Box::new(info)));
+        let time = self.local_time() - self.origin;
+        self.reports.add_task(time, task.id, info);
     }
 
     pub(crate) fn distance(&self, from: usize, to: usize) -> Distance {
@@ -469,7 +422,9 @@ impl<'a> Kernel<'a> {
             if self.is_at_a_standstill() {
                 break;
             }
-            self.release_reports();
+            if self.reports.are_many() {
+                self.reports.release(self.clock.now() - self.origin);
+            }
             self.handle(due);
             if self.live_tasks == 0 && self.programs.started {
                 break;
@@ -480,11 +435,10 @@ impl<'a> Kernel<'a> {
         }
         let end = self.end();
         if self.live_tasks == 0
-            && let Some((last, _)) = self.pending.back()
+            && let Some(last) = self.reports.latest()
         {
             // The last task is still on its way off its CPU.
-            let last = *last;
-            self.clock.advance_to(last.min(end));
+            self.clock.advance_to((self.origin + last).min(end));
         }
         if self.exit.is_some() || self.live_tasks == 0 || self.programs.failure.is_some() {
             return;

@@ -30,6 +30,7 @@ mod maps;
 mod mask;
 mod operations;
 mod program;
+mod reports;
 mod scheduler;
 mod simulation;
 mod structures;

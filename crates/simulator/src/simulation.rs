@@ -25,6 +25,7 @@ use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
 use crate::maps::{Map, Store, kind, words};
 use crate::operations::Op;
 use crate::program::Programs;
+use crate::reports::Reports;
 use crate::scheduler::{LoadError, Scheduler};
 use crate::structures::{CpuMask, EventStats, MmStruct};
 use crate::surroundings::{self, Surroundings};
@@ -157,7 +158,6 @@ pub fn simulate(
     let failure = kernel.programs.failure.clone();
     let stuck = kernel.programs.stuck.clone();
     let end = kernel.clock.now() - kernel.origin;
-    kernel.release_reports();
     kernel.settle_running();
     let statistics = kernel.read_statistics();
     let tasks = kernel
@@ -165,11 +165,8 @@ pub fn simulate(
         .iter()
         .map(|task| TaskOutcome::of(task, &kernel.maps))
         .collect();
-    let mut sinks = std::mem::take(&mut kernel.sinks);
+    kernel.reports.finish(end);
     let exit = kernel.disable();
-    for sink in &mut sinks {
-        sink.finish(end);
-    }
     if kernel.unkept_messages > 0 {
         let more = format!("{} more lines were not kept", kernel.unkept_messages);
         kernel.messages.push(more);
@@ -418,7 +415,6 @@ impl<'a> Kernel<'a> {
             group_iterations: Vec::new(),
             bit_iterations: Vec::new(),
             nested_calls: 0,
-            pending: VecDeque::new(),
             spin_locks: Vec::new(),
             holdings: Default::default(),
             charged_instructions: 0,
@@ -441,7 +437,7 @@ impl<'a> Kernel<'a> {
             retired: Vec::new(),
             events_at_once: 0,
             instant: 0,
-            sinks,
+            reports: Reports::new(sinks),
             allocations: Default::default(),
             machine,
             topology,

@@ -110,6 +110,7 @@ pub(crate) fn is_hidden(task: TaskId) -> bool {
 }
 
 /// What sinks see of an event, if anything.
+#[inline(always)]
 pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
     let seen = |task: Option<TaskId>| task.filter(|task| !is_hidden(*task));
     match kind {
@@ -370,6 +371,7 @@ impl Kernel<'_> {
     pub(crate) fn begin_observation(&mut self) {
         self.origin = self.clock.now();
         self.observed = true;
+        self.reports.open();
         for thread in self.other_threads.clone() {
             self.await_turn(thread, 0);
         }
