@@ -164,16 +164,17 @@ impl Case {
                 .iter_mut()
                 .for_each(|task| make_strange(task, &mut choices));
         }
+        let real_time = tasks.iter().any(|task| task.real_time.is_some());
         options.workload = workload(&json(&tasks, cpus));
         Case {
             variant,
             options,
             exact,
-            followed: !hotplug && !strange,
+            followed: !hotplug && !real_time,
         }
     }
 
-    fn world(&self, allowed: Vec<Vec<usize>>) -> World {
+    fn world(&self, allowed: Vec<VecDeque<Vec<usize>>>) -> World {
         let variant = &VARIANTS[self.variant];
         World {
             nodes: self
@@ -242,7 +243,8 @@ fn random_costs(choices: &mut Choices) -> CostModel {
 /// The event stream as far as the reference is held against it.
 #[derive(Default)]
 struct Stream {
-    allowed: Vec<Vec<usize>>,
+    /// CPUs that each task may use, at first and after each change.
+    allowed: Vec<VecDeque<Vec<usize>>>,
     switches: Vec<Vec<(Nanoseconds, Option<u32>)>>,
     wakes: Vec<(u32, Nanoseconds)>,
     referee: Referee,
@@ -253,9 +255,10 @@ impl Sink for Stream {
     fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
         self.referee.task(time, task, info);
         if self.allowed.len() == task.0 as usize {
-            self.allowed
-                .push(info.allowed.iter().map(|cpu| cpu.0 as usize).collect());
+            self.allowed.push(VecDeque::new());
         }
+        let allowed = info.allowed.iter().map(|cpu| cpu.0 as usize).collect();
+        self.allowed[task.0 as usize].push_back(allowed);
     }
 
     fn event(&mut self, event: &Event) {

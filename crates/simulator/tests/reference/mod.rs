@@ -32,6 +32,11 @@ const AT_HEAD: u64 = 0x1_0000;
 const PREEMPT: u64 = 1 << 32;
 const LAST: u64 = 1 << 41;
 const SLEEP: u64 = 1;
+const RESTORE: u64 = 2;
+const MIGRATING: u64 = 0x10;
+const CHANGE: u64 = 1 << 33;
+/// Of a task that is taken off its queues while something about it changes.
+const SAVE_FOR_CHANGE: u64 = 2 | CHANGE;
 const WAKE_SYNC: u64 = 0x10;
 const KICK_PREEMPT: u64 = 2;
 const DEFAULT_SLICE: u64 = 20_000_000;
@@ -42,8 +47,8 @@ const LOOPS: u32 = 32;
 pub struct World {
     /// Node of each CPU.
     pub nodes: Vec<usize>,
-    /// CPUs that a task may use, by the order of birth; none: all.
-    pub allowed: Vec<Vec<usize>>,
+    /// CPUs that a task may use, by the order of birth, at first and after each change of the task; none: all.
+    pub allowed: Vec<VecDeque<Vec<usize>>>,
     pub has_select_cpu: bool,
     pub has_enqueue: bool,
     pub has_dispatch: bool,
@@ -90,6 +95,10 @@ struct Insertion {
 struct Task {
     pid: u32,
     allowed: Vec<usize>,
+    /// The same after each change that is still to come.
+    later: VecDeque<Vec<usize>>,
+    /// Where it goes after it had to leave a CPU that it may no longer use.
+    pushed_to: Option<usize>,
     enabled: bool,
     cpu: usize,
     runnable: bool,
@@ -121,6 +130,10 @@ struct Cpu {
     claimed: bool,
     /// The slice is used up: it must look for another task at this instant.
     must_pass: bool,
+    /// Something about its task has changed, which goes on running.
+    changed: bool,
+    /// Its task has been pushed off, and it has not looked for another yet.
+    stopped: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -140,13 +140,13 @@ impl Reference {
         if task.slice == 0 {
             task.slice = DEFAULT_SLICE;
         }
-        let leaving = self.cpus[cpu].leaving.take();
+        let leaving = self.was_left(cpu);
         if let Some(current) = self.cpus[cpu].current {
             self.calls.push(Expected {
                 a: Some(1),
                 ..call(Kind::Stopping, current)
             });
-        } else if leaving.is_none() && self.world.has_update_idle {
+        } else if !leaving && self.world.has_update_idle {
             self.expect_idle(cpu, false);
         }
         self.calls.push(call(Kind::Running, next));
@@ -164,22 +164,36 @@ impl Reference {
     /// No task comes: the last one goes on, or the CPU is idle.
     fn find_nothing(&mut self, cpu: usize) -> Result<(), Broken> {
         self.cpus[cpu].in_dispatch = false;
-        let leaving = self.cpus[cpu].leaving.take();
+        let leaving = self.was_left(cpu);
         match self.cpus[cpu].current {
             Some(current) if self.world.has_enq_last => self.calls.push(Expected {
                 a: Some(1),
                 ..call(Kind::Stopping, current)
             }),
             Some(current) => return self.set_slice(current, DEFAULT_SLICE),
-            None if leaving.is_none() => return Ok(()),
+            None if !leaving => return Ok(()),
             None => {}
         }
-        let now = self.now;
-        self.switches[cpu].push((now, None));
+        self.note_idle(cpu);
         if self.world.has_update_idle {
             self.expect_idle(cpu, true);
         }
         Ok(())
+    }
+
+    /// Whether its task has just left the CPU, by itself or pushed off.
+    fn was_left(&mut self, cpu: usize) -> bool {
+        let state = &mut self.cpus[cpu];
+        let sleeps = state.leaving.take().is_some();
+        std::mem::take(&mut state.stopped) || sleeps
+    }
+
+    /// The CPU runs nobody, unless that is known: after a task that was pushed off it has looked for another.
+    pub(super) fn note_idle(&mut self, cpu: usize) {
+        let known = self.switches[cpu].last();
+        if known.is_none_or(|(_, task)| task.is_some()) {
+            self.switches[cpu].push((self.now, None));
+        }
     }
 
     pub(super) fn stopping(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
@@ -192,11 +206,11 @@ impl Reference {
             state.claimed = false;
             state.leaving = Some(pid);
             self.task_mut(pid)?.place = Place::Nowhere;
-            self.calls.push(Expected {
-                a: Some(SLEEP),
-                ..call(Kind::Quiescent, pid)
-            });
+            self.calls.push(call(Kind::Quiescent, pid));
             return Ok(());
+        }
+        if !self.may_use(self.task(pid)?, cpu) {
+            return self.pushed_off(record);
         }
         let mut comes = Vec::new();
         if !expected {
@@ -238,8 +252,9 @@ impl Reference {
         let cpu = record.a as usize;
         // When the scheduler is loaded, every CPU is told to be idle.
         if record.b == 1 {
+            let pushed_off = std::mem::take(&mut self.cpus[cpu].stopped);
             rule!(
-                self.wakes.is_empty(),
+                self.wakes.is_empty() || pushed_off && !self.world.has_dispatch,
                 "CPU {cpu} becomes idle out of nothing"
             );
             return Ok(());
@@ -258,7 +273,7 @@ impl Reference {
         let (pid, cpu) = (record.pid, record.cpu);
         if !expected {
             rule!(
-                !self.world.has_update_idle,
+                !self.world.has_update_idle || self.cpus[cpu].stopped,
                 "{pid} runs where nothing said so"
             );
             rule!(
@@ -295,6 +310,9 @@ impl Reference {
         rule!(task.runnable && !task.custody, "{task:?} runs");
         let state = &mut self.cpus[cpu];
         state.current = Some(pid);
+        if std::mem::take(&mut state.changed) {
+            return Ok(());
+        }
         state.claimed = false;
         state.must_pass = false;
         self.switches[cpu].push((now, Some(pid)));

@@ -19,10 +19,10 @@ impl Reference {
     }
 
     pub(super) fn born(&mut self, record: &Record) {
-        let mut allowed = Vec::new();
+        let mut later = VecDeque::new();
         // Those that were there before have no number in the event stream, and never run here.
         if record.a != 0 {
-            allowed = self
+            later = self
                 .world
                 .allowed
                 .get(self.births)
@@ -32,7 +32,9 @@ impl Reference {
         }
         self.tasks.push(Task {
             pid: record.pid,
-            allowed,
+            allowed: later.pop_front().unwrap_or_default(),
+            later,
+            pushed_to: None,
             enabled: false,
             cpu: record.task_cpu(),
             runnable: false,
@@ -146,8 +148,11 @@ impl Reference {
     }
 
     pub(super) fn runnable(&mut self, record: &Record) -> Result<(), Broken> {
-        let task = self.task(record.pid)?;
         let flags = record.a;
+        if flags == RESTORE {
+            return self.restored(record);
+        }
+        let task = self.task(record.pid)?;
         rule!(
             task.enabled && !task.runnable && task.place == Place::Nowhere,
             "runnable: {task:?}"
@@ -232,12 +237,13 @@ impl Reference {
 
     pub(super) fn enqueued(&mut self, pid: u32, flags: u64) -> Result<(), Broken> {
         if self.task(pid)?.direct.is_some() {
-            return self.send(pid, flags);
+            self.send(pid, flags)?;
+        } else {
+            let task = self.task_mut(pid)?;
+            task.custody = true;
+            task.place = Place::Kept;
         }
-        let task = self.task_mut(pid)?;
-        task.custody = true;
-        task.place = Place::Kept;
-        Ok(())
+        self.arrive_pushed(pid)
     }
 
     pub(super) fn tick_begins(&mut self, record: &Record) -> Result<(), Broken> {
@@ -266,10 +272,88 @@ impl Reference {
 
     pub(super) fn quiescent(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         rule!(expected, "quiescent without stopping");
+        let cpu = record.cpu;
+        let changes = record.a == SAVE_FOR_CHANGE;
+        rule!(
+            changes || record.a == SLEEP,
+            "quiescent with {:#x}",
+            record.a
+        );
         let task = self.task_mut(record.pid)?;
         task.runnable = false;
-        task.place = Place::Nowhere;
+        if !changes {
+            return self.look(cpu);
+        }
+        let Some(allowed) = task.later.pop_front() else {
+            return Err(format!("{} changes, and nothing tells of it", record.pid));
+        };
+        task.allowed = allowed;
+        let state = &mut self.cpus[cpu];
+        state.leaving = None;
+        state.changed = true;
+        self.calls.push(Expected {
+            a: Some(RESTORE),
+            ..call(Kind::Runnable, record.pid)
+        });
+        self.calls.push(call(Kind::Running, record.pid));
+        Ok(())
+    }
+
+    /// Back after a change, a running task comes to its CPU by way of the queue, and no other task comes in between.
+    fn restored(&mut self, record: &Record) -> Result<(), Broken> {
         let cpu = record.cpu;
-        self.look(cpu)
+        rule!(
+            self.cpus[cpu].changed && record.task_cpu() == cpu,
+            "{} is restored on CPU {cpu}",
+            record.pid
+        );
+        self.check_slice(record)?;
+        self.task_mut(record.pid)?.runnable = true;
+        self.put(Queue::Local(cpu), record.pid, 0, false, RESTORE)
+    }
+
+    /// A task that may no longer run where it does gives way to the stopper, which takes it to a CPU that it may use.
+    pub(super) fn pushed_off(&mut self, record: &Record) -> Result<(), Broken> {
+        let (pid, cpu) = (record.pid, record.cpu);
+        let state = &mut self.cpus[cpu];
+        state.current = None;
+        state.must_pass = true;
+        state.stopped = true;
+        self.note_idle(cpu);
+        let task = self.task_mut(pid)?;
+        task.place = Place::Nowhere;
+        task.pushed_to = task.allowed.first().copied();
+        if record.slice() == 0 {
+            self.enqueue(pid, 0)?;
+            if !self.calls.is_empty() {
+                return Ok(());
+            }
+        }
+        self.arrive_pushed(pid)
+    }
+
+    /// A task that was pushed off leaves where it was queued meanwhile and arrives.
+    fn arrive_pushed(&mut self, pid: u32) -> Result<(), Broken> {
+        let Some(target) = self.task_mut(pid)?.pushed_to.take() else {
+            return Ok(());
+        };
+        match self.task(pid)?.place {
+            Place::On(_) => self.take_off(pid)?,
+            Place::Travelling => {
+                let from = self.task(pid)?.cpu;
+                self.cpus[from].travellers.retain(|one| one.pid != pid);
+            }
+            _ => {}
+        }
+        let task = self.task_mut(pid)?;
+        task.place = Place::Nowhere;
+        task.cpu = target;
+        if std::mem::take(&mut task.custody) {
+            self.calls.push(Expected {
+                a: Some(CHANGE),
+                ..call(Kind::Dequeue, pid)
+            });
+        }
+        self.enqueue(pid, MIGRATING)
     }
 }

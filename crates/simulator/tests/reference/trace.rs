@@ -3,79 +3,60 @@
 /// Words of a record.
 const WORDS: usize = 6;
 
-/// What a record is about, with the numbers of `random.bpf.c`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Kind {
-    SelectCpuBegin = 1,
-    SelectCpuEnd,
-    EnqueueBegin,
-    EnqueueEnd,
-    Dequeue,
-    DispatchBegin,
-    DispatchEnd,
-    TickBegin,
-    TickEnd,
-    Runnable,
-    Running,
-    Stopping,
-    Quiescent,
-    Yield,
-    Idle,
-    InitTask,
-    ExitTask,
-    Enable,
-    Disable,
-    Online,
-    Offline,
-    Insert = 30,
-    InsertOrdered,
-    ToLocalBegin,
-    ToLocalEnd,
-    MoveBegin,
-    MoveEnd,
-    Length,
-    Kick,
-    SetSlice,
-    DefaultCpu,
+/// Declares the kinds of records once, with their numbers.
+macro_rules! kinds {
+    ($($kind:ident = $number:literal,)*) => {
+        /// What a record is about, with the numbers of `random.bpf.c`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum Kind {
+            $($kind,)*
+        }
+
+        impl Kind {
+            fn of(number: u64) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$kind),)*
+                    _ => None,
+                }
+            }
+        }
+    };
 }
 
-const KINDS: [Kind; 31] = {
-    use Kind::*;
-    [
-        SelectCpuBegin,
-        SelectCpuEnd,
-        EnqueueBegin,
-        EnqueueEnd,
-        Dequeue,
-        DispatchBegin,
-        DispatchEnd,
-        TickBegin,
-        TickEnd,
-        Runnable,
-        Running,
-        Stopping,
-        Quiescent,
-        Yield,
-        Idle,
-        InitTask,
-        ExitTask,
-        Enable,
-        Disable,
-        Online,
-        Offline,
-        Insert,
-        InsertOrdered,
-        ToLocalBegin,
-        ToLocalEnd,
-        MoveBegin,
-        MoveEnd,
-        Length,
-        Kick,
-        SetSlice,
-        DefaultCpu,
-    ]
-};
+kinds! {
+    SelectCpuBegin = 1,
+    SelectCpuEnd = 2,
+    EnqueueBegin = 3,
+    EnqueueEnd = 4,
+    Dequeue = 5,
+    DispatchBegin = 6,
+    DispatchEnd = 7,
+    TickBegin = 8,
+    TickEnd = 9,
+    Runnable = 10,
+    Running = 11,
+    Stopping = 12,
+    Quiescent = 13,
+    Yield = 14,
+    Idle = 15,
+    InitTask = 16,
+    ExitTask = 17,
+    Enable = 18,
+    Disable = 19,
+    Online = 20,
+    Offline = 21,
+    Insert = 30,
+    InsertOrdered = 31,
+    ToLocalBegin = 32,
+    ToLocalEnd = 33,
+    MoveBegin = 34,
+    MoveEnd = 35,
+    Length = 36,
+    Kick = 37,
+    SetSlice = 38,
+    DefaultCpu = 39,
+}
 
 /// A callback, or a call of the scheduler's.
 #[derive(Clone, Copy, Debug)]
@@ -112,10 +93,7 @@ pub fn records(words: &[u64]) -> (Vec<Record>, bool) {
     let records: Vec<Record> = kept
         .take_while(|words| words[0] != 0)
         .map(|words| Record {
-            kind: *KINDS
-                .iter()
-                .find(|kind| **kind as u64 == words[0] & 0xff)
-                .expect("a kind that the scheduler writes"),
+            kind: Kind::of(words[0] & 0xff).expect("a kind that the scheduler writes"),
             cpu: (words[0] >> 8) as usize & 0xff_ffff,
             pid: (words[0] >> 32) as u32,
             time: words[1],
