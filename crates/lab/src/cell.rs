@@ -439,7 +439,7 @@ fn essence(message: &str) -> String {
             return "TASK".to_owned();
         }
         let letters: String = word.split(|one: char| one.is_ascii_digit()).collect();
-        letters.trim_start_matches('-').to_owned()
+        letters.trim_start_matches(['-', '.']).to_owned()
     };
     let words: Vec<String> = what.split_whitespace().map(word).collect();
     words.join(" ")

@@ -1,11 +1,13 @@
 //! The smallest machine and workload that still show a failure: delta debugging over runs. The runs follow one after the other in an order
 //! that depends on nothing but their results, so that the same failure ends in the same files.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_simulator::{Options, Surroundings};
 use fairground_workload::{Draft, Workload};
-use std::sync::Arc;
 
 use crate::cell::{Cell, DEFAULT_DURATION, Failure};
 use crate::contender::LOADER;
@@ -48,6 +50,8 @@ struct Search<'a> {
     most: usize,
     progress: &'a dyn Fn(usize, usize),
     runs: usize,
+    /// Workloads, machines and lengths that do not show it.
+    failed: BTreeSet<(String, String, Nanoseconds)>,
     best: Case,
     failure: Failure,
 }
@@ -79,6 +83,7 @@ impl Plan {
             most,
             progress,
             runs: 0,
+            failed: BTreeSet::new(),
             best: best.clone(),
             failure: wanted.clone(),
         };
@@ -112,7 +117,8 @@ impl Search<'_> {
 
     /// Whether the failure shows in a case, which is the best one then.
     fn shows(&mut self, case: Case) -> bool {
-        if self.runs >= self.most {
+        let key = (case.draft.text(), case.machine.clone(), case.duration);
+        if self.runs >= self.most || self.failed.contains(&key) {
             return false;
         }
         let Some(cell) = self.cell_of(&case) else {
@@ -122,6 +128,7 @@ impl Search<'_> {
         let failure = cell.run().ok().and_then(|result| result.failure);
         (self.progress)(self.runs, self.most);
         let Some(failure) = failure.filter(|failure| failure.is_like(&self.wanted)) else {
+            self.failed.insert(key);
             return false;
         };
         // What comes behind the failure is never run.
@@ -157,7 +164,7 @@ impl Search<'_> {
     fn shorten(&mut self) {
         while self.best.duration >= 2 * GRAIN {
             let case = Case {
-                duration: rounded(self.best.duration / 2),
+                duration: self.best.duration / 2 / GRAIN * GRAIN,
                 ..self.best.clone()
             };
             if !self.shows(case) {

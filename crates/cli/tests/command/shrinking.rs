@@ -74,6 +74,29 @@ fn the_same_failure_ends_in_the_same_file() {
 }
 
 #[test]
+fn a_crash_is_shown_by_one_task_on_one_cpu_in_no_time() {
+    let load = [
+        "workloads/hogs.json",
+        "-s",
+        "schedulers/wild.bpf.c",
+        "-m",
+        "4",
+    ];
+    let (ended, text, _folder) = shrink(&load);
+    assert!(
+        ended.stderr.contains("nothing smaller was found"),
+        "{}",
+        ended.stderr
+    );
+    let command = command(&ended);
+    assert_eq!(command[command.len() - 4..], ["-m", "1", "-d", "1ms"]);
+    let workload: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(workload["tasks"].as_object().unwrap().len(), 1, "{text}");
+    let again = fairground(&command);
+    assert!(again.stderr.contains("wild.bpf.c:11"), "{}", again.stderr);
+}
+
+#[test]
 fn what_a_failure_needs_is_kept() {
     // Forgotten is the first task that comes to the second CPU.
     let folder = tempfile::tempdir().unwrap();
