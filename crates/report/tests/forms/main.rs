@@ -2,6 +2,7 @@
 
 mod browser;
 mod csv_rows;
+mod explanations;
 mod html_page;
 mod json_schema;
 mod reproductions;

@@ -1,0 +1,126 @@
+//! Explained waits as JSON and as text.
+
+use fairground_metrics::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
+use fairground_report::{waits_json, waits_text};
+use fairground_results::Waits;
+use serde_json::Value;
+
+use crate::small_machine::comparison;
+
+/// A wait in `place` for a given cause, with a step of every kind.
+fn wait(place: Place, cause: Cause) -> Explanation {
+    let callback = |chosen_cpu| Action::Callback {
+        callback: "select_cpu",
+        cpu: 0,
+        chosen_cpu,
+        duration_ns: 120,
+    };
+    let inserted = |slice_ns, vtime| Action::Inserted {
+        queue: place,
+        slice_ns,
+        vtime,
+    };
+    let actions = [
+        callback(Some(3)),
+        callback(None),
+        inserted(Some(20_000_000), Some(7)),
+        Action::Removed { queue: place },
+        inserted(None, None),
+        Action::Woken { cpu: 0, by: None },
+        Action::Woken {
+            cpu: 0,
+            by: Some("waker".to_owned()),
+        },
+        Action::Preempted { cpu: 1 },
+        Action::Runs { cpu: 1 },
+    ];
+    let steps = (1_000..).zip(actions);
+    Explanation {
+        task: "late".to_owned(),
+        from_ns: 1_000,
+        to_ns: 5_001_000,
+        ran: true,
+        cause,
+        places: vec![Stay {
+            place,
+            duration_ns: 5_000_000,
+            taken: vec![Taken { cpu: 1, tasks: 2 }],
+            dispatches: 4,
+        }],
+        cpus: vec![CpuUse {
+            cpu: 1,
+            ran: vec![Ran {
+                task: "hog".to_owned(),
+                real_time: true,
+                duration_ns: 2_000_000,
+            }],
+            idle_ns: 3_000_000,
+        }],
+        steps: steps
+            .map(|(time_ns, action)| Step { time_ns, action })
+            .collect(),
+        steps_left_out: 0,
+    }
+}
+
+const PLACES: [Place; 5] = [
+    Place::Kernel,
+    Place::Scheduler,
+    Place::Local { cpu: 1 },
+    Place::Global,
+    Place::Queue { id: 1 << 40 },
+];
+
+fn waits() -> Vec<Waits> {
+    let lay = |place| wait(place, Cause::Lay { place });
+    let mut waits: Vec<Explanation> = PLACES.into_iter().map(lay).collect();
+    for cpu in [None, Some(1)] {
+        let duration_ns = 2_000_000;
+        waits.push(wait(Place::Global, Cause::RealTime { duration_ns, cpu }));
+    }
+    vec![Waits {
+        labels: comparison().runs[0].labels.clone(),
+        waits,
+        notes: vec!["a note".to_owned()],
+    }]
+}
+
+#[test]
+fn what_is_written_fits_the_schema() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/schema/explain-1.json"
+    );
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    jsonschema::meta::validate(&schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let document: Value = serde_json::from_str(&waits_json(&waits())).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert_eq!(errors, Vec::<String>::new());
+    let mut more = document;
+    more["runs"][0]["waits"][0]["surprise"] = 1.into();
+    assert!(!validator.is_valid(&more));
+}
+
+#[test]
+fn every_cause_is_one_plain_line() {
+    let text = waits_text(&waits());
+    let idle = "; CPU 1, which it may use, was idle for 3.00 ms";
+    for line in [
+        "outside the scheduler for 5.00 ms: it is in another scheduling class, whose tasks do not wait for the scheduler".to_owned(),
+        format!(
+            "held in the scheduler's own data (a map, a list, an arena) for 5.00 ms without being in a dispatch queue; \
+             meanwhile dispatch was called 4 times on CPUs that it may use{idle}"
+        ),
+        "lay in the local DSQ of CPU 1 for 5.00 ms, which meanwhile ran hog (real-time) 2.00 ms, idle 3.00 ms".to_owned(),
+        format!("lay in the global DSQ for 5.00 ms, from which CPU 1 took 2 other tasks{idle}"),
+        format!("lay in the DSQ 0x10000000000 for 5.00 ms, from which CPU 1 took 2 other tasks{idle}"),
+        "behind real-time tasks: hog had the CPUs that it may use for 2.00 ms".to_owned(),
+        "behind real-time tasks: hog had CPU 1, where it lay, for 2.00 ms".to_owned(),
+    ] {
+        assert!(text.contains(&format!("\n  {line}\n")), "no {line:?} in\n{text}");
+    }
+}
