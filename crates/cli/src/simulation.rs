@@ -32,7 +32,7 @@ pub struct Simulation {
     #[arg(short, long, value_parser = nanoseconds)]
     duration: Option<u64>,
 
-    /// Seed of all random choices of the first repetition; each further one adds 1
+    /// Seed of all random choices; of several repetitions, each further one adds 1
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
