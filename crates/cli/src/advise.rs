@@ -125,8 +125,10 @@ fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
 }
 
 fn question(arguments: &Arguments, recording: &Recording) -> Result<Question, String> {
+    let cost =
+        fairground_lab::read_cost_model(&arguments.cost).map_err(|error| error.to_string())?;
     let (workload, surroundings) =
-        fairground_lab::load_recording(recording).map_err(|error| error.to_string())?;
+        fairground_lab::load_recording(recording, &cost).map_err(|error| error.to_string())?;
     let machine = match &arguments.machine {
         Some(description) => description.clone(),
         None => recording.header.cpus.to_string(),
@@ -142,8 +144,7 @@ fn question(arguments: &Arguments, recording: &Recording) -> Result<Question, St
         contenders: Contender::open_all(&references, &Default::default(), arguments.threads)
             .map_err(|error| error.to_string())?,
         machine: Arc::new(Machine::parse(&machine).map_err(|error| error.to_string())?),
-        cost: fairground_lab::read_cost_model(&arguments.cost)
-            .map_err(|error| error.to_string())?,
+        cost,
         goal,
         repeats: arguments.repeat,
         threads: arguments.threads,

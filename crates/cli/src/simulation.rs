@@ -150,7 +150,7 @@ impl Simulation {
         let mut surroundings = BTreeMap::new();
         for path in &self.workloads {
             let (workload, others) =
-                fairground_lab::read_workload(path).map_err(|error| error.to_string())?;
+                fairground_lab::read_workload(path, &cost).map_err(|error| error.to_string())?;
             surroundings.insert(workload.name.clone(), others);
             workloads.push(Arc::new(workload));
         }

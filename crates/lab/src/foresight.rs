@@ -81,9 +81,15 @@ pub fn foresee(paths: &[PathBuf], folder: &Path, cost: &CostModel) -> Result<For
         .iter()
         .map(|path| read(path))
         .collect::<Result<Vec<_>, _>>()?;
+    // What is compared was recorded, too, and has the recorder's part in it.
+    let without_recorder = CostModel {
+        record_wakeup: 0,
+        record_switch: 0,
+        ..cost.clone()
+    };
     let mut foresight = Foresight::default();
     for source in &made {
-        let (workload, surroundings) = load_recording(&source.recording)?;
+        let (workload, surroundings) = load_recording(&source.recording, &without_recorder)?;
         let workload = Arc::new(workload);
         let path = folder.join(format!("{}.json", source.workload));
         let truth = path

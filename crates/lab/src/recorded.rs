@@ -3,31 +3,38 @@
 use std::path::Path;
 
 use fairground_metrics::{MachineFacts, Metrics, RunMetrics};
-use fairground_recording::{Load, Recording, is_recording};
-use fairground_simulator::{Surroundings, Thread, Turn};
+use fairground_recording::{KernelWork, Load, Recording, is_recording};
+use fairground_simulator::{CostModel, Surroundings, Thread, Turn};
 use fairground_workload::Workload;
 
 use crate::error::Error;
 
-/// Reads an rt-app file or a recording: the workload, and what there is besides its tasks.
+/// Reads an rt-app file or a recording: the workload, and what there is besides its tasks, for a simulation with these costs.
 ///
 /// # Errors
 ///
 /// If it cannot be read, or is neither.
-pub fn read_workload(path: &Path) -> Result<(Workload, Surroundings), Error> {
+pub fn read_workload(path: &Path, cost: &CostModel) -> Result<(Workload, Surroundings), Error> {
     if !is_recording(path) {
         return Ok((Workload::read(path)?, Surroundings::default()));
     }
-    load_recording(&Recording::read(path)?)
+    load_recording(&Recording::read(path)?, cost)
 }
 
-/// A recording as a workload, and what there is besides its tasks.
+/// A recording as a workload, and what there is besides its tasks. What these costs add to the programs of its tasks, and the recorder's own, is not left in them.
 ///
 /// # Errors
 ///
 /// If there is nothing in it.
-pub fn load_recording(recording: &Recording) -> Result<(Workload, Surroundings), Error> {
-    let load = recording.load()?;
+pub fn load_recording(
+    recording: &Recording,
+    cost: &CostModel,
+) -> Result<(Workload, Surroundings), Error> {
+    let load = recording.load_without(KernelWork {
+        switch: cost.context_switch + cost.record_switch,
+        waking: cost.wakeup + cost.record_wakeup,
+        call: cost.system_call,
+    })?;
     let surroundings = surroundings(&load);
     Ok((load.workload, surroundings))
 }

@@ -279,7 +279,7 @@ impl Recording {
 
     /// When the last of the tasks that lived to the end was created, nanoseconds since the beginning.
     pub fn last_birth(&self) -> u64 {
-        let lives = crate::lives::Lives::of(self).all;
+        let lives = crate::lives::Lives::of(self, Default::default()).all;
         let living = lives
             .iter()
             .filter(|life| life.chosen && life.ended.is_none());

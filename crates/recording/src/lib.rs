@@ -25,6 +25,7 @@ mod tracing_data;
 pub use error::Error;
 pub use file::{Ending, Header, Recording, Roots, VERSION, Writer, is_recording};
 pub use import::{Imported, import_perf};
+pub use lives::KernelWork;
 pub use load::{Load, OtherThread, Turn};
 pub use loss::{Loss, Sure};
 pub use record::{Context, Description, Entry, Kind};

@@ -14,6 +14,17 @@ pub(crate) type LifeId = usize;
 /// Number of `sched_yield()` on x86.
 const YIELD: i32 = 24;
 
+/// What a kernel does for a task in the task's CPU time, and a simulation adds to its program again: nanoseconds each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelWork {
+    /// A switch to it.
+    pub switch: u64,
+    /// Its waking another one, beside the system call.
+    pub waking: u64,
+    /// A system call in which it waits, yields or wakes.
+    pub call: u64,
+}
+
 /// What a task did.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Life {
@@ -54,6 +65,8 @@ pub(crate) struct Lives {
     pub gaps: u64,
     /// Whether the recording does not tell system calls.
     pub without_calls: bool,
+    /// What is left out of runs.
+    work: KernelWork,
 }
 
 /// Gives lives their numbers.
@@ -123,6 +136,8 @@ struct State {
     mode: Mode,
     /// CPU time since its last step.
     burst: u64,
+    /// How much of what comes next is the kernel's, and left out.
+    kernels: u64,
     early: Option<Early>,
     /// When it was woken and what it has used since, of one that is not chosen.
     turn: Option<Turn>,
@@ -200,9 +215,10 @@ fn census(recording: &Recording) -> Vec<Life> {
 }
 
 impl Lives {
-    /// What every task of `recording` did.
-    pub fn of(recording: &Recording) -> Self {
+    /// What every task of `recording` did; runs are without this work.
+    pub fn of(recording: &Recording, work: KernelWork) -> Self {
         let mut lives = Self {
+            work,
             all: census(recording),
             gaps: 0,
             without_calls: recording.header.without_calls,
@@ -275,6 +291,7 @@ impl Lives {
                     } else if runnable {
                         states[id].mode = Mode::Ready;
                         if *call == YIELD && !preempted && self.all[id].chosen {
+                            states[id].kernels += self.work.call;
                             self.flush(&mut states[id], id);
                             self.all[id].steps.push(Step::Yield);
                         }
@@ -336,7 +353,9 @@ impl Lives {
 
     /// Makes a step of the CPU time since the last one.
     fn flush(&mut self, state: &mut State, id: LifeId) {
-        let burst = std::mem::take(&mut state.burst);
+        let kernels = state.kernels.min(state.burst);
+        state.kernels -= kernels;
+        let burst = std::mem::take(&mut state.burst) - kernels;
         if burst > 0 && self.all[id].chosen {
             self.all[id].steps.push(Step::Run(burst));
         }
@@ -359,6 +378,7 @@ impl Lives {
     }
 
     fn sleep(&mut self, state: &mut State, id: LifeId, mut wait: Wait, wakings: &mut Wakings) {
+        state.kernels += self.work.call;
         self.flush(state, id);
         if let Some(turn) = state.turn.take()
             && !self.all[id].chosen
@@ -407,6 +427,7 @@ impl Lives {
             at: time,
             cpu_time: 0,
         });
+        state.kernels += self.work.switch;
         state.mode = Mode::Runs(time);
     }
 
@@ -444,6 +465,7 @@ impl Lives {
         if let Some(waker) = waker {
             wakings.count += 1;
             post = wakings.count;
+            states[waker].kernels += self.work.call + self.work.waking;
             self.pause(&mut states[waker], waker, time);
             self.all[waker].steps.push(Step::Post { to: id, id: post });
         }

@@ -7,7 +7,7 @@ use fairground_workload::{Event, Policy, Task, Workload};
 
 use crate::error::Error;
 use crate::file::Recording;
-use crate::lives::{Life, LifeId, Lives};
+use crate::lives::{KernelWork, Life, LifeId, Lives};
 use crate::locks;
 use crate::loss::Loss;
 use crate::program::{Going, Maker, going};
@@ -56,7 +56,16 @@ impl Recording {
     ///
     /// If none of the tasks chosen did anything.
     pub fn load(&self) -> Result<Load, Error> {
-        let mut lives = Lives::of(self);
+        self.load_without(KernelWork::default())
+    }
+
+    /// Makes a workload of the recording for a world that adds this work to what tasks do: it is left out of their runs, in which it was recorded.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Recording::load`].
+    pub fn load_without(&self, work: KernelWork) -> Result<Load, Error> {
+        let mut lives = Lives::of(self, work);
         locks::infer(&mut lives);
         let names = names(&lives);
         if names.is_empty() {

@@ -34,7 +34,7 @@ struct Teller<'a> {
 impl Recording {
     /// Tells `sink` what the tasks chosen did, under the names that [`Recording::load`] gives them.
     pub fn play_back(&self, sink: &mut dyn Sink) {
-        let lives = Lives::of(self);
+        let lives = Lives::of(self, Default::default());
         let tasks = names(&lives)
             .into_iter()
             .zip(0..)

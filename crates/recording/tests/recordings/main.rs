@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use fairground_events::{Event as Told, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_recording::{
-    Context, Ending, Entry, Header, Kind, Load, Recording, Roots, Writer, rt_app,
+    Context, Ending, Entry, Header, KernelWork, Kind, Load, Recording, Roots, Writer, rt_app,
 };
 use fairground_workload::{Event, Task, TimerMode, Workload};
 use proptest::prelude::*;
@@ -52,6 +52,48 @@ fn who_wakes_whom_is_at_its_place_in_the_run() {
     // Both have ended, so the run lasts until they have.
     assert_eq!(load.workload.duration, None);
     assert_eq!(load.loss.waits, [1, 0, 0]);
+}
+
+#[test]
+fn runs_are_without_what_a_simulation_adds_to_them() {
+    const US: u64 = 1000;
+    let mut script = Script::default();
+    script.describe(1, "baker");
+    script.describe(2, "eater");
+    script.born(0, 2, 1);
+    script.preempt(0, 0, 2);
+    script.sleep(MS, 2, 1, READ, 5);
+    script.wake(4 * MS, 2, 1, Context::Task);
+    script.preempt(6 * MS, 1, 2);
+    // Shorter than what the kernel takes: the rest comes out of the next run.
+    script.yields(6 * MS + 50 * US, 2, 1);
+    script.preempt(7 * MS, 1, 2);
+    script.end(8 * MS, 2, 1);
+    script.end(9 * MS, 1, 0);
+    let work = KernelWork {
+        switch: 100 * US,
+        waking: 30 * US,
+        call: 7 * US,
+    };
+    let load = script.recording(10 * MS).load_without(work);
+    let load = load.expect("it has tasks");
+    assert_eq!(
+        events(&load, "baker"),
+        [
+            Event::Run(3 * MS - 137 * US),
+            Event::SemPost(0),
+            Event::Run(2 * MS + 950 * US + MS - 200 * US),
+        ]
+    );
+    assert_eq!(
+        events(&load, "eater"),
+        [
+            Event::Run(MS - 107 * US),
+            Event::SemWait(0),
+            Event::Yield,
+            Event::Run(MS - 157 * US),
+        ]
+    );
 }
 
 #[test]
