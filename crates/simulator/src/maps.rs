@@ -378,17 +378,19 @@ impl Map {
         Ok(())
     }
 
-    /// Sum over CPUs of the 64-bit counter at `index` of an array.
-    pub fn counter(&self, index: usize) -> Option<u64> {
+    /// The 64-bit counters of an array, each the sum over CPUs; none if it is no array.
+    pub fn counters(&self) -> Vec<u64> {
         let Store::Array(values) = &self.store else {
-            return None;
+            return Vec::new();
         };
-        if index >= self.max_entries {
-            return None;
+        let of_cpu = |cpu: usize| &values[cpu * self.cpu_stride..][..self.max_entries * self.words];
+        if self.cpu_stride == 0 && self.words == 1 {
+            return of_cpu(0).to_vec();
         }
         let copies = if self.cpu_stride == 0 { 1 } else { self.cpus };
-        let of_cpu = |cpu: usize| values[cpu * self.cpu_stride + index * self.words];
-        Some((0..copies).map(of_cpu).sum())
+        (0..self.max_entries)
+            .map(|index| (0..copies).map(|cpu| of_cpu(cpu)[index * self.words]).sum())
+            .collect()
     }
 }
 

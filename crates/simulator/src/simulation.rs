@@ -534,12 +534,8 @@ impl<'a> Kernel<'a> {
     }
 
     fn read_statistics(&self) -> Vec<u64> {
-        let Some(map) = self.maps.iter().find(|map| map.name == "statistics") else {
-            return Vec::new();
-        };
-        (0..map.max_entries)
-            .map_while(|index| map.counter(index))
-            .collect()
+        let map = self.maps.iter().find(|map| map.name == "statistics");
+        map.map(|map| map.counters()).unwrap_or_default()
     }
 
     /// The kernel's event counters.
