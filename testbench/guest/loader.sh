@@ -24,6 +24,10 @@ test_loader() {
 	check 'reproduce: SIGKILL leaves nothing behind' reproduces_nothing_when_killed
 	check 'reproduce: SIGINT ends it cleanly' reproduces_until_signal
 	check 'reproduce: tells which scheduler the kernel took out' reproduces_to_the_fault
+	check 'loader: does what a companion says, on this machine' follows_companion
+	check 'loader: a companion is changed by options, and left out' changes_companion
+	check 'loader: says which step of a companion cannot be done' tells_failed_step
+	check 'loader: a captured loader gives its scheduler what it gives it here' captures_loader
 	check 'loader: refuses while another scheduler is loaded' refuses_second
 	check 'loader: refuses a user who is not root' refuses_user
 	check 'loader: shows what the verifier did not accept' shows_rejection
@@ -254,6 +258,76 @@ reproduces_to_the_fault() {
 	assert_status 1
 	assert_says "$work/errors" 'elc_fairness_5on4 under cfs failed in run 1: the kernel took cfs out'
 	assert_says "$work/output" 'not measured'
+	assert_unloaded
+}
+
+# Its init callback checks what it was given; its end says what was run afterwards.
+follows_companion() {
+	fairground run "$objects/accompanied.o" -- sleep 100
+	assert_status 1
+	assert_says "$work/errors" 'three rounds on CPU 1'
+	assert_unloaded
+}
+
+changes_companion() {
+	fairground run "$objects/accompanied.o" --set slice_us=4000 -- true
+	assert_status 1
+	assert_says "$work/errors" 'not as told: slice_ns == 3000000'
+	fairground run "$objects/accompanied.o" --with none -- true
+	assert_status 1
+	assert_says "$work/errors" 'not as told: slice_ns == 3000000'
+	fairground run "$objects/accompanied.o" --set ops.timeout_ms=3000 --set accompanied.interval_ms=100000 -- \
+		bpftool map dump name accompanied_ops
+	assert_status 0
+	assert_says "$work/output" '"timeout_ms": 3000'
+	fairground run "$objects/accompanied.o" --set 'layout.first.node=7' -- true
+	assert_status 1
+	assert_says "$work/errors" 'not as told: layout.first.cpus == all && layout.first.node == 2'
+	fairground run "$objects/faulty.o" --with "$objects/accompanied.companion.toml" -- true
+	assert_status 2
+	assert_says "$work/errors" 'it is for scheduler accompanied, and this one calls itself faulty'
+	assert_unloaded
+}
+
+tells_failed_step() {
+	fairground run "$objects/accompanied.o" --set map.domains.max_entries=1 -- true
+	assert_status 1
+	assert_says "$work/errors" 'accompanied.companion.toml:22: an entry of map domains cannot be written: Argument list too long'
+	sed 's/^pass = .*//' "$objects/accompanied.companion.toml" > "$work/wrong.toml"
+	fairground run "$objects/accompanied.o" --with "$work/wrong.toml" -- true
+	assert_status 1
+	assert_says "$work/errors" 'program take_token returned -22, with which its loader gives up'
+	assert_unloaded
+}
+
+# The globals, maps and settings of the scheduler `loaded`, as the kernel holds them.
+dump_loaded() {
+	local map
+	for map in mine.rodata mine.bss domains loaded_ops; do
+		printf '%s\n' "$map"
+		bpftool map dump name "$map" | grep -vE 'hotplug_seq|refcnt|state|"(select_cpu|enqueue|dispatch|init|exit|init_task)":'
+	done
+}
+export -f dump_loaded
+
+captures_loader() {
+	cp "$objects/loaded.o" "$work/mine.bpf.o"
+	"$objects/loader" "$work/mine.bpf.o" 5000000 > "$work/loader.output" 2>&1 &
+	loader=$!
+	wait_until grep -q attached "$work/loader.output"
+	in_charge loaded
+	dump_loaded > "$work/real"
+	kill -KILL "$loader"
+	assert_unloaded
+	fairground capture -m host -o "$work/captured" --object "$work/mine.bpf.o" -- "$objects/loader" "$work/mine.bpf.o" 5000000
+	assert_status 0
+	# The kernel names the sections after the file.
+	mv "$work/captured/loaded.bpf.o" "$work/captured/mine.bpf.o"
+	mv "$work/captured/loaded.companion.toml" "$work/captured/mine.companion.toml"
+	fairground run "$work/captured/mine.bpf.o" -- bash -c dump_loaded
+	assert_status 0
+	assert_says "$work/real" '"slice_ns": 5000000'
+	diff "$work/real" "$work/output" || give_up 'what the kernel was given differs'
 	assert_unloaded
 }
 

@@ -43,8 +43,8 @@ pub use linker::{Bits, Field, Linker, Native};
 pub use location::Location;
 pub use maps::{InitialValue, Map};
 pub use object::{
-    Extern, ExternKind, Object, Program, Section, Slot, StructOps, StructOpsMember, StructOpsValue,
-    Variable, VariableKind,
+    Extern, ExternKind, Object, Program, SCHEDULER_TABLES, Section, Slot, StructOps,
+    StructOpsMember, StructOpsValue, Variable, VariableKind,
 };
 pub use renamed::name_since;
 pub use setup::{MapEntry, Passed, ProgramRun, RunTime, Setup, VariablePatch};

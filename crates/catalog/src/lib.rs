@@ -51,6 +51,14 @@ impl Scheduler {
         &self.manifest.id
     }
 
+    /// Reads its object.
+    pub fn parse(&self) -> Result<Object, Error> {
+        Object::parse(&self.object).map_err(|error| Error::Object {
+            path: self.source_file.clone(),
+            message: error.to_string(),
+        })
+    }
+
     /// The tunable with this name; the error lists those that there are.
     pub fn tunable(&self, name: &str) -> Result<&Tunable, Error> {
         let tunables = &self.manifest.tunables;

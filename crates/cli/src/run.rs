@@ -1,6 +1,7 @@
 //! `fairground run`: a scheduler in charge of this machine.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,13 +9,16 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use fairground_bpf::Object;
 use fairground_catalog::topology;
+use fairground_companion::Companion;
 use fairground_kernel::exit::ExitReport;
 use fairground_kernel::guard::{Guarded, User};
 use fairground_kernel::loader::{OpenScheduler, Running, Stopped};
 use fairground_kernel::statistics::Counters;
 use fairground_kernel::supervise::{Signal, Signals};
 use fairground_kernel::{Error, host, libbpf_messages};
+use fairground_lab::Accompanied;
 use fairground_machine::Machine;
 
 /// How often the loader looks whether the scheduler is still in charge.
@@ -31,15 +35,21 @@ const LOOK: Duration = Duration::from_millis(100);
   sudo fairground run o1 --set hz=1000 --stats -- make -j8
   sudo fairground run o1 --user root -- fairground play workload.json
   sudo fairground run ./mine.bpf.c --dump end.txt
-  sudo fairground run ./mine.bpf.c --verify")]
+  sudo fairground run ./mine.bpf.c --verify
+  sudo fairground run scx_mine/src/bpf/main.bpf.c -I include --with mine.toml")]
 pub struct Arguments {
     /// Id of a scheduler (see `fairground list`), or path of a sched_ext source (.bpf.c) or object (.o)
     #[arg(value_name = "ID|PATH")]
     scheduler: String,
 
-    /// Set a tunable; may be given several times
+    /// Set a tunable, or what a loader sets, by the names of docs/companions.md; may be given several times
     #[arg(long = "set", value_name = "TUNABLE=VALUE")]
     settings: Vec<String>,
+
+    /// What the scheduler's loader does, as a companion file, or `none` [default: NAME.companion.toml beside the source, or the one that
+    /// comes with fairground]
+    #[arg(long = "with", value_name = "COMPANION")]
+    companion: Option<String>,
 
     /// Print the scheduler's and the kernel's counters at this interval
     #[arg(long = "stats", value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
@@ -239,6 +249,9 @@ fn watch(
         if !running.is_in_charge() {
             return Ok(Outcome::Ejected);
         }
+        if let Some(failure) = running.loader_failure() {
+            return Err(failure);
+        }
         if let (Some(next), Some(interval)) = (next_print, interval) {
             if Instant::now() >= next {
                 let now = running.counters();
@@ -302,8 +315,8 @@ fn tell(message: std::fmt::Arguments<'_>) {
 /// The scheduler that the user named, with the settings.
 struct Scheduler {
     name: String,
-    object: Vec<u8>,
-    settings: Vec<(String, i128)>,
+    whole: Accompanied,
+    object: Object,
     /// Names of its counters, in order.
     statistics: Vec<String>,
 }
@@ -316,75 +329,94 @@ impl Scheduler {
             defines: arguments.defines.clone(),
             ..fairground_catalog::Build::default()
         };
-        let found = fairground_catalog::open(&arguments.scheduler, &build)
+        let mut whole = Accompanied::open(&arguments.scheduler, &build)
             .map_err(|error| unusable(error.to_string()))?;
-        if !found.warnings.is_empty() {
-            crate::output::say!("fairground: {}", found.warnings.trim_end());
+        let entry = whole.entry();
+        if !entry.warnings.is_empty() {
+            crate::output::say!("fairground: {}", entry.warnings.trim_end());
         }
-        let mut settings = Vec::new();
+        let object = entry.parse().map_err(|error| unusable(error.to_string()))?;
+        let (id, title) = (entry.id().to_owned(), object.scheduler_name());
+        let statistics = entry.manifest.statistics.iter();
+        let statistics = statistics.map(|statistic| statistic.name.clone()).collect();
+        if let Some(companion) = &arguments.companion {
+            let companion = companion_for(companion, &title).map_err(unusable)?;
+            whole.set_companion(companion);
+        }
         for setting in &arguments.settings {
-            let (tunable, value) = setting
+            let wrong = |reason: &dyn Display| unusable(format!("--set {setting}: {reason}"));
+            let (key, value) = setting
                 .split_once('=')
-                .ok_or_else(|| unusable(format!("--set {setting}: not TUNABLE=VALUE")))?;
-            let tunable = tunable
-                .strip_prefix(found.id())
-                .and_then(|rest| rest.strip_prefix('.'))
-                .unwrap_or(tunable);
-            // A scheduler without a manifest has the tunables that its object has; the loader checks those.
-            let value = if found.manifest.tunables.is_empty() {
-                plain_number(value).ok_or_else(|| {
-                    unusable(format!("--set {setting}: `{value}` is not a whole number"))
-                })?
-            } else {
-                found
-                    .tunable(tunable)
-                    .and_then(|tunable| tunable.parse_value(value))
-                    .map_err(|error| unusable(format!("--set {setting}: {error}")))?
-            };
-            settings.push((tunable.to_owned(), value));
+                .ok_or_else(|| wrong(&"not TUNABLE=VALUE"))?;
+            let of_this = |name: &str| key.strip_prefix(name)?.strip_prefix('.');
+            let key = of_this(&id).or_else(|| of_this(&title)).unwrap_or(key);
+            whole
+                .set(&object, key, value, format!("--set {key}"))
+                .map_err(|error| wrong(&error))?;
         }
-        Ok(Self {
+        let found = Self {
             name: arguments.scheduler.clone(),
-            statistics: found
-                .manifest
-                .statistics
-                .iter()
-                .map(|statistic| statistic.name.clone())
-                .collect(),
-            object: found.object.into_owned(),
-            settings,
-        })
+            whole,
+            object,
+            statistics,
+        };
+        Ok(found)
     }
 
-    /// Reads the object and sets everything that is set before loading.
+    /// Reads the object, and does what is done before loading: what the user sets, and what its loader does, on this machine.
     fn prepare(&self) -> Result<OpenScheduler, Error> {
-        let mut opened = OpenScheduler::open(&self.name, &self.object)?;
-        for (tunable, value) in &self.settings {
-            opened.set(tunable, *value)?;
+        let unusable = |error: &dyn Display| Error::Usage {
+            reason: error.to_string(),
+        };
+        let mut opened = OpenScheduler::open(&self.name, &self.whole.entry().object)?;
+        for (tunable, value) in self.whole.values() {
+            opened.set(tunable, value)?;
         }
+        let companion = self.whole.companion().name();
         // Kernel and description number CPUs alike only if none is missing in between.
-        if host::cpus_are_contiguous() {
-            let machine = Machine::parse("host").map_err(|error| Error::Usage {
-                reason: error.to_string(),
-            })?;
-            for variable in topology::variables(&machine) {
-                opened.set_bytes(variable.section, variable.name, &variable.bytes)?;
+        if !host::cpus_are_contiguous() {
+            if !companion.is_empty() {
+                let reason = format!(
+                    "some CPUs are offline, and {companion} numbers them without gaps; bring them online, or use --with none"
+                );
+                return Err(unusable(&reason));
             }
-        } else {
             crate::output::say!(
                 "fairground: some CPUs are offline; {} takes the machine for flat",
                 self.name
             );
+            return Ok(opened);
         }
+        let machine = Machine::parse("host").map_err(|error| unusable(&error))?;
+        for variable in topology::variables(&machine) {
+            opened.set_bytes(variable.section, variable.name, &variable.bytes)?;
+        }
+        let constants = host::constants()?;
+        let constant = |name: &str| constants.get(name).copied();
+        let prepared = self.whole.prepare(&self.object, &constant, &machine);
+        let prepared = prepared.map_err(|error| unusable(&error))?;
+        if !companion.is_empty() {
+            tell(format_args!("its loader is {companion}"));
+        }
+        for note in &prepared.notes {
+            crate::output::say!("fairground: {note}");
+        }
+        opened.equip(&self.object, prepared.setup)?;
         Ok(opened)
     }
 }
 
-/// A whole number, or `true` or `false`.
-fn plain_number(text: &str) -> Option<i128> {
-    match text {
-        "true" => Some(1),
-        "false" => Some(0),
-        _ => text.parse().ok(),
+/// The companion that `--with` names, for the scheduler that calls itself `scheduler`.
+fn companion_for(file: &str, scheduler: &str) -> Result<Companion, String> {
+    if file == "none" {
+        return Ok(Companion::empty());
     }
+    let companion = Companion::read(Path::new(file)).map_err(|error| error.to_string())?;
+    if companion.scheduler() != scheduler {
+        return Err(format!(
+            "--with {file}: it is for scheduler {}, and this one calls itself {scheduler}",
+            companion.scheduler()
+        ));
+    }
+    Ok(companion)
 }

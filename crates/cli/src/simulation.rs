@@ -327,7 +327,7 @@ pub fn references(names: &[String]) -> Vec<String> {
 }
 
 /// Gives a companion file to the schedulers that it is for.
-fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), String> {
+pub fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), String> {
     if file == "none" {
         for contender in contenders {
             contender.set_companion(Companion::empty());

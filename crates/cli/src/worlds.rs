@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_lab::{Costs, Recording, confront, read_cost_model};
+use fairground_catalog::Build;
+use fairground_lab::{Contender, Costs, Recording, confront, read_cost_model};
 
 use crate::output::{self, FAILED, UNUSABLE};
+use crate::simulation::accompany;
 
 /// Compare runs on a kernel with the simulator
 ///
@@ -18,6 +20,7 @@ use crate::output::{self, FAILED, UNUSABLE};
   testbench/worlds --keep recordings
   fairground worlds recordings/*.json
   fairground worlds --cost 1=recordings/costs-1.toml recordings/*.json
+  fairground worlds -s mine.bpf.o recordings/*.mine.*.json
   fairground worlds --workloads mine mine/recordings/*.json")]
 pub struct Arguments {
     /// Results of `fairground play --format json` on a kernel
@@ -32,6 +35,14 @@ pub struct Arguments {
     /// of a cost model; once for each number of CPUs, and `default` without
     #[arg(long, value_name = "CPUS=COSTS", value_parser = cost)]
     cost: Vec<(u32, String)>,
+
+    /// Objects of your own (.bpf.o) or sources that recordings name; may be given several times
+    #[arg(short, long, value_name = "PATH", value_delimiter = ',')]
+    schedulers: Vec<String>,
+
+    /// What the loader of one of them does, as a companion file; none: nothing. May be given several times
+    #[arg(long = "with", value_name = "FILE.toml|none")]
+    companions: Vec<String>,
 }
 
 /// A number of CPUs and the name of a cost model.
@@ -62,7 +73,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         .map(|(cpus, name)| Ok((*cpus, read_cost_model(name)?)))
         .collect::<Result<Costs, _>>()
         .map_err(unusable)?;
-    let agreement = confront(&recordings, &arguments.workloads, &costs).map_err(unusable)?;
+    let mut own =
+        Contender::open_all(&arguments.schedulers, &Build::default(), None).map_err(unusable)?;
+    for file in &arguments.companions {
+        accompany(&mut own, file).map_err(|message| output::fail(UNUSABLE, message))?;
+    }
+    let agreement = confront(&recordings, &arguments.workloads, &costs, &own).map_err(unusable)?;
     output::print(&agreement.table())?;
     Ok(if agreement.holds() {
         ExitCode::SUCCESS

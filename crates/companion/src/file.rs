@@ -183,6 +183,25 @@ impl Companion {
         }))
     }
 
+    /// The companion of a user's own scheduler, whose source or object is the file `source`: the one beside it, or the one that comes with fairground for the name
+    /// that it gives itself, `scheduler`. One that sets nothing if there is neither.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn find(source: &Path, scheduler: &str) -> Result<Self, Error> {
+        let file = source.file_name().unwrap_or_default().to_string_lossy();
+        let stem = [".bpf.c", ".bpf.o", ".c", ".o"]
+            .iter()
+            .find_map(|ending| file.strip_suffix(ending))
+            .unwrap_or(&file);
+        let beside = source.with_file_name(format!("{stem}.companion.toml"));
+        if beside.is_file() {
+            return Self::read(&beside);
+        }
+        Self::built_in(scheduler).unwrap_or_else(|| Ok(Self::empty()))
+    }
+
     /// Name of the file; empty for one that sets nothing.
     pub fn name(&self) -> &str {
         &self.name

@@ -269,8 +269,7 @@ impl Preparation<'_> {
     }
 
     fn table(&self) -> Option<&StructOps> {
-        let mut tables = self.object.struct_ops().iter();
-        tables.find(|table| table.type_name.starts_with("sched_ext_ops"))
+        self.object.schedulers().next()
     }
 
     fn set_operation(

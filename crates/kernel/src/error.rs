@@ -91,6 +91,14 @@ pub enum Error {
         /// What libbpf and the kernel said.
         reason: String,
     },
+    /// What the scheduler's loader does could not be done.
+    #[error("{name}: {reason}")]
+    Setup {
+        /// Name of the scheduler.
+        name: String,
+        /// What, where it stands, and why not.
+        reason: String,
+    },
     /// The kernel does not let its scheduler be recorded.
     #[error("the kernel does not let its scheduler be recorded: {reason}")]
     Record {
@@ -134,6 +142,7 @@ impl Error {
         match self {
             Self::Rejected { .. }
             | Self::Load { .. }
+            | Self::Setup { .. }
             | Self::Record { .. }
             | Self::Start { .. }
             | Self::Deadlock { .. }

@@ -1,9 +1,12 @@
 //! The kernel of this machine: whether it can take a scheduler, and which one it has.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::Error;
+use libbpf_rs::btf::Btf;
+
+use crate::{Error, variables};
 
 /// Oldest kernel (major, minor) that schedulers are written for.
 pub const OLDEST_KERNEL: (u32, u32) = (6, 18);
@@ -52,6 +55,18 @@ pub fn release() -> Result<String, Error> {
     let path = "/proc/sys/kernel/osrelease";
     let text = fs::read_to_string(path).map_err(Error::system(format!("cannot read {path}")))?;
     Ok(text.trim().to_owned())
+}
+
+/// The constants of the running kernel's enumerations by name.
+///
+/// # Errors
+/// The kernel has no type information.
+pub fn constants() -> Result<BTreeMap<String, u64>, Error> {
+    let kernel = Btf::from_vmlinux().map_err(|error| Error::System {
+        what: format!("cannot read {KERNEL_BTF}"),
+        source: std::io::Error::other(error),
+    })?;
+    Ok(variables::enumerators(&kernel, ""))
 }
 
 /// Kernel, processors and what of their settings results depend on, in words.

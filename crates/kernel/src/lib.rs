@@ -20,6 +20,7 @@ pub mod play;
 pub mod recorder;
 mod rings;
 pub mod scheduling;
+mod setup;
 pub mod statistics;
 pub mod supervise;
 pub mod variables;

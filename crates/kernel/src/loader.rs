@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use fairground_bpf::{SCHEDULER_TABLES, Setup};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
 use libbpf_rs::{
     AsRawLibbpf as _, Link, MapCore as _, MapFlags, MapType, Object, ObjectBuilder, OpenMapMut,
@@ -14,6 +15,7 @@ use libbpf_rs::{
 use crate::error::hint;
 use crate::exit::{ExitLayout, ExitReport};
 use crate::libbpf_messages::collect;
+use crate::setup::{self, Repetition, Steps};
 use crate::statistics::{self, Counters, STATISTICS_MAP};
 use crate::variables::{self, Kind, Member, Variable};
 use crate::verifier::Rejection;
@@ -25,9 +27,6 @@ const CONSTANTS: &str = ".rodata";
 /// Length of the kernel's report at the end of a scheduler unless the scheduler asks for another, bytes.
 const DEFAULT_DUMP_LENGTH: u32 = 32768;
 
-/// The structures that make a scheduler, with the CPU numbers of the kernel or with topological ones.
-const OPERATIONS: [&str; 2] = ["sched_ext_ops", "sched_ext_ops_cid"];
-
 /// A scheduler that was read but not loaded.
 #[derive(Debug)]
 pub struct OpenScheduler {
@@ -36,6 +35,8 @@ pub struct OpenScheduler {
     variables: Vec<Variable>,
     operations: Operations,
     exit: Option<ExitLayout>,
+    /// What its loader does once it is loaded.
+    steps: Steps,
 }
 
 /// A scheduler that is loaded and not in charge.
@@ -44,6 +45,7 @@ struct Loaded {
     object: Object,
     operations: Operations,
     exit: Option<ExitLayout>,
+    steps: Steps,
     warnings: Vec<String>,
 }
 
@@ -99,6 +101,7 @@ impl OpenScheduler {
             variables,
             operations,
             exit,
+            steps: Steps::default(),
         })
     }
 
@@ -212,6 +215,70 @@ impl OpenScheduler {
         }
     }
 
+    /// Does what the scheduler's loader does: sets what it sets now, and the rest when the scheduler is started. `setup` is for `parsed`, which is
+    /// the same object.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] with what a kernel cannot be given.
+    pub fn equip(&mut self, parsed: &fairground_bpf::Object, setup: Setup) -> Result<(), Error> {
+        let refused = |name: &str, reason: String| Error::Setup {
+            name: name.to_owned(),
+            reason,
+        };
+        let in_arena = setup::in_arena(parsed, &setup);
+        if !in_arena.is_empty() {
+            let reason = format!(
+                "the kernel cannot be given values of global variables in the arena, only the simulator can: {}; leave them out",
+                in_arena.join(", ")
+            );
+            return Err(refused(&self.name, reason));
+        }
+        let table = self.operations.map.clone();
+        for (name, bytes) in &setup.operations {
+            let Some(member) = self.operations.member(name).cloned() else {
+                return Err(refused(&self.name, format!("there is no ops.{name}")));
+            };
+            self.patch(&table, member.offset, bytes)?;
+        }
+        for patch in &setup.variables {
+            let section = &parsed.sections()[patch.section].name;
+            self.patch(section, patch.offset, &patch.bytes)?;
+        }
+        let steps = setup::before_loading(&mut self.object, parsed, setup);
+        self.steps = steps.map_err(|reason| refused(&self.name, reason))?;
+        Ok(())
+    }
+
+    /// Writes bytes over the initial ones of a section or a table of callbacks. A section that ends before they do grows.
+    fn patch(&mut self, section: &str, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        let name = self.name.clone();
+        let failed = |reason: String| Error::Setup {
+            name,
+            reason: format!("{} bytes of {section} cannot be set: {reason}", bytes.len()),
+        };
+        let Some(mut map) = find_section(&mut self.object, section) else {
+            return Err(failed("libbpf knows no such section".to_owned()));
+        };
+        let end = offset + bytes.len();
+        let length = map.initial_value_mut().map_or(0, |value| value.len());
+        if end > length {
+            let grown = u32::try_from(end).map_err(|error| error.to_string());
+            let grown =
+                grown.and_then(|end| map.set_value_size(end).map_err(|error| error.to_string()));
+            if let Err(reason) = grown {
+                return Err(failed(reason));
+            }
+        }
+        match map
+            .initial_value_mut()
+            .and_then(|value| value.get_mut(offset..end))
+        {
+            Some(place) => place.copy_from_slice(bytes),
+            None => return Err(failed("it has no initial value".to_owned())),
+        }
+        Ok(())
+    }
+
     /// Has the kernel's verifier check the scheduler, and lets it go again; returns what had to be left out on this kernel, and how many
     /// programs were checked.
     ///
@@ -232,6 +299,7 @@ impl OpenScheduler {
             object,
             operations,
             exit,
+            steps,
             ..
         } = self;
         let (loaded, messages) = collect(|| object.load());
@@ -250,6 +318,7 @@ impl OpenScheduler {
             object,
             operations,
             exit,
+            steps,
             warnings,
         })
     }
@@ -257,7 +326,7 @@ impl OpenScheduler {
     /// Loads the scheduler and puts it in charge. `statistics` names the counters of its statistics map in order.
     ///
     /// # Errors
-    /// Everything of [`host::check_can_load`], a rejection by the verifier, and what else the kernel may not like.
+    /// Everything of [`host::check_can_load`], a rejection by the verifier, what else the kernel may not like, and [`Error::Setup`].
     pub fn start(self, statistics: &[String]) -> Result<Running, Error> {
         host::check_can_load()?;
         let Loaded {
@@ -265,8 +334,16 @@ impl OpenScheduler {
             mut object,
             operations,
             exit,
+            steps,
             warnings,
         } = self.load()?;
+
+        associate(&mut object, &operations.map);
+        let given_up = |reason: String| Error::Setup {
+            name: name.clone(),
+            reason,
+        };
+        steps.before_attaching(&object).map_err(given_up)?;
 
         let sequence = host::enable_sequence();
         let (attached, messages) = collect(|| attach(&mut object, &operations.map));
@@ -280,8 +357,9 @@ impl OpenScheduler {
                 },
             }
         })?;
-        let running = Running {
-            name,
+        let mut running = Running {
+            name: name.clone(),
+            repetition: None,
             links,
             object,
             exit,
@@ -304,6 +382,8 @@ impl OpenScheduler {
                 report,
             });
         }
+        steps.after_attaching(&running.object).map_err(given_up)?;
+        running.repetition = steps.start_repeating(&running.object).map_err(given_up)?;
         Ok(running)
     }
 
@@ -468,6 +548,8 @@ impl OpenScheduler {
 #[derive(Debug)]
 pub struct Running {
     name: String,
+    /// What its loader runs at an interval; ends before the links do.
+    repetition: Option<Repetition>,
     /// The scheduler's own link first, then those of its other programs.
     links: Vec<Link>,
     object: Object,
@@ -490,6 +572,16 @@ impl Running {
     #[must_use]
     pub fn is_in_charge(&self) -> bool {
         host::loaded_scheduler().is_some() && host::enable_sequence() == self.sequence
+    }
+
+    /// Why a program that its loader runs at an interval no longer does; the loader would give up.
+    #[must_use]
+    pub fn loader_failure(&self) -> Option<Error> {
+        let reason = self.repetition.as_ref()?.failure()?;
+        Some(Error::Setup {
+            name: self.name.clone(),
+            reason,
+        })
     }
 
     /// Why it ended; `None` as long as it has not, or if it keeps no record.
@@ -542,6 +634,7 @@ impl Running {
     /// Takes the scheduler out and returns its last words, and whether the kernel has let it go.
     #[must_use]
     pub fn stop(mut self) -> Stopped {
+        self.repetition = None;
         self.links.clear();
         // Closing the last link may finish after the call returns.
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -564,17 +657,24 @@ pub struct Stopped {
     pub report: Option<ExitReport>,
 }
 
+/// Lets the kfuncs of all other programs find the scheduler; kernels before 7.0 neither know nor need it.
+fn associate(object: &mut Object, operations: &str) {
+    let Some(table) = object.maps().find(|map| map.name() == operations) else {
+        return;
+    };
+    for program in object.progs_mut() {
+        if program.prog_type() != ProgramType::StructOps && program.autoload() {
+            let _ = program.assoc_struct_ops(&table);
+        }
+    }
+}
+
 /// Attaches the scheduler and every other program that says by itself where it belongs.
 fn attach(object: &mut Object, operations: &str) -> Result<Vec<Link>, libbpf_rs::Error> {
     let mut others = Vec::new();
-    let table = object.maps().find(|map| map.name() == operations);
     for program in object.progs_mut() {
         if program.prog_type() == ProgramType::StructOps || !program.autoload() {
             continue;
-        }
-        if let Some(table) = &table {
-            // Lets the program's kfuncs find the scheduler; kernels before 7.0 neither know nor need it.
-            let _ = program.assoc_struct_ops(table);
         }
         match program.attach() {
             Ok(link) => others.push(link),
@@ -607,7 +707,8 @@ fn find_operations(object: &OpenObject, btf: &Btf<'_>) -> Result<Operations, Str
             .and_then(|found| {
                 Some(variables::without_flavour(&found.name()?.to_string_lossy()).to_owned())
             });
-        if let Some(structure) = structure.filter(|name| OPERATIONS.contains(&name.as_str())) {
+        if let Some(structure) = structure.filter(|name| SCHEDULER_TABLES.contains(&name.as_str()))
+        {
             found.push(Operations {
                 map: map.name().to_string_lossy().into_owned(),
                 members: variables::members(btf, &structure),

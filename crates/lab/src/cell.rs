@@ -111,7 +111,7 @@ fn longest_first(cells: &[Cell]) -> Vec<usize> {
 impl Cell {
     /// A cell of `contender` under `options`.
     pub fn new(contender: Contender, mut options: Options) -> Self {
-        options.variables = contender.variables.clone();
+        options.variables = contender.variables();
         let (prepared, unprepared) = match contender.prepare(&options.machine) {
             Ok(prepared) => (prepared, None),
             Err(error) => (Prepared::default(), Some(error.to_string())),
@@ -308,7 +308,7 @@ impl Cell {
             cost_model: Some(options.cost.name.clone()),
             seed: Some(options.seed),
             repeat: self.repeat,
-            tunables: self.contender.tunables.clone(),
+            tunables: self.contender.tunables().clone(),
             hz: Some(options.hz),
             duration_ns: options.duration,
         }

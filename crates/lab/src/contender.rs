@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use fairground_capture::{Captured, KernelFacts};
 use fairground_catalog::Build;
-use fairground_companion::{Companion, Prepared, Setting};
+use fairground_companion::{Companion, Prepared};
 use fairground_machine::Machine;
 use fairground_simulator::Scheduler;
 
+use crate::accompanied::Accompanied;
 use crate::error::Error;
 use crate::parallel;
 
@@ -19,13 +20,8 @@ use crate::parallel;
 #[derive(Clone)]
 pub struct Contender {
     name: String,
-    entry: fairground_catalog::Scheduler,
+    whole: Accompanied,
     pub(crate) scheduler: Arc<Scheduler>,
-    pub(crate) variables: Vec<(String, Vec<u8>)>,
-    pub(crate) tunables: BTreeMap<String, String>,
-    companion: Companion,
-    /// What was set that is no tunable.
-    settings: Vec<Setting>,
 }
 
 impl Contender {
@@ -35,37 +31,15 @@ impl Contender {
     ///
     /// If there is no such scheduler, if it does not compile, or if the simulated kernel would refuse it.
     pub fn open(reference: &str, build: &Build) -> Result<Self, Error> {
-        let (mut entry, mut scheduler) = load(reference, build)?;
-        let is_own = fairground_catalog::find(entry.id()).is_err();
-        let companion = match is_own {
-            true => find_companion(&entry.source_file, scheduler.name())?,
-            false => Companion::empty(),
-        };
-        let is_there = |name: &str| {
-            scheduler
-                .object()
-                .programs()
-                .iter()
-                .any(|one| one.name == name)
-        };
-        // What only the loader calls, no source asks for.
-        let wanted = companion.programs().filter(|name| !is_there(name));
-        let wanted: Vec<String> = wanted.map(str::to_owned).collect();
-        if !wanted.is_empty() && !entry.source.is_empty() {
-            let build = Build {
-                wanted,
-                ..build.clone()
-            };
-            (entry, scheduler) = load(reference, &build)?;
-        }
+        let whole = Accompanied::open(reference, build)?;
+        let scheduler = Scheduler::load(&whole.entry().object).map_err(|reason| Error::Load {
+            scheduler: reference.to_owned(),
+            reason,
+        })?;
         Ok(Self {
             name: reference.to_owned(),
-            entry,
+            whole,
             scheduler: Arc::new(scheduler),
-            variables: Vec::new(),
-            tunables: BTreeMap::new(),
-            companion,
-            settings: Vec::new(),
         })
     }
 
@@ -87,8 +61,8 @@ impl Contender {
         std::fs::write(&path, &captured.object).map_err(unwritten)?;
         let mut contender = Self::open(&path.display().to_string(), &Build::default())?;
         contender.name = reference.to_owned();
-        contender.companion =
-            Companion::parse(&format!("{command}, captured"), &captured.companion)?;
+        let companion = Companion::parse(&format!("{command}, captured"), &captured.companion)?;
+        contender.set_companion(companion);
         Ok(contender)
     }
 
@@ -111,12 +85,12 @@ impl Contender {
 
     /// Takes what the scheduler's loader does from `companion`.
     pub fn set_companion(&mut self, companion: Companion) {
-        self.companion = companion;
+        self.whole.set_companion(companion);
     }
 
     /// Where what its loader does is taken from.
     pub fn companion(&self) -> &Companion {
-        &self.companion
+        self.whole.companion()
     }
 
     /// What its loader does on `machine`.
@@ -126,10 +100,7 @@ impl Contender {
     /// If its companion, or what was set, does not fit the scheduler or the machine.
     pub fn prepare(&self, machine: &Machine) -> Result<Prepared, Error> {
         let object = self.scheduler.object();
-        let prepared =
-            self.companion
-                .prepare(object, &Scheduler::constant, machine, &self.settings)?;
-        Ok(prepared)
+        self.whole.prepare(object, &Scheduler::constant, machine)
     }
 
     /// The id, or the path as it was given.
@@ -139,7 +110,7 @@ impl Contender {
 
     /// Sources that nobody named and that it needs, as one text; none if there are none.
     pub(crate) fn linked(&self) -> Option<String> {
-        let sources = &self.entry.linked;
+        let sources = &self.whole.entry().linked;
         let names = sources.iter().filter_map(|source| source.file_name());
         let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
         (!names.is_empty()).then(|| names.join(", "))
@@ -147,23 +118,20 @@ impl Contender {
 
     /// Whether it comes from somewhere else than this program, so that nobody knows what its code does.
     pub(crate) fn is_foreign(&self) -> bool {
-        matches!(self.entry.object, Cow::Owned(_))
+        matches!(self.whole.entry().object, Cow::Owned(_))
     }
 
     /// Ticks a second that it was made for: its tunable `hz`, as set or by default. `None` if it has none, or 0 there, which is any rate.
     pub fn native_hz(&self) -> Option<u64> {
-        let tunable = self.entry.tunable("hz").ok()?;
-        let set = self.tunables.get(&tunable.name);
-        let value = match set {
-            Some(text) => tunable.parse_value(text).ok()?,
-            None => tunable.default,
-        };
+        let tunable = self.whole.entry().tunable("hz").ok()?;
+        let set = self.whole.values().find(|(name, _)| *name == tunable.name);
+        let value = set.map_or(tunable.default, |(_, value)| value);
         u64::try_from(value).ok().filter(|rate| *rate > 0)
     }
 
     /// The scheduler's counters by the names that its manifest gives them.
     pub(crate) fn name_counters(&self, values: &[u64]) -> BTreeMap<String, u64> {
-        let names = self.entry.manifest.statistics.iter();
+        let names = self.whole.entry().manifest.statistics.iter();
         names
             .zip(values)
             .map(|(statistic, value)| (statistic.name.clone(), *value))
@@ -173,9 +141,9 @@ impl Contender {
     /// Other values for up to `most` of its tunables that are numbers or switches: half and twice as much, or the other way. Each with
     /// the tunable's name, as people write it.
     pub(crate) fn alternatives(&self, most: usize) -> Vec<(String, String)> {
-        let tunables = self.entry.manifest.tunables.iter();
+        let tunables = self.whole.entry().manifest.tunables.iter();
         let free = tunables.filter(|tunable| {
-            tunable.choices.is_empty() && !self.tunables.contains_key(&tunable.name)
+            tunable.choices.is_empty() && !self.whole.tunables().contains_key(&tunable.name)
         });
         let mut found = Vec::new();
         for tunable in free.take(most) {
@@ -196,7 +164,7 @@ impl Contender {
 
     /// What the compiler warned about; empty for a built-in scheduler.
     pub fn warnings(&self) -> &str {
-        self.entry.warnings.trim_end()
+        self.whole.entry().warnings.trim_end()
     }
 
     /// `ops.name`.
@@ -206,7 +174,7 @@ impl Contender {
 
     /// Whether `name` means this scheduler: its id, its name in the kernel, or its path.
     pub fn is_called(&self, name: &str) -> bool {
-        name == self.name || name == self.entry.id() || name == self.scheduler.name()
+        name == self.name || name == self.whole.entry().id() || name == self.scheduler.name()
     }
 
     /// Sets what the scheduler or its loader has by this name: a tunable to a value as people write it, otherwise an option of the
@@ -217,35 +185,22 @@ impl Contender {
     ///
     /// If there is nothing of this name, or the value does not fit; the error says what does.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), Error> {
-        let is_option = self.companion.has_option(key);
-        let unknown = match self.entry.tunable(key) {
-            Ok(tunable) if !is_option => {
-                let value = tunable.parse_value(text)?;
-                self.variables.retain(|(name, _)| *name != tunable.name);
-                self.variables
-                    .push((tunable.name.clone(), tunable.encode(value)));
-                self.tunables
-                    .insert(tunable.name.clone(), tunable.format_value(value));
-                return Ok(());
-            }
-            Ok(_) => None,
-            Err(error) => Some(error),
-        };
-        let object = self.scheduler.object();
-        if let (Some(error), false) = (
-            unknown,
-            is_option || fairground_companion::names(object, key),
-        ) {
-            return Err(error.into());
-        }
-        self.settings.retain(|setting| setting.key != key);
-        self.settings.push(Setting {
-            key: key.to_owned(),
-            value: text.to_owned(),
-            place: format!("--set {}.{key}", self.name),
+        let place = format!("--set {}.{key}", self.name);
+        self.whole.set(self.scheduler.object(), key, text, place)
+    }
+
+    /// What was set, as people write it.
+    pub(crate) fn tunables(&self) -> &BTreeMap<String, String> {
+        self.whole.tunables()
+    }
+
+    /// The bytes of the tunables that were set.
+    pub(crate) fn variables(&self) -> Vec<(String, Vec<u8>)> {
+        let values = self.whole.values().filter_map(|(name, value)| {
+            let tunable = self.whole.entry().tunable(name).ok()?;
+            Some((name.to_owned(), tunable.encode(value)))
         });
-        self.tunables.insert(key.to_owned(), text.to_owned());
-        Ok(())
+        values.collect()
     }
 }
 
@@ -284,35 +239,5 @@ impl KernelFacts for SimulatedKernel {
 
     fn has_function(&self, name: &str) -> bool {
         Scheduler::has_function(name)
-    }
-}
-
-/// The companion of a user's own scheduler: the one beside its source, or the one that comes with fairground for the name that it
-/// gives itself.
-fn load(
-    reference: &str,
-    build: &Build,
-) -> Result<(fairground_catalog::Scheduler, Scheduler), Error> {
-    let entry = fairground_catalog::open(reference, build)?;
-    let scheduler = Scheduler::load(&entry.object).map_err(|reason| Error::Load {
-        scheduler: reference.to_owned(),
-        reason,
-    })?;
-    Ok((entry, scheduler))
-}
-
-fn find_companion(source: &Path, scheduler: &str) -> Result<Companion, Error> {
-    let file = source.file_name().unwrap_or_default().to_string_lossy();
-    let stem = [".bpf.c", ".bpf.o", ".c", ".o"]
-        .iter()
-        .find_map(|ending| file.strip_suffix(ending))
-        .unwrap_or(&file);
-    let beside = source.with_file_name(format!("{stem}.companion.toml"));
-    if beside.is_file() {
-        return Ok(Companion::read(&beside)?);
-    }
-    match Companion::built_in(scheduler) {
-        Some(companion) => Ok(companion?),
-        None => Ok(Companion::empty()),
     }
 }

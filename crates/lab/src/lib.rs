@@ -3,6 +3,7 @@
 //! A [`Plan`] says what is compared: [`Contender`]s (schedulers with their tunables) under workloads on a machine.
 //! [`compare`] runs it. The result does not depend on the number of threads.
 
+mod accompanied;
 mod advice;
 mod cell;
 mod compare;
@@ -25,6 +26,7 @@ mod worlds;
 mod worlds_recording;
 mod worlds_table;
 
+pub use accompanied::Accompanied;
 pub use advice::{
     Advice, Goal, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Question, Rank, SHARE_ERROR, Tuned,
     is_called, measure_of, value_of,

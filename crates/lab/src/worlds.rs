@@ -273,7 +273,8 @@ fn medians(runs: &[Figures]) -> Figures {
 /// What scheduling costs on the machines of the recordings, by their number of CPUs; the default model for those that are absent.
 pub type Costs = BTreeMap<u32, CostModel>;
 
-/// Simulates what the recordings tell of a kernel, with the workloads' files from a folder.
+/// Simulates what the recordings tell of a kernel, with the workloads' files from a folder. Schedulers are those of the catalogue, and the
+/// user's `own`, which the recordings call by their names in the kernel.
 ///
 /// # Errors
 ///
@@ -283,6 +284,7 @@ pub fn confront(
     recordings: &[Recording],
     folder: &Path,
     costs: &Costs,
+    own: &[Contender],
 ) -> Result<Agreement, Error> {
     let mut groups: BTreeMap<Key, Vec<&Recording>> = BTreeMap::new();
     for recording in recordings {
@@ -296,7 +298,10 @@ pub fn confront(
             workloads.insert(key.workload.clone(), Arc::new(Workload::read(path)?));
         }
         if !contenders.contains_key(&key.scheduler) {
-            let contender = Contender::open(&key.scheduler, &Default::default())?;
+            let contender = match own.iter().find(|own| own.is_called(&key.scheduler)) {
+                Some(own) => own.clone(),
+                None => Contender::open(&key.scheduler, &Default::default())?,
+            };
             contenders.insert(key.scheduler.clone(), contender);
         }
     }
@@ -754,6 +759,7 @@ mod tests {
             &[recording(525_000_000, 534_000_000)],
             folder.path(),
             &Costs::new(),
+            &[],
         );
         let even = even.expect("a comparison");
         assert_eq!(even.runs[0].duration_ns, 1_000_000_000);
@@ -764,6 +770,7 @@ mod tests {
             &[recording(100_000_000, 899_000_000)],
             folder.path(),
             &Costs::new(),
+            &[],
         );
         let uneven = uneven.expect("a comparison");
         assert!(!uneven.holds());

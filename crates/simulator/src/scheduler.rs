@@ -72,11 +72,7 @@ impl Scheduler {
         compile: fn(&Object, &dyn fairground_bpf::Linker) -> Result<Code, fairground_bpf::Error>,
     ) -> Result<Scheduler, LoadError> {
         let object = Object::parse(bytes).map_err(LoadError::Object)?;
-        let tables: Vec<&StructOps> = object
-            .struct_ops()
-            .iter()
-            .filter(|table| [CPU_FORM, CID_FORM].contains(&table.type_name.as_str()))
-            .collect();
+        let tables: Vec<&StructOps> = object.schedulers().collect();
         let table = match tables[..] {
             [table] => table.clone(),
             [] => {

@@ -102,6 +102,9 @@ pub enum VariableKind {
     Other,
 }
 
+/// The structures that make a scheduler, with the CPU numbers of the kernel or with topological ones.
+pub const SCHEDULER_TABLES: [&str; 2] = ["sched_ext_ops", "sched_ext_ops_cid"];
+
 /// A table of callbacks: a variable in `.struct_ops` or `.struct_ops.link`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StructOps {
@@ -286,6 +289,22 @@ impl Object {
     #[must_use]
     pub fn struct_ops(&self) -> &[StructOps] {
         &self.struct_ops
+    }
+
+    /// The tables of callbacks that make a scheduler.
+    pub fn schedulers(&self) -> impl Iterator<Item = &StructOps> {
+        let tables = self.struct_ops.iter();
+        tables.filter(|table| SCHEDULER_TABLES.contains(&table.type_name.as_str()))
+    }
+
+    /// The name that its scheduler gives itself (`ops.name`); empty if it has none.
+    #[must_use]
+    pub fn scheduler_name(&self) -> String {
+        let members = self.schedulers().flat_map(|table| &table.members);
+        let mut names = members.filter(|member| member.name == "name");
+        names
+            .next()
+            .map_or_else(String::new, |member| member.value.text())
     }
 
     /// What the object expects its kernel to have.

@@ -1,0 +1,354 @@
+//! What a scheduler's loader does besides loading it: what it sets and sizes before, the entries of maps that it writes, and the
+//! programs that it runs, once or at an interval.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fairground_bpf::{Map as Definition, MapEntry, Object as Parsed, ProgramRun, RunTime, Setup};
+use libbpf_rs::{MapCore as _, MapHandle, MapType, Object, OpenObject};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::uio::{RemoteIoVec, process_vm_writev};
+use nix::unistd::Pid;
+
+/// Section of global variables that lie in the arena.
+const ARENA_SECTION: &str = ".addr_space.1";
+
+/// What is done once the object is loaded.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    entries: Vec<Entry>,
+    runs: Vec<ProgramRun>,
+}
+
+/// An entry of a map of this name.
+#[derive(Debug)]
+struct Entry {
+    map: String,
+    /// In a map of maps, what the new map is like.
+    inner: Option<Definition>,
+    entry: MapEntry,
+}
+
+/// The names of global variables that `setup` writes and that lie in the arena, where only the simulator can give them values.
+pub(crate) fn in_arena<'o>(parsed: &'o Parsed, setup: &Setup) -> Vec<&'o str> {
+    let mut names = Vec::new();
+    for patch in &setup.variables {
+        let section = &parsed.sections()[patch.section];
+        let end = patch.offset + patch.bytes.len();
+        let written = section.variables.iter().filter(|variable| {
+            let start = variable.offset as usize;
+            section.name == ARENA_SECTION
+                && start < end
+                && patch.offset < start + variable.size as usize
+        });
+        names.extend(written.map(|variable| variable.name.as_str()));
+    }
+    names
+}
+
+/// Makes maps as large as they are to be, and keeps what is done after loading.
+pub(crate) fn before_loading(
+    open: &mut OpenObject,
+    parsed: &Parsed,
+    setup: Setup,
+) -> Result<Steps, String> {
+    for (number, entries) in &setup.map_sizes {
+        let name = &parsed.maps()[*number].name;
+        let mut maps = open.maps_mut();
+        let Some(mut map) = maps.find(|map| map.name() == name.as_str()) else {
+            return Err(format!("libbpf knows no map {name}"));
+        };
+        map.set_max_entries(*entries)
+            .map_err(|error| format!("map {name} cannot have {entries} entries: {error}"))?;
+    }
+    let entries = setup.entries.into_iter().map(|entry| {
+        let map = &parsed.maps()[entry.map];
+        Entry {
+            map: map.name.clone(),
+            inner: entry.inner.and_then(|max_entries| {
+                let mut inner = map.inner.as_deref()?.clone();
+                inner.max_entries = max_entries;
+                Some(inner)
+            }),
+            entry,
+        }
+    });
+    Ok(Steps {
+        entries: entries.collect(),
+        runs: setup.runs,
+    })
+}
+
+impl Steps {
+    /// What is done before the scheduler is attached.
+    pub(crate) fn before_attaching(&self, object: &Object) -> Result<(), String> {
+        for entry in &self.entries {
+            entry.write(object).map_err(|error| {
+                let place = &entry.entry.place;
+                let map = &entry.map;
+                format!("{place}: an entry of map {map} cannot be written: {error}")
+            })?;
+        }
+        self.run(object, RunTime::BeforeAttach)
+    }
+
+    /// What is done right after the scheduler was attached.
+    pub(crate) fn after_attaching(&self, object: &Object) -> Result<(), String> {
+        self.run(object, RunTime::AfterAttach)
+    }
+
+    fn run(&self, object: &Object, time: RunTime) -> Result<(), String> {
+        let mut before = Vec::new();
+        for run in self.runs.iter().filter(|run| run.time == time) {
+            Runner::new(object, run)?.run(&mut before)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the programs that run at an interval; `None` if there are none.
+    pub(crate) fn start_repeating(&self, object: &Object) -> Result<Option<Repetition>, String> {
+        let mut chains: Vec<Chain> = Vec::new();
+        for run in &self.runs {
+            let RunTime::Every(interval) = run.time else {
+                continue;
+            };
+            let runner = Runner::new(object, run)?;
+            match chains.last_mut() {
+                Some(chain) if run.follows => chain.runners.push(runner),
+                _ => chains.push(Chain {
+                    interval: Duration::from_nanos(interval),
+                    next: Instant::now() + Duration::from_nanos(interval),
+                    runners: vec![runner],
+                }),
+            }
+        }
+        Ok((!chains.is_empty()).then(|| Repetition::start(chains)))
+    }
+}
+
+impl Entry {
+    fn write(&self, object: &Object) -> io::Result<()> {
+        let map = object.maps().find(|map| map.name() == self.map.as_str());
+        let map = map.ok_or_else(|| io::Error::other("libbpf knows no such map"))?;
+        let key = &self.entry.key;
+        if let Some(inner) = &self.inner {
+            let new = create(inner)?;
+            // The kernel keeps the map as long as it is in the other.
+            return update(map.as_fd(), key, &new.as_fd().as_raw_fd().to_ne_bytes());
+        }
+        if !map.map_type().is_percpu() {
+            let value = self.entry.values.first().map_or(&[][..], Vec::as_slice);
+            return update(map.as_fd(), key, value);
+        }
+        // The kernel wants a value for each CPU that there could be, at multiples of 8 bytes.
+        let cpus = libbpf_rs::num_possible_cpus().map_err(io::Error::other)?;
+        let size = (map.value_size() as usize).next_multiple_of(8);
+        let mut values = vec![0; size * cpus];
+        for (target, value) in values.chunks_mut(size).zip(&self.entry.values) {
+            target[..value.len()].copy_from_slice(value);
+        }
+        update(map.as_fd(), key, &values)
+    }
+}
+
+fn create(definition: &Definition) -> io::Result<MapHandle> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        map_flags: definition.flags,
+        map_extra: definition.map_extra,
+        ..Default::default()
+    };
+    let name: Option<&str> = None;
+    MapHandle::create(
+        MapType::from(definition.kind),
+        name,
+        definition.key_size,
+        definition.value_size,
+        definition.max_entries,
+        &options,
+    )
+    .map_err(io::Error::other)
+}
+
+/// Writes an entry. Queues and stacks have no keys.
+fn update(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> io::Result<()> {
+    let key = match key {
+        [] => std::ptr::null(),
+        key => key.as_ptr(),
+    };
+    // SAFETY: key and value live as long as the call, and are as long as the map's: the companion was made for it.
+    let result = unsafe {
+        libbpf_sys::bpf_map_update_elem(map.as_raw_fd(), key.cast(), value.as_ptr().cast(), 0)
+    };
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-result));
+    }
+    Ok(())
+}
+
+/// A program that is ready to be run.
+#[derive(Debug)]
+struct Runner {
+    program: OwnedFd,
+    run: ProgramRun,
+}
+
+impl Runner {
+    fn new(object: &Object, run: &ProgramRun) -> Result<Self, String> {
+        let mut programs = object.progs();
+        let program = programs.find(|program| program.name() == run.program.as_str());
+        let failed = |reason: String| format!("{}: program {}: {reason}", run.place, run.program);
+        let program = program.ok_or_else(|| failed("libbpf knows no such program".to_owned()))?;
+        let program = program.as_fd().try_clone_to_owned();
+        Ok(Self {
+            program: program.map_err(|error| failed(error.to_string()))?,
+            run: run.clone(),
+        })
+    }
+
+    /// Runs it on its CPU; `before` is the context that the run before has left, and becomes that of this one.
+    fn run(&self, before: &mut Vec<u8>) -> Result<(), String> {
+        let run = &self.run;
+        let failed = |reason: String| format!("{}: program {} {reason}", run.place, run.program);
+        let mut context = run.context.clone();
+        for passed in &run.passed {
+            if let Some(bytes) = before.get(passed.from..passed.from + passed.size) {
+                context[passed.to..passed.to + passed.size].copy_from_slice(bytes);
+            }
+        }
+        let ran = on_cpu(run.cpu, || execute(self.program.as_fd(), &mut context));
+        match ran.map_err(|error| failed(format!("cannot be run: {error}")))? {
+            0 => {}
+            result => {
+                return Err(failed(format!(
+                    "returned {result}, with which its loader gives up"
+                )));
+            }
+        }
+        for (offset, bytes) in &run.writes {
+            let mut address = [0; 8];
+            address.copy_from_slice(&context[*offset..*offset + 8]);
+            write_to_arena(u64::from_ne_bytes(address), bytes).map_err(|error| {
+                failed(format!("left no address in the arena to write to: {error}"))
+            })?;
+        }
+        *before = context;
+        Ok(())
+    }
+}
+
+/// Runs a program and returns what it returned.
+fn execute(program: BorrowedFd<'_>, context: &mut [u8]) -> io::Result<i32> {
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+        ..Default::default()
+    };
+    if !context.is_empty() {
+        options.ctx_in = context.as_mut_ptr().cast();
+        options.ctx_size_in = u32::try_from(context.len()).map_err(io::Error::other)?;
+    }
+    // SAFETY: the context lives as long as the call, and the program may write to it, as far as its size.
+    let result =
+        unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-result));
+    }
+    Ok(options.retval.cast_signed())
+}
+
+/// Lets the calling thread do something on this CPU.
+fn on_cpu<T>(cpu: usize, action: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let this = Pid::from_raw(0);
+    let allowed = sched_getaffinity(this)?;
+    let mut only = CpuSet::new();
+    only.set(cpu)?;
+    sched_setaffinity(this, &only)?;
+    let done = action();
+    sched_setaffinity(this, &allowed)?;
+    done
+}
+
+/// Writes to memory of this process, where libbpf has mapped the arena; an address that is none is an error.
+fn write_to_arena(address: u64, bytes: &[u8]) -> io::Result<()> {
+    let target = RemoteIoVec {
+        base: usize::try_from(address).map_err(io::Error::other)?,
+        len: bytes.len(),
+    };
+    let written = process_vm_writev(Pid::this(), &[io::IoSlice::new(bytes)], &[target])?;
+    if written < bytes.len() {
+        return Err(io::Error::other(format!("{written} bytes of it are there")));
+    }
+    Ok(())
+}
+
+/// Programs that run one after the other at an interval.
+#[derive(Debug)]
+struct Chain {
+    interval: Duration,
+    next: Instant,
+    runners: Vec<Runner>,
+}
+
+impl Chain {
+    fn run(&self) -> Result<(), String> {
+        let mut before = Vec::new();
+        let mut runners = self.runners.iter();
+        runners.try_for_each(|runner| runner.run(&mut before))
+    }
+}
+
+/// A thread that runs programs at intervals, until it is dropped or one of them fails.
+#[derive(Debug)]
+pub(crate) struct Repetition {
+    /// Closed to end the thread.
+    going_on: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+impl Repetition {
+    fn start(mut chains: Vec<Chain>) -> Self {
+        let (going_on, ended) = channel::<()>();
+        let failure = Arc::new(Mutex::new(None));
+        let told = failure.clone();
+        let thread = std::thread::spawn(move || {
+            while let Some(chain) = chains.iter_mut().min_by_key(|chain| chain.next) {
+                let wait = chain.next.saturating_duration_since(Instant::now());
+                if ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                if let Err(reason) = chain.run() {
+                    *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+                    return;
+                }
+                // What was missed is not made up for.
+                chain.next = (chain.next + chain.interval).max(Instant::now());
+            }
+        });
+        Self {
+            going_on: Some(going_on),
+            thread: Some(thread),
+            failure,
+        }
+    }
+
+    /// Why it has ended by itself.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let failure = self.failure.lock();
+        failure.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Repetition {
+    fn drop(&mut self) {
+        self.going_on = None;
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}

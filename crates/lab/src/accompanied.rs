@@ -1,0 +1,144 @@
+//! A scheduler and its other half, for whatever kernel.
+
+use std::collections::BTreeMap;
+
+use fairground_bpf::Object;
+use fairground_catalog::Build;
+use fairground_companion::{Companion, Prepared, Setting};
+use fairground_machine::Machine;
+
+use crate::error::Error;
+
+/// A scheduler with what its loader does, and with what was set.
+#[derive(Clone)]
+pub struct Accompanied {
+    entry: fairground_catalog::Scheduler,
+    companion: Companion,
+    values: Vec<(String, i128)>,
+    /// What was set that is no tunable.
+    settings: Vec<Setting>,
+    /// All that was set, as people write it.
+    tunables: BTreeMap<String, String>,
+}
+
+impl Accompanied {
+    /// The scheduler with this id, or the user's own at this path with the companion that is found for it.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such scheduler, it does not compile, or its companion cannot be read.
+    pub fn open(reference: &str, build: &Build) -> Result<Self, Error> {
+        let mut entry = fairground_catalog::open(reference, build)?;
+        let mut companion = Companion::empty();
+        if fairground_catalog::find(entry.id()).is_err() {
+            let object = entry.parse()?;
+            let name = object.scheduler_name();
+            companion = Companion::find(&entry.source_file, &name)?;
+            // What only the loader calls, no source asks for.
+            let is_there = |name: &&str| object.programs().iter().any(|one| one.name == *name);
+            let wanted = companion.programs().filter(|name| !is_there(name));
+            let wanted: Vec<String> = wanted.map(str::to_owned).collect();
+            if !wanted.is_empty() && !entry.source.is_empty() {
+                let build = Build {
+                    wanted,
+                    ..build.clone()
+                };
+                entry = fairground_catalog::open(reference, &build)?;
+            }
+        }
+        Ok(Self {
+            entry,
+            companion,
+            values: Vec::new(),
+            settings: Vec::new(),
+            tunables: BTreeMap::new(),
+        })
+    }
+
+    /// The scheduler itself.
+    pub fn entry(&self) -> &fairground_catalog::Scheduler {
+        &self.entry
+    }
+
+    /// Takes what the scheduler's loader does from `companion`.
+    pub fn set_companion(&mut self, companion: Companion) {
+        self.companion = companion;
+    }
+
+    /// Where what its loader does is taken from.
+    pub fn companion(&self) -> &Companion {
+        &self.companion
+    }
+
+    /// What its loader does to `object`, which is the scheduler's, on `machine`. `constants` knows the kernel's constants by name.
+    ///
+    /// # Errors
+    ///
+    /// If its companion, or what was set, does not fit the scheduler or the machine.
+    pub fn prepare(
+        &self,
+        object: &Object,
+        constants: &dyn Fn(&str) -> Option<u64>,
+        machine: &Machine,
+    ) -> Result<Prepared, Error> {
+        let settings = &self.settings;
+        Ok(self
+            .companion
+            .prepare(object, constants, machine, settings)?)
+    }
+
+    /// The tunables that were set.
+    pub fn values(&self) -> impl Iterator<Item = (&str, i128)> {
+        self.values
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// All that was set, as people write it.
+    pub fn tunables(&self) -> &BTreeMap<String, String> {
+        &self.tunables
+    }
+
+    /// Sets what the scheduler or its loader has by this name: a tunable to a value as people write it, otherwise an option of the
+    /// companion, `ops.MEMBER`, `map.NAME.max_entries` or a global variable with a path into it, to an expression. Setting one twice
+    /// leaves the last value. `object` is the scheduler's; `place` tells who sets it, for errors.
+    ///
+    /// # Errors
+    ///
+    /// If there is nothing of this name, or the value does not fit; the error says what does.
+    pub fn set(
+        &mut self,
+        object: &Object,
+        key: &str,
+        text: &str,
+        place: String,
+    ) -> Result<(), Error> {
+        let is_option = self.companion.has_option(key);
+        let unknown = match self.entry.tunable(key) {
+            Ok(tunable) if !is_option => {
+                let value = tunable.parse_value(text)?;
+                self.values.retain(|(name, _)| *name != tunable.name);
+                self.values.push((tunable.name.clone(), value));
+                self.tunables
+                    .insert(tunable.name.clone(), tunable.format_value(value));
+                return Ok(());
+            }
+            Ok(_) => None,
+            Err(error) => Some(error),
+        };
+        if let (Some(error), false) = (
+            unknown,
+            is_option || fairground_companion::names(object, key),
+        ) {
+            return Err(error.into());
+        }
+        self.settings.retain(|setting| setting.key != key);
+        self.settings.push(Setting {
+            key: key.to_owned(),
+            value: text.to_owned(),
+            place,
+        });
+        self.tunables.insert(key.to_owned(), text.to_owned());
+        Ok(())
+    }
+}
