@@ -300,13 +300,16 @@ tells_failed_step() {
 	assert_unloaded
 }
 
-# The globals, maps and settings of the scheduler `loaded`, as the kernel holds them.
+# The globals, map entries and settings of the scheduler `loaded`, as the kernel holds them.
 dump_loaded() {
 	local map
-	for map in mine.rodata mine.bss domains loaded_ops; do
+	for map in mine.rodata mine.bss loaded_ops; do
 		printf '%s\n' "$map"
-		bpftool map dump name "$map" | grep -vE 'hotplug_seq|refcnt|state|"(select_cpu|enqueue|dispatch|init|exit|init_task)":'
+		# What the kernel fills in is another time another number.
+		bpftool map dump name "$map" | grep -vE 'hotplug_seq|counter|state|"(select_cpu|enqueue|dispatch|init|exit|init_task)":'
 	done
+	# A hash map has no order.
+	bpftool -j map dump name domains | sed 's/,{"key"/\n{"key"/g' | tr -d '[]' | sort
 }
 export -f dump_loaded
 
