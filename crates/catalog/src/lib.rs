@@ -33,6 +33,8 @@ pub struct Scheduler {
     pub manifest: Manifest,
     /// The BPF object, as libbpf and the simulator load it.
     pub object: Cow<'static, [u8]>,
+    /// Which of its object's tables of callbacks is meant, where the object has several schedulers.
+    pub table: Option<String>,
     /// Where its source is: relative to the project for a built-in scheduler, otherwise as the user named it.
     pub source_file: PathBuf,
     /// Its C source; empty if only an object was given.
@@ -51,12 +53,13 @@ impl Scheduler {
         &self.manifest.id
     }
 
-    /// Reads its object.
+    /// Reads its object, with no scheduler in it but the one that is meant.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Object`] if it is no BPF object, or has no such table.
     pub fn parse(&self) -> Result<Object, Error> {
-        Object::parse(&self.object).map_err(|error| Error::Object {
-            path: self.source_file.clone(),
-            message: error.to_string(),
-        })
+        parse(&self.object, &self.source_file, self.table.as_deref())
     }
 
     /// The tunable with this name; the error lists those that there are.
@@ -100,6 +103,7 @@ static SCHEDULERS: LazyLock<Vec<Scheduler>> = LazyLock::new(|| {
             manifest: Manifest::parse(embedded.manifest, embedded.manifest_file)
                 .expect("the build script has read the same text"),
             object: Cow::Borrowed(embedded.object),
+            table: None,
             source_file: PathBuf::from(embedded.source_file),
             source: Cow::Borrowed(embedded.source),
             readme: Cow::Borrowed(embedded.readme),
@@ -134,8 +138,13 @@ pub fn find(id: &str) -> Result<&'static Scheduler, Error> {
 /// Sources joined by `+` become one object, as do all the `.bpf.c` of a folder. They are compiled with [`compile_sources`].
 /// Every `const volatile` number of them is a tunable, whether a manifest lists it or not. If a `scheduler.toml` lies beside the
 /// file, or the first of them, it is its manifest; without one the id is the file's name up to the first dot, or for
-/// a `main.bpf.c` the name of the project it lies in.
+/// a `main.bpf.c` the name of the project it lies in. Behind a `#` is the name of the table of callbacks that is meant, for an
+/// object that has several.
 pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
+    let (reference, table) = match reference.rsplit_once('#') {
+        Some((file, table)) if !Path::new(reference).exists() => (file, Some(table.to_owned())),
+        _ => (reference, None),
+    };
     let is_object = reference.ends_with(".o");
     let is_source = reference.ends_with(".c");
     let is_folder = matches!(reference, "." | "..");
@@ -174,10 +183,7 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
         (compiled.object, source, compiled.warnings, compiled.added)
     };
 
-    let parsed = Object::parse(&object).map_err(|error| Error::Object {
-        path: path.to_owned(),
-        message: error.to_string(),
-    })?;
+    let parsed = parse(&object, path, table.as_deref())?;
     let manifest_file = path.with_file_name("scheduler.toml");
     let mut manifest = if manifest_file.is_file() {
         let text = String::from_utf8_lossy(&read(&manifest_file)?).into_owned();
@@ -195,12 +201,34 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
     Ok(Scheduler {
         manifest,
         object: Cow::Owned(object),
+        table,
         source_file: path.to_owned(),
         source: Cow::Owned(source),
         readme: Cow::Borrowed(""),
         warnings,
         linked,
     })
+}
+
+fn parse(bytes: &[u8], path: &Path, table: Option<&str>) -> Result<Object, Error> {
+    let wrong = |message| Error::Object {
+        path: path.to_owned(),
+        message,
+    };
+    let mut object = Object::parse(bytes).map_err(|error| wrong(error.to_string()))?;
+    if let Some(table) = table {
+        object.choose(table).map_err(|names| {
+            let names = if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            };
+            wrong(format!(
+                "no table of callbacks is called {table}; it has {names}"
+            ))
+        })?;
+    }
+    Ok(object)
 }
 
 /// What a `+` joins. It is part of a name where only that makes one that exists.

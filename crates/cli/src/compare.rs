@@ -28,7 +28,8 @@ pub struct Arguments {
     /// Ids (see `fairground list`), paths of sched_ext sources (.bpf.c) or objects (.o) of your own, or all; may be given several
     /// times
     ///
-    /// A folder, or sources joined by '+', are linked to one scheduler.
+    /// A folder, or sources joined by '+', are linked to one scheduler. Of an object with several, FILE#TABLE is the one with this
+    /// table of callbacks.
     ///
     /// 'exec:LOADER ARGUMENTS' runs a scheduler's real loader, captures what it sets on the machine, and compares its scheduler.
     #[arg(

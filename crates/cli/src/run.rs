@@ -368,7 +368,11 @@ impl Scheduler {
         let unusable = |error: &dyn Display| Error::Usage {
             reason: error.to_string(),
         };
-        let mut opened = OpenScheduler::open(&self.name, &self.whole.entry().object)?;
+        let mut opened = OpenScheduler::open(
+            &self.name,
+            &self.whole.entry().object,
+            self.whole.entry().table.as_deref(),
+        )?;
         for (tunable, value) in self.whole.values() {
             opened.set(tunable, value)?;
         }

@@ -66,11 +66,12 @@ impl Operations {
 }
 
 impl OpenScheduler {
-    /// Reads an object. `name` is used in messages.
+    /// Reads an object. `name` is used in messages; `table` names the table of callbacks that is meant, which only an object with
+    /// several schedulers needs.
     ///
     /// # Errors
-    /// [`Error::Object`] if it is no BPF object, has no type information, or does not define exactly one scheduler.
-    pub fn open(name: &str, bytes: &[u8]) -> Result<Self, Error> {
+    /// [`Error::Object`] if it is no BPF object, has no type information, or leaves open which scheduler is meant.
+    pub fn open(name: &str, bytes: &[u8], table: Option<&str>) -> Result<Self, Error> {
         let unusable = |reason: String| Error::Object {
             name: name.to_owned(),
             reason,
@@ -80,7 +81,7 @@ impl OpenScheduler {
                 .name(map_prefix(name))
                 .and_then(|builder| builder.open_memory(bytes))
         });
-        let object = opened.map_err(|error| {
+        let mut object = opened.map_err(|error| {
             unusable(format!(
                 "not a BPF object that can be loaded ({error}); it must be made by clang with -target bpf -g{}",
                 quoted(&messages)
@@ -91,10 +92,16 @@ impl OpenScheduler {
         let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| {
             unusable("the object has no type information; compile it with -g".to_owned())
         })?;
-        let operations = find_operations(&object, &btf).map_err(&unusable)?;
+        let (operations, others) = find_operations(&object, &btf, table).map_err(&unusable)?;
         let variables = variables::variables(&btf);
         let exit = ExitLayout::find(&variables, |structure| variables::members(&btf, structure));
         drop(btf);
+        for mut map in object.maps_mut() {
+            if others.iter().any(|other| map.name() == other.as_str()) {
+                map.set_autocreate(false)
+                    .map_err(|error| unusable(error.to_string()))?;
+            }
+        }
         Ok(Self {
             name: name.to_owned(),
             object,
@@ -692,8 +699,12 @@ fn attach(object: &mut Object, operations: &str) -> Result<Vec<Link>, libbpf_rs:
     Ok(links)
 }
 
-/// The one table of callbacks in an object, or what is wrong with it.
-fn find_operations(object: &OpenObject, btf: &Btf<'_>) -> Result<Operations, String> {
+/// The table of callbacks that is meant and the names of the others, or what is wrong with the object.
+fn find_operations(
+    object: &OpenObject,
+    btf: &Btf<'_>,
+    table: Option<&str>,
+) -> Result<(Operations, Vec<String>), String> {
     let mut found = Vec::new();
     for map in object
         .maps()
@@ -716,14 +727,24 @@ fn find_operations(object: &OpenObject, btf: &Btf<'_>) -> Result<Operations, Str
             });
         }
     }
-    match found.len() {
-        0 => Err("the object defines no scheduler: no `struct sched_ext_ops` in a section .struct_ops.link".to_owned()),
-        1 => Ok(found.remove(0)),
-        _ => Err(format!(
-            "the object defines several schedulers ({}), and only one can be loaded; give each a file of its own",
-            found.iter().map(|one| one.map.as_str()).collect::<Vec<_>>().join(", ")
-        )),
-    }
+    let mut names: Vec<String> = found.iter().map(|one| one.map.clone()).collect();
+    let meant = match (table, names.len()) {
+        (_, 0) => return Err("the object defines no scheduler: no `struct sched_ext_ops` in a section .struct_ops.link".to_owned()),
+        (None, 1) => 0,
+        (None, _) => {
+            return Err(format!(
+                "the object defines several schedulers ({}); say which one behind a #, such as FILE#{}",
+                names.join(", "),
+                names[0]
+            ));
+        }
+        (Some(table), _) => names
+            .iter()
+            .position(|name| name == table)
+            .ok_or_else(|| format!("the object has no {table}; it has {}", names.join(", ")))?,
+    };
+    names.remove(meant);
+    Ok((found.swap_remove(meant), names))
 }
 
 fn find_section<'object>(

@@ -6,12 +6,16 @@ use fairground_kernel::Error;
 use fairground_kernel::loader::OpenScheduler;
 
 fn open(name: &str) -> Result<OpenScheduler, Error> {
+    open_table(name, None)
+}
+
+fn open_table(name: &str, table: Option<&str>) -> Result<OpenScheduler, Error> {
     let source =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/schedulers/{name}.bpf.c"));
     let compiled = fairground_catalog::compile_source(&source, &Default::default())
         .expect("the test's scheduler compiles");
     assert_eq!(compiled.warnings, "");
-    OpenScheduler::open(name, &compiled.object)
+    OpenScheduler::open(name, &compiled.object, table)
 }
 
 #[test]
@@ -139,17 +143,30 @@ fn objects_that_are_no_scheduler_are_told_apart() {
         two.contains("several schedulers") && two.contains("one, other"),
         "{two}"
     );
-    let text = OpenScheduler::open("text", b"not an object")
+    let text = OpenScheduler::open("text", b"not an object", None)
         .expect_err("it is a text")
         .to_string();
     assert!(text.starts_with("text: not a BPF object"), "{text}");
 }
 
 #[test]
+fn one_of_several_schedulers_is_chosen_by_its_table() {
+    let other = open_table("two", Some("other")).expect("there is one of this name");
+    assert_eq!(other.ops_name(), "the_other_one");
+    let none = open_table("two", Some("neither"))
+        .expect_err("there is none of this name")
+        .to_string();
+    assert!(
+        none.ends_with("the object has no neither; it has one, other"),
+        "{none}"
+    );
+}
+
+#[test]
 fn every_scheduler_of_the_catalogue_can_be_opened_and_tuned() {
     for scheduler in fairground_catalog::all() {
-        let mut opened =
-            OpenScheduler::open(scheduler.id(), &scheduler.object).expect("it is a scheduler");
+        let mut opened = OpenScheduler::open(scheduler.id(), &scheduler.object, None)
+            .expect("it is a scheduler");
         assert_eq!(opened.ops_name(), scheduler.id());
         for tunable in &scheduler.manifest.tunables {
             assert_eq!(

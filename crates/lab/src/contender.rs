@@ -32,10 +32,11 @@ impl Contender {
     /// If there is no such scheduler, if it does not compile, or if the simulated kernel would refuse it.
     pub fn open(reference: &str, build: &Build) -> Result<Self, Error> {
         let whole = Accompanied::open(reference, build)?;
-        let scheduler = Scheduler::load(&whole.entry().object).map_err(|reason| Error::Load {
-            scheduler: reference.to_owned(),
-            reason,
-        })?;
+        let scheduler =
+            Scheduler::load_object(whole.entry().parse()?).map_err(|reason| Error::Load {
+                scheduler: reference.to_owned(),
+                reason,
+            })?;
         Ok(Self {
             name: reference.to_owned(),
             whole,

@@ -55,7 +55,16 @@ impl Scheduler {
     /// [`LoadError`] if the object is unusable, needs functions or fields that this kernel does not have (all are named), or has
     /// no operations table that a kernel would accept.
     pub fn load(bytes: &[u8]) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with(bytes, fairground_bpf::compile)
+        Scheduler::load_with(parse(bytes)?, fairground_bpf::compile)
+    }
+
+    /// The same for an object that has been read already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheduler::load`].
+    pub fn load_object(object: Object) -> Result<Scheduler, LoadError> {
+        Scheduler::load_with(object, fairground_bpf::compile)
     }
 
     /// The same without what is checked when its code runs, to measure what that costs.
@@ -64,14 +73,13 @@ impl Scheduler {
     ///
     /// As [`Scheduler::load`].
     pub fn load_unguarded(bytes: &[u8]) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with(bytes, fairground_bpf::compile_unguarded)
+        Scheduler::load_with(parse(bytes)?, fairground_bpf::compile_unguarded)
     }
 
     fn load_with(
-        bytes: &[u8],
+        object: Object,
         compile: fn(&Object, &dyn fairground_bpf::Linker) -> Result<Code, fairground_bpf::Error>,
     ) -> Result<Scheduler, LoadError> {
-        let object = Object::parse(bytes).map_err(LoadError::Object)?;
         let tables: Vec<&StructOps> = object.schedulers().collect();
         let table = match tables[..] {
             [table] => table.clone(),
@@ -88,8 +96,9 @@ impl Scheduler {
             _ => {
                 let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
                 return Err(LoadError::Operations(format!(
-                    "the object has several tables of callbacks: {}",
-                    names.join(", ")
+                    "the object has several tables of callbacks: {}; say which one behind a #, such as FILE#{}",
+                    names.join(", "),
+                    names[0]
                 )));
             }
         };
@@ -273,6 +282,10 @@ impl Scheduler {
 }
 
 /// The table of callbacks as the kernel gets it: the object's, with the data that its loader sets.
+fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
+    Object::parse(bytes).map_err(LoadError::Object)
+}
+
 fn read_operations(
     table: &StructOps,
     code: &Code,

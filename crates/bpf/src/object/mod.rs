@@ -297,6 +297,21 @@ impl Object {
         tables.filter(|table| SCHEDULER_TABLES.contains(&table.type_name.as_str()))
     }
 
+    /// Leaves this one of the tables that make a scheduler, and forgets the others: which one is attached is up to the loader.
+    ///
+    /// # Errors
+    ///
+    /// The names that there are, if this is none of them.
+    pub fn choose(&mut self, table: &str) -> Result<(), Vec<String>> {
+        let names: Vec<String> = self.schedulers().map(|one| one.name.clone()).collect();
+        if !names.iter().any(|name| name == table) {
+            return Err(names);
+        }
+        self.struct_ops
+            .retain(|one| one.name == table || !SCHEDULER_TABLES.contains(&one.type_name.as_str()));
+        Ok(())
+    }
+
     /// The name that its scheduler gives itself (`ops.name`); empty if it has none.
     #[must_use]
     pub fn scheduler_name(&self) -> String {

@@ -167,6 +167,30 @@ fn macros_of_the_command_line_reach_every_source() {
 }
 
 #[test]
+fn of_several_schedulers_in_an_object_one_is_named() {
+    let compare = |scheduler: &str, code: i32, messages: &[&str]| {
+        let arguments = ["compare", "workloads/hogs.json", "-d", "10ms", "-s"];
+        let arguments = [&arguments[..], &[scheduler, "--format", "json"]].concat();
+        end_with(&arguments, code, messages)
+    };
+    for (table, line) in [("first_ops", "the first"), ("second_ops", "the second")] {
+        let found = compare(&format!("schedulers/both.bpf.c#{table}"), 0, &[]);
+        let notes = notes(&found.stdout);
+        assert!(notes.contains(line), "{notes}");
+    }
+    compare(
+        "schedulers/both.bpf.c",
+        2,
+        &["first_ops, second_ops", "FILE#first_ops"],
+    );
+    compare(
+        "schedulers/both.bpf.c#third_ops",
+        2,
+        &["no table of callbacks is called third_ops; it has first_ops, second_ops"],
+    );
+}
+
+#[test]
 fn expressions_cannot_take_everything() {
     let deep = format!("slice_ns = \"{}1{}\"", "(".repeat(5000), ")".repeat(5000));
     for (text, message) in [

@@ -84,7 +84,7 @@ impl Scheduler {
                 vec![("walks", walks)],
             ),
         };
-        let mut scheduler = OpenScheduler::open(name, object)?;
+        let mut scheduler = OpenScheduler::open(name, object, None)?;
         for (tunable, value) in settings {
             scheduler.set(tunable, i128::from(value))?;
         }

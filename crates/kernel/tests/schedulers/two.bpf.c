@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* An object with two schedulers, of which a loader cannot know which is meant. */
+/* An object with two schedulers, of which a loader cannot know by itself which is meant. */
 #include "fairground.bpf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -8,4 +8,4 @@ SEC(".struct_ops.link")
 struct sched_ext_ops one = { .name = "one" };
 
 SEC(".struct_ops.link")
-struct sched_ext_ops other = { .name = "other" };
+struct sched_ext_ops other = { .name = "the_other_one" };
