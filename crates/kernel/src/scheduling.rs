@@ -38,6 +38,10 @@ impl SchedulingAttributes {
                 attributes.runtime = slice.unwrap_or(0);
             }
             Policy::Idle => attributes.policy = 5,
+            Policy::Ext { nice } => {
+                attributes.policy = 7;
+                attributes.nice = nice;
+            }
             Policy::Fifo { priority } => {
                 attributes.policy = 1;
                 attributes.priority = priority;
@@ -80,7 +84,7 @@ pub fn set_policy(policy: &Policy) -> io::Result<()> {
 #[must_use]
 pub fn needs_root(policy: &Policy) -> bool {
     match policy {
-        Policy::Other { nice, .. } | Policy::Batch { nice, .. } => *nice < 0,
+        Policy::Other { nice, .. } | Policy::Batch { nice, .. } | Policy::Ext { nice } => *nice < 0,
         Policy::Idle => false,
         Policy::Fifo { .. } | Policy::RoundRobin { .. } | Policy::Deadline { .. } => true,
     }

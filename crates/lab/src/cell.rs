@@ -362,6 +362,7 @@ impl Cell {
                 .iter()
                 .map(|note| format!("{name}: {note}")),
         );
+        notes.extend(self.not_under_the_scheduler(outcome));
         notes.extend(outcome.stuck.as_ref().map(|reasons| {
             format!("{name}: the machine is idle to the end because every task waits: {reasons}")
         }));
@@ -372,6 +373,32 @@ impl Cell {
             notes.push(format!("{name} says {more} more lines"));
         }
         notes.extend(given_costs(&self.options.cost));
+        notes
+    }
+
+    /// What of the run is not the scheduler's: tasks of another class, and programs that wait for events the simulated kernel lacks.
+    fn not_under_the_scheduler(&self, outcome: &Outcome) -> Vec<String> {
+        let name = self.contender.name();
+        let mut notes = Vec::new();
+        let fair = outcome.tasks.iter().filter(|task| task.is_fair).count();
+        if fair > 0 {
+            notes.push(format!(
+                "{name}: {fair} of {} tasks are not its own and ran in a stand-in for the kernel's fair class: with SCX_OPS_SWITCH_PARTIAL \
+                 a scheduler has those with \"policy\" : \"SCHED_EXT\"",
+                outcome.tasks.len()
+            ));
+        }
+        let programs = self.contender.scheduler.object().programs().iter();
+        let others: Vec<&str> = programs
+            .filter(|program| program.autoload && waits_for_an_event(&program.section))
+            .map(|program| program.section.as_str())
+            .collect();
+        if !others.is_empty() {
+            notes.push(format!(
+                "{name}: a kernel also runs its {}; the simulator does not have these events",
+                others.join(", ")
+            ));
+        }
         notes
     }
 
@@ -480,6 +507,12 @@ fn given_costs(cost: &CostModel) -> Option<String> {
         .map(|(name, _)| *name)
         .collect();
     (!given.is_empty()).then(|| format!("costs {GIVEN}, without an origin: {}", given.join(", ")))
+}
+
+/// Whether a program of this section is attached to something by libbpf, rather than called by the kernel's sched_ext or by a loader.
+fn waits_for_an_event(section: &str) -> bool {
+    let kind = section.split(['/', '.']).next().unwrap_or_default();
+    !matches!(kind, "struct_ops" | "syscall")
 }
 
 #[cfg(test)]

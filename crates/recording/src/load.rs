@@ -191,6 +191,7 @@ fn policy(life: &Life) -> Policy {
         2 => Policy::RoundRobin { priority },
         3 => Policy::Batch { nice, slice },
         5 => Policy::Idle,
+        7 => Policy::Ext { nice },
         // What a deadline task has reserved is not recorded; it runs before all others.
         6 => Policy::Fifo { priority: 99 },
         _ => Policy::Other { nice, slice },

@@ -165,6 +165,7 @@ fn info(name: String, life: &Life) -> TaskInfo {
         3 => Policy::Batch,
         5 => Policy::Idle,
         6 => Policy::Deadline,
+        7 => Policy::Ext,
         _ => Policy::Normal,
     };
     TaskInfo {

@@ -67,6 +67,7 @@ fn definition(workload: &Workload, task: &Task) -> String {
         Policy::Other { nice, .. } => ("SCHED_OTHER", nice),
         Policy::Batch { nice, .. } => ("SCHED_BATCH", nice),
         Policy::Idle => ("SCHED_IDLE", 0),
+        Policy::Ext { nice } => ("SCHED_EXT", nice),
         Policy::Fifo { priority } => ("SCHED_FIFO", priority as i32),
         Policy::RoundRobin { priority } => ("SCHED_RR", priority as i32),
         Policy::Deadline { .. } => ("SCHED_OTHER", 0),

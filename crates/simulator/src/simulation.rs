@@ -88,6 +88,8 @@ pub struct TaskOutcome {
     pub name: String,
     /// CPU time since the run began as the kernel accounts it (`se.sum_exec_runtime`), overhead on its CPU included, nanoseconds.
     pub cpu_time: Nanoseconds,
+    /// Whether it was in the kernel's own class for ordinary tasks at last, and so not the scheduler's.
+    pub is_fair: bool,
     /// What the scheduler keeps about it in maps of task storage, by the maps' names; nothing once it has ended.
     pub storage: Vec<(String, Vec<u8>)>,
 }
@@ -99,6 +101,7 @@ impl TaskOutcome {
             id: task.id,
             name: task.name.clone(),
             cpu_time: task.seen.se.sum_exec_runtime - task.cpu_time_before,
+            is_fair: task.class == Class::Fair,
             storage: values
                 .filter_map(|(map, value)| {
                     let words = value.as_ref()?.iter();

@@ -96,6 +96,11 @@ pub enum Policy {
     },
     /// `SCHED_IDLE`.
     Idle,
+    /// `SCHED_EXT` with nice: the sched_ext scheduler's even where it has only those (`SCX_OPS_SWITCH_PARTIAL`).
+    Ext {
+        /// -20 to 19.
+        nice: i32,
+    },
     /// `SCHED_FIFO` with priority.
     Fifo {
         /// 1 to 99.

@@ -30,6 +30,7 @@ pub(crate) enum Remark {
     IoRun,
     UtilizationClamp,
     MemoryNodes,
+    Ext,
     Deadline,
     CustomSlice,
 }
@@ -75,6 +76,7 @@ impl Remark {
             Remark::IoRun => "iorun is only approximated by a simulation",
             Remark::UtilizationClamp => "utilization clamps have no effect in a simulation",
             Remark::MemoryNodes => "binding memory to nodes has no effect in a simulation",
+            Remark::Ext => "SCHED_EXT is a policy that the real rt-app does not read",
             Remark::Deadline => "SCHED_DEADLINE is only approximated by a simulation",
             Remark::CustomSlice => {
                 "a slice of the task's own (dl-runtime without SCHED_DEADLINE) has an effect only with schedulers that heed it"

@@ -25,15 +25,17 @@ pub(crate) enum PolicyName {
     Other,
     Batch,
     Idle,
+    Ext,
     Fifo,
     RoundRobin,
     Deadline,
 }
 
-const NAMES: [(&str, PolicyName); 6] = [
+const NAMES: [(&str, PolicyName); 7] = [
     ("SCHED_OTHER", PolicyName::Other),
     ("SCHED_BATCH", PolicyName::Batch),
     ("SCHED_IDLE", PolicyName::Idle),
+    ("SCHED_EXT", PolicyName::Ext),
     ("SCHED_FIFO", PolicyName::Fifo),
     ("SCHED_RR", PolicyName::RoundRobin),
     ("SCHED_DEADLINE", PolicyName::Deadline),
@@ -57,6 +59,7 @@ impl PolicyName {
             Policy::Other { .. } => Self::Other,
             Policy::Batch { .. } => Self::Batch,
             Policy::Idle => Self::Idle,
+            Policy::Ext { .. } => Self::Ext,
             Policy::Fifo { .. } => Self::Fifo,
             Policy::RoundRobin { .. } => Self::RoundRobin,
             Policy::Deadline { .. } => Self::Deadline,
@@ -189,6 +192,12 @@ impl<'a> Parameters<'a> {
                 }
                 Policy::Idle
             }
+            PolicyName::Ext => {
+                reader.notes.remark(&self.object.place, Remark::Ext);
+                Policy::Ext {
+                    nice: self.nice(reader)?,
+                }
+            }
             PolicyName::Fifo => Policy::Fifo {
                 priority: self.real_time_priority(reader)?,
             },
@@ -208,7 +217,7 @@ impl<'a> Parameters<'a> {
             Some((nice, place)) => Err(reader.error(
                 place,
                 format!(
-                    "{nice} is not a nice value; SCHED_OTHER and SCHED_BATCH take -20 to 19 \
+                    "{nice} is not a nice value; SCHED_OTHER, SCHED_BATCH and SCHED_EXT take -20 to 19 \
                      (SCHED_FIFO and SCHED_RR take 1 to 99)"
                 ),
             )),
@@ -230,7 +239,7 @@ impl<'a> Parameters<'a> {
                 place,
                 format!(
                     "{priority} is not a real-time priority; SCHED_FIFO and SCHED_RR take 1 to 99 \
-                     (SCHED_OTHER and SCHED_BATCH take nice -20 to 19)"
+                     (SCHED_OTHER, SCHED_BATCH and SCHED_EXT take nice -20 to 19)"
                 ),
             )),
         }

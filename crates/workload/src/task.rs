@@ -295,7 +295,8 @@ fn check_taskgroup_policy(
     taskgroup: Option<&str>,
 ) -> Result<(), Error> {
     match (policy, taskgroup) {
-        (Policy::Other { .. } | Policy::Batch { .. } | Policy::Idle, _) | (_, None) => Ok(()),
+        (Policy::Other { .. } | Policy::Batch { .. } | Policy::Idle | Policy::Ext { .. }, _)
+        | (_, None) => Ok(()),
         (_, Some(group)) => Err(reader.error(
             &object.place,
             format!(

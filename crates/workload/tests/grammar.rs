@@ -131,6 +131,10 @@ fn policies_and_priorities() {
         ),
         (r#""policy": "SCHED_IDLE""#, Policy::Idle),
         (
+            r#""policy": "SCHED_EXT", "priority": 5"#,
+            Policy::Ext { nice: 5 },
+        ),
+        (
             r#""policy": "SCHED_FIFO", "priority": 99"#,
             Policy::Fifo { priority: 99 },
         ),

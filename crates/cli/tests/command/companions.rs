@@ -191,6 +191,29 @@ fn of_several_schedulers_in_an_object_one_is_named() {
 }
 
 #[test]
+fn what_is_not_the_schedulers_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mixed.json");
+    let text = r#"{ "global": { "duration": 1 }, "tasks": {
+        "its": { "policy": "SCHED_EXT", "run": 1000000 },
+        "other": { "run": 1000000 } } }"#;
+    std::fs::write(&file, text).unwrap();
+    let path = file.display().to_string();
+    let run = |task: &str| {
+        let arguments = ["compare", &path, "-m", "1", "--format", "json", "-s", task];
+        notes(&end_with(&arguments, 0, &[]).stdout)
+    };
+    let notes = run("schedulers/partial.bpf.c");
+    for line in [
+        "1 of 2 tasks are not its own",
+        "a kernel also runs its raw_tp/sys_enter",
+    ] {
+        assert!(notes.contains(line), "{notes}");
+    }
+    assert!(!run("o1").contains("not its own"));
+}
+
+#[test]
 fn expressions_cannot_take_everything() {
     let deep = format!("slice_ns = \"{}1{}\"", "(".repeat(5000), ")".repeat(5000));
     for (text, message) in [

@@ -244,6 +244,7 @@ impl Kernel<'_> {
             Policy::Other { nice, .. } => (SCHED_NORMAL, nice, 0),
             Policy::Batch { nice, .. } => (SCHED_BATCH, nice, 0),
             Policy::Idle => (SCHED_IDLE, 0, 0),
+            Policy::Ext { nice } => (SCHED_EXT, nice, 0),
             Policy::Fifo { priority } => (SCHED_FIFO, 0, priority),
             Policy::RoundRobin { priority } => (SCHED_RR, 0, priority),
             Policy::Deadline { .. } => (SCHED_DEADLINE, 0, 99),
