@@ -376,7 +376,7 @@ impl Cell {
         notes
     }
 
-    /// What of the run is not the scheduler's: tasks of another class, and programs that wait for events the simulated kernel lacks.
+    /// What of the run is not the scheduler's: tasks of another class, and programs that only a kernel runs.
     fn not_under_the_scheduler(&self, outcome: &Outcome) -> Vec<String> {
         let name = self.contender.name();
         let mut notes = Vec::new();
@@ -395,7 +395,7 @@ impl Cell {
             .collect();
         if !others.is_empty() {
             notes.push(format!(
-                "{name}: a kernel also runs its {}; the simulator does not have these events",
+                "{name}: a kernel also runs its {}; the simulator runs no programs of this kind",
                 others.join(", ")
             ));
         }
