@@ -147,7 +147,7 @@ impl Loader {
                     len: filter.len() as u16,
                     filter: filter.as_ptr().cast_mut(),
                 };
-                // The loader does not outlive who answers its calls.
+                // The loader does not outlive the process that answers its calls.
                 check(i64::from(libc::prctl(
                     libc::PR_SET_PDEATHSIG,
                     libc::SIGKILL,

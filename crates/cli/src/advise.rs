@@ -333,7 +333,7 @@ fn page(told: &Told, advice: &Advice, confirmed: &str) -> Page {
     page
 }
 
-/// Who is first, in one sentence.
+/// The winner, in one sentence.
 fn sentence(told: &Told, advice: &Advice) -> String {
     let first: Vec<&str> = advice
         .ranking

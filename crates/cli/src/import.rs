@@ -10,8 +10,9 @@ use crate::output::{UNUSABLE, fail};
 
 /// Make a recording of what perf has recorded
 ///
-/// Takes files of `perf sched record`. They do not say in which system calls tasks wait, who yields, and which CPUs tasks may use, so mutexes,
-/// disks, timers and arrivals from outside are told apart less well than in what `fairground record` writes: `fairground show` says how much that matters.
+/// Takes files of `perf sched record`. They do not say in which system calls tasks wait, which tasks yield, and which CPUs tasks
+/// may use, so mutexes, disks, timers and arrivals from outside are told apart less well than in what `fairground record` writes:
+/// `fairground show` says how much that matters.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sudo perf sched record -o perf.data make -j8

@@ -25,9 +25,10 @@ const LAST_SWITCH: Duration = Duration::from_millis(20);
 
 /// Record what the tasks of this machine do
 ///
-/// Records who runs, who waits, for what, and who wakes whom, under any scheduler: until the command ends, the time is over, or
-/// Ctrl-C. The recording is a workload: `compare`, `show` and `play` take it like an rt-app file, and `advise` says which scheduler
-/// suits it. Needs root and a kernel from 6.12 on; docs/recordings.md says what is recorded, and how far to believe what comes of it.
+/// Records which tasks run, what they wait for and what wakes them, under any scheduler: until the command ends, the time is over,
+/// or Ctrl-C. The recording is a workload: `compare`, `show` and `play` take it like an rt-app file, and `advise` says which
+/// scheduler suits it. Needs root and a kernel from 6.12 on; docs/recordings.md says what is recorded, and how far to believe what
+/// comes of it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sudo fairground record -o build.recording -- make -j8
@@ -56,7 +57,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     cgroup: Option<PathBuf>,
 
-    /// Who runs the command [default: who called sudo]
+    /// User as whom the command runs [default: the user who called sudo]
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
 
@@ -174,7 +175,7 @@ fn tell(path: &Path, length: u64, entries: u64, lost: u64) {
     }
 }
 
-/// Who is chosen, as far as it is known before a command runs.
+/// The chosen tasks, as far as they are known before a command runs.
 fn roots(arguments: &Arguments) -> Result<Roots, Error> {
     if let Some(pid) = arguments.pid {
         if host::thread_is_gone(pid) {

@@ -75,7 +75,7 @@ pub struct Arguments {
     #[arg(short, long)]
     verbose: bool,
 
-    /// Who runs the command [default: who called sudo]
+    /// User as whom the command runs [default: the user who called sudo]
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
 

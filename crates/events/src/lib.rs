@@ -1,8 +1,8 @@
 //! The event stream: the one place where the simulator and the real kernel meet.
 //!
-//! A producer (the simulator, the kernel recorder, a trace file) calls a [`Sink`] in time order; metrics and
-//! exporters are sinks and cannot tell who produced the stream. A [`FanOut`] feeds several sinks, a [`TraceWriter`] stores the
-//! stream for a [`TraceReader`] to play again, a [`PerfettoWriter`] writes a trace that the Perfetto UI opens.
+//! A producer (the simulator, the kernel recorder, a trace file) calls a [`Sink`] in time order; metrics and exporters are sinks
+//! and cannot tell which of them produced the stream. A [`FanOut`] feeds several sinks, a [`TraceWriter`] stores the stream for a
+//! [`TraceReader`] to play again, a [`PerfettoWriter`] writes a trace that the Perfetto UI opens.
 
 mod callback;
 mod fan_out;
@@ -101,8 +101,8 @@ pub struct Event {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// `task` became runnable (woken, or new). `cpu` is where it was queued first, `waker` who woke it
-    /// (`None`: an interrupt or timer).
+    /// `task` became runnable (woken, or new). `cpu` is where it was queued first, `waker` the task that woke it (`None`: an
+    /// interrupt or timer).
     Wake {
         /// The task that became runnable.
         task: TaskId,

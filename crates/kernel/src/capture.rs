@@ -125,7 +125,7 @@ fn carry(
         }
         ring.consume().map_err(|error| failed(&error.to_string()))?;
         rings.take(&mut arrived.borrow_mut());
-        // Who does not listen any more has no use for it.
+        // A receiver that is gone does not need it.
         let _ = receiver.send(arrived.take());
         if last {
             return Ok(program.lost() + rings.lost());

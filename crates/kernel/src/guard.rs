@@ -35,7 +35,7 @@ const START: u8 = 0;
 /// How long the guard tries to kill what the command has left.
 const KILLING: Duration = Duration::from_secs(5);
 
-/// Who runs a command.
+/// The user as whom a command runs.
 #[derive(Clone, Debug)]
 pub struct User(nix::unistd::User);
 
@@ -68,7 +68,7 @@ impl User {
         }
     }
 
-    /// Who runs a command: the user of this name, or else who called sudo.
+    /// The user as whom a command runs: the one of this name, or else the one who called sudo.
     ///
     /// # Errors
     /// As for [`find`](Self::find).

@@ -25,7 +25,7 @@ struct Head {
     of_the_kernel: [u64; 5],
 }
 
-/// Entries of the ring of each of so many CPUs.
+/// Entries of each CPU's ring, on a machine of this many CPUs.
 fn room(cpus: u32) -> u32 {
     (ALL / cpus.max(1).next_power_of_two()).max(LEAST)
 }
@@ -56,7 +56,7 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// The rings of a program that [`prepare`] has prepared for so many CPUs.
+    /// The rings of a program that [`prepare`] has prepared for this many CPUs.
     pub fn of(program: &Program, cpus: u32) -> Result<Self, Error> {
         let (cpus, room) = (cpus as usize, room(cpus) as usize);
         Ok(Self {
@@ -69,7 +69,7 @@ impl Rings {
 
     fn heads(&self) -> &[Head] {
         debug_assert_eq!(size_of::<Head>(), HEAD);
-        // SAFETY: the memory is that of so many of these, page-aligned, and all that changes in what is read here is atomic.
+        // SAFETY: the memory holds this many of these, page-aligned, and everything that changes in what is read here is atomic.
         unsafe { std::slice::from_raw_parts(self.heads.as_ptr().cast(), self.cpus) }
     }
 

@@ -20,7 +20,7 @@ use crate::plan::{DEFAULT_HZ, Plan};
 pub const MAKESPAN_ERROR: f64 = 0.05;
 /// The same for CPU time and shares of it, as a fraction of the run.
 pub const SHARE_ERROR: f64 = 0.015;
-/// The same for 99th percentiles of wakeup latency: as a fraction of the larger, and at least so many nanoseconds, a timer tick.
+/// The same for 99th percentiles of wakeup latency: as a fraction of the larger, and in nanoseconds, at least a timer tick.
 pub const LATENCY_ERROR: (f64, f64) = (0.5, 4e6);
 /// Tunables of which other values are tried.
 const TUNABLES_TRIED: usize = 8;
@@ -106,7 +106,7 @@ pub struct Question {
     pub workload: Arc<Workload>,
     /// What there is besides its tasks.
     pub surroundings: Surroundings,
-    /// Who is asked.
+    /// The schedulers to rank.
     pub contenders: Vec<Contender>,
     /// On which machine.
     pub machine: Arc<Machine>,

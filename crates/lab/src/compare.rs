@@ -16,8 +16,8 @@ pub struct Results {
     pub failed_runs: Vec<usize>,
 }
 
-/// Runs every simulation of the plan, at most as many at a time as it says. `progress` is told after each one how many of how many are
-/// done, from any thread.
+/// Runs every simulation of the plan, at most `threads` at a time. `progress` is told after each one how many of how many are done,
+/// from any thread.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What happened while a task waited: who ran instead, what the scheduler did with the task, and where it lay.
+//! What happened while a task waited: what ran instead, what the scheduler did with the task, and where it was queued.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -246,7 +246,7 @@ pub struct Explainer {
     wanted: BTreeMap<String, Vec<Nanoseconds>>,
     followed: BTreeMap<TaskId, Followed>,
     states: States,
-    /// Who runs on each CPU since when.
+    /// The task that runs on each CPU, and since when.
     running: Vec<Option<(TaskId, Nanoseconds)>>,
     /// The task that left a queue last.
     moving: Option<(TaskId, Place)>,
@@ -254,7 +254,7 @@ pub struct Explainer {
 }
 
 impl Explainer {
-    /// Will explain `waits` on a machine of so many CPUs.
+    /// Will explain `waits` on a machine of `cpus` CPUs.
     #[must_use]
     pub fn new(cpus: u32, waits: &[LongestWait]) -> Self {
         let mut wanted: BTreeMap<String, Vec<Nanoseconds>> = BTreeMap::new();

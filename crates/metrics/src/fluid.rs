@@ -4,9 +4,9 @@
 //! service is accumulated per class: a task's own service is the growth of its class's service since the task joined.
 //! An event therefore costs time in the number of classes (a few tens), not of tasks.
 //!
-//! The processor learns a task's demand as the real machine reveals it. A task that slept with less ideal than real
-//! service is served on until it has caught up (*draining*); a task that slept with more gives the surplus back to those
-//! who could not run at full rate meanwhile: to each class at most what it was *denied* since the task woke.
+//! The processor learns a task's demand as the real machine reveals it. A task that slept with less ideal than real service is
+//! served on until it has caught up (*draining*); a task that slept with more gives the surplus back to those that could not run at
+//! full rate in the meantime: to each class at most what it was *denied* since the task woke.
 
 use crate::cpu_sets::{CpuSets, SetId};
 use crate::rates::{self, Demand};

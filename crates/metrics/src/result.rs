@@ -111,7 +111,7 @@ pub struct WindowSpread {
     pub spread: f64,
 }
 
-/// A distribution of times. A percentile is the smallest value that so many of 100 samples do not exceed.
+/// A distribution of times. A percentile is the smallest value that this many of 100 samples do not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distribution {

@@ -1,4 +1,4 @@
-//! A short span of a run in full: which task was on which CPU when, and who waited.
+//! A short span of a run in full: when each task was on which CPU, and when it waited.
 
 use fairground_events::{Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,9 @@ pub struct Timeline {
     pub cpus: u32,
     /// Names of the tasks that ran or waited, in order of creation.
     pub tasks: Vec<String>,
-    /// Who ran where, in the order in which it ended.
+    /// Stays of tasks on CPUs, in the order in which they ended.
     pub slices: Vec<Slice>,
-    /// Who waited, in the order in which it ended.
+    /// Waits of tasks, in the order in which they ended.
     pub waits: Vec<Wait>,
 }
 
@@ -279,7 +279,7 @@ pub struct LongestWaitFinder {
 }
 
 impl LongestWaitFinder {
-    /// Will find the `most` longest waits of those that last `at_least` so many nanoseconds.
+    /// Will find the `most` longest waits that last at least `at_least` nanoseconds.
     #[must_use]
     pub fn new(most: usize, at_least: Nanoseconds) -> Self {
         Self {

@@ -80,7 +80,7 @@ fn plain(value: f64) -> String {
     trimmed(value, 4)
 }
 
-/// A number with at least so many significant digits and no zeros behind them.
+/// A number with at least this many significant digits and no trailing zeros.
 fn trimmed(value: f64, digits: i32) -> String {
     let size = if value == 0.0 {
         0

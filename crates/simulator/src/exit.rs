@@ -21,7 +21,7 @@ pub struct ExitRecord {
     pub cpu: i32,
     /// Virtual time in nanoseconds.
     pub time: u64,
-    /// Who ran where it happened, as the kernel's dump names it.
+    /// The task that ran where it happened, as the kernel's dump names it.
     pub by: String,
     /// The callback during which it happened.
     pub during: Option<Op>,
@@ -123,7 +123,7 @@ impl Kernel<'_> {
         record
     }
 
-    /// Who runs on the CPU of the work in progress. Nobody stands for the worker of the kernel in which the watchdog runs.
+    /// The task on the CPU whose work is in progress; none for the kernel worker in which the watchdog runs.
     fn who_runs(&self, kind: ExitKind) -> String {
         let state = &self.cpus[self.this_cpu];
         match kind {

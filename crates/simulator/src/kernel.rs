@@ -27,7 +27,7 @@ use crate::task::{Class, Process, TaskRef};
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
 
-/// Events in one instant after which time counts as having stopped, and for each task and CPU so many more.
+/// Events in one instant after which time counts as having stopped; each task and CPU adds to it.
 const EVENTS_AT_ONCE: u64 = 1 << 21;
 const EVENTS_OF_A_TASK: u64 = 64;
 

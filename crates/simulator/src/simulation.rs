@@ -123,7 +123,8 @@ pub struct Outcome {
     pub exit: ExitRecord,
     /// Why the workload could not go on, if it could not.
     pub failure: Option<String>,
-    /// Who waits for what, if at the end of its duration all tasks waited for each other: the machine was idle from then on.
+    /// Which task waits for what, if at the end of the duration all tasks were waiting for each other: the machine was idle from
+    /// then on.
     pub stuck: Option<String>,
     /// The kernel's event counters by name, those that are not zero.
     pub events: Vec<(&'static str, i64)>,

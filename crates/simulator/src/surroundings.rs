@@ -75,7 +75,7 @@ pub(crate) enum Errand {
     Prepare,
     /// It is prepared and has to tell its creator.
     Report,
-    /// The creator runs and waits in turns, so many more times; `running`: it has its CPU time of this turn.
+    /// The creator runs and waits in turns, this many more times; `running`: it has its CPU time of this turn.
     Live { left: u64, running: bool },
     /// The creator creates the tasks from this one on.
     Create { next: usize },
@@ -203,7 +203,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The turn of one of the other threads with this number, if it has so many.
+    /// This turn of one of the other threads, if it has that many.
     fn turn(&self, thread: TaskRef, number: usize) -> Option<Turn> {
         let place = (CREATOR.0 - 1 - thread.id.0) as usize;
         self.settings.surroundings.threads[place]
@@ -212,7 +212,7 @@ impl Kernel<'_> {
             .copied()
     }
 
-    /// Lets one of the other threads, which sleeps or is about to, wait for its turn with this number, if it has so many.
+    /// Lets one of the other threads, which sleeps or is about to, wait for this turn, if it has that many.
     fn await_turn(&mut self, mut thread: TaskRef, number: usize) {
         let Some(turn) = self.turn(thread, number) else {
             thread.execution.errand = Errand::Rest;

@@ -25,7 +25,7 @@ pub enum Class {
     RealTime,
 }
 
-/// Who owns a task that waits for a CPU (`enum scx_ops_state`).
+/// Whether the scheduler or the core owns a task that waits for a CPU (`enum scx_ops_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpsState {
     /// The sched_ext core.

@@ -253,7 +253,7 @@ pub enum Event {
         /// Whether it starts it.
         begins: bool,
     },
-    /// Read from a pipe until so many bytes have come.
+    /// Read from a pipe until this many bytes have come.
     PipeRead {
         /// Index into `Workload::pipes`.
         pipe: usize,
@@ -274,7 +274,7 @@ pub enum Event {
         /// How long the disk needs for it.
         service: u64,
     },
-    /// Take memory away from the others, who have to read it back in.
+    /// Take memory away from other tasks, which have to read it back in.
     Evict {
         /// Index into `Workload::memories`.
         memory: usize,

@@ -119,7 +119,7 @@ struct Specials {
 
 /// Ways to an instruction that are followed apart.
 const WAYS: usize = 24;
-/// After so many joins bounds that still move are given up.
+/// After this many joins, bounds that still move are given up.
 const PATIENCE: u32 = 6;
 
 /// Looks through all functions: an error for the first thing that a kernel would refuse, or the checks of each function's instructions.

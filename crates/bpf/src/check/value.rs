@@ -46,7 +46,7 @@ pub(super) struct Pointer {
 /// What a pointer points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The arguments of a callback: so many.
+    /// The arguments of a callback: this many.
     Arguments(usize),
     /// The function's own stack; offsets are from its end.
     Stack,
@@ -133,7 +133,7 @@ impl Number {
     }
 }
 
-/// The largest number of so many bytes.
+/// The largest number that fits into this many bytes.
 pub(super) fn largest(size: u8) -> u64 {
     u64::MAX >> (64 - 8 * u32::from(size.clamp(1, 8)))
 }

@@ -1,8 +1,8 @@
 //! Whether the threads of a workload all wait for each other.
 //!
-//! A thread says what it waits for before it sleeps, and that it is over afterwards. If all say so and all sleep, as the kernel has it, no
-//! one is left to wake them. Two looks tell that from threads that wake each other all the time: who was woken between them is runnable at
-//! the second one, or has said that its wait is over.
+//! A thread says what it waits for before it sleeps, and that it is over afterwards. If all say so and all sleep, as the kernel has
+//! it, no one is left to wake them. Two looks tell this from threads that keep waking each other: a thread woken between them is
+//! runnable at the second one, or has said that its wait is over.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -159,7 +159,7 @@ impl Run {
     /// Lets the threads go. Returns the common start, `CLOCK_MONOTONIC`.
     ///
     /// # Errors
-    /// The recorder cannot follow so many threads.
+    /// The recorder cannot follow this many threads.
     pub fn begin(&self) -> Result<u64, Error> {
         let threads = lock(&self.threads);
         let now = clock::monotonic();

@@ -133,7 +133,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream from a machine of so many CPUs.
+    /// A stream from a machine of this many CPUs.
     #[must_use]
     pub fn new(cpus: u32) -> Self {
         Self {

@@ -545,7 +545,7 @@ impl Setup<'_> {
     }
 }
 
-/// Keeps those of `all` whose name is among `names`.
+/// Keeps those of `all` whose names are among `names`.
 pub(super) fn keep<T>(
     all: &mut Vec<T>,
     names: &[String],

@@ -16,7 +16,7 @@ pub struct Answer {
     pub findings: Vec<Finding>,
 }
 
-/// Who is best at one goal under one load.
+/// The best scheduler for one goal under one load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Finding {
     /// The load, in words.

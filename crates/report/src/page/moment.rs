@@ -1,4 +1,4 @@
-//! Moments of runs: who ran where, and who waited, as lanes of CPUs and tasks.
+//! Moments of runs, as lanes of CPUs and tasks: which task ran where, and which waited.
 //!
 //! What is drawn here is drawn again by `script.js` where the reader zooms in: from the same numbers, which stand below the
 //! timeline as CSV, in the same places, which are in `data-view`.

@@ -169,7 +169,8 @@ impl CostModel {
     }
 }
 
-/// A spin lock in virtual time: who had it last and when it is free, so that contention and cache-line transfer emerge.
+/// A spin lock in virtual time: the CPU that had it last and when it becomes free, so that contention and cache-line transfer
+/// emerge.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lock {
     /// The CPU that had it last.

@@ -36,7 +36,7 @@ impl Arena {
             .no_reserve_swap()
             .map_anon()
             .map_err(|error| format!("no memory for the scheduler's arena: {error}"))?;
-        // What nobody has allocated is not there: an access ends in a fault, whose place is reported.
+        // Pages that were never allocated are absent: an access faults, and the fault reports its place.
         protect(memory.as_ptr(), memory.len(), Protection::NONE);
         let pages = pages.min(WINDOW / PAGE);
         Ok(Arena {

@@ -238,7 +238,7 @@ pub struct Programs {
     pub(crate) started: bool,
     /// Why the workload cannot go on.
     pub(crate) failure: Option<String>,
-    /// Who waits for what at the end, if all tasks wait for each other.
+    /// Which task waits for what at the end, if all tasks wait for each other.
     pub(crate) stuck: Option<String>,
 }
 
