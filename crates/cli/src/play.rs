@@ -9,7 +9,7 @@ use fairground_kernel::Error;
 use fairground_kernel::play::{self, Report};
 use fairground_kernel::supervise::Signals;
 use fairground_metrics::Options as Metrics;
-use fairground_recording::{Load, Recording, is_recording};
+use fairground_recording::Source;
 use fairground_report::{Comparison, Labels, Run, TaskTables};
 use fairground_workload::Workload;
 
@@ -95,12 +95,14 @@ fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
 
 /// Reads an rt-app file or a recording.
 fn read(path: &Path) -> Result<Workload, String> {
-    if !is_recording(path) {
-        return Workload::read(path).map_err(|error| error.to_string());
+    match Source::open(path).map_err(|error| error.to_string())? {
+        Source::Recording(recording) => {
+            let load = recording.load().map_err(|error| error.to_string())?;
+            Ok(load.for_threads())
+        }
+        Source::Other(rest) => Workload::read_rest(&path.display().to_string(), rest)
+            .map_err(|error| error.to_string()),
     }
-    let load = Recording::read(path).and_then(|recording| recording.load());
-    load.map(Load::for_threads)
-        .map_err(|error| error.to_string())
 }
 
 /// What the threads measured, and below it the metrics as `fairground compare` prints them.

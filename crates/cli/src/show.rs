@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use fairground_catalog::Scheduler;
-use fairground_recording::{Recording, is_recording, rt_app};
+use fairground_recording::{Recording, rt_app};
 
 use crate::output::{self, UNUSABLE, wrap};
 use crate::recording;
@@ -41,9 +41,10 @@ pub struct Arguments {
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     let path = Path::new(&arguments.scheduler);
-    if arguments.rt_app || is_recording(path) {
+    let found = fairground_catalog::find(&arguments.scheduler);
+    if arguments.rt_app || found.is_err() && path.exists() {
         if arguments.source || arguments.readme {
-            let message = "--source and --readme are for schedulers, and this is a recording";
+            let message = "--source and --readme are for schedulers, and this is a file";
             return output::fail(UNUSABLE, format!("{}: {message}", path.display()));
         }
         let text = if arguments.rt_app {
@@ -56,13 +57,8 @@ pub fn main(arguments: &Arguments) -> ExitCode {
             Err(message) => output::fail(UNUSABLE, message),
         };
     }
-    let scheduler = match fairground_catalog::find(&arguments.scheduler) {
+    let scheduler = match found {
         Ok(scheduler) => scheduler,
-        Err(_) if path.exists() => {
-            let name = path.display();
-            let message = format!("{name}: not a recording; `fairground record` makes one");
-            return output::fail(UNUSABLE, message);
-        }
         Err(error) => return output::fail(UNUSABLE, error),
     };
     let printed = if arguments.source {

@@ -79,7 +79,8 @@ fn shrink_one(
 
 /// A workload as an rt-app file.
 fn text_of(plan: &Plan, place: usize, path: &Path) -> Result<String, String> {
-    if is_recording(path) {
+    // What a pipe held has been read.
+    if !path.is_file() || is_recording(path) {
         return rt_app(&plan.workloads[place]);
     }
     let read = std::fs::read_to_string(path);

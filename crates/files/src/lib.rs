@@ -1,7 +1,7 @@
 //! Reading files that somebody else has made: whole, but not without end.
 
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read as _, Result};
+use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
 /// The most that is read of a file, far more than any file of use has. Devices and pipes may have no end.
@@ -26,9 +26,22 @@ pub fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(read(path)?).map_err(not_text)
 }
 
+/// All bytes that are left of what has been opened.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_rest(source: impl Read) -> Result<Vec<u8>> {
+    rest_at_most(source, MOST)
+}
+
 fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
+    rest_at_most(File::open(path)?, most)
+}
+
+fn rest_at_most(source: impl Read, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    source.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         let message = format!("it is larger than {} MiB", most >> 20);
         return Err(Error::new(ErrorKind::FileTooLarge, message));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fairground_metrics::{MachineFacts, Metrics, RunMetrics};
-use fairground_recording::{KernelWork, Load, Recording, is_recording};
+use fairground_recording::{KernelWork, Load, Recording, Source};
 use fairground_simulator::{CostModel, Surroundings, Thread, Turn};
 use fairground_workload::Workload;
 
@@ -15,10 +15,13 @@ use crate::error::Error;
 ///
 /// If it cannot be read, or is neither.
 pub fn read_workload(path: &Path, cost: &CostModel) -> Result<(Workload, Surroundings), Error> {
-    if !is_recording(path) {
-        return Ok((Workload::read(path)?, Surroundings::default()));
+    match Source::open(path)? {
+        Source::Recording(recording) => load_recording(&recording, cost),
+        Source::Other(rest) => {
+            let workload = Workload::read_rest(&path.display().to_string(), rest)?;
+            Ok((workload, Surroundings::default()))
+        }
     }
-    load_recording(&Recording::read(path)?, cost)
 }
 
 /// A recording as a workload, and what there is besides its tasks. What these costs add to the programs of its tasks, and the recorder's own, is not left in them.

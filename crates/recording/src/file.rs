@@ -1,7 +1,7 @@
 //! The file: a header, entries in compressed chunks, and an end that says what was lost.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Chain, Cursor, Read, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,42 @@ pub struct Recording {
     /// How it ended.
     pub ending: Ending,
     chunks: Vec<Vec<u8>>,
+}
+
+/// A file that is a recording, or something else. It is opened only once: what a pipe holds can be read once.
+pub enum Source {
+    /// It begins as recordings do.
+    Recording(Recording),
+    /// It does not; this reads it from its beginning on.
+    Other(Chain<Cursor<Vec<u8>>, File>),
+}
+
+impl Source {
+    /// Opens a file and reads it if it is a recording.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or begins as recordings do and is no whole one.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let file = path.display().to_string();
+        let unreadable = |source| Error::Read {
+            file: file.clone(),
+            source,
+        };
+        let mut opened = File::open(path).map_err(unreadable)?;
+        let mut first = Vec::new();
+        let most = MAGIC.len() as u64;
+        (&mut opened)
+            .take(most)
+            .read_to_end(&mut first)
+            .map_err(unreadable)?;
+        let is_recording = first == MAGIC;
+        let whole = Cursor::new(first).chain(opened);
+        Ok(match is_recording {
+            true => Self::Recording(Recording::parse(&file, BufReader::new(whole))?),
+            false => Self::Other(whole),
+        })
+    }
 }
 
 /// Whether a file begins as recordings do.

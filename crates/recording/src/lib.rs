@@ -23,7 +23,7 @@ mod steps;
 mod tracing_data;
 
 pub use error::Error;
-pub use file::{Ending, Header, Recording, Roots, VERSION, Writer, is_recording};
+pub use file::{Ending, Header, Recording, Roots, Source, VERSION, Writer, is_recording};
 pub use import::{Imported, import_perf};
 pub use lives::KernelWork;
 pub use load::{Load, OtherThread, Turn};

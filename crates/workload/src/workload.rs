@@ -1,5 +1,6 @@
 //! Reading a whole file.
 
+use std::io::{self, Read};
 use std::path::Path;
 
 use crate::check;
@@ -22,15 +23,27 @@ impl Workload {
     /// If the file cannot be read or used; the error names the place and the way out.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let file = path.display().to_string();
+        Self::of_bytes(&path.display().to_string(), fairground_files::read(path))
+    }
+
+    /// Reads what is left of a file that has been opened. `file` names it in messages; without folder and suffix it is the name of the workload.
+    ///
+    /// # Errors
+    ///
+    /// As for [`read`](Self::read).
+    pub fn read_rest(file: &str, source: impl Read) -> Result<Self, Error> {
+        Self::of_bytes(file, fairground_files::read_rest(source))
+    }
+
+    fn of_bytes(file: &str, bytes: io::Result<Vec<u8>>) -> Result<Self, Error> {
         let whole = |line, column, message| Error {
-            file: file.clone(),
+            file: file.to_owned(),
             line,
             column,
             json_path: String::new(),
             message,
         };
-        let bytes = fairground_files::read(path).map_err(|error| {
+        let bytes = bytes.map_err(|error| {
             whole(
                 0,
                 0,
@@ -48,7 +61,7 @@ impl Workload {
                 "not UTF-8 text from here on; rt-app files are JSON, so save it as UTF-8".into(),
             )
         })?;
-        Self::parse(&file, &text)
+        Self::parse(file, &text)
     }
 
     /// Reads the text of an rt-app file. `file` names it in messages; without folder and suffix it
