@@ -9,8 +9,8 @@ use std::sync::Arc;
 use clap::Args;
 use fairground_kernel::host;
 use fairground_lab::{
-    Advice, Contender, Goal, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Question, Rank, SHARE_ERROR,
-    recorded_metrics, value_of,
+    Advice, Contender, Goal, KERNEL, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Question, Rank,
+    SHARE_ERROR, recorded_metrics, value_of,
 };
 use fairground_machine::Machine;
 use fairground_recording::Recording;
@@ -36,13 +36,13 @@ pub struct Arguments {
     #[arg(long = "for", value_name = "GOAL", value_parser = goal)]
     goal: Option<Goal>,
 
-    /// Ids of schedulers, or all
+    /// Ids of schedulers, all of them, and kernel for the kernel's own
     #[arg(
         short,
         long,
         value_name = "ID,...",
         value_delimiter = ',',
-        default_value = "all"
+        default_value = "kernel,all"
     )]
     schedulers: Vec<String>,
 
@@ -193,7 +193,7 @@ struct Told {
     heading: String,
     /// What there is to know about the ranking.
     remarks: Vec<String>,
-    /// The command that loads the first one.
+    /// The command that loads the first one; `None` if the kernel's own shares its place, or nobody is first.
     command: Option<String>,
 }
 
@@ -237,22 +237,25 @@ fn tell(recording: &Recording, question: &Question, advice: &Advice) -> Told {
                 false => format!(" --set {setting}"),
             };
         }
+        None if advice.tried == 0 => {}
         None => told.remarks.push(format!(
             "Tunables: none of {} settings of {} that were tried makes it better by more than that.",
             advice.tried, first.scheduler
         )),
     }
     told.remarks.extend(question.workload.notes.iter().cloned());
+    told.remarks.extend(advice.assumptions.iter().cloned());
     let words = recording.header.command.iter().map(|word| quoted(word));
     let command = words.collect::<Vec<String>>().join(" ");
     let command = match command.as_str() {
         "" => command,
         _ => format!(" -- {command}"),
     };
-    told.command = Some(format!(
-        "sudo fairground run {}{settings}{command}",
-        first.scheduler
-    ));
+    // Another one than the kernel's own has to be known to be better.
+    let leaders = advice.ranking.iter().filter(|rank| rank.place == 1);
+    let has_it = leaders.into_iter().any(|rank| rank.scheduler == KERNEL);
+    told.command = (!has_it || !advice.tuned.is_empty())
+        .then(|| format!("sudo fairground run {}{settings}{command}", first.scheduler));
     told
 }
 
@@ -283,10 +286,16 @@ fn text(told: &Told, advice: &Advice) -> String {
     for remark in &told.remarks {
         let _ = writeln!(text, "{remark}");
     }
-    if let Some(command) = &told.command {
-        let _ = writeln!(text, "\nLoad it: {command}");
-    }
+    let _ = writeln!(text, "\n{}", what_to_do(told));
     text
+}
+
+/// What follows from the ranking.
+fn what_to_do(told: &Told) -> String {
+    match &told.command {
+        Some(command) => format!("Load it: {command}"),
+        None => "Load nothing: no other is known to be better than the kernel's own".to_owned(),
+    }
 }
 
 /// The answer as a page: the ranking before the comparison that it was made from.
@@ -311,11 +320,7 @@ fn page(told: &Told, advice: &Advice, confirmed: &str) -> Page {
     };
     let mut page = advice.comparison.page(&std::collections::BTreeMap::new());
     let mut summary = vec![sentence(told, advice)];
-    summary.extend(
-        told.command
-            .iter()
-            .map(|command| format!("Load it: {command}")),
-    );
+    summary.push(what_to_do(told));
     summary.extend(confirmed.lines().map(str::to_owned));
     page.answer.summary.splice(0..0, summary);
     page.answer.certainty.push_str(
@@ -370,9 +375,14 @@ fn confirm(recording: &Recording, goal: &Goal, advice: &Advice) -> Result<(Strin
     let mut values = Vec::new();
     for rank in [first, second] {
         let file = folder.path().join(format!("{}.recording", rank.scheduler));
-        let status = Command::new(&program)
-            .args(["run", &rank.scheduler, "--"])
-            .arg(&program)
+        let mut command = Command::new(&program);
+        if rank.scheduler != KERNEL {
+            // The recorder needs root; it has the command run by whom it should be.
+            command
+                .args(["run", &rank.scheduler, "--user", "root", "--"])
+                .arg(&program);
+        }
+        let status = command
             .args(["record", "-o"])
             .arg(&file)
             .arg("--")

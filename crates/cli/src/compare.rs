@@ -31,6 +31,8 @@ pub struct Arguments {
     /// A folder, or sources joined by '+', are linked to one scheduler. Of an object with several, FILE#TABLE is the one with this
     /// table of callbacks.
     ///
+    /// `kernel` is the kernel's own scheduler: eevdf stands for it, without what callbacks cost.
+    ///
     /// 'exec:LOADER ARGUMENTS' runs a scheduler's real loader, captures what it sets on the machine, and compares its scheduler.
     #[arg(
         short,

@@ -156,6 +156,8 @@ pub struct Advice {
     pub tuned: Vec<Tuned>,
     /// How many settings were tried.
     pub tried: usize,
+    /// What is assumed of those ranked, in words.
+    pub assumptions: Vec<String>,
     /// All runs.
     pub comparison: Comparison,
     /// What failed, in words.
@@ -212,6 +214,11 @@ impl Question {
             measure,
             tuned,
             tried,
+            assumptions: self
+                .contenders
+                .iter()
+                .filter_map(Contender::assumption)
+                .collect(),
             failures: results
                 .failures
                 .iter()

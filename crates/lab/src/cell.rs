@@ -112,6 +112,7 @@ impl Cell {
     /// A cell of `contender` under `options`.
     pub fn new(contender: Contender, mut options: Options) -> Self {
         options.variables = contender.variables();
+        options.cost = contender.costs(options.cost);
         let (prepared, unprepared) = match contender.prepare(&options.machine) {
             Ok(prepared) => (prepared, None),
             Err(error) => (Prepared::default(), Some(error.to_string())),
@@ -344,6 +345,7 @@ impl Cell {
                 format!("{name}: linked with {sources}, which define what it needs")
             }),
         );
+        notes.extend(self.contender.assumption());
         let companion = self.contender.companion();
         if !companion.name().is_empty() {
             let from = match companion.from() {

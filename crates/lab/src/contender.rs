@@ -10,7 +10,7 @@ use fairground_capture::{Captured, KernelFacts};
 use fairground_catalog::Build;
 use fairground_companion::{Companion, Prepared};
 use fairground_machine::Machine;
-use fairground_simulator::Scheduler;
+use fairground_simulator::{CostModel, Scheduler};
 
 use crate::accompanied::Accompanied;
 use crate::error::Error;
@@ -20,18 +20,29 @@ use crate::parallel;
 #[derive(Clone)]
 pub struct Contender {
     name: String,
+    /// Whether it stands for a class that is built into the kernel.
+    built_in: bool,
     whole: Accompanied,
     pub(crate) scheduler: Arc<Scheduler>,
 }
 
 impl Contender {
-    /// The scheduler with this id, or the user's own at this path, with its tunables at their defaults.
+    /// The scheduler with this id, or the user's own at this path, with its tunables at their defaults. [`KERNEL`] is the kernel's own, for which
+    /// the scheduler of the catalogue stands that is most like it.
     ///
     /// # Errors
     ///
     /// If there is no such scheduler, if it does not compile, or if the simulated kernel would refuse it.
     pub fn open(reference: &str, build: &Build) -> Result<Self, Error> {
-        let whole = Accompanied::open(reference, build)?;
+        let built_in = reference == KERNEL;
+        let whole = Accompanied::open(
+            if built_in {
+                STANDS_FOR_KERNEL
+            } else {
+                reference
+            },
+            build,
+        )?;
         let scheduler =
             Scheduler::load_object(whole.entry().parse()?).map_err(|reason| Error::Load {
                 scheduler: reference.to_owned(),
@@ -39,6 +50,7 @@ impl Contender {
             })?;
         Ok(Self {
             name: reference.to_owned(),
+            built_in,
             whole,
             scheduler: Arc::new(scheduler),
         })
@@ -109,6 +121,21 @@ impl Contender {
         &self.name
     }
 
+    /// What scheduling costs under it on a machine with these costs.
+    pub(crate) fn costs(&self, machine: CostModel) -> CostModel {
+        match self.built_in {
+            true => machine.built_in(),
+            false => machine,
+        }
+    }
+
+    /// What it assumes, if it stands for another one.
+    pub(crate) fn assumption(&self) -> Option<String> {
+        self.built_in.then(|| {
+            format!("{KERNEL}: the kernel's own scheduler, for which {STANDS_FOR_KERNEL} stands, without what callbacks cost")
+        })
+    }
+
     /// Sources that nobody named and that it needs, as one text; none if there are none.
     pub(crate) fn linked(&self) -> Option<String> {
         let sources = &self.whole.entry().linked;
@@ -140,8 +167,11 @@ impl Contender {
     }
 
     /// Other values for up to `most` of its tunables that are numbers or switches: half and twice as much, or the other way. Each with
-    /// the tunable's name, as people write it.
+    /// the tunable's name, as people write it. None for the kernel's own, which nobody can load with another value.
     pub(crate) fn alternatives(&self, most: usize) -> Vec<(String, String)> {
+        if self.built_in {
+            return Vec::new();
+        }
         let tunables = self.whole.entry().manifest.tunables.iter();
         let free = tunables.filter(|tunable| {
             tunable.choices.is_empty() && !self.whole.tunables().contains_key(&tunable.name)
@@ -204,6 +234,11 @@ impl Contender {
         values.collect()
     }
 }
+
+/// A reference to the kernel's own scheduler.
+pub const KERNEL: &str = "kernel";
+/// The scheduler of the catalogue that is most like it.
+const STANDS_FOR_KERNEL: &str = "eevdf";
 
 /// What a reference to a scheduler begins with that names its loader.
 pub const LOADER: &str = "exec:";

@@ -33,7 +33,7 @@ pub use advice::{
 };
 pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, run_cells};
 pub use compare::{Results, compare};
-pub use contender::{Contender, LOADER, capture_loader};
+pub use contender::{Contender, KERNEL, LOADER, capture_loader};
 pub use cost_file::{Measured, cost_file, read_cost_model};
 pub use error::Error;
 pub use experiment::{
@@ -41,7 +41,7 @@ pub use experiment::{
     Outcome, Request, experiment_moments, fit, reproduce, reproduce_on_kernel,
 };
 pub use explain::{Search, explain};
-pub use foresight::{Foresight, Prediction, foresee};
+pub use foresight::{Foresight, Prediction, Span, foresee};
 pub use memory::Allocator;
 pub use moments::{moments, record};
 pub use plan::{DEFAULT_HZ, Plan};

@@ -89,6 +89,78 @@ fn advice_is_a_ranking_with_the_command_that_loads_the_first() {
 }
 
 #[test]
+fn the_kernels_own_scheduler_is_ranked_too_without_what_callbacks_cost() {
+    let text = succeed(&format!("advise {BUILD} -s kernel,linux12 --repeat 1"));
+    for part in [
+        "kernel: the kernel's own scheduler, for which eevdf stands, without what callbacks cost",
+        "Load nothing: no other is known to be better than the kernel's own",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let dear = scratch.path().join("dear.toml");
+    fs::write(
+        &dear,
+        "callback = 50000\nkfunc = 5000\nkilo_instructions = 50000\n",
+    )
+    .unwrap();
+    let overheads = |cost: &str| -> Vec<u64> {
+        let text = succeed(&format!(
+            "compare ../../../workloads/wakeup-chain.json -s kernel,eevdf -m 1 -d 1s --format json --cost {cost}"
+        ));
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let runs = result["runs"].as_array().unwrap().iter();
+        runs.map(|run| run["metrics"]["overhead"]["total_ns"].as_u64().unwrap())
+            .collect()
+    };
+    let (usual, dear) = (overheads("default"), overheads(dear.to_str().unwrap()));
+    assert_eq!(usual[0], dear[0]);
+    assert!(
+        usual[0] < usual[1] && usual[1] < dear[1],
+        "{usual:?} {dear:?}"
+    );
+}
+
+#[test]
+fn how_long_programs_take_is_foreseen() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = vec!["foresee".to_owned()];
+    for name in ["build.kernel.1", "build.kernel.2", "build.cfs.1"] {
+        let path = folder.path().join(format!("{name}.recording"));
+        fs::copy(self::folder().join(BUILD), &path).unwrap();
+        command.push(path.display().to_string());
+    }
+    let ended = fairground(&command);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let lines: Vec<Vec<&str>> = ended
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let pairs: Vec<&[&str]> = lines[1..4].iter().map(|line| &line[..3]).collect();
+    let expected = [
+        ["build", "cfs", "kernel"],
+        ["build", "kernel", "cfs"],
+        ["build", "kernel", "kernel"],
+    ];
+    assert_eq!(pairs, expected);
+    for part in [
+        "3 of 3 are within 5 %",
+        "build: of 0 pairs that the recordings tell apart, replays have 0 in the right order\n",
+    ] {
+        assert!(ended.stdout.contains(part), "{part}:\n{}", ended.stdout);
+    }
+    // Nothing of it is a turn, and nothing a scheduler.
+    let path = folder.path().join("7.recording");
+    fs::copy(self::folder().join(BUILD), &path).unwrap();
+    refuse(
+        &format!("foresee {}", path.display()),
+        2,
+        &["not called WORKLOAD.SCHEDULER.recording"],
+    );
+}
+
+#[test]
 fn what_is_no_recording_is_said_in_one_line() {
     let scratch = tempfile::tempdir().unwrap();
     let whole = fs::read(folder().join(BUILD)).unwrap();
@@ -108,7 +180,7 @@ fn what_is_no_recording_is_said_in_one_line() {
         fs::write(&path, bytes).unwrap();
         let path = path.to_str().unwrap();
         for command in ["advise", "compare", "show"] {
-            if name.starts_with("foreign") && command != "advise" {
+            if name.starts_with("foreign") && command == "compare" {
                 continue;
             }
             let ended = fairground(&[command, path]);
@@ -117,6 +189,39 @@ fn what_is_no_recording_is_said_in_one_line() {
             assert!(ended.stderr.contains(message), "{}", ended.stderr);
             assert_eq!(ended.stdout, "");
         }
+    }
+}
+
+/// Runs `fairground` with a pipe that holds these bytes in the place of FILE.
+fn with_pipe(line: &str, bytes: Vec<u8>) -> crate::support::Ended {
+    let scratch = tempfile::tempdir().unwrap();
+    let pipe = scratch.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let writer = {
+        let pipe = pipe.clone();
+        // Whoever closes it before its end is told by the test, not by the writer.
+        std::thread::spawn(move || fs::write(pipe, bytes).is_ok())
+    };
+    let line = line.replace("FILE", pipe.to_str().unwrap());
+    let ended = fairground(&line.split(' ').collect::<Vec<_>>());
+    assert!(writer.join().unwrap(), "{line} has not read the pipe");
+    ended
+}
+
+#[test]
+fn recordings_and_workloads_come_through_pipes_too() {
+    let recording = fs::read(folder().join(BUILD)).unwrap();
+    let workload = fs::read(folder().join("../../../workloads/wakeup-chain.json")).unwrap();
+    for (line, bytes) in [
+        ("show FILE", &recording),
+        ("show FILE --rt-app", &recording),
+        ("advise FILE -s o1,cfs --repeat 1", &recording),
+        ("compare FILE -s o1", &recording),
+        ("compare FILE -s o1 -d 100ms", &workload),
+    ] {
+        let ended = with_pipe(line, bytes.clone());
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{line}");
     }
 }
 

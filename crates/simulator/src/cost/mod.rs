@@ -157,6 +157,22 @@ impl CostModel {
         MODEL.clone()
     }
 
+    /// The costs of a scheduling class that is built into the kernel: its code is part of what a wake-up and a switch take, and it has no callbacks,
+    /// no dispatch queues and no interrupts to itself.
+    #[must_use]
+    pub fn built_in(&self) -> Self {
+        Self {
+            callback: 0,
+            kfunc: 0,
+            kilo_instructions: 0,
+            scan: 0,
+            task_walk: 0,
+            lock: 0,
+            irq_work: 0,
+            ..self.clone()
+        }
+    }
+
     /// Cost of `distance` from one of the four-step tables.
     pub(crate) fn by_distance(table: &[u64; 4], distance: Distance) -> u64 {
         match distance {
