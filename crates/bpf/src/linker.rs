@@ -71,6 +71,12 @@ pub trait Linker {
         }
     }
 
+    /// What the arguments of a program point to that the kernel runs at the event that the section names: the names of structures, "" for
+    /// numbers. `None` if the kernel has no such event.
+    fn event_arguments(&self, _section: &str) -> Option<Vec<&'static str>> {
+        None
+    }
+
     /// Whether an argument of a callback, by its number from 0, may be NULL.
     fn may_be_null(&self, _callback: &str, _argument: usize) -> bool {
         false

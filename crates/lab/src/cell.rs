@@ -390,14 +390,10 @@ impl Cell {
                 outcome.tasks.len()
             ));
         }
-        let programs = self.contender.scheduler.object().programs().iter();
-        let others: Vec<&str> = programs
-            .filter(|program| program.autoload && waits_for_an_event(&program.section))
-            .map(|program| program.section.as_str())
-            .collect();
+        let others = self.contender.scheduler.unattached();
         if !others.is_empty() {
             notes.push(format!(
-                "{name}: a kernel also runs its {}; the simulator runs no programs of this kind",
+                "{name}: a kernel also runs its {}; the simulator does not have these events",
                 others.join(", ")
             ));
         }
@@ -509,12 +505,6 @@ fn given_costs(cost: &CostModel) -> Option<String> {
         .map(|(name, _)| *name)
         .collect();
     (!given.is_empty()).then(|| format!("costs {GIVEN}, without an origin: {}", given.join(", ")))
-}
-
-/// Whether a program of this section is attached to something by libbpf, rather than called by the kernel's sched_ext or by a loader.
-fn waits_for_an_event(section: &str) -> bool {
-    let kind = section.split(['/', '.']).next().unwrap_or_default();
-    !matches!(kind, "struct_ops" | "syscall")
 }
 
 #[cfg(test)]

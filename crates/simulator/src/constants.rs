@@ -116,9 +116,11 @@ pub const HARDIRQ_OFFSET: u64 = 0x0100_0000;
 pub const TASK_RUNNING: u32 = 0;
 pub const TASK_INTERRUPTIBLE: u32 = 1;
 pub const TASK_UNINTERRUPTIBLE: u32 = 2;
+pub const TASK_NORMAL: u32 = TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE;
 /// `in_iowait` of `struct task_struct`, a bit behind another one.
 pub const IN_IOWAIT: u8 = 1 << 1;
 pub const TASK_DEAD: u32 = 0x80;
+pub const TASK_WAKING: u32 = 0x200;
 pub const TASK_NEW: u32 = 0x800;
 
 pub const SCHED_NORMAL: u32 = 0;

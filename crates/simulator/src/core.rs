@@ -8,6 +8,7 @@ use crate::cost::CostModel;
 use crate::kernel::Kernel;
 use crate::program::Action;
 use crate::task::{Class, TaskRef};
+use crate::tracing::Hook;
 
 /// Quantum of `SCHED_RR` (`RR_TIMESLICE`).
 const ROUND_ROBIN_QUANTUM: u64 = 100_000_000;
@@ -142,6 +143,9 @@ impl Kernel<'_> {
                 }
                 Action::Exit => {
                     current.seen.flags |= PF_EXITING;
+                    let is_last = current.is_last_of_its_process();
+                    let arguments = [current.address(), u64::from(is_last)];
+                    self.trace(Hook::SchedProcessExit, &arguments);
                     current.seen.__state = TASK_DEAD;
                     self.emit(EventKind::Exit { task: current.id });
                     self.schedule(cpu);
@@ -166,9 +170,16 @@ impl Kernel<'_> {
 
     /// Wakes `task` (`try_to_wake_up`); `waker` is the task that does it, if one does.
     pub(crate) fn wake(&mut self, mut task: TaskRef, waker: Option<TaskRef>, sync: bool) {
-        if task.seen.__state == TASK_RUNNING || task.seen.__state == TASK_DEAD {
+        if matches!(task.seen.__state, TASK_RUNNING | TASK_WAKING | TASK_DEAD) {
             return;
         }
+        let mut wake_flags = SCX_WAKE_TTWU;
+        if sync {
+            wake_flags |= SCX_WAKE_SYNC;
+        }
+        let call = [task.address(), u64::from(TASK_NORMAL), wake_flags];
+        self.trace(Hook::TryToWakeUp, &call);
+        self.trace(Hook::SchedWaking, &[task.address()]);
         if let Some(mut waker) = waker {
             // record_wakee(): decay and count flips of the waker's wakee.
             let now = self.clock.now();
@@ -181,17 +192,16 @@ impl Kernel<'_> {
                 waker.seen.wakee_flips += 1;
             }
         }
-        let mut wake_flags = SCX_WAKE_TTWU;
-        if sync {
-            wake_flags |= SCX_WAKE_SYNC;
-        }
-        task.seen.__state = TASK_RUNNING;
+        task.seen.__state = TASK_WAKING;
         self.wait_until_off_cpu(task);
         let (cpu, selected) = self.select_waking_cpu(task, wake_flags);
         self.set_task_cpu(task, cpu);
         let flags = SCX_ENQ_WAKEUP | if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
         self.lock_run_queue(cpu);
         self.activate(cpu, task, flags);
+        self.wakeup_preempt(cpu, task);
+        task.seen.__state = TASK_RUNNING;
+        self.trace(Hook::SchedWakeup, &[task.address()]);
         self.emit(EventKind::Wake {
             task: task.id,
             cpu: CpuId(cpu as u32),
@@ -199,6 +209,7 @@ impl Kernel<'_> {
         });
         self.unlock_run_queue(cpu);
         self.run_deferred(cpu);
+        self.trace_return(Hook::TryToWakeUp, &call, 1);
     }
 
     /// Chooses the CPU for a task that wakes up, with what the wake-up costs the waker.
@@ -217,6 +228,7 @@ impl Kernel<'_> {
 
     /// Wakes a task that was just forked (`wake_up_new_task`).
     pub(crate) fn wake_new(&mut self, mut task: TaskRef) {
+        self.trace(Hook::WakeUpNewTask, &[task.address()]);
         task.seen.__state = TASK_RUNNING;
         let (cpu, _) = self.select_waking_cpu(task, SCX_WAKE_FORK);
         let waker = self.cpus[self.this_cpu].current;
@@ -226,6 +238,8 @@ impl Kernel<'_> {
         self.lock_run_queue(cpu);
         // Unlike a wake-up, a fork does not tell the enqueue that a CPU was chosen.
         self.activate(cpu, task, SCX_ENQ_INITIAL);
+        self.trace(Hook::SchedWakeupNew, &[task.address()]);
+        self.wakeup_preempt(cpu, task);
         self.emit(EventKind::Wake {
             task: task.id,
             cpu: CpuId(cpu as u32),
@@ -233,6 +247,7 @@ impl Kernel<'_> {
         });
         self.unlock_run_queue(cpu);
         self.run_deferred(cpu);
+        self.trace_return(Hook::WakeUpNewTask, &[task.address()], 0);
     }
 
     fn activate(&mut self, cpu: usize, mut task: TaskRef, flags: u64) {
@@ -243,7 +258,6 @@ impl Kernel<'_> {
             Class::RealTime => self.real_time_enqueue(cpu, task, false),
             Class::Idle => {}
         }
-        self.wakeup_preempt(cpu, task);
     }
 
     /// `wakeup_preempt`: whether the arrival of `task` on `cpu` makes it reschedule.
@@ -321,6 +335,7 @@ impl Kernel<'_> {
     pub(crate) fn set_task_cpu(&mut self, mut task: TaskRef, cpu: usize) {
         let from = task.cpu();
         if from != cpu {
+            self.trace(Hook::SchedMigrateTask, &[task.address(), cpu as u64]);
             task.seen.thread_info.cpu = cpu as u32;
             task.seen.wake_cpu = cpu as i32;
             task.seen.se.nr_migrations += 1;
@@ -339,6 +354,7 @@ impl Kernel<'_> {
         let begin = self.local_time();
         self.lock_run_queue(cpu);
         let previous = self.cpus[cpu].current;
+        let state = previous.seen.__state;
         let stopped = std::mem::take(&mut self.cpus[cpu].stopped);
         if previous != self.cpus[cpu].idle && previous.seen.__state != TASK_RUNNING {
             self.deactivate(cpu, previous);
@@ -376,6 +392,7 @@ impl Kernel<'_> {
         });
         self.settle(OverheadKind::Scheduling);
         if next != previous {
+            self.trace_switch(previous, next, state);
             self.switch(cpu, previous, next);
         }
         self.unlock_run_queue(cpu);
@@ -438,7 +455,6 @@ impl Kernel<'_> {
         if previous != self.cpus[cpu].idle && previous.seen.__state == TASK_RUNNING {
             previous.seen.nivcsw += 1;
         }
-        self.set_current(cpu, next);
         next.seen.on_cpu = 1;
         match next.class {
             Class::Ext => self.ext_set_next(cpu, next),
@@ -455,7 +471,22 @@ impl Kernel<'_> {
                 self.update_idle(cpu, true, true);
             }
         }
+        // What the class has called so far still saw who leaves as the current task (`rq->curr`).
+        self.set_current(cpu, next);
         self.cpus[cpu].progress_at = self.clock.now();
+    }
+
+    /// Runs the programs that are there for a switch. The CPU has a new current task and still works in the context of the one before.
+    fn trace_switch(&mut self, previous: TaskRef, next: TaskRef, state: u32) {
+        if !self.tracing.wants(Hook::SchedSwitch) {
+            return;
+        }
+        self.leaving = Some(previous);
+        // Tasks are preempted on their way out of the kernel, which counts as no preemption.
+        let arguments = [0, previous.address(), next.address(), u64::from(state)];
+        self.trace(Hook::SchedSwitch, &arguments);
+        self.leaving = None;
+        self.settle(OverheadKind::Scheduling);
     }
 
     /// The switch itself (`context_switch`): behind it, `next` executes its first instruction.
@@ -520,6 +551,7 @@ impl Kernel<'_> {
         self.update_clock(cpu);
         let mut current = self.cpus[cpu].current;
         self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
+        let run_queue = self.run_queue_address(cpu);
         match current.class {
             Class::Ext => self.ext_tick(cpu, current),
             Class::RealTime => {
@@ -543,6 +575,8 @@ impl Kernel<'_> {
             }
             Class::Idle => {}
         }
+        self.trace(Hook::ScxTick, &[run_queue]);
+        self.trace_return(Hook::ScxTick, &[run_queue], 0);
         self.cpus[cpu].preempt_count = 0;
         // One that may end just now keeps its place in the order of arrival.
         self.end_sleeps(cpu, cpu, now);
@@ -554,6 +588,9 @@ impl Kernel<'_> {
         let ran = now - task.seen.se.exec_start;
         task.seen.se.exec_start = now;
         task.seen.se.sum_exec_runtime += ran;
+        if ran > 0 {
+            self.trace(Hook::SchedStatRuntime, &[task.address(), ran]);
+        }
         if task.seen.policy != SCHED_FIFO {
             task.class_slice = task.class_slice.saturating_sub(ran);
         }

@@ -10,6 +10,7 @@ use crate::kernel::{BufferedInsert, Kernel};
 use crate::operations::Op;
 use crate::structures::{CpuAcquireArgs, CpuReleaseArgs, EnableArgs, ExitTaskArgs, InitTaskArgs};
 use crate::task::{Class, OpsState, TaskRef};
+use crate::tracing::Hook;
 
 /// What a dispatch concluded (`enum scx_dsp_verdict`).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,6 +53,7 @@ impl Kernel<'_> {
         }
         task.seen.se.exec_start = now;
         task.seen.se.sum_exec_runtime += ran;
+        self.trace(Hook::SchedStatRuntime, &[task.address(), ran]);
         if task.seen.scx.slice != SCX_SLICE_INF {
             task.seen.scx.slice = task.seen.scx.slice.saturating_sub(ran);
         }
@@ -385,6 +387,8 @@ impl Kernel<'_> {
 
     /// `enqueue_task_scx`.
     pub(crate) fn ext_enqueue(&mut self, cpu: usize, mut task: TaskRef, flags: u64) {
+        let call = [self.run_queue_address(cpu), task.address(), flags];
+        self.trace(Hook::EnqueueTaskScx, &call);
         let mut sticky_cpu = task.seen.scx.sticky_cpu;
         if sticky_cpu >= 0 {
             task.seen.scx.sticky_cpu = -1;
@@ -409,6 +413,7 @@ impl Kernel<'_> {
         if flags & SCX_ENQ_CPU_SELECTED != 0 && cpu as i32 != task.seen.scx.selected_cpu {
             self.statistics.SCX_EV_SELECT_CPU_FALLBACK += 1;
         }
+        self.trace_return(Hook::EnqueueTaskScx, &call, 0);
     }
 
     fn ops_dequeue(&mut self, mut task: TaskRef, flags: u64) {
@@ -434,12 +439,15 @@ impl Kernel<'_> {
 
     /// `dequeue_task_scx`.
     pub(crate) fn ext_dequeue(&mut self, cpu: usize, mut task: TaskRef, mut flags: u64) {
+        let call = [self.run_queue_address(cpu), task.address(), flags];
+        self.trace(Hook::DequeueTaskScx, &call);
         let migrating = flags & DEQUEUE_MIGRATING != 0;
         flags &= !DEQUEUE_MIGRATING;
         if flags & SCX_DEQ_SLEEP == 0 {
             flags |= SCX_DEQ_SCHED_CHANGE;
         }
         if task.seen.scx.flags & SCX_TASK_QUEUED == 0 {
+            self.trace_return(Hook::DequeueTaskScx, &call, 1);
             return;
         }
         self.ops_dequeue(task, flags);
@@ -460,6 +468,7 @@ impl Kernel<'_> {
         self.cpus[cpu].rq.nr_running -= 1;
         self.dispatch_dequeue(task);
         self.clear_direct_dispatch(task);
+        self.trace_return(Hook::DequeueTaskScx, &call, 1);
     }
 
     /// `yield_task_scx`.
@@ -475,10 +484,18 @@ impl Kernel<'_> {
     /// `select_task_rq_scx`.
     pub(crate) fn ext_select_cpu(
         &mut self,
-        mut task: TaskRef,
+        task: TaskRef,
         previous: usize,
         wake_flags: u64,
     ) -> usize {
+        let call = [task.address(), previous as u64, wake_flags];
+        self.trace(Hook::SelectTaskRqScx, &call);
+        let cpu = self.choose_cpu(task, previous, wake_flags);
+        self.trace_return(Hook::SelectTaskRqScx, &call, cpu as u64);
+        cpu
+    }
+
+    fn choose_cpu(&mut self, mut task: TaskRef, previous: usize, wake_flags: u64) -> usize {
         if self.operations.has(Op::SelectCpu) {
             self.direct_dispatch = Some(Some(task));
             self.in_select_cpu = true;
@@ -847,11 +864,14 @@ impl Kernel<'_> {
 
     /// `task_tick_scx`.
     pub(crate) fn ext_tick(&mut self, cpu: usize, task: TaskRef) {
+        let call = [self.run_queue_address(cpu), task.address(), 0];
+        self.trace(Hook::TaskTickScx, &call);
         self.update_current(cpu);
         self.call(Op::Tick, &[task.address()]);
         if task.seen.scx.slice == 0 {
             self.resched(cpu);
         }
+        self.trace_return(Hook::TaskTickScx, &call, 0);
     }
 
     /// `ops.init_task`; the error is the number with which the scheduler refused.

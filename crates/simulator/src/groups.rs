@@ -9,6 +9,7 @@ use crate::structures::{
     TaskGroup, TaskStruct,
 };
 use crate::task::TaskRef;
+use crate::tracing::Hook;
 
 /// Place of the CPU controller among those of a group (`cpu_cgrp_id`).
 const CPU_CONTROLLER: usize = 1;
@@ -296,5 +297,10 @@ impl Kernel<'_> {
             task.cgroup = to;
             kernel.call(Op::CgroupMove, &[task.address(), source, target]);
         });
+        // A single thread is moved, as by writing its number to cgroup.threads.
+        let mut path = format!("/{}", path.trim_matches('/')).into_bytes();
+        path.push(0);
+        let arguments = [target, path.as_ptr() as u64, task.address(), 0];
+        self.trace(Hook::CgroupAttachTask, &arguments);
     }
 }

@@ -26,6 +26,7 @@ use crate::surroundings::{Surroundings, is_hidden, visible};
 use crate::task::{Class, Process, TaskRef};
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
+use crate::tracing::Tracing;
 
 /// Events in one instant after which time counts as having stopped; each task and CPU adds to it.
 const EVENTS_AT_ONCE: u64 = 1 << 21;
@@ -178,6 +179,10 @@ pub struct Kernel<'a> {
     pub(crate) statistics: EventStats,
     pub(crate) exit: Option<ExitRecord>,
     pub(crate) random: Xoshiro256PlusPlus,
+    /// The scheduler's programs that run at events of the kernel.
+    pub(crate) tracing: Tracing,
+    /// The task that a CPU is about to switch away from, in whose context it still works.
+    pub(crate) leaving: Option<TaskRef>,
     /// The callback that is running, the innermost of several.
     pub(crate) running_op: Option<Op>,
     /// Its first argument.
@@ -597,6 +602,11 @@ impl<'a> Kernel<'a> {
                 ops_qseq: 0,
             },
         })
+    }
+
+    /// Address of what schedulers see of the run queue of `cpu`.
+    pub(crate) fn run_queue_address(&self, cpu: usize) -> u64 {
+        &raw const *self.cpus[cpu].rq as u64
     }
 
     pub(crate) fn set_current(&mut self, cpu: usize, task: TaskRef) {

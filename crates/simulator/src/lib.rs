@@ -38,6 +38,7 @@ mod surroundings;
 mod task;
 mod timers;
 mod topology;
+mod tracing;
 
 pub use constants::ExitKind;
 pub use cost::{CostError, CostModel, CostValue, GIVEN};

@@ -290,6 +290,10 @@ impl Linker for KernelLinker {
         contracts::of_function(name)
     }
 
+    fn event_arguments(&self, section: &str) -> Option<Vec<&'static str>> {
+        crate::tracing::arguments_of(section)
+    }
+
     fn may_be_null(&self, callback: &str, argument: usize) -> bool {
         contracts::may_be_null(callback, argument)
     }

@@ -149,7 +149,7 @@ impl Kernel<'_> {
     /// Runs a program of the scheduler from its beginning to its end. While it runs, the current task of the CPU cannot migrate, and
     /// shows it (`__bpf_prog_enter`).
     pub(crate) fn run_program(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
-        let mut current = self.cpus[self.this_cpu].current;
+        let mut current = self.executing();
         current.seen.migration_disabled += 1;
         let held = self.holdings.count();
         let result = self.call_function(entry, registers);

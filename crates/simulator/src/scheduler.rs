@@ -112,6 +112,7 @@ impl Scheduler {
             ));
         }
         let code = compile(&object, &linker).map_err(LoadError::Object)?;
+        check_programs(&object, &code)?;
         let operations = read_operations(&table, &code, &[])?;
         Ok(Scheduler {
             object,
@@ -124,6 +125,11 @@ impl Scheduler {
     /// The object that it was compiled from.
     pub fn object(&self) -> &Object {
         &self.object
+    }
+
+    /// Sections of its programs that a kernel would run at events that the simulated one does not have.
+    pub fn unattached(&self) -> Vec<&str> {
+        crate::tracing::unattached(&self.object)
     }
 
     /// The constants of the simulated kernel's enumerations.
@@ -284,6 +290,22 @@ impl Scheduler {
 /// The table of callbacks as the kernel gets it: the object's, with the data that its loader sets.
 fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
     Object::parse(bytes).map_err(LoadError::Object)
+}
+
+/// Refuses calls of kernel functions where the kernel does not allow them, in programs that are no callbacks.
+fn check_programs(object: &Object, code: &Code) -> Result<(), LoadError> {
+    let programs = object.programs().iter();
+    for program in programs.filter(|one| one.autoload && !one.section.starts_with("struct_ops")) {
+        for call in code.kernel_calls(&program.name) {
+            if !kfunc::contexts::allows_program(&program.section, &call.name) {
+                return Err(LoadError::Operations(format!(
+                    "calling kernel function {} is not allowed in the {} program {}, at {}",
+                    call.name, program.section, program.name, call.place
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn read_operations(

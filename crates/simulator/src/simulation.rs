@@ -32,6 +32,7 @@ use crate::surroundings::{self, Surroundings};
 use crate::task::{Class, Task, TaskRef};
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
+use crate::tracing::{Hook, Tracing};
 
 /// What to simulate.
 #[derive(Clone)]
@@ -414,6 +415,8 @@ impl<'a> Kernel<'a> {
             statistics: unsafe { std::mem::zeroed::<EventStats>() },
             exit: None,
             random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
+            tracing: Tracing::new(&scheduler.object, &scheduler.code),
+            leaving: None,
             running_op: None,
             running_argument: 0,
             group_iterations: Vec::new(),
@@ -451,7 +454,13 @@ impl<'a> Kernel<'a> {
     /// Loads the scheduler: `init`, the groups, the tasks that exist (`scx_root_enable_workfn`).
     fn enable(&mut self) {
         self.clock.advance_to(self.first_time());
-        if !self.load() || !self.make_cids() {
+        if !self.load() {
+            return;
+        }
+        self.enter(0);
+        self.trace(Hook::BpfScxReg, &[0, 0]);
+        self.spent = 0;
+        if !self.make_cids() {
             return;
         }
         if self.operations.has(Op::Init) {

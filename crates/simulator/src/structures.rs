@@ -217,6 +217,38 @@ kernel_structures! {
     DsqIterator = "bpf_iter_scx_dsq" { slot: u64, slice: u64, vtime: u64, overrides: u64, unused: [u64; 2] }
     /// `struct bpf_iter_css`.
     GroupIterator = "bpf_iter_css" { order: u64, position: u64, unused: u64 }
+    /// `struct trace_entry`: what the records of all tracepoints begin with.
+    TraceEntry = "trace_entry" { type_: u16, flags: u8, preempt_count: u8, pid: i32 }
+    /// Record of `sched_switch`.
+    SwitchTrace = "trace_event_raw_sched_switch" {
+        ent: TraceEntry, prev_comm: [u8; 16], prev_pid: i32, prev_prio: i32, prev_state: i64,
+        next_comm: [u8; 16], next_pid: i32, next_prio: i32,
+    }
+    /// Record of `sched_waking`, `sched_wakeup` and `sched_wakeup_new`.
+    WakeupTrace = "trace_event_raw_sched_wakeup_template" {
+        ent: TraceEntry, comm: [u8; 16], pid: i32, prio: i32, target_cpu: i32,
+    }
+    /// Record of `sched_migrate_task`.
+    MigrateTrace = "trace_event_raw_sched_migrate_task" {
+        ent: TraceEntry, __data_loc_comm: u32, pid: i32, prio: i32, orig_cpu: i32, dest_cpu: i32,
+    }
+    /// Record of `sched_process_fork`.
+    ForkTrace = "trace_event_raw_sched_process_fork" {
+        ent: TraceEntry, __data_loc_parent_comm: u32, parent_pid: i32, __data_loc_child_comm: u32, child_pid: i32,
+    }
+    /// Record of `sched_process_exit`.
+    ExitTrace = "trace_event_raw_sched_process_exit" {
+        ent: TraceEntry, comm: [u8; 16], pid: i32, prio: i32, group_dead: bool,
+    }
+    /// Record of the entry of a system call.
+    SyscallEntryTrace = "trace_event_raw_sys_enter" { ent: TraceEntry, id: i64, args: [u64; 6] }
+    /// Record of the return of a system call.
+    SyscallExitTrace = "trace_event_raw_sys_exit" { ent: TraceEntry, id: i64, ret: i64 }
+    /// `struct pt_regs` of x86.
+    PtRegs = "pt_regs" {
+        r15: u64, r14: u64, r13: u64, r12: u64, bp: u64, bx: u64, r11: u64, r10: u64, r9: u64, r8: u64, ax: u64, cx: u64,
+        dx: u64, si: u64, di: u64, orig_ax: u64, ip: u64, cs: u64, flags: u64, sp: u64, ss: u64,
+    }
     /// `struct bpf_iter_num`.
     NumberIterator = "bpf_iter_num" { current: i32, end: i32 }
 }
@@ -239,6 +271,13 @@ pub static INITIAL_PID_NAMESPACE: PidNamespace = PidNamespace {
 };
 /// Scheduling classes in the order of [`crate::task::Class`], as far as their addresses are compared.
 pub static SCHED_CLASSES: [u64; 4] = [0; 4];
+
+impl Default for PtRegs {
+    fn default() -> Self {
+        // SAFETY: all registers are numbers, for which zero is a value.
+        unsafe { std::mem::zeroed() }
+    }
+}
 
 impl Default for CpuMask {
     fn default() -> Self {

@@ -261,9 +261,11 @@ impl Kernel<'_> {
     /// Goes on with what `task` has to do besides its program; `None` if that is nothing.
     pub(crate) fn advance_errand(&mut self, mut task: TaskRef) -> Option<Action> {
         let errand = task.execution.errand;
+        if errand == Errand::None {
+            return None;
+        }
         task.execution.waiting = Waiting::Nothing;
         let (next, action) = match (errand, self.settings.surroundings.creator) {
-            (Errand::None, _) => return None,
             (Errand::Serve { turn, running }, _) => {
                 if running {
                     self.await_turn(task, turn + 1);
@@ -323,7 +325,7 @@ impl Kernel<'_> {
                 (Errand::Rest, Action::Block)
             }
             (Errand::Rest, _) => (Errand::Rest, Action::Block),
-            (Errand::Prepare | Errand::Live { .. }, None) => return None,
+            (Errand::None, _) | (Errand::Prepare | Errand::Live { .. }, None) => return None,
         };
         // The last creation has gone on by itself.
         if task.execution.errand == errand {

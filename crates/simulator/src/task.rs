@@ -292,6 +292,12 @@ impl TaskRef {
         }
     }
 
+    /// Whether it is the only thread of its process that is left.
+    pub fn is_last_of_its_process(self) -> bool {
+        // SAFETY: the process's first thread, which has this, lives as long as the simulation.
+        unsafe { (*self.seen.signal).nr_threads == 1 }
+    }
+
     /// Takes the task out of the list of its process's threads.
     pub fn leave_process(mut self) {
         let ListHead { next, prev } = self.seen.thread_node;

@@ -79,6 +79,85 @@ fn select_cpu_comes_with_the_kernels_flags() {
     );
 }
 
+/// What the programs of `traces` print of a task that waits for a mutex, and of its owner.
+fn traces() -> Vec<String> {
+    let workload = r#"{"tasks": {
+        "owner": {"loop": 1, "lock": "m", "run": 9000, "unlock": "m", "run1": 1000},
+        "waiter": {"loop": 1, "run": 1000, "lock": "m", "unlock": "m"}}}"#;
+    let mut options = free("2", workload);
+    options.hz = 250;
+    run(&scheduler("traces", &[]), &options).messages
+}
+
+fn follows(seen: &[String], expected: &[&str]) {
+    let mut rest = seen.iter();
+    for line in expected {
+        assert!(
+            rest.any(|seen| seen == line),
+            "{line} is missing in {seen:#?}"
+        );
+    }
+}
+
+#[test]
+fn programs_run_at_the_events_of_the_kernel() {
+    let seen = traces();
+    follows(
+        &seen,
+        &[
+            // The program itself switches migration off for the task that it interrupts.
+            "registered, 1",
+            "fork of 1001 by 1000",
+            "wakeup_new 1001",
+            "fork of 1002 by 1000",
+            // While a task is picked and switched to, the CPU still works for the one before.
+            "running 1001 in 0",
+            "switch from 0 to 1001 state 0 in 0",
+            "record from swapper 0 to owner 1001",
+            // The waiter goes to sleep, and its owner wakes it.
+            "switch from 1002 to 0 state 1 in 1002",
+            "tick of CPU 0",
+            "try_to_wake_up 1002 state 3 flags 0x8",
+            "waking 1002 state 0x1",
+            "wakeup 1002 state 0x0",
+            "try_to_wake_up returns 1",
+            "futex 202 returns 1 to 1001",
+            "futex_wait of 2 returns 0",
+            "futex 202 returns 0 to 1002",
+            "exit 1002 last 0",
+            "exit 1001 last 0",
+        ],
+    );
+    assert!(!seen.contains(&"never".to_string()));
+    let moves = r#"{"tasks": {"t": {"loop": 1, "phases": {
+        "here": {"loop": 1, "cpus": [0], "run": 1000}, "there": {"loop": 1, "cpus": [1], "run": 1000}}}}}"#;
+    let outcome = run(&scheduler("traces", &[]), &free("2", moves));
+    follows(&outcome.messages, &["migrate 1001 from 0 to 1"]);
+}
+
+#[test]
+fn programs_without_an_event_here_are_named() {
+    assert_eq!(
+        scheduler("traces", &[]).unattached(),
+        ["tp_btf/cgroup_mkdir"]
+    );
+}
+
+#[test]
+fn programs_at_events_cost_their_time() {
+    let mut options = free("1", SLEEPER);
+    options.cost = CostModel::zero();
+    options.cost.callback = 1_000;
+    let (_, without) = referee(&scheduler("bare", &[]), &options);
+    let (_, with) = referee(&scheduler("traces", &[]), &options);
+    assert!(
+        with.overhead >= without.overhead + 10_000,
+        "{} without, {} with",
+        without.overhead,
+        with.overhead
+    );
+}
+
 #[test]
 fn a_timer_wakes_from_its_interrupt_and_a_task_does_not() {
     let workload = r#"{"tasks": {
@@ -899,7 +978,8 @@ fn callbacks_of_the_cid_form_know_cpus_by_their_ids() {
     says("select_cid 1001 prev 7");
     says("enqueue 1001 on 7");
     says("running on 7, cpu 0");
-    says("current 1001");
+    // While ops.running() is called, the task before is still the CPU's current one.
+    says("current 0");
     says("level 512");
     says("update_idle 7 0");
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);

@@ -217,13 +217,33 @@ impl<'a> Facts<'a> {
             .programs()
             .iter()
             .find(|program| program.function == linked.function);
-        if let Some(program) = program
-            && program.section.starts_with("struct_ops")
-        {
+        let Some(program) = program else {
+            return facts;
+        };
+        if program.section.starts_with("struct_ops") {
             facts.may_sleep = Some(program.section.starts_with("struct_ops.s"));
             facts.arguments = facts.callback_arguments(&program.name);
+        } else if let Some(arguments) = linker.event_arguments(&program.section) {
+            let kind = program.section.split('/').next();
+            facts.may_sleep = Some(kind.is_some_and(|kind| kind.ends_with(".s")));
+            facts.arguments = facts.event_arguments(&arguments);
         }
         facts
+    }
+
+    /// The arguments of a program that runs at an event, by the names of the structures that they point to.
+    fn event_arguments(&self, structures: &[&str]) -> Vec<Value> {
+        let argument = |(number, name): (usize, &&str)| match *name {
+            "" => Value::Number(Number::fresh(8, Root::Instruction(usize::MAX - number))),
+            name => match self.object.btf().find(name) {
+                Some(structure) => Value::Pointer(Pointer {
+                    origin: Some(usize::MAX - number),
+                    ..Pointer::to(Target::Kernel(structure))
+                }),
+                None => Value::Any,
+            },
+        };
+        structures.iter().enumerate().map(argument).collect()
     }
 
     /// The arguments of a program that tables of callbacks refer to.

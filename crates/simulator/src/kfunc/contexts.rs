@@ -1,5 +1,5 @@
-//! Which callback may call which kernel function: the groups of `kernel/sched/ext/ext.c` and what its filter allows each
-//! callback. The kernel refuses a program that does otherwise when it is loaded.
+//! Which program may call which kernel function: the groups of `kernel/sched/ext/ext.c` and what its filter allows each
+//! callback and each other kind of program. The kernel refuses a program that does otherwise when it is loaded.
 
 /// A callback that only has to choose a CPU.
 const SELECT_CPU: u32 = 1;
@@ -100,4 +100,13 @@ pub(crate) fn allows(op: &str, cid_form: bool, function: &str) -> bool {
         return false;
     }
     needed(function).is_none_or(|needed| needed & given(op) != 0)
+}
+
+/// Whether a program of this section, which is no callback, may call the kernel function.
+pub(crate) fn allows_program(section: &str, function: &str) -> bool {
+    let given = match section {
+        "syscall" => UNLOCKED | SELECT_CPU,
+        _ => 0,
+    };
+    needed(function).is_none_or(|needed| needed & given != 0)
 }

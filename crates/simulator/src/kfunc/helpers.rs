@@ -203,15 +203,15 @@ kernel_functions! { TABLE;
 
     fn bpf_get_numa_node_id(kernel) { kernel.topology.node_of[kernel.this_cpu] as u64 }
 
-    fn bpf_get_current_task(kernel) { kernel.cpus[kernel.this_cpu].current.address() }
+    fn bpf_get_current_task(kernel) { kernel.executing().address() }
 
     fn bpf_get_current_pid_tgid(kernel) {
-        let current = kernel.cpus[kernel.this_cpu].current;
+        let current = kernel.executing();
         (current.seen.tgid as u64) << 32 | u64::from(current.seen.pid as u32)
     }
 
     fn bpf_get_current_comm(kernel, target, size) {
-        let current = kernel.cpus[kernel.this_cpu].current;
+        let current = kernel.executing();
         write_bytes(target, size as u32 as usize, &current.seen.comm);
         0
     }

@@ -75,7 +75,7 @@ impl Kernel<'_> {
             return -(EINVAL as i32);
         }
         // is_bpf_migration_disabled(): the current task shows what this program does to it.
-        let current = self.cpus[self.this_cpu].current;
+        let current = self.executing();
         let stays = task.seen.migration_disabled > u16::from(task == current);
         if task.seen.nr_cpus_allowed == 1 || stays {
             if within.unwrap_or(task.allowed()).test(previous as usize) {

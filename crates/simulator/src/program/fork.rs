@@ -10,12 +10,15 @@ use crate::kernel::Kernel;
 use crate::structures::{CpuMask, MmStruct, TaskStruct};
 use crate::surroundings::is_hidden;
 use crate::task::{Class, Process, Task, TaskRef};
+use crate::tracing::Hook;
 
 /// Largest number of instances that `fork` events may start of one definition, as in rt-app.
 const FORK_LIMIT: u32 = 1024;
 /// Limits of a slice that a task asks for, nanoseconds.
 const CUSTOM_SLICE_MIN: u64 = 100_000;
 const CUSTOM_SLICE_MAX: u64 = 100_000_000;
+/// What the C library asks of `clone()` for a thread.
+const CLONE_THREAD_FLAGS: u64 = 0x003d_0f00;
 /// First process id given to tasks of the workload.
 const FIRST_PID: i32 = 1000;
 
@@ -143,6 +146,8 @@ impl Kernel<'_> {
         if task.class == Class::Ext {
             self.enable_task(task);
         }
+        self.trace(Hook::TaskNewtask, &[task.address(), CLONE_THREAD_FLAGS]);
+        self.trace(Hook::SchedProcessFork, &[origin.address(), task.address()]);
         if !task.allowed().test(cpu) {
             let cpu = self.fallback_cpu(task, cpu);
             task.seen.thread_info.cpu = cpu as u32;

@@ -2,6 +2,7 @@
 
 mod disk;
 mod fork;
+mod futex;
 mod pipe;
 mod sleep;
 mod sync;
@@ -278,6 +279,9 @@ impl Programs {
 impl Kernel<'_> {
     /// Begins the next step of `task`, which was just switched in, if that is plainly computing.
     pub(crate) fn begin_run(&mut self, mut task: TaskRef) {
+        if self.traces_end_of(task.execution.waiting) {
+            return;
+        }
         let execution = &mut task.execution;
         if execution.remaining > 0
             || execution.until > 0
@@ -362,7 +366,10 @@ impl Kernel<'_> {
             task.execution.passed = 0;
         }
         task.seen.in_iowait = 0;
-        task.execution.waiting = Waiting::Nothing;
+        let waited = std::mem::replace(&mut task.execution.waiting, Waiting::Nothing);
+        if self.traces_end_of(waited) {
+            self.trace_end_of_futex_wait(waited);
+        }
         task.execution.until = 0;
         if !task.execution.begun {
             task.execution.begun = true;

@@ -9,6 +9,9 @@ use super::{Action, Waiting};
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
+/// How many a waker asks for that means all (`INT_MAX`).
+const ALL: u64 = i32::MAX as u64;
+
 /// A mutex of the C library: a word that is free, held, or held and contended, and a futex to wait on.
 pub(super) struct Mutex {
     pub(super) owner: Option<TaskId>,
@@ -57,12 +60,12 @@ impl Kernel<'_> {
                 return Some(self.wait_on(task, condition));
             }
             Event::Suspend(condition) => return Some(self.wait_on(task, condition)),
-            Event::Signal(condition) => self.wake_waiters(task, condition, 1),
+            Event::Signal(condition) => self.wake_waiters(task, condition, false),
             Event::Broadcast(condition) | Event::Resume(condition) => {
-                self.wake_waiters(task, condition, usize::MAX);
+                self.wake_waiters(task, condition, true);
             }
             Event::Sync { condition, mutex } => {
-                self.wake_waiters(task, condition, 1);
+                self.wake_waiters(task, condition, false);
                 self.release_mutex(task, mutex);
                 task.execution.relock = Some(mutex);
                 return Some(self.wait_on(task, condition));
@@ -73,7 +76,7 @@ impl Kernel<'_> {
                 state.value += 1;
                 if let Some(waiter) = state.waiters.pop_front() {
                     self.system_call();
-                    self.wake(waiter, Some(task), false);
+                    self.futex_wake(task, Waiting::Semaphore(semaphore), 1, [waiter]);
                 }
             }
             Event::SemWait(semaphore) => return self.take_semaphore(task, semaphore),
@@ -86,12 +89,12 @@ impl Kernel<'_> {
         let parties = self.programs.workload.barriers[barrier].parties as usize;
         if self.programs.barriers[barrier].len() + 1 < parties {
             self.programs.barriers[barrier].push(task);
+            self.trace_futex_wait(Waiting::Barrier(barrier));
             task.execution.waiting = Waiting::Barrier(barrier);
             return Some(Action::Block);
         }
-        for waiter in std::mem::take(&mut self.programs.barriers[barrier]) {
-            self.wake(waiter, Some(task), false);
-        }
+        let waiters = std::mem::take(&mut self.programs.barriers[barrier]);
+        self.futex_wake(task, Waiting::Barrier(barrier), ALL, waiters);
         None
     }
 
@@ -100,6 +103,7 @@ impl Kernel<'_> {
         if state.value == 0 {
             state.waiters.push_back(task);
             self.system_call();
+            self.trace_futex_wait(Waiting::Semaphore(semaphore));
             return Some(self.block_in_event(task, Waiting::Semaphore(semaphore)));
         }
         state.value -= 1;
@@ -141,6 +145,7 @@ impl Kernel<'_> {
         state.contended = true;
         state.waiters.push_back(task);
         self.system_call();
+        self.trace_futex_wait(Waiting::Mutex(mutex));
         task.execution.contends = true;
         task.execution.waiting = Waiting::Mutex(mutex);
         Some(Action::Block)
@@ -164,7 +169,7 @@ impl Kernel<'_> {
         }
         if let Some(waiter) = waiter {
             self.system_call();
-            self.wake(waiter, Some(task), false);
+            self.futex_wake(task, Waiting::Mutex(mutex), 1, [waiter]);
         }
     }
 
@@ -186,19 +191,20 @@ impl Kernel<'_> {
     fn wait_on(&mut self, mut task: TaskRef, condition: usize) -> Action {
         self.programs.conditions[condition].push_back(task);
         self.system_call();
+        self.trace_futex_wait(Waiting::Condition(condition));
         task.execution.waiting = Waiting::Condition(condition);
         Action::Block
     }
 
-    fn wake_waiters(&mut self, task: TaskRef, condition: usize, count: usize) {
-        if !self.programs.conditions[condition].is_empty() {
-            self.system_call();
+    fn wake_waiters(&mut self, task: TaskRef, condition: usize, all: bool) {
+        let waiting = &mut self.programs.conditions[condition];
+        if waiting.is_empty() {
+            return;
         }
-        for _ in 0..count {
-            let Some(waiter) = self.programs.conditions[condition].pop_front() else {
-                break;
-            };
-            self.wake(waiter, Some(task), false);
-        }
+        let woken = if all { waiting.len() } else { 1 };
+        let woken: Vec<TaskRef> = waiting.drain(..woken).collect();
+        self.system_call();
+        let most = if all { ALL } else { 1 };
+        self.futex_wake(task, Waiting::Condition(condition), most, woken);
     }
 }
