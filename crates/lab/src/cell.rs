@@ -110,13 +110,17 @@ fn longest_first(cells: &[Cell]) -> Vec<usize> {
 
 impl Cell {
     /// A cell of `contender` under `options`.
-    pub fn new(contender: Contender, mut options: Options) -> Self {
+    pub fn new(mut contender: Contender, mut options: Options) -> Self {
         options.variables = contender.variables();
         options.cost = contender.costs(options.cost);
-        let (prepared, unprepared) = match contender.prepare(&options.machine) {
+        let (prepared, mut unprepared) = match contender.prepare(&options.machine) {
             Ok(prepared) => (prepared, None),
             Err(error) => (Prepared::default(), Some(error.to_string())),
         };
+        match contender.scheduler.for_hz(options.hz) {
+            Ok(scheduler) => contender.scheduler = scheduler,
+            Err(error) => unprepared = Some(error.to_string()),
+        }
         options.setup = Arc::new(prepared.setup);
         Self {
             loader_notes: prepared.notes,

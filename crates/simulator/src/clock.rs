@@ -16,6 +16,11 @@ pub enum Due {
         /// CPU.
         cpu: u32,
     },
+    /// An interrupt tells a CPU of wake-ups that it has to finish.
+    Wakeups {
+        /// CPU.
+        cpu: u32,
+    },
     /// A task's sleep ends.
     Timeout {
         /// Task number.

@@ -68,12 +68,14 @@ pub const SCX_ENQ_GDSQ_FALLBACK: u64 = 1 << 59;
 pub const SCX_ENQ_APPLY_SLICE: u64 = 1 << 61;
 pub const SCX_ENQ_SLICE_DFL: u64 = 1 << 62;
 pub const ENQUEUE_RESTORE: u64 = 0x0002;
-pub const ENQUEUE_MIGRATING: u64 = 0x0010;
+pub const ENQUEUE_MOVE: u64 = 0x0004;
+pub const ENQUEUE_NOCLOCK: u64 = 0x0008;
+pub const ENQUEUE_MIGRATED: u64 = 0x0004_0000;
 
 pub const SCX_DEQ_SLEEP: u64 = 0x0001;
 pub const DEQUEUE_SAVE: u64 = 0x0002;
 pub const DEQUEUE_MOVE: u64 = 0x0004;
-pub const DEQUEUE_MIGRATING: u64 = 0x0010;
+pub const DEQUEUE_NOCLOCK: u64 = 0x0008;
 pub const SCX_DEQ_CORE_SCHED_EXEC: u64 = 1 << 32;
 pub const SCX_DEQ_SCHED_CHANGE: u64 = 1 << 33;
 
@@ -117,6 +119,9 @@ pub const TASK_RUNNING: u32 = 0;
 pub const TASK_INTERRUPTIBLE: u32 = 1;
 pub const TASK_UNINTERRUPTIBLE: u32 = 2;
 pub const TASK_NORMAL: u32 = TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE;
+/// `on_rq` of a task that is on a run queue, and of one that changes it.
+pub const TASK_ON_RQ_QUEUED: i32 = 1;
+pub const TASK_ON_RQ_MIGRATING: i32 = 2;
 /// `in_iowait` of `struct task_struct`, a bit behind another one.
 pub const IN_IOWAIT: u8 = 1 << 1;
 pub const TASK_DEAD: u32 = 0x80;
@@ -139,9 +144,11 @@ pub const ENOMEM: i64 = 12;
 pub const EBUSY: i64 = 16;
 pub const EEXIST: i64 = 17;
 pub const ENODEV: i64 = 19;
-pub const EDEADLK: i64 = 35;
 pub const EINVAL: i64 = 22;
 pub const ENOSPC: i64 = 28;
+pub const ERANGE: i64 = 34;
+pub const EDEADLK: i64 = 35;
+pub const EPROTO: i32 = 71;
 pub const EOPNOTSUPP: i64 = 95;
 
 /// The policy with this number, as events name it.

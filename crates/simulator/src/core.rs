@@ -1,6 +1,6 @@
 //! The scheduler core above the classes: wake-ups, rescheduling, the switch, ticks. `kernel/sched/core.c`.
 
-use fairground_events::{CpuId, EventKind, OverheadKind};
+use fairground_events::{CpuId, EventKind, OverheadKind, TaskId};
 
 use crate::clock::Due;
 use crate::constants::*;
@@ -193,23 +193,99 @@ impl Kernel<'_> {
             }
         }
         task.seen.__state = TASK_WAKING;
-        self.wait_until_off_cpu(task);
-        let (cpu, selected) = self.select_waking_cpu(task, wake_flags);
-        self.set_task_cpu(task, cpu);
-        let flags = SCX_ENQ_WAKEUP | if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
-        self.lock_run_queue(cpu);
+        let waker = waker.map(|waker| waker.id);
+        let leaves = task.off_cpu_at > self.local_time();
+        if leaves && self.may_queue_wakeup(task, task.cpu()) {
+            // It is still on its way off its CPU, which is not waited for.
+            self.queue_wakeup(task, task.cpu(), false, waker);
+        } else {
+            self.wait_until_off_cpu(task);
+            let (cpu, selected) = self.select_waking_cpu(task, wake_flags);
+            let comes = task.cpu() != cpu;
+            self.set_task_cpu(task, cpu);
+            if self.may_queue_wakeup(task, cpu) {
+                self.queue_wakeup(task, cpu, comes, waker);
+            } else {
+                let flags = SCX_ENQ_WAKEUP | if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
+                self.lock_run_queue(cpu);
+                self.finish_wakeup(cpu, task, flags);
+                self.emit_wake(task, cpu, waker);
+                self.unlock_run_queue(cpu);
+                self.run_deferred(cpu);
+            }
+        }
+        self.trace_return(Hook::TryToWakeUp, &call, 1);
+    }
+
+    fn emit_wake(&mut self, task: TaskRef, cpu: usize, waker: Option<TaskId>) {
+        self.emit(EventKind::Wake {
+            task: task.id,
+            cpu: CpuId(cpu as u32),
+            waker,
+        });
+    }
+
+    /// `ttwu_do_activate`.
+    fn finish_wakeup(&mut self, cpu: usize, mut task: TaskRef, flags: u64) {
         self.activate(cpu, task, flags);
         self.wakeup_preempt(cpu, task);
         task.seen.__state = TASK_RUNNING;
         self.trace(Hook::SchedWakeup, &[task.address()]);
-        self.emit(EventKind::Wake {
-            task: task.id,
-            cpu: CpuId(cpu as u32),
-            waker: waker.map(|waker| waker.id),
-        });
+    }
+
+    /// Whether the wake-up of `task` may be handed to `cpu` (`ttwu_queue_cond`). Tasks of other classes are woken directly here.
+    fn may_queue_wakeup(&self, task: TaskRef, cpu: usize) -> bool {
+        if self.operations.flags & SCX_OPS_ALLOW_QUEUED_WAKEUP == 0
+            || task.class != Class::Ext
+            || !self.cpus[cpu].online
+            || !task.allowed().test(cpu)
+        {
+            return false;
+        }
+        let cache = |cpu: usize| self.topology.cache_of[cpu];
+        cache(self.this_cpu) != cache(cpu)
+            || cpu != self.this_cpu && self.cpus[cpu].rq.nr_running == 0
+    }
+
+    /// Hands a wake-up to the CPU that the task goes to (`__ttwu_queue_wakelist`).
+    fn queue_wakeup(&mut self, task: TaskRef, cpu: usize, comes: bool, waker: Option<TaskId>) {
+        self.emit_wake(task, cpu, waker);
+        self.cpus[cpu].wake_list.push((task, comes));
+        if self.cpus[cpu].wake_list.len() == 1 {
+            let time = self.local_time() + self.settings.cost.interrupt;
+            self.clock.at(time, Due::Wakeups { cpu: cpu as u32 });
+        }
+    }
+
+    /// Wake-ups that were handed to a CPU arrive there (`sched_ttwu_pending`).
+    pub(crate) fn handle_wakeups(&mut self, cpu: usize, due: Due) {
+        let left = self.cpus[cpu].wake_list.iter();
+        let left = left.map(|(task, _)| task.off_cpu_at).max().unwrap_or(0);
+        if self.postponed(cpu, due) {
+            return;
+        }
+        if left > self.clock.now() {
+            self.clock.at(left, due);
+            return;
+        }
+        self.interrupt(cpu);
+        self.finish_wakeups(cpu);
+        self.leave(OverheadKind::Scheduling);
+    }
+
+    /// Finishes the wake-ups that were handed to `cpu`.
+    pub(crate) fn finish_wakeups(&mut self, cpu: usize) {
+        let tasks = std::mem::take(&mut self.cpus[cpu].wake_list);
+        if tasks.is_empty() {
+            return;
+        }
+        self.lock_run_queue(cpu);
+        for (task, comes) in tasks {
+            let flags = SCX_ENQ_WAKEUP | if comes { ENQUEUE_MIGRATED } else { 0 };
+            self.finish_wakeup(cpu, task, flags);
+        }
         self.unlock_run_queue(cpu);
         self.run_deferred(cpu);
-        self.trace_return(Hook::TryToWakeUp, &call, 1);
     }
 
     /// Chooses the CPU for a task that wakes up, with what the wake-up costs the waker.
@@ -240,11 +316,7 @@ impl Kernel<'_> {
         self.activate(cpu, task, SCX_ENQ_INITIAL);
         self.trace(Hook::SchedWakeupNew, &[task.address()]);
         self.wakeup_preempt(cpu, task);
-        self.emit(EventKind::Wake {
-            task: task.id,
-            cpu: CpuId(cpu as u32),
-            waker,
-        });
+        self.emit_wake(task, cpu, waker);
         self.unlock_run_queue(cpu);
         self.run_deferred(cpu);
         self.trace_return(Hook::WakeUpNewTask, &[task.address()], 0);
@@ -368,6 +440,8 @@ impl Kernel<'_> {
                 None => break self.cpus[cpu].idle,
             }
         };
+        let waits = std::mem::take(&mut self.cpus[cpu].waits_for_kicks);
+        self.spent += waits.saturating_sub(self.local_time());
         self.cpus[cpu].need_resched = false;
         self.cpus[cpu].next_class = next.class;
         if next != previous {
@@ -852,9 +926,11 @@ impl Kernel<'_> {
         self.lock_run_queue(to);
         match task.class {
             Class::Ext => {
-                self.ext_dequeue(from, task, DEQUEUE_MIGRATING);
+                task.seen.on_rq = TASK_ON_RQ_MIGRATING;
+                self.ext_dequeue(from, task, DEQUEUE_NOCLOCK);
                 self.set_task_cpu(task, to);
-                self.ext_enqueue(to, task, ENQUEUE_MIGRATING);
+                self.ext_enqueue(to, task, ENQUEUE_MIGRATED);
+                task.seen.on_rq = TASK_ON_RQ_QUEUED;
             }
             Class::Fair => {
                 self.cpus[from].fair.retain(|other| *other != task);

@@ -61,7 +61,20 @@ impl Kernel<'_> {
                 self.set_slice(current, 0);
             }
             self.resched(cpu);
+            if flags & SCX_KICK_WAIT != 0 && class == Class::Ext && cpu != from {
+                self.wait_for_kicked(from, cpu);
+            }
         }
+    }
+
+    /// Has `from` wait in its next pass through the scheduler until `cpu`, which was just kicked, has begun one. That is when the
+    /// interrupt has arrived there and the CPU is done with what it is at.
+    fn wait_for_kicked(&mut self, from: usize, cpu: usize) {
+        let arrives = self.local_time() + self.settings.cost.interrupt;
+        let begins = arrives.max(self.cpus[cpu].kernel_until);
+        let state = &mut self.cpus[from];
+        state.waits_for_kicks = state.waits_for_kicks.max(begins);
+        self.resched(from);
     }
 
     /// `scx_schedule_reenq_local`.

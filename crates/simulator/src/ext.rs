@@ -33,9 +33,42 @@ impl Kernel<'_> {
         self.global_dsqs[self.machine.cpus[cpu].node as usize]
     }
 
-    /// Sets the slice of a task, as the scheduler or the kernel does.
+    /// Sets the slice of a task (`scx_set_task_slice`), whatever was asked for before.
     pub(crate) fn set_slice(&mut self, mut task: TaskRef, slice: u64) {
         task.seen.scx.slice = slice;
+        task.requested_slice = None;
+    }
+
+    /// Sets the slice of a task for the scheduler: at once where the lock of its run queue is held, else when its CPU looks at the slice
+    /// next (`scx_bpf_task_set_slice`).
+    pub(crate) fn set_slice_for_scheduler(&mut self, mut task: TaskRef, slice: u64) {
+        let is_held = self.locked_run_queue().is_some_and(|cpu| {
+            task.seen.scx.runnable_cpu == cpu as i32 || self.cpus[cpu].current == task
+        });
+        if is_held {
+            self.set_slice(task, slice);
+        } else {
+            task.requested_slice = Some(slice);
+        }
+    }
+
+    /// `apply_task_slice_oob`.
+    fn apply_requested_slice(&mut self, mut task: TaskRef) {
+        if let Some(slice) = task.requested_slice.take() {
+            task.seen.scx.slice = slice;
+        }
+    }
+
+    /// `apply_slice_vtime`: what an insertion says of the slice. A slice of 0 keeps the one that there is.
+    fn apply_slice(&mut self, mut task: TaskRef, slice: u64, flags: u64) {
+        if slice != 0 {
+            task.seen.scx.slice = slice;
+            if flags & SCX_ENQ_SLICE_DFL == 0 {
+                task.requested_slice = None;
+            }
+        } else if task.seen.scx.slice == 0 {
+            task.seen.scx.slice = 1;
+        }
     }
 
     fn refill_slice(&mut self, mut task: TaskRef) {
@@ -47,6 +80,7 @@ impl Kernel<'_> {
     pub(crate) fn update_current(&mut self, cpu: usize) {
         let now = self.run_queue_clock(cpu);
         let mut task = self.cpus[cpu].current;
+        self.apply_requested_slice(task);
         let ran = now.saturating_sub(task.seen.se.exec_start);
         if ran == 0 {
             return;
@@ -169,11 +203,7 @@ impl Kernel<'_> {
             flags &= !SCX_ENQ_DSQ_PRIQ;
         }
         if flags & SCX_ENQ_APPLY_SLICE != 0 {
-            if slice != 0 {
-                task.seen.scx.slice = slice;
-            } else if task.seen.scx.slice == 0 {
-                task.seen.scx.slice = 1;
-            }
+            self.apply_slice(task, slice, flags);
             if flags & SCX_ENQ_DSQ_PRIQ != 0 {
                 task.seen.scx.dsq_vtime = vtime;
             }
@@ -399,10 +429,12 @@ impl Kernel<'_> {
         if task.seen.scx.flags & SCX_TASK_QUEUED == 0 {
             self.set_runnable(cpu, task);
             task.seen.scx.flags |= SCX_TASK_QUEUED;
-            task.seen.on_rq = 1;
+            if task.seen.on_rq == 0 {
+                task.seen.on_rq = TASK_ON_RQ_QUEUED;
+            }
             self.cpus[cpu].rq.scx.nr_running += 1;
             self.cpus[cpu].rq.nr_running += 1;
-            if flags & ENQUEUE_MIGRATING == 0 {
+            if task.seen.on_rq != TASK_ON_RQ_MIGRATING {
                 self.call(Op::Runnable, &[task.address(), flags]);
             }
             if self.cpus[cpu].rq.scx.nr_running == 1 {
@@ -441,8 +473,6 @@ impl Kernel<'_> {
     pub(crate) fn ext_dequeue(&mut self, cpu: usize, mut task: TaskRef, mut flags: u64) {
         let call = [self.run_queue_address(cpu), task.address(), flags];
         self.trace(Hook::DequeueTaskScx, &call);
-        let migrating = flags & DEQUEUE_MIGRATING != 0;
-        flags &= !DEQUEUE_MIGRATING;
         if flags & SCX_DEQ_SLEEP == 0 {
             flags |= SCX_DEQ_SCHED_CHANGE;
         }
@@ -455,7 +485,7 @@ impl Kernel<'_> {
             self.update_current(cpu);
             self.call(Op::Stopping, &[task.address(), 0]);
         }
-        if !migrating {
+        if task.seen.on_rq != TASK_ON_RQ_MIGRATING {
             self.call(Op::Quiescent, &[task.address(), flags]);
         }
         if flags & SCX_DEQ_SLEEP != 0 {
@@ -652,11 +682,7 @@ impl Kernel<'_> {
                 flags | SCX_ENQ_APPLY_SLICE | SCX_ENQ_CLEAR_OPSS,
             );
         } else if self.can_run_on_remote(task, cpu, true) {
-            if slice != 0 {
-                task.seen.scx.slice = slice;
-            } else if task.seen.scx.slice == 0 {
-                task.seen.scx.slice = 1;
-            }
+            self.apply_slice(task, slice, flags);
             self.move_to_local(task, cpu, flags);
         } else {
             let global = self.global_dsq(task.cpu());
@@ -809,6 +835,7 @@ impl Kernel<'_> {
             self.call(Op::Running, &[task.address()]);
         }
         self.clear_runnable(task, true);
+        self.apply_requested_slice(task);
     }
 
     fn switch_class(&mut self, cpu: usize, next: Successor) {
@@ -818,14 +845,14 @@ impl Kernel<'_> {
         {
             return;
         }
-        const REASON_REAL_TIME: u32 = 0;
-        const REASON_STOP: u32 = 2;
+        // SCX_CPU_PREEMPT_RT, DL, STOP.
+        let reason = match next.task.seen.policy {
+            _ if next.stopper => 2,
+            SCHED_DEADLINE => 1,
+            _ => 0,
+        };
         let mut args = CpuReleaseArgs {
-            reason: if next.stopper {
-                REASON_STOP
-            } else {
-                REASON_REAL_TIME
-            },
+            reason,
             task: next.task.address() as *mut _,
         };
         self.call(Op::CpuRelease, &[cpu as u64, &raw mut args as u64]);
@@ -883,6 +910,11 @@ impl Kernel<'_> {
                 cgroup: self.groups.cgroup_address(task.cgroup),
             };
             let result = self.call(Op::InitTask, &[task.address(), &raw mut args as u64]) as i32;
+            if result > 0 {
+                let message = format!("ops.init_task() returned an invalid errno {result}");
+                self.fail(ExitKind::Error, message);
+                return Err(-EPROTO);
+            }
             if result != 0 {
                 return Err(result);
             }
@@ -1013,17 +1045,11 @@ impl Kernel<'_> {
             .at(now + timeout / 2, crate::clock::Due::Watchdog);
     }
 
-    /// Takes a CPU offline or online with what goes with it.
+    /// Takes a CPU offline or online with what goes with it (`sched_cpu_deactivate`, `sched_cpu_activate`).
     pub(crate) fn set_online(&mut self, cpu: usize, online: bool) {
-        if self.cpus[cpu].online == online {
-            return;
-        }
-        if !online
-            && (0..self.cpus.len())
-                .filter(|&other| self.cpus[other].online)
-                .count()
-                == 1
-        {
+        let others = (0..self.cpus.len()).filter(|&other| other != cpu);
+        let is_last = !online && !{ others }.any(|other| self.cpus[other].online);
+        if self.cpus[cpu].online == online || is_last {
             return;
         }
         self.enter(cpu);
@@ -1031,46 +1057,69 @@ impl Kernel<'_> {
             cpu: fairground_events::CpuId(cpu as u32),
             online,
         });
-        let op = if online {
-            Op::CpuOnline
-        } else {
-            Op::CpuOffline
-        };
-        if self.operations.has(op) {
-            self.call(op, &[self.cpu_argument(cpu)]);
-        } else {
-            let code = SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG;
-            let direction = if online { "online" } else { "offline" };
-            let message = format!("cpu {cpu} going {direction}, exiting scheduler");
-            self.exit_with(
-                ExitKind::UnregisteredKernel,
-                code as i64,
-                cpu as i32,
-                message,
-            );
-        }
-        self.cpus[cpu].online = online;
-        self.cpus[cpu].rq.online = i32::from(online);
-        self.online.assign(cpu, online);
-        if !online {
-            self.idle.forget(cpu, &self.topology);
-            let here: Vec<TaskRef> = self
-                .tasks
-                .iter()
-                .copied()
-                .filter(|task| {
-                    task.cpu() == cpu && task.seen.on_rq != 0 && task.class != Class::Idle
-                })
-                .collect();
-            for task in here {
-                self.push_off(task);
-            }
-        } else {
+        if online {
+            self.tell_of_hotplug(cpu, true);
+            self.mark_online(cpu, true);
             // What was asked of the CPU while it was away is void.
             self.cpus[cpu].need_resched = false;
             self.resched(cpu);
+        } else {
+            self.finish_wakeups(cpu);
+            self.mark_online(cpu, false);
+            self.idle.forget(cpu, &self.topology);
+            self.requeue_locally(cpu);
+            self.tell_of_hotplug(cpu, false);
+            for task in self.tasks_queued_on(cpu) {
+                self.push_off(task);
+            }
         }
         self.leave(OverheadKind::Scheduling);
+    }
+
+    pub(crate) fn mark_online(&mut self, cpu: usize, online: bool) {
+        self.cpus[cpu].online = online;
+        self.cpus[cpu].rq.online = i32::from(online);
+        self.online.assign(cpu, online);
+    }
+
+    /// `handle_hotplug`: a scheduler that does not want to know is unloaded.
+    fn tell_of_hotplug(&mut self, cpu: usize, online: bool) {
+        self.online.assign(cpu, online);
+        self.write_online_cids();
+        let (op, direction) = match online {
+            true => (Op::CpuOnline, "online"),
+            false => (Op::CpuOffline, "offline"),
+        };
+        if self.operations.has(op) {
+            self.call(op, &[self.cpu_argument(cpu)]);
+            return;
+        }
+        let code = SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG;
+        let message = format!("cpu {cpu} going {direction}, exiting scheduler");
+        let kind = ExitKind::UnregisteredKernel;
+        self.exit_with(kind, code as i64, cpu as i32, message);
+    }
+
+    /// The tasks on the run queue of `cpu`.
+    fn tasks_queued_on(&self, cpu: usize) -> Vec<TaskRef> {
+        let tasks = self.tasks.iter().copied();
+        tasks
+            .filter(|task| task.cpu() == cpu && task.seen.on_rq != 0 && task.class != Class::Idle)
+            .collect()
+    }
+
+    /// Puts the waiting tasks of a CPU that goes offline on its local queue, where the kernel fetches them (`rq_offline_scx`): taken off
+    /// and put back, they fall there since the CPU is gone.
+    fn requeue_locally(&mut self, cpu: usize) {
+        let local = self.cpus[cpu].local;
+        for task in self.tasks_queued_on(cpu) {
+            if task.class == Class::Ext && task.on_runnable_list && task.dsq != Some(local) {
+                let flags = DEQUEUE_SAVE | DEQUEUE_MOVE | DEQUEUE_NOCLOCK;
+                self.ext_dequeue(cpu, task, flags);
+                let flags = ENQUEUE_RESTORE | ENQUEUE_MOVE | ENQUEUE_NOCLOCK;
+                self.ext_enqueue(cpu, task, flags);
+            }
+        }
     }
 }
 

@@ -168,6 +168,14 @@ impl Groups {
             .position(|group| &raw const *group.cgroup as u64 == address)
     }
 
+    /// Number of the group that has the `struct cgroup_subsys_state` at `address`, its own or its controller's.
+    pub fn number_of_css(&self, address: u64) -> Option<usize> {
+        self.groups.iter().position(|group| {
+            &raw const group.cgroup.self_ as u64 == address
+                || &raw const group.group.css as u64 == address
+        })
+    }
+
     /// The parent `level_up` of a group, at `level`.
     pub fn ancestor(&self, number: usize, level: i32) -> Option<usize> {
         let mut current = number;

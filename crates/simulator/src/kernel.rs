@@ -94,10 +94,14 @@ pub struct Cpu {
     pub deferred_user_reenqueue: Vec<(DsqIndex, u64)>,
     /// What schedulers see of the interrupts it is in: its `__preempt_count`.
     pub preempt_count: u64,
+    /// Tasks whose wake-up was handed to this CPU: it puts them on its run queue itself. With each, whether it comes from another CPU.
+    pub wake_list: Vec<(TaskRef, bool)>,
     /// Kicks sent from this CPU and not delivered yet.
     pub kicks: Vec<(u32, u64)>,
     /// Bumped whenever it goes through the scheduler.
     pub kick_sync: u64,
+    /// Until when its next pass through the scheduler waits for CPUs that it has kicked (`SCX_KICK_WAIT`).
+    pub waits_for_kicks: u64,
     /// The dispatch buffer.
     pub buffer: Vec<BufferedInsert>,
     /// Insertions and moves of the dispatch in progress.
@@ -189,6 +193,8 @@ pub struct Kernel<'a> {
     pub(crate) running_argument: u64,
     /// What iterations over control groups visit that are under way.
     pub(crate) group_iterations: Vec<Vec<u64>>,
+    /// What iterations over tasks visit that are under way, and where they are.
+    pub(crate) task_walks: Vec<(Vec<TaskRef>, usize)>,
     /// What iterations over bits visit that are under way.
     pub(crate) bit_iterations: Vec<Box<[u32]>>,
     /// Calls into the scheduler's code that are under way, one inside the other.
@@ -515,6 +521,7 @@ impl<'a> Kernel<'a> {
                     self.leave(OverheadKind::Scheduling);
                 }
             }
+            Due::Wakeups { cpu } => self.handle_wakeups(cpu as usize, due),
             Due::Timeout { task, generation } => self.handle_timeout(task, generation, due),
             Due::Disk { task } => self.handle_disk(task, due),
             Due::BpfTimer { timer, generation } => self.handle_bpf_timer(timer, generation),

@@ -146,11 +146,24 @@ pub static RUN_QUEUES: u64 = 0;
 /// The policies of CPU frequencies, a pointer for each CPU: NULL, as where no driver sets frequencies.
 static FREQUENCY_POLICIES: [u64; structures::MAX_CPUS] = [0; structures::MAX_CPUS];
 
+/// Ticks a second unless a run says otherwise.
+pub const DEFAULT_HZ: u64 = 250;
+
 /// Answers what objects ask of this kernel.
-#[derive(Default)]
 pub struct KernelLinker {
     /// Whether the object is a scheduler of the cid form.
     pub cid_form: bool,
+    /// Ticks a second.
+    pub hz: u64,
+}
+
+impl Default for KernelLinker {
+    fn default() -> Self {
+        KernelLinker {
+            cid_form: false,
+            hz: DEFAULT_HZ,
+        }
+    }
 }
 
 /// Version that `LINUX_KERNEL_VERSION` reports: the kernel this model follows, 7.3.
@@ -241,7 +254,7 @@ impl Linker for KernelLinker {
     fn kconfig(&self, name: &str) -> Option<u64> {
         match name {
             "LINUX_KERNEL_VERSION" => Some(KERNEL_VERSION),
-            "CONFIG_HZ" => Some(250),
+            "CONFIG_HZ" => Some(self.hz),
             "CONFIG_SMP"
             | "CONFIG_NUMA"
             | "CONFIG_SCHED_SMT"

@@ -1,6 +1,10 @@
 //! A scheduler, compiled and ready to be simulated any number of times.
 
-use fairground_bpf::{Code, Linker as _, Object, Setup, StructOps, StructOpsValue, VariableKind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fairground_bpf::{
+    Code, Extern, Linker as _, Object, Setup, StructOps, StructOpsValue, VariableKind,
+};
 
 use crate::constants::*;
 use crate::kfunc;
@@ -41,10 +45,12 @@ impl std::error::Error for LoadError {}
 
 /// A scheduler: its code, and what a kernel needs to set it up. Shared by simulations on all threads.
 pub struct Scheduler {
-    pub(crate) object: Object,
+    pub(crate) object: Arc<Object>,
     pub(crate) code: Code,
     table: StructOps,
     pub(crate) operations: Operations,
+    /// The same for kernels with other numbers of ticks a second, as far as they were asked for.
+    for_ticks: Mutex<Vec<(u64, Arc<Scheduler>)>>,
 }
 
 impl Scheduler {
@@ -104,6 +110,7 @@ impl Scheduler {
         };
         let linker = KernelLinker {
             cid_form: table.type_name == CID_FORM,
+            ..KernelLinker::default()
         };
         let arenas = object.maps().iter().filter(|map| map.kind == kind::ARENA);
         if linker.cid_form && arenas.count() != 1 {
@@ -112,6 +119,10 @@ impl Scheduler {
             ));
         }
         let code = compile(&object, &linker).map_err(LoadError::Object)?;
+        Scheduler::assemble(Arc::new(object), code, table)
+    }
+
+    fn assemble(object: Arc<Object>, code: Code, table: StructOps) -> Result<Scheduler, LoadError> {
         check_programs(&object, &code)?;
         let operations = read_operations(&table, &code, &[])?;
         Ok(Scheduler {
@@ -119,7 +130,36 @@ impl Scheduler {
             code,
             table,
             operations,
+            for_ticks: Mutex::default(),
         })
+    }
+
+    /// The scheduler for a kernel with so many ticks a second: another one only if its code asks for `CONFIG_HZ`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheduler::load`].
+    pub fn for_hz(self: &Arc<Self>, hz: u64) -> Result<Arc<Scheduler>, LoadError> {
+        let asks = |external: &Extern| external.name == "CONFIG_HZ";
+        if hz == linker::DEFAULT_HZ || !self.object.externs().iter().any(asks) {
+            return Ok(self.clone());
+        }
+        let mut known = self
+            .for_ticks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, scheduler)) = known.iter().find(|(ticks, _)| *ticks == hz) {
+            return Ok(scheduler.clone());
+        }
+        let linker = KernelLinker {
+            cid_form: self.operations.cid_form,
+            hz,
+        };
+        let code = fairground_bpf::compile(&self.object, &linker).map_err(LoadError::Object)?;
+        let scheduler = Scheduler::assemble(self.object.clone(), code, self.table.clone())?;
+        let scheduler = Arc::new(scheduler);
+        known.push((hz, scheduler.clone()));
+        Ok(scheduler)
     }
 
     /// The object that it was compiled from.

@@ -331,6 +331,8 @@ impl<'a> Kernel<'a> {
                 preempt_count: 0,
                 kicks: Vec::new(),
                 kick_sync: 0,
+                waits_for_kicks: 0,
+                wake_list: Vec::new(),
                 buffer: Vec::new(),
                 dispatched: 0,
                 capacity: u64::from(description.capacity.max(1)),
@@ -420,6 +422,7 @@ impl<'a> Kernel<'a> {
             running_op: None,
             running_argument: 0,
             group_iterations: Vec::new(),
+            task_walks: Vec::new(),
             bit_iterations: Vec::new(),
             nested_calls: 0,
             spin_locks: Vec::new(),
@@ -454,6 +457,12 @@ impl<'a> Kernel<'a> {
     /// Loads the scheduler: `init`, the groups, the tasks that exist (`scx_root_enable_workfn`).
     fn enable(&mut self) {
         self.clock.advance_to(self.first_time());
+        // What is offline at time 0 is so before the scheduler comes.
+        for place in 0..self.settings.hotplug.len() {
+            if let (0, cpu, false) = self.settings.hotplug[place] {
+                self.mark_online(cpu, false);
+            }
+        }
         if !self.load() {
             return;
         }
@@ -490,10 +499,12 @@ impl<'a> Kernel<'a> {
         }
         // Bypass mode ends with every idle CPU going through the scheduler once, which fills the idle masks.
         for cpu in 0..self.cpus.len() {
-            self.enter(cpu);
-            self.update_idle(cpu, true, true);
-            self.deliver_kicks(cpu);
-            self.spent = 0;
+            if self.cpus[cpu].online {
+                self.enter(cpu);
+                self.update_idle(cpu, true, true);
+                self.deliver_kicks(cpu);
+                self.spent = 0;
+            }
         }
         self.statistics.SCX_EV_BYPASS_ACTIVATE += 1;
         let interval = self.operations.timeout_ms * 1_000_000 / 2;
@@ -519,13 +530,17 @@ impl<'a> Kernel<'a> {
             self.fail_on(ExitKind::Error, 0, message);
         }
         self.cids.published = true;
-        let size = cids::mask_size(self.cpus.len()) * self.cpus.len();
+        // One for each CPU, and one of those that are online.
+        let size = cids::mask_size(self.cpus.len()) * (self.cpus.len() + 1);
         let first = self
             .arena
             .as_mut()
             .and_then(|arena| arena.allocate(None, size.div_ceil(PAGE)));
         match first {
-            Some(page) => self.cid_masks = USER_BASE + (page * PAGE) as u64,
+            Some(page) => {
+                self.cid_masks = USER_BASE + (page * PAGE) as u64;
+                self.write_online_cids();
+            }
             None => {
                 let message = "the arena has no room for masks of CPU ids".into();
                 self.fail_on(ExitKind::Error, 0, message);

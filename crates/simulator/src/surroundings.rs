@@ -377,7 +377,11 @@ impl Kernel<'_> {
         for thread in self.other_threads.clone() {
             self.await_turn(thread, 0);
         }
-        for (index, (time, _, _)) in self.settings.hotplug.iter().enumerate() {
+        for (index, (time, _, online)) in self.settings.hotplug.iter().enumerate() {
+            // What is offline from the beginning is so already.
+            if *time == 0 && !online {
+                continue;
+            }
             self.clock.at(
                 self.origin + *time,
                 Due::Hotplug {

@@ -63,6 +63,8 @@ pub struct Task {
     pub dsq_previous: Option<TaskRef>,
     /// Neighbours on that queue.
     pub dsq_next: Option<TaskRef>,
+    /// The slice that the scheduler has asked for and its CPU has not seen yet.
+    pub requested_slice: Option<u64>,
     /// Virtual time it was queued with, if the queue is ordered by it.
     pub dsq_key: u64,
     /// Order of arrival among equals on that queue.
@@ -221,6 +223,7 @@ impl Task {
             dsq: None::<DsqIndex>,
             dsq_previous: None,
             dsq_next: None,
+            requested_slice: None,
             dsq_key: 0,
             dsq_arrival: 0,
             class_slice: 0,

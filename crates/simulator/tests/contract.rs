@@ -1034,3 +1034,134 @@ fn the_cid_form_has_functions_of_its_own() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+const WAKER: &str = r#"{"tasks": {
+    "sleeper": {"loop": 1, "run": 1000, "suspend": "s", "run1": 1000},
+    "waker": {"loop": 1, "cpus": [0], "run": 5000, "resume": "s"}}}"#;
+
+#[test]
+fn wake_ups_are_handed_to_the_cpu_if_the_scheduler_allows_it() {
+    let woken = |definitions: &[&str]| {
+        let outcome = run(&scheduler("wakes", definitions), &free("2", WAKER));
+        let lines = outcome.messages.into_iter();
+        let lines = lines.filter(|line| line.contains("enqueue 1001") || line.contains("for 1001"));
+        lines.skip(2).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        woken(&[]),
+        [
+            "select_cpu for 1001 on 0, slice kept",
+            "enqueue 1001 on 0 flags 0x100001"
+        ]
+    );
+    // The waker still chooses the CPU. That takes the task in, and is not told that one was chosen.
+    assert_eq!(
+        woken(&["FLAGS SCX_OPS_ALLOW_QUEUED_WAKEUP"]),
+        [
+            "select_cpu for 1001 on 0, slice kept",
+            "enqueue 1001 on 1 flags 0x1"
+        ]
+    );
+}
+
+#[test]
+fn a_slice_that_is_set_from_outside_is_seen_when_the_task_runs() {
+    let outcome = run(&scheduler("wakes", &[]), &free("2", WAKER));
+    follows(
+        &outcome.messages,
+        &[
+            "select_cpu for 1001 on 0, slice kept",
+            "1001 stops with slice 234567",
+        ],
+    );
+}
+
+#[test]
+fn the_kernels_library_is_there() {
+    let text = r#"{"tasks": {"t": {"instance": 2, "loop": 1, "run": 1000}}}"#;
+    let seen = run(&scheduler("library", &[]), &free("1", text)).messages;
+    follows(
+        &seen,
+        &[
+            "tree 1 2 3",
+            "list empty 1 first 1 taken 1",
+            "at 7, 0",
+            "250 ticks a second",
+            "work",
+        ],
+    );
+    // The process that creates the tasks, with two threads; the second task leaves out those before it.
+    for line in [
+        "1 processes, 3 threads, 2 from here on",
+        "1 processes, 2 threads, 1 from here on",
+    ] {
+        assert!(seen.contains(&line.to_string()), "{line}: {seen:#?}");
+    }
+}
+
+#[test]
+fn the_kernel_says_how_many_ticks_a_run_has() {
+    let library = scheduler("library", &[]).for_hz(1000).unwrap();
+    let seen = run(&library, &free("1", SLEEPER)).messages;
+    assert!(
+        seen.contains(&"1000 ticks a second".to_string()),
+        "{seen:#?}"
+    );
+    let bare = scheduler("bare", &[]);
+    let other = bare.for_hz(1000).unwrap();
+    assert!(
+        std::sync::Arc::ptr_eq(&bare, &other),
+        "nothing depends on it"
+    );
+}
+
+#[test]
+fn who_kicks_and_waits_spends_the_time_until_the_other_cpu_is_there() {
+    let overhead = |definitions: &[&str]| {
+        let mut options = free("2", TWO_HOGS);
+        options.cost.interrupt = 10_000;
+        referee(&scheduler("kick_waits", definitions), &options)
+            .1
+            .overhead
+    };
+    // A tick every 4 ms for a second.
+    let waited = overhead(&["WAIT SCX_KICK_WAIT"]) - overhead(&[]);
+    assert!((240 * 10_000..=260 * 10_000).contains(&waited), "{waited}");
+}
+
+#[test]
+fn a_cpu_that_goes_offline_takes_its_tasks_in_before_the_scheduler_hears_of_it() {
+    let text = r#"{"tasks": {"hog": {"instance": 2, "cpus": [1], "loop": -1, "run": 1000}},
+        "global": {"duration": 1}}"#;
+    let mut options = free("2", text);
+    options.hotplug = vec![(500_000_000, 1, false)];
+    let seen = run(&scheduler("order", &["CPU_HOTPLUG"]), &options).messages;
+    let gone = seen
+        .iter()
+        .position(|line| line == "cpu_offline 1")
+        .unwrap();
+    let before = &seen[..gone];
+    let last = |what: &str| before.iter().rposition(|line| line.starts_with(what));
+    // DEQUEUE_SAVE, MOVE, NOCLOCK and SCX_DEQ_SCHED_CHANGE; the task is put back on the local queue, past ops.enqueue().
+    let quiescent = before
+        .iter()
+        .rposition(|line| line.ends_with(" 0x20000000e"));
+    let quiescent = quiescent.expect("no waiting task was taken off");
+    assert!(last("runnable") > Some(quiescent));
+    // ENQUEUE_MIGRATED where they go on.
+    let moved = seen[gone..].iter().find(|line| line.starts_with("enqueue"));
+    assert!(
+        moved.is_some_and(|line| line.ends_with(" 0x40000")),
+        "{moved:?}"
+    );
+}
+
+#[test]
+fn a_cpu_can_be_offline_from_the_beginning() {
+    let mut options = free("2", TWO_HOGS);
+    options.hotplug = vec![(0, 1, false)];
+    let (outcome, referee) = referee(&scheduler("bare", &[]), &options);
+    // Nobody is told, and the one CPU is shared.
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
+    assert_eq!(referee.ran.iter().sum::<u64>(), 1_000_000_000);
+}

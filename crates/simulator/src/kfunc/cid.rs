@@ -49,6 +49,28 @@ impl Kernel<'_> {
             .map_or(-(EINVAL as i32), |cpu| cpu as i32)
     }
 
+    /// Address of the mask of CPUs that are online, behind those of [`Kernel::cid_masks`]; 0 before there is one.
+    fn online_cids(&self) -> u64 {
+        match self.cid_masks {
+            0 => 0,
+            first => first + (self.cpus.len() * cids::mask_size(self.cpus.len())) as u64,
+        }
+    }
+
+    /// Brings the mask of CPUs that are online up to date, if the scheduler has one.
+    pub(crate) fn write_online_cids(&mut self) {
+        let address = self.online_cids();
+        if address == 0 {
+            return;
+        }
+        let to_cpu = &self.cids.to_cpu;
+        let bytes = cids::mask_bytes(self.cpus.len(), |cid| self.online.test(to_cpu[cid]));
+        let memory = self.in_arena(address, bytes.len());
+        if memory.len() == bytes.len() {
+            memory.copy_from_slice(&bytes);
+        }
+    }
+
     fn is_for_subs(&mut self) -> bool {
         if !self.operations.cid_form {
             let message = "sub-cap kfuncs require a cid-form scheduler".into();
@@ -158,6 +180,8 @@ kernel_functions! { TABLE;
     fn scx_bpf_nr_online_cids(kernel) {
         u64::from(kernel.online.weight())
     }
+
+    fn scx_bpf_online_cmask(kernel) { kernel.online_cids() }
 
     fn scx_bpf_kick_cid(kernel, cid, flags) {
         if let Some(cpu) = kernel.cid_to_cpu(cid as i32) {

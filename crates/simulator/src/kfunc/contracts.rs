@@ -17,7 +17,10 @@ pub(crate) fn of_function(name: &str) -> Contract {
             .iter()
             .any(|prefix| name.starts_with(prefix))
             || name.starts_with("bpf_res_spin_")
-            || matches!(name, "bpf_refcount_acquire_impl" | "bpf_rdonly_cast"),
+            || matches!(
+                name,
+                "bpf_refcount_acquire_impl" | "bpf_refcount_acquire" | "bpf_rdonly_cast"
+            ),
     }
 }
 
@@ -41,7 +44,13 @@ fn arguments(name: &str) -> [Argument; 5] {
         | "bpf_percpu_obj_new_impl"
         | "bpf_percpu_obj_drop_impl"
         | "bpf_rdonly_cast"
-        | "bpf_cast_to_kern_ctx" => [Any; 5],
+        | "bpf_cast_to_kern_ctx"
+        | "bpf_refcount_acquire" => [Any; 5],
+        // The kernel adds arguments that a declaration does not have.
+        "bpf_wq_init" => [Place, Map, Any, Any, Any],
+        "bpf_wq_set_callback" | "bpf_wq_start" | "bpf_timer_cancel_async" => {
+            [Place, Any, Any, Any, Any]
+        }
         _ => [Declared; 5],
     }
 }
@@ -60,6 +69,7 @@ fn result(name: &str) -> Outcome {
         | "bpf_percpu_obj_new_impl"
         | "bpf_list_pop_front"
         | "bpf_list_pop_back"
+        | "bpf_list_del"
         | "bpf_list_front"
         | "bpf_list_back"
         | "bpf_rbtree_remove"
@@ -67,13 +77,15 @@ fn result(name: &str) -> Outcome {
         | "bpf_rbtree_root"
         | "bpf_rbtree_left"
         | "bpf_rbtree_right"
-        | "scx_bpf_cpu_rq"
         | "scx_bpf_locked_rq"
         | "scx_bpf_cpu_curr"
         | "scx_bpf_cid_curr"
         | "scx_bpf_tid_to_task"
         | "scx_bpf_dsq_peek" => Outcome::OrNull,
-        "bpf_rdonly_cast" | "bpf_cast_to_kern_ctx" | "bpf_arena_alloc_pages" => Outcome::Any,
+        "bpf_rdonly_cast"
+        | "bpf_cast_to_kern_ctx"
+        | "bpf_arena_alloc_pages"
+        | "scx_bpf_online_cmask" => Outcome::Any,
         _ if name.starts_with("bpf_iter_") && name.ends_with("_next") => Outcome::OrNull,
         _ => Outcome::Declared,
     }
@@ -100,8 +112,10 @@ fn effect(name: &str) -> Effect {
         | "bpf_obj_new_impl"
         | "bpf_percpu_obj_new_impl"
         | "bpf_refcount_acquire_impl"
+        | "bpf_refcount_acquire"
         | "bpf_list_pop_front"
         | "bpf_list_pop_back"
+        | "bpf_list_del"
         | "bpf_rbtree_remove" => Effect::Acquire,
         "bpf_task_release"
         | "bpf_cgroup_release"
@@ -115,6 +129,7 @@ fn effect(name: &str) -> Effect {
         | "bpf_list_push_back_impl"
         | "bpf_list_push_front"
         | "bpf_list_push_back"
+        | "bpf_list_add"
         | "bpf_rbtree_add"
         | "bpf_rbtree_add_impl" => Effect::Keep(1),
         "bpf_rcu_read_lock" => Effect::Enter(Region::Rcu),

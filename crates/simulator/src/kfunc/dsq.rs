@@ -354,7 +354,7 @@ kernel_functions! { TABLE;
     fn scx_bpf_task_set_slice(kernel, task, slice) {
         match TaskRef::from_address(task) {
             Some(task) if task.seen.scx.flags & SCX_TASK_STATE_MASK != SCX_TASK_NONE => {
-                kernel.set_slice(task, slice);
+                kernel.set_slice_for_scheduler(task, slice);
                 1
             }
             _ => 0,

@@ -15,12 +15,12 @@ const MAX_LOOPS: u64 = 8 * 1024 * 1024;
 const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
 const BPF_F_TIMER_ABS: u64 = 1;
 
-fn map<'m>(address: u64) -> &'m mut Map {
+pub(super) fn map<'m>(address: u64) -> &'m mut Map {
     // SAFETY: the scheduler passes one of its maps, whose addresses the kernel gave it.
     unsafe { &mut *(address as *mut Map) }
 }
 
-fn callback(address: u64) -> Entry {
+pub(super) fn callback(address: u64) -> Entry {
     // SAFETY: the scheduler passes the address of one of its functions; all have this signature.
     unsafe { std::mem::transmute(address as *const u8) }
 }
@@ -143,6 +143,20 @@ impl Kernel<'_> {
         let state = *self.spin_lock(address);
         *self.spin_lock(address) = self.charge_lock(state, 0);
         true
+    }
+
+    /// Makes the structure at `address`, in a value of `map`, a timer or work.
+    pub(super) fn init_timer(&mut self, address: u64, map: &mut Map) -> u64 {
+        let Some(key) = map.key_of_value(address) else {
+            return error(EINVAL);
+        };
+        let value = map.lookup(key.as_ptr() as u64, self.this_cpu);
+        let map = &raw const *map as u64;
+        if self.timers.init(address, map, key, value) {
+            0
+        } else {
+            error(EBUSY)
+        }
     }
 
     /// Lets a spin lock go; `false` if the program does not hold it.
@@ -361,11 +375,7 @@ kernel_functions! { TABLE;
         rounds
     }
 
-    fn bpf_timer_init(kernel, timer, address, flags) {
-        let Some(key) = map(address).key_of_value(timer) else { return error(EINVAL) };
-        let value = map(address).lookup(key.as_ptr() as u64, kernel.this_cpu);
-        if kernel.timers.init(timer, address, key, value) { 0 } else { error(EBUSY) }
-    }
+    fn bpf_timer_init(kernel, timer, address, flags) { kernel.init_timer(timer, map(address)) }
 
     fn bpf_timer_set_callback(kernel, timer, function) {
         if kernel.timers.set_callback(timer, callback(function)) { 0 } else { error(EINVAL) }

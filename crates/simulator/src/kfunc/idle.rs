@@ -78,15 +78,35 @@ impl Kernel<'_> {
         let current = self.executing();
         let stays = task.seen.migration_disabled > u16::from(task == current);
         if task.seen.nr_cpus_allowed == 1 || stays {
-            if within.unwrap_or(task.allowed()).test(previous as usize) {
-                let topology = &self.topology;
-                if self.idle.test_and_clear(previous as usize, topology) {
-                    return previous;
-                }
-            }
-            return -(EBUSY as i32);
+            return self.select_only_cpu(task, previous as usize, stays, within, flags);
         }
         self.select_cpu_default(task, previous, wake_flags, within, flags)
+    }
+
+    /// The CPU of a task that may use no other, if that is idle (`select_cpu_restricted`).
+    fn select_only_cpu(
+        &mut self,
+        task: TaskRef,
+        previous: usize,
+        stays: bool,
+        within: Option<&CpuMask>,
+        flags: u64,
+    ) -> i32 {
+        let only = if stays {
+            Some(task.cpu())
+        } else {
+            task.allowed().first()
+        };
+        let fits = |cpu: &usize| {
+            let group = |cpu| self.idle.group(cpu, &self.topology);
+            task.allowed().test(*cpu)
+                && within.is_none_or(|within| within.test(*cpu))
+                && (flags & SCX_PICK_IDLE_IN_NODE == 0 || group(*cpu) == group(previous))
+        };
+        match only.filter(fits) {
+            Some(cpu) if self.idle.test_and_clear(cpu, &self.topology) => cpu as i32,
+            _ => -(EBUSY as i32),
+        }
     }
 
     fn pick(&mut self, allowed: u64, group: usize, flags: u64, any: bool) -> u64 {

@@ -2,7 +2,63 @@
 
 use super::{error, kernel_functions};
 use crate::constants::*;
+use crate::kernel::Kernel;
 use crate::structures::{GroupIterator, NumberIterator};
+use crate::task::TaskRef;
+
+/// Which tasks an iteration visits (`BPF_TASK_ITER_*`).
+mod walk {
+    pub const ALL_PROCESSES: u32 = 0;
+    pub const ALL_THREADS: u32 = 1;
+    pub const THREADS_OF_PROCESS: u32 = 2;
+}
+
+impl Kernel<'_> {
+    /// The tasks of the system that live and that are wanted, in a fixed order.
+    fn living_tasks(&self, wanted: impl Fn(TaskRef) -> bool) -> Vec<TaskRef> {
+        let all = (0..).map_while(|place| self.nth_task(place));
+        all.filter(|task| task.seen.__state != TASK_DEAD && wanted(*task))
+            .collect()
+    }
+
+    /// Begins an iteration over tasks with the iterator whose first word is at `place`.
+    fn begin_task_walk(&mut self, place: u64, visited: Vec<TaskRef>) -> u64 {
+        self.task_walks.push((visited, 0));
+        let number = self.task_walks.len() as u64;
+        // SAFETY: the scheduler passes its iterator, which lives on its stack and is at least one word long.
+        unsafe { *(place as *mut u64) = number };
+        0
+    }
+
+    /// The next task of an iteration; 0 at its end, or if it has not begun.
+    fn next_of_task_walk(&mut self, place: u64) -> u64 {
+        // SAFETY: as above.
+        let number = unsafe { *(place as *const u64) };
+        let walk = number.checked_sub(1);
+        let walk = walk.and_then(|number| self.task_walks.get_mut(number as usize));
+        let Some((visited, next)) = walk else {
+            return 0;
+        };
+        while let Some(task) = visited.get(*next).copied() {
+            *next += 1;
+            if task.seen.__state != TASK_DEAD {
+                self.spent += self.settings.cost.task_walk;
+                return task.address();
+            }
+        }
+        0
+    }
+
+    /// Ends an iteration: they lie one inside the other.
+    fn end_task_walk(&mut self, place: u64) -> u64 {
+        // SAFETY: as above.
+        let number = unsafe { std::mem::take(&mut *(place as *mut u64)) };
+        if let Some(number) = number.checked_sub(1) {
+            self.task_walks.truncate(number as usize);
+        }
+        0
+    }
+}
 
 kernel_functions! { TABLE;
     fn bpf_iter_num_new(kernel, iterator, start, end) {
@@ -109,23 +165,45 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_iter_task_new(kernel, iterator, task, flags) {
-        // SAFETY: the iterator is at least three words long.
-        unsafe { *(iterator as *mut u64) = 0 };
-        0
-    }
-
-    fn bpf_iter_task_next(kernel, iterator) {
-        // SAFETY: as above.
-        let position = unsafe { &mut *(iterator as *mut u64) };
-        while let Some(task) = kernel.nth_task(*position as usize) {
-            *position += 1;
-            if task.seen.__state != TASK_DEAD {
-                kernel.spent += kernel.settings.cost.task_walk;
-                return task.address();
+        let is_leader = |task: TaskRef| task.seen.group_leader as u64 == task.address();
+        let visited = match flags as u32 {
+            walk::ALL_PROCESSES => kernel.living_tasks(is_leader),
+            walk::ALL_THREADS => kernel.living_tasks(|_| true),
+            walk::THREADS_OF_PROCESS if task != 0 => {
+                let first = TaskRef::from_address(task);
+                let process = first.map(|task| task.seen.group_leader);
+                let threads = kernel.living_tasks(|task| Some(task.seen.group_leader) == process);
+                // Those before the one that it begins with are not visited.
+                threads.into_iter().skip_while(|task| Some(*task) != first).collect()
             }
-        }
-        0
+            _ => {
+                // SAFETY: the scheduler passes its iterator, which lives on its stack.
+                unsafe { *(iterator as *mut u64) = 0 };
+                return error(EINVAL);
+            }
+        };
+        kernel.begin_task_walk(iterator, visited)
     }
 
-    fn bpf_iter_task_destroy(kernel, iterator) { 0 }
+    fn bpf_iter_task_next(kernel, iterator) { kernel.next_of_task_walk(iterator) }
+    fn bpf_iter_task_destroy(kernel, iterator) { kernel.end_task_walk(iterator) }
+
+    fn bpf_iter_css_task_new(kernel, iterator, css, flags) {
+        const PROCESSES: u32 = 1;
+        const PROCESSES_OF_THREADED: u32 = 3;
+        let flags = flags as u32;
+        let group = kernel.groups.number_of_css(css);
+        let (Some(group), 0 | PROCESSES | PROCESSES_OF_THREADED) = (group, flags) else {
+            // SAFETY: as above.
+            unsafe { *(iterator as *mut u64) = 0 };
+            return error(EINVAL);
+        };
+        let visited = kernel.living_tasks(|task| {
+            task.cgroup == group && (flags == 0 || task.seen.group_leader as u64 == task.address())
+        });
+        kernel.begin_task_walk(iterator, visited)
+    }
+
+    fn bpf_iter_css_task_next(kernel, iterator) { kernel.next_of_task_walk(iterator) }
+    fn bpf_iter_css_task_destroy(kernel, iterator) { kernel.end_task_walk(iterator) }
 }

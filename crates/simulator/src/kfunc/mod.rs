@@ -15,7 +15,9 @@ mod idle;
 mod iterators;
 mod objects;
 mod output;
+mod strings;
 mod task;
+mod work;
 
 /// The kernel that a context belongs to.
 ///
@@ -66,6 +68,8 @@ pub(crate) fn find(name: &str) -> Option<Native> {
         output::TABLE,
         arena::TABLE,
         objects::TABLE,
+        strings::TABLE,
+        work::TABLE,
     ]
     .into_iter()
     .flatten()

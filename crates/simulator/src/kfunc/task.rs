@@ -211,15 +211,6 @@ kernel_functions! { TABLE;
         u64::from(kernel.groups.ancestor(task.cgroup, level) == Some(above))
     }
 
-    fn bpf_strlen(kernel, text) {
-        super::read_string(text, 4096).len() as u64
-    }
-
-    fn bpf_strcmp(kernel, a, b) {
-        let (a, b) = (super::read_string(a, 4096), super::read_string(b, 4096));
-        signed(a.cmp(&b) as i32)
-    }
-
     fn bpf_map_sum_elem_count(kernel, map) {
         // SAFETY: the scheduler passes one of its maps.
         let map = unsafe { &*(map as *const crate::maps::Map) };

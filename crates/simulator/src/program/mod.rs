@@ -531,7 +531,7 @@ impl Kernel<'_> {
             if task.seen.__state == TASK_DEAD {
                 continue;
             }
-            if task.seen.__state == TASK_RUNNING {
+            if matches!(task.seen.__state, TASK_RUNNING | TASK_WAKING) {
                 return None;
             }
             let workload = &self.programs.workload;

@@ -33,7 +33,7 @@ const PREEMPT: u64 = 1 << 32;
 const LAST: u64 = 1 << 41;
 const SLEEP: u64 = 1;
 const RESTORE: u64 = 2;
-const MIGRATING: u64 = 0x10;
+const MIGRATED: u64 = 0x4_0000;
 const CHANGE: u64 = 1 << 33;
 /// Of a task that is taken off its queues while something about it changes.
 const SAVE_FOR_CHANGE: u64 = 2 | CHANGE;

@@ -354,6 +354,6 @@ impl Reference {
                 ..call(Kind::Dequeue, pid)
             });
         }
-        self.enqueue(pid, MIGRATING)
+        self.enqueue(pid, MIGRATED)
     }
 }

@@ -1,0 +1,29 @@
+//! Work queues (`struct bpf_wq`) and what else of timers is a kernel function. Work is a timer that is due at once: it runs when the
+//! worker of its CPU does, which here is never held up.
+
+use super::helpers::{callback, map};
+use super::{error, kernel_functions};
+use crate::constants::*;
+
+kernel_functions! { TABLE;
+    fn bpf_wq_init(kernel, work, address, flags) {
+        if flags as u32 != 0 {
+            return error(EINVAL);
+        }
+        kernel.init_timer(work, map(address))
+    }
+
+    fn bpf_wq_set_callback(kernel, work, function, flags) {
+        let valid = flags as u32 == 0 && kernel.timers.set_callback(work, callback(function));
+        if valid { 0 } else { error(EINVAL) }
+    }
+
+    fn bpf_wq_start(kernel, work, flags) {
+        let now = kernel.local_time();
+        if flags as u32 == 0 && kernel.start_bpf_timer(work, now) { 0 } else { error(EINVAL) }
+    }
+
+    fn bpf_timer_cancel_async(kernel, timer) {
+        kernel.timers.cancel(timer).map_or(error(EINVAL), u64::from)
+    }
+}
