@@ -2,21 +2,19 @@
 /*
  * dwrr - Distributed Weighted Round-Robin
  *
- * A layer over a host scheduler, CFS or O(1), that makes it fair across CPUs. Every thread may run for a round slice,
- * w * B, in a round: w is its weight and B the same for the whole system. A CPU has two queues: RQ holds the threads that have
- * not used up their slice of the CPU's current round, EQ those that have and wait for the next. When RQ is empty the CPU does
- * round balancing: before it begins a new round it takes threads from CPUs that are behind. So all threads go through the same
- * number of rounds, on however many CPUs. Within a round the host's rules decide who runs: virtual runtime (CFS) or dynamic
- * priority (O(1)). README.md maps the documents to this file and lists the departures.
+ * A layer over a host scheduler, CFS, that makes it fair across CPUs. Every thread may run for a round slice, w * B, in a
+ * round: w is its weight and B the same for the whole system. A CPU has two queues: RQ holds the threads that have not used
+ * up their slice of the CPU's current round, EQ those that have and wait for the next. When RQ is empty the CPU does round
+ * balancing: before it begins a new round it takes threads from CPUs that are behind. So all threads go through the same
+ * number of rounds, on however many CPUs. Within a round the host's rules decide who runs, by virtual runtime. README.md
+ * maps the documents to this file and lists the departures.
  *
  * round(p) is run_queue.round, highest is what it says. A thread knows the round its slice is for, task_ctx.round: it belongs
  * into RQ of a CPU that has reached that round, and into EQ of one that has not.
  */
 #include "fairground.bpf.h"
 #include "fair_state.h"
-#include "in_interrupt.h"
 #include "min_max.h"
-#include "o1_state.h"
 #include "real_time.h"
 #include "starvation.h"
 #include "timer.h"
@@ -24,14 +22,6 @@
 #include "virtual_runtime.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
-
-/* The scheduler whose order holds within a round */
-enum host {
-	HOST_CFS,
-	HOST_O1,
-};
-
-const volatile u32 host = HOST_CFS;
 
 /* B, the round slice of nice 0 */
 const volatile u64 round_slice = 25 * NSEC_PER_MSEC;
@@ -89,27 +79,16 @@ struct task_ctx {
 	bool changing;
 	/* What it had run since picked, if it goes on after a change */
 	u64 slice_exec;
-	/* Clock since which it waits */
+	/* Clock since which it waits, and when it last ran */
 	u64 waiting_since;
-
-	O1_TASK_STATE
-	/* In O(1)'s expired array, or on its way there */
-	bool host_expired;
+	u64 last_ran;
+	/* Runs for one tick because it has waited for starvation_limit */
+	bool rescued;
 };
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
-
-/*
- * A queue is a set of lists with a bit for each that holds threads. CFS has one list, ordered by virtual runtime; O(1) has one
- * for each priority. Three queues change roles: with CFS two of them are RQ and EQ; with O(1) RQ is the host's active and
- * expired arrays together, and EQ is one array more.
- */
-#define NR_QUEUES 3
-#define MAX_USER_PRIO (MAX_PRIO - MAX_RT_PRIO)
-#define NR_LISTS MAX_USER_PRIO
-#define NO_LIST NR_LISTS
 
 /* Why threads are moved: by round balancing, because the CPU would be idle, or by the host's balancer */
 enum reason {
@@ -126,7 +105,6 @@ struct search {
 	/* The host's balancer: load that is still to be moved */
 	s64 rem_load_move;
 	/* In the queue that is being searched; not in variables, whose values the verifier would follow through every round */
-	u64 bitmap;
 	u32 looked_at;
 	u32 moved;
 	/* In the scan of all CPUs: what has been taken, and the lowest round of a busy CPU */
@@ -142,12 +120,8 @@ struct run_queue {
 
 	/* round(p) */
 	u64 round;
-	/* Which queue has which role; host_expired is O(1)'s */
+	/* Which of the two queues is RQ; the other one is EQ */
 	u32 active;
-	u32 host_expired;
-	u32 round_expired;
-	/* Lists that may hold threads; a fourth element makes every index masked with 3 valid */
-	u64 bitmap[NR_QUEUES + 1];
 
 	/* Number and sum of weights of the runnable threads, the running one included; changed atomically */
 	u32 nr_running;
@@ -156,13 +130,14 @@ struct run_queue {
 	u32 real_time;
 
 	FAIR_QUEUE_STATE
-	O1_QUEUE_STATE
 	/* What is left of the running thread's round slice, as of exec_start */
 	s64 curr_round_slice;
 
 	struct search search;
 	/* When the host's balancer is due */
 	u64 next_balance;
+	/* When to look for starving threads next */
+	u64 rescue_at;
 	/* Lowest round of a busy CPU that the last scan saw */
 	u64 lowest_round;
 	struct topology_span llc;
@@ -188,7 +163,7 @@ static u64 tick_nsec;
 #define sched_migration_cost (500 * NSEC_PER_USEC)
 #define sched_nr_migrate 32
 
-/* CFS is that of 3.0, as the case study set it, O(1) that of 2.6.22 */
+/* CFS is that of 3.0, as the case study set it */
 enum release {
 	RELEASE_2_6_24,
 	RELEASE_3_0,
@@ -202,49 +177,20 @@ enum release {
 #define wakeup_preempt true
 #define new_fair_sleepers true
 
-#define o1_release O1_2_6_22
-#define def_timeslice 100
-#define is_expired(rq, t) ((t)->host_expired)
-#define set_expired(rq, t, expired) ((t)->host_expired = (expired))
-#define count_tick(name)
 #define waits_since(t) ((t)->waiting_since)
-#define RESCUE_DEPTH 0
+#define mark_rescued(t) ((t)->rescued = true)
 
-static __always_inline u64 list_dsq(s32 cpu, u32 queue, u32 list)
+#include "starving_queue.h"
+
+/* The queues, ordered by virtual runtime: RQ and EQ of a CPU. */
+static __always_inline u64 rq_dsq(const struct run_queue *rq)
 {
-	return ((u64)cpu * NR_QUEUES + queue) * NR_LISTS + list;
+	return (u64)rq->cpu * 2 + (rq->active & 1);
 }
 
-#include "o1_priority.h"
-#include "o1_task.h"
-
-/* Index of a thread's list in its queue. */
-static __always_inline u32 list_index(const struct task_ctx *t)
+static __always_inline u64 eq_dsq(const struct run_queue *rq)
 {
-	return host == HOST_CFS ? 0 : prio_index(t->prio);
-}
-
-/* The first list of a queue of this CPU that holds a thread, or NO_LIST. */
-static __noinline u32 first_list(struct run_queue *rq, u32 queue)
-{
-	u32 i, list;
-	u64 bitmap;
-
-	bpf_for(i, 0, NR_LISTS) {
-		bitmap = rq->bitmap[queue & 3];
-		if (!bitmap)
-			break;
-		list = __builtin_ctzll(bitmap);
-		if (scx_bpf_dsq_nr_queued(list_dsq(rq->cpu, queue, list)) > 0)
-			return list;
-		clear_list_bit(rq, queue, list);
-	}
-	return NO_LIST;
-}
-
-static __always_inline bool anyone_queued(const struct run_queue *rq)
-{
-	return rq->bitmap[0] | rq->bitmap[1] | rq->bitmap[2];
+	return (u64)rq->cpu * 2 + !(rq->active & 1);
 }
 
 /* ---- Rounds and round slices ----------------------------------------------------------------------------------- */
@@ -290,8 +236,6 @@ static __always_inline void finish_round_slice(const struct run_queue *rq, struc
 		t->round_slice += more * slice;
 	}
 	t->round = max(t->round, rq->round) + rounds;
-	t->host_expired = false;
-	t->at_head = false;
 	count(STAT_SLICES_USED);
 }
 
@@ -315,20 +259,28 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 
 /* ---- CFS: virtual time and slices ------------------------------------------------------------------------------ */
 
-/* Virtual runtime of the leftmost thread of RQ. False if there is none. */
-static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *vruntime)
+/* The leftmost thread of RQ: its virtual runtime and its round. False if there is none. */
+static __always_inline bool leftmost(const struct run_queue *rq, u64 *vruntime, u64 *round)
 {
 	struct task_struct *p;
-	bool found = false;
 
-	if (rq->nr_running <= rq->curr || !rq->bitmap[rq->active & 3])
+	if (rq->nr_running <= rq->curr)
 		return false;
-	bpf_for_each(scx_dsq, p, list_dsq(rq->cpu, rq->active, 0), 0) {
+	bpf_for_each(scx_dsq, p, rq_dsq(rq), 0) {
+		struct task_ctx *t = task_ctx_of(p);
+
 		*vruntime = p->scx.dsq_vtime;
-		found = true;
-		break;
+		*round = t ? t->round : 0;
+		return true;
 	}
-	return found;
+	return false;
+}
+
+static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *vruntime)
+{
+	u64 round;
+
+	return leftmost(rq, vruntime, &round);
 }
 
 #include "fair.h"
@@ -346,14 +298,7 @@ static __always_inline u64 place_new_thread(const struct run_queue *rq)
 /* Charges the running thread up to @now. */
 static __always_inline void update_curr(struct run_queue *rq, u64 now)
 {
-	if (!rq->curr || !time_before(rq->exec_start, now))
-		return;
-	if (host == HOST_CFS) {
-		rq->curr_round_slice -= charge_vruntime(rq, now);
-		return;
-	}
-	rq->curr_round_slice -= now - rq->exec_start;
-	rq->exec_start = now;
+	rq->curr_round_slice -= charge_vruntime(rq, now);
 }
 
 /* In the load, real-time tasks weigh as two of nice -20. They do not enter rounds. */
@@ -365,13 +310,12 @@ static __always_inline void update_curr(struct run_queue *rq, u64 now)
 /* ---- Taking threads from other CPUs ---------------------------------------------------------------------------- */
 
 /*
- * Moves the threads that this CPU searches for from queue @from of @victim_cpu to queue @to of its own, in the order of the
- * queue. The host's balancer leaves what is too heavy or cache-hot. Returns how many it moved.
+ * Moves the threads that this CPU searches for from a queue of @victim_cpu, EQ if it is @expired, to one of its own, EQ if that is
+ * @to_expired, in the order of the queue. The host's balancer leaves what is too heavy or cache-hot. Returns how many it moved.
  */
-__noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
+__noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, bool expired, bool to_expired)
 {
 	struct run_queue *rq = run_queue_of(this_cpu), *victim = run_queue_of(victim_cpu);
-	u32 i, list;
 	struct search *search;
 	struct task_struct *p;
 
@@ -381,56 +325,41 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 	search->looked_at = 0;
 	search->moved = 0;
 
-	search->bitmap = victim->bitmap[from & 3];
-	bpf_for(i, 0, NR_LISTS) {
-		if (!search->bitmap || !search->wanted)
+	bpf_for_each(scx_dsq, p, expired ? eq_dsq(victim) : rq_dsq(victim), 0) {
+		struct task_ctx *t;
+		u64 now;
+
+		if (!search->wanted)
 			break;
-		list = __builtin_ctzll(search->bitmap);
-		search->bitmap &= search->bitmap - 1;
+		if (search->reason == HOST_BALANCING && search->looked_at++ > sched_nr_migrate)
+			break;
+		t = task_ctx_of(p);
+		if (!t || t->round > search->up_to || !task_allowed(p, this_cpu))
+			continue;
+		now = scx_bpf_now();
+		/* The document's W / 2 > L_imbal */
+		if (search->reason == HOST_BALANCING && (t->weight / 2 > search->rem_load_move ||
+							 (s64)(now - t->last_ran) < (s64)sched_migration_cost))
+			continue;
 
-		bpf_for_each(scx_dsq, p, list_dsq(victim_cpu, from, list), 0) {
-			struct task_ctx *t;
-			bool taken;
-			u64 now;
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, vruntime_on(rq, victim, p->scx.dsq_vtime, now));
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, to_expired ? eq_dsq(rq) : rq_dsq(rq), 0))
+			continue;
+		t->vruntime_cpu = this_cpu + 1;
+		account_move(t, victim, rq, now);
+		search->moved++;
+		search->wanted--;
 
-			if (!search->wanted)
-				break;
-			if (search->reason == HOST_BALANCING && search->looked_at++ > sched_nr_migrate)
-				break;
-			t = task_ctx_of(p);
-			if (!t || t->round > search->up_to || !task_allowed(p, this_cpu))
-				continue;
-			now = scx_bpf_now();
-			/* The document's W / 2 > L_imbal */
-			if (search->reason == HOST_BALANCING && (t->weight / 2 > search->rem_load_move ||
-								 (s64)(now - t->last_ran) < (s64)sched_migration_cost))
-				continue;
-
-			if (host == HOST_CFS) {
-				scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, vruntime_on(rq, victim, p->scx.dsq_vtime, now));
-				taken = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, list_dsq(this_cpu, to, list), 0);
-			} else {
-				taken = scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(this_cpu, to, list), 0);
-			}
-			if (!taken)
-				continue;
-			set_list_bit(rq, to, list);
-			t->vruntime_cpu = this_cpu + 1;
-			account_move(t, victim, rq, now);
-			search->moved++;
-			search->wanted--;
-
-			if (search->reason == WOULD_BE_IDLE && t->round > rq->round) {
-				/* It has finished its round; an idle CPU begins the next one, and no later one, with it */
-				t->round = rq->round + 1;
-				rq->round = t->round;
-				raise_highest(t->round);
-			}
-			if (search->reason == HOST_BALANCING) {
-				search->rem_load_move -= t->weight;
-				if (search->rem_load_move <= 0)
-					search->wanted = 0;
-			}
+		if (search->reason == WOULD_BE_IDLE && t->round > rq->round) {
+			/* It has finished its round; an idle CPU begins the next one, and no later one, with it */
+			t->round = rq->round + 1;
+			rq->round = t->round;
+			raise_highest(t->round);
+		}
+		if (search->reason == HOST_BALANCING) {
+			search->rem_load_move -= t->weight;
+			if (search->rem_load_move <= 0)
+				search->wanted = 0;
 		}
 	}
 	return search->moved;
@@ -444,7 +373,7 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, u32 from, u32 to)
 __noinline u32 scan_cpus(s32 this_cpu, u64 top, bool any)
 {
 	struct run_queue *rq = run_queue_of(this_cpu), *other;
-	u32 step, position, queue;
+	u32 step, position, eq;
 	struct search *search;
 
 	if (!rq)
@@ -469,19 +398,19 @@ __noinline u32 scan_cpus(s32 this_cpu, u64 top, bool any)
 			continue;
 		if (other->nr_running && other->round < search->lowest_round)
 			search->lowest_round = other->round;
-		if (!anyone_queued(other))
+		/* Nobody waits there */
+		if (other->nr_running <= other->curr)
 			continue;
 		behind = other->round < top;
 		if (!any && !behind && other->round != top)
 			continue;
 
-		bpf_for(queue, 0, NR_QUEUES) {
-			bool eq = queue == other->round_expired;
+		bpf_for(eq, 0, 2) {
 			u32 taken;
 
-			if (!search->wanted || (eq && !behind && !any) || !other->bitmap[queue & 3])
+			if (!search->wanted || (eq && !behind && !any))
 				continue;
-			taken = take_threads(this_cpu, other->cpu, queue, rq->active);
+			taken = take_threads(this_cpu, other->cpu, eq, false);
 			search->taken += taken;
 			if (any)
 				count_by(STAT_STOLEN_IDLE, taken);
@@ -498,14 +427,9 @@ __noinline u32 scan_cpus(s32 this_cpu, u64 top, bool any)
 /* The CPU begins its next round: RQ and EQ change roles. */
 static __always_inline void next_round(struct run_queue *rq)
 {
-	u32 active = rq->active;
-
-	rq->active = rq->round_expired;
-	rq->round_expired = active;
+	rq->active = !(rq->active & 1);
 	rq->round++;
 	raise_highest(rq->round);
-	rq->expired_timestamp = 0;
-	rq->best_expired_prio = MAX_PRIO;
 	count(STAT_ROUNDS);
 	if (rq->lowest_round != ~0ULL && rq->round > rq->lowest_round + 1)
 		count(rq->round == rq->lowest_round + 2 ? STAT_ROUNDS_TWO_APART : STAT_ROUNDS_FURTHER_APART);
@@ -525,7 +449,7 @@ __noinline bool round_balance(s32 cpu, bool prev_expired)
 	if (!rq)
 		return false;
 	count(STAT_ROUND_BALANCES);
-	eq_empty = !prev_expired && first_list(rq, rq->round_expired) == NO_LIST;
+	eq_empty = !prev_expired && scx_bpf_dsq_nr_queued(eq_dsq(rq)) <= 0;
 
 	if (rq->round >= top || eq_empty) {
 		if (nr_overloaded && scan_cpus(cpu, top, false)) {
@@ -576,10 +500,8 @@ __noinline u32 balance_load(s32 this_cpu)
 	search->wanted = ~0U;
 	search->rem_load_move = min(min(max_load, average), average - rq->load_weight);
 
-	moved = take_threads(this_cpu, busiest_cpu, busiest->active, rq->active);
-	if (host == HOST_O1)
-		moved += take_threads(this_cpu, busiest_cpu, busiest->host_expired, rq->host_expired);
-	moved += take_threads(this_cpu, busiest_cpu, busiest->round_expired, rq->round_expired);
+	moved = take_threads(this_cpu, busiest_cpu, false, false);
+	moved += take_threads(this_cpu, busiest_cpu, true, true);
 	count_by(STAT_HOST_MOVED, moved);
 	return moved;
 }
@@ -599,11 +521,7 @@ static __always_inline u64 next_event(const struct run_queue *rq, const struct t
 		return tick_from(now + 1);
 	if (rq->curr_round_slice < (s64)MAX_RUN)
 		end = now + (rq->curr_round_slice > 0 ? rq->curr_round_slice : 1);
-	if (host == HOST_O1) {
-		end = min(end, now + time_to_tick(now, t ? t->time_slice ?: 1 : 1, hz));
-	} else {
-		end = preempt_tick(rq, arrives, arriving, end, now);
-	}
+	end = preempt_tick(rq, arrives, arriving, end, now);
 	if (nr_cpus > 1 && host_balance && nr_overloaded)
 		end = min(end, time_before(now, rq->next_balance) ? rq->next_balance : tick_from(now + 1));
 	return end;
@@ -616,15 +534,6 @@ static __always_inline void shorten_slice(struct run_queue *rq, bool arrives, u6
 
 	if (curr)
 		end_slice_at(rq, next_event(rq, task_ctx_of(curr), arrives, arriving, now));
-}
-
-/* The host's rule: shall a thread that has come to a busy CPU, into its round, preempt? */
-static __always_inline bool preempts_curr(struct run_queue *rq, const struct task_struct *p, const struct task_ctx *t,
-					  u64 vruntime)
-{
-	if (host == HOST_O1)
-		return t->prio < rq->curr_prio || (t->at_head && t->prio == rq->curr_prio);
-	return check_preempt_wakeup(rq, p, t->weight, vruntime);
 }
 
 /* ---- Placement of a waking or new thread ----------------------------------------------------------------------- */
@@ -741,7 +650,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx_of(p);
 	struct run_queue *rq = run_queue_of(cpu);
 	u64 vruntime = p->scx.dsq_vtime, now = scx_bpf_now();
-	u32 queue, list;
+	bool expired;
 
 	if (!t || !rq) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
@@ -759,8 +668,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!rq->nr_running && rq->round < highest)
 		rq->round = highest;
-	if (host == HOST_CFS)
-		vruntime = set_task_cpu(rq, t, vruntime, now);
+	vruntime = set_task_cpu(rq, t, vruntime, now);
 	update_curr(rq, now);
 	account_enqueue(rq, t, task_weight(p), now);
 
@@ -768,31 +676,20 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 		/* A full slice, in the round of the CPU */
 		t->round = rq->round;
 		t->round_slice = round_slice_of(t);
-		if (host == HOST_O1)
-			wake_up_new_task(p, t, rq, now);
-		else
-			vruntime = place_new_thread(rq);
+		vruntime = place_new_thread(rq);
 		count(STAT_FORKS);
 	} else {
 		join_round(rq, t, wakeup);
 		if (wakeup) {
-			if (host == HOST_O1)
-				activate_task(p, t, rq, now);
-			else
-				vruntime = place_entity(rq, vruntime);
+			vruntime = place_entity(rq, vruntime);
 			count(STAT_WAKEUPS);
 			if (!in_round(rq, t))
 				count(STAT_WOKEN_EXPIRED);
 		}
 	}
 
-	queue = !in_round(rq, t) ? rq->round_expired : t->host_expired ? rq->host_expired : rq->active;
-	list = list_index(t);
-	if (host == HOST_CFS)
-		scx_bpf_dsq_insert_vtime(p, list_dsq(cpu, queue, list), SCX_SLICE_DFL, vruntime, enq_flags);
-	else
-		scx_bpf_dsq_insert(p, list_dsq(cpu, queue, list), SCX_SLICE_DFL, t->at_head ? SCX_ENQ_HEAD : 0);
-	set_list_bit(rq, queue, list);
+	expired = !in_round(rq, t);
+	scx_bpf_dsq_insert_vtime(p, expired ? eq_dsq(rq) : rq_dsq(rq), SCX_SLICE_DFL, vruntime, enq_flags);
 
 	if (put_prev) {
 		wake_idle_cpu(p);
@@ -807,13 +704,13 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 
-	if (queue == rq->active && preempts_curr(rq, p, t, vruntime)) {
+	if (!expired && check_preempt_wakeup(rq, p, t->weight, vruntime)) {
 		count(STAT_WAKEUP_PREEMPTIONS);
 		resched_task(rq);
 	} else if (changing && t->weight > t->old_weight) {
 		resched_task(rq);
 	} else {
-		shorten_slice(rq, queue == rq->active, vruntime, now);
+		shorten_slice(rq, !expired, vruntime, now);
 		wake_idle_cpu(p);
 	}
 }
@@ -826,26 +723,20 @@ void BPF_STRUCT_OPS(dwrr_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	t->changing = !(deq_flags & SCX_DEQ_SLEEP);
 	t->old_weight = t->weight;
-	t->uninterruptible = sleeps_uninterruptibly(p, deq_flags);
 	account_dequeue(t, scx_bpf_now());
 }
 
 bool BPF_STRUCT_OPS(dwrr_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(from));
-	struct task_ctx *t = task_ctx_of(from);
 
-	if (to || !rq || !t || rq->nr_running == 1)
+	if (to || !rq || rq->nr_running == 1)
 		return false;
 	count(STAT_YIELDS);
 	update_curr(rq, scx_bpf_now());
-	/* CFS passes over it once, O(1) sends it behind all others; the round slice is untouched */
+	/* CFS passes over it once; the round slice is untouched */
 	rq->skip = from->pid;
 	rq->need_resched = true;
-	if (host == HOST_O1) {
-		t->host_expired = true;
-		t->at_head = false;
-	}
 	scx_bpf_task_set_slice(from, 0);
 	return false;
 }
@@ -859,47 +750,25 @@ enum pick {
 	PICK_OTHER,
 };
 
-/* The host's rule: does @prev, which counts as if it were in RQ, come before the first thread there? */
-static __always_inline bool prev_is_first(struct run_queue *rq, const struct task_ctx *prev, u32 list)
+/* The host's rule: does the thread that ran so far, which counts as if it were in RQ, come before the first one there? */
+static __always_inline bool prev_is_first(const struct run_queue *rq, u64 leftmost)
 {
-	u64 leftmost;
-
-	if (list == NO_LIST)
-		return true;
-	if (host == HOST_O1) {
-		u32 prev_list = list_index(prev);
-
-		return prev_list < list || (prev_list == list && prev->at_head && !prev->child_first);
-	}
-	/* Of equals the one that waits is before the one that is put back */
-	if (!leftmost_vruntime(rq, &leftmost))
-		return true;
 	if (rq->skip == rq->curr_pid)
 		return !time_before(leftmost, rq->curr_vruntime + calc_delta_fair(wakeup_granularity, rq->curr_weight));
+	/* Of equals the one that waits is before the one that is put back */
 	return time_before(rq->curr_vruntime, leftmost);
 }
 
-/* Sends the first thread of a list of RQ to EQ if it has run ahead of this CPU's round. */
-static __always_inline bool defer_first(struct run_queue *rq, u32 list)
+/* Sends the first thread of RQ to EQ: it has run ahead of this CPU's round. */
+static __always_inline void defer_first(struct run_queue *rq)
 {
 	struct task_struct *p;
-	bool deferred = false;
 
-	bpf_for_each(scx_dsq, p, list_dsq(rq->cpu, rq->active, list), 0) {
-		u64 eq = list_dsq(rq->cpu, rq->round_expired, list);
-		struct task_ctx *t = task_ctx_of(p);
-
-		if (!t || in_round(rq, t))
-			break;
-		deferred = host == HOST_CFS ? scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, eq, 0) :
-					      scx_bpf_dsq_move(DSQ_ITERATOR, p, eq, 0);
-		if (deferred) {
-			set_list_bit(rq, rq->round_expired, list);
+	bpf_for_each(scx_dsq, p, rq_dsq(rq), 0) {
+		if (scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, eq_dsq(rq), 0))
 			count(STAT_RAN_AHEAD);
-		}
 		break;
 	}
-	return deferred;
 }
 
 /*
@@ -908,36 +777,22 @@ static __always_inline bool defer_first(struct run_queue *rq, u32 list)
  */
 static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task_ctx *prev)
 {
-	u32 i, list;
+	u64 vruntime, round;
+	u32 i;
 
 	bpf_for(i, 0, MAX_PICKS) {
-		bool prev_in_round = prev && in_round(rq, prev);
+		bool prev_in_round = prev && in_round(rq, prev), found = leftmost(rq, &vruntime, &round);
 
-		list = first_list(rq, rq->active);
-		if (list == NO_LIST && host == HOST_O1 &&
-		    ((prev_in_round && prev->host_expired) || first_list(rq, rq->host_expired) != NO_LIST) &&
-		    !(prev_in_round && !prev->host_expired)) {
-			/* Within the round the host's two arrays change roles */
-			u32 active = rq->active;
-
-			rq->active = rq->host_expired;
-			rq->host_expired = active;
-			rq->expired_timestamp = 0;
-			rq->best_expired_prio = MAX_PRIO;
-			if (prev)
-				prev->host_expired = false;
-			continue;
-		}
-		if (list == NO_LIST && !prev_in_round) {
+		if (!found && !prev_in_round) {
 			if (!round_balance(cpu, prev != NULL))
 				return PICK_NONE;
 			continue;
 		}
-		if (prev_in_round && !prev->host_expired && prev_is_first(rq, prev, list))
+		if (prev_in_round && (!found || prev_is_first(rq, vruntime)))
 			return PICK_PREV;
-		if (defer_first(rq, list))
-			continue;
-		if (scx_bpf_dsq_move_to_local(list_dsq(cpu, rq->active, list), 0))
+		if (round > rq->round)
+			defer_first(rq);
+		else if (scx_bpf_dsq_move_to_local(rq_dsq(rq), 0))
 			return PICK_OTHER;
 	}
 
@@ -946,14 +801,12 @@ static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task
 		prev->round = rq->round;
 		return PICK_PREV;
 	}
-	list = first_list(rq, rq->active);
 	/* It may just have been sent to EQ once more */
-	if (list == NO_LIST && round_balance(cpu, false))
-		list = first_list(rq, rq->active);
-	if (list != NO_LIST && scx_bpf_dsq_move_to_local(list_dsq(cpu, rq->active, list), 0))
-		return PICK_OTHER;
-	return PICK_NONE;
+	return scx_bpf_dsq_move_to_local(rq_dsq(rq), 0) ||
+	       (round_balance(cpu, false) && scx_bpf_dsq_move_to_local(rq_dsq(rq), 0)) ? PICK_OTHER : PICK_NONE;
 }
+
+__noinline bool rescue_starved(s32 cpu);
 
 void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -970,13 +823,11 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (t) {
 		update_curr(rq, now);
-		if (host == HOST_O1)
-			charge_ticks(rq, t, now);
 		t->round_slice = rq->curr_round_slice;
 		if (t->round_slice <= 0) {
 			finish_round_slice(rq, t);
 			rq->curr_round_slice = t->round_slice;
-		} else if (host == HOST_CFS) {
+		} else {
 			resched = rq->need_resched || check_preempt_tick(rq, now);
 		}
 	}
@@ -985,17 +836,12 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 		balance_load(cpu);
 	}
 
-	rescued = rescue_starved(cpu, now);
+	rescued = starvation_check_is_due(&rq->rescue_at, now) && rescue_starved(cpu);
 	if (t && !resched && !rescued) {
 		run_until(rq, prev, next_event(rq, t, false, 0, now), now);
 		return;
 	}
 	if (!rescued && pick_next(cpu, rq, t) == PICK_PREV && t) {
-		if (host == HOST_O1) {
-			charge_run_time(t, now);
-			t->at_head = true;
-			rq->curr_prio = t->prio;
-		}
 		t->rescued = false;
 		join_round(rq, t, false);
 		rq->curr_round_slice = t->round_slice;
@@ -1004,8 +850,6 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 		run_until(rq, prev, next_event(rq, t, false, 0, now), now);
 	}
 	rq->skip = 0;
-	if (t)
-		t->child_first = false;
 }
 
 /* ---- Running --------------------------------------------------------------------------------------------------- */
@@ -1022,7 +866,7 @@ void BPF_STRUCT_OPS(dwrr_running, struct task_struct *p)
 
 	uncount_real_time(rq, now);
 	/* A running thread whose attribute has been changed comes here without having been enqueued */
-	rq->curr_vruntime = host == HOST_CFS ? set_task_cpu(rq, t, p->scx.dsq_vtime, now) : p->scx.dsq_vtime;
+	rq->curr_vruntime = set_task_cpu(rq, t, p->scx.dsq_vtime, now);
 	account_enqueue(rq, t, task_weight(p), now);
 	join_round(rq, t, false);
 
@@ -1036,14 +880,6 @@ void BPF_STRUCT_OPS(dwrr_running, struct task_struct *p)
 	changed = t->changing;
 	rq->slice_exec = changed ? t->slice_exec : 0;
 	t->changing = false;
-	t->running = true;
-
-	if (host == HOST_O1) {
-		credit_wait(p, t, now);
-		t->at_head = true;
-		t->host_expired = false;
-	}
-	rq->curr_prio = t->prio;
 
 	run_until(rq, p, next_event(rq, t, false, 0, now), now);
 	/* Better or worse, it may not be the one to run any more */
@@ -1060,16 +896,10 @@ void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 	if (!rq || !t)
 		return;
 	update_curr(rq, now);
-	t->running = false;
 	t->rescued = false;
 	t->slice_exec = rq->slice_exec;
 	t->round_slice = rq->curr_round_slice;
-	if (host == HOST_O1) {
-		charge_ticks(rq, t, now);
-		charge_run_time(t, now);
-	} else {
-		scx_bpf_task_set_dsq_vtime(p, rq->curr_vruntime);
-	}
+	scx_bpf_task_set_dsq_vtime(p, rq->curr_vruntime);
 	t->last_ran = now;
 	if (t->round_slice <= 0)
 		finish_round_slice(rq, t);
@@ -1080,19 +910,6 @@ void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 }
 
 DEFINE_CPU_RELEASE(dwrr)
-
-void BPF_STRUCT_OPS(dwrr_tick, struct task_struct *p)
-{
-	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
-	struct task_ctx *t = task_ctx_of(p);
-	u64 now = scx_bpf_now();
-
-	if (!rq || !t || host != HOST_O1)
-		return;
-	update_curr(rq, now);
-	if (charge_ticks(rq, t, now) || rq->curr_round_slice <= 0 || rescue_overdue(rq, now))
-		scx_bpf_task_set_slice(p, 0);
-}
 
 /* The host's balancer has idle CPUs look for threads that wait. */
 #define worth_balancing() nr_overloaded
@@ -1111,12 +928,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init_task, struct task_struct *p, struct scx_i
 	t->new_task = args->fork;
 	t->weight = task_weight(p);
 	t->round_slice = round_slice_of(t);
-	t->static_prio = static_prio_of(p);
-	t->time_slice = task_timeslice(t);
-	t->timestamp = scx_bpf_now();
-	if (args->fork && host == HOST_O1)
-		sched_fork(t, t->timestamp);
-	t->prio = effective_prio(t);
 	return 0;
 }
 
@@ -1129,21 +940,8 @@ void BPF_STRUCT_OPS(dwrr_enable, struct task_struct *p)
 		begin_level(rq, t, p);
 }
 
-/* set_user_nice() of O(1). The new weight counts from the next round slice on. */
-void BPF_STRUCT_OPS(dwrr_set_weight, struct task_struct *p, u32 weight)
-{
-	struct task_ctx *t = task_ctx_of(p);
-
-	if (!t)
-		return;
-	t->static_prio = static_prio_of(p);
-	t->prio = effective_prio(t);
-	t->at_head = false;
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 {
-	u32 list, queues = host == HOST_CFS ? 2 : NR_QUEUES, lists = host == HOST_CFS ? 1 : NR_LISTS;
 	s32 cpu, error;
 
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
@@ -1156,19 +954,14 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 
 		if (!rq)
 			continue;
-		bpf_for(list, 0, queues * lists) {
-			error = scx_bpf_create_dsq(list_dsq(cpu, list / lists, list % lists), NUMA_NO_NODE);
-			if (error)
-				return error;
-		}
 		rq->cpu = cpu;
+		error = scx_bpf_create_dsq(rq_dsq(rq), NUMA_NO_NODE) ?: scx_bpf_create_dsq(eq_dsq(rq), NUMA_NO_NODE);
+		if (error)
+			return error;
 		rq->exists = !place || place->capacity;
 		rq->position = place ? place->position : cpu;
 		rq->llc.first = place ? place->llc_cpus.first : 0;
 		rq->llc.count = place ? place->llc_cpus.count : nr_cpus;
-		rq->round_expired = 1;
-		rq->host_expired = 2;
-		rq->best_expired_prio = MAX_PRIO;
 		rq->lowest_round = ~0ULL;
 		/* As in the host, so that virtual times wrap around soon and always have */
 		rq->min_vruntime = -(1ULL << 20);
@@ -1179,17 +972,26 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 	return nr_cpus > 1 ? init_idle_tick() ?: start_idle_tick() : 0;
 }
 
+/* ---- Nobody waits for ever (not DWRR's) ------------------------------------------------------------------------ */
+
+/* Runs a thread that has waited for too long for one tick, whatever its round: one of nice -20 has a slice of seconds. True if there is one. */
+__noinline bool rescue_starved(s32 cpu)
+{
+	if (!rescue_from_queue((u64)cpu * 2, 0, 0) && !rescue_from_queue((u64)cpu * 2 + 1, 0, 0))
+		return false;
+	count(STAT_RESCUED);
+	return true;
+}
+
 DEFINE_SCHEDULER(dwrr,
 		 .select_cpu = (void *)dwrr_select_cpu,
 		 .enqueue = (void *)dwrr_enqueue,
 		 .dispatch = (void *)dwrr_dispatch,
-		 .tick = (void *)dwrr_tick,
 		 .running = (void *)dwrr_running,
 		 .stopping = (void *)dwrr_stopping,
 		 .cpu_release = (void *)dwrr_cpu_release,
 		 .quiescent = (void *)dwrr_quiescent,
 		 .yield = (void *)dwrr_yield,
-		 .set_weight = (void *)dwrr_set_weight,
 		 .init_task = (void *)dwrr_init_task,
 		 .enable = (void *)dwrr_enable,
 		 .init = (void *)dwrr_init,

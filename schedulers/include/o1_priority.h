@@ -2,15 +2,7 @@
 /*
  * o1_priority.h - time slices, sleep credit and dynamic priorities of Linux 2.6.22 and 2.6.2
  *
- * What the O(1) scheduler computes of a task, without its queues: schedulers that order tasks as it did share it. The
- * file that includes it has defined before
- *
- *   o1_release        O1_2_6_22 or O1_2_6_2
- *   its constants     hz and def_timeslice, as tunables or as constants
- *   MAX_USER_PRIO     the number of ordinary priorities
- *   num_online_cpus   the number of CPUs
- *   struct task_ctx   with O1_TASK_STATE (o1_state.h)
- *   struct run_queue  with nr_running and O1_QUEUE_STATE
+ * What the O(1) scheduler computes of a task, without its queues.
  */
 #ifndef FAIRGROUND_O1_PRIORITY_H
 #define FAIRGROUND_O1_PRIORITY_H
@@ -67,7 +59,7 @@ static __always_inline u64 jiffies_to_ns(u64 ticks)
 
 static __always_inline u32 timeslice_minimum(void)
 {
-	return ms_to_ticks(o1_release == O1_2_6_22 ? MIN_TIMESLICE : MIN_TIMESLICE_2_6_2) ?: 1;
+	return ms_to_ticks(release == O1_2_6_22 ? MIN_TIMESLICE : MIN_TIMESLICE_2_6_2) ?: 1;
 }
 
 /* MAX_BONUS = 40 * 25 / 100 = 10: the width of the range of bonuses */
@@ -86,7 +78,7 @@ static u32 static_prio_timeslice(s32 static_prio)
 	u32 minimum = timeslice_minimum();
 	u32 scale, slice;
 
-	if (o1_release == O1_2_6_2) {
+	if (release == O1_2_6_2) {
 		u32 maximum = ms_to_ticks(MAX_TIMESLICE_2_6_2);
 
 		if (maximum < minimum)
@@ -109,7 +101,7 @@ static __always_inline u32 task_timeslice(const struct task_ctx *t)
 /* Slice of nice 0, ticks: 100 ms, in 2.6.2 102 ms */
 static __always_inline u32 timeslice_default(void)
 {
-	return o1_release == O1_2_6_22 ? ms_to_ticks(def_timeslice) :
+	return release == O1_2_6_22 ? ms_to_ticks(def_timeslice) :
 					  static_prio_timeslice(DEFAULT_PRIO);
 }
 
@@ -152,7 +144,7 @@ static s32 interactivity_delta(const struct task_ctx *t)
 	s32 nice = t->static_prio - DEFAULT_PRIO;
 	u32 bonus = max_bonus();
 
-	if (o1_release == O1_2_6_22)
+	if (release == O1_2_6_22)
 		return (s32)((u32)(nice + 20) * bonus / 40) - (s32)(20 * bonus / 40) +
 		       (s32)INTERACTIVE_DELTA;
 	if (nice < 0)
@@ -182,7 +174,7 @@ static u64 interactive_sleep(const struct task_ctx *t)
  */
 static u32 timeslice_granularity(const struct task_ctx *t)
 {
-	u32 unit = ms_to_ticks(o1_release == O1_2_6_22 ? GRANULARITY : MIN_TIMESLICE_2_6_2) ?: 1;
+	u32 unit = ms_to_ticks(release == O1_2_6_22 ? GRANULARITY : MIN_TIMESLICE_2_6_2) ?: 1;
 	u32 bonus = current_bonus(t);
 	u32 missing = bonus < max_bonus() ? max_bonus() - bonus : 1;
 
@@ -276,7 +268,7 @@ static __noinline s32 recalc_task_prio(struct task_struct *p, struct task_ctx *t
 		t->sleep_avg = 0;
 	}
 	if (slept) {
-		if (o1_release == O1_2_6_22)
+		if (release == O1_2_6_22)
 			credit_sleep(t, has_mm, slept);
 		else
 			credit_sleep_2_6_2(t, has_mm, slept);
@@ -297,13 +289,13 @@ static __noinline void charge_run_time(struct task_ctx *t, u64 now)
 
 	if (run_time > ns_max_sleep_avg())
 		run_time = ns_max_sleep_avg();
-	if (o1_release == O1_2_6_22 || high_credit(t))
+	if (release == O1_2_6_22 || high_credit(t))
 		run_time /= bonus ?: 1;
 	if (t->sleep_avg > run_time) {
 		t->sleep_avg -= run_time;
 	} else {
 		t->sleep_avg = 0;
-		if (o1_release == O1_2_6_2 && !high_credit(t) && !low_credit(t))
+		if (release == O1_2_6_2 && !high_credit(t) && !low_credit(t))
 			t->interactive_credit--;
 	}
 	t->timestamp = now;
@@ -324,7 +316,7 @@ static bool expired_starving(const struct run_queue *rq, const struct task_ctx *
 		return true;
 	if (!rq->expired_timestamp)
 		return false;
-	if (o1_release == O1_2_6_22)
+	if (release == O1_2_6_22)
 		return jiffies - rq->expired_timestamp > limit;
 	return jiffies - rq->expired_timestamp >= limit + 1;
 }

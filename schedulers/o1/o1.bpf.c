@@ -13,7 +13,6 @@
 #include "fairground.bpf.h"
 #include "in_interrupt.h"
 #include "min_max.h"
-#include "o1_state.h"
 #include "real_time.h"
 #include "starvation.h"
 #include "timer.h"
@@ -30,7 +29,7 @@
  * that had to make way and its children; and a pick is to cost the same for any number of tasks.
  */
 #define RESCUE_DEPTH 4
-#define waits_since(t) ((t)->timestamp)
+#define RESCUE_INTERVAL NSEC_PER_SEC
 
 /* Microseconds for which a task counts as cache-hot, by the level at which it would move */
 #define CACHE_HOT_TIME_SHARED 0
@@ -93,7 +92,30 @@ static u64 tick_nsec;
 /* ---- Tasks ----------------------------------------------------------------------------------------------------- */
 
 struct task_ctx {
-	O1_TASK_STATE
+	/* Nanoseconds of sleep credit, 0 to NS_MAX_SLEEP_AVG */
+	u64 sleep_avg;
+	/* Start of the current run, wait or sleep, and the last switch away from the task; nanoseconds */
+	u64 timestamp;
+	u64 last_ran;
+	/* Tick up to which the current run is charged, and ticks left of the slice */
+	u64 charged_until;
+	u32 time_slice;
+	s32 static_prio;
+	s32 prio;
+	s32 interactive_credit;
+	/* enum sleep_type */
+	u32 sleep_type;
+	/* Still in the slice it got from its parent */
+	bool first_time_slice;
+	/* Goes to the front of its list: it ran without being requeued, and so keeps the place it had */
+	bool at_head;
+	/* A child has been put in front of the task */
+	bool child_first;
+	/* Sleeping, and the sleep cannot be interrupted */
+	bool uninterruptible;
+	bool running;
+	/* Runs for one tick because it has waited for starvation_limit */
+	bool rescued;
 	/* Share of the run queue's load, and the CPU that counts the task plus one, 0 while it is not runnable */
 	u32 weight;
 	s32 on_rq;
@@ -114,6 +136,11 @@ struct task_ctx {
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
+#define waits_since(t) ((t)->timestamp)
+#define mark_rescued(t) ((t)->rescued = true)
+
+#include "starving_queue.h"
+
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
 
 struct run_queue {
@@ -127,7 +154,12 @@ struct run_queue {
 	/* Runnable tasks, the running one included, and the sum of their weights */
 	u32 nr_running;
 	u64 load_weight;
-	O1_QUEUE_STATE
+	/* Jiffies when the first task entered the expired array since the last switch, 0 for none */
+	u64 expired_timestamp;
+	/* Best static priority in the expired array */
+	s32 best_expired_prio;
+	/* When to look for starving tasks next, nanoseconds */
+	u64 rescue_at;
 	/* The running task, if there is one: its dynamic priority and weight */
 	bool curr;
 	s32 curr_prio;
@@ -156,9 +188,28 @@ static __always_inline u64 pushed_dsq(s32 cpu)
 	return (u64)cpu * DSQS_PER_CPU + 2 * MAX_USER_PRIO;
 }
 
-static __always_inline u32 first_bit(u64 bitmap)
+/* Index of a priority's list in an array */
+static __always_inline u32 prio_index(s32 prio)
 {
-	return __builtin_ctzll(bitmap);
+	u32 index = prio - MAX_RT_PRIO;
+
+	return index < MAX_USER_PRIO ? index : MAX_USER_PRIO - 1;
+}
+
+static __always_inline void set_list_bit(struct run_queue *rq, u32 array, u32 index)
+{
+	__sync_fetch_and_or(&rq->bitmap[array & 1], 1ULL << (index & 63));
+}
+
+/*
+ * Clears the bit of a list that turned out empty; only the CPU itself does so. Another CPU may move a task into the list
+ * meanwhile and sets the bit after that, so looking once more after clearing catches every order of the two.
+ */
+static __always_inline void clear_list_bit(struct run_queue *rq, u32 array, u32 index)
+{
+	__sync_fetch_and_and(&rq->bitmap[array & 1], ~(1ULL << (index & 63)));
+	if (scx_bpf_dsq_nr_queued(list_dsq(rq->cpu, array, index)) > 0)
+		set_list_bit(rq, array, index);
 }
 
 static __always_inline void set_array(struct task_ctx *t, const struct run_queue *rq, u32 array)
@@ -167,28 +218,94 @@ static __always_inline void set_array(struct task_ctx *t, const struct run_queue
 	t->array_cpu = rq->cpu;
 }
 
+static __always_inline bool is_expired(const struct run_queue *rq, const struct task_ctx *t)
+{
+	return t->array != (rq->active & 1);
+}
+
+static __always_inline void set_expired(const struct run_queue *rq, struct task_ctx *t, bool expired)
+{
+	set_array(t, rq, rq->active + expired);
+}
+
 static u32 num_online_cpus;
 
 /* 1 while nobody is runnable on any CPU and the balancing timer is off */
 static u32 balancing_is_off;
 
-#define o1_release release
-#define is_expired(rq, t) ((t)->array != ((rq)->active & 1))
-#define set_expired(rq, t, expired) set_array(t, rq, (rq)->active + (expired))
-#define count_tick(name) count(name)
-
 #include "o1_priority.h"
-#include "o1_task.h"
 
 /* Weight of a task in load balancing: its slice relative to that of nice 0; in 2.6.2 all are alike. */
 static u32 load_weight(s32 static_prio)
 {
-	if (o1_release == O1_2_6_2)
+	if (release == O1_2_6_2)
 		return SCHED_LOAD_SCALE;
 	return static_prio_timeslice(static_prio) * SCHED_LOAD_SCALE / (timeslice_default() ?: 1);
 }
 
 /* ---- The tick -------------------------------------------------------------------------------------------------- */
+
+/* task_running_tick() for one tick: true if the task has to make way. */
+static __noinline bool task_running_tick(struct run_queue *rq, struct task_ctx *t, u64 jiffies)
+{
+	u32 turn;
+
+	/* It has expired but was not switched away from yet */
+	if (is_expired(rq, t))
+		return true;
+
+	if (t->time_slice)
+		t->time_slice--;
+	if (!t->time_slice) {
+		count(STAT_SLICES_EXPIRED);
+		t->at_head = false;
+		t->prio = effective_prio(t);
+		t->time_slice = task_timeslice(t);
+		t->first_time_slice = false;
+		if (!rq->expired_timestamp)
+			rq->expired_timestamp = jiffies;
+		if (task_interactive(t)) {
+			if (!expired_starving(rq, t, jiffies)) {
+				count(STAT_REINSERTED_ACTIVE);
+				return true;
+			}
+			count(STAT_EXPIRED_STARVING);
+		}
+		set_expired(rq, t, true);
+		if (t->static_prio < rq->best_expired_prio)
+			rq->best_expired_prio = t->static_prio;
+		return true;
+	}
+
+	/* An interactive task takes turns with others of its priority within its slice */
+	if (!task_interactive(t))
+		return false;
+	turn = timeslice_granularity(t);
+	if (t->time_slice >= turn && (task_timeslice(t) - t->time_slice) % turn == 0) {
+		count(STAT_ROUND_ROBINS);
+		t->at_head = false;
+		return true;
+	}
+	return false;
+}
+
+/* Charges the running task the ticks that have passed since it was last charged: true if it has to make way. */
+static __noinline bool charge_ticks(struct run_queue *rq, struct task_ctx *t, u64 now)
+{
+	u64 jiffies = jiffies_at(now);
+	u64 from = t->charged_until;
+	bool need_resched = false;
+	int i;
+
+	if (jiffies <= from)
+		return false;
+	t->charged_until = jiffies;
+	/* No slice is longer than a thousand ticks, and past its end nothing more happens */
+	bpf_for(i, 0, min(jiffies - from, 1000))
+		need_resched |= task_running_tick(rq, t, from + 1 + i);
+	rq->curr_prio = t->prio;
+	return need_resched;
+}
 
 /* Time to the tick at which the task's slice ends, nanoseconds */
 static __always_inline u64 slice_left(const struct task_ctx *t, u64 now)
@@ -248,13 +365,48 @@ static __always_inline bool task_preempts_curr(const struct task_ctx *t, const s
 	return t->prio < rq->curr_prio;
 }
 
-/* ---- Waking up ------------------------------------------------------------------------------------------------- */
+/* ---- Sleeping and waking up ------------------------------------------------------------------------------------ */
+
+/* Kernel threads that wait without counting as load wait as older ones waited interruptibly. */
+static __always_inline bool sleeps_uninterruptibly(const struct task_struct *p)
+{
+	return (p->__state & TASK_UNINTERRUPTIBLE) && !(p->__state & TASK_NOLOAD);
+}
+
+/* activate_task(): credits the sleep and puts the task's priority right. */
+static void activate_task(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
+{
+	if (t->uninterruptible)
+		t->sleep_type = SLEEP_NONINTERACTIVE;
+	t->uninterruptible = false;
+	t->prio = recalc_task_prio(p, t, elapsed(t->timestamp, now));
+	if (t->sleep_type == SLEEP_NORMAL)
+		t->sleep_type = in_interrupt() ? SLEEP_INTERRUPTED : SLEEP_INTERACTIVE;
+	t->timestamp = now;
+	set_expired(rq, t, release == O1_2_6_22 && batch_task(p));
+	t->at_head = false;
+}
+
+/* First run after a wake-up: waiting on the queue counts as sleep, wholly or in part. The run begins. */
+static __always_inline void credit_wait(struct task_struct *p, struct task_ctx *t, u64 now)
+{
+	u64 waited = elapsed(t->timestamp, now);
+
+	if (t->sleep_type == SLEEP_INTERACTIVE)
+		waited = waited * (ON_RUNQUEUE_WEIGHT * 128 / 100) / 128;
+	if (t->sleep_type == SLEEP_INTERACTIVE || t->sleep_type == SLEEP_INTERRUPTED)
+		t->prio = recalc_task_prio(p, t, waited);
+	t->sleep_type = SLEEP_NORMAL;
+	t->timestamp = now;
+	t->last_ran = now;
+	t->charged_until = jiffies_at(now);
+}
 
 /* __activate_task(): queues the task with the credit and the priority that it had when it went to sleep, or was moved. */
 static __always_inline void activate_without_credit(struct task_ctx *t, struct run_queue *rq)
 {
 	t->uninterruptible = false;
-	set_expired(rq, t, o1_release == O1_2_6_22 && t->batch);
+	set_expired(rq, t, release == O1_2_6_22 && t->batch);
 	t->at_head = false;
 }
 
@@ -275,7 +427,7 @@ s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 		return sched_balance_fork(p, prev_cpu);
 
 	/* 2.6.2 fetches a task to a waker that is about to sleep */
-	if (o1_release == O1_2_6_2 && t->sync && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
+	if (release == O1_2_6_2 && t->sync && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
 		return this_cpu;
 
 	rq = run_queue_of(prev_cpu);
@@ -294,6 +446,37 @@ s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 
 /* ---- Runnable, queued, running, stopped ------------------------------------------------------------------------ */
 
+/*
+ * wake_up_new_task(): lowers the credit of child and parent. On the parent's CPU, a child with an address space of its
+ * own goes directly in front of its parent, which this says; otherwise it queues like any other.
+ */
+static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	struct task_ctx *parent_ctx = task_ctx_of(parent);
+	u32 step = max_sleep_avg() / max_bonus();
+
+	set_expired(rq, t, release == O1_2_6_22 && batch_task(p));
+	t->at_head = false;
+	t->timestamp = now;
+	if (!parent_ctx || !parent_ctx->running) {
+		t->prio = effective_prio(t);
+		return false;
+	}
+
+	t->sleep_avg = jiffies_to_ns((u64)(current_bonus(t) * CHILD_PENALTY / 100) * step);
+	t->prio = effective_prio(t);
+	parent_ctx->sleep_avg = jiffies_to_ns((u64)(current_bonus(parent_ctx) * PARENT_PENALTY / 100) * step);
+
+	if (rq->cpu != (s32)bpf_get_smp_processor_id() || p->mm == parent->mm)
+		return false;
+	t->prio = parent_ctx->prio;
+	set_expired(rq, t, is_expired(rq, parent_ctx));
+	t->at_head = true;
+	parent_ctx->child_first = true;
+	return true;
+}
+
 /* A task that wakes up or is new: try_to_wake_up() and wake_up_new_task(), apart from the choice of a CPU. */
 static __always_inline void wake_up(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 enq_flags, bool sync, u64 now)
 {
@@ -305,21 +488,11 @@ static __always_inline void wake_up(struct task_struct *p, struct task_ctx *t, s
 		}
 	} else if (enq_flags & SCX_ENQ_WAKEUP) {
 		count(STAT_WAKEUPS);
-		if (o1_release == O1_2_6_2 && sync && rq->cpu == (s32)bpf_get_smp_processor_id())
+		if (release == O1_2_6_2 && sync && rq->cpu == (s32)bpf_get_smp_processor_id())
 			activate_without_credit(t, rq);
 		else
 			activate_task(p, t, rq, now);
 	}
-}
-
-void BPF_STRUCT_OPS(o1_quiescent, struct task_struct *p, u64 deq_flags)
-{
-	struct task_ctx *t = task_ctx_of(p);
-
-	if (!t)
-		return;
-	t->uninterruptible = sleeps_uninterruptibly(p, deq_flags);
-	account_dequeue(t, scx_bpf_now());
 }
 
 void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
@@ -420,11 +593,18 @@ void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 	t->rescued = false;
 	rq->curr = false;
 	rq->curr_prio = NO_CURRENT;
-	if (runnable)
+	if (runnable) {
 		hand_back(p);
+		return;
+	}
+	t->uninterruptible = sleeps_uninterruptibly(p);
+	account_dequeue(t, now);
 }
 
 DEFINE_CPU_RELEASE(o1)
+
+static bool rescue_overdue(const struct run_queue *rq, u64 now);
+__noinline bool rescue_starved(s32 cpu, u64 now);
 
 void BPF_STRUCT_OPS(o1_tick, struct task_struct *p)
 {
@@ -720,7 +900,7 @@ static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task
 			switch_arrays(rq);
 			continue;
 		}
-		index = bitmap ? first_bit(bitmap) : MAX_USER_PRIO;
+		index = bitmap ? __builtin_ctzll(bitmap) : MAX_USER_PRIO;
 		if (prev_active) {
 			prev_index = prio_index(prev->prio);
 			if (prev_index < index)
@@ -790,6 +970,31 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 
 /* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
 
+/* sched_fork(): parent and child share what is left of the parent's slice. Runs in the parent. */
+static __always_inline void sched_fork(struct task_ctx *t, u64 now)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	s32 cpu = bpf_get_smp_processor_id();
+	struct run_queue *rq = run_queue_of(cpu);
+	struct task_ctx *parent_ctx = task_ctx_of(parent);
+
+	if (!parent_ctx || !parent_ctx->running || !rq)
+		return;
+	if (charge_ticks(rq, parent_ctx, now))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	t->sleep_avg = parent_ctx->sleep_avg;
+	t->time_slice = (parent_ctx->time_slice + 1) / 2;
+	t->first_time_slice = true;
+	parent_ctx->time_slice /= 2;
+	if (!parent_ctx->time_slice) {
+		parent_ctx->time_slice = 1;
+		if (task_running_tick(rq, parent_ctx, jiffies_at(now))) {
+			rq->curr_prio = parent_ctx->prio;
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		}
+	}
+}
+
 s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *t;
@@ -822,7 +1027,7 @@ static void sched_exit(struct task_struct *p, struct task_ctx *t)
 
 	if (parent_ctx) {
 		if (t->first_time_slice &&
-		    (o1_release != O1_2_6_22 || scx_bpf_task_cpu(p) == scx_bpf_task_cpu(parent))) {
+		    (release != O1_2_6_22 || scx_bpf_task_cpu(p) == scx_bpf_task_cpu(parent))) {
 			u32 slice = parent_ctx->time_slice + t->time_slice;
 			u32 full = task_timeslice(t);
 
@@ -842,9 +1047,17 @@ void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_ar
 
 	if (!t)
 		return;
-	account_dequeue(t, scx_bpf_now());
 	if (!args->cancelled && (p->flags & PF_EXITING))
 		sched_exit(p, t);
+}
+
+/* The task ends, or leaves for another class, waiting maybe. */
+void BPF_STRUCT_OPS(o1_disable, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (t)
+		account_dequeue(t, scx_bpf_now());
 }
 
 /* set_user_nice(): a new static priority and what follows from it; also called when a task comes to sched_ext. */
@@ -857,12 +1070,14 @@ void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 	if (!t || (t->static_prio == static_prio && t->batch == batch_task(p)))
 		return;
 	old_prio = t->prio;
+	/* It is queued again with the weight that it has then */
+	account_dequeue(t, scx_bpf_now());
 	t->static_prio = static_prio;
 	t->weight = load_weight(static_prio);
 	/* In 2.6.2 the bonus is lost until it is next reckoned */
-	t->prio = o1_release == O1_2_6_22 ? effective_prio(t) : static_prio;
+	t->prio = release == O1_2_6_22 ? effective_prio(t) : static_prio;
 	t->at_head = false;
-	if (t->batch != batch_task(p) && o1_release == O1_2_6_22) {
+	if (t->batch != batch_task(p) && release == O1_2_6_22) {
 		/* __setscheduler(): a batch task loses its credit, and both kinds are queued anew */
 		struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
 
@@ -925,6 +1140,43 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 	return init_balance_timer() ?: start_balance_timer();
 }
 
+/* ---- Nobody waits for ever (not O(1)'s) ------------------------------------------------------------------------ */
+
+__noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
+{
+	return rescue_from_queue(list_dsq(cpu, array, index), 0, RESCUE_DEPTH);
+}
+
+/*
+ * Runs a task that has waited for too long for one tick: the rules let tasks wait for longer than sched_ext's watchdog does. Looks
+ * once a second, and again at the next pick if it has found one.
+ */
+__noinline bool rescue_starved(s32 cpu, u64 now)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+	u32 array, index;
+
+	if (!rq || !starvation_limit || rq->nr_running <= 1 || time_before(now, rq->rescue_at))
+		return false;
+	for (array = 0; array <= 1; array++) {
+		u64 bitmap = rq->bitmap[array];
+
+		bpf_for(index, 0, MAX_USER_PRIO)
+			if ((bitmap & (1ULL << index)) && rescue_from_list(cpu, array, index)) {
+				count(STAT_RESCUED);
+				return true;
+			}
+	}
+	rq->rescue_at = now + RESCUE_INTERVAL;
+	return false;
+}
+
+/* Has nothing been picked for a second, so that nobody has looked? Slices may be set as long as that. */
+static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
+{
+	return starvation_limit && rq->nr_running > 1 && !time_before(now, rq->rescue_at + RESCUE_INTERVAL);
+}
+
 DEFINE_SCHEDULER(o1,
 	.select_cpu = (void *)o1_select_cpu,
 	.enqueue = (void *)o1_enqueue,
@@ -933,12 +1185,12 @@ DEFINE_SCHEDULER(o1,
 	.running = (void *)o1_running,
 	.stopping = (void *)o1_stopping,
 	.cpu_release = (void *)o1_cpu_release,
-	.quiescent = (void *)o1_quiescent,
 	.yield = (void *)o1_yield,
 	.set_weight = (void *)o1_set_weight,
 	.update_idle = (void *)o1_update_idle,
 	.init_task = (void *)o1_init_task,
 	.exit_task = (void *)o1_exit_task,
+	.disable = (void *)o1_disable,
 	.init = (void *)o1_init,
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
