@@ -575,17 +575,6 @@ s32 BPF_STRUCT_OPS(ebs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return prev_cpu;
 }
 
-void BPF_STRUCT_OPS(ebs_quiescent, struct task_struct *p, u64 deq_flags)
-{
-	struct task_ctx *t = task_ctx_of(p);
-	u64 now = scx_bpf_now();
-
-	if (!t)
-		return;
-	leave_sinbin(t, now);
-	account_dequeue(t, now);
-}
-
 void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -602,6 +591,7 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 	/* The kernel does not ask ops.select_cpu() for a task that has only one CPU */
 	sync = t->sync;
 	t->sync = false;
+	leave_sinbin(t, now);
 	/* It has become runnable */
 	if (!t->on_rq) {
 		t->waiting_since = now;
@@ -611,7 +601,6 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 		count(STAT_WAKEUPS);
 		t->public.wakeups++;
 	}
-	leave_sinbin(t, now);
 	level = calculate_priority(p, t, rq, now);
 	t->yielded = false;
 	t->overdue = 0;
@@ -732,6 +721,8 @@ void BPF_STRUCT_OPS(ebs_stopping, struct task_struct *p, bool runnable)
 	set_current_level(rq, NO_LEVEL);
 	if (runnable)
 		hand_back(p);
+	else
+		account_dequeue(t, now);
 }
 
 DEFINE_CPU_RELEASE(ebs)
@@ -1103,10 +1094,20 @@ void BPF_STRUCT_OPS(ebs_exit_task, struct task_struct *p, struct scx_exit_task_a
 
 	if (!t)
 		return;
-	leave_sinbin(t, scx_bpf_now());
-	account_dequeue(t, scx_bpf_now());
 	if (!args->cancelled && (p->flags & PF_EXITING))
 		sched_exit(p, t);
+}
+
+/* The task ends, or leaves for another class, waiting or in the sinbin maybe. */
+void BPF_STRUCT_OPS(ebs_disable, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_of(p);
+	u64 now = scx_bpf_now();
+
+	if (!t)
+		return;
+	leave_sinbin(t, now);
+	account_dequeue(t, now);
 }
 
 /*
@@ -1180,12 +1181,12 @@ DEFINE_SCHEDULER(ebs,
 	.running = (void *)ebs_running,
 	.stopping = (void *)ebs_stopping,
 	.cpu_release = (void *)ebs_cpu_release,
-	.quiescent = (void *)ebs_quiescent,
 	.yield = (void *)ebs_yield,
 	.set_weight = (void *)ebs_set_weight,
 	.update_idle = (void *)ebs_update_idle,
 	.init_task = (void *)ebs_init_task,
 	.exit_task = (void *)ebs_exit_task,
+	.disable = (void *)ebs_disable,
 	.init = (void *)ebs_init,
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
