@@ -998,19 +998,7 @@ static __always_inline bool rescue_starved(s32 cpu, u64 now)
 }
 
 DEFINE_SCHEDULER(bfs,
-	.select_cpu = (void *)bfs_select_cpu,
-	.enqueue = (void *)bfs_enqueue,
-	.dispatch = (void *)bfs_dispatch,
-	.tick = (void *)bfs_tick,
-	.running = (void *)bfs_running,
-	.stopping = (void *)bfs_stopping,
-	.quiescent = (void *)bfs_quiescent,
-	.yield = (void *)bfs_yield,
-	.set_weight = (void *)bfs_set_weight,
-	.update_idle = (void *)bfs_update_idle,
-	.init_task = (void *)bfs_init_task,
-	.exit_task = (void *)bfs_exit_task,
-	.init = (void *)bfs_init,
+	CALLBACKS(bfs, select_cpu, enqueue, dispatch, tick, running, stopping, quiescent, yield, set_weight,
+		  update_idle, init_task, exit_task, init)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,
 	.name = "bfs");

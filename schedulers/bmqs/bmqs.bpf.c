@@ -1116,21 +1116,7 @@ static __always_inline bool rescue_starved(struct run_queue *rq, s32 cpu, u64 no
 }
 
 DEFINE_SCHEDULER(bmqs,
-	.select_cpu = (void *)bmqs_select_cpu,
-	.enqueue = (void *)bmqs_enqueue,
-	.dispatch = (void *)bmqs_dispatch,
-	.tick = (void *)bmqs_tick,
-	.runnable = (void *)bmqs_runnable,
-	.running = (void *)bmqs_running,
-	.stopping = (void *)bmqs_stopping,
-	.quiescent = (void *)bmqs_quiescent,
-	.yield = (void *)bmqs_yield,
-	.init_task = (void *)bmqs_init_task,
-	.exit_task = (void *)bmqs_exit_task,
-	.disable = (void *)bmqs_disable,
-	.cpu_online = (void *)bmqs_cpu_online,
-	.cpu_offline = (void *)bmqs_cpu_offline,
-	.init = (void *)bmqs_init,
+	CALLBACKS(bmqs, select_cpu, enqueue, dispatch, tick, runnable, running, stopping, quiescent, yield, init_task,
+		  exit_task, disable, cpu_online, cpu_offline, init)
 	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,
 	.name = "bmqs");

@@ -839,20 +839,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bsd4_init)
 }
 
 DEFINE_SCHEDULER(bsd4,
-	.select_cpu = (void *)bsd4_select_cpu,
-	.enqueue = (void *)bsd4_enqueue,
-	.dispatch = (void *)bsd4_dispatch,
-	.tick = (void *)freebsd_tick,
-	.runnable = (void *)bsd4_runnable,
-	.running = (void *)bsd4_running,
-	.stopping = (void *)bsd4_stopping,
-	.quiescent = (void *)bsd4_quiescent,
-	.yield = (void *)bsd4_yield,
-	.set_weight = (void *)bsd4_set_weight,
-	.update_idle = (void *)bsd4_update_idle,
-	.init_task = (void *)bsd4_init_task,
-	.exit_task = (void *)bsd4_exit_task,
-	.init = (void *)bsd4_init,
+	CALLBACKS(bsd4, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, set_weight,
+		  update_idle, init_task, exit_task, init)
+	CALLBACKS(freebsd, tick)
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,
 	.name = "bsd4");

@@ -959,18 +959,8 @@ __noinline bool rescue_starved(s32 cpu)
 }
 
 DEFINE_SCHEDULER(cfs,
-		 .select_cpu = (void *)cfs_select_cpu,
-		 .enqueue = (void *)cfs_enqueue,
-		 .dispatch = (void *)cfs_dispatch,
-		 .running = (void *)cfs_running,
-		 .stopping = (void *)cfs_stopping,
-		 .cpu_release = (void *)cfs_cpu_release,
-		 .quiescent = (void *)cfs_quiescent,
-		 .yield = (void *)cfs_yield,
-		 .init_task = (void *)cfs_init_task,
-		 .enable = (void *)cfs_enable,
-		 .init = (void *)cfs_init,
-		 /* A task that nothing else displaces is put back only to be pushed to another CPU */
-		 .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-		 .timeout_ms = 30000,
-		 .name = "cfs");
+	CALLBACKS(cfs, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, init_task,
+		  enable, init)
+	/* A task that nothing else displaces is put back only to be pushed to another CPU */
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.name = "cfs");

@@ -82,8 +82,6 @@ struct task_ctx {
 	/* Clock since which it waits, and when it last ran */
 	u64 waiting_since;
 	u64 last_ran;
-	/* Runs for one tick because it has waited for starvation_limit */
-	bool rescued;
 };
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
@@ -178,7 +176,6 @@ enum release {
 #define new_fair_sleepers true
 
 #define waits_since(t) ((t)->waiting_since)
-#define mark_rescued(t) ((t)->rescued = true)
 
 #include "starving_queue.h"
 
@@ -512,28 +509,16 @@ __noinline u32 balance_load(s32 this_cpu)
  * When the running thread has to look around: at the end of its round slice, of the host's slice, or when balancing is due. A thread
  * that is just coming to RQ is not there yet: @arriving is its virtual runtime, if it @arrives there.
  */
-static __always_inline u64 next_event(const struct run_queue *rq, const struct task_ctx *t, bool arrives, u64 arriving,
-				      u64 now)
+static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, u64 arriving, u64 now)
 {
 	u64 end = now + MAX_RUN;
 
-	if (t && t->rescued)
-		return tick_from(now + 1);
 	if (rq->curr_round_slice < (s64)MAX_RUN)
 		end = now + (rq->curr_round_slice > 0 ? rq->curr_round_slice : 1);
 	end = preempt_tick(rq, arrives, arriving, end, now);
 	if (nr_cpus > 1 && host_balance && nr_overloaded)
 		end = min(end, time_before(now, rq->next_balance) ? rq->next_balance : tick_from(now + 1));
 	return end;
-}
-
-/* Another thread has come to this CPU, and @arrives in RQ or not: the running one's slice may now end earlier. */
-static __always_inline void shorten_slice(struct run_queue *rq, bool arrives, u64 arriving, u64 now)
-{
-	struct task_struct *curr = scx_bpf_cpu_curr(rq->cpu);
-
-	if (curr)
-		end_slice_at(rq, next_event(rq, task_ctx_of(curr), arrives, arriving, now));
 }
 
 /* ---- Placement of a waking or new thread ----------------------------------------------------------------------- */
@@ -710,7 +695,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	} else if (changing && t->weight > t->old_weight) {
 		resched_task(rq);
 	} else {
-		shorten_slice(rq, !expired, vruntime, now);
+		end_slice_at(rq, next_event(rq, !expired, vruntime, now));
 		wake_idle_cpu(p);
 	}
 }
@@ -838,16 +823,15 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 
 	rescued = starvation_check_is_due(&rq->rescue_at, now) && rescue_starved(cpu);
 	if (t && !resched && !rescued) {
-		run_until(rq, prev, next_event(rq, t, false, 0, now), now);
+		run_until(rq, prev, next_event(rq, false, 0, now), now);
 		return;
 	}
 	if (!rescued && pick_next(cpu, rq, t) == PICK_PREV && t) {
-		t->rescued = false;
 		join_round(rq, t, false);
 		rq->curr_round_slice = t->round_slice;
 		rq->slice_exec = 0;
 		rq->need_resched = false;
-		run_until(rq, prev, next_event(rq, t, false, 0, now), now);
+		run_until(rq, prev, next_event(rq, false, 0, now), now);
 	}
 	rq->skip = 0;
 }
@@ -881,7 +865,7 @@ void BPF_STRUCT_OPS(dwrr_running, struct task_struct *p)
 	rq->slice_exec = changed ? t->slice_exec : 0;
 	t->changing = false;
 
-	run_until(rq, p, next_event(rq, t, false, 0, now), now);
+	run_until(rq, p, next_event(rq, false, 0, now), now);
 	/* Better or worse, it may not be the one to run any more */
 	if (changed && t->weight != t->old_weight)
 		resched_task(rq);
@@ -896,7 +880,6 @@ void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 	if (!rq || !t)
 		return;
 	update_curr(rq, now);
-	t->rescued = false;
 	t->slice_exec = rq->slice_exec;
 	t->round_slice = rq->curr_round_slice;
 	scx_bpf_task_set_dsq_vtime(p, rq->curr_vruntime);
@@ -974,7 +957,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 
 /* ---- Nobody waits for ever (not DWRR's) ------------------------------------------------------------------------ */
 
-/* Runs a thread that has waited for too long for one tick, whatever its round: one of nice -20 has a slice of seconds. True if there is one. */
+/* Runs a thread that has waited for too long, whatever its round: one of nice -20 has a slice of seconds. True if there is one. */
 __noinline bool rescue_starved(s32 cpu)
 {
 	if (!rescue_from_queue((u64)cpu * 2, 0, 0) && !rescue_from_queue((u64)cpu * 2 + 1, 0, 0))
@@ -984,17 +967,7 @@ __noinline bool rescue_starved(s32 cpu)
 }
 
 DEFINE_SCHEDULER(dwrr,
-		 .select_cpu = (void *)dwrr_select_cpu,
-		 .enqueue = (void *)dwrr_enqueue,
-		 .dispatch = (void *)dwrr_dispatch,
-		 .running = (void *)dwrr_running,
-		 .stopping = (void *)dwrr_stopping,
-		 .cpu_release = (void *)dwrr_cpu_release,
-		 .quiescent = (void *)dwrr_quiescent,
-		 .yield = (void *)dwrr_yield,
-		 .init_task = (void *)dwrr_init_task,
-		 .enable = (void *)dwrr_enable,
-		 .init = (void *)dwrr_init,
-		 .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-		 .timeout_ms = 30000,
-		 .name = "dwrr");
+	CALLBACKS(dwrr, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, init_task,
+		  enable, init)
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.name = "dwrr");

@@ -408,7 +408,10 @@ fn pinned_threads_are_not_stolen() {
             "pinned": { "instance": 2, "cpus": [0], "run": 1000 },
             "other": { "cpus": [1], "run": 1000 } },
         "global": { "duration": 1000 } }"#;
-    let (history, _) = run(ID, "2", json, 10, &[]);
+    let (history, outcome) = run(ID, "2", json, 10, &[]);
+    for name in ["stolen_round", "stolen_behind", "stolen_idle"] {
+        assert_eq!(statistic(ID, &outcome, name), 0, "{name}");
+    }
     for name in ["pinned-0", "pinned-1"] {
         assert_near(history.percent(name, 0, 10 * SECOND), 50.0, 0.5, name);
     }

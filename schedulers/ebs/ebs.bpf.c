@@ -1174,20 +1174,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ebs_init)
 }
 
 DEFINE_SCHEDULER(ebs,
-	.select_cpu = (void *)ebs_select_cpu,
-	.enqueue = (void *)ebs_enqueue,
-	.dispatch = (void *)ebs_dispatch,
-	.tick = (void *)ebs_tick,
-	.running = (void *)ebs_running,
-	.stopping = (void *)ebs_stopping,
-	.cpu_release = (void *)ebs_cpu_release,
-	.yield = (void *)ebs_yield,
-	.set_weight = (void *)ebs_set_weight,
-	.update_idle = (void *)ebs_update_idle,
-	.init_task = (void *)ebs_init_task,
-	.exit_task = (void *)ebs_exit_task,
-	.disable = (void *)ebs_disable,
-	.init = (void *)ebs_init,
+	CALLBACKS(ebs, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release, yield, set_weight,
+		  update_idle, init_task, exit_task, disable, init)
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,
 	.name = "ebs");

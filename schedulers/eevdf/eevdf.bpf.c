@@ -1584,20 +1584,8 @@ __noinline bool rescue_starved(s32 cpu)
 }
 
 DEFINE_SCHEDULER(eevdf,
-		 .select_cpu = (void *)eevdf_select_cpu,
-		 .enqueue = (void *)eevdf_enqueue,
-		 .dispatch = (void *)eevdf_dispatch,
-		 .running = (void *)eevdf_running,
-		 .stopping = (void *)eevdf_stopping,
-		 .cpu_release = (void *)eevdf_cpu_release,
-		 .quiescent = (void *)eevdf_quiescent,
-		 .yield = (void *)eevdf_yield,
-		 .update_idle = (void *)eevdf_update_idle,
-		 .init_task = (void *)eevdf_init_task,
-		 .enable = (void *)eevdf_enable,
-		 .disable = (void *)eevdf_disable,
-		 .init = (void *)eevdf_init,
-		 /* A task that nothing else displaces is put back only to be pushed to another CPU */
-		 .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-		 .timeout_ms = 30000,
-		 .name = "eevdf");
+	CALLBACKS(eevdf, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, update_idle,
+		  init_task, enable, disable, init)
+	/* A task that nothing else displaces is put back only to be pushed to another CPU */
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.name = "eevdf");

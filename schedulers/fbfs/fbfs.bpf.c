@@ -542,18 +542,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(fbfs_init)
 }
 
 DEFINE_SCHEDULER(fbfs,
-	.select_cpu = (void *)fbfs_select_cpu,
-	.enqueue = (void *)fbfs_enqueue,
-	.dispatch = (void *)fbfs_dispatch,
-	.tick = (void *)freebsd_tick,
-	.running = (void *)fbfs_running,
-	.stopping = (void *)fbfs_stopping,
-	.quiescent = (void *)fbfs_quiescent,
-	.yield = (void *)fbfs_yield,
-	.update_idle = (void *)fbfs_update_idle,
-	.init_task = (void *)fbfs_init_task,
-	.exit_task = (void *)fbfs_exit_task,
-	.init = (void *)fbfs_init,
+	CALLBACKS(fbfs, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield, update_idle, init_task,
+		  exit_task, init)
+	CALLBACKS(freebsd, tick)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,
 	.name = "fbfs");

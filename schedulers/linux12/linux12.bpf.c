@@ -333,19 +333,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux12_init)
 }
 
 DEFINE_SCHEDULER(linux12,
-	.select_cpu = (void *)linux12_select_cpu,
-	.enqueue = (void *)linux12_enqueue,
-	.dispatch = (void *)linux12_dispatch,
-	.runnable = (void *)linux12_runnable,
-	.running = (void *)linux12_running,
-	.stopping = (void *)linux12_stopping,
-	.quiescent = (void *)linux12_quiescent,
-	.yield = (void *)linux12_yield,
-	.update_idle = (void *)linux12_update_idle,
-	.cpu_online = (void *)one_list_cpu_online,
-	.cpu_offline = (void *)one_list_cpu_offline,
-	.init_task = (void *)linux12_init_task,
-	.init = (void *)linux12_init,
+	CALLBACKS(linux12, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
+		  init_task, init)
+	CALLBACKS(one_list, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,
 	.name = "linux12");

@@ -465,19 +465,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux22_init)
 }
 
 DEFINE_SCHEDULER(linux22,
-	.select_cpu = (void *)linux22_select_cpu,
-	.enqueue = (void *)linux22_enqueue,
-	.dispatch = (void *)linux22_dispatch,
-	.runnable = (void *)linux22_runnable,
-	.running = (void *)linux22_running,
-	.stopping = (void *)linux22_stopping,
-	.quiescent = (void *)linux22_quiescent,
-	.yield = (void *)linux22_yield,
-	.update_idle = (void *)linux22_update_idle,
-	.cpu_online = (void *)one_list_cpu_online,
-	.cpu_offline = (void *)one_list_cpu_offline,
-	.init_task = (void *)linux22_init_task,
-	.init = (void *)linux22_init,
+	CALLBACKS(linux22, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
+		  init_task, init)
+	CALLBACKS(one_list, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,
 	.name = "linux22");

@@ -408,20 +408,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)
 }
 
 DEFINE_SCHEDULER(linux24,
-	.select_cpu = (void *)linux24_select_cpu,
-	.enqueue = (void *)linux24_enqueue,
-	.dispatch = (void *)linux24_dispatch,
-	.runnable = (void *)linux24_runnable,
-	.running = (void *)linux24_running,
-	.stopping = (void *)linux24_stopping,
-	.quiescent = (void *)linux24_quiescent,
-	.yield = (void *)linux24_yield,
-	.update_idle = (void *)linux24_update_idle,
-	.cpu_online = (void *)one_list_cpu_online,
-	.cpu_offline = (void *)one_list_cpu_offline,
-	.init_task = (void *)linux24_init_task,
-	.exit_task = (void *)linux24_exit_task,
-	.init = (void *)linux24_init,
+	CALLBACKS(linux24, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
+		  init_task, exit_task, init)
+	CALLBACKS(one_list, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,
 	.name = "linux24");

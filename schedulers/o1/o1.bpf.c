@@ -1178,20 +1178,7 @@ static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
 }
 
 DEFINE_SCHEDULER(o1,
-	.select_cpu = (void *)o1_select_cpu,
-	.enqueue = (void *)o1_enqueue,
-	.dispatch = (void *)o1_dispatch,
-	.tick = (void *)o1_tick,
-	.running = (void *)o1_running,
-	.stopping = (void *)o1_stopping,
-	.cpu_release = (void *)o1_cpu_release,
-	.yield = (void *)o1_yield,
-	.set_weight = (void *)o1_set_weight,
-	.update_idle = (void *)o1_update_idle,
-	.init_task = (void *)o1_init_task,
-	.exit_task = (void *)o1_exit_task,
-	.disable = (void *)o1_disable,
-	.init = (void *)o1_init,
+	CALLBACKS(o1, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release, yield, set_weight,
+		  update_idle, init_task, exit_task, disable, init)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,
 	.name = "o1");

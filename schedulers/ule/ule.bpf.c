@@ -1111,19 +1111,8 @@ __noinline int rescue_threads_of(s32 cpu)
 }
 
 DEFINE_SCHEDULER(ule,
-	.select_cpu = (void *)ule_select_cpu,
-	.enqueue = (void *)ule_enqueue,
-	.dispatch = (void *)ule_dispatch,
-	.tick = (void *)freebsd_tick,
-	.running = (void *)ule_running,
-	.stopping = (void *)ule_stopping,
-	.quiescent = (void *)ule_quiescent,
-	.yield = (void *)ule_yield,
-	.set_weight = (void *)ule_set_weight,
-	.update_idle = (void *)ule_update_idle,
-	.init_task = (void *)ule_init_task,
-	.exit_task = (void *)ule_exit_task,
-	.init = (void *)ule_init,
+	CALLBACKS(ule, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield, set_weight, update_idle,
+		  init_task, exit_task, init)
+	CALLBACKS(freebsd, tick)
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,
 	.name = "ule");
