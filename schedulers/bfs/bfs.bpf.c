@@ -998,7 +998,7 @@ static __always_inline bool rescue_starved(s32 cpu, u64 now)
 }
 
 DEFINE_SCHEDULER(bfs,
-	CALLBACKS(bfs, select_cpu, enqueue, dispatch, tick, running, stopping, quiescent, yield, set_weight,
-		  update_idle, init_task, exit_task, init)
+	CALLBACKS_OF(bfs, select_cpu, enqueue, dispatch, tick, running, stopping, quiescent, yield, set_weight,
+		     update_idle, init_task, exit_task, init)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "bfs");

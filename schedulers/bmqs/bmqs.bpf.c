@@ -1116,7 +1116,7 @@ static __always_inline bool rescue_starved(struct run_queue *rq, s32 cpu, u64 no
 }
 
 DEFINE_SCHEDULER(bmqs,
-	CALLBACKS(bmqs, select_cpu, enqueue, dispatch, tick, runnable, running, stopping, quiescent, yield, init_task,
-		  exit_task, disable, cpu_online, cpu_offline, init)
+	CALLBACKS_OF(bmqs, select_cpu, enqueue, dispatch, tick, runnable, running, stopping, quiescent, yield, init_task,
+		     exit_task, disable, cpu_online, cpu_offline, init)
 	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "bmqs");

@@ -839,8 +839,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bsd4_init)
 }
 
 DEFINE_SCHEDULER(bsd4,
-	CALLBACKS(bsd4, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, set_weight,
-		  update_idle, init_task, exit_task, init)
-	CALLBACKS(freebsd, tick)
+	CALLBACKS_OF(bsd4, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, set_weight,
+		     update_idle, init_task, exit_task, init)
+	CALLBACKS_OF(freebsd, tick)
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "bsd4");

@@ -959,8 +959,8 @@ __noinline bool rescue_starved(s32 cpu)
 }
 
 DEFINE_SCHEDULER(cfs,
-	CALLBACKS(cfs, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, init_task,
-		  enable, init)
+	CALLBACKS_OF(cfs, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, init_task,
+		     enable, init)
 	/* A task that nothing else displaces is put back only to be pushed to another CPU */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "cfs");

@@ -967,7 +967,7 @@ __noinline bool rescue_starved(s32 cpu)
 }
 
 DEFINE_SCHEDULER(dwrr,
-	CALLBACKS(dwrr, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, init_task,
-		  enable, init)
+	CALLBACKS_OF(dwrr, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, init_task,
+		     enable, init)
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "dwrr");

@@ -466,7 +466,7 @@ __noinline int leave_sinbin(struct task_ctx *t __arg_nonnull, u64 now)
 	struct run_queue *rq;
 	u64 time;
 
-	if (!__sync_lock_test_and_set(&t->in_sinbin, 0))
+	if (!t->in_sinbin || !__sync_lock_test_and_set(&t->in_sinbin, 0))
 		return 0;
 	time = elapsed(t->sinbinned_at, now);
 	t->public.flags &= ~EBS_IN_SINBIN;
@@ -1174,7 +1174,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ebs_init)
 }
 
 DEFINE_SCHEDULER(ebs,
-	CALLBACKS(ebs, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release, yield, set_weight,
-		  update_idle, init_task, exit_task, disable, init)
+	CALLBACKS_OF(ebs, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release, yield, set_weight,
+		     update_idle, init_task, exit_task, disable, init)
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "ebs");

@@ -1584,8 +1584,8 @@ __noinline bool rescue_starved(s32 cpu)
 }
 
 DEFINE_SCHEDULER(eevdf,
-	CALLBACKS(eevdf, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, update_idle,
-		  init_task, enable, disable, init)
+	CALLBACKS_OF(eevdf, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, update_idle,
+		     init_task, enable, disable, init)
 	/* A task that nothing else displaces is put back only to be pushed to another CPU */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "eevdf");

@@ -542,8 +542,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(fbfs_init)
 }
 
 DEFINE_SCHEDULER(fbfs,
-	CALLBACKS(fbfs, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield, update_idle, init_task,
-		  exit_task, init)
-	CALLBACKS(freebsd, tick)
+	CALLBACKS_OF(fbfs, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield, update_idle, init_task,
+		     exit_task, init)
+	CALLBACKS_OF(freebsd, tick)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "fbfs");

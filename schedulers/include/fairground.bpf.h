@@ -41,11 +41,11 @@
 	BPF_PROG(name, ##args)
 
 /*
- * Members of the operations table for callbacks that are called by the scheduler's name and theirs: CALLBACKS(o1, enqueue, dispatch) is
+ * Members of the operations table for callbacks that are called by the scheduler's name and theirs: CALLBACKS_OF(o1, enqueue, dispatch) is
  * .enqueue = (void *)o1_enqueue, .dispatch = (void *)o1_dispatch,. The preprocessor calls no macro within itself, so the rest of
  * the list waits until the next scan; there are enough for 32 names.
  */
-#define CALLBACKS(id, names...) SCANS(CALLBACK(id, names))
+#define CALLBACKS_OF(id, names...) SCANS(CALLBACK(id, names))
 #define CALLBACK(id, callback, ...)							\
 	.callback = (void *)id##_##callback, __VA_OPT__(NEXT_CALLBACK SCANNED (id, __VA_ARGS__))
 #define NEXT_CALLBACK() CALLBACK
@@ -55,7 +55,7 @@
 #define SCANS_2(list...) list
 
 /*
- * Ends a scheduler's file: DEFINE_SCHEDULER(o1, CALLBACKS(o1, enqueue, dispatch, ...) .name = "o1"). Defines the operations
+ * Ends a scheduler's file: DEFINE_SCHEDULER(o1, CALLBACKS_OF(o1, enqueue, dispatch, ...) .name = "o1"). Defines the operations
  * table, the licence, the exit record and the exit callback that fills it. The watchdog's limit is the longest, 30 s.
  */
 #define DEFINE_SCHEDULER(id, members...)						\

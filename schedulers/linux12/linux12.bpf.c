@@ -333,8 +333,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux12_init)
 }
 
 DEFINE_SCHEDULER(linux12,
-	CALLBACKS(linux12, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
-		  init_task, init)
-	CALLBACKS(one_list, cpu_online, cpu_offline)
+	CALLBACKS_OF(linux12, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
+		     init_task, init)
+	CALLBACKS_OF(one_list, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "linux12");

@@ -465,8 +465,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux22_init)
 }
 
 DEFINE_SCHEDULER(linux22,
-	CALLBACKS(linux22, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
-		  init_task, init)
-	CALLBACKS(one_list, cpu_online, cpu_offline)
+	CALLBACKS_OF(linux22, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
+		     init_task, init)
+	CALLBACKS_OF(one_list, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "linux22");

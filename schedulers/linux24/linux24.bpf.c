@@ -408,8 +408,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)
 }
 
 DEFINE_SCHEDULER(linux24,
-	CALLBACKS(linux24, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
-		  init_task, exit_task, init)
-	CALLBACKS(one_list, cpu_online, cpu_offline)
+	CALLBACKS_OF(linux24, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
+		     init_task, exit_task, init)
+	CALLBACKS_OF(one_list, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "linux24");

@@ -1178,7 +1178,7 @@ static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
 }
 
 DEFINE_SCHEDULER(o1,
-	CALLBACKS(o1, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release, yield, set_weight,
-		  update_idle, init_task, exit_task, disable, init)
+	CALLBACKS_OF(o1, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release, yield, set_weight,
+		     update_idle, init_task, exit_task, disable, init)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "o1");

@@ -1111,8 +1111,8 @@ __noinline int rescue_threads_of(s32 cpu)
 }
 
 DEFINE_SCHEDULER(ule,
-	CALLBACKS(ule, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield, set_weight, update_idle,
-		  init_task, exit_task, init)
-	CALLBACKS(freebsd, tick)
+	CALLBACKS_OF(ule, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield, set_weight, update_idle,
+		     init_task, exit_task, init)
+	CALLBACKS_OF(freebsd, tick)
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "ule");
