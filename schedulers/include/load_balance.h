@@ -174,7 +174,12 @@ static __always_inline __attribute__((unused)) void sum_cpu(struct balance_attem
 {
 	u64 load;
 
-	if (!rq->exists || is_pinned(&attempt->pinned, rq->cpu))
+	if (!rq->exists)
+		return;
+	/* The power of CPUs that are left out counts */
+	if (attempt->first_cpu < 0)
+		attempt->first_cpu = rq->cpu;
+	if (is_pinned(&attempt->pinned, rq->cpu))
 		return;
 	if (rq->nr_running) {
 		attempt->sd_idle = false;
@@ -183,9 +188,6 @@ static __always_inline __attribute__((unused)) void sum_cpu(struct balance_attem
 		if (attempt->first_idle_cpu < 0)
 			attempt->first_idle_cpu = rq->cpu;
 	}
-	if (attempt->first_cpu < 0)
-		attempt->first_cpu = rq->cpu;
-
 	load = guess_high ? target_load(rq, load_idx, attempt->now) :
 			    source_load(rq, load_idx, attempt->now);
 	if (load > attempt->max_cpu_load) {

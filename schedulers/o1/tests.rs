@@ -1115,3 +1115,37 @@ fn who_ran_a_moment_ago_is_taken_to_another_cache_only_after_failures() {
         "after {same} ns, to another cache after {other} ns"
     );
 }
+
+#[test]
+fn the_power_of_a_cpu_that_is_left_out_counts_in_the_average() {
+    // CPU 0 has the most tasks, and none of them may leave. Without their load but with its power, 4 and 2 tasks are a mean of 2 for a CPU,
+    // so the other two stay as they are
+    let placed = |cpu: u32| {
+        format!(
+            r#"{{ "phases": {{
+                "placed": {{ "loop": 1, "cpus": [{cpu}], "run": 100000 }},
+                "free": {{ "loop": -1, "cpus": [1, 2], "run": 1000 }} }} }}"#
+        )
+    };
+    let tasks: Vec<String> = [1, 1, 1, 1, 2, 2]
+        .iter()
+        .enumerate()
+        .map(|(number, cpu)| format!(r#""free-{number}": {}"#, placed(*cpu)))
+        .collect();
+    let json = format!(
+        r#"{{ "tasks": {{
+            "pinned": {{ "instance": 8, "cpus": [0], "run": 1000 }},
+            {} }},
+        "global": {{ "duration": 1000 }} }}"#,
+        tasks.join(",\n            ")
+    );
+    let (history, _) = run(ID, "3", &json, 20, &[]);
+    for (name, share) in [("free-0", 25.0), ("free-3", 25.0), ("free-4", 50.0)] {
+        assert_near(
+            history.percent(name, 5 * SECOND, 20 * SECOND),
+            share,
+            2.0,
+            name,
+        );
+    }
+}
