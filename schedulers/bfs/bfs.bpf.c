@@ -944,11 +944,9 @@ static __always_inline u32 scale_rr_interval(u32 cpus)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 {
-	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	s32 error;
 
-	nr_cpus = bpf_cpumask_weight(online);
-	scx_bpf_put_cpumask(online);
+	nr_cpus = count_online_cpus();
 	scaled_rr_interval = scale_rr_interval(nr_cpus);
 	fill_prio_ratios(PRIO_RATIO_BASE);
 	error = scx_bpf_create_dsq(ISO_PRIO, NUMA_NO_NODE);

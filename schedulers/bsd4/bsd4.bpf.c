@@ -813,14 +813,11 @@ static s32 init_runq(u32 queue, s32 node)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bsd4_init)
 {
-	const struct cpumask *online;
 	s32 error;
 	int cpu;
 
 	nr_cpu_ids = scx_bpf_nr_cpu_ids();
-	online = scx_bpf_get_online_cpumask();
-	smp_cpus = bpf_cpumask_weight(online);
-	scx_bpf_put_cpumask(online);
+	smp_cpus = count_online_cpus();
 	ldavg = (u64)initial_load * FSCALE / 100;
 
 	error = init_runq(GLOBAL_RUNQ, NUMA_NO_NODE);

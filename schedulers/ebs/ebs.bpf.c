@@ -933,11 +933,11 @@ static __noinline void read_parameters(void)
 }
 
 /*
- * The part of scheduler_tick() that has to move tasks, on behalf of every CPU: sched_ext lets tasks be moved between queues here
+ * The part of 2.6.2's scheduler_tick() that has to move tasks, on behalf of every CPU: sched_ext lets tasks be moved between queues here
  * and in dispatch, and not in ops.tick(), which idle CPUs do not get at all. It comes half a tick early: the original balances
  * before the task whose slice has just ended is switched away from and counts as cache-hot.
  */
-static bool scheduler_tick(void)
+static bool timer_tick(void)
 {
 	u64 half = tick_length(hz) / 2;
 	u64 jiffies = tick_at(scx_bpf_now() + half, hz);
@@ -967,7 +967,7 @@ static bool scheduler_tick(void)
 	return true;
 }
 
-DEFINE_TIMER(tick_timer, scheduler_tick, time_to_tick(scx_bpf_now() + tick_length(hz) / 2, 1, hz))
+DEFINE_TIMER(tick_timer, timer_tick, time_to_tick(scx_bpf_now() + tick_length(hz) / 2, 1, hz))
 
 /* ---- Picking the next task ------------------------------------------------------------------------------------- */
 

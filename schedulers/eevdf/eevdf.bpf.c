@@ -363,7 +363,7 @@ static __always_inline struct rq_lock *lock_of(const struct run_queue *cfs_rq)
 }
 
 /* Counts a waiting or delayed entity into the sums: sum_w_vruntime = Sum (v_i - v0) * w_i. */
-static __always_inline void sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vruntime, u32 weight)
+static __always_inline void sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vruntime, s64 weight)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
 
@@ -378,14 +378,7 @@ static __always_inline void sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vru
 /* And out of them. */
 static __always_inline void sum_w_vruntime_sub(struct run_queue *cfs_rq, u64 vruntime, u32 weight)
 {
-	struct rq_lock *lock = lock_of(cfs_rq);
-
-	if (!lock)
-		return;
-	bpf_spin_lock(&lock->lock);
-	cfs_rq->sum_w_vruntime -= (s64)(vruntime - cfs_rq->zero_vruntime) * weight;
-	cfs_rq->sum_weight -= weight;
-	bpf_spin_unlock(&lock->lock);
+	sum_w_vruntime_add(cfs_rq, vruntime, -(s64)weight);
 }
 
 /* The running task's virtual runtime at @now, which other CPUs may ask for. */

@@ -1073,14 +1073,11 @@ static s32 init_cpu(s32 cpu)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 {
-	const struct cpumask *online;
 	u32 cpu;
 	s32 error;
 
 	nr_cpu_ids = scx_bpf_nr_cpu_ids();
-	online = scx_bpf_get_online_cpumask();
-	num_online_cpus = bpf_cpumask_weight(online);
-	scx_bpf_put_cpumask(online);
+	num_online_cpus = count_online_cpus();
 	balance_ticks = balance_interval ?: 1;
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
