@@ -256,7 +256,7 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 
 /* ---- CFS: virtual time and slices ------------------------------------------------------------------------------ */
 
-/* The leftmost thread of RQ: its virtual runtime and its round. False if there is none. */
+/* The leftmost thread of RQ: its virtual runtime and, if @round is not NULL, its round. False if there is none. */
 static __always_inline bool leftmost(const struct run_queue *rq, u64 *vruntime, u64 *round)
 {
 	struct task_struct *p;
@@ -264,10 +264,11 @@ static __always_inline bool leftmost(const struct run_queue *rq, u64 *vruntime, 
 	if (rq->nr_running <= rq->curr)
 		return false;
 	bpf_for_each(scx_dsq, p, rq_dsq(rq), 0) {
-		struct task_ctx *t = task_ctx_of(p);
+		struct task_ctx *t = round ? task_ctx_of(p) : NULL;
 
 		*vruntime = p->scx.dsq_vtime;
-		*round = t ? t->round : 0;
+		if (round)
+			*round = t ? t->round : 0;
 		return true;
 	}
 	return false;
@@ -275,9 +276,7 @@ static __always_inline bool leftmost(const struct run_queue *rq, u64 *vruntime, 
 
 static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *vruntime)
 {
-	u64 round;
-
-	return leftmost(rq, vruntime, &round);
+	return leftmost(rq, vruntime, NULL);
 }
 
 #include "fair.h"
