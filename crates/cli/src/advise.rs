@@ -20,8 +20,9 @@ use crate::output::{self, FAILED, Progress, UNUSABLE};
 
 /// Say which scheduler suits a recorded load
 ///
-/// Replays a recording under every scheduler in the simulator and ranks them. Schedulers that are closer together than their seeds, or than replays are
-/// known to be off (docs/recordings.md), share a place. Other values of the first one's tunables are tried, too.
+/// Replays a recording under every scheduler in the simulator and ranks them. Schedulers share a place if they differ by less than
+/// their seeds do, or by less than the known error of replays (docs/recordings.md). Other values of the winner's tunables are tried
+/// as well.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground advise build.recording
@@ -32,7 +33,7 @@ pub struct Arguments {
     #[arg(value_name = "FILE")]
     recording: PathBuf,
 
-    /// What is wanted: latency, latency:TASK, throughput or fairness [default: throughput if the load ends, otherwise latency]
+    /// The goal: latency, latency:TASK, throughput or fairness [default: throughput if the load ends, otherwise latency]
     #[arg(long = "for", value_name = "GOAL", value_parser = goal)]
     goal: Option<Goal>,
 
@@ -58,11 +59,11 @@ pub struct Arguments {
     #[arg(long, value_name = "TIMES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
 
-    /// Write the ranking and the comparison as HTML as well
+    /// Also write the ranking and the comparison as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
-    /// Run the recorded command under the first two on this machine, and say whether it holds
+    /// Run the recorded command under the first two on this machine, and say whether the ranking holds
     #[arg(long)]
     confirm: bool,
 

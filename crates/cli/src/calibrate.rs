@@ -15,9 +15,9 @@ use crate::output::{FAILED, fail, print};
 
 /// Measure what scheduling costs on this machine
 ///
-/// Writes a file for `fairground compare --cost` with the origin of each number. It takes some ten seconds, of which the
-/// machine should be idle otherwise. With root and a kernel with sched_ext, small schedulers are loaded for a moment to
-/// measure what callbacks cost; without, those costs keep their defaults.
+/// Writes a file for `fairground compare --cost` with the origin of each number. It takes about ten seconds, during which the
+/// machine should be idle otherwise. With root and a kernel with sched_ext, small schedulers are loaded for a moment to measure
+/// what callbacks cost; otherwise those costs keep their defaults.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground calibrate

@@ -28,12 +28,12 @@ pub struct Arguments {
     /// Ids (see `fairground list`), paths of sched_ext sources (.bpf.c) or objects (.o) of your own, or all; may be given several
     /// times
     ///
-    /// A folder, or sources joined by '+', are linked to one scheduler. Of an object with several, FILE#TABLE is the one with this
-    /// table of callbacks.
+    /// A folder, or sources joined by '+', are linked into one scheduler. FILE#TABLE picks the scheduler with this table of
+    /// callbacks from an object with several.
     ///
     /// `kernel` is the kernel's own scheduler: eevdf stands for it, without what callbacks cost.
     ///
-    /// 'exec:LOADER ARGUMENTS' runs a scheduler's real loader, captures what it sets on the machine, and compares its scheduler.
+    /// 'exec:LOADER ARGUMENTS' runs a scheduler's real loader, captures what it sets on this machine, and compares its scheduler.
     #[arg(
         short,
         long,
@@ -45,15 +45,15 @@ pub struct Arguments {
     #[command(flatten)]
     simulation: Simulation,
 
-    /// Run everything this often; tables show the median, with the spread
+    /// Repeat every run this many times; tables show the median and the spread
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
 
-    /// Write the comparison as HTML as well
+    /// Also write the comparison as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
-    /// Write runs.parquet and tasks.parquet into this folder: a row for each run, and for each task of each run
+    /// Write runs.parquet and tasks.parquet into this folder: a row for each run, and one for each task of each run
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
@@ -61,8 +61,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     trace: Option<PathBuf>,
 
-    /// Make the runs that fail small: write a workload for each that fails in the same way into this folder, with as few tasks and events as
-    /// were found to be needed, and print the command that runs it for as short and on as small a machine as is needed
+    /// Shrink the runs that fail: for each, write the smallest workload found that fails in the same way into this folder, and
+    /// print the command that runs it on the smallest machine for the shortest time
     #[arg(long, value_name = "FOLDER")]
     shrink: Option<PathBuf>,
 
@@ -70,7 +70,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 
-    /// Show the tasks' shares also where there are many tasks
+    /// Show the tasks' shares even if there are many tasks
     #[arg(long)]
     tasks: bool,
 }

@@ -11,10 +11,10 @@ use crate::output::{self, FAILED, UNUSABLE};
 use crate::quantity::nanoseconds;
 use crate::simulation::Simulation;
 
-/// Say what happened to tasks that waited for a CPU
+/// Explain why tasks waited for a CPU
 ///
-/// For the longest waits of a run: why the task waited, in which dispatch queues it lay, what ran instead on the CPUs that it may use, and which
-/// callbacks the scheduler made of it. The same arguments as those of `compare` explain the same run.
+/// For the longest waits of a run: why the task waited, which dispatch queues it was in, what ran instead on the CPUs that it may
+/// use, and which of the scheduler's callbacks were called for it. The same arguments as for `compare` explain the same run.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground explain hogs.json -s ./mine.bpf.c

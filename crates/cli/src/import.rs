@@ -8,11 +8,11 @@ use fairground_recording::import_perf;
 
 use crate::output::{UNUSABLE, fail};
 
-/// Make a recording of what perf has recorded
+/// Make a recording from a perf file
 ///
 /// Takes files of `perf sched record`. They do not say in which system calls tasks wait, which tasks yield, and which CPUs tasks
-/// may use, so mutexes, disks, timers and arrivals from outside are told apart less well than in what `fairground record` writes:
-/// `fairground show` says how much that matters.
+/// may use, so mutexes, disks, timers and arrivals from outside are distinguished less well than in a file of `fairground record`;
+/// `fairground show` says how much this matters.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sudo perf sched record -o perf.data make -j8
@@ -32,7 +32,7 @@ pub struct Arguments {
     )]
     output: PathBuf,
 
-    /// Choose this process, and what it creates [default: all that is not the kernel's own]
+    /// Choose this process and those it creates [default: all but the kernel's own]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 }

@@ -18,9 +18,9 @@ use crate::quantity::nanoseconds;
 
 /// Run a workload with real threads on this kernel
 ///
-/// The tasks of an rt-app file run as threads under whatever scheduler is in charge: the kernel's own, or one that
-/// `fairground run` has loaded. With root, the kernel's scheduler events are recorded and the metrics are those of
-/// `fairground compare`; without, CPU times and what the threads measure themselves.
+/// The tasks of an rt-app file run as threads under the scheduler in charge: the kernel's own, or one that `fairground run` has
+/// loaded. With root, the kernel's scheduler events are recorded and the metrics are those of `fairground compare`; without root,
+/// they are CPU times and what the threads measure themselves.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground play workload.json
@@ -41,7 +41,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
     window: Option<u64>,
 
-    /// Keep laps, jobs, windows and the like of every task one by one, in the JSON
+    /// List every lap, job, window and the like of each task in the JSON
     #[arg(long)]
     records: bool,
 

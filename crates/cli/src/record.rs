@@ -27,8 +27,8 @@ const LAST_SWITCH: Duration = Duration::from_millis(20);
 ///
 /// Records which tasks run, what they wait for and what wakes them, under any scheduler: until the command ends, the time is over,
 /// or Ctrl-C. The recording is a workload: `compare`, `show` and `play` take it like an rt-app file, and `advise` says which
-/// scheduler suits it. Needs root and a kernel from 6.12 on; docs/recordings.md says what is recorded, and how far to believe what
-/// comes of it.
+/// scheduler suits it. Needs root and Linux 6.12 or newer; docs/recordings.md says what is recorded, and how far to trust the
+/// results.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sudo fairground record -o build.recording -- make -j8
@@ -45,15 +45,15 @@ pub struct Arguments {
     )]
     output: PathBuf,
 
-    /// End the recording after this time, such as 500ms or 10s; a command goes on, and is waited for
+    /// End the recording after this time, such as 500ms or 10s; a command continues, and its end is waited for
     #[arg(short, long, value_parser = nanoseconds)]
     duration: Option<u64>,
 
-    /// Choose this process, and what it creates while this records
+    /// Choose this process and those it creates during the recording
     #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "command"])]
     pid: Option<u32>,
 
-    /// Choose the processes of this control group, and what they create
+    /// Choose the processes of this control group and those they create
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     cgroup: Option<PathBuf>,
 
@@ -61,7 +61,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
 
-    /// Choose what this command runs, begin with it, and return its exit code; what it has left running ends with it
+    /// Run this command, choose its processes, and return its exit code; anything it leaves running ends with it
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -18,9 +18,9 @@ use crate::quantity::nanoseconds;
 
 /// Reproduce the tables and figures of the documents
 ///
-/// Runs experiments of the documents in the simulator, or on this kernel with real threads and programs, and prints what the document says beside what is measured here, with a
-/// verdict for each of its claims: S is stated in the document, D derived from its numbers, X expected of the algorithm. An order
-/// counts as shown only if the 95 % intervals over the seeds do not overlap.
+/// Runs experiments of the documents in the simulator, or on this kernel with real threads and programs, and prints the document's
+/// results beside those measured here, with a verdict on each claim: S is stated in the document, D derived from its numbers, X
+/// expected of the algorithm. An order counts as shown only if the 95 % intervals over the seeds do not overlap.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground reproduce --list
@@ -33,8 +33,8 @@ pub struct Arguments {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// Where they run. On a kernel, schedulers are loaded one after the other as by `fairground run`, and the kernel's own takes part;
-    /// needs root and sched_ext
+    /// Where to run. On a kernel, schedulers are loaded one after the other as by `fairground run`, and the kernel's own scheduler
+    /// takes part; needs root and sched_ext
     #[arg(long, value_enum, default_value_t = On::Simulator)]
     on: On,
 
@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long)]
     list: bool,
 
-    /// Further schedulers, which run without a verdict
+    /// Additional schedulers, which run without a verdict
     #[arg(short, long, value_name = "ID|PATH,...", value_delimiter = ',')]
     schedulers: Vec<String>,
 
@@ -50,7 +50,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
 
-    /// This point of the x axis only; may be given several times
+    /// Only this point of the x axis; may be given several times
     #[arg(long, value_name = "NAME")]
     point: Vec<String>,
 
@@ -58,7 +58,7 @@ pub struct Arguments {
     #[arg(short, long, value_parser = nanoseconds)]
     duration: Option<u64>,
 
-    /// Fit the values that are fitted to the baseline column again, and print them instead
+    /// Fit the values that are fitted to the baseline column again, and print only them
     #[arg(long)]
     fit: bool,
 
@@ -74,7 +74,7 @@ pub struct Arguments {
     #[arg(long)]
     threads: Option<NonZero<usize>>,
 
-    /// Write the result as a page as well
+    /// Also write the result as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }

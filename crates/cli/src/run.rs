@@ -26,9 +26,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Load a scheduler into this kernel
 ///
-/// The scheduler is in charge of all ordinary tasks of this machine until the command ends, or without a command until
-/// Ctrl-C. Whatever ends this program gives the machine back to the kernel's own scheduler: a signal, even SIGKILL, an error of the
-/// scheduler, a task that the scheduler forgets for too long. Needs root and a kernel with sched_ext.
+/// The scheduler is in charge of all ordinary tasks of this machine until the command ends, or without a command until Ctrl-C.
+/// However this program ends, the machine returns to the kernel's own scheduler: by a signal, even SIGKILL, by an error of the
+/// scheduler, or because the scheduler forgets a task for too long. Needs root and a kernel with sched_ext.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sudo fairground run o1
@@ -42,12 +42,12 @@ pub struct Arguments {
     #[arg(value_name = "ID|PATH")]
     scheduler: String,
 
-    /// Set a tunable, or what a loader sets, by the names of docs/companions.md; may be given several times
+    /// Set a tunable, or something that a loader sets, by the names of docs/companions.md; may be given several times
     #[arg(long = "set", value_name = "TUNABLE=VALUE")]
     settings: Vec<String>,
 
-    /// What the scheduler's loader does, as a companion file, or `none` [default: NAME.companion.toml beside the source, or the one that
-    /// comes with fairground]
+    /// Companion file that says what the scheduler's loader does, or `none` [default: NAME.companion.toml beside the source, or the
+    /// one that comes with fairground]
     #[arg(long = "with", value_name = "COMPANION")]
     companion: Option<String>,
 
@@ -55,7 +55,7 @@ pub struct Arguments {
     #[arg(long = "stats", value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
     statistics: Option<Duration>,
 
-    /// Write the kernel's report at an unexpected end to this file instead of standard error
+    /// Write the kernel's report on an unexpected end to this file instead of standard error
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
 
@@ -67,11 +67,11 @@ pub struct Arguments {
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     defines: Vec<String>,
 
-    /// Only ask the kernel's verifier: load the scheduler, say whether it is accepted, and do not put it in charge
+    /// Only ask the kernel's verifier: load the scheduler and say whether it is accepted, without putting it in charge
     #[arg(long, conflicts_with_all = ["statistics", "dump", "user", "command"])]
     verify: bool,
 
-    /// Tell everything that libbpf and the kernel's verifier say
+    /// Print all messages of libbpf and the kernel's verifier
     #[arg(short, long)]
     verbose: bool,
 
@@ -79,7 +79,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
 
-    /// Run this command under the scheduler, end with it and return its exit code; what it has left running is ended as well
+    /// Run this command under the scheduler, end with it and return its exit code; anything it leaves running is ended as well
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -13,7 +13,7 @@ use crate::recording;
 /// Columns of a terminal.
 const WIDTH: usize = 100;
 
-/// Show a scheduler: its history, how it works, what can be set; or a recording: what is in it
+/// Show a scheduler's history, algorithm and tunables, or the contents of a recording
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground show o1

@@ -28,24 +28,24 @@ pub struct Simulation {
 
     /// Length of every run, such as 500ms or 10s, instead of the workload's own
     ///
-    /// Without it a workload runs for the duration in its file, or until its tasks end; one that has neither runs for 10 s.
+    /// Without it a workload runs for the duration in its file, or until its tasks end; a workload with neither runs for 10 s.
     #[arg(short, long, value_parser = nanoseconds)]
     duration: Option<u64>,
 
-    /// Seed of all random choices; of several repetitions, each further one adds 1
+    /// Seed of all random choices; each further repetition adds 1
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
     /// Set a tunable of a scheduler; may be given several times
     ///
-    /// A scheduler of your own has besides what its loader sets: ID.OPTION=VALUE for an option of its companion, ID.ops.flags=SCX_OPS_ENQ_LAST,
-    /// ID.map.tasks.max_entries=64, ID.config.limits[2]=5 for any global variable.
+    /// For a scheduler of your own you can also set what its loader would set: ID.OPTION=VALUE for an option of its companion,
+    /// ID.ops.flags=SCX_OPS_ENQ_LAST, ID.map.tasks.max_entries=64, ID.config.limits[2]=5 for any global variable.
     #[arg(long = "set", value_name = "ID.NAME=VALUE")]
     settings: Vec<String>,
 
-    /// What a scheduler's loader does, as a companion file; none: nothing. May be given several times
+    /// Companion file that says what a scheduler's loader does, or none; may be given several times
     ///
-    /// Without it the companion is NAME.companion.toml beside NAME.bpf.c, or the one that comes with fairground for a scheduler of this name.
+    /// The default is NAME.companion.toml beside NAME.bpf.c, or the one that comes with fairground for a scheduler of this name.
     #[arg(long = "with", value_name = "FILE.toml|none")]
     companions: Vec<String>,
 
@@ -53,11 +53,11 @@ pub struct Simulation {
     #[arg(long, value_name = "MODEL", default_value = "default")]
     cost: String,
 
-    /// Timer ticks a second, or native: for each scheduler those that it was made for
+    /// Timer ticks per second, or native: the rate that each scheduler was made for
     #[arg(long, value_name = "NUMBER|native", default_value_t = TickRate(Some(DEFAULT_HZ)))]
     hz: TickRate,
 
-    /// Take a CPU offline or online at a time; may be given several times
+    /// Take a CPU offline or bring it online at this time; may be given several times
     #[arg(long, value_name = "CPU:on|off@TIME")]
     hotplug: Vec<Hotplug>,
 

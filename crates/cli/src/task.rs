@@ -9,9 +9,9 @@ use fairground_kernel::{Error, host};
 
 /// Read or set a live task's attributes
 ///
-/// Attributes that the kernel's policies cannot carry, kept by the scheduler in charge as long as it is loaded. Each scheduler
-/// reads those that its document knows, and refuses the others. Without an option, the attributes are printed. Nice and SCHED_FIFO, RR,
-/// BATCH and IDLE are set with nice, renice and chrt as ever. Needs root.
+/// These are attributes that the kernel's policies cannot express; the scheduler in charge keeps them as long as it is loaded. Each
+/// scheduler accepts the attributes of its document and refuses others. Without an option, the attributes are printed. Nice values
+/// and the policies SCHED_FIFO, RR, BATCH and IDLE are set with nice, renice and chrt as usual. Needs root.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sudo fairground task 4711
@@ -19,10 +19,10 @@ use fairground_kernel::{Error, host};
   sudo fairground task 4711 --rt global --priority 10
   sudo fairground task 4711 --clear")]
 pub struct Arguments {
-    /// Number of a process, for all of its threads, or of one thread
+    /// Id of a process, for all of its threads, or of one thread
     pid: u32,
 
-    /// Only the thread of this number, not the whole process
+    /// Only the thread with this id, not the whole process
     #[arg(long)]
     thread: bool,
 

@@ -12,9 +12,9 @@ use crate::simulation::accompany;
 
 /// Compare runs on a kernel with the simulator
 ///
-/// Simulates the workloads that `testbench/worlds` has run on the testbench's kernel, and prints kernel and simulator side by
-/// side: CPU time and 99th percentile of the wakeup latency of every task. Exit status 1 if they are further apart than the
-/// bounds in docs/worlds.md.
+/// Simulates the workloads that `testbench/worlds` has run on the testbench's kernel, and prints kernel and simulator side by side:
+/// CPU time and 99th percentile of the wakeup latency of every task. The exit status is 1 if they differ by more than the bounds in
+/// docs/worlds.md.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   testbench/worlds --keep recordings
@@ -31,16 +31,16 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER", default_value = "workloads")]
     workloads: PathBuf,
 
-    /// What scheduling costs on the recordings' machine with that many CPUs: a file that `fairground calibrate` wrote there, or the name
-    /// of a cost model; once for each number of CPUs, and `default` without
+    /// Cost model of the recordings' machine with that many CPUs: a file that `fairground calibrate` wrote there, or the name of a
+    /// cost model; once for each number of CPUs [default: default]
     #[arg(long, value_name = "CPUS=COSTS", value_parser = cost)]
     cost: Vec<(u32, String)>,
 
-    /// Objects of your own (.bpf.o) or sources that recordings name; may be given several times
+    /// Objects (.bpf.o) or sources of your own that recordings name; may be given several times
     #[arg(short, long, value_name = "PATH", value_delimiter = ',')]
     schedulers: Vec<String>,
 
-    /// What the loader of one of them does, as a companion file; none: nothing. May be given several times
+    /// Companion file that says what the loader of one of them does, or none; may be given several times
     #[arg(long = "with", value_name = "FILE.toml|none")]
     companions: Vec<String>,
 }
