@@ -146,10 +146,14 @@ pub struct Member {
 /// The members of a structure that have a name and are no bit fields, by offset; empty if there is no such structure.
 #[must_use]
 pub fn members(btf: &Btf<'_>, structure: &str) -> Vec<Member> {
-    let Some(found) = btf.type_by_kind::<Struct<'_>>().find(|candidate| {
-        candidate
-            .name()
-            .is_some_and(|name| without_flavour(&name.to_string_lossy()) == structure)
+    // A kernel has a hundred thousand types, and none with a flavour.
+    let named = btf.type_by_name::<Struct<'_>>(structure);
+    let Some(found) = named.or_else(|| {
+        btf.type_by_kind::<Struct<'_>>().find(|candidate| {
+            candidate
+                .name()
+                .is_some_and(|name| without_flavour(&name.to_string_lossy()) == structure)
+        })
     }) else {
         return Vec::new();
     };
