@@ -33,7 +33,7 @@ pub struct Arguments {
     ///
     /// `kernel` is the kernel's own scheduler: eevdf stands for it, without what callbacks cost.
     ///
-    /// 'exec:LOADER ARGUMENTS' runs a scheduler's real loader, captures what it sets on this machine, and compares its scheduler.
+    /// 'exec:LOADER ARGUMENTS' runs a scheduler's real loader, captures what it sets for the machine of --machine, and compares its scheduler.
     #[arg(
         short,
         long,
