@@ -41,7 +41,7 @@ pub use error::{Error, Missing};
 pub use link::KernelCall;
 pub use linker::{Bits, Field, Linker, Native};
 pub use location::Location;
-pub use maps::{InitialValue, Map};
+pub use maps::{InitialValue, Map, kind as map_kind};
 pub use object::{
     Extern, ExternKind, Object, Program, SCHEDULER_TABLES, Section, Slot, StructOps,
     StructOpsMember, StructOpsValue, Variable, VariableKind,

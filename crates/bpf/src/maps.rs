@@ -4,6 +4,27 @@
 use crate::btf::{Btf, Kind, TypeId};
 use crate::error::{Error, malformed, unsupported};
 
+/// Map types by the kernel's numbers (`enum bpf_map_type`).
+pub mod kind {
+    #![allow(missing_docs)]
+    pub const HASH: u32 = 1;
+    pub const ARRAY: u32 = 2;
+    pub const PERF_EVENT_ARRAY: u32 = 4;
+    pub const PERCPU_HASH: u32 = 5;
+    pub const PERCPU_ARRAY: u32 = 6;
+    pub const LRU_HASH: u32 = 9;
+    pub const LRU_PERCPU_HASH: u32 = 10;
+    pub const ARRAY_OF_MAPS: u32 = 12;
+    pub const HASH_OF_MAPS: u32 = 13;
+    pub const QUEUE: u32 = 22;
+    pub const STACK: u32 = 23;
+    pub const RINGBUF: u32 = 27;
+    pub const TASK_STORAGE: u32 = 29;
+    pub const USER_RINGBUF: u32 = 31;
+    pub const CGROUP_STORAGE: u32 = 32;
+    pub const ARENA: u32 = 33;
+}
+
 /// A map, as the object defines it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Map {

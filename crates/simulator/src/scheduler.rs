@@ -3,13 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fairground_bpf::{
-    Code, Extern, Linker as _, Object, Setup, StructOps, StructOpsValue, VariableKind,
+    Code, Extern, Linker as _, Object, Setup, StructOps, StructOpsValue, VariableKind, map_kind,
 };
 
 use crate::constants::*;
 use crate::kfunc;
 use crate::linker::{self, KernelLinker};
-use crate::maps::kind;
 use crate::operations::{Op, Operations, cid_name};
 
 /// Type of a table of callbacks that know CPUs by their numbers.
@@ -112,7 +111,10 @@ impl Scheduler {
             cid_form: table.type_name == CID_FORM,
             ..KernelLinker::default()
         };
-        let arenas = object.maps().iter().filter(|map| map.kind == kind::ARENA);
+        let arenas = object
+            .maps()
+            .iter()
+            .filter(|map| map.kind == map_kind::ARENA);
         if linker.cid_form && arenas.count() != 1 {
             return Err(LoadError::Operations(
                 "a scheduler of the cid form has to have one arena".into(),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fairground_bpf::{Context, Setup, Slot, Stack};
+use fairground_bpf::{Context, Setup, Slot, Stack, map_kind};
 use fairground_events::{Nanoseconds, Sink, TaskId};
 use fairground_machine::Machine;
 use fairground_workload::Workload;
@@ -22,7 +22,7 @@ use crate::idle::IdleState;
 use crate::kernel::{Cpu, Kernel, Settings};
 use crate::kfunc::arena::{Arena, PAGE, USER_BASE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
-use crate::maps::{Map, Store, kind, words};
+use crate::maps::{Map, Store, words};
 use crate::operations::Op;
 use crate::program::Programs;
 use crate::reports::Reports;
@@ -211,7 +211,7 @@ impl<'a> Kernel<'a> {
             if let Some((_, entries)) = setup.map_sizes.iter().find(|(map, _)| *map == number) {
                 definition.max_entries = *entries;
             }
-            if definition.kind == kind::ARENA {
+            if definition.kind == map_kind::ARENA {
                 arena = Some(Arena::new(definition.max_entries as usize).map_err(LoadError::Map)?);
             }
             maps.push(Box::new(

@@ -7,6 +7,7 @@ use super::{Facts, Verdict};
 use crate::btf::{Kind, Member, TypeId};
 use crate::contract::{Argument, Contract, Effect, Outcome, Region};
 use crate::link::{Operand, Operation};
+use crate::maps::kind;
 use crate::object::{ExternKind, Reference};
 
 /// A function that is called: its name, and its declaration where the object has one.
@@ -398,6 +399,22 @@ impl Facts<'_> {
         }
     }
 
+    /// Whether the key, the second argument, is a constant on the stack that names an element of an array: the verifier asks for no
+    /// test of such a look-up (`can_elide_value_nullness()`).
+    fn is_in_array(&self, map: usize, state: &State) -> bool {
+        let map = &self.object.maps()[map];
+        let is_array = matches!(map.kind, kind::ARRAY | kind::PERCPU_ARRAY);
+        let key = match state.registers[2] {
+            Value::Pointer(key)
+                if key.target == Target::Stack && key.offset.low == key.offset.high =>
+            {
+                state.word(key.offset.low)
+            }
+            _ => None,
+        };
+        is_array && key.is_some_and(|key| key < map.max_entries)
+    }
+
     fn result(&self, at: usize, callee: &Callee<'_>, state: &State) -> Value {
         let made = |target, null| {
             Value::Pointer(Pointer {
@@ -415,7 +432,13 @@ impl Facts<'_> {
                     target: Target::Map(map),
                     ..
                 }) if self.object.maps()[map].inner.is_none() => {
-                    made(Target::MapValue(map), Null::Untested)
+                    let null =
+                        if callee.name == "bpf_map_lookup_elem" && self.is_in_array(map, state) {
+                            Null::No
+                        } else {
+                            Null::Untested
+                        };
+                    made(Target::MapValue(map), null)
                 }
                 _ => Value::Any,
             },

@@ -41,6 +41,8 @@ pub(super) struct State {
     pub registers: [Value; 11],
     /// Values on the stack, eight bytes each, by offset from its end. Of the others nothing is known.
     slots: Vec<(i64, Value)>,
+    /// Constants of four bytes on the stack, by offset from its end: the verifier knows which element of an array they choose.
+    words: Vec<(i64, u32)>,
     /// What tests have told of constants that the loader sets.
     cells: Vec<(Root, u64, u64)>,
     pub holding: Holding,
@@ -56,6 +58,7 @@ impl State {
         State {
             registers,
             slots: Vec::new(),
+            words: Vec::new(),
             cells: Vec::new(),
             holding: Some(Vec::new()),
             is_doubtful: false,
@@ -72,6 +75,7 @@ impl State {
             *value = value.join(other.slot(*offset), widen);
             *value != Value::Any
         });
+        self.words.retain(|word| other.words.contains(word));
         self.cells.retain(|cell| other.cells.contains(cell));
         self.is_doubtful &= other.is_doubtful;
         *self != before
@@ -91,10 +95,27 @@ impl State {
         }
     }
 
+    /// The constant of four bytes at an offset of the stack, if one is known to be there.
+    pub(super) fn word(&self, offset: i64) -> Option<u32> {
+        let found = self.words.iter().find(|word| word.0 == offset);
+        found.map(|word| word.1)
+    }
+
+    /// Writes four bytes to the stack, of which a constant is remembered.
+    pub(super) fn set_word(&mut self, offset: i64, value: Value) {
+        self.forget_stack(offset, offset + 4);
+        if let Some(constant) = value.constant() {
+            // The upper half of the register is not stored.
+            self.words.push((offset, constant as u32));
+            self.words.sort_unstable();
+        }
+    }
+
     /// Forgets what was on the stack between two offsets.
     pub(super) fn forget_stack(&mut self, low: i64, high: i64) {
-        self.slots
-            .retain(|&(offset, _)| offset >= high || offset.saturating_add(8) <= low);
+        let stays = |offset: i64, size| offset >= high || offset.saturating_add(size) <= low;
+        self.slots.retain(|&(offset, _)| stays(offset, 8));
+        self.words.retain(|&(offset, _)| stays(offset, 4));
     }
 
     pub(super) fn values(&mut self) -> impl Iterator<Item = &mut Value> {

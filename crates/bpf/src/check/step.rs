@@ -171,10 +171,10 @@ impl Facts<'_> {
         {
             let low = pointer.offset.low.saturating_add(offset);
             let high = pointer.offset.high.saturating_add(offset);
-            if low == high && size == 8 && !is_atomic {
-                state.set_slot(low, value);
-            } else {
-                state.forget_stack(low, high.saturating_add(8));
+            match size {
+                8 if low == high && !is_atomic => state.set_slot(low, value),
+                4 if low == high && !is_atomic => state.set_word(low, value),
+                _ => state.forget_stack(low, high.saturating_add(i64::from(size))),
             }
         }
         if !matches!(verdict, Verdict::Fine) {
