@@ -48,4 +48,4 @@ pub use plan::{DEFAULT_HZ, Plan};
 pub use recorded::{load_recording, read_workload, recorded_metrics};
 pub use shrink::Shrunk;
 pub use worlds::{Agreement, Both, Costs, Disorder, Key, Pair, TaskPair, confront};
-pub use worlds_recording::{CreatorRecord, OtherThread, Player, Recording, TaskTime};
+pub use worlds_recording::{Player, Recording, TaskTime};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_metrics::{Distribution, RunMetrics};
+use fairground_results::Turn as TurnRecord;
 use fairground_simulator::{CostModel, Creator, Options, Surroundings, Thread, Turn};
 use fairground_workload::{Policy, Workload};
 
@@ -409,7 +410,7 @@ fn surroundings(recording: &Recording) -> Surroundings {
         turns: other
             .turns
             .iter()
-            .map(|&(at, cpu_time)| Turn { at, cpu_time })
+            .map(|&TurnRecord(at, cpu_time)| Turn { at, cpu_time })
             .collect(),
     });
     Surroundings {
@@ -554,7 +555,7 @@ fn disorders(pairs: &[Pair]) -> Vec<Disorder> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worlds_recording::{CreatorRecord, OtherThread};
+    use fairground_results::{Creator as CreatorRecord, OtherThread};
 
     fn figures(tasks: &[(&str, f64)], latency: f64) -> Figures {
         Figures {
@@ -691,7 +692,7 @@ mod tests {
                 nice: -20,
                 rt_priority: 0,
                 cpus: vec![1],
-                turns: vec![(20, 4), (90, 5)],
+                turns: vec![TurnRecord(20, 4), TurnRecord(90, 5)],
             }],
             tasks: Vec::new(),
             metrics: None,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use fairground_events::Nanoseconds;
 use fairground_metrics::RunMetrics;
+use fairground_results::{Creator, OtherThread, Turn};
 use serde::Deserialize;
 
 use crate::error::Error;
@@ -26,7 +27,7 @@ pub struct Recording {
     pub player: Player,
     /// CPUs of the machine.
     pub cpus: u32,
-    /// Common start of the threads on the kernel's clock, whose ticks are at multiples of their length; `None` if nobody looked.
+    /// Common start of the threads on the kernel's clock, whose ticks are at multiples of their length; `None` if it was not recorded.
     #[serde(default)]
     pub start_ns: Option<Nanoseconds>,
     /// The same on the clock that schedulers see.
@@ -34,9 +35,9 @@ pub struct Recording {
     pub scheduler_start_ns: Option<Nanoseconds>,
     /// Length of the run.
     pub duration_ns: Nanoseconds,
-    /// What the process had done that created the threads; `None` if nobody looked.
+    /// What the process had done that created the threads; `None` if it was not recorded.
     #[serde(default)]
-    pub creator: Option<CreatorRecord>,
+    pub creator: Option<Creator>,
     /// What other threads did during the run.
     #[serde(default)]
     pub others: Vec<OtherThread>,
@@ -65,36 +66,6 @@ impl Player {
             Player::RtApp => "rt-app",
         }
     }
-}
-
-/// What the process had done that created the threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct CreatorRecord {
-    /// How long it had lived.
-    pub age_ns: Nanoseconds,
-    /// CPU time that it had used of this.
-    pub cpu_time_ns: Nanoseconds,
-    /// Times it had waited.
-    pub waits: u64,
-    /// CPU time that each thread used before the common start.
-    pub preparation_ns: Nanoseconds,
-}
-
-/// What a thread did meanwhile that is not part of the run.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct OtherThread {
-    /// The kernel's name for it.
-    pub name: String,
-    /// Whether it is one of the kernel's own.
-    pub kernel: bool,
-    /// -20 to 19.
-    pub nice: i32,
-    /// 1 to 99 for real-time policies, otherwise 0.
-    pub rt_priority: u32,
-    /// CPUs that it may use; empty: all.
-    pub cpus: Vec<u32>,
-    /// When it was woken, since the start of the run, and the CPU time that it used until it fell asleep.
-    pub turns: Vec<(Nanoseconds, Nanoseconds)>,
 }
 
 /// CPU time of a task.
@@ -142,7 +113,7 @@ impl Recording {
     fn check(&self) -> Result<(), String> {
         let times = self.others.iter().flat_map(|other| &other.turns);
         let mut times: Vec<(&str, Nanoseconds)> = times
-            .flat_map(|(at, length)| {
+            .flat_map(|Turn(at, length)| {
                 [
                     ("a turn of another thread", *at),
                     ("a turn's CPU time", *length),

@@ -2,10 +2,12 @@
 
 mod reproduction;
 mod run;
+mod surroundings;
 mod waits;
 
 pub use reproduction::{
     Claim, Figure, Fit, Interval, Level, PrintedTable, Reproduction, Verdict, Where,
 };
 pub use run::{Labels, Run, short_name};
+pub use surroundings::{Creator, OtherThread, Turn};
 pub use waits::Waits;

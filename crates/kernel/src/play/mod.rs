@@ -20,9 +20,10 @@ use fairground_catalog::attributes::Attributes;
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_workload::{Event, Policy, Workload};
 
+use fairground_results::Creator;
 pub use report::{Report, TaskReport};
 use run::{Ended, Recording, Run};
-use surroundings::Creator;
+use surroundings::creator_so_far;
 
 use crate::attributes::AttributeMap;
 use crate::recorder::Recorder;
@@ -64,21 +65,10 @@ pub fn play(
     let mut notes = workload.notes.clone();
     let attributes = attributes(workload)?;
     check(workload, root)?;
-    if workload.tasks.iter().any(uses_taskgroup) {
-        notes.push(
-            "task groups are not set up here: the tasks stay in the caller's control group"
-                .to_owned(),
-        );
-    }
     let scheduler = host::loaded_scheduler();
     let attribute_map = if root { AttributeMap::find()? } else { None };
-    if attribute_map.is_none()
-        && attributes
-            .iter()
-            .any(|wanted| *wanted != Attributes::default())
-    {
-        notes.push("the scheduler in charge knows no attributes of tasks: those of the workload have no effect".to_owned());
-    }
+    let known = attribute_map.is_some();
+    notes.extend(without_effect(workload, &attributes, known).map(str::to_owned));
 
     let cpus = online_cpus()?;
     let recorder = start_recorder(root, cpus, options.metrics, &mut notes);
@@ -90,7 +80,7 @@ pub fn play(
         None => None,
     };
     let ahead = clock::scheduler_ahead();
-    let creator = Creator::so_far();
+    let creator = creator_so_far();
     let run = Run::prepare(workload, *options, attributes, attribute_map, recording)?;
     // Otherwise the end would come when the scheduler under test lets it. Without root it does.
     let _ = scheduling::set_policy(&WATCHERS);
@@ -112,11 +102,12 @@ pub fn play(
     let tasks = run.end(stop);
     let recorded = recorder.map(Recorder::finish).transpose()?;
     if root {
-        scheduling::set_policy(&Policy::Other {
+        let ordinary = Policy::Other {
             nice: 0,
             slice: None,
-        })
-        .map_err(Error::system("cannot become an ordinary thread again"))?;
+        };
+        scheduling::set_policy(&ordinary)
+            .map_err(Error::system("cannot become an ordinary thread again"))?;
     }
     if let Some(reason) = run.failure() {
         return Err(Error::Play { reason });
@@ -129,19 +120,7 @@ pub fn play(
         None => {}
     }
     notes.extend(starved(&tasks));
-    let scheduler_after = host::loaded_scheduler();
-    if scheduler_after != scheduler {
-        let name = |scheduler: &Option<String>| {
-            scheduler
-                .clone()
-                .unwrap_or_else(|| "the kernel's own".to_owned())
-        };
-        notes.push(format!(
-            "the scheduler changed during the run, from {} to {}",
-            name(&scheduler),
-            name(&scheduler_after)
-        ));
-    }
+    notes.extend(changed(scheduler.as_deref()));
     let (metrics, lost, others) = match recorded {
         Some((metrics, summary)) => (Some(metrics.result()), Some(summary.lost), summary.others),
         None => (None, None, Vec::new()),
@@ -165,6 +144,37 @@ pub fn play(
         lost,
         notes,
     }))
+}
+
+/// What of the workload changes nothing on this kernel; `known`: whether the scheduler in charge reads attributes of tasks.
+fn without_effect(
+    workload: &Workload,
+    attributes: &[Attributes],
+    known: bool,
+) -> impl Iterator<Item = &'static str> {
+    let groups = workload.tasks.iter().any(uses_taskgroup);
+    let asked = attributes
+        .iter()
+        .any(|wanted| *wanted != Attributes::default());
+    let groups = groups
+        .then_some("task groups are not set up here: the tasks stay in the caller's control group");
+    let attributes = (asked && !known).then_some(
+        "the scheduler in charge knows no attributes of tasks: those of the workload have no effect",
+    );
+    groups.into_iter().chain(attributes)
+}
+
+/// Says so if another scheduler than `before` is in charge now.
+fn changed(before: Option<&str>) -> Option<String> {
+    let after = host::loaded_scheduler();
+    let name = |scheduler: Option<&str>| scheduler.unwrap_or("the kernel's own").to_owned();
+    (after.as_deref() != before).then(|| {
+        format!(
+            "the scheduler changed during the run, from {} to {}",
+            name(before),
+            name(after.as_deref())
+        )
+    })
 }
 
 /// Waits for the end of a run; returns what each thread waits for, if none of them can ever go on.

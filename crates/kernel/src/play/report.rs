@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use fairground_metrics::{Distribution, LapRecord, Periods, RunMetrics};
+use fairground_results::{Creator, OtherThread};
 use serde::Serialize;
 
 use super::run::Ended;
-use super::surroundings::{Creator, OtherThread};
 
 /// Version of the JSON form.
 const VERSION: u32 = 1;

@@ -17,10 +17,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fairground_events::Sink;
+use fairground_results::OtherThread;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBufferBuilder};
 
 use crate::play::WATCHERS;
-use crate::play::surroundings::OtherThread;
 use crate::{Error, clock, host, scheduling};
 pub(crate) use program::{Program, ends, failed, waiting};
 use record::Record;

@@ -8,9 +8,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use fairground_events::{CpuId, Event, EventKind, Policy, Sink, TaskId, TaskInfo, load_weight};
+use fairground_results::{OtherThread, Turn};
 
 use super::record::{Happening, Leaving, Record, RecordedTask};
-use crate::play::surroundings::{OtherThread, Turn};
 
 /// Something that user space knows and the kernel does not.
 #[derive(Clone, Debug, PartialEq, Eq)]

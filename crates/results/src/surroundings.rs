@@ -1,0 +1,37 @@
+//! What there was besides the threads of a run on a kernel: the process that created them, and other threads of the machine.
+
+use serde::{Deserialize, Serialize};
+
+/// What the process that created the threads had done by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Creator {
+    /// How long it had lived.
+    pub age_ns: u64,
+    /// CPU time that its first thread had used of this.
+    pub cpu_time_ns: u64,
+    /// How often it had waited.
+    pub waits: u64,
+    /// CPU time that a thread of the run used before it waited for the common start, on average.
+    pub preparation_ns: u64,
+}
+
+/// A thread that is not part of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherThread {
+    /// The kernel's name for it.
+    pub name: String,
+    /// Whether it is one of the kernel's own.
+    pub kernel: bool,
+    /// -20 to 19.
+    pub nice: i32,
+    /// 1 to 99 for real-time policies, otherwise 0.
+    pub rt_priority: u32,
+    /// CPUs that it may use; empty: all.
+    pub cpus: Vec<u32>,
+    /// What it did, in order of time.
+    pub turns: Vec<Turn>,
+}
+
+/// From being woken to falling asleep: when it was woken, since the start of the run, and the CPU time that it used; nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn(pub u64, pub u64);
