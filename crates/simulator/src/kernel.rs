@@ -114,6 +114,46 @@ pub struct Cpu {
     pub run_queue_lock: Lock,
 }
 
+impl Cpu {
+    /// An online CPU that idles.
+    pub fn new(cpu: usize, capacity: u64, idle: TaskRef) -> Self {
+        Self {
+            rq: Kernel::new_run_queue(cpu, idle),
+            current: idle,
+            idle,
+            online: true,
+            need_resched: false,
+            stopped: false,
+            next_class: Class::Idle,
+            in_dispatch: false,
+            kernel_until: 0,
+            resume_at: 0,
+            progress_at: 0,
+            completion_at: u64::MAX,
+            tick_at: u64::MAX,
+            real_time: Vec::new(),
+            deadline_server: DeadlineServer::default(),
+            fair: Vec::new(),
+            fair_min_vruntime: 0,
+            local: DsqIndex(cpu as u32),
+            deferred_locals: Vec::new(),
+            deferred_reenqueue: None,
+            deferred_user_reenqueue: Vec::new(),
+            sleeps: VecDeque::new(),
+            preempt_count: 0,
+            kicks: Vec::new(),
+            kick_sync: 0,
+            waits_for_kicks: 0,
+            wake_list: Vec::new(),
+            buffer: Vec::new(),
+            dispatched: 0,
+            capacity,
+            performance: SCX_CPUPERF_ONE,
+            run_queue_lock: Lock::default(),
+        }
+    }
+}
+
 /// Settings of one simulation that the kernel model needs while it runs.
 pub struct Settings {
     /// Length of a tick in nanoseconds.

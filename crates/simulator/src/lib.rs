@@ -28,6 +28,7 @@ mod linker;
 mod loader;
 mod maps;
 mod mask;
+mod memory;
 mod operations;
 mod program;
 mod reports;

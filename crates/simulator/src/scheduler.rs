@@ -350,6 +350,59 @@ fn check_programs(object: &Object, code: &Code) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// Refuses calls of kernel functions that the kernel does not allow in this callback.
+fn check_calls(
+    code: &Code,
+    program: &str,
+    op: Op,
+    name: &str,
+    cid_form: bool,
+) -> Result<(), LoadError> {
+    for call in code.kernel_calls(program) {
+        if !kfunc::contexts::allows(op.name(), cid_form, &call.name) {
+            return Err(LoadError::Operations(format!(
+                "calling kernel function {} is not allowed in ops.{name}(), at {}",
+                call.name, call.place
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses members that are set and unknown to this kernel, whose callbacks are `callbacks`.
+fn check_members(table: &StructOps, callbacks: &[String]) -> Result<(), LoadError> {
+    let known_data = [
+        "dispatch_max_batch",
+        "flags",
+        "timeout_ms",
+        "exit_dump_len",
+        "hotplug_seq",
+        "cid_shard_size",
+        "rescue_bandwidth_ppt",
+        "rescue_quantum_us",
+        "sub_cgroup_id",
+        "name",
+        "priv",
+    ];
+    for member in &table.members {
+        // A root scheduler of the cid form may have them; nobody attaches a sub-scheduler here.
+        if table.type_name == CID_FORM && member.name.starts_with("sub_") {
+            continue;
+        }
+        let set = match &member.value {
+            StructOpsValue::Program(_) => true,
+            StructOpsValue::Data(bytes) => bytes.iter().any(|byte| *byte != 0),
+        };
+        if set && !callbacks.contains(&member.name) && !known_data.contains(&member.name.as_str()) {
+            return Err(LoadError::Operations(format!(
+                "ops.{} is set, which a root scheduler of this kernel does not have",
+                member.name
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn read_operations(
     table: &StructOps,
     code: &Code,
@@ -389,14 +442,7 @@ fn read_operations(
     for (op, name) in Op::ALL.iter().zip(&names) {
         entries.push(match member(name) {
             Some(StructOpsValue::Program(program)) => {
-                for call in code.kernel_calls(program) {
-                    if !kfunc::contexts::allows(op.name(), cid_form, &call.name) {
-                        return Err(LoadError::Operations(format!(
-                            "calling kernel function {} is not allowed in ops.{name}(), at {}",
-                            call.name, call.place
-                        )));
-                    }
-                }
+                check_calls(code, program, *op, name, cid_form)?;
                 Some(code.entry(program).ok_or_else(|| {
                     LoadError::Operations(format!(
                         "ops.{name} is {program}, which the object does not have"
@@ -406,40 +452,12 @@ fn read_operations(
             _ => None,
         });
     }
-    let known_data = [
-        "dispatch_max_batch",
-        "flags",
-        "timeout_ms",
-        "exit_dump_len",
-        "hotplug_seq",
-        "cid_shard_size",
-        "rescue_bandwidth_ppt",
-        "rescue_quantum_us",
-        "sub_cgroup_id",
-        "name",
-        "priv",
-    ];
     if number("sub_cgroup_id") != 0 {
         return Err(LoadError::Operations(
             "ops.sub_cgroup_id is set: sub-schedulers are not simulated".into(),
         ));
     }
-    for member in &table.members {
-        // A root scheduler of the cid form may have them; nobody attaches a sub-scheduler here.
-        if cid_form && member.name.starts_with("sub_") {
-            continue;
-        }
-        let set = match &member.value {
-            StructOpsValue::Program(_) => true,
-            StructOpsValue::Data(bytes) => bytes.iter().any(|byte| *byte != 0),
-        };
-        if set && !names.contains(&member.name) && !known_data.contains(&member.name.as_str()) {
-            return Err(LoadError::Operations(format!(
-                "ops.{} is set, which a root scheduler of this kernel does not have",
-                member.name
-            )));
-        }
-    }
+    check_members(&table, &names)?;
     let name = member("name").map(StructOpsValue::text).unwrap_or_default();
     let valid =
         |character: char| character.is_ascii_alphanumeric() || character == '_' || character == '.';

@@ -1,9 +1,8 @@
 //! Setting up a simulation, running it, and what it leaves.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fairground_bpf::{Context, Setup, Slot, Stack, map_kind};
+use fairground_bpf::{Context, Setup, Stack};
 use fairground_events::{Nanoseconds, Sink, TaskId};
 use fairground_machine::Machine;
 use fairground_workload::Workload;
@@ -13,8 +12,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 use crate::cids::{self, Cids};
 use crate::clock::{Clock, Due};
 use crate::constants::*;
-use crate::cost::{CostModel, Lock};
-use crate::deadline_server::DeadlineServer;
+use crate::cost::CostModel;
 use crate::dispatch_queue::{DispatchQueue, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
@@ -22,7 +20,8 @@ use crate::idle::IdleState;
 use crate::kernel::{Cpu, Kernel, Settings};
 use crate::kfunc::arena::{Arena, PAGE, USER_BASE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
-use crate::maps::{Map, Store, words};
+use crate::maps::Map;
+use crate::memory::Memory;
 use crate::operations::Op;
 use crate::program::Programs;
 use crate::reports::Reports;
@@ -192,6 +191,48 @@ pub fn simulate(
     })
 }
 
+/// The idle task of a CPU.
+fn idle_task(cpu: usize, possible: CpuMask, count: usize) -> TaskRef {
+    let mut idle = Task::blank(TaskId(u32::MAX), "swapper".into(), 0, possible, count);
+    idle.set_class(Class::Idle);
+    idle.seen.prio = 140;
+    idle.seen.flags = PF_IDLE | PF_KTHREAD;
+    idle.seen.thread_info.cpu = cpu as u32;
+    let idle = TaskRef::allocate(idle);
+    idle.fix_pointers();
+    idle
+}
+
+/// The task that creates those of the workload, asleep.
+fn creator(
+    options: &Options,
+    memory: &mut MmStruct,
+    groups: &mut Groups,
+    possible: CpuMask,
+    count: usize,
+) -> TaskRef {
+    let name = options.workload.name.clone();
+    let mut task = Task::blank(surroundings::CREATOR, name, 1000, possible, count);
+    task.seen.mm = memory;
+    task.seen.active_mm = task.seen.mm;
+    task.seen.__state = TASK_INTERRUPTIBLE;
+    let (set, group) = groups.pointers(0);
+    task.seen.cgroups = set;
+    task.seen.sched_task_group = group;
+    let task = TaskRef::allocate(task);
+    task.fix_pointers();
+    task
+}
+
+/// The groups that tasks of the workload are in at some time.
+fn group_paths(workload: &Workload) -> impl Iterator<Item = &str> {
+    workload.tasks.iter().flat_map(|task| {
+        let phases = task.phases.iter();
+        let later = phases.filter_map(|phase| phase.taskgroup.as_deref());
+        task.taskgroup.as_deref().into_iter().chain(later)
+    })
+}
+
 impl<'a> Kernel<'a> {
     fn new(
         scheduler: &Arc<Scheduler>,
@@ -201,87 +242,15 @@ impl<'a> Kernel<'a> {
         let machine = options.machine.clone();
         let topology = Topology::new(&machine);
         let count = machine.cpus.len();
-        let setup = &options.setup;
-        let operations = scheduler.operations_with(setup)?;
+        let operations = scheduler.operations_with(&options.setup)?;
         let possible = CpuMask::first_cpus(count);
-        let mut maps = Vec::new();
-        let mut arena = None;
-        for (number, definition) in scheduler.object.maps().iter().enumerate() {
-            let mut definition = definition.clone();
-            if let Some((_, entries)) = setup.map_sizes.iter().find(|(map, _)| *map == number) {
-                definition.max_entries = *entries;
-            }
-            if definition.kind == map_kind::ARENA {
-                arena = Some(Arena::new(definition.max_entries as usize).map_err(LoadError::Map)?);
-            }
-            maps.push(Box::new(
-                Map::new(&definition, number, count).map_err(LoadError::Map)?,
-            ));
-        }
-        // Maps inside maps get maps of their own where the object names them.
-        for (number, definition) in scheduler.object.maps().iter().enumerate() {
-            for (index, value) in &definition.initial {
-                if let fairground_bpf::InitialValue::Map(inner) = value {
-                    let address = &raw mut *maps[*inner] as u64;
-                    if let Store::Maps(slots) = &mut maps[number].store
-                        && let Some(slot) = slots.get_mut(*index as usize)
-                    {
-                        *slot = address;
-                    }
-                }
-            }
-        }
-        let mut variables = options.variables.clone();
-        for variable in fairground_catalog::topology::variables(&machine) {
-            variables.push((variable.name.to_owned(), variable.bytes));
-        }
-        let mut sections = Vec::new();
-        let mut section_sizes = Vec::new();
-        let mut arena_offsets = Vec::new();
-        for (number, section) in scheduler.object.sections().iter().enumerate() {
-            let bytes = scheduler.initial_bytes(number, &variables, setup);
-            let mut memory = vec![0u64; words(bytes.len()).max(1)].into_boxed_slice();
-            for (word, chunk) in memory.iter_mut().zip(bytes.chunks(8)) {
-                let mut padded = [0; 8];
-                padded[..chunk.len()].copy_from_slice(chunk);
-                *word = u64::from_le_bytes(padded);
-            }
-            let offset = match (&mut arena, section.name.as_str()) {
-                (Some(arena), ".addr_space.1") => {
-                    Some(arena.place(&bytes, bytes.len()).ok_or_else(|| {
-                        LoadError::Map(
-                            "the arena is too small for the scheduler's global variables in it"
-                                .into(),
-                        )
-                    })?)
-                }
-                _ => None,
-            };
-            arena_offsets.push(offset);
-            section_sizes.push(bytes.len() as u64);
-            sections.push(memory);
-        }
-        let slots: Vec<*mut u8> = scheduler
-            .object
-            .slots()
-            .into_iter()
-            .map(|slot| match slot {
-                Slot::Map(number) => (&raw mut *maps[number]).cast(),
-                Slot::Section(number) => match arena_offsets[number] {
-                    Some(offset) => (USER_BASE + offset as u64) as *mut u8,
-                    None => sections[number].as_mut_ptr().cast(),
-                },
-            })
-            .collect();
-        let slot_sizes: Vec<u64> = scheduler
-            .object
-            .slots()
-            .into_iter()
-            .map(|slot| match slot {
-                Slot::Map(_) => 0,
-                Slot::Section(number) => section_sizes[number],
-            })
-            .collect();
+        let Memory {
+            maps,
+            mut arena,
+            sections,
+            slots,
+            slot_sizes,
+        } = Memory::new(scheduler, options, count)?;
         let mut stack = Stack::new();
         let context = Box::new(Context {
             kernel: std::ptr::null_mut(),
@@ -298,47 +267,8 @@ impl<'a> Kernel<'a> {
         let mut cpus = Vec::with_capacity(count);
         for (cpu, description) in machine.cpus.iter().enumerate() {
             dsqs.push(DispatchQueue::new(SCX_DSQ_LOCAL, Some(cpu)));
-            let mut idle = Task::blank(TaskId(u32::MAX), "swapper".into(), 0, possible, count);
-            idle.set_class(Class::Idle);
-            idle.seen.prio = 140;
-            idle.seen.flags = PF_IDLE | PF_KTHREAD;
-            idle.seen.thread_info.cpu = cpu as u32;
-            let idle = TaskRef::allocate(idle);
-            idle.fix_pointers();
-            cpus.push(Cpu {
-                rq: Kernel::new_run_queue(cpu, idle),
-                current: idle,
-                idle,
-                online: true,
-                need_resched: false,
-                stopped: false,
-                next_class: Class::Idle,
-                in_dispatch: false,
-                kernel_until: 0,
-                resume_at: 0,
-                progress_at: 0,
-                completion_at: u64::MAX,
-                tick_at: u64::MAX,
-                real_time: Vec::new(),
-                deadline_server: DeadlineServer::default(),
-                fair: Vec::new(),
-                fair_min_vruntime: 0,
-                local: DsqIndex(cpu as u32),
-                deferred_locals: Vec::new(),
-                deferred_reenqueue: None,
-                deferred_user_reenqueue: Vec::new(),
-                sleeps: VecDeque::new(),
-                preempt_count: 0,
-                kicks: Vec::new(),
-                kick_sync: 0,
-                waits_for_kicks: 0,
-                wake_list: Vec::new(),
-                buffer: Vec::new(),
-                dispatched: 0,
-                capacity: u64::from(description.capacity.max(1)),
-                performance: SCX_CPUPERF_ONE,
-                run_queue_lock: Lock::default(),
-            });
+            let capacity = u64::from(description.capacity.max(1));
+            cpus.push(Cpu::new(cpu, capacity, idle_task(cpu, possible, count)));
         }
         let nodes = topology.nodes.len();
         let global_dsqs = (0..nodes)
@@ -350,30 +280,9 @@ impl<'a> Kernel<'a> {
         let tracks_itself =
             operations.has(Op::UpdateIdle) && operations.flags & SCX_OPS_KEEP_BUILTIN_IDLE == 0;
         let per_node = operations.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
-        let paths = options.workload.tasks.iter().flat_map(|task| {
-            task.taskgroup.as_deref().into_iter().chain(
-                task.phases
-                    .iter()
-                    .filter_map(|phase| phase.taskgroup.as_deref()),
-            )
-        });
-        let mut groups = Groups::new(paths);
+        let mut groups = Groups::new(group_paths(&options.workload));
         let mut memory = Box::new(MmStruct { mm_users: 1 });
-        let mut parent = Task::blank(
-            surroundings::CREATOR,
-            options.workload.name.clone(),
-            1000,
-            possible,
-            count,
-        );
-        parent.seen.mm = &raw mut *memory;
-        parent.seen.active_mm = parent.seen.mm;
-        parent.seen.__state = TASK_INTERRUPTIBLE;
-        let (set, group) = groups.pointers(0);
-        parent.seen.cgroups = set;
-        parent.seen.sched_task_group = group;
-        let initial_parent = TaskRef::allocate(parent);
-        initial_parent.fix_pointers();
+        let initial_parent = creator(options, &mut memory, &mut groups, possible, count);
         Ok(Kernel {
             scheduler: scheduler.clone(),
             context,
@@ -391,7 +300,7 @@ impl<'a> Kernel<'a> {
                 cost: options.cost.clone(),
                 seed: options.seed,
                 hotplug: options.hotplug.clone(),
-                setup: setup.clone(),
+                setup: options.setup.clone(),
                 surroundings: options.surroundings.clone(),
                 details: options.details,
             },

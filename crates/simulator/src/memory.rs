@@ -1,0 +1,116 @@
+//! The memory that a simulation gives its scheduler: maps, global variables, an arena.
+
+use fairground_bpf::{InitialValue, Slot, map_kind};
+
+use crate::kfunc::arena::{Arena, USER_BASE};
+use crate::maps::{Map, Store, words};
+use crate::scheduler::{LoadError, Scheduler};
+use crate::simulation::Options;
+
+/// What the scheduler's code addresses. It stays where it is: code and values hold addresses in it.
+pub struct Memory {
+    /// The maps, in the order of the object. Schedulers hold their addresses.
+    #[allow(clippy::vec_box)]
+    pub maps: Vec<Box<Map>>,
+    /// The arena, if the object has one.
+    pub arena: Option<Arena>,
+    /// The global variables, by section.
+    pub sections: Vec<Box<[u64]>>,
+    /// Where the code finds maps and sections.
+    pub slots: Vec<*mut u8>,
+    /// Bytes of the sections in the same order; 0 for a map.
+    pub slot_sizes: Vec<u64>,
+}
+
+impl Memory {
+    /// Memory of one simulation on `cpus` CPUs, with the values that the object, the machine and the options give it.
+    pub fn new(scheduler: &Scheduler, options: &Options, cpus: usize) -> Result<Self, LoadError> {
+        let (mut maps, mut arena) = maps(scheduler, options, cpus)?;
+        let mut variables = options.variables.clone();
+        for variable in fairground_catalog::topology::variables(&options.machine) {
+            variables.push((variable.name.to_owned(), variable.bytes));
+        }
+        let mut sections = Vec::new();
+        let mut places = Vec::new();
+        for (number, section) in scheduler.object.sections().iter().enumerate() {
+            let bytes = scheduler.initial_bytes(number, &variables, &options.setup);
+            let mut memory = section_memory(&bytes);
+            let place = match (&mut arena, section.name.as_str()) {
+                (Some(arena), ".addr_space.1") => {
+                    let offset = arena.place(&bytes, bytes.len()).ok_or_else(|| {
+                        let message =
+                            "the arena is too small for the scheduler's global variables in it";
+                        LoadError::Map(message.into())
+                    })?;
+                    (USER_BASE + offset as u64) as *mut u8
+                }
+                _ => memory.as_mut_ptr().cast(),
+            };
+            sections.push(memory);
+            places.push((place, bytes.len() as u64));
+        }
+        let slots = scheduler.object.slots().into_iter();
+        let (slots, slot_sizes) = slots
+            .map(|slot| match slot {
+                Slot::Map(number) => ((&raw mut *maps[number]).cast(), 0),
+                Slot::Section(number) => places[number],
+            })
+            .unzip();
+        Ok(Self {
+            maps,
+            arena,
+            sections,
+            slots,
+            slot_sizes,
+        })
+    }
+}
+
+/// The maps of the object, and its arena.
+#[allow(clippy::vec_box)]
+fn maps(
+    scheduler: &Scheduler,
+    options: &Options,
+    cpus: usize,
+) -> Result<(Vec<Box<Map>>, Option<Arena>), LoadError> {
+    let definitions = scheduler.object.maps();
+    let mut maps = Vec::new();
+    let mut arena = None;
+    for (number, definition) in definitions.iter().enumerate() {
+        let mut definition = definition.clone();
+        let mut sizes = options.setup.map_sizes.iter();
+        if let Some((_, entries)) = sizes.find(|(map, _)| *map == number) {
+            definition.max_entries = *entries;
+        }
+        if definition.kind == map_kind::ARENA {
+            arena = Some(Arena::new(definition.max_entries as usize).map_err(LoadError::Map)?);
+        }
+        let map = Map::new(&definition, number, cpus).map_err(LoadError::Map)?;
+        maps.push(Box::new(map));
+    }
+    // Maps inside maps get maps of their own where the object names them.
+    for (number, definition) in definitions.iter().enumerate() {
+        for (index, value) in &definition.initial {
+            if let InitialValue::Map(inner) = value {
+                let address = &raw mut *maps[*inner] as u64;
+                if let Store::Maps(slots) = &mut maps[number].store
+                    && let Some(slot) = slots.get_mut(*index as usize)
+                {
+                    *slot = address;
+                }
+            }
+        }
+    }
+    Ok((maps, arena))
+}
+
+/// Memory with these bytes at its beginning.
+fn section_memory(bytes: &[u8]) -> Box<[u64]> {
+    let mut memory = vec![0u64; words(bytes.len()).max(1)].into_boxed_slice();
+    for (word, chunk) in memory.iter_mut().zip(bytes.chunks(8)) {
+        let mut padded = [0; 8];
+        padded[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_le_bytes(padded);
+    }
+    memory
+}
