@@ -330,13 +330,19 @@ impl Metrics {
     }
 
     /// Comes before every change of which CPUs are idle or online and which tasks wait.
+    #[inline]
     fn use_changes(&mut self) {
-        self.capacity = self.capacity_until_now();
+        if self.capacity.until != self.now {
+            self.capacity = self.capacity_until_now();
+        }
     }
 
     /// Brings the ideal processor to the present.
+    #[inline]
     fn serve(&mut self) {
-        self.ideal.advance(self.now, &self.sets);
+        if !self.ideal.is_at(self.now) {
+            self.ideal.advance(self.now, &self.sets);
+        }
     }
 
     /// Books the time of `cpu` until now: to overhead first, the rest to its task.

@@ -174,11 +174,14 @@ impl Fluid {
         self.solver.forget();
     }
 
+    /// Whether all tasks are served until `now`.
+    #[inline]
+    pub(crate) fn is_at(&self, now: Nanoseconds) -> bool {
+        self.now == now && self.lost == 0.0
+    }
+
     /// Serves all tasks until `now`.
     pub(crate) fn advance(&mut self, now: Nanoseconds, cpus: &CpuSets) {
-        if self.now == now && self.lost == 0.0 {
-            return;
-        }
         // Class services grow by rate times time; the time left is a float because completions fall between nanoseconds.
         let mut left = (now - self.now) as f64;
         self.now = now;
