@@ -232,24 +232,7 @@ impl Btf {
                 }
             }
             number @ (4 | 5) => {
-                let mut members = Vec::new();
-                for _ in 0..count {
-                    let name = self.string_or_error(words.next()?)?;
-                    let type_id = words.next()?;
-                    let offset = words.next()?;
-                    // With the flag, the upper byte is the size of a bit field.
-                    let (bit_offset, bit_size) = if flag {
-                        (offset & 0xff_ffff, offset >> 24)
-                    } else {
-                        (offset, 0)
-                    };
-                    members.push(Member {
-                        name,
-                        type_id,
-                        bit_offset,
-                        bit_size,
-                    });
-                }
+                let members = self.members(words, count, flag)?;
                 let size = size_or_type;
                 if number == 4 {
                     Kind::Structure { size, members }
@@ -257,24 +240,17 @@ impl Btf {
                     Kind::Union { size, members }
                 }
             }
-            6 => {
-                let mut enumerators = Vec::new();
-                for _ in 0..count {
-                    let name = self.string_or_error(words.next()?)?;
+            6 => Kind::Enumeration {
+                size: size_or_type,
+                signed: flag,
+                enumerators: self.enumerators(words, count, |words| {
                     let value = words.next()?;
-                    let value = if flag {
-                        i64::from(value.cast_signed()).cast_unsigned()
-                    } else {
-                        u64::from(value)
-                    };
-                    enumerators.push((name, value));
-                }
-                Kind::Enumeration {
-                    size: size_or_type,
-                    signed: flag,
-                    enumerators,
-                }
-            }
+                    Ok(match flag {
+                        true => i64::from(value.cast_signed()).cast_unsigned(),
+                        false => u64::from(value),
+                    })
+                })?,
+            },
             7 => Kind::Forward,
             8 => Kind::Typedef(size_or_type),
             9 => Kind::Volatile(size_or_type),
@@ -322,23 +298,60 @@ impl Btf {
                 }
             }
             18 => Kind::TypeTag(size_or_type),
-            19 => {
-                let mut enumerators = Vec::new();
-                for _ in 0..count {
-                    let name = self.string_or_error(words.next()?)?;
+            19 => Kind::Enumeration {
+                size: size_or_type,
+                signed: flag,
+                enumerators: self.enumerators(words, count, |words| {
                     let low = words.next()?;
-                    let high = words.next()?;
-                    enumerators.push((name, u64::from(high) << 32 | u64::from(low)));
-                }
-                Kind::Enumeration {
-                    size: size_or_type,
-                    signed: flag,
-                    enumerators,
-                }
-            }
+                    Ok(u64::from(words.next()?) << 32 | u64::from(low))
+                })?,
+            },
             number => return Err(malformed(place(), format!("unknown kind {number}"))),
         };
         Ok(Type { name, kind })
+    }
+
+    /// The members of a structure or union; `bit_fields`: some of them may be bit fields.
+    fn members(
+        &self,
+        words: &mut Words<'_>,
+        count: usize,
+        bit_fields: bool,
+    ) -> Result<Vec<Member>, Error> {
+        let mut members = Vec::new();
+        for _ in 0..count {
+            let name = self.string_or_error(words.next()?)?;
+            let type_id = words.next()?;
+            let offset = words.next()?;
+            // With bit fields, the upper byte is the size of one.
+            let (bit_offset, bit_size) = if bit_fields {
+                (offset & 0xff_ffff, offset >> 24)
+            } else {
+                (offset, 0)
+            };
+            members.push(Member {
+                name,
+                type_id,
+                bit_offset,
+                bit_size,
+            });
+        }
+        Ok(members)
+    }
+
+    /// Names and values of an enumeration, whose values `value` reads.
+    fn enumerators<'w>(
+        &self,
+        words: &mut Words<'w>,
+        count: usize,
+        value: impl Fn(&mut Words<'w>) -> Result<u64, Error>,
+    ) -> Result<Vec<(String, u64)>, Error> {
+        let mut enumerators = Vec::new();
+        for _ in 0..count {
+            let name = self.string_or_error(words.next()?)?;
+            enumerators.push((name, value(words)?));
+        }
+        Ok(enumerators)
     }
 
     /// Makes sure that every type number is one of a type that exists, so

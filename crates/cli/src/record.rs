@@ -95,21 +95,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
     if let Some(command) = &mut command {
         roots = Roots::Tasks(vec![command.start()?]);
     }
-    let text = |word: &OsString| word.to_string_lossy().into_owned();
-    let header = Header {
-        origin,
-        cpus: cpus().map_err(|source| Error::System {
-            what: "cannot tell the CPUs".to_owned(),
-            source,
-        })?,
-        roots,
-        recorder: std::process::id(),
-        command: arguments.command.iter().map(text).collect(),
-        kernel: host::release()?,
-        scheduler: host::loaded_scheduler(),
-        source: "fairground record".to_owned(),
-        without_calls: false,
-    };
+    let header = header(arguments, roots, origin)?;
     let mut writer = Writer::new(BufWriter::new(file), &header).map_err(cannot_write)?;
 
     let mut code = None;
@@ -158,6 +144,25 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
         code = command.poll()?;
     }
     Ok(code.unwrap_or(0))
+}
+
+/// What a recording that begins at `origin` says of itself.
+fn header(arguments: &Arguments, roots: Roots, origin: u64) -> Result<Header, Error> {
+    let text = |word: &OsString| word.to_string_lossy().into_owned();
+    Ok(Header {
+        origin,
+        cpus: cpus().map_err(|source| Error::System {
+            what: "cannot tell the CPUs".to_owned(),
+            source,
+        })?,
+        roots,
+        recorder: std::process::id(),
+        command: arguments.command.iter().map(text).collect(),
+        kernel: host::release()?,
+        scheduler: host::loaded_scheduler(),
+        source: "fairground record".to_owned(),
+        without_calls: false,
+    })
 }
 
 fn tell(path: &Path, length: u64, entries: u64, lost: u64) {

@@ -7,6 +7,14 @@ use crate::model::{Barrier, Event, Task, TimerMode};
 use crate::names::{Reference, Shared, Use};
 use crate::object::Reader;
 
+/// What is wrong with a reference.
+enum Finding {
+    /// The file cannot mean this.
+    Error(String),
+    /// It may be meant, but is worth a word.
+    Note(&'static str),
+}
+
 /// Checks the references between events.
 pub(crate) fn references(
     reader: &mut Reader,
@@ -17,120 +25,21 @@ pub(crate) fn references(
     let uses: BTreeSet<Use> = references.iter().map(|reference| reference.usage).collect();
     let used = |usage: Use| uses.contains(&usage);
     let mut resumed_mutexes = BTreeMap::new();
-    for Reference { usage, task, place } in references {
-        match *usage {
-            Use::Unlock(mutex) if !used(Use::Lock(mutex)) => {
-                return Err(reader.error(
-                    place,
-                    format!(
-                        "nothing ever locks the mutex \"{}\"; lock it before, or correct the name",
-                        shared.mutexes.list[mutex]
-                    ),
-                ));
+    for reference in references {
+        let place = &reference.place;
+        let finding = unanswered(reference.usage, shared, used)
+            .or_else(|| open_lap(reference, references))
+            .or_else(|| barrier(reference, shared, tasks, used));
+        match finding {
+            Some(Finding::Error(message)) => return Err(reader.error(place, message)),
+            Some(Finding::Note(text)) => reader.notes.add(place, text),
+            None => {}
+        }
+        if let Use::Lock(mutex) = reference.usage {
+            let condition = shared.conditions.find(&shared.mutexes.list[mutex]);
+            if condition.is_some_and(|condition| used(Use::Resume(condition))) {
+                resumed_mutexes.entry(mutex).or_insert(place);
             }
-            Use::Lock(mutex) => {
-                let name = &shared.mutexes.list[mutex];
-                if !used(Use::Unlock(mutex)) {
-                    reader.notes.add(
-                        place,
-                        "nothing ever unlocks this mutex, so whoever locks it next waits for ever",
-                    );
-                }
-                let condition = shared.conditions.find(name);
-                if condition.is_some_and(|condition| used(Use::Resume(condition))) {
-                    resumed_mutexes.entry(mutex).or_insert(place);
-                }
-            }
-            Use::Signal(condition) if !used(Use::Wait(condition)) => {
-                return Err(reader.error(
-                    place,
-                    format!(
-                        "nothing ever waits for the condition \"{}\"; add a wait, or correct the name",
-                        shared.conditions.list[condition]
-                    ),
-                ));
-            }
-            Use::Resume(condition) if !used(Use::Wait(condition)) => {
-                let name = &shared.conditions.list[condition];
-                if shared.tasks.find(name).is_none() {
-                    return Err(reader.error(
-                        place,
-                        format!(
-                            "there is no task \"{name}\" and nothing suspends under that name; \
-                             correct the name"
-                        ),
-                    ));
-                }
-                reader
-                    .notes
-                    .add(place, "has no effect: that task never suspends");
-            }
-            Use::Wait(condition)
-                if !used(Use::Signal(condition)) && !used(Use::Resume(condition)) =>
-            {
-                reader.notes.add(
-                    place,
-                    "nothing ever wakes this wait, so the task stops here",
-                );
-            }
-            Use::SemWait(semaphore) if !used(Use::SemPost(semaphore)) => reader.notes.add(
-                place,
-                "nothing ever posts this semaphore, so the task stops here",
-            ),
-            Use::SemPost(semaphore) if !used(Use::SemWait(semaphore)) => reader.notes.add(
-                place,
-                "has no effect: nothing ever waits for this semaphore",
-            ),
-            Use::PipeRead(pipe) if !used(Use::PipeWrite(pipe)) => reader.notes.add(
-                place,
-                "nothing ever writes to this pipe, so the task stops here",
-            ),
-            Use::PipeWrite(pipe) if !used(Use::PipeRead(pipe)) => reader.notes.add(
-                place,
-                "nothing ever reads from this pipe, so the task stops here once it is full",
-            ),
-            Use::Evict(memory) if !used(Use::Fault(memory)) => reader
-                .notes
-                .add(place, "has no effect: no fault ever reads this memory back"),
-            Use::Fault(memory) if !used(Use::Evict(memory)) => reader
-                .notes
-                .add(place, "has no effect: nothing ever evicts this memory"),
-            Use::LapEnd => {
-                let begins =
-                    |other: &Reference| other.usage == Use::LapBegin && other.task == *task;
-                if !references.iter().any(begins) {
-                    return Err(reader.error(
-                        place,
-                        "the task begins no lap that could end here; add { \"lap\" : \"begin\" } before",
-                    ));
-                }
-            }
-            Use::LapBegin => {
-                let ends = |other: &Reference| other.usage == Use::LapEnd && other.task == *task;
-                if !references.iter().any(ends) {
-                    reader
-                        .notes
-                        .add(place, "has no effect: the task ends no lap");
-                }
-            }
-            Use::Barrier(barrier) => {
-                if used(Use::Fork(*task)) {
-                    return Err(reader.error(
-                        place,
-                        format!(
-                            "a barrier counts the tasks that start together, so a task that is forked \
-                             cannot use one; use sem_post and sem_wait, or do not fork \"{}\"",
-                            tasks[*task].name
-                        ),
-                    ));
-                }
-                if shared.barriers[barrier].parties == 1 {
-                    reader
-                        .notes
-                        .add(place, "has no effect: it is the only use of this barrier");
-                }
-            }
-            _ => {}
         }
     }
     for place in resumed_mutexes.into_values() {
@@ -148,6 +57,98 @@ pub(crate) fn references(
         }
     }
     Ok(())
+}
+
+/// A use that needs another one to make sense, in a file that has none.
+fn unanswered(usage: Use, shared: &Shared, used: impl Fn(Use) -> bool) -> Option<Finding> {
+    let finding = match usage {
+        Use::Unlock(mutex) if !used(Use::Lock(mutex)) => Finding::Error(format!(
+            "nothing ever locks the mutex \"{}\"; lock it before, or correct the name",
+            shared.mutexes.list[mutex]
+        )),
+        Use::Lock(mutex) if !used(Use::Unlock(mutex)) => Finding::Note(
+            "nothing ever unlocks this mutex, so whoever locks it next waits for ever",
+        ),
+        Use::Signal(condition) if !used(Use::Wait(condition)) => Finding::Error(format!(
+            "nothing ever waits for the condition \"{}\"; add a wait, or correct the name",
+            shared.conditions.list[condition]
+        )),
+        Use::Resume(condition) if !used(Use::Wait(condition)) => {
+            let name = &shared.conditions.list[condition];
+            match shared.tasks.find(name) {
+                Some(_) => Finding::Note("has no effect: that task never suspends"),
+                None => Finding::Error(format!(
+                    "there is no task \"{name}\" and nothing suspends under that name; correct the name"
+                )),
+            }
+        }
+        Use::Wait(condition) if !used(Use::Signal(condition)) && !used(Use::Resume(condition)) => {
+            Finding::Note("nothing ever wakes this wait, so the task stops here")
+        }
+        Use::SemWait(semaphore) if !used(Use::SemPost(semaphore)) => {
+            Finding::Note("nothing ever posts this semaphore, so the task stops here")
+        }
+        Use::SemPost(semaphore) if !used(Use::SemWait(semaphore)) => {
+            Finding::Note("has no effect: nothing ever waits for this semaphore")
+        }
+        Use::PipeRead(pipe) if !used(Use::PipeWrite(pipe)) => {
+            Finding::Note("nothing ever writes to this pipe, so the task stops here")
+        }
+        Use::PipeWrite(pipe) if !used(Use::PipeRead(pipe)) => Finding::Note(
+            "nothing ever reads from this pipe, so the task stops here once it is full",
+        ),
+        Use::Evict(memory) if !used(Use::Fault(memory)) => {
+            Finding::Note("has no effect: no fault ever reads this memory back")
+        }
+        Use::Fault(memory) if !used(Use::Evict(memory)) => {
+            Finding::Note("has no effect: nothing ever evicts this memory")
+        }
+        _ => return None,
+    };
+    Some(finding)
+}
+
+/// A beginning or end of a lap, in a task that does not have the other.
+fn open_lap(reference: &Reference, references: &[Reference]) -> Option<Finding> {
+    let has = |usage: Use| {
+        let mut own = references
+            .iter()
+            .filter(|other| other.task == reference.task);
+        own.any(|other| other.usage == usage)
+    };
+    match reference.usage {
+        Use::LapEnd if !has(Use::LapBegin) => Some(Finding::Error(
+            "the task begins no lap that could end here; add { \"lap\" : \"begin\" } before"
+                .to_owned(),
+        )),
+        Use::LapBegin if !has(Use::LapEnd) => {
+            Some(Finding::Note("has no effect: the task ends no lap"))
+        }
+        _ => None,
+    }
+}
+
+/// A barrier that a forked task uses, or one task alone.
+fn barrier(
+    reference: &Reference,
+    shared: &Shared,
+    tasks: &[Task],
+    used: impl Fn(Use) -> bool,
+) -> Option<Finding> {
+    let Use::Barrier(barrier) = reference.usage else {
+        return None;
+    };
+    if used(Use::Fork(reference.task)) {
+        return Some(Finding::Error(format!(
+            "a barrier counts the tasks that start together, so a task that is forked cannot use one; use sem_post and \
+             sem_wait, or do not fork \"{}\"",
+            tasks[reference.task].name
+        )));
+    }
+    let alone = shared.barriers[barrier].parties == 1;
+    alone.then_some(Finding::Note(
+        "has no effect: it is the only use of this barrier",
+    ))
 }
 
 /// Makes all uses of a timer agree on its mode: in rt-app one absolute use makes the timer so.
