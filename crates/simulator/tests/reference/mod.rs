@@ -56,6 +56,8 @@ pub struct World {
     pub has_enq_last: bool,
     /// Length of a tick.
     pub tick: u64,
+    /// Length of the run.
+    pub duration: u64,
     /// Whether nothing costs time, so that slices and instants are exact.
     pub exact: bool,
 }
@@ -166,6 +168,8 @@ pub struct Reference {
     calls: Vec<Expected>,
     inside: Option<Inside>,
     now: u64,
+    /// A task that has changed without being told of, and the CPU that it changed on.
+    pub untold: Option<(u32, usize)>,
     /// Who took which CPU when; nobody when it became idle.
     pub switches: Vec<Vec<(u64, Option<u32>)>>,
     /// Who became runnable when.
@@ -193,6 +197,7 @@ impl Reference {
             calls: Vec::new(),
             inside: None,
             now: 0,
+            untold: None,
             switches: vec![Vec::new(); count],
             wakes: Vec::new(),
             world,
@@ -211,7 +216,26 @@ impl Reference {
                     lines.join("\n")
                 )
             })?;
+            if let Some((pid, cpu)) = self.untold {
+                return self.check_untold(pid, cpu, &records[number + 1..]);
+            }
         }
+        Ok(())
+    }
+
+    /// A change is told of after its last callback, `running`. The run must have ended by then: what else the CPU does is later.
+    fn check_untold(&self, pid: u32, cpu: usize, rest: &[Record]) -> Result<(), Broken> {
+        use Kind::{Disable, ExitTask, Running};
+        let here = rest.iter().filter(|record| record.cpu == cpu);
+        let mut after = here.skip_while(|record| (record.kind, record.pid) != (Running, pid));
+        after.next();
+        let early = after.find(|record| {
+            record.time <= self.world.duration && !matches!(record.kind, Disable | ExitTask)
+        });
+        rule!(
+            early.is_none(),
+            "{pid} has changed on CPU {cpu}, nothing tells of it, and the run goes on: {early:?}"
+        );
         Ok(())
     }
 

@@ -285,7 +285,13 @@ impl Reference {
             return self.look(cpu);
         }
         let Some(allowed) = task.later.pop_front() else {
-            return Err(format!("{} changes, and nothing tells of it", record.pid));
+            rule!(
+                !self.world.exact,
+                "{} changes, and nothing tells of it",
+                record.pid
+            );
+            self.untold = Some((record.pid, cpu));
+            return Ok(());
         };
         task.allowed = allowed;
         let state = &mut self.cpus[cpu];
