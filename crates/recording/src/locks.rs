@@ -2,7 +2,8 @@
 //!
 //! A recording shows only those moments of a mutex at which somebody had to wait. Who waited for it took it when he was woken; who woke
 //! a waiter let go of it. The other end of each hold was not seen, and is put where a hold of the usual length has it, but not beyond a wait: nobody was
-//! seen to sleep with it. Who waits for a condition lets go of all that he holds, and takes it again when he is woken. Who takes a mutex each time when
+//! seen to sleep with it. Who waits for another task, on a condition or in any other call, lets go of all that he holds, and takes
+//! it again when he is woken: the one who wakes him may need it first. Who takes a mutex each time when
 //! he has run for so long has taken it also where nobody waited.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +122,7 @@ impl Held {
 enum About {
     Took(Futex),
     Released(Futex),
-    /// It waited for a condition.
+    /// It waited for another task, which may need any mutex before it gets to the waking: whoever held one here could stand still in a replay.
     Condition,
     Nothing,
 }
@@ -160,7 +161,7 @@ impl<'a> Holds<'a> {
             Step::Wait(wait) if self.of_post.contains_key(&wait.post) => {
                 futex(wait, self.process).map_or(About::Nothing, About::Took)
             }
-            Step::Wait(wait) if futex(wait, self.process).is_some() => About::Condition,
+            Step::Wait(wait) if wait.waker.is_some() => About::Condition,
             Step::Post { id, .. } => self
                 .of_post
                 .get(id)

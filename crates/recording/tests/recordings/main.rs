@@ -498,17 +498,55 @@ fn who_waits_for_a_condition_holds_no_mutex() {
     }
     let load = load(script, time);
     assert_eq!(load.workload.mutexes.len(), 1);
-    for phase in &task(&load, "server").phases {
+    assert_waits_without_mutex(task(&load, "server"));
+}
+
+/// No mutex is held where the task waits for a semaphore.
+fn assert_waits_without_mutex(task: &Task) {
+    let mut waits = 0;
+    for phase in &task.phases {
         let mut held = false;
         for event in phase.events.iter() {
             match event {
                 Event::Lock(0) => held = true,
                 Event::Unlock(0) => held = false,
-                Event::SemWait(_) => assert!(!held, "{:?}", phase.events),
+                Event::SemWait(_) => {
+                    waits += 1;
+                    assert!(!held, "{:?}", phase.events);
+                }
                 _ => {}
             }
         }
     }
+    assert!(waits > 0);
+}
+
+#[test]
+fn who_waits_for_another_task_in_any_call_holds_no_mutex() {
+    let mut script = Script::default();
+    script.describe(1, "client");
+    script.describe(2, "server");
+    script.preempt(0, 0, 2);
+    script.sleep(MS, 2, 1, READ, 3);
+    let mut time = 2 * MS;
+    for _ in 0..20 {
+        // The server runs into the mutex, takes it, and lets go of it unseen before it reads.
+        script.wake(time, 2, 1, Context::Task);
+        script.preempt(time, 1, 2);
+        script.sleep(time + MS, 2, 1, FUTEX, 0xabc);
+        script.wake(time + 2 * MS, 2, 1, Context::Task);
+        script.preempt(time + 2 * MS, 1, 2);
+        script.sleep(time + 3 * MS, 2, 1, READ, 3);
+        // Woken, it takes the mutex again, unseen, and the client runs into it.
+        script.wake(time + 4 * MS, 2, 1, Context::Task);
+        script.sleep(time + 5 * MS, 1, 2, FUTEX, 0xabc);
+        script.wake(time + 6 * MS, 1, 2, Context::Task);
+        script.sleep(time + 7 * MS, 2, 1, READ, 3);
+        time += 9 * MS;
+    }
+    let load = load(script, time);
+    assert_eq!(load.workload.mutexes.len(), 1);
+    assert_waits_without_mutex(task(&load, "server"));
 }
 
 /// Which mutexes tasks take while they hold which others.
