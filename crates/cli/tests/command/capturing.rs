@@ -13,14 +13,8 @@ fn loader() -> &'static str {
     static LOADER: OnceLock<String> = OnceLock::new();
     LOADER.get_or_init(|| {
         let built = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "--package",
-                "fairground",
-                "--example",
-                "loader",
-            ])
+            // As the tests are built: this package alone would be built with other features, and so would all that it needs.
+            .args(["build", "--quiet", "--workspace", "--example", "loader"])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status();
         assert!(built.unwrap().success());
