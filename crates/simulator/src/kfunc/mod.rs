@@ -116,8 +116,14 @@ pub(crate) fn read_bytes(address: u64, length: usize) -> Vec<u8> {
 
 /// Reads a string that ends with a zero byte, of at most `limit` bytes.
 pub(crate) fn read_string(address: u64, limit: usize) -> String {
+    let bytes = string_bytes(address, limit).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The bytes of a string before its zero byte, at most `limit`; `None` for addresses that no object can have.
+fn string_bytes(address: u64, limit: usize) -> Option<Vec<u8>> {
     if address < 4096 {
-        return String::new();
+        return None;
     }
     let mut bytes = Vec::new();
     for position in 0..limit {
@@ -128,5 +134,5 @@ pub(crate) fn read_string(address: u64, limit: usize) -> String {
         }
         bytes.push(byte);
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    Some(bytes)
 }

@@ -1,6 +1,6 @@
 //! Functions of strings (`bpf_str*()` in `kernel/bpf/helpers.c`). A string that leads nowhere is the error `-ERANGE`.
 
-use super::{error, kernel_functions, signed};
+use super::{error, kernel_functions, signed, string_bytes};
 use crate::constants::{ENOENT, ERANGE};
 
 /// Longest string that the kernel looks through (`XATTR_SIZE_MAX`).
@@ -8,20 +8,8 @@ const LONGEST: usize = 65_536;
 
 /// The bytes of the string at `address` before its zero byte, at most `limit`; `None` for an address that no string has.
 fn text(address: u64, limit: u64) -> Option<Vec<u8>> {
-    if address < 4096 {
-        return None;
-    }
     let limit = usize::try_from(limit).unwrap_or(LONGEST).min(LONGEST);
-    let mut bytes = Vec::new();
-    for position in 0..limit {
-        // SAFETY: the scheduler passes the address of a string.
-        let byte = unsafe { *(address as *const u8).add(position) };
-        if byte == 0 {
-            break;
-        }
-        bytes.push(byte);
-    }
-    Some(bytes)
+    string_bytes(address, limit)
 }
 
 const ALL: u64 = LONGEST as u64;
