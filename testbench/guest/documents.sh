@@ -9,6 +9,9 @@ with_figures_for_two_cpus=(dwrr)
 
 test_documents() {
 	case $1 in
+	advise)
+		check "advise: --confirm runs a recorded command under the first two, also for who called sudo" confirms_advice
+		;;
 	linux12)
 		check "linux12: nice 10 gets a third of nice 0" shares linux12 8 '' "$(two_hogs 0 10)" first=75:2 second=25:2
 		;;
@@ -45,6 +48,21 @@ test_documents() {
 		check "dwrr: weights reach over two CPUs, under cfs they do not" reproduces elc_weight_example 'A2 order,A3' --seeds 1 -d 10s
 		;;
 	esac
+}
+
+# Linux 1.2 lets a sleeper wait for the end of an epoch, and O(1) has it run at once: hundreds of milliseconds apart.
+confirms_advice() {
+	printf '{ "tasks": { "hog": { "instance": 2, "run": 10000 }, "sleeper": { "run": 1000, "sleep": 9000 } },
+		"global": { "duration": 2, "calibration": 100 } }' > "$work/sleeper.json"
+	export SUDO_USER=nobody
+	fairground record -o "$work/sleeper.recording" -- "$fairground" play "$work/sleeper.json"
+	assert_status 0
+	fairground advise "$work/sleeper.recording" -s linux12,o1 --for latency:sleeper --repeat 2 --confirm
+	cat "$work/output"
+	assert_status 0
+	assert_says "$work/output" 'Here, under linux12:'
+	assert_says "$work/output" 'The prediction held: o1 is better than linux12 here.'
+	assert_unloaded
 }
 
 # Two tasks of these nice values that never sleep.
