@@ -11,8 +11,7 @@
  * The walk holds a reference to the best task so far. Another CPU may take that task all the same; then it is not moved, and who
  * walked walks again.
  */
-#ifndef FAIRGROUND_BEST_TASK_H
-#define FAIRGROUND_BEST_TASK_H
+#pragma once
 
 /* A walk is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
 #define SCHEDULE_ATTEMPTS 4
@@ -46,5 +45,3 @@ static __always_inline bool take_task(struct bpf_iter_scx_dsq *it, struct task_s
 	end_walk(it, best);
 	return moved;
 }
-
-#endif /* FAIRGROUND_BEST_TASK_H */

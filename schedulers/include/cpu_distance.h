@@ -5,8 +5,7 @@
  * The file that includes this has defined before: struct run_queue and struct task_data, their functions, and the tunables of
  * distances (MSI) and costs.
  */
-#ifndef FAIRGROUND_CPU_DISTANCE_H
-#define FAIRGROUND_CPU_DISTANCE_H
+#pragma once
 
 /* The distance map has bytes. */
 #define MAX_DISTANCE 255
@@ -241,5 +240,3 @@ __noinline bool get_remote_task(s32 this_cpu)
 	}
 	return false;
 }
-
-#endif /* FAIRGROUND_CPU_DISTANCE_H */

@@ -7,8 +7,7 @@
  *
  * The file that includes this has defined before: struct tdq with load, lowpri and left_out_by, transferable(), nr_cpu_ids.
  */
-#ifndef FAIRGROUND_CPU_SEARCH_H
-#define FAIRGROUND_CPU_SEARCH_H
+#pragma once
 
 /* Numbers the searches */
 static u64 searches;
@@ -224,5 +223,3 @@ __noinline s32 cpu_search(struct cpu_search *s __arg_nonnull,
 			return s->found[level].cpu;
 	return -1;
 }
-
-#endif /* FAIRGROUND_CPU_SEARCH_H */

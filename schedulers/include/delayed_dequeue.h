@@ -5,8 +5,7 @@
  * A task that sleeps with more service than its due would come back with its debt forgotten. So it stays, as an entry that may be picked:
  * then, or when its lag has come to zero, it leaves. The entries of a CPU are in struct run_queue.
  */
-#ifndef FAIRGROUND_DELAYED_DEQUEUE_H
-#define FAIRGROUND_DELAYED_DEQUEUE_H
+#pragma once
 
 /* Leaves a note of @se, which goes to sleep. False if there is no room. */
 static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ctx *se, s32 pid)
@@ -141,5 +140,3 @@ __noinline s32 best_delayed(s32 cpu, const struct virtual_time *time __arg_nonnu
 	}
 	return best;
 }
-
-#endif /* FAIRGROUND_DELAYED_DEQUEUE_H */

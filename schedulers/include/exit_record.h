@@ -8,8 +8,7 @@
  *
  * This header expects that vmlinux.h, bpf_helpers.h and bpf_core_read.h have been included.
  */
-#ifndef FAIRGROUND_EXIT_RECORD_H
-#define FAIRGROUND_EXIT_RECORD_H
+#pragma once
 
 #define EXIT_REASON_LENGTH 128
 #define EXIT_MESSAGE_LENGTH 1024
@@ -49,5 +48,3 @@ struct exit_record {
 		exit_record.exit_code = exit_info_->exit_code;				\
 		__sync_val_compare_and_swap(&exit_record.kind, 0, exit_info_->kind);	\
 	} while (0)
-
-#endif /* FAIRGROUND_EXIT_RECORD_H */

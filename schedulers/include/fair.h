@@ -14,8 +14,7 @@
  *   struct task_ctx      with vruntime_cpu
  *   leftmost_vruntime()  the virtual runtime of the leftmost waiting task; false if none waits
  */
-#ifndef FAIRGROUND_FAIR_H
-#define FAIRGROUND_FAIR_H
+#pragma once
 
 #include "slice_end.h"
 
@@ -31,7 +30,7 @@ static volatile u64 min_granularity;
 static volatile u64 wakeup_granularity;
 static volatile u32 nr_latency;
 
-static __always_inline __attribute__((unused)) u32 task_weight(const struct task_struct *p)
+static __always_inline u32 task_weight(const struct task_struct *p)
 {
 	if (p->policy == SCHED_IDLE)
 		return release == RELEASE_2_6_24 ? 2 : 3;
@@ -39,7 +38,7 @@ static __always_inline __attribute__((unused)) u32 task_weight(const struct task
 }
 
 /* The period in which every task runs once: p = latency, or latency * n / nr_latency for many tasks; 3.0: min_granularity * n. */
-static __always_inline __attribute__((unused)) u64 sched_period(u64 nr_running)
+static __always_inline u64 sched_period(u64 nr_running)
 {
 	if (nr_running <= nr_latency)
 		return latency;
@@ -47,19 +46,19 @@ static __always_inline __attribute__((unused)) u64 sched_period(u64 nr_running)
 }
 
 /* The running task's share of the period: s = p * w / W. */
-static __always_inline __attribute__((unused)) u64 sched_slice(const struct run_queue *rq)
+static __always_inline u64 sched_slice(const struct run_queue *rq)
 {
 	return sched_period(rq->nr_running) * rq->curr_weight / rq->load_weight;
 }
 
 /* Virtual time of one slice among @nr_running tasks, the new one included: vs = p * 1024 / W. */
-static __always_inline __attribute__((unused)) u64 sched_vslice(u64 nr_running, u64 load_weight)
+static __always_inline u64 sched_vslice(u64 nr_running, u64 load_weight)
 {
 	return sched_period(nr_running) * NICE_0_WEIGHT / (load_weight ?: 1);
 }
 
 /* The running task's virtual runtime at @now. */
-static __always_inline __attribute__((unused)) u64 curr_vruntime_at(const struct run_queue *rq, u64 now)
+static __always_inline u64 curr_vruntime_at(const struct run_queue *rq, u64 now)
 {
 	u64 delta_exec = time_before(rq->exec_start, now) ? now - rq->exec_start : 0;
 
@@ -67,7 +66,7 @@ static __always_inline __attribute__((unused)) u64 curr_vruntime_at(const struct
 }
 
 /* min_vruntime as it is at @now, without changing anything. */
-static __always_inline __attribute__((unused)) u64 min_vruntime_at(const struct run_queue *rq, u64 now)
+static __always_inline u64 min_vruntime_at(const struct run_queue *rq, u64 now)
 {
 	u64 vruntime, leftmost;
 
@@ -82,13 +81,13 @@ static __always_inline __attribute__((unused)) u64 min_vruntime_at(const struct 
 }
 
 /* A virtual runtime on @from as one on @to: v -= old min_vruntime - new min_vruntime. */
-static __always_inline __attribute__((unused)) u64 vruntime_on(const struct run_queue *to, const struct run_queue *from, u64 vruntime, u64 now)
+static __always_inline u64 vruntime_on(const struct run_queue *to, const struct run_queue *from, u64 vruntime, u64 now)
 {
 	return vruntime - (min_vruntime_at(from, now) - min_vruntime_at(to, now));
 }
 
 /* Relates the virtual runtime of a task to another CPU. */
-static __always_inline __attribute__((unused)) u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t, u64 vruntime, u64 now)
+static __always_inline u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t, u64 vruntime, u64 now)
 {
 	struct run_queue *old_rq;
 
@@ -103,7 +102,7 @@ static __always_inline __attribute__((unused)) u64 set_task_cpu(struct run_queue
 }
 
 /* A task that was there before the scheduler begins level with the others. */
-static __always_inline __attribute__((unused)) void begin_level(struct run_queue *rq, struct task_ctx *t, struct task_struct *p)
+static __always_inline void begin_level(struct run_queue *rq, struct task_ctx *t, struct task_struct *p)
 {
 	if (t->vruntime_cpu)
 		return;
@@ -112,7 +111,7 @@ static __always_inline __attribute__((unused)) void begin_level(struct run_queue
 }
 
 /* 3.0: the task is nobody's buddy any more. */
-static __always_inline __attribute__((unused)) void clear_buddies(struct run_queue *rq, s32 pid)
+static __always_inline void clear_buddies(struct run_queue *rq, s32 pid)
 {
 	if (rq->next == pid)
 		rq->next = 0;
@@ -123,14 +122,14 @@ static __always_inline __attribute__((unused)) void clear_buddies(struct run_que
 }
 
 /* Makes the CPU put back its running task and pick the leftmost. */
-static __always_inline __attribute__((unused)) void resched_task(struct run_queue *rq)
+static __always_inline void resched_task(struct run_queue *rq)
 {
 	rq->need_resched = true;
 	scx_bpf_kick_cpu(rq->cpu, SCX_KICK_PREEMPT);
 }
 
 /* Charges the running task's virtual runtime up to @now, and returns how long it has run since it was last charged. */
-static __always_inline __attribute__((unused)) u64 charge_vruntime(struct run_queue *rq, u64 now)
+static __always_inline u64 charge_vruntime(struct run_queue *rq, u64 now)
 {
 	u64 delta_exec;
 
@@ -151,7 +150,7 @@ static __always_inline __attribute__((unused)) u64 charge_vruntime(struct run_qu
  * At the last tick, had the running task exceeded its slice? 3.0: or was the leftmost more than a slice behind, in virtual time, after
  * the running one had had min_granularity? So who narrowly missed preempting waits for less than a whole slice.
  */
-static __always_inline __attribute__((unused)) bool check_preempt_tick(struct run_queue *rq, u64 now)
+static __always_inline bool check_preempt_tick(struct run_queue *rq, u64 now)
 {
 	u64 since_tick = hz ? min(now % (tick_nsec ?: 1), rq->slice_exec) : 0;
 	u64 delta_exec = rq->slice_exec - since_tick;
@@ -175,7 +174,7 @@ static __always_inline __attribute__((unused)) bool check_preempt_tick(struct ru
  * The tick at which check_preempt_tick() will be true if nothing changes; @never if it is later. A task that is just coming to the CPU is not
  * in the queue yet: @arriving is its virtual runtime, if it @arrives.
  */
-static __always_inline __attribute__((unused)) u64 preempt_tick(const struct run_queue *rq, bool arrives, u64 arriving, u64 never, u64 now)
+static __always_inline u64 preempt_tick(const struct run_queue *rq, bool arrives, u64 arriving, u64 never, u64 now)
 {
 	u64 ideal_runtime, left, least, leftmost = 0;
 	bool waits;
@@ -204,7 +203,7 @@ static __always_inline __attribute__((unused)) u64 preempt_tick(const struct run
 /* ---- Preemption and placement ---------------------------------------------------------------------------------- */
 
 /* 3.0: is @vruntime more than the granularity, as a task of @weight counts it, before @later? */
-static __always_inline __attribute__((unused)) bool wakeup_preempt_entity(u64 later, u64 vruntime, u32 weight)
+static __always_inline bool wakeup_preempt_entity(u64 later, u64 vruntime, u32 weight)
 {
 	return time_before(vruntime + calc_delta_fair(wakeup_granularity, weight), later);
 }
@@ -214,8 +213,7 @@ static __always_inline __attribute__((unused)) bool wakeup_preempt_entity(u64 la
  * task that comes, which is then the next buddy, and SCHED_IDLE tasks give way to all others at once. Who is preempted where
  * many tasks wait is the last buddy.
  */
-static __always_inline __attribute__((unused)) bool check_preempt_wakeup(struct run_queue *rq, const struct task_struct *p, u32 weight,
-						 u64 vruntime)
+static __always_inline bool check_preempt_wakeup(struct run_queue *rq, const struct task_struct *p, u32 weight, u64 vruntime)
 {
 	bool no_preemption = p->policy == SCHED_BATCH || !wakeup_preempt;
 
@@ -237,7 +235,7 @@ static __always_inline __attribute__((unused)) bool check_preempt_wakeup(struct 
 }
 
 /* Virtual runtime of a task that wakes up. */
-static __always_inline __attribute__((unused)) u64 place_entity(const struct run_queue *rq, u64 se_vruntime)
+static __always_inline u64 place_entity(const struct run_queue *rq, u64 se_vruntime)
 {
 	u64 vruntime = rq->min_vruntime;
 
@@ -248,7 +246,7 @@ static __always_inline __attribute__((unused)) u64 place_entity(const struct run
 }
 
 /* The constants of the release, or those set, multiplied by 1 + log2(CPUs); 3.0 counts no more than 8 CPUs, 2.6.24 limits the latency. */
-static __always_inline __attribute__((unused)) void set_constants(u32 online)
+static __always_inline void set_constants(u32 online)
 {
 	bool v3_0 = release == RELEASE_3_0;
 	u64 factor = 1;
@@ -266,5 +264,3 @@ static __always_inline __attribute__((unused)) void set_constants(u32 online)
 	min_granularity *= factor;
 	wakeup_granularity *= factor;
 }
-
-#endif /* FAIRGROUND_FAIR_H */

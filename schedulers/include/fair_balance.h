@@ -5,8 +5,7 @@
  * CPUs pull tasks from the busiest CPU of the busiest group, domain by domain: at intervals, and when they have run out of work. Names are
  * those of kernel/sched/fair.c and topology.c.
  */
-#ifndef FAIRGROUND_FAIR_BALANCE_H
-#define FAIRGROUND_FAIR_BALANCE_H
+#pragma once
 
 /* The level of the next domain outward, or NR_LEVELS. */
 static __always_inline u32 parent_level(const struct run_queue *cfs_rq, u32 level)
@@ -1156,5 +1155,3 @@ __noinline int sd_init(s32 cpu, u32 level)
 #define balancing_is_due(cfs_rq, now) (balance_ticks_at(now) >= (cfs_rq)->next_balance)
 
 #include "idle_tick.h"
-
-#endif /* FAIRGROUND_FAIR_BALANCE_H */

@@ -4,8 +4,7 @@
  *
  * The functions are in fair_balance.h.
  */
-#ifndef FAIRGROUND_FAIR_DOMAINS_H
-#define FAIRGROUND_FAIR_DOMAINS_H
+#pragma once
 
 enum cpu_idle_type {
 	CPU_NOT_IDLE,
@@ -132,5 +131,3 @@ struct lb_env {
 	u64 total_capacity;
 	u64 sum_util;
 };
-
-#endif /* FAIRGROUND_FAIR_DOMAINS_H */

@@ -5,8 +5,7 @@
  * Per-entity load tracking: averages of 1024 that a stretch of time enters with a weight that halves every 32 ms (pelt.h), for
  * each task and for each CPU the sums of its tasks'; and the estimate of what a task will use when it wakes.
  */
-#ifndef FAIRGROUND_FAIR_LOAD_H
-#define FAIRGROUND_FAIR_LOAD_H
+#pragma once
 
 /* Brings the averages of a CPU up to @now; called before what they average changes. */
 static __always_inline void update_cfs_rq_load_avg(struct run_queue *cfs_rq, u64 now)
@@ -179,5 +178,3 @@ static __always_inline void account_entity_enqueue(struct run_queue *cfs_rq, str
 		se->util_est_counted = se->util_est >> PELT_SHIFT;
 	account_enqueue(cfs_rq, se, se->weight, now);
 }
-
-#endif /* FAIRGROUND_FAIR_LOAD_H */

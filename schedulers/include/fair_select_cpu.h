@@ -5,8 +5,7 @@
  * A new task goes to the idlest CPU of the idlest group, domain by domain. A waking one goes to its waker's CPU or to its last one, and from
  * there to an idle one that shares the cache. Names are those of kernel/sched/fair.c.
  */
-#ifndef FAIRGROUND_FAIR_SELECT_CPU_H
-#define FAIRGROUND_FAIR_SELECT_CPU_H
+#pragma once
 
 /*
  * Adds up the allowed CPUs of the group at positions @first to @first + @count - 1 for a new task, into env->sgs of @this_cpu.
@@ -421,5 +420,3 @@ static __always_inline s32 select_idle_sibling(struct task_struct *p, struct tas
 	i = select_idle_cpu(p, target, has_idle_core, idle_policy);
 	return i >= 0 ? i : target;
 }
-
-#endif /* FAIRGROUND_FAIR_SELECT_CPU_H */

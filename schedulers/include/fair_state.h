@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* fair_state.h - what CFS keeps of a CPU, as members of the record of its run queue; see fair.h */
-#ifndef FAIRGROUND_FAIR_STATE_H
-#define FAIRGROUND_FAIR_STATE_H
+#pragma once
 
 #define FAIR_QUEUE_STATE								\
 	/* Smallest virtual runtime of the CPU, never goes back */			\
@@ -28,5 +27,3 @@
 	s32 next;									\
 	s32 last;									\
 	s32 skip;
-
-#endif /* FAIRGROUND_FAIR_STATE_H */

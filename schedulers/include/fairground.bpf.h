@@ -8,8 +8,7 @@
  *
  * A scheduler does not know in which world it runs: the same object is loaded into a kernel and into the simulator.
  */
-#ifndef FAIRGROUND_BPF_H
-#define FAIRGROUND_BPF_H
+#pragma once
 
 /* kfuncs.bpf.h declares the kernel functions; a generated vmlinux.h must not do so a second time */
 #define BPF_NO_KFUNC_PROTOTYPES
@@ -136,5 +135,3 @@ static __always_inline u64 elapsed(u64 from, u64 to)
 {
 	return time_before(from, to) ? to - from : 0;
 }
-
-#endif /* FAIRGROUND_BPF_H */

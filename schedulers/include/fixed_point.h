@@ -4,8 +4,7 @@
  *
  * Fractions are parts of 2^32, logarithms parts of 2^16. Pure functions.
  */
-#ifndef FAIRGROUND_FIXED_POINT_H
-#define FAIRGROUND_FIXED_POINT_H
+#pragma once
 
 #define ONE (1ULL << 32)
 #define LN_2 2977044472ULL
@@ -66,5 +65,3 @@ __noinline u64 log2_of(u64 value)
 	}
 	return result;
 }
-
-#endif /* FAIRGROUND_FIXED_POINT_H */

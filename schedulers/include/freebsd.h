@@ -7,8 +7,7 @@
  *
  * This header expects fairground.bpf.h. It defines the tunables hz and stathz.
  */
-#ifndef FAIRGROUND_FREEBSD_H
-#define FAIRGROUND_FREEBSD_H
+#pragma once
 
 /* Calls of the scheduler's per-tick hook in a second, and timer ticks in a second */
 const volatile u32 stathz = 127;
@@ -53,7 +52,7 @@ static __always_inline s32 clamped(s32 priority, s32 least, s32 most)
 }
 
 /* User priority of a thread whose use of the CPU does not count */
-static __always_inline __attribute__((unused)) s32 static_priority(const struct task_struct *p)
+static __always_inline s32 static_priority(const struct task_struct *p)
 {
 	switch (thread_class_of(p)) {
 	case THREAD_KERNEL:
@@ -139,5 +138,3 @@ static __always_inline u32 runq_first(u64 bits)
 {
 	return bits ? (u32)__builtin_ctzll(bits) : RQ_NQS;
 }
-
-#endif /* FAIRGROUND_FREEBSD_H */

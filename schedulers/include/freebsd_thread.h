@@ -8,8 +8,7 @@
  *	runq_of()		a run queue by its number, or NULL
  *	STAT_RESCUED		counts threads that had waited for too long
  */
-#ifndef FAIRGROUND_FREEBSD_THREAD_H
-#define FAIRGROUND_FREEBSD_THREAD_H
+#pragma once
 
 /* ---- The slice ------------------------------------------------------------------------------------------------- */
 
@@ -203,5 +202,3 @@ __noinline u32 rescue(u32 number, u32 front)
 	}
 	return rescued;
 }
-
-#endif /* FAIRGROUND_FREEBSD_THREAD_H */

@@ -5,8 +5,7 @@
  * The file that includes this has defined before: struct run_queue, struct task_data, preemption_goodness(), resched_cpu(), the run queue
  * RT_QID and the checkpoint grt_chkp.
  */
-#ifndef FAIRGROUND_GLOBAL_REALTIME_H
-#define FAIRGROUND_GLOBAL_REALTIME_H
+#pragma once
 
 /* A global real-time task that waits longer is looked for again by all CPUs, ms */
 const volatile u32 rt_recheck = 1000;
@@ -138,5 +137,3 @@ static __always_inline void recheck_realtime(u64 now)
 	}
 	bpf_rcu_read_unlock();
 }
-
-#endif /* FAIRGROUND_GLOBAL_REALTIME_H */

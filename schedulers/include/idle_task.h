@@ -5,8 +5,7 @@
  * A CPU is idle here if its idle task runs at this moment: a CPU that has been told of work and has not answered yet
  * still counts, as it did for schedulers without a mask of idle CPUs.
  */
-#ifndef FAIRGROUND_IDLE_TASK_H
-#define FAIRGROUND_IDLE_TASK_H
+#pragma once
 
 static __always_inline bool is_idle(const struct task_struct *p)
 {
@@ -21,9 +20,7 @@ static __always_inline bool cpu_is_idle(s32 cpu)
 }
 
 /* A task that sched_ext schedules; real-time tasks are out of its reach. */
-static __always_inline __attribute__((unused)) bool is_ordinary(const struct task_struct *p)
+static __always_inline bool is_ordinary(const struct task_struct *p)
 {
 	return !is_idle(p) && p->prio >= MAX_RT_PRIO;
 }
-
-#endif /* FAIRGROUND_IDLE_TASK_H */

@@ -11,8 +11,7 @@
  *   worth_balancing()              whether balancing can find anything
  *   balancing_is_due(rq, now)
  */
-#ifndef FAIRGROUND_IDLE_TICK_H
-#define FAIRGROUND_IDLE_TICK_H
+#pragma once
 
 static bool idle_balance_tick(void)
 {
@@ -38,5 +37,3 @@ static bool idle_balance_tick(void)
 }
 
 DEFINE_TIMER(idle_tick, idle_balance_tick, tick_nsec)
-
-#endif /* FAIRGROUND_IDLE_TICK_H */

@@ -9,8 +9,7 @@
  * have a second variable for that. Where there is no such counter the answer is false: every wake-up then counts as one by
  * a task.
  */
-#ifndef FAIRGROUND_IN_INTERRUPT_H
-#define FAIRGROUND_IN_INTERRUPT_H
+#pragma once
 
 #define SOFT_INTERRUPT_MASK 0x0000ff00
 #define HARD_INTERRUPT_MASK 0x000f0000
@@ -37,15 +36,13 @@ static __always_inline int hard_interrupt_mask(void)
 }
 
 /* True in an interrupt handler, and in a task that has switched soft interrupts off. */
-static __always_inline __attribute__((unused)) bool in_interrupt(void)
+static __always_inline bool in_interrupt(void)
 {
 	return preempt_count_has(SOFT_INTERRUPT_MASK | hard_interrupt_mask());
 }
 
 /* True in the handler of a hardware interrupt. */
-static __always_inline __attribute__((unused)) bool in_hard_interrupt(void)
+static __always_inline bool in_hard_interrupt(void)
 {
 	return preempt_count_has(hard_interrupt_mask());
 }
-
-#endif /* FAIRGROUND_IN_INTERRUPT_H */

@@ -16,8 +16,7 @@
  *                        sets attempt->all_pinned if it came to none that may run here
  *   BALANCES             its counter of attempts
  */
-#ifndef FAIRGROUND_LOAD_BALANCE_H
-#define FAIRGROUND_LOAD_BALANCE_H
+#pragma once
 
 /* After so many ticks even the slowest load average has settled to the last unit */
 #define LOAD_SETTLED 64
@@ -55,7 +54,7 @@ __noinline u64 decay_load(u64 old_load, u64 load, u32 i, u64 ticks)
 }
 
 /* Ticks that have passed at @now and are not in the averages yet. */
-static __always_inline __attribute__((unused)) u64 missed_load_ticks(const struct run_queue *rq, u64 now)
+static __always_inline u64 missed_load_ticks(const struct run_queue *rq, u64 now)
 {
 	if (time_before(now, rq->domains.next_load_tick))
 		return 0;
@@ -63,7 +62,7 @@ static __always_inline __attribute__((unused)) u64 missed_load_ticks(const struc
 }
 
 /* Brings the averages up to @now; called before the load changes, so between ticks it was constant. */
-static __always_inline __attribute__((unused)) void update_cpu_load(struct run_queue *rq, u64 now)
+static __always_inline void update_cpu_load(struct run_queue *rq, u64 now)
 {
 	u64 ticks = missed_load_ticks(rq, now);
 	u64 load = rq->load_weight;
@@ -78,7 +77,7 @@ static __always_inline __attribute__((unused)) void update_cpu_load(struct run_q
 }
 
 /* The average of type 1 to 3 at @now. */
-static __always_inline __attribute__((unused)) u64 load_history(const struct run_queue *rq, u32 type, u64 now)
+static __always_inline u64 load_history(const struct run_queue *rq, u32 type, u64 now)
 {
 	u64 ticks = missed_load_ticks(rq, now);
 	u64 load = rq->load_weight;
@@ -91,19 +90,19 @@ static __always_inline __attribute__((unused)) u64 load_history(const struct run
 }
 
 /* A low guess of the load, for a CPU that tasks would leave. */
-static __always_inline __attribute__((unused)) u64 source_load(const struct run_queue *rq, u32 type, u64 now)
+static __always_inline u64 source_load(const struct run_queue *rq, u32 type, u64 now)
 {
 	return type ? min(load_history(rq, type, now), rq->load_weight) : rq->load_weight;
 }
 
 /* A high guess of the load, for a CPU that tasks would come to. */
-static __always_inline __attribute__((unused)) u64 target_load(const struct run_queue *rq, u32 type, u64 now)
+static __always_inline u64 target_load(const struct run_queue *rq, u32 type, u64 now)
 {
 	return type ? max(load_history(rq, type, now), rq->load_weight) : rq->load_weight;
 }
 
 /* 3.0 has the last value for a CPU without tasks */
-static __always_inline __attribute__((unused)) u64 cpu_avg_load_per_task(struct run_queue *rq)
+static __always_inline u64 cpu_avg_load_per_task(struct run_queue *rq)
 {
 	u32 nr_running = rq->nr_running;
 
@@ -117,7 +116,7 @@ static __always_inline __attribute__((unused)) u64 cpu_avg_load_per_task(struct 
 /* ---- Domains --------------------------------------------------------------------------------------------------- */
 
 /* Balancing of a CPU is due from now on. */
-static __always_inline __attribute__((unused)) void init_domains(struct run_queue *rq, s32 cpu)
+static __always_inline void init_domains(struct run_queue *rq, s32 cpu)
 {
 	u64 ticks = balance_ticks_at(scx_bpf_now());
 	u32 level;
@@ -140,7 +139,7 @@ __noinline s32 move_tasks(s32 this_cpu, s32 busiest_cpu);
  * Power of the group of a CPU. 2.6.24: each last-level cache counts as one CPU at the level above, and so do its parts. 3.0: every
  * CPU counts, and the threads of a core for 1.15 CPUs together.
  */
-static __always_inline __attribute__((unused)) u64 group_power(const struct run_queue *group_rq, u32 level)
+static __always_inline u64 group_power(const struct run_queue *group_rq, u32 level)
 {
 	const volatile struct cpu_topology *first, *last;
 
@@ -161,7 +160,7 @@ static __always_inline __attribute__((unused)) u64 group_power(const struct run_
 }
 
 /* Tasks that a group has room for. */
-static __always_inline __attribute__((unused)) u64 group_capacity(u64 power)
+static __always_inline u64 group_capacity(u64 power)
 {
 	if (balance_rules != BALANCE_3_0)
 		return power / SCHED_LOAD_SCALE;
@@ -169,8 +168,7 @@ static __always_inline __attribute__((unused)) u64 group_capacity(u64 power)
 }
 
 /* Adds a CPU, its load guessed high or low, to the sums of its group. */
-static __always_inline __attribute__((unused)) void sum_cpu(struct balance_attempt *attempt, const struct run_queue *rq, u32 load_idx,
-				    bool guess_high)
+static __always_inline void sum_cpu(struct balance_attempt *attempt, const struct run_queue *rq, u32 load_idx, bool guess_high)
 {
 	u64 load;
 
@@ -200,7 +198,7 @@ static __always_inline __attribute__((unused)) void sum_cpu(struct balance_attem
 	attempt->sum_weighted_load += rq->load_weight;
 }
 
-static __always_inline __attribute__((unused)) void reset_sums(struct balance_attempt *attempt)
+static __always_inline void reset_sums(struct balance_attempt *attempt)
 {
 	attempt->first_cpu = -1;
 	attempt->first_idle_cpu = -1;
@@ -231,7 +229,7 @@ __noinline bool sum_group(s32 this_cpu, u32 load_idx, u32 first, u32 count, bool
 }
 
 /* Is the domain balanced, in that the busiest group has nothing to spare for this one? */
-static __always_inline __attribute__((unused)) bool is_balanced(const struct balance_attempt *attempt, u64 avg_load)
+static __always_inline bool is_balanced(const struct balance_attempt *attempt, u64 avg_load)
 {
 	if (balance_rules == BALANCE_3_0) {
 		/* Tasks that may not go everywhere; or this CPU would idle beside a group that is full */
@@ -251,7 +249,7 @@ static __always_inline __attribute__((unused)) bool is_balanced(const struct bal
  * Less than a task of @per_task, the mean of the busiest group: raises it to one if the difference is worth it, or if the two groups
  * would get more done, where a CPU's use is at most its load.
  */
-static __always_inline __attribute__((unused)) void fix_small_imbalance(struct balance_attempt *attempt, struct run_queue *this_rq, u64 per_task)
+static __always_inline void fix_small_imbalance(struct balance_attempt *attempt, struct run_queue *this_rq, u64 per_task)
 {
 	u64 power = attempt->busiest_power, this_per_task = SCHED_LOAD_SCALE;
 	u64 max_load = attempt->max_load, this_load = attempt->this_load;
@@ -334,7 +332,7 @@ __noinline bool calculate_imbalance(s32 this_cpu)
 }
 
 /* From 2.6.24 on: do the CPUs of a group differ by more than a task of weight 1024, or in 3.0 by a mean one, where a CPU has tasks to give? */
-static __always_inline __attribute__((unused)) bool group_is_imbalanced(const struct balance_attempt *attempt)
+static __always_inline bool group_is_imbalanced(const struct balance_attempt *attempt)
 {
 	u64 per_task = attempt->sum_nr_running ? attempt->sum_weighted_load / attempt->sum_nr_running : 0;
 
@@ -346,7 +344,7 @@ static __always_inline __attribute__((unused)) bool group_is_imbalanced(const st
 }
 
 /* 3.0: does the next lower domain of the CPU prefer that tasks go to groups beside it, so that each group has one? */
-static __always_inline __attribute__((unused)) bool prefers_siblings(const struct run_queue *rq, u32 level)
+static __always_inline bool prefers_siblings(const struct run_queue *rq, u32 level)
 {
 	u32 below;
 
@@ -480,7 +478,7 @@ __noinline s32 find_busiest_queue(s32 this_cpu)
 }
 
 /* Asks the busiest CPU to hand this CPU one task, running or not, the next time it schedules; false if it is asked already. */
-static __always_inline __attribute__((unused)) bool ask_for_push(struct run_queue *busiest, s32 this_cpu)
+static __always_inline bool ask_for_push(struct run_queue *busiest, s32 this_cpu)
 {
 	if (busiest->domains.push_cpu)
 		return false;
@@ -578,7 +576,7 @@ out:
 }
 
 /* Ticks between two balancings of a domain. */
-static __always_inline __attribute__((unused)) u64 balance_interval(const struct sched_domain *sd, u32 level, u32 idle)
+static __always_inline u64 balance_interval(const struct sched_domain *sd, u32 level, u32 idle)
 {
 	u32 interval = sd->balance_interval;
 
@@ -589,7 +587,7 @@ static __always_inline __attribute__((unused)) u64 balance_interval(const struct
 }
 
 /* Balances the domains that are due, innermost first, as the timer tick does. */
-static __always_inline __attribute__((unused)) void rebalance_domains(struct run_queue *rq, u32 idle, u64 now)
+static __always_inline void rebalance_domains(struct run_queue *rq, u32 idle, u64 now)
 {
 	u64 ticks = balance_ticks_at(now);
 	u64 next_balance = ticks + balance_ticks_at(60 * NSEC_PER_SEC);
@@ -628,7 +626,7 @@ static __always_inline __attribute__((unused)) void rebalance_domains(struct run
 }
 
 /* Balances when the CPU has just run out of tasks; stops at the first level that yields one. */
-static __always_inline __attribute__((unused)) void idle_balance(struct run_queue *rq, u64 now)
+static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 {
 	u64 ticks = balance_ticks_at(now);
 	u64 next_balance = ticks + balance_ticks_at((balance_rules == BALANCE_2_6_22 ? 60 : 1) * NSEC_PER_SEC);
@@ -676,7 +674,7 @@ static __always_inline __attribute__((unused)) void idle_balance(struct run_queu
 }
 
 /* Can balancing find anything? A CPU with two tasks can give one away, and a core with two busy threads. */
-static __always_inline __attribute__((unused)) bool worth_balancing(void)
+static __always_inline bool worth_balancing(void)
 {
 	u32 position, core = ~0U;
 	struct run_queue *rq;
@@ -699,7 +697,7 @@ static __always_inline __attribute__((unused)) bool worth_balancing(void)
 /* ---- Placement of a waking or new task ------------------------------------------------------------------------- */
 
 /* May the task run somewhere in this span? */
-static __always_inline __attribute__((unused)) bool allowed_in(const struct task_struct *p, u32 first, u32 count)
+static __always_inline bool allowed_in(const struct task_struct *p, u32 first, u32 count)
 {
 	u32 position;
 	s32 cpu;
@@ -766,7 +764,7 @@ __noinline s32 find_idlest(struct task_struct *p __arg_trusted, s32 cpu, u32 lev
 }
 
 /* Fork balancing: in the domains that ask for it, from the machine inwards, to the idlest CPU of the idlest group. */
-static __always_inline __attribute__((unused)) s32 sched_balance_fork(struct task_struct *p, s32 cpu)
+static __always_inline s32 sched_balance_fork(struct task_struct *p, s32 cpu)
 {
 	u32 step;
 
@@ -784,7 +782,7 @@ static __always_inline __attribute__((unused)) s32 sched_balance_fork(struct tas
 }
 
 /* Shall a task that last ran on @prev_rq wake on the CPU of its waker? */
-static __always_inline __attribute__((unused)) bool wake_affine(struct run_queue *this_rq, struct run_queue *prev_rq, struct task_struct *p,
+static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_queue *prev_rq, struct task_struct *p,
 					struct task_ctx *t, bool sync, u64 now)
 {
 	u32 level, prev_position = prev_rq->span[LEVEL_SELF].first;
@@ -838,7 +836,7 @@ static __always_inline __attribute__((unused)) bool wake_affine(struct run_queue
 }
 
 /* An idle CPU close to @cpu if that is busy with one task; with more tasks its neighbours are thought busy too. */
-static __always_inline __attribute__((unused)) s32 wake_idle(s32 cpu, struct task_struct *p)
+static __always_inline s32 wake_idle(s32 cpu, struct task_struct *p)
 {
 	struct run_queue *rq = run_queue_of(cpu);
 	const struct cpumask *idle_mask;
@@ -871,7 +869,7 @@ out:
 }
 
 /* 3.0: an idle CPU among those that share a cache with @target, up to a domain that has both the waker's CPU and the task's last one. */
-static __always_inline __attribute__((unused)) s32 select_idle_sibling(s32 target, s32 this_cpu, s32 prev_cpu, struct task_struct *p)
+static __always_inline s32 select_idle_sibling(s32 target, s32 this_cpu, s32 prev_cpu, struct task_struct *p)
 {
 	struct run_queue *this_rq = run_queue_of(this_cpu), *prev_rq = run_queue_of(prev_cpu), *rq = run_queue_of(target);
 	const struct cpumask *idle_mask;
@@ -904,5 +902,3 @@ out:
 	scx_bpf_put_idle_cpumask(idle_mask);
 	return target;
 }
-
-#endif /* FAIRGROUND_LOAD_BALANCE_H */

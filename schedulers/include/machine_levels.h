@@ -7,8 +7,7 @@
  * `struct topology_span span[NR_LEVELS]`: the CPUs of each level that are around it. tick_nsec, the length of a tick of the
  * era, has been defined before.
  */
-#ifndef FAIRGROUND_MACHINE_LEVELS_H
-#define FAIRGROUND_MACHINE_LEVELS_H
+#pragma once
 
 /* CPUs whose tasks are all pinned that one balancing attempt steps over before it gives up */
 #define MAX_PINNED_CPUS 8
@@ -108,5 +107,3 @@ static __always_inline void init_spans(struct topology_span *span, s32 cpu, bool
 		span[LEVEL_MC].count = place->llc_cpus.count;
 	}
 }
-
-#endif /* FAIRGROUND_MACHINE_LEVELS_H */

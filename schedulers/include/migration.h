@@ -2,8 +2,7 @@
 /*
  * migration.h - whether a task may leave its CPU for a moment
  */
-#ifndef FAIRGROUND_MIGRATION_H
-#define FAIRGROUND_MIGRATION_H
+#pragma once
 
 /*
  * True if the task has disabled migration for itself. Whoever runs a BPF program cannot migrate meanwhile, so the current task, which
@@ -26,7 +25,7 @@ static __always_inline bool can_run_on(const struct task_struct *p, s32 cpu)
 }
 
 /* True if @prev, which has run on @cpu until now, is still runnable and may stay there. */
-static __always_inline __attribute__((unused)) bool can_go_on(const struct task_struct *prev, s32 cpu)
+static __always_inline bool can_go_on(const struct task_struct *prev, s32 cpu)
 {
 	return (prev->scx.flags & SCX_TASK_QUEUED) && bpf_cpumask_test_cpu(cpu, prev->cpus_ptr);
 }
@@ -36,5 +35,3 @@ static __always_inline bool task_allowed(const struct task_struct *p, s32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_migration_disabled(p);
 }
-
-#endif /* FAIRGROUND_MIGRATION_H */

@@ -2,8 +2,7 @@
 /*
  * nice.h - nice values and the weights that CFS and its descendants give them
  */
-#ifndef FAIRGROUND_NICE_H
-#define FAIRGROUND_NICE_H
+#pragma once
 
 /* Weight of nice 0 */
 #define NICE_0_WEIGHT 1024
@@ -53,5 +52,3 @@ static __always_inline s32 static_prio_of(const struct task_struct *p)
 		return MAX_PRIO - 1;
 	return DEFAULT_PRIO + task_nice(p);
 }
-
-#endif /* FAIRGROUND_NICE_H */

@@ -4,8 +4,7 @@
  *
  * What the O(1) scheduler computes of a task, without its queues.
  */
-#ifndef FAIRGROUND_O1_PRIORITY_H
-#define FAIRGROUND_O1_PRIORITY_H
+#pragma once
 
 #define O1_2_6_22 0
 #define O1_2_6_2 1
@@ -320,5 +319,3 @@ static bool expired_starving(const struct run_queue *rq, const struct task_ctx *
 		return jiffies - rq->expired_timestamp > limit;
 	return jiffies - rq->expired_timestamp >= limit + 1;
 }
-
-#endif /* FAIRGROUND_O1_PRIORITY_H */

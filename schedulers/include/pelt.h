@@ -10,8 +10,7 @@
  * which is what these functions compute, at any time and in one step. Within a period the curve is a straight line. Averages
  * carry PELT_SHIFT bits of fraction. Pure functions.
  */
-#ifndef FAIRGROUND_PELT_H
-#define FAIRGROUND_PELT_H
+#pragma once
 
 /* Bits of fraction of an average */
 #define PELT_SHIFT 10
@@ -50,5 +49,3 @@ static __always_inline u64 pelt_average(u64 value, u64 target, u64 factor)
 		return target + ((value - target) * factor >> PELT_FACTOR_SHIFT);
 	return target - ((target - value) * factor >> PELT_FACTOR_SHIFT);
 }
-
-#endif /* FAIRGROUND_PELT_H */

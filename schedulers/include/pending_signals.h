@@ -5,8 +5,7 @@
  * Schedulers of the time before wait queues carried everything treat a task that a signal wakes differently. A kernel model without signals
  * answers that there are none.
  */
-#ifndef FAIRGROUND_PENDING_SIGNALS_H
-#define FAIRGROUND_PENDING_SIGNALS_H
+#pragma once
 
 /* The kernel's structures as far as signals go; the name up to ___ is the kernel's. */
 struct sigset___signals {
@@ -41,5 +40,3 @@ static __always_inline bool signal_is_pending(struct task_struct *task)
 		  BPF_CORE_READ(p, signal, shared_pending.signal.sig[0]);
 	return pending & ~BPF_CORE_READ(p, blocked.sig[0]);
 }
-
-#endif /* FAIRGROUND_PENDING_SIGNALS_H */

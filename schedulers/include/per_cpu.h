@@ -6,8 +6,7 @@
  * this_run_queue(). Both answer NULL for a CPU that does not exist, so callers check. The records start zeroed.
  * A record may hold up to 32 KiB and neither bpf_spin_lock nor bpf_timer, which the kernel allows only in arrays.
  */
-#ifndef FAIRGROUND_PER_CPU_H
-#define FAIRGROUND_PER_CPU_H
+#pragma once
 
 #define DEFINE_PER_CPU(record_type, name)						\
 	struct {									\
@@ -32,7 +31,7 @@
 	}
 
 /* How many CPUs are online. */
-static __always_inline __attribute__((unused)) u32 count_online_cpus(void)
+static __always_inline u32 count_online_cpus(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	u32 number = bpf_cpumask_weight(online);
@@ -40,5 +39,3 @@ static __always_inline __attribute__((unused)) u32 count_online_cpus(void)
 	scx_bpf_put_cpumask(online);
 	return number;
 }
-
-#endif /* FAIRGROUND_PER_CPU_H */

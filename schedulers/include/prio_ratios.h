@@ -6,8 +6,7 @@
  * whole numbers. There are 41, since FreeBSD has nice 20. ops.init() calls fill_prio_ratios(PRIO_RATIO_BASE); then
  * prio_ratio(task_nice(p)) is the distance of a task.
  */
-#ifndef FAIRGROUND_PRIO_RATIOS_H
-#define FAIRGROUND_PRIO_RATIOS_H
+#pragma once
 
 #define NR_PRIO_RATIOS 41
 /* Where prio_ratios[] has nice 0 */
@@ -35,5 +34,3 @@ static __always_inline u32 prio_ratio(s32 nice)
 
 	return prio_ratios[index < NR_PRIO_RATIOS ? index : NR_PRIO_RATIOS - 1];
 }
-
-#endif /* FAIRGROUND_PRIO_RATIOS_H */

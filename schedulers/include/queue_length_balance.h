@@ -17,8 +17,7 @@
  * and defines pull_tasks(), which moves up to balance->imbalance waiting tasks from balance->busiest to balance->cpu and adds their
  * number to balance->pulled. It asks can_migrate_task().
  */
-#ifndef FAIRGROUND_QUEUE_LENGTH_BALANCE_H
-#define FAIRGROUND_QUEUE_LENGTH_BALANCE_H
+#pragma once
 
 /* Milliseconds between two looks, and how many of them between two at other nodes */
 #define BUSY_REBALANCE_TICK 200
@@ -226,5 +225,3 @@ __noinline bool balance_newly_idle(s32 cpu)
 	node_span(cpu, &b.span);
 	return load_balance(&b) > 0;
 }
-
-#endif /* FAIRGROUND_QUEUE_LENGTH_BALANCE_H */

@@ -32,11 +32,10 @@
  *
  * So one real-time task counts for each CPU, the one that runs, and only where a task could wait behind it.
  */
-#ifndef FAIRGROUND_REAL_TIME_H
-#define FAIRGROUND_REAL_TIME_H
+#pragma once
 
 /* Does a real-time task, or the kernel's stopper, have the CPU? */
-static __always_inline __attribute__((unused)) bool higher_class_runs(s32 cpu)
+static __always_inline bool higher_class_runs(s32 cpu)
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
 
@@ -44,13 +43,13 @@ static __always_inline __attribute__((unused)) bool higher_class_runs(s32 cpu)
 }
 
 /* True if it is news that a real-time task has the CPU. */
-static __always_inline __attribute__((unused)) bool real_time_came(u32 *real_time)
+static __always_inline bool real_time_came(u32 *real_time)
 {
 	return !*real_time && !__sync_lock_test_and_set(real_time, 1);
 }
 
 /* True if it is news that none has it. */
-static __always_inline __attribute__((unused)) bool real_time_left(u32 *real_time)
+static __always_inline bool real_time_left(u32 *real_time)
 {
 	return *real_time && __sync_lock_test_and_set(real_time, 0);
 }
@@ -59,15 +58,13 @@ static __always_inline __attribute__((unused)) bool real_time_left(u32 *real_tim
  * A task that still has slice when it has to stop waits at the head of the CPU's local queue, where no other CPU finds it. Without slice
  * the kernel hands it back to ops.enqueue().
  */
-static __always_inline __attribute__((unused)) void hand_back(struct task_struct *p)
+static __always_inline void hand_back(struct task_struct *p)
 {
 	scx_bpf_task_set_slice(p, 0);
 }
 
 /* Tasks that have been picked and have not run yet go back to ops.enqueue() too, with SCX_ENQ_REENQ. */
-static __always_inline __attribute__((unused)) void take_back_local_tasks(void)
+static __always_inline void take_back_local_tasks(void)
 {
 	scx_bpf_reenqueue_local();
 }
-
-#endif /* FAIRGROUND_REAL_TIME_H */

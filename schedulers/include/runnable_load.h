@@ -13,8 +13,7 @@
  *   real_time_weight               what a real-time task weighs in the sums, or count_real_time_task(rq, number, now)
  *   count_besides(rq, t, number)   what else is counted with a task, where there is something
  */
-#ifndef FAIRGROUND_RUNNABLE_LOAD_H
-#define FAIRGROUND_RUNNABLE_LOAD_H
+#pragma once
 
 #ifndef count_real_time_task
 #define count_real_time_task(rq, number, now) load_change(rq, real_time_weight, number, now)
@@ -28,7 +27,7 @@
 static u32 nr_overloaded;
 
 /* Counts @number tasks of @weight, 1 or -1, in the sums of a CPU. */
-static __always_inline __attribute__((unused)) void load_change(struct run_queue *rq, u32 weight, s32 number, u64 now)
+static __always_inline void load_change(struct run_queue *rq, u32 weight, s32 number, u64 now)
 {
 	before_load_changes(rq, now);
 	__sync_fetch_and_add(&rq->load_weight, number * (s64)weight);
@@ -36,28 +35,28 @@ static __always_inline __attribute__((unused)) void load_change(struct run_queue
 		__sync_fetch_and_add(&nr_overloaded, number);
 }
 
-static __always_inline __attribute__((unused)) void count_task(struct run_queue *rq, struct task_ctx *t, s32 number, u64 now)
+static __always_inline void count_task(struct run_queue *rq, struct task_ctx *t, s32 number, u64 now)
 {
 	load_change(rq, t->weight, number, now);
 	count_besides(rq, t, number);
 }
 
 /* A real-time task takes the CPU, or has taken it unnoticed while it was idle. */
-static __always_inline __attribute__((unused)) void count_real_time(struct run_queue *rq, u64 now)
+static __always_inline void count_real_time(struct run_queue *rq, u64 now)
 {
 	if (real_time_came(&rq->real_time))
 		count_real_time_task(rq, 1, now);
 }
 
 /* The CPU is this scheduler's again. */
-static __always_inline __attribute__((unused)) void uncount_real_time(struct run_queue *rq, u64 now)
+static __always_inline void uncount_real_time(struct run_queue *rq, u64 now)
 {
 	if (real_time_left(&rq->real_time))
 		count_real_time_task(rq, -1, now);
 }
 
 /* Do tasks wait behind a real-time task that took the CPU when it was idle? */
-static __always_inline __attribute__((unused)) void notice_real_time(struct run_queue *rq, u64 now)
+static __always_inline void notice_real_time(struct run_queue *rq, u64 now)
 {
 	if (rq->nr_running && !rq->curr && !rq->real_time && higher_class_runs(rq->cpu))
 		count_real_time(rq, now);
@@ -75,7 +74,7 @@ static __always_inline __attribute__((unused)) void notice_real_time(struct run_
 	}
 
 /* Makes the task count on @rq and nowhere else. If it did not count yet, it does so with @weight. */
-static __always_inline __attribute__((unused)) void account_enqueue(struct run_queue *rq, struct task_ctx *t, u32 weight, u64 now)
+static __always_inline void account_enqueue(struct run_queue *rq, struct task_ctx *t, u32 weight, u64 now)
 {
 	struct run_queue *old_rq;
 	s32 old;
@@ -95,7 +94,7 @@ static __always_inline __attribute__((unused)) void account_enqueue(struct run_q
 }
 
 /* Makes the task count nowhere. */
-static __always_inline __attribute__((unused)) void account_dequeue(struct task_ctx *t, u64 now)
+static __always_inline void account_dequeue(struct task_ctx *t, u64 now)
 {
 	s32 old = __sync_lock_test_and_set(&t->on_rq, 0);
 	struct run_queue *rq;
@@ -108,7 +107,7 @@ static __always_inline __attribute__((unused)) void account_dequeue(struct task_
 }
 
 /* Moves the load of a task whose place in the queues has been moved; false if the task has left meanwhile. */
-static __always_inline __attribute__((unused)) bool account_move(struct task_ctx *t, struct run_queue *from, struct run_queue *to, u64 now)
+static __always_inline bool account_move(struct task_ctx *t, struct run_queue *from, struct run_queue *to, u64 now)
 {
 	if (__sync_val_compare_and_swap(&t->on_rq, from->cpu + 1, to->cpu + 1) != from->cpu + 1)
 		return false;
@@ -116,5 +115,3 @@ static __always_inline __attribute__((unused)) bool account_move(struct task_ctx
 	count_task(to, t, 1, now);
 	return true;
 }
-
-#endif /* FAIRGROUND_RUNNABLE_LOAD_H */

@@ -11,8 +11,7 @@
  *
  * and has a `struct sched_domains domains` in its struct run_queue.
  */
-#ifndef FAIRGROUND_SCHED_DOMAINS_H
-#define FAIRGROUND_SCHED_DOMAINS_H
+#pragma once
 
 #include "machine_levels.h"
 
@@ -205,5 +204,3 @@ struct sched_domains {
 	struct sched_domain sd[NR_LEVELS];
 	struct balance_attempt attempt;
 };
-
-#endif /* FAIRGROUND_SCHED_DOMAINS_H */

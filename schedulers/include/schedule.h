@@ -19,8 +19,7 @@
  *	run_counter_down()	lets it run until then
  *	goes_on()		the task that ran until now has been chosen again
  */
-#ifndef FAIRGROUND_SCHEDULE_H
-#define FAIRGROUND_SCHEDULE_H
+#pragma once
 
 #include "best_task.h"
 #include "starvation.h"
@@ -40,7 +39,7 @@ static __always_inline u64 place_at_end(void)
 }
 
 /* A place in front of all others */
-static __always_inline __attribute__((unused)) u64 place_at_front(void)
+static __always_inline u64 place_at_front(void)
 {
 	return __sync_fetch_and_add(&first_place, -1ULL) - 1;
 }
@@ -199,5 +198,3 @@ void BPF_STRUCT_OPS(one_list_cpu_online, s32 cpu)
 void BPF_STRUCT_OPS(one_list_cpu_offline, s32 cpu)
 {
 }
-
-#endif /* FAIRGROUND_SCHEDULE_H */

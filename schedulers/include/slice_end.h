@@ -5,8 +5,7 @@
  * The file that includes this has defined hz, tick_nsec and struct run_queue with cpu, curr_pid and slice_end, the clock at which the
  * kernel's slice of the running task ends.
  */
-#ifndef FAIRGROUND_SLICE_END_H
-#define FAIRGROUND_SLICE_END_H
+#pragma once
 
 /* A task that nothing limits looks around at least this often */
 #define MAX_RUN NSEC_PER_SEC
@@ -40,5 +39,3 @@ static __always_inline void end_slice_at(struct run_queue *rq, u64 end)
 	scx_bpf_task_set_slice(curr, slice > earlier ? slice - earlier : 1);
 	rq->slice_end = end;
 }
-
-#endif /* FAIRGROUND_SLICE_END_H */

@@ -7,8 +7,7 @@
  * has waited for starvation_limit: the one that has waited longest goes first, for a tick. Times are nanoseconds, the limit
  * milliseconds.
  */
-#ifndef FAIRGROUND_STARVATION_H
-#define FAIRGROUND_STARVATION_H
+#pragma once
 
 #ifndef STARVATION_LIMIT
 #define STARVATION_LIMIT 15000
@@ -21,7 +20,7 @@ const volatile u32 starvation_limit = STARVATION_LIMIT;
 #define STARVATION_CHECK_INTERVAL (100 * NSEC_PER_MSEC)
 
 /* How long a task has waited beyond the limit; 0 if it has not. */
-static __always_inline __attribute__((unused)) u64 starved_for(u64 waiting_since, u64 now)
+static __always_inline u64 starved_for(u64 waiting_since, u64 now)
 {
 	u64 since = waiting_since + starvation_limit * NSEC_PER_MSEC;
 
@@ -29,12 +28,10 @@ static __always_inline __attribute__((unused)) u64 starved_for(u64 waiting_since
 }
 
 /* Whether a CPU whose next look is due at @check_at is to look now. */
-static __always_inline __attribute__((unused)) bool starvation_check_is_due(u64 *check_at, u64 now)
+static __always_inline bool starvation_check_is_due(u64 *check_at, u64 now)
 {
 	if (!starvation_limit || time_before(now, *check_at))
 		return false;
 	*check_at = now + STARVATION_CHECK_INTERVAL;
 	return true;
 }
-
-#endif /* FAIRGROUND_STARVATION_H */

@@ -5,8 +5,7 @@
  * The file that includes this has defined before waits_since(t), since when a task waits, and, where it wants to know later whom it
  * has rescued, mark_rescued(t).
  */
-#ifndef FAIRGROUND_STARVING_QUEUE_H
-#define FAIRGROUND_STARVING_QUEUE_H
+#pragma once
 
 #ifndef mark_rescued
 #define mark_rescued(t)
@@ -34,5 +33,3 @@ static __always_inline bool rescue_from_queue(u64 dsq, u64 flags, u32 depth)
 	}
 	return false;
 }
-
-#endif /* FAIRGROUND_STARVING_QUEUE_H */

@@ -5,8 +5,7 @@
  * A scheduler lists its counters in an enum in the order of the [[statistic]] tables of its scheduler.toml, ends it with
  * NR_STATISTICS and says DEFINE_STATISTICS(NR_STATISTICS). Loaders sum the per-CPU counters up.
  */
-#ifndef FAIRGROUND_STATISTICS_H
-#define FAIRGROUND_STATISTICS_H
+#pragma once
 
 /* Defines the map and count() for @number counters; once per scheduler. */
 #define DEFINE_STATISTICS(number)							\
@@ -31,5 +30,3 @@
 	{										\
 		count_by(statistic, 1);							\
 	}
-
-#endif /* FAIRGROUND_STATISTICS_H */

@@ -8,8 +8,7 @@
  *
  * Include this header only in a scheduler that reads attributes: it defines the map.
  */
-#ifndef FAIRGROUND_TASK_ATTRIBUTES_H
-#define FAIRGROUND_TASK_ATTRIBUTES_H
+#pragma once
 
 /* task_attributes.present: which members have been set; an absent one has the scheduler's default. */
 enum task_attribute {
@@ -62,7 +61,7 @@ static __always_inline const struct task_attributes *attributes_of(struct task_s
 }
 
 /* A child that is being forked by the current task has the attributes of its parent, unless it has been given some of its own. */
-static __always_inline __attribute__((unused)) void inherit_attributes(struct task_struct *child)
+static __always_inline void inherit_attributes(struct task_struct *child)
 {
 	const struct task_attributes *theirs = attributes_of(bpf_get_current_task_btf());
 	struct task_attributes *ours;
@@ -73,5 +72,3 @@ static __always_inline __attribute__((unused)) void inherit_attributes(struct ta
 	if (ours)
 		*ours = *theirs;
 }
-
-#endif /* FAIRGROUND_TASK_ATTRIBUTES_H */

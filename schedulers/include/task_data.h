@@ -6,8 +6,7 @@
  * record of a task, or NULL if it has none, so callers check; new_task_ctx(p), for ops.init_task(), makes one, zeroed, if there is
  * memory. The kernel frees it with the task.
  */
-#ifndef FAIRGROUND_TASK_DATA_H
-#define FAIRGROUND_TASK_DATA_H
+#pragma once
 
 #define DEFINE_TASK_DATA(record_type, map_name, name)					\
 	struct {									\
@@ -26,5 +25,3 @@
 	{										\
 		return bpf_task_storage_get(&map_name, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);		\
 	}
-
-#endif /* FAIRGROUND_TASK_DATA_H */

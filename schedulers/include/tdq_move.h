@@ -5,8 +5,7 @@
  * The file that includes this has defined before, besides what cpu_search.h asks for: the calendar's place_of(), index_of(), next_list(),
  * index_at() and follow_idx(); count_on(), xferable() and tdq_setlowpri(); the tunables steal_idle and steal_thresh.
  */
-#ifndef FAIRGROUND_TDQ_MOVE_H
-#define FAIRGROUND_TDQ_MOVE_H
+#pragma once
 
 /* ---- Moving threads between CPUs ------------------------------------------------------------------------------- */
 
@@ -266,5 +265,3 @@ __noinline int sched_balance(void)
 	}
 	return 0;
 }
-
-#endif /* FAIRGROUND_TDQ_MOVE_H */

@@ -6,8 +6,7 @@
  * running; nobody else pays, however long he ran. Once all runnable tasks have used theirs up an epoch begins: every task
  * keeps half of what it has left and gets a new quantum. The ticks are those of virtual_ticks.h.
  */
-#ifndef FAIRGROUND_TICK_COUNTER_H
-#define FAIRGROUND_TICK_COUNTER_H
+#pragma once
 
 struct tick_counter {
 	/* Ticks left of the quantum */
@@ -77,5 +76,3 @@ static __always_inline void run_for_ticks(struct task_struct *p, s32 ticks, u64 
 {
 	scx_bpf_task_set_slice(p, time_to_tick(now, ticks > 0 ? ticks : 1, hz));
 }
-
-#endif /* FAIRGROUND_TICK_COUNTER_H */

@@ -6,8 +6,7 @@
  * not from ops.tick(). DEFINE_TIMER(idle_tick, idle_balance, tick_nsec) defines init_idle_tick(), for ops.init(), and
  * start_idle_tick(). When the time is up idle_balance() is called; as long as it returns true the timer goes on.
  */
-#ifndef FAIRGROUND_TIMER_H
-#define FAIRGROUND_TIMER_H
+#pragma once
 
 #define DEFINE_TIMER(name, function, delay)						\
 	struct name {									\
@@ -47,5 +46,3 @@
 		error = bpf_timer_init(&name->timer, &name##_map, CLOCK_MONOTONIC);	\
 		return error ?: bpf_timer_set_callback(&name->timer, name##_fires);	\
 	}
-
-#endif /* FAIRGROUND_TIMER_H */

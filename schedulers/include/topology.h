@@ -28,8 +28,7 @@
  *		for_each_cpu_in_span(other, position, place->llc_cpus.first, place->llc_cpus.count)
  *			...
  */
-#ifndef FAIRGROUND_TOPOLOGY_H
-#define FAIRGROUND_TOPOLOGY_H
+#pragma once
 
 /* CPUs that lie side by side in the order: positions first to first + count - 1. */
 struct topology_span {
@@ -105,7 +104,7 @@ static __always_inline s32 topology_cpu_at(s32 position)
 }
 
 /* The CPU at a position of the order; without a known topology the order is that of the numbers. */
-static __always_inline __attribute__((unused)) s32 cpu_at(s32 position)
+static __always_inline s32 cpu_at(s32 position)
 {
 	return topology_nr_cpus ? topology_cpu_at(position) : position;
 }
@@ -120,8 +119,7 @@ static __always_inline __attribute__((unused)) s32 cpu_at(s32 position)
 		if (!((rq) = run_queue_of(cpu_at(position)))) {} else
 
 /* The first CPU at positions @first to @first + @count - 1 that is in @idle_mask and may run @p, or -1. */
-static __always_inline __attribute__((unused)) s32 idle_cpu_in(u32 first, u32 count, const struct cpumask *idle_mask,
-								const struct task_struct *p)
+static __always_inline s32 idle_cpu_in(u32 first, u32 count, const struct cpumask *idle_mask, const struct task_struct *p)
 {
 	u32 position;
 	s32 cpu;
@@ -143,5 +141,3 @@ static __always_inline s32 topology_distance(u32 from, u32 to)
 	distance = TOPOLOGY_ELEMENT(node_distance, from * nodes + to, nodes * nodes);
 	return distance ? *distance : -1;
 }
-
-#endif /* FAIRGROUND_TOPOLOGY_H */

@@ -5,8 +5,7 @@
  * Virtual time of a task is the time it ran, scaled by NICE_0_WEIGHT / weight. Values wrap around: compare them with
  * time_before() only.
  */
-#ifndef FAIRGROUND_VIRTUAL_RUNTIME_H
-#define FAIRGROUND_VIRTUAL_RUNTIME_H
+#pragma once
 
 /* delta * 1024 / weight, rounded to the nearest. */
 static __always_inline u64 calc_delta_fair(u64 delta, u32 weight)
@@ -32,5 +31,3 @@ __noinline u32 scale_factor(u32 cpus)
 	}
 	return factor;
 }
-
-#endif /* FAIRGROUND_VIRTUAL_RUNTIME_H */

@@ -7,8 +7,7 @@
  * clock (scx_bpf_now()). A task that ran from @start to @end has been hit by the boundaries in (start, end], and a
  * quantum of k ticks ends at the k-th boundary from now. Pure functions; times in nanoseconds.
  */
-#ifndef FAIRGROUND_VIRTUAL_TICKS_H
-#define FAIRGROUND_VIRTUAL_TICKS_H
+#pragma once
 
 /* Length of a tick at @hz ticks a second. */
 static __always_inline u64 tick_length(u64 hz)
@@ -38,5 +37,3 @@ static __always_inline u64 time_to_tick(u64 now, u64 ticks, u64 hz)
 
 	return ticks ? (now / length + ticks) * length - now : 0;
 }
-
-#endif /* FAIRGROUND_VIRTUAL_TICKS_H */
