@@ -217,9 +217,7 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
 	return end;
 }
 
-/*
- * Balancing
- */
+/* ---- Balancing --------------------------------------------------------------------------------------------------- */
 
 /* Moves task @p of an iteration over the busiest CPU's queue to this CPU's. */
 #define pull_task(p, t, busiest, this_rq, now)									\
@@ -443,9 +441,7 @@ static __noinline bool active_load_balance(struct run_queue *busiest, struct tas
 	return push_prev;
 }
 
-/*
- * Placement of a waking or new task on a CPU
- */
+/* ---- Placement of a waking or new task on a CPU ------------------------------------------------------------------ */
 
 s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -478,9 +474,7 @@ s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return new_cpu;
 }
 
-/*
- * Queueing
- */
+/* ---- Queueing ---------------------------------------------------------------------------------------------------- */
 
 static __always_inline bool child_runs_first(void)
 {
@@ -652,9 +646,7 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 	return false;
 }
 
-/*
- * Running
- */
+/* ---- Running ----------------------------------------------------------------------------------------------------- */
 
 /* 3.0: may @buddy run instead of @left, who is not more than the granularity before it? */
 static __always_inline bool buddy_may_run(const struct candidate *buddy, const struct candidate *left)
@@ -877,9 +869,7 @@ void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
 
 DEFINE_CPU_RELEASE(cfs)
 
-/*
- * Tasks and the machine
- */
+/* ---- Tasks and the machine --------------------------------------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -945,9 +935,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 	return init_idle_tick() ?: start_idle_tick();
 }
 
-/*
- * Nobody waits for ever (not CFS's)
- */
+/* ---- Nobody waits for ever (not CFS's) --------------------------------------------------------------------------- */
 
 /*
  * Runs a task that has waited for too long, out of turn: a new task among much heavier ones waits for a slice of its own in virtual

@@ -327,9 +327,7 @@ static __always_inline u32 h_nr_queued(const struct run_queue *cfs_rq)
 	return cfs_rq->nr_running + cfs_rq->nr_delayed;
 }
 
-/*
- * Virtual time
- */
+/* ---- Virtual time ------------------------------------------------------------------------------------------------ */
 
 /* Time in which a task of @weight spends @vdelta of virtual time, rounded up. */
 static __always_inline u64 time_of_virtual(u64 vdelta, u32 weight)
@@ -582,9 +580,7 @@ static __always_inline void tree_del(struct task_ctx *se)
 		sum_w_vruntime_sub(cfs_rq, se->vruntime, se->weight);
 }
 
-/*
- * Placement
- */
+/* ---- Placement --------------------------------------------------------------------------------------------------- */
 
 /* Keeps lag and deadline when the weight changes: what is owed is lag * weight. */
 static __always_inline void rescale_entity(struct task_ctx *se, u32 weight)
@@ -838,9 +834,7 @@ static __always_inline s32 pick_next_entity(s32 cpu, u64 now)
 	return pick;
 }
 
-/*
- * The running task
- */
+/* ---- The running task -------------------------------------------------------------------------------------------- */
 
 /* Makes the CPU put back its running task and pick again. */
 static __always_inline void resched_curr(struct run_queue *cfs_rq)
@@ -948,9 +942,7 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 	return end;
 }
 
-/*
- * Preemption by a task that comes
- */
+/* ---- Preemption by a task that comes ----------------------------------------------------------------------------- */
 
 /*
  * Would @se, which is in the sums of @time but in no queue yet, be picked now? Delayed tasks that would be are dequeued, and @time is
@@ -1031,9 +1023,7 @@ preempt:
 	return true;
 }
 
-/*
- * Balancing
- */
+/* ---- Balancing --------------------------------------------------------------------------------------------------- */
 
 /* The running task does not run any longer; one that leaves takes its lag with it. */
 static __always_inline void put_prev_entity(struct run_queue *cfs_rq, struct task_ctx *se, bool leaves, u64 now)
@@ -1108,9 +1098,7 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 	return new_cpu;
 }
 
-/*
- * Queueing
- */
+/* ---- Queueing ---------------------------------------------------------------------------------------------------- */
 
 /* Reads what @p is now: weight, slice, policy. */
 static __always_inline void read_attributes(struct task_ctx *se, const struct task_struct *p)
@@ -1298,9 +1286,7 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 	return false;
 }
 
-/*
- * Running
- */
+/* ---- Running ----------------------------------------------------------------------------------------------------- */
 
 __noinline bool rescue_starved(s32 cpu);
 
@@ -1448,9 +1434,7 @@ void BPF_STRUCT_OPS(eevdf_stopping, struct task_struct *p, bool runnable)
 
 DEFINE_CPU_RELEASE(eevdf)
 
-/*
- * Tasks and the machine
- */
+/* ---- Tasks and the machine --------------------------------------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -1562,9 +1546,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 	return init_idle_tick() ?: start_idle_tick();
 }
 
-/*
- * Nobody waits for ever (not EEVDF's)
- */
+/* ---- Nobody waits for ever (not EEVDF's) ------------------------------------------------------------------------- */
 
 /*
  * Runs a task that has waited for too long, out of turn. Weights differ by up to 29,587, so that EEVDF alone would let a light

@@ -107,9 +107,7 @@ static __always_inline void cancel_delayed(struct task_ctx *se, u64 now)
 	se->delayed_cpu = 0;
 }
 
-/*
- * Picking the next task
- */
+/* ---- Picking the next task --------------------------------------------------------------------------------------- */
 
 /*
  * The delayed task with the earliest deadline before @deadline, if there is a limit, that is eligible at @time; -1 if there is none. Its

@@ -141,9 +141,7 @@ static __always_inline void post_init_entity_util_avg(struct run_queue *cfs_rq, 
 	se->util_avg <<= PELT_SHIFT;
 }
 
-/*
- * Counts of a CPU
- */
+/* ---- Counts of a CPU --------------------------------------------------------------------------------------------- */
 
 /* Of a task that counts as runnable, its CPU also knows these; of a real-time task, that who waits behind it is one task too many. */
 #define before_load_changes(cfs_rq, now) update_cfs_rq_load_avg(cfs_rq, now)
