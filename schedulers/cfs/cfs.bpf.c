@@ -57,6 +57,7 @@ enum statistic {
 	AFFINE_WAKEUPS,
 	IDLE_WAKEUPS,
 	BALANCES,
+	/* In the order of enum cpu_idle_type */
 	PULLED_BUSY,
 	PULLED_IDLE,
 	PULLED_NEWLY_IDLE,
@@ -106,8 +107,6 @@ struct run_queue {
 	u64 load_weight;
 	u32 nr_running;
 	s32 cpu;
-	/* Numbers of CPUs may have gaps */
-	bool exists;
 	/* A real-time task has the CPU and is in the sums */
 	u32 real_time;
 	FAIR_QUEUE_STATE
@@ -118,8 +117,8 @@ struct run_queue {
 	/* Clock of the next look for starved tasks */
 	u64 rescue_at;
 
+	BALANCE_STATE
 	struct sched_domains domains;
-	struct topology_span span[NR_LEVELS];
 };
 
 DEFINE_PER_CPU(struct run_queue, run_queue);
@@ -213,7 +212,7 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
 	u64 end = preempt_tick(rq, arrives, arriving, now + MAX_RUN, now);
 
 	if (nr_cpus > 1)
-		end = min(end, max(rq->domains.next_balance * tick_nsec, tick_from(now + 1)));
+		end = min(end, max(rq->next_balance * tick_nsec, tick_from(now + 1)));
 	return end;
 }
 
@@ -242,106 +241,60 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
  * May the task be moved, and is it light enough? A task heavier than twice what is left to move stays, the document's W / 2 > L_imbal.
  * 2.6.24 is generous by the fuzz, and takes it all the same if it would be the best priority here.
  */
-static __always_inline bool can_migrate_task(struct balance_attempt *attempt, const struct task_struct *p,
-					     const struct task_ctx *t, const struct run_queue *this_rq,
-					     s64 rem_load_move, s32 this_best_prio, bool ignore_heat)
+static __always_inline bool can_migrate_task(struct run_queue *this_rq, const struct sched_domain *sd, const struct task_struct *p,
+					     const struct task_ctx *t, s32 this_best_prio)
 {
-	if (release == RELEASE_3_0) {
-		if (t->weight / 2 > rem_load_move)
-			return false;
-	} else if (t->weight / 2 > rem_load_move + BALANCE_FUZZ && p->prio >= this_best_prio) {
+	struct balance_attempt *attempt = &this_rq->domains.attempt;
+	s64 fuzz = release == RELEASE_2_6_24 ? BALANCE_FUZZ : 0;
+
+	if (t->weight / 2 > attempt->imbalance + fuzz && p->prio >= this_best_prio)
 		return false;
-	}
 	if (!task_allowed(p, this_rq->cpu))
 		return false;
 	attempt->all_pinned = false;
-	return ignore_heat || !task_hot(t, attempt->level, attempt->now);
+	return sd->nr_balance_failed > sd->cache_nice_tries || !task_hot(t, attempt->level, attempt->now);
 }
 
 /*
- * 3.0 walks the tasks of a CPU as they became runnable there, the last one first. Returns the number of the first task of that
- * walk that comes after number @before and may be moved, or 0.
+ * 3.0 walks the tasks of a CPU as they became runnable there, the last one first. Moves the first task of that walk that comes after
+ * number @before and may be moved. Returns its number, 0 if there is none; takes its weight off the load that is left to move.
  */
-__noinline u64 next_to_move(s32 this_cpu, s32 busiest_cpu, u64 before, s64 rem_load_move)
+__noinline u64 move_latest(struct run_queue *this_rq __arg_nonnull, struct run_queue *busiest __arg_nonnull,
+			   const struct sched_domain *sd __arg_nonnull, u64 before)
 {
-	struct run_queue *this_rq = run_queue_of(this_cpu);
-	struct balance_attempt *attempt;
+	struct balance_attempt *attempt = &this_rq->domains.attempt;
 	struct task_struct *p;
-	bool ignore_heat;
+	struct task_ctx *t;
 	u64 found = 0;
 
-	if (!this_rq)
-		return 0;
-	attempt = &this_rq->domains.attempt;
-	if (attempt->level >= NR_LEVELS)
-		return 0;
-	ignore_heat = this_rq->domains.sd[attempt->level].nr_balance_failed > parameters_of(attempt->level)->cache_nice_tries;
-
-	bpf_for_each(scx_dsq, p, busiest_cpu, 0) {
-		struct task_ctx *t = task_ctx_of(p);
-
+	bpf_for_each(scx_dsq, p, busiest->cpu, 0) {
+		t = task_ctx_of(p);
 		if (t && t->enqueued < before && t->enqueued > found &&
-		    can_migrate_task(attempt, p, t, this_rq, rem_load_move, MAX_PRIO, ignore_heat))
+		    can_migrate_task(this_rq, sd, p, t, 0))
 			found = t->enqueued;
+	}
+	if (!found)
+		return 0;
+	bpf_for_each(scx_dsq, p, busiest->cpu, 0) {
+		t = task_ctx_of(p);
+		if (!t || t->enqueued != found)
+			continue;
+		if (pull_task(p, t, busiest, this_rq, attempt->now)) {
+			attempt->imbalance -= t->weight;
+			attempt->pulled++;
+		}
+		break;
 	}
 	return found;
 }
 
-/* Moves the task with this number. Returns its weight, or 0 if it has left. */
-__noinline u32 move_numbered(s32 this_cpu, s32 busiest_cpu, u64 number)
-{
-	struct run_queue *this_rq = run_queue_of(this_cpu), *busiest = run_queue_of(busiest_cpu);
-	struct task_struct *p;
-	u32 weight = 0;
-
-	if (!this_rq || !busiest)
-		return 0;
-	bpf_for_each(scx_dsq, p, busiest_cpu, 0) {
-		struct task_ctx *t = task_ctx_of(p);
-
-		if (!t || t->enqueued != number)
-			continue;
-		if (pull_task(p, t, busiest, this_rq, this_rq->domains.attempt.now))
-			weight = t->weight;
-		break;
-	}
-	return weight;
-}
-
-/* move_tasks() of 3.0 */
-static __always_inline u32 move_latest(s32 this_cpu, s32 busiest_cpu, s64 rem_load_move)
-{
-	u64 number = ~0ULL;
-	u32 pulled = 0, i;
-
-	bpf_for(i, 0, sched_nr_migrate + 1) {
-		u32 weight;
-
-		number = next_to_move(this_cpu, busiest_cpu, number, rem_load_move);
-		if (!number)
-			break;
-		weight = move_numbered(this_cpu, busiest_cpu, number);
-		pulled += weight > 0;
-		rem_load_move -= weight;
-		if (rem_load_move <= 0)
-			break;
-	}
-	return pulled;
-}
-
-/* move_tasks() of 2.6.24: leftmost first */
-static __noinline u32 move_leftmost(struct run_queue *this_rq, struct run_queue *busiest, s64 rem_load_move)
+/* 2.6.24: leftmost first. */
+static __noinline void move_leftmost(struct run_queue *this_rq, struct run_queue *busiest, const struct sched_domain *sd)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
-	u32 level = attempt->level, loops = 0, pulled = 0;
-	s32 this_best_prio;
+	s32 this_best_prio = this_rq->curr ? this_rq->curr_prio : MAX_PRIO;
 	struct task_struct *p;
-	bool ignore_heat;
-
-	if (level >= NR_LEVELS)
-		return 0;
-	this_best_prio = this_rq->curr ? this_rq->curr_prio : MAX_PRIO;
-	ignore_heat = this_rq->domains.sd[level].nr_balance_failed > parameters_of(level)->cache_nice_tries;
+	u32 loops = 0;
 
 	bpf_for_each(scx_dsq, p, busiest->cpu, 0) {
 		struct task_ctx *t;
@@ -349,49 +302,43 @@ static __noinline u32 move_leftmost(struct run_queue *this_rq, struct run_queue 
 		if (loops++ > sched_nr_migrate)
 			break;
 		t = task_ctx_of(p);
-		if (!t || !can_migrate_task(attempt, p, t, this_rq, rem_load_move, this_best_prio, ignore_heat) ||
-		    !pull_task(p, t, busiest, this_rq, attempt->now))
+		if (!t || !can_migrate_task(this_rq, sd, p, t, this_best_prio) || !pull_task(p, t, busiest, this_rq, attempt->now))
 			continue;
-		pulled++;
-		rem_load_move -= t->weight;
-		if (rem_load_move <= 0)
+		attempt->pulled++;
+		attempt->imbalance -= t->weight;
+		if (attempt->imbalance <= 0)
 			break;
 		if (p->prio < this_best_prio)
 			this_best_prio = p->prio;
 	}
-	return pulled;
 }
 
 /*
  * Moves up to attempt->imbalance of load from the waiting tasks of the busiest CPU to this CPU. Returns how many tasks that were; sets
  * attempt->all_pinned if it came to no task that was light enough and allowed here.
  */
-__noinline s32 move_tasks(s32 this_cpu, s32 busiest_cpu)
+__noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_queue *busiest __arg_nonnull,
+			  const struct sched_domain *sd __arg_nonnull)
 {
-	struct run_queue *this_rq = run_queue_of(this_cpu);
-	struct run_queue *busiest = run_queue_of(busiest_cpu);
-	struct balance_attempt *attempt;
-	u32 pulled;
+	struct balance_attempt *attempt = &this_rq->domains.attempt;
+	u64 number = ~0ULL;
+	u32 i;
 
-	if (!this_rq || !busiest)
-		return 0;
-	attempt = &this_rq->domains.attempt;
 	if (!attempt->imbalance)
 		return 0;
-
 	attempt->all_pinned = true;
-	if (release == RELEASE_3_0)
-		pulled = move_latest(this_cpu, busiest_cpu, attempt->imbalance);
-	else
-		pulled = move_leftmost(this_rq, busiest, attempt->imbalance);
-
-	if (attempt->idle == CPU_NEWLY_IDLE)
-		count_by(PULLED_NEWLY_IDLE, pulled);
-	else if (attempt->idle == CPU_IDLE)
-		count_by(PULLED_IDLE, pulled);
-	else
-		count_by(PULLED_BUSY, pulled);
-	return pulled;
+	attempt->pulled = 0;
+	if (release == RELEASE_2_6_24) {
+		move_leftmost(this_rq, busiest, sd);
+	} else {
+		bpf_for(i, 0, sched_nr_migrate + 1) {
+			number = move_latest(this_rq, busiest, sd, number);
+			if (!number || attempt->imbalance <= 0)
+				break;
+		}
+	}
+	count_by(PULLED_BUSY + attempt->idle, attempt->pulled);
+	return attempt->pulled;
 }
 
 /*
@@ -400,13 +347,13 @@ __noinline s32 move_tasks(s32 this_cpu, s32 busiest_cpu)
  */
 static __noinline bool active_load_balance(struct run_queue *busiest, struct task_struct *prev, u64 now)
 {
-	struct run_queue *target = run_queue_of(busiest->domains.push_cpu - 1);
+	struct run_queue *target = run_queue_of(busiest->push_cpu - 1);
 	struct task_ctx *t, *prev_ctx = prev ? task_ctx_of(prev) : NULL;
 	bool push_prev = prev_ctx && target && task_allowed(prev, target->cpu), moved = false;
 	struct task_struct *p;
 	u64 latest = 0;
 
-	busiest->domains.push_cpu = 0;
+	busiest->push_cpu = 0;
 	if (!target)
 		return false;
 
@@ -516,15 +463,15 @@ static __always_inline u64 place_new_task(struct run_queue *rq, const struct tas
 /* 3.0: a task wakes on an idle CPU: how long has that been idle? */
 static __always_inline void update_avg_idle(struct run_queue *rq, u64 now)
 {
-	u64 idle = now - rq->domains.idle_stamp, most = 2 * sched_migration_cost;
+	u64 idle = now - rq->idle_stamp, most = 2 * sched_migration_cost;
 
-	if (!rq->domains.idle_stamp)
+	if (!rq->idle_stamp)
 		return;
 	if (idle > most)
-		rq->domains.avg_idle = most;
+		rq->avg_idle = most;
 	else
-		rq->domains.avg_idle += (s64)(idle - rq->domains.avg_idle) >> 3;
-	rq->domains.idle_stamp = 0;
+		rq->avg_idle += (s64)(idle - rq->avg_idle) >> 3;
+	rq->idle_stamp = 0;
 }
 
 void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
@@ -777,9 +724,9 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	if (nr_cpus > 1) {
-		if (rq->domains.push_cpu && active_load_balance(rq, prev_runs ? prev : NULL, now))
+		if (rq->push_cpu && active_load_balance(rq, prev_runs ? prev : NULL, now))
 			prev_runs = false;
-		if (balance_ticks_at(now) >= rq->domains.next_balance) {
+		if (balancing_is_due(rq, now)) {
 			balanced = !rq->nr_running;
 			rebalance_domains(rq, balanced ? CPU_IDLE : CPU_NOT_IDLE, now);
 		}
@@ -893,24 +840,18 @@ void BPF_STRUCT_OPS(cfs_enable, struct task_struct *p)
 	begin_level(rq, t, p);
 }
 
-#define balancing_is_due(rq, now) (balance_ticks_at(now) >= (rq)->domains.next_balance)
-
 #include "idle_tick.h"
 
 /* Prepares the run queue of a CPU. */
 __noinline int init_rq(s32 cpu)
 {
-	const volatile struct cpu_topology *place = topology_of(cpu);
 	struct run_queue *rq = run_queue_of(cpu);
 
 	if (!rq)
 		return 0;
-	rq->exists = !place || place->capacity;
-	nr_online += rq->exists;
-	rq->cpu = cpu;
+	init_domains(rq, cpu);
 	/* As in the original, so that virtual times wrap around soon and always have */
 	rq->min_vruntime = -(1ULL << 20);
-	init_domains(rq, cpu);
 	return 0;
 }
 

@@ -50,6 +50,7 @@ enum statistic {
 	AFFINE_WAKEUPS,
 	IDLE_WAKEUPS,
 	BALANCES,
+	/* In the order of enum cpu_idle_type */
 	PULLED_BUSY,
 	PULLED_IDLE,
 	PULLED_NEWLY_IDLE,
@@ -100,9 +101,12 @@ struct virtual_time {
 	u64 load;
 };
 
-/* Number of CPUs, and the length of a tick of the era */
+/* Number of CPUs, of those that exist, and the length of a tick of the era */
 static u32 nr_cpus;
+static u32 nr_online;
 static u64 tick_nsec;
+
+#define balance_rules BALANCE_7_3
 
 #include "machine_levels.h"
 #include "fair_domains.h"
@@ -133,13 +137,9 @@ struct run_queue {
 	u32 nr_custom;
 	u32 nr_delayed;
 	s32 cpu;
-	/* Numbers of CPUs may have gaps */
-	bool exists;
 	/* Runs no task of any class */
 	bool idle;
 	u32 capacity;
-	u64 idle_stamp;
-	u64 avg_idle;
 
 	/* The running task, if there is one */
 	bool curr;
@@ -185,11 +185,7 @@ struct run_queue {
 	u64 util_est;
 	u64 misfit_task_load;
 
-	/* Balancing: when due (tick), and the CPU that a push has been asked for plus one, or 0 */
-	u64 next_balance;
-	s32 push_cpu;
-	struct topology_span span[NR_LEVELS];
-	struct sched_domain sd[NR_LEVELS];
+	BALANCE_STATE
 	/* In the first CPU of a group: pinned tasks kept it from being balanced; by the level whose group it is */
 	bool group_imbalance[NR_LEVELS];
 	/* In the first CPU of a last-level cache: shared by its CPUs */
@@ -276,16 +272,11 @@ struct {
 	__type(value, struct rq_lock);
 } rq_locks SEC(".maps");
 
-/* Set by init() from the tunables and the machine: the CPUs that exist */
-static u32 nr_online;
+/* Set by init() from the tunables and the machine */
 /* Base slice, scaled by the number of CPUs */
 static u64 base_slice;
 static bool smt_active;
 static bool asym_active;
-static u32 max_load_balance_interval;
-
-/* Held while a domain with SD_SERIALIZE is balanced */
-static u32 sched_balance_running;
 
 /* Virtual times wrap around: the sign of the difference decides. */
 static __always_inline u64 min_vruntime(u64 a, u64 b)
@@ -1052,7 +1043,7 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 	struct task_ctx *se = task_ctx_of(p), *waker;
 	struct run_queue *this_rq, *prev_rq;
 	u64 now = scx_bpf_now();
-	u32 level, prev_position;
+	u32 level;
 	bool sync;
 
 	if (nr_cpus == 1 || !se)
@@ -1063,7 +1054,7 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 		return prev_cpu;
 	if (wake_flags & SCX_WAKE_FORK) {
 		se->idle_policy = p->policy == SCHED_IDLE;
-		return sched_balance_find_dst_cpu(p, this_cpu, prev_cpu, se->idle_policy);
+		return sched_balance_find_dst_cpu(p, &this_rq->env, prev_cpu, se->idle_policy);
 	}
 
 	/* The kernel has it in the tree still: it wakes there */
@@ -1077,19 +1068,11 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 	update_load_avg(se, now, false, 0);
 
 	if (this_cpu != prev_cpu && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) && !(waker && wake_wide(this_rq, waker, se))) {
-		/* The lowest domain that spans both CPUs */
-		prev_position = prev_rq->span[LEVEL_SELF].first;
-		for (level = LEVEL_SMT; level < NR_LEVELS; level++) {
-			const struct topology_span *span = &this_rq->span[level];
-
-			if (prev_position < span->first || prev_position >= span->first + span->count)
-				continue;
-			if ((this_rq->sd[level].flags & SD_WAKE_AFFINE) &&
-			    wake_affine(this_rq, prev_rq, se, waker, this_rq->sd[level].imbalance_pct, sync, now)) {
-				cpu = this_cpu;
-				count(AFFINE_WAKEUPS);
-			}
-			break;
+		level = common_level(this_rq, prev_rq);
+		if (is_within(level, LEVEL_SMT, NR_LEVELS) && (this_rq->sd[level].flags & SD_WAKE_AFFINE) &&
+		    wake_affine(this_rq, prev_rq, se, waker, this_rq->sd[level].imbalance_pct, sync, now)) {
+			cpu = this_cpu;
+			count(AFFINE_WAKEUPS);
 		}
 	}
 	new_cpu = select_idle_sibling(p, se, prev_cpu, cpu, current);
@@ -1209,7 +1192,7 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (cpu != task_cpu) {
-		kick_for_pulled(cpu);
+		kick_for_pulled(cfs_rq);
 		return;
 	}
 
@@ -1292,12 +1275,12 @@ __noinline bool rescue_starved(s32 cpu);
 
 void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct run_queue *cfs_rq = run_queue_of(cpu);
+	struct run_queue *cfs_rq = run_queue_of(cpu), *target;
 	bool prev_runs = prev && (prev->scx.flags & SCX_TASK_QUEUED);
 	bool resched = false, balanced = false;
 	struct task_ctx *se;
 	u64 now = scx_bpf_now();
-	s32 pick, push_cpu;
+	s32 pick;
 
 	if (!cfs_rq)
 		return;
@@ -1317,13 +1300,13 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	if (nr_cpus > 1) {
 		update_cfs_rq_load_avg(cfs_rq, now);
 		/* Active balancing: one task to the CPU that asked for it, first of the waiting ones */
-		push_cpu = cfs_rq->push_cpu - 1;
+		target = run_queue_of(cfs_rq->push_cpu - 1);
 		cfs_rq->push_cpu = 0;
-		if (push_cpu >= 0 && !push_waiting(cpu, push_cpu) && prev && prev_runs && push_running(prev, cpu, push_cpu))
+		if (target && !push_waiting(cfs_rq, target) && prev && prev_runs && push_running(prev, cfs_rq, target->cpu))
 			prev_runs = false;
-		if (balance_ticks_at(now) >= cfs_rq->next_balance) {
+		if (balancing_is_due(cfs_rq, now)) {
 			balanced = !cfs_rq->nr_running;
-			sched_balance_domains(cpu, balanced ? CPU_IDLE : CPU_NOT_IDLE);
+			rebalance_domains(cfs_rq, balanced ? CPU_IDLE : CPU_NOT_IDLE, now);
 		}
 	}
 
@@ -1352,7 +1335,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	if (!h_nr_queued(cfs_rq) && (cfs_rq->sum_weight || cfs_rq->sum_w_vruntime))
 		count(UNEVEN_SUMS);
 	if (nr_cpus > 1 && !balanced) {
-		sched_balance_newidle(cpu);
+		sched_balance_newidle(cfs_rq);
 		if (cfs_rq->nr_running)
 			pick_next_entity(cpu, now);
 	}
@@ -1499,23 +1482,18 @@ __noinline int init_rq(s32 cpu)
 
 	if (!cfs_rq)
 		return 0;
-	cfs_rq->exists = !place || place->capacity;
+	init_balancing(cfs_rq, cpu);
 	cfs_rq->capacity = place ? place->capacity : SCHED_CAPACITY_SCALE;
-	nr_online += cfs_rq->exists;
-
-	cfs_rq->cpu = cpu;
 	/* Until it is known to be busy */
 	cfs_rq->idle = true;
-	cfs_rq->avg_idle = 2 * sched_migration_cost;
 	/* As in the original, so that virtual times wrap around soon and always have */
 	cfs_rq->zero_vruntime = -(1ULL << 20);
 	cfs_rq->pelt_last = now;
-	cfs_rq->next_balance = balance_ticks_at(now);
 	init_spans(cfs_rq->span, cpu, true, LEVEL_NUMA);
 	cfs_rq->nr_idle_scan = cfs_rq->span[LEVEL_MC].count;
 	cfs_rq->has_idle_cores = smt_active;
 	bpf_for(level, LEVEL_SMT, NR_LEVELS)
-		sd_init(cpu, level);
+		sd_init(cfs_rq, level);
 	return 0;
 }
 
@@ -1538,7 +1516,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 	}
 
 	base_slice = sched_base_slice * scale_factor(min(nr_online, 8));
-	max_load_balance_interval = max(NSEC_PER_SEC * nr_online / 10 / (tick_nsec ?: 1), 1);
 
 	if (nr_cpus == 1)
 		return 0;

@@ -7,6 +7,18 @@
  */
 #pragma once
 
+__noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle);
+
+#define balance_domain sched_balance_rq
+
+/* Runs nothing but tasks with policy SCHED_IDLE. */
+static __always_inline bool sched_idle_rq(const struct run_queue *cfs_rq)
+{
+	return cfs_rq->nr_running && cfs_rq->nr_running == cfs_rq->nr_idle;
+}
+
+#include "domain_balance.h"
+
 /* The level of the next domain outward, or NR_LEVELS. */
 static __always_inline u32 parent_level(const struct run_queue *cfs_rq, u32 level)
 {
@@ -28,12 +40,6 @@ static __always_inline struct run_queue *llc_of(const struct run_queue *cfs_rq)
 static __always_inline bool available_idle_cpu(const struct run_queue *cfs_rq)
 {
 	return cfs_rq->exists && cfs_rq->idle && !cfs_rq->nr_running;
-}
-
-/* Runs nothing but tasks with policy SCHED_IDLE. */
-static __always_inline bool sched_idle_rq(const struct run_queue *cfs_rq)
-{
-	return cfs_rq->nr_running && cfs_rq->nr_running == cfs_rq->nr_idle;
 }
 
 static __always_inline bool choose_idle_cpu(const struct run_queue *cfs_rq, bool idle_policy)
@@ -113,35 +119,24 @@ static __always_inline u32 group_classify(u32 imbalance_pct, const struct sg_lb_
 	return GROUP_HAS_SPARE;
 }
 
-/* Adds up the group at positions @first to @first + @count - 1 into env->sgs of @this_cpu. */
-__noinline bool update_sg_lb_stats(s32 this_cpu, u32 first, u32 count, bool local_group)
+/* Adds up the group of @count CPUs whose first is @group_rq into env->sgs of @this_rq. */
+__noinline int update_sg_lb_stats(struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull,
+				  const struct run_queue *group_rq __arg_nonnull, u32 count, bool local_group)
 {
-	struct run_queue *this_rq = run_queue_of(this_cpu), *cfs_rq, *group_rq;
-	struct sg_lb_stats *sgs;
-	struct lb_env *env;
+	struct lb_env *env = &this_rq->env;
+	struct sg_lb_stats *sgs = &env->sgs;
+	struct run_queue *cfs_rq;
+	u32 position, level = env->level;
 	bool imbalanced;
-	u32 position, level, flags, pct;
-
-	if (!this_rq)
-		return false;
-	env = &this_rq->env;
-	sgs = &env->sgs;
-	level = env->level;
-	group_rq = run_queue_of(cpu_at(first));
-	if (!is_within(level, LEVEL_SMT, NR_LEVELS) || !group_rq)
-		return false;
-	flags = this_rq->sd[level].flags;
-	pct = this_rq->sd[level].imbalance_pct;
 
 	__builtin_memset(sgs, 0, sizeof(*sgs));
-	sgs->first = first;
-	sgs->group_weight = 0;
+	sgs->first = group_rq->span[LEVEL_SELF].first;
 	sgs->min_capacity = ~0ULL;
 	/* The group consists of threads of one core */
 	sgs->smt = count > 1 && group_rq->span[LEVEL_SMT].count == count;
 
-	for_each_rq_in_span(cfs_rq, position, first, count) {
-		u64 load, capacity;
+	for_each_rq_in_span(cfs_rq, position, sgs->first, count) {
+		u64 capacity;
 
 		if (!cfs_rq->exists)
 			continue;
@@ -154,29 +149,26 @@ __noinline bool update_sg_lb_stats(s32 this_cpu, u32 first, u32 count, bool loca
 		if (is_pinned(&env->pinned, cfs_rq->cpu))
 			continue;
 
-		load = cpu_load(cfs_rq, env->now);
-		sgs->group_load += load;
+		sgs->group_load += cpu_load(cfs_rq, env->now);
 		sgs->group_util += cpu_util_cfs(cfs_rq, env->now);
 		sgs->group_runnable += cpu_runnable(cfs_rq, env->now);
 		sgs->sum_h_nr_running += cfs_rq->nr_running;
 		sgs->sum_nr_running += h_nr_queued(cfs_rq) + cfs_rq->real_time;
-		if (available_idle_cpu(cfs_rq)) {
+		if (available_idle_cpu(cfs_rq))
 			sgs->idle_cpus++;
-			continue;
-		}
-		if (!local_group && (flags & SD_ASYM_CPUCAPACITY) && cfs_rq->misfit_task_load > sgs->misfit_task_load)
-			sgs->misfit_task_load = cfs_rq->misfit_task_load;
+		else if (!local_group && (sd->flags & SD_ASYM_CPUCAPACITY))
+			sgs->misfit_task_load = max(sgs->misfit_task_load, cfs_rq->misfit_task_load);
 	}
 	/* A slower or equal CPU is no help for what does not fit */
 	if (sgs->misfit_task_load && !capacity_greater(this_rq->capacity, sgs->max_capacity))
 		sgs->misfit_task_load = 0;
 
-	imbalanced = group_rq->group_imbalance[level];
-	sgs->group_type = group_classify(pct, sgs, imbalanced, !local_group && env->idle != CPU_NOT_IDLE && sgs->smt &&
+	imbalanced = is_within(level, LEVEL_SMT, NR_LEVELS) && group_rq->group_imbalance[level];
+	sgs->group_type = group_classify(sd->imbalance_pct, sgs, imbalanced, !local_group && env->idle != CPU_NOT_IDLE && sgs->smt &&
 					 sgs->sum_h_nr_running > 1);
 	if (sgs->group_type == GROUP_OVERLOADED)
 		sgs->avg_load = sgs->group_load * SCHED_CAPACITY_SCALE / (sgs->group_capacity ?: 1);
-	return true;
+	return 0;
 }
 
 /* Is the group env->sgs busier than env->busiest, the busiest so far? */
@@ -309,31 +301,26 @@ static __always_inline void calculate_imbalance(struct lb_env *env, const struct
 }
 
 /* The CPUs of a last-level cache that a wake-up looks at, fewer the busier they are: none from 85 % on. */
-static __always_inline void update_idle_cpu_scan(const struct run_queue *this_rq, const struct lb_env *env)
+static __always_inline void update_idle_cpu_scan(const struct run_queue *this_rq, const struct sched_domain *sd)
 {
-	u64 weight = this_rq->span[LEVEL_MC].count, x, y, pct;
+	u64 weight = this_rq->span[LEVEL_MC].count, x, y, pct = sd->imbalance_pct;
 	struct run_queue *llc_rq = llc_of(this_rq);
+	const struct lb_env *env = &this_rq->env;
 
 	if (env->idle == CPU_NEWLY_IDLE || env->level >= NR_LEVELS || !llc_rq || this_rq->span[env->level].count != weight)
 		return;
-	pct = this_rq->sd[env->level].imbalance_pct;
 	x = env->sum_util / (weight ?: 1);
 	y = min(x * x * pct * pct / (10000 * SCHED_CAPACITY_SCALE), SCHED_CAPACITY_SCALE);
 	llc_rq->nr_idle_scan = (SCHED_CAPACITY_SCALE - y) * weight / SCHED_CAPACITY_SCALE;
 }
 
-/* Looks at all groups of the domain: env->local, env->busiest. */
-__noinline int update_sd_lb_stats(s32 this_cpu)
+/* Looks at all groups of the domain, beginning with this CPU's own: env->local, env->busiest. */
+__noinline int update_sd_lb_stats(struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull)
 {
-	struct run_queue *this_rq = run_queue_of(this_cpu), *group_rq;
-	u32 level, group_first, group_count, step;
-	const struct topology_span *span;
-	struct lb_env *env;
+	struct lb_env *env = &this_rq->env;
+	u32 level = env->level, own, step;
+	struct run_queue *group_rq;
 
-	if (!this_rq)
-		return 0;
-	env = &this_rq->env;
-	level = env->level;
 	if (!is_within(level, LEVEL_SMT, NR_LEVELS))
 		return 0;
 	env->has_busiest = false;
@@ -341,58 +328,33 @@ __noinline int update_sd_lb_stats(s32 this_cpu)
 	env->total_load = 0;
 	env->total_capacity = 0;
 	env->sum_util = 0;
+	own = this_rq->span[level - 1].first;
 
-	span = &this_rq->span[level];
-	env->group_first = this_rq->span[level - 1].first;
-	env->left = span->count;
-
-	/* Group by group, beginning with this CPU's own */
-	bpf_for(step, 0, span->count) {
-		group_first = env->group_first;
-		group_rq = run_queue_of(cpu_at(group_first));
-		if (!env->left || !group_rq)
-			break;
-		group_count = group_rq->span[level - 1].count;
-		update_sg_lb_stats(this_cpu, group_first, group_count, !step);
+	for_each_group(group_rq, step, &env->walk, this_rq, level, own) {
+		update_sg_lb_stats(this_rq, sd, group_rq, env->walk.count, !step);
 		if (!step) {
 			env->local = env->sgs;
-		} else if (update_sd_pick_busiest(this_rq, env, this_rq->sd[level].flags)) {
+		} else if (update_sd_pick_busiest(this_rq, env, sd->flags)) {
 			env->busiest = env->sgs;
 			env->has_busiest = true;
 			/* The groups are domains of their own, whose tasks shall rather be spread */
-			env->prefer_sibling = group_count > 1 && (group_rq->sd[level - 1].flags & SD_PREFER_SIBLING);
+			env->prefer_sibling = env->walk.count > 1 && (group_rq->sd[level - 1].flags & SD_PREFER_SIBLING);
 		}
 		env->total_load += env->sgs.group_load;
 		env->total_capacity += env->sgs.group_capacity;
 		env->sum_util += env->sgs.group_util;
-
-		env->left -= min(group_count, env->left);
-		group_first += group_count;
-		env->group_first = group_first < span->first + span->count ? group_first : span->first;
 	}
-	update_idle_cpu_scan(this_rq, env);
+	update_idle_cpu_scan(this_rq, sd);
 	return 0;
 }
 
 /* Is there a group to take from, and what of it? False if all is balanced. */
-__noinline bool sched_balance_find_src_group(s32 this_cpu)
+__noinline bool sched_balance_find_src_group(struct lb_env *env __arg_nonnull, const struct sched_domain *sd __arg_nonnull)
 {
-	struct run_queue *this_rq = run_queue_of(this_cpu);
-	struct sg_lb_stats *local, *busiest;
-	struct sched_domain *sd;
-	struct lb_env *env;
+	const struct sg_lb_stats *local = &env->local, *busiest = &env->busiest;
 	u64 avg_load;
 
-	if (!this_rq)
-		return false;
-	env = &this_rq->env;
-	if (env->level <= LEVEL_SELF || env->level >= NR_LEVELS)
-		return false;
-	sd = &this_rq->sd[env->level];
-	local = &env->local;
-	busiest = &env->busiest;
 	env->imbalance = 0;
-
 	if (!env->has_busiest)
 		return false;
 	if (busiest->group_type == GROUP_MISFIT_TASK || busiest->group_type == GROUP_IMBALANCED)
@@ -428,28 +390,21 @@ force_balance:
 }
 
 /*
- * How much a CPU of the busiest group has of what the balancing of @this_cpu is to move: load, utilization, tasks, or the load
+ * How much a CPU of the busiest group has of what the balancing of @this_rq is to move: load, utilization, tasks, or the load
  * of a task that does not fit; 0 if nothing is to be taken from it. A function of its own for the verifier, which would follow
  * each of its branches through the rest of the walk.
  */
-__noinline u64 load_to_move(s32 this_cpu, s32 i)
+__noinline u64 load_to_move(const struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull,
+			    const struct run_queue *cfs_rq __arg_nonnull)
 {
-	struct run_queue *this_rq = run_queue_of(this_cpu), *cfs_rq = run_queue_of(i);
-	u32 flags, nr_running;
-	struct lb_env *env;
+	const struct lb_env *env = &this_rq->env;
+	u32 nr_running = cfs_rq->nr_running;
 	u64 load;
 
-	if (!this_rq || !cfs_rq)
-		return 0;
-	env = &this_rq->env;
-	if (env->level >= NR_LEVELS)
-		return 0;
-	flags = this_rq->sd[env->level].flags;
-	nr_running = cfs_rq->nr_running;
-	if (!nr_running || is_pinned(&env->pinned, i))
+	if (!nr_running || is_pinned(&env->pinned, cfs_rq->cpu))
 		return 0;
 	/* No single task from a faster CPU to a slower one */
-	if ((flags & SD_ASYM_CPUCAPACITY) && nr_running == 1 &&
+	if ((sd->flags & SD_ASYM_CPUCAPACITY) && nr_running == 1 &&
 	    !capacity_greater(this_rq->capacity, cfs_rq->capacity) && !(smt_active && !is_core_idle(cfs_rq)))
 		return 0;
 
@@ -470,21 +425,16 @@ __noinline u64 load_to_move(s32 this_cpu, s32 i)
 }
 
 /* The CPU of the busiest group to take from, -1 if there is none. Loads are compared in relation to the capacities. */
-__noinline s32 sched_balance_find_src_rq(s32 this_cpu)
+__noinline s32 sched_balance_find_src_rq(const struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull)
 {
 	u64 busiest_load = 0, busiest_capacity = 1, load, capacity;
-	struct run_queue *this_rq = run_queue_of(this_cpu), *cfs_rq;
-	u32 position, first;
-	struct lb_env *env;
+	const struct lb_env *env = &this_rq->env;
+	struct run_queue *cfs_rq;
 	s32 busiest = -1;
+	u32 position;
 
-	if (!this_rq)
-		return -1;
-	env = &this_rq->env;
-	first = env->busiest.first;
-
-	for_each_rq_in_span(cfs_rq, position, first, env->busiest.group_weight) {
-		load = load_to_move(this_cpu, cfs_rq->cpu);
+	for_each_rq_in_span(cfs_rq, position, env->busiest.first, env->busiest.group_weight) {
+		load = load_to_move(this_rq, sd, cfs_rq);
 		capacity = env->migration_type == MIGRATE_LOAD ? capacity_of(cfs_rq) : 1;
 		if (load * busiest_capacity > busiest_load * capacity) {
 			busiest_load = load;
@@ -512,30 +462,25 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct t
 }
 
 /* May the waiting task be moved? */
-static __always_inline bool can_migrate_task(struct lb_env *env, struct task_struct *p, const struct task_ctx *se,
-					     struct run_queue *src_rq, struct run_queue *dst_rq, const struct run_queue *this_rq)
+static __always_inline bool can_migrate_task(struct lb_env *env, const struct sched_domain *sd, struct task_struct *p,
+					     const struct task_ctx *se, struct run_queue *src_rq, struct run_queue *dst_rq)
 {
-	const struct sched_domain *sd;
+	u32 position;
+	s32 cpu;
 
-	if (env->level <= LEVEL_SELF || env->level >= NR_LEVELS)
-		return false;
-	sd = &this_rq->sd[env->level];
 	/* It would be ineligible there, too: only if all else has failed */
 	if (!sd->nr_balance_failed && place_lag && h_nr_queued(dst_rq) && !vruntime_eligible(&env->src_time, se->vruntime))
 		return false;
 	if (kthread_is_per_cpu(p))
 		return false;
 
-	if (!task_allowed(p, env->dst_cpu)) {
-		u32 first = env->dst_grpmask.first, position;
-		s32 cpu;
-
+	if (!task_allowed(p, dst_rq->cpu)) {
 		env->some_pinned = true;
 		if (env->idle == CPU_NEWLY_IDLE || env->dst_pinned || is_migration_disabled(p))
 			return false;
 		/* Another CPU of this group may take it */
-		for_each_cpu_in_span(cpu, position, first, env->dst_grpmask.count) {
-			if (cpu != env->dst_cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+		for_each_cpu_in_span(cpu, position, env->dst_grpmask.first, env->dst_grpmask.count) {
+			if (cpu != dst_rq->cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
 				env->dst_pinned = true;
 				env->new_dst_cpu = cpu;
 				break;
@@ -555,38 +500,27 @@ static __always_inline u64 shr_bound(u64 value, u32 shift)
 }
 
 /* Is the task within what is left to move? Takes it off if so. */
-static __always_inline bool within_imbalance(struct lb_env *env, const struct run_queue *this_rq,
-					     const struct task_ctx *se, const struct run_queue *src_rq)
+static __always_inline bool within_imbalance(struct lb_env *env, const struct sched_domain *sd, const struct task_ctx *se,
+					     const struct run_queue *src_rq)
 {
-	const struct sched_domain *sd;
-	s64 amount;
+	s64 amount = 1;
 
-	if (env->level >= NR_LEVELS)
-		return false;
-	sd = &this_rq->sd[env->level];
 	switch (env->migration_type) {
 	case MIGRATE_LOAD:
-		/* A task that is too large becomes small enough when it was in vain several times */
-		amount = max(task_h_load(se), 1);
-		if ((s64)shr_bound(amount, sd->nr_balance_failed) > env->imbalance)
-			return false;
-		env->imbalance -= amount;
-		return true;
 	case MIGRATE_UTIL:
-		amount = task_util_est(se);
+		/* A task that is too large becomes small enough when it was in vain several times */
+		amount = env->migration_type == MIGRATE_LOAD ? max(task_h_load(se), 1) : task_util_est(se);
 		if ((s64)shr_bound(amount, sd->nr_balance_failed) > env->imbalance)
 			return false;
-		env->imbalance -= amount;
-		return true;
+		break;
 	case MIGRATE_MISFIT:
 		if (fits_capacity(task_util_est(se), src_rq->capacity))
 			return false;
-		env->imbalance = 0;
-		return true;
-	default:
-		env->imbalance--;
-		return true;
+		amount = env->imbalance;
+		break;
 	}
+	env->imbalance -= amount;
+	return true;
 }
 
 /* Where a waiting task would be on another CPU: it keeps its lag, which is place->vlag, and its relative deadline. */
@@ -624,27 +558,35 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 		attach_entity_load_avg(to, se);
 }
 
-/*
- * Takes tasks from one queue of env->src_cpu to env->dst_cpu, until env->imbalance is used up or all have been looked at. Adds
- * how many to env->pulled.
- */
-__noinline int detach_tasks(s32 this_cpu, bool eligible)
-{
-	struct run_queue *this_rq = run_queue_of(this_cpu), *src_rq, *dst_rq;
-	struct task_struct *p;
-	struct lb_env *env;
+/* Moves task @p of an iteration over a queue of @from to @to, with the lag of @place, which becomes where it is then. */
+#define move_entity(p, se, from, to, place, now)									\
+	({														\
+		bool moved_;												\
+															\
+		place_on(to, se, place, now);										\
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, (place)->eligible ? (place)->deadline : (place)->vruntime);	\
+		moved_ = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, (place)->eligible ? eligible_dsq((to)->cpu) :		\
+						ineligible_dsq((to)->cpu), 0);						\
+		if (moved_)												\
+			account_moved_entity(se, from, to, place, (p)->pid, now);					\
+		moved_;													\
+	})
 
-	if (!this_rq)
-		return 0;
-	env = &this_rq->env;
-	src_rq = run_queue_of(env->src_cpu);
-	dst_rq = run_queue_of(env->dst_cpu);
-	if (env->level <= LEVEL_SELF || env->level >= NR_LEVELS || !src_rq || !dst_rq)
-		return 0;
+/*
+ * Takes tasks from one queue of @src_rq to @dst_rq, until env->imbalance is used up or all have been looked at. Adds how many to
+ * env->pulled.
+ */
+__noinline int detach_tasks(struct lb_env *env __arg_nonnull, const struct sched_domain *sd __arg_nonnull,
+			    struct run_queue *src_rq __arg_nonnull, struct run_queue *dst_rq __arg_nonnull, bool eligible)
+{
+	u64 dsq = eligible ? eligible_dsq(src_rq->cpu) : ineligible_dsq(src_rq->cpu);
+	struct task_struct *p;
+	s64 limit;
+
 	env->src_avruntime = avg_vruntime(src_rq, env->now);
 	virtual_time_of(src_rq, &env->src_time, env->now);
 
-	bpf_for_each(scx_dsq, p, eligible ? eligible_dsq(env->src_cpu) : ineligible_dsq(env->src_cpu), 0) {
+	bpf_for_each(scx_dsq, p, dsq, 0) {
 		struct task_ctx *se;
 		s64 imbalance = env->imbalance;
 
@@ -653,19 +595,15 @@ __noinline int detach_tasks(s32 this_cpu, bool eligible)
 		if (env->loop++ >= env->loop_max)
 			break;
 		se = task_ctx_of(p);
-		if (!se || !can_migrate_task(env, p, se, src_rq, dst_rq, this_rq) || !within_imbalance(env, this_rq, se, src_rq))
+		if (!se || !can_migrate_task(env, sd, p, se, src_rq, dst_rq) || !within_imbalance(env, sd, se, src_rq))
 			continue;
 
-		env->place.vlag = max_lag(se, env->src_max_slice);
-		env->place.vlag = clamp(env->src_avruntime - se->vruntime, -env->place.vlag, env->place.vlag);
-		place_on(dst_rq, se, &env->place, env->now);
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, env->place.eligible ? env->place.deadline : env->place.vruntime);
-		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, env->place.eligible ? eligible_dsq(env->dst_cpu) :
-					    ineligible_dsq(env->dst_cpu), 0)) {
+		limit = max_lag(se, env->src_max_slice);
+		env->place.vlag = clamp(env->src_avruntime - se->vruntime, -limit, limit);
+		if (!move_entity(p, se, src_rq, dst_rq, &env->place, env->now)) {
 			env->imbalance = imbalance;
 			continue;
 		}
-		account_moved_entity(se, src_rq, dst_rq, &env->place, p->pid, env->now);
 		env->pulled++;
 		/* One is enough to end idleness */
 		if (env->idle == CPU_NEWLY_IDLE) {
@@ -676,44 +614,37 @@ __noinline int detach_tasks(s32 this_cpu, bool eligible)
 	return 0;
 }
 
-/* Moves tasks from env->src_cpu, those first that are owed service and have waited longest. Returns how many. */
-static __always_inline s32 move_tasks(s32 this_cpu, struct lb_env *env, struct run_queue *src_rq)
+/* Moves tasks from @src_rq to @dst_rq, those first that are owed service and have waited longest. Returns how many. */
+static __always_inline s32 move_tasks(struct lb_env *env, const struct sched_domain *sd, struct run_queue *src_rq,
+				      struct run_queue *dst_rq)
 {
+	env->loop = 0;
+	env->dst_pinned = false;
 	/* The running task is not moved, but it is looked at */
-	if (env->all_pinned && !curr_is_pinned(env->src_cpu, env->dst_cpu))
+	if (env->all_pinned && !curr_is_pinned(src_rq->cpu, dst_rq->cpu))
 		env->all_pinned = false;
 
 	env->pulled = 0;
 	env->src_max_slice = cfs_rq_max_slice(src_rq);
-	detach_tasks(this_cpu, true);
+	detach_tasks(env, sd, src_rq, dst_rq, true);
 	if (env->imbalance > 0)
-		detach_tasks(this_cpu, false);
-
-	if (env->idle == CPU_NEWLY_IDLE)
-		count_by(PULLED_NEWLY_IDLE, env->pulled);
-	else if (env->idle == CPU_IDLE)
-		count_by(PULLED_IDLE, env->pulled);
-	else
-		count_by(PULLED_BUSY, env->pulled);
+		detach_tasks(env, sd, src_rq, dst_rq, false);
+	count_by(PULLED_BUSY + env->idle, env->pulled);
 	return env->pulled;
 }
 
 /* Tasks have been put into a queue of a CPU that is not locked: let it look itself. */
-static __always_inline void kick_for_pulled(s32 cpu)
+static __always_inline void kick_for_pulled(struct run_queue *cfs_rq)
 {
-	struct run_queue *cfs_rq = run_queue_of(cpu);
-
-	if (!cfs_rq)
-		return;
 	cfs_rq->need_resched = true;
-	scx_bpf_kick_cpu(cpu, cfs_rq->curr ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
+	scx_bpf_kick_cpu(cfs_rq->cpu, cfs_rq->curr ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 }
 
 /*
  * Should this CPU balance the domain? The first idle CPU of its group shall, preferably on an idle core, else the first of the
  * group. A newly idle CPU always may.
  */
-static __always_inline bool should_we_balance(const struct run_queue *this_rq, u32 level, u32 idle)
+static __always_inline bool should_we_balance(const struct run_queue *this_rq, const struct sched_domain *sd, u32 level, u32 idle)
 {
 	struct run_queue *cfs_rq;
 	u32 first, position;
@@ -726,18 +657,16 @@ static __always_inline bool should_we_balance(const struct run_queue *this_rq, u
 
 	first = this_rq->span[level - 1].first;
 	for_each_rq_in_span(cfs_rq, position, first, this_rq->span[level - 1].count) {
-		if (!available_idle_cpu(cfs_rq) && !(cfs_rq == this_rq && idle == CPU_IDLE))
+		if (!available_idle_cpu(cfs_rq) && !(cfs_rq->cpu == this_rq->cpu && idle == CPU_IDLE))
 			continue;
-		if (smt_active && !(this_rq->sd[level].flags & SD_SHARE_CPUCAPACITY) && !is_core_idle(cfs_rq)) {
+		if (smt_active && !(sd->flags & SD_SHARE_CPUCAPACITY) && !is_core_idle(cfs_rq)) {
 			if (idle_smt < 0)
 				idle_smt = cfs_rq->cpu;
 			continue;
 		}
 		return cfs_rq->cpu == this_rq->cpu;
 	}
-	if (idle_smt >= 0)
-		return idle_smt == this_rq->cpu;
-	return cpu_at(first) == this_rq->cpu;
+	return (idle_smt >= 0 ? idle_smt : cpu_at(first)) == this_rq->cpu;
 }
 
 /* Must the running task of the busiest CPU be moved by force? */
@@ -748,70 +677,54 @@ static __always_inline bool need_active_balance(const struct lb_env *env, const 
 	return env->migration_type == MIGRATE_MISFIT;
 }
 
-enum balance_result {
-	BALANCE_ELSEWHERE = -1,
-};
-
 /* Evens out one domain of this CPU. Returns how many tasks moved, or that another CPU of the group does it. */
-__noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
+__noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle)
 {
-	struct run_queue *this_rq = run_queue_of(this_cpu), *busiest = NULL, *group_rq;
+	struct run_queue *busiest = NULL, *dst_rq, *group_rq;
 	bool all_pinned = false, balanced = true;
-	struct sched_domain *sd;
-	s32 busiest_cpu, ld_moved = 0;
-	struct lb_env *env;
+	struct lb_env *env = &this_rq->env;
 	u32 round, again, parent;
+	s32 busiest_cpu, ld_moved = 0;
 
-	if (!this_rq || !is_within(level, LEVEL_SMT, NR_LEVELS))
-		return 0;
-	if (!should_we_balance(this_rq, level, idle))
+	if (!should_we_balance(this_rq, sd, level, idle) || !is_within(level, LEVEL_SMT, NR_LEVELS))
 		return BALANCE_ELSEWHERE;
-	sd = &this_rq->sd[level];
 	group_rq = run_queue_of(cpu_at(this_rq->span[level].first));
 	parent = parent_level(this_rq, level);
 
-	env = &this_rq->env;
 	env->now = scx_bpf_now();
 	env->level = level;
 	env->dst_grpmask = this_rq->span[level - 1];
 	env->idle = idle;
 	env->pinned.number = 0;
-	env->all_pinned = false;
 	env->migration_type = MIGRATE_LOAD;
 	count(BALANCES);
 
 	bpf_for(round, 0, MAX_PINNED_CPUS + 1) {
 		balanced = true;
 		env->all_pinned = false;
-		update_sd_lb_stats(this_cpu);
-		if (!sched_balance_find_src_group(this_cpu))
+		update_sd_lb_stats(this_rq, sd);
+		if (!sched_balance_find_src_group(env, sd))
 			break;
-		busiest_cpu = sched_balance_find_src_rq(this_cpu);
+		busiest_cpu = sched_balance_find_src_rq(this_rq, sd);
 		busiest = run_queue_of(busiest_cpu);
-		if (busiest_cpu < 0 || !busiest || busiest_cpu == this_cpu)
+		if (busiest_cpu < 0 || !busiest || busiest_cpu == this_rq->cpu)
 			break;
 		balanced = false;
 
 		if (rq_nr_running(busiest) > 1) {
 			env->all_pinned = true;
 			env->some_pinned = false;
-			env->dst_pinned = false;
-			env->dst_cpu = this_cpu;
-			env->src_cpu = busiest_cpu;
 			env->loop_max = min(sched_nr_migrate, rq_nr_running(busiest));
-			env->loop = 0;
-			ld_moved += move_tasks(this_cpu, env, busiest);
+			ld_moved += move_tasks(env, sd, busiest, this_rq);
 
 			/* Tasks that may not come here but to a neighbour */
 			bpf_for(again, 0, MAX_PINNED_CPUS) {
-				if (!env->dst_pinned || env->imbalance <= 0)
+				dst_rq = run_queue_of(env->new_dst_cpu);
+				if (!env->dst_pinned || env->imbalance <= 0 || !dst_rq)
 					break;
-				env->dst_cpu = env->new_dst_cpu;
-				env->dst_pinned = false;
-				env->loop = 0;
-				if (move_tasks(this_cpu, env, busiest) > 0) {
+				if (move_tasks(env, sd, busiest, dst_rq) > 0) {
 					ld_moved++;
-					kick_for_pulled(env->dst_cpu);
+					kick_for_pulled(dst_rq);
 				}
 			}
 
@@ -844,12 +757,11 @@ __noinline s32 sched_balance_rq(s32 this_cpu, u32 level, u32 idle)
 	if (idle != CPU_NEWLY_IDLE && env->migration_type != MIGRATE_MISFIT)
 		sd->nr_balance_failed++;
 	if (busiest && need_active_balance(env, sd)) {
-		if (curr_is_pinned(busiest->cpu, this_cpu)) {
+		if (curr_is_pinned(busiest->cpu, this_rq->cpu)) {
 			all_pinned = true;
 			goto backoff;
 		}
-		if (!__sync_val_compare_and_swap(&busiest->push_cpu, 0, this_cpu + 1))
-			scx_bpf_kick_cpu(busiest->cpu, SCX_KICK_PREEMPT);
+		ask_for_push(busiest, this_rq->cpu);
 	}
 unbalanced:
 	sd->balance_interval = sd->min_interval;
@@ -860,61 +772,6 @@ backoff:
 	if (idle != CPU_NEWLY_IDLE && env->migration_type != MIGRATE_MISFIT &&
 	    ((all_pinned && sd->balance_interval < MAX_PINNED_INTERVAL) || sd->balance_interval < sd->max_interval))
 		sd->balance_interval *= 2;
-	return 0;
-}
-
-/* Ticks between two balancings of a domain. A busy CPU's are no multiples of each other, so that levels do not meet. */
-static __always_inline u64 get_sd_balance_interval(const struct sched_domain *sd, bool busy)
-{
-	u64 interval = msecs_to_jiffies(sd->balance_interval * (busy ? 16 : 1));
-
-	if (busy)
-		interval--;
-	return min(max(interval, 1), max_load_balance_interval);
-}
-
-/* Balances the domains that are due, innermost first, as the timer tick does. */
-__noinline int sched_balance_domains(s32 cpu, u32 idle)
-{
-	u64 jiffies = balance_ticks_at(scx_bpf_now()), next_balance = jiffies + balance_ticks_at(60 * NSEC_PER_SEC), interval;
-	struct run_queue *cfs_rq = run_queue_of(cpu);
-	bool busy, here = true;
-	u32 level;
-
-	if (!cfs_rq)
-		return 0;
-	busy = idle != CPU_IDLE && !sched_idle_rq(cfs_rq);
-
-	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
-		struct sched_domain *sd;
-		s32 moved = 0;
-
-		if (!here || level >= NR_LEVELS || !domain_exists(cfs_rq->span, level))
-			continue;
-		sd = &cfs_rq->sd[level];
-		interval = get_sd_balance_interval(sd, busy);
-
-		if (jiffies >= sd->last_balance + interval) {
-			bool serialize = sd->flags & SD_SERIALIZE;
-
-			if (!serialize || !__sync_val_compare_and_swap(&sched_balance_running, 0, 1)) {
-				moved = sched_balance_rq(cpu, level, idle);
-				if (serialize)
-					sched_balance_running = 0;
-			}
-			if (moved == BALANCE_ELSEWHERE) {
-				/* Another CPU of the group balances this level and those above */
-				here = false;
-			} else if (moved) {
-				idle = cfs_rq->nr_running ? CPU_NOT_IDLE : CPU_IDLE;
-				busy = idle != CPU_IDLE && !sched_idle_rq(cfs_rq);
-			}
-			sd->last_balance = jiffies;
-			interval = get_sd_balance_interval(sd, busy);
-		}
-		next_balance = min(next_balance, sd->last_balance + interval);
-	}
-	cfs_rq->next_balance = next_balance;
 	return 0;
 }
 
@@ -950,15 +807,12 @@ static __always_inline void update_newidle_cost(struct sched_domain *sd, u64 cos
 }
 
 /* Balances when the CPU has just run out of tasks; stops at the first level that yields one. */
-__noinline int sched_balance_newidle(s32 cpu)
+__noinline int sched_balance_newidle(struct run_queue *cfs_rq __arg_nonnull)
 {
 	u64 next_balance = balance_ticks_at(scx_bpf_now() + NSEC_PER_SEC), t0, t1, curr_cost = 0;
-	struct run_queue *cfs_rq = run_queue_of(cpu);
 	s32 pulled_task = 0;
 	u32 level;
 
-	if (!cfs_rq)
-		return 0;
 	update_misfit_status(cfs_rq, NULL, NULL);
 	t0 = bpf_ktime_get_ns();
 
@@ -966,10 +820,10 @@ __noinline int sched_balance_newidle(s32 cpu)
 		struct sched_domain *sd;
 		u32 weight = 1, dice;
 
-		if (level >= NR_LEVELS || !domain_exists(cfs_rq->span, level))
+		if (!domain_exists(cfs_rq->span, level))
 			continue;
 		sd = &cfs_rq->sd[level];
-		next_balance = min(next_balance, sd->last_balance + get_sd_balance_interval(sd, false));
+		next_balance = min(next_balance, sd->last_balance + balance_interval(cfs_rq, sd, CPU_IDLE));
 
 		/* Nowhere are two tasks, or the time until it has work again is too short for the search */
 		if (!nr_overloaded || cfs_rq->avg_idle < curr_cost + sd->max_newidle_lb_cost)
@@ -985,7 +839,7 @@ __noinline int sched_balance_newidle(s32 cpu)
 			weight = (NEWIDLE_DICE + weight / 2) / weight;
 		}
 
-		pulled_task = sched_balance_rq(cpu, level, CPU_NEWLY_IDLE);
+		pulled_task = sched_balance_rq(cfs_rq, sd, level, CPU_NEWLY_IDLE);
 		t1 = bpf_ktime_get_ns();
 		curr_cost += t1 - t0;
 		update_newidle_stats(sd, pulled_task > 0 ? weight : 0);
@@ -1000,36 +854,26 @@ __noinline int sched_balance_newidle(s32 cpu)
 }
 
 /* Hands the first waiting task that may go there to the CPU that asked for one. False if there is none. */
-__noinline bool push_waiting(s32 cpu, s32 target_cpu)
+__noinline bool push_waiting(struct run_queue *busiest __arg_nonnull, struct run_queue *target __arg_nonnull)
 {
-	struct run_queue *busiest = run_queue_of(cpu), *target = run_queue_of(target_cpu);
-	struct task_ctx *se;
-	struct placement *place;
+	struct placement *place = &busiest->env.place;
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
 	bool moved = false;
 
-	if (!busiest || !target)
-		return false;
-	place = &busiest->env.place;
+	bpf_for_each(scx_dsq, p, eligible_dsq(busiest->cpu), 0) {
+		struct task_ctx *se = task_ctx_of(p);
 
-	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
-		se = task_ctx_of(p);
-		if (!se || !task_allowed(p, target_cpu) || kthread_is_per_cpu(p))
+		if (!se || !task_allowed(p, target->cpu) || kthread_is_per_cpu(p))
 			continue;
 		place->vlag = entity_lag(busiest, se, now);
-		place_on(target, se, place, now);
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place->eligible ? place->deadline : place->vruntime);
-		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, place->eligible ? eligible_dsq(target_cpu) :
-					    ineligible_dsq(target_cpu), 0))
-			continue;
-		account_moved_entity(se, busiest, target, place, p->pid, now);
-		moved = true;
-		break;
+		moved = move_entity(p, se, busiest, target, place, now);
+		if (moved)
+			break;
 	}
 	if (moved) {
 		count(PUSHED_ACTIVE);
-		kick_for_pulled(target_cpu);
+		kick_for_pulled(target);
 	}
 	return moved;
 }
@@ -1038,13 +882,12 @@ __noinline bool push_waiting(s32 cpu, s32 target_cpu)
  * Gives the running task away to the CPU that asked for one. It leaves this CPU at once, so that the next pick is made without
  * it, and enqueue() will insert it there. False if it may not go there.
  */
-__noinline bool push_running(struct task_struct *prev __arg_trusted, s32 cpu, s32 target_cpu)
+__noinline bool push_running(struct task_struct *prev __arg_trusted, struct run_queue *busiest __arg_nonnull, s32 target_cpu)
 {
 	struct task_ctx *se = task_ctx_of(prev);
-	struct run_queue *busiest = run_queue_of(cpu);
 	u64 now = scx_bpf_now();
 
-	if (!busiest || !se || !task_allowed(prev, target_cpu))
+	if (!se || !task_allowed(prev, target_cpu))
 		return false;
 	se->push_cpu = target_cpu + 1;
 	put_prev_entity(busiest, se, true, now);
@@ -1053,30 +896,6 @@ __noinline bool push_running(struct task_struct *prev __arg_trusted, s32 cpu, s3
 	account_dequeue(se, now);
 	scx_bpf_task_set_slice(prev, 0);
 	return true;
-}
-
-/* Can idle CPUs' balancing find anything? Two tasks on a CPU, two busy threads of a core, or of a cache if there are more caches. */
-static __always_inline bool worth_balancing(void)
-{
-	u32 position, core = ~0U, llc = ~0U;
-	struct run_queue *cfs_rq;
-
-	if (nr_overloaded)
-		return true;
-	if (topology_nr_cores >= topology_nr_cpus && topology_nr_llcs <= 1)
-		return false;
-
-	for_each_rq_in_span(cfs_rq, position, 0, nr_cpus) {
-		if (!cfs_rq->nr_running)
-			continue;
-		if (cfs_rq->span[LEVEL_SMT].first == core)
-			return true;
-		if (topology_nr_llcs > 1 && cfs_rq->span[LEVEL_MC].first == llc)
-			return true;
-		core = cfs_rq->span[LEVEL_SMT].first;
-		llc = cfs_rq->span[LEVEL_MC].first;
-	}
-	return false;
 }
 
 /* Are there CPUs of different capacity in the span? */
@@ -1097,14 +916,13 @@ __noinline bool has_asym_capacity(u32 first, u32 number)
 }
 
 /* Parameters of the domain of a level: sd_init() of kernel/sched/topology.c. */
-__noinline int sd_init(s32 cpu, u32 level)
+__noinline int sd_init(struct run_queue *cfs_rq __arg_nonnull, u32 level)
 {
-	struct run_queue *cfs_rq = run_queue_of(cpu);
-	struct sched_domain *sd;
 	u32 weight, nr_llcs, node, other;
+	struct sched_domain *sd;
 	u64 now = scx_bpf_now();
 
-	if (!cfs_rq || !is_within(level, LEVEL_SMT, NR_LEVELS))
+	if (!is_within(level, LEVEL_SMT, NR_LEVELS))
 		return 0;
 	sd = &cfs_rq->sd[level];
 	weight = cfs_rq->span[level].count;
@@ -1112,6 +930,7 @@ __noinline int sd_init(s32 cpu, u32 level)
 	sd->min_interval = weight;
 	sd->max_interval = 2 * weight;
 	sd->balance_interval = weight;
+	sd->busy_factor = 16;
 	sd->imbalance_pct = 117;
 	sd->cache_nice_tries = 1;
 	sd->flags = SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE | SD_PREFER_SIBLING;
@@ -1151,7 +970,5 @@ __noinline int sd_init(s32 cpu, u32 level)
 	sd->last_decay_max_lb_cost = now;
 	return 0;
 }
-
-#define balancing_is_due(cfs_rq, now) (balance_ticks_at(now) >= (cfs_rq)->next_balance)
 
 #include "idle_tick.h"

@@ -1,26 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_domains.h - the levels of the machine at which the fair class of Linux 7.3 balances load, and what it looks at there
+ * fair_domains.h - what the fair class of Linux 7.3 looks at when it balances load at the levels of the machine (machine_levels.h)
  *
  * The functions are in fair_balance.h.
  */
 #pragma once
-
-enum cpu_idle_type {
-	CPU_NOT_IDLE,
-	CPU_IDLE,
-	CPU_NEWLY_IDLE,
-};
-
-#define SD_BALANCE_NEWIDLE 1
-#define SD_BALANCE_FORK 2
-#define SD_WAKE_AFFINE 4
-#define SD_SHARE_CPUCAPACITY 8
-#define SD_SHARE_LLC 16
-#define SD_PREFER_SIBLING 32
-#define SD_SERIALIZE 64
-#define SD_NUMA 128
-#define SD_ASYM_CPUCAPACITY 256
 
 /* How busy a group is, least first */
 enum group_type {
@@ -46,6 +30,7 @@ struct sched_domain {
 	u32 balance_interval;
 	u32 min_interval;
 	u32 max_interval;
+	u32 busy_factor;
 	u32 imbalance_pct;
 	u32 cache_nice_tries;
 	u32 flags;
@@ -110,9 +95,7 @@ struct lb_env {
 	bool dst_pinned;
 	struct pinned_cpus pinned;
 
-	/* The walk over the groups: where the next one begins, and how many CPUs are left */
-	u32 group_first;
-	u32 left;
+	struct group_walk walk;
 
 	/* The source CPU's virtual time, and the longest slice there; where the task goes that is looked at */
 	u64 src_avruntime;

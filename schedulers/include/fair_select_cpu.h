@@ -8,22 +8,17 @@
 #pragma once
 
 /*
- * Adds up the allowed CPUs of the group at positions @first to @first + @count - 1 for a new task, into env->sgs of @this_cpu.
- * False if there is none.
+ * Adds up the allowed CPUs of the group of @count CPUs at the position @first for a new task, into env->sgs. False if there is
+ * none.
  */
-__noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, s32 this_cpu, u32 first, u32 count,
+__noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, struct lb_env *env __arg_nonnull, u32 first, u32 count,
 				       u32 imbalance_pct)
 {
-	struct run_queue *this_rq = run_queue_of(this_cpu), *cfs_rq;
-	struct sg_lb_stats *sgs;
-	struct lb_env *env;
+	struct sg_lb_stats *sgs = &env->sgs;
+	struct run_queue *cfs_rq;
 	bool allowed = false;
 	u32 position;
 
-	if (!this_rq)
-		return false;
-	env = &this_rq->env;
-	sgs = &env->sgs;
 	__builtin_memset(sgs, 0, sizeof(*sgs));
 	sgs->first = first;
 	for_each_rq_in_span(cfs_rq, position, first, count) {
@@ -94,64 +89,45 @@ static __always_inline bool worth_leaving(struct task_struct *p, const struct sg
 	return false;
 }
 
-/* The idlest group of a domain of @cpu, in env->busiest of @this_cpu. False if the task should stay in the group of @cpu. */
-__noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, u32 level)
+/* The idlest group of a domain of @this_rq, in env->busiest. False if the task should stay in the group of that CPU. */
+__noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted, struct lb_env *env __arg_nonnull,
+					     const struct run_queue *this_rq __arg_nonnull, u32 level)
 {
-	struct run_queue *env_rq = run_queue_of(this_cpu), *this_rq = run_queue_of(cpu);
 	bool has_local = false, has_idlest = false;
 	const struct sched_domain *sd;
-	u32 step, first, count;
-	struct lb_env *env;
+	struct run_queue *group_rq;
+	u32 step;
 
-	if (!env_rq || !this_rq || !is_within(level, LEVEL_SMT, NR_LEVELS))
+	if (!is_within(level, LEVEL_SMT, NR_LEVELS))
 		return false;
-	env = &env_rq->env;
 	sd = &this_rq->sd[level];
-	/* In memory, for the kernel's verifier would follow every value of a local variable */
-	env->group_first = this_rq->span[level].first;
-	env->left = this_rq->span[level].count;
 
-	bpf_for(step, 0, this_rq->span[level].count) {
-		struct run_queue *group_rq;
+	for_each_group(group_rq, step, &env->walk, this_rq, level, this_rq->span[level].first) {
+		u32 first = group_rq->span[level - 1].first;
 
-		first = env->group_first;
-		group_rq = run_queue_of(cpu_at(first));
-		if (!env->left || !group_rq)
-			break;
-		count = group_rq->span[level - 1].count;
-		if (update_sg_wakeup_stats(p, this_cpu, first, count, sd->imbalance_pct)) {
-			if (first == this_rq->span[level - 1].first) {
-				env->local = env->sgs;
-				has_local = true;
-			} else if (!has_idlest || update_pick_idlest(&env->busiest, &env->sgs)) {
-				env->busiest = env->sgs;
-				has_idlest = true;
-			}
+		if (!update_sg_wakeup_stats(p, env, first, env->walk.count, sd->imbalance_pct))
+			continue;
+		if (first == this_rq->span[level - 1].first) {
+			env->local = env->sgs;
+			has_local = true;
+		} else if (!has_idlest || update_pick_idlest(&env->busiest, &env->sgs)) {
+			env->busiest = env->sgs;
+			has_idlest = true;
 		}
-		env->group_first = first + count;
-		env->left -= min(count, env->left);
 	}
-	if (!has_idlest)
-		return false;
-	return !has_local || worth_leaving(p, &env->local, &env->busiest, sd);
+	return has_idlest && (!has_local || worth_leaving(p, &env->local, &env->busiest, sd));
 }
 
-/* The CPU of the group env->busiest of @this_cpu that was idle last, else the least loaded; @cpu if there is none. */
-__noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, bool idle_policy)
+/* The CPU of the group env->busiest that was idle last, else the least loaded; @cpu if there is none. */
+__noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trusted, const struct lb_env *env __arg_nonnull, s32 cpu,
+						bool idle_policy)
 {
 	u64 latest_idle_timestamp = 0, min_load = ~0ULL, load;
-	struct run_queue *env_rq = run_queue_of(this_cpu), *cfs_rq;
 	s32 least_loaded_cpu = cpu, idle_cpu = -1;
-	const struct sg_lb_stats *group;
+	struct run_queue *cfs_rq;
 	u32 position;
-	u64 now;
 
-	if (!env_rq)
-		return cpu;
-	group = &env_rq->env.busiest;
-	now = env_rq->env.now;
-
-	for_each_rq_in_span(cfs_rq, position, group->first, group->group_weight) {
+	for_each_rq_in_span(cfs_rq, position, env->busiest.first, env->busiest.group_weight) {
 		s32 i = cfs_rq->cpu;
 
 		if (!cfs_rq->exists || !bpf_cpumask_test_cpu(i, p->cpus_ptr))
@@ -164,7 +140,7 @@ __noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trus
 				idle_cpu = i;
 			}
 		} else if (idle_cpu < 0) {
-			load = cpu_load(cfs_rq, now);
+			load = cpu_load(cfs_rq, env->now);
 			if (load < min_load) {
 				min_load = load;
 				least_loaded_cpu = i;
@@ -174,25 +150,22 @@ __noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trus
 	return idle_cpu >= 0 ? idle_cpu : least_loaded_cpu;
 }
 
-/* A new task goes to the idlest CPU of the idlest group, domain by domain inward; looked for by @this_cpu. */
-__noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted, s32 this_cpu, s32 cpu, bool idle_policy)
+/* A new task goes to the idlest CPU of the idlest group, domain by domain inward; looked for by the CPU of @env. */
+__noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted, struct lb_env *env __arg_nonnull, s32 cpu,
+					  bool idle_policy)
 {
-	struct run_queue *cfs_rq = run_queue_of(this_cpu);
 	u32 level, step;
 
-	if (!cfs_rq)
-		return cpu;
-	cfs_rq->env.now = scx_bpf_now();
+	env->now = scx_bpf_now();
 	bpf_for(step, 0, NR_LEVELS - 1) {
+		struct run_queue *cfs_rq = run_queue_of(cpu);
+
 		level = NR_LEVELS - 1 - step;
-		cfs_rq = run_queue_of(cpu);
 		if (!cfs_rq)
 			break;
-		if (!is_within(level, LEVEL_SMT, NR_LEVELS) || !domain_exists(cfs_rq->span, level) ||
-		    !(cfs_rq->sd[level].flags & SD_BALANCE_FORK))
-			continue;
-		if (sched_balance_find_dst_group(p, this_cpu, cpu, level))
-			cpu = sched_balance_find_dst_group_cpu(p, this_cpu, cpu, idle_policy);
+		if (domain_exists(cfs_rq->span, level) && (cfs_rq->sd[level].flags & SD_BALANCE_FORK) &&
+		    sched_balance_find_dst_group(p, env, cfs_rq, level))
+			cpu = sched_balance_find_dst_group_cpu(p, env, cpu, idle_policy);
 	}
 	return cpu;
 }
@@ -264,25 +237,20 @@ static __always_inline bool asym_fits_cpu(const struct task_ctx *se, const struc
 }
 
 /* With CPUs of different speeds: the first idle one that is fast enough, else the fastest idle one. */
-__noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, s32 target)
+__noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, const struct task_ctx *se __arg_nonnull,
+				    const struct run_queue *target_rq __arg_nonnull)
 {
-	struct task_ctx *se = task_ctx_of(p);
-	struct run_queue *cfs_rq = run_queue_of(target);
-	u32 first, count, start, step, position;
+	struct topology_span span = target_rq->span[LEVEL_PKG];
+	u32 start = target_rq->span[LEVEL_SELF].first - span.first, step, position;
+	struct run_queue *cfs_rq;
 	u64 best_cap = 0;
 	s32 best_cpu = -1;
 
-	if (!cfs_rq || !se)
-		return -1;
-	first = cfs_rq->span[LEVEL_PKG].first;
-	count = cfs_rq->span[LEVEL_PKG].count;
-	start = cfs_rq->span[LEVEL_SELF].first - first;
-
-	bpf_for(step, 0, count) {
+	bpf_for(step, 0, span.count) {
 		s32 i;
 
 		position = start + step;
-		i = cpu_at(first + (position < count ? position : position - count));
+		i = cpu_at(span.first + (position < span.count ? position : position - span.count));
 		cfs_rq = run_queue_of(i);
 		if (!cfs_rq || !bpf_cpumask_test_cpu(i, p->cpus_ptr) || !choose_idle_cpu(cfs_rq, se->idle_policy))
 			continue;
@@ -317,31 +285,25 @@ __noinline u32 match_idle_cpu(struct task_struct *p __arg_trusted, s32 cpu, bool
 	return available_idle_cpu(cfs_rq) && is_core_idle(cfs_rq) ? IDLE_CORE : IDLE_CPU;
 }
 
-/* An idle CPU that shares the cache of @target: a whole idle core if there is said to be one, else the first of a few. */
-__noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, s32 target, bool has_idle_core, bool idle_policy)
+/* An idle CPU that shares the cache of @target_rq: a whole idle core if there is said to be one, else the first of a few. */
+__noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, const struct run_queue *target_rq __arg_nonnull, bool has_idle_core,
+			       bool idle_policy)
 {
-	struct run_queue *cfs_rq = run_queue_of(target), *llc_rq;
-	u32 first, count, start, step, position, nr;
+	struct topology_span span = target_rq->span[LEVEL_MC];
+	u32 start = target_rq->span[LEVEL_SELF].first - span.first + 1, step, position, nr;
+	struct run_queue *llc_rq = llc_of(target_rq);
 	s32 idle_cpu = -1;
 
-	if (!cfs_rq)
-		return -1;
-	llc_rq = llc_of(cfs_rq);
-	if (!llc_rq)
+	if (!llc_rq || !llc_rq->nr_idle_scan)
 		return -1;
 	nr = llc_rq->nr_idle_scan + 1;
-	if (nr == 1)
-		return -1;
-	first = cfs_rq->span[LEVEL_MC].first;
-	count = cfs_rq->span[LEVEL_MC].count;
-	start = cfs_rq->span[LEVEL_SELF].first - first + 1;
 
-	bpf_for(step, 0, count) {
+	bpf_for(step, 0, span.count) {
 		s32 i;
 		u32 match;
 
 		position = start + step;
-		i = cpu_at(first + (position < count ? position : position - count));
+		i = cpu_at(span.first + (position < span.count ? position : position - span.count));
 		match = match_idle_cpu(p, i, idle_policy);
 		if (match == NO_MATCH)
 			continue;
@@ -357,17 +319,14 @@ __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, s32 target, 
 	return idle_cpu;
 }
 
-/* An idle thread of the core of @target. */
-__noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, s32 target, bool idle_policy)
+/* Another idle thread of the core of @target_rq. */
+__noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, const struct run_queue *target_rq __arg_nonnull, bool idle_policy)
 {
-	struct run_queue *cfs_rq = run_queue_of(target), *sibling;
-	u32 first, position;
+	struct run_queue *sibling;
+	u32 position;
 
-	if (!cfs_rq)
-		return -1;
-	first = cfs_rq->span[LEVEL_SMT].first;
-	for_each_rq_in_span(sibling, position, first, cfs_rq->span[LEVEL_SMT].count)
-		if (sibling->cpu != target && bpf_cpumask_test_cpu(sibling->cpu, p->cpus_ptr) &&
+	for_each_rq_in_span(sibling, position, target_rq->span[LEVEL_SMT].first, target_rq->span[LEVEL_SMT].count)
+		if (sibling->cpu != target_rq->cpu && bpf_cpumask_test_cpu(sibling->cpu, p->cpus_ptr) &&
 		    choose_idle_cpu(sibling, idle_policy))
 			return sibling->cpu;
 	return -1;
@@ -405,18 +364,18 @@ static __always_inline s32 select_idle_sibling(struct task_struct *p, struct tas
 	}
 
 	if (asym_active) {
-		i = select_idle_capacity(p, target);
+		i = select_idle_capacity(p, se, target_rq);
 		return i >= 0 ? i : target;
 	}
 	if (smt_active) {
 		llc_rq = llc_of(target_rq);
 		has_idle_core = llc_rq && llc_rq->has_idle_cores;
 		if (!has_idle_core && cpus_share_cache(prev_rq, target_rq)) {
-			i = select_idle_smt(p, prev, idle_policy);
+			i = select_idle_smt(p, prev_rq, idle_policy);
 			if (i >= 0)
 				return i;
 		}
 	}
-	i = select_idle_cpu(p, target, has_idle_core, idle_policy);
+	i = select_idle_cpu(p, target_rq, has_idle_core, idle_policy);
 	return i >= 0 ? i : target;
 }

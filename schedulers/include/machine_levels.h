@@ -3,9 +3,16 @@
  * machine_levels.h - the levels of the machine at which Linux balances load, from 2.6.22 on
  *
  * A CPU balances in a domain for each level that has more CPUs than the one below: the threads of its core, the CPUs that share its
- * last-level cache, its node, the machine. The groups of a domain are the domains of the level below. A run queue has a member
- * `struct topology_span span[NR_LEVELS]`: the CPUs of each level that are around it. tick_nsec, the length of a tick of the
- * era, has been defined before.
+ * last-level cache, its node, the machine. The groups of a domain are the domains of the level below. What all releases do at them is in
+ * domain_balance.h.
+ *
+ * The file that includes this has defined before
+ *
+ *   balance_rules        whose rules apply: BALANCE_2_6_22, BALANCE_2_6_24, BALANCE_3_0 or BALANCE_7_3
+ *   tick_nsec, nr_cpus   length of a tick of the era, number of CPUs
+ *   nr_online            how many of the CPUs exist
+ *
+ * and has cpu, nr_running and BALANCE_STATE in its struct run_queue.
  */
 #pragma once
 
@@ -27,10 +34,60 @@ enum level {
 	LEVEL_NUMA = LEVEL_NODE,
 };
 
+enum cpu_idle_type {
+	CPU_NOT_IDLE,
+	CPU_IDLE,
+	CPU_NEWLY_IDLE,
+};
+
+#define BALANCE_2_6_22 0
+#define BALANCE_2_6_24 1
+#define BALANCE_3_0 2
+#define BALANCE_7_3 3
+
+/* What a domain does; the later two names are those of 7.3 */
+#define SD_BALANCE_NEWIDLE 1
+#define SD_BALANCE_FORK 2
+#define SD_WAKE_AFFINE 4
+#define SD_WAKE_IDLE 8
+#define SD_WAKE_BALANCE 16
+#define SD_SHARE_CPUPOWER 32
+#define SD_SERIALIZE 64
+#define SD_SHARE_PKG_RESOURCES 128
+#define SD_PREFER_SIBLING 256
+#define SD_NUMA 512
+#define SD_ASYM_CPUCAPACITY 1024
+#define SD_SHARE_CPUCAPACITY SD_SHARE_CPUPOWER
+#define SD_SHARE_LLC SD_SHARE_PKG_RESOURCES
+
+/* Of balancing a domain: another CPU of the group does that one and those above */
+#define BALANCE_ELSEWHERE (-2)
+
+/* What a CPU keeps for its balancing, as members of the record of its run queue; struct sched_domain is the release's */
+#define BALANCE_STATE									\
+	/* Numbers of CPUs may have gaps */						\
+	bool exists;									\
+	/* The CPUs of each level that are around it */					\
+	struct topology_span span[NR_LEVELS];						\
+	struct sched_domain sd[NR_LEVELS];						\
+	/* When balancing is due (tick), and the CPU that a push has been asked for plus one, or 0 */	\
+	u64 next_balance;								\
+	s32 push_cpu;									\
+	/* Clock since when the CPU has been idle, 0 if it is not, and how long it is on average */	\
+	u64 idle_stamp;									\
+	u64 avg_idle;
+
 /* CPUs that have been found to hold pinned tasks only, and are left out */
 struct pinned_cpus {
 	u32 number;
 	s32 cpus[MAX_PINNED_CPUS];
+};
+
+/* A walk over the groups of a domain: where the next one begins, how many CPUs are left, and the size of the present one */
+struct group_walk {
+	u32 next;
+	u32 left;
+	u32 count;
 };
 
 static __always_inline bool is_pinned(const struct pinned_cpus *pinned, s32 cpu)

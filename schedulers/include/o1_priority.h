@@ -177,7 +177,7 @@ static u32 timeslice_granularity(const struct task_ctx *t)
 	u32 bonus = current_bonus(t);
 	u32 missing = bonus < max_bonus() ? max_bonus() - bonus : 1;
 
-	return (unit << ((missing - 1) & 31)) * num_online_cpus ?: 1;
+	return (unit << ((missing - 1) & 31)) * nr_online ?: 1;
 }
 
 /* Tasks that never earn credit by sleeping and wake up into the expired array (2.6.22) */

@@ -85,6 +85,7 @@ DEFINE_STATISTICS(NR_STATISTICS)
 #define balance_rules BALANCE_2_6_22
 
 static u32 nr_cpus;
+static u32 nr_online;
 static u64 tick_nsec;
 
 #include "sched_domains.h"
@@ -149,8 +150,6 @@ struct run_queue {
 	/* Index of the active array; the other one is the expired array */
 	u32 active;
 	s32 cpu;
-	/* Numbers of CPUs may have gaps */
-	bool exists;
 	/* Runnable tasks, the running one included, and the sum of their weights */
 	u32 nr_running;
 	u64 load_weight;
@@ -169,8 +168,8 @@ struct run_queue {
 	bool idle;
 	/* Tasks may wait in the queue of pushed tasks */
 	bool pushed_to;
+	BALANCE_STATE
 	struct sched_domains domains;
-	struct topology_span span[NR_LEVELS];
 };
 
 DEFINE_PER_CPU(struct run_queue, run_queue)
@@ -227,8 +226,6 @@ static __always_inline void set_expired(const struct run_queue *rq, struct task_
 {
 	set_array(t, rq, rq->active + expired);
 }
-
-static u32 num_online_cpus;
 
 /* 1 while nobody is runnable on any CPU and the balancing timer is off */
 static u32 balancing_is_off;
@@ -421,7 +418,7 @@ s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 	if (!t)
 		return prev_cpu;
 	t->sync = wake_flags & SCX_WAKE_SYNC;
-	if (num_online_cpus == 1)
+	if (nr_online == 1)
 		return prev_cpu;
 	if (wake_flags & SCX_WAKE_FORK)
 		return sched_balance_fork(p, prev_cpu);
@@ -653,10 +650,9 @@ void BPF_STRUCT_OPS(o1_update_idle, s32 cpu, bool idle)
 
 /* What move_tasks() still has to do */
 struct move {
-	s32 busiest;
 	u32 nr_left;
-	s64 load_left;
-	u32 pulled;
+	/* Array of this CPU into which tasks go */
+	u32 target;
 	bool ignore_heat;
 	s32 this_best_prio;
 	s32 best_prio;
@@ -672,25 +668,22 @@ static __always_inline s32 rq_best_prio(const struct run_queue *rq)
 }
 
 /* Pulls tasks from one list of the busiest CPU, the one queued last first. Returns how many more may be pulled. */
-__noinline u32 move_list(s32 this_cpu, struct move *m __arg_nonnull, u32 source, u32 target, u32 index)
+__noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_queue *rq __arg_nonnull, struct move *m __arg_nonnull,
+			 u32 source, u32 index)
 {
-	struct run_queue *rq = run_queue_of(m->busiest), *this_rq = run_queue_of(this_cpu);
-	struct balance_attempt *attempt;
-	s32 prio = MAX_RT_PRIO + index;
+	struct balance_attempt *attempt = &this_rq->domains.attempt;
+	s32 prio = MAX_RT_PRIO + index, this_cpu = this_rq->cpu;
 	struct task_struct *p;
 
-	if (!rq || !this_rq)
-		return 0;
-	attempt = &this_rq->domains.attempt;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, list_dsq(m->busiest, source, index), SCX_DSQ_ITER_REV) {
+	bpf_for_each(scx_dsq, p, list_dsq(rq->cpu, source, index), SCX_DSQ_ITER_REV) {
 		struct task_ctx *t = task_ctx_of(p);
 		bool skip;
 
 		if (!t)
 			continue;
 		/* Too heavy, unless it would be the best here and is not the only one of the best there */
-		skip = t->weight > m->load_left;
+		skip = t->weight > attempt->imbalance;
 		if (skip && prio < m->this_best_prio)
 			skip = !m->best_prio_seen && prio == m->best_prio;
 		if (!skip && task_allowed(p, this_cpu)) {
@@ -703,17 +696,17 @@ __noinline u32 move_list(s32 this_cpu, struct move *m __arg_nonnull, u32 source,
 			m->best_prio_seen |= prio == m->best_prio;
 			continue;
 		}
-		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(this_cpu, target, index), 0))
+		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(this_cpu, m->target, index), 0))
 			continue;
-		set_list_bit(this_rq, target, index);
-		set_array(t, this_rq, target);
+		set_list_bit(this_rq, m->target, index);
+		set_array(t, this_rq, m->target);
 		account_move(t, rq, this_rq, attempt->now);
-		m->pulled++;
-		m->load_left -= t->weight;
+		attempt->pulled++;
+		attempt->imbalance -= t->weight;
 		m->nr_left--;
 		if (task_preempts_curr(t, this_rq))
 			scx_bpf_kick_cpu(this_cpu, SCX_KICK_PREEMPT);
-		if (!m->nr_left || m->load_left <= 0) {
+		if (!m->nr_left || attempt->imbalance <= 0) {
 			m->nr_left = 0;
 			break;
 		}
@@ -728,32 +721,26 @@ __noinline u32 move_list(s32 this_cpu, struct move *m __arg_nonnull, u32 source,
  * move_tasks(): pulls waiting tasks from the busiest CPU: from the expired array first, then from the active one,
  * in each from the best priority on. Pulled tasks keep array and priority. Returns their number.
  */
-__noinline s32 move_tasks(s32 this_cpu, s32 busiest_cpu)
+__noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_queue *rq __arg_nonnull,
+			  const struct sched_domain *sd __arg_nonnull)
 {
-	struct run_queue *rq = run_queue_of(busiest_cpu), *this_rq = run_queue_of(this_cpu);
-	struct balance_attempt *attempt;
-	struct move m = { .busiest = busiest_cpu };
+	struct balance_attempt *attempt = &this_rq->domains.attempt;
+	struct move m = {};
 	struct task_struct *curr;
 	int i;
 
-	if (!rq || !this_rq || rq->nr_running <= 1)
-		return 0;
-	attempt = &this_rq->domains.attempt;
-	if (attempt->level >= NR_LEVELS)
-		return 0;
 	m.nr_left = rq->nr_running - 1;
-	m.load_left = attempt->imbalance;
-	m.ignore_heat = this_rq->domains.sd[attempt->level].nr_balance_failed >
-			parameters_of(attempt->level)->cache_nice_tries;
+	m.ignore_heat = sd->nr_balance_failed > sd->cache_nice_tries;
 	m.this_best_prio = rq_best_prio(this_rq);
 	m.best_prio = rq_best_prio(rq);
 	m.best_prio_seen = m.best_prio == rq->curr_prio;
 
 	/* The running task cannot be pulled, but it may be allowed here */
 	attempt->all_pinned = true;
+	attempt->pulled = 0;
 	bpf_rcu_read_lock();
-	curr = scx_bpf_cpu_curr(busiest_cpu);
-	if (curr && rq->curr && task_allowed(curr, this_cpu))
+	curr = scx_bpf_cpu_curr(rq->cpu);
+	if (curr && rq->curr && task_allowed(curr, this_rq->cpu))
 		attempt->all_pinned = false;
 	bpf_rcu_read_unlock();
 
@@ -761,16 +748,14 @@ __noinline s32 move_tasks(s32 this_cpu, s32 busiest_cpu)
 		bool expired = i < MAX_USER_PRIO;
 		u32 index = expired ? i : i - MAX_USER_PRIO;
 		u32 source = (expired ? 1 - rq->active : rq->active) & 1;
-		u32 target = (expired ? 1 - this_rq->active : this_rq->active) & 1;
-
-		if ((rq->bitmap[source] & (1ULL << index)) &&
-		    !move_list(this_cpu, &m, source, target, index))
+		m.target = (expired ? 1 - this_rq->active : this_rq->active) & 1;
+		if ((rq->bitmap[source] & (1ULL << index)) && !move_list(this_rq, rq, &m, source, index))
 			break;
 	}
-	count_by(attempt->idle == CPU_NEWLY_IDLE ? STAT_PULLED_NEWLY_IDLE : STAT_PULLED_PERIODIC, m.pulled);
-	if (m.pulled && attempt->idle != CPU_NEWLY_IDLE && this_rq->idle)
-		scx_bpf_kick_cpu(this_cpu, SCX_KICK_IDLE);
-	return m.pulled;
+	count_by(attempt->idle == CPU_NEWLY_IDLE ? STAT_PULLED_NEWLY_IDLE : STAT_PULLED_PERIODIC, attempt->pulled);
+	if (attempt->pulled && attempt->idle != CPU_NEWLY_IDLE && this_rq->idle)
+		scx_bpf_kick_cpu(this_rq->cpu, SCX_KICK_IDLE);
+	return attempt->pulled;
 }
 
 /* True if a task is runnable on some CPU. */
@@ -798,7 +783,7 @@ __noinline int balance_cpu(s32 cpu)
 	bpf_rcu_read_lock();
 	notice_real_time(rq, now);
 	bpf_rcu_read_unlock();
-	if (balance_ticks_at(now) >= rq->domains.next_balance)
+	if (balancing_is_due(rq, now))
 		rebalance_domains(rq, rq->idle ? CPU_IDLE : CPU_NOT_IDLE, now);
 	return 0;
 }
@@ -934,10 +919,10 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 			charge_ticks(rq, t, now);
 	}
 
-	if (rq->domains.push_cpu) {
-		s32 push_cpu = rq->domains.push_cpu - 1;
+	if (rq->push_cpu) {
+		s32 push_cpu = rq->push_cpu - 1;
 
-		rq->domains.push_cpu = 0;
+		rq->push_cpu = 0;
 		if (t && task_allowed(prev, push_cpu)) {
 			t->push_cpu = push_cpu;
 			pick_next(cpu, rq, NULL);
@@ -952,7 +937,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	pick = pick_next(cpu, rq, t);
-	if (pick == PICK_NONE && num_online_cpus > 1) {
+	if (pick == PICK_NONE && nr_online > 1) {
 		idle_balance(rq, now);
 		pick = pick_next(cpu, rq, NULL);
 	}
@@ -1099,7 +1084,6 @@ void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 /* Starts one CPU: its queues, empty arrays, balancing due from now on. */
 static s32 init_cpu(s32 cpu)
 {
-	const volatile struct cpu_topology *place = topology_of(cpu);
 	struct run_queue *rq = run_queue_of(cpu);
 	s32 error;
 	int i;
@@ -1111,8 +1095,6 @@ static s32 init_cpu(s32 cpu)
 		if (error)
 			return error;
 	}
-	rq->cpu = cpu;
-	rq->exists = !place || place->capacity;
 	rq->best_expired_prio = MAX_PRIO;
 	rq->curr_prio = NO_CURRENT;
 	init_domains(rq, cpu);
@@ -1126,7 +1108,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
 	tick_nsec = tick_length(hz);
-	num_online_cpus = count_online_cpus();
 
 	bpf_for(cpu, 0, nr_cpus) {
 		error = init_cpu(cpu);
@@ -1135,7 +1116,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 			return error;
 		}
 	}
-	if (num_online_cpus == 1)
+	if (nr_online == 1)
 		return 0;
 	return init_balance_timer() ?: start_balance_timer();
 }

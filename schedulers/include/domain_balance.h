@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * domain_balance.h - when a CPU balances, and the walk over its domains: the same from Linux 2.6.22 to 7.3
+ *
+ * See machine_levels.h. The file that includes this has defined before
+ *
+ *   balance_domain(rq, sd, level, idle)  evens out one domain of a CPU: how many tasks came, less than 0 if none did but the CPU shall
+ *                                        not count as idle, or BALANCE_ELSEWHERE
+ *   sched_idle_rq(rq)                    whether a CPU counts as idle although tasks run
+ *   nr_overloaded                        CPUs that have a task to give (runnable_load.h)
+ */
+#pragma once
+
+/* Held while a domain with SD_SERIALIZE is balanced */
+static u32 balancing;
+
+/*
+ * The next group of @rq's domain of a level: its first CPU, NULL after the last one. The walk begins at position @from and goes round. It
+ * is in the record of a CPU, for the verifier would follow every value of local variables.
+ */
+static __always_inline struct run_queue *next_group(struct group_walk *walk, const struct run_queue *rq, u32 level, u32 from, u32 step)
+{
+	const struct topology_span *span = &rq->span[level];
+	struct run_queue *group_rq;
+
+	if (!step) {
+		walk->next = from;
+		walk->left = span->count;
+	}
+	group_rq = run_queue_of(cpu_at(walk->next));
+	if (!walk->left || !group_rq)
+		return NULL;
+	walk->count = group_rq->span[level - 1].count;
+	walk->left -= min(walk->count, walk->left);
+	walk->next += walk->count;
+	if (walk->next >= span->first + span->count)
+		walk->next = span->first;
+	return group_rq;
+}
+
+#define for_each_group(group_rq, step, walk, rq, level, from)				\
+	bpf_for(step, 0, (rq)->span[level].count)					\
+		if (!((group_rq) = next_group(walk, rq, level, from, step))) break; else
+
+/* The lowest level at which two CPUs are in one domain, or NR_LEVELS. */
+static __always_inline u32 common_level(const struct run_queue *rq, const struct run_queue *other)
+{
+	u32 level, position = other->span[LEVEL_SELF].first;
+
+	for (level = LEVEL_SMT; level < NR_LEVELS; level++)
+		if (position >= rq->span[level].first && position < rq->span[level].first + rq->span[level].count)
+			return level;
+	return NR_LEVELS;
+}
+
+/* Asks the busiest CPU to hand this CPU one task, running or not, the next time it schedules; false if it is asked already. */
+static __always_inline bool ask_for_push(struct run_queue *busiest, s32 this_cpu)
+{
+	if (__sync_val_compare_and_swap(&busiest->push_cpu, 0, this_cpu + 1))
+		return false;
+	scx_bpf_kick_cpu(busiest->cpu, SCX_KICK_PREEMPT);
+	return true;
+}
+
+/* Ticks between two balancings of a domain. In 7.3 a busy CPU's are no multiples of each other, so that levels do not meet. */
+static __always_inline u64 balance_interval(const struct run_queue *rq, const struct sched_domain *sd, u32 idle)
+{
+	bool busy = idle != CPU_IDLE && !sched_idle_rq(rq);
+	u64 interval = msecs_to_jiffies(sd->balance_interval * (busy ? sd->busy_factor : 1));
+
+	if (busy && balance_rules == BALANCE_7_3)
+		interval = max(interval - 1, 1);
+	/* At most a tenth of a second for every CPU of the machine */
+	return min(interval, max(NSEC_PER_SEC * nr_online / 10 / (tick_nsec ?: 1), 1));
+}
+
+/* Balances the domains that are due, innermost first, as the timer tick does. */
+__noinline int rebalance_domains(struct run_queue *rq __arg_nonnull, u32 idle, u64 now)
+{
+	u64 ticks = balance_ticks_at(now), next_balance = ticks + balance_ticks_at(60 * NSEC_PER_SEC);
+	u32 level;
+
+	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
+		struct sched_domain *sd;
+		u64 interval;
+		s32 moved = 0;
+
+		if (!domain_exists(rq->span, level))
+			continue;
+		sd = &rq->sd[level];
+		interval = balance_interval(rq, sd, idle);
+
+		if (ticks >= sd->last_balance + interval) {
+			bool serialize = sd->flags & SD_SERIALIZE, taken = serialize && __sync_val_compare_and_swap(&balancing, 0, 1);
+
+			if (!taken) {
+				moved = balance_domain(rq, sd, level, idle);
+				if (serialize)
+					balancing = 0;
+			}
+			/* Tasks have come, or the core is busy: no longer idle */
+			if (moved)
+				idle = moved < 0 || rq->nr_running ? CPU_NOT_IDLE : CPU_IDLE;
+			/* Before 7.3, who finds another CPU at it looks again at the next tick */
+			if (!taken || balance_rules == BALANCE_7_3)
+				sd->last_balance = ticks;
+			if (balance_rules == BALANCE_7_3)
+				interval = balance_interval(rq, sd, idle);
+		}
+		next_balance = min(next_balance, sd->last_balance + interval);
+		if (moved == BALANCE_ELSEWHERE)
+			break;
+	}
+	rq->next_balance = next_balance;
+	return 0;
+}
+
+#define balancing_is_due(rq, now) (balance_ticks_at(now) >= (rq)->next_balance)
+
+/* Can idle CPUs find anything? Two tasks on a CPU, two busy threads of a core, or in 7.3 of a cache if there are more caches. */
+static __always_inline bool worth_balancing(void)
+{
+	bool caches = balance_rules == BALANCE_7_3 && topology_nr_llcs > 1;
+	u32 position, core = ~0U, llc = ~0U;
+	struct run_queue *rq;
+
+	if (nr_overloaded)
+		return true;
+	if (topology_nr_cores >= topology_nr_cpus && !caches)
+		return false;
+
+	for_each_rq_in_span(rq, position, 0, nr_cpus) {
+		if (!rq->nr_running)
+			continue;
+		if (rq->span[LEVEL_SMT].first == core || (caches && rq->span[LEVEL_MC].first == llc))
+			return true;
+		core = rq->span[LEVEL_SMT].first;
+		llc = rq->span[LEVEL_MC].first;
+	}
+	return false;
+}
+
+/* Prepares the run queue of a CPU, but for its domains: balancing is due from now on. */
+static __always_inline void init_balancing(struct run_queue *rq, s32 cpu)
+{
+	const volatile struct cpu_topology *place = topology_of(cpu);
+
+	rq->cpu = cpu;
+	rq->exists = !place || place->capacity;
+	nr_online += rq->exists;
+	rq->next_balance = balance_ticks_at(scx_bpf_now());
+	rq->avg_idle = 2 * sched_migration_cost;
+}
