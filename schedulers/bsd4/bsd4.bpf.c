@@ -11,7 +11,7 @@
  * through.
  */
 #include "fairground.bpf.h"
-#include "freebsd.h"
+#include "best_task.h"
 #include "in_interrupt.h"
 #include "starvation.h"
 #include "timer.h"
@@ -76,11 +76,9 @@ struct td_sched {
 	s32 user_pri;
 	/* stathz tick up to which the current run is charged */
 	u64 charged_until;
-	/* Where it waits: see place_at() */
-	u32 place;
 	/* CPU it is running on or ran on last, -1 if none yet */
 	s32 lastcpu;
-	/* Since when it waits */
+	/* Since when it waits, 0 if it does not */
 	u64 waiting_since;
 	bool running;
 	/* In sched_load() */
@@ -99,11 +97,17 @@ DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
 
+#include "freebsd.h"
+
 /* The queue of all CPUs, and for each CPU one of threads that may not run everywhere */
-static struct runq runq;
+#define GLOBAL_RUNQ 0
+
+static __always_inline u64 private_runq(s32 cpu)
+{
+	return cpu + 1;
+}
 
 struct pcpu {
-	struct runq runq;
 	/* Priority of the current thread: of the idle thread the worst, of one above sched_ext the best */
 	s32 curpri;
 	bool idle;
@@ -111,25 +115,11 @@ struct pcpu {
 
 DEFINE_PER_CPU(struct pcpu, pcpu)
 
-/* Number of a queue: 0 for the global one */
-#define GLOBAL_RUNQ 0
-
-static __always_inline u32 private_runq(s32 cpu)
+/* The place in its queue of a thread that waits, or is about to: preempted ones are first in their lists. */
+static __always_inline u64 runq_place(const struct td_sched *ts)
 {
-	return cpu + 1;
+	return place_in(list_of(ts->priority), ts->preempted);
 }
-
-static __always_inline struct runq *runq_of(u32 queue)
-{
-	struct pcpu *pc;
-
-	if (queue == GLOBAL_RUNQ)
-		return &runq;
-	pc = pcpu_of(queue - 1);
-	return pc ? &pc->runq : NULL;
-}
-
-#include "freebsd_thread.h"
 
 static u32 nr_cpu_ids;
 static u32 smp_cpus;
@@ -255,7 +245,6 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted)
 {
 	s32 cpu, best = scx_bpf_task_cpu(p);
 	const struct cpumask *online;
-	struct pcpu *pc, *best_pc;
 
 	if (is_migration_disabled(p) || p->nr_cpus_allowed == 1)
 		return best;
@@ -263,9 +252,7 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted)
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !bpf_cpumask_test_cpu(cpu, online))
 			continue;
-		pc = pcpu_of(cpu);
-		best_pc = pcpu_of(best);
-		if (pc && best_pc && pc->runq.threads < best_pc->runq.threads)
+		if (scx_bpf_dsq_nr_queued(private_runq(cpu)) < scx_bpf_dsq_nr_queued(private_runq(best)))
 			best = cpu;
 	}
 	scx_bpf_put_cpumask(online);
@@ -337,27 +324,22 @@ void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct td_sched *ts = td_sched_of(p);
 	struct pcpu *pc = pcpu_of(scx_bpf_task_cpu(p));
-	bool srq_intr, head;
-	u64 now = scx_bpf_now();
+	u64 now = scx_bpf_now(), queue = GLOBAL_RUNQ;
+	bool srq_intr;
 	s32 cpu = -1;
-	u32 queue = GLOBAL_RUNQ, index;
 
 	if (!ts || !pc) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
-	head = ts->preempted;
-	ts->preempted = false;
 	ts->waiting_since = now;
 	if (smp_cpus > 1 && is_limited(p)) {
 		count(STAT_PRIVATE);
 		cpu = sched_pickcpu(p);
 		queue = private_runq(cpu);
 	}
-	index = list_of(ts->priority);
-	set_place(ts, place_at(queue, index));
-	scx_bpf_dsq_insert(p, place_at(queue, index), slice_left(ts, now),
-			   head ? SCX_ENQ_HEAD : 0);
+	scx_bpf_dsq_insert_vtime(p, queue, slice_left(ts, now), runq_place(ts), 0);
+	ts->preempted = false;
 
 	srq_intr = (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && in_interrupt();
 	notify_cpus(cpu, ts->priority, srq_intr);
@@ -421,7 +403,7 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!ts)
 		return;
-	set_place(ts, NO_LIST);
+	ts->waiting_since = 0;
 	ts->preempted = false;
 	if (ts->loaded) {
 		ts->loaded = false;
@@ -438,64 +420,41 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 
 /* What one of the two queues has to offer */
 struct candidate {
-	u64 bits;
-	u32 queue;
-	u32 index;
+	struct runq_head head;
 	/* It is the thread that has run so far */
 	bool is_prev;
 };
 
-/* The best of a queue, in which @prev counts as waiting: first or last in its list. */
-static __always_inline void best_of(struct candidate *c, const struct td_sched *prev, bool prev_here,
-				    bool head)
+/* The best of a queue, in which @prev, unless it is NULL, counts as waiting. */
+static __always_inline void best_of(struct candidate *c, u64 queue, const struct td_sched *prev)
 {
-	u32 index;
+	bool empty = !runq_choose(queue, &c->head);
 
-	c->index = runq_first(c->bits);
-	c->is_prev = false;
-	if (!prev || !prev_here)
-		return;
-	index = list_of(prev->priority);
-	if (index < c->index || (index == c->index && head)) {
-		c->index = index;
-		c->is_prev = true;
-	}
-}
-
-static __always_inline s32 candidate_priority(const struct candidate *c,
-					      const struct td_sched *prev)
-{
-	return c->is_prev && prev ? prev->priority : head_priority(place_at(c->queue, c->index));
+	c->is_prev = prev && (empty || time_before(runq_place(prev), c->head.place));
+	if (c->is_prev && prev)
+		c->head.priority = prev->priority;
 }
 
 /*
- * sched_choose(): the first thread of the best list of the global queue, or of this CPU's own if that is strictly better.
- * True if it is @prev, which is in no list but counts as if it were, in its own.
+ * sched_choose(): the first thread of the global queue, or of this CPU's own if that has a strictly better priority. True if it is
+ * @prev, which is in no list but counts as if it were, in its own.
  */
-static __noinline bool sched_choose(s32 cpu, struct pcpu *pc, struct td_sched *prev, bool limited)
+static __noinline bool sched_choose(s32 cpu, struct td_sched *prev, bool limited)
 {
-	struct candidate global = { .queue = GLOBAL_RUNQ, .bits = runq.bits };
-	struct candidate own = { .queue = private_runq(cpu), .bits = pc->runq.bits };
-	bool head = prev && prev->preempted;
-	int i;
+	struct candidate global = {}, own = { .head.priority = NO_PRIORITY };
+	bool own_is_best;
+	s32 attempt;
 
-	/* A list whose bit is set may be empty, or its first thread may have gone to another CPU: the next best is tried then */
-	bpf_for(i, 0, 2 * RQ_NQS + 1) {
-		struct candidate *best = &global;
-
-		best_of(&global, prev, !limited, head);
-		best_of(&own, prev, limited, head);
-		if (global.index == RQ_NQS && own.index == RQ_NQS)
-			return prev != NULL;
-		if (own.index < global.index ||
-		    (own.index == global.index &&
-		     candidate_priority(&own, prev) < candidate_priority(&global, prev)))
-			best = &own;
-		if (best->is_prev)
+	/* Another CPU may take a thread that has been chosen: then the next one is */
+	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
+		best_of(&global, GLOBAL_RUNQ, limited ? NULL : prev);
+		if (smp_cpus > 1)
+			best_of(&own, private_runq(cpu), limited ? prev : NULL);
+		own_is_best = own.head.priority < global.head.priority;
+		if (own_is_best ? own.is_prev : global.is_prev)
 			return true;
-		if (scx_bpf_dsq_move_to_local(place_at(best->queue, best->index), 0))
+		if (scx_bpf_dsq_move_to_local(own_is_best ? private_runq(cpu) : GLOBAL_RUNQ, 0))
 			return false;
-		best->bits &= ~(1ULL << best->index);
 	}
 	return prev != NULL;
 }
@@ -531,7 +490,7 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 		if (limited && sched_pickcpu(prev) != cpu)
 			ts = NULL;
 	}
-	if (sched_choose(cpu, pc, ts, limited) && ts)
+	if (sched_choose(cpu, ts, limited) && ts)
 		scx_bpf_task_set_slice(prev, switched_to(ts, pc, now));
 }
 
@@ -544,7 +503,7 @@ void BPF_STRUCT_OPS(bsd4_running, struct task_struct *p)
 
 	if (!ts || !pc)
 		return;
-	set_place(ts, NO_LIST);
+	ts->waiting_since = 0;
 	ts->lastcpu = cpu;
 	ts->running = true;
 	ts->charged_until = stat_tick_at(now);
@@ -581,7 +540,7 @@ void BPF_STRUCT_OPS(bsd4_update_idle, s32 cpu, bool idle)
 	if (!idle)
 		return;
 	pc->curpri = PRI_MAX_IDLE;
-	if (runq.bits | pc->runq.bits)
+	if (scx_bpf_dsq_nr_queued(GLOBAL_RUNQ) > 0 || scx_bpf_dsq_nr_queued(private_runq(cpu)) > 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
@@ -605,7 +564,7 @@ bool BPF_STRUCT_OPS(bsd4_yield, struct task_struct *from, struct task_struct *to
 static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sched *ts)
 {
 	u64 loadfac = loadfactor(ldavg);
-	bool awake = ts->loaded || ts->running || ts->place != NO_LIST || ts->didrun;
+	bool awake = ts->loaded || ts->running || ts->waiting_since || ts->didrun;
 
 	count(STAT_VISITED);
 	if (!ts->running)
@@ -628,40 +587,22 @@ static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sch
 	resetpriority_thread(ts);
 }
 
-/* Puts the threads of a list whose priority has changed into the list that it now has, at the end. */
-__noinline int requeue_list(u32 queue, u32 index)
+/* Puts the threads of a queue whose priority has changed into the list that it now has, at the end. */
+__noinline int requeue(u64 queue)
 {
 	struct task_struct *p;
 
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, place_at(queue, index), 0) {
+	bpf_for_each(scx_dsq, p, queue, 0) {
 		struct td_sched *ts = td_sched_of(p);
-		u32 old = place_at(queue, index), new;
 
-		if (!ts)
+		if (!ts || list_of(ts->priority) == list_at(p->scx.dsq_vtime))
 			continue;
-		new = place_at(queue, unlinked(list_of(ts->priority)));
-		if (new == old || !begin_move(ts, old, new))
-			continue;
-		if (end_move(ts, old, new, scx_bpf_dsq_move(DSQ_ITERATOR, p, new, 0)))
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place_in(list_of(ts->priority), false));
+		if (scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, queue, 0))
 			count(STAT_REQUEUED);
 	}
 	bpf_rcu_read_unlock();
-	return 0;
-}
-
-__noinline int requeue_all(u32 queue)
-{
-	struct runq *rq = runq_of(queue);
-	u64 bits;
-	int index;
-
-	if (!rq)
-		return 0;
-	bits = rq->bits;
-	bpf_for(index, 0, RQ_NQS)
-		if (bits & (1ULL << index))
-			requeue_list(queue, index);
 	return 0;
 }
 
@@ -683,8 +624,8 @@ static bool schedcpu(void)
 	}
 	bpf_rcu_read_unlock();
 	bpf_for(queue, 0, nr_cpu_ids + 1) {
-		rescue(queue, place_at(queue, 0));
-		requeue_all(queue);
+		rescue(queue, queue);
+		requeue(queue);
 	}
 
 	if (pc && !pc->idle && pc->curpri > PRI_MIN_KERN)
@@ -731,7 +672,6 @@ s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_a
 	ts = new_td_sched(p);
 	if (!ts)
 		return -ENOMEM;
-	ts->place = NO_LIST;
 	ts->lastcpu = -1;
 	ts->slice = slice;
 	if (args->fork) {
@@ -763,7 +703,6 @@ void BPF_STRUCT_OPS(bsd4_exit_task, struct task_struct *p, struct scx_exit_task_
 
 	if (!ts)
 		return;
-	set_place(ts, NO_LIST);
 	if (ts->loaded) {
 		ts->loaded = false;
 		__sync_fetch_and_add(&sched_tdcnt, -1);
@@ -795,44 +734,20 @@ void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)
 
 /* ---- Start ----------------------------------------------------------------------------------------------------- */
 
-static s32 init_runq(u32 queue, s32 node)
-{
-	s32 error;
-	int index;
-
-	bpf_for(index, 0, RQ_NQS) {
-		error = scx_bpf_create_dsq(place_at(queue, index), node);
-		if (error) {
-			scx_bpf_error("cannot create list %d of run queue %d: error %d", index,
-				      queue, error);
-			return error;
-		}
-	}
-	return 0;
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(bsd4_init)
 {
-	s32 error;
-	int cpu;
+	s32 queue, error = 0;
 
 	nr_cpu_ids = scx_bpf_nr_cpu_ids();
 	smp_cpus = count_online_cpus();
 	ldavg = (u64)initial_load * FSCALE / 100;
 
-	error = init_runq(GLOBAL_RUNQ, NUMA_NO_NODE);
-	if (error)
-		return error;
-	bpf_for(cpu, 0, nr_cpu_ids) {
-		error = init_runq(private_runq(cpu), scx_bpf_cpu_node(cpu));
+	bpf_for(queue, GLOBAL_RUNQ, nr_cpu_ids + 1) {
+		error = scx_bpf_create_dsq(queue, NUMA_NO_NODE);
 		if (error)
 			return error;
 	}
-
-	error = init_schedcpu_callout() ?: init_loadav_callout();
-	if (!error)
-		error = start_schedcpu_callout() ?: start_loadav_callout();
-	return error;
+	return init_schedcpu_callout() ?: init_loadav_callout() ?: start_schedcpu_callout() ?: start_loadav_callout();
 }
 
 DEFINE_SCHEDULER(bsd4,

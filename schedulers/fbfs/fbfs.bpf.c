@@ -8,13 +8,15 @@
  */
 #include "fairground.bpf.h"
 #include "best_task.h"
-#include "freebsd.h"
 #include "idle_task.h"
 #include "prio_ratios.h"
 #include "real_time.h"
 #include "starvation.h"
 #include "task_attributes.h"
 #include "topology.h"
+
+/* The one dispatch queue */
+#define RUNQ 0
 
 /* Slice of every thread, ticks of stathz */
 const volatile u32 sched_slice = 12;
@@ -27,7 +29,7 @@ const volatile u32 disk_priority = 92;
 #define INTERRUPT_PRIORITY 24
 #define KERNEL_PRIORITY 84
 
-/* The lists: their numbers are the ids of the dispatch queues. Real-time and kernel priorities begin at 12, one list each. */
+/* The lists of the run queue. Real-time and kernel priorities begin at 12, one list each. */
 #define FIRST_STATIC_LIST 12
 #define LAST_STATIC_LIST 61
 #define TIMESHARE_LIST 62
@@ -59,8 +61,6 @@ struct td_sched {
 	s32 slice;
 	/* Priority it has now: better than its own while it is in the kernel after a sleep */
 	s32 priority;
-	/* The list it waits in: see place_at() */
-	u32 place;
 	/* CPU it ran on last */
 	s32 cpu;
 	/* stathz tick up to which the current run is charged */
@@ -74,15 +74,7 @@ struct td_sched {
 
 DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
-/* The run queue */
-static struct runq runq;
-
-static __always_inline struct runq *runq_of(u32 number)
-{
-	return number ? NULL : &runq;
-}
-
-#include "freebsd_thread.h"
+#include "freebsd.h"
 
 /* When `ticks` was 0 */
 static u64 first_tick;
@@ -320,31 +312,60 @@ void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	ts->sliceend = false;
 	ts->waiting_since = scx_bpf_now();
-
-	set_place(ts, place_at(0, queue_of(ts->priority)));
-	scx_bpf_dsq_insert(p, queue_of(ts->priority), SCX_SLICE_DFL, 0);
+	scx_bpf_dsq_insert_vtime(p, RUNQ, SCX_SLICE_DFL, place_in(queue_of(ts->priority), false), 0);
 	notify_cpus(p, ts);
 }
 
-void BPF_STRUCT_OPS(fbfs_quiescent, struct task_struct *p, u64 deq_flags)
-{
-	struct td_sched *ts = td_sched_of(p);
-
-	if (ts)
-		set_place(ts, NO_LIST);
-}
+enum choice {
+	CHOSE_NOBODY,
+	CHOSE_PREV,
+	CHOSE_OTHER,
+	/* The chosen thread has been taken away meanwhile. */
+	CHOOSE_AGAIN,
+};
 
 /*
  * sched_choose(): the first list that has a thread for this CPU. Of user threads the earliest deadline, of idle threads too; of all
  * others the first. @prev, if it could go on, counts as if it had been put back at the end.
  */
+__noinline enum choice sched_choose(s32 cpu, struct td_sched *prev __arg_nullable)
+{
+	u32 list, chosen_list = RQ_NQS, prev_list = prev ? queue_of(prev->priority) : RQ_NQS;
+	struct task_struct *p, *chosen = NULL;
+	struct bpf_iter_scx_dsq it;
+	bool prev_wins = prev;
+	s32 earliest = 0;
+	u64 steps = 0;
+
+	bpf_iter_scx_dsq_new(&it, RUNQ, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		struct td_sched *ts = td_sched_of(p);
+
+		list = list_at(p->scx.dsq_vtime);
+		if (list > prev_list || list > chosen_list || chosen_list < TIMESHARE_LIST)
+			break;
+		steps++;
+		if (!ts || !can_run_on(p, cpu) || (chosen && ts->deadline >= earliest) || !keep_task(&chosen, p))
+			continue;
+		chosen_list = list;
+		earliest = ts->deadline;
+	}
+	count_by(LIST_STEPS, steps);
+	if (prev && chosen)
+		prev_wins = chosen_list == prev_list && chosen_list >= TIMESHARE_LIST && prev->deadline < earliest;
+	if (prev_wins || !chosen) {
+		end_walk(&it, chosen);
+		return prev ? CHOSE_PREV : CHOSE_NOBODY;
+	}
+	return take_task(&it, chosen) ? CHOSE_OTHER : CHOOSE_AGAIN;
+}
+
 void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct td_sched *prev_ts = NULL;
-	u64 now = scx_bpf_now(), steps = 0;
-	bool moved = false;
-	u32 prev_list = RQ_NQS;
-	s32 attempt, round;
+	enum choice choice = CHOOSE_AGAIN;
+	u64 now = scx_bpf_now();
+	s32 attempt;
 
 	count(CHOICES);
 	if (prev && can_go_on(prev, cpu))
@@ -352,54 +373,17 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && prev_ts) {
 		charge_ticks(prev);
 		prev_ts->priority = own_priority(prev);
-		prev_list = queue_of(prev_ts->priority);
 	}
 	/* Static priorities, idle threads and deadlines that are never renewed let threads wait for ever. */
 	if (starvation_check_is_due(&starvation_check_at, now))
-		rescue(0, 0);
+		rescue(RUNQ, RUNQ);
 
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		u64 bits = *(volatile u64 *)&runq.bits;
-		bool prev_wins = false, again = false;
-
-		bpf_for(round, 0, RQ_NQS) {
-			struct task_struct *p, *chosen = NULL;
-			u32 list = runq_first(bits);
-			struct bpf_iter_scx_dsq it;
-			s32 earliest = 0;
-
-			if (list >= RQ_NQS || list > prev_list)
-				break;
-			bits &= bits - 1;
-			bpf_iter_scx_dsq_new(&it, list, 0);
-			while ((p = bpf_iter_scx_dsq_next(&it))) {
-				struct td_sched *ts = td_sched_of(p);
-
-				steps++;
-				if (!ts || !can_run_on(p, cpu) || (chosen && ts->deadline >= earliest) || !keep_task(&chosen, p))
-					continue;
-				earliest = ts->deadline;
-				if (list < TIMESHARE_LIST)
-					break;
-			}
-			if (list == prev_list && prev_ts && list >= TIMESHARE_LIST)
-				prev_wins = !chosen || prev_ts->deadline < earliest;
-			again = chosen && !prev_wins;
-			if (again) {
-				moved = take_task(&it, chosen);
-				again = !moved;
-			} else {
-				end_walk(&it, chosen);
-			}
-			if (moved || prev_wins || again)
-				break;
-		}
-		if (!again)
+		choice = sched_choose(cpu, prev_ts);
+		if (choice != CHOOSE_AGAIN)
 			break;
 	}
-	count_by(LIST_STEPS, steps);
-
-	if (!moved && prev && prev_ts) {
+	if (choice != CHOSE_OTHER && prev && prev_ts) {
 		/* It goes on */
 		prev_ts->sliceend = false;
 		scx_bpf_task_set_slice(prev, slice_left(prev_ts, now));
@@ -413,7 +397,7 @@ __noinline u32 idle_threads_look(void)
 	u32 told = 0;
 	s32 cpu;
 
-	if (!runq.bits)
+	if (scx_bpf_dsq_nr_queued(RUNQ) <= 0)
 		return 0;
 	idle = scx_bpf_get_idle_cpumask();
 	if (!bpf_cpumask_empty(idle)) {
@@ -440,7 +424,6 @@ void BPF_STRUCT_OPS(fbfs_running, struct task_struct *p)
 	if (ts->cpu != cpu)
 		count(MIGRATIONS);
 	ts->cpu = cpu;
-	set_place(ts, NO_LIST);
 	ts->running = true;
 	ts->sliceend = false;
 	ts->charged_until = stat_tick_at(now);
@@ -466,7 +449,7 @@ void BPF_STRUCT_OPS(fbfs_stopping, struct task_struct *p, bool runnable)
 /* The idle thread looks for work until there is some. */
 void BPF_STRUCT_OPS(fbfs_update_idle, s32 cpu, bool idle)
 {
-	if (idle && runq.bits)
+	if (idle && scx_bpf_dsq_nr_queued(RUNQ) > 0)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
@@ -496,7 +479,6 @@ s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_a
 	ts = new_td_sched(p);
 	if (!ts)
 		return -ENOMEM;
-	ts->place = NO_LIST;
 	ts->slice = sched_slice;
 	ts->priority = own_priority(p);
 	ts->cpu = scx_bpf_task_cpu(p);
@@ -518,32 +500,15 @@ s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_a
 	return 0;
 }
 
-void BPF_STRUCT_OPS(fbfs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-{
-	struct td_sched *ts = td_sched_of(p);
-
-	if (ts)
-		set_place(ts, NO_LIST);
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(fbfs_init)
 {
-	u64 now = scx_bpf_now();
-	s32 list, error;
-
 	fill_prio_ratios(PRIO_RATIO_BASE);
-	first_tick = ticks_at(now);
-	bpf_for(list, 0, RQ_NQS) {
-		error = scx_bpf_create_dsq(list, NUMA_NO_NODE);
-		if (error)
-			return error;
-	}
-	return 0;
+	first_tick = ticks_at(scx_bpf_now());
+	return scx_bpf_create_dsq(RUNQ, NUMA_NO_NODE);
 }
 
 DEFINE_SCHEDULER(fbfs,
-	CALLBACKS_OF(fbfs, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield, update_idle, init_task,
-		     exit_task, init)
+	CALLBACKS_OF(fbfs, select_cpu, enqueue, dispatch, running, stopping, yield, update_idle, init_task, init)
 	CALLBACKS_OF(freebsd, tick)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "fbfs");

@@ -5,7 +5,7 @@
  * The topology's order of CPUs puts the members of a group side by side, so one walk over the CPUs, from the last to the first, sees
  * every group complete when it comes to its first CPU, and compares it there with its siblings.
  *
- * The file that includes this has defined before: struct tdq with load, lowpri and left_out_by, transferable(), nr_cpu_ids.
+ * The file that includes this has defined before: struct tdq with load, transferable, lowpri and left_out_by, nr_cpu_ids.
  */
 #pragma once
 
@@ -168,7 +168,7 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
 	load = total;
 	if (allowed && tdq->left_out_by != s->number) {
 		if (s->highest) {
-			if (threads >= s->limit && transferable(tdq))
+			if (threads >= s->limit && tdq->transferable)
 				candidate = cpu;
 		} else if (threads <= s->limit && tdq->lowpri > s->pri) {
 			candidate = cpu;

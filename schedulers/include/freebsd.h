@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * freebsd.h - what FreeBSD's schedulers have in common: two clocks, priorities by range, run queues of 64 lists
+ * freebsd.h - what FreeBSD's schedulers have in common: two clocks, priorities by range, a thread's slice, run queues of 64 lists
  *
  * FreeBSD counts `ticks` at hz and calls the scheduler at stathz, a rate of its own so that nobody can hide from both.
  * Smaller numbers are better priorities, 0 to 255; four share a list of a run queue.
  *
- * This header expects fairground.bpf.h. It defines the tunables hz and stathz.
+ * The file that includes this has defined before struct td_sched with priority, slice, sliceend, running, charged_until and waiting_since,
+ * and STAT_RESCUED, which counts threads that had waited for too long. This header defines the tunables hz and stathz.
  */
 #pragma once
 
@@ -78,6 +79,55 @@ static __always_inline u64 ticks_at(u64 now)
 	return tick_at(now, hz);
 }
 
+/* ---- The slice ------------------------------------------------------------------------------------------------- */
+
+/* Time to the tick at which the slice ends, nanoseconds */
+static __always_inline u64 slice_left(const struct td_sched *ts, u64 now)
+{
+	return time_to_tick(now, ts->slice > 0 ? ts->slice : 1, stathz);
+}
+
+/* Takes a tick from the slice. True if that ends it; the next one has @slice. */
+static __always_inline bool slice_ends(struct td_sched *ts, u32 slice)
+{
+	if (ts->sliceend || --ts->slice > 0)
+		return false;
+	ts->slice = slice;
+	ts->sliceend = true;
+	return true;
+}
+
+/* Charges a running thread one tick of stathz; the scheduler's. */
+static void sched_clock(struct task_struct *p, struct td_sched *ts);
+
+/* Charges a running thread the ticks since it was last charged. */
+__noinline int charge_ticks(struct task_struct *p __arg_trusted)
+{
+	struct td_sched *ts = td_sched_of(p);
+	u64 from, tick = stat_tick_at(scx_bpf_now());
+	int i;
+
+	if (!ts || !ts->running)
+		return 0;
+	from = __sync_lock_test_and_set(&ts->charged_until, tick);
+	if (from >= tick)
+		return 0;
+	/* No slice is longer, whatever kept the tick away */
+	bpf_for(i, 0, tick - from < 1000 ? tick - from : 1000)
+		sched_clock(p, ts);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(freebsd_tick, struct task_struct *p)
+{
+	struct td_sched *ts = td_sched_of(p);
+
+	if (!ts)
+		return;
+	charge_ticks(p);
+	scx_bpf_task_set_slice(p, ts->sliceend ? 0 : slice_left(ts, scx_bpf_now()));
+}
+
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
 
 /* Lists of a run queue, and priorities that share one */
@@ -93,48 +143,78 @@ static __always_inline u32 list_of(s32 priority)
 }
 
 /*
- * Which of 64 lists hold threads; the lists themselves are dispatch queues with ids in a row. A thread counts from before it
- * is inserted until it runs, is inserted elsewhere or leaves, because the insertion that ops.enqueue() asks for happens
- * only after it has returned: a bit that another CPU cleared when it found the list empty would be lost. So a bit may be
- * set for a list that is empty; whoever picks goes on to the next one.
+ * A run queue is one dispatch queue that is ordered by places: a thread's list, the best one first, and in the bits below its place
+ * in the list. Threads of the same place stay in the order in which they came. The number of a list may wrap around, as the calendar of ULE
+ * does.
  */
-struct runq {
-	u64 bits;
-	u32 length[RQ_NQS];
-	/* Threads in all of them, and those of them that may move to another CPU */
-	u32 threads;
-	u32 transferable;
+#define LIST_SHIFT 48
+
+static __always_inline u16 list_at(u64 place)
+{
+	return place >> LIST_SHIFT;
+}
+
+/* How many threads have been put in front of others */
+static u64 put_in_front;
+
+/* The place at the end of a list, or at its head. */
+static __always_inline u64 place_in(u16 list, bool head)
+{
+	u64 end = ((u64)list << LIST_SHIFT) + (1ULL << (LIST_SHIFT - 1));
+
+	return head ? end - 1 - __sync_fetch_and_add(&put_in_front, 1) : end;
+}
+
+/* The first thread of a run queue */
+struct runq_head {
+	u64 place;
+	s32 priority;
 };
 
-/* A list's number that the verifier sees to be one: the compiler, which may know it already, is kept from leaving the mask out. */
-static __always_inline u32 runq_index(u32 index)
+/* A priority that is worse than all others */
+#define NO_PRIORITY 256
+
+/* runq_choose(), as far as to look at that thread; false if there is none. */
+__noinline bool runq_choose(u64 runq, struct runq_head *head __arg_nonnull)
 {
-	barrier_var(index);
-	return index & (RQ_NQS - 1);
+	struct task_struct *p;
+
+	head->priority = NO_PRIORITY;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, runq, 0) {
+		struct td_sched *ts = td_sched_of(p);
+
+		head->place = p->scx.dsq_vtime;
+		if (ts)
+			head->priority = ts->priority;
+		break;
+	}
+	bpf_rcu_read_unlock();
+	return head->priority != NO_PRIORITY;
 }
 
-/* Counts a thread that is about to be put into list @index. */
-static __always_inline void runq_announce(struct runq *rq, u32 index)
-{
-	index = runq_index(index);
-	__sync_fetch_and_add(&rq->length[index], 1);
-	__sync_fetch_and_or(&rq->bits, 1ULL << index);
-}
+/* ---- Nobody waits for ever ------------------------------------------------------------------------------------- */
 
-/* Counts it no more; the bit goes with the last one. */
-static __always_inline void runq_forget(struct runq *rq, u32 index)
+/* Puts the threads of a run queue that have waited for too long in front of all others of run queue @front, for a slice. */
+__noinline u32 rescue(u64 runq, u64 front)
 {
-	index = runq_index(index);
-	if (__sync_fetch_and_add(&rq->length[index], -1) != 1)
-		return;
-	__sync_fetch_and_and(&rq->bits, ~(1ULL << index));
-	/* Another CPU may have announced a thread between the two */
-	if (*(volatile u32 *)&rq->length[index])
-		__sync_fetch_and_or(&rq->bits, 1ULL << index);
-}
+	u64 now = scx_bpf_now();
+	struct task_struct *p;
+	u32 rescued = 0;
 
-/* First set bit, RQ_NQS if there is none */
-static __always_inline u32 runq_first(u64 bits)
-{
-	return bits ? (u32)__builtin_ctzll(bits) : RQ_NQS;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, runq, 0) {
+		struct td_sched *ts = td_sched_of(p);
+
+		if (!ts || !ts->priority || !starved_for(ts->waiting_since, now))
+			continue;
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place_in(0, false));
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, front, 0))
+			continue;
+		count(STAT_RESCUED);
+		ts->priority = 0;
+		rescued++;
+	}
+	bpf_rcu_read_unlock();
+	return rescued;
 }

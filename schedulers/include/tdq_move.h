@@ -2,114 +2,70 @@
 /*
  * tdq_move.h - how ULE moves threads that wait: idle CPUs steal, and a balancer moves one from each loaded CPU
  *
- * The file that includes this has defined before, besides what cpu_search.h asks for: the calendar's place_of(), index_of(), next_list(),
- * index_at() and follow_idx(); count_on(), xferable() and tdq_setlowpri(); the tunables steal_idle and steal_thresh.
+ * The file that includes this has defined before, besides what cpu_search.h asks for: runq_of(), queue_of(), runq_place() and follow_idx();
+ * add_to(), thread_can_migrate() and tdq_setlowpri(); the tunables steal_idle and steal_thresh.
  */
 #pragma once
 
 /* ---- Moving threads between CPUs ------------------------------------------------------------------------------- */
 
-/* One attempt to move a thread */
-struct move {
-	s32 from;
-	s32 to;
-	/* The first thread is passed over */
-	bool skips_first;
-	/* Threads seen so far */
-	u32 seen;
-	/* It is the turn of the only thread after all */
-	bool last_resort;
-};
-
-/* The list of its new CPU that a thread goes to */
-static __noinline u32 destination(struct td_sched *ts, const struct move *m)
+/* A thread that waits has moved. If it has run or slept since, it is counted where it did. */
+static __always_inline void recount(struct td_sched *ts, s32 from, s32 to)
 {
-	struct tdq *tdq = tdq_of(m->to);
-	u32 queue = queue_of(ts->priority);
-
-	if (!tdq)
-		return NO_LIST;
-	follow_idx(tdq, m->to);
-	return place_of(m->to, queue, index_of(tdq, queue, ts->priority, false)) | PLACE_XFERABLE;
+	if (__sync_val_compare_and_swap(&ts->cpu, from, to) == from) {
+		add_to(from, -1, 0);
+		add_to(to, 1, 0);
+	}
+	if (__sync_val_compare_and_swap(&ts->transferable_on, from, to) == from) {
+		add_to(from, 0, -1);
+		add_to(to, 0, 1);
+	}
 }
 
-/* One list: the first thread that may move there; in runq_steal_from() the very first one of all is passed over. */
-__noinline bool steal_from_list(struct move *m __arg_nonnull, u32 queue, u32 index)
+/*
+ * runq_steal(), for real-time and interactive threads and for idle ones: moves the first thread that may. runq_steal_from(), for the
+ * calendar, passes the very first one over unless it is the only one.
+ */
+__noinline bool runq_steal(s32 from, s32 to, u32 queue)
 {
-	u32 list = place_of(m->from, queue, index);
-	struct tdq *tdq = tdq_of(m->to);
+	u64 runq = runq_of(from, queue);
+	struct tdq *tdq = tdq_of(to);
 	struct task_struct *p;
-	bool moved = false;
+	bool moved = false, skips_first;
 
 	if (!tdq)
 		return false;
+	skips_first = queue == QUEUE_TIMESHARE && scx_bpf_dsq_nr_queued(runq) > 1;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, list, 0) {
+	bpf_for_each(scx_dsq, p, runq, 0) {
 		struct td_sched *ts = td_sched_of(p);
-		u32 new;
+		bool skipped = skips_first;
 
-		if (!ts)
+		skips_first = false;
+		if (skipped || !ts || !bpf_cpumask_test_cpu(to, p->cpus_ptr) || !thread_can_migrate(p))
 			continue;
-		if (!m->seen++ && m->skips_first && !m->last_resort)
+		follow_idx(tdq, to);
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, runq_place(tdq, ts->priority, false));
+		moved = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, runq_of(to, queue_of(ts->priority)), 0);
+		if (!moved)
 			continue;
-		if (!bpf_cpumask_test_cpu(m->to, p->cpus_ptr) || !xferable(p))
-			continue;
-		new = destination(ts, m);
-		if (!begin_move(ts, list | PLACE_XFERABLE, new))
-			continue;
-		moved = scx_bpf_dsq_move(DSQ_ITERATOR, p, new & ~PLACE_XFERABLE, 0);
-		if (end_move(ts, list | PLACE_XFERABLE, new, moved)) {
-			count_on(ts, m->to);
-			if (ts->priority < tdq->lowpri)
-				tdq->lowpri = ts->priority;
-		}
-		if (moved)
-			break;
+		recount(ts, from, to);
+		if (ts->priority < tdq->lowpri)
+			tdq->lowpri = ts->priority;
+		break;
 	}
 	bpf_rcu_read_unlock();
 	return moved;
 }
 
-/*
- * tdq_steal() for one of the queues of a CPU. runq_steal_from(), for the calendar, passes the first thread over unless it is the only
- * one; runq_steal(), for real-time and interactive threads and for idle ones, does not.
- */
-__noinline bool steal_from_queue(struct move *m __arg_nonnull, u32 queue)
-{
-	struct tdq *tdq = tdq_of(m->from);
-	u32 steps = 0;
-	int i;
-
-	if (!tdq || queue >= NR_QUEUES)
-		return false;
-	m->skips_first = queue == QUEUE_TIMESHARE;
-	m->seen = 0;
-	m->last_resort = false;
-	bpf_for(i, 0, 2 * RQ_NQS + 2) {
-		steps = next_list(m->from, queue, steps);
-		if (steps >= RQ_NQS) {
-			if (m->last_resort || !m->skips_first || m->seen != 1)
-				return false;
-			m->last_resort = true;
-			steps = 0;
-			continue;
-		}
-		if (steal_from_list(m, queue, index_at(tdq, queue, steps)))
-			return true;
-		steps++;
-	}
-	return false;
-}
-
-/* tdq_move(): one thread of @from to @to, the best queue first. */
+/* tdq_move(): one thread of @from to @to, by tdq_steal() the best queue first. */
 __noinline bool tdq_move(s32 from, s32 to)
 {
-	struct move m = { .from = from, .to = to };
 	struct tdq *tdq = tdq_of(from);
 	u32 queue;
 
-	bpf_for(queue, 0, NR_QUEUES) {
-		if (steal_from_queue(&m, queue)) {
+	for (queue = 0; queue < NR_QUEUES; queue++) {
+		if (runq_steal(from, to, queue)) {
 			if (tdq)
 				tdq_setlowpri(tdq, from);
 			return true;

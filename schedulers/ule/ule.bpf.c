@@ -10,7 +10,6 @@
  * Names are those of FreeBSD's sched_ule.c.
  */
 #include "fairground.bpf.h"
-#include "freebsd.h"
 #include "in_interrupt.h"
 #include "real_time.h"
 #include "starvation.h"
@@ -97,11 +96,10 @@ struct td_sched {
 	/* td_priority, the one that counts, and td_user_pri, the one that user mode has */
 	s32 priority;
 	s32 user_pri;
-	/* CPU whose load counts it, -1 while it is not runnable */
+	/* CPU whose load counts it, -1 while it is not runnable; and the one among whose transferable threads it is */
 	s32 cpu;
-	/* Where it waits: see place_at() */
-	u32 place;
-	/* Since when it waits */
+	s32 transferable_on;
+	/* Since when it waits, 0 if it does not */
 	u64 waiting_since;
 	bool running;
 	bool sleeping;
@@ -116,6 +114,8 @@ struct td_sched {
 
 DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
+#include "freebsd.h"
+
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
 
 enum queue {
@@ -125,17 +125,23 @@ enum queue {
 	NR_QUEUES,
 };
 
+/* Run queues are numbered CPU by CPU. */
+static __always_inline u64 runq_of(s32 cpu, u32 queue)
+{
+	return (u64)cpu * NR_QUEUES + queue;
+}
+
 struct tdq {
-	struct runq runq[NR_QUEUES];
-	/* Threads, the running one included */
+	/* Threads, the running one included, and those of them that wait and may move */
 	u32 load;
+	u32 transferable;
 	/* Best priority that waits or runs */
 	s32 lowpri;
 	/* Priority of the current thread: of the idle thread the worst, of one above sched_ext the best */
 	s32 curpri;
-	/* The calendar: where to insert and where to remove */
-	u32 idx;
-	u32 ridx;
+	/* The calendar, whose lists are numbered on and on: where to insert and where to remove */
+	u16 idx;
+	u16 ridx;
 	bool idle;
 	/* Interrupted and not yet here */
 	bool ipipending;
@@ -151,31 +157,6 @@ DEFINE_PER_CPU(struct tdq, tdq)
 #define PRI_MIN_INTERACT PRI_MIN_TIMESHARE
 #define PRI_MAX_INTERACT (PRI_MIN_BATCH - 1)
 #define PRI_MIN_BATCH 152
-
-/* Run queues are numbered CPU by CPU. */
-static __always_inline struct runq *runq_of(u32 number)
-{
-	struct tdq *tdq = tdq_of(number / NR_QUEUES);
-	u32 queue = number % NR_QUEUES;
-
-	/* The compiler knows that it is one of them, the verifier does not. */
-	barrier_var(queue);
-	return tdq && queue < NR_QUEUES ? &tdq->runq[queue] : NULL;
-}
-
-#include "freebsd_thread.h"
-
-static __always_inline u32 place_of(s32 cpu, u32 queue, u32 index)
-{
-	return place_at((u32)cpu * NR_QUEUES + queue, index);
-}
-
-/* tdq_transferable: threads that wait and may move */
-static __always_inline u32 transferable(const struct tdq *tdq)
-{
-	return tdq->runq[QUEUE_REALTIME].transferable + tdq->runq[QUEUE_TIMESHARE].transferable +
-	       tdq->runq[QUEUE_IDLE].transferable;
-}
 
 static u32 nr_cpu_ids;
 static u32 num_online_cpus;
@@ -349,74 +330,51 @@ static __always_inline u32 queue_of(s32 priority)
  */
 static __always_inline void follow_idx(struct tdq *tdq, s32 cpu)
 {
-	if (tdq->ridx != tdq->idx && scx_bpf_dsq_nr_queued(place_of(cpu, QUEUE_TIMESHARE, tdq->ridx)) <= 0)
-		tdq->ridx = (tdq->ridx + 1) % RQ_NQS;
+	struct runq_head head;
+
+	if (tdq->ridx != tdq->idx &&
+	    (!runq_choose(runq_of(cpu, QUEUE_TIMESHARE), &head) || list_at(head.place) != tdq->ridx))
+		tdq->ridx++;
 }
 
 /*
- * Where in the calendar a batch priority goes: the better, the nearer to the insertion index. Not into lists that are being emptied,
- * those from the removal index up to the insertion index, but behind all others. A preempted thread goes to where the next one is
- * taken from.
+ * The list of the calendar for a batch priority: the better, the nearer to the insertion index. The last one is that before the removal
+ * index, since the calendar is a ring. A preempted thread goes to where the next one is taken from.
  */
-static __always_inline u32 calendar_index(const struct tdq *tdq, s32 priority, bool preempted)
+static __always_inline u16 calendar_list(const struct tdq *tdq, s32 priority, bool preempted)
 {
 	u32 range = PRI_MAX_TIMESHARE - PRI_MIN_BATCH + 1;
-	u32 idx = tdq->idx, ridx = tdq->ridx, index;
+	u16 ridx = tdq->ridx, distance = RQ_NQS * (u32)(priority - PRI_MIN_BATCH) / range + tdq->idx - ridx;
 
 	if (preempted)
 		return ridx;
-	index = (RQ_NQS * (u32)(priority - PRI_MIN_BATCH) / range + idx) % RQ_NQS;
-	if ((index - ridx) % RQ_NQS < (idx - ridx) % RQ_NQS)
-		index = (ridx - 1) % RQ_NQS;
-	return index;
+	return ridx + (distance < RQ_NQS ? distance : RQ_NQS - 1);
 }
 
-/* Which list of its queue a priority has */
-static __always_inline u32 index_of(const struct tdq *tdq, u32 queue, s32 priority, bool preempted)
+/* tdq_runq_add(): the place in its queue that a priority has */
+static __always_inline u64 runq_place(const struct tdq *tdq, s32 priority, bool preempted)
 {
-	return queue == QUEUE_TIMESHARE ? calendar_index(tdq, priority, preempted) : list_of(priority);
+	bool calendar = queue_of(priority) == QUEUE_TIMESHARE;
+
+	return place_in(calendar ? calendar_list(tdq, priority, preempted) : list_of(priority), preempted);
 }
 
-/* Where the search of a queue begins: of the calendar at its removal index */
-static __always_inline u32 search_start(const struct tdq *tdq, u32 queue)
+/* THREAD_CAN_MIGRATE: not bound to its CPU; whether another one is allowed is not asked. */
+static __always_inline bool thread_can_migrate(const struct task_struct *p)
 {
-	return queue == QUEUE_TIMESHARE ? tdq->ridx : 0;
+	return !is_migration_disabled(p) && thread_class_of(p) != THREAD_INTERRUPT;
 }
 
-/* The list of a queue that is so many steps from where its search begins */
-static __always_inline u32 index_at(const struct tdq *tdq, u32 queue, u32 steps)
-{
-	return (search_start(tdq, queue) + steps) % RQ_NQS;
-}
+/* ---- Counting -------------------------------------------------------------------------------------------------- */
 
-/* Steps to the first list of a queue that holds threads and is at least @steps away; RQ_NQS if there is none. */
-__noinline u32 next_list(s32 cpu, u32 queue, u32 steps)
-{
-	struct tdq *tdq = tdq_of(cpu);
-	u32 start;
-	u64 bits;
-
-	if (!tdq || queue >= NR_QUEUES || steps >= RQ_NQS)
-		return RQ_NQS;
-	start = search_start(tdq, queue) % RQ_NQS;
-	bits = tdq->runq[queue].bits;
-	/* Turned, so that the search begins with bit 0 */
-	bits = start ? bits >> start | bits << (RQ_NQS - start) : bits;
-	return runq_first(bits & ~0ULL << steps);
-}
-
-/* THREAD_CAN_MIGRATE, for the mark in a place: not bound to its CPU; whether another one is allowed is not asked. */
-static __always_inline u32 xferable(const struct task_struct *p)
-{
-	return is_migration_disabled(p) || thread_class_of(p) == THREAD_INTERRUPT ? 0 : PLACE_XFERABLE;
-}
-
-static __always_inline void change_load(s32 cpu, s32 by)
+static __always_inline void add_to(s32 cpu, s32 load, s32 transferable)
 {
 	struct tdq *tdq = tdq_of(cpu);
 
-	if (tdq)
-		__sync_fetch_and_add(&tdq->load, by);
+	if (!tdq)
+		return;
+	__sync_fetch_and_add(&tdq->load, load);
+	__sync_fetch_and_add(&tdq->transferable, transferable);
 }
 
 /* tdq_load_add() and tdq_load_rem(): counts a thread in the load of @cpu, or in none if @cpu is -1. */
@@ -426,25 +384,37 @@ static __noinline void count_on(struct td_sched *ts, s32 cpu)
 
 	if (old == cpu)
 		return;
-	if (old >= 0)
-		change_load(old, -1);
-	if (cpu >= 0)
-		change_load(cpu, 1);
+	add_to(old, -1, 0);
+	add_to(cpu, 1, 0);
+}
+
+/* The same for the threads of @cpu that wait and may move. */
+static __noinline void transferable_on(struct td_sched *ts, s32 cpu)
+{
+	s32 old = __sync_lock_test_and_set(&ts->transferable_on, cpu);
+
+	if (old == cpu)
+		return;
+	add_to(old, 0, -1);
+	add_to(cpu, 0, 1);
+}
+
+/* The thread leaves its run queue, to run or to sleep. */
+static __always_inline void tdq_runq_rem(struct td_sched *ts)
+{
+	ts->waiting_since = 0;
+	transferable_on(ts, -1);
 }
 
 /* Priority of the thread that tdq_choose() would choose */
 __noinline s32 best_waiting(s32 cpu)
 {
-	struct tdq *tdq = tdq_of(cpu);
+	struct runq_head head;
 	u32 queue;
 
-	if (!tdq)
-		return NO_PRIORITY;
 	for (queue = 0; queue < NR_QUEUES; queue++) {
-		u32 steps = tdq->runq[queue].bits ? next_list(cpu, queue, 0) : RQ_NQS;
-
-		if (steps < RQ_NQS)
-			return head_priority(place_of(cpu, queue, index_at(tdq, queue, steps)));
+		if (runq_choose(runq_of(cpu, queue), &head))
+			return head.priority;
 	}
 	return NO_PRIORITY;
 }
@@ -460,7 +430,9 @@ static __always_inline void tdq_setlowpri(struct tdq *tdq, s32 cpu)
 static __always_inline void set_current_priority(struct tdq *tdq, s32 cpu, s32 priority)
 {
 	tdq->curpri = priority;
-	tdq_setlowpri(tdq, cpu);
+	tdq->lowpri = priority;
+	if (tdq->load > 1)
+		tdq_setlowpri(tdq, cpu);
 }
 
 /* ---- The tick -------------------------------------------------------------------------------------------------- */
@@ -477,7 +449,7 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 	/* Lets everybody have a turn: who is inserted from now on comes after those who wait */
 	follow_idx(tdq, cpu);
 	if (tdq->idx == tdq->ridx) {
-		tdq->idx = (tdq->idx + 1) % RQ_NQS;
+		tdq->idx++;
 		count(STAT_CALENDAR_STEPS);
 		follow_idx(tdq, cpu);
 	}
@@ -669,17 +641,15 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	struct td_sched *ts = td_sched_of(p);
 	struct tdq *tdq = tdq_of(cpu);
 	u64 now = scx_bpf_now();
-	bool preempted, requeued;
-	u32 queue, place;
+	bool requeued;
+	u32 queue;
 
 	if (!ts || !tdq) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
 	requeued = ts->requeued;
-	preempted = ts->preempted;
 	ts->requeued = false;
-	ts->preempted = false;
 	ts->waiting_since = now;
 	if (enq_flags & SCX_ENQ_WAKEUP)
 		sched_wakeup(ts, ticks_at(now));
@@ -693,9 +663,9 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 		count(STAT_INTERACTIVE_ADDS);
 	else
 		count(STAT_BATCH_ADDS);
-	place = place_of(cpu, queue, index_of(tdq, queue, ts->priority, preempted));
-	set_place(ts, place | xferable(p));
-	scx_bpf_dsq_insert(p, place, slice_left(ts, now), preempted ? SCX_ENQ_HEAD : 0);
+	transferable_on(ts, thread_can_migrate(p) ? cpu : -1);
+	scx_bpf_dsq_insert_vtime(p, runq_of(cpu, queue), slice_left(ts, now), runq_place(tdq, ts->priority, ts->preempted), 0);
+	ts->preempted = false;
 
 	if (!requeued && cpu != (s32)bpf_get_smp_processor_id())
 		tdq_notify(tdq, cpu, ts->priority);
@@ -717,8 +687,8 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!ts)
 		return;
 	cpu = ts->cpu;
-	tdq = is_list(ts->place) ? tdq_of(cpu) : NULL;
-	set_place(ts, NO_LIST);
+	tdq = ts->waiting_since ? tdq_of(cpu) : NULL;
+	tdq_runq_rem(ts);
 	count_on(ts, -1);
 	if (tdq)
 		tdq_setlowpri(tdq, cpu);
@@ -741,11 +711,6 @@ static u64 balance_ticks;
 /* When a starved thread is looked for next, nanoseconds */
 static u64 rescue_at;
 
-static __always_inline bool has_waiting(const struct tdq *tdq)
-{
-	return tdq->runq[QUEUE_REALTIME].bits | tdq->runq[QUEUE_TIMESHARE].bits | tdq->runq[QUEUE_IDLE].bits;
-}
-
 /* True if a CPU has threads to spare. */
 __noinline bool work_to_steal(void)
 {
@@ -754,7 +719,7 @@ __noinline bool work_to_steal(void)
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		struct tdq *tdq = tdq_of(cpu);
 
-		if (tdq && transferable(tdq) && load_of(tdq, cpu) > 1)
+		if (tdq && tdq->transferable && load_of(tdq, cpu) > 1)
 			return true;
 	}
 	return false;
@@ -786,7 +751,7 @@ static bool stat_clock_tick(void)
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		struct tdq *tdq = tdq_of(cpu);
 
-		if (tdq && tdq->idle && cpu_exists(cpu) && (steal || has_waiting(tdq)))
+		if (tdq && tdq->idle && cpu_exists(cpu) && (steal || tdq->load))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
 	return true;
@@ -809,32 +774,16 @@ enum pick {
  */
 static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched *prev)
 {
-	u32 queue, prev_queue = NR_QUEUES, prev_steps = 0;
-	int i;
+	u64 prev_place = prev ? runq_place(tdq, prev->priority, prev->preempted) : 0;
+	struct runq_head head;
+	u32 queue;
 
-	follow_idx(tdq, cpu);
-	if (prev) {
-		prev_queue = queue_of(prev->priority);
-		prev_steps = index_of(tdq, prev_queue, prev->priority, prev->preempted) +
-			     RQ_NQS - search_start(tdq, prev_queue);
-		prev_steps %= RQ_NQS;
-	}
-	for (queue = 0; queue < NR_QUEUES; queue++) {
-		u32 steps = 0;
-
-		/* A list whose bit is set may be empty */
-		bpf_for(i, 0, RQ_NQS + 1) {
-			steps = tdq->runq[queue].bits ? next_list(cpu, queue, steps) : RQ_NQS;
-			if (queue == prev_queue && prev &&
-			    (prev_steps < steps || (prev_steps == steps && prev->preempted)))
-				return PICK_PREV;
-			if (steps >= RQ_NQS)
-				break;
-			if (scx_bpf_dsq_move_to_local(place_of(cpu, queue,
-							       index_at(tdq, queue, steps)), 0))
-				return PICK_OTHER;
-			steps++;
-		}
+	for (queue = 0; queue < NR_QUEUES && tdq->load > (prev != NULL); queue++) {
+		if (prev && queue == queue_of(prev->priority) &&
+		    (!runq_choose(runq_of(cpu, queue), &head) || time_before(prev_place, head.place)))
+			return PICK_PREV;
+		if (scx_bpf_dsq_move_to_local(runq_of(cpu, queue), 0))
+			return PICK_OTHER;
 	}
 	return prev ? PICK_PREV : PICK_NONE;
 }
@@ -875,6 +824,7 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 		if (ts)
 			requeue(ts);
 	}
+	follow_idx(tdq, cpu);
 	pick = tdq_choose(cpu, tdq, ts);
 	if (pick == PICK_NONE && tdq_idled(cpu))
 		pick = tdq_choose(cpu, tdq, NULL);
@@ -896,7 +846,7 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 
 	if (!ts || !tdq)
 		return;
-	set_place(ts, NO_LIST);
+	tdq_runq_rem(ts);
 	count_on(ts, cpu);
 	sched_pctcpu_update(ts, ticks_at(now), false);
 	ts->running = true;
@@ -940,7 +890,7 @@ void BPF_STRUCT_OPS(ule_update_idle, s32 cpu, bool idle)
 		return;
 	tdq->curpri = PRI_MAX_IDLE;
 	tdq->lowpri = tdq->curpri;
-	if (has_waiting(tdq))
+	if (tdq->load)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
@@ -996,8 +946,8 @@ s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_ar
 	ts = new_td_sched(p);
 	if (!ts)
 		return -ENOMEM;
-	ts->place = NO_LIST;
 	ts->cpu = -1;
+	ts->transferable_on = -1;
 	ts->slice = slice;
 	ts->ltick = ticks_at(scx_bpf_now());
 	ts->ftick = ts->ltick;
@@ -1030,7 +980,7 @@ void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_a
 
 	if (!ts)
 		return;
-	set_place(ts, NO_LIST);
+	tdq_runq_rem(ts);
 	count_on(ts, -1);
 	if (!args->cancelled && (p->flags & PF_EXITING))
 		sched_exit(p, ts);
@@ -1052,40 +1002,27 @@ void BPF_STRUCT_OPS(ule_set_weight, struct task_struct *p, u32 weight)
 
 /* ---- Start ----------------------------------------------------------------------------------------------------- */
 
-static s32 init_cpu(s32 cpu)
-{
-	struct tdq *tdq = tdq_of(cpu);
-	s32 error;
-	u32 list;
-
-	if (!tdq)
-		return 0;
-	tdq->idle = true;
-	tdq->curpri = PRI_MAX_IDLE;
-	tdq->lowpri = tdq->curpri;
-	bpf_for(list, 0, NR_QUEUES * RQ_NQS) {
-		error = scx_bpf_create_dsq(place_of(cpu, 0, 0) + list, scx_bpf_cpu_node(cpu));
-		if (error)
-			return error;
-	}
-	return 0;
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 {
-	u32 cpu;
-	s32 error;
+	s32 cpu, error = 0;
+	u32 queue;
 
 	nr_cpu_ids = scx_bpf_nr_cpu_ids();
 	num_online_cpus = count_online_cpus();
 	balance_ticks = balance_interval ?: 1;
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
-		error = init_cpu(cpu);
-		if (error) {
-			scx_bpf_error("cannot create the lists of CPU %d: error %d", cpu, error);
+		struct tdq *tdq = tdq_of(cpu);
+
+		if (!tdq)
+			continue;
+		tdq->idle = true;
+		tdq->curpri = PRI_MAX_IDLE;
+		tdq->lowpri = tdq->curpri;
+		for (queue = 0; queue < NR_QUEUES && !error; queue++)
+			error = scx_bpf_create_dsq(runq_of(cpu, queue), scx_bpf_cpu_node(cpu));
+		if (error)
 			return error;
-		}
 	}
 	return init_stat_clock() ?: start_stat_clock();
 }
@@ -1101,7 +1038,7 @@ __noinline int rescue_threads_of(s32 cpu)
 	if (!tdq)
 		return 0;
 	for (queue = 0; queue < NR_QUEUES; queue++) {
-		if (tdq->runq[queue].bits && rescue(cpu * NR_QUEUES + queue, place_of(cpu, QUEUE_REALTIME, 0)))
+		if (rescue(runq_of(cpu, queue), runq_of(cpu, QUEUE_REALTIME)))
 			tdq->lowpri = 0;
 	}
 	return 0;
