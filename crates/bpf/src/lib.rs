@@ -24,6 +24,7 @@ mod kernel_loads;
 mod link;
 mod linker;
 mod location;
+mod lockstep;
 mod maps;
 mod object;
 mod renamed;
@@ -41,6 +42,9 @@ pub use error::{Error, Missing};
 pub use link::KernelCall;
 pub use linker::{Bits, Field, Linker, Native};
 pub use location::Location;
+pub use lockstep::{
+    Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request, ThreadAttributes, Wait,
+};
 pub use maps::{InitialValue, Map, kind as map_kind};
 pub use object::{
     Extern, ExternKind, Object, Program, SCHEDULER_TABLES, Section, Slot, StructOps,

@@ -6,9 +6,10 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-use fairground_bpf::{Kind, Object};
+use fairground_bpf::{Demand, Kind, MapOperation, Object};
 
 use crate::process::{self, Answer};
+use crate::write;
 
 /// `enum bpf_map_type`.
 pub(crate) mod map_type {
@@ -22,6 +23,24 @@ pub(crate) mod map_type {
     pub const RINGBUF: u32 = 27;
     pub const USER_RINGBUF: u32 = 31;
     pub const ARENA: u32 = 33;
+}
+
+/// `enum bpf_cmd`.
+mod command {
+    pub const LOOK_UP: u64 = 1;
+    pub const UPDATE: u64 = 2;
+    pub const DELETE: u64 = 3;
+    pub const NEXT_KEY: u64 = 4;
+    pub const RUN: u64 = 10;
+    pub const TAKE: u64 = 21;
+}
+
+/// Where the answer to a call goes that the kernel has to give.
+pub(crate) struct Ask {
+    /// Address for the value, the key or the context.
+    pub target: u64,
+    /// Address for what a program returned, if one ran.
+    pub returned: Option<u64>,
 }
 
 /// `enum bpf_attach_type`.
@@ -84,7 +103,7 @@ pub(crate) struct Run {
 pub(crate) struct State {
     things: BTreeMap<u32, Entry>,
     next: u32,
-    cpus: usize,
+    pub cpus: usize,
     /// Programs that were run.
     pub runs: Vec<Run>,
     /// Map whose table of callbacks is attached.
@@ -170,6 +189,106 @@ impl State {
         }
     }
 
+    /// The object's sections of global variables, by their numbers: files that are at least as long as the sections.
+    pub(crate) fn sections(&self, object: &Object) -> io::Result<Vec<(usize, File)>> {
+        let mut found = Vec::new();
+        for entry in self.things.values() {
+            let Thing::Map(map) = &entry.thing else {
+                continue;
+            };
+            let Some(section) = write::section_of(object, map) else {
+                continue;
+            };
+            let place = object
+                .sections()
+                .iter()
+                .position(|one| one.name == section.name);
+            let length = section
+                .size
+                .next_multiple_of(PAGE)
+                .max(entry.file.metadata()?.len());
+            entry.file.set_len(length)?;
+            if let Some(place) = place {
+                found.push((place, entry.file.try_clone()?));
+            }
+        }
+        Ok(found)
+    }
+
+    /// What a call asks of the kernel that has the scheduler: something of one of its maps or programs.
+    pub(crate) fn ask(
+        &mut self,
+        thread: i32,
+        arguments: &[u64; 6],
+        object: &Object,
+    ) -> io::Result<Option<(Demand, Ask)>> {
+        let [command, address, size, ..] = *arguments;
+        let a = attributes(thread, address, size)?;
+        if command == command::RUN {
+            return self.ask_for_run(thread, address, &a, object);
+        }
+        let cpus = self.cpus;
+        let Some((map, _)) = self.map(thread, a.word(0)) else {
+            return Ok(None);
+        };
+        let length = value_length(map, cpus);
+        let Some(definition) = write::definition(object, map) else {
+            return Ok(None);
+        };
+        let number = object
+            .maps()
+            .iter()
+            .position(|one| one.name == definition.name);
+        let key = match a.long(8) {
+            0 => Vec::new(),
+            at => process::read(thread, at, map.key_size as usize)?,
+        };
+        let operation = match command {
+            command::LOOK_UP => MapOperation::LookUp(key),
+            command::TAKE => MapOperation::Take(key),
+            command::UPDATE => MapOperation::Update {
+                key,
+                value: process::read(thread, a.long(16), length)?,
+                flags: a.long(24),
+            },
+            command::DELETE => MapOperation::Delete(key),
+            command::NEXT_KEY => MapOperation::NextKey((!key.is_empty()).then_some(key)),
+            _ => return Ok(None),
+        };
+        let ask = Ask {
+            target: a.long(16),
+            returned: None,
+        };
+        Ok(number.map(|map| (Demand::Map { map, operation }, ask)))
+    }
+
+    fn ask_for_run(
+        &mut self,
+        thread: i32,
+        address: u64,
+        a: &Attributes,
+        object: &Object,
+    ) -> io::Result<Option<(Demand, Ask)>> {
+        let number = self.number_of(thread, a.word(0));
+        let program = number.and_then(|number| match &self.things.get(&number)?.thing {
+            Thing::Program { name, .. } => Some(name.clone()),
+            _ => None,
+        });
+        let known = |name: &String| object.programs().iter().any(|one| one.name == *name);
+        let Some(program) = program.filter(known) else {
+            return Ok(None);
+        };
+        let context = match a.long(48) {
+            0 => Vec::new(),
+            at => process::read(thread, at, a.word(40) as usize)?,
+        };
+        let ask = Ask {
+            target: a.long(48),
+            returned: Some(address + 4),
+        };
+        Ok(Some((Demand::Run { program, context }, ask)))
+    }
+
     /// Answers a call.
     pub(crate) fn bpf(
         &mut self,
@@ -178,18 +297,15 @@ impl State {
         object: &Object,
     ) -> io::Result<Answer> {
         let [command, address, size, ..] = *arguments;
-        let mut attributes = Attributes([0; 256]);
-        let given = process::read(thread, address, (size as usize).min(256))?;
-        attributes.0[..given.len()].copy_from_slice(&given);
-        let a = &attributes;
+        let a = &attributes(thread, address, size)?;
         match command {
             0 => self.make_map(a),
-            1 | 21 => self.look_up(thread, a),
-            2 => self.update(thread, a),
-            3 => self.delete(thread, a),
-            4 => self.next_key(thread, a),
+            command::LOOK_UP | command::TAKE => self.look_up(thread, a),
+            command::UPDATE => self.update(thread, a),
+            command::DELETE => self.delete(thread, a),
+            command::NEXT_KEY => self.next_key(thread, a),
             5 => self.load_program(thread, a, object),
-            10 => self.run_program(thread, address, a, object),
+            command::RUN => self.run_program(thread, address, a, object),
             // Nothing was there before, and nobody else is.
             11 | 12 | 23 | 31 => Ok(Answer::Error(libc::ENOENT)),
             13 | 14 | 19 | 30 => Ok(self.by_number(a.word(0))),
@@ -246,16 +362,6 @@ impl State {
         self.add(Thing::Map(map), size.next_multiple_of(PAGE))
     }
 
-    fn value_length(&self, map: &Map) -> usize {
-        let size = map.value_size as usize;
-        match map.kind {
-            map_type::PERCPU_HASH | map_type::PERCPU_ARRAY | map_type::LRU_PERCPU_HASH => {
-                size.next_multiple_of(8) * self.cpus
-            }
-            _ => size,
-        }
-    }
-
     fn look_up(&mut self, thread: i32, a: &Attributes) -> io::Result<Answer> {
         let cpus = self.cpus;
         let Some((map, file)) = self.map(thread, a.word(0)) else {
@@ -286,7 +392,7 @@ impl State {
         else {
             return Ok(Answer::Error(libc::EBADF));
         };
-        let length = self.value_length(map);
+        let length = value_length(map, self.cpus);
         let (kind, frozen, key_size) = (map.kind, map.frozen, map.key_size as usize);
         if frozen {
             return Ok(Answer::Error(libc::EPERM));
@@ -495,6 +601,25 @@ impl State {
         process::write(thread, target, &bytes[..size])?;
         process::write(thread, address + 4, &(size as u32).to_le_bytes())?;
         Ok(Answer::Value(0))
+    }
+}
+
+/// The arguments of a call.
+fn attributes(thread: i32, address: u64, size: u64) -> io::Result<Attributes> {
+    let mut attributes = Attributes([0; 256]);
+    let given = process::read(thread, address, (size as usize).min(256))?;
+    attributes.0[..given.len()].copy_from_slice(&given);
+    Ok(attributes)
+}
+
+/// Bytes of a value in a call: in some maps one for each CPU.
+fn value_length(map: &Map, cpus: usize) -> usize {
+    let size = map.value_size as usize;
+    match map.kind {
+        map_type::PERCPU_HASH | map_type::PERCPU_ARRAY | map_type::LRU_PERCPU_HASH => {
+            size.next_multiple_of(8) * cpus
+        }
+        _ => size,
     }
 }
 

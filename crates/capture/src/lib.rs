@@ -5,14 +5,19 @@
 //! its programs are those of the object that it carries, because libbpf hands over instructions that it has already changed for
 //! a kernel.
 
+mod attributes;
 mod calls;
 mod decode;
 mod embedded;
 mod error;
 mod kernel_btf;
+mod lockstep;
 mod process;
 mod supervisor;
+mod threads;
 mod tree;
+mod vdso;
+mod waits;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -20,7 +25,10 @@ use std::path::{Path, PathBuf};
 use fairground_bpf::Object;
 use fairground_machine::Machine;
 
+use supervisor::Supervisor;
+
 pub use error::Error;
+pub use lockstep::Attached;
 
 /// The kernel that loaders see.
 pub trait KernelFacts {
@@ -45,7 +53,8 @@ pub struct Captured {
     pub output: String,
 }
 
-/// Runs `command` until it has attached its scheduler on `machine`. `object` is the scheduler's object where the loader does not carry it.
+/// Runs `command` until it has attached its scheduler on `machine`, and has done what it does once after that. `object` is the scheduler's
+/// object where the loader does not carry it.
 ///
 /// # Errors
 ///
@@ -56,6 +65,23 @@ pub fn capture(
     kernel: &dyn KernelFacts,
     object: Option<&Path>,
 ) -> Result<Captured, Error> {
+    let mut attached = attach(command, machine, kernel, object)?;
+    attached.supervisor.run_until_quiet()?;
+    attached.captured()
+}
+
+/// Runs `command` until it attaches its scheduler on `machine`; its threads are then ready to go on beside a simulation. `object` as for
+/// [`capture`].
+///
+/// # Errors
+///
+/// As for [`capture`].
+pub fn attach(
+    command: &[String],
+    machine: &Machine,
+    kernel: &dyn KernelFacts,
+    object: Option<&Path>,
+) -> Result<Attached, Error> {
     let program = command.first().map_or("", String::as_str);
     let program = find_program(program).ok_or_else(|| Error::NoLoader {
         program: program.to_owned(),
@@ -70,12 +96,13 @@ pub fn capture(
     })?;
     let btf = kernel_btf::generate(&bytes, &parsed, kernel)?;
     let tree = tree::Tree::make(machine, &btf, &parsed, kernel)?;
-    let (state, output) = supervisor::run(&program, command, &tree, &parsed, machine)?;
-    Ok(Captured {
-        scheduler: write::scheduler_name(&parsed),
-        companion: write::companion(&parsed, &state, command, machine),
+    let mut supervisor = Supervisor::start(&program, command, tree, parsed, machine)?;
+    supervisor.run_until_attached()?;
+    Ok(Attached {
+        supervisor,
         object: bytes,
-        output,
+        origin: format!("{} on machine {}", command.join(" "), machine.description),
+        replies: Vec::new(),
     })
 }
 

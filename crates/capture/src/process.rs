@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 /// A system call that waits for an answer.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub id: u64,
     /// The thread that makes it.
@@ -33,7 +34,7 @@ pub(crate) enum Answer {
     Shared(RawFd),
 }
 
-/// The numbers of the system calls that are answered here.
+/// The numbers of the system calls that are answered here: those that look at the machine, those that wait, and those that tell the time.
 pub(crate) fn trapped() -> Vec<i64> {
     let mut calls = vec![
         libc::SYS_bpf,
@@ -45,13 +46,15 @@ pub(crate) fn trapped() -> Vec<i64> {
         libc::SYS_faccessat2,
         libc::SYS_readlinkat,
         libc::SYS_mkdirat,
+        libc::SYS_unlinkat,
         libc::SYS_uname,
-        libc::SYS_sched_getaffinity,
-        libc::SYS_sched_setaffinity,
         libc::SYS_epoll_ctl,
         libc::SYS_connect,
         libc::SYS_bind,
     ];
+    calls.extend(crate::waits::CALLS);
+    calls.extend(crate::attributes::CALLS);
+    calls.extend(crate::threads::CALLS);
     #[cfg(target_arch = "x86_64")]
     calls.extend([
         libc::SYS_open,
@@ -60,9 +63,13 @@ pub(crate) fn trapped() -> Vec<i64> {
         libc::SYS_access,
         libc::SYS_readlink,
         libc::SYS_mkdir,
+        libc::SYS_unlink,
     ]);
     calls
 }
+
+/// How long starting a loader may take, milliseconds.
+const STARTING: i32 = 10_000;
 
 /// `AUDIT_ARCH_*` of this machine.
 #[cfg(target_arch = "x86_64")]
@@ -155,6 +162,10 @@ impl Loader {
                     0,
                     0,
                 )))?;
+                // The same addresses in every run.
+                check(i64::from(libc::personality(
+                    libc::ADDR_NO_RANDOMIZE as libc::c_ulong,
+                )))?;
                 check(i64::from(libc::prctl(
                     libc::PR_SET_NO_NEW_PRIVS,
                     1,
@@ -162,13 +173,15 @@ impl Loader {
                     0,
                     0,
                 )))?;
+                // Under the filter it would wait for an answer that nobody can give yet.
+                let own = libc::getpid();
                 let listener = check(libc::syscall(
                     libc::SYS_seccomp,
                     libc::SECCOMP_SET_MODE_FILTER,
                     libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
                     &raw const program,
                 ))?;
-                let words = [libc::getpid(), listener as i32];
+                let words = [own, listener as i32];
                 let written = libc::write(tell_number, words.as_ptr().cast(), 8);
                 let mut byte = 0_u8;
                 let read = libc::read(wait_number, (&raw mut byte).cast(), 1);
@@ -193,9 +206,14 @@ impl Loader {
                 .map(|half| i32::from_ne_bytes([half[0], half[1], half[2], half[3]]));
             fetch(pid, number)
         });
-        if fetched.is_ok() {
+        let fetched = fetched.and_then(|listener| {
             go.write_all(&[1])?;
-        }
+            // It reads this under its filter already.
+            if let Some(call) = next_call(&listener, STARTING)? {
+                answer_call(&listener, &call, Answer::Continue);
+            }
+            Ok(listener)
+        });
         drop((go, tell, wait));
         let child = given
             .recv()
@@ -209,91 +227,12 @@ impl Loader {
 
     /// The next call, if there is one within `milliseconds`.
     pub(crate) fn next(&mut self, milliseconds: i32) -> io::Result<Option<Call>> {
-        let mut waits = libc::pollfd {
-            fd: self.listener.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one valid structure.
-        let ready = unsafe { libc::poll(&raw mut waits, 1, milliseconds) };
-        if ready <= 0 || waits.revents & libc::POLLIN == 0 {
-            return Ok(None);
-        }
-        // SAFETY: the kernel wants the structure zeroed and fills it.
-        unsafe {
-            let mut notification: libc::seccomp_notif = MaybeUninit::zeroed().assume_init();
-            let received = libc::ioctl(
-                self.listener.as_raw_fd(),
-                libc::SECCOMP_IOCTL_NOTIF_RECV,
-                &raw mut notification,
-            );
-            if received < 0 {
-                let error = io::Error::last_os_error();
-                // The thread was killed while it waited.
-                return match error.raw_os_error() {
-                    Some(libc::ENOENT | libc::EINTR) => Ok(None),
-                    _ => Err(error),
-                };
-            }
-            Ok(Some(Call {
-                id: notification.id,
-                thread: notification.pid as i32,
-                number: i64::from(notification.data.nr),
-                arguments: notification.data.args,
-            }))
-        }
+        next_call(&self.listener, milliseconds)
     }
 
     /// Answers a call; that its thread is gone does not matter.
     pub(crate) fn answer(&self, call: &Call, answer: Answer) {
-        let (value, error, flags) = match answer {
-            Answer::Value(value) => (value, 0, 0),
-            Answer::Error(number) => (0, -number, 0),
-            Answer::Continue => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
-            Answer::Descriptor(file, close_on_exec) => {
-                return self.give(call, file.as_raw_fd(), close_on_exec);
-            }
-            Answer::Shared(file) => return self.give(call, file, true),
-        };
-        let mut response = libc::seccomp_notif_resp {
-            id: call.id,
-            val: value,
-            error,
-            flags,
-        };
-        // SAFETY: a valid structure.
-        unsafe {
-            libc::ioctl(
-                self.listener.as_raw_fd(),
-                libc::SECCOMP_IOCTL_NOTIF_SEND,
-                &raw mut response,
-            );
-        }
-    }
-
-    fn give(&self, call: &Call, file: RawFd, close_on_exec: bool) {
-        let mut addition = libc::seccomp_notif_addfd {
-            id: call.id,
-            flags: libc::SECCOMP_ADDFD_FLAG_SEND as u32,
-            srcfd: file as u32,
-            newfd: 0,
-            newfd_flags: if close_on_exec {
-                libc::O_CLOEXEC as u32
-            } else {
-                0
-            },
-        };
-        // SAFETY: a valid structure.
-        let given = unsafe {
-            libc::ioctl(
-                self.listener.as_raw_fd(),
-                libc::SECCOMP_IOCTL_NOTIF_ADDFD,
-                &raw mut addition,
-            )
-        };
-        if given < 0 {
-            self.answer(call, Answer::Error(libc::EMFILE));
-        }
+        answer_call(&self.listener, call, answer);
     }
 
     /// How the loader ended, if it has.
@@ -313,6 +252,95 @@ impl Drop for Loader {
             libc::kill(-self.pid(), libc::SIGKILL);
         }
         let _ = self.child.wait();
+    }
+}
+
+/// The next call, if there is one within `milliseconds`.
+fn next_call(listener: &OwnedFd, milliseconds: i32) -> io::Result<Option<Call>> {
+    let mut waits = libc::pollfd {
+        fd: listener.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one valid structure.
+    let ready = unsafe { libc::poll(&raw mut waits, 1, milliseconds) };
+    if ready <= 0 || waits.revents & libc::POLLIN == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the kernel wants the structure zeroed and fills it.
+    unsafe {
+        let mut notification: libc::seccomp_notif = MaybeUninit::zeroed().assume_init();
+        let received = libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_RECV,
+            &raw mut notification,
+        );
+        if received < 0 {
+            let error = io::Error::last_os_error();
+            // The thread was killed while it waited.
+            return match error.raw_os_error() {
+                Some(libc::ENOENT | libc::EINTR) => Ok(None),
+                _ => Err(error),
+            };
+        }
+        Ok(Some(Call {
+            id: notification.id,
+            thread: notification.pid as i32,
+            number: i64::from(notification.data.nr),
+            arguments: notification.data.args,
+        }))
+    }
+}
+
+/// Answers a call; that its thread is gone does not matter.
+fn answer_call(listener: &OwnedFd, call: &Call, answer: Answer) {
+    let (value, error, flags) = match answer {
+        Answer::Value(value) => (value, 0, 0),
+        Answer::Error(number) => (0, -number, 0),
+        Answer::Continue => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+        Answer::Descriptor(file, close_on_exec) => {
+            return give(listener, call, file.as_raw_fd(), close_on_exec);
+        }
+        Answer::Shared(file) => return give(listener, call, file, true),
+    };
+    let mut response = libc::seccomp_notif_resp {
+        id: call.id,
+        val: value,
+        error,
+        flags,
+    };
+    // SAFETY: a valid structure.
+    unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_SEND,
+            &raw mut response,
+        );
+    }
+}
+
+fn give(listener: &OwnedFd, call: &Call, file: RawFd, close_on_exec: bool) {
+    let mut addition = libc::seccomp_notif_addfd {
+        id: call.id,
+        flags: libc::SECCOMP_ADDFD_FLAG_SEND as u32,
+        srcfd: file as u32,
+        newfd: 0,
+        newfd_flags: if close_on_exec {
+            libc::O_CLOEXEC as u32
+        } else {
+            0
+        },
+    };
+    // SAFETY: a valid structure.
+    let given = unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_ADDFD,
+            &raw mut addition,
+        )
+    };
+    if given < 0 {
+        answer_call(listener, call, Answer::Error(libc::EMFILE));
     }
 }
 
@@ -491,4 +519,86 @@ pub(crate) fn open(path: &Path, flags: i32) -> io::Result<OwnedFd> {
         let number = check(i64::from(libc::open(path.as_ptr(), flags)))?;
         Ok(OwnedFd::from_raw_fd(number as i32))
     }
+}
+
+/// Which of these descriptors of `thread`, each with the events that count, have one of them.
+pub(crate) fn is_ready(process: i32, files: &[(i32, i16)]) -> bool {
+    let fetched = files
+        .iter()
+        .filter_map(|(file, events)| Some((fetch(process, *file).ok()?, *events)));
+    let fetched: Vec<(OwnedFd, i16)> = fetched.collect();
+    let mut waits: Vec<libc::pollfd> = fetched
+        .iter()
+        .map(|(file, events)| libc::pollfd {
+            fd: file.as_raw_fd(),
+            events: *events,
+            revents: 0,
+        })
+        .collect();
+    // SAFETY: the vector is as long as is said.
+    unsafe { libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, 0) > 0 }
+}
+
+/// Whether a read of this descriptor returns at once, whatever there is to read.
+pub(crate) fn never_waits(process: i32, file: i32) -> bool {
+    let Ok(file) = fetch(process, file) else {
+        return true;
+    };
+    // SAFETY: asks for the flags of a descriptor of ours.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    flags < 0 || flags & libc::O_NONBLOCK != 0
+}
+
+/// Writes over the code of `process`, whose memory is `memory`. Some kernels let only a tracer do so; the result is whether it had to
+/// be one, which interrupts the call that the process is in.
+pub(crate) fn write_code(
+    memory: &File,
+    process: i32,
+    address: u64,
+    code: &[u8],
+) -> io::Result<bool> {
+    use std::os::unix::fs::FileExt;
+    if memory.write_all_at(code, address).is_ok() {
+        return Ok(false);
+    }
+    let trace = |request: u32| {
+        // SAFETY: the request reads and writes no memory of ours.
+        check(unsafe { libc::ptrace(request, process, 0, 0) })
+    };
+    trace(libc::PTRACE_SEIZE)?;
+    let written = memory.write_all_at(code, address);
+    // Only one that has stopped is let go; its call begins again.
+    trace(libc::PTRACE_INTERRUPT)?;
+    let mut status = 0;
+    // SAFETY: the process is a child of ours and its stop is nobody else's business.
+    check(unsafe { libc::waitpid(process, &raw mut status, libc::__WALL) }.into())?;
+    trace(libc::PTRACE_DETACH)?;
+    written.map(|()| true)
+}
+
+/// Binds a socket of `process` to an address that nobody else knows, in place of the one that it asks for; only local sockets have such.
+pub(crate) fn bind_unseen(process: i32, socket: i32) -> io::Result<()> {
+    let socket = fetch(process, socket)?;
+    let family = libc::AF_UNIX as libc::sa_family_t;
+    // SAFETY: an address of a family alone, as long as is said.
+    check(i64::from(unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const family).cast(),
+            size_of_val(&family) as libc::socklen_t,
+        )
+    }))
+    .map(|_| ())
+}
+
+/// Sends a signal to a thread of `process`, or to all of it.
+pub(crate) fn signal(process: i32, thread: Option<i32>, signal: i32) -> io::Result<()> {
+    // SAFETY: sends a signal to a process of ours.
+    let sent = unsafe {
+        match thread {
+            Some(thread) => libc::syscall(libc::SYS_tgkill, process, thread, signal),
+            None => i64::from(libc::kill(process, signal)),
+        }
+    };
+    check(sent).map(|_| ())
 }

@@ -1,9 +1,8 @@
-//! Running a loader until it has attached its scheduler.
+//! A loader whose system calls are answered here.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use fairground_bpf::Object;
 use fairground_machine::Machine;
@@ -11,40 +10,182 @@ use fairground_machine::Machine;
 use crate::calls::State;
 use crate::error::{Error, system};
 use crate::process::{self, Answer, Call, Loader};
+use crate::threads::{Step, Thread};
 use crate::tree::{self, Tree};
+use crate::vdso;
 use crate::write;
 
-/// How long a loader may take until it attaches.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// A loader that is quiet for so long after it attached has done what it does once.
-const QUIET: i32 = 300;
-/// What a loader does after it attached is followed no longer than this.
-const AFTERWARDS: Duration = Duration::from_secs(3);
+/// System calls that a loader may make until it attaches, of those that are answered here.
+const MOST_CALLS: u64 = 10_000_000;
+/// What a loader does after it attached belongs to it if it comes within this many of its calls.
+const AFTERWARDS: u64 = 10_000;
 
-/// Runs the loader and returns what it set, and what it printed.
-pub(crate) fn run(
-    program: &Path,
-    command: &[String],
-    tree: &Tree,
-    object: &Object,
-    machine: &Machine,
-) -> Result<(State, String), Error> {
-    let mut output = system("make a file for the loader's output", tempfile::tempfile())?;
-    let started = Loader::start(program, command, &output);
-    let mut loader = system(&format!("start {}", program.display()), started)?;
-    let mut supervisor = Supervisor {
-        state: State::new(machine.cpus.len()),
-        tree,
-        object,
-        cpus: machine.cpus.len(),
-        events: Vec::new(),
-    };
-    let how = system("follow the loader", supervisor.follow(&mut loader))?;
-    drop(loader);
-    let output = system("read the loader's output", text_of(&mut output))?;
-    match how {
-        None => Ok((supervisor.state, output)),
-        Some(how) => Err(Error::NotAttached { how, output }),
+/// A loader under supervision.
+pub(crate) struct Supervisor {
+    pub state: State,
+    tree: Tree,
+    pub object: Object,
+    pub loader: Loader,
+    pub threads: Vec<Thread>,
+    /// The thread that runs.
+    current: usize,
+    /// The loader's clock when the thread that runs went on, nanoseconds.
+    pub clock: u64,
+    /// Calls of the thread that runs since it went on.
+    pub calls: u64,
+    /// What such a call takes, nanoseconds.
+    pub call_cost: u64,
+    /// Threads whose wait the thread that runs has ended.
+    pub woken: Vec<u32>,
+    /// Waits until now.
+    pub arrivals: u64,
+    /// A signal to be sent once its sender has its answer: to a thread, or to the whole loader.
+    pub signal: Option<(Option<i32>, i32)>,
+    /// A thread that is scheduled by something else from now on.
+    pub changed: Option<usize>,
+    /// How the loader ended, if it has.
+    pub ended: Option<String>,
+    output: File,
+    /// Stand-ins for ring buffers among what the loader waits for.
+    events: Vec<(u32, std::os::fd::OwnedFd)>,
+}
+
+impl Supervisor {
+    /// Starts a loader.
+    pub(crate) fn start(
+        program: &Path,
+        command: &[String],
+        tree: Tree,
+        object: Object,
+        machine: &Machine,
+    ) -> Result<Self, Error> {
+        let output = system("make a file for the loader's output", tempfile::tempfile())?;
+        let started = Loader::start(program, command, &output);
+        let loader = system(&format!("start {}", program.display()), started)?;
+        let mut supervisor = Self {
+            state: State::new(machine.cpus.len()),
+            tree,
+            object,
+            loader,
+            threads: Vec::new(),
+            current: 0,
+            clock: 0,
+            calls: 0,
+            call_cost: 0,
+            woken: Vec::new(),
+            arrivals: 0,
+            signal: None,
+            changed: None,
+            ended: None,
+            output,
+            events: Vec::new(),
+        };
+        // The clock is asked for later than the first call. To change the loader's code may interrupt that call, which then comes again.
+        let first = system("follow the loader", supervisor.next_call())?;
+        let disarmed = vdso::disarm(supervisor.loader.pid());
+        let interrupted = system("have the loader ask for the time", disarmed)?;
+        let first = match interrupted {
+            true => system("follow the loader", supervisor.next_call())?,
+            false => first,
+        };
+        supervisor.threads.extend(first.map(Thread::new));
+        Ok(supervisor)
+    }
+
+    /// What it has printed.
+    pub(crate) fn output(&mut self) -> Result<String, Error> {
+        let output = text_of(&mut self.output);
+        system("read the loader's output", output)
+    }
+
+    /// The time on the loader's clock, nanoseconds.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock + self.calls * self.call_cost
+    }
+
+    /// Lets the loader run until the call that attaches its scheduler, which is carried out and not answered. Time passes only when all
+    /// threads wait.
+    pub(crate) fn run_until_attached(&mut self) -> Result<(), Error> {
+        for _ in 0..MOST_CALLS {
+            if self.state.table().is_some() {
+                let name = write::scheduler_name(&self.object);
+                self.tree.enable(&name);
+                return Ok(());
+            }
+            system("follow the loader", self.step())?;
+            if let Some(how) = self.ended.clone() {
+                let output = self.output()?;
+                return Err(Error::NotAttached { how, output });
+            }
+        }
+        let output = self.output()?;
+        let how = format!("it went on for {MOST_CALLS} system calls without attaching one");
+        Err(Error::NotAttached { how, output })
+    }
+
+    /// Lets it go on until all threads wait: it has done what it does once.
+    pub(crate) fn run_until_quiet(&mut self) -> Result<(), Error> {
+        for _ in 0..AFTERWARDS {
+            let waits = |thread: &Thread| thread.waiter.is_some() || thread.ended;
+            if self.ended.is_some() || self.threads.iter().all(waits) {
+                break;
+            }
+            system("follow the loader", self.step())?;
+        }
+        Ok(())
+    }
+
+    /// One call of the next thread that can go on.
+    fn step(&mut self) -> io::Result<()> {
+        let number = self.next_runnable()?;
+        self.current = number;
+        if let Some(answer) = self.threads[number].answer.take() {
+            return self.proceed(number, answer);
+        }
+        let was_attached = self.state.table().is_some();
+        match self.handle(number)? {
+            Step::Answer(answer) if !was_attached && self.state.table().is_some() => {
+                self.threads[number].answer = Some(answer);
+            }
+            Step::Answer(answer) => self.proceed(number, answer)?,
+            Step::Wait => {}
+            Step::Yield => {
+                self.proceed(number, Answer::Value(0))?;
+                self.current += 1;
+            }
+        }
+        self.look_at_files();
+        Ok(())
+    }
+
+    /// The thread that ran last if it can go on, otherwise the next one behind it that can, once enough time has passed.
+    fn next_runnable(&mut self) -> io::Result<usize> {
+        loop {
+            let count = self.threads.len().max(1);
+            let mut order = (0..count).map(|place| (self.current + place) % count);
+            let can_run = |number: &usize| {
+                let thread = self.threads.get(*number);
+                thread.is_some_and(|thread| thread.waiter.is_none() && !thread.ended)
+            };
+            if let Some(number) = order.find(can_run) {
+                return Ok(number);
+            }
+            let waiting = self.threads.iter_mut().filter(|one| one.waiter.is_some());
+            let first = waiting.min_by_key(|one| {
+                let until = one.waiter.as_ref().and_then(|waiter| waiter.until);
+                until.unwrap_or(u64::MAX)
+            });
+            let Some(thread) = first else {
+                return Err(io::Error::other("no thread of the loader is left"));
+            };
+            let Some(waiter) = thread.waiter.take_if(|waiter| waiter.until.is_some()) else {
+                return Err(io::Error::other(
+                    "all threads of the loader wait for each other, or for something that does not come",
+                ));
+            };
+            self.clock = self.clock.max(waiter.until.unwrap_or(0));
+            thread.answer = Some(waiter.timed_out());
+        }
     }
 }
 
@@ -55,81 +196,27 @@ fn text_of(file: &mut File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-struct Supervisor<'a> {
-    state: State,
-    tree: &'a Tree,
-    object: &'a Object,
-    cpus: usize,
-    /// Stand-ins for ring buffers among what the loader waits for.
-    events: Vec<(u32, std::os::fd::OwnedFd)>,
-}
-
-impl Supervisor<'_> {
-    /// Answers until the loader has attached and is quiet; the result is how it ended if it did before.
-    fn follow(&mut self, loader: &mut Loader) -> io::Result<Option<String>> {
-        let begin = Instant::now();
-        let mut attached: Option<Instant> = None;
-        loop {
-            if let Some(call) = loader.next(QUIET)? {
-                let answer = self.answer(&call).unwrap_or_else(|error| {
-                    Answer::Error(error.raw_os_error().unwrap_or(libc::EFAULT))
-                });
-                loader.answer(&call, answer);
-                if attached.is_none() && self.state.table().is_some() {
-                    attached = Some(Instant::now());
-                    self.tree.enable(&write::scheduler_name(self.object));
-                }
-                if attached.is_some_and(|since| since.elapsed() > AFTERWARDS) {
-                    return Ok(None);
-                }
-                continue;
-            }
-            if attached.is_some() {
-                return Ok(None);
-            }
-            if let Some(status) = loader.ended()? {
-                return Ok(Some(format!("it ended with {status}")));
-            }
-            if begin.elapsed() > PATIENCE {
-                let seconds = PATIENCE.as_secs();
-                return Ok(Some(format!(
-                    "it went on for {seconds} s without attaching one"
-                )));
-            }
-        }
-    }
-
-    fn answer(&mut self, call: &Call) -> io::Result<Answer> {
+impl Supervisor {
+    /// Answers a call that looks at the machine or the kernel; all others go through.
+    pub(crate) fn answer(&mut self, call: &Call) -> io::Result<Answer> {
         let thread = call.thread;
         let [first, second, third, fourth, ..] = call.arguments;
         match call.number {
-            libc::SYS_bpf => self.state.bpf(thread, &call.arguments, self.object),
+            libc::SYS_bpf => self.state.bpf(thread, &call.arguments, &self.object),
             // Counters of the processor, of which there are none.
             libc::SYS_perf_event_open => Ok(Answer::Error(libc::ENOENT)),
             libc::SYS_uname => {
                 process::write(thread, first, &process::names(tree::RELEASE)?)?;
                 Ok(Answer::Value(0))
             }
-            libc::SYS_sched_getaffinity => {
-                let mut bytes = vec![0_u8; self.cpus.div_ceil(64) * 8];
-                for cpu in 0..self.cpus {
-                    bytes[cpu / 8] |= 1 << (cpu % 8);
-                }
-                bytes.truncate(second as usize);
-                process::write(thread, third, &bytes)?;
-                Ok(Answer::Value(bytes.len() as i64))
-            }
-            libc::SYS_sched_setaffinity => {
-                let bytes = process::read(thread, third, (second as usize).min(1024))?;
-                let mut cpus =
-                    (0..bytes.len() * 8).filter(|cpu| bytes[cpu / 8] >> (cpu % 8) & 1 == 1);
-                self.state.cpu = cpus.next().filter(|cpu| *cpu < self.cpus).unwrap_or(0);
-                Ok(Answer::Value(0))
-            }
             libc::SYS_epoll_ctl => self.wait_for(call),
             // What a loader asks or tells others depends on them, and is none of the scheduler's business.
             libc::SYS_connect => Ok(Answer::Error(libc::ECONNREFUSED)),
-            libc::SYS_bind => Ok(Answer::Error(libc::EACCES)),
+            // A loader that serves statistics goes on, and nobody finds it.
+            libc::SYS_bind => match process::bind_unseen(self.loader.pid(), first as i32) {
+                Ok(()) => Ok(Answer::Value(0)),
+                Err(_) => Ok(Answer::Error(libc::EACCES)),
+            },
             libc::SYS_openat => self.open(thread, second, third),
             libc::SYS_newfstatat => self.status(thread, second, third),
             libc::SYS_statx => {
@@ -143,6 +230,7 @@ impl Supervisor<'_> {
             libc::SYS_faccessat | libc::SYS_faccessat2 => self.access(thread, second),
             libc::SYS_readlinkat => self.refuse_links(thread, second),
             libc::SYS_mkdirat => self.make_folder(thread, second),
+            libc::SYS_unlinkat => self.remove(thread, second),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => self.open(thread, first, second),
             #[cfg(target_arch = "x86_64")]
@@ -153,6 +241,8 @@ impl Supervisor<'_> {
             libc::SYS_readlink => self.refuse_links(thread, first),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_mkdir => self.make_folder(thread, first),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_unlink => self.remove(thread, first),
             _ => Ok(Answer::Continue),
         }
     }
@@ -205,9 +295,20 @@ impl Supervisor<'_> {
     /// A loader that runs as root leaves nothing behind in /run.
     fn make_folder(&self, thread: i32, path: u64) -> io::Result<Answer> {
         let path = process::read_text(thread, path)?;
-        let is_shared = path.starts_with("/run/") || path.starts_with("/var/run/");
-        Ok(match is_shared || self.tree.redirect(&path).is_some() {
-            true => Answer::Error(libc::EACCES),
+        Ok(if is_shared(&path) {
+            Answer::Value(0)
+        } else if self.tree.redirect(&path).is_some() {
+            Answer::Error(libc::EACCES)
+        } else {
+            Answer::Continue
+        })
+    }
+
+    /// Nor does it take anything from there.
+    fn remove(&self, thread: i32, path: u64) -> io::Result<Answer> {
+        let path = process::read_text(thread, path)?;
+        Ok(match is_shared(&path) {
+            true => Answer::Error(libc::ENOENT),
             false => Answer::Continue,
         })
     }
@@ -233,6 +334,11 @@ impl Supervisor<'_> {
         process::epoll_control(&set, operation as i32, stand_in, &event)?;
         Ok(Answer::Value(0))
     }
+}
+
+/// Whether others look for sockets there.
+fn is_shared(path: &str) -> bool {
+    path.starts_with("/run/") || path.starts_with("/var/run/")
 }
 
 /// The process of a thread.

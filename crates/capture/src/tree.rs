@@ -9,11 +9,14 @@ use fairground_machine::Machine;
 use crate::KernelFacts;
 use crate::error::{Error, system};
 
+/// Process ids, as systemd sets it on 64-bit machines.
+const PIDS: u32 = 1 << 22;
+
 /// What `uname` says.
 pub(crate) const RELEASE: &str = "7.3.0-fairground";
 
 /// What loaders find under these names is not this machine's.
-const PLACES: [&str; 14] = [
+const PLACES: [&str; 15] = [
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
     "/sys/kernel/btf",
@@ -26,6 +29,7 @@ const PLACES: [&str; 14] = [
     "/proc/cpuinfo",
     "/proc/kallsyms",
     "/proc/sys/kernel/ftrace_enabled",
+    "/proc/sys/kernel/pid_max",
     "/proc/schedstat",
     "/proc/stat",
 ];
@@ -119,6 +123,7 @@ impl Tree {
         std::fs::create_dir_all(&types)?;
         std::fs::write(types.join("vmlinux"), btf)?;
         self.write("proc/sys/kernel/ftrace_enabled", 1)?;
+        self.write("proc/sys/kernel/pid_max", PIDS)?;
         self.write(
             &format!("boot/config-{RELEASE}"),
             configuration(object, kernel),

@@ -3,14 +3,13 @@
 use std::fmt::Write as _;
 
 use fairground_bpf::{Kind, Object, Section, StructOps, StructOpsValue, TypeId};
-use fairground_machine::Machine;
 
 use crate::calls::{Map, Run, State, map_type};
 use crate::decode::{self, Value};
 use crate::kernel_btf::TABLE_OFFSET;
 
 /// `enum bpf_map_type`s with a value for each CPU.
-const PER_CPU_MAPS: [u32; 3] = [5, 6, 10];
+pub(crate) const PER_CPU_MAPS: [u32; 3] = [5, 6, 10];
 
 fn table(object: &Object) -> Option<&StructOps> {
     let mut tables = object.struct_ops().iter();
@@ -25,13 +24,7 @@ pub(crate) fn scheduler_name(object: &Object) -> String {
 }
 
 /// The text of the companion.
-pub(crate) fn companion(
-    object: &Object,
-    state: &State,
-    command: &[String],
-    machine: &Machine,
-) -> String {
-    let from = format!("{} on machine {}", command.join(" "), machine.description);
+pub(crate) fn companion(object: &Object, state: &State, from: &str) -> String {
     let mut text = String::from("# What the loader did until it had attached its scheduler.\n");
     line(
         &mut text,
@@ -81,7 +74,7 @@ fn operations(text: &mut String, object: &Object, state: &State) {
 }
 
 /// The section whose variables a map holds.
-fn section_of<'a>(object: &'a Object, map: &Map) -> Option<&'a Section> {
+pub(crate) fn section_of<'a>(object: &'a Object, map: &Map) -> Option<&'a Section> {
     let one = object.btf().types().get(map.value_type as usize)?;
     if !matches!(one.kind, Kind::DataSection { .. }) {
         return None;
@@ -131,7 +124,7 @@ fn variables(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
 }
 
 /// The object's map that a map of the loader is; names are cut to 15 characters there.
-fn definition<'a>(object: &'a Object, map: &Map) -> Option<&'a fairground_bpf::Map> {
+pub(crate) fn definition<'a>(object: &'a Object, map: &Map) -> Option<&'a fairground_bpf::Map> {
     object.maps().iter().find(|one| {
         let cut = &one.name.as_bytes()[..one.name.len().min(15)];
         cut == map.name.as_bytes() && one.kind == map.kind

@@ -53,11 +53,20 @@ fn load() -> Result<(), String> {
             let start = bpf::bpf_map__initial_value(map(name), &raw mut size).cast::<u8>();
             std::slice::from_raw_parts_mut(start, size as usize)
         };
-        // The scheduler's first constant is its slice, and the first of its tables the flags.
-        image(c".rodata")[..8].copy_from_slice(&slice.to_ne_bytes());
-        bpf::bpf_map__set_max_entries(map(c"domains"), last + 1);
+        // The scheduler's first constant is its slice, the next may be the process that decides.
+        let constants = image(c".rodata");
+        constants[..8].copy_from_slice(&slice.to_ne_bytes());
+        if !map(c"queued").is_null() {
+            constants[8..12].copy_from_slice(&std::process::id().to_ne_bytes());
+        }
+        if !map(c"domains").is_null() {
+            bpf::bpf_map__set_max_entries(map(c"domains"), last + 1);
+        }
         if bpf::bpf_object__load(object) != 0 {
             return Err("the object cannot be loaded".to_owned());
+        }
+        if !map(c"queued").is_null() {
+            return decide(map(c"queued"), map(c"decided"), map(c"served_ops"));
         }
         for cpu in 0..=last {
             let value = [u64::from(cpu) << 8, u64::from(cpu)];
@@ -83,6 +92,33 @@ fn load() -> Result<(), String> {
     }
     std::thread::sleep(std::time::Duration::from_secs(100));
     Ok(())
+}
+
+/// Goes on after attaching: hands every task that the scheduler queues back to it, first come, first served, and yields when there is none.
+///
+/// # Safety
+///
+/// The maps are libbpf's.
+unsafe fn decide(
+    queued: *mut bpf::bpf_map,
+    decided: *mut bpf::bpf_map,
+    table: *mut bpf::bpf_map,
+) -> Result<(), String> {
+    // SAFETY: values are as large as the maps' own, and live as long as the calls.
+    unsafe {
+        if bpf::bpf_map__attach_struct_ops(table).is_null() {
+            return Err("the scheduler cannot be attached".to_owned());
+        }
+        let (queued, decided) = (bpf::bpf_map__fd(queued), bpf::bpf_map__fd(decided));
+        loop {
+            let mut pid = 0_i32;
+            let value: *mut std::ffi::c_void = (&raw mut pid).cast();
+            while bpf::bpf_map_lookup_and_delete_elem(queued, std::ptr::null(), value) == 0 {
+                bpf::bpf_map_update_elem(decided, std::ptr::null(), value, 0);
+            }
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// # Safety

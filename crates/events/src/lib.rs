@@ -202,6 +202,14 @@ pub enum EventKind {
         /// Whether it is online now.
         online: bool,
     },
+    /// The scheduler's loader, which goes on beside it in user space, has `cpu` from now on, or has it no more. No other event names its
+    /// threads: the time is the scheduler's.
+    Loader {
+        /// The CPU.
+        cpu: CpuId,
+        /// Whether it has just got it.
+        begins: bool,
+    },
     /// The scheduler's callback has just returned. This and the next two are only in streams with details.
     Callback {
         /// The CPU on which it ran.

@@ -3,23 +3,27 @@
 use std::cmp::Reverse;
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::net::Shutdown;
 use std::num::NonZero;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fairground_bpf::Loader;
 use fairground_companion::Prepared;
 use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Sink};
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_results::{Labels, Run};
-use fairground_simulator::{CostModel, ExitKind, GIVEN, Options, Outcome, simulate};
+use fairground_simulator::{CostModel, ExitKind, GIVEN, Options, Outcome, simulate_beside};
 use fairground_workload::Workload;
 use serde::{Deserialize, Serialize};
 
 use crate::contender::Contender;
 use crate::crash;
 use crate::error::Error;
-use crate::isolation;
+use crate::isolation::{self, Kept};
+use crate::lockstep::{Remote, Waiting};
 use crate::parallel;
 
 /// Length of a run of a workload that neither has a duration nor an end.
@@ -171,7 +175,7 @@ impl Cell {
                 sinks.push(&mut **other);
             }
             return self
-                .run_here(trace.as_ref(), sinks)
+                .run_here(trace.as_ref(), sinks, None)
                 .map_err(|message| self.trace_error(message));
         }
         let mut fan_out = FanOut::new();
@@ -181,9 +185,21 @@ impl Cell {
         }
         let capacities: Vec<u32> = self.capacities();
         let events = wants_events.then_some(&mut fan_out as &mut dyn Sink);
-        let ended = isolation::run(trace.as_ref(), &capacities, events, |events| {
-            self.run_here(trace.as_ref(), events.into_iter().collect())
-        });
+        let ended = match self.contender.loader() {
+            Some(command) => match Waiting::start(command, &self.options.machine) {
+                Ok(loader) => self.run_beside(loader, trace.as_ref(), &capacities, events),
+                Err(error) => return Ok(self.nothing(format!("before it began: {error}"))),
+            },
+            None => {
+                let kept = Kept {
+                    file: trace.as_ref(),
+                    ..Kept::default()
+                };
+                isolation::run(&kept, &capacities, events, |events| {
+                    self.run_here(trace.as_ref(), events.into_iter().collect(), None)
+                })
+            }
+        };
         match ended {
             Ok(Ok(result)) => result.map_err(|message| self.trace_error(message)),
             Ok(Err(crash)) => {
@@ -197,6 +213,34 @@ impl Cell {
         }
     }
 
+    /// Runs it in a process of its own, with its loader beside it.
+    fn run_beside(
+        &self,
+        mut loader: Waiting,
+        trace: Option<&File>,
+        capacities: &[u32],
+        events: Option<&mut dyn Sink>,
+    ) -> io::Result<Result<Result<CellResult, String>, String>> {
+        let (here, there) = UnixStream::pair()?;
+        let sections = std::mem::take(&mut loader.sections);
+        let kept = Kept {
+            file: trace,
+            memory: sections.iter().map(|(_, file)| file).collect(),
+            socket: Some(&there),
+        };
+        std::thread::scope(|scope| {
+            // It ends when the other end of the socket is closed: at the end of the simulation, whatever that is.
+            scope.spawn(move || loader.serve(here));
+            let ended = isolation::run(&kept, capacities, events, |events| {
+                let call_cost = self.options.cost.system_call + self.options.cost.loader_call;
+                let mut remote = Remote::new(&there, &sections, call_cost);
+                self.run_here(trace, events.into_iter().collect(), Some(&mut remote))
+            });
+            let _ = there.shutdown(Shutdown::Both);
+            ended
+        })
+    }
+
     fn capacities(&self) -> Vec<u32> {
         let cpus = &self.options.machine.cpus;
         cpus.iter().map(|cpu| cpu.capacity).collect()
@@ -207,6 +251,7 @@ impl Cell {
         &self,
         trace: Option<&File>,
         others: Vec<&mut dyn Sink>,
+        loader: Option<&mut dyn Loader>,
     ) -> Result<CellResult, String> {
         let _reporter = crash::Reporter::install();
         let options = Options {
@@ -219,11 +264,12 @@ impl Cell {
         let mut metrics = Metrics::new(facts, self.metrics);
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut metrics];
         sinks.extend(others.into_iter().map(|sink| sink as &mut dyn Sink));
+        let loader = loader.map(|loader| loader as &mut dyn Loader);
         let outcome = match trace {
             Some(file) => self
-                .simulate_with_trace(&options, sinks, file)
+                .simulate_with_trace(&options, sinks, file, loader)
                 .map_err(|error| error.to_string())?,
-            None => self.simulate(&options, sinks),
+            None => self.simulate(&options, sinks, loader),
         };
         Ok(match outcome {
             Ok(mut outcome) => {
@@ -257,13 +303,18 @@ impl Cell {
         unwritten(path, io::Error::other(message))
     }
 
-    fn simulate(&self, options: &Options, sinks: Vec<&mut dyn Sink>) -> Result<Outcome, Failure> {
+    fn simulate<'a>(
+        &self,
+        options: &Options,
+        sinks: Vec<&'a mut dyn Sink>,
+        loader: Option<&'a mut dyn Loader>,
+    ) -> Result<Outcome, Failure> {
         if let Some(problem) = &self.unprepared {
             return Err(self.failure(format!("before it began: {problem}"), String::new()));
         }
         let scheduler = &self.contender.scheduler;
         crash::while_running(self.contender.name(), scheduler, || {
-            simulate(scheduler, options, sinks)
+            simulate_beside(scheduler, options, sinks, loader)
         })
         .map_err(|error| self.failure(format!("before it began: {error}"), String::new()))
     }
@@ -274,6 +325,7 @@ impl Cell {
         options: &Options,
         sinks: Vec<&mut dyn Sink>,
         file: &File,
+        loader: Option<&mut dyn Loader>,
     ) -> io::Result<Result<Outcome, Failure>> {
         let mut trace = PerfettoWriter::new(
             BufWriter::new(file),
@@ -282,7 +334,8 @@ impl Cell {
         );
         let mut all: Vec<&mut dyn Sink> = vec![&mut trace];
         all.extend(sinks.into_iter().map(|sink| sink as &mut dyn Sink));
-        let outcome = self.simulate(options, all);
+        let loader = loader.map(|loader| loader as &mut dyn Loader);
+        let outcome = self.simulate(options, all, loader);
         trace.close()?;
         Ok(outcome)
     }
@@ -368,6 +421,14 @@ impl Cell {
                 .iter()
                 .map(|note| format!("{name}: {note}")),
         );
+        if self.contender.loader().is_some() {
+            let cost = &self.options.cost;
+            notes.push(format!(
+                "{name}: its loader goes on beside it, as tasks that are in no metric of tasks; each of its system calls, with what it computes \
+                 before it, is charged {} + {} ns of CPU time (costs system_call and loader_call)",
+                cost.system_call, cost.loader_call
+            ));
+        }
         notes.extend(self.not_under_the_scheduler(outcome));
         notes.extend(outcome.stuck.as_ref().map(|reasons| {
             format!("{name}: the machine is idle to the end because every task waits: {reasons}")

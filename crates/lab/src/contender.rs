@@ -24,6 +24,8 @@ pub struct Contender {
     built_in: bool,
     whole: Accompanied,
     pub(crate) scheduler: Arc<Scheduler>,
+    /// The loader that goes on beside it, with its arguments.
+    loader: Option<Vec<String>>,
 }
 
 impl Contender {
@@ -53,10 +55,12 @@ impl Contender {
             built_in,
             whole,
             scheduler: Arc::new(scheduler),
+            loader: None,
         })
     }
 
-    /// The scheduler that a command of the form `exec:LOADER ARGUMENTS` attaches on `machine`, with what the loader sets there.
+    /// The scheduler that a command of the form `exec:LOADER ARGUMENTS` attaches on `machine`, with what the loader sets there. In each run
+    /// the loader is started anew, and goes on beside it.
     ///
     /// # Errors
     ///
@@ -64,7 +68,11 @@ impl Contender {
     pub fn capture(reference: &str, machine: &Machine) -> Result<Self, Error> {
         let command = reference.strip_prefix(LOADER).unwrap_or(reference);
         let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-        let captured = capture_loader(&words, machine, None)?;
+        let captured = attach_loader(&words, machine)?.captured();
+        let captured = captured.map_err(|reason| Error::Capture {
+            command: command.to_owned(),
+            reason,
+        })?;
         let unwritten = |cause| Error::Write {
             path: std::env::temp_dir(),
             cause,
@@ -76,6 +84,7 @@ impl Contender {
         contender.name = reference.to_owned();
         let companion = Companion::parse(&format!("{command}, captured"), &captured.companion)?;
         contender.set_companion(companion);
+        contender.loader = Some(words);
         Ok(contender)
     }
 
@@ -99,6 +108,11 @@ impl Contender {
     /// Takes what the scheduler's loader does from `companion`.
     pub fn set_companion(&mut self, companion: Companion) {
         self.whole.set_companion(companion);
+    }
+
+    /// The loader that goes on beside it, with its arguments, if one does.
+    pub(crate) fn loader(&self) -> Option<&[String]> {
+        self.loader.as_deref()
     }
 
     /// Where what its loader does is taken from.
@@ -254,6 +268,19 @@ pub fn capture_loader(
     object: Option<&Path>,
 ) -> Result<Captured, Error> {
     fairground_capture::capture(command, machine, &SimulatedKernel, object).map_err(|reason| {
+        Error::Capture {
+            command: command.join(" "),
+            reason,
+        }
+    })
+}
+
+/// Runs a loader until it attaches its scheduler on `machine`; it can go on from there.
+pub(crate) fn attach_loader(
+    command: &[String],
+    machine: &Machine,
+) -> Result<fairground_capture::Attached, Error> {
+    fairground_capture::attach(command, machine, &SimulatedKernel, None).map_err(|reason| {
         Error::Capture {
             command: command.join(" "),
             reason,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fairground_events::{Sink, TraceReader, TraceWriter};
@@ -26,14 +27,25 @@ const LONGEST_WORDS: u64 = 4096;
 /// Exit code of a process whose result could not be made.
 const NO_RESULT: i32 = 101;
 
-/// Runs `work` in a process of its own, with the file `open` if there is one, and returns its result, or how the process crashed.
+/// What a process of its own keeps of this one.
+#[derive(Default)]
+pub(crate) struct Kept<'a> {
+    /// A file that it may write to.
+    pub file: Option<&'a File>,
+    /// Files that it maps.
+    pub memory: Vec<&'a File>,
+    /// A socket to somebody who answers it.
+    pub socket: Option<&'a UnixStream>,
+}
+
+/// Runs `work` in a process of its own, with what is `kept`, and returns its result, or how the process crashed.
 /// `work` gets a sink whose events go to `events`.
 ///
 /// # Errors
 ///
 /// The system has no process or pipe to give.
 pub(crate) fn run<T: Serialize + DeserializeOwned>(
-    open: Option<&File>,
+    kept: &Kept,
     capacities: &[u32],
     events: Option<&mut dyn Sink>,
     work: impl FnOnce(Option<&mut dyn Sink>) -> T,
@@ -48,7 +60,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     }
     if child == 0 {
         let stream = stream.map(|(_, writer)| writer);
-        let code = isolated(open, capacities, result_writer, words_writer, stream, work);
+        let code = isolated(kept, capacities, result_writer, words_writer, stream, work);
         // SAFETY: ends the process, without what the parent has to do at its end.
         unsafe { libc::_exit(code) };
     }
@@ -113,18 +125,21 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// What the process does; its exit code.
 fn isolated<T: Serialize>(
-    open: Option<&File>,
+    kept: &Kept,
     capacities: &[u32],
     result: OwnedFd,
     words: OwnedFd,
     stream: Option<OwnedFd>,
     work: impl FnOnce(Option<&mut dyn Sink>) -> T,
 ) -> i32 {
-    let mut kept = vec![result.as_raw_fd()];
-    kept.extend(stream.as_ref().map(|stream| stream.as_raw_fd()));
-    kept.extend(open.map(|file| file.as_raw_fd()));
+    let mut written = vec![result.as_raw_fd()];
+    written.extend(stream.as_ref().map(|stream| stream.as_raw_fd()));
+    written.extend(kept.file.map(|file| file.as_raw_fd()));
+    let socket = kept.socket.map(|socket| socket.as_raw_fd());
+    written.extend(socket);
+    let mapped: Vec<RawFd> = kept.memory.iter().map(|file| file.as_raw_fd()).collect();
     // From here on panics and the reports of crashes go to whoever started this.
-    if give_all_up(words.into_raw_fd(), &mut kept).is_err() {
+    if give_all_up(words.into_raw_fd(), &mut written, &mapped, socket).is_err() {
         return NO_RESULT;
     }
     // The usual hook may print a backtrace, which takes files.
@@ -151,8 +166,14 @@ fn isolated<T: Serialize>(
     if written.is_ok() { 0 } else { NO_RESULT }
 }
 
-/// Gives up everything but memory and writing to `kept` and, as standard error, to `words`.
-fn give_all_up(words: RawFd, kept: &mut Vec<RawFd>) -> io::Result<()> {
+/// Gives up everything but memory, that of the files `mapped` included, writing to `written` and, as standard error, to `words`, and
+/// reading from `socket`.
+fn give_all_up(
+    words: RawFd,
+    written: &mut Vec<RawFd>,
+    mapped: &[RawFd],
+    socket: Option<RawFd>,
+) -> io::Result<()> {
     let check = |result: i64| match result {
         ..0 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -169,6 +190,7 @@ fn give_all_up(words: RawFd, kept: &mut Vec<RawFd>) -> io::Result<()> {
         check(libc::dup2(nothing.as_raw_fd(), 0).into())?;
         check(libc::dup2(nothing.as_raw_fd(), 1).into())?;
         check(libc::dup2(words, 2).into())?;
+        let mut kept = [written.as_slice(), mapped].concat();
         kept.sort_unstable();
         let mut from = 3;
         for &one in kept.iter().chain([&RawFd::MAX]) {
@@ -179,13 +201,16 @@ fn give_all_up(words: RawFd, kept: &mut Vec<RawFd>) -> io::Result<()> {
         }
     }
     std::mem::forget(nothing);
-    kept.push(2);
-    let filter = filter(kept).map_err(io::Error::other)?;
+    written.push(2);
+    let filter = filter(written, socket).map_err(io::Error::other)?;
     seccompiler::apply_filter(&filter).map_err(io::Error::other)
 }
 
 /// The system calls that a simulation needs; any other ends the process.
-fn filter(kept: &[RawFd]) -> Result<BpfProgram, seccompiler::BackendError> {
+fn filter(
+    written: &[RawFd],
+    socket: Option<RawFd>,
+) -> Result<BpfProgram, seccompiler::BackendError> {
     let only = |argument, compare, value| {
         Rule::new(vec![Condition::new(
             argument,
@@ -227,13 +252,20 @@ fn filter(kept: &[RawFd]) -> Result<BpfProgram, seccompiler::BackendError> {
     // The standard library asks before it closes a file whether it is open.
     let asks = only(1, Compare::Eq, libc::F_GETFD as u64)?;
     rules.insert(libc::SYS_fcntl, vec![asks]);
-    let writes: Result<Vec<Rule>, _> = kept
+    let writes: Result<Vec<Rule>, _> = written
         .iter()
         .map(|file| only(0, Compare::Eq, *file as u64))
         .collect();
     let writes = writes?;
     rules.insert(libc::SYS_write, writes.clone());
     rules.insert(libc::SYS_writev, writes);
+    if let Some(socket) = socket {
+        let reads = vec![only(0, Compare::Eq, socket as u64)?];
+        // The standard library reads from and writes to sockets with these.
+        for call in [libc::SYS_read, libc::SYS_recvfrom, libc::SYS_sendto] {
+            rules.insert(call, reads.clone());
+        }
+    }
     // To end itself by a signal, as `abort` does, but nobody else.
     let own = u64::from(std::process::id());
     rules.insert(libc::SYS_tgkill, vec![only(0, Compare::Eq, own)?]);
@@ -251,7 +283,7 @@ mod tests {
     use super::*;
 
     fn run_alone(work: impl FnOnce() -> u64) -> Result<u64, String> {
-        run(None, &[], None, |_| work()).expect("a process")
+        run(&Kept::default(), &[], None, |_| work()).expect("a process")
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod experiment;
 mod explain;
 mod foresight;
 mod isolation;
+mod lockstep;
 mod memory;
 mod moments;
 mod parallel;

@@ -87,6 +87,8 @@ struct Cpu {
     overhead_until: Nanoseconds,
     /// Booked time of its task that the task has not been given yet.
     ran: Nanoseconds,
+    /// Whether the scheduler's loader has it.
+    has_loader: bool,
 }
 
 /// What the machine could have done until some time.
@@ -355,6 +357,12 @@ impl Metrics {
             .saturating_sub(slot.booked);
         slot.booked = self.now;
         self.overhead_booked += overhead;
+        if slot.has_loader {
+            // What a scheduler decides in user space costs as much as what it decides in the kernel.
+            let spent = span - overhead;
+            self.overhead_booked += spent;
+            self.overhead.get_or_insert_default()[0] += spent;
+        }
         if slot.current.is_some() {
             slot.ran += span - overhead;
             if overhead > 0 {
@@ -662,6 +670,19 @@ impl Metrics {
         slot.overhead_until = slot.overhead_until.max(self.now) + duration;
     }
 
+    /// The scheduler's loader gets or leaves a CPU.
+    fn give_to_loader(&mut self, cpu: usize, begins: bool) {
+        if cpu >= self.cpus.len() {
+            self.inconsistent += 1;
+            return;
+        }
+        self.book(cpu);
+        self.use_changes();
+        self.cpus[cpu].has_loader = begins;
+        let idle = !begins && self.cpus[cpu].current.is_none() && self.sets.is_online(cpu);
+        self.idle.set(cpu, idle);
+    }
+
     fn set_online(&mut self, cpu: usize, online: bool) {
         if cpu >= self.cpus.len() {
             self.inconsistent += 1;
@@ -782,6 +803,7 @@ impl Sink for Metrics {
                 duration,
             } => self.overhead(cpu_index(cpu), kind, duration),
             EventKind::Pass { duration, .. } => self.scheduler_pass.add(duration),
+            EventKind::Loader { cpu, begins } => self.give_to_loader(cpu_index(cpu), begins),
             EventKind::CpuOnline { cpu, online } => self.set_online(cpu_index(cpu), online),
             // How the scheduler came to its decisions; what came of them is measured.
             EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {}

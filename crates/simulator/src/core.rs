@@ -7,6 +7,7 @@ use crate::constants::*;
 use crate::cost::CostModel;
 use crate::kernel::Kernel;
 use crate::program::Action;
+use crate::surroundings::is_hidden;
 use crate::task::{Class, TaskRef};
 use crate::tracing::Hook;
 
@@ -165,7 +166,9 @@ impl Kernel<'_> {
         task.seen.scx.flags = task.seen.scx.flags & !SCX_TASK_STATE_MASK | SCX_TASK_DEAD;
         task.leave_process();
         task.storage.clear();
-        self.live_tasks -= 1;
+        if !is_hidden(task.id) {
+            self.live_tasks -= 1;
+        }
     }
 
     /// Wakes `task` (`try_to_wake_up`); `waker` is the task that does it, if one does.
@@ -573,6 +576,7 @@ impl Kernel<'_> {
             prev: id(previous),
             next: id(next),
         });
+        self.tell_loader_switch(cpu, previous, next);
         self.context_switches += 1;
         let now = self.run_queue_clock(cpu);
         previous.off_cpu_at = now;
@@ -917,6 +921,7 @@ impl Kernel<'_> {
                 next: None,
             };
             self.emit_at(time, leaves);
+            self.tell_loader_switch(from, task, idle);
             task.off_cpu_at = time;
             self.cpus[from].next_class = Class::Idle;
             self.cpus[from].stopped = true;

@@ -16,6 +16,7 @@ use crate::deadline_server::DeadlineServer;
 use crate::dispatch_queue::{DispatchQueue, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
+use crate::lockstep::Companion;
 use crate::maps::{Map, Retired};
 use crate::operations::{Op, Operations};
 use crate::program::{Programs, Sleep};
@@ -191,6 +192,8 @@ pub struct Kernel<'a> {
     /// Processes that the workload names.
     pub(crate) processes: Vec<Process>,
     pub(crate) arena: Option<crate::kfunc::arena::Arena>,
+    /// The scheduler's loader, if it goes on.
+    pub(crate) companion: Option<Companion<'a>>,
     /// Address in the arena of a mask of CPU ids for each CPU, in which the scheduler is told what a task may use.
     pub(crate) cid_masks: u64,
     pub(crate) cids: crate::cids::Cids,

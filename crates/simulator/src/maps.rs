@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fairground_bpf::map_kind as kind;
+use fairground_bpf::{MapOperation, map_kind as kind};
 use indexmap::IndexMap;
 
 use crate::dsq_table::FixedState;
@@ -285,6 +285,97 @@ impl Map {
             return Err(EINVAL);
         };
         values.remove(&key).ok_or(ENOENT)
+    }
+
+    /// Does what a system call asks of the map. The result is the value or the key that was asked for, and the value that has left the map.
+    pub fn operate(
+        &mut self,
+        operation: &MapOperation,
+    ) -> Result<(Vec<u8>, Option<Retired>), Errno> {
+        let is_queue = matches!(self.store, Store::Queue(_));
+        let (MapOperation::LookUp(key)
+        | MapOperation::Take(key)
+        | MapOperation::Delete(key)
+        | MapOperation::Update { key, .. }
+        | MapOperation::NextKey(Some(key))) = operation
+        else {
+            let first = self.keys().into_iter().next().ok_or(ENOENT)?;
+            return Ok((first.into_vec(), None));
+        };
+        if key.len() != self.key_size {
+            return Err(EINVAL);
+        }
+        let at = key.as_ptr() as u64;
+        match operation {
+            MapOperation::LookUp(_) | MapOperation::Take(_) if is_queue => {
+                let mut value = vec![0; self.value_size];
+                let remove = matches!(operation, MapOperation::Take(_));
+                self.pop(value.as_mut_ptr() as u64, remove)?;
+                Ok((value, None))
+            }
+            MapOperation::LookUp(_) => Ok((self.values(at)?, None)),
+            MapOperation::Take(_) => {
+                let value = self.values(at)?;
+                Ok((value, Some(self.delete(at)?)))
+            }
+            MapOperation::Delete(_) => Ok((Vec::new(), Some(self.delete(at)?))),
+            MapOperation::NextKey(_) => {
+                let keys = self.keys();
+                let place = keys.iter().position(|one| **one == **key);
+                let next = keys.into_iter().nth(place.map_or(0, |place| place + 1));
+                Ok((next.ok_or(ENOENT)?.into_vec(), None))
+            }
+            MapOperation::Update { value, flags, .. } => {
+                let stride = self.words * 8;
+                let copies = if self.is_per_cpu() { self.cpus } else { 1 };
+                if value.len() < stride * (copies - 1) + self.value_size {
+                    return Err(EINVAL);
+                }
+                if is_queue {
+                    self.push(value.as_ptr() as u64, *flags)?;
+                    return Ok((Vec::new(), None));
+                }
+                let mut retired = None;
+                for cpu in 0..copies {
+                    let flags = if cpu == 0 { *flags } else { 0 };
+                    let from = value[cpu * stride..].as_ptr() as u64;
+                    retired = retired.or(self.update(at, from, flags, cpu)?);
+                }
+                Ok((Vec::new(), retired))
+            }
+        }
+    }
+
+    fn is_per_cpu(&self) -> bool {
+        matches!(
+            self.kind,
+            kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH
+        )
+    }
+
+    /// The value for the key at `key` as a system call gives it: for all CPUs, each rounded up to 8 bytes, where they have their own.
+    fn values(&mut self, key: u64) -> Result<Vec<u8>, Errno> {
+        if !matches!(
+            self.store,
+            Store::Array(_) | Store::Hash(_) | Store::PerCpuHash(_)
+        ) {
+            return Err(EINVAL);
+        }
+        let (copies, size) = match self.is_per_cpu() {
+            true => (self.cpus, self.words * 8),
+            false => (1, self.value_size),
+        };
+        let mut bytes = Vec::with_capacity(copies * size);
+        for cpu in 0..copies {
+            let value = self.lookup(key, cpu);
+            if value == 0 {
+                return Err(ENOENT);
+            }
+            // SAFETY: values are whole words, so that `size` bytes are there.
+            bytes
+                .extend_from_slice(unsafe { std::slice::from_raw_parts(value as *const u8, size) });
+        }
+        Ok(bytes)
     }
 
     /// Keys that an iteration over the map visits, as bytes, in order.

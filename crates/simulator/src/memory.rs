@@ -3,6 +3,7 @@
 use fairground_bpf::{InitialValue, Slot, map_kind};
 
 use crate::kfunc::arena::{Arena, USER_BASE};
+use crate::lockstep::Companion;
 use crate::maps::{Map, Store, words};
 use crate::scheduler::{LoadError, Scheduler};
 use crate::simulation::Options;
@@ -23,8 +24,14 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory of one simulation on `cpus` CPUs, with the values that the object, the machine and the options give it.
-    pub fn new(scheduler: &Scheduler, options: &Options, cpus: usize) -> Result<Self, LoadError> {
+    /// Memory of one simulation on `cpus` CPUs, with the values that the object, the machine and the options give it. Sections that the
+    /// loader shares are in its memory.
+    pub fn new(
+        scheduler: &Scheduler,
+        options: &Options,
+        cpus: usize,
+        mut companion: Option<&mut Companion>,
+    ) -> Result<Self, LoadError> {
         let (mut maps, mut arena) = maps(scheduler, options, cpus)?;
         let mut variables = options.variables.clone();
         for variable in fairground_catalog::topology::variables(&options.machine) {
@@ -44,7 +51,10 @@ impl Memory {
                     })?;
                     (USER_BASE + offset as u64) as *mut u8
                 }
-                _ => memory.as_mut_ptr().cast(),
+                _ => {
+                    let shared = companion.as_mut().and_then(|one| one.share(number, &bytes));
+                    shared.unwrap_or(memory.as_mut_ptr().cast())
+                }
             };
             sections.push(memory);
             places.push((place, bytes.len() as u64));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairground_bpf::{Context, Setup, Stack};
+use fairground_bpf::{Context, Loader, Setup, Stack};
 use fairground_events::{Nanoseconds, Sink, TaskId};
 use fairground_machine::Machine;
 use fairground_workload::Workload;
@@ -20,6 +20,7 @@ use crate::idle::IdleState;
 use crate::kernel::{Cpu, Kernel, Settings};
 use crate::kfunc::arena::{Arena, PAGE, USER_BASE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
+use crate::lockstep::Companion;
 use crate::maps::Map;
 use crate::memory::Memory;
 use crate::operations::Op;
@@ -153,8 +154,22 @@ pub fn simulate(
     options: &Options,
     sinks: Vec<&mut dyn Sink>,
 ) -> Result<Outcome, LoadError> {
+    simulate_beside(scheduler, options, sinks, None)
+}
+
+/// As [`simulate`], with the scheduler's loader, which goes on beside it: its threads are tasks.
+///
+/// # Errors
+///
+/// As for [`simulate`].
+pub fn simulate_beside<'a>(
+    scheduler: &Arc<Scheduler>,
+    options: &Options,
+    sinks: Vec<&'a mut dyn Sink>,
+    loader: Option<&'a mut dyn Loader>,
+) -> Result<Outcome, LoadError> {
     // On the heap, since schedulers see addresses inside it, which are to be the same in every run where memory is.
-    let mut kernel = Box::new(Kernel::new(scheduler, options, sinks)?);
+    let mut kernel = Box::new(Kernel::new(scheduler, options, sinks, loader)?);
     kernel.enable();
     if kernel.exit.is_none() && kernel.programs.failure.is_none() {
         kernel.run();
@@ -238,7 +253,9 @@ impl<'a> Kernel<'a> {
         scheduler: &Arc<Scheduler>,
         options: &Options,
         sinks: Vec<&'a mut dyn Sink>,
+        loader: Option<&'a mut dyn Loader>,
     ) -> Result<Kernel<'a>, LoadError> {
+        let mut companion = loader.map(Companion::new);
         let machine = options.machine.clone();
         let topology = Topology::new(&machine);
         let count = machine.cpus.len();
@@ -250,7 +267,7 @@ impl<'a> Kernel<'a> {
             sections,
             slots,
             slot_sizes,
-        } = Memory::new(scheduler, options, count)?;
+        } = Memory::new(scheduler, options, count, companion.as_mut())?;
         let mut stack = Stack::new();
         let context = Box::new(Context {
             kernel: std::ptr::null_mut(),
@@ -319,6 +336,7 @@ impl<'a> Kernel<'a> {
             programs: Programs::new(options.workload.clone()),
             groups,
             arena,
+            companion,
             cid_masks: 0,
             cids: Default::default(),
             objects: Default::default(),
@@ -398,6 +416,7 @@ impl<'a> Kernel<'a> {
             return;
         }
         self.create_other_threads();
+        self.create_loader_threads();
         if let Err((error, task)) = self.enable_surroundings() {
             self.fail_on(
                 ExitKind::Error,

@@ -83,6 +83,8 @@ pub(crate) enum Errand {
     Begin,
     /// The creator waits for the end.
     Rest,
+    /// A thread of the loader does what that demands.
+    Follow { thread: u32 },
     /// A thread that is no part of the workload waits for its turn with this number; `running`: it is at it.
     Serve { turn: usize, running: bool },
 }
@@ -116,6 +118,7 @@ pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
     match kind {
         EventKind::Wake { task, .. }
         | EventKind::Sleep { task }
+        | EventKind::Exit { task }
         | EventKind::Migrate { task, .. }
         | EventKind::Insert { task, .. }
         | EventKind::Remove { task, .. }
@@ -206,14 +209,15 @@ impl Kernel<'_> {
     /// This turn of one of the other threads, if it has that many.
     fn turn(&self, thread: TaskRef, number: usize) -> Option<Turn> {
         let place = (CREATOR.0 - 1 - thread.id.0) as usize;
-        self.settings.surroundings.threads[place]
-            .turns
-            .get(number)
-            .copied()
+        let threads = &self.settings.surroundings.threads;
+        threads.get(place)?.turns.get(number).copied()
     }
 
     /// Lets one of the other threads, which sleeps or is about to, wait for this turn, if it has that many.
     fn await_turn(&mut self, mut thread: TaskRef, number: usize) {
+        if matches!(thread.execution.errand, Errand::Follow { .. }) {
+            return;
+        }
         let Some(turn) = self.turn(thread, number) else {
             thread.execution.errand = Errand::Rest;
             return;
@@ -266,6 +270,7 @@ impl Kernel<'_> {
         }
         task.execution.waiting = Waiting::Nothing;
         let (next, action) = match (errand, self.settings.surroundings.creator) {
+            (Errand::Follow { thread }, _) => return Some(self.follow_loader(thread, task)),
             (Errand::Serve { turn, running }, _) => {
                 if running {
                     self.await_turn(task, turn + 1);

@@ -25,7 +25,12 @@ fn loader() -> &'static str {
 }
 
 fn object(folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schedulers/loaded.bpf.c");
+    object_of(folder, "loaded")
+}
+
+fn object_of(folder: &Path, name: &str) -> PathBuf {
+    let source = format!("tests/schedulers/{name}.bpf.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let compiled = fairground_catalog::compile_sources(&[source], &Build::default()).unwrap();
     let path = folder.join("mine.bpf.o");
     std::fs::write(&path, compiled.object).unwrap();
@@ -112,4 +117,43 @@ fn what_cannot_be_captured_is_said() {
         "{}",
         ended.stderr
     );
+}
+
+/// A loader that carries its object, as `exec:` wants it, and the reference to it.
+fn carrying(folder: &Path, name: &str, slice: &str) -> String {
+    let object = object_of(folder, name);
+    let mut program = std::fs::read(loader()).unwrap();
+    program.extend(std::fs::read(&object).unwrap());
+    let path = folder.join("loader");
+    std::fs::write(&path, program).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, executable).unwrap();
+    format!("exec:{} {} {slice}", path.display(), object.display())
+}
+
+#[test]
+fn a_loader_that_decides_goes_on_beside_the_simulation() {
+    let folder = tempfile::tempdir().unwrap();
+    let reference = carrying(folder.path(), "served", "2000000");
+    let mut arguments = vec!["compare", "workloads/hogs.json", "-d", "200ms", "-m", "1"];
+    arguments.extend(["--format", "json", "-s", &reference]);
+    let ended = fairground(&arguments);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(
+        ended.stdout.contains("its loader goes on beside it"),
+        "{}",
+        ended.stdout
+    );
+    let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let metrics = &result["runs"][0]["metrics"];
+    let tasks = metrics["tasks"].as_array().unwrap();
+    assert_eq!(tasks.len(), 5);
+    for task in tasks {
+        // Nobody but the loader lets a task run: those that always want to get the same, and the player what it wants or as much.
+        let time = task["cpu_time_ns"].as_u64().unwrap();
+        assert!(time > 20_000_000, "{task}");
+    }
+    let idle = metrics["cpu_time"]["idle_while_runnable_ns"].as_u64();
+    assert!(idle.unwrap() < 2_000_000, "{metrics}");
+    assert_eq!(fairground(&arguments).stdout, ended.stdout);
 }

@@ -61,6 +61,8 @@ struct Cpu {
     bundle: Vec<FtraceEvent>,
     has_track: bool,
     overhead_until: Nanoseconds,
+    /// Since when the scheduler's loader has it, if it has.
+    loader_since: Option<Nanoseconds>,
 }
 
 struct Task {
@@ -484,6 +486,14 @@ impl<W: Write> Sink for PerfettoWriter<W> {
             EventKind::Pass { .. } => {}
             // Overhead as well, and not in streams for people to look at.
             EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {}
+            EventKind::Loader { cpu, begins } => {
+                let since = &mut self.cpus[cpu.0 as usize].loader_since;
+                let began = std::mem::replace(since, begins.then_some(time));
+                if let (Some(began), false) = (began, begins) {
+                    let track = self.cpu_track(cpu);
+                    self.slice(began, time, track, "loader");
+                }
+            }
             EventKind::CpuOnline { cpu, online } => {
                 let track = self.cpu_track(cpu);
                 let name = if online { "online" } else { "offline" };

@@ -33,6 +33,7 @@
 //! | 14 | callback | CPU; number of the callback; optional task; optional chosen CPU (its number plus 1); duration |
 //! | 15 | insert | task; queue; slice; 1 and the virtual time, or 0 |
 //! | 16 | remove | task; queue |
+//! | 17 | loader | CPU; 1 the scheduler's loader has it from now on, 0 no more |
 //!
 //! A queue is 0 and a CPU for the local one of that CPU, 1 for the global one, 2 and an id for one of the scheduler's.
 //!
@@ -69,6 +70,7 @@ const LAP: u8 = 13;
 const CALLBACK: u8 = 14;
 const INSERT: u8 = 15;
 const REMOVE: u8 = 16;
+const LOADER: u8 = 17;
 
 const LOCAL: u64 = 0;
 const GLOBAL: u64 = 1;

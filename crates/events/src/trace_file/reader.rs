@@ -2,8 +2,8 @@
 
 use super::{
     CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP,
-    LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS, POLICIES,
-    REMOVE, SLEEP, SWITCH, TASK, USER, VERSION, WAKE,
+    LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS,
+    POLICIES, REMOVE, SLEEP, SWITCH, TASK, USER, VERSION, WAKE,
 };
 use crate::{Callback, CpuId, Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
 use std::fmt;
@@ -238,6 +238,10 @@ impl<R: Read> TraceReader<R> {
             PASS => EventKind::Pass {
                 cpu: self.cpu()?,
                 duration: self.number()?,
+            },
+            LOADER => EventKind::Loader {
+                cpu: self.cpu()?,
+                begins: self.entry(&[false, true], "turn of a loader")?,
             },
             CALLBACK => EventKind::Callback {
                 cpu: self.cpu()?,

@@ -2,8 +2,8 @@
 
 use super::{
     CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP,
-    LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS, POLICIES,
-    REMOVE, SLEEP, SWITCH, TASK, USER, VERSION, WAKE,
+    LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS,
+    POLICIES, REMOVE, SLEEP, SWITCH, TASK, USER, VERSION, WAKE,
 };
 use crate::{CpuId, Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
 use std::io::{self, Write};
@@ -301,6 +301,11 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.begin(CPU_ONLINE, time);
                 self.cpu_number(cpu);
                 self.number(online.into());
+            }
+            EventKind::Loader { cpu, begins } => {
+                self.begin(LOADER, time);
+                self.cpu_number(cpu);
+                self.number(begins.into());
             }
             EventKind::Callback {
                 cpu,

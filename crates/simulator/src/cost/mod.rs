@@ -139,6 +139,8 @@ costs! {
     record_switch: u64 = 0,
     /// Any system call of a task's program.
     system_call: u64 = 0,
+    /// What a thread of a scheduler's loader computes between two system calls.
+    loader_call: u64 = 0,
     /// Refilling caches after a migration: to a sibling, in the same cache, the same node, another node.
     migration: [u64; 4] = [0; 4],
 }

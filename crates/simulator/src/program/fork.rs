@@ -26,6 +26,7 @@ impl Kernel<'_> {
     /// Starts the instances of every definition.
     pub(crate) fn start_programs(&mut self) {
         let workload = self.programs.workload.clone();
+        self.start_loader_threads();
         self.start_surroundings();
         if self.settings.surroundings.creator.is_some() {
             return;
@@ -296,7 +297,7 @@ impl Kernel<'_> {
     }
 
     /// Changes the affinity of a live task.
-    pub(super) fn change_affinity(&mut self, task: TaskRef, cpus: Option<&[u32]>) {
+    pub(crate) fn change_affinity(&mut self, task: TaskRef, cpus: Option<&[u32]>) {
         self.with_change(task, |kernel, task| {
             kernel.restrict(task, cpus);
             if task.class == Class::Ext {

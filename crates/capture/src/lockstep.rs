@@ -1,0 +1,229 @@
+//! A loader that goes on after it has attached: the demands of its threads on the kernel.
+
+use std::fs::File;
+use std::io;
+
+use fairground_bpf::{Demand, LoaderThread, Reply, Request, Wait};
+
+use crate::Captured;
+use crate::calls::Ask;
+use crate::error::Error;
+use crate::process::{self, Answer};
+use crate::supervisor::Supervisor;
+use crate::threads::Step;
+use crate::write;
+
+/// Calls of a thread after which the others get their turn.
+const CALLS_AT_ONCE: u64 = 64;
+
+/// A loader that has just attached its scheduler. It ends with this.
+pub struct Attached {
+    pub(crate) supervisor: Supervisor,
+    pub(crate) object: Vec<u8>,
+    pub(crate) origin: String,
+    /// How each thread's demand is answered.
+    pub(crate) replies: Vec<Pending>,
+}
+
+/// What the reply to a thread's demand means for the call that it is in.
+#[derive(Default)]
+pub(crate) enum Pending {
+    /// Nothing: its call is still to be looked at.
+    #[default]
+    Call,
+    /// It waits in its call.
+    Wait,
+    /// Its call returns 0.
+    Done,
+    /// Its call of bpf(2) gets what the kernel says.
+    Bpf(Ask),
+}
+
+impl Attached {
+    /// What the loader has done so far.
+    ///
+    /// # Errors
+    ///
+    /// If what it printed cannot be read.
+    pub fn captured(&mut self) -> Result<Captured, Error> {
+        let Supervisor { object, state, .. } = &self.supervisor;
+        Ok(Captured {
+            scheduler: write::scheduler_name(object),
+            companion: write::companion(object, state, &self.origin),
+            object: self.object.clone(),
+            output: self.supervisor.output()?,
+        })
+    }
+
+    /// The memory of the object's sections of global variables, by their numbers, that the loader and the kernel share.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be had.
+    pub fn sections(&self) -> Result<Vec<(usize, File)>, Error> {
+        let Supervisor { object, state, .. } = &self.supervisor;
+        let sections = state.sections(object);
+        crate::error::system("share the loader's memory", sections)
+    }
+
+    /// The loader's threads; the first is the one that has attached the scheduler. `call_cost` is what a system call takes, nanoseconds.
+    pub fn threads(&mut self, call_cost: u64) -> Vec<LoaderThread> {
+        let supervisor = &mut self.supervisor;
+        supervisor.call_cost = call_cost;
+        let pending = supervisor.threads.iter().map(|thread| match thread.waiter {
+            Some(_) => Pending::Wait,
+            None => Pending::Call,
+        });
+        self.replies = pending.collect();
+        let threads = supervisor.threads.iter();
+        threads
+            .map(|thread| LoaderThread {
+                name: thread.name(),
+                attributes: thread.attributes.clone(),
+                wait: thread.waiter.as_ref().map(|waiter| Wait {
+                    until: waiter.until,
+                }),
+            })
+            .collect()
+    }
+
+    /// Lets a thread go on; see [`fairground_bpf::Loader::resume`].
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be followed.
+    pub fn resume(&mut self, thread: u32, reply: &Reply, now: u64) -> Result<Request, String> {
+        self.supervisor.clock = now;
+        self.supervisor.calls = 0;
+        self.supervisor.woken.clear();
+        let went_on = self.go_on(thread as usize, reply);
+        let demand = went_on.map_err(|error| error.to_string())?;
+        self.supervisor.look_at_files();
+        Ok(Request {
+            calls: self.supervisor.calls,
+            woken: std::mem::take(&mut self.supervisor.woken),
+            demand,
+        })
+    }
+
+    fn go_on(&mut self, number: usize, reply: &Reply) -> io::Result<Demand> {
+        let pending = std::mem::take(&mut self.replies[number]);
+        if matches!(pending, Pending::Wait)
+            && let Some(waiter) = &self.supervisor.threads[number].waiter
+            && waiter
+                .until
+                .is_none_or(|until| until > self.supervisor.clock)
+        {
+            // Who woke it did so for a wait before this one.
+            let until = waiter.until;
+            self.replies[number] = pending;
+            return Ok(Demand::Wait(Wait { until }));
+        }
+        self.reply(number, pending, reply)?;
+        loop {
+            if let Some(demand) = self.unasked(number)? {
+                return Ok(demand);
+            }
+            if self.supervisor.calls >= CALLS_AT_ONCE {
+                return Ok(Demand::Time);
+            }
+            self.supervisor.calls += 1;
+            if let Some((demand, ask)) = self.ask(number)? {
+                self.replies[number] = Pending::Bpf(ask);
+                return Ok(demand);
+            }
+            match self.supervisor.handle(number)? {
+                Step::Answer(answer) => self.supervisor.proceed(number, answer)?,
+                Step::Yield => {
+                    self.replies[number] = Pending::Done;
+                    return Ok(Demand::Yield);
+                }
+                Step::Wait => {
+                    self.replies[number] = Pending::Wait;
+                    let waiter = self.supervisor.threads[number].waiter.as_ref();
+                    let until = waiter.and_then(|waiter| waiter.until);
+                    return Ok(Demand::Wait(Wait { until }));
+                }
+            }
+        }
+    }
+
+    /// Answers the call that a thread is in.
+    fn reply(&mut self, number: usize, pending: Pending, reply: &Reply) -> io::Result<()> {
+        let supervisor = &mut self.supervisor;
+        let thread = &mut supervisor.threads[number];
+        let answer = match pending {
+            // What the call that attached it returns is known.
+            Pending::Call => thread.answer.take(),
+            Pending::Done => Some(Answer::Value(0)),
+            Pending::Wait => match thread.waiter.take() {
+                Some(waiter) => Some(waiter.timed_out()),
+                None => thread.answer.take(),
+            },
+            Pending::Bpf(ask) => Some(match &thread.call {
+                Some(call) => ask.answer(call.thread, reply)?,
+                None => Answer::Error(libc::EFAULT),
+            }),
+        };
+        match answer {
+            Some(answer) => supervisor.proceed(number, answer),
+            None => Ok(()),
+        }
+    }
+
+    /// What has happened that the kernel has to know without being asked.
+    fn unasked(&mut self, number: usize) -> io::Result<Option<Demand>> {
+        let supervisor = &mut self.supervisor;
+        if let Some(how) = &supervisor.ended {
+            let mut how = how.clone();
+            let output = supervisor.output().unwrap_or_default();
+            if let Some(last) = output.lines().rev().find(|line| !line.trim().is_empty()) {
+                how = format!("{how}; it printed at last: {last}");
+            }
+            return Ok(Some(Demand::End { how }));
+        }
+        if supervisor.threads.len() > self.replies.len() {
+            let thread = self.replies.len();
+            self.replies.push(Pending::Call);
+            let name = supervisor.threads[thread].name();
+            let thread = thread as u32;
+            return Ok(Some(Demand::Spawn { thread, name }));
+        }
+        if supervisor.threads[number].ended {
+            return Ok(Some(Demand::Exit));
+        }
+        if supervisor.changed.take() == Some(number) {
+            let attributes = supervisor.threads[number].attributes.clone();
+            return Ok(Some(Demand::Attributes(attributes)));
+        }
+        Ok(None)
+    }
+
+    /// What a thread's call of bpf(2) asks of the kernel, if it does.
+    fn ask(&mut self, number: usize) -> io::Result<Option<(Demand, Ask)>> {
+        let supervisor = &mut self.supervisor;
+        let Some(call) = &supervisor.threads[number].call else {
+            return Ok(None);
+        };
+        if call.number != libc::SYS_bpf {
+            return Ok(None);
+        }
+        supervisor
+            .state
+            .ask(call.thread, &call.arguments, &supervisor.object)
+    }
+}
+
+impl Ask {
+    /// Writes what the kernel says to where the loader wants it, and the call's result.
+    fn answer(&self, thread: i32, reply: &Reply) -> io::Result<Answer> {
+        if let Some(at) = self.returned {
+            // A program ran, whatever it returned.
+            process::write(thread, at, &(reply.result as u32).to_le_bytes())?;
+        } else if reply.result < 0 {
+            return Ok(Answer::Error(-reply.result as i32));
+        }
+        process::write(thread, self.target, &reply.bytes)?;
+        Ok(Answer::Value(0))
+    }
+}

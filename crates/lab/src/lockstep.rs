@@ -1,0 +1,133 @@
+//! A scheduler's loader beside a simulation: the loader is followed in this process, the simulation has a process of its own, and a
+//! socket is between them.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+
+use fairground_bpf::{Loader, LoaderThread, Reply, Request};
+use fairground_capture::Attached;
+use fairground_machine::Machine;
+use serde::{Deserialize, Serialize};
+
+use crate::contender::attach_loader;
+use crate::error::Error;
+
+/// Where a simulation has memory that it shares with a loader: the same addresses in every run, behind those of its own memory.
+const BASE: usize = 0x2100_0000_0000;
+
+/// What a simulation asks.
+#[derive(Serialize, Deserialize)]
+enum Question {
+    /// Which threads there are; a system call takes so many nanoseconds.
+    Threads { call_cost: u64 },
+    /// What a thread comes to.
+    Resume { thread: u32, reply: Reply, now: u64 },
+}
+
+/// A loader that has attached its scheduler, and waits.
+pub(crate) struct Waiting {
+    attached: Attached,
+    /// Sections that it shares, by their numbers.
+    pub sections: Vec<(usize, File)>,
+}
+
+impl Waiting {
+    pub(crate) fn start(command: &[String], machine: &Machine) -> Result<Self, Error> {
+        let attached = attach_loader(command, machine)?;
+        let sections = attached.sections().map_err(|reason| Error::Capture {
+            command: command.join(" "),
+            reason,
+        })?;
+        Ok(Self { attached, sections })
+    }
+
+    /// Answers a simulation until it ends.
+    pub(crate) fn serve(mut self, socket: UnixStream) -> io::Result<()> {
+        let mut answers = socket.try_clone()?;
+        for line in BufReader::new(socket).lines() {
+            let mut answer = match serde_json::from_str(&line?)? {
+                Question::Threads { call_cost } => {
+                    serde_json::to_vec(&self.attached.threads(call_cost))?
+                }
+                Question::Resume { thread, reply, now } => {
+                    serde_json::to_vec(&self.attached.resume(thread, &reply, now))?
+                }
+            };
+            answer.push(b'\n');
+            answers.write_all(&answer)?;
+        }
+        Ok(())
+    }
+}
+
+/// The loader as the simulation sees it.
+pub(crate) struct Remote<'a> {
+    socket: BufReader<&'a UnixStream>,
+    sections: &'a [(usize, File)],
+    /// Address for the next section.
+    next: usize,
+    call_cost: u64,
+}
+
+impl<'a> Remote<'a> {
+    pub(crate) fn new(
+        socket: &'a UnixStream,
+        sections: &'a [(usize, File)],
+        call_cost: u64,
+    ) -> Self {
+        Self {
+            socket: BufReader::new(socket),
+            sections,
+            next: BASE,
+            call_cost,
+        }
+    }
+
+    fn ask<T: for<'de> Deserialize<'de>>(&mut self, question: &Question) -> io::Result<T> {
+        let mut bytes = serde_json::to_vec(question)?;
+        bytes.push(b'\n');
+        self.socket.get_mut().write_all(&bytes)?;
+        let mut line = String::new();
+        self.socket.read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+impl Loader for Remote<'_> {
+    fn section(&mut self, number: usize, size: usize) -> Option<*mut u64> {
+        const PAGE: usize = 4096;
+        let (_, file) = self.sections.iter().find(|(known, _)| *known == number)?;
+        let length = size.max(1).next_multiple_of(PAGE);
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: the flags replace no other mapping.
+        let memory = unsafe {
+            libc::mmap(
+                self.next as *mut _,
+                length,
+                protection,
+                flags,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        let wanted = self.next;
+        self.next += length + PAGE;
+        (memory as usize == wanted).then_some(memory.cast())
+    }
+
+    fn threads(&mut self) -> Vec<LoaderThread> {
+        let call_cost = self.call_cost;
+        // One that is gone has no threads, and no scheduler can do without.
+        self.ask(&Question::Threads { call_cost })
+            .unwrap_or_default()
+    }
+
+    fn resume(&mut self, thread: u32, reply: Reply, now: u64) -> Result<Request, String> {
+        let answer: io::Result<Result<Request, String>> =
+            self.ask(&Question::Resume { thread, reply, now });
+        answer.map_err(|error| error.to_string())?
+    }
+}

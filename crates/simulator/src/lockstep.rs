@@ -1,0 +1,345 @@
+//! The scheduler's loader, whose threads are tasks: they go through the scheduler like all others, and sinks do not see them.
+//!
+//! A thread's code runs for real, in no virtual time, up to its next demand. The CPU time for that is charged by the cost model, as so much
+//! for each system call; what it demands happens when that time has passed.
+
+use fairground_bpf::{
+    Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request, ThreadAttributes,
+};
+use fairground_events::{CpuId, EventKind, OverheadKind, TaskId};
+use fairground_workload::Policy;
+
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::program::{Action, Waiting};
+use crate::surroundings::{CREATOR, Errand};
+use crate::task::{Class, Task, TaskRef};
+
+/// Demands that a thread may make in one instant before it counts as one that never lets time pass.
+const DEMANDS_PER_INSTANT: u32 = 100_000;
+
+/// A loader that goes on, and its threads.
+pub(crate) struct Companion<'a> {
+    loader: &'a mut dyn Loader,
+    threads: Vec<Thread>,
+}
+
+/// A thread of the loader.
+struct Thread {
+    task: TaskRef,
+    /// What it demands once the time for it has passed.
+    request: Option<Request>,
+    /// What it is told next.
+    reply: Reply,
+    /// Whether another thread has ended the wait that it is in or about to begin.
+    woken: bool,
+    /// When it made its last demand, and how many it has made since.
+    instant: (u64, u32),
+}
+
+impl<'a> Companion<'a> {
+    pub(crate) fn new(loader: &'a mut dyn Loader) -> Self {
+        Self {
+            loader,
+            threads: Vec::new(),
+        }
+    }
+
+    /// Memory for a section that the loader shares, with these bytes in it.
+    pub(crate) fn share(&mut self, number: usize, bytes: &[u8]) -> Option<*mut u8> {
+        let memory = self.loader.section(number, bytes.len())?.cast::<u8>();
+        // SAFETY: the loader has given memory of this size, and its threads wait.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory, bytes.len()) };
+        Some(memory)
+    }
+}
+
+impl Kernel<'_> {
+    /// The loader's threads as tasks: the one that has attached the scheduler and those that can go on are woken at once, the others
+    /// when their time has come.
+    pub(crate) fn create_loader_threads(&mut self) {
+        let Some(companion) = &mut self.companion else {
+            return;
+        };
+        for thread in companion.loader.threads() {
+            self.create_loader_thread(&thread);
+        }
+    }
+
+    fn create_loader_thread(&mut self, thread: &LoaderThread) -> TaskRef {
+        let number = self.companion.as_ref().map_or(0, |one| one.threads.len());
+        let mut task = Task::blank(
+            TaskId(CREATOR.0 - 1 - self.other_threads.len() as u32),
+            thread.name.clone(),
+            LOADER_PID + number as i32,
+            self.possible,
+            self.cpus.len(),
+        );
+        task.seen.__state = TASK_INTERRUPTIBLE;
+        let (set, group) = self.groups.pointers(0);
+        task.seen.cgroups = set;
+        task.seen.sched_task_group = group;
+        let mut task = TaskRef::allocate(task);
+        let (memory, leader) = self.process_of(Some("the loader"), task, task);
+        task.seen.mm = memory;
+        task.seen.active_mm = memory;
+        task.seen.group_leader = leader.address() as *mut _;
+        task.fix_pointers();
+        self.apply_policy(task, policy_of(&thread.attributes));
+        self.restrict(task, thread.attributes.cpus.as_deref());
+        let class = self.class_of(task);
+        task.set_class(class);
+        let cpu = task.allowed().first().unwrap_or(0);
+        task.seen.thread_info.cpu = cpu as u32;
+        task.seen.wake_cpu = cpu as i32;
+        task.execution.errand = Errand::Follow {
+            thread: number as u32,
+        };
+        self.other_threads.push(task);
+        let state = Thread {
+            task,
+            request: thread.wait.map(|wait| Request {
+                calls: 0,
+                woken: Vec::new(),
+                demand: Demand::Wait(wait),
+            }),
+            reply: Reply::default(),
+            woken: false,
+            instant: (0, 0),
+        };
+        if let Some(companion) = &mut self.companion {
+            companion.threads.push(state);
+        }
+        task
+    }
+
+    /// Sets the loader's threads going.
+    pub(crate) fn start_loader_threads(&mut self) {
+        let Some(companion) = &self.companion else {
+            return;
+        };
+        for number in 0..companion.threads.len() as u32 {
+            let Some(thread) = self.thread(number) else {
+                return;
+            };
+            let task = thread.task;
+            match thread.request.take().map(|request| request.demand) {
+                Some(Demand::Wait(wait)) => {
+                    if let Some(until) = wait.until {
+                        self.sleep_until(task, until);
+                    }
+                }
+                _ => {
+                    self.enter(task.cpu());
+                    self.wake(task, None, false);
+                    self.leave(OverheadKind::Scheduling);
+                }
+            }
+        }
+    }
+
+    fn thread(&mut self, number: u32) -> Option<&mut Thread> {
+        self.companion.as_mut()?.threads.get_mut(number as usize)
+    }
+
+    /// Goes on with a thread of the loader that has used the CPU time for what it demands, or begins.
+    pub(crate) fn follow_loader(&mut self, number: u32, task: TaskRef) -> Action {
+        loop {
+            if self.cpus[task.cpu()].current != task || self.cpus[task.cpu()].need_resched {
+                return Action::Compute;
+            }
+            let now = self.clock.now();
+            let Some(thread) = self.thread(number) else {
+                return Action::Exit;
+            };
+            if thread.instant.0 != now {
+                thread.instant = (now, 0);
+            }
+            thread.instant.1 += 1;
+            if thread.instant.1 > DEMANDS_PER_INSTANT {
+                self.programs.failure = Some(format!(
+                    "thread {} of the loader makes {DEMANDS_PER_INSTANT} system calls without letting time pass; give system_call and \
+                     loader_call a cost",
+                    task.label()
+                ));
+                return Action::Failed;
+            }
+            let request = thread.request.take();
+            let action = match request {
+                Some(request) => self.meet(number, task, request),
+                None => self.let_loader_run(number, task),
+            };
+            if let Some(action) = action {
+                return action;
+            }
+        }
+    }
+
+    /// Lets a thread run to its next demand, and has it use the CPU time for that.
+    fn let_loader_run(&mut self, number: u32, task: TaskRef) -> Option<Action> {
+        let now = self.program_time();
+        let companion = self.companion.as_mut()?;
+        let thread = &mut companion.threads[number as usize];
+        let reply = std::mem::take(&mut thread.reply);
+        thread.woken = false;
+        match companion.loader.resume(number, reply, now) {
+            Ok(request) => {
+                let cost = &self.settings.cost;
+                let time = request.calls * (cost.system_call + cost.loader_call);
+                thread.request = Some(request);
+                self.compute(task, time)
+            }
+            Err(message) => {
+                self.programs.failure = Some(format!("the loader cannot be followed: {message}"));
+                Some(Action::Failed)
+            }
+        }
+    }
+
+    /// Does what a thread demands.
+    fn meet(&mut self, number: u32, task: TaskRef, request: Request) -> Option<Action> {
+        for other in request.woken {
+            self.wake_loader_thread(other, task);
+        }
+        match request.demand {
+            Demand::Time => None,
+            Demand::Map { map, operation } => {
+                let reply = self.operate_on_map(map, &operation);
+                self.thread(number)?.reply = reply;
+                None
+            }
+            Demand::Run { program, context } => {
+                let reply = self.run_for_loader(&program, &context);
+                self.thread(number)?.reply = reply;
+                self.exit.is_some().then_some(Action::Failed)
+            }
+            Demand::Yield => Some(Action::Yield),
+            Demand::Wait(wait) => {
+                if self.thread(number)?.woken {
+                    return None;
+                }
+                Some(match wait.until {
+                    Some(until) if until <= self.program_time() => return None,
+                    Some(until) => self.sleep_until(task, until),
+                    None => Action::Block,
+                })
+            }
+            Demand::Spawn { name, .. } => self.spawn_loader_thread(name, task),
+            Demand::Attributes(attributes) => {
+                self.change_policy(task, policy_of(&attributes));
+                self.change_affinity(task, attributes.cpus.as_deref());
+                None
+            }
+            Demand::Exit => Some(Action::Exit),
+            Demand::End { how } => {
+                self.programs.failure = Some(format!(
+                    "the loader has gone, and the scheduler with it: {how}"
+                ));
+                Some(Action::Failed)
+            }
+        }
+    }
+
+    fn wake_loader_thread(&mut self, number: u32, waker: TaskRef) {
+        let Some(thread) = self.thread(number) else {
+            return;
+        };
+        thread.woken = true;
+        let mut task = thread.task;
+        if task.seen.__state == TASK_INTERRUPTIBLE {
+            task.execution.waiting = Waiting::Nothing;
+            self.wake(task, Some(waker), false);
+        }
+    }
+
+    fn spawn_loader_thread(&mut self, name: String, parent: TaskRef) -> Option<Action> {
+        let attributes = ThreadAttributes {
+            policy: parent.seen.policy,
+            priority: parent.seen.rt_priority,
+            nice: parent.seen.static_prio - 120,
+            cpus: None,
+        };
+        let thread = LoaderThread {
+            name,
+            attributes,
+            wait: None,
+        };
+        let mut task = self.create_loader_thread(&thread);
+        task.seen.cpus_mask = parent.seen.cpus_mask;
+        task.seen.nr_cpus_allowed = parent.seen.nr_cpus_allowed;
+        task.seen.thread_info.cpu = parent.seen.thread_info.cpu;
+        task.seen.__state = TASK_NEW;
+        if let Err(error) = self.init_task(task, true) {
+            self.programs.failure = Some(format!(
+                "the scheduler refused {}: ops.init_task() returned {error}",
+                task.label()
+            ));
+            return Some(Action::Failed);
+        }
+        if task.class == Class::Ext {
+            self.enable_task(task);
+        }
+        self.wake_new(task);
+        None
+    }
+
+    /// Runs a program in the loader's system call.
+    fn run_for_loader(&mut self, program: &str, context: &[u8]) -> Reply {
+        let Some(entry) = self.scheduler.code.entry(program) else {
+            return Reply {
+                result: -EINVAL,
+                bytes: context.to_vec(),
+            };
+        };
+        // Aligned as the kernel's copy of a context is.
+        let mut words = vec![0_u64; context.len().div_ceil(8).max(1)];
+        // SAFETY: the vector is at least as long as the context; any bytes are valid.
+        let copy = unsafe {
+            std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), context.len())
+        };
+        copy.copy_from_slice(context);
+        let result = self.run_program(entry, [copy.as_mut_ptr() as u64, 0, 0, 0, 0]);
+        Reply {
+            result: i64::from(result as i32),
+            bytes: copy.to_vec(),
+        }
+    }
+
+    fn operate_on_map(&mut self, map: usize, operation: &MapOperation) -> Reply {
+        self.spent += self.settings.cost.kfunc;
+        match self.maps[map].operate(operation) {
+            Ok((bytes, retired)) => {
+                self.retire(retired);
+                self.retired.clear();
+                Reply { result: 0, bytes }
+            }
+            Err(errno) => Reply {
+                result: -errno,
+                bytes: Vec::new(),
+            },
+        }
+    }
+
+    /// Tells the sinks that a thread of the loader has a CPU, or has it no more.
+    pub(crate) fn tell_loader_switch(&mut self, cpu: usize, previous: TaskRef, next: TaskRef) {
+        let follows = |task: TaskRef| matches!(task.execution.errand, Errand::Follow { .. });
+        let cpu = CpuId(cpu as u32);
+        if follows(previous) != follows(next) {
+            let begins = follows(next);
+            self.emit(EventKind::Loader { cpu, begins });
+        }
+    }
+}
+
+/// A policy as the workload has it.
+fn policy_of(attributes: &ThreadAttributes) -> Policy {
+    let (nice, priority) = (attributes.nice, attributes.priority);
+    match attributes.policy {
+        SCHED_BATCH => Policy::Batch { nice, slice: None },
+        SCHED_IDLE => Policy::Idle,
+        SCHED_EXT => Policy::Ext { nice },
+        SCHED_FIFO => Policy::Fifo { priority },
+        SCHED_RR => Policy::RoundRobin { priority },
+        _ => Policy::Other { nice, slice: None },
+    }
+}
