@@ -7,7 +7,7 @@ use fairground_bpf::ThreadAttributes;
 use crate::process::{self, Answer, Call};
 
 /// The system calls that are answered here.
-pub(crate) const CALLS: [i64; 10] = [
+pub(crate) const CALLS: &[i64] = &[
     libc::SYS_sched_getaffinity,
     libc::SYS_sched_setaffinity,
     libc::SYS_sched_setscheduler,

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use fairground_bpf::{Demand, Kind, MapOperation, Object};
 
 use crate::process::{self, Answer};
-use crate::write;
+use crate::{trials, write};
 
 /// `enum bpf_map_type`.
 pub(crate) mod map_type {
@@ -27,12 +27,29 @@ pub(crate) mod map_type {
 
 /// `enum bpf_cmd`.
 mod command {
+    pub const MAP_CREATE: u64 = 0;
     pub const LOOK_UP: u64 = 1;
     pub const UPDATE: u64 = 2;
     pub const DELETE: u64 = 3;
     pub const NEXT_KEY: u64 = 4;
+    pub const PROG_LOAD: u64 = 5;
     pub const RUN: u64 = 10;
+    pub const PROG_GET_NEXT_ID: u64 = 11;
+    pub const MAP_GET_NEXT_ID: u64 = 12;
+    pub const PROG_GET_FD_BY_ID: u64 = 13;
+    pub const MAP_GET_FD_BY_ID: u64 = 14;
+    pub const OBJ_GET_INFO_BY_FD: u64 = 15;
+    pub const RAW_TRACEPOINT_OPEN: u64 = 17;
+    pub const BTF_LOAD: u64 = 18;
+    pub const BTF_GET_FD_BY_ID: u64 = 19;
     pub const TAKE: u64 = 21;
+    pub const MAP_FREEZE: u64 = 22;
+    pub const BTF_GET_NEXT_ID: u64 = 23;
+    pub const LINK_CREATE: u64 = 28;
+    pub const LINK_GET_FD_BY_ID: u64 = 30;
+    pub const LINK_GET_NEXT_ID: u64 = 31;
+    pub const PROG_BIND_MAP: u64 = 35;
+    pub const PROG_ASSOC_STRUCT_OPS: u64 = 38;
 }
 
 /// Where the answer to a call goes that the kernel has to give.
@@ -299,32 +316,37 @@ impl State {
         let [command, address, size, ..] = *arguments;
         let a = &attributes(thread, address, size)?;
         match command {
-            0 => self.make_map(a),
+            command::MAP_CREATE => self.make_map(a),
             command::LOOK_UP | command::TAKE => self.look_up(thread, a),
             command::UPDATE => self.update(thread, a),
             command::DELETE => self.delete(thread, a),
             command::NEXT_KEY => self.next_key(thread, a),
-            5 => self.load_program(thread, a, object),
+            command::PROG_LOAD => self.load_program(thread, a, object),
             command::RUN => self.run_program(thread, address, a, object),
             // Nothing was there before, and nobody else is.
-            11 | 12 | 23 | 31 => Ok(Answer::Error(libc::ENOENT)),
-            13 | 14 | 19 | 30 => Ok(self.by_number(a.word(0))),
-            15 => self.information(thread, address, a),
-            17 => self.add(Thing::Link, 0),
-            18 => {
+            command::PROG_GET_NEXT_ID
+            | command::MAP_GET_NEXT_ID
+            | command::BTF_GET_NEXT_ID
+            | command::LINK_GET_NEXT_ID => Ok(Answer::Error(libc::ENOENT)),
+            command::PROG_GET_FD_BY_ID
+            | command::MAP_GET_FD_BY_ID
+            | command::BTF_GET_FD_BY_ID
+            | command::LINK_GET_FD_BY_ID => Ok(self.by_number(a.word(0))),
+            command::OBJ_GET_INFO_BY_FD => self.information(thread, address, a),
+            command::RAW_TRACEPOINT_OPEN => self.add(Thing::Link, 0),
+            command::BTF_LOAD => {
                 let types = process::read(thread, a.long(0), a.word(16) as usize)?;
                 self.add(Thing::Types(types), 0)
             }
-            22 => match self.map(thread, a.word(0)) {
+            command::MAP_FREEZE => match self.map(thread, a.word(0)) {
                 Some((map, _)) => {
                     map.frozen = true;
                     Ok(Answer::Value(0))
                 }
                 None => Ok(Answer::Error(libc::EBADF)),
             },
-            28 => self.link(thread, a),
-            // Bind a map, or a table, to a program.
-            35 | 38 => Ok(Answer::Value(0)),
+            command::LINK_CREATE => self.link(thread, a),
+            command::PROG_BIND_MAP | command::PROG_ASSOC_STRUCT_OPS => Ok(Answer::Value(0)),
             _ => Ok(Answer::Error(libc::EINVAL)),
         }
     }
@@ -473,14 +495,6 @@ impl State {
 
     fn load_program(&mut self, thread: i32, a: &Attributes, object: &Object) -> io::Result<Answer> {
         let mut name = a.name(48);
-        // libbpf tries whether offsets into maps have a limit, and expects this refusal.
-        if name == "global_reloc" {
-            let log = b"invalid access to map value pointer\0";
-            if a.long(32) != 0 && a.word(28) as usize >= log.len() {
-                process::write(thread, a.long(32), log)?;
-            }
-            return Ok(Answer::Error(libc::EACCES));
-        }
         // The name is cut; the types know the whole of it.
         if a.word(88) > 0 {
             let first = process::read(thread, a.long(80) + 4, 4)?;
@@ -492,8 +506,15 @@ impl State {
                 name.clone_from(&one.name);
             }
         }
-        if a.long(32) != 0 && a.word(28) > 0 {
-            process::write(thread, a.long(32), &[0])?;
+        let instructions = process::read(thread, a.long(8), a.word(4) as usize * 8)?;
+        let is_own = object.programs().iter().any(|one| one.name == name);
+        let refusal = trials::refusal(&name, &instructions).filter(|_| !is_own);
+        let log = refusal.unwrap_or_default().to_bytes_with_nul();
+        if a.long(32) != 0 && a.word(28) as usize >= log.len() {
+            process::write(thread, a.long(32), log)?;
+        }
+        if refusal.is_some() {
+            return Ok(Answer::Error(libc::EACCES));
         }
         let kind = a.word(0);
         self.add(Thing::Program { name, kind }, 0)

@@ -16,6 +16,7 @@ mod process;
 mod supervisor;
 mod threads;
 mod tree;
+mod trials;
 mod vdso;
 mod waits;
 mod write;

@@ -114,7 +114,7 @@ impl Attached {
                 .until
                 .is_none_or(|until| until > self.supervisor.clock)
         {
-            // Who woke it did so for a wait before this one.
+            // The wake-up was for an earlier wait.
             let until = waiter.until;
             self.replies[number] = pending;
             return Ok(Demand::Wait(Wait { until }));

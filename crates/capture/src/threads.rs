@@ -12,8 +12,7 @@ use crate::supervisor::Supervisor;
 use crate::waits::{self, Cause, Outcome, Waiter, Wake};
 
 /// System calls that make and end threads, and those by which they know each other.
-#[cfg(target_arch = "x86_64")]
-pub(crate) const CALLS: [i64; 13] = [
+pub(crate) const CALLS: &[i64] = &[
     libc::SYS_clone,
     libc::SYS_clone3,
     libc::SYS_exit,
@@ -25,22 +24,10 @@ pub(crate) const CALLS: [i64; 13] = [
     libc::SYS_kill,
     libc::SYS_tkill,
     libc::SYS_tgkill,
+    #[cfg(target_arch = "x86_64")]
     libc::SYS_fork,
+    #[cfg(target_arch = "x86_64")]
     libc::SYS_vfork,
-];
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) const CALLS: [i64; 11] = [
-    libc::SYS_clone,
-    libc::SYS_clone3,
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-    libc::SYS_set_robust_list,
-    libc::SYS_rseq,
-    libc::SYS_getpid,
-    libc::SYS_gettid,
-    libc::SYS_kill,
-    libc::SYS_tkill,
-    libc::SYS_tgkill,
 ];
 
 /// How long a thread may run without a system call that is answered here, milliseconds of real time.

@@ -7,8 +7,7 @@ use std::io;
 use crate::process::{self, Answer, Call};
 
 /// The system calls that are answered here.
-#[cfg(target_arch = "x86_64")]
-pub(crate) const CALLS: [i64; 23] = [
+pub(crate) const CALLS: &[i64] = &[
     libc::SYS_clock_gettime,
     libc::SYS_gettimeofday,
     libc::SYS_getcpu,
@@ -27,32 +26,16 @@ pub(crate) const CALLS: [i64; 23] = [
     libc::SYS_recvmsg,
     libc::SYS_accept,
     libc::SYS_accept4,
+    #[cfg(target_arch = "x86_64")]
     libc::SYS_time,
+    #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
+    #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
     libc::SYS_select,
+    #[cfg(target_arch = "x86_64")]
     libc::SYS_pause,
-];
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) const CALLS: [i64; 18] = [
-    libc::SYS_clock_gettime,
-    libc::SYS_gettimeofday,
-    libc::SYS_getcpu,
-    libc::SYS_getrandom,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_nanosleep,
-    libc::SYS_sched_yield,
-    libc::SYS_futex,
-    libc::SYS_epoll_pwait,
-    libc::SYS_epoll_pwait2,
-    libc::SYS_ppoll,
-    libc::SYS_pselect6,
-    libc::SYS_read,
-    libc::SYS_readv,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-    libc::SYS_accept,
-    libc::SYS_accept4,
 ];
 
 /// Seconds since 1970 when the kernel's clock was at 0.
@@ -83,7 +66,7 @@ pub(crate) struct Waiter {
 pub(crate) enum Cause {
     /// Nothing.
     Time,
-    /// Somebody says so for this word; `value` is what was in it.
+    /// Another thread wakes it for this word; `value` is what was in it.
     Word { address: u64, bits: u32, value: u32 },
     /// One of these descriptors has one of these events.
     Files(Vec<(i32, i16)>),
@@ -116,11 +99,11 @@ pub(crate) enum Outcome {
     Wait(Waiter),
     /// The thread gives up its CPU.
     Yield,
-    /// It wakes those who wait for a word.
+    /// It wakes threads that wait for a word.
     Wake(Wake),
 }
 
-/// Who is woken: up to `most` threads that wait for a word; up to `moved` others wait for another word from now on.
+/// Which threads are woken: up to `most` that wait for a word; up to `moved` others wait for another word from now on.
 pub(crate) struct Wake {
     pub address: u64,
     pub bits: u32,
@@ -131,10 +114,36 @@ pub(crate) struct Wake {
 
 /// Carries out one of [`CALLS`] at the time `now`; `None` if it is none of them.
 pub(crate) fn carry_out(process: i32, call: &Call, now: u64) -> Option<io::Result<Outcome>> {
-    let [first, second, third, fourth, fifth, _] = call.arguments;
+    let [first, second, ..] = call.arguments;
     let thread = call.thread;
     Some(match call.number {
-        libc::SYS_clock_gettime => tell_time(thread, first, second, now),
+        libc::SYS_nanosleep | libc::SYS_clock_nanosleep => sleep(call, now),
+        libc::SYS_sched_yield => Ok(Outcome::Yield),
+        libc::SYS_futex => word(call, now),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_pause => Ok(wait(None, Cause::Time)),
+        libc::SYS_getrandom => {
+            // The same in every run, and different from byte to byte.
+            let byte = |at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
+            let bytes: Vec<u8> = (1..=second.min(1 << 20)).map(byte).collect();
+            process::write(thread, first, &bytes).map(|()| done(bytes.len() as i64))
+        }
+        _ => return tell(call, now).or_else(|| wait_for_files(process, call, now)),
+    })
+}
+
+/// Tells the time, or the CPU.
+fn tell(call: &Call, now: u64) -> Option<io::Result<Outcome>> {
+    let [first, second, ..] = call.arguments;
+    let thread = call.thread;
+    Some(match call.number {
+        libc::SYS_clock_gettime => {
+            let time = match is_real_time(first) {
+                true => EPOCH * SECOND + now,
+                false => now,
+            };
+            write_pair(thread, second, [time / SECOND, time % SECOND]).map(|()| done(0))
+        }
         libc::SYS_gettimeofday => {
             let time = [EPOCH + now / SECOND, now % SECOND / 1000];
             write_pair(thread, first, time).map(|()| done(0))
@@ -154,77 +163,59 @@ pub(crate) fn carry_out(process: i32, call: &Call, now: u64) -> Option<io::Resul
             let written = targets.try_for_each(|at| process::write(thread, at, &zero));
             written.map(|()| done(0))
         }
-        libc::SYS_getrandom => {
-            // The same in every run, and different from byte to byte.
-            let byte = |at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
-            let bytes: Vec<u8> = (1..=second.min(1 << 20)).map(byte).collect();
-            process::write(thread, first, &bytes).map(|()| done(bytes.len() as i64))
-        }
-        libc::SYS_nanosleep => duration(thread, first).map(|time| match time {
-            Some(time) => wait(Some(now + time), Cause::Time),
-            None => Outcome::Answer(Answer::Error(libc::EINVAL)),
-        }),
-        libc::SYS_clock_nanosleep => duration(thread, third).map(|time| {
-            let absolute = second & libc::TIMER_ABSTIME as u64 != 0;
-            match time {
-                Some(time) if absolute => wait(Some(on_our_clock(first, time)), Cause::Time),
-                Some(time) => wait(Some(now + time), Cause::Time),
-                None => Outcome::Answer(Answer::Error(libc::EINVAL)),
-            }
-        }),
-        libc::SYS_sched_yield => Ok(Outcome::Yield),
-        libc::SYS_futex => word(call, now),
+        _ => return None,
+    })
+}
+
+fn sleep(call: &Call, now: u64) -> io::Result<Outcome> {
+    let [first, second, third, ..] = call.arguments;
+    let (address, is_absolute) = match call.number {
+        libc::SYS_clock_nanosleep => (third, second & libc::TIMER_ABSTIME as u64 != 0),
+        _ => (first, false),
+    };
+    Ok(match duration(call.thread, address)? {
+        Some(time) if is_absolute => wait(Some(on_our_clock(first, time)), Cause::Time),
+        Some(time) => wait(Some(now + time), Cause::Time),
+        None => Outcome::Answer(Answer::Error(libc::EINVAL)),
+    })
+}
+
+/// Waits for what descriptors have to offer.
+fn wait_for_files(process: i32, call: &Call, now: u64) -> Option<io::Result<Outcome>> {
+    let [first, second, third, fourth, fifth, _] = call.arguments;
+    let thread = call.thread;
+    let one = || vec![(first as i32, libc::POLLIN)];
+    let at_latest = |address: u64| Ok(duration(thread, address)?.map(|time| now + time));
+    let wanted = match call.number {
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_pause => Ok(wait(None, Cause::Time)),
-        #[cfg(target_arch = "x86_64")]
-        libc::SYS_epoll_wait => {
-            let until = milliseconds(fourth, now);
-            Ok(files(process, vec![(first as i32, libc::POLLIN)], until))
-        }
-        libc::SYS_epoll_pwait => {
-            let until = milliseconds(fourth, now);
-            Ok(files(process, vec![(first as i32, libc::POLLIN)], until))
-        }
-        libc::SYS_epoll_pwait2 => duration(thread, fourth).map(|time| {
-            let until = time.map(|time| now + time);
-            files(process, vec![(first as i32, libc::POLLIN)], until)
-        }),
+        libc::SYS_epoll_wait => Ok((one(), milliseconds(fourth, now))),
+        libc::SYS_epoll_pwait => Ok((one(), milliseconds(fourth, now))),
+        libc::SYS_epoll_pwait2 => at_latest(fourth).map(|until| (one(), until)),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_poll => {
-            polled(thread, first, second).map(|list| files(process, list, milliseconds(third, now)))
+            polled(thread, first, second).map(|list| (list, milliseconds(third, now)))
         }
-        libc::SYS_ppoll => polled(thread, first, second).and_then(|list| {
-            let time = duration(thread, third)?;
-            Ok(files(process, list, time.map(|time| now + time)))
-        }),
+        libc::SYS_ppoll => {
+            polled(thread, first, second).and_then(|list| Ok((list, at_latest(third)?)))
+        }
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_select => selected(thread, &call.arguments).and_then(|list| {
-            let time = match fifth {
-                0 => None,
-                at => {
-                    read_pair(thread, at)?.map(|[seconds, micros]| seconds * SECOND + micros * 1000)
-                }
-            };
-            Ok(files(process, list, time.map(|time| now + time)))
-        }),
-        libc::SYS_pselect6 => selected(thread, &call.arguments).and_then(|list| {
-            let time = duration(thread, fifth)?;
-            Ok(files(process, list, time.map(|time| now + time)))
-        }),
+        libc::SYS_select => selected(thread, &call.arguments)
+            .and_then(|list| Ok((list, microseconds(thread, fifth)?.map(|time| now + time)))),
+        libc::SYS_pselect6 => {
+            selected(thread, &call.arguments).and_then(|list| Ok((list, at_latest(fifth)?)))
+        }
         libc::SYS_read
         | libc::SYS_readv
         | libc::SYS_recvfrom
         | libc::SYS_recvmsg
         | libc::SYS_accept
-        | libc::SYS_accept4 => {
-            let file = first as i32;
-            Ok(match process::never_waits(process, file) {
-                true => Outcome::Answer(Answer::Continue),
-                false => files(process, vec![(file, libc::POLLIN)], None),
-            })
-        }
+        | libc::SYS_accept4 => match process::never_waits(process, first as i32) {
+            true => return Some(Ok(Outcome::Answer(Answer::Continue))),
+            false => Ok((one(), None)),
+        },
         _ => return None,
-    })
+    };
+    Some(wanted.map(|(list, until)| files(process, list, until, now)))
 }
 
 fn done(value: i64) -> Outcome {
@@ -236,8 +227,8 @@ fn wait(until: Option<u64>, cause: Cause) -> Outcome {
 }
 
 /// What is there already the kernel hands over.
-fn files(process: i32, list: Vec<(i32, i16)>, until: Option<u64>) -> Outcome {
-    if until == Some(0) || process::is_ready(process, &list) {
+fn files(process: i32, list: Vec<(i32, i16)>, until: Option<u64>, now: u64) -> Outcome {
+    if until.is_some_and(|until| until <= now) || process::is_ready(process, &list) {
         return Outcome::Answer(Answer::Continue);
     }
     wait(until, Cause::Files(list))
@@ -246,9 +237,18 @@ fn files(process: i32, list: Vec<(i32, i16)>, until: Option<u64>) -> Outcome {
 fn milliseconds(timeout: u64, now: u64) -> Option<u64> {
     match timeout as i32 {
         ..0 => None,
-        0 => Some(0),
         some => Some(now + some as u64 * 1_000_000),
     }
+}
+
+/// A `timeval` in nanoseconds; `None` for none.
+#[cfg(target_arch = "x86_64")]
+fn microseconds(thread: i32, address: u64) -> io::Result<Option<u64>> {
+    let pair = match address {
+        0 => None,
+        at => read_pair(thread, at)?,
+    };
+    Ok(pair.map(|[seconds, rest]| seconds * SECOND + rest * 1000))
 }
 
 fn is_real_time(clock: u64) -> bool {
@@ -266,15 +266,6 @@ fn on_our_clock(clock: u64, time: u64) -> u64 {
         true => time.saturating_sub(EPOCH * SECOND),
         false => time,
     }
-}
-
-fn tell_time(thread: i32, clock: u64, target: u64, now: u64) -> io::Result<Outcome> {
-    let time = match is_real_time(clock) {
-        true => EPOCH * SECOND + now,
-        false => now,
-    };
-    write_pair(thread, target, [time / SECOND, time % SECOND])?;
-    Ok(done(0))
 }
 
 fn write_pair(thread: i32, target: u64, pair: [u64; 2]) -> io::Result<()> {

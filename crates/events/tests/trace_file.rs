@@ -116,6 +116,7 @@ fn example() -> Vec<Call> {
         EventKind::Exit { task },
         EventKind::Pass { cpu, duration: 700 },
         EventKind::CpuOnline { cpu, online: false },
+        EventKind::Loader { cpu, begins: true },
         EventKind::Callback {
             cpu,
             callback: Callback::SelectCpu,
@@ -184,7 +185,7 @@ fn other_versions_and_other_files_are_told_apart() {
     bytes[8] = 1;
     let error = read(&bytes).unwrap_err().to_string();
     assert!(
-        error.contains("version 3") && error.contains("version 1"),
+        error.contains("version 4") && error.contains("version 1"),
         "{error}"
     );
     let error = read(b"{\"tasks\": {}}").unwrap_err().to_string();

@@ -34,7 +34,7 @@ pub(crate) struct Kept<'a> {
     pub file: Option<&'a File>,
     /// Files that it maps.
     pub memory: Vec<&'a File>,
-    /// A socket to somebody who answers it.
+    /// A socket on which it asks questions and gets answers.
     pub socket: Option<&'a UnixStream>,
 }
 
@@ -260,10 +260,10 @@ fn filter(
     rules.insert(libc::SYS_write, writes.clone());
     rules.insert(libc::SYS_writev, writes);
     if let Some(socket) = socket {
-        let reads = vec![only(0, Compare::Eq, socket as u64)?];
+        let socket = vec![only(0, Compare::Eq, socket as u64)?];
         // The standard library reads from and writes to sockets with these.
         for call in [libc::SYS_read, libc::SYS_recvfrom, libc::SYS_sendto] {
-            rules.insert(call, reads.clone());
+            rules.insert(call, socket.clone());
         }
     }
     // To end itself by a signal, as `abort` does, but nobody else.

@@ -357,17 +357,17 @@ impl Metrics {
             .saturating_sub(slot.booked);
         slot.booked = self.now;
         self.overhead_booked += overhead;
-        if slot.has_loader {
-            // What a scheduler decides in user space costs as much as what it decides in the kernel.
-            let spent = span - overhead;
-            self.overhead_booked += spent;
-            self.overhead.get_or_insert_default()[0] += spent;
-        }
+        let (rest, has_loader) = (span - overhead, slot.has_loader);
         if slot.current.is_some() {
-            slot.ran += span - overhead;
+            slot.ran += rest;
             if overhead > 0 {
                 self.ideal.lose(overhead as f64 * self.sets.speed(cpu));
             }
+        }
+        if has_loader {
+            // What a scheduler decides in user space costs as much as what it decides in the kernel.
+            self.overhead_booked += rest;
+            self.count_overhead(OverheadKind::Scheduling, rest);
         }
     }
 
@@ -653,7 +653,7 @@ impl Metrics {
         }
     }
 
-    fn overhead(&mut self, cpu: usize, kind: OverheadKind, duration: u64) {
+    fn count_overhead(&mut self, kind: OverheadKind, duration: u64) {
         let kinds = self.overhead.get_or_insert_default();
         kinds[match kind {
             OverheadKind::Scheduling => 0,
@@ -661,6 +661,10 @@ impl Metrics {
             OverheadKind::Migration => 2,
             OverheadKind::Interrupt => 3,
         }] += duration;
+    }
+
+    fn overhead(&mut self, cpu: usize, kind: OverheadKind, duration: u64) {
+        self.count_overhead(kind, duration);
         if cpu >= self.cpus.len() {
             self.inconsistent += 1;
             return;

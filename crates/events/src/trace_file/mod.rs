@@ -46,7 +46,7 @@ pub use reader::{TraceError, TraceReader};
 pub use writer::TraceWriter;
 
 const MAGIC: &[u8; 8] = b"fgtrace\n";
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 /// Most CPUs that a trace file may have.
 const MOST_CPUS: u64 = 1 << 16;

@@ -344,6 +344,27 @@ fn overhead_on_an_idle_cpu_takes_nothing_from_a_task() {
 }
 
 #[test]
+fn a_cpu_that_the_loader_has_is_overhead_and_not_idle() {
+    let cpu = CpuId(1);
+    let result = Run::on(2)
+        .tasks(&[1024; 2])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .event(EventKind::Loader { cpu, begins: true })
+        .at(4)
+        .event(EventKind::Loader { cpu, begins: false })
+        .at(10)
+        .switch(1, None, 1)
+        .end(20);
+    assert_eq!(result.overhead.unwrap().scheduling_ns, 4 * MS);
+    assert_eq!(result.cpu_time.overhead_ns, 4 * MS);
+    assert_eq!(result.cpu_time.idle_ns, 6 * MS);
+    assert_eq!(result.cpu_time.idle_while_runnable_ns, 6 * MS);
+    assert_eq!(result.tasks[1].wait_ns, 10 * MS);
+}
+
+#[test]
 fn idle_while_runnable_counts_usable_idle_cpus() {
     // Two tasks wait from 0 to 10 ms while one of three CPUs is busy; then one more CPU takes a task.
     let result = Run::on(3)
