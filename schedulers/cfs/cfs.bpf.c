@@ -628,17 +628,13 @@ static __always_inline void consider(struct run_queue *rq, const struct candidat
  * buddy, whose waker waits for it; if that is not too unfair. @prev is the running task if it may go on; it counts as put back.
  * Moves the choice to the CPU's local queue; returns false if it is @prev or there is none.
  */
-__noinline bool pick_next_entity(s32 cpu, bool prev)
+__noinline bool pick_next_entity(struct run_queue *rq __arg_nonnull, bool prev)
 {
-	struct run_queue *rq = run_queue_of(cpu);
-	struct candidates *c;
+	struct candidates *c = &rq->candidates;
+	s32 cpu = rq->cpu, choice;
 	struct task_struct *p;
 	bool moved = false;
-	s32 choice;
 
-	if (!rq)
-		return false;
-	c = &rq->candidates;
 	__builtin_memset(c, 0, sizeof(*c));
 	if (prev) {
 		struct candidate put_back = { rq->curr_vruntime, rq->curr_weight, rq->curr_pid };
@@ -694,7 +690,7 @@ static __always_inline bool pick_leftmost(struct run_queue *rq, bool prev)
 
 static __always_inline bool pick_next(struct run_queue *rq, bool prev)
 {
-	return release == RELEASE_2_6_24 ? pick_leftmost(rq, prev) : pick_next_entity(rq->cpu, prev);
+	return release == RELEASE_2_6_24 ? pick_leftmost(rq, prev) : pick_next_entity(rq, prev);
 }
 
 /* The task has been picked: it runs until the next event. */
@@ -842,38 +838,26 @@ void BPF_STRUCT_OPS(cfs_enable, struct task_struct *p)
 
 #include "idle_tick.h"
 
-/* Prepares the run queue of a CPU. */
-__noinline int init_rq(s32 cpu)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-
-	if (!rq)
-		return 0;
-	init_domains(rq, cpu);
-	/* As in the original, so that virtual times wrap around soon and always have */
-	rq->min_vruntime = -(1ULL << 20);
-	return 0;
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 {
+	struct run_queue *rq;
 	s32 cpu, err;
 
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
 	tick_nsec = tick_length(hz ?: DEFAULT_HZ);
 
 	bpf_for(cpu, 0, nr_cpus) {
-		err = scx_bpf_create_dsq(cpu, NUMA_NO_NODE);
+		rq = run_queue_of(cpu);
+		err = rq ? scx_bpf_create_dsq(cpu, NUMA_NO_NODE) : -ENOENT;
 		if (err)
 			return err;
-		init_rq(cpu);
+		init_domains(rq, cpu);
+		/* As in the original, so that virtual times wrap around soon and always have */
+		rq->min_vruntime = -(1ULL << 20);
 	}
 	set_constants(nr_online);
 
-	if (nr_cpus == 1)
-		return 0;
-
-	return init_idle_tick() ?: start_idle_tick();
+	return nr_cpus > 1 ? init_idle_tick() ?: start_idle_tick() : 0;
 }
 
 /* ---- Nobody waits for ever (not CFS's) --------------------------------------------------------------------------- */

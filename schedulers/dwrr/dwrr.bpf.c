@@ -309,15 +309,11 @@ static __always_inline void update_curr(struct run_queue *rq, u64 now)
  * Moves the threads that this CPU searches for from a queue of @victim_cpu, EQ if it is @expired, to one of its own, EQ if that is
  * @to_expired, in the order of the queue. The host's balancer leaves what is too heavy or cache-hot. Returns how many it moved.
  */
-__noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, bool expired, bool to_expired)
+__noinline u32 take_threads(struct run_queue *rq __arg_nonnull, struct run_queue *victim __arg_nonnull, bool expired, bool to_expired)
 {
-	struct run_queue *rq = run_queue_of(this_cpu), *victim = run_queue_of(victim_cpu);
-	struct search *search;
+	struct search *search = &rq->search;
 	struct task_struct *p;
 
-	if (!rq || !victim)
-		return 0;
-	search = &rq->search;
 	search->looked_at = 0;
 	search->moved = 0;
 
@@ -330,7 +326,7 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, bool expired, bool to_
 		if (search->reason == HOST_BALANCING && search->looked_at++ > sched_nr_migrate)
 			break;
 		t = task_ctx_of(p);
-		if (!t || t->round > search->up_to || !task_allowed(p, this_cpu))
+		if (!t || t->round > search->up_to || !task_allowed(p, rq->cpu))
 			continue;
 		now = scx_bpf_now();
 		/* The document's W / 2 > L_imbal */
@@ -341,7 +337,7 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, bool expired, bool to_
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, vruntime_on(rq, victim, p->scx.dsq_vtime, now));
 		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, to_expired ? eq_dsq(rq) : rq_dsq(rq), 0))
 			continue;
-		t->vruntime_cpu = this_cpu + 1;
+		t->vruntime_cpu = rq->cpu + 1;
 		account_move(t, victim, rq, now);
 		search->moved++;
 		search->wanted--;
@@ -366,15 +362,12 @@ __noinline u32 take_threads(s32 this_cpu, s32 victim_cpu, bool expired, bool to_
  * up to X of them. They are in RQ of a CPU in that round, and in RQ or EQ of one that is behind: by one round, or by more if
  * threads were bound to it or one alone was entitled to more than a CPU. With @any, whatever waits.
  */
-__noinline u32 scan_cpus(s32 this_cpu, u64 top, bool any)
+__noinline u32 scan_cpus(struct run_queue *rq __arg_nonnull, u64 top, bool any)
 {
-	struct run_queue *rq = run_queue_of(this_cpu), *other;
+	struct search *search = &rq->search;
+	struct run_queue *other;
 	u32 step, position, eq;
-	struct search *search;
 
-	if (!rq)
-		return 0;
-	search = &rq->search;
 	search->reason = any ? WOULD_BE_IDLE : ROUND_BALANCING;
 	search->up_to = any ? ~0ULL : top;
 	search->wanted = any ? 1 : threads_moved;
@@ -406,7 +399,7 @@ __noinline u32 scan_cpus(s32 this_cpu, u64 top, bool any)
 
 			if (!search->wanted || (eq && !behind && !any))
 				continue;
-			taken = take_threads(this_cpu, other->cpu, eq, false);
+			taken = take_threads(rq, other, eq, false);
 			search->taken += taken;
 			if (any)
 				count_by(STAT_STOLEN_IDLE, taken);
@@ -436,19 +429,16 @@ static __always_inline void next_round(struct run_queue *rq)
  * Round balancing: RQ of this CPU is empty. @prev_expired says that the thread that ran so far is runnable and has finished its
  * round, so that EQ has it although it is not in a queue yet. Returns false if there is nothing to run.
  */
-__noinline bool round_balance(s32 cpu, bool prev_expired)
+__noinline bool round_balance(struct run_queue *rq __arg_nonnull, bool prev_expired)
 {
-	struct run_queue *rq = run_queue_of(cpu);
 	u64 top = highest;
 	bool eq_empty;
 
-	if (!rq)
-		return false;
 	count(STAT_ROUND_BALANCES);
 	eq_empty = !prev_expired && scx_bpf_dsq_nr_queued(eq_dsq(rq)) <= 0;
 
 	if (rq->round >= top || eq_empty) {
-		if (nr_overloaded && scan_cpus(cpu, top, false)) {
+		if (nr_overloaded && scan_cpus(rq, top, false)) {
 			if (rq->round < top)
 				rq->round = top;
 			return true;
@@ -456,7 +446,7 @@ __noinline bool round_balance(s32 cpu, bool prev_expired)
 		if (eq_empty) {
 			/* The host's balancing of a CPU without threads; such a CPU joins the highest round */
 			rq->round = top;
-			return nr_overloaded && scan_cpus(cpu, top, true);
+			return nr_overloaded && scan_cpus(rq, top, true);
 		}
 	}
 	next_round(rq);
@@ -467,20 +457,20 @@ __noinline bool round_balance(s32 cpu, bool prev_expired)
  * The host's balancer, as the document has it: L_k = sum of weights of CPU k, L_imbal = min(min(L_busiest, L_avg), L_avg - L_k), and
  * no thread moves if L_imbal < W / 2. It works between CPUs in the same round only, and from RQ to RQ or EQ to EQ.
  */
-__noinline u32 balance_load(s32 this_cpu)
+__noinline int balance_load(struct run_queue *rq __arg_nonnull)
 {
-	struct run_queue *rq = run_queue_of(this_cpu), *other, *busiest;
+	struct search *search = &rq->search;
+	struct run_queue *other, *busiest;
 	u64 total = 0, max_load = 0, average;
-	struct search *search;
 	s32 busiest_cpu = -1;
 	u32 position, moved;
 
-	if (!rq || !nr_overloaded)
+	if (!nr_overloaded)
 		return 0;
 	count(STAT_HOST_BALANCES);
 	for_each_rq_in_span(other, position, 0, nr_cpus) {
 		total += other->load_weight;
-		if (other->cpu != this_cpu && other->round == rq->round && other->nr_running > 1 &&
+		if (other->cpu != rq->cpu && other->round == rq->round && other->nr_running > 1 &&
 		    other->load_weight > max_load) {
 			max_load = other->load_weight;
 			busiest_cpu = other->cpu;
@@ -490,16 +480,15 @@ __noinline u32 balance_load(s32 this_cpu)
 	busiest = run_queue_of(busiest_cpu);
 	if (busiest_cpu < 0 || !busiest || max_load <= rq->load_weight || average <= rq->load_weight)
 		return 0;
-	search = &rq->search;
 	search->reason = HOST_BALANCING;
 	search->up_to = ~0ULL;
 	search->wanted = ~0U;
 	search->rem_load_move = min(min(max_load, average), average - rq->load_weight);
 
-	moved = take_threads(this_cpu, busiest_cpu, false, false);
-	moved += take_threads(this_cpu, busiest_cpu, true, true);
+	moved = take_threads(rq, busiest, false, false);
+	moved += take_threads(rq, busiest, true, true);
 	count_by(STAT_HOST_MOVED, moved);
-	return moved;
+	return 0;
 }
 
 /* ---- Slices and preemption ------------------------------------------------------------------------------------- */
@@ -759,7 +748,7 @@ static __always_inline void defer_first(struct run_queue *rq)
  * The host's choice from RQ, after round balancing if that is empty; moves it to this CPU's local queue. @prev is the thread that ran
  * so far if it is still runnable; it is in no queue but counts as if it were in its own.
  */
-static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task_ctx *prev)
+static __noinline enum pick pick_next(struct run_queue *rq, struct task_ctx *prev)
 {
 	u64 vruntime, round;
 	u32 i;
@@ -768,7 +757,7 @@ static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task
 		bool prev_in_round = prev && in_round(rq, prev), found = leftmost(rq, &vruntime, &round);
 
 		if (!found && !prev_in_round) {
-			if (!round_balance(cpu, prev != NULL))
+			if (!round_balance(rq, prev != NULL))
 				return PICK_NONE;
 			continue;
 		}
@@ -787,7 +776,7 @@ static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task
 	}
 	/* It may just have been sent to EQ once more */
 	return scx_bpf_dsq_move_to_local(rq_dsq(rq), 0) ||
-	       (round_balance(cpu, false) && scx_bpf_dsq_move_to_local(rq_dsq(rq), 0)) ? PICK_OTHER : PICK_NONE;
+	       (round_balance(rq, false) && scx_bpf_dsq_move_to_local(rq_dsq(rq), 0)) ? PICK_OTHER : PICK_NONE;
 }
 
 __noinline bool rescue_starved(s32 cpu);
@@ -817,7 +806,7 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (nr_cpus > 1 && host_balance && !time_before(now, rq->next_balance)) {
 		rq->next_balance = now + BALANCE_INTERVAL;
-		balance_load(cpu);
+		balance_load(rq);
 	}
 
 	rescued = starvation_check_is_due(&rq->rescue_at, now) && rescue_starved(cpu);
@@ -825,7 +814,7 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 		run_until(rq, prev, next_event(rq, false, 0, now), now);
 		return;
 	}
-	if (!rescued && pick_next(cpu, rq, t) == PICK_PREV && t) {
+	if (!rescued && pick_next(rq, t) == PICK_PREV && t) {
 		join_round(rq, t, false);
 		rq->curr_round_slice = t->round_slice;
 		rq->slice_exec = 0;

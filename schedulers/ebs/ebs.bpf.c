@@ -826,16 +826,13 @@ __noinline int pull_tasks(struct balance *b __arg_nonnull)
  * Lets out of a CPU's sinbin who has been there until its usage has decayed to its cap. With @review, looks at all of them: caps
  * may have changed.
  */
-__noinline int release_sinbin(s32 cpu, bool review)
+__noinline int release_sinbin(struct run_queue *rq __arg_nonnull, bool review)
 {
-	struct run_queue *rq = run_queue_of(cpu);
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
 
-	if (!rq)
-		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, sinbin_dsq(cpu), 0) {
+	bpf_for_each(scx_dsq, p, sinbin_dsq(rq->cpu), 0) {
 		struct task_ctx *t = task_ctx_of(p);
 		bool ended;
 		s32 level;
@@ -860,16 +857,15 @@ __noinline int release_sinbin(s32 cpu, bool review)
 }
 
 /* Has the waiting tasks who have waited for too long go in front of all others, and says when to look next. */
-__noinline int rescue(s32 cpu)
+__noinline int rescue(struct run_queue *rq __arg_nonnull)
 {
-	struct run_queue *rq = run_queue_of(cpu);
 	u64 now = scx_bpf_now(), next = ~0ULL;
 	struct task_struct *p;
 
-	if (!rq || now < rq->rescue_at)
+	if (now < rq->rescue_at)
 		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, waiting_dsq(cpu), 0) {
+	bpf_for_each(scx_dsq, p, waiting_dsq(rq->cpu), 0) {
 		struct task_ctx *t = task_ctx_of(p);
 		u64 left;
 
@@ -889,16 +885,13 @@ __noinline int rescue(s32 cpu)
 }
 
 /* Background tasks that have stopped being so, by their attributes, come before the others without having to run first. */
-__noinline int review_background(s32 cpu)
+__noinline int review_background(struct run_queue *rq __arg_nonnull)
 {
-	struct run_queue *rq = run_queue_of(cpu);
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
 
-	if (!rq)
-		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, waiting_dsq(cpu), SCX_DSQ_ITER_REV) {
+	bpf_for_each(scx_dsq, p, waiting_dsq(rq->cpu), SCX_DSQ_ITER_REV) {
 		struct task_ctx *t = task_ctx_of(p);
 		s32 level;
 
@@ -949,20 +942,21 @@ static bool timer_tick(void)
 	if (review)
 		read_parameters();
 	bpf_for(cpu, 0, nr_cpu_ids) {
+		rq = run_queue_of(cpu);
+		if (!rq)
+			continue;
 		if (sinbin)
-			release_sinbin(cpu, review);
+			release_sinbin(rq, review);
 		if (review) {
-			review_background(cpu);
-			rescue(cpu);
+			review_background(rq);
+			rescue(rq);
 		}
 		if (num_online_cpus == 1)
 			continue;
-		rq = run_queue_of(cpu);
 		bpf_rcu_read_lock();
-		if (rq)
-			notice_real_time(rq, scx_bpf_now());
+		notice_real_time(rq, scx_bpf_now());
 		bpf_rcu_read_unlock();
-		rebalance_tick(cpu, jiffies);
+		rebalance_tick(rq, jiffies);
 	}
 	return true;
 }

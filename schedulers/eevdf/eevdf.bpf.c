@@ -412,28 +412,10 @@ static __always_inline u64 avg_vruntime(struct run_queue *cfs_rq, u64 now)
 	return vruntime;
 }
 
-/* V as if the running task were not there, and one more: where it becomes ineligible. */
-static __always_inline u64 ineligible_vruntime(struct run_queue *cfs_rq)
+/* The sums as they are, of all but the running task. */
+static __always_inline void waiting_virtual_time(struct run_queue *cfs_rq, struct virtual_time *time)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
-	u64 vruntime;
-
-	if (!lock)
-		return 0;
-	bpf_spin_lock(&lock->lock);
-	vruntime = cfs_rq->zero_vruntime + 1;
-	if (cfs_rq->sum_weight)
-		vruntime += divide_floor(cfs_rq->sum_w_vruntime, cfs_rq->sum_weight);
-	bpf_spin_unlock(&lock->lock);
-	return vruntime;
-}
-
-/* The sums as they are, for any number of vruntime_eligible(). */
-static __always_inline void virtual_time_of(struct run_queue *cfs_rq, struct virtual_time *time, u64 now)
-{
-	struct rq_lock *lock = lock_of(cfs_rq);
-	bool curr = cfs_rq->curr;
-	u64 curr_vruntime = curr_vruntime_at(cfs_rq, now), curr_weight = cfs_rq->curr_weight;
 
 	if (!lock)
 		return;
@@ -442,10 +424,28 @@ static __always_inline void virtual_time_of(struct run_queue *cfs_rq, struct vir
 	time->avg = cfs_rq->sum_w_vruntime;
 	time->load = cfs_rq->sum_weight;
 	bpf_spin_unlock(&lock->lock);
+}
+
+/* And of all that compete, for any number of vruntime_eligible(). */
+static __always_inline void virtual_time_of(struct run_queue *cfs_rq, struct virtual_time *time, u64 now)
+{
+	bool curr = cfs_rq->curr;
+	u64 curr_vruntime = curr_vruntime_at(cfs_rq, now), curr_weight = cfs_rq->curr_weight;
+
+	waiting_virtual_time(cfs_rq, time);
 	if (curr) {
 		time->avg += (s64)(curr_vruntime - time->zero) * curr_weight;
 		time->load += curr_weight;
 	}
+}
+
+/* V as if the running task were not there, and one more: where it becomes ineligible. */
+static __always_inline u64 ineligible_vruntime(struct run_queue *cfs_rq)
+{
+	struct virtual_time time = {};
+
+	waiting_virtual_time(cfs_rq, &time);
+	return time.zero + divide_floor(time.avg, time.load) + 1;
 }
 
 /*
@@ -477,21 +477,15 @@ static __always_inline bool curr_eligible(struct run_queue *cfs_rq, u64 now)
  * Shortest and longest slice of all that compete. The kernel has them at the root of its tree; here a CPU that has tasks with
  * slices of their own looks at all of its tasks.
  */
-__noinline int scan_slices(s32 cpu)
+__noinline int scan_slices(struct run_queue *cfs_rq __arg_nonnull)
 {
-	struct run_queue *cfs_rq = run_queue_of(cpu);
+	u64 shortest = cfs_rq->curr ? cfs_rq->curr_slice : ~0ULL, longest = cfs_rq->curr ? cfs_rq->curr_slice : 0;
 	struct task_ctx *se;
 	struct task_struct *p;
-	u64 shortest, longest;
 	u32 i;
 
-	if (!cfs_rq)
-		return 0;
-	shortest = cfs_rq->curr ? cfs_rq->curr_slice : ~0ULL;
-	longest = cfs_rq->curr ? cfs_rq->curr_slice : 0;
-
 	bpf_for(i, 0, 2) {
-		bpf_for_each(scx_dsq, p, i ? ineligible_dsq(cpu) : eligible_dsq(cpu), 0) {
+		bpf_for_each(scx_dsq, p, i ? ineligible_dsq(cfs_rq->cpu) : eligible_dsq(cfs_rq->cpu), 0) {
 			se = task_ctx_of(p);
 			if (se) {
 				shortest = min(shortest, se->slice);
@@ -519,7 +513,7 @@ static __always_inline u64 cfs_rq_min_slice(struct run_queue *cfs_rq)
 {
 	if (!cfs_rq->nr_custom)
 		return base_slice;
-	scan_slices(cfs_rq->cpu);
+	scan_slices(cfs_rq);
 	return cfs_rq->min_slice;
 }
 
@@ -527,7 +521,7 @@ static __always_inline u64 cfs_rq_max_slice(struct run_queue *cfs_rq)
 {
 	if (!cfs_rq->nr_custom)
 		return base_slice;
-	scan_slices(cfs_rq->cpu);
+	scan_slices(cfs_rq);
 	return cfs_rq->max_slice;
 }
 
@@ -663,17 +657,13 @@ static __always_inline void set_next_buddy(struct run_queue *cfs_rq, const struc
 }
 
 /* Deadline of the best waiting task without moving any, into cfs_rq->best_deadline. False if none is eligible. */
-__noinline bool best_waiting(s32 cpu, const struct virtual_time *time __arg_nonnull)
+__noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull)
 {
-	struct run_queue *cfs_rq = run_queue_of(cpu);
 	struct task_ctx *se;
 	struct task_struct *p;
 	bool found = false;
 
-	if (!cfs_rq)
-		return false;
-
-	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
+	bpf_for_each(scx_dsq, p, eligible_dsq(cfs_rq->cpu), 0) {
 		se = task_ctx_of(p);
 		if (!se || !vruntime_eligible(time, se->vruntime))
 			continue;
@@ -682,7 +672,7 @@ __noinline bool best_waiting(s32 cpu, const struct virtual_time *time __arg_nonn
 		break;
 	}
 	/* Those that V has passed since the last pick */
-	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), 0) {
+	bpf_for_each(scx_dsq, p, ineligible_dsq(cfs_rq->cpu), 0) {
 		se = task_ctx_of(p);
 		if (!se)
 			continue;
@@ -697,16 +687,13 @@ __noinline bool best_waiting(s32 cpu, const struct virtual_time *time __arg_nonn
 }
 
 /* Sorts the waiting tasks of a CPU as V is now. True if one is eligible: the first of eligible_dsq(), cfs_rq->best_deadline. */
-__noinline bool sort_waiting(s32 cpu, const struct virtual_time *time __arg_nonnull)
+__noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull)
 {
-	struct run_queue *cfs_rq = run_queue_of(cpu);
+	s32 cpu = cfs_rq->cpu;
 	struct task_ctx *se;
 	struct task_struct *p;
 	bool found = false;
 	u32 moved = 0;
-
-	if (!cfs_rq)
-		return false;
 
 	/* V passes them in the order of their virtual runtimes */
 	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), 0) {
@@ -763,16 +750,12 @@ enum pick {
  * Earliest Eligible Virtual Deadline First: of the eligible tasks the one with the earliest deadline; the running task keeps
  * the CPU for its protected slice, and if its deadline is strictly earlier. Moves the pick to the local queue.
  */
-__noinline s32 pick_eevdf(s32 cpu, u64 now)
+__noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 {
-	struct run_queue *cfs_rq = run_queue_of(cpu);
 	struct virtual_time time = {};
-	bool curr, found;
-	s32 slot;
+	bool curr = cfs_rq->curr, found;
+	s32 cpu = cfs_rq->cpu, slot;
 
-	if (!cfs_rq)
-		return PICK_NOTHING;
-	curr = cfs_rq->curr;
 	/* One that competes alone needs not be eligible */
 	if (h_nr_queued(cfs_rq) == 1 && curr)
 		return PICK_CURR;
@@ -781,13 +764,11 @@ __noinline s32 pick_eevdf(s32 cpu, u64 now)
 		return PICK_MOVED;
 
 	virtual_time_of(cfs_rq, &time, now);
-	found = sort_waiting(cpu, &time);
+	found = sort_waiting(cfs_rq, &time);
 
-	if (cfs_rq->next_pid) {
-		if (vruntime_eligible(&time, cfs_rq->next_vruntime) && move_buddy_to_local(cfs_rq)) {
-			cfs_rq->next_pid = 0;
-			return PICK_MOVED;
-		}
+	if (cfs_rq->next_pid && vruntime_eligible(&time, cfs_rq->next_vruntime) && move_buddy_to_local(cfs_rq)) {
+		cfs_rq->next_pid = 0;
+		return PICK_MOVED;
 	}
 
 	if (curr && !vruntime_eligible(&time, cfs_rq->curr_vruntime))
@@ -796,9 +777,9 @@ __noinline s32 pick_eevdf(s32 cpu, u64 now)
 		return PICK_CURR;
 
 	/* A delayed task that is the pick ends to compete, and the pick is repeated */
-	slot = best_delayed(cpu, &time, found, cfs_rq->best_deadline);
+	slot = best_delayed(cfs_rq, &time, found, cfs_rq->best_deadline);
 	if (slot >= 0 && !(curr && time_before(cfs_rq->curr_deadline, cfs_rq->delayed_deadline))) {
-		finish_delayed(cpu, slot);
+		finish_delayed(cfs_rq, slot);
 		return PICK_AGAIN;
 	}
 
@@ -812,13 +793,13 @@ __noinline s32 pick_eevdf(s32 cpu, u64 now)
 	return cfs_rq->curr ? PICK_CURR : PICK_NOTHING;
 }
 
-static __always_inline s32 pick_next_entity(s32 cpu, u64 now)
+static __always_inline s32 pick_next_entity(struct run_queue *cfs_rq, u64 now)
 {
 	s32 pick = PICK_NOTHING;
 	u32 i;
 
 	bpf_for(i, 0, 2 * NR_DELAYED) {
-		pick = pick_eevdf(cpu, now);
+		pick = pick_eevdf(cfs_rq, now);
 		if (pick != PICK_AGAIN)
 			break;
 	}
@@ -957,7 +938,7 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 
 		eligible = vruntime_eligible(time, se->vruntime);
 		/* Beside it and the running one */
-		found = cfs_rq->nr_running > 2 && best_waiting(cfs_rq->cpu, time);
+		found = cfs_rq->nr_running > 2 && best_waiting(cfs_rq, time);
 		deadline = cfs_rq->best_deadline;
 		if (eligible && (!found || time_before(se->deadline, deadline))) {
 			found = true;
@@ -970,10 +951,10 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 			deadline = cfs_rq->curr_deadline;
 			eligible = false;
 		}
-		slot = best_delayed(cfs_rq->cpu, time, found, deadline);
+		slot = best_delayed(cfs_rq, time, found, deadline);
 		if (slot < 0)
 			return eligible;
-		finish_delayed(cfs_rq->cpu, slot);
+		finish_delayed(cfs_rq, slot);
 		virtual_time_of(cfs_rq, time, now);
 	}
 	return false;
@@ -1280,7 +1261,6 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	bool resched = false, balanced = false;
 	struct task_ctx *se;
 	u64 now = scx_bpf_now();
-	s32 pick;
 
 	if (!cfs_rq)
 		return;
@@ -1320,8 +1300,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 			count(TICK_PREEMPTIONS);
 		if (resched || cfs_rq->need_resched) {
 			cfs_rq->need_resched = false;
-			pick = pick_next_entity(cpu, now);
-			if (pick == PICK_MOVED)
+			if (pick_next_entity(cfs_rq, now) == PICK_MOVED)
 				return;
 		}
 		/* It goes on, with the protection it had */
@@ -1329,7 +1308,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 
-	if (pick_next_entity(cpu, now) == PICK_MOVED)
+	if (pick_next_entity(cfs_rq, now) == PICK_MOVED)
 		return;
 	/* Of an empty queue all sums are zero */
 	if (!h_nr_queued(cfs_rq) && (cfs_rq->sum_weight || cfs_rq->sum_w_vruntime))
@@ -1337,7 +1316,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	if (nr_cpus > 1 && !balanced) {
 		sched_balance_newidle(cfs_rq);
 		if (cfs_rq->nr_running)
-			pick_next_entity(cpu, now);
+			pick_next_entity(cfs_rq, now);
 	}
 }
 
@@ -1473,32 +1452,29 @@ void BPF_STRUCT_OPS(eevdf_update_idle, s32 cpu, bool idle)
 }
 
 /* Prepares the run queue of a CPU. */
-__noinline int init_rq(s32 cpu)
+__noinline int init_rq(struct run_queue *cfs_rq __arg_nonnull, s32 cpu)
 {
 	const volatile struct cpu_topology *place = topology_of(cpu);
-	struct run_queue *cfs_rq = run_queue_of(cpu);
-	u64 now = scx_bpf_now();
 	u32 level;
 
-	if (!cfs_rq)
-		return 0;
 	init_balancing(cfs_rq, cpu);
 	cfs_rq->capacity = place ? place->capacity : SCHED_CAPACITY_SCALE;
 	/* Until it is known to be busy */
 	cfs_rq->idle = true;
 	/* As in the original, so that virtual times wrap around soon and always have */
 	cfs_rq->zero_vruntime = -(1ULL << 20);
-	cfs_rq->pelt_last = now;
+	cfs_rq->pelt_last = scx_bpf_now();
 	init_spans(cfs_rq->span, cpu, true, LEVEL_NUMA);
 	cfs_rq->nr_idle_scan = cfs_rq->span[LEVEL_MC].count;
 	cfs_rq->has_idle_cores = smt_active;
 	bpf_for(level, LEVEL_SMT, NR_LEVELS)
 		sd_init(cfs_rq, level);
-	return 0;
+	return scx_bpf_create_dsq(eligible_dsq(cpu), NUMA_NO_NODE) ?: scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 {
+	struct run_queue *cfs_rq;
 	s32 cpu, err;
 
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
@@ -1507,20 +1483,15 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 	asym_active = topology_nr_cpus && has_asym_capacity(0, topology_nr_cpus);
 
 	bpf_for(cpu, 0, nr_cpus) {
-		err = scx_bpf_create_dsq(eligible_dsq(cpu), NUMA_NO_NODE);
-		if (!err)
-			err = scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE);
+		cfs_rq = run_queue_of(cpu);
+		err = cfs_rq ? init_rq(cfs_rq, cpu) : -ENOENT;
 		if (err)
 			return err;
-		init_rq(cpu);
 	}
 
 	base_slice = sched_base_slice * scale_factor(min(nr_online, 8));
 
-	if (nr_cpus == 1)
-		return 0;
-
-	return init_idle_tick() ?: start_idle_tick();
+	return nr_cpus > 1 ? init_idle_tick() ?: start_idle_tick() : 0;
 }
 
 /* ---- Nobody waits for ever (not EEVDF's) ------------------------------------------------------------------------- */

@@ -70,20 +70,19 @@ static __always_inline void clear_delayed(struct run_queue *cfs_rq, struct delay
 }
 
 /* A delayed task has been picked: now it is dequeued, its debt is paid. */
-__noinline int finish_delayed(s32 cpu, u32 slot)
+__noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
 {
-	struct run_queue *cfs_rq = run_queue_of(cpu);
 	struct delayed_entity *delayed;
 	struct task_ctx *se;
 	struct task_struct *p;
 
-	if (!cfs_rq || slot >= NR_DELAYED)
+	if (slot >= NR_DELAYED)
 		return 0;
 	delayed = &cfs_rq->delayed[slot];
 	p = bpf_task_from_pid(delayed->pid);
 	if (p) {
 		se = task_ctx_of(p);
-		if (se && se->delayed_cpu == cpu + 1 && se->delayed_slot == slot) {
+		if (se && se->delayed_cpu == cfs_rq->cpu + 1 && se->delayed_slot == slot) {
 			se->vlag = delayed_lag(cfs_rq, se, scx_bpf_now());
 			se->delayed_cpu = 0;
 		}
@@ -113,13 +112,13 @@ static __always_inline void cancel_delayed(struct task_ctx *se, u64 now)
  * The delayed task with the earliest deadline before @deadline, if there is a limit, that is eligible at @time; -1 if there is none. Its
  * deadline is cfs_rq->delayed_deadline.
  */
-__noinline s32 best_delayed(s32 cpu, const struct virtual_time *time __arg_nonnull, bool limit, u64 deadline)
+__noinline s32 best_delayed(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull, bool limit,
+			    u64 deadline)
 {
-	struct run_queue *cfs_rq = run_queue_of(cpu);
 	s32 best = -1;
 	u32 i;
 
-	if (!cfs_rq || !cfs_rq->nr_delayed)
+	if (!cfs_rq->nr_delayed)
 		return -1;
 
 	bpf_for(i, 0, cfs_rq->delayed_top) {

@@ -190,15 +190,11 @@ __noinline bool find_busiest_node(struct balance *b __arg_nonnull)
 }
 
 /* rebalance_tick(): between nodes, then within the node, each when its time has come. */
-__noinline int rebalance_tick(s32 cpu, u64 jiffies)
+__noinline int rebalance_tick(const struct run_queue *rq __arg_nonnull, u64 jiffies)
 {
-	struct run_queue *rq = run_queue_of(cpu);
-	struct balance b = { .cpu = cpu };
+	struct balance b = { .cpu = rq->cpu, .idle = rq->idle };
 	u32 ticks, node_ticks, pulled = 0;
 
-	if (!rq)
-		return 0;
-	b.idle = rq->idle;
 	/* Nobody waits that an idle CPU could help */
 	if (b.idle && !nr_overloaded)
 		return 0;
@@ -207,11 +203,11 @@ __noinline int rebalance_tick(s32 cpu, u64 jiffies)
 	if (topology_nr_nodes > 1 && jiffies % node_ticks == 0 && find_busiest_node(&b))
 		pulled = load_balance(&b);
 	if (jiffies % ticks == 0) {
-		node_span(cpu, &b.span);
+		node_span(rq->cpu, &b.span);
 		pulled += load_balance(&b);
 	}
 	if (pulled && rq->idle)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		scx_bpf_kick_cpu(rq->cpu, SCX_KICK_IDLE);
 	return 0;
 }
 

@@ -772,22 +772,6 @@ __noinline bool somebody_is_runnable(void)
 	return false;
 }
 
-/* Balances one CPU if that is due. */
-__noinline int balance_cpu(s32 cpu)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-	u64 now = scx_bpf_now();
-
-	if (!rq || !rq->exists)
-		return 0;
-	bpf_rcu_read_lock();
-	notice_real_time(rq, now);
-	bpf_rcu_read_unlock();
-	if (balancing_is_due(rq, now))
-		rebalance_domains(rq, rq->idle ? CPU_IDLE : CPU_NOT_IDLE, now);
-	return 0;
-}
-
 /*
  * The part of scheduler_tick() that balances, on behalf of every CPU: sched_ext lets tasks be moved between lists here and in dispatch,
  * and not in ops.tick(), which idle CPUs do not get at all. Without a runnable task there is nothing to balance, and
@@ -795,10 +779,20 @@ __noinline int balance_cpu(s32 cpu)
  */
 static bool balance_tick(void)
 {
+	u64 now = scx_bpf_now();
+	struct run_queue *rq;
 	s32 cpu;
 
-	bpf_for(cpu, 0, nr_cpus)
-		balance_cpu(cpu);
+	bpf_for(cpu, 0, nr_cpus) {
+		rq = run_queue_of(cpu);
+		if (!rq || !rq->exists)
+			continue;
+		bpf_rcu_read_lock();
+		notice_real_time(rq, now);
+		bpf_rcu_read_unlock();
+		if (balancing_is_due(rq, now))
+			rebalance_domains(rq, rq->idle ? CPU_IDLE : CPU_NOT_IDLE, now);
+	}
 
 	if (!somebody_is_runnable()) {
 		__sync_lock_test_and_set(&balancing_is_off, 1);
