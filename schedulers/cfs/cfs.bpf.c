@@ -101,108 +101,57 @@ struct candidates {
 	u32 seen;
 };
 
-/* Run queue of a CPU. Sums include the running task. */
+/* Run queue of a CPU */
 struct run_queue {
-	/* Sum of the weights and number of the runnable tasks; changed atomically, other CPUs may move tasks */
-	u64 load_weight;
-	u32 nr_running;
-	s32 cpu;
-	/* A real-time task has the CPU and is in the sums */
-	u32 real_time;
 	FAIR_QUEUE_STATE
 	struct candidates candidates;
 	/* Numbers the tasks in the order in which they become runnable here */
 	u64 enqueued;
-
-	/* Clock of the next look for starved tasks */
-	u64 rescue_at;
-
 	BALANCE_STATE
 	struct sched_domains domains;
 };
 
 DEFINE_PER_CPU(struct run_queue, run_queue);
 
-/* What the scheduler keeps of a task. Its virtual runtime is p->scx.dsq_vtime. */
+/* What the scheduler keeps of a task */
 struct task_ctx {
-	/* CPU whose sums hold the task plus one, or 0 if it is not runnable; changed atomically */
-	s32 on_rq;
-	/* CPU to whose min_vruntime the virtual runtime relates plus one, or 0 for none yet */
-	s32 vruntime_cpu;
-	u32 weight;
-	u32 old_weight;
+	FAIR_TASK_STATE
 	/* The number that its run queue gave it when it became runnable or came there */
 	u64 enqueued;
 	/* CPU onto which active balancing pushes the task plus one, or 0 */
 	s32 push_cpu;
-	/* Forked and not yet placed */
-	bool new_task;
-	/* Taken off the queue only to change an attribute */
-	bool changing;
-	/* Clock when it last ran, and what it had run since picked if it goes on */
-	u64 exec_start;
-	u64 slice_exec;
-	/* Clock since when it waits */
-	u64 wait_start;
 };
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
-/* Virtual runtime of the leftmost waiting task. False if none waits. */
-static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *vruntime)
-{
-	struct task_struct *p;
-	bool found = false;
-
-	if (rq->nr_running <= rq->curr)
-		return false;
-
-	bpf_for_each(scx_dsq, p, rq->cpu, 0) {
-		*vruntime = p->scx.dsq_vtime;
-		found = true;
-		break;
-	}
-	return found;
-}
-
-#include "fair.h"
-
 #define waits_since(t) ((t)->wait_start)
 
 #include "starving_queue.h"
-
-/* ---- Load ------------------------------------------------------------------------------------------------------ */
 
 static __always_inline void update_cpu_load(struct run_queue *rq, u64 now);
 
 /* In the load, real-time tasks weigh as two of nice -20. */
 #define real_time_weight (2 * 88761)
 #define before_load_changes(rq, now) update_cpu_load(rq, now)
+#define count_besides(rq, t, number)							\
+	do {										\
+		if ((number) > 0)							\
+			(t)->enqueued = __sync_fetch_and_add(&(rq)->enqueued, 1) + 1;	\
+	} while (0)
 
 #include "runnable_load.h"
+
+#define leftmost_dsq(rq) ((rq)->cpu)
+
+#include "fair.h"
 
 /* Did the task run so lately that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 now)
 {
-	return (s64)(now - t->exec_start) < (s64)sched_migration_cost;
+	return (s64)(now - t->last_ran) < (s64)sched_migration_cost;
 }
 
 #include "load_balance.h"
-
-/* Numbers the tasks of a CPU in the order in which they become runnable there. */
-static __always_inline void number_task(struct run_queue *rq, struct task_ctx *t)
-{
-	t->enqueued = __sync_fetch_and_add(&rq->enqueued, 1) + 1;
-}
-
-/* Makes the task count on @rq and nowhere else. */
-static __always_inline void account_entity_enqueue(struct run_queue *rq, struct task_ctx *t, const struct task_struct *p, u64 now)
-{
-	if (t->on_rq == rq->cpu + 1)
-		return;
-	account_enqueue(rq, t, task_weight(p), now);
-	number_task(rq, t);
-}
 
 /* ---- Slices ---------------------------------------------------------------------------------------------------- */
 
@@ -230,7 +179,6 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
 			(t)->vruntime_cpu = (this_rq)->cpu + 1;						\
 			clear_buddies(busiest, (p)->pid);							\
 			account_move(t, busiest, this_rq, now);						\
-			number_task(this_rq, t);								\
 			if ((this_rq)->curr && check_preempt_wakeup(this_rq, p, (t)->weight, vruntime_))	\
 				(this_rq)->need_resched = true;							\
 		}												\
@@ -511,7 +459,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 	vruntime = set_task_cpu(rq, t, vruntime, now);
 	charge_vruntime(rq, now);
-	account_entity_enqueue(rq, t, p, now);
+	account_enqueue(rq, t, task_weight(p), now);
 
 	if (new_task) {
 		vruntime = place_new_task(rq, t, &first, now);
@@ -550,20 +498,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-void BPF_STRUCT_OPS(cfs_quiescent, struct task_struct *p, u64 deq_flags)
-{
-	struct task_ctx *t = task_ctx_of(p);
-	struct run_queue *rq;
-
-	if (!t)
-		return;
-	t->changing = !(deq_flags & SCX_DEQ_SLEEP);
-	t->old_weight = t->weight;
-	rq = run_queue_of(t->on_rq - 1);
-	if (rq)
-		clear_buddies(rq, p->pid);
-	account_dequeue(t, scx_bpf_now());
-}
+DEFINE_QUIESCENT(cfs)
 
 bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -693,14 +628,6 @@ static __always_inline bool pick_next(struct run_queue *rq, bool prev)
 	return release == RELEASE_2_6_24 ? pick_leftmost(rq, prev) : pick_next_entity(rq, prev);
 }
 
-/* The task has been picked: it runs until the next event. */
-static __always_inline void set_next_entity(struct run_queue *rq, struct task_struct *p, u64 slice_exec, u64 now)
-{
-	rq->slice_exec = slice_exec;
-	rq->need_resched = false;
-	run_until(rq, p, next_event(rq, false, 0, now), now);
-}
-
 __noinline bool rescue_starved(s32 cpu);
 
 void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
@@ -746,7 +673,9 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		if (pick_next(rq, true))
 			return;
-		set_next_entity(rq, prev, 0, now);
+		rq->slice_exec = 0;
+		rq->need_resched = false;
+		run_until(rq, prev, next_event(rq, false, 0, now), now);
 		return;
 	}
 
@@ -763,32 +692,17 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
 	u64 now = scx_bpf_now();
+	bool changed;
 
 	if (!rq || !t)
 		return;
 
-	uncount_real_time(rq, now);
-	/* A running task whose attribute has been changed comes here without having been enqueued */
-	rq->curr_vruntime = set_task_cpu(rq, t, p->scx.dsq_vtime, now);
-	account_entity_enqueue(rq, t, p, now);
-
-	rq->curr = true;
-	rq->curr_pid = p->pid;
-	rq->curr_prio = p->prio;
-	rq->curr_policy = p->policy;
-	rq->curr_weight = t->weight;
-	rq->exec_start = now;
+	changed = set_curr_task(rq, t, p, now);
 	t->push_cpu = 0;
-
-	if (t->changing) {
-		t->changing = false;
-		set_next_entity(rq, p, t->slice_exec, now);
-		/* Better or worse, it may not be the one to run any more */
-		if (t->weight != t->old_weight)
-			resched_task(rq);
-	} else {
-		set_next_entity(rq, p, 0, now);
-	}
+	run_until(rq, p, next_event(rq, false, 0, now), now);
+	/* Better or worse, it may not be the one to run any more */
+	if (changed && t->weight != t->old_weight)
+		resched_task(rq);
 }
 
 void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
@@ -799,15 +713,8 @@ void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
 
 	if (!rq || !t)
 		return;
-
 	charge_vruntime(rq, now);
-	scx_bpf_task_set_dsq_vtime(p, rq->curr_vruntime);
-	t->slice_exec = rq->slice_exec;
-	t->exec_start = now;
-	rq->curr = false;
-	rq->curr_pid = 0;
-	if (runnable)
-		hand_back(p);
+	put_prev_task(rq, t, p, runnable, now);
 }
 
 DEFINE_CPU_RELEASE(cfs)

@@ -67,21 +67,7 @@ struct task_ctx {
 	/* The round that the slice is for, and what is left of the slice, nanoseconds; the running thread's is in its run queue */
 	u64 round;
 	s64 round_slice;
-	/* CPU whose sums hold the thread plus one, 0 if it is not runnable; changed atomically */
-	s32 on_rq;
-	u32 weight;
-	u32 old_weight;
-	/* CPU to whose min_vruntime the virtual runtime, p->scx.dsq_vtime, relates plus one, 0 for none yet */
-	s32 vruntime_cpu;
-	/* Forked and not yet placed */
-	bool new_task;
-	/* Taken off the queue only to change an attribute */
-	bool changing;
-	/* What it had run since picked, if it goes on after a change */
-	u64 slice_exec;
-	/* Clock since which it waits, and when it last ran */
-	u64 waiting_since;
-	u64 last_ran;
+	FAIR_TASK_STATE
 };
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
@@ -111,7 +97,7 @@ struct search {
 };
 
 struct run_queue {
-	s32 cpu;
+	FAIR_QUEUE_STATE
 	u32 position;
 	/* CPU numbers may have gaps */
 	bool exists;
@@ -121,21 +107,12 @@ struct run_queue {
 	/* Which of the two queues is RQ; the other one is EQ */
 	u32 active;
 
-	/* Number and sum of weights of the runnable threads, the running one included; changed atomically */
-	u32 nr_running;
-	u64 load_weight;
-	/* A real-time task has the CPU and is in both */
-	u32 real_time;
-
-	FAIR_QUEUE_STATE
 	/* What is left of the running thread's round slice, as of exec_start */
 	s64 curr_round_slice;
 
 	struct search search;
 	/* When the host's balancer is due */
 	u64 next_balance;
-	/* When to look for starving threads next */
-	u64 rescue_at;
 	/* Lowest round of a busy CPU that the last scan saw */
 	u64 lowest_round;
 	struct topology_span llc;
@@ -175,7 +152,7 @@ enum release {
 #define wakeup_preempt true
 #define new_fair_sleepers true
 
-#define waits_since(t) ((t)->waiting_since)
+#define waits_since(t) ((t)->wait_start)
 
 #include "starving_queue.h"
 
@@ -256,28 +233,13 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 
 /* ---- CFS: virtual time and slices ------------------------------------------------------------------------------ */
 
-/* The leftmost thread of RQ: its virtual runtime and, if @round is not NULL, its round. False if there is none. */
-static __always_inline bool leftmost(const struct run_queue *rq, u64 *vruntime, u64 *round)
-{
-	struct task_struct *p;
+/* In the load, real-time tasks weigh as two of nice -20. They do not enter rounds. */
+#define real_time_weight (2 * 88761)
+#define before_load_changes(rq, now)
 
-	if (rq->nr_running <= rq->curr)
-		return false;
-	bpf_for_each(scx_dsq, p, rq_dsq(rq), 0) {
-		struct task_ctx *t = round ? task_ctx_of(p) : NULL;
+#include "runnable_load.h"
 
-		*vruntime = p->scx.dsq_vtime;
-		if (round)
-			*round = t ? t->round : 0;
-		return true;
-	}
-	return false;
-}
-
-static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *vruntime)
-{
-	return leftmost(rq, vruntime, NULL);
-}
+#define leftmost_dsq(rq) rq_dsq(rq)
 
 #include "fair.h"
 
@@ -289,19 +251,11 @@ static __always_inline u64 place_new_thread(const struct run_queue *rq)
 	return rq->curr ? max_vruntime(rq->curr_vruntime, vruntime) : vruntime;
 }
 
-/* ---- Accounting ------------------------------------------------------------------------------------------------ */
-
 /* Charges the running thread up to @now. */
 static __always_inline void update_curr(struct run_queue *rq, u64 now)
 {
 	rq->curr_round_slice -= charge_vruntime(rq, now);
 }
-
-/* In the load, real-time tasks weigh as two of nice -20. They do not enter rounds. */
-#define real_time_weight (2 * 88761)
-#define before_load_changes(rq, now)
-
-#include "runnable_load.h"
 
 /* ---- Taking threads from other CPUs ---------------------------------------------------------------------------- */
 
@@ -634,7 +588,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	t->new_task = false;
 	t->changing = false;
 	if (!changing)
-		t->waiting_since = now;
+		t->wait_start = now;
 
 	/* The running thread has been put: the CPU has its next thread already */
 	put_prev = t->on_rq == cpu + 1 && !wakeup && !(enq_flags & SCX_ENQ_LAST);
@@ -688,16 +642,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-void BPF_STRUCT_OPS(dwrr_quiescent, struct task_struct *p, u64 deq_flags)
-{
-	struct task_ctx *t = task_ctx_of(p);
-
-	if (!t)
-		return;
-	t->changing = !(deq_flags & SCX_DEQ_SLEEP);
-	t->old_weight = t->weight;
-	account_dequeue(t, scx_bpf_now());
-}
+DEFINE_QUIESCENT(dwrr)
 
 bool BPF_STRUCT_OPS(dwrr_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -732,16 +677,21 @@ static __always_inline bool prev_is_first(const struct run_queue *rq, u64 leftmo
 	return time_before(rq->curr_vruntime, leftmost);
 }
 
-/* Sends the first thread of RQ to EQ: it has run ahead of this CPU's round. */
-static __always_inline void defer_first(struct run_queue *rq)
+/* Sends the first thread of RQ to EQ if it has run ahead of this CPU's round. */
+static __always_inline bool defer_first(struct run_queue *rq)
 {
 	struct task_struct *p;
 
 	bpf_for_each(scx_dsq, p, rq_dsq(rq), 0) {
+		struct task_ctx *t = task_ctx_of(p);
+
+		if (!t || in_round(rq, t))
+			return false;
 		if (scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, eq_dsq(rq), 0))
 			count(STAT_RAN_AHEAD);
-		break;
+		return true;
 	}
+	return false;
 }
 
 /*
@@ -750,11 +700,11 @@ static __always_inline void defer_first(struct run_queue *rq)
  */
 static __noinline enum pick pick_next(struct run_queue *rq, struct task_ctx *prev)
 {
-	u64 vruntime, round;
+	u64 vruntime;
 	u32 i;
 
 	bpf_for(i, 0, MAX_PICKS) {
-		bool prev_in_round = prev && in_round(rq, prev), found = leftmost(rq, &vruntime, &round);
+		bool prev_in_round = prev && in_round(rq, prev), found = leftmost_vruntime(rq, &vruntime);
 
 		if (!found && !prev_in_round) {
 			if (!round_balance(rq, prev != NULL))
@@ -763,9 +713,7 @@ static __noinline enum pick pick_next(struct run_queue *rq, struct task_ctx *pre
 		}
 		if (prev_in_round && (!found || prev_is_first(rq, vruntime)))
 			return PICK_PREV;
-		if (round > rq->round)
-			defer_first(rq);
-		else if (scx_bpf_dsq_move_to_local(rq_dsq(rq), 0))
+		if (!defer_first(rq) && scx_bpf_dsq_move_to_local(rq_dsq(rq), 0))
 			return PICK_OTHER;
 	}
 
@@ -836,23 +784,9 @@ void BPF_STRUCT_OPS(dwrr_running, struct task_struct *p)
 	if (!rq || !t)
 		return;
 
-	uncount_real_time(rq, now);
-	/* A running thread whose attribute has been changed comes here without having been enqueued */
-	rq->curr_vruntime = set_task_cpu(rq, t, p->scx.dsq_vtime, now);
-	account_enqueue(rq, t, task_weight(p), now);
+	changed = set_curr_task(rq, t, p, now);
 	join_round(rq, t, false);
-
-	rq->curr = true;
-	rq->curr_pid = p->pid;
-	rq->curr_policy = p->policy;
-	rq->curr_weight = t->weight;
 	rq->curr_round_slice = t->round_slice;
-	rq->exec_start = now;
-	rq->need_resched = false;
-	changed = t->changing;
-	rq->slice_exec = changed ? t->slice_exec : 0;
-	t->changing = false;
-
 	run_until(rq, p, next_event(rq, false, 0, now), now);
 	/* Better or worse, it may not be the one to run any more */
 	if (changed && t->weight != t->old_weight)
@@ -868,16 +802,10 @@ void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 	if (!rq || !t)
 		return;
 	update_curr(rq, now);
-	t->slice_exec = rq->slice_exec;
 	t->round_slice = rq->curr_round_slice;
-	scx_bpf_task_set_dsq_vtime(p, rq->curr_vruntime);
-	t->last_ran = now;
 	if (t->round_slice <= 0)
 		finish_round_slice(rq, t);
-	rq->curr = false;
-	rq->curr_pid = 0;
-	if (runnable)
-		hand_back(p);
+	put_prev_task(rq, t, p, runnable, now);
 }
 
 DEFINE_CPU_RELEASE(dwrr)

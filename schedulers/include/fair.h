@@ -10,9 +10,11 @@
  *   release              RELEASE_2_6_24 or RELEASE_3_0, as a tunable or as a constant
  *   its tunables         hz, wakeup_preempt
  *   tick_nsec, nr_cpus   length of a tick of the era, number of CPUs
- *   struct run_queue     with cpu, nr_running, load_weight and FAIR_QUEUE_STATE (fair_state.h)
- *   struct task_ctx      with vruntime_cpu
- *   leftmost_vruntime()  the virtual runtime of the leftmost waiting task; false if none waits
+ *   struct run_queue     with FAIR_QUEUE_STATE (fair_state.h)
+ *   struct task_ctx      with FAIR_TASK_STATE
+ *   leftmost_dsq(rq)     the queue of the tasks that wait for the CPU
+ *
+ * and included runnable_load.h.
  */
 #pragma once
 
@@ -63,6 +65,20 @@ static __always_inline u64 curr_vruntime_at(const struct run_queue *rq, u64 now)
 	u64 delta_exec = time_before(rq->exec_start, now) ? now - rq->exec_start : 0;
 
 	return rq->curr_vruntime + calc_delta_fair(delta_exec, rq->curr_weight);
+}
+
+/* The virtual runtime of the leftmost waiting task; false if none waits. */
+static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *vruntime)
+{
+	struct task_struct *p;
+
+	if (rq->nr_running <= rq->curr)
+		return false;
+	bpf_for_each(scx_dsq, p, leftmost_dsq(rq), 0) {
+		*vruntime = p->scx.dsq_vtime;
+		return true;
+	}
+	return false;
 }
 
 /* min_vruntime as it is at @now, without changing anything. */
@@ -142,6 +158,55 @@ static __always_inline u64 charge_vruntime(struct run_queue *rq, u64 now)
 	rq->slice_exec += delta_exec;
 	rq->exec_start = now;
 	return delta_exec;
+}
+
+/* Whoever leaves the queue to sleep, or for a moment to be changed, counts no more and is nobody's buddy. Defines ops.quiescent(). */
+#define DEFINE_QUIESCENT(id)								\
+	void BPF_STRUCT_OPS(id##_quiescent, struct task_struct *p, u64 deq_flags)	\
+	{										\
+		struct task_ctx *t = task_ctx_of(p);					\
+		struct run_queue *rq;							\
+											\
+		if (!t)									\
+			return;								\
+		t->changing = !(deq_flags & SCX_DEQ_SLEEP);				\
+		t->old_weight = t->weight;						\
+		rq = run_queue_of(t->on_rq - 1);					\
+		if (rq)									\
+			clear_buddies(rq, p->pid);					\
+		account_dequeue(t, scx_bpf_now());					\
+	}
+
+/* The task gets the CPU. If only an attribute of it has been changed, which this says, it comes here without having been enqueued. */
+static __always_inline bool set_curr_task(struct run_queue *rq, struct task_ctx *t, const struct task_struct *p, u64 now)
+{
+	bool changed = t->changing;
+
+	uncount_real_time(rq, now);
+	rq->curr_vruntime = set_task_cpu(rq, t, p->scx.dsq_vtime, now);
+	account_enqueue(rq, t, task_weight(p), now);
+	rq->curr = true;
+	rq->curr_pid = p->pid;
+	rq->curr_prio = p->prio;
+	rq->curr_policy = p->policy;
+	rq->curr_weight = t->weight;
+	rq->exec_start = now;
+	rq->slice_exec = changed ? t->slice_exec : 0;
+	rq->need_resched = false;
+	t->changing = false;
+	return changed;
+}
+
+/* It has lost it, having been charged up to @now. */
+static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx *t, struct task_struct *p, bool runnable, u64 now)
+{
+	scx_bpf_task_set_dsq_vtime(p, rq->curr_vruntime);
+	t->slice_exec = rq->slice_exec;
+	t->last_ran = now;
+	rq->curr = false;
+	rq->curr_pid = 0;
+	if (runnable)
+		hand_back(p);
 }
 
 /* ---- The tick -------------------------------------------------------------------------------------------------- */

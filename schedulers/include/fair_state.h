@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* fair_state.h - what CFS keeps of a CPU, as members of the record of its run queue; see fair.h */
+/* fair_state.h - what CFS keeps of a CPU and of a task, as members of their records; see fair.h */
 #pragma once
 
 #define FAIR_QUEUE_STATE								\
+	s32 cpu;									\
+	/* Number and sum of the weights of the runnable tasks, the running one included; changed atomically */		\
+	u32 nr_running;									\
+	u64 load_weight;								\
+	/* A real-time task has the CPU and is in both */				\
+	u32 real_time;									\
+	/* Clock of the next look for starved tasks */					\
+	u64 rescue_at;									\
 	/* Smallest virtual runtime of the CPU, never goes back */			\
 	u64 min_vruntime;								\
 	/* The running task, if there is one */						\
@@ -27,3 +35,21 @@
 	s32 next;									\
 	s32 last;									\
 	s32 skip;
+
+/* The virtual runtime of a task is p->scx.dsq_vtime */
+#define FAIR_TASK_STATE									\
+	/* CPU whose sums hold the task plus one, or 0 if it is not runnable; changed atomically */			\
+	s32 on_rq;									\
+	/* CPU to whose min_vruntime the virtual runtime relates plus one, or 0 for none yet */				\
+	s32 vruntime_cpu;								\
+	u32 weight;									\
+	u32 old_weight;									\
+	/* Forked and not yet placed */							\
+	bool new_task;									\
+	/* Taken off the queue only to change an attribute */				\
+	bool changing;									\
+	/* What it had run since it was picked, if it goes on after a change */		\
+	u64 slice_exec;									\
+	/* Clock since when it waits, and when it last ran */				\
+	u64 wait_start;									\
+	u64 last_ran;
