@@ -2,11 +2,8 @@
 /*
  * Why a scheduler was switched off, as the loader reads it.
  *
- * The kernel tells a sched_ext scheduler the reason of its end in ops.exit(), and nobody else. A scheduler
- * therefore defines one global record with DEFINE_EXIT_RECORD and fills it in ops.exit() with RECORD_EXIT; the
- * loader reads it once the kernel has let go of the scheduler.
- *
- * This header expects that vmlinux.h, bpf_helpers.h and bpf_core_read.h have been included.
+ * The kernel tells a sched_ext scheduler the reason of its end in ops.exit(), and nobody else. So that callback copies it into
+ * one global record; the loader reads it once the kernel has let go of the scheduler.
  */
 #pragma once
 
@@ -28,23 +25,12 @@ struct exit_record {
 	char dump[EXIT_DUMP_LENGTH];
 };
 
-/* Defines the record; once per scheduler. */
-#define DEFINE_EXIT_RECORD struct exit_record exit_record SEC(".data")
-
-/*
- * Copies what the kernel says (struct scx_exit_info *) into the record, the kind last: a loader that
- * sees the kind sees the texts as well.
- */
-#define RECORD_EXIT(info)								\
-	do {										\
-		struct scx_exit_info *exit_info_ = (info);				\
-											\
-		bpf_probe_read_kernel_str(exit_record.reason, EXIT_REASON_LENGTH,	\
-					  exit_info_->reason);				\
-		bpf_probe_read_kernel_str(exit_record.msg, EXIT_MESSAGE_LENGTH,		\
-					  exit_info_->msg);				\
-		bpf_probe_read_kernel_str(exit_record.dump, EXIT_DUMP_LENGTH,		\
-					  exit_info_->dump);				\
-		exit_record.exit_code = exit_info_->exit_code;				\
-		__sync_val_compare_and_swap(&exit_record.kind, 0, exit_info_->kind);	\
-	} while (0)
+/* Copies what the kernel says, the kind last: a loader that sees the kind sees the texts as well. */
+static __always_inline void record_exit(struct exit_record *record, struct scx_exit_info *info)
+{
+	bpf_probe_read_kernel_str(record->reason, EXIT_REASON_LENGTH, info->reason);
+	bpf_probe_read_kernel_str(record->msg, EXIT_MESSAGE_LENGTH, info->msg);
+	bpf_probe_read_kernel_str(record->dump, EXIT_DUMP_LENGTH, info->dump);
+	record->exit_code = info->exit_code;
+	__sync_val_compare_and_swap(&record->kind, 0, info->kind);
+}

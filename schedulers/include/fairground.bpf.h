@@ -55,16 +55,15 @@
 
 /*
  * Ends a scheduler's file: DEFINE_SCHEDULER(o1, CALLBACKS_OF(o1, enqueue, dispatch, ...) .name = "o1"). Defines the operations
- * table, the licence, the exit record and the exit callback that fills it. The watchdog's limit is the longest, 30 s.
+ * table, the licence, and the exit callback that fills the exit record. The watchdog's limit is the longest, 30 s.
  */
 #define DEFINE_SCHEDULER(id, members...)						\
 	char _license[] SEC("license") = "GPL";						\
-											\
-	DEFINE_EXIT_RECORD;								\
+	struct exit_record exit_record SEC(".data");					\
 											\
 	void BPF_STRUCT_OPS_SLEEPABLE(id##_exit, struct scx_exit_info *info)		\
 	{										\
-		RECORD_EXIT(info);							\
+		record_exit(&exit_record, info);					\
 	}										\
 											\
 	SEC(".struct_ops.link")								\

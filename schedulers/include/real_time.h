@@ -12,23 +12,10 @@
  *                              the queue of a CPU that runs none of its own, and its timer asks again for all such CPUs
  *   ops.dispatch(), running()  the CPU is the scheduler's again
  *
- * A run queue has a member `u32 real_time`, and a scheduler that counts tasks counts one more when real_time_came() says so, and
- * one less when real_time_left() does:
- *
- *	void BPF_STRUCT_OPS(o1_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
- *	{
- *		struct run_queue *rq = run_queue_of(cpu);
- *
- *		if (rq && real_time_came(&rq->real_time))
- *			... one more task on the CPU ...
- *		take_back_local_tasks();
- *	}
- *
- *	ops.enqueue(),
- *	a timer:          if (higher_class_runs(cpu) && real_time_came(&rq->real_time)) ... one more ...
- *	ops.dispatch(),
- *	ops.running():    if (real_time_left(&rq->real_time)) ... one less ...
- *	ops.stopping():   if (runnable) hand_back(p);
+ * A run queue has a member `u32 real_time`, and a scheduler that counts tasks counts one more when real_time_came() says so: in
+ * ops.cpu_release(), before take_back_local_tasks(), and if higher_class_runs() in ops.enqueue() and a timer. It counts one less when
+ * real_time_left() says so, in ops.dispatch() and ops.running(). In ops.stopping() it does hand_back() with a runnable task.
+ * runnable_load.h has that done.
  *
  * So one real-time task counts for each CPU, the one that runs, and only where a task could wait behind it.
  */

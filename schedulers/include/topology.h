@@ -19,14 +19,7 @@
  *
  * CPUs also have an order: the depth-first order of the topology tree (hwloc's logical index). In that order the CPUs of a
  * core, of a last-level cache, of a node and of a package each lie side by side, so a level's CPUs are a span of
- * positions and a scan of a level costs as much as it has CPUs:
- *
- *	const volatile struct cpu_topology *place = topology_of(cpu);
- *	s32 position, other;
- *
- *	if (place)
- *		for_each_cpu_in_span(other, position, place->llc_cpus.first, place->llc_cpus.count)
- *			...
+ * positions and a scan of a level, for_each_cpu_in_span(), costs as much as it has CPUs.
  */
 #pragma once
 
