@@ -7,13 +7,9 @@
  * README.md says where each mechanism is and what is different here.
  */
 #include "fairground.bpf.h"
-#include "best_task.h"
-#include "topology.h"
-#include "task_attributes.h"
-#include "prio_ratios.h"
-#include "idle_task.h"
 #include "pending_signals.h"
-#include "starvation.h"
+#include "task_attributes.h"
+#include "topology.h"
 
 /* Timer ticks a second: slices end at ticks */
 const volatile u32 hz = 1000;
@@ -146,8 +142,6 @@ struct {
 /* rr_interval for this number of CPUs */
 static u32 scaled_rr_interval;
 static u32 nr_cpus;
-/* When a starved task is looked for next, nanoseconds */
-static u64 starvation_check_at;
 
 static __always_inline struct iso_account *iso_account(void)
 {
@@ -461,54 +455,33 @@ static __always_inline u64 cache_distance(s32 locality)
 	return locality == LOCALITY_OTHER_NODE ? 3 * timeslice() : 0;
 }
 
-/* A task of a better class preempts, and of equals the one with the earlier deadline. */
-static __always_inline bool can_preempt(const struct task_data *data, s32 prio, u64 deadline)
+/* The deadline of a waiting task as CPU @cpu sees it: later if it ran elsewhere. */
+static __always_inline u64 deadline_seen_from(const struct task_data *data, s32 cpu)
 {
-	if (data->prio != prio)
-		return data->prio < prio;
-	return data->deadline < deadline;
+	return data->deadline + (cpu == ANY_CPU || cpu == data->cpu ? 0 : cache_distance(locality_diff(data->cpu, cpu)));
 }
 
-/* Class and deadline of the task that runs on @cpu; false if that is idle, a real-time task or @p itself. */
-static __always_inline bool running_on(s32 cpu, const struct task_struct *p, s32 *prio, u64 *deadline)
+static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct candidate *c)
 {
-	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
-	struct task_data *data;
+	struct task_data *data = task_data_of(p);
 
-	if (!curr || !is_ordinary(curr) || curr->pid == p->pid)
-		return false;
-	data = task_data_of(curr);
 	if (!data)
 		return false;
-	*prio = data->prio;
-	*deadline = data->deadline;
+	c->prio = data->prio;
+	c->deadline = deadline_seen_from(data, cpu);
+	c->waiting_since = data->waiting_since;
 	return true;
 }
 
-/* The CPU that runs the worst task of all, the one with the latest deadline among those. */
-__noinline s32 worst_running(struct task_struct *p __arg_trusted)
+/* The first one whose deadline has passed is taken: it has waited longest. */
+static __always_inline bool ends_scan(u32 list, const struct candidate *c, u64 now)
 {
-	struct task_data *data = task_data_of(p);
-	s32 cpu, worst = -1, highest_prio = 0;
-	u64 latest_deadline = 0;
+	return time_before(c->deadline, now);
+}
 
-	if (!data)
-		return -1;
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		u64 deadline;
-		s32 prio;
-
-		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !running_on(cpu, p, &prio, &deadline))
-			continue;
-		if (prio < highest_prio)
-			continue;
-		if (prio > highest_prio || deadline > latest_deadline) {
-			highest_prio = prio;
-			latest_deadline = deadline;
-			worst = cpu;
-		}
-	}
-	return worst >= 0 && can_preempt(data, highest_prio, latest_deadline) ? worst : -1;
+static __always_inline bool is_worse(const struct candidate *a, const struct candidate *b)
+{
+	return goes_first(b, a);
 }
 
 /* Offers a task that waits: to an idle CPU, else to the CPU that runs the worst task if that is worse. */
@@ -577,7 +550,7 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 	data->prio = effective_prio(p, data);
 	data->uninterruptible = false;
 	data->waiting_since = now;
-	scx_bpf_dsq_insert(p, data->prio, KERNEL_SLICE, 0);
+	scx_bpf_dsq_insert_vtime(p, RUNQ, KERNEL_SLICE, data->prio, 0);
 
 	if (descheduled) {
 		resched_best_idle(p, data->cpu);
@@ -599,91 +572,26 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 /* ---- schedule() ------------------------------------------------------------------------------------------------ */
 
-/* The deadline of a waiting task as CPU @cpu sees it: later if it ran elsewhere. */
-static __always_inline u64 deadline_seen_from(const struct task_data *data, s32 cpu)
-{
-	return data->deadline + (data->cpu == cpu ? 0 : cache_distance(locality_diff(data->cpu, cpu)));
-}
-
-static bool rescue_starved(s32 cpu, u64 now);
-
-/* What a scan has found */
-enum scan {
-	SCAN_NOTHING,
-	SCAN_PREV,
-	SCAN_MOVED,
-	/* The chosen task has been taken away meanwhile. */
-	SCAN_AGAIN,
-};
-
-/*
- * earliest_deadline_task() in one list: the first of equals, and the first one at all whose deadline has passed, since it has waited
- * longest. If @prev_competes it counts with @prev_deadline, as if it had been put back at the end of the list.
- */
-__noinline int scan_list(s32 list, s32 cpu, bool prev_competes, u64 prev_deadline, u64 now)
-{
-	struct task_struct *p, *edt = NULL;
-	enum scan found = SCAN_NOTHING;
-	u64 earliest_deadline = ~0ULL, steps = 0;
-	struct bpf_iter_scx_dsq it;
-	bool overdue = false;
-
-	bpf_iter_scx_dsq_new(&it, list, 0);
-	while (!overdue && (p = bpf_iter_scx_dsq_next(&it))) {
-		struct task_data *data = task_data_of(p);
-		u64 deadline;
-
-		steps++;
-		if (!data || !can_run_on(p, cpu))
-			continue;
-		deadline = deadline_seen_from(data, cpu);
-		overdue = deadline < now;
-		if (deadline < earliest_deadline && keep_task(&edt, p))
-			earliest_deadline = deadline;
-	}
-	if (prev_competes && (!edt || (!overdue && prev_deadline < earliest_deadline)))
-		found = SCAN_PREV;
-	else if (edt)
-		found = SCAN_AGAIN;
-	if (found != SCAN_AGAIN)
-		end_walk(&it, edt);
-	else if (take_task(&it, edt))
-		found = SCAN_MOVED;
-	count_by(LIST_STEPS, steps);
-	return found;
-}
-
-/* Offers a task that still waits, the first that may have one, to an idle CPU. */
-__noinline int offer_to_idle(s32 list)
-{
-	struct task_struct *p;
-
-	bpf_for_each(scx_dsq, p, list, 0) {
-		struct task_data *data = task_data_of(p);
-
-		if (data && resched_best_idle(p, data->cpu))
-			return 1;
-	}
-	return 0;
-}
-
 /*
  * CPUs idle though tasks wait: several that woke at the same moment have told the same one. BFS leaves it to the next interrupt or
- * kernel thread there; here the next CPU that goes through schedule() tells it.
+ * kernel thread there; here the next CPU that goes through schedule() offers the first task that may have an idle CPU.
  */
-static __always_inline void wake_idle_cpus(s32 cpu)
+__noinline int wake_idle_cpus(s32 cpu)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	bool others_idle = !bpf_cpumask_empty(idle) && (!bpf_cpumask_test_cpu(cpu, idle) || bpf_cpumask_weight(idle) > 1);
-	s32 list;
+	struct task_struct *p;
 
 	scx_bpf_put_idle_cpumask(idle);
 	if (!others_idle)
-		return;
-	bpf_for(list, ISO_PRIO, PRIO_LIMIT) {
-		if (scx_bpf_dsq_nr_queued(list) > 0 && offer_to_idle(list))
+		return 0;
+	bpf_for_each(scx_dsq, p, RUNQ, 0) {
+		struct task_data *data = task_data_of(p);
+
+		if (data && resched_best_idle(p, data->cpu))
 			break;
 	}
+	return 0;
 }
 
 /*
@@ -694,7 +602,7 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct task_data *prev_data = NULL;
 	struct rq_data *rq = rq_of(cpu);
-	s32 attempt, list, found = SCAN_NOTHING, prev_prio = PRIO_LIMIT;
+	s32 prev_prio = PRIO_LIMIT;
 	u64 now = scx_bpf_now(), prev_deadline = 0;
 
 	if (!rq)
@@ -711,19 +619,7 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 	if (rescue_starved(cpu, now))
 		return;
 
-	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		bpf_for(list, ISO_PRIO, PRIO_LIMIT) {
-			/* Nothing that waits is of a better class than @prev. */
-			if (list > prev_prio)
-				break;
-			found = scan_list(list, cpu, list == prev_prio, prev_deadline, now);
-			if (found != SCAN_NOTHING)
-				break;
-		}
-		if (found != SCAN_AGAIN)
-			break;
-	}
-	if (found != SCAN_MOVED && prev && prev_data) {
+	if (!earliest_deadline_task(cpu, prev_prio, prev_deadline, now) && prev && prev_data) {
 		/* It goes on */
 		prev_data->prio = prev_prio;
 		set_rq_task(prev, prev_data, rq, now);
@@ -815,8 +711,7 @@ void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
 void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
 {
 	count_iso_ticks(cpu, idle ? USE_IDLE : USE_REALTIME, scx_bpf_now());
-	if (idle && (scx_bpf_dsq_nr_queued(ISO_PRIO) > 0 || scx_bpf_dsq_nr_queued(NORMAL_PRIO) > 0 ||
-		     scx_bpf_dsq_nr_queued(IDLE_PRIO) > 0))
+	if (idle && scx_bpf_dsq_nr_queued(RUNQ) > 0)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
@@ -944,55 +839,10 @@ static __always_inline u32 scale_rr_interval(u32 cpus)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 {
-	s32 error;
-
 	nr_cpus = count_online_cpus();
 	scaled_rr_interval = scale_rr_interval(nr_cpus);
 	fill_prio_ratios(PRIO_RATIO_BASE);
-	error = scx_bpf_create_dsq(ISO_PRIO, NUMA_NO_NODE);
-	if (!error)
-		error = scx_bpf_create_dsq(NORMAL_PRIO, NUMA_NO_NODE);
-	if (!error)
-		error = scx_bpf_create_dsq(IDLE_PRIO, NUMA_NO_NODE);
-	return error;
-}
-
-/* ---- Nobody waits for ever (not BFS's) ------------------------------------------------------------------------- */
-
-/* Moves the task of a list that has starved for longest to @cpu. */
-__noinline bool rescue_from(s32 list, s32 cpu, u64 now)
-{
-	struct task_struct *p, *starved = NULL;
-	struct bpf_iter_scx_dsq it;
-	u64 longest = 0;
-
-	bpf_iter_scx_dsq_new(&it, list, 0);
-	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		struct task_data *data = task_data_of(p);
-
-		if (data && can_run_on(p, cpu) && starved_for(data->waiting_since, now) > longest && keep_task(&starved, p))
-			longest = starved_for(data->waiting_since, now);
-	}
-	return take_task(&it, starved);
-}
-
-/*
- * It needs another class that never rests, or a distance that is never overcome, for a task to starve. It has a slice then, or what
- * is left of it.
- */
-static __always_inline bool rescue_starved(s32 cpu, u64 now)
-{
-	s32 list;
-
-	if (!starvation_check_is_due(&starvation_check_at, now))
-		return false;
-	bpf_for(list, ISO_PRIO, PRIO_LIMIT) {
-		if (rescue_from(list, cpu, now)) {
-			count(RESCUES);
-			return true;
-		}
-	}
-	return false;
+	return scx_bpf_create_dsq(RUNQ, NUMA_NO_NODE);
 }
 
 DEFINE_SCHEDULER(bfs,

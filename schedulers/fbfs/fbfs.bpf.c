@@ -7,16 +7,10 @@
  * README.md says where each mechanism is and what is different here.
  */
 #include "fairground.bpf.h"
-#include "best_task.h"
-#include "idle_task.h"
-#include "prio_ratios.h"
 #include "real_time.h"
 #include "starvation.h"
 #include "task_attributes.h"
 #include "topology.h"
-
-/* The one dispatch queue */
-#define RUNQ 0
 
 /* Slice of every thread, ticks of stathz */
 const volatile u32 sched_slice = 12;
@@ -48,7 +42,7 @@ enum {
 	PREEMPTIONS,
 	FORKS,
 	YIELDS,
-	STAT_RESCUED,
+	RESCUES,
 	NR_STATISTICS,
 };
 DEFINE_STATISTICS(NR_STATISTICS)
@@ -74,12 +68,11 @@ struct td_sched {
 
 DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
+#include "earliest_deadline.h"
 #include "freebsd.h"
 
 /* When `ticks` was 0 */
 static u64 first_tick;
-/* When a starved thread is looked for next, nanoseconds */
-static u64 starvation_check_at;
 
 /* ---- Priorities ------------------------------------------------------------------------------------------------ */
 
@@ -204,58 +197,28 @@ static __always_inline u32 interrupt_idle_neighbours(struct task_struct *p, s32 
 	return interrupted ? interrupted : interrupt_idle(p, 0, -1);
 }
 
-/* Priority and deadline of the thread that runs on @cpu; false if that is @p itself or a real-time task of the kernel. */
-static __always_inline bool running_on(s32 cpu, const struct task_struct *p, s32 *priority, s32 *deadline, bool *idle)
+static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct candidate *c)
 {
-	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
-	struct td_sched *ts;
+	struct td_sched *ts = td_sched_of(p);
 
-	*idle = false;
-	if (!curr || curr->pid == p->pid)
-		return false;
-	if (is_idle(curr)) {
-		*idle = true;
-		return true;
-	}
-	if (!is_ordinary(curr))
-		return false;
-	ts = td_sched_of(curr);
 	if (!ts)
 		return false;
-	*priority = ts->priority;
-	*deadline = ts->deadline;
+	c->prio = ts->priority;
+	c->deadline = ts->deadline;
+	c->waiting_since = ts->waiting_since;
 	return true;
 }
 
-/*
- * The worst thread that runs, on any CPU that @p may use: the worst priority, and of equals the earliest deadline, where the
- * latest would be meant. Tells its CPU if @p is better, and returns how many CPUs that is.
- */
-__noinline u32 preempt_worst(struct task_struct *p __arg_trusted)
+/* Lists of static priorities go in turn. */
+static __always_inline bool ends_scan(u32 list, const struct candidate *c, u64 now)
 {
-	struct td_sched *ts = td_sched_of(p);
-	s32 cpu, worst = -1, worst_priority = -1, worst_deadline = 0;
+	return list < TIMESHARE_LIST;
+}
 
-	if (!ts)
-		return 0;
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		s32 priority, deadline;
-		bool idle;
-
-		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !running_on(cpu, p, &priority, &deadline, &idle) || idle)
-			continue;
-		if (priority > worst_priority || (priority == worst_priority && deadline < worst_deadline)) {
-			worst = cpu;
-			worst_priority = priority;
-			worst_deadline = deadline;
-		}
-	}
-	if (worst < 0 || worst_priority < ts->priority ||
-	    (worst_priority == ts->priority && worst_deadline <= ts->deadline))
-		return 0;
-	count(PREEMPTIONS);
-	request_reschedule(worst, false);
-	return 1;
+/* The worst priority, and of equals the earliest deadline, where the latest would be meant. */
+static __always_inline bool is_worse(const struct candidate *a, const struct candidate *b)
+{
+	return a->prio > b->prio || (a->prio == b->prio && a->deadline < b->deadline);
 }
 
 /*
@@ -264,12 +227,13 @@ __noinline u32 preempt_worst(struct task_struct *p __arg_trusted)
  */
 static __always_inline void notify_cpus(struct task_struct *p, const struct td_sched *ts)
 {
-	s32 priority, deadline;
-	bool idle;
+	struct candidate own = { .prio = ts->priority, .deadline = ts->deadline }, c;
+	bool idle = cpu_is_idle(ts->cpu);
+	s32 cpu;
 
-	if (bpf_cpumask_test_cpu(ts->cpu, p->cpus_ptr) && running_on(ts->cpu, p, &priority, &deadline, &idle) &&
-	    (idle || priority > ts->priority ||
-	     (priority == ts->priority && has_deadline(ts->priority) && ts->deadline < deadline))) {
+	if (bpf_cpumask_test_cpu(ts->cpu, p->cpus_ptr) &&
+	    (idle || (running_on(ts->cpu, p, &c) && goes_first(&own, &c) &&
+		      (own.prio < c.prio || has_deadline(own.prio))))) {
 		if (!idle) {
 			count(PREEMPTIONS);
 			request_reschedule(ts->cpu, false);
@@ -279,7 +243,11 @@ static __always_inline void notify_cpus(struct task_struct *p, const struct td_s
 	}
 	if (interrupt_idle_neighbours(p, ts->cpu))
 		return;
-	preempt_worst(p);
+	cpu = worst_running(p);
+	if (cpu < 0)
+		return;
+	count(PREEMPTIONS);
+	request_reschedule(cpu, false);
 }
 
 /* ---- The run queue --------------------------------------------------------------------------------------------- */
@@ -312,81 +280,32 @@ void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	ts->sliceend = false;
 	ts->waiting_since = scx_bpf_now();
-	scx_bpf_dsq_insert_vtime(p, RUNQ, SCX_SLICE_DFL, place_in(queue_of(ts->priority), false), 0);
+	scx_bpf_dsq_insert_vtime(p, RUNQ, SCX_SLICE_DFL, queue_of(ts->priority), 0);
 	notify_cpus(p, ts);
 }
-
-enum choice {
-	CHOSE_NOBODY,
-	CHOSE_PREV,
-	CHOSE_OTHER,
-	/* The chosen thread has been taken away meanwhile. */
-	CHOOSE_AGAIN,
-};
 
 /*
  * sched_choose(): the first list that has a thread for this CPU. Of user threads the earliest deadline, of idle threads too; of all
  * others the first. @prev, if it could go on, counts as if it had been put back at the end.
  */
-__noinline enum choice sched_choose(s32 cpu, struct td_sched *prev __arg_nullable)
-{
-	u32 list, chosen_list = RQ_NQS, prev_list = prev ? queue_of(prev->priority) : RQ_NQS;
-	struct task_struct *p, *chosen = NULL;
-	struct bpf_iter_scx_dsq it;
-	bool prev_wins = prev;
-	s32 earliest = 0;
-	u64 steps = 0;
-
-	bpf_iter_scx_dsq_new(&it, RUNQ, 0);
-	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		struct td_sched *ts = td_sched_of(p);
-
-		list = list_at(p->scx.dsq_vtime);
-		if (list > prev_list || list > chosen_list || chosen_list < TIMESHARE_LIST)
-			break;
-		steps++;
-		if (!ts || !can_run_on(p, cpu) || (chosen && ts->deadline >= earliest) || !keep_task(&chosen, p))
-			continue;
-		chosen_list = list;
-		earliest = ts->deadline;
-	}
-	count_by(LIST_STEPS, steps);
-	if (prev && chosen)
-		prev_wins = chosen_list == prev_list && chosen_list >= TIMESHARE_LIST && prev->deadline < earliest;
-	if (prev_wins || !chosen) {
-		end_walk(&it, chosen);
-		return prev ? CHOSE_PREV : CHOSE_NOBODY;
-	}
-	return take_task(&it, chosen) ? CHOSE_OTHER : CHOOSE_AGAIN;
-}
-
 void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct td_sched *prev_ts = NULL;
-	enum choice choice = CHOOSE_AGAIN;
+	struct td_sched *ts = NULL;
 	u64 now = scx_bpf_now();
-	s32 attempt;
 
 	count(CHOICES);
 	if (prev && can_go_on(prev, cpu))
-		prev_ts = td_sched_of(prev);
-	if (prev && prev_ts) {
+		ts = td_sched_of(prev);
+	if (prev && ts) {
 		charge_ticks(prev);
-		prev_ts->priority = own_priority(prev);
+		ts->priority = own_priority(prev);
 	}
-	/* Static priorities, idle threads and deadlines that are never renewed let threads wait for ever. */
-	if (starvation_check_is_due(&starvation_check_at, now))
-		rescue(RUNQ, RUNQ);
-
-	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		choice = sched_choose(cpu, prev_ts);
-		if (choice != CHOOSE_AGAIN)
-			break;
-	}
-	if (choice != CHOSE_OTHER && prev && prev_ts) {
+	if (rescue_starved(cpu, now))
+		return;
+	if (!earliest_deadline_task(cpu, ts ? queue_of(ts->priority) : RQ_NQS, ts ? ts->deadline : 0, now) && prev && ts) {
 		/* It goes on */
-		prev_ts->sliceend = false;
-		scx_bpf_task_set_slice(prev, slice_left(prev_ts, now));
+		ts->sliceend = false;
+		scx_bpf_task_set_slice(prev, slice_left(ts, now));
 	}
 }
 
