@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[allow(dead_code)]
-#[path = "src/attributes.rs"]
+#[path = "../contract/src/attributes.rs"]
 mod attributes;
 #[allow(dead_code)]
 #[path = "src/clang.rs"]

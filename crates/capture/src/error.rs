@@ -43,6 +43,16 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Exit code of the command: 2 where there is no loader to run, 1 where it ran and failed.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoLoader { .. } | Self::NoObject { .. } | Self::Object { .. } => 2,
+            Self::System { .. } | Self::NotAttached { .. } => 1,
+        }
+    }
+}
+
 /// The last lines of what a loader printed.
 fn after(output: &str) -> String {
     const LINES: usize = 15;

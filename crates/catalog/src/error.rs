@@ -54,6 +54,13 @@ pub enum Error {
         cause: std::io::Error,
     },
 
+    /// There is no place for what a compilation needs for a while.
+    #[error("cannot make a temporary folder: {cause}; set TMPDIR to a folder that you may write")]
+    Scratch {
+        /// What the system says.
+        cause: std::io::Error,
+    },
+
     /// A manifest is not as it should be.
     #[error("{place}: {message}")]
     Manifest {

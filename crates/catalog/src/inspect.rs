@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use fairground_bpf::{Object, Variable, VariableKind};
+use fairground_contract::{attributes, topology};
 
-use crate::attributes;
 use crate::error::Error;
 use crate::manifest::Manifest;
-use crate::topology;
 use crate::tunable::{IntegerType, Tunable, Unit};
 
 /// The section of the constants that may be set before a scheduler is loaded.

@@ -4,14 +4,12 @@
 //! object, the manifest, the source and the README are embedded. The very same object is loaded into a kernel and into the
 //! simulator. A user's own source is compiled when it is asked for, see [`open`].
 
-pub mod attributes;
 mod clang;
 mod error;
 mod inspect;
 mod library;
 mod linker;
 mod manifest;
-pub mod topology;
 mod tunable;
 mod user;
 
@@ -20,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use fairground_bpf::Object;
+use fairground_contract::attributes;
 
 pub use error::Error;
 pub use manifest::{Manifest, Statistic};

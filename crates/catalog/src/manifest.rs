@@ -52,7 +52,7 @@ pub struct Manifest {
     pub lineage: String,
     /// The document it was written from.
     pub source_document: String,
-    /// Attributes of tasks that it reads, by the names of [`crate::attributes::NAMES`].
+    /// Attributes of tasks that it reads, by the names of `attributes::NAMES` of the contract.
     pub attributes: Vec<String>,
     /// Where it came from, a paragraph.
     pub history: String,

@@ -154,11 +154,7 @@ fn way_out(diagnostics: &str) -> String {
 }
 
 fn scratch_folder() -> Result<tempfile::TempDir, Error> {
-    tempfile::tempdir().map_err(|cause| Error::File {
-        action: "write",
-        path: std::env::temp_dir(),
-        cause,
-    })
+    tempfile::tempdir().map_err(|cause| Error::Scratch { cause })
 }
 
 /// Compiles a sched_ext C source of the user's own to a BPF object.

@@ -11,7 +11,7 @@ use fairground_kernel::host;
 use fairground_lab::{Measured, cost_file};
 use fairground_machine::{Distance, Machine};
 
-use crate::output::{FAILED, fail, print};
+use crate::output::{self, FAILED, fail, print};
 
 /// Measure what scheduling costs on this machine
 ///
@@ -59,23 +59,20 @@ fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
         (Some(mut file), Some(path)) => file
             .set_len(0)
             .and_then(|()| file.write_all(text.as_bytes()))
-            .map_err(|cause| unwritable(path, &cause)),
+            .map_err(|cause| output::unwritten(path, cause)),
         _ => print(&text),
     }
 }
 
 /// Opens the file to be written, before the work that it is for; what is in it stays until then.
 fn open(path: &Path) -> Result<File, ExitCode> {
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
-    file.map_err(|cause| unwritable(path, &cause))
-}
-
-fn unwritable(path: &Path, cause: &std::io::Error) -> ExitCode {
-    fail(FAILED, format!("cannot write {}: {cause}", path.display()))
+    let open = |()| {
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false).open(path)
+    };
+    output::make_folders(path)
+        .and_then(open)
+        .map_err(|cause| output::unwritten(path, cause))
 }
 
 /// The first CPUs at each distance. Where numbers have gaps, those of the machine are not the kernel's, and nothing is measured.

@@ -7,7 +7,7 @@ use clap::Args;
 use fairground_lab::capture_loader;
 use fairground_machine::Machine;
 
-use crate::output::{self, FAILED, UNUSABLE};
+use crate::output::{self, UNUSABLE};
 
 /// Run a scheduler's real loader and write down what it does
 ///
@@ -46,7 +46,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let machine =
         Machine::parse(&arguments.machine).map_err(|error| output::fail(UNUSABLE, error))?;
     let captured = capture_loader(&arguments.command, &machine, arguments.object.as_deref())
-        .map_err(|error| output::fail(FAILED, error))?;
+        .map_err(|error| output::fail(error.exit_code(), error))?;
     let name = &captured.scheduler;
     for (file, bytes) in [
         (format!("{name}.bpf.o"), captured.object.as_slice()),
@@ -56,14 +56,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         ),
     ] {
         let path = arguments.out.join(file);
-        let written =
-            std::fs::create_dir_all(&arguments.out).and_then(|()| std::fs::write(&path, bytes));
-        written.map_err(|error| {
-            output::fail(
-                FAILED,
-                format_args!("cannot write {}: {error}", path.display()),
-            )
-        })?;
+        output::write(&path, bytes)?;
         println!("{}", path.display());
     }
     Ok(ExitCode::SUCCESS)

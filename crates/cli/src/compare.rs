@@ -7,7 +7,7 @@ use clap::Args;
 use fairground_lab::{Failure, Plan, Results};
 use fairground_report::TaskTables;
 
-use crate::output::{self, FAILED, Format, Progress, UNUSABLE};
+use crate::output::{self, FAILED, Format, Progress};
 use crate::shrink::shrink;
 use crate::simulation::Simulation;
 
@@ -85,15 +85,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let plan = Plan {
         repeats: arguments.repeat,
         traces: arguments.trace.clone(),
-        ..plan.map_err(|message| output::fail(UNUSABLE, message))?
+        ..plan?
     };
     let progress = Progress::new("runs".into());
     let results = fairground_lab::compare(&plan, &|done, total| progress.tell(done, total));
     progress.clear();
-    let results = results.map_err(|error| {
-        let code = if error.is_output() { FAILED } else { UNUSABLE };
-        output::fail(code, error)
-    })?;
+    let results = results.map_err(|error| output::fail(error.exit_code(), error))?;
     print(arguments, &results)?;
     // What cannot be written takes nothing else away.
     let ended = tell_failures(&results.failures);
@@ -104,12 +101,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     }
     if let Some(folder) = &arguments.out {
         let written = results.comparison.write_parquet(folder);
-        written.map_err(|(path, error)| {
-            output::fail(
-                FAILED,
-                format_args!("cannot write {}: {error}", path.display()),
-            )
-        })?;
+        written.map_err(|(path, cause)| output::unwritten(&path, cause))?;
     }
     if let Some(path) = &arguments.report {
         write_page(path, &plan, &results)?;
@@ -138,9 +130,12 @@ fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {
     })
 }
 
-/// Says which runs failed and why.
+/// Says which runs failed and why. What fails in the same way with every seed is told once.
 pub fn tell_failures(failures: &[Failure]) -> ExitCode {
-    for failure in failures {
+    for (number, failure) in failures.iter().enumerate() {
+        if failures[..number].contains(failure) {
+            continue;
+        }
         crate::output::say!(
             "fairground: {} under {} failed {}",
             failure.workload,

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use fairground_lab::Search;
 use fairground_report::{waits_json, waits_text};
 
 use crate::compare::tell_failures;
-use crate::output::{self, FAILED, UNUSABLE};
+use crate::output;
 use crate::quantity::nanoseconds;
 use crate::simulation::Simulation;
 
@@ -33,7 +34,7 @@ pub struct Arguments {
     longer: Option<u64>,
 
     /// Explain only waits of this task, or of the instances NAME-0, NAME-1, ...
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     task: Option<String>,
 
     /// Explain this many waits of each run, the longest ones
@@ -61,17 +62,14 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let plan = arguments.simulation.plan(&arguments.schedulers);
-    let plan = plan.map_err(|message| output::fail(UNUSABLE, message))?;
+    let plan = plan?;
     let search = Search {
         most: arguments.most as usize,
         at_least: arguments.longer.unwrap_or(0),
         task: arguments.task.clone(),
     };
     let explained = fairground_lab::explain(&plan, &search);
-    let (runs, failures) = explained.map_err(|error| {
-        let code = if error.is_output() { FAILED } else { UNUSABLE };
-        output::fail(code, error)
-    })?;
+    let (runs, failures) = explained.map_err(|error| output::fail(error.exit_code(), error))?;
     output::print(&match arguments.format {
         Form::Text => waits_text(&runs),
         Form::Json => waits_json(&runs),

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
 mod advise;
@@ -26,6 +27,8 @@ mod shrink;
 mod simulation;
 mod task;
 mod worlds;
+
+use output::UNUSABLE;
 
 /// Thirty years of Linux schedulers, on the kernel you have and in a simulator.
 #[derive(Debug, Parser)]
@@ -64,6 +67,21 @@ impl Command {
     }
 }
 
+/// The word that begins like an option and is a negative number: clap knows no such option, and proposes to take it for a file.
+fn negative_value(error: &clap::Error) -> Option<String> {
+    let is_negative = |word: &str| {
+        let number = word.strip_prefix('-');
+        number.is_some_and(|rest| rest.starts_with(|one: char| one.is_ascii_digit()))
+    };
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) if is_negative(option) => {
+            let mut words = std::env::args().skip(1);
+            words.find(|word| is_negative(word))
+        }
+        _ => None,
+    }
+}
+
 // Simulations of schedulers of the user's own find all memory at the same addresses in every run.
 #[global_allocator]
 static MEMORY: fairground_lab::Allocator = fairground_lab::Allocator;
@@ -75,7 +93,13 @@ fn main() -> ExitCode {
             let printed = output::print(&told.render().to_string());
             return printed.err().unwrap_or(ExitCode::SUCCESS);
         }
-        Err(error) => error.exit(),
+        Err(error) => {
+            if let Some(word) = negative_value(&error) {
+                let message = "no value can be negative; --help says what an option takes";
+                return output::fail(UNUSABLE, format_args!("{word}: {message}"));
+            }
+            error.exit()
+        }
     };
     let _scratch = command.may_compile().then(scratch::Scratch::new);
     match command {

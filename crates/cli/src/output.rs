@@ -66,18 +66,29 @@ pub fn print(text: &str) -> Result<(), ExitCode> {
     }
 }
 
-/// Writes a file.
+/// Writes a file, and makes the folders that it needs.
 ///
 /// # Errors
 ///
 /// The exit code, after a message, if it cannot be written.
-pub fn write(path: &Path, text: String) -> Result<(), ExitCode> {
-    std::fs::write(path, text).map_err(|error| {
-        fail(
-            FAILED,
-            format_args!("cannot write {}: {error}", path.display()),
-        )
-    })
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ExitCode> {
+    make_folders(path)
+        .and_then(|()| std::fs::write(path, bytes))
+        .map_err(|cause| unwritten(path, cause))
+}
+
+/// Makes the folders in which a file is to be.
+pub fn make_folders(path: &Path) -> std::io::Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder),
+        _ => Ok(()),
+    }
+}
+
+/// Says that a file or folder cannot be written; returns the exit code to end with.
+pub fn unwritten(path: &Path, cause: std::io::Error) -> ExitCode {
+    let path = path.to_owned();
+    fail(FAILED, fairground_lab::Error::Write { path, cause })
 }
 
 /// Says what is wrong; returns the exit code to end with.

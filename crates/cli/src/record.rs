@@ -14,7 +14,7 @@ use fairground_kernel::supervise::Signals;
 use fairground_kernel::{Error, clock, host};
 use fairground_recording::{Ending, Header, Roots, Writer};
 
-use crate::output::fail;
+use crate::output::{self, fail};
 use crate::quantity::nanoseconds;
 
 /// How often the end is looked for. The end of the command is a signal, which is seen at once.
@@ -77,8 +77,8 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 fn record(arguments: &Arguments) -> Result<u8, Error> {
     host::check_root("recording what the scheduler does")?;
     let mut roots = roots(arguments)?;
-    let cannot_write = |source: io::Error| Error::System {
-        what: format!("cannot write {}", arguments.output.display()),
+    let cannot_write = |source: io::Error| Error::Write {
+        path: arguments.output.clone(),
         source,
     };
     let mut signals = Signals::take()?;
@@ -89,7 +89,9 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
     }
     let capture = Capture::start()?;
     // What cannot be written is said before anything runs.
-    let file = File::create(&arguments.output).map_err(cannot_write)?;
+    let file = output::make_folders(&arguments.output)
+        .and_then(|()| File::create(&arguments.output))
+        .map_err(cannot_write)?;
 
     let origin = clock::monotonic();
     if let Some(command) = &mut command {

@@ -179,10 +179,8 @@ fn outcomes_on_kernel(
     let machine = runner.machine().clone();
     let outcomes = with_progress(&able, |experiment, progress| {
         let run = &mut |run: &_| runner.run(run);
-        reproduce_on_kernel(experiment, &request, &machine, run, progress).map_err(|error| {
-            let code = if error.is_output() { FAILED } else { UNUSABLE };
-            output::fail(code, error)
-        })
+        reproduce_on_kernel(experiment, &request, &machine, run, progress)
+            .map_err(|error| output::fail(error.exit_code(), error))
     })?;
     let all_ran = arguments.names.is_empty() || able.len() == experiments.len();
     Ok((outcomes, all_ran))

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use fairground_bpf::Object;
-use fairground_catalog::topology;
 use fairground_companion::Companion;
+use fairground_contract::topology;
 use fairground_kernel::exit::ExitReport;
 use fairground_kernel::guard::{Guarded, User};
 use fairground_kernel::loader::{OpenScheduler, Running, Stopped};
@@ -20,6 +20,8 @@ use fairground_kernel::supervise::{Signal, Signals};
 use fairground_kernel::{Error, host, libbpf_messages};
 use fairground_lab::Accompanied;
 use fairground_machine::Machine;
+
+use crate::output;
 
 /// How often the loader looks whether the scheduler is still in charge.
 const LOOK: Duration = Duration::from_millis(100);
@@ -98,7 +100,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     match run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            crate::output::say!("fairground: {error}");
+            output::say!("fairground: {error}");
             ExitCode::from(error.exit_code())
         }
     }
@@ -113,11 +115,11 @@ enum Outcome {
 }
 
 fn run(arguments: &Arguments) -> Result<u8, Error> {
+    let scheduler = Scheduler::find(arguments)?;
     if arguments.verify {
-        return verify(arguments);
+        return verify(&scheduler);
     }
     host::check_can_load()?;
-    let scheduler = Scheduler::find(arguments)?;
     let mut signals = Signals::take()?;
     let mut command = None;
     if !arguments.command.is_empty() {
@@ -128,7 +130,7 @@ fn run(arguments: &Arguments) -> Result<u8, Error> {
     if let (Err(_), Some(command)) = (&result, &mut command)
         && command.is_running()
     {
-        crate::output::say!(
+        output::say!(
             "fairground: the command ran under {} and is stopped",
             scheduler.name
         );
@@ -138,24 +140,24 @@ fn run(arguments: &Arguments) -> Result<u8, Error> {
 }
 
 /// Asks the kernel's verifier about the scheduler.
-fn verify(arguments: &Arguments) -> Result<u8, Error> {
+fn verify(scheduler: &Scheduler) -> Result<u8, Error> {
     if let Err(error) = host::check_can_verify() {
-        crate::output::say!(
+        output::say!(
             "fairground: in the project's folder, `testbench/boot --shared -- fairground run {} --verify` asks a kernel in a virtual machine",
-            arguments.scheduler
+            scheduler.name
         );
         return Err(error);
     }
-    let opened = Scheduler::find(arguments)?.prepare()?;
+    let opened = scheduler.prepare()?;
     let title = opened.ops_name();
     let (warnings, programs) = opened.verify()?;
     for warning in warnings {
-        crate::output::say!("fairground: {warning}");
+        output::say!("fairground: {warning}");
     }
     let release = host::release()?;
     let accepted =
         format!("the verifier of Linux {release} accepts {title}: {programs} programs\n");
-    Ok(u8::from(crate::output::print(&accepted).is_err()))
+    Ok(u8::from(output::print(&accepted).is_err()))
 }
 
 /// Loads the scheduler, and again when it asks for that, until the command or the user ends it.
@@ -170,7 +172,7 @@ fn keep_loaded(
         let title = opened.ops_name();
         let running = opened.start(&scheduler.statistics)?;
         for warning in running.warnings() {
-            crate::output::say!("fairground: {warning}");
+            output::say!("fairground: {warning}");
         }
         tell(format_args!(
             "{title} schedules this machine now{}",
@@ -193,7 +195,7 @@ fn keep_loaded(
         let Stopped { is_gone, report } = running.stop();
         match outcome {
             _ if !is_gone => {
-                crate::output::say!(
+                output::say!(
                     "fairground: the kernel still has {title}; its log (dmesg) may tell why, and SysRq-S takes it out"
                 );
                 return Ok(1);
@@ -204,14 +206,12 @@ fn keep_loaded(
             }
             Outcome::Ejected if report.as_ref().is_some_and(ExitReport::wants_restart) => {
                 let report = report.map(|report| report.to_string()).unwrap_or_default();
-                crate::output::say!(
-                    "fairground: {title} ended and asks to be loaded again: {report}"
-                );
+                output::say!("fairground: {title} ended and asks to be loaded again: {report}");
             }
             Outcome::Ejected => {
                 explain(&title, report, arguments.dump.as_deref())?;
                 if let Some(mut command) = command.take() {
-                    crate::output::say!("fairground: the command ran under {title} and is stopped");
+                    output::say!("fairground: the command ran under {title} and is stopped");
                     end_command(&mut command, signals)?;
                 }
                 return Ok(1);
@@ -282,25 +282,26 @@ fn print_counters(now: &Counters, earlier: &Counters) {
 /// Says why the scheduler is no longer in charge.
 fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Result<(), Error> {
     let Some(report) = report else {
-        crate::output::say!(
+        output::say!(
             "fairground: the kernel took {title} out; the scheduler keeps no record of the reason, the kernel's log \
              (dmesg) may tell it"
         );
         return Ok(());
     };
-    crate::output::say!("fairground: the kernel took {title} out: {report}");
+    output::say!("fairground: the kernel took {title} out: {report}");
     if report.dump.is_empty() {
         return Ok(());
     }
     match dump {
         Some(path) => {
-            fs::write(path, &report.dump).map_err(|source| Error::System {
-                what: format!("cannot write {}", path.display()),
+            let written = output::make_folders(path).and_then(|()| fs::write(path, &report.dump));
+            written.map_err(|source| Error::Write {
+                path: path.to_owned(),
                 source,
             })?;
-            crate::output::say!("fairground: the kernel's report is in {}", path.display());
+            output::say!("fairground: the kernel's report is in {}", path.display());
         }
-        None => crate::output::say!("{}", report.dump),
+        None => output::say!("{}", report.dump),
     }
     Ok(())
 }
@@ -308,7 +309,7 @@ fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Resu
 /// A word on what is going on, for people only.
 fn tell(message: std::fmt::Arguments<'_>) {
     if std::io::stderr().is_terminal() {
-        crate::output::say!("fairground: {message}");
+        output::say!("fairground: {message}");
     }
 }
 
@@ -333,7 +334,7 @@ impl Scheduler {
             .map_err(|error| unusable(error.to_string()))?;
         let entry = whole.entry();
         if !entry.warnings.is_empty() {
-            crate::output::say!("fairground: {}", entry.warnings.trim_end());
+            output::say!("fairground: {}", entry.warnings.trim_end());
         }
         let object = entry.parse().map_err(|error| unusable(error.to_string()))?;
         let (id, title) = (entry.id().to_owned(), object.scheduler_name());
@@ -385,7 +386,7 @@ impl Scheduler {
                 );
                 return Err(unusable(&reason));
             }
-            crate::output::say!(
+            output::say!(
                 "fairground: some CPUs are offline; {} takes the machine for flat",
                 self.name
             );
@@ -403,7 +404,7 @@ impl Scheduler {
             tell(format_args!("its loader is {companion}"));
         }
         for note in &prepared.notes {
-            crate::output::say!("fairground: {note}");
+            output::say!("fairground: {note}");
         }
         opened.equip(&self.object, prepared.setup)?;
         Ok(opened)

@@ -42,6 +42,10 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> ExitCode {
     let path = Path::new(&arguments.scheduler);
     let found = fairground_catalog::find(&arguments.scheduler);
+    if arguments.rt_app && found.is_ok() && !path.exists() {
+        let message = "--rt-app is for recordings, and this is a scheduler";
+        return output::fail(UNUSABLE, format!("{}: {message}", path.display()));
+    }
     if arguments.rt_app || found.is_err() && path.exists() {
         if arguments.source || arguments.readme {
             let message = "--source and --readme are for schedulers, and this is a file";

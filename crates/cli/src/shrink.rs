@@ -7,7 +7,7 @@ use fairground_lab::{Failure, Plan, Shrunk};
 use fairground_recording::{is_recording, rt_app};
 use fairground_results::short_name;
 
-use crate::output::{self, FAILED, Progress};
+use crate::output::{self, Progress};
 use crate::simulation::{Simulation, Single};
 
 /// Most runs for each failure.
@@ -21,16 +21,12 @@ pub fn shrink(
     failed: &[(usize, Failure)],
     folder: &Path,
 ) -> Result<(), ExitCode> {
-    let unwritten = |error: std::io::Error| {
-        let folder = folder.display();
-        output::fail(FAILED, format_args!("cannot write {folder}: {error}"))
-    };
-    std::fs::create_dir_all(folder).map_err(unwritten)?;
+    std::fs::create_dir_all(folder).map_err(|cause| output::unwritten(folder, cause))?;
     for (number, failure) in failed {
         let path = folder.join(file_name(plan, *number, failure));
         match shrink_one(simulation, plan, (*number, failure), &path) {
             Ok(Some((shrunk, command))) => {
-                output::write(&path, shrunk.workload.clone())?;
+                output::write(&path, &shrunk.workload)?;
                 tell(&shrunk, failure, &command);
             }
             Ok(None) => crate::output::say!(

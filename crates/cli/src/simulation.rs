@@ -1,18 +1,20 @@
 //! What is simulated: the arguments that commands share which run workloads in the simulator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::Args;
 use fairground_catalog::Build;
 use fairground_companion::Companion;
-use fairground_lab::{Contender, DEFAULT_HZ, LOADER, Plan};
+use fairground_lab::{Contender, DEFAULT_HZ, Error, LOADER, Plan};
 use fairground_machine::Machine;
 
+use crate::output;
 use crate::quantity::nanoseconds;
 
 /// Workloads, the machine, and how they are run.
@@ -140,21 +142,32 @@ impl FromStr for Hotplug {
 }
 
 impl Simulation {
-    /// One run of each workload under each of these schedulers, with everything that the arguments name read and checked; an error is
-    /// a message.
-    pub fn plan(&self, schedulers: &[String]) -> Result<Plan, String> {
-        let machine = Machine::parse(&self.machine).map_err(|error| error.to_string())?;
-        let cost =
-            fairground_lab::read_cost_model(&self.cost).map_err(|error| error.to_string())?;
+    /// One run of each workload under each of these schedulers, with everything that the arguments name read and checked.
+    ///
+    /// # Errors
+    ///
+    /// The exit code, after a message.
+    pub fn plan(&self, schedulers: &[String]) -> Result<Plan, ExitCode> {
+        self.try_plan(schedulers)
+            .map_err(|error| output::fail(error.exit_code(), error))
+    }
+
+    fn try_plan(&self, schedulers: &[String]) -> Result<Plan, Error> {
+        let machine =
+            Machine::parse(&self.machine).map_err(|error| Error::Plan(error.to_string()))?;
+        let cost = fairground_lab::read_cost_model(&self.cost)?;
         let mut workloads = Vec::new();
         let mut surroundings = BTreeMap::new();
         for path in &self.workloads {
-            let (workload, others) =
-                fairground_lab::read_workload(path, &cost).map_err(|error| error.to_string())?;
+            let (workload, others) = fairground_lab::read_workload(path, &cost)?;
             surroundings.insert(workload.name.clone(), others);
             workloads.push(Arc::new(workload));
         }
         let references = references(schedulers);
+        if let Some(folder) = self.include.iter().find(|folder| !folder.is_dir()) {
+            let folder = folder.display();
+            return Err(Error::Plan(format!("-I {folder}: there is no such folder")));
+        }
         let build = Build {
             include: self.include.clone(),
             defines: self.defines.clone(),
@@ -163,16 +176,13 @@ impl Simulation {
         let mut contenders = contenders(&references, &build, self.threads, &machine)?;
         for contender in &contenders {
             if !contender.warnings().is_empty() {
-                crate::output::say!("fairground: {}", contender.warnings());
+                output::say!("fairground: {}", contender.warnings());
             }
         }
         for file in &self.companions {
             accompany(&mut contenders, file)?;
         }
-        for setting in &self.settings {
-            set(&mut contenders, setting)
-                .map_err(|message| format!("--set {setting}: {message}"))?;
-        }
+        set_all(&mut contenders, &self.settings)?;
         Ok(Plan {
             workloads,
             surroundings,
@@ -284,20 +294,23 @@ fn contenders(
     build: &Build,
     threads: Option<NonZero<usize>>,
     machine: &Machine,
-) -> Result<Vec<Contender>, String> {
+) -> Result<Vec<Contender>, Error> {
     let is_loader = |reference: &&String| reference.starts_with(LOADER);
     let sources: Vec<String> = references
         .iter()
         .filter(|one| !is_loader(one))
         .cloned()
         .collect();
-    let opened = Contender::open_all(&sources, build, threads);
-    let mut opened = opened.map_err(|error| error.to_string())?.into_iter();
+    let mut opened = Contender::open_all(&sources, build, threads)?.into_iter();
     let mut contenders = Vec::new();
     for reference in references {
         if is_loader(&reference) {
-            let captured = Contender::capture(reference, machine);
-            contenders.push(captured.map_err(|error| error.to_string())?);
+            if reference[LOADER.len()..].trim().is_empty() {
+                let message =
+                    "names no loader; write exec:LOADER, with the loader's arguments behind";
+                return Err(Error::Plan(format!("{reference} {message}")));
+            }
+            contenders.push(Contender::capture(reference, machine)?);
         } else {
             contenders.extend(opened.next());
         }
@@ -327,14 +340,14 @@ pub fn references(names: &[String]) -> Vec<String> {
 }
 
 /// Gives a companion file to the schedulers that it is for.
-pub fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), String> {
+pub fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), Error> {
     if file == "none" {
         for contender in contenders {
             contender.set_companion(Companion::empty());
         }
         return Ok(());
     }
-    let companion = Companion::read(Path::new(file)).map_err(|error| error.to_string())?;
+    let companion = Companion::read(Path::new(file))?;
     let mut found = false;
     for contender in contenders.iter_mut() {
         if contender.is_called(companion.scheduler()) {
@@ -345,12 +358,28 @@ pub fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), String>
     if found {
         return Ok(());
     }
-    let names: Vec<&str> = contenders.iter().map(Contender::kernel_name).collect();
-    Err(format!(
+    let names: Vec<String> = contenders.iter().map(Contender::kernel_name).collect();
+    Err(Error::Plan(format!(
         "--with {file}: it is for scheduler {}, and those compared call themselves {}",
         companion.scheduler(),
         names.join(", ")
-    ))
+    )))
+}
+
+/// Does what `--set` says, each of which sets something else.
+fn set_all(contenders: &mut [Contender], settings: &[String]) -> Result<(), Error> {
+    let mut targets = BTreeSet::new();
+    for setting in settings {
+        let target = setting.split('=').next().unwrap_or_default();
+        let fresh = match targets.insert(target) {
+            true => Ok(()),
+            false => Err(format!("{target} is set twice; leave one out")),
+        };
+        fresh
+            .and_then(|()| set(contenders, setting))
+            .map_err(|message| Error::Plan(format!("--set {setting}: {message}")))?;
+    }
+    Ok(())
 }
 
 fn set(contenders: &mut [Contender], setting: &str) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use fairground_catalog::attributes::{Attributes, Fraction, Realtime};
+use fairground_contract::attributes::{Attributes, Fraction, Realtime};
 use fairground_kernel::attributes::{AttributeMap, threads};
 use fairground_kernel::{Error, host};
 
@@ -91,6 +91,10 @@ fn task(arguments: &Arguments) -> Result<(), Error> {
     // What is wrong with the options is said whether or not a scheduler is there to take them.
     let mut asked = Attributes::default();
     apply(&mut asked, &changes)?;
+    let mut threads = threads(arguments.pid)?;
+    if arguments.thread {
+        threads = vec![arguments.pid];
+    }
     let map = AttributeMap::find()?;
     let scheduler = host::loaded_scheduler().ok_or_else(|| Error::Usage {
         reason: "no scheduler is loaded; attributes belong to one: see `fairground run`".to_owned(),
@@ -99,11 +103,6 @@ fn task(arguments: &Arguments) -> Result<(), Error> {
         reason: format!("the scheduler in charge, {scheduler}, knows no attributes of tasks"),
     })?;
     check_understood(&scheduler, &asked)?;
-    let threads = if arguments.thread {
-        vec![arguments.pid]
-    } else {
-        threads(arguments.pid)?
-    };
     if changes.is_empty() && !arguments.clear {
         return print(&map, &threads);
     }

@@ -1,4 +1,4 @@
-//! Reading files that somebody else has made: whole, but not without end.
+//! Reading files that somebody else has made, whole but with a limit, and what helps where files cannot be read or written.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
@@ -33,6 +33,22 @@ pub fn read_text(path: &Path) -> Result<String> {
 /// As [`read`].
 pub fn read_rest(source: impl Read) -> Result<Vec<u8>> {
     rest_at_most(source, MOST)
+}
+
+/// What helps if a file cannot be read or written, for the end of a message.
+pub fn remedy(cause: &Error) -> &'static str {
+    match cause.kind() {
+        ErrorKind::IsADirectory => "name a file, not a folder",
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "name a folder, not a file",
+        ErrorKind::FileTooLarge => "name a smaller file",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "make room there or name another place"
+        }
+        ErrorKind::ReadOnlyFilesystem => "name another place",
+        ErrorKind::NotFound => "check the name",
+        ErrorKind::PermissionDenied => "check the permissions",
+        _ => "check the name and the permissions",
+    }
 }
 
 fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {

@@ -1,11 +1,11 @@
 //! Attributes of live tasks that no policy of the kernel can carry.
 //!
 //! Schedulers that know such attributes keep them in a map of task storage, one layout for all (see
-//! [`fairground_catalog::attributes`]). The map belongs to the scheduler in the kernel and is found there by its name.
+//! [`fairground_contract::attributes`]). The map belongs to the scheduler in the kernel and is found there by its name.
 
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-use fairground_catalog::attributes::{Attributes, MAP};
+use fairground_contract::attributes::{Attributes, MAP};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Struct;
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};

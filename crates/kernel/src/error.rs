@@ -125,6 +125,14 @@ pub enum Error {
         /// What each of them waits for.
         reasons: String,
     },
+    /// A result cannot be written.
+    #[error("cannot write {}: {source}; {}", path.display(), fairground_files::remedy(source))]
+    Write {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
     /// A system call or file operation failed.
     #[error("{what}: {source}")]
     System {
@@ -146,6 +154,7 @@ impl Error {
             | Self::Record { .. }
             | Self::Start { .. }
             | Self::Deadlock { .. }
+            | Self::Write { .. }
             | Self::System { .. } => 1,
             _ => 2,
         }

@@ -6,27 +6,9 @@
 
 use std::fmt;
 
+use fairground_contract::exit;
+
 use crate::variables::{Member, Variable};
-
-/// Kinds of ends, `enum scx_exit_kind` of the kernel.
-const KINDS: &[(i64, &str)] = &[
-    (0, "SCX_EXIT_NONE"),
-    (1, "SCX_EXIT_DONE"),
-    (64, "SCX_EXIT_UNREG"),
-    (65, "SCX_EXIT_UNREG_BPF"),
-    (66, "SCX_EXIT_UNREG_KERN"),
-    (67, "SCX_EXIT_SYSRQ"),
-    (68, "SCX_EXIT_PARENT"),
-    (69, "SCX_EXIT_PARENT_KILL"),
-    (1024, "SCX_EXIT_ERROR"),
-    (1025, "SCX_EXIT_ERROR_BPF"),
-    (1026, "SCX_EXIT_ERROR_STALL"),
-    (1027, "SCX_EXIT_ERROR_REENQ"),
-    (1028, "SCX_EXIT_ERROR_RESCUE"),
-];
-
-/// The end that a loader brings about itself.
-const UNREGISTERED_BY_LOADER: i64 = 64;
 
 /// Bit of an exit code that asks the loader to load the scheduler again, `SCX_ECODE_ACT_RESTART`.
 const RESTART: u64 = 1 << 48;
@@ -47,24 +29,6 @@ pub struct ExitReport {
 }
 
 impl ExitReport {
-    /// Name of the kind as in the kernel's source.
-    #[must_use]
-    pub fn kind_name(&self) -> String {
-        KINDS
-            .iter()
-            .find(|(number, _)| *number == self.kind)
-            .map_or_else(
-                || format!("kind {}", self.kind),
-                |(_, name)| (*name).to_owned(),
-            )
-    }
-
-    /// Whether the loader itself took the scheduler out.
-    #[must_use]
-    pub fn by_loader(&self) -> bool {
-        self.kind == UNREGISTERED_BY_LOADER
-    }
-
     /// Whether the scheduler or the kernel asks for the scheduler to be loaded again, as after a change of the set of CPUs.
     #[must_use]
     pub fn wants_restart(&self) -> bool {
@@ -74,15 +38,10 @@ impl ExitReport {
 
 impl fmt::Display for ExitReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.kind_name())?;
-        if !self.reason.is_empty() {
-            write!(f, ", {}", self.reason)?;
-        }
-        if !self.message.is_empty() {
-            write!(f, ": {}", self.message)?;
-        }
+        let kind = exit::kind_name(self.kind);
+        f.write_str(&exit::describe(&kind, &self.reason, &self.message))?;
         if self.code != 0 {
-            write!(f, " (exit code {:#x})", self.code)?;
+            write!(f, ", exit code {:#x}", self.code)?;
         }
         Ok(())
     }
@@ -218,16 +177,15 @@ mod tests {
         let report = layout
             .read(|section| (section == ".data").then(|| data.clone()))
             .expect("it can be read");
-        assert_eq!(report.kind_name(), "SCX_EXIT_ERROR_STALL");
         assert_eq!(
             (report.reason.as_str(), report.message.as_str()),
             ("why", "")
         );
         assert_eq!(report.dump, "dump is");
-        assert!(report.wants_restart() && !report.by_loader());
+        assert!(report.wants_restart());
         assert_eq!(
             report.to_string(),
-            "SCX_EXIT_ERROR_STALL, why (exit code 0x1000000000000)"
+            "why (SCX_EXIT_ERROR_STALL), exit code 0x1000000000000"
         );
     }
 
@@ -246,7 +204,7 @@ mod tests {
                 _ => None,
             })
             .expect("it can be read");
-        assert!(report.by_loader());
+        assert_eq!(report.to_string(), "SCX_EXIT_UNREG");
         assert_eq!(report.dump, "all of it");
     }
 

@@ -1,6 +1,7 @@
 //! A cell: one simulation with everything it needs. Comparisons, experiments and the comparison of the worlds are lists of cells.
 
 use std::cmp::Reverse;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::net::Shutdown;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairground_bpf::Loader;
 use fairground_companion::Prepared;
+use fairground_contract::exit;
 use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Sink};
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_results::{Labels, Run};
@@ -25,6 +27,7 @@ use crate::error::Error;
 use crate::isolation::{self, Kept};
 use crate::lockstep::{Remote, Waiting};
 use crate::parallel;
+use crate::unfinished::Unfinished;
 
 /// Length of a run of a workload that neither has a duration nor an end.
 pub const DEFAULT_DURATION: Nanoseconds = 10_000_000_000;
@@ -117,13 +120,12 @@ impl Cell {
     pub fn new(mut contender: Contender, mut options: Options) -> Self {
         options.variables = contender.variables();
         options.cost = contender.costs(options.cost);
-        let (prepared, mut unprepared) = match contender.prepare(&options.machine) {
+        let (prepared, unprepared) = match contender.prepare(&options.machine) {
             Ok(prepared) => (prepared, None),
             Err(error) => (Prepared::default(), Some(error.to_string())),
         };
-        match contender.scheduler.for_hz(options.hz) {
-            Ok(scheduler) => contender.scheduler = scheduler,
-            Err(error) => unprepared = Some(error.to_string()),
+        if let Ok(scheduler) = &contender.scheduler {
+            contender.scheduler = scheduler.for_hz(options.hz).map_err(Arc::new);
         }
         options.setup = Arc::new(prepared.setup);
         Self {
@@ -165,17 +167,31 @@ impl Cell {
     ///
     /// If its trace cannot be written.
     pub fn run_with(&self, others: &mut [&mut dyn Sink]) -> Result<CellResult, Error> {
-        let trace = match &self.trace {
-            Some(path) => Some(File::create(path).map_err(|cause| unwritten(path, cause))?),
-            None => None,
+        let Some(path) = &self.trace else {
+            return self.run_traced(None, others);
         };
+        let trace = Unfinished::create(path).map_err(|cause| unwritten(path, cause))?;
+        let result = self.run_traced(Some(trace.file()), others)?;
+        // Without a run there is nothing to see in a trace.
+        if result.run.is_some() {
+            trace.finish().map_err(|cause| unwritten(path, cause))?;
+        }
+        Ok(result)
+    }
+
+    /// Runs it, with a Perfetto trace in the file if there is one.
+    fn run_traced(
+        &self,
+        trace: Option<&File>,
+        others: &mut [&mut dyn Sink],
+    ) -> Result<CellResult, Error> {
         if !self.contender.is_foreign() {
             let mut sinks: Vec<&mut dyn Sink> = Vec::new();
             for other in others {
                 sinks.push(&mut **other);
             }
             return self
-                .run_here(trace.as_ref(), sinks, None)
+                .run_here(trace, sinks, None)
                 .map_err(|message| self.trace_error(message));
         }
         let mut fan_out = FanOut::new();
@@ -185,30 +201,25 @@ impl Cell {
         }
         let capacities: Vec<u32> = self.capacities();
         let events = wants_events.then_some(&mut fan_out as &mut dyn Sink);
-        let ended = match self.contender.loader() {
+        let is_accepted = self.contender.scheduler.is_ok();
+        let ended = match self.contender.loader().filter(|_| is_accepted) {
             Some(command) => match Waiting::start(command, &self.options.machine) {
-                Ok(loader) => self.run_beside(loader, trace.as_ref(), &capacities, events),
+                Ok(loader) => self.run_beside(loader, trace, &capacities, events),
                 Err(error) => return Ok(self.nothing(format!("before it began: {error}"))),
             },
             None => {
                 let kept = Kept {
-                    file: trace.as_ref(),
+                    file: trace,
                     ..Kept::default()
                 };
                 isolation::run(&kept, &capacities, events, |events| {
-                    self.run_here(trace.as_ref(), events.into_iter().collect(), None)
+                    self.run_here(trace, events.into_iter().collect(), None)
                 })
             }
         };
         match ended {
             Ok(Ok(result)) => result.map_err(|message| self.trace_error(message)),
-            Ok(Err(crash)) => {
-                // Half a trace can be read by nothing.
-                if let Some(path) = &self.trace {
-                    let _ = std::fs::remove_file(path);
-                }
-                Ok(self.nothing(format!("in a crash: {crash}")))
-            }
+            Ok(Err(crash)) => Ok(self.nothing(format!("in a crash: {crash}"))),
             Err(error) => Ok(self.nothing(format!("before it began: no process for it: {error}"))),
         }
     }
@@ -309,14 +320,18 @@ impl Cell {
         sinks: Vec<&'a mut dyn Sink>,
         loader: Option<&'a mut dyn Loader>,
     ) -> Result<Outcome, Failure> {
+        let never_began = |problem: &dyn Display| {
+            self.failure(format!("before it began: {problem}"), String::new())
+        };
+        let scheduler = self.contender.scheduler.as_ref();
+        let scheduler = scheduler.map_err(|refusal| never_began(refusal))?;
         if let Some(problem) = &self.unprepared {
-            return Err(self.failure(format!("before it began: {problem}"), String::new()));
+            return Err(never_began(problem));
         }
-        let scheduler = &self.contender.scheduler;
         crash::while_running(self.contender.name(), scheduler, || {
             simulate_beside(scheduler, options, sinks, loader)
         })
-        .map_err(|error| self.failure(format!("before it began: {error}"), String::new()))
+        .map_err(|error| never_began(&error))
     }
 
     /// As [`simulate`](Self::simulate), with a Perfetto trace.
@@ -455,7 +470,8 @@ impl Cell {
                 outcome.tasks.len()
             ));
         }
-        let others = self.contender.scheduler.unattached();
+        let scheduler = self.contender.scheduler.as_ref();
+        let others = scheduler.map_or_else(|_| Vec::new(), |scheduler| scheduler.unattached());
         if !others.is_empty() {
             notes.push(format!(
                 "{name}: a kernel also runs its {}; the simulator does not have these events",
@@ -477,15 +493,8 @@ impl Cell {
                 } else {
                     "unloaded"
                 };
-                let message = match exit.message.as_str() {
-                    "" => String::new(),
-                    message => format!(": {message}"),
-                };
-                format!(
-                    "the kernel {verb} the scheduler ({}): {}{message}",
-                    kind.name(),
-                    exit.reason
-                )
+                let why = exit::describe(kind.name(), &exit.reason, &exit.message);
+                format!("the kernel {verb} the scheduler: {why}")
             }
         };
         let message = format!("after {}: {what}", seconds(outcome.end));

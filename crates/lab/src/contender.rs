@@ -6,11 +6,12 @@ use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
+use fairground_bpf::Object;
 use fairground_capture::{Captured, KernelFacts};
 use fairground_catalog::Build;
 use fairground_companion::{Companion, Prepared};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, Scheduler};
+use fairground_simulator::{CostModel, LoadError, Scheduler};
 
 use crate::accompanied::Accompanied;
 use crate::error::Error;
@@ -23,18 +24,20 @@ pub struct Contender {
     /// Whether it stands for a class that is built into the kernel.
     built_in: bool,
     whole: Accompanied,
-    pub(crate) scheduler: Arc<Scheduler>,
+    object: Arc<Object>,
+    /// The scheduler in the simulated kernel, or why that refuses it.
+    pub(crate) scheduler: Result<Arc<Scheduler>, Arc<LoadError>>,
     /// The loader that goes on beside it, with its arguments.
     loader: Option<Vec<String>>,
 }
 
 impl Contender {
     /// The scheduler with this id, or the user's own at this path, with its tunables at their defaults. [`KERNEL`] is the kernel's own, for which
-    /// the scheduler of the catalogue stands that is most like it.
+    /// the scheduler of the catalogue stands that is most like it. If the simulated kernel refuses it, its runs fail before they begin.
     ///
     /// # Errors
     ///
-    /// If there is no such scheduler, if it does not compile, or if the simulated kernel would refuse it.
+    /// If there is no such scheduler, if it does not compile, or if its object does not have one table of callbacks.
     pub fn open(reference: &str, build: &Build) -> Result<Self, Error> {
         let built_in = reference == KERNEL;
         let whole = Accompanied::open(
@@ -45,16 +48,20 @@ impl Contender {
             },
             build,
         )?;
-        let scheduler =
-            Scheduler::load_object(whole.entry().parse()?).map_err(|reason| Error::Load {
-                scheduler: reference.to_owned(),
-                reason,
-            })?;
+        let object = Arc::new(whole.entry().parse()?);
+        let scheduler = match Scheduler::load_object(object.clone()) {
+            Err(reason @ LoadError::Table(_)) => {
+                let scheduler = reference.to_owned();
+                return Err(Error::Load { scheduler, reason });
+            }
+            loaded => loaded.map(Arc::new).map_err(Arc::new),
+        };
         Ok(Self {
             name: reference.to_owned(),
             built_in,
             whole,
-            scheduler: Arc::new(scheduler),
+            object,
+            scheduler,
             loader: None,
         })
     }
@@ -64,7 +71,7 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// If the loader does not attach a scheduler, or the simulated kernel would refuse it.
+    /// If the loader does not attach a scheduler.
     pub fn capture(reference: &str, machine: &Machine) -> Result<Self, Error> {
         let command = reference.strip_prefix(LOADER).unwrap_or(reference);
         let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
@@ -126,8 +133,8 @@ impl Contender {
     ///
     /// If its companion, or what was set, does not fit the scheduler or the machine.
     pub fn prepare(&self, machine: &Machine) -> Result<Prepared, Error> {
-        let object = self.scheduler.object();
-        self.whole.prepare(object, &Scheduler::constant, machine)
+        self.whole
+            .prepare(&self.object, &Scheduler::constant, machine)
     }
 
     /// The id, or the path as it was given.
@@ -213,13 +220,13 @@ impl Contender {
     }
 
     /// `ops.name`.
-    pub fn kernel_name(&self) -> &str {
-        self.scheduler.name()
+    pub fn kernel_name(&self) -> String {
+        self.object.scheduler_name()
     }
 
     /// Whether `name` means this scheduler: its id, its name in the kernel, or its path.
     pub fn is_called(&self, name: &str) -> bool {
-        name == self.name || name == self.whole.entry().id() || name == self.scheduler.name()
+        name == self.name || name == self.whole.entry().id() || name == self.kernel_name()
     }
 
     /// Sets what the scheduler or its loader has by this name: a tunable to a value as people write it, otherwise an option of the
@@ -231,7 +238,7 @@ impl Contender {
     /// If there is nothing of this name, or the value does not fit; the error says what does.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), Error> {
         let place = format!("--set {}.{key}", self.name);
-        self.whole.set(self.scheduler.object(), key, text, place)
+        self.whole.set(&self.object, key, text, place)
     }
 
     /// What was set, as people write it.

@@ -10,7 +10,7 @@ use crate::error::Error;
 ///
 /// # Errors
 ///
-/// If the file cannot be read, is not TOML, or has a field that no cost model has; the error names line and column.
+/// If the file cannot be read, is not TOML, has no field, or has a field that no cost model has; the error names line and column.
 pub fn read_cost_model(name: &str) -> Result<CostModel, Error> {
     match name {
         "default" => return Ok(CostModel::default_model()),
@@ -23,6 +23,15 @@ pub fn read_cost_model(name: &str) -> Result<CostModel, Error> {
             "cannot be read: {cause}; a cost model is default, zero or the name of a TOML file"
         ),
     })?;
+    if text
+        .parse::<toml::Table>()
+        .is_ok_and(|costs| costs.is_empty())
+    {
+        return Err(Error::CostModel {
+            place: name.to_owned(),
+            message: "there is no cost in it; write one, such as tick = 2000".to_owned(),
+        });
+    }
     parse(name, &text)
 }
 

@@ -79,7 +79,7 @@ pub enum Error {
     System(String),
 
     /// A result cannot be written.
-    #[error("cannot write {}: {cause}", path.display())]
+    #[error("cannot write {}: {cause}; {}", path.display(), fairground_files::remedy(cause))]
     Write {
         /// The file or folder.
         path: PathBuf,
@@ -105,11 +105,12 @@ impl Error {
         ))
     }
 
-    /// Whether the input was usable and something else failed, such as writing the results.
-    pub fn is_output(&self) -> bool {
-        matches!(
-            self,
-            Error::Write { .. } | Error::Stopped(_) | Error::System(_)
-        )
+    /// Exit code of the command: 2 where the input cannot be used, 1 where something else failed, such as writing the results.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Write { .. } | Error::Stopped(_) | Error::System(_) => 1,
+            Error::Capture { reason, .. } => reason.exit_code(),
+            _ => 2,
+        }
     }
 }

@@ -4,12 +4,16 @@
 use fairground_events::Nanoseconds;
 use fairground_metrics::{Explainer, LongestWaitFinder};
 use fairground_results::Waits;
+use fairground_workload::Workload;
 
 use crate::cell::{Cell, CellResult, Failure};
 use crate::error::Error;
 use crate::moments::again;
 use crate::parallel;
 use crate::plan::Plan;
+
+/// Names of tasks in a message.
+const NAMED_TASKS: usize = 20;
 
 /// Which waits are to be explained.
 #[derive(Clone, Debug)]
@@ -50,10 +54,7 @@ fn explain_cell(cell: &Cell, search: &Search) -> Result<(Option<Waits>, Option<F
         return Ok((None, failure));
     };
     if let Some(task) = search.task.as_ref().filter(|_| !finder.has_seen_it()) {
-        return Err(Error::Plan(format!(
-            "{} has no task {task} that ever was there",
-            cell.options.workload.name
-        )));
+        return Err(no_such_task(&cell.options.workload, task));
     }
     let cpus = u32::try_from(cell.options.machine.cpu_count()).unwrap_or(u32::MAX);
     let mut explainer = Explainer::new(cpus, &finder.result());
@@ -66,4 +67,17 @@ fn explain_cell(cell: &Cell, search: &Search) -> Result<(Option<Waits>, Option<F
         notes: run.notes,
     };
     Ok((Some(waits), failure))
+}
+
+fn no_such_task(workload: &Workload, name: &str) -> Error {
+    let names = workload.tasks.iter().map(|task| task.name.as_str());
+    let mut names: Vec<&str> = names.take(NAMED_TASKS + 1).collect();
+    if names.len() > NAMED_TASKS {
+        names[NAMED_TASKS] = "...";
+    }
+    Error::Plan(format!(
+        "no task called {name} ran in {}; its tasks are {}",
+        workload.name,
+        names.join(", ")
+    ))
 }

@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fairground_catalog::attributes::Attributes;
+use fairground_contract::attributes::Attributes;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_simulator::{CostModel, Options, Surroundings};

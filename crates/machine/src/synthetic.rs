@@ -141,6 +141,7 @@ impl Reading<'_> {
                 _ => {
                     return Err(self.error(match kind {
                         Some(_) => format!("`{word}` needs a number from 1 after the colon"),
+                        None if count == "0" => "there has to be at least one CPU".to_owned(),
                         None => format!("`{word}` is neither a number nor a level with a number"),
                     }));
                 }

@@ -4,7 +4,10 @@
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
-    #[error("{file}: cannot be read: {source}; check the name and the permissions")]
+    #[error(
+        "{file}: cannot be read: {source}; {}",
+        fairground_files::remedy(source)
+    )]
     Read {
         /// The file.
         file: String,
@@ -12,7 +15,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// It cannot be written.
-    #[error("{file}: cannot be written: {source}")]
+    #[error("cannot write {file}: {source}; {}", fairground_files::remedy(source))]
     Write {
         /// The file.
         file: String,

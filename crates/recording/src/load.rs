@@ -109,7 +109,6 @@ impl Recording {
                 cpus: cpus(&life, self.header.cpus),
                 attributes: Vec::new(),
                 process: Some(format!("process-{}", life.description.process)),
-                suspend_condition: None,
                 taskgroup: None,
             });
         }

@@ -22,7 +22,6 @@ mod table;
 pub use explanation::{waits_json, waits_text};
 pub use fairground_results::{Labels, Run};
 pub use format::Unit;
-pub use json::{JSON_VERSION, ParseError};
 pub use reproduction::{list_table, reproductions_csv, reproductions_json, reproductions_table};
 pub use reproduction_page::reproductions_page;
 pub use table::TaskTables;

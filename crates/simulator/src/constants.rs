@@ -2,6 +2,7 @@
 //! `kernel/sched/sched.h`. Names are the kernel's.
 #![allow(missing_docs)]
 
+pub use fairground_contract::exit::ExitKind;
 use fairground_events::Policy;
 
 pub const SCX_SLICE_DFL: u64 = 20_000_000;
@@ -139,13 +140,11 @@ pub const SCHED_EXT: u32 = 7;
 pub const EPERM: i64 = 1;
 pub const ENOENT: i64 = 2;
 pub const E2BIG: i64 = 7;
-pub const EAGAIN: i64 = 11;
 pub const ENOMEM: i64 = 12;
 pub const EBUSY: i64 = 16;
 pub const EEXIST: i64 = 17;
 pub const ENODEV: i64 = 19;
 pub const EINVAL: i64 = 22;
-pub const ENOSPC: i64 = 28;
 pub const ERANGE: i64 = 34;
 pub const EDEADLK: i64 = 35;
 pub const EPROTO: i32 = 71;
@@ -167,52 +166,17 @@ pub fn event_policy(number: u32) -> Policy {
 /// The kernel's reading of an exit kind (`scx_exit_reason`).
 pub fn exit_reason(kind: ExitKind) -> &'static str {
     match kind {
+        ExitKind::None | ExitKind::Done => "<UNKNOWN>",
         ExitKind::Unregistered => "unregistered from user space",
         ExitKind::UnregisteredBpf => "unregistered from BPF",
         ExitKind::UnregisteredKernel => "unregistered from the main kernel",
+        ExitKind::SysRq => "disabled by sysrq-S",
+        ExitKind::Parent => "parent exiting",
+        ExitKind::ParentKilled => "killed by parent scheduler",
         ExitKind::Error => "runtime error",
         ExitKind::ErrorBpf => "scx_bpf_error",
         ExitKind::ErrorStall => "runnable task stall",
         ExitKind::ErrorReenqueue => "reenqueue limit",
-    }
-}
-
-/// Why a scheduler was unloaded (`enum scx_exit_kind`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum ExitKind {
-    /// `SCX_EXIT_UNREG`: user space unloaded it; the normal end of a run.
-    Unregistered = 64,
-    /// `SCX_EXIT_UNREG_BPF`: it called `scx_bpf_exit`.
-    UnregisteredBpf = 65,
-    /// `SCX_EXIT_UNREG_KERN`: the kernel unloaded it, for example at hotplug.
-    UnregisteredKernel = 66,
-    /// `SCX_EXIT_ERROR`: it broke a rule of sched_ext.
-    Error = 1024,
-    /// `SCX_EXIT_ERROR_BPF`: it called `scx_bpf_error`.
-    ErrorBpf = 1025,
-    /// `SCX_EXIT_ERROR_STALL`: a runnable task did not run within the timeout.
-    ErrorStall = 1026,
-    /// `SCX_EXIT_ERROR_REENQ`: a task was reenqueued too often without running.
-    ErrorReenqueue = 1027,
-}
-
-impl ExitKind {
-    /// The kernel's name of the kind.
-    pub fn name(self) -> &'static str {
-        match self {
-            ExitKind::Unregistered => "SCX_EXIT_UNREG",
-            ExitKind::UnregisteredBpf => "SCX_EXIT_UNREG_BPF",
-            ExitKind::UnregisteredKernel => "SCX_EXIT_UNREG_KERN",
-            ExitKind::Error => "SCX_EXIT_ERROR",
-            ExitKind::ErrorBpf => "SCX_EXIT_ERROR_BPF",
-            ExitKind::ErrorStall => "SCX_EXIT_ERROR_STALL",
-            ExitKind::ErrorReenqueue => "SCX_EXIT_ERROR_REENQ",
-        }
-    }
-
-    /// Whether it is a failure of the scheduler.
-    pub fn is_error(self) -> bool {
-        self as u32 >= ExitKind::Error as u32
+        ExitKind::ErrorRescue => "rescue bandwidth overload",
     }
 }

@@ -42,9 +42,9 @@ mod timers;
 mod topology;
 mod tracing;
 
-pub use constants::ExitKind;
 pub use cost::{CostError, CostModel, CostValue, GIVEN};
 pub use exit::ExitRecord;
+pub use fairground_contract::exit::ExitKind;
 pub use scheduler::{LoadError, Scheduler};
 pub use simulation::{Options, Outcome, TaskOutcome, simulate, simulate_beside};
 pub use surroundings::{Creator, Surroundings, Thread, Turn};

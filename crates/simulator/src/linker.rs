@@ -99,16 +99,6 @@ static ENUMERATORS: &[(&str, u64)] = enumerators![
 
 /// Constants whose names differ from those of [`crate::constants`].
 static MORE_ENUMERATORS: &[(&str, u64)] = &[
-    ("SCX_EXIT_NONE", 0),
-    ("SCX_EXIT_DONE", 1),
-    ("SCX_EXIT_UNREG", 64),
-    ("SCX_EXIT_UNREG_BPF", 65),
-    ("SCX_EXIT_UNREG_KERN", 66),
-    ("SCX_EXIT_SYSRQ", 67),
-    ("SCX_EXIT_PARENT", 68),
-    ("SCX_EXIT_ERROR", 1024),
-    ("SCX_EXIT_ERROR_BPF", 1025),
-    ("SCX_EXIT_ERROR_STALL", 1026),
     ("SCX_CPU_PREEMPT_RT", 0),
     ("SCX_CPU_PREEMPT_DL", 1),
     ("SCX_CPU_PREEMPT_STOP", 2),
@@ -125,7 +115,13 @@ static MORE_ENUMERATORS: &[(&str, u64)] = &[
 
 /// The constants of the kernel's enumerations.
 pub fn enumerators() -> impl Iterator<Item = (&'static str, u64)> {
-    ENUMERATORS.iter().chain(MORE_ENUMERATORS).copied()
+    let exits = ExitKind::ALL.into_iter();
+    let exits = exits.map(|kind| (kind.name(), u64::from(kind.number())));
+    ENUMERATORS
+        .iter()
+        .chain(MORE_ENUMERATORS)
+        .copied()
+        .chain(exits)
 }
 
 /// The value of a constant of the kernel's enumerations.

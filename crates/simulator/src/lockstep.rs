@@ -7,11 +7,11 @@ use fairground_bpf::{
     Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request, ThreadAttributes,
 };
 use fairground_events::{CpuId, EventKind, OverheadKind, TaskId};
-use fairground_workload::Policy;
+use fairground_workload::{Policy, Waiting};
 
 use crate::constants::*;
 use crate::kernel::Kernel;
-use crate::program::{Action, Waiting};
+use crate::program::Action;
 use crate::surroundings::{CREATOR, Errand};
 use crate::task::{Class, Task, TaskRef};
 

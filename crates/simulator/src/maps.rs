@@ -11,6 +11,7 @@ use crate::elements::Elements;
 const BPF_NOEXIST: u64 = 1;
 const BPF_EXIST: u64 = 2;
 const BPF_F_LOCK: u64 = 4;
+const BPF_F_NO_PREALLOC: u32 = 1;
 
 /// Error numbers that map operations return, positive.
 pub type Errno = i64;
@@ -90,20 +91,7 @@ impl Map {
     ) -> Result<Map, String> {
         let value_size = definition.value_size as usize;
         let max_entries = definition.max_entries as usize;
-        let copies = if definition.kind == kind::PERCPU_ARRAY {
-            cpus
-        } else {
-            1
-        };
-        let is_array = matches!(
-            definition.kind,
-            kind::ARRAY | kind::PERCPU_ARRAY | kind::ARRAY_OF_MAPS
-        );
-        let values = if is_array { max_entries } else { 1 };
-        let size = [words(value_size).max(1), copies, 8]
-            .into_iter()
-            .try_fold(values, usize::checked_mul);
-        if size.is_none_or(|size| size > LARGEST) {
+        if memory_for(definition, cpus).is_none_or(|size| size > LARGEST) {
             return Err(format!(
                 "map {} is larger than the {} MiB that the simulator gives to one map",
                 definition.name,
@@ -463,6 +451,22 @@ impl Map {
             .map(|index| (0..copies).map(|cpu| of_cpu(cpu)[index * self.words]).sum())
             .collect()
     }
+}
+
+/// Bytes that a kernel allocates when it makes this map; `None` if there is no such number.
+fn memory_for(definition: &fairground_bpf::Map, cpus: usize) -> Option<usize> {
+    let value = words(definition.value_size as usize).max(1) * 8;
+    let key = definition.key_size as usize;
+    let grows = definition.flags & BPF_F_NO_PREALLOC != 0;
+    let element = match definition.kind {
+        kind::RINGBUF | kind::USER_RINGBUF => 1,
+        kind::ARRAY | kind::ARRAY_OF_MAPS | kind::QUEUE | kind::STACK => value,
+        kind::PERCPU_ARRAY => value.checked_mul(cpus)?,
+        kind::PERCPU_HASH | kind::LRU_PERCPU_HASH if !grows => value.checked_mul(cpus)? + key,
+        kind::HASH | kind::LRU_HASH | kind::HASH_OF_MAPS if !grows => value + key,
+        _ => return Some(value),
+    };
+    element.checked_mul(definition.max_entries as usize)
 }
 
 /// 64-bit words that a value takes.

@@ -34,7 +34,7 @@ impl Memory {
     ) -> Result<Self, LoadError> {
         let (mut maps, mut arena) = maps(scheduler, options, cpus)?;
         let mut variables = options.variables.clone();
-        for variable in fairground_catalog::topology::variables(&options.machine) {
+        for variable in fairground_contract::topology::variables(&options.machine) {
             variables.push((variable.name.to_owned(), variable.bytes));
         }
         let mut sections = Vec::new();

@@ -21,7 +21,9 @@ const CID_FORM: &str = "sched_ext_ops_cid";
 pub enum LoadError {
     /// The object is malformed, or needs what this kernel does not have.
     Object(fairground_bpf::Error),
-    /// The object has no operations table of type `sched_ext_ops`, or the kernel would refuse it.
+    /// The object has no operations table of type `sched_ext_ops`, or several.
+    Table(String),
+    /// The kernel would refuse the operations table.
     Operations(String),
     /// A value was given for a variable that the scheduler does not have, or of another size.
     Variable(String),
@@ -33,7 +35,8 @@ impl std::fmt::Display for LoadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             LoadError::Object(error) => write!(f, "{error}"),
-            LoadError::Operations(message)
+            LoadError::Table(message)
+            | LoadError::Operations(message)
             | LoadError::Variable(message)
             | LoadError::Map(message) => f.write_str(message),
         }
@@ -60,7 +63,7 @@ impl Scheduler {
     /// [`LoadError`] if the object is unusable, needs functions or fields that this kernel does not have (all are named), or has
     /// no operations table that a kernel would accept.
     pub fn load(bytes: &[u8]) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with(parse(bytes)?, fairground_bpf::compile)
+        Scheduler::load_with(Arc::new(parse(bytes)?), fairground_bpf::compile)
     }
 
     /// The same for an object that has been read already.
@@ -68,7 +71,7 @@ impl Scheduler {
     /// # Errors
     ///
     /// As [`Scheduler::load`].
-    pub fn load_object(object: Object) -> Result<Scheduler, LoadError> {
+    pub fn load_object(object: Arc<Object>) -> Result<Scheduler, LoadError> {
         Scheduler::load_with(object, fairground_bpf::compile)
     }
 
@@ -78,11 +81,11 @@ impl Scheduler {
     ///
     /// As [`Scheduler::load`].
     pub fn load_unguarded(bytes: &[u8]) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with(parse(bytes)?, fairground_bpf::compile_unguarded)
+        Scheduler::load_with(Arc::new(parse(bytes)?), fairground_bpf::compile_unguarded)
     }
 
     fn load_with(
-        object: Object,
+        object: Arc<Object>,
         compile: fn(&Object, &dyn fairground_bpf::Linker) -> Result<Code, fairground_bpf::Error>,
     ) -> Result<Scheduler, LoadError> {
         let tables: Vec<&StructOps> = object.schedulers().collect();
@@ -93,14 +96,14 @@ impl Scheduler {
                     .struct_ops()
                     .first()
                     .map(|table| table.type_name.clone());
-                return Err(LoadError::Operations(match other {
+                return Err(LoadError::Table(match other {
                     Some(other) => format!("the object has a {other} table, but neither {CPU_FORM} nor {CID_FORM}"),
                     None => "the object has no sched_ext_ops table; a scheduler defines one in section .struct_ops.link".into(),
                 }));
             }
             _ => {
                 let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
-                return Err(LoadError::Operations(format!(
+                return Err(LoadError::Table(format!(
                     "the object has several tables of callbacks: {}; say which one behind a #, such as FILE#{}",
                     names.join(", "),
                     names[0]
@@ -121,7 +124,7 @@ impl Scheduler {
             ));
         }
         let code = compile(&object, &linker).map_err(LoadError::Object)?;
-        Scheduler::assemble(Arc::new(object), code, table)
+        Scheduler::assemble(object, code, table)
     }
 
     fn assemble(object: Arc<Object>, code: Code, table: StructOps) -> Result<Scheduler, LoadError> {

@@ -6,12 +6,12 @@
 //! others; sinks do not see them.
 
 use fairground_events::{EventKind, Nanoseconds, OverheadKind, TaskId};
-use fairground_workload::Policy;
+use fairground_workload::{Policy, Waiting};
 
 use crate::clock::Due;
 use crate::constants::*;
 use crate::kernel::Kernel;
-use crate::program::{Action, Waiting};
+use crate::program::Action;
 use crate::task::{Class, Task, TaskRef};
 
 /// What there is besides the tasks of a workload.

@@ -920,8 +920,13 @@ fn what_a_callback_calls_counts_towards_its_budget() {
 
 #[test]
 fn maps_have_a_largest_size() {
-    for kind in ["BPF_MAP_TYPE_ARRAY", "BPF_MAP_TYPE_PERCPU_ARRAY"] {
-        let size = [&format!("MAP_TYPE {kind}"), "MAP_SIZE 0xffffffff"];
+    for (kind, size) in [
+        ("BPF_MAP_TYPE_ARRAY", "MAP_SIZE 0xffffffff"),
+        ("BPF_MAP_TYPE_PERCPU_ARRAY", "MAP_SIZE 0xffffffff"),
+        ("BPF_MAP_TYPE_HASH", "MAP_SIZE 0xffffffff"),
+        ("BPF_MAP_TYPE_RINGBUF", "MAP_SIZE 0x80000000"),
+    ] {
+        let size = [&format!("MAP_TYPE {kind}"), size];
         let refused = simulate(&scheduler("fault", &size), &free("2", TWO_HOGS), Vec::new());
         let message = refused.unwrap_err().to_string();
         assert!(message.contains("map huge is larger than"), "{message}");

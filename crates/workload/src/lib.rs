@@ -31,6 +31,7 @@ mod resources;
 mod task;
 mod timer;
 mod variation;
+mod waiting;
 mod workload;
 
 pub use draft::{Draft, Path};
@@ -39,3 +40,4 @@ pub use events::{Cursor, Events};
 pub use model::{Barrier, Event, Mutex, Phase, Pipe, Policy, Task, Timer, TimerMode, Workload};
 pub use timer::Expiry;
 pub use variation::{Draws, Factor, Variation};
+pub use waiting::Waiting;

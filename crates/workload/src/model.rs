@@ -144,9 +144,6 @@ pub struct Task {
     /// Process whose address space it has: tasks that name the same one share it. `None` is that of the task that forked it, and of
     /// the workload for the first tasks. From the `fairground` key.
     pub process: Option<String>,
-    /// Condition (index into `Workload::conditions`) that the first `suspend` of this definition
-    /// waits on, if it has one; each [`Event::Suspend`] carries its own.
-    pub suspend_condition: Option<usize>,
     /// `taskgroup` path, if any.
     pub taskgroup: Option<String>,
 }

@@ -7,7 +7,7 @@ use crate::event;
 use crate::extension::Variations;
 use crate::global::Global;
 use crate::json::Value;
-use crate::model::{Event, Phase, Policy, Task};
+use crate::model::{Phase, Policy, Task};
 use crate::names::Shared;
 use crate::notes::Remark;
 use crate::object::{Field, Object, Reader};
@@ -125,7 +125,6 @@ fn read(
         cpus,
         attributes: Vec::new(),
         process: None,
-        suspend_condition: None,
         taskgroup,
     };
     let mut variations = read_extension(reader, object, &mut task)?;
@@ -156,14 +155,6 @@ fn read(
         }];
     }
     variations.check_used(reader)?;
-    task.suspend_condition = task
-        .phases
-        .iter()
-        .flat_map(|phase| phase.events.iter())
-        .find_map(|event| match event {
-            Event::Suspend(condition) => Some(condition),
-            _ => None,
-        });
     Ok(task)
 }
 

@@ -47,7 +47,10 @@ impl Workload {
             whole(
                 0,
                 0,
-                format!("cannot be read: {error}; check the name and the permissions"),
+                format!(
+                    "cannot be read: {error}; {}",
+                    fairground_files::remedy(&error)
+                ),
             )
         })?;
         let text = String::from_utf8(bytes).map_err(|error| {

@@ -113,13 +113,17 @@ fn suspend_without_a_value_takes_the_name_of_its_task() {
     let Some(folder) = examples() else { return };
     let workload = Workload::read(folder.join("video-short.json")).unwrap();
     let task = |name: &str| workload.tasks.iter().find(|t| t.name == name).unwrap();
-    let name = |index: usize| workload.conditions[index].as_str();
-    let flinger = task("surfaceflinger");
-    assert_eq!(flinger.suspend_condition.map(name), Some("surfaceflinger"));
+    let suspends_on = |name: &str| {
+        let mut events = task(name).phases.iter().flat_map(|one| one.events.iter());
+        events.find_map(|event| match event {
+            Event::Suspend(condition) => Some(workload.conditions[condition].as_str()),
+            _ => None,
+        })
+    };
+    assert_eq!(suspends_on("surfaceflinger"), Some("surfaceflinger"));
     // Both threads wait under the name they share, as in rt-app 1.0.
     for event_thread in ["EventThread1", "EventThread2"] {
-        let condition = task(event_thread).suspend_condition;
-        assert_eq!(condition.map(name), Some("EventThread"));
+        assert_eq!(suspends_on(event_thread), Some("EventThread"));
     }
     assert!(workload.notes.iter().any(|n| n.contains("without a value")));
     assert!(

@@ -44,9 +44,9 @@ fn what_is_measured_here_is_a_cost_model() {
 #[test]
 fn a_place_that_cannot_be_written() {
     refuse(
-        "calibrate -o /nonexistent/costs.toml",
+        "calibrate -o /proc/none/costs.toml",
         1,
-        &["cannot write /nonexistent/costs.toml"],
+        &["cannot write /proc/none/costs.toml"],
     );
 }
 

@@ -109,6 +109,7 @@ fn while_a_scheduler_is_compiled() {
 
 #[test]
 fn while_a_simulation_runs_in_a_process_of_its_own() {
+    let traces = tempfile::tempdir().unwrap();
     let compare = [
         "compare",
         "workloads/hogs.json",
@@ -116,11 +117,14 @@ fn while_a_simulation_runs_in_a_process_of_its_own() {
         "schedulers/rotation.bpf.c",
         "-d",
         "100000s",
+        "--trace",
+        traces.path().to_str().unwrap(),
     ];
     end(&compare, "INT", None, |_, processes| {
         let is_own = |one: &&String| one.contains("rotation") && !one.contains("clang");
         processes.iter().filter(is_own).count() == 2
     });
+    assert_eq!(fs::read_dir(traces.path()).unwrap().count(), 0);
 }
 
 #[test]

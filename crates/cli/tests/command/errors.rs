@@ -39,11 +39,16 @@ fn unusable_workloads() {
         assert!(message.contains(place), "{message}");
         assert!(message.contains(what), "{message}");
     }
-    refuse(
-        "compare workloads/none.json",
-        2,
-        &["none.json", "cannot be read"],
-    );
+    for (file, what) in [
+        ("none.json", "check the name"),
+        ("", "name a file, not a folder"),
+    ] {
+        refuse(
+            &format!("compare workloads/{file}"),
+            2,
+            &[file, "cannot be read", what],
+        );
+    }
 }
 
 #[test]
@@ -95,6 +100,19 @@ fn unusable_arguments() {
             "the machine has CPUs 0 to 3",
         ),
         ("-s linux24 --threads 0", "--threads"),
+        ("-s linux24 -d -5s", "-5s: no value can be negative"),
+        ("-s linux24 --seed -1", "-1: no value can be negative"),
+        ("-s linux24 -m -1", "-1: no value can be negative"),
+        ("-s linux24 -m 0", "at least one CPU"),
+        (
+            "-s linux24 -I missing",
+            "-I missing: there is no such folder",
+        ),
+        (
+            "-s linux24 --set linux24.hz=100 --set linux24.hz=200",
+            "--set linux24.hz=200: linux24.hz is set twice",
+        ),
+        ("-s exec:", "exec: names no loader"),
         ("workloads/hogs.json", "two workloads are called hogs"),
     ] {
         refuse(
@@ -117,6 +135,21 @@ fn an_unknown_field_of_a_cost_model() {
         &format!("compare workloads/hogs.json -s linux24 --cost {path}"),
         2,
         &["costs.toml:2:1: unknown field `ticks`"],
+    );
+}
+
+#[test]
+fn a_cost_model_without_a_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("costs.toml");
+    fs::write(&path, "# nothing yet\n").unwrap();
+    refuse(
+        &format!(
+            "compare workloads/hogs.json -s linux24 --cost {}",
+            path.display()
+        ),
+        2,
+        &["costs.toml: there is no cost in it"],
     );
 }
 
@@ -174,12 +207,33 @@ fn a_scheduler_that_loses_a_task_is_ejected_and_the_others_go_on() {
 }
 
 #[test]
+fn a_scheduler_that_is_refused_takes_nothing_from_the_others() {
+    let ended = refuse(
+        "compare workloads/hogs.json -d 1s -s linux24,schedulers/recursive.bpf.c --set recursive.depth=5 --repeat 2 --format json",
+        1,
+        &[
+            "hogs under schedulers/recursive.bpf.c failed before it began: deep at ",
+            "recursive.bpf.c:10:",
+            "these functions call each other",
+        ],
+    );
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let runs = result["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    assert!(
+        runs.iter()
+            .all(|run| run["labels"]["scheduler"] == "linux24")
+    );
+}
+
+#[test]
 fn a_scheduler_that_wants_to_be_loaded_again_has_not_run_to_the_end() {
     refuse(
         "compare workloads/hogs.json -s schedulers/forgetful.bpf.c --hotplug 1:off@100ms",
         1,
         &[
-            "after 0.1 s: the kernel unloaded the scheduler (SCX_EXIT_UNREG_KERN)",
+            "after 0.1 s: the kernel unloaded the scheduler: unregistered from the main kernel (SCX_EXIT_UNREG_KERN)",
             "cpu 1 going offline, exiting scheduler",
         ],
     );
@@ -334,16 +388,56 @@ fn a_message_that_nobody_can_read_changes_nothing() {
 #[test]
 fn results_that_cannot_be_written() {
     let compare = "compare workloads/hogs.json -s linux24 -d 1ms";
-    refuse(
-        &format!("{compare} --report none/report.html"),
-        1,
-        &["cannot write none/report.html"],
-    );
-    refuse(
-        &format!("{compare} --trace workloads/hogs.json"),
-        1,
-        &["cannot write workloads/hogs.json"],
-    );
+    for (option, message) in [
+        (
+            "--report workloads",
+            "cannot write workloads: Is a directory",
+        ),
+        ("--report workloads", "; name a file, not a folder"),
+        (
+            "--trace workloads/hogs.json",
+            "cannot write workloads/hogs.json: File exists",
+        ),
+        ("--out workloads/hogs.json", "; name a folder, not a file"),
+        ("--report /proc/none.html", "cannot write /proc/none.html: "),
+    ] {
+        refuse(&format!("{compare} {option}"), 1, &[message]);
+    }
+}
+
+#[test]
+fn results_may_lie_in_folders_that_are_not_there_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display();
+    succeed(&format!(
+        "compare workloads/hogs.json -s linux24 -d 1ms --report {place}/a/b.html --trace {place}/c/d --out {place}/e/f"
+    ));
+    for file in [
+        "a/b.html",
+        "c/d/hogs-linux24.perfetto-trace",
+        "e/f/runs.parquet",
+    ] {
+        assert!(folder.path().join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn without_a_place_for_temporary_files_it_is_said_how_to_name_one() {
+    let ended = std::process::Command::new(env!("CARGO_BIN_EXE_fairground"))
+        .args([
+            "compare",
+            "workloads/hogs.json",
+            "-s",
+            "schedulers/rotation.bpf.c",
+        ])
+        .current_dir(crate::support::folder())
+        .env("TMPDIR", "/nowhere")
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{words}");
+    assert!(words.contains("cannot make a temporary folder"), "{words}");
+    assert!(words.contains("set TMPDIR to"), "{words}");
 }
 
 #[test]
@@ -409,6 +503,22 @@ fn files_that_show_knows_nothing_of() {
         2,
         &["workloads/hogs.json: not a recording"],
     );
+    refuse(
+        "show o1 --rt-app",
+        2,
+        &["o1: --rt-app is for recordings, and this is a scheduler"],
+    );
+}
+
+#[test]
+fn on_a_kernel_the_unknown_is_named_before_anything_else() {
+    refuse(
+        "run bqms",
+        2,
+        &["there is no scheduler \"bqms\", did you mean bmqs?"],
+    );
+    refuse("run bqms --verify", 2, &["did you mean bmqs?"]);
+    refuse("task 99999999", 2, &["there is no thread 99999999"]);
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn what_cannot_be_explained_is_said() {
     refuse(
         &format!("{hogs} --task singer"),
         2,
-        &["hogs has no task singer"],
+        &["no task called singer ran in hogs; its tasks are hog, nice, player"],
     );
     refuse("explain workloads/hogs.json", 2, &["--schedulers"]);
 }

@@ -7,41 +7,21 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use fairground_workload::Workload;
+use fairground_workload::{Waiting, Workload};
 
 use super::resources::Resources;
 
-/// What a thread waits for that only another thread can give.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Cause {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// A mutex.
-    Mutex(usize),
-    /// A condition.
-    Condition(usize),
-    /// A barrier.
-    Barrier(usize),
-    /// A semaphore.
-    Semaphore(usize),
-    /// Data in a pipe.
-    Data(usize),
-    /// Room in a pipe.
-    Room(usize),
-}
-
 /// What a thread says of its waits.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub struct WaitRecord {
     /// The thread's number; 0 before it has one.
     thread: AtomicU32,
     /// Waits begun and ended: odd while it waits.
     changes: AtomicU64,
-    cause: Mutex<Cause>,
+    cause: Mutex<Waiting>,
 }
 
-impl Waiting {
+impl WaitRecord {
     /// Says which thread it is.
     pub fn introduce(&self, thread: u32) {
         self.thread.store(thread, Ordering::Release);
@@ -53,7 +33,7 @@ impl Waiting {
     }
 
     /// Has the thread wait with `wait`.
-    pub fn during<T>(&self, cause: Cause, wait: impl FnOnce() -> T) -> T {
+    pub fn during<T>(&self, cause: Waiting, wait: impl FnOnce() -> T) -> T {
         *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
         self.changes.fetch_add(1, Ordering::AcqRel);
         let result = wait();
@@ -67,7 +47,7 @@ impl Waiting {
         (changes % 2 == 1 && sleeps(self.thread())).then_some(changes)
     }
 
-    fn cause(&self) -> Cause {
+    fn cause(&self) -> Waiting {
         *self.cause.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -83,12 +63,12 @@ fn sleeps(thread: u32) -> bool {
 }
 
 /// A thread that has not ended: its name and what it says.
-pub type Living<'a> = (&'a str, &'a Waiting);
+pub type Living<'a> = (&'a str, &'a WaitRecord);
 
 /// What each thread waits for, if none of them can ever go on.
 pub fn find(threads: &[Living<'_>], workload: &Workload, resources: &Resources) -> Option<String> {
     let look = || -> Option<Vec<u64>> {
-        let waits = threads.iter().map(|(_, waiting)| waiting.asleep());
+        let waits = threads.iter().map(|(_, record)| record.asleep());
         waits.collect()
     };
     let first = look()?;
@@ -99,25 +79,13 @@ pub fn find(threads: &[Living<'_>], workload: &Workload, resources: &Resources) 
         let found = threads.iter().find(|(_, one)| one.thread() == number);
         found.map_or("a thread that has ended", |(name, _)| name)
     };
-    let reasons = threads.iter().map(|(name, waiting)| {
-        let cause = match waiting.cause() {
-            Cause::Nothing => "nothing".to_owned(),
-            Cause::Mutex(mutex) => format!(
-                "mutex {}, held by {}",
-                workload.mutexes[mutex].name,
-                name_of(resources.mutexes[mutex].holder())
-            ),
-            Cause::Condition(condition) => format!("condition {}", workload.conditions[condition]),
-            Cause::Barrier(barrier) => format!(
-                "barrier {} ({} of {} have arrived)",
-                workload.barriers[barrier].name,
-                resources.barriers[barrier].arrived(),
-                workload.barriers[barrier].parties
-            ),
-            Cause::Semaphore(semaphore) => format!("semaphore {}", workload.semaphores[semaphore]),
-            Cause::Data(pipe) => format!("data in pipe {}", workload.pipes[pipe].name),
-            Cause::Room(pipe) => format!("room in pipe {}", workload.pipes[pipe].name),
-        };
+    let reasons = threads.iter().map(|(name, record)| {
+        let cause = record.cause().describe(
+            workload,
+            |mutex| Some(name_of(resources.mutexes[mutex].holder()).to_owned()),
+            |barrier| resources.barriers[barrier].arrived().into(),
+        );
+        let cause = cause.unwrap_or_else(|| "nothing".to_owned());
         format!("{name} waits for {cause}")
     });
     Some(reasons.collect::<Vec<_>>().join("; "))

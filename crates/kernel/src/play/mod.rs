@@ -16,7 +16,7 @@ mod worker;
 
 use std::time::Duration;
 
-use fairground_catalog::attributes::Attributes;
+use fairground_contract::attributes::Attributes;
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_workload::{Event, Policy, Workload};
 

@@ -117,7 +117,6 @@ mod tests {
             cpus: None,
             attributes: Vec::new(),
             process: None,
-            suspend_condition: None,
             taskgroup: None,
         }
     }

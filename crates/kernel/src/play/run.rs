@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fairground_catalog::attributes::Attributes;
+use fairground_contract::attributes::Attributes;
 use fairground_events::{Policy, load_weight};
 use fairground_workload::Workload;
 use nix::libc;
@@ -14,7 +14,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sig
 use nix::unistd::Pid;
 
 use super::Options;
-use super::deadlock::{self, Waiting};
+use super::deadlock::{self, WaitRecord};
 use super::resources::{Over, Resources, Semaphore};
 use super::worker::{Outcome, Worker, first_job};
 use crate::attributes::AttributeMap;
@@ -47,7 +47,7 @@ struct Progress {
     /// When its program began, `CLOCK_MONOTONIC`; `u64::MAX` while it has not.
     began: AtomicU64,
     /// What it waits for.
-    waiting: Waiting,
+    waiting: WaitRecord,
     /// What it knows of itself, once it has ended.
     outcome: Mutex<Option<Outcome>>,
 }
@@ -57,7 +57,7 @@ impl Progress {
         Self {
             before: AtomicU64::new(0),
             began: AtomicU64::new(u64::MAX),
-            waiting: Waiting::default(),
+            waiting: WaitRecord::default(),
             outcome: Mutex::new(None),
         }
     }

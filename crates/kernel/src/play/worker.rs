@@ -1,12 +1,12 @@
 //! One thread that carries out a task's program.
 
 use fairground_metrics::{LapRecord, Periods};
-use fairground_workload::{Draws, Event, Task, TimerMode};
+use fairground_workload::{Draws, Event, Task, TimerMode, Waiting};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use rustix::thread::sched_yield;
 
-use super::deadlock::{Cause, Waiting};
+use super::deadlock::WaitRecord;
 use super::program::{Program, Step};
 use super::run::Run;
 use super::samples::Samples;
@@ -96,7 +96,7 @@ pub(super) struct Worker<'run> {
     run: &'run Run,
     task: &'run Task,
     pid: u32,
-    waiting: &'run Waiting,
+    waiting: &'run WaitRecord,
     /// Nominal start of the task's events: common start, or the fork, plus delay.
     first: u64,
     work: Work,
@@ -117,7 +117,7 @@ impl<'run> Worker<'run> {
     /// The worker of the calling thread for an instance of the definition with this index.
     pub(super) fn new(
         run: &'run Run,
-        waiting: &'run Waiting,
+        waiting: &'run WaitRecord,
         definition: usize,
         instance: u32,
     ) -> Self {
@@ -248,18 +248,18 @@ impl<'run> Worker<'run> {
                 self.wait(condition, mutex)?;
             }
             Event::Barrier(barrier) => {
-                self.block(Cause::Barrier(barrier), || {
+                self.block(Waiting::Barrier(barrier), || {
                     resources.barriers[barrier].wait(over)
                 })?;
             }
             Event::Suspend(condition) => {
-                self.block(Cause::Condition(condition), || {
+                self.block(Waiting::Condition(condition), || {
                     resources.conditions[condition].wait(None, over)
                 })?;
             }
             Event::SemPost(semaphore) => resources.semaphores[semaphore].post(),
             Event::SemWait(semaphore) => {
-                self.block(Cause::Semaphore(semaphore), || {
+                self.block(Waiting::Semaphore(semaphore), || {
                     resources.semaphores[semaphore].wait(over)
                 })?;
             }
@@ -272,12 +272,12 @@ impl<'run> Worker<'run> {
             Event::PipeRead { pipe, bytes } => {
                 let buffer = self.work.buffer(bytes);
                 let read = || resources.pipes[pipe].read(buffer, over);
-                waited(self.waiting.during(Cause::Data(pipe), read)?)?;
+                waited(self.waiting.during(Waiting::Data(pipe), read)?)?;
             }
             Event::PipeWrite { pipe, bytes } => {
                 let buffer = self.work.buffer(bytes);
                 let write = || resources.pipes[pipe].write(buffer, over);
-                waited(self.waiting.during(Cause::Room(pipe), write)?)?;
+                waited(self.waiting.during(Waiting::Room(pipe), write)?)?;
             }
             // Handled where the deadline of the last job is kept.
             Event::Timer { .. } => {}
@@ -293,7 +293,7 @@ impl<'run> Worker<'run> {
     fn wait(&mut self, condition: usize, mutex: usize) -> Result<(), Stop> {
         let resources = &self.run.resources;
         let held = self.held[mutex].then(|| &resources.mutexes[mutex]);
-        self.block(Cause::Condition(condition), || {
+        self.block(Waiting::Condition(condition), || {
             resources.conditions[condition].wait(held, &self.run.over)
         })?;
         if held.is_some() {
@@ -304,14 +304,14 @@ impl<'run> Worker<'run> {
 
     fn lock(&mut self, mutex: usize) -> Result<(), Stop> {
         let lock = &self.run.resources.mutexes[mutex];
-        self.block(Cause::Mutex(mutex), || lock.lock(&self.run.over))?;
+        self.block(Waiting::Mutex(mutex), || lock.lock(&self.run.over))?;
         lock.set_holder(self.pid);
         self.held[mutex] = true;
         Ok(())
     }
 
     /// Waits for what only another thread can give.
-    fn block(&self, cause: Cause, wait: impl FnOnce() -> bool) -> Result<(), Stop> {
+    fn block(&self, cause: Waiting, wait: impl FnOnce() -> bool) -> Result<(), Stop> {
         waited(self.waiting.during(cause, wait))
     }
 

@@ -1,8 +1,9 @@
 //! Disks that serve one request after the other, and memory that has to be read back in from them.
 
 use fairground_events::OverheadKind;
+use fairground_workload::Waiting;
 
-use super::{Action, Waiting};
+use super::Action;
 use crate::clock::Due;
 use crate::constants::*;
 use crate::kernel::Kernel;

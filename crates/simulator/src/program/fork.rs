@@ -1,6 +1,6 @@
 //! How tasks come into being, and what they are: policy, affinity, process, attributes.
 
-use fairground_catalog::attributes::{self, Attributes};
+use fairground_contract::attributes::{self, Attributes};
 use fairground_events::{OverheadKind, TaskId, load_weight};
 use fairground_workload::{Draws, Phase, Policy};
 

@@ -1,7 +1,8 @@
 //! The system call by which the C library's mutexes, conditions, barriers and semaphores wait and wake. Only programs of the
 //! scheduler that run at its events see more of it than its cost.
 
-use super::Waiting;
+use fairground_workload::Waiting;
+
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 use crate::tracing::Hook;
@@ -19,39 +20,37 @@ const CONTENDED: u64 = 2;
 /// Where the words lie that the objects of a workload are.
 const WORDS: u64 = 0x7f80_0000_0000;
 
-impl Waiting {
-    /// The address of the futex that is waited on; `None` if it is none.
-    fn futex(self) -> Option<u64> {
-        let word = |kind: u64, number: usize| Some(WORDS + (kind << 32) + number as u64 * 4);
-        match self {
-            Waiting::Mutex(mutex) => word(0, mutex),
-            Waiting::Condition(condition) => word(1, condition),
-            Waiting::Barrier(barrier) => word(2, barrier),
-            Waiting::Semaphore(semaphore) => word(3, semaphore),
-            _ => None,
-        }
+/// The address of the futex that is waited on; `None` if it is none.
+fn futex(waiting: Waiting) -> Option<u64> {
+    let word = |kind: u64, number: usize| Some(WORDS + (kind << 32) + number as u64 * 4);
+    match waiting {
+        Waiting::Mutex(mutex) => word(0, mutex),
+        Waiting::Condition(condition) => word(1, condition),
+        Waiting::Barrier(barrier) => word(2, barrier),
+        Waiting::Semaphore(semaphore) => word(3, semaphore),
+        _ => None,
     }
+}
 
-    /// The arguments of `__futex_wait()`.
-    fn wait_call(self) -> Option<[u64; 5]> {
-        let value = match self {
-            Waiting::Mutex(_) => CONTENDED,
-            _ => 0,
-        };
-        Some([self.futex()?, FLAGS, value, 0, ANY])
-    }
+/// The arguments of `__futex_wait()`.
+fn wait_call(waiting: Waiting) -> Option<[u64; 5]> {
+    let value = match waiting {
+        Waiting::Mutex(_) => CONTENDED,
+        _ => 0,
+    };
+    Some([futex(waiting)?, FLAGS, value, 0, ANY])
 }
 
 impl Kernel<'_> {
     /// Whether a program of the scheduler has to see when a task goes on that has waited so.
     pub(super) fn traces_end_of(&self, waiting: Waiting) -> bool {
         let wanted = self.tracing.wants(Hook::FutexWait) || self.tracing.wants(Hook::SysExitFutex);
-        wanted && waiting.futex().is_some()
+        wanted && futex(waiting).is_some()
     }
 
     /// The running task is about to wait.
     pub(super) fn trace_futex_wait(&mut self, waiting: Waiting) {
-        let Some(call) = waiting.wait_call() else {
+        let Some(call) = wait_call(waiting) else {
             return;
         };
         let operation = match waiting {
@@ -67,7 +66,7 @@ impl Kernel<'_> {
 
     /// The running task goes on that has waited.
     pub(super) fn trace_end_of_futex_wait(&mut self, waiting: Waiting) {
-        let Some(call) = waiting.wait_call() else {
+        let Some(call) = wait_call(waiting) else {
             return;
         };
         self.trace_return(Hook::FutexWait, &call, 0);
@@ -82,7 +81,7 @@ impl Kernel<'_> {
         most: u64,
         waiters: impl IntoIterator<Item = TaskRef>,
     ) {
-        let word = waiting.futex().unwrap_or(0);
+        let word = futex(waiting).unwrap_or(0);
         let call = [word, FLAGS, most, ANY];
         self.trace(Hook::SysEnterFutex, &[word, WAKE, most, 0, 0, 0]);
         self.trace(Hook::FutexWake, &call);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use fairground_events::EventKind;
 use fairground_workload::{
-    Cursor, Draws, Event, Phase, Policy, Task as Definition, Variation, Workload,
+    Cursor, Draws, Event, Phase, Policy, Task as Definition, Variation, Waiting, Workload,
 };
 
 use crate::constants::*;
@@ -56,29 +56,6 @@ enum Next {
     Again,
     /// Something else.
     Action(Action),
-}
-
-/// What a task waits for, for reports of deadlocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
-    /// Nothing.
-    Nothing,
-    /// A point in time.
-    Time,
-    /// A mutex.
-    Mutex(usize),
-    /// A condition.
-    Condition(usize),
-    /// A barrier.
-    Barrier(usize),
-    /// A semaphore.
-    Semaphore(usize),
-    /// Data in a pipe.
-    Data(usize),
-    /// Room in a pipe.
-    Room(usize),
-    /// A disk.
-    Disk,
 }
 
 /// Where a task is in its program, and what is left of the current step.
@@ -534,31 +511,14 @@ impl Kernel<'_> {
             if matches!(task.seen.__state, TASK_RUNNING | TASK_WAKING) {
                 return None;
             }
-            let workload = &self.programs.workload;
-            let reason = match task.execution.waiting {
-                Waiting::Nothing | Waiting::Time | Waiting::Disk => return None,
-                Waiting::Mutex(mutex) => {
-                    let owner = match self.programs.mutexes[mutex].owner {
-                        Some(owner) => format!(", held by {}", self.any_task(owner).name),
-                        None => String::new(),
-                    };
-                    format!("mutex {}{owner}", workload.mutexes[mutex].name)
-                }
-                Waiting::Condition(condition) => {
-                    format!("condition {}", workload.conditions[condition])
-                }
-                Waiting::Barrier(barrier) => format!(
-                    "barrier {} ({} of {} have arrived)",
-                    workload.barriers[barrier].name,
-                    self.programs.barriers[barrier].len(),
-                    workload.barriers[barrier].parties
-                ),
-                Waiting::Semaphore(semaphore) => {
-                    format!("semaphore {}", workload.semaphores[semaphore])
-                }
-                Waiting::Data(pipe) => format!("data in pipe {}", workload.pipes[pipe].name),
-                Waiting::Room(pipe) => format!("room in pipe {}", workload.pipes[pipe].name),
-            };
+            let reason = task.execution.waiting.describe(
+                &self.programs.workload,
+                |mutex| {
+                    let owner = self.programs.mutexes[mutex].owner?;
+                    Some(self.any_task(owner).name.to_string())
+                },
+                |barrier| self.programs.barriers[barrier].len() as u64,
+            )?;
             reasons.push(format!("{} waits for {reason}", task.name));
         }
         if reasons.is_empty() {

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Action, Waiting};
+use fairground_workload::Waiting;
+
+use super::Action;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 

@@ -1,9 +1,9 @@
 //! Sleeps and timers: what time wakes up.
 
 use fairground_events::{EventKind, OverheadKind, TaskId};
-use fairground_workload::TimerMode;
+use fairground_workload::{TimerMode, Waiting};
 
-use super::{Action, Waiting};
+use super::Action;
 use crate::clock::Due;
 use crate::constants::*;
 use crate::kernel::Kernel;

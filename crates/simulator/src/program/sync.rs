@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use fairground_events::TaskId;
-use fairground_workload::Event;
+use fairground_workload::{Event, Waiting};
 
-use super::{Action, Waiting};
+use super::Action;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 

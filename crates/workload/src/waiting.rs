@@ -1,0 +1,61 @@
+//! What a task waits for.
+
+use crate::Workload;
+
+/// What a task waits for; the numbers are indices into the workload's lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A point in time.
+    Time,
+    /// A disk.
+    Disk,
+    /// A mutex.
+    Mutex(usize),
+    /// A condition.
+    Condition(usize),
+    /// A barrier.
+    Barrier(usize),
+    /// A semaphore.
+    Semaphore(usize),
+    /// Data in a pipe.
+    Data(usize),
+    /// Room in a pipe.
+    Room(usize),
+}
+
+impl Waiting {
+    /// The thing in words if only another task can end the wait, for reports of deadlocks. `holder` names the task that holds a mutex,
+    /// `arrived` says how many are at a barrier.
+    pub fn describe(
+        self,
+        workload: &Workload,
+        holder: impl FnOnce(usize) -> Option<String>,
+        arrived: impl FnOnce(usize) -> u64,
+    ) -> Option<String> {
+        let thing = match self {
+            Self::Nothing | Self::Time | Self::Disk => return None,
+            Self::Mutex(mutex) => {
+                let held = holder(mutex).map(|holder| format!(", held by {holder}"));
+                format!(
+                    "mutex {}{}",
+                    workload.mutexes[mutex].name,
+                    held.unwrap_or_default()
+                )
+            }
+            Self::Condition(condition) => format!("condition {}", workload.conditions[condition]),
+            Self::Barrier(barrier) => format!(
+                "barrier {} ({} of {} have arrived)",
+                workload.barriers[barrier].name,
+                arrived(barrier),
+                workload.barriers[barrier].parties
+            ),
+            Self::Semaphore(semaphore) => format!("semaphore {}", workload.semaphores[semaphore]),
+            Self::Data(pipe) => format!("data in pipe {}", workload.pipes[pipe].name),
+            Self::Room(pipe) => format!("room in pipe {}", workload.pipes[pipe].name),
+        };
+        Some(thing)
+    }
+}
