@@ -143,6 +143,8 @@ struct {
 static u32 scaled_rr_interval;
 static u32 nr_cpus;
 
+#include "earliest_deadline.h"
+
 static __always_inline struct iso_account *iso_account(void)
 {
 	u32 key = 0;

@@ -6,7 +6,7 @@
  * Smaller numbers are better priorities, 0 to 255; four share a list of a run queue.
  *
  * The file that includes this has defined before struct td_sched with priority, slice, sliceend, running, charged_until and waiting_since,
- * and STAT_RESCUED, which counts threads that had waited for too long. This header defines the tunables hz and stathz.
+ * and RESCUES, which counts threads that had waited for too long. This header defines the tunables hz and stathz.
  */
 #pragma once
 
@@ -211,7 +211,7 @@ __noinline u32 rescue(u64 runq, u64 front)
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place_in(0, false));
 		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, front, 0))
 			continue;
-		count(STAT_RESCUED);
+		count(RESCUES);
 		ts->priority = 0;
 		rescued++;
 	}
