@@ -1072,24 +1072,14 @@ s32 BPF_STRUCT_OPS(ebs_init_task, struct task_struct *p, struct scx_init_task_ar
 	return 0;
 }
 
-/* 2.6.2: what is left of a first slice goes back to the parent. */
-static void sched_exit(struct task_struct *p, struct task_ctx *t)
-{
-	struct task_struct *parent = p->real_parent;
-	struct task_ctx *parent_ctx = parent ? task_ctx_of(parent) : NULL;
-
-	if (parent_ctx && t->first_time_slice)
-		parent_ctx->slice_left = min(parent_ctx->slice_left + t->slice_left, slice_ticks);
-}
-
+/* sched_exit() of 2.6.2: what is left of a first slice goes back to the parent. */
 void BPF_STRUCT_OPS(ebs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct task_ctx *t = task_ctx_of(p);
+	struct task_struct *parent = p->real_parent;
+	struct task_ctx *t = task_ctx_of(p), *parent_ctx = parent ? task_ctx_of(parent) : NULL;
 
-	if (!t)
-		return;
-	if (!args->cancelled && (p->flags & PF_EXITING))
-		sched_exit(p, t);
+	if (t && parent_ctx && !args->cancelled && (p->flags & PF_EXITING) && t->first_time_slice)
+		parent_ctx->slice_left = min(parent_ctx->slice_left + t->slice_left, slice_ticks);
 }
 
 /* The task ends, or leaves for another class, waiting or in the sinbin maybe. */

@@ -7,11 +7,18 @@
  */
 #pragma once
 
+/* Takes up what other CPUs have taken away from an average or brought. */
+static __always_inline void take_moved(u64 *average, s64 *moved_here)
+{
+	s64 moved = __sync_lock_test_and_set(moved_here, 0);
+
+	if (moved)
+		*average = (s64)*average > -moved ? *average + moved : 0;
+}
+
 /* Brings the averages of a CPU up to @now; called before what they average changes. */
 static __always_inline void update_cfs_rq_load_avg(struct run_queue *cfs_rq, u64 now)
 {
-	s64 moved;
-
 	if (nr_cpus == 1)
 		return;
 
@@ -24,15 +31,9 @@ static __always_inline void update_cfs_rq_load_avg(struct run_queue *cfs_rq, u64
 		cfs_rq->pelt_last = now;
 	}
 
-	moved = __sync_lock_test_and_set(&cfs_rq->moved_load, 0);
-	if (moved)
-		cfs_rq->load_avg = (s64)cfs_rq->load_avg > -moved ? cfs_rq->load_avg + moved : 0;
-	moved = __sync_lock_test_and_set(&cfs_rq->moved_runnable, 0);
-	if (moved)
-		cfs_rq->runnable_avg = (s64)cfs_rq->runnable_avg > -moved ? cfs_rq->runnable_avg + moved : 0;
-	moved = __sync_lock_test_and_set(&cfs_rq->moved_util, 0);
-	if (moved)
-		cfs_rq->util_avg = (s64)cfs_rq->util_avg > -moved ? cfs_rq->util_avg + moved : 0;
+	take_moved(&cfs_rq->load_avg, &cfs_rq->moved_load);
+	take_moved(&cfs_rq->runnable_avg, &cfs_rq->moved_runnable);
+	take_moved(&cfs_rq->util_avg, &cfs_rq->moved_util);
 }
 
 /* An average of another CPU at @now, without fraction. */

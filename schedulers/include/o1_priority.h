@@ -21,6 +21,7 @@
 #define EXIT_WEIGHT 3
 /* Percent of the 40 priorities that bonuses span, and bonus from which a task of nice 0 is interactive */
 #define PRIO_BONUS_RATIO 25
+#define MAX_BONUS (MAX_USER_PRIO * PRIO_BONUS_RATIO / 100)
 #define INTERACTIVE_DELTA 2
 
 /* Milliseconds: slice of nice 19 and turn of the most interactive tasks, and slice of nice -20, in 2.6.2 */
@@ -59,12 +60,6 @@ static __always_inline u64 jiffies_to_ns(u64 ticks)
 static __always_inline u32 timeslice_minimum(void)
 {
 	return ms_to_ticks(release == O1_2_6_22 ? MIN_TIMESLICE : MIN_TIMESLICE_2_6_2) ?: 1;
-}
-
-/* MAX_BONUS = 40 * 25 / 100 = 10: the width of the range of bonuses */
-static __always_inline u32 max_bonus(void)
-{
-	return MAX_USER_PRIO * PRIO_BONUS_RATIO / 100 ?: 1;
 }
 
 /*
@@ -107,7 +102,7 @@ static __always_inline u32 timeslice_default(void)
 /* MAX_SLEEP_AVG, which is also STARVATION_LIMIT, ticks */
 static __always_inline u32 max_sleep_avg(void)
 {
-	return timeslice_default() * max_bonus() ?: 1;
+	return timeslice_default() * MAX_BONUS ?: 1;
 }
 
 static __always_inline u64 ns_max_sleep_avg(void)
@@ -118,14 +113,13 @@ static __always_inline u64 ns_max_sleep_avg(void)
 /* CURRENT_BONUS: 0 to MAX_BONUS, from the sleep credit in whole ticks */
 static u32 current_bonus(const struct task_ctx *t)
 {
-	return tick_at(t->sleep_avg, hz) * max_bonus() / max_sleep_avg();
+	return tick_at(t->sleep_avg, hz) * MAX_BONUS / max_sleep_avg();
 }
 
 /* prio = static_prio - bonus, within 100 to 139, where bonus = CURRENT_BONUS - MAX_BONUS / 2 */
 static s32 effective_prio(const struct task_ctx *t)
 {
-	s32 bonus = (s32)current_bonus(t) - (s32)max_bonus() / 2;
-	s32 prio = t->static_prio - bonus;
+	s32 prio = t->static_prio - ((s32)current_bonus(t) - MAX_BONUS / 2);
 
 	if (prio < MAX_RT_PRIO)
 		return MAX_RT_PRIO;
@@ -141,14 +135,10 @@ static s32 effective_prio(const struct task_ctx *t)
 static s32 interactivity_delta(const struct task_ctx *t)
 {
 	s32 nice = t->static_prio - DEFAULT_PRIO;
-	u32 bonus = max_bonus();
 
 	if (release == O1_2_6_22)
-		return (s32)((u32)(nice + 20) * bonus / 40) - (s32)(20 * bonus / 40) +
-		       (s32)INTERACTIVE_DELTA;
-	if (nice < 0)
-		return (s32)INTERACTIVE_DELTA - (s32)((u32)-nice * bonus / 40);
-	return (s32)INTERACTIVE_DELTA + (s32)((u32)nice * bonus / 40);
+		return (s32)((u32)(nice + 20) * MAX_BONUS / 40) - 20 * MAX_BONUS / 40 + INTERACTIVE_DELTA;
+	return INTERACTIVE_DELTA + (nice < 0 ? -(s32)((u32)-nice * MAX_BONUS / 40) : (s32)((u32)nice * MAX_BONUS / 40));
 }
 
 /* TASK_INTERACTIVE: goes back to the active array when its slice is used up */
@@ -160,11 +150,11 @@ static bool task_interactive(const struct task_ctx *t)
 /* INTERACTIVE_SLEEP: 1000 * (5 + delta + 1) / 10 - 1 ms, just short of what makes a task interactive */
 static u64 interactive_sleep(const struct task_ctx *t)
 {
-	s32 steps = (s32)max_bonus() / 2 + interactivity_delta(t) + 1;
+	s32 steps = MAX_BONUS / 2 + interactivity_delta(t) + 1;
 
 	if (steps <= 0)
 		return 0;
-	return jiffies_to_ns((u64)max_sleep_avg() * (u32)steps / max_bonus() - 1);
+	return jiffies_to_ns((u64)max_sleep_avg() * (u32)steps / MAX_BONUS - 1);
 }
 
 /*
@@ -175,7 +165,7 @@ static u32 timeslice_granularity(const struct task_ctx *t)
 {
 	u32 unit = ms_to_ticks(release == O1_2_6_22 ? GRANULARITY : MIN_TIMESLICE_2_6_2) ?: 1;
 	u32 bonus = current_bonus(t);
-	u32 missing = bonus < max_bonus() ? max_bonus() - bonus : 1;
+	u32 missing = bonus < MAX_BONUS ? MAX_BONUS - bonus : 1;
 
 	return (unit << ((missing - 1) & 31)) * nr_online ?: 1;
 }
@@ -247,7 +237,7 @@ static void credit_sleep_2_6_2(struct task_ctx *t, bool has_mm, u64 slept)
 		earn_credit(t);
 		return;
 	}
-	slept *= bonus < max_bonus() ? max_bonus() - bonus : 1;
+	slept *= bonus < MAX_BONUS ? MAX_BONUS - bonus : 1;
 	if (low_credit(t) && slept > slice)
 		slept = slice;
 	if (has_mm && t->sleep_type == SLEEP_NONINTERACTIVE && !high_credit(t))

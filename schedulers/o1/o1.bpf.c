@@ -451,7 +451,7 @@ static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	struct task_ctx *parent_ctx = task_ctx_of(parent);
-	u32 step = max_sleep_avg() / max_bonus();
+	u32 step = max_sleep_avg() / MAX_BONUS;
 
 	set_expired(rq, t, release == O1_2_6_22 && batch_task(p));
 	t->at_head = false;
@@ -996,38 +996,21 @@ s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_arg
 	return 0;
 }
 
-/*
- * sched_exit(): what is left of a first slice goes back to the parent, and a parent of hogs becomes less interactive.
- */
-static void sched_exit(struct task_struct *p, struct task_ctx *t)
-{
-	struct task_struct *parent = p->real_parent;
-	struct task_ctx *parent_ctx = parent ? task_ctx_of(parent) : NULL;
-
-	if (parent_ctx) {
-		if (t->first_time_slice &&
-		    (release != O1_2_6_22 || scx_bpf_task_cpu(p) == scx_bpf_task_cpu(parent))) {
-			u32 slice = parent_ctx->time_slice + t->time_slice;
-			u32 full = task_timeslice(t);
-
-			count(STAT_SLICES_RETURNED);
-			parent_ctx->time_slice = slice < full ? slice : full;
-		}
-		if (t->sleep_avg < parent_ctx->sleep_avg)
-			parent_ctx->sleep_avg =
-				parent_ctx->sleep_avg / (EXIT_WEIGHT + 1) * EXIT_WEIGHT +
-				t->sleep_avg / (EXIT_WEIGHT + 1);
-	}
-}
-
+/* sched_exit(): what is left of a first slice goes back to the parent, and a parent of hogs becomes less interactive. */
 void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct task_ctx *t = task_ctx_of(p);
+	struct task_struct *parent = p->real_parent;
+	struct task_ctx *t = task_ctx_of(p), *parent_ctx = parent ? task_ctx_of(parent) : NULL;
 
-	if (!t)
+	if (!t || !parent_ctx || args->cancelled || !(p->flags & PF_EXITING))
 		return;
-	if (!args->cancelled && (p->flags & PF_EXITING))
-		sched_exit(p, t);
+	if (t->first_time_slice && (release != O1_2_6_22 || scx_bpf_task_cpu(p) == scx_bpf_task_cpu(parent))) {
+		count(STAT_SLICES_RETURNED);
+		parent_ctx->time_slice = min(parent_ctx->time_slice + t->time_slice, task_timeslice(t));
+	}
+	if (t->sleep_avg < parent_ctx->sleep_avg)
+		parent_ctx->sleep_avg = parent_ctx->sleep_avg / (EXIT_WEIGHT + 1) * EXIT_WEIGHT +
+					t->sleep_avg / (EXIT_WEIGHT + 1);
 }
 
 /* The task ends, or leaves for another class, waiting maybe. */
