@@ -753,69 +753,54 @@ void BPF_STRUCT_OPS(ebs_update_idle, s32 cpu, bool idle)
 
 /* ---- Balancing ------------------------------------------------------------------------------------------------- */
 
-/* When the first waiting task of the busiest CPU that may come to this one is due, of those due after @due; 0 if there is none. */
-__noinline u64 next_to_pull(const struct balance *b __arg_nonnull, u64 due)
+/* Pulls the waiting task of the best priority that may come, of several the one queued last. It stays due when it is. False if there is none. */
+__noinline bool pull_task(struct balance *b __arg_nonnull)
 {
-	u64 now = scx_bpf_now(), found = 0;
+	struct run_queue *this_rq = run_queue_of(b->cpu);
+	u64 now = scx_bpf_now(), due = 0;
 	struct task_struct *p;
+	bool pulled = false;
+	s32 level, last = 0;
 
+	if (!this_rq)
+		return false;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, waiting_dsq(b->busiest), 0) {
 		struct task_ctx *t = task_ctx_of(p);
 
-		if (!t || !time_before(due, p->scx.dsq_vtime) || !can_migrate_task(p, t->waiting_since, b, now))
-			continue;
-		found = p->scx.dsq_vtime;
-		break;
-	}
-	bpf_rcu_read_unlock();
-	return found;
-}
-
-/* Pulls the tasks that are due at an interval, the one queued last first. */
-__noinline int pull_list(struct balance *b __arg_nonnull, u64 due)
-{
-	struct run_queue *this_rq = run_queue_of(b->cpu);
-	u64 now = scx_bpf_now();
-	struct task_struct *p;
-
-	if (!this_rq)
-		return 0;
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, waiting_dsq(b->busiest), SCX_DSQ_ITER_REV) {
-		struct task_ctx *t = task_ctx_of(p);
-		s32 level;
-
-		if (time_before(p->scx.dsq_vtime, due))
+		if (last && p->scx.dsq_vtime != due)
 			break;
-		if (!t || p->scx.dsq_vtime != due || !can_migrate_task(p, t->waiting_since, b, now))
+		if (t && can_migrate_task(p, t->waiting_since, b, now)) {
+			due = p->scx.dsq_vtime;
+			last = p->pid;
+		}
+	}
+	bpf_for_each(scx_dsq, p, waiting_dsq(b->busiest), 0) {
+		struct task_ctx *t = task_ctx_of(p);
+
+		if (!t || p->pid != last)
 			continue;
 		level = t->overdue ? OVERDUE_LEVEL : level_at(due, promotion_clock(now));
-		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, waiting_dsq(b->cpu), 0))
-			continue;
+		pulled = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, waiting_dsq(b->cpu), 0);
+		if (!pulled)
+			break;
 		start_waiting(this_rq, t, t->level, now);
 		if (task_preempts_curr(this_rq, level))
 			scx_bpf_kick_cpu(b->cpu, SCX_KICK_PREEMPT);
-		b->pulled++;
-		b->imbalance--;
-		if (!b->imbalance)
-			break;
+		break;
 	}
 	bpf_rcu_read_unlock();
-	return 0;
+	return pulled;
 }
 
-/* The best priority first. They stay due when they are. */
 __noinline int pull_tasks(struct balance *b __arg_nonnull)
 {
-	u64 due = 0;
-	int i;
+	u32 i;
 
-	bpf_for(i, 0, NR_STEPS) {
-		due = next_to_pull(b, due);
-		if (!due || !b->imbalance)
+	bpf_for(i, 0, b->imbalance) {
+		if (!pull_task(b))
 			break;
-		pull_list(b, due);
+		b->pulled++;
 	}
 	return 0;
 }

@@ -35,69 +35,35 @@ struct sched_domain {
 	u32 nr_balance_failed;
 };
 
-/* The same in 2.6.22 and 2.6.24 */
-#define CPU_DOMAIN												\
-	{													\
-		.min_interval = 1, .max_interval = 4, .busy_factor = 64, .imbalance_pct = 125,			\
-		.cache_nice_tries = 1,										\
-		.busy_idx = 2, .idle_idx = 1, .newidle_idx = 2, .wake_idx = 1, .forkexec_idx = 1,		\
-		.flags = SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE,							\
-	}
+/*
+ * What the levels are at first: shortest and longest interval, busy_factor, imbalance_pct, cache_nice_tries; the load index for busy, idle and
+ * newly idle CPUs, wake-ups and forks; flags. CPU and NODE are the same in 2.6.22 and 2.6.24, and 2.6.22 has MC not tuned yet.
+ */
+#define SD_2_6 (SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE)
+#define SD_3_0 (SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE)
 
-#define NODE_DOMAIN												\
-	{													\
-		.min_interval = 8, .max_interval = 32, .busy_factor = 32, .imbalance_pct = 125,			\
-		.cache_nice_tries = 2,										\
-		.busy_idx = 3, .idle_idx = 2, .wake_idx = 1, .forkexec_idx = 1,					\
-		.flags = SD_BALANCE_FORK | SD_WAKE_BALANCE | SD_SERIALIZE,					\
-	}
+#define CPU_DOMAIN { 1, 4, 64, 125, 1,  2, 1, 2, 1, 1,  SD_2_6 }
+#define NODE_DOMAIN { 8, 32, 32, 125, 2,  3, 2, 0, 1, 1,  SD_BALANCE_FORK | SD_WAKE_BALANCE | SD_SERIALIZE }
 
 static const struct sched_domain domains_2_6_22[NR_LEVELS] = {
-	[LEVEL_SMT] = {
-		.min_interval = 1, .max_interval = 2, .busy_factor = 64, .imbalance_pct = 110, .newidle_idx = 1,
-		.flags = SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE | SD_WAKE_IDLE | SD_SHARE_CPUPOWER,
-	},
-	/* Not tuned yet: as the level above */
+	[LEVEL_SMT] = { 1, 2, 64, 110, 0,  0, 0, 1, 0, 0,  SD_2_6 | SD_WAKE_IDLE | SD_SHARE_CPUPOWER },
 	[LEVEL_MC] = CPU_DOMAIN,
 	[LEVEL_CPU] = CPU_DOMAIN,
 	[LEVEL_NODE] = NODE_DOMAIN,
 };
 
 static const struct sched_domain domains_2_6_24[NR_LEVELS] = {
-	[LEVEL_SMT] = {
-		.min_interval = 1, .max_interval = 2, .busy_factor = 64, .imbalance_pct = 110,
-		.flags = SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE | SD_WAKE_IDLE | SD_SHARE_CPUPOWER,
-	},
-	[LEVEL_MC] = {
-		.min_interval = 1, .max_interval = 4, .busy_factor = 64, .imbalance_pct = 125,
-		.cache_nice_tries = 1,
-		.busy_idx = 2, .wake_idx = 1, .forkexec_idx = 1,
-		.flags = SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE | SD_WAKE_IDLE,
-	},
+	[LEVEL_SMT] = { 1, 2, 64, 110, 0,  0, 0, 0, 0, 0,  SD_2_6 | SD_WAKE_IDLE | SD_SHARE_CPUPOWER },
+	[LEVEL_MC] = { 1, 4, 64, 125, 1,  2, 0, 0, 1, 1,  SD_2_6 | SD_WAKE_IDLE },
 	[LEVEL_CPU] = CPU_DOMAIN,
 	[LEVEL_NODE] = NODE_DOMAIN,
 };
 
 static const struct sched_domain domains_3_0[NR_LEVELS] = {
-	[LEVEL_SMT] = {
-		.min_interval = 1, .max_interval = 2, .busy_factor = 64, .imbalance_pct = 110,
-		.flags = SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE | SD_SHARE_CPUPOWER | SD_SHARE_PKG_RESOURCES,
-	},
-	[LEVEL_MC] = {
-		.min_interval = 1, .max_interval = 4, .busy_factor = 64, .imbalance_pct = 125,
-		.cache_nice_tries = 1, .busy_idx = 2,
-		.flags = SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE | SD_SHARE_PKG_RESOURCES | SD_PREFER_SIBLING,
-	},
-	[LEVEL_CPU] = {
-		.min_interval = 1, .max_interval = 4, .busy_factor = 64, .imbalance_pct = 125,
-		.cache_nice_tries = 1, .busy_idx = 2, .idle_idx = 1,
-		.flags = SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE | SD_PREFER_SIBLING,
-	},
-	[LEVEL_NODE] = {
-		.min_interval = 8, .max_interval = 32, .busy_factor = 32, .imbalance_pct = 125,
-		.cache_nice_tries = 1, .busy_idx = 3, .idle_idx = 2,
-		.flags = SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE | SD_SERIALIZE,
-	},
+	[LEVEL_SMT] = { 1, 2, 64, 110, 0,  0, 0, 0, 0, 0,  SD_3_0 | SD_SHARE_CPUPOWER | SD_SHARE_PKG_RESOURCES },
+	[LEVEL_MC] = { 1, 4, 64, 125, 1,  2, 0, 0, 0, 0,  SD_3_0 | SD_SHARE_PKG_RESOURCES | SD_PREFER_SIBLING },
+	[LEVEL_CPU] = { 1, 4, 64, 125, 1,  2, 1, 0, 0, 0,  SD_3_0 | SD_PREFER_SIBLING },
+	[LEVEL_NODE] = { 8, 32, 32, 125, 1,  3, 2, 0, 0, 0,  SD_3_0 | SD_SERIALIZE },
 };
 
 /* What a level is at first. Only rules that a scheduler has as a constant leave a table behind. */
