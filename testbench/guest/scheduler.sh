@@ -35,9 +35,6 @@ test_scheduler() {
 	kill -KILL "$loader" 2> /dev/null
 	wait "$loader" 2> /dev/null
 	check "$name: leaves nothing behind" assert_unloaded
-	if [ "$extent" = whole ]; then
-		check "$name: its tunables reach the kernel" sets_tunables "$id"
-	fi
 }
 
 takes_charge() {
@@ -48,7 +45,6 @@ takes_charge() {
 	}
 	grep -qE 'ext.enabled +: +1' /proc/self/sched || give_up "the tests run under another scheduler"
 	[ "$(cat $sched_ext/nr_rejected)" = "$rejected_before" ] || give_up "the kernel counts rejected tasks"
-	"$here/read-only-data" "$work/defaults"
 	counters > "$work/counters"
 }
 
@@ -138,16 +134,6 @@ counters_grow() {
 	before=$(cat "$work/counters")
 	after=$(counters)
 	[ "$after" -gt "$before" ] || give_up "the counters stood at $before, and stand at $after"
-}
-
-# Every tunable away from the default that it had before: what the kernel holds then is what was asked for.
-sets_tunables() {
-	local manifest=$here/../../schedulers/$1/scheduler.toml settings
-	"$here/tunables" settings "$manifest" "$work/defaults" > "$work/settings"
-	mapfile -t settings < "$work/settings"
-	fairground run "$1" "${settings[@]}" -- "$here/read-only-data" "$work/changed"
-	assert_status 0
-	"$here/tunables" verify "$manifest" "$work/changed" "${settings[@]}"
 }
 
 gives_way() {
