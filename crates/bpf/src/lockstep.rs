@@ -123,7 +123,10 @@ pub struct Reply {
 /// time and alone; what it asks for then happens when its CPU time has passed in the simulation.
 pub trait Loader {
     /// Memory that is the loader's and the kernel's, for at least `size` bytes of the section of the object with this number.
-    fn section(&mut self, number: usize, size: usize) -> Option<*mut u64>;
+    fn section(&mut self, number: usize, size: usize) -> Option<*mut u8>;
+
+    /// Puts the memory of the loader's arena in place of `size` bytes at `window`; the result is the address at which the loader has it.
+    fn arena(&mut self, window: *mut u8, size: usize) -> Option<u64>;
 
     /// The loader's threads, once it has attached the scheduler; the first is the one that did.
     fn threads(&mut self) -> Vec<LoaderThread>;

@@ -52,6 +52,23 @@ mod command {
     pub const PROG_ASSOC_STRUCT_OPS: u64 = 38;
 }
 
+/// Memory that a loader has in common with a kernel.
+pub struct Memory {
+    /// What is in it.
+    pub place: Place,
+    /// The memory.
+    pub file: File,
+}
+
+/// What memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Global variables: the section of the object with this number.
+    Section(usize),
+    /// The arena, which the loader has at this address.
+    Arena(u64),
+}
+
 /// Where the answer to a call goes that the kernel has to give.
 pub(crate) struct Ask {
     /// Address for the value, the key or the context.
@@ -206,13 +223,24 @@ impl State {
         }
     }
 
-    /// The object's sections of global variables, by their numbers: files that are at least as long as the sections.
-    pub(crate) fn sections(&self, object: &Object) -> io::Result<Vec<(usize, File)>> {
+    /// The memory that `process`, the loader, has in common with a kernel: the object's sections of global variables, in files that
+    /// are at least as long, and its arena.
+    pub(crate) fn memory(&self, process: i32, object: &Object) -> io::Result<Vec<Memory>> {
         let mut found = Vec::new();
-        for entry in self.things.values() {
+        for (number, entry) in &self.things {
             let Thing::Map(map) = &entry.thing else {
                 continue;
             };
+            if map.kind == map_type::ARENA && write::definition(object, map).is_some() {
+                let address = process::address_of(process, &format!("{PREFIX}{number}"))?;
+                if let Some(address) = address {
+                    found.push(Memory {
+                        place: Place::Arena(address),
+                        file: entry.file.try_clone()?,
+                    });
+                }
+                continue;
+            }
             let Some(section) = write::section_of(object, map) else {
                 continue;
             };
@@ -226,7 +254,10 @@ impl State {
                 .max(entry.file.metadata()?.len());
             entry.file.set_len(length)?;
             if let Some(place) = place {
-                found.push((place, entry.file.try_clone()?));
+                found.push(Memory {
+                    place: Place::Section(place),
+                    file: entry.file.try_clone()?,
+                });
             }
         }
         Ok(found)

@@ -28,6 +28,7 @@ use fairground_machine::Machine;
 
 use supervisor::Supervisor;
 
+pub use calls::{Memory, Place};
 pub use error::Error;
 pub use lockstep::Attached;
 

@@ -1,12 +1,11 @@
 //! A loader that goes on after it has attached: the demands of its threads on the kernel.
 
-use std::fs::File;
 use std::io;
 
 use fairground_bpf::{Demand, LoaderThread, Reply, Request, Wait};
 
 use crate::Captured;
-use crate::calls::Ask;
+use crate::calls::{Ask, Memory};
 use crate::error::Error;
 use crate::process::{self, Answer};
 use crate::supervisor::Supervisor;
@@ -55,15 +54,20 @@ impl Attached {
         })
     }
 
-    /// The memory of the object's sections of global variables, by their numbers, that the loader and the kernel share.
+    /// The memory that the loader and the kernel share.
     ///
     /// # Errors
     ///
     /// If it cannot be had.
-    pub fn sections(&self) -> Result<Vec<(usize, File)>, Error> {
-        let Supervisor { object, state, .. } = &self.supervisor;
-        let sections = state.sections(object);
-        crate::error::system("share the loader's memory", sections)
+    pub fn memory(&self) -> Result<Vec<Memory>, Error> {
+        let Supervisor {
+            object,
+            state,
+            loader,
+            ..
+        } = &self.supervisor;
+        let memory = state.memory(loader.pid(), object);
+        crate::error::system("share the loader's memory", memory)
     }
 
     /// The loader's threads; the first is the one that has attached the scheduler. `call_cost` is what a system call takes, nanoseconds.

@@ -420,6 +420,15 @@ pub(crate) fn write(thread: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// The lowest address at which a process has a file in memory of this name.
+pub(crate) fn address_of(process: i32, name: &str) -> io::Result<Option<u64>> {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps"))?;
+    let end = format!(" /memfd:{name} (deleted)");
+    let line = maps.lines().find(|line| line.ends_with(&end));
+    let start = line.and_then(|line| line.split_once('-'));
+    Ok(start.and_then(|(start, _)| u64::from_str_radix(start, 16).ok()))
+}
+
 /// A file in memory of `size` bytes.
 pub(crate) fn memory(name: &str, size: u64) -> io::Result<File> {
     let name = CString::new(name)?;

@@ -66,7 +66,8 @@ fn load() -> Result<(), String> {
             return Err("the object cannot be loaded".to_owned());
         }
         if !map(c"queued").is_null() {
-            return decide(map(c"queued"), map(c"decided"), map(c"served_ops"));
+            let counts = image(c".data.counts").as_ptr();
+            return decide(map, counts.cast());
         }
         for cpu in 0..=last {
             let value = [u64::from(cpu) << 8, u64::from(cpu)];
@@ -94,27 +95,39 @@ fn load() -> Result<(), String> {
     Ok(())
 }
 
+/// What this loader and its scheduler count in the arena.
+#[repr(C)]
+struct Counts {
+    queued: u64,
+    decided: u64,
+}
+
 /// Goes on after attaching: hands every task that the scheduler queues back to it, first come, first served, and yields when there is none.
 ///
 /// # Safety
 ///
-/// The maps are libbpf's.
+/// The maps are libbpf's, and the scheduler has set what `counts` points to once it is attached.
 unsafe fn decide(
-    queued: *mut bpf::bpf_map,
-    decided: *mut bpf::bpf_map,
-    table: *mut bpf::bpf_map,
+    map: impl Fn(&CStr) -> *mut bpf::bpf_map,
+    counts: *const *mut Counts,
 ) -> Result<(), String> {
     // SAFETY: values are as large as the maps' own, and live as long as the calls.
     unsafe {
-        if bpf::bpf_map__attach_struct_ops(table).is_null() {
+        if bpf::bpf_map__attach_struct_ops(map(c"served_ops")).is_null() {
             return Err("the scheduler cannot be attached".to_owned());
         }
-        let (queued, decided) = (bpf::bpf_map__fd(queued), bpf::bpf_map__fd(decided));
+        let [queued, decided] = [c"queued", c"decided"].map(|name| bpf::bpf_map__fd(map(name)));
+        let counts = counts.read_volatile();
         loop {
             let mut pid = 0_i32;
             let value: *mut std::ffi::c_void = (&raw mut pid).cast();
             while bpf::bpf_map_lookup_and_delete_elem(queued, std::ptr::null(), value) == 0 {
                 bpf::bpf_map_update_elem(decided, std::ptr::null(), value, 0);
+                (*counts).decided += 1;
+            }
+            let handed_over = (&raw const (*counts).queued).read_volatile();
+            if handed_over != (*counts).decided {
+                return Err(format!("the scheduler has counted {handed_over}"));
             }
             std::thread::yield_now();
         }

@@ -233,10 +233,10 @@ impl Cell {
         events: Option<&mut dyn Sink>,
     ) -> io::Result<Result<Result<CellResult, String>, String>> {
         let (here, there) = UnixStream::pair()?;
-        let sections = std::mem::take(&mut loader.sections);
+        let memory = std::mem::take(&mut loader.memory);
         let kept = Kept {
             file: trace,
-            memory: sections.iter().map(|(_, file)| file).collect(),
+            memory: memory.iter().map(|one| &one.file).collect(),
             socket: Some(&there),
         };
         std::thread::scope(|scope| {
@@ -244,7 +244,7 @@ impl Cell {
             scope.spawn(move || loader.serve(here));
             let ended = isolation::run(&kept, capacities, events, |events| {
                 let call_cost = self.options.cost.system_call + self.options.cost.loader_call;
-                let mut remote = Remote::new(&there, &sections, call_cost);
+                let mut remote = Remote::new(&there, &memory, call_cost);
                 self.run_here(trace, events.into_iter().collect(), Some(&mut remote))
             });
             let _ = there.shutdown(Shutdown::Both);

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 
 use fairground_bpf::{Loader, LoaderThread, Reply, Request};
-use fairground_capture::Attached;
+use fairground_capture::{Attached, Memory, Place};
 use fairground_machine::Machine;
 use serde::{Deserialize, Serialize};
 
@@ -29,18 +29,18 @@ enum Question {
 /// A loader that has attached its scheduler, and waits.
 pub(crate) struct Waiting {
     attached: Attached,
-    /// Sections that it shares, by their numbers.
-    pub sections: Vec<(usize, File)>,
+    /// What it shares.
+    pub memory: Vec<Memory>,
 }
 
 impl Waiting {
     pub(crate) fn start(command: &[String], machine: &Machine) -> Result<Self, Error> {
         let attached = attach_loader(command, machine)?;
-        let sections = attached.sections().map_err(|reason| Error::Capture {
+        let memory = attached.memory().map_err(|reason| Error::Capture {
             command: command.join(" "),
             reason,
         })?;
-        Ok(Self { attached, sections })
+        Ok(Self { attached, memory })
     }
 
     /// Answers a simulation until it ends.
@@ -65,21 +65,17 @@ impl Waiting {
 /// The loader as the simulation sees it.
 pub(crate) struct Remote<'a> {
     socket: BufReader<&'a UnixStream>,
-    sections: &'a [(usize, File)],
+    memory: &'a [Memory],
     /// Address for the next section.
     next: usize,
     call_cost: u64,
 }
 
 impl<'a> Remote<'a> {
-    pub(crate) fn new(
-        socket: &'a UnixStream,
-        sections: &'a [(usize, File)],
-        call_cost: u64,
-    ) -> Self {
+    pub(crate) fn new(socket: &'a UnixStream, memory: &'a [Memory], call_cost: u64) -> Self {
         Self {
             socket: BufReader::new(socket),
-            sections,
+            memory,
             next: BASE,
             call_cost,
         }
@@ -95,27 +91,37 @@ impl<'a> Remote<'a> {
     }
 }
 
+/// Maps a file at an address where nothing is, or, with `MAP_FIXED`, in place of what is there.
+///
+/// # Safety
+///
+/// With `MAP_FIXED`, what is there is not used any more.
+unsafe fn map(file: &File, address: usize, length: usize, flags: i32) -> Option<*mut u8> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let (flags, file) = (libc::MAP_SHARED | flags, file.as_raw_fd());
+    // SAFETY: as the caller says.
+    let memory = unsafe { libc::mmap(address as *mut _, length, protection, flags, file, 0) };
+    (memory as usize == address).then_some(memory.cast())
+}
+
 impl Loader for Remote<'_> {
-    fn section(&mut self, number: usize, size: usize) -> Option<*mut u64> {
+    fn section(&mut self, number: usize, size: usize) -> Option<*mut u8> {
         const PAGE: usize = 4096;
-        let (_, file) = self.sections.iter().find(|(known, _)| *known == number)?;
-        let length = size.max(1).next_multiple_of(PAGE);
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: the flags replace no other mapping.
-        let memory = unsafe {
-            libc::mmap(
-                self.next as *mut _,
-                length,
-                protection,
-                flags,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        let wanted = self.next;
+        let place = Place::Section(number);
+        let memory = self.memory.iter().find(|one| one.place == place)?;
+        let (length, address) = (size.max(1).next_multiple_of(PAGE), self.next);
         self.next += length + PAGE;
-        (memory as usize == wanted).then_some(memory.cast())
+        // SAFETY: the flag replaces no other mapping.
+        unsafe { map(&memory.file, address, length, libc::MAP_FIXED_NOREPLACE) }
+    }
+
+    fn arena(&mut self, window: *mut u8, size: usize) -> Option<u64> {
+        let (user, file) = self.memory.iter().find_map(|one| match one.place {
+            Place::Arena(address) => Some((address, &one.file)),
+            Place::Section(_) => None,
+        })?;
+        // SAFETY: the arena's memory was not used before.
+        unsafe { map(file, window as usize, size, libc::MAP_FIXED) }.map(|_| user)
     }
 
     fn threads(&mut self) -> Vec<LoaderThread> {

@@ -45,9 +45,14 @@ impl<'a> Companion<'a> {
         }
     }
 
+    /// As [`Loader::arena`].
+    pub(crate) fn arena(&mut self, window: *mut u8, size: usize) -> Option<u64> {
+        self.loader.arena(window, size)
+    }
+
     /// Memory for a section that the loader shares, with these bytes in it.
-    pub(crate) fn share(&mut self, number: usize, bytes: &[u8]) -> Option<*mut u8> {
-        let memory = self.loader.section(number, bytes.len())?.cast::<u8>();
+    pub(crate) fn section(&mut self, number: usize, bytes: &[u8]) -> Option<*mut u8> {
+        let memory = self.loader.section(number, bytes.len())?;
         // SAFETY: the loader has given memory of this size, and its threads wait.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory, bytes.len()) };
         Some(memory)

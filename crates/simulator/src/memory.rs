@@ -2,7 +2,7 @@
 
 use fairground_bpf::{InitialValue, Slot, map_kind};
 
-use crate::kfunc::arena::{Arena, USER_BASE};
+use crate::kfunc::arena::Arena;
 use crate::lockstep::Companion;
 use crate::maps::{Map, Store, words};
 use crate::scheduler::{LoadError, Scheduler};
@@ -24,8 +24,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory of one simulation on `cpus` CPUs, with the values that the object, the machine and the options give it. Sections that the
-    /// loader shares are in its memory.
+    /// Memory of one simulation on `cpus` CPUs, with the values that the object, the machine and the options give it. Sections and an
+    /// arena that a loader has are in its memory.
     pub fn new(
         scheduler: &Scheduler,
         options: &Options,
@@ -33,6 +33,9 @@ impl Memory {
         mut companion: Option<&mut Companion>,
     ) -> Result<Self, LoadError> {
         let (mut maps, mut arena) = maps(scheduler, options, cpus)?;
+        if let (Some(arena), Some(companion)) = (&mut arena, &mut companion) {
+            arena.share(companion);
+        }
         let mut variables = options.variables.clone();
         for variable in fairground_contract::topology::variables(&options.machine) {
             variables.push((variable.name.to_owned(), variable.bytes));
@@ -44,15 +47,17 @@ impl Memory {
             let mut memory = section_memory(&bytes);
             let place = match (&mut arena, section.name.as_str()) {
                 (Some(arena), ".addr_space.1") => {
-                    let offset = arena.place(&bytes, bytes.len()).ok_or_else(|| {
+                    let offset = arena.place(&bytes).ok_or_else(|| {
                         let message =
                             "the arena is too small for the scheduler's global variables in it";
                         LoadError::Map(message.into())
                     })?;
-                    (USER_BASE + offset as u64) as *mut u8
+                    arena.user(offset) as *mut u8
                 }
                 _ => {
-                    let shared = companion.as_mut().and_then(|one| one.share(number, &bytes));
+                    let shared = companion
+                        .as_mut()
+                        .and_then(|one| one.section(number, &bytes));
                     shared.unwrap_or(memory.as_mut_ptr().cast())
                 }
             };

@@ -18,7 +18,7 @@ use crate::exit::ExitRecord;
 use crate::groups::Groups;
 use crate::idle::IdleState;
 use crate::kernel::{Cpu, Kernel, Settings};
-use crate::kfunc::arena::{Arena, PAGE, USER_BASE};
+use crate::kfunc::arena::{Arena, PAGE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
 use crate::lockstep::Companion;
 use crate::maps::Map;
@@ -274,7 +274,7 @@ impl<'a> Kernel<'a> {
             instructions: 0,
             instruction_limit: u64::MAX,
             arena: arena.as_mut().map_or(std::ptr::null_mut(), Arena::base),
-            arena_user: USER_BASE,
+            arena_user: arena.as_ref().map_or(0, |arena| arena.user(0)),
             null_page: &raw const fairground_bpf::NULL_PAGE,
             stack: stack.top(),
             slots: slots.as_ptr(),
@@ -460,13 +460,13 @@ impl<'a> Kernel<'a> {
         self.cids.published = true;
         // One for each CPU, and one of those that are online.
         let size = cids::mask_size(self.cpus.len()) * (self.cpus.len() + 1);
-        let first = self
-            .arena
-            .as_mut()
-            .and_then(|arena| arena.allocate(None, size.div_ceil(PAGE)));
-        match first {
-            Some(page) => {
-                self.cid_masks = USER_BASE + (page * PAGE) as u64;
+        let masks = self.arena.as_mut().and_then(|arena| {
+            let page = arena.allocate(None, size.div_ceil(PAGE))?;
+            Some(arena.user(page * PAGE))
+        });
+        match masks {
+            Some(address) => {
+                self.cid_masks = address;
                 self.write_online_cids();
             }
             None => {

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A scheduler that decides nothing: its loader takes the tasks out of one queue and puts them into another, in the order in which they
- * are to run. The loader itself runs whenever there is something for it to do.
+ * are to run. The loader itself runs whenever there is something for it to do. Each counts in the arena what it has handed over, and looks
+ * at the other's count.
  */
 #include "fairground.bpf.h"
+
+#define __arena __attribute__((address_space(1)))
+
+void __arena *bpf_arena_alloc_pages(void *map, void __arena *address, u32 pages, int node, u64 flags) __ksym;
 
 const volatile u64 slice_ns = 1;
 const volatile s32 loader_pid = 1;
@@ -20,7 +25,27 @@ struct {
 	__type(value, s32);
 } decided SEC(".maps");
 
-u64 is_needed;
+struct {
+	__uint(type, BPF_MAP_TYPE_ARENA);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 16);
+	__ulong(map_extra, 1ull << 44);
+} arena SEC(".maps");
+
+struct counts {
+	u64 queued;
+	u64 decided;
+};
+
+struct counts __arena *counts SEC(".data.counts");
+
+u64 is_needed, inserted;
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(served_init)
+{
+	counts = bpf_arena_alloc_pages(&arena, NULL, 1, -1, 0);
+	return counts ? 0 : -ENOMEM;
+}
 
 void BPF_STRUCT_OPS(served_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -32,6 +57,8 @@ void BPF_STRUCT_OPS(served_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
 		return;
 	}
+	asm volatile("" :: "r"(&arena));
+	counts->queued++;
 	__sync_fetch_and_or(&is_needed, 1);
 	scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_IDLE);
 }
@@ -56,11 +83,17 @@ void BPF_STRUCT_OPS(served_dispatch, s32 cpu, struct task_struct *prev)
 		if (bpf_map_pop_elem(&decided, &pid))
 			break;
 		insert(pid);
+		inserted++;
 	}
+	asm volatile("" :: "r"(&arena));
+	/* The last one may not be counted yet. */
+	if (inserted > counts->decided + 1)
+		scx_bpf_error("the loader has counted %llu of %llu", counts->decided, inserted);
 }
 
 DEFINE_SCHEDULER(served,
 		 .enqueue	= (void *)served_enqueue,
 		 .dispatch	= (void *)served_dispatch,
+		 .init		= (void *)served_init,
 		 .flags		= SCX_OPS_ENQ_LAST,
 		 .name		= "served");

@@ -4,13 +4,14 @@ use memmap2::{MmapMut, MmapOptions};
 use region::Protection;
 
 use super::kernel_functions;
+use crate::lockstep::Companion;
 
 /// Size of the window that an arena address can reach.
 const WINDOW: usize = 1 << 32;
 /// Size of a page.
 pub const PAGE: usize = 4096;
-/// Where schedulers see the arena; only the upper half of the address matters.
-pub const USER_BASE: u64 = 0x7f00_0000_0000;
+/// Where schedulers see the arena if no loader has it at another address.
+const USER_BASE: u64 = 0x7f00_0000_0000;
 
 /// Sets what may be done with pages of the arena. That the system refuses means that it has no memory to note it: then all stays
 /// accessible.
@@ -22,6 +23,8 @@ fn protect(start: *const u8, length: usize, protection: Protection) {
 /// The memory of the one arena that a scheduler can have.
 pub struct Arena {
     memory: MmapMut,
+    /// Where schedulers see it; only the upper half of the address matters.
+    user: u64,
     /// Pages that the map may hold.
     pages: usize,
     used: Vec<bool>,
@@ -41,9 +44,24 @@ impl Arena {
         let pages = pages.min(WINDOW / PAGE);
         Ok(Arena {
             memory,
+            user: USER_BASE,
             pages,
             used: vec![false; pages],
         })
+    }
+
+    /// Has its memory in common with the loader, if that has an arena.
+    pub fn share(&mut self, companion: &mut Companion) {
+        let size = self.pages * PAGE;
+        if let Some(user) = companion.arena(self.base(), size) {
+            self.user = user;
+            protect(self.memory.as_ptr(), size, Protection::NONE);
+        }
+    }
+
+    /// The address at which schedulers see the byte at `offset`.
+    pub fn user(&self, offset: usize) -> u64 {
+        self.user + offset as u64
     }
 
     /// Address of its first byte.
@@ -96,12 +114,16 @@ impl Arena {
         }
     }
 
-    /// Copies initial data to a page-aligned place and marks it taken; returns its offset.
-    pub fn place(&mut self, data: &[u8], size: usize) -> Option<usize> {
-        let count = size.div_ceil(PAGE).max(1);
+    /// Copies initial data to where libbpf places it, at the end, and marks that taken; returns its offset. What a loader has put
+    /// there stays.
+    pub fn place(&mut self, data: &[u8]) -> Option<usize> {
+        let count = data.len().div_ceil(PAGE).max(1);
         let first = self.pages.checked_sub(count)?;
         let first = self.allocate(Some(first), count)?;
-        self.memory[first * PAGE..][..data.len()].copy_from_slice(data);
+        let memory = &mut self.memory[first * PAGE..][..data.len()];
+        if memory.iter().all(|byte| *byte == 0) {
+            memory.copy_from_slice(data);
+        }
         Some(first * PAGE)
     }
 }
@@ -111,7 +133,7 @@ kernel_functions! { TABLE;
         let Some(arena) = &mut kernel.arena else { return 0 };
         let at = (address != 0).then_some((address & 0xffff_ffff) as usize / PAGE);
         match arena.allocate(at, count as u32 as usize) {
-            Some(first) => USER_BASE + (first * PAGE) as u64,
+            Some(first) => arena.user(first * PAGE),
             None => 0,
         }
     }
