@@ -55,12 +55,8 @@ const volatile u32 idle_ticks = 1;
 enum {
 	SCHEDULES,
 	LIST_STEPS,
-	SWITCHES,
-	MIGRATIONS,
 	SLICES,
-	IDLE_RESCHEDULES,
 	PREEMPTIONS,
-	FORKS,
 	YIELDS,
 	ISO_REFRACTIONS,
 	RESCUES,
@@ -325,7 +321,6 @@ __noinline bool resched_best_idle(struct task_struct *p __arg_trusted, s32 from)
 	scx_bpf_put_idle_cpumask(idle);
 	if (best < 0)
 		return false;
-	count(IDLE_RESCHEDULES);
 	scx_bpf_kick_cpu(best, 0);
 	return true;
 }
@@ -645,9 +640,6 @@ void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
 
 	if (!data || !rq)
 		return;
-	count(SWITCHES);
-	if (data->cpu != cpu)
-		count(MIGRATIONS);
 	data->cpu = cpu;
 	data->running = true;
 	data->descheduled = false;
@@ -783,7 +775,6 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	if (!args->fork)
 		return 0;
 
-	count(FORKS);
 	data->new = true;
 	parent_data = task_data_of(parent);
 	if (!parent_data || !parent_data->running || parent->prio < MAX_RT_PRIO)

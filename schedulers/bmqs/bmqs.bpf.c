@@ -73,8 +73,6 @@ enum statistic {
 	LIST_STEPS,
 	RECALCULATIONS,
 	RECALCULATED_TASKS,
-	SWITCHES,
-	MIGRATIONS,
 	DYN_PRIO_GAINED,
 	IDLE_RESCHEDULES,
 	PREEMPTIONS,
@@ -86,13 +84,11 @@ enum statistic {
 	RT_ON_LAST_CPU,
 	RT_ON_OTHER_CPU,
 	RT_ON_WEAKEST,
-	RT_PICKS,
 	RT_CHECKPOINTS,
 	RESCUES,
 	RT_RECHECKS,
 	IDLE_PASSES,
 	STEALS,
-	STEALS_FAILED,
 	NR_STATISTICS,
 };
 
@@ -130,14 +126,12 @@ struct task_data {
 	/* enum realtime_kind, and the priority then */
 	u32 realtime;
 	u32 rt_priority;
-	/* Place in its list: smaller is nearer the front */
+	/* Place in the list of its queue: smaller is nearer the front */
 	u64 place;
 	/* Tick of the clock when it last ran */
 	u64 run_jtime;
 	/* Since when it waits, nanoseconds */
 	u64 waiting_since;
-	/* Belongs to the second list: behind all others, see place_of() */
-	bool cpu_bound;
 	/* Runnable: in a list or running */
 	bool listed;
 	/* It has just lost the CPU and goes back to its place */
@@ -152,23 +146,12 @@ struct task_data {
 
 DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
-/* Middle of the range of places, so that there is room to either side */
-#define MIDDLE_PLACE (1ULL << 60)
-
-/* The second list of a queue is a range of places behind those of the first. */
-#define CPU_BOUND_PLACES (1ULL << 61)
-
-/* What a CPU's run queue and that of global real-time tasks have in common */
-struct task_queue {
-	/* First and last place handed out */
-	u64 first_place;
-	u64 last_place;
-	/* Runnable tasks of the queue, the running one included */
-	u32 qnr_running;
-};
+/* The second list of a queue lies behind the first: its places have this bit. */
+#define CPU_BOUND (1ULL << 62)
 
 struct run_queue {
-	struct task_queue tasks;
+	/* Runnable tasks of the queue, the running one included */
+	u32 qnr_running;
 	/* Recalculations so far */
 	u32 rcl_curr;
 	/* The checkpoint up to which this CPU knows that all global real-time tasks have a CPU */
@@ -182,17 +165,15 @@ struct run_queue {
 	u64 slice_end;
 	/* When this CPU looks next for a starved task, nanoseconds */
 	u64 rescue_at;
-	/* Balancing: a bit for each CPU that was overloaded when last looked at, and how often in a row it was */
-	u64 hit_cpus[MAX_CPUS / 64];
+	/* Balancing: how often in a row each CPU was overloaded when looked at, and whether that was often enough */
 	u8 ldhits[MAX_CPUS];
-	/* The ones that were so often enough */
-	u64 hcpus[MAX_CPUS / 64];
+	bool hcpus[MAX_CPUS];
 };
 
 DEFINE_PER_CPU(struct run_queue, run_queue)
 
-/* The run queue of global real-time tasks */
-static struct task_queue rt_queue = { .first_place = MIDDLE_PLACE, .last_place = MIDDLE_PLACE };
+/* Runnable global real-time tasks */
+static u32 rt_qnr_running;
 
 /* Counts the wake-ups of global real-time tasks. */
 static u64 grt_chkp;
@@ -200,25 +181,10 @@ static u64 grt_chkp;
 static u32 nr_cpus;
 static u32 num_online_cpus;
 
-static __always_inline struct task_queue *queue_of(s32 qid)
-{
-	struct run_queue *rq;
-
-	if (qid == RT_QID)
-		return &rt_queue;
-	rq = run_queue_of(qid);
-	return rq ? &rq->tasks : NULL;
-}
-
 /* The list of a queue: a dispatch queue ordered by the tasks' places. */
 static __always_inline u64 list_dsq(s32 qid)
 {
 	return qid - RT_QID;
-}
-
-static __always_inline u64 place_of(const struct task_data *t)
-{
-	return t->place + (t->cpu_bound ? CPU_BOUND_PLACES : 0);
 }
 
 static __always_inline u64 jiffies_at(u64 now)
@@ -262,28 +228,14 @@ static __always_inline void read_attributes(struct task_struct *p, struct task_d
 	t->rt_priority = attributes->realtime_priority;
 }
 
-/* The place in front of all others of a queue: where add_to_runqueue() puts a task. */
-static __always_inline u64 first_place(s32 qid)
-{
-	struct task_queue *queue = queue_of(qid);
-
-	return queue ? __sync_fetch_and_add(&queue->first_place, -1ULL) - 1 : MIDDLE_PLACE;
-}
-
-/* The place behind all others: move_last_runqueue(). */
-static __always_inline u64 last_place(s32 qid)
-{
-	struct task_queue *queue = queue_of(qid);
-
-	return queue ? __sync_fetch_and_add(&queue->last_place, 1) + 1 : MIDDLE_PLACE;
-}
-
 static __always_inline void add_to_length(s32 qid, u32 number)
 {
-	struct task_queue *queue = queue_of(qid);
+	struct run_queue *rq = run_queue_of(qid);
 
-	if (queue)
-		__sync_fetch_and_add(&queue->qnr_running, number);
+	if (qid == RT_QID)
+		__sync_fetch_and_add(&rt_qnr_running, number);
+	else if (rq)
+		__sync_fetch_and_add(&rq->qnr_running, number);
 }
 
 /* Has the task counted in the length of a run queue, or of none. */
@@ -369,23 +321,39 @@ static __always_inline s32 preemption_goodness(struct task_struct *current_task,
 /* ---- Dual queue ------------------------------------------------------------------------------------------------ */
 
 /*
- * Whether a task belongs to the second list. The document classifies by 2.4's counter, in which a sleeper collects slices; here it
+ * The list of its queue that a task belongs to. The document classifies by 2.4's counter, in which a sleeper collects slices; here it
  * collects points instead, each of which stands for a slice.
  */
-static __always_inline bool is_cpu_bound(const struct task_struct *p, const struct task_data *t)
+static __always_inline u64 list_for(const struct task_struct *p, const struct task_data *t)
 {
 	s32 slice = nice_to_ticks(nice_of(p));
 	s32 counter = t->counter.left + t->dyn_prio * slice;
 
 	if (!dual_queue || is_realtime(t))
-		return false;
-	return counter <= (s32)(dual_queue_threshold ?: nice_to_ticks(0));
+		return 0;
+	return counter <= (s32)(dual_queue_threshold ?: nice_to_ticks(0)) ? CPU_BOUND : 0;
+}
+
+static __always_inline bool is_cpu_bound(const struct task_data *t)
+{
+	return t->place & CPU_BOUND;
+}
+
+/* move_last_runqueue(), and to the front: within its list */
+static __always_inline void move_last_runqueue(struct task_data *t)
+{
+	t->place = place_at_end() | (t->place & CPU_BOUND);
+}
+
+static __always_inline void move_first_runqueue(struct task_data *t)
+{
+	t->place = place_at_front() | (t->place & CPU_BOUND);
 }
 
 /* The CPU-bound tasks run in the order in which they have used their slices up. */
 static __always_inline bool in_fifo(const struct task_data *t)
 {
-	return dual_queue == DUAL_QUEUE_FIFO && t->cpu_bound;
+	return dual_queue == DUAL_QUEUE_FIFO && is_cpu_bound(t);
 }
 
 /* ---- Waking up ------------------------------------------------------------------------------------------------- */
@@ -415,7 +383,7 @@ static __always_inline void belong_to(struct task_data *t, s32 qid)
 
 	t->task_qid = qid;
 	t->rcl_last = rq ? rq->rcl_curr : 0;
-	t->place = first_place(qid);
+	move_first_runqueue(t);
 }
 
 /* The queue for a task that becomes runnable or waits again: its own, unless it may not run there any more. */
@@ -506,7 +474,7 @@ void BPF_STRUCT_OPS(bmqs_runnable, struct task_struct *p, u64 enq_flags)
 		return;
 	t->listed = true;
 	collect_dyn_prio(t);
-	t->place = first_place(t->task_qid);
+	move_first_runqueue(t);
 }
 
 void BPF_STRUCT_OPS(bmqs_quiescent, struct task_struct *p, u64 deq_flags)
@@ -544,12 +512,12 @@ void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 		belong_to(t, qid);
 	}
 	count_on(t, qid);
-	t->cpu_bound = is_cpu_bound(p, t);
+	t->place = (t->place & ~CPU_BOUND) | list_for(p, t);
 	if (in_fifo(t) && !t->counter.left)
-		t->place = last_place(qid);
+		move_last_runqueue(t);
 	t->waiting_since = now;
 	t->fresh = is_global(t) && !put_prev;
-	scx_bpf_dsq_insert_vtime(p, list_dsq(qid), tick_length(hz), place_of(t), enq_flags);
+	scx_bpf_dsq_insert_vtime(p, list_dsq(qid), tick_length(hz), t->place, enq_flags);
 
 	if (put_prev)
 		return;
@@ -564,35 +532,6 @@ void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 
 /* ---- The idle CPUs' tick --------------------------------------------------------------------------------------- */
 
-/*
- * A CPU has gone offline. The kernel moves the tasks that ran there last; those that were stolen and have not run since are
- * moved here.
- */
-__noinline int leave_list(s32 cpu)
-{
-	struct task_struct *p;
-
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, list_dsq(cpu), 0) {
-		struct task_data *t = task_data_of(p);
-		s32 qid;
-
-		if (!t)
-			continue;
-		qid = queue_for(p, t);
-		if (qid == cpu || qid < 0)
-			continue;
-		belong_to(t, qid);
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place_of(t));
-		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, list_dsq(qid), 0))
-			continue;
-		count_on(t, qid);
-		scx_bpf_kick_cpu(qid, SCX_KICK_IDLE);
-	}
-	bpf_rcu_read_unlock();
-	return 0;
-}
-
 /* The timer tick, also for idle CPUs, which get none from the kernel. sched_wake_idle(): every one of them calls schedule(). */
 static bool idle_tick(void)
 {
@@ -605,9 +544,7 @@ static bool idle_tick(void)
 
 		if (!rq)
 			continue;
-		if (!rq->online && rq->tasks.qnr_running) {
-			leave_list(cpu);
-		} else if (rq->slice_end) {
+		if (rq->slice_end) {
 			/* The slice ends here, whatever rate the running kernel ticks at. */
 			if (jiffies_at(now) >= rq->slice_end)
 				scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -622,18 +559,11 @@ DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1, hz))
 
 /* ---- Picking the next task ------------------------------------------------------------------------------------- */
 
-/* What schedule() looks for, and what it has found */
+/* What schedule() has found */
 struct choice {
 	s32 cpu;
-	/* Looks for the starved task that has waited longest, and for no other */
-	bool rescue;
 	u64 this_mm;
 	u64 now;
-	/* The task that ran until now, which is in no list, but counts as if it were at its place */
-	bool has_prev;
-	bool prev_cpu_bound;
-	s32 prev_weight;
-	u64 prev_place;
 	/* The best so far, NOTHING if there is none: the task that ran until now, or a waiting one */
 	s32 weight;
 	u64 place;
@@ -642,45 +572,35 @@ struct choice {
 	bool moved;
 };
 
+/* A task of the first list that has something left is better than all of the second; in a FIFO those are alike that have. */
+#define FIRST_LIST_WEIGHT 200
+
 static __always_inline s32 weigh(struct task_struct *p, const struct task_data *t, const struct choice *c)
 {
-	if (c->rescue)
-		return starved_for(t->waiting_since, c->now) / NSEC_PER_MSEC;
-	/* In a FIFO all that have something left are alike. */
+	s32 weight;
+
 	if (in_fifo(t) && !t->yielding)
 		return ticks_left_at(&t->counter, c->now, hz) != 0;
-	return goodness(p, t, c->this_mm, c->now);
+	weight = goodness(p, t, c->this_mm, c->now);
+	return weight > 0 && !is_cpu_bound(t) ? weight + FIRST_LIST_WEIGHT : weight;
 }
 
-/* Whether this beats the best so far; the first one wins among equals. */
-static __always_inline bool is_better(const struct choice *c, s32 weight, u64 place)
-{
-	return weight > c->weight || (weight == c->weight && c->weight != NOTHING && time_before(place, c->place));
-}
-
-static __always_inline void scan_prev(struct choice *c)
+/* The task that ran until now is in no list, but counts as if it were at its place. */
+static __always_inline void begin_with_prev(struct choice *c, struct task_struct *prev, const struct task_data *t)
 {
 	count(LIST_STEPS);
-	if (!is_better(c, c->prev_weight, c->prev_place) && c->weight != NOTHING)
-		return;
-	c->weight = c->prev_weight;
-	c->place = c->prev_place;
+	c->weight = weigh(prev, t, c);
+	c->place = t->place;
 	c->prev_wins = true;
 }
 
-/*
- * Walks over a list and moves the best task to the CPU if it has something left. CPU-bound tasks count if no other has, and of a
- * FIFO of them only the first that may run here.
- */
+/* Walks over a list and moves the best task to the CPU if it has something left. Of a FIFO only the first that may run here counts. */
 __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
 {
 	struct task_struct *p, *next = NULL;
-	struct task_data *chosen = NULL;
 	struct bpf_iter_scx_dsq it;
 	u64 steps = 0;
 
-	if (c->has_prev && !c->prev_cpu_bound)
-		scan_prev(c);
 	bpf_iter_scx_dsq_new(&it, list_dsq(qid), 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
 		struct task_data *t = task_data_of(p);
@@ -688,50 +608,27 @@ __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
 
 		if (!t)
 			continue;
-		if (t->cpu_bound && c->weight > 0 && !c->rescue && !(chosen && chosen->cpu_bound))
+		if (is_cpu_bound(t) && c->weight > FIRST_LIST_WEIGHT)
 			break;
 		steps++;
 		if (!can_schedule(p, c->cpu))
 			continue;
 		weight = weigh(p, t, c);
-		if (is_better(c, weight, place_of(t)) && keep_task(&next, p)) {
+		/* The first one wins among equals */
+		if ((weight > c->weight || (weight == c->weight && t->place < c->place)) && keep_task(&next, p)) {
 			c->weight = weight;
-			c->place = place_of(t);
+			c->place = t->place;
 			c->prev_wins = false;
-			chosen = t;
 		}
-		if (in_fifo(t) && !c->rescue)
+		if (in_fifo(t))
 			break;
 	}
-	if (c->has_prev && c->prev_cpu_bound && (c->weight <= 0 || (chosen && chosen->cpu_bound)))
-		scan_prev(c);
-	if (!c->rescue)
-		count_by(LIST_STEPS, steps);
-
-	if (c->prev_wins || !c->weight) {
+	count_by(LIST_STEPS, steps);
+	if (c->prev_wins || !c->weight)
 		end_walk(&it, next);
-		return 0;
-	}
-	c->moved = take_task(&it, next);
-	if (c->moved && chosen)
-		chosen->rescued = c->rescue;
+	else
+		c->moved = take_task(&it, next);
 	return 0;
-}
-
-/* rt_queue_select: the best of the global real-time tasks that wait. False if all of them have a CPU. */
-static __always_inline bool scan_rt_queue(struct choice *c, struct run_queue *rq, bool prev_is_global)
-{
-	u64 chkp = grt_chkp;
-	bool has_prev = c->has_prev;
-
-	c->has_prev = has_prev && prev_is_global;
-	scan_list(c, RT_QID);
-	c->has_prev = has_prev;
-	if (c->weight != NOTHING)
-		return true;
-	count(RT_CHECKPOINTS);
-	rq->rtt_chkp = chkp;
-	return false;
 }
 
 static bool rescue_starved(struct run_queue *rq, s32 cpu, u64 now);
@@ -766,10 +663,10 @@ __noinline int recalculate(s32 cpu)
 		read_attributes(p, t);
 		refill(p, t, rq);
 		tasks++;
-		if (is_cpu_bound(p, t) == t->cpu_bound)
+		if (list_for(p, t) == (t->place & CPU_BOUND))
 			continue;
-		t->cpu_bound = is_cpu_bound(p, t);
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place_of(t));
+		t->place ^= CPU_BOUND;
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, t->place);
 		scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, list_dsq(cpu), 0);
 	}
 	count_by(RECALCULATED_TASKS, tasks);
@@ -801,34 +698,33 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 		/* SCHED_RR: the next one's turn */
 		if (!prev_data->counter.left && is_realtime(prev_data) && realtime_policy != REALTIME_FIFO) {
 			prev_data->counter.left = nice_to_ticks(nice_of(prev));
-			prev_data->place = last_place(prev_data->task_qid);
+			move_last_runqueue(prev_data);
 		}
 		if (!prev_data->counter.left && in_fifo(prev_data))
-			prev_data->place = last_place(prev_data->task_qid);
+			move_last_runqueue(prev_data);
 	}
 	__sync_lock_test_and_set(&rq->need_resched, 0);
 	if (rescue_starved(rq, cpu, now))
 		return;
 
 	bpf_for(attempt, 0, WALKS) {
-		bool prev_is_global = prev_data && is_global(prev_data);
-		struct choice c = {
-			.cpu = cpu,
-			.this_mm = rq->active_mm,
-			.now = now,
-			.weight = NOTHING,
-		};
+		struct choice c = { .cpu = cpu, .this_mm = rq->active_mm, .now = now, .weight = NOTHING };
+		u64 chkp = grt_chkp;
 
 		count(SCHEDULES);
-		if (prev && prev_data) {
-			c.has_prev = true;
-			c.prev_weight = weigh(prev, prev_data, &c);
-			c.prev_place = place_of(prev_data);
-			c.prev_cpu_bound = prev_data->cpu_bound;
+		/* rt_queue_select: the best of the global real-time tasks that wait, unless all of them have a CPU */
+		if (chkp != rq->rtt_chkp && rt_qnr_running) {
+			if (prev && prev_data && is_global(prev_data))
+				begin_with_prev(&c, prev, prev_data);
+			scan_list(&c, RT_QID);
+			if (c.weight == NOTHING) {
+				count(RT_CHECKPOINTS);
+				rq->rtt_chkp = chkp;
+			}
 		}
-		if (grt_chkp != rq->rtt_chkp && rt_queue.qnr_running && scan_rt_queue(&c, rq, prev_is_global)) {
-			count(RT_PICKS);
-		} else {
+		if (c.weight == NOTHING) {
+			if (prev && prev_data)
+				begin_with_prev(&c, prev, prev_data);
 			scan_list(&c, cpu);
 		}
 
@@ -870,9 +766,6 @@ void BPF_STRUCT_OPS(bmqs_running, struct task_struct *p)
 
 	if (!t || !rq)
 		return;
-	count(SWITCHES);
-	if (t->processor != cpu)
-		count(MIGRATIONS);
 	qid = is_global(t) ? RT_QID : cpu;
 	if (t->task_qid != qid)
 		belong_to(t, qid);
@@ -937,22 +830,18 @@ bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(from));
 	struct task_data *t = task_data_of(from);
 
-	if (to || !t || !rq || (t->task_qid == RT_QID ? rt_queue.qnr_running : rq->tasks.qnr_running) < 2)
+	if (to || !t || !rq || (t->task_qid == RT_QID ? rt_qnr_running : rq->qnr_running) < 2)
 		return false;
 	count(YIELDS);
 	charge_ticks(t, rq, scx_bpf_now());
-	if (is_realtime(t)) {
-		t->place = last_place(t->task_qid);
+	t->yielding = !is_realtime(t);
+	if (is_realtime(t) || yield_rule == YIELD_OLD) {
+		move_last_runqueue(t);
 	} else {
-		t->yielding = true;
-		if (yield_rule == YIELD_OLD) {
-			t->place = last_place(t->task_qid);
-		} else {
-			t->counter.left = 0;
-			if (t->dyn_prio > 0) {
-				t->dyn_prio--;
-				count(YIELD_POINTS_LOST);
-			}
+		t->counter.left = 0;
+		if (t->dyn_prio > 0) {
+			t->dyn_prio--;
+			count(YIELD_POINTS_LOST);
 		}
 	}
 	rq->need_resched = true;
@@ -1069,54 +958,42 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bmqs_init)
 			break;
 		if (!rq)
 			continue;
-		rq->tasks.first_place = MIDDLE_PLACE;
-		rq->tasks.last_place = MIDDLE_PLACE;
 		rq->online = bpf_cpumask_test_cpu(cpu, online);
 	}
 	scx_bpf_put_cpumask(online);
 	return error ?: init_idle_timer() ?: start_idle_timer();
 }
 
-void BPF_STRUCT_OPS(bmqs_cpu_online, s32 cpu)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-
-	if (!rq || rq->online)
-		return;
-	rq->online = true;
-	__sync_fetch_and_add(&num_online_cpus, 1);
-}
-
-/* Its tasks find another CPU when they are queued again. */
-void BPF_STRUCT_OPS(bmqs_cpu_offline, s32 cpu)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-
-	if (!rq || !rq->online)
-		return;
-	rq->online = false;
-	__sync_fetch_and_add(&num_online_cpus, -1);
-}
-
 /* ---- Nobody waits for ever (not BMQS's) ------------------------------------------------------------------------ */
 
-/* The task that has starved for longest among those that may run here, a global real-time task before others: for one tick. */
+/* Moves the first task of a list that has starved to the CPU, for one tick. */
+__noinline bool rescue_from(s32 qid, s32 cpu, u64 now)
+{
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, list_dsq(qid), 0) {
+		struct task_data *t = task_data_of(p);
+
+		if (!t || !can_schedule(p, cpu) || !starved_for(t->waiting_since, now))
+			continue;
+		t->rescued = true;
+		if (scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
+			count(RESCUES);
+			return true;
+		}
+		t->rescued = false;
+	}
+	return false;
+}
+
+/* A global real-time task before others */
 static __always_inline bool rescue_starved(struct run_queue *rq, s32 cpu, u64 now)
 {
-	struct choice c = { .cpu = cpu, .rescue = true, .now = now };
-
-	if (!starvation_check_is_due(&rq->rescue_at, now))
-		return false;
-	scan_list(&c, RT_QID);
-	if (!c.moved)
-		scan_list(&c, cpu);
-	if (c.moved)
-		count(RESCUES);
-	return c.moved;
+	return starvation_check_is_due(&rq->rescue_at, now) && (rescue_from(RT_QID, cpu, now) || rescue_from(cpu, cpu, now));
 }
 
 DEFINE_SCHEDULER(bmqs,
 	CALLBACKS_OF(bmqs, select_cpu, enqueue, dispatch, tick, runnable, running, stopping, quiescent, yield, init_task,
-		     exit_task, disable, cpu_online, cpu_offline, init)
+		     exit_task, disable, init)
 	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "bmqs");

@@ -1,8 +1,6 @@
 //! BMQS shows what made it recognisable: a list for each CPU, idle CPUs that wait as long as the other is far before they take a
 //! task, no search for an idle CPU, slices handed out to those that run, and real-time tasks of two kinds.
 
-use std::sync::Arc;
-
 use crate::support::{
     History, MS, Run, SECOND, assert_near, assert_the_displaced_move, find, run, run_with,
     statistic,
@@ -298,56 +296,6 @@ fn a_task_wakes_on_its_cpu_though_another_idles() {
         .windows(2)
         .filter(|pair| pair[1].start - pair[0].end > 55 * MS);
     assert!(late.count() > 50);
-}
-
-#[test]
-fn a_cpu_that_goes_offline_leaves_its_tasks_to_others_and_is_used_when_it_is_back() {
-    let json = workload(&[
-        hogs("hog", 9, 0, "[0, 1, 2, 3]"),
-        r#""sleeper": { "instance": 6, "run": 3000, "sleep": 9000 }"#.to_owned(),
-    ]);
-    let workload = Arc::new(Workload::parse("test.json", &json).unwrap());
-    let (_, scheduler) = find(ID);
-    let mut options = Options::new(Machine::parse("4").unwrap(), workload);
-    options.duration = Some(8 * SECOND);
-    options.cost = CostModel::zero();
-    options.hz = 1000;
-    options.hotplug = vec![
-        (SECOND, 1, false),
-        (2 * SECOND, 0, false),
-        (4 * SECOND, 1, true),
-        (5 * SECOND, 0, true),
-    ];
-    let mut history = History::default();
-    let outcome = simulate(&scheduler, &options, vec![&mut history]).unwrap();
-    assert_eq!(
-        outcome.exit.kind,
-        ExitKind::Unregistered,
-        "{}",
-        outcome.exit.message
-    );
-    for (cpu, off, on) in [(1, 1, 4), (0, 2, 5)] {
-        let runs = |from: u64, to: u64| {
-            let here = history.runs.iter().filter(|run| run.cpu == cpu);
-            here.filter(|run| run.end > from * SECOND + MS && run.start < to * SECOND)
-                .count()
-        };
-        assert!(runs(0, off) > 10, "CPU {cpu} before");
-        assert_eq!(runs(off, on), 0, "CPU {cpu} while it was away");
-    }
-    // Idle CPUs help themselves: the one that comes back is soon busy.
-    assert!(
-        history
-            .runs
-            .iter()
-            .any(|run| run.cpu == 1 && run.start < 5 * SECOND && run.end > 5 * SECOND)
-    );
-    for task in (0..9).map(|index| format!("hog-{index}")) {
-        for second in 1..8 {
-            let time = history.cpu_time(&task, second * SECOND, (second + 1) * SECOND);
-            assert!(time > 50 * MS, "{task} in second {second}: {time}");
-        }
-    }
 }
 
 // ---- Placement of new tasks ----------------------------------------------------------------------------------------

@@ -36,8 +36,6 @@ enum {
 	CHOICES,
 	LIST_STEPS,
 	SWITCHES,
-	MIGRATIONS,
-	SLICE_ENDS,
 	INTERRUPTS,
 	PREEMPTIONS,
 	FORKS,
@@ -136,7 +134,6 @@ static __always_inline void renew_deadline(struct task_struct *p, struct td_sche
 	ts->deadline = ticks(now) + (s32)(sched_slice * prio_ratio(task_nice(p)) / PRIO_RATIO_BASE);
 	ts->slice = sched_slice;
 	ts->sliceend = true;
-	count(SLICE_ENDS);
 }
 
 /* sched_clock(): every tick of stathz that hits the thread takes one of its slice. */
@@ -340,8 +337,6 @@ void BPF_STRUCT_OPS(fbfs_running, struct task_struct *p)
 	if (!ts)
 		return;
 	count(SWITCHES);
-	if (ts->cpu != cpu)
-		count(MIGRATIONS);
 	ts->cpu = cpu;
 	ts->running = true;
 	ts->sliceend = false;

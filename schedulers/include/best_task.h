@@ -13,6 +13,22 @@
  */
 #pragma once
 
+/* The last and the first place that have been handed out, for lists that are ordered by places; there is room on either side. */
+static u64 last_place = 1ULL << 61;
+static u64 first_place = 1ULL << 61;
+
+/* A place behind all others */
+static __always_inline u64 place_at_end(void)
+{
+	return __sync_fetch_and_add(&last_place, 1) + 1;
+}
+
+/* A place in front of all others */
+static __always_inline u64 place_at_front(void)
+{
+	return __sync_fetch_and_add(&first_place, -1ULL) - 1;
+}
+
 /* A walk is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
 #define SCHEDULE_ATTEMPTS 4
 

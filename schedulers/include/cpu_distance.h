@@ -36,7 +36,7 @@ __noinline u32 cpu_distance(s32 i, s32 j)
 /* QNR * Kq, where Kq = Kd * ( MSTW * HZ ) / 1000 */
 static __always_inline s64 queue_weight(const struct run_queue *rq)
 {
-	return (u64)rq->tasks.qnr_running * mvtsk_cost * hz * kd / 1000;
+	return (u64)rq->qnr_running * mvtsk_cost * hz * kd / 1000;
 }
 
 /* MC(i, j) = DIST(i, j) * Kd - QNR(i) * Kq: what it costs to move a task from a loaded CPU to an idle one */
@@ -122,9 +122,9 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 		chosen = t;
 	}
 	if (mvtsk && chosen) {
-		u64 place = first_place(dst_cpu);
+		u64 place = place_at_front() | (chosen->place & CPU_BOUND);
 
-		scx_bpf_dsq_move_set_vtime(&it, place + (chosen->cpu_bound ? CPU_BOUND_PLACES : 0));
+		scx_bpf_dsq_move_set_vtime(&it, place);
 		moved = scx_bpf_dsq_move_vtime(&it, mvtsk, list_dsq(dst_cpu), 0);
 		if (moved) {
 			belong_to(chosen, dst_cpu);
@@ -139,7 +139,7 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 /* A real-time task of the kernel that runs on a CPU counts as one of its queue, like a local one. */
 static __always_inline u32 queue_length(const struct run_queue *rq, s32 cpu)
 {
-	return rq->tasks.qnr_running + higher_class_runs(cpu);
+	return rq->qnr_running + higher_class_runs(cpu);
 }
 
 /* Looks at all other CPUs: counts how often in a row each was overloaded, and lists those that were long enough. */
@@ -153,27 +153,15 @@ __noinline bool count_hits(s32 this_cpu)
 		return false;
 	bpf_for(i, 0, nr_cpus) {
 		struct run_queue *rq = run_queue_of(i);
-		u64 bit = 1ULL << (i & 63);
+		u8 hits = 0;
 
 		if (i >= MAX_CPUS)
 			break;
-		this_rq->hcpus[i / 64] &= ~bit;
-		if ((s32)i == this_cpu || !rq || !rq->online)
-			continue;
-		if (queue_length(rq, i) >= min_mov_rqlen) {
-			if (!(this_rq->hit_cpus[i / 64] & bit)) {
-				this_rq->hit_cpus[i / 64] |= bit;
-				this_rq->ldhits[i] = 1;
-			} else if (this_rq->ldhits[i] < MAX_DISTANCE) {
-				this_rq->ldhits[i]++;
-			}
-			if (this_rq->ldhits[i] >= cpu_distance(this_cpu, i)) {
-				this_rq->hcpus[i / 64] |= bit;
-				found = true;
-			}
-		} else {
-			this_rq->hit_cpus[i / 64] &= ~bit;
-		}
+		if ((s32)i != this_cpu && rq && rq->online && queue_length(rq, i) >= min_mov_rqlen)
+			hits = this_rq->ldhits[i] < MAX_DISTANCE ? this_rq->ldhits[i] + 1 : MAX_DISTANCE;
+		this_rq->ldhits[i] = hits;
+		this_rq->hcpus[i] = hits && hits >= cpu_distance(this_cpu, i);
+		found |= this_rq->hcpus[i];
 	}
 	return found;
 }
@@ -192,7 +180,7 @@ __noinline s32 cheapest_cpu(s32 this_cpu)
 
 		if (i >= MAX_CPUS)
 			break;
-		if (!rq || !(this_rq->hcpus[i / 64] & (1ULL << (i & 63))))
+		if (!rq || !this_rq->hcpus[i])
 			continue;
 		ccost = move_cost(rq, i, this_cpu);
 		if (ccost < min_cost) {
@@ -202,7 +190,7 @@ __noinline s32 cheapest_cpu(s32 this_cpu)
 	}
 	if (max_cpu >= MAX_CPUS)
 		return -1;
-	this_rq->hcpus[max_cpu / 64] &= ~(1ULL << (max_cpu & 63));
+	this_rq->hcpus[max_cpu] = false;
 	return max_cpu;
 }
 
@@ -211,11 +199,9 @@ static __always_inline void forget_hits(struct run_queue *this_rq)
 {
 	u32 i;
 
-	bpf_for(i, 0, (nr_cpus + 63) / 64) {
-		if (i >= MAX_CPUS / 64)
-			break;
-		this_rq->hit_cpus[i] = 0;
-	}
+	bpf_for(i, 0, nr_cpus)
+		if (i < MAX_CPUS)
+			this_rq->ldhits[i] = 0;
 }
 
 /* get_remote_task(): this CPU has nothing to run. True if it has taken a task from another one. */
@@ -236,7 +222,6 @@ __noinline bool get_remote_task(s32 this_cpu)
 			forget_hits(this_rq);
 			return true;
 		}
-		count(STEALS_FAILED);
 	}
 	return false;
 }

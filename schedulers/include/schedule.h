@@ -12,6 +12,7 @@
  * The file that includes this has defined before
  *
  *	struct task_data	with counter, processor, place, running_since, waiting_since
+ *	prepare_search()	what schedule() does before it searches
  *	SEARCHES_AGAIN		whether an epoch begins with another search: 2.4; before, the task that has been found runs all the same
  *	goodness()		of a task on a CPU where an address space is loaded, or NOTHING
  *	quantum_of()		what a task gets when an epoch begins
@@ -26,22 +27,25 @@
 
 #define RUNQUEUE 0
 
-/* ---- Places ---------------------------------------------------------------------------------------------------- */
+/* What is kept of each CPU; the last two members are 2.4's. */
+struct cpu_data {
+	/* The current task is to give the CPU to schedule() */
+	bool need_resched;
+	/* Time of the last switch, to idle included */
+	u64 last_schedule;
+	/* The address space that is loaded; kernel threads borrow it */
+	u64 active_mm;
+};
+DEFINE_PER_CPU(struct cpu_data, cpu_data)
 
-/* The last and the first place that have been handed out; half of the range lies to either side. */
-static u64 last_place = 1ULL << 62;
-static u64 first_place = 1ULL << 62;
-
-/* A place behind all others */
-static __always_inline u64 place_at_end(void)
+/* need_resched: the task that runs on @cpu is to call schedule(). */
+static __always_inline void resched_cpu(s32 cpu)
 {
-	return __sync_fetch_and_add(&last_place, 1) + 1;
-}
+	struct cpu_data *cpu_data = cpu_data_of(cpu);
 
-/* A place in front of all others */
-static __always_inline u64 place_at_front(void)
-{
-	return __sync_fetch_and_add(&first_place, -1ULL) - 1;
+	if (cpu_data)
+		cpu_data->need_resched = true;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* ---- The choice ------------------------------------------------------------------------------------------------ */
@@ -137,19 +141,32 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 	return weight == NOTHING || prev_wins || moved;
 }
 
-/* Whether schedule() is to search: @prev goes on until its quantum has ended or somebody calls for a search. */
-static __always_inline bool is_search_due(s32 cpu, struct task_struct *prev, bool need_resched, u64 now)
+/*
+ * schedule(): @prev goes on until its quantum has ended or somebody calls for a search. @this_mm is the address space that is loaded.
+ */
+static __always_inline void schedule(s32 cpu, struct task_struct *prev, u64 this_mm)
 {
 	struct task_data *data = prev && can_go_on(prev, cpu) ? task_data_of(prev) : NULL;
+	struct cpu_data *cpu_data = cpu_data_of(cpu);
+	u64 now = scx_bpf_now();
+	s32 attempt;
 
-	if (!prev || !data)
-		return true;
-	pay_ticks(&data->counter, now, hz);
-	if (quantum_has_ended(data) || need_resched || now - data->running_since >= STARVED_TASKS_INTERVAL)
-		return true;
-	/* Another CPU has begun an epoch since this quantum was laid out. */
-	run_counter_down(prev, data, now);
-	return false;
+	if (!cpu_data)
+		return;
+	if (prev && data) {
+		pay_ticks(&data->counter, now, hz);
+		if (!quantum_has_ended(data) && !cpu_data->need_resched && now - data->running_since < STARVED_TASKS_INTERVAL) {
+			/* Another CPU has begun an epoch since this quantum was laid out. */
+			run_counter_down(prev, data, now);
+			return;
+		}
+	}
+	cpu_data->need_resched = false;
+	prepare_search(prev, data);
+	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
+		if (search(cpu, prev, this_mm, now))
+			break;
+	}
 }
 
 /* ---- Having a CPU ---------------------------------------------------------------------------------------------- */
@@ -160,12 +177,7 @@ static __always_inline bool is_search_due(s32 cpu, struct task_struct *prev, boo
 /* The task is given its CPU. */
 static __always_inline void take_cpu(struct task_struct *p, struct task_data *data, u64 now)
 {
-	s32 cpu = scx_bpf_task_cpu(p);
-
-	count(SWITCHES);
-	if (data->processor != NO_PROC_ID && data->processor != cpu)
-		count(MIGRATIONS);
-	data->processor = cpu;
+	data->processor = scx_bpf_task_cpu(p);
 	data->running_since = now;
 	start_paying_ticks(&data->counter, now);
 	run_counter_down(p, data, now);

@@ -33,9 +33,6 @@ enum {
 	POLLED_WAKEUPS,
 	RECALCULATIONS,
 	RECALCULATED_TASKS,
-	SWITCHES,
-	MIGRATIONS,
-	IDLE_RESCHEDULES,
 	PREEMPTIONS,
 	TIMER_SELECTIONS,
 	RESCUES,
@@ -62,12 +59,6 @@ struct task_data {
 };
 
 DEFINE_TASK_DATA(struct task_data, task_data, task_data)
-
-/* 1.2 has one need_resched; with several CPUs each has its own, idle ones that have been told of a task included. */
-struct cpu_data {
-	bool need_resched;
-};
-DEFINE_PER_CPU(struct cpu_data, cpu_data)
 
 /* priority, nice level and quantum in one, ticks: setpriority() makes 15 - nice of it and at least 1. So nice 14 to 19 are the same. */
 static __always_inline s32 quantum_of(const struct task_struct *p)
@@ -99,6 +90,29 @@ static __always_inline void goes_on(struct task_struct *prev, struct task_data *
 	run_counter_down(prev, data, now);
 }
 
+/*
+ * The first walk of schedule(): wakes the tasks whose timeout is over or that have been sent a signal. Until a selection gets here they
+ * sleep on, however long that takes.
+ */
+static __always_inline void prepare_search(struct task_struct *prev, struct task_data *prev_data)
+{
+	struct task_struct *p;
+	u64 steps = 0;
+
+	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
+		struct task_data *data = task_data_of(p);
+
+		steps++;
+		if (!data || data->state == TASK_RUNNING || !data->due)
+			continue;
+		data->due = false;
+		data->state = TASK_RUNNING;
+		count(POLLED_WAKEUPS);
+	}
+	count_by(LIST_STEPS, steps);
+}
+
+/* 1.2 has one need_resched; with several CPUs each has its own, idle ones that have been told of a task included. */
 #define SEARCHES_AGAIN false
 #include "schedule.h"
 
@@ -143,13 +157,12 @@ static __always_inline void wake_up(struct task_struct *p, struct task_data *dat
 	cpu_data = cpu_data_of(target);
 	if (target < 0 || !cpu_data)
 		return;
-	cpu_data->need_resched = true;
 	if (smallest == IDLE_COUNTER) {
-		count(IDLE_RESCHEDULES);
+		cpu_data->need_resched = true;
 		scx_bpf_kick_cpu(target, 0);
 	} else {
 		count(PREEMPTIONS);
-		scx_bpf_kick_cpu(target, SCX_KICK_PREEMPT);
+		resched_cpu(target);
 	}
 }
 
@@ -165,28 +178,6 @@ static __always_inline void select_at_next_tick(void)
 	count(TIMER_SELECTIONS);
 	cpu_data->need_resched = true;
 	run_for_ticks(current_task, 1, scx_bpf_now(), hz);
-}
-
-/*
- * The first walk: wakes the tasks whose timeout is over or that have been sent a signal. Until a selection gets here they
- * sleep on, however long that takes.
- */
-static __always_inline void wake_those_due(void)
-{
-	struct task_struct *p;
-	u64 steps = 0;
-
-	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
-		struct task_data *data = task_data_of(p);
-
-		steps++;
-		if (!data || data->state == TASK_RUNNING || !data->due)
-			continue;
-		data->due = false;
-		data->state = TASK_RUNNING;
-		count(POLLED_WAKEUPS);
-	}
-	count_by(LIST_STEPS, steps);
 }
 
 /* A task stays where it was; schedule() on any CPU may take it. */
@@ -256,18 +247,7 @@ void BPF_STRUCT_OPS(linux12_enqueue, struct task_struct *p, u64 enq_flags)
  */
 void BPF_STRUCT_OPS(linux12_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct cpu_data *cpu_data = cpu_data_of(cpu);
-	u64 now = scx_bpf_now();
-	s32 attempt;
-
-	if (!cpu_data || !is_search_due(cpu, prev, cpu_data->need_resched, now))
-		return;
-	cpu_data->need_resched = false;
-	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		wake_those_due();
-		if (search(cpu, prev, 0, now))
-			break;
-	}
+	schedule(cpu, prev, 0);
 }
 
 void BPF_STRUCT_OPS(linux12_running, struct task_struct *p)
@@ -333,8 +313,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux12_init)
 }
 
 DEFINE_SCHEDULER(linux12,
-	CALLBACKS_OF(linux12, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
-		     init_task, init)
+	CALLBACKS_OF(linux12, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle, init_task, init)
 	CALLBACKS_OF(one_list, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "linux12");

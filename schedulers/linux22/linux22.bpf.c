@@ -6,6 +6,7 @@
  * README.md says where each mechanism is and what is different here.
  */
 #include "fairground.bpf.h"
+#include "best_task.h"
 #include "idle_task.h"
 #include "in_interrupt.h"
 #include "real_time.h"
@@ -41,10 +42,7 @@ enum {
 	LIST_STEPS,
 	RECALCULATIONS,
 	RECALCULATED_TASKS,
-	SWITCHES,
-	MIGRATIONS,
 	PREEMPTIONS,
-	IDLE_RESCHEDULES,
 	RELATED_WAKEUPS,
 	YIELDS,
 	RESCUES,
@@ -77,12 +75,6 @@ struct task_data {
 };
 
 DEFINE_TASK_DATA(struct task_data, task_data, task_data)
-
-struct cpu_data {
-	/* The current task is to give the CPU to schedule() */
-	bool need_resched;
-};
-DEFINE_PER_CPU(struct cpu_data, cpu_data)
 
 /* Compiled for several CPUs: __SMP__ */
 static bool smp;
@@ -171,6 +163,15 @@ static __always_inline void goes_on(struct task_struct *prev, struct task_data *
 	run_counter_down(prev, data, now);
 }
 
+/* A round robin task gets its next quantum at once, behind the others. */
+static __always_inline void prepare_search(struct task_struct *prev, struct task_data *data)
+{
+	if (!prev || !data || realtime_policy != REALTIME_POLICY_RR || !rt_priority_of(prev) || data->counter.left)
+		return;
+	data->counter.left = quantum_of(prev);
+	data->place = place_at_end();
+}
+
 #define SEARCHES_AGAIN false
 #include "schedule.h"
 
@@ -230,29 +231,23 @@ static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct tas
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_data *data)
 {
 	s32 target, this_cpu = bpf_get_smp_processor_id();
-	struct cpu_data *cpu_data = this_cpu_data();
 
 	switch (effect_of_wakeup(p, data, this_cpu, scx_bpf_now())) {
 	case PREEMPT_CURRENT:
 		if (cpu_is_idle(this_cpu)) {
-			count(IDLE_RESCHEDULES);
 			scx_bpf_kick_cpu(this_cpu, 0);
 			return;
 		}
 		count(PREEMPTIONS);
-		if (cpu_data)
-			cpu_data->need_resched = true;
-		scx_bpf_kick_cpu(this_cpu, SCX_KICK_PREEMPT);
+		resched_cpu(this_cpu);
 		return;
 	case LEAVE_IT_WAITING:
 		count(RELATED_WAKEUPS);
 		return;
 	default:
 		target = find_idle_cpu(p, data, this_cpu);
-		if (target < 0)
-			return;
-		count(IDLE_RESCHEDULES);
-		scx_bpf_kick_cpu(target, 0);
+		if (target >= 0)
+			scx_bpf_kick_cpu(target, 0);
 	}
 }
 
@@ -260,16 +255,13 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 static __always_inline void notice_policy(struct task_struct *p, struct task_data *data)
 {
 	u32 rt_priority = rt_priority_of(p);
-	struct cpu_data *cpu_data = this_cpu_data();
 
 	if (data->policy == p->policy && data->rt_priority == rt_priority)
 		return;
 	data->policy = p->policy;
 	data->rt_priority = rt_priority;
 	data->place = place_at_front();
-	if (cpu_data)
-		cpu_data->need_resched = true;
-	scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	resched_cpu(bpf_get_smp_processor_id());
 }
 
 /*
@@ -328,29 +320,9 @@ void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 		reschedule_idle(p, data);
 }
 
-/*
- * schedule(): @prev goes on until its quantum has ended or somebody calls for a search. A round robin task gets its next quantum at
- * once, behind the others.
- */
 void BPF_STRUCT_OPS(linux22_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct cpu_data *cpu_data = cpu_data_of(cpu);
-	struct task_data *prev_data;
-	u64 now = scx_bpf_now();
-	s32 attempt;
-
-	if (!cpu_data || !is_search_due(cpu, prev, cpu_data->need_resched, now))
-		return;
-	prev_data = prev && can_go_on(prev, cpu) ? task_data_of(prev) : NULL;
-	if (prev && prev_data && realtime_policy == REALTIME_POLICY_RR && rt_priority_of(prev) && !prev_data->counter.left) {
-		prev_data->counter.left = quantum_of(prev);
-		prev_data->place = place_at_end();
-	}
-	cpu_data->need_resched = false;
-	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		if (search(cpu, prev, prev ? (u64)BPF_CORE_READ(prev, mm) : 0, now))
-			break;
-	}
+	schedule(cpu, prev, prev ? (u64)BPF_CORE_READ(prev, mm) : 0);
 }
 
 void BPF_STRUCT_OPS(linux22_running, struct task_struct *p)

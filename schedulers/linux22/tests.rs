@@ -364,12 +364,14 @@ fn a_wakeup_preempts_with_four_ticks_more_and_not_with_three() {
 fn the_bonus_of_the_last_cpu_keeps_tasks_where_they_are() {
     let migrations = |penalty| {
         let setting = [("proc_change_penalty", penalty)];
-        let (history, outcome) = run(ID, "2", &hogs(&[0, 0, 0, 0]), 32, &setting);
-        for task in ["hog0", "hog1", "hog2", "hog3"] {
+        let (history, _) = run(ID, "2", &hogs(&[0, 0, 0, 0]), 32, &setting);
+        let moves = |task: &str| {
             let share = history.percent(task, 2 * SECOND, 32 * SECOND);
             assert_near(share, 50.0, 5.0, task);
-        }
-        statistic(ID, &outcome, "migrations")
+            let runs = history.runs_of(task, 0, 32 * SECOND);
+            runs.windows(2).filter(|two| two[0].cpu != two[1].cpu).count()
+        };
+        ["hog0", "hog1", "hog2", "hog3"].map(moves).iter().sum::<usize>()
     };
     let (with, without) = (migrations("15"), migrations("0"));
     assert!(with * 3 < without, "{with} and {without}");

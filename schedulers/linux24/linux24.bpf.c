@@ -28,8 +28,6 @@ enum {
 	LIST_STEPS,
 	RECALCULATIONS,
 	RECALCULATED_TASKS,
-	SWITCHES,
-	MIGRATIONS,
 	IDLE_RESCHEDULES,
 	PREEMPTIONS,
 	YIELDS,
@@ -57,17 +55,6 @@ struct task_data {
 };
 
 DEFINE_TASK_DATA(struct task_data, task_data, task_data)
-
-/* Per CPU: aligned_data of the original. */
-struct schedule_data {
-	/* Time of the last switch, to idle included */
-	u64 last_schedule;
-	/* The address space that is loaded; kernel threads borrow it */
-	u64 active_mm;
-	/* The current task is to give the CPU to schedule() */
-	bool need_resched;
-};
-DEFINE_PER_CPU(struct schedule_data, schedule_data)
 
 /* NICE_TO_TICKS of 2.4: quantum by nice value, about 50 ms for nice 0 at every rate of the timer */
 static __always_inline s32 quantum_of(const struct task_struct *p)
@@ -131,6 +118,10 @@ static __always_inline void goes_on(struct task_struct *prev, struct task_data *
 	run_counter_down(prev, data, now);
 }
 
+static __always_inline void prepare_search(struct task_struct *prev, struct task_data *data)
+{
+}
+
 #define SEARCHES_AGAIN true
 #include "schedule.h"
 
@@ -172,10 +163,10 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 
 	online = scx_bpf_get_online_cpumask();
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		struct schedule_data *schedule_data = schedule_data_of(cpu);
+		struct cpu_data *cpu_data = cpu_data_of(cpu);
 		struct task_struct *current_task;
 
-		if (!schedule_data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
+		if (!cpu_data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
 		    !bpf_cpumask_test_cpu(cpu, online))
 			continue;
 		current_task = scx_bpf_cpu_curr(cpu);
@@ -188,8 +179,8 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 				target = cpu;
 				break;
 			}
-			if (schedule_data->last_schedule < oldest_idle) {
-				oldest_idle = schedule_data->last_schedule;
+			if (cpu_data->last_schedule < oldest_idle) {
+				oldest_idle = cpu_data->last_schedule;
 				target = cpu;
 			}
 		} else if (oldest_idle == ~0ULL && is_ordinary(current_task)) {
@@ -199,7 +190,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 			if (!current_data)
 				continue;
 			prio = preemption_goodness(current_task, current_data, p, data, cpu,
-						   schedule_data->active_mm, now);
+						   cpu_data->active_mm, now);
 			if (prio > max_prio) {
 				max_prio = prio;
 				target = cpu;
@@ -214,12 +205,8 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 		count(IDLE_RESCHEDULES);
 		scx_bpf_kick_cpu(target, 0);
 	} else {
-		struct schedule_data *schedule_data = schedule_data_of(target);
-
 		count(PREEMPTIONS);
-		if (schedule_data)
-			schedule_data->need_resched = true;
-		scx_bpf_kick_cpu(target, SCX_KICK_PREEMPT);
+		resched_cpu(target);
 	}
 }
 
@@ -281,35 +268,27 @@ void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 		reschedule_idle(p, data);
 }
 
-/* schedule(): @prev goes on until its quantum has ended or somebody calls for a search. */
 void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct schedule_data *schedule_data = schedule_data_of(cpu);
-	u64 now = scx_bpf_now();
-	s32 attempt;
+	struct cpu_data *cpu_data = cpu_data_of(cpu);
 
-	if (!schedule_data || !is_search_due(cpu, prev, schedule_data->need_resched, now))
-		return;
-	schedule_data->need_resched = false;
-	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		if (search(cpu, prev, schedule_data->active_mm, now))
-			break;
-	}
+	if (cpu_data)
+		schedule(cpu, prev, cpu_data->active_mm);
 }
 
 void BPF_STRUCT_OPS(linux24_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
-	struct schedule_data *schedule_data = schedule_data_of(cpu);
+	struct cpu_data *cpu_data = cpu_data_of(cpu);
 	struct task_data *data = task_data_of(p);
 	u64 now = scx_bpf_now();
 
-	if (!data || !schedule_data)
+	if (!data || !cpu_data)
 		return;
 	take_cpu(p, data, now);
-	schedule_data->last_schedule = now;
+	cpu_data->last_schedule = now;
 	if (p->mm)
-		schedule_data->active_mm = (u64)p->mm;
+		cpu_data->active_mm = (u64)p->mm;
 }
 
 void BPF_STRUCT_OPS(linux24_stopping, struct task_struct *p, bool runnable)
@@ -323,26 +302,26 @@ void BPF_STRUCT_OPS(linux24_stopping, struct task_struct *p, bool runnable)
 /* sched_yield(): nothing happens unless another task waits. Yielding to a certain task is younger than 2.4. */
 bool BPF_STRUCT_OPS(linux24_yield, struct task_struct *from, struct task_struct *to)
 {
-	struct schedule_data *schedule_data = this_schedule_data();
+	struct cpu_data *cpu_data = this_cpu_data();
 	struct task_data *data = task_data_of(from);
 
-	if (to || !data || !schedule_data || scx_bpf_dsq_nr_queued(RUNQUEUE) <= 0)
+	if (to || !data || !cpu_data || scx_bpf_dsq_nr_queued(RUNQUEUE) <= 0)
 		return false;
 	count(YIELDS);
 	data->yielding = true;
 	move_last_runqueue(data);
-	schedule_data->need_resched = true;
+	cpu_data->need_resched = true;
 	scx_bpf_task_set_slice(from, 0);
 	return false;
 }
 
 void BPF_STRUCT_OPS(linux24_update_idle, s32 cpu, bool idle)
 {
-	struct schedule_data *schedule_data = schedule_data_of(cpu);
+	struct cpu_data *cpu_data = cpu_data_of(cpu);
 
-	if (!idle || !schedule_data)
+	if (!idle || !cpu_data)
 		return;
-	schedule_data->last_schedule = scx_bpf_now();
+	cpu_data->last_schedule = scx_bpf_now();
 	look_again(cpu);
 }
 
@@ -373,15 +352,10 @@ s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_tas
 	parent_data->counter.left >>= 1;
 	if (!parent_data->counter.running)
 		return 0;
-	if (parent_data->counter.left) {
+	if (parent_data->counter.left)
 		run_counter_down(parent, parent_data, now);
-	} else {
-		struct schedule_data *schedule_data = schedule_data_of(parent_data->processor);
-
-		if (schedule_data)
-			schedule_data->need_resched = true;
-		scx_bpf_kick_cpu(parent_data->processor, SCX_KICK_PREEMPT);
-	}
+	else
+		resched_cpu(parent_data->processor);
 	return 0;
 }
 
@@ -408,8 +382,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)
 }
 
 DEFINE_SCHEDULER(linux24,
-	CALLBACKS_OF(linux24, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
-		     init_task, exit_task, init)
+	CALLBACKS_OF(linux24, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle, init_task,
+		     exit_task, init)
 	CALLBACKS_OF(one_list, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "linux24");

@@ -42,23 +42,14 @@ enum statistic {
 	STAT_INTERACTIVE_TICKS,
 	STAT_SCORES,
 	STAT_PRIORITIES,
-	STAT_SLICE_ENDS,
 	STAT_RESCHEDULES,
 	STAT_PREEMPTIONS,
-	STAT_NOTIFIED,
-	STAT_INTERACTIVE_ADDS,
-	STAT_BATCH_ADDS,
 	STAT_PICK_AFFINITY,
-	STAT_PICK_GROUP,
-	STAT_PICK_BETTER,
-	STAT_PICK_LEAST,
-	STAT_PICK_LOCAL,
 	STAT_STEALS,
 	STAT_BALANCE_PASSES,
 	STAT_BALANCED,
 	STAT_CALENDAR_STEPS,
 	STAT_FORKED_HISTORY,
-	STAT_FORKS,
 	STAT_YIELDS,
 	RESCUES,
 	NR_STATISTICS,
@@ -464,8 +455,7 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 	count_by(STAT_PRIORITIES, ts->user_pri);
 	if (score < (s32)interact)
 		count(STAT_INTERACTIVE_TICKS);
-	if (slice_ends(ts, slice))
-		count(STAT_SLICE_ENDS);
+	slice_ends(ts, slice);
 }
 
 #include "cpu_search.h"
@@ -541,8 +531,6 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last)
 		if (pri > s.pri)
 			s.pri = pri;
 		cpu = cpu_search(&s, p);
-		if (cpu >= 0)
-			count(STAT_PICK_GROUP);
 	}
 	group_span(LEVEL_MACHINE, last, &span);
 	s.first = span.first;
@@ -550,23 +538,18 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last)
 	if (cpu < 0) {
 		s.pri = pri;
 		cpu = cpu_search(&s, p);
-		if (cpu >= 0)
-			count(STAT_PICK_BETTER);
 	}
 	if (cpu < 0) {
 		s.pri = -1;
 		cpu = cpu_search(&s, p);
-		count(STAT_PICK_LEAST);
 	}
 	tdq = tdq_of(cpu);
 	if (cpu < 0 || !tdq)
 		return last_allowed ? last : (s32)bpf_cpumask_first(p->cpus_ptr);
 
 	if (self_allowed && cpu != self && my_tdq->lowpri > pri && !is_idle_cpu(cpu) &&
-	    my_tdq->load <= tdq->load + 1) {
-		count(STAT_PICK_LOCAL);
+	    my_tdq->load <= tdq->load + 1)
 		return self;
-	}
 	return cpu;
 }
 
@@ -612,7 +595,6 @@ static __always_inline void tdq_notify(struct tdq *tdq, s32 cpu, s32 pri)
 		return;
 	if (!tdq->idle && !sched_shouldpreempt(pri, tdq->curpri, true))
 		return;
-	count(STAT_NOTIFIED);
 	tdq->ipipending = true;
 	if (tdq->idle) {
 		scx_bpf_kick_cpu(cpu, 0);
@@ -659,10 +641,6 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 
 	follow_idx(tdq, cpu);
 	queue = queue_of(ts->priority);
-	if (queue == QUEUE_REALTIME)
-		count(STAT_INTERACTIVE_ADDS);
-	else
-		count(STAT_BATCH_ADDS);
 	transferable_on(ts, thread_can_migrate(p) ? cpu : -1);
 	scx_bpf_dsq_insert_vtime(p, runq_of(cpu, queue), slice_left(ts, now), runq_place(tdq, ts->priority, ts->preempted), 0);
 	ts->preempted = false;
@@ -931,7 +909,6 @@ static void sched_fork(struct task_struct *p, struct td_sched *ts)
 	ts->slice = 1;
 	ts->priority = parent_ts->priority;
 	sched_interact_fork(ts);
-	count(STAT_FORKS);
 	count_by(STAT_FORKED_HISTORY, (ts->runtime + ts->slptime) * 1000 / (hz ?: 1) >> SCHED_TICK_SHIFT);
 
 	parent_ts->runtime += tickincr();
