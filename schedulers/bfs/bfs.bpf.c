@@ -99,7 +99,6 @@ DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
 /* Who has a CPU, as the count of isochronous ticks sees it */
 enum cpu_use {
-	USE_UNKNOWN,
 	USE_IDLE,
 	/* Not idle and not ours: a real-time task */
 	USE_REALTIME,
@@ -121,8 +120,6 @@ DEFINE_PER_CPU(struct rq_data, rq)
 struct iso_account {
 	struct bpf_spin_lock iso_lock;
 	u32 iso_refractory;
-	u32 nr_idle;
-	u32 started;
 	u64 iso_ticks;
 	/* Number of the last tick that idle CPUs have been counted for */
 	u64 idle_counted;
@@ -361,36 +358,6 @@ static __always_inline void iso_ticks(struct iso_account *iso, u64 ticks)
 		iso->iso_ticks = limit + 100;
 }
 
-/* A CPU changes hands. */
-static __always_inline void count_idle(struct iso_account *iso, u32 was, u32 use)
-{
-	if ((was == USE_IDLE) != (use == USE_IDLE))
-		__sync_fetch_and_add(&iso->nr_idle, use == USE_IDLE ? 1 : -1);
-}
-
-/* The CPUs that idle while this scheduler begins have told nobody. */
-__noinline u32 start_iso_account(u64 now)
-{
-	struct iso_account *iso = iso_account();
-	const struct cpumask *idle;
-	s32 cpu;
-
-	if (!iso || __sync_val_compare_and_swap(&iso->started, 0, 1))
-		return 0;
-	iso->idle_counted = tick_at(now, hz);
-	idle = scx_bpf_get_idle_cpumask();
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		struct rq_data *rq = rq_of(cpu);
-
-		if (!rq || !bpf_cpumask_test_cpu(cpu, idle))
-			continue;
-		if (__sync_val_compare_and_swap(&rq->use, USE_UNKNOWN, USE_IDLE) == USE_UNKNOWN)
-			__sync_fetch_and_add(&iso->nr_idle, 1);
-	}
-	scx_bpf_put_idle_cpumask(idle);
-	return iso->nr_idle;
-}
-
 /*
  * Counts the ticks that have hit a CPU and says who has it from now on. Ticks of idle CPUs are counted by whoever comes next.
  * True if the running isochronous task is to become an ordinary one.
@@ -399,31 +366,32 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 {
 	struct rq_data *rq = rq_of(cpu);
 	struct iso_account *iso = iso_account();
+	const struct cpumask *idle;
 	bool refractory_now = false;
+	u64 ticks, nr_idle;
 	u32 was;
-	u64 ticks;
 
 	if (!rq || !iso)
 		return false;
-	if (!iso->started)
-		start_iso_account(now);
 	was = rq->use;
 	ticks = ticks_between(rq->use_since, now, hz);
 	rq->use = use;
 	rq->use_since = now;
 
 	/* Nothing has been counted, and nothing is to be */
-	if (!iso->iso_ticks && (!ticks || was == USE_IDLE || was == USE_OTHER)) {
-		count_idle(iso, was, use);
+	if (!iso->iso_ticks && (!ticks || was == USE_IDLE || was == USE_OTHER))
 		return false;
-	}
 
+	/* A CPU that changes hands is what it was in this mask */
+	idle = scx_bpf_get_idle_cpumask();
+	nr_idle = bpf_cpumask_weight(idle);
+	scx_bpf_put_idle_cpumask(idle);
 	bpf_spin_lock(&iso->iso_lock);
 	if (idle_ticks) {
 		u64 tick = tick_at(now, hz);
 
 		if (tick > iso->idle_counted) {
-			no_iso_ticks(iso, (tick - iso->idle_counted) * iso->nr_idle);
+			no_iso_ticks(iso, (tick - iso->idle_counted) * nr_idle);
 			iso->idle_counted = tick;
 		}
 	}
@@ -435,7 +403,6 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 		iso->iso_refractory = 1;
 		refractory_now = true;
 	}
-	count_idle(iso, was, use);
 	bpf_spin_unlock(&iso->iso_lock);
 	if (refractory_now)
 		count(ISO_REFRACTIONS);

@@ -2,13 +2,10 @@
 //! task, no search for an idle CPU, slices handed out to those that run, and real-time tasks of two kinds.
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, find, run, run_with,
-    statistic,
+    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, run, run_with, statistic,
 };
 use fairground_events::Nanoseconds;
-use fairground_machine::Machine;
-use fairground_simulator::{CostModel, Creator, ExitKind, Options, Outcome, simulate};
-use fairground_workload::Workload;
+use fairground_simulator::{Creator, Outcome};
 
 const ID: &str = "bmqs";
 

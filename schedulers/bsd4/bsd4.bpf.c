@@ -63,10 +63,6 @@ DEFINE_STATISTICS(NR_STATISTICS)
 struct td_sched {
 	/* Decayed CPU use, ticks */
 	u32 estcpu;
-	/* Ticks since the last pass */
-	u32 cpticks;
-	/* Share of a CPU over the last minute, of FSCALE; shown, never used */
-	u32 pctcpu;
 	/* Passes that it slept through */
 	u32 slptime;
 	/* Ticks left; signed, since another CPU's pass may look at it between two steps */
@@ -133,12 +129,11 @@ static volatile u64 unknown_zero;
 /* Runnable and running threads: the load */
 static u64 sched_tdcnt;
 
-/* Fixed point of the load average and of pctcpu */
+/* Fixed point of the load average */
 #define FSHIFT 11
 #define FSCALE (1 << FSHIFT)
-/* exp(-1/12) and exp(-1/20) */
+/* exp(-1/12) */
 #define CEXP 1884
-#define CCPU 1948
 
 /* averunnable.ldavg[0]: load of the last minute */
 static u64 ldavg;
@@ -211,7 +206,6 @@ static __always_inline void resetpriority_thread(struct td_sched *ts)
 /* sched_clock() */
 static __always_inline void sched_clock(struct task_struct *p, struct td_sched *ts)
 {
-	ts->cpticks++;
 	ts->estcpu = estcpulim(ts->estcpu + 1);
 	if (ts->estcpu % estcpu_weight() == 0) {
 		resetpriority(p, ts);
@@ -569,11 +563,6 @@ static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sch
 	count(STAT_VISITED);
 	if (!ts->running)
 		ts->didrun = false;
-	ts->pctcpu = (ts->pctcpu * CCPU) >> FSHIFT;
-	if (ts->cpticks) {
-		ts->pctcpu += ((FSCALE - CCPU) * (ts->cpticks * FSCALE / (stathz ?: 1))) >> FSHIFT;
-		ts->cpticks = 0;
-	}
 	if (awake)
 		ts->slptime = 0;
 	else

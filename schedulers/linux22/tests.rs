@@ -369,9 +369,14 @@ fn the_bonus_of_the_last_cpu_keeps_tasks_where_they_are() {
             let share = history.percent(task, 2 * SECOND, 32 * SECOND);
             assert_near(share, 50.0, 5.0, task);
             let runs = history.runs_of(task, 0, 32 * SECOND);
-            runs.windows(2).filter(|two| two[0].cpu != two[1].cpu).count()
+            runs.windows(2)
+                .filter(|two| two[0].cpu != two[1].cpu)
+                .count()
         };
-        ["hog0", "hog1", "hog2", "hog3"].map(moves).iter().sum::<usize>()
+        ["hog0", "hog1", "hog2", "hog3"]
+            .map(moves)
+            .iter()
+            .sum::<usize>()
     };
     let (with, without) = (migrations("15"), migrations("0"));
     assert!(with * 3 < without, "{with} and {without}");
