@@ -81,6 +81,8 @@ __noinline bool earliest_deadline_task(s32 cpu, u32 prev_list, s64 prev_deadline
 	struct candidate c;
 	s32 attempt;
 
+	/* Where ends_scan() has no use for it the compiler would not pass it, and the verifier wants it passed. */
+	barrier_var(now);
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
 		struct task_struct *p, *edt = NULL;
 		u32 list, edt_list = prev_list;
