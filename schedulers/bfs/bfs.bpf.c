@@ -117,33 +117,19 @@ struct rq_data {
 DEFINE_PER_CPU(struct rq_data, rq)
 
 /* Of all CPUs together: how many ticks isochronous tasks have had. */
-struct iso_account {
-	struct bpf_spin_lock iso_lock;
-	u32 iso_refractory;
-	u64 iso_ticks;
+static struct {
+	struct bpf_spin_lock lock;
+	u32 refractory;
+	u64 ticks;
 	/* Number of the last tick that idle CPUs have been counted for */
 	u64 idle_counted;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct iso_account);
-} iso_account_map SEC(".maps");
+} iso SEC(".data.iso");
 
 /* rr_interval for this number of CPUs */
 static u32 scaled_rr_interval;
 static u32 nr_cpus;
 
 #include "earliest_deadline.h"
-
-static __always_inline struct iso_account *iso_account(void)
-{
-	u32 key = 0;
-
-	return bpf_map_lookup_elem(&iso_account_map, &key);
-}
 
 /* ---- Slices and deadlines -------------------------------------------------------------------------------------- */
 
@@ -211,13 +197,6 @@ static __always_inline bool iso_task(struct task_struct *p)
 	return attributes && (attributes->present & TASK_ATTRIBUTE_ISOCHRONOUS) && attributes->isochronous;
 }
 
-static __always_inline bool iso_refractory(void)
-{
-	struct iso_account *iso = iso_account();
-
-	return iso && iso->iso_refractory;
-}
-
 /* An idle task that others may wait for is no idle task until it waits for the CPU again. */
 static __always_inline bool idleprio_suitable(struct task_struct *p, const struct task_data *data)
 {
@@ -229,7 +208,7 @@ static __always_inline s32 effective_prio(struct task_struct *p, const struct ta
 {
 	if (p->policy == SCHED_IDLE)
 		return idleprio_suitable(p, data) ? IDLE_PRIO : NORMAL_PRIO;
-	if (iso_task(p) && !iso_refractory())
+	if (iso_task(p) && !iso.refractory)
 		return ISO_PRIO;
 	return NORMAL_PRIO;
 }
@@ -331,31 +310,31 @@ static __always_inline u64 iso_period(void)
 }
 
 /* Ticks at which no isochronous task ran; each takes what is there / iso_period + 1. Steps of equal size are taken together. */
-static __always_inline void no_iso_ticks(struct iso_account *iso, u64 ticks)
+static __always_inline void no_iso_ticks(u64 ticks)
 {
 	u64 period = iso_period();
 
-	while (ticks && iso->iso_ticks && can_loop) {
-		u64 step = iso->iso_ticks / period + 1;
-		u64 steps = iso->iso_ticks % period / step + 1;
+	while (ticks && iso.ticks && can_loop) {
+		u64 step = iso.ticks / period + 1;
+		u64 steps = iso.ticks % period / step + 1;
 
 		if (steps > ticks)
 			steps = ticks;
-		iso->iso_ticks = steps * step < iso->iso_ticks ? iso->iso_ticks - steps * step : 0;
+		iso.ticks = steps * step < iso.ticks ? iso.ticks - steps * step : 0;
 		ticks -= steps;
 	}
-	if (iso->iso_refractory && iso->iso_ticks < period * (iso_cpu * 115 / 128))
-		iso->iso_refractory = 0;
+	if (iso.refractory && iso.ticks < period * (iso_cpu * 115 / 128))
+		iso.refractory = 0;
 }
 
 /* Ticks at which one did. */
-static __always_inline void iso_ticks(struct iso_account *iso, u64 ticks)
+static __always_inline void iso_ticks(u64 ticks)
 {
 	u64 limit = iso_period() * 128 - 128;
 
-	iso->iso_ticks += 100 * ticks;
-	if (iso->iso_ticks > limit + 100)
-		iso->iso_ticks = limit + 100;
+	iso.ticks += 100 * ticks;
+	if (iso.ticks > limit + 100)
+		iso.ticks = limit + 100;
 }
 
 /*
@@ -365,13 +344,12 @@ static __always_inline void iso_ticks(struct iso_account *iso, u64 ticks)
 __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 {
 	struct rq_data *rq = rq_of(cpu);
-	struct iso_account *iso = iso_account();
 	const struct cpumask *idle;
 	bool refractory_now = false;
 	u64 ticks, nr_idle;
 	u32 was;
 
-	if (!rq || !iso)
+	if (!rq)
 		return false;
 	was = rq->use;
 	ticks = ticks_between(rq->use_since, now, hz);
@@ -379,31 +357,31 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 	rq->use_since = now;
 
 	/* Nothing has been counted, and nothing is to be */
-	if (!iso->iso_ticks && (!ticks || was == USE_IDLE || was == USE_OTHER))
+	if (!iso.ticks && (!ticks || was == USE_IDLE || was == USE_OTHER))
 		return false;
 
 	/* A CPU that changes hands is what it was in this mask */
 	idle = scx_bpf_get_idle_cpumask();
 	nr_idle = bpf_cpumask_weight(idle);
 	scx_bpf_put_idle_cpumask(idle);
-	bpf_spin_lock(&iso->iso_lock);
+	bpf_spin_lock(&iso.lock);
 	if (idle_ticks) {
 		u64 tick = tick_at(now, hz);
 
-		if (tick > iso->idle_counted) {
-			no_iso_ticks(iso, (tick - iso->idle_counted) * nr_idle);
-			iso->idle_counted = tick;
+		if (tick > iso.idle_counted) {
+			no_iso_ticks((tick - iso.idle_counted) * nr_idle);
+			iso.idle_counted = tick;
 		}
 	}
-	if (was == USE_REALTIME || (was == USE_ISO && !iso->iso_refractory))
-		iso_ticks(iso, ticks);
+	if (was == USE_REALTIME || (was == USE_ISO && !iso.refractory))
+		iso_ticks(ticks);
 	else if (was == USE_ISO || was == USE_OTHER)
-		no_iso_ticks(iso, ticks);
-	if (was == USE_ISO && !iso->iso_refractory && iso->iso_ticks > iso_period() * iso_cpu) {
-		iso->iso_refractory = 1;
+		no_iso_ticks(ticks);
+	if (was == USE_ISO && !iso.refractory && iso.ticks > iso_period() * iso_cpu) {
+		iso.refractory = 1;
 		refractory_now = true;
 	}
-	bpf_spin_unlock(&iso->iso_lock);
+	bpf_spin_unlock(&iso.lock);
 	if (refractory_now)
 		count(ISO_REFRACTIONS);
 	return refractory_now;
@@ -636,7 +614,7 @@ void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
 		return;
 	update_cpu_clock(data, now);
 	/* The share is used up: the task goes on as an ordinary one, after the others */
-	if (count_iso_ticks(scx_bpf_task_cpu(p), use_by(p), now) || (data->prio == ISO_PRIO && iso_refractory() && iso_task(p)))
+	if (count_iso_ticks(scx_bpf_task_cpu(p), use_by(p), now) || (data->prio == ISO_PRIO && iso.refractory && iso_task(p)))
 		data->time_slice = 0;
 	/* The kernel's ticks may come more often than those of the era */
 	if (!ticks_between(rq->last_tick, now, hz))

@@ -153,27 +153,26 @@ static __always_inline void request_reschedule(s32 cpu, bool idle)
 	scx_bpf_kick_cpu(cpu, idle ? 0 : SCX_KICK_PREEMPT);
 }
 
-/*
- * Interrupts all idle CPUs that the thread may use: at positions @first to @first + @number - 1 of the topology, or all of them.
- * Returns how many those are.
- */
-__noinline u32 interrupt_idle(struct task_struct *p __arg_trusted, s32 first, s32 number)
+/* Interrupts the idle CPUs that the thread may use at positions @first to @first + @number - 1, and returns how many those are. */
+__noinline u32 interrupt_idle(struct task_struct *p __arg_trusted, u32 first, u32 number)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	bool all = number < 0;
-	u32 interrupted = 0;
-	s32 position;
+	u32 position, interrupted = 0;
+	s32 cpu;
 
-	bpf_for(position, all ? 0 : first, all ? scx_bpf_nr_cpu_ids() : first + number) {
-		s32 cpu = all ? position : topology_cpu_at(position);
-
-		if (cpu < 0 || !bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+	for_each_cpu_in_span(cpu, position, first, number) {
+		if (!bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
 		request_reschedule(cpu, true);
 		interrupted++;
 	}
 	scx_bpf_put_idle_cpumask(idle);
 	return interrupted;
+}
+
+static __always_inline u32 interrupt_all_idle(struct task_struct *p)
+{
+	return interrupt_idle(p, 0, scx_bpf_nr_cpu_ids());
 }
 
 /*
@@ -191,7 +190,7 @@ static __always_inline u32 interrupt_idle_neighbours(struct task_struct *p, s32 
 		else
 			interrupted = interrupt_idle(p, place->llc_cpus.first, place->llc_cpus.count);
 	}
-	return interrupted ? interrupted : interrupt_idle(p, 0, -1);
+	return interrupted ? interrupted : interrupt_all_idle(p);
 }
 
 static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct candidate *c)
@@ -235,7 +234,7 @@ static __always_inline void notify_cpus(struct task_struct *p, const struct td_s
 			count(PREEMPTIONS);
 			request_reschedule(ts->cpu, false);
 		}
-		interrupt_idle(p, 0, -1);
+		interrupt_all_idle(p);
 		return;
 	}
 	if (interrupt_idle_neighbours(p, ts->cpu))
