@@ -1,12 +1,12 @@
 //! Random schedulers under random workloads, held against a second telling of the core's rules, event by event.
 //!
 //! A case is a row of numbers, each of which is one choice; what is left out is 0. `FAIRGROUND_CASE=3,0,17` runs one, and
-//! `FAIRGROUND_CASES` and `FAIRGROUND_SEED` ask for more and for others.
+//! `FAIRGROUND_CASES`, `FAIRGROUND_SEED` and `FAIRGROUND_MILLISECONDS` ask for more, for others and for longer ones.
 
 mod common;
 mod reference;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use common::random_task::{RandomTask, json};
@@ -76,11 +76,14 @@ impl Variant {
     }
 }
 
-/// The variants, compiled.
-fn schedulers() -> Vec<Arc<Scheduler>> {
-    let all = VARIANTS.iter();
-    all.map(|variant| scheduler("random", variant.definitions))
-        .collect()
+/// The variants, compiled, without and with a program that learns of the CPUs that real-time tasks take.
+fn schedulers() -> Vec<[Arc<Scheduler>; 2]> {
+    let all = VARIANTS.iter().map(|variant| variant.definitions);
+    all.map(|plain| {
+        let learns = [plain, &["SWITCHES"]].concat();
+        [scheduler("random", plain), scheduler("random", &learns)]
+    })
+    .collect()
 }
 
 /// The numbers of a case, one after the other.
@@ -100,6 +103,7 @@ impl Choices {
 /// A run to make.
 struct Case {
     variant: usize,
+    real_time: bool,
     options: Options,
     exact: bool,
     /// Whether the reference knows all that happens; the referee, who watches in any case, does.
@@ -107,7 +111,7 @@ struct Case {
 }
 
 impl Case {
-    fn from(numbers: &[u32], schedulers: &[Arc<Scheduler>]) -> Case {
+    fn from(numbers: &[u32], schedulers: &[[Arc<Scheduler>; 2]]) -> Case {
         let mut choices = Choices(numbers.iter().copied().collect());
         let variant = choices.below(VARIANTS.len() as u32) as usize;
         let machine =
@@ -116,14 +120,16 @@ impl Case {
         let mut options = free("1", r#"{"tasks": {"t": {"loop": 1, "run": 1}}}"#);
         options.machine = machine.into();
         options.hz = [1000, 250, 100][choices.below(3) as usize];
-        options.duration = Some(200_000_000);
+        options.duration = Some(number("FAIRGROUND_MILLISECONDS", 200) * 1_000_000);
         let exact = !choices.one_in(4);
         if !exact {
             options.cost = CostModel::default_model();
         }
         options.seed = u64::from(choices.below(1000));
         let encode = |name: &str, value: u32| {
-            let bytes = schedulers[variant].encode(name, i128::from(value)).unwrap();
+            let bytes = schedulers[variant][0]
+                .encode(name, i128::from(value))
+                .unwrap();
             (name.to_owned(), bytes)
         };
         options
@@ -168,9 +174,11 @@ impl Case {
         options.workload = workload(&json(&tasks, cpus));
         Case {
             variant,
-            options,
+            real_time,
             exact,
-            followed: !hotplug && !real_time,
+            // The server that gives ordinary tasks a part of what real-time tasks leave them comes after 950 ms.
+            followed: !(hotplug || real_time && options.duration > Some(900_000_000)),
+            options,
         }
     }
 
@@ -247,7 +255,9 @@ struct Stream {
     /// CPUs that each task may use, at first and after each change.
     allowed: Vec<VecDeque<Vec<usize>>>,
     switches: Vec<Vec<(Nanoseconds, Option<u32>)>>,
+    /// Of tasks that sched_ext runs.
     wakes: Vec<(u32, Nanoseconds)>,
+    real_time: HashSet<u32>,
     referee: Referee,
     events: u64,
 }
@@ -257,6 +267,9 @@ impl Sink for Stream {
         self.referee.task(time, task, info);
         if self.allowed.len() == task.0 as usize {
             self.allowed.push(VecDeque::new());
+        }
+        if info.rt_priority > 0 {
+            self.real_time.insert(task.0);
         }
         let allowed = info.allowed.iter().map(|cpu| cpu.0 as usize).collect();
         self.allowed[task.0 as usize].push_back(allowed);
@@ -273,7 +286,9 @@ impl Sink for Stream {
                 }
                 self.switches[cpu].push((event.time, next.map(|task| task.0)));
             }
-            EventKind::Wake { task, .. } => self.wakes.push((task.0, event.time)),
+            EventKind::Wake { task, .. } if !self.real_time.contains(&task.0) => {
+                self.wakes.push((task.0, event.time));
+            }
             _ => {}
         }
     }
@@ -284,9 +299,10 @@ impl Sink for Stream {
 }
 
 /// Events and records that a run had, or which rule it broke.
-fn try_case(case: &Case, schedulers: &[Arc<Scheduler>]) -> Result<(u64, u64), String> {
+fn try_case(case: &Case, schedulers: &[[Arc<Scheduler>; 2]]) -> Result<(u64, u64), String> {
     let mut stream = Stream::default();
-    let outcome = simulate(&schedulers[case.variant], &case.options, vec![&mut stream]);
+    let scheduler = &schedulers[case.variant][usize::from(case.real_time)];
+    let outcome = simulate(scheduler, &case.options, vec![&mut stream]);
     let outcome = outcome.map_err(|error| format!("{error}"))?;
     if outcome.exit.kind != ExitKind::Unregistered || outcome.failure.is_some() {
         return Err(format!(

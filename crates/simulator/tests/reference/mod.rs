@@ -35,6 +35,8 @@ const SLEEP: u64 = 1;
 const RESTORE: u64 = 2;
 const MIGRATED: u64 = 0x4_0000;
 const CHANGE: u64 = 1 << 33;
+/// Of a task that the kernel moves, having looked at the clock before.
+const NOCLOCK: u64 = 8;
 /// Of a task that is taken off its queues while something about it changes.
 const SAVE_FOR_CHANGE: u64 = 2 | CHANGE;
 const WAKE_SYNC: u64 = 0x10;
@@ -136,6 +138,8 @@ struct Cpu {
     changed: bool,
     /// Its task has been pushed off, and it has not looked for another yet.
     stopped: bool,
+    /// The real-time task that has it.
+    higher: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +171,8 @@ pub struct Reference {
     /// What the record at hand calls for, before all that was expected already.
     calls: Vec<Expected>,
     inside: Option<Inside>,
+    /// The real-time task that takes the CPU of the record at hand next, if one does: that is not for these rules to say.
+    taker: Option<u32>,
     now: u64,
     /// A task that has changed without being told of, and the CPU that it changed on.
     pub untold: Option<(u32, usize)>,
@@ -185,6 +191,24 @@ fn call(kind: Kind, pid: u32) -> Expected {
     }
 }
 
+/// For each record the real-time task that takes its CPU next, if one does before anything else happens to that CPU's task.
+fn takers(records: &[Record], cpus: usize) -> Vec<Option<u32>> {
+    use Kind::*;
+    let mut next = vec![None; cpus];
+    let mut takers = vec![None; records.len()];
+    for (number, record) in records.iter().enumerate().rev() {
+        takers[number] = next[record.cpu];
+        match record.kind {
+            Taken => next[record.cpu] = Some(record.pid),
+            Stopping | Quiescent | Running | Idle | Left | DispatchBegin | TickBegin => {
+                next[record.cpu] = None;
+            }
+            _ => {}
+        }
+    }
+    takers
+}
+
 impl Reference {
     pub fn new(world: World) -> Self {
         let count = world.nodes.len();
@@ -196,6 +220,7 @@ impl Reference {
             expected: VecDeque::new(),
             calls: Vec::new(),
             inside: None,
+            taker: None,
             now: 0,
             untold: None,
             switches: vec![Vec::new(); count],
@@ -206,7 +231,9 @@ impl Reference {
 
     /// Follows all records; the error says which broke a rule, after what.
     pub fn follow(&mut self, records: &[Record]) -> Result<(), Broken> {
+        let takers = takers(records, self.cpus.len());
         for (number, record) in records.iter().enumerate() {
+            self.taker = takers[number];
             self.next(record).map_err(|broken| {
                 let before = &records[number.saturating_sub(25)..=number];
                 let lines: Vec<String> = before.iter().map(|one| format!("{one:?}")).collect();
@@ -319,6 +346,11 @@ impl Reference {
             Quiescent => self.quiescent(record, expected)?,
             Idle => self.idle(record, expected)?,
             Running => self.running(record, expected)?,
+            Taken => self.taken(record, expected)?,
+            Left => {
+                let higher = self.cpus[record.cpu].higher;
+                rule!(higher.is_none(), "{pid} leaves, and {higher:?} stays");
+            }
             Online | Offline => return Err("hotplug is not followed".into()),
         }
         Ok(())

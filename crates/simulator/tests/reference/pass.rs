@@ -18,7 +18,7 @@ impl Reference {
             let first = self.first_local(cpu);
             let state = &mut self.cpus[cpu];
             rule!(
-                state.current.is_some() || first.is_none(),
+                state.current.is_some() || state.higher.is_some() || first.is_none(),
                 "CPU {cpu} is idle and {first:?} waits for it"
             );
             state.hurried = false;
@@ -181,11 +181,12 @@ impl Reference {
         Ok(())
     }
 
-    /// Whether its task has just left the CPU, by itself or pushed off.
+    /// Whether its task has just left the CPU, by itself or pushed off, or a real-time task has.
     fn was_left(&mut self, cpu: usize) -> bool {
         let state = &mut self.cpus[cpu];
         let sleeps = state.leaving.take().is_some();
-        std::mem::take(&mut state.stopped) || sleeps
+        let was_taken = state.higher.take().is_some();
+        std::mem::take(&mut state.stopped) || sleeps || was_taken
     }
 
     /// The CPU runs nobody, unless that is known: after a task that was pushed off it has looked for another.
@@ -211,6 +212,9 @@ impl Reference {
         }
         if !self.may_use(self.task(pid)?, cpu) {
             return self.pushed_off(record);
+        }
+        if let Some(taker) = self.taker {
+            return self.preempted(record, taker);
         }
         let mut comes = Vec::new();
         if !expected {
@@ -245,11 +249,60 @@ impl Reference {
         Ok(())
     }
 
+    /// A task that loses its CPU to a real-time task is the first to get it back, if it has some of its slice left.
+    fn preempted(&mut self, record: &Record, taker: u32) -> Result<(), Broken> {
+        let (pid, cpu) = (record.pid, record.cpu);
+        self.cpus[cpu].current = None;
+        self.task_mut(pid)?.place = Place::Nowhere;
+        if record.slice() > 0 {
+            self.put(Queue::Local(cpu), pid, 0, false, AT_HEAD)?;
+        } else {
+            self.enqueue(pid, 0)?;
+        }
+        self.calls.push(call(Kind::Taken, taker));
+        Ok(())
+    }
+
+    /// A real-time task has come to a CPU that another task has just left.
+    pub(super) fn taken(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
+        let unseen = !self.world.has_update_idle;
+        let state = &mut self.cpus[record.cpu];
+        rule!(
+            state.current.is_none(),
+            "{} runs beside {:?}",
+            record.pid,
+            state.current
+        );
+        rule!(
+            expected || unseen || state.higher.is_some() || state.stopped,
+            "{} takes a CPU that is idle, and nothing said so",
+            record.pid
+        );
+        state.higher = Some(record.pid);
+        state.leaving = None;
+        state.stopped = false;
+        state.claimed = false;
+        state.must_pass = false;
+        self.switches[record.cpu].push((self.now, Some(record.pid)));
+        Ok(())
+    }
+
     pub(super) fn idle(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         if expected {
             return Ok(());
         }
         let cpu = record.a as usize;
+        if record.b == 0
+            && let Some(taker) = self.taker
+        {
+            rule!(self.cpus[cpu].current.is_none(), "CPU {cpu} was not idle");
+            self.calls.push(call(Kind::Taken, taker));
+            return Ok(());
+        }
+        if record.b == 1 && !self.world.has_dispatch && self.cpus[cpu].higher.take().is_some() {
+            self.note_idle(cpu);
+            return Ok(());
+        }
         // When the scheduler is loaded, every CPU is told to be idle.
         if record.b == 1 {
             let pushed_off = std::mem::take(&mut self.cpus[cpu].stopped);
@@ -273,7 +326,9 @@ impl Reference {
         let (pid, cpu) = (record.pid, record.cpu);
         if !expected {
             rule!(
-                !self.world.has_update_idle || self.cpus[cpu].stopped,
+                !self.world.has_update_idle
+                    || self.cpus[cpu].stopped
+                    || self.cpus[cpu].higher.is_some(),
                 "{pid} runs where nothing said so"
             );
             rule!(

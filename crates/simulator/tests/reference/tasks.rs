@@ -138,7 +138,7 @@ impl Reference {
             "{pid} may not use CPU {cpu}"
         );
         if record.b != 0 && flags & WAKE_SYNC == 0 {
-            let current = self.cpus[cpu].current;
+            let current = self.cpus[cpu].current.or(self.cpus[cpu].higher);
             rule!(
                 current.is_none(),
                 "CPU {cpu} is chosen as idle and runs {current:?}"
@@ -200,7 +200,7 @@ impl Reference {
     /// The kernel's own choice sends a task to an idle CPU at once.
     fn choose_by_default(&mut self, pid: u32, cpu: usize) -> Result<(), Broken> {
         let state = &mut self.cpus[cpu];
-        if state.current.is_some() || state.claimed {
+        if state.current.is_some() || state.higher.is_some() || state.claimed {
             return Ok(());
         }
         state.claimed = true;
@@ -279,8 +279,13 @@ impl Reference {
             "quiescent with {:#x}",
             record.a
         );
+        let taker = self.taker;
         let task = self.task_mut(record.pid)?;
         task.runnable = false;
+        if !changes && let Some(taker) = taker {
+            self.calls.push(call(Kind::Taken, taker));
+            return Ok(());
+        }
         if !changes {
             return self.look(cpu);
         }
@@ -356,7 +361,7 @@ impl Reference {
         task.cpu = target;
         if std::mem::take(&mut task.custody) {
             self.calls.push(Expected {
-                a: Some(CHANGE),
+                a: Some(CHANGE | NOCLOCK),
                 ..call(Kind::Dequeue, pid)
             });
         }

@@ -56,6 +56,8 @@ kinds! {
     Kick = 37,
     SetSlice = 38,
     DefaultCpu = 39,
+    Taken = 40,
+    Left = 41,
 }
 
 /// A callback, or a call of the scheduler's.

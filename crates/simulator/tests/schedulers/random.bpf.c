@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Decides everything by lot, within what a kernel allows, and writes down each callback and each call: one compile, endless
- * behaviours. A test defines what it has: SELECT_CPU, ENQUEUE, DISPATCH, UPDATE_IDLE, OPS_FLAGS.
+ * behaviours. A test defines what it has: SELECT_CPU, ENQUEUE, DISPATCH, UPDATE_IDLE, OPS_FLAGS; and SWITCHES, to learn of CPUs that
+ * real-time tasks take.
  */
 #include "fairground.bpf.h"
 
@@ -18,6 +19,7 @@ enum record {
 	RUNNABLE_CALL, RUNNING_CALL, STOPPING_CALL, QUIESCENT_CALL, YIELD_CALL, IDLE_CALL, INIT_TASK_CALL, EXIT_TASK_CALL, ENABLE_CALL,
 	DISABLE_CALL, ONLINE_CALL, OFFLINE_CALL,
 	INSERT = 30, INSERT_ORDERED, TO_LOCAL_BEGIN, TO_LOCAL_END, MOVE_BEGIN, MOVE_END, LENGTH, KICK, SET_SLICE, DEFAULT_CPU,
+	TAKEN = 40, LEFT,
 };
 
 const volatile u64 seed = 1;
@@ -311,6 +313,23 @@ void BPF_STRUCT_OPS(random_disable, struct task_struct *p)
 {
 	record_task(DISABLE_CALL, p, 0, 0);
 }
+
+#ifdef SWITCHES
+static __always_inline bool is_real_time(struct task_struct *p)
+{
+	return p->policy == SCHED_FIFO || p->policy == SCHED_RR;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(random_switch, bool is_preemption, struct task_struct *prev, struct task_struct *next)
+{
+	if (is_real_time(next))
+		record(TAKEN, next->pid, prev->pid, 0, 0, 0);
+	else if (is_real_time(prev))
+		record(LEFT, prev->pid, next->pid, 0, 0, 0);
+	return 0;
+}
+#endif
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(random_init)
 {
