@@ -43,7 +43,8 @@ pub use link::KernelCall;
 pub use linker::{Bits, Field, Linker, Native};
 pub use location::Location;
 pub use lockstep::{
-    Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request, ThreadAttributes, Wait,
+    BpfCall, Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request,
+    ThreadAttributes, Wait,
 };
 pub use maps::{InitialValue, Map, kind as map_kind};
 pub use object::{

@@ -47,10 +47,10 @@ pub struct Request {
     pub demand: Demand,
 }
 
-/// What a thread needs of the kernel.
+/// A call of bpf(2) about the scheduler's object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Demand {
-    /// Something of a map of the scheduler's object, by its number there.
+pub enum BpfCall {
+    /// Something of a map, by its number in the object.
     Map {
         /// Number of the map.
         map: usize,
@@ -64,6 +64,13 @@ pub enum Demand {
         /// Its context, which comes back as the program leaves it.
         context: Vec<u8>,
     },
+}
+
+/// What a thread needs of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Demand {
+    /// A call of bpf(2) carried out.
+    Bpf(BpfCall),
     /// Nothing: it has only used time.
     Time,
     /// To give up its CPU.
@@ -104,6 +111,13 @@ pub enum MapOperation {
         /// `BPF_ANY`, `BPF_NOEXIST` or `BPF_EXIST`.
         flags: u64,
     },
+    /// To put a new map with room for so many entries under a key of a map of maps.
+    Insert {
+        /// The key.
+        key: Vec<u8>,
+        /// Entries.
+        max_entries: u32,
+    },
     /// To take a key out.
     Delete(Vec<u8>),
     /// The key behind this one, or the first.
@@ -127,6 +141,14 @@ pub trait Loader {
 
     /// Puts the memory of the loader's arena in place of `size` bytes at `window`; the result is the address at which the loader has it.
     fn arena(&mut self, window: *mut u8, size: usize) -> Option<u64>;
+
+    /// Lets the loader go on until it attaches the scheduler, with the reply to its last call; the result is the next call that it needs
+    /// a reply to and the CPU on which it makes that, or nothing once it has attached the scheduler.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not attach one.
+    fn prepare(&mut self, reply: Reply) -> Result<Option<(usize, BpfCall)>, String>;
 
     /// The loader's threads, once it has attached the scheduler; the first is the one that did.
     fn threads(&mut self) -> Vec<LoaderThread>;

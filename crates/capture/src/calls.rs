@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-use fairground_bpf::{Demand, Kind, MapOperation, Object};
+use fairground_bpf::{BpfCall, Kind, MapOperation, Object};
 
 use crate::process::{self, Answer};
 use crate::{trials, write};
@@ -50,6 +50,9 @@ mod command {
     pub const LINK_GET_NEXT_ID: u64 = 31;
     pub const PROG_BIND_MAP: u64 = 35;
     pub const PROG_ASSOC_STRUCT_OPS: u64 = 38;
+
+    /// Those on elements of maps.
+    pub const ON_ELEMENTS: [u64; 5] = [LOOK_UP, UPDATE, DELETE, NEXT_KEY, TAKE];
 }
 
 /// Memory that a loader has in common with a kernel.
@@ -144,6 +147,8 @@ pub(crate) struct State {
     attached: Option<u32>,
     /// CPU that the loader has bound itself to.
     pub cpu: usize,
+    /// Contents of arrays, by number, when a kernel took over.
+    handed_over: Option<BTreeMap<u32, Vec<u8>>>,
 }
 
 /// The arguments of a call of bpf(2).
@@ -174,7 +179,20 @@ impl State {
             runs: Vec::new(),
             attached: None,
             cpu: 0,
+            handed_over: None,
         }
+    }
+
+    /// Keeps what [`maps`](Self::maps) gives as it is now: from here on maps are a kernel's.
+    pub(crate) fn hand_over(&mut self) {
+        let contents = self
+            .things
+            .iter()
+            .filter_map(|(number, entry)| match &entry.thing {
+                Thing::Map(map) => Some((*number, contents(map, &entry.file).unwrap_or_default())),
+                _ => None,
+            });
+        self.handed_over = Some(contents.collect());
     }
 
     /// The table that was attached, as the kernel would have got it.
@@ -187,9 +205,15 @@ impl State {
 
     /// The maps in the order in which they were made, with the contents of arrays.
     pub(crate) fn maps(&self) -> impl Iterator<Item = (&Map, io::Result<Vec<u8>>)> {
-        self.things.values().filter_map(|entry| match &entry.thing {
-            Thing::Map(map) => Some((map, contents(map, &entry.file))),
-            _ => None,
+        self.things.iter().filter_map(|(number, entry)| {
+            let Thing::Map(map) = &entry.thing else {
+                return None;
+            };
+            let kept = self.handed_over.as_ref().and_then(|kept| kept.get(number));
+            Some((
+                map,
+                kept.map_or_else(|| contents(map, &entry.file), |kept| Ok(kept.clone())),
+            ))
         })
     }
 
@@ -269,11 +293,15 @@ impl State {
         thread: i32,
         arguments: &[u64; 6],
         object: &Object,
-    ) -> io::Result<Option<(Demand, Ask)>> {
+    ) -> io::Result<Option<(BpfCall, Ask)>> {
         let [command, address, size, ..] = *arguments;
         let a = attributes(thread, address, size)?;
         if command == command::RUN {
             return self.ask_for_run(thread, address, &a, object);
+        }
+        // In other commands there is something else where the key is.
+        if !command::ON_ELEMENTS.contains(&command) {
+            return Ok(None);
         }
         let cpus = self.cpus;
         let Some((map, _)) = self.map(thread, a.word(0)) else {
@@ -294,6 +322,13 @@ impl State {
         let operation = match command {
             command::LOOK_UP => MapOperation::LookUp(key),
             command::TAKE => MapOperation::Take(key),
+            command::UPDATE if is_map_of_maps(map.kind) => {
+                let descriptor = process::read(thread, a.long(16), length)?;
+                let Some(max_entries) = self.capacity_of(thread, &descriptor) else {
+                    return Ok(None);
+                };
+                MapOperation::Insert { key, max_entries }
+            }
             command::UPDATE => MapOperation::Update {
                 key,
                 value: process::read(thread, a.long(16), length)?,
@@ -307,7 +342,7 @@ impl State {
             target: a.long(16),
             returned: None,
         };
-        Ok(number.map(|map| (Demand::Map { map, operation }, ask)))
+        Ok(number.map(|map| (BpfCall::Map { map, operation }, ask)))
     }
 
     fn ask_for_run(
@@ -316,7 +351,7 @@ impl State {
         address: u64,
         a: &Attributes,
         object: &Object,
-    ) -> io::Result<Option<(Demand, Ask)>> {
+    ) -> io::Result<Option<(BpfCall, Ask)>> {
         let number = self.number_of(thread, a.word(0));
         let program = number.and_then(|number| match &self.things.get(&number)?.thing {
             Thing::Program { name, .. } => Some(name.clone()),
@@ -334,7 +369,7 @@ impl State {
             target: a.long(48),
             returned: Some(address + 4),
         };
-        Ok(Some((Demand::Run { program, context }, ask)))
+        Ok(Some((BpfCall::Run { program, context }, ask)))
     }
 
     /// Answers a call.
@@ -452,7 +487,7 @@ impl State {
         }
         let key = process::read(thread, a.long(8), key_size)?;
         let mut value = process::read(thread, a.long(16), length)?;
-        if [map_type::ARRAY_OF_MAPS, map_type::HASH_OF_MAPS].contains(&kind) {
+        if is_map_of_maps(kind) {
             let Some(capacity) = self.capacity_of(thread, &value) else {
                 return Ok(Answer::Error(libc::EBADF));
             };
@@ -662,6 +697,10 @@ fn attributes(thread: i32, address: u64, size: u64) -> io::Result<Attributes> {
     let given = process::read(thread, address, (size as usize).min(256))?;
     attributes.0[..given.len()].copy_from_slice(&given);
     Ok(attributes)
+}
+
+fn is_map_of_maps(kind: u32) -> bool {
+    [map_type::ARRAY_OF_MAPS, map_type::HASH_OF_MAPS].contains(&kind)
 }
 
 /// Bytes of a value in a call: in some maps one for each CPU.

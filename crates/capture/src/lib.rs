@@ -26,11 +26,11 @@ use std::path::{Path, PathBuf};
 use fairground_bpf::Object;
 use fairground_machine::Machine;
 
-use supervisor::Supervisor;
+use supervisor::{Left, Supervisor};
 
 pub use calls::{Memory, Place};
 pub use error::Error;
-pub use lockstep::Attached;
+pub use lockstep::Followed;
 
 /// The kernel that loaders see.
 pub trait KernelFacts {
@@ -67,23 +67,38 @@ pub fn capture(
     kernel: &dyn KernelFacts,
     object: Option<&Path>,
 ) -> Result<Captured, Error> {
-    let mut attached = attach(command, machine, kernel, object)?;
-    attached.supervisor.run_until_quiet()?;
-    attached.captured()
+    let mut followed = start(command, machine, kernel, object)?;
+    let supervisor = &mut followed.supervisor;
+    supervisor.run_until_attached(Left::None)?;
+    supervisor.run_until_quiet()?;
+    followed.captured()
 }
 
-/// Runs `command` until it attaches its scheduler on `machine`; its threads are then ready to go on beside a simulation. `object` as for
-/// [`capture`].
+/// Runs `command` until it needs a kernel: it runs one of its scheduler's programs, or attaches its scheduler on `machine`. It is then
+/// ready to go on beside a simulation.
 ///
 /// # Errors
 ///
 /// As for [`capture`].
-pub fn attach(
+pub fn follow(
+    command: &[String],
+    machine: &Machine,
+    kernel: &dyn KernelFacts,
+) -> Result<Followed, Error> {
+    let mut followed = start(command, machine, kernel, None)?;
+    let supervisor = &mut followed.supervisor;
+    followed.asked = supervisor.run_until_attached(Left::FromFirstRun)?;
+    supervisor.state.hand_over();
+    Ok(followed)
+}
+
+/// Starts a loader; `object` as for [`capture`].
+fn start(
     command: &[String],
     machine: &Machine,
     kernel: &dyn KernelFacts,
     object: Option<&Path>,
-) -> Result<Attached, Error> {
+) -> Result<Followed, Error> {
     let program = command.first().map_or("", String::as_str);
     let program = find_program(program).ok_or_else(|| Error::NoLoader {
         program: program.to_owned(),
@@ -98,12 +113,12 @@ pub fn attach(
     })?;
     let btf = kernel_btf::generate(&bytes, &parsed, kernel)?;
     let tree = tree::Tree::make(machine, &btf, &parsed, kernel)?;
-    let mut supervisor = Supervisor::start(&program, command, tree, parsed, machine)?;
-    supervisor.run_until_attached()?;
-    Ok(Attached {
-        supervisor,
+    Ok(Followed {
+        supervisor: Supervisor::start(&program, command, tree, parsed, machine)?,
         object: bytes,
         origin: format!("{} on machine {}", command.join(" "), machine.description),
+        asked: None,
+        asks: None,
         replies: Vec::new(),
     })
 }

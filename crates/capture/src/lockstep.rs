@@ -1,25 +1,29 @@
-//! A loader that goes on after it has attached: the demands of its threads on the kernel.
+//! A loader that is followed beside a kernel: what it asks for until it has attached, and the demands of its threads from then on.
 
 use std::io;
 
-use fairground_bpf::{Demand, LoaderThread, Reply, Request, Wait};
+use fairground_bpf::{BpfCall, Demand, LoaderThread, Reply, Request, Wait};
 
 use crate::Captured;
 use crate::calls::{Ask, Memory};
 use crate::error::Error;
 use crate::process::{self, Answer};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Asked, Left, Supervisor};
 use crate::threads::Step;
 use crate::write;
 
 /// Calls of a thread after which the others get their turn.
 const CALLS_AT_ONCE: u64 = 64;
 
-/// A loader that has just attached its scheduler. It ends with this.
-pub struct Attached {
+/// A loader that has come to where it needs a kernel: it runs one of its programs, or has attached its scheduler. It ends with this.
+pub struct Followed {
     pub(crate) supervisor: Supervisor,
     pub(crate) object: Vec<u8>,
     pub(crate) origin: String,
+    /// What it asks for before it attaches, if it does.
+    pub(crate) asked: Option<Asked>,
+    /// How the call before that is answered: its thread and what it asked for.
+    pub(crate) asks: Option<(usize, Ask)>,
     /// How each thread's demand is answered.
     pub(crate) replies: Vec<Pending>,
 }
@@ -38,7 +42,7 @@ pub(crate) enum Pending {
     Bpf(Ask),
 }
 
-impl Attached {
+impl Followed {
     /// What the loader has done so far.
     ///
     /// # Errors
@@ -68,6 +72,32 @@ impl Attached {
         } = &self.supervisor;
         let memory = state.memory(loader.pid(), object);
         crate::error::system("share the loader's memory", memory)
+    }
+
+    /// Whether it has attached its scheduler.
+    pub fn is_attached(&self) -> bool {
+        self.supervisor.state.table().is_some()
+    }
+
+    /// Lets it go on until it attaches the scheduler; see [`fairground_bpf::Loader::prepare`].
+    ///
+    /// # Errors
+    ///
+    /// If it does not attach one.
+    pub fn prepare(&mut self, reply: &Reply) -> Result<Option<(usize, BpfCall)>, Error> {
+        if let Some((thread, ask)) = self.asks.take() {
+            let answered = self.supervisor.threads[thread].answer_with(&ask, reply);
+            let went_on = answered.and_then(|answer| self.supervisor.proceed(thread, answer));
+            crate::error::system("follow the loader", went_on)?;
+        }
+        let asked = match self.asked.take() {
+            Some(first) => Some(first),
+            None => self.supervisor.run_until_attached(Left::All)?,
+        };
+        Ok(asked.map(|Asked { thread, call, ask }| {
+            self.asks = Some((thread, ask));
+            (self.supervisor.state.cpu, call)
+        }))
     }
 
     /// The loader's threads; the first is the one that has attached the scheduler. `call_cost` is what a system call takes, nanoseconds.
@@ -132,9 +162,9 @@ impl Attached {
                 return Ok(Demand::Time);
             }
             self.supervisor.calls += 1;
-            if let Some((demand, ask)) = self.ask(number)? {
+            if let Some(Asked { call, ask, .. }) = self.supervisor.ask(number)? {
                 self.replies[number] = Pending::Bpf(ask);
-                return Ok(demand);
+                return Ok(Demand::Bpf(call));
             }
             match self.supervisor.handle(number)? {
                 Step::Answer(answer) => self.supervisor.proceed(number, answer)?,
@@ -164,10 +194,7 @@ impl Attached {
                 Some(waiter) => Some(waiter.timed_out()),
                 None => thread.answer.take(),
             },
-            Pending::Bpf(ask) => Some(match &thread.call {
-                Some(call) => ask.answer(call.thread, reply)?,
-                None => Answer::Error(libc::EFAULT),
-            }),
+            Pending::Bpf(ask) => Some(thread.answer_with(&ask, reply)?),
         };
         match answer {
             Some(answer) => supervisor.proceed(number, answer),
@@ -202,25 +229,11 @@ impl Attached {
         }
         Ok(None)
     }
-
-    /// What a thread's call of bpf(2) asks of the kernel, if it does.
-    fn ask(&mut self, number: usize) -> io::Result<Option<(Demand, Ask)>> {
-        let supervisor = &mut self.supervisor;
-        let Some(call) = &supervisor.threads[number].call else {
-            return Ok(None);
-        };
-        if call.number != libc::SYS_bpf {
-            return Ok(None);
-        }
-        supervisor
-            .state
-            .ask(call.thread, &call.arguments, &supervisor.object)
-    }
 }
 
 impl Ask {
     /// Writes what the kernel says to where the loader wants it, and the call's result.
-    fn answer(&self, thread: i32, reply: &Reply) -> io::Result<Answer> {
+    pub(crate) fn answer(&self, thread: i32, reply: &Reply) -> io::Result<Answer> {
         if let Some(at) = self.returned {
             // A program ran, whatever it returned.
             process::write(thread, at, &(reply.result as u32).to_le_bytes())?;

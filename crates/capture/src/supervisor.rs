@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
-use fairground_bpf::Object;
+use fairground_bpf::{BpfCall, Object};
 use fairground_machine::Machine;
 
-use crate::calls::State;
+use crate::calls::{Ask, State};
 use crate::error::{Error, system};
 use crate::process::{self, Answer, Call, Loader};
 use crate::threads::{Step, Thread};
@@ -19,6 +19,25 @@ use crate::write;
 const MOST_CALLS: u64 = 10_000_000;
 /// What a loader does after it attached belongs to it if it comes within this many of its calls.
 const AFTERWARDS: u64 = 10_000;
+
+/// Which calls of a loader that has not attached yet are left to a kernel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// None: programs are not run.
+    None,
+    /// Those about the object, from its first run of a program on.
+    FromFirstRun,
+    /// Those about the object.
+    All,
+}
+
+/// A call that waits for a kernel's answer.
+pub(crate) struct Asked {
+    /// Number of the thread.
+    pub thread: usize,
+    pub call: BpfCall,
+    pub ask: Ask,
+}
 
 /// A loader under supervision.
 pub(crate) struct Supervisor {
@@ -103,20 +122,29 @@ impl Supervisor {
         self.clock + self.calls * self.call_cost
     }
 
-    /// Lets the loader run until the call that attaches its scheduler, which is carried out and not answered. Time passes only when all
-    /// threads wait.
-    pub(crate) fn run_until_attached(&mut self) -> Result<(), Error> {
+    /// Lets the loader run until the call that attaches its scheduler, which is carried out and not answered, or until a call that is
+    /// `left`, which is the result. Time passes only when all threads wait.
+    pub(crate) fn run_until_attached(&mut self, left: Left) -> Result<Option<Asked>, Error> {
         for _ in 0..MOST_CALLS {
             if self.state.table().is_some() {
                 let name = write::scheduler_name(&self.object);
                 self.tree.enable(&name);
-                return Ok(());
+                return Ok(None);
             }
-            system("follow the loader", self.step())?;
             if let Some(how) = self.ended.clone() {
                 let output = self.output()?;
                 return Err(Error::NotAttached { how, output });
             }
+            let thread = system("follow the loader", self.next_runnable())?;
+            if left != Left::None && self.threads[thread].answer.is_none() {
+                let asked = system("follow the loader", self.ask(thread))?;
+                let counts =
+                    |asked: &Asked| left == Left::All || matches!(asked.call, BpfCall::Run { .. });
+                if let Some(asked) = asked.filter(counts) {
+                    return Ok(Some(asked));
+                }
+            }
+            system("follow the loader", self.step(thread))?;
         }
         let output = self.output()?;
         let how = format!("it went on for {MOST_CALLS} system calls without attaching one");
@@ -130,14 +158,24 @@ impl Supervisor {
             if self.ended.is_some() || self.threads.iter().all(waits) {
                 break;
             }
-            system("follow the loader", self.step())?;
+            let thread = system("follow the loader", self.next_runnable())?;
+            system("follow the loader", self.step(thread))?;
         }
         Ok(())
     }
 
-    /// One call of the next thread that can go on.
-    fn step(&mut self) -> io::Result<()> {
-        let number = self.next_runnable()?;
+    /// What a thread's call asks of a kernel that has the scheduler, if it does.
+    pub(crate) fn ask(&mut self, thread: usize) -> io::Result<Option<Asked>> {
+        let call = self.threads[thread].call.as_ref();
+        let Some(call) = call.filter(|call| call.number == libc::SYS_bpf) else {
+            return Ok(None);
+        };
+        let asked = self.state.ask(call.thread, &call.arguments, &self.object)?;
+        Ok(asked.map(|(call, ask)| Asked { thread, call, ask }))
+    }
+
+    /// One call of a thread that can go on.
+    fn step(&mut self, number: usize) -> io::Result<()> {
         self.current = number;
         if let Some(answer) = self.threads[number].answer.take() {
             return self.proceed(number, answer);

@@ -5,8 +5,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use fairground_bpf::{LOADER_PID, ThreadAttributes};
+use fairground_bpf::{LOADER_PID, Reply, ThreadAttributes};
 
+use crate::calls::Ask;
 use crate::process::{self, Answer, Call};
 use crate::supervisor::Supervisor;
 use crate::waits::{self, Cause, Outcome, Waiter, Wake};
@@ -59,6 +60,14 @@ impl Thread {
             answer: None,
             attributes: ThreadAttributes::default(),
             ended: false,
+        }
+    }
+
+    /// The answer to its call of bpf(2), from what the kernel says.
+    pub(crate) fn answer_with(&self, ask: &Ask, reply: &Reply) -> io::Result<Answer> {
+        match &self.call {
+            Some(call) => ask.answer(call.thread, reply),
+            None => Ok(Answer::Error(libc::EFAULT)),
         }
     }
 

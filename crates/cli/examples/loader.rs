@@ -23,6 +23,16 @@ struct Pair {
     token: u64,
 }
 
+impl Pair {
+    fn of(cpu: i32) -> Self {
+        Self {
+            cpu,
+            sibling: cpu ^ 1,
+            token: 0,
+        }
+    }
+}
+
 fn load() -> Result<(), String> {
     let path = std::env::args()
         .nth(1)
@@ -66,8 +76,14 @@ fn load() -> Result<(), String> {
             return Err("the object cannot be loaded".to_owned());
         }
         if !map(c"queued").is_null() {
-            let counts = image(c".data.counts").as_ptr();
-            return decide(map, counts.cast());
+            let mut place = 0_u64;
+            run(object, c"make_counts", &mut place)?;
+            let counts = place as *mut Counts;
+            *counts = Counts {
+                queued: FIRST,
+                decided: FIRST,
+            };
+            return decide(map, counts);
         }
         for cpu in 0..=last {
             let value = [u64::from(cpu) << 8, u64::from(cpu)];
@@ -82,18 +98,21 @@ fn load() -> Result<(), String> {
             if written != 0 {
                 return Err("an entry cannot be written".to_owned());
             }
-            run(object, c"tell_sibling", cpu as i32)?;
+            run(object, c"tell_sibling", &mut Pair::of(cpu as i32))?;
         }
         let link = bpf::bpf_map__attach_struct_ops(map(c"loaded_ops"));
         if link.is_null() {
             return Err("the scheduler cannot be attached".to_owned());
         }
-        run(object, c"look", last as i32)?;
+        run(object, c"look", &mut Pair::of(last as i32))?;
         println!("attached");
     }
     std::thread::sleep(std::time::Duration::from_secs(100));
     Ok(())
 }
+
+/// Where the counts begin.
+const FIRST: u64 = 1000;
 
 /// What this loader and its scheduler count in the arena.
 #[repr(C)]
@@ -106,10 +125,10 @@ struct Counts {
 ///
 /// # Safety
 ///
-/// The maps are libbpf's, and the scheduler has set what `counts` points to once it is attached.
+/// The maps are libbpf's, and `counts` is in the arena.
 unsafe fn decide(
     map: impl Fn(&CStr) -> *mut bpf::bpf_map,
-    counts: *const *mut Counts,
+    counts: *mut Counts,
 ) -> Result<(), String> {
     // SAFETY: values are as large as the maps' own, and live as long as the calls.
     unsafe {
@@ -117,7 +136,6 @@ unsafe fn decide(
             return Err("the scheduler cannot be attached".to_owned());
         }
         let [queued, decided] = [c"queued", c"decided"].map(|name| bpf::bpf_map__fd(map(name)));
-        let counts = counts.read_volatile();
         loop {
             let mut pid = 0_i32;
             let value: *mut std::ffi::c_void = (&raw mut pid).cast();
@@ -134,22 +152,19 @@ unsafe fn decide(
     }
 }
 
+/// Runs a program, which may write into its context.
+///
 /// # Safety
 ///
 /// `object` is one of libbpf's.
-unsafe fn run(object: *mut bpf::bpf_object, name: &CStr, cpu: i32) -> Result<(), String> {
-    let mut pair = Pair {
-        cpu,
-        sibling: cpu ^ 1,
-        token: 0,
-    };
+unsafe fn run<T>(object: *mut bpf::bpf_object, name: &CStr, context: &mut T) -> Result<(), String> {
     // SAFETY: the options are all integers and pointers, and the context lives as long as the call.
     unsafe {
         let program = bpf::bpf_object__find_program_by_name(object, name.as_ptr());
         let mut options: bpf::bpf_test_run_opts = std::mem::zeroed();
         options.sz = size_of_val(&options) as _;
-        options.ctx_in = (&raw mut pair).cast();
-        options.ctx_size_in = size_of_val(&pair) as _;
+        options.ctx_in = (&raw mut *context).cast();
+        options.ctx_size_in = size_of_val(context) as _;
         let ran = bpf::bpf_prog_test_run_opts(bpf::bpf_program__fd(program), &raw mut options);
         if ran != 0 || options.retval != 0 {
             return Err(format!("program {name:?} failed"));

@@ -204,7 +204,7 @@ impl Cell {
         let is_accepted = self.contender.scheduler.is_ok();
         let ended = match self.contender.loader().filter(|_| is_accepted) {
             Some(command) => match Waiting::start(command, &self.options.machine) {
-                Ok(loader) => self.run_beside(loader, trace, &capacities, events),
+                Ok(mut loader) => self.run_beside(&mut loader, trace, &capacities, events),
                 Err(error) => return Ok(self.nothing(format!("before it began: {error}"))),
             },
             None => {
@@ -227,7 +227,7 @@ impl Cell {
     /// Runs it in a process of its own, with its loader beside it.
     fn run_beside(
         &self,
-        mut loader: Waiting,
+        loader: &mut Waiting,
         trace: Option<&File>,
         capacities: &[u32],
         events: Option<&mut dyn Sink>,
@@ -249,6 +249,21 @@ impl Cell {
             });
             let _ = there.shutdown(Shutdown::Both);
             ended
+        })
+    }
+
+    /// Lets `loader` go on until it attaches its scheduler. Nothing runs yet.
+    pub(crate) fn attach(&self, loader: &mut Waiting) -> Result<(), Error> {
+        let ended = self.run_beside(loader, None, &[], None);
+        let problem = match ended {
+            _ if loader.is_attached() => return Ok(()),
+            Ok(Ok(Ok(result))) => result.failure.map(|failure| failure.message),
+            Ok(Ok(Err(message)) | Err(message)) => Some(message),
+            Err(error) => Some(error.to_string()),
+        };
+        Err(Error::NotFollowed {
+            command: self.contender.name().to_owned(),
+            message: problem.unwrap_or_default(),
         })
     }
 

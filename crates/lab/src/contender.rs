@@ -7,14 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fairground_bpf::Object;
-use fairground_capture::{Captured, KernelFacts};
+use fairground_capture::{Captured, Followed, KernelFacts};
 use fairground_catalog::Build;
 use fairground_companion::{Companion, Prepared};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, LoadError, Scheduler};
+use fairground_simulator::{CostModel, LoadError, Options, Scheduler};
 
 use crate::accompanied::Accompanied;
+use crate::cell::Cell;
 use crate::error::Error;
+use crate::lockstep::Waiting;
 use crate::parallel;
 
 /// A scheduler, compiled for the simulator, with the tunables that were set.
@@ -75,11 +77,12 @@ impl Contender {
     pub fn capture(reference: &str, machine: &Machine) -> Result<Self, Error> {
         let command = reference.strip_prefix(LOADER).unwrap_or(reference);
         let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-        let captured = attach_loader(&words, machine)?.captured();
-        let captured = captured.map_err(|reason| Error::Capture {
+        let unread = |reason| Error::Capture {
             command: command.to_owned(),
             reason,
-        })?;
+        };
+        let mut loader = Waiting::start(&words, machine)?;
+        let captured = loader.captured().map_err(unread)?;
         let unwritten = |cause| Error::Write {
             path: std::env::temp_dir(),
             cause,
@@ -89,9 +92,16 @@ impl Contender {
         std::fs::write(&path, &captured.object).map_err(unwritten)?;
         let mut contender = Self::open(&path.display().to_string(), &Build::default())?;
         contender.name = reference.to_owned();
-        let companion = Companion::parse(&format!("{command}, captured"), &captured.companion)?;
-        contender.set_companion(companion);
+        let origin = format!("{command}, captured");
+        contender.set_companion(Companion::parse(&origin, &captured.companion)?);
         contender.loader = Some(words);
+        if !loader.is_attached() && contender.scheduler.is_ok() {
+            // What it does until then depends on what programs return.
+            let options = Options::new(machine.clone(), Arc::default());
+            Cell::new(contender.clone(), options).attach(&mut loader)?;
+            let captured = loader.captured().map_err(unread)?;
+            contender.set_companion(Companion::parse(&origin, &captured.companion)?);
+        }
         Ok(contender)
     }
 
@@ -282,12 +292,9 @@ pub fn capture_loader(
     })
 }
 
-/// Runs a loader until it attaches its scheduler on `machine`; it can go on from there.
-pub(crate) fn attach_loader(
-    command: &[String],
-    machine: &Machine,
-) -> Result<fairground_capture::Attached, Error> {
-    fairground_capture::attach(command, machine, &SimulatedKernel, None).map_err(|reason| {
+/// Runs a loader until it needs a kernel, on `machine`.
+pub(crate) fn follow_loader(command: &[String], machine: &Machine) -> Result<Followed, Error> {
+    fairground_capture::follow(command, machine, &SimulatedKernel).map_err(|reason| {
         Error::Capture {
             command: command.join(" "),
             reason,

@@ -22,6 +22,15 @@ pub enum Error {
         reason: fairground_capture::Error,
     },
 
+    /// A loader does not attach a scheduler to the simulated kernel.
+    #[error("{command}: its loader does not get as far as attaching it: {message}")]
+    NotFollowed {
+        /// The loader as it was named.
+        command: String,
+        /// Why.
+        message: String,
+    },
+
     /// The simulated kernel refuses a scheduler.
     #[error("{scheduler}: {reason}")]
     Load {

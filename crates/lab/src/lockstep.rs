@@ -6,12 +6,12 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 
-use fairground_bpf::{Loader, LoaderThread, Reply, Request};
-use fairground_capture::{Attached, Memory, Place};
+use fairground_bpf::{BpfCall, Loader, LoaderThread, Reply, Request};
+use fairground_capture::{Captured, Followed, Memory, Place};
 use fairground_machine::Machine;
 use serde::{Deserialize, Serialize};
 
-use crate::contender::attach_loader;
+use crate::contender::follow_loader;
 use crate::error::Error;
 
 /// Where a simulation has memory that it shares with a loader: the same addresses in every run, behind those of its own memory.
@@ -20,39 +20,55 @@ const BASE: usize = 0x2100_0000_0000;
 /// What a simulation asks.
 #[derive(Serialize, Deserialize)]
 enum Question {
+    /// What the loader needs before it attaches.
+    Prepare { reply: Reply },
     /// Which threads there are; a system call takes so many nanoseconds.
     Threads { call_cost: u64 },
     /// What a thread comes to.
     Resume { thread: u32, reply: Reply, now: u64 },
 }
 
-/// A loader that has attached its scheduler, and waits.
+/// A loader that waits for a simulation.
 pub(crate) struct Waiting {
-    attached: Attached,
+    followed: Followed,
     /// What it shares.
     pub memory: Vec<Memory>,
 }
 
 impl Waiting {
     pub(crate) fn start(command: &[String], machine: &Machine) -> Result<Self, Error> {
-        let attached = attach_loader(command, machine)?;
-        let memory = attached.memory().map_err(|reason| Error::Capture {
+        let followed = follow_loader(command, machine)?;
+        let memory = followed.memory().map_err(|reason| Error::Capture {
             command: command.join(" "),
             reason,
         })?;
-        Ok(Self { attached, memory })
+        Ok(Self { followed, memory })
+    }
+
+    /// Whether it has attached its scheduler.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.followed.is_attached()
+    }
+
+    /// What it has done so far.
+    pub(crate) fn captured(&mut self) -> Result<Captured, fairground_capture::Error> {
+        self.followed.captured()
     }
 
     /// Answers a simulation until it ends.
-    pub(crate) fn serve(mut self, socket: UnixStream) -> io::Result<()> {
+    pub(crate) fn serve(&mut self, socket: UnixStream) -> io::Result<()> {
         let mut answers = socket.try_clone()?;
         for line in BufReader::new(socket).lines() {
             let mut answer = match serde_json::from_str(&line?)? {
+                Question::Prepare { reply } => {
+                    let prepared = self.followed.prepare(&reply);
+                    serde_json::to_vec(&prepared.map_err(|error| error.to_string()))?
+                }
                 Question::Threads { call_cost } => {
-                    serde_json::to_vec(&self.attached.threads(call_cost))?
+                    serde_json::to_vec(&self.followed.threads(call_cost))?
                 }
                 Question::Resume { thread, reply, now } => {
-                    serde_json::to_vec(&self.attached.resume(thread, &reply, now))?
+                    serde_json::to_vec(&self.followed.resume(thread, &reply, now))?
                 }
             };
             answer.push(b'\n');
@@ -122,6 +138,11 @@ impl Loader for Remote<'_> {
         })?;
         // SAFETY: the arena's memory was not used before.
         unsafe { map(file, window as usize, size, libc::MAP_FIXED) }.map(|_| user)
+    }
+
+    fn prepare(&mut self, reply: Reply) -> Result<Option<(usize, BpfCall)>, String> {
+        let answer: io::Result<Result<_, String>> = self.ask(&Question::Prepare { reply });
+        answer.map_err(|error| error.to_string())?
     }
 
     fn threads(&mut self) -> Vec<LoaderThread> {

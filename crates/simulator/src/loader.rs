@@ -23,12 +23,12 @@ impl Kernel<'_> {
                 return false;
             }
         }
-        self.run_once(RunTime::BeforeAttach)
+        self.run_once(RunTime::BeforeAttach) && self.await_attachment()
     }
 
     fn fill(&mut self, entry: &MapEntry) -> Result<(), i64> {
         if let Some(max_entries) = entry.inner {
-            return self.fill_with_map(entry, max_entries);
+            return self.fill_with_map(entry.map, &entry.key, max_entries);
         }
         let map = &mut self.maps[entry.map];
         for (cpu, value) in entry.values.iter().enumerate() {
@@ -38,14 +38,19 @@ impl Kernel<'_> {
     }
 
     /// Puts a new map into a map of maps.
-    fn fill_with_map(&mut self, entry: &MapEntry, max_entries: u32) -> Result<(), i64> {
-        let definition = &self.scheduler.object.maps()[entry.map];
+    pub(crate) fn fill_with_map(
+        &mut self,
+        map: usize,
+        key: &[u8],
+        max_entries: u32,
+    ) -> Result<(), i64> {
+        let definition = &self.scheduler.object.maps()[map];
         let mut inner = *definition.inner.clone().ok_or(EINVAL)?;
         inner.max_entries = max_entries;
-        let map = Map::new(&inner, entry.map, self.cpus.len()).map_err(|_| ENOMEM)?;
-        self.maps.push(Box::new(map));
+        let inner = Map::new(&inner, map, self.cpus.len()).map_err(|_| ENOMEM)?;
+        self.maps.push(Box::new(inner));
         let address = self.maps.last().map_or(0, |map| &raw const **map as u64);
-        self.maps[entry.map].put_map(&entry.key, address)
+        self.maps[map].put_map(key, address)
     }
 
     /// What the loader does once the scheduler is attached.

@@ -4,7 +4,8 @@
 //! for each system call; what it demands happens when that time has passed.
 
 use fairground_bpf::{
-    Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request, ThreadAttributes,
+    BpfCall, Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request,
+    ThreadAttributes,
 };
 use fairground_events::{CpuId, EventKind, OverheadKind, TaskId};
 use fairground_workload::{Policy, Waiting};
@@ -208,13 +209,8 @@ impl Kernel<'_> {
         }
         match request.demand {
             Demand::Time => None,
-            Demand::Map { map, operation } => {
-                let reply = self.operate_on_map(map, &operation);
-                self.thread(number)?.reply = reply;
-                None
-            }
-            Demand::Run { program, context } => {
-                let reply = self.run_for_loader(&program, &context);
+            Demand::Bpf(call) => {
+                let reply = self.answer_loader(&call);
                 self.thread(number)?.reply = reply;
                 self.exit.is_some().then_some(Action::Failed)
             }
@@ -288,6 +284,35 @@ impl Kernel<'_> {
         None
     }
 
+    fn answer_loader(&mut self, call: &BpfCall) -> Reply {
+        match call {
+            BpfCall::Map { map, operation } => self.operate_on_map(*map, operation),
+            BpfCall::Run { program, context } => self.run_for_loader(program, context),
+        }
+    }
+
+    /// Carries out what the loader calls for until it attaches the scheduler, outside of all accounts: the machine is idle. `false` if it
+    /// does not attach one.
+    pub(crate) fn await_attachment(&mut self) -> bool {
+        let mut reply = Reply::default();
+        while let Some(companion) = &mut self.companion {
+            match companion.loader.prepare(reply) {
+                Ok(Some((cpu, call))) => {
+                    self.enter(cpu);
+                    reply = self.answer_loader(&call);
+                    self.deliver_kicks(cpu);
+                    self.spent = 0;
+                }
+                Ok(None) => break,
+                Err(message) => {
+                    self.programs.failure = Some(message);
+                    return false;
+                }
+            }
+        }
+        self.exit.is_none()
+    }
+
     /// Runs a program in the loader's system call.
     fn run_for_loader(&mut self, program: &str, context: &[u8]) -> Reply {
         let Some(entry) = self.scheduler.code.entry(program) else {
@@ -312,7 +337,14 @@ impl Kernel<'_> {
 
     fn operate_on_map(&mut self, map: usize, operation: &MapOperation) -> Reply {
         self.spent += self.settings.cost.kfunc;
-        match self.maps[map].operate(operation) {
+        let done = match operation {
+            MapOperation::Insert { key, max_entries } => {
+                let filled = self.fill_with_map(map, key, *max_entries);
+                filled.map(|()| (Vec::new(), None))
+            }
+            _ => self.maps[map].operate(operation),
+        };
+        match done {
             Ok((bytes, retired)) => {
                 self.retire(retired);
                 self.retired.clear();

@@ -275,7 +275,7 @@ impl Map {
         values.remove(&key).ok_or(ENOENT)
     }
 
-    /// Does what a system call asks of the map. The result is the value or the key that was asked for, and the value that has left the map.
+    /// Does what a system call asks of the map, but for [`MapOperation::Insert`]. The result is the value or the key that was asked for, and the value that has left the map.
     pub fn operate(
         &mut self,
         operation: &MapOperation,
@@ -285,6 +285,7 @@ impl Map {
         | MapOperation::Take(key)
         | MapOperation::Delete(key)
         | MapOperation::Update { key, .. }
+        | MapOperation::Insert { key, .. }
         | MapOperation::NextKey(Some(key))) = operation
         else {
             let first = self.keys().into_iter().next().ok_or(ENOENT)?;
@@ -307,6 +308,7 @@ impl Map {
                 Ok((value, Some(self.delete(at)?)))
             }
             MapOperation::Delete(_) => Ok((Vec::new(), Some(self.delete(at)?))),
+            MapOperation::Insert { .. } => Err(EINVAL),
             MapOperation::NextKey(_) => {
                 let keys = self.keys();
                 let place = keys.iter().position(|one| **one == **key);

@@ -8,7 +8,7 @@ use crate::events::Events;
 use crate::variation::Variation;
 
 /// A workload: task definitions and the named resources they share.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workload {
     /// File name without folder and suffix, or a name given by the caller.
     pub name: String,

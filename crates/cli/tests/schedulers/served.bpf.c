@@ -8,6 +8,9 @@
 
 #define __arena __attribute__((address_space(1)))
 
+/* What the loader begins to count at. */
+#define FIRST 1000
+
 void __arena *bpf_arena_alloc_pages(void *map, void __arena *address, u32 pages, int node, u64 flags) __ksym;
 
 const volatile u64 slice_ns = 1;
@@ -41,10 +44,23 @@ struct counts __arena *counts SEC(".data.counts");
 
 u64 is_needed, inserted;
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(served_init)
+struct place {
+	u64 address;
+};
+
+/* The loader sets what is in there before it attaches the scheduler. */
+SEC("syscall")
+int make_counts(struct place *place)
 {
 	counts = bpf_arena_alloc_pages(&arena, NULL, 1, -1, 0);
+	place->address = (u64)counts;
 	return counts ? 0 : -ENOMEM;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(served_init)
+{
+	asm volatile("" :: "r"(&arena));
+	return counts && counts->queued == FIRST && counts->decided == FIRST ? 0 : -EINVAL;
 }
 
 void BPF_STRUCT_OPS(served_enqueue, struct task_struct *p, u64 enq_flags)
@@ -87,8 +103,8 @@ void BPF_STRUCT_OPS(served_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	asm volatile("" :: "r"(&arena));
 	/* The last one may not be counted yet. */
-	if (inserted > counts->decided + 1)
-		scx_bpf_error("the loader has counted %llu of %llu", counts->decided, inserted);
+	if (FIRST + inserted > counts->decided + 1)
+		scx_bpf_error("the loader has counted %llu, and %llu have come", counts->decided - FIRST, inserted);
 }
 
 DEFINE_SCHEDULER(served,
