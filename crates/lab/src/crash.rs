@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::sync::Once;
 
-use fairground_simulator::Scheduler;
+use fairground_simulator::{Scheduler, recover};
 
 use crate::memory;
 
@@ -138,6 +138,16 @@ extern "C" fn report(
     information: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
+    // SAFETY: the kernel hands over valid structures.
+    let (fault, (counter, mut stack)) = unsafe {
+        (
+            (*information).si_addr() as usize,
+            registers(&*context.cast::<libc::ucontext_t>()),
+        )
+    };
+    if signal == libc::SIGSEGV && recover(fault, counter) {
+        return;
+    }
     // SAFETY: resetting a handler and setting an alarm are allowed in handlers.
     unsafe {
         for signal in SIGNALS {
@@ -150,15 +160,8 @@ extern "C" fn report(
         // Not in a simulation: the instruction is tried again and ends the process as it would have without us.
         return;
     };
-    // SAFETY: both outlive the simulation, which this thread is in; the kernel hands a valid context.
-    let (name, scheduler, (counter, mut stack), fault) = unsafe {
-        (
-            &*running.name,
-            &*running.scheduler,
-            registers(&*context.cast::<libc::ucontext_t>()),
-            (*information).si_addr() as usize,
-        )
-    };
+    // SAFETY: both outlive the simulation, which this thread is in.
+    let (name, scheduler) = unsafe { (&*running.name, &*running.scheduler) };
     let is_fault = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
     let is_overflow = is_fault && fault.abs_diff(stack) < NEAR && fault < running.stack;
     if is_overflow {

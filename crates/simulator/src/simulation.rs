@@ -186,6 +186,7 @@ pub fn simulate_beside<'a>(
         .collect();
     kernel.reports.finish(end);
     let exit = kernel.disable();
+    kernel.report_strays();
     if kernel.unkept_messages > 0 {
         let more = format!("{} more lines were not kept", kernel.unkept_messages);
         kernel.messages.push(more);
@@ -475,6 +476,18 @@ impl<'a> Kernel<'a> {
             }
         }
         self.exit.is_none()
+    }
+
+    /// Names accesses to pages of the arena that were not allocated, as a kernel does in the program's own stream.
+    fn report_strays(&mut self) {
+        let strays = self.arena.as_mut().map(Arena::strays);
+        for (address, instruction) in strays.into_iter().flatten() {
+            let place = self.scheduler.locate(instruction);
+            let place = place.map_or_else(String::new, |place| format!(" in {place}"));
+            self.say(format!(
+                "ERROR: Arena access at unmapped address 0x{address:x}{place}"
+            ));
+        }
     }
 
     /// Brings the accounts of running tasks up to the end.

@@ -5,6 +5,7 @@ use region::Protection;
 
 use super::kernel_functions;
 use crate::lockstep::Companion;
+use crate::strays;
 
 /// Size of the window that an arena address can reach.
 const WINDOW: usize = 1 << 32;
@@ -15,7 +16,7 @@ const USER_BASE: u64 = 0x7f00_0000_0000;
 
 /// Sets what may be done with pages of the arena. That the system refuses means that it has no memory to note it: then all stays
 /// accessible.
-fn protect(start: *const u8, length: usize, protection: Protection) {
+pub fn protect(start: *const u8, length: usize, protection: Protection) {
     // SAFETY: the pages belong to an arena, where nothing of the simulator's own lies.
     let _ = unsafe { region::protect(start, length, protection) };
 }
@@ -39,8 +40,10 @@ impl Arena {
             .no_reserve_swap()
             .map_anon()
             .map_err(|error| format!("no memory for the scheduler's arena: {error}"))?;
-        // Pages that were never allocated are absent: an access faults, and the fault reports its place.
+        // Pages that were never allocated are absent: an access faults, and is reported.
         protect(memory.as_ptr(), memory.len(), Protection::NONE);
+        let start = memory.as_ptr() as usize;
+        strays::watch(start..start + memory.len());
         let pages = pages.min(WINDOW / PAGE);
         Ok(Arena {
             memory,
@@ -99,7 +102,23 @@ impl Arena {
         self.used[first..first + count].fill(true);
         let start = self.memory[first * PAGE..].as_ptr();
         protect(start, count * PAGE, Protection::READ_WRITE);
+        let pages = start as usize..start as usize + count * PAGE;
+        for (page, _) in strays::found() {
+            if pages.contains(&page) {
+                let offset = page - self.base() as usize;
+                self.memory[offset..offset + PAGE].fill(0);
+            }
+        }
         Some(first)
+    }
+
+    /// Accesses to pages that were not allocated: the address as schedulers see it, and the instruction that touched the page first.
+    pub fn strays(&mut self) -> Vec<(u64, usize)> {
+        let base = self.base() as usize;
+        let strays = strays::found().into_iter();
+        strays
+            .map(|(page, instruction)| (self.user(page - base), instruction))
+            .collect()
     }
 
     /// Gives back `count` pages from `first` on; they read as zeros when taken again.
@@ -125,6 +144,12 @@ impl Arena {
             memory.copy_from_slice(data);
         }
         Some(first * PAGE)
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        strays::watch(0..0);
     }
 }
 
