@@ -656,8 +656,8 @@ static __always_inline void set_next_buddy(struct run_queue *cfs_rq, const struc
 	cfs_rq->next_slice = se->slice;
 }
 
-/* Deadline of the best waiting task without moving any, into cfs_rq->best_deadline. False if none is eligible. */
-__noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull)
+/* Deadline of the best waiting task but @other without moving any, into cfs_rq->best_deadline. False if none is eligible. */
+__noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull, s32 other)
 {
 	struct task_ctx *se;
 	struct task_struct *p;
@@ -665,7 +665,7 @@ __noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 
 	bpf_for_each(scx_dsq, p, eligible_dsq(cfs_rq->cpu), 0) {
 		se = task_ctx_of(p);
-		if (!se || !vruntime_eligible(time, se->vruntime))
+		if (!se || p->pid == other || !vruntime_eligible(time, se->vruntime))
 			continue;
 		cfs_rq->best_deadline = se->deadline;
 		found = true;
@@ -678,6 +678,8 @@ __noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 			continue;
 		if (!vruntime_eligible(time, se->vruntime))
 			break;
+		if (p->pid == other)
+			continue;
 		if (!found || time_before(se->deadline, cfs_rq->best_deadline)) {
 			cfs_rq->best_deadline = se->deadline;
 			found = true;
@@ -917,7 +919,7 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 /* ---- Preemption by a task that comes ----------------------------------------------------------------------------- */
 
 /*
- * Would @se, which is in the sums of @time but in no queue yet, be picked now? Delayed tasks that would be are dequeued, and @time is
+ * Would @p, which is in the sums of @time and in a queue maybe, be picked now? Delayed tasks that would be are dequeued, and @time is
  * without them then.
  */
 static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_struct *p, struct task_ctx *se,
@@ -938,7 +940,7 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 
 		eligible = vruntime_eligible(time, se->vruntime);
 		/* Beside it and the running one */
-		found = cfs_rq->nr_running > 2 && best_waiting(cfs_rq, time);
+		found = cfs_rq->nr_running > 2 && best_waiting(cfs_rq, time, p->pid);
 		deadline = cfs_rq->best_deadline;
 		if (eligible && (!found || time_before(se->deadline, deadline))) {
 			found = true;
@@ -960,10 +962,14 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 	return false;
 }
 
-/* Shall the task that has come take the CPU from the running one? If not, the protection of the latter may become shorter. */
-static __always_inline bool wakeup_preempt(struct run_queue *cfs_rq, struct task_struct *p, struct task_ctx *se,
-					   struct virtual_time *time, bool fork, u64 now)
+/*
+ * Shall the task that has come, by itself or from another CPU, take this one from the running task? If not, the protection of the latter
+ * may become shorter.
+ */
+__noinline bool wakeup_preempt(struct task_struct *p __arg_trusted, struct run_queue *cfs_rq __arg_nonnull,
+			       struct task_ctx *se __arg_nonnull, struct virtual_time *time __arg_nonnull, bool fork)
 {
+	u64 now = scx_bpf_now();
 	bool shorter = false;
 
 	/* An idle task gives way to any other, and is not preempted by its like; batch tasks preempt nobody */
@@ -1177,7 +1183,7 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 
-	if (wakeup_preempt(cfs_rq, p, se, &time, new_task, now)) {
+	if (wakeup_preempt(p, cfs_rq, se, &time, new_task)) {
 		count(WAKEUP_PREEMPTIONS);
 		resched_curr(cfs_rq);
 	} else if (resched) {

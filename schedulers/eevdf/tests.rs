@@ -827,6 +827,20 @@ fn a_cpu_that_becomes_idle_pulls_a_waiting_task() {
 }
 
 #[test]
+fn a_pulled_task_preempts_like_a_woken_one() {
+    let json = r#"{ "tasks": {
+        "idle": { "instance": 2, "policy": "SCHED_IDLE", "cpus": [0], "run": 1000 },
+        "hog": { "instance": 2, "phases": {
+            "placed": { "loop": 1, "cpus": [1], "run": 5000 },
+            "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } } } }"#;
+    let settings = [("hz", "1000"), ("sched_base_slice", "50 ms")];
+    let (history, _) = run(ID, "2", json, 1, &settings);
+    // CPU 0 pulls it after 4 ms; else it waits for the end of the idle task's request
+    let start = history.runs_of("hog-1", 0, SECOND)[0].start;
+    assert!(start < 20 * MS, "{start} ns");
+}
+
+#[test]
 fn a_hog_moves_from_a_little_cpu_to_a_big_one() {
     let json = r#"{ "tasks": { "hog": { "phases": {
         "placed": { "loop": 1, "cpus": [0], "run": 100000 },

@@ -526,16 +526,16 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct sc
 /* Where a waiting task would be on another CPU: it keeps its lag, which is place->vlag, and its relative deadline. */
 static __always_inline void place_on(struct run_queue *dst_rq, const struct task_ctx *se, struct placement *place, u64 now)
 {
-	struct virtual_time time = {};
+	struct virtual_time *time = &place->time;
 
 	place->vruntime = avg_vruntime(dst_rq, now);
 	if (h_nr_queued(dst_rq))
 		place->vruntime -= inflate_lag(dst_rq, place->vlag, se->weight);
 	place->deadline = place->vruntime + se->deadline - se->vruntime;
-	virtual_time_of(dst_rq, &time, now);
-	time.avg += (s64)(place->vruntime - time.zero) * se->weight;
-	time.load += se->weight;
-	place->eligible = vruntime_eligible(&time, place->vruntime);
+	virtual_time_of(dst_rq, time, now);
+	time->avg += (s64)(place->vruntime - time->zero) * se->weight;
+	time->load += se->weight;
+	place->eligible = vruntime_eligible(time, place->vruntime);
 }
 
 /* Moves the accounts of a task whose place in the queues has been moved; the task may have left meanwhile. */
@@ -558,7 +558,7 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 		attach_entity_load_avg(to, se);
 }
 
-/* Moves task @p of an iteration over a queue of @from to @to, with the lag of @place, which becomes where it is then. */
+/* Moves task @p of an iteration over a queue of @from to @to, with the lag of @place, which becomes where it is then. There it may preempt. */
 #define move_entity(p, se, from, to, place, now)									\
 	({														\
 		bool moved_;												\
@@ -567,8 +567,11 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, (place)->eligible ? (place)->deadline : (place)->vruntime);	\
 		moved_ = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, (place)->eligible ? eligible_dsq((to)->cpu) :		\
 						ineligible_dsq((to)->cpu), 0);						\
-		if (moved_)												\
+		if (moved_) {												\
 			account_moved_entity(se, from, to, place, (p)->pid, now);					\
+			if ((to)->curr && wakeup_preempt(p, to, se, &(place)->time, false))				\
+				(to)->need_resched = true;								\
+		}													\
 		moved_;													\
 	})
 
