@@ -30,14 +30,17 @@ build:
 	scripts/install build
 	cargo build --release --package fairground
 
-# The build waits for processors and the pieces of the testbench for the network, so they go together. Then one after the other: each uses
-# all cores, and the testbench's closing line comes last. Clippy compiles all that is tested, so that nothing is built twice.
+# The build waits for processors and the pieces of the testbench for the network, so they go together. So do the tests, for emulated
+# machines wait often; what the testbench says comes last. Clippy compiles all that is tested, so that nothing is built twice.
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/rustc-with-lints
 test:
 	scripts/install build
 	$(MAKE) --jobs=2 pieces everything
-	$(MAKE) unit-test
-	$(MAKE) testbench
+	@log=$$(mktemp) && trap 'kill $$machines 2> /dev/null; rm -f "$$log"' EXIT && trap 'exit 130' INT TERM; \
+	testbench/run > "$$log" 2>&1 & machines=$$!; \
+	$(MAKE) unit-test; status=$$?; \
+	tail --pid=$$machines -n +1 -f "$$log"; \
+	wait $$machines && exit $$status
 
 .PHONY: pieces everything
 pieces:
@@ -50,8 +53,9 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 
+# There are no examples in comments, for which Cargo would run rustdoc over every crate.
 unit-test:
-	cargo test --workspace
+	cargo test --workspace --tests
 
 testbench:
 	scripts/install test
