@@ -1,4 +1,4 @@
-//! How fast the simulator is, in ratios of one run: next to a bare event loop, with all metrics, on large machines, in parallel.
+//! How fast the simulator is: next to a bare event loop, under each scheduler with and without metrics, on large machines, in parallel.
 //!
 //! CPU time of the thread is measured, and of several runs or stretches of a run the fastest counts, so that a busy machine
 //! disturbs little. What is put in relation is measured in turns, since the speed of a machine changes over minutes.
@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use fairground_machine::Machine;
@@ -61,14 +62,14 @@ fn bare_loop() -> f64 {
     EVENTS as f64 / seconds
 }
 
-/// Context switches a second of CPU time.
-fn measure(
+/// Context switches and the CPU time that they took, in seconds.
+fn run(
     scheduler: &Arc<Scheduler>,
     machine: &str,
     workload: &str,
     milliseconds: u64,
     sinks: Vec<&mut dyn fairground_events::Sink>,
-) -> f64 {
+) -> (u64, f64) {
     let workload =
         Arc::new(Workload::parse("bench.json", workload).expect("the workload is well-formed"));
     let mut options = Options::new(
@@ -85,7 +86,19 @@ fn measure(
         outcome.exit.reason,
         outcome.exit.message
     );
-    outcome.context_switches as f64 / seconds
+    (outcome.context_switches, seconds)
+}
+
+/// Context switches a second of CPU time.
+fn measure(
+    scheduler: &Arc<Scheduler>,
+    machine: &str,
+    workload: &str,
+    milliseconds: u64,
+    sinks: Vec<&mut dyn fairground_events::Sink>,
+) -> f64 {
+    let (switches, seconds) = run(scheduler, machine, workload, milliseconds, sinks);
+    switches as f64 / seconds
 }
 
 /// The same with all metrics, for 32 tasks on 8 CPUs.
@@ -104,6 +117,75 @@ fn load(reference: &str) -> [Arc<Scheduler>; 2] {
         .unwrap_or_else(|error| panic!("{error}"));
     [Scheduler::load, Scheduler::load_unguarded]
         .map(|load| Arc::new(load(&scheduler.object).unwrap_or_else(|error| panic!("{error}"))))
+}
+
+/// Where the thread was whenever the timer rang, and how often it did.
+static SAMPLES: [AtomicUsize; 1 << 16] = [const { AtomicUsize::new(0) }; 1 << 16];
+static SAMPLE_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn sample(
+    _signal: libc::c_int,
+    _info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: the kernel hands a handler with SA_SIGINFO a ucontext_t.
+    let context = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    let address = context.gregs[libc::REG_RIP as usize] as usize;
+    #[cfg(target_arch = "aarch64")]
+    let address = context.pc as usize;
+    let number = SAMPLE_COUNT.fetch_add(1, Relaxed);
+    SAMPLES[number % SAMPLES.len()].store(address, Relaxed);
+}
+
+/// Part of a run's time that is spent in the scheduler's own code, by samples; what that calls in the kernel is not its own.
+fn part_in_callbacks(scheduler: &Arc<Scheduler>, run: impl FnOnce()) -> f64 {
+    let every = |microseconds| {
+        let time = libc::timeval {
+            tv_sec: 0,
+            tv_usec: microseconds,
+        };
+        let timer = libc::itimerval {
+            it_interval: time,
+            it_value: time,
+        };
+        // SAFETY: both structures are valid, and the handler only stores numbers.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = sample as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut());
+            libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut());
+        }
+    };
+    SAMPLE_COUNT.store(0, Relaxed);
+    every(1000);
+    run();
+    every(0);
+    let count = SAMPLE_COUNT.load(Relaxed).min(SAMPLES.len());
+    let samples = SAMPLES[..count].iter();
+    let own = samples.filter(|address| scheduler.locate(address.load(Relaxed)).is_some());
+    own.count() as f64 / count.max(1) as f64
+}
+
+/// What a million switches cost under a scheduler, in nanoseconds for each, and what part the metrics have in it.
+fn print_costs(name: &str, scheduler: &Arc<Scheduler>) {
+    let [with, without] = fastest([&|| measure_with_metrics(scheduler, 3_000), &|| {
+        measure(scheduler, "8", SMALL, 3_000, vec![])
+    }]);
+    let (switches, _) = run(scheduler, "8", SMALL, 1_000, vec![]);
+    let milliseconds = 1_000 * 1_000_000 / switches;
+    let callbacks = part_in_callbacks(scheduler, || {
+        run(scheduler, "8", SMALL, milliseconds, vec![]);
+    });
+    let (all, alone) = (1e9 / with, 1e9 / without);
+    println!(
+        "{name:<12} {all:8.0} {:10.0} {:8.0} {:8.0}   {:.2} times the engine alone",
+        alone * callbacks,
+        alone * (1.0 - callbacks),
+        all - alone,
+        all / alone
+    );
 }
 
 /// How often each figure is measured.
@@ -187,7 +269,6 @@ fn main() {
         std::process::exit(2);
     };
     let [cfs, cfs_unguarded] = load("cfs");
-    let [linux24, _] = load("linux24");
 
     let [bare, plain, with_metrics, fair] = fastest([
         &bare_loop,
@@ -215,20 +296,11 @@ fn main() {
     );
     row("cfs, 8 CPUs, no sinks", fair, plain, "scx_simple");
 
-    for (name, scheduler) in [
-        ("scx_simple", &simple),
-        ("linux24", &linux24),
-        ("cfs", &cfs),
-    ] {
-        let [with, without] = fastest([&|| measure_with_metrics(scheduler, 3_000), &|| {
-            measure(scheduler, "8", SMALL, 3_000, vec![])
-        }]);
-        println!(
-            "all metrics, {name:<23} {:8.2} times the engine alone   {:.0} of {:.0} ns",
-            without / with,
-            1e9 / with - 1e9 / without,
-            1e9 / with
-        );
+    println!("ns a switch       all  callbacks   engine  metrics");
+    print_costs("scx_simple", &simple);
+    for scheduler in fairground_catalog::all() {
+        let [loaded, _] = load(scheduler.id());
+        print_costs(scheduler.id(), &loaded);
     }
 
     for (name, guarded, unguarded) in [
