@@ -30,6 +30,9 @@ build:
 	scripts/install build
 	cargo build --release --package fairground
 
+# There are no examples in comments, for which Cargo would run rustdoc over every crate.
+UNIT_TEST = cargo test --workspace --tests
+
 # The build waits for processors and the pieces of the testbench for the network, so they go together. So do the tests, for emulated
 # machines wait often; what the testbench says comes last. Clippy compiles all that is tested, so that nothing is built twice.
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/rustc-with-lints
@@ -38,7 +41,7 @@ test:
 	$(MAKE) --jobs=2 pieces everything
 	@log=$$(mktemp) && trap 'kill $$machines 2> /dev/null; rm -f "$$log"' EXIT && trap 'exit 130' INT TERM; \
 	testbench/run > "$$log" 2>&1 & machines=$$!; \
-	$(MAKE) unit-test; status=$$?; \
+	$(UNIT_TEST); status=$$?; \
 	tail --pid=$$machines -n +1 -f "$$log"; \
 	wait $$machines && exit $$status
 
@@ -53,9 +56,8 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 
-# There are no examples in comments, for which Cargo would run rustdoc over every crate.
 unit-test:
-	cargo test --workspace --tests
+	$(UNIT_TEST)
 
 testbench:
 	scripts/install test
