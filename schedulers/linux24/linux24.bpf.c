@@ -39,15 +39,15 @@ DEFINE_STATISTICS(NR_STATISTICS)
 /* The scheduler's part of a task. */
 struct task_data {
 	struct tick_counter counter;
+	/* On the list: waiting or running */
+	bool listed;
+	/* Place in it: smaller is nearer the front */
+	u64 place;
 	/* CPU it ran on last */
 	s32 processor;
-	/* Place in the list of runnable tasks: smaller is nearer the front */
-	u64 place;
 	/* Since when it has its CPU without a switch, and since when it waits for one */
 	u64 running_since;
 	u64 waiting_since;
-	/* On the list: waiting or running */
-	bool listed;
 	/* SCHED_YIELD: gives way to every other task once */
 	bool yielding;
 	/* Being woken synchronously: the waker is about to sleep */
