@@ -101,10 +101,10 @@ static __always_inline bool slice_ends(struct td_sched *ts, u32 slice)
 static void sched_clock(struct task_struct *p, struct td_sched *ts);
 
 /* Charges a running thread the ticks since it was last charged. */
-__noinline int charge_ticks(struct task_struct *p __arg_trusted)
+__noinline int charge_ticks(struct task_struct *p __arg_trusted, u64 now)
 {
 	struct td_sched *ts = td_sched_of(p);
-	u64 from, tick = stat_tick_at(scx_bpf_now());
+	u64 from, tick = stat_tick_at(now);
 	int i;
 
 	if (!ts || !ts->running)
@@ -121,11 +121,12 @@ __noinline int charge_ticks(struct task_struct *p __arg_trusted)
 void BPF_STRUCT_OPS(freebsd_tick, struct task_struct *p)
 {
 	struct td_sched *ts = td_sched_of(p);
+	u64 now = scx_bpf_now();
 
 	if (!ts)
 		return;
-	charge_ticks(p);
-	scx_bpf_task_set_slice(p, ts->sliceend ? 0 : slice_left(ts, scx_bpf_now()));
+	charge_ticks(p, now);
+	scx_bpf_task_set_slice(p, ts->sliceend ? 0 : slice_left(ts, now));
 }
 
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */

@@ -792,13 +792,15 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 	struct tdq *tdq = tdq_of(cpu);
 	struct td_sched *ts = NULL;
 	enum pick pick;
+	u64 now = 0;
 
 	if (!tdq)
 		return;
 	tdq->ipipending = false;
 	if (prev && can_go_on(prev, cpu)) {
 		ts = td_sched_of(prev);
-		charge_ticks(prev);
+		now = scx_bpf_now();
+		charge_ticks(prev, now);
 		if (ts)
 			requeue(ts);
 	}
@@ -810,8 +812,8 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 		tdq->lowpri = tdq->curpri;
 	if (pick == PICK_PREV && ts) {
 		ts->yielding = false;
-		ts->rltick = ticks_at(scx_bpf_now());
-		scx_bpf_task_set_slice(prev, switched_to(ts, tdq, cpu, scx_bpf_now()));
+		ts->rltick = ticks_at(now);
+		scx_bpf_task_set_slice(prev, switched_to(ts, tdq, cpu, now));
 	}
 }
 
@@ -839,14 +841,14 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct td_sched *ts = td_sched_of(p);
 	struct tdq *tdq = tdq_of(cpu);
-	u64 now = ticks_at(scx_bpf_now());
+	u64 now = scx_bpf_now();
 
 	if (!ts || !tdq)
 		return;
-	charge_ticks(p);
-	sched_pctcpu_update(ts, now, true);
+	charge_ticks(p, now);
+	sched_pctcpu_update(ts, ticks_at(now), true);
 	ts->running = false;
-	ts->rltick = now;
+	ts->rltick = ticks_at(now);
 	/* Until somebody else runs here, nobody is better */
 	tdq->curpri = 0;
 	if (!runnable)
