@@ -2,7 +2,8 @@
 //! task, no search for an idle CPU, slices handed out to those that run, and real-time tasks of two kinds.
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, run, run_with, statistic,
+    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, outcome_storage, run,
+    run_with, statistic,
 };
 use fairground_events::Nanoseconds;
 use fairground_simulator::{Creator, Outcome};
@@ -76,6 +77,19 @@ fn an_idle_cpu_takes_a_task_after_as_many_ticks_as_it_is_distant() {
         let expected = SECOND + TICK * distance.max(1);
         assert_eq!(moves[0].0 / MS, expected / MS, "{distance} ticks");
     }
+}
+
+#[test]
+fn a_distance_has_at_most_255_ticks() {
+    let json = workload(&[at_home("hog", 3, 0, 1, 1000, ALWAYS)]);
+    let settings = [("msi_cache", "4000 ms"), ("max_move_cost", "10000")];
+    let (history, _) = run(ID, "2", &json, 5, &settings);
+    let times: Vec<_> = moves(&history, SECOND)
+        .iter()
+        .map(|(time, _)| *time)
+        .collect();
+    assert_eq!(times.len(), 1, "{times:?}");
+    assert_eq!(times[0] / MS, (SECOND + 255 * TICK) / MS);
 }
 
 /// A hog that may move and a local real-time task that keeps CPU 0 to itself for 40 of every 50 ms: the queue is overloaded
@@ -331,6 +345,28 @@ fn a_child_goes_where_distance_and_load_together_are_least() {
     assert!(child_goes(1, "0 ms"));
 }
 
+#[test]
+fn a_child_goes_to_the_nearest_of_the_emptiest_cpus() {
+    // Two cores of two threads each; to the sibling, CPU 1, it is 2 ticks or 32 units, to the other core 5 or 80. A task weighs 38.
+    let child_of_three = |hogs_on_the_sibling: u32| {
+        let json = workload(&[
+            hogs("hog", 2, 0, "[0]"),
+            hogs("sibling", hogs_on_the_sibling, 0, "[1]"),
+            r#""parent": { "cpus": [0], "phases": {
+                "first": { "run": 1000, "loop": 1 },
+                "forking": { "fork": "child", "loop": 1 },
+                "last": { "run": 1000, "loop": -1 } } },
+            "child": { "instance": 0, "run": 1000 }"#
+                .to_owned(),
+        ]);
+        let (history, _) = run(ID, "core:2 pu:2", &json, 2, &[]);
+        let mut runs = history.runs.iter();
+        runs.find(|run| run.task.starts_with("child")).unwrap().cpu
+    };
+    assert_eq!(child_of_three(1), 1);
+    assert_eq!(child_of_three(2), 2);
+}
+
 // ---- Time slices ---------------------------------------------------------------------------------------------------
 
 /// Share of the first of two hogs on one CPU, percent of what both got.
@@ -478,6 +514,46 @@ fn hogs_before_yielder(settings: &[(&str, &str)]) -> Vec<usize> {
         }
     }
     before
+}
+
+/// Points of dynamic priority that a task has at the end, by the scheduler's record of it.
+fn points_left(outcome: &Outcome, task: &str) -> i32 {
+    let bytes = outcome_storage(outcome, task, "task_data");
+    i32::from_ne_bytes(bytes[16..20].try_into().unwrap())
+}
+
+#[test]
+fn the_tick_that_ends_a_slice_takes_a_point() {
+    let sleeper = |seconds| {
+        let json = workload(&[
+            hogs("hog", 1, 0, "[0]"),
+            r#""sleeper": { "phases": { "rest": { "sleep": 900000, "loop": 1 }, "work": { "run": 1000, "loop": -1 } } }"#
+                .to_owned(),
+        ]);
+        let settings = [("max_dynprio", "40")];
+        let (_, outcome) = run(ID, "1", &json, seconds, &settings);
+        points_left(&outcome, "sleeper")
+    };
+    let (before, after) = (sleeper(1), sleeper(2));
+    assert!(before > 15, "{before}");
+    assert!(
+        (10..=20).contains(&(before - after)),
+        "{before} and {after}"
+    );
+}
+
+#[test]
+fn a_sleeper_gets_points_for_those_recalculations_alone_that_gave_it_no_slice() {
+    let json = workload(&[
+        hogs("hog", 1, 0, "[0]"),
+        r#""napper": { "cpus": [0], "run": 1000, "sleep": 100 }"#.to_owned(),
+    ]);
+    let (_, outcome) = run(ID, "1", &json, 10, &[]);
+    let counted = |name| statistic(ID, &outcome, name);
+    // The hog gets one at each of them.
+    let missed = 2 * counted("recalculations") - counted("recalculated_tasks");
+    assert!(missed > 50 && counted("recalculated_tasks") > 200);
+    assert!(counted("dyn_prio_gained").abs_diff(missed) <= 1, "{missed}");
 }
 
 #[test]

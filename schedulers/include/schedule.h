@@ -27,6 +27,15 @@
 
 #define RUNQUEUE 0
 
+static u32 nr_cpu_ids;
+
+/* The first thing that ops.init() does. */
+static __always_inline s32 init_runqueue(void)
+{
+	nr_cpu_ids = scx_bpf_nr_cpu_ids();
+	return scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
+}
+
 /* What is kept of each CPU; the last two members are 2.4's. */
 struct cpu_data {
 	/* The current task is to give the CPU to schedule() */
@@ -59,7 +68,7 @@ static __always_inline void resched_cpu(s32 cpu)
 
 static __always_inline u64 bound_task_starved_for(const struct task_struct *p, const struct task_data *data, u64 now)
 {
-	return p->nr_cpus_allowed < scx_bpf_nr_cpu_ids() ? starved_for(data->waiting_since, now) : 0;
+	return p->nr_cpus_allowed < nr_cpu_ids ? starved_for(data->waiting_since, now) : 0;
 }
 
 /* Begins an epoch. */

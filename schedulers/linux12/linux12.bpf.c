@@ -127,7 +127,7 @@ static __always_inline void wake_up(struct task_struct *p, struct task_data *dat
 	struct cpu_data *cpu_data;
 	u64 now = scx_bpf_now();
 
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+	bpf_for(cpu, 0, nr_cpu_ids) {
 		struct task_struct *current_task;
 		s32 counter = IDLE_COUNTER;
 
@@ -309,7 +309,7 @@ s32 BPF_STRUCT_OPS(linux12_init_task, struct task_struct *p, struct scx_init_tas
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(linux12_init)
 {
-	return scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
+	return init_runqueue();
 }
 
 DEFINE_SCHEDULER(linux12,

@@ -218,7 +218,7 @@ static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct tas
 		return data->processor;
 
 	online = scx_bpf_get_online_cpumask();
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+	bpf_for(cpu, 0, nr_cpu_ids) {
 		if (cpu != this_cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && bpf_cpumask_test_cpu(cpu, online) &&
 		    cpu_is_idle(cpu))
 			target = cpu;
@@ -383,7 +383,7 @@ static bool idle_tick(void)
 		return true;
 	online = scx_bpf_get_online_cpumask();
 	bpf_rcu_read_lock();
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+	bpf_for(cpu, 0, nr_cpu_ids) {
 		if (bpf_cpumask_test_cpu(cpu, online) && cpu_is_idle(cpu))
 			scx_bpf_kick_cpu(cpu, 0);
 	}
@@ -428,9 +428,9 @@ s32 BPF_STRUCT_OPS(linux22_init_task, struct task_struct *p, struct scx_init_tas
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(linux22_init)
 {
-	s32 error = scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
+	s32 error = init_runqueue();
 
-	smp = scx_bpf_nr_cpu_ids() > 1;
+	smp = nr_cpu_ids > 1;
 	if (error || !smp)
 		return error;
 	return init_idle_timer() ?: start_idle_timer();

@@ -162,7 +162,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 	}
 
 	online = scx_bpf_get_online_cpumask();
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+	bpf_for(cpu, 0, nr_cpu_ids) {
 		struct cpu_data *cpu_data = cpu_data_of(cpu);
 		struct task_struct *current_task;
 
@@ -378,7 +378,7 @@ void BPF_STRUCT_OPS(linux24_exit_task, struct task_struct *p, struct scx_exit_ta
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)
 {
-	return scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
+	return init_runqueue();
 }
 
 DEFINE_SCHEDULER(linux24,
