@@ -46,15 +46,17 @@ impl Capture {
     /// # Errors
     /// Not root, a kernel without the trace points or type information.
     pub fn start() -> Result<Self, Error> {
+        Self::start_programs(|_| true)
+    }
+
+    /// [`Capture::start`] with those of its programs alone whose names are `wanted`: to measure what they take.
+    pub(crate) fn start_programs(wanted: fn(&str) -> bool) -> Result<Self, Error> {
         host::check_root("recording what the scheduler does")?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(|error| failed(&error.to_string()))?;
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
-        let mut program = Program::load(
-            "recording",
-            &PROGRAMS,
-            |_| true,
-            |map| rings::prepare(map, cpus),
-        )?;
+        let mut program = Program::load("recording", &PROGRAMS, wanted, |map| {
+            rings::prepare(map, cpus)
+        })?;
         let rings = Rings::of(&program, cpus)?;
         let (sender, entries) = channel();
         let ended = Arc::new(AtomicBool::new(false));

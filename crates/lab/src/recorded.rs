@@ -33,9 +33,12 @@ pub fn load_recording(
     recording: &Recording,
     cost: &CostModel,
 ) -> Result<(Workload, Surroundings), Error> {
+    // Without a scheduler of sched_ext, the kernel's own was in charge.
+    let built_in = recording.header.scheduler.is_none();
+    let cost = if built_in { &cost.built_in() } else { cost };
     let load = recording.load_without(KernelWork {
-        switch: cost.context_switch + cost.record_switch,
-        waking: cost.wakeup + cost.record_wakeup,
+        switch: cost.context_switch + cost.capture_switch,
+        waking: cost.wakeup + cost.capture_wakeup,
         call: cost.system_call,
     })?;
     let surroundings = surroundings(&load);

@@ -462,7 +462,7 @@ fn cell(
 
 /// The costs where a recorder looks on. What it does for a wake-up comes between the wake-up and the switch; what it does for
 /// a switch comes after that and before the next wake-up.
-pub(crate) fn with_recorder(mut cost: CostModel) -> CostModel {
+fn with_recorder(mut cost: CostModel) -> CostModel {
     cost.wakeup += cost.record_switch;
     cost.wakeup_remote += cost.record_switch;
     cost.context_switch += cost.record_wakeup;

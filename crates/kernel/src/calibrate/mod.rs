@@ -123,17 +123,29 @@ fn system_call(result: &mut Calibration) {
     result.add("system_call", ns, "fairground calibrate: getppid()");
 }
 
-/// Wake-ups and switches, and what callbacks add to them.
+/// Wake-ups and switches, and what callbacks and the kernel's own scheduler add to them.
 fn sched_ext(result: &mut Calibration, cpu: u32) -> io::Result<Basis> {
+    let own = switches::basis(cpu)?;
     match bpf::Scheduler::start(bpf::Kind::Bare) {
         Ok(scheduler) => {
             let basis = switches::basis(cpu)?;
-            recorder(result, cpu, basis);
+            recorders(result, cpu, basis);
             drop(scheduler);
             report_basis(
                 result,
                 basis,
                 "under a sched_ext scheduler without callbacks",
+            );
+            let how = "fairground calibrate: two threads that wake one another under the kernel's own scheduler, less";
+            result.add(
+                "fair_wakeup",
+                own.wakeup.saturating_sub(basis.wakeup),
+                format!("{how} wakeup"),
+            );
+            result.add(
+                "fair_switch",
+                own.switch.saturating_sub(basis.switch),
+                format!("{how} context_switch"),
             );
             bpf::measure(result, cpu, basis)?;
             Ok(basis)
@@ -142,45 +154,74 @@ fn sched_ext(result: &mut Calibration, cpu: u32) -> io::Result<Basis> {
             result.notes.push(format!(
                 "callback, kfunc, kilo_instructions and scan need root and sched_ext: {error}"
             ));
-            let basis = switches::basis(cpu)?;
-            recorder(result, cpu, basis);
-            report_basis(result, basis, "under the kernel's own scheduler");
-            Ok(basis)
+            recorders(result, cpu, own);
+            report_basis(result, own, "under the kernel's own scheduler");
+            Ok(own)
         }
     }
 }
 
-/// What the recorder of `fairground play` takes. A handoff is a wake-up and a switch.
-fn recorder(result: &mut Calibration, cpu: u32, basis: Basis) {
-    let takes = |wanted| {
-        let recorded = switches::recorded_handoff(cpu, wanted)?;
-        Ok::<_, Error>(recorded.saturating_sub(basis.handoff()))
-    };
-    let both = takes(|_| true);
-    let wake = takes(|program| program == "record_wakeup");
-    match (both, wake) {
-        (Ok(both), Ok(wake)) => {
-            let how = "fairground calibrate: what a recorder adds to a turn of two threads that wake one another";
-            result.add("record_wakeup", wake, format!("{how}, of wake-ups alone"));
+/// What the recorders of `fairground play` and `fairground record` take. A handoff is a wake-up and a switch.
+fn recorders(result: &mut Calibration, cpu: u32, basis: Basis) {
+    let by_play = |wanted| switches::recorded_handoff(cpu, wanted);
+    recorder(
+        result,
+        basis,
+        ["record_wakeup", "record_switch"],
+        "the recorder of fairground play",
+        [
+            by_play(|_| true),
+            by_play(|program| program == "record_wakeup"),
+        ],
+    );
+    let by_record = |wanted| switches::captured_handoff(cpu, wanted);
+    recorder(
+        result,
+        basis,
+        ["capture_wakeup", "capture_switch"],
+        "fairground record",
+        [
+            by_record(|_| true),
+            by_record(|program| program != "record_switch"),
+        ],
+    );
+}
+
+/// What a recorder takes of a wake-up and of a switch, from handoffs with all of it and with its part for wake-ups.
+fn recorder(
+    result: &mut Calibration,
+    basis: Basis,
+    [wakeup, switch]: [&'static str; 2],
+    who: &str,
+    handoffs: [Result<u64, Error>; 2],
+) {
+    match handoffs {
+        [Ok(both), Ok(wake)] => {
+            let how = format!(
+                "fairground calibrate: what {who} adds to a turn of two threads that wake one another"
+            );
+            let [both, wake] = [both, wake].map(|handoff| handoff.saturating_sub(basis.handoff()));
+            result.add(wakeup, wake, format!("{how}, of wake-ups alone"));
             let rest = both.saturating_sub(wake);
-            result.add("record_switch", rest, format!("{how}, less record_wakeup"));
+            result.add(switch, rest, format!("{how}, less {wakeup}"));
         }
-        (Err(error), _) | (_, Err(error)) => result.notes.push(format!(
-            "record_wakeup and record_switch need root: {error}"
-        )),
+        [Err(error), _] | [_, Err(error)] => result
+            .notes
+            .push(format!("{wakeup} and {switch} need root: {error}")),
     }
 }
 
 fn report_basis(result: &mut Calibration, basis: Basis, under: &str) {
+    let how = "fairground calibrate: two threads of policy batch that wake one another by futex on one CPU";
     result.add(
         "wakeup",
         basis.wakeup,
-        format!("fairground calibrate: two threads of policy batch that wake one another by futex on one CPU: the wake, less one of nobody, {under}"),
+        format!("{how}: the wake, less one of nobody, {under}"),
     );
     result.add(
         "context_switch",
         basis.switch,
-        format!("fairground calibrate: two threads of policy batch that wake one another by futex on one CPU: a turn, less the wake-up and two futex calls, {under}"),
+        format!("{how}: a turn, less the wake-up and two futex calls, {under}"),
     );
 }
 

@@ -8,6 +8,7 @@ use nix::unistd::gettid;
 
 use super::Basis;
 use super::threads::{BATCHES, Futex, Helper, clock_cost, time_per_call, undisturbed};
+use crate::capture::Capture;
 use crate::recorder::Recorder;
 use crate::{Error, clock, scheduling};
 
@@ -110,6 +111,14 @@ pub fn recorded_handoff(cpu: u32, wanted: fn(&str) -> bool) -> Result<u64, Error
         thread.join().expect("the measuring thread does not panic")
     });
     recorder.finish()?;
+    measured
+}
+
+/// The same while those programs of `fairground record` that are `wanted` look on.
+pub fn captured_handoff(cpu: u32, wanted: fn(&str) -> bool) -> Result<u64, Error> {
+    let capture = Capture::start_programs(wanted)?;
+    let measured = handoff(cpu).map_err(Error::system("cannot measure"));
+    capture.finish()?;
     measured
 }
 

@@ -19,7 +19,6 @@ use crate::contender::{Contender, KERNEL};
 use crate::error::Error;
 use crate::plan::DEFAULT_HZ;
 use crate::recorded::{load_recording, recorded_metrics};
-use crate::worlds::with_recorder;
 
 pub use spans::Span;
 
@@ -341,8 +340,7 @@ impl Simulated<'_> {
             .map(|seed| {
                 let options = Options {
                     duration: self.length,
-                    // What it is compared with was recorded.
-                    cost: with_recorder(self.cost.clone()),
+                    cost: while_recorded(self.cost.clone()),
                     seed,
                     hz: DEFAULT_HZ,
                     surroundings: self.surroundings.clone(),
@@ -396,6 +394,14 @@ impl Simulated<'_> {
             figures
         }))
     }
+}
+
+/// The costs where `fairground record` looks on, as it did when what they are compared with was made.
+fn while_recorded(mut cost: CostModel) -> CostModel {
+    cost.wakeup += cost.capture_wakeup;
+    cost.wakeup_remote += cost.capture_wakeup;
+    cost.context_switch += cost.capture_switch;
+    cost
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

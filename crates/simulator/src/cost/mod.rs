@@ -133,10 +133,19 @@ costs! {
     timer_slack: u64 = 0,
     /// An interrupt that a CPU sends to itself to do what it may not do under the locks that it holds: kicks.
     irq_work: u64 = 0,
-    /// Recording a wake-up, which is done before the task runs. Nobody records a simulation: only a comparison with a recording adds this.
+    /// Recording a wake-up for `fairground play`, which is done before the task runs. Nobody records a simulation: only a comparison with a recording
+    /// adds this.
     record_wakeup: u64 = 0,
-    /// Recording a switch, when the task is about to run. Only a comparison with a recording adds this.
+    /// Recording a switch for `fairground play`, when the task is about to run. Only a comparison with a recording adds this.
     record_switch: u64 = 0,
+    /// What `fairground record` takes of a wake-up. Only a comparison with a recording adds this.
+    capture_wakeup: u64 = 0,
+    /// What `fairground record` takes of a switch. Only a comparison with a recording adds this.
+    capture_switch: u64 = 0,
+    /// What the kernel's own scheduler takes of a switch, beside `context_switch`.
+    fair_switch: u64 = 0,
+    /// What the kernel's own scheduler takes of a wake-up, beside `wakeup`.
+    fair_wakeup: u64 = 0,
     /// Any system call of a task's program.
     system_call: u64 = 0,
     /// What a thread of a scheduler's loader computes between two system calls.
@@ -159,8 +168,8 @@ impl CostModel {
         MODEL.clone()
     }
 
-    /// The costs of a scheduling class that is built into the kernel: its code is part of what a wake-up and a switch take, and it has no callbacks,
-    /// no dispatch queues and no interrupts to itself.
+    /// The costs under the kernel's own scheduler: its code makes a wake-up and a switch longer, and it has no callbacks, no dispatch queues and no
+    /// interrupts to itself.
     #[must_use]
     pub fn built_in(&self) -> Self {
         Self {
@@ -171,6 +180,9 @@ impl CostModel {
             task_walk: 0,
             lock: 0,
             irq_work: 0,
+            context_switch: self.context_switch + self.fair_switch,
+            wakeup: self.wakeup + self.fair_wakeup,
+            wakeup_remote: self.wakeup_remote + self.fair_wakeup,
             ..self.clone()
         }
     }
