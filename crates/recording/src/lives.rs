@@ -67,6 +67,8 @@ pub(crate) struct Lives {
     pub without_calls: bool,
     /// What is left out of runs.
     work: KernelWork,
+    /// By process.
+    crews: HashMap<u32, Crew>,
 }
 
 /// Gives lives their numbers.
@@ -139,8 +141,45 @@ struct State {
     /// How much of what comes next is the kernel's, and left out.
     kernels: u64,
     early: Option<Early>,
+    /// When it first had a CPU after its last wait.
+    back: Option<u64>,
     /// When it was woken and what it has used since, of one that is not chosen.
     turn: Option<Turn>,
+}
+
+/// The threads of a process on CPUs.
+#[derive(Debug, Default)]
+struct Crew {
+    on_cpus: Vec<LifeId>,
+    /// Who left a CPU last, and when.
+    last: Option<(LifeId, u64)>,
+    /// When the last of the others left one.
+    before: Option<u64>,
+}
+
+impl Crew {
+    fn come(&mut self, id: LifeId) {
+        if !self.on_cpus.contains(&id) {
+            self.on_cpus.push(id);
+        }
+    }
+
+    fn leave(&mut self, id: LifeId, time: u64) {
+        self.on_cpus.retain(|other| *other != id);
+        match self.last.replace((id, time)) {
+            Some((other, time)) if other != id => self.before = Some(time),
+            _ => {}
+        }
+    }
+
+    /// Whether another thread than this one has had a CPU since then.
+    fn others_ran(&self, id: LifeId, since: u64) -> bool {
+        let left = match self.last {
+            Some((other, time)) if other != id => Some(time),
+            _ => self.before,
+        };
+        self.on_cpus.iter().any(|other| *other != id) || left.is_some_and(|left| left > since)
+    }
 }
 
 /// Wakings of chosen tasks by each other.
@@ -219,6 +258,7 @@ impl Lives {
     pub fn of(recording: &Recording, work: KernelWork) -> Self {
         let mut lives = Self {
             work,
+            crews: HashMap::new(),
             all: census(recording),
             gaps: 0,
             without_calls: recording.header.without_calls,
@@ -243,6 +283,7 @@ impl Lives {
             census.after(&entry.kind);
         }
         lives.finish(&mut states, end - origin, &wakings);
+        lives.crews.clear();
         lives
     }
 
@@ -281,6 +322,7 @@ impl Lives {
                             number: *call,
                             first: *first,
                         }),
+                        undisturbed: false,
                     };
                     let runnable = *state == 0 || *preempted;
                     self.leave(&mut states[id], id, time);
@@ -356,7 +398,13 @@ impl Lives {
         let kernels = state.kernels.min(state.burst);
         state.kernels -= kernels;
         let burst = std::mem::take(&mut state.burst) - kernels;
-        if burst > 0 && self.all[id].chosen {
+        if !self.all[id].chosen {
+            return;
+        }
+        if kernels > 0 {
+            self.all[id].steps.push(Step::Kernel(kernels));
+        }
+        if burst > 0 {
             self.all[id].steps.push(Step::Run(burst));
         }
     }
@@ -375,11 +423,20 @@ impl Lives {
             _ => self.gaps += 1,
         }
         self.account(state, id, time);
+        self.crew(id).leave(id, time);
+    }
+
+    /// The threads of this task's process.
+    fn crew(&mut self, id: LifeId) -> &mut Crew {
+        let process = self.all[id].description.process;
+        self.crews.entry(process).or_default()
     }
 
     fn sleep(&mut self, state: &mut State, id: LifeId, mut wait: Wait, wakings: &mut Wakings) {
         state.kernels += self.work.call;
         self.flush(state, id);
+        let back = state.back.take();
+        wait.undisturbed = back.is_some_and(|back| !self.crew(id).others_ran(id, back));
         if let Some(turn) = state.turn.take()
             && !self.all[id].chosen
         {
@@ -428,6 +485,8 @@ impl Lives {
             cpu_time: 0,
         });
         state.kernels += self.work.switch;
+        state.back.get_or_insert(time);
+        self.crew(id).come(id);
         state.mode = Mode::Runs(time);
     }
 
@@ -451,6 +510,7 @@ impl Lives {
                 by_kernel: false,
                 disk: false,
                 call: None,
+                undisturbed: false,
             }),
             Mode::Runs(_) => None,
             _ => return,

@@ -2,9 +2,10 @@
 //!
 //! A recording shows only those moments of a mutex at which somebody had to wait. Who waited for it took it when he was woken; who woke
 //! a waiter let go of it. The other end of each hold was not seen, and is put where a hold of the usual length has it, but not beyond a wait: nobody was
-//! seen to sleep with it. Who waits for another task, on a condition or in any other call, lets go of all that he holds, and takes
-//! it again when he is woken: the one who wakes him may need it first. Who takes a mutex each time when
-//! he has run for so long has taken it also where nobody waited.
+//! seen to sleep with it. Who is woken and waits again before any other thread has had a CPU has found it taken, and never had it. Where
+//! most holds have a yield in them, one with many yields was as many holds, between which nobody waited. Who waits for another task, on a
+//! condition or in any other call, lets go of all that he holds, and takes it again when he is woken: the one who wakes him may need it first.
+//! Who takes a mutex each time when he has run for so long has taken it also where nobody waited.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,9 +86,11 @@ fn apart(lives: &[Life], of_post: &BTreeMap<u32, Futex>) -> BTreeSet<Futex> {
 /// A step at its place in the CPU time of its task.
 type Placed = (u64, Step);
 
-/// What a task did with mutexes, by its CPU time.
+/// What a task did with mutexes, by its CPU time. What the kernel did in that time counts: holds may consist of little else.
 struct Holds<'a> {
     steps: Vec<Placed>,
+    /// The places of steps, and of the end, in what is left of the CPU time without the kernel's.
+    own: Vec<u64>,
     of_post: &'a BTreeMap<u32, Futex>,
     process: u32,
     total: u64,
@@ -98,16 +101,41 @@ fn rank(number: usize) -> usize {
     3 * number + 1
 }
 
+fn median<T: Ord + Copy>(mut values: Vec<T>) -> T {
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
 /// A mutex that a task holds.
 struct Held {
     since: u64,
+    /// Place and rank of its yields since then.
+    yields: Vec<(u64, usize)>,
     /// Place and rank in front of its first wait after that.
     slept: Option<(u64, usize)>,
 }
 
 impl Held {
+    /// Ends and begins between the holds that this one was, if one has so many yields; none if it has none.
+    fn divide(&self, word: Futex, yields: usize) -> Vec<(u64, usize, Step)> {
+        let mut placed = Vec::new();
+        if yields > 0 {
+            for of_one in self.yields.windows(yields + 1).step_by(yields) {
+                let (last, next) = (of_one[yields - 1], of_one[yields]);
+                let middle = last.0.midpoint(next.0);
+                placed.push((middle, last.1 + 1, Step::Unlock(word)));
+                placed.push((middle, last.1 + 1, Step::Lock(word)));
+            }
+        }
+        placed
+    }
+
     fn since(since: u64) -> Self {
-        Self { since, slept: None }
+        Self {
+            since,
+            yields: Vec::new(),
+            slept: None,
+        }
     }
 
     /// The end of a hold of this usual length, which was not seen: not behind this place and rank, nor behind a wait.
@@ -122,27 +150,74 @@ impl Held {
 enum About {
     Took(Futex),
     Released(Futex),
-    /// It waited for another task, which may need any mutex before it gets to the waking: whoever held one here could stand still in a replay.
-    Condition,
+    /// Nothing of this one: the task waited for another one, which may need any mutex before it wakes it. Held through such a wait, one could stop a replay.
+    AwaitedTask,
     Nothing,
 }
 
 impl<'a> Holds<'a> {
     fn of(life: &Life, of_post: &'a BTreeMap<u32, Futex>) -> Self {
-        let mut total = 0;
-        let mut placed = Vec::new();
-        for step in life.steps.iter() {
-            match step {
-                Step::Run(time) => total += time,
-                _ => placed.push((total, step)),
-            }
-        }
-        Self {
-            steps: placed,
+        let mut holds = Self {
+            steps: Vec::new(),
+            own: Vec::new(),
             of_post,
             process: life.description.process,
-            total,
+            total: 0,
+        };
+        let mut own = 0;
+        let leaves_out = life
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Kernel(_)));
+        // The number of its last wait, if that was for a mutex of which it has not been seen to let go.
+        let mut attempt: Option<(usize, Futex)> = None;
+        for step in life.steps.iter() {
+            match step {
+                Step::Run(time) => {
+                    holds.total += time;
+                    own += time;
+                    continue;
+                }
+                Step::Kernel(time) => {
+                    holds.total += time;
+                    continue;
+                }
+                _ => {}
+            }
+            match (holds.about(&step), step) {
+                (About::Took(word), Step::Wait(wait)) => {
+                    let in_vain = |(_, one): &(usize, Futex)| *one == word && wait.undisturbed;
+                    if let Some((place, _)) = attempt.filter(in_vain) {
+                        // A replay makes attempts of its own.
+                        if leaves_out && place + 1 == holds.steps.len() {
+                            own = holds.own[place];
+                        }
+                        holds.steps.remove(place);
+                        holds.own.remove(place);
+                    }
+                    attempt = Some((holds.steps.len(), word));
+                }
+                (About::Released(word), _) => attempt = attempt.filter(|(_, one)| *one != word),
+                (_, Step::Wait(_)) => attempt = None,
+                _ => {}
+            }
+            holds.steps.push((holds.total, step));
+            holds.own.push(own);
         }
+        holds.own.push(own);
+        holds
+    }
+
+    /// How much of the CPU time up to this place is the task's own.
+    fn own(&self, place: u64) -> u64 {
+        let next = self.steps.partition_point(|(other, _)| *other < place);
+        let (from, own_from) = match next.checked_sub(1) {
+            Some(before) => (self.steps[before].0, self.own[before]),
+            None => (0, 0),
+        };
+        let to = self.steps.get(next).map_or(self.total, |(to, _)| *to);
+        let part = (place - from) as f64 / (to - from).max(1) as f64;
+        own_from + ((self.own[next] - own_from) as f64 * part) as u64
     }
 
     /// The mutexes that the task was seen to take or to let go of.
@@ -151,7 +226,7 @@ impl<'a> Holds<'a> {
         words
             .filter_map(|about| match about {
                 About::Took(word) | About::Released(word) => Some(word),
-                About::Condition | About::Nothing => None,
+                About::AwaitedTask | About::Nothing => None,
             })
             .collect()
     }
@@ -161,7 +236,7 @@ impl<'a> Holds<'a> {
             Step::Wait(wait) if self.of_post.contains_key(&wait.post) => {
                 futex(wait, self.process).map_or(About::Nothing, About::Took)
             }
-            Step::Wait(wait) if wait.waker.is_some() => About::Condition,
+            Step::Wait(wait) if wait.waker.is_some() => About::AwaitedTask,
             Step::Post { id, .. } => self
                 .of_post
                 .get(id)
@@ -170,32 +245,28 @@ impl<'a> Holds<'a> {
         }
     }
 
-    /// Half of the holds that were seen from beginning to end are at most this long.
-    fn usual(&self) -> BTreeMap<Futex, u64> {
-        let mut held: BTreeMap<Futex, u64> = BTreeMap::new();
-        let mut lengths: BTreeMap<Futex, Vec<u64>> = BTreeMap::new();
+    /// The holds that were seen from beginning to end: how long each was, and how often the task yielded in it.
+    fn seen(&self) -> BTreeMap<Futex, Vec<(u64, usize)>> {
+        let mut held: BTreeMap<Futex, (u64, usize)> = BTreeMap::new();
+        let mut seen: BTreeMap<Futex, Vec<(u64, usize)>> = BTreeMap::new();
         for (place, step) in &self.steps {
             match self.about(step) {
                 About::Took(word) => {
-                    held.insert(word, *place);
+                    held.insert(word, (*place, 0));
                 }
                 About::Released(word) => {
-                    if let Some(since) = held.remove(&word) {
-                        lengths.entry(word).or_default().push(place - since);
+                    if let Some((since, yields)) = held.remove(&word) {
+                        seen.entry(word).or_default().push((place - since, yields));
                     }
                 }
-                About::Condition => held.clear(),
-                About::Nothing => {}
+                About::AwaitedTask => held.clear(),
+                About::Nothing => {
+                    let yields = usize::from(*step == Step::Yield);
+                    held.values_mut().for_each(|(_, count)| *count += yields);
+                }
             }
         }
-        let median = |mut lengths: Vec<u64>| {
-            lengths.sort_unstable();
-            lengths[lengths.len() / 2]
-        };
-        lengths
-            .into_iter()
-            .map(|(word, lengths)| (word, median(lengths)))
-            .collect()
+        seen
     }
 
     /// Adds holds for which nobody waited, of a mutex that was taken at these places: where several times the usual time lies between two of them.
@@ -258,7 +329,13 @@ impl<'a> Holds<'a> {
 
     /// The steps with locks, and with the runs between them. Of the mutexes in `apart` it holds one at a time.
     fn steps(self, apart: &BTreeSet<Futex>) -> Steps {
-        let usual = self.usual();
+        // Half of the holds are at most so long, and have at most so many yields.
+        let (mut usual, mut yields) = (BTreeMap::new(), BTreeMap::new());
+        for (word, seen) in self.seen() {
+            let (lengths, counts): (Vec<u64>, Vec<usize>) = seen.into_iter().unzip();
+            usual.insert(word, median(lengths));
+            yields.insert(word, median(counts));
+        }
         let usual = |word: &Futex| usual.get(word).copied().unwrap_or(0);
         let mut held: BTreeMap<Futex, Held> = BTreeMap::new();
         let mut last: BTreeMap<Futex, u64> = BTreeMap::new();
@@ -289,7 +366,10 @@ impl<'a> Holds<'a> {
                     continue;
                 }
                 About::Released(word) => {
-                    if held.remove(&word).is_none() {
+                    if let Some(one) = held.remove(&word) {
+                        let yields = yields.get(&word).copied().unwrap_or(0);
+                        placed.extend(one.divide(word, yields));
+                    } else {
                         let before = last.get(&word).copied().unwrap_or(0).max(woken);
                         let since = place.saturating_sub(usual(&word)).max(before);
                         placed.push((since, rank - 1, Step::Lock(word)));
@@ -299,12 +379,16 @@ impl<'a> Holds<'a> {
                     last.insert(word, place);
                     continue;
                 }
-                About::Condition => {
+                About::AwaitedTask => {
                     for (word, one) in std::mem::take(&mut held) {
                         placed.push(one.release(word, usual(&word), (place, rank - 1)));
                     }
                 }
                 About::Nothing => {}
+            }
+            if *step == Step::Yield {
+                held.values_mut()
+                    .for_each(|one| one.yields.push((place, rank)));
             }
             if matches!(step, Step::Wait(_)) {
                 woken = place;
@@ -327,7 +411,7 @@ impl<'a> Holds<'a> {
             .into_iter()
             .map(|(place, _, step)| (place, Some(step)));
         let steps = steps.chain([end]).flat_map(|(place, step)| {
-            let run = place.saturating_sub(now);
+            let run = self.own(place).saturating_sub(now);
             now += run;
             let run = (run > 0).then_some(Step::Run(run));
             run.into_iter().chain(step)

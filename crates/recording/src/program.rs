@@ -272,6 +272,7 @@ impl<'a> Maker<'a> {
                         making.run += time;
                         loss.run(making.sure, time);
                     }
+                    Step::Kernel(_) => {}
                     Step::Yield => making.push(Event::Yield),
                     Step::Fork(child) => {
                         if let Some(definition) = maker.definitions.get(&child) {

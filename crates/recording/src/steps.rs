@@ -10,6 +10,8 @@ use crate::record::Context;
 pub(crate) enum Step {
     /// It had a CPU for so long, nanoseconds.
     Run(u64),
+    /// It had a CPU for so long, in which the kernel did what a simulation does again: no program has this in it.
+    Kernel(u64),
     /// It waited.
     Wait(Wait),
     /// It woke a task that waited.
@@ -50,6 +52,8 @@ pub(crate) struct Wait {
     pub disk: bool,
     /// The system call in which it waited, if it was seen to begin.
     pub call: Option<Call>,
+    /// Whether no other thread of its process has had a CPU since it got one after the wait before.
+    pub undisturbed: bool,
 }
 
 impl Wait {
@@ -176,11 +180,13 @@ mod tests {
                 by_kernel: true,
                 disk: true,
                 call,
+                undisturbed: true,
             })
         };
         let call = |number, first| Some(Call { number, first });
         let list = [
             Step::Run(u64::MAX),
+            Step::Kernel(7),
             wait(0, u64::MAX, call(-1, u64::MAX)),
             // From before the end of the one in front of it.
             wait(7, 9, None),
@@ -193,7 +199,7 @@ mod tests {
         ];
         let steps: Steps = list.into_iter().collect();
         assert!(steps.iter().eq(list));
-        assert!(steps.iter().without(3).eq(list[3..].iter().copied()));
+        assert!(steps.iter().without(4).eq(list[4..].iter().copied()));
         assert!(steps.iter().without(99).next().is_none());
         assert_eq!(steps.waits().count(), 3);
     }

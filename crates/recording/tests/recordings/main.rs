@@ -473,6 +473,109 @@ fn holds_for_which_nobody_waited_are_where_the_others_have_a_gap() {
 }
 
 #[test]
+fn who_finds_a_mutex_taken_again_has_not_had_it() {
+    const US: u64 = 1000;
+    const TURNS: u64 = 20;
+    let mut script = Script::default();
+    script.describe(1, "left");
+    script.describe(2, "right");
+    script.preempt(0, 0, 1);
+    for turn in 0..TURNS {
+        let time = turn * MS;
+        // The right one runs into the mutex. The left one lets go of it, takes it again before the right one runs, and yields.
+        script.preempt(time, 1, 2);
+        script.sleep(time + 10 * US, 2, 1, FUTEX, 0xabc);
+        for attempt in 1..=3 {
+            let time = time + attempt * 20 * US;
+            script.wake(time, 2, 1, Context::Task);
+            script.yields(time + 2 * US, 1, 2);
+            script.sleep(time + 12 * US, 2, 1, FUTEX, 0xabc);
+        }
+        // Then it lets the right one have it, and runs into it in turn.
+        script.wake(time + 90 * US, 2, 1, Context::Task);
+        script.preempt(time + 91 * US, 1, 2);
+        script.preempt(time + 95 * US, 2, 1);
+        script.sleep(time + 96 * US, 1, 2, FUTEX, 0xabc);
+        script.wake(time + 100 * US, 1, 2, Context::Task);
+        script.preempt(time + 101 * US, 2, 1);
+    }
+    let recording = script.recording(TURNS * MS);
+    // Holds are found where they are, also if all of their time is the kernel's.
+    for (waking, own) in [(0, 8), (2, 4), (4, 0)] {
+        let work = KernelWork {
+            waking: waking * US,
+            call: waking * US,
+            ..KernelWork::default()
+        };
+        let load = recording.load_without(work).expect("it has tasks");
+        assert_eq!(load.workload.mutexes.len(), 1);
+        let recorded = &task(&load, "right").phases[0].events;
+        let (mut holds, mut held) = (0, None);
+        for event in recorded.iter() {
+            match event {
+                Event::Lock(_) => held = Some(0),
+                Event::Run(time) => held = held.map(|held| held + time),
+                Event::Unlock(_) => {
+                    holds += 1;
+                    assert_eq!(held.take(), Some(own * US), "{recorded:?}");
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(holds, TURNS, "{recorded:?}");
+    }
+}
+
+#[test]
+fn holds_with_a_yield_in_each_are_told_apart_where_nobody_waits() {
+    const US: u64 = 1000;
+    const TURNS: u64 = 20;
+    const ALONE: u64 = 5;
+    let mut script = Script::default();
+    script.describe(1, "left");
+    script.describe(2, "right");
+    script.describe(3, "other");
+    script.preempt(0, 0, 1);
+    for turn in 0..TURNS {
+        let time = turn * MS;
+        // The left one takes the mutex, yields, and lets go of it, once several times before the right one comes.
+        if turn == 10 {
+            for round in 1..ALONE {
+                script.yields(time + round * 10 * US, 1, 3);
+                script.preempt(time + round * 10 * US + 1, 3, 1);
+            }
+        }
+        script.wake(time + 85 * US, 2, 1, Context::Timer);
+        script.yields(time + 90 * US, 1, 2);
+        script.sleep(time + 91 * US, 2, 1, FUTEX, 0xabc);
+        script.wake(time + 95 * US, 2, 1, Context::Task);
+        script.preempt(time + 96 * US, 1, 2);
+        // So does the right one, and sleeps.
+        script.yields(time + 100 * US, 2, 1);
+        script.sleep(time + 101 * US, 1, 2, FUTEX, 0xabc);
+        script.wake(time + 105 * US, 1, 2, Context::Task);
+        script.sleep(time + 110 * US, 2, 1, NANOSLEEP, 1);
+    }
+    let load = load(script, TURNS * MS);
+    assert_eq!(load.workload.mutexes.len(), 1);
+    let recorded = &task(&load, "left").phases[0].events;
+    let (mut yields, mut held, mut holds) = (0, false, 0);
+    for event in recorded.iter() {
+        match event {
+            Event::Lock(_) => (yields, held, holds) = (0, true, holds + 1),
+            Event::Yield => yields += 1,
+            Event::Unlock(_) => {
+                assert!(std::mem::replace(&mut held, false));
+                assert!(yields <= 1, "{recorded:?}");
+            }
+            _ => {}
+        }
+    }
+    // The last one it takes when nothing comes after it.
+    assert_eq!(holds, TURNS + ALONE, "{recorded:?}");
+}
+
+#[test]
 fn who_waits_for_a_condition_holds_no_mutex() {
     let mut script = Script::default();
     script.describe(1, "client");
