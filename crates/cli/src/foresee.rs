@@ -10,14 +10,17 @@ use crate::output::{self, FAILED, UNUSABLE};
 
 /// Compare predictions from recordings with what a kernel did
 ///
-/// Replays the recordings that `testbench/recordings` has made under the kernel's own scheduler, under those of its other recordings, and prints how far the CPU time of tasks is from that
-/// of the kernel. Exit status 1 if it is further than the bounds in docs/recordings.md.
+/// Replays recordings made under the kernel's own scheduler under the schedulers of the other recordings, and those under the kernel's own. Prints how
+/// far replays are from what the kernel did: in the time from start to end where all tasks end, in the CPU time of tasks elsewhere.
+///
+/// Exit status 1 if a replay fails or is outside the bounds in docs/recordings.md, or if schedulers that the recordings tell apart come out in the
+/// wrong order.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   testbench/recordings --keep recordings
   fairground foresee --cost recordings/costs-1.toml recordings/*.recording")]
 pub struct Arguments {
-    /// Recordings called WORKLOAD.SCHEDULER.recording; `kernel` is the kernel's own scheduler
+    /// Recordings called WORKLOAD.SCHEDULER.recording or WORKLOAD.SCHEDULER.TURN.recording; `kernel` is the kernel's own scheduler
     #[arg(required = true, value_name = "RECORDING")]
     recordings: Vec<PathBuf>,
 
