@@ -24,7 +24,7 @@ help:
 demo: build
 	cargo run --quiet --release --package fairground -- compare --schedulers $(DEMO_SCHEDULERS) $(DEMO_WORKLOADS)
 	cargo run --quiet --release --package fairground -- show workloads/build.recording
-	cargo run --quiet --release --package fairground -- advise --schedulers $(DEMO_SCHEDULERS) workloads/build.recording
+	cargo run --quiet --release --package fairground -- advise --schedulers kernel,$(DEMO_SCHEDULERS) workloads/build.recording
 
 build:
 	scripts/install build
