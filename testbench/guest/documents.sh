@@ -117,5 +117,5 @@ END
 		}'
 	fairground run ebs -- "$fairground" task $$ --isochronous
 	assert_status 2
-	assert_says "$work/errors" 'does not know isochronous'
+	assert_says "$work/errors" 'does not read isochronous'
 }

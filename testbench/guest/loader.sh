@@ -159,7 +159,7 @@ finds_scheduler_in_charge() {
 	wait_until in_charge faulty
 	fairground task $$
 	assert_status 2
-	assert_says "$work/errors" 'faulty, knows no attributes'
+	assert_says "$work/errors" 'faulty, reads no task attributes'
 	kill -TERM "$loader"
 	await_loader
 	kill -CONT "$older"
@@ -270,7 +270,7 @@ reproduces_to_the_fault() {
 	echo S > /proc/sysrq-trigger
 	await_loader
 	assert_status 1
-	assert_says "$work/errors" 'elc_fairness_5on4 under cfs failed in run 1: the kernel took cfs out'
+	assert_says "$work/errors" 'elc_fairness_5on4 under cfs failed in run 1: the kernel ejected cfs'
 	assert_says "$work/output" 'not measured'
 	assert_unloaded
 }

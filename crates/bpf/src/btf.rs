@@ -260,17 +260,10 @@ impl Btf {
                 prototype: size_or_type,
                 linkage: linkage(info & 0xffff),
             },
-            13 => {
-                let mut parameters = Vec::new();
-                for _ in 0..count {
-                    let name = self.string_or_error(words.next()?)?;
-                    parameters.push((name, words.next()?));
-                }
-                Kind::Prototype {
-                    returns: size_or_type,
-                    parameters,
-                }
-            }
+            13 => Kind::Prototype {
+                returns: size_or_type,
+                parameters: self.parameters(words, count)?,
+            },
             14 => Kind::Variable {
                 type_id: size_or_type,
                 linkage: linkage(words.next()?),
@@ -309,6 +302,20 @@ impl Btf {
             number => return Err(malformed(place(), format!("unknown kind {number}"))),
         };
         Ok(Type { name, kind })
+    }
+
+    /// The parameters of a function: their names and types.
+    fn parameters(
+        &self,
+        words: &mut Words<'_>,
+        count: usize,
+    ) -> Result<Vec<(String, TypeId)>, Error> {
+        let mut parameters = Vec::new();
+        for _ in 0..count {
+            let name = self.string_or_error(words.next()?)?;
+            parameters.push((name, words.next()?));
+        }
+        Ok(parameters)
     }
 
     /// The members of a structure or union; `bit_fields`: some of them may be bit fields.

@@ -14,7 +14,7 @@ impl Stack {
 
     /// How many calls of compiled functions may be under way at once, each from
     /// a helper or kernel function that the one before has called. The caller
-    /// has to see to that: compiled code does not look.
+    /// has to check that: compiled code does not.
     pub const NESTED_CALLS: usize = 16;
 
     /// Room for all of them.

@@ -87,7 +87,7 @@ pub trait Linker {
         true
     }
 
-    /// Whether structures of that name are objects of the kernel, which nobody else can make.
+    /// Whether structures of that name are objects of the kernel, which only the kernel can make.
     fn is_object(&self, _structure: &str) -> bool {
         false
     }

@@ -60,7 +60,7 @@ fn after(output: &str) -> String {
     let last = &lines[lines.len().saturating_sub(LINES)..];
     match last {
         [] => "; it printed nothing".to_owned(),
-        _ => format!("; it printed at last:\n{}", last.join("\n")),
+        _ => format!("; its last output:\n{}", last.join("\n")),
     }
 }
 

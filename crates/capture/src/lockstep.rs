@@ -209,7 +209,7 @@ impl Followed {
             let mut how = how.clone();
             let output = supervisor.output().unwrap_or_default();
             if let Some(last) = output.lines().rev().find(|line| !line.trim().is_empty()) {
-                how = format!("{how}; it printed at last: {last}");
+                how = format!("{how}; its last output: {last}");
             }
             return Ok(Some(Demand::End { how }));
         }

@@ -147,7 +147,7 @@ impl Supervisor {
             system("follow the loader", self.step(thread))?;
         }
         let output = self.output()?;
-        let how = format!("it went on for {MOST_CALLS} system calls without attaching one");
+        let how = format!("it made {MOST_CALLS} system calls without attaching one");
         Err(Error::NotAttached { how, output })
     }
 
@@ -218,7 +218,7 @@ impl Supervisor {
             };
             let Some(waiter) = thread.waiter.take_if(|waiter| waiter.until.is_some()) else {
                 return Err(io::Error::other(
-                    "all threads of the loader wait for each other, or for something that does not come",
+                    "all threads of the loader wait for each other, or for something that never happens",
                 ));
             };
             self.clock = self.clock.max(waiter.until.unwrap_or(0));

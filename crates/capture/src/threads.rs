@@ -137,7 +137,7 @@ impl Supervisor {
                 }
                 let seconds = PATIENCE / 1000;
                 return Err(io::Error::other(format!(
-                    "a thread of the loader was not heard of for {seconds} s: {}",
+                    "a thread of the loader made no sign for {seconds} s: {}",
                     self.what_runs()
                 )));
             };

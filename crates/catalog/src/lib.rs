@@ -42,7 +42,7 @@ pub struct Scheduler {
     pub readme: Cow<'static, str>,
     /// What clang warned about when it compiled a user's source; empty otherwise.
     pub warnings: String,
-    /// Sources that nobody named and that were linked with a user's, because those need them.
+    /// Sources that were not named and were linked with a user's, because those need them.
     pub linked: Vec<PathBuf>,
 }
 

@@ -31,7 +31,7 @@ impl Part {
 }
 
 /// Adds the sources that define what the others only use or [`Build::wanted`] names, from beside the first one and, in a copy of
-/// scx's repository, from its `lib`. What none of them defines is left to whoever loads the object.
+/// scx's repository, from its `lib`. What none of them defines is left to the loader of the object.
 pub(crate) fn add_needed(parts: &mut Vec<Part>, build: &Build) {
     if missing(parts, &build.wanted).is_empty() {
         return;

@@ -23,7 +23,7 @@ pub struct CompiledSource {
     pub object: Vec<u8>,
     /// clang's warnings, empty if there are none.
     pub warnings: String,
-    /// Sources that nobody named, and that others need.
+    /// Sources that were not named, and that others need.
     pub added: Vec<PathBuf>,
 }
 

@@ -194,7 +194,7 @@ struct Told {
     heading: String,
     /// What there is to know about the ranking.
     remarks: Vec<String>,
-    /// The command that loads the first one; `None` if the kernel's own shares its place, or nobody is first.
+    /// The command that loads the first one; `None` if the kernel's own shares its place, or none is first.
     command: Option<String>,
 }
 
@@ -378,7 +378,7 @@ fn confirm(recording: &Recording, goal: &Goal, advice: &Advice) -> Result<(Strin
         let file = folder.path().join(format!("{}.recording", rank.scheduler));
         let mut command = Command::new(&program);
         if rank.scheduler != KERNEL {
-            // The recorder needs root; it has the command run by whom it should be.
+            // The recorder needs root; it has the command run by the right user.
             command
                 .args(["run", &rank.scheduler, "--user", "root", "--"])
                 .arg(&program);

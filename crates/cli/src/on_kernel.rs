@@ -13,13 +13,13 @@ use fairground_kernel::{Error, host};
 use fairground_lab::{KernelLoad, KernelMachine, KernelOutput, KernelRun};
 use tempfile::TempDir;
 
-/// How often the end of a run is looked for. Signals come when there is something to see, so this is only about a run that does not end
-/// when it is asked to: looks would take the CPU from what is measured.
+/// How often the end of a run is checked. Signals announce it, so this only matters for a run that does not end when it is asked to:
+/// checks would take the CPU from what is measured.
 const LOOK: Duration = Duration::from_secs(60);
 /// The same once it was asked to.
 const LAST_LOOK: Duration = Duration::from_millis(100);
 
-/// Makes runs on this kernel, by starting `fairground run`, which takes its scheduler out whatever happens.
+/// Makes runs on this kernel, by starting `fairground run`, which unloads its scheduler whatever happens.
 pub struct Runner {
     machine: KernelMachine,
     signals: Signals,
@@ -98,7 +98,7 @@ impl Runner {
             }
             let dump = self.folder.path().join("dump");
             words.extend(["--dump".into(), dump.into()]);
-            // The player needs the rights that this program has, whoever called sudo.
+            // The player needs this program's rights, not those of the user who called sudo.
             words.extend(["--user".into(), "root".into(), "--".into()]);
         }
         let mut variables: &[(&str, String)] = &[];

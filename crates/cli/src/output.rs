@@ -18,7 +18,7 @@ pub enum Format {
     Csv,
 }
 
-/// Prints a line for people on standard error. That nobody can read it is no reason to end otherwise.
+/// Prints a line for people on standard error. A failure to write it changes nothing.
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_kernel::Error;
 use fairground_kernel::play::{self, Report};
 use fairground_kernel::supervise::Signals;
-use fairground_metrics::Options as Metrics;
+use fairground_kernel::{Error, host};
+use fairground_machine::Machine;
+use fairground_metrics::{MachineFacts, Options as Metrics};
 use fairground_recording::Source;
 use fairground_report::{Comparison, Labels, Run, TaskTables};
 use fairground_workload::Workload;
@@ -80,7 +81,7 @@ fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
             records: arguments.records,
         },
     };
-    let report = play::play(&workload, &options, &mut signals)?;
+    let report = play::play(&workload, &options, machine_facts(), &mut signals)?;
     let text = match arguments.format {
         Format::Table => table(&report),
         Format::Csv => report.csv(),
@@ -91,6 +92,16 @@ fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
         }
     };
     Ok((report, text))
+}
+
+/// The capacities of this machine's CPUs; none where their numbers have gaps, so that they are taken for equal.
+fn machine_facts() -> MachineFacts {
+    let machine = host::cpus_are_contiguous().then(|| Machine::parse("host"));
+    let cpus = machine.and_then(Result::ok).map(|machine| machine.cpus);
+    let capacities = cpus.into_iter().flatten().map(|cpu| cpu.capacity);
+    MachineFacts {
+        capacities: capacities.collect(),
+    }
 }
 
 /// Reads an rt-app file or a recording.

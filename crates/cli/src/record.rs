@@ -17,7 +17,7 @@ use fairground_recording::{Ending, Header, Roots, Writer};
 use crate::output::{self, fail};
 use crate::quantity::nanoseconds;
 
-/// How often the end is looked for. The end of the command is a signal, which is seen at once.
+/// How often the end is checked. The end of the command is a signal, which is seen at once.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A command has ended when its parent is told, which is before its last task has left its CPU.
@@ -57,7 +57,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     cgroup: Option<PathBuf>,
 
-    /// User as whom the command runs [default: the user who called sudo]
+    /// User that the command runs as [default: the user who called sudo]
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
 

@@ -23,7 +23,7 @@ use fairground_machine::Machine;
 
 use crate::output;
 
-/// How often the loader looks whether the scheduler is still in charge.
+/// How often the loader checks that the scheduler is still in charge.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Load a scheduler into this kernel
@@ -77,7 +77,7 @@ pub struct Arguments {
     #[arg(short, long)]
     verbose: bool,
 
-    /// User as whom the command runs [default: the user who called sudo]
+    /// User that the command runs as [default: the user who called sudo]
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
 
@@ -175,7 +175,7 @@ fn keep_loaded(
             output::say!("fairground: {warning}");
         }
         tell(format_args!(
-            "{title} schedules this machine now{}",
+            "{title} now schedules this machine{}",
             if arguments.command.is_empty() {
                 "; Ctrl-C gives it back"
             } else {
@@ -196,7 +196,7 @@ fn keep_loaded(
         match outcome {
             _ if !is_gone => {
                 output::say!(
-                    "fairground: the kernel still has {title}; its log (dmesg) may tell why, and SysRq-S takes it out"
+                    "fairground: the kernel still runs {title}; its log (dmesg) may say why, and SysRq-S removes it"
                 );
                 return Ok(1);
             }
@@ -273,7 +273,7 @@ fn end_command(command: &mut Guarded, signals: &mut Signals) -> Result<(), Error
 
 fn print_counters(now: &Counters, earlier: &Counters) {
     let mut output = std::io::stdout().lock();
-    // A reader that has gone away is no reason to take the scheduler out.
+    // A reader that has gone away is no reason to unload the scheduler.
     let _ = output
         .write_all(now.table(earlier).as_bytes())
         .and_then(|()| output.flush());
@@ -283,12 +283,12 @@ fn print_counters(now: &Counters, earlier: &Counters) {
 fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Result<(), Error> {
     let Some(report) = report else {
         output::say!(
-            "fairground: the kernel took {title} out; the scheduler keeps no record of the reason, the kernel's log \
-             (dmesg) may tell it"
+            "fairground: the kernel ejected {title}; the scheduler keeps no record of the reason, the kernel's log \
+             (dmesg) may have it"
         );
         return Ok(());
     };
-    output::say!("fairground: the kernel took {title} out: {report}");
+    output::say!("fairground: the kernel ejected {title}: {report}");
     if report.dump.is_empty() {
         return Ok(());
     }
@@ -387,7 +387,7 @@ impl Scheduler {
                 return Err(unusable(&reason));
             }
             output::say!(
-                "fairground: some CPUs are offline; {} takes the machine for flat",
+                "fairground: some CPUs are offline; {} treats the machine as flat",
                 self.name
             );
             return Ok(opened);

@@ -17,8 +17,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the folder, and starts a process that removes it should this one have no time to. Where there can be no folder, whoever needs one
-    /// says so.
+    /// Makes the folder, and starts a process that removes it should this one have no time to. If there can be no folder, what
+    /// needs one says so.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("fairground-").tempdir();
         let folder = folder

@@ -30,7 +30,7 @@ pub fn shrink(
                 tell(&shrunk, failure, &command);
             }
             Ok(None) => crate::output::say!(
-                "fairground: {} under {}: its failure does not show in a run of its rt-app file alone, so it cannot be shrunk",
+                "fairground: {} under {}: it does not fail in a run of its rt-app file alone, so it cannot be shrunk",
                 failure.workload,
                 failure.scheduler
             ),
@@ -109,7 +109,7 @@ fn tell(shrunk: &Shrunk, failure: &Failure, command: &str) {
     };
     let runs = shrunk.runs;
     crate::output::say!(
-        "fairground: {} under {}: shrunk in {runs} runs of at most {MOST_RUNS}; {how}. It fails so:\n  {}\nThis shows it again:\n  {command}",
+        "fairground: {} under {}: shrunk in {runs} runs of at most {MOST_RUNS}; {how}. It fails like this:\n  {}\nTo reproduce it:\n  {command}",
         failure.workload,
         failure.scheduler,
         shrunk.failure.message

@@ -1,4 +1,4 @@
-//! What is simulated: the arguments that commands share which run workloads in the simulator.
+//! What is simulated: the arguments shared by the commands that run workloads in the simulator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
@@ -391,7 +391,7 @@ fn set(contenders: &mut [Contender], setting: &str) -> Result<(), String> {
     dots.reverse();
     let mut name = match dots.first() {
         Some(dot) => &target[..*dot],
-        None => return Err("it does not say of which scheduler; write ID.TUNABLE=VALUE".to_owned()),
+        None => return Err("no scheduler is named; write ID.TUNABLE=VALUE".to_owned()),
     };
     for dot in dots {
         name = &target[..dot];

@@ -100,7 +100,7 @@ fn task(arguments: &Arguments) -> Result<(), Error> {
         reason: "no scheduler is loaded; attributes belong to one: see `fairground run`".to_owned(),
     })?;
     let map = map.ok_or_else(|| Error::Usage {
-        reason: format!("the scheduler in charge, {scheduler}, knows no attributes of tasks"),
+        reason: format!("the scheduler in charge, {scheduler}, reads no task attributes"),
     })?;
     check_understood(&scheduler, &asked)?;
     if changes.is_empty() && !arguments.clear {
@@ -122,7 +122,7 @@ fn task(arguments: &Arguments) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses attributes that the scheduler in charge would not read. Of one that is not in the catalogue nobody knows.
+/// Refuses attributes that the scheduler in charge would not read. What a scheduler outside the catalogue reads is not known.
 fn check_understood(scheduler: &str, asked: &Attributes) -> Result<(), Error> {
     let Ok(known) = fairground_catalog::find(scheduler) else {
         return Ok(());
@@ -136,7 +136,7 @@ fn check_understood(scheduler: &str, asked: &Attributes) -> Result<(), Error> {
         None => Ok(()),
         Some(name) => Err(Error::Usage {
             reason: format!(
-                "the scheduler in charge, {scheduler}, does not know {name}; it knows {}",
+                "the scheduler in charge, {scheduler}, does not read {name}; it reads {}",
                 reads.join(", ")
             ),
         }),
@@ -263,7 +263,7 @@ mod tests {
             check_understood("linux24", &asked(&[("shares", "60")])).expect_err("no shares");
         assert_eq!(error.exit_code(), 2);
         assert!(
-            error.to_string().contains("does not know shares"),
+            error.to_string().contains("does not read shares"),
             "{error}"
         );
         assert!(check_understood("linux24", &asked(&[])).is_ok());

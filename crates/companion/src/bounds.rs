@@ -1,4 +1,4 @@
-//! What expressions of files may take. Somebody else may have written them.
+//! What expressions in files may take. The files may come from others.
 
 use rhai::module_resolvers::DummyModuleResolver;
 use rhai::{Engine, EvalAltResult, FLOAT, INT};

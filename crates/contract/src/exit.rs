@@ -14,7 +14,7 @@ pub enum ExitKind {
     UnregisteredBpf = 65,
     /// The kernel unloaded it, for example at hotplug.
     UnregisteredKernel = 66,
-    /// Somebody at the console did, with SysRq-S.
+    /// The console did, with SysRq-S.
     SysRq = 67,
     /// The scheduler that it is part of ended.
     Parent = 68,

@@ -46,6 +46,22 @@ pub enum Policy {
     Deadline,
 }
 
+impl Policy {
+    /// The policy with the kernel's number; an unknown one counts as normal.
+    #[must_use]
+    pub fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Fifo,
+            2 => Self::RoundRobin,
+            3 => Self::Batch,
+            5 => Self::Idle,
+            6 => Self::Deadline,
+            7 => Self::Ext,
+            _ => Self::Normal,
+        }
+    }
+}
+
 /// What is known of a task; sent when the task appears and whenever something in it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskInfo {

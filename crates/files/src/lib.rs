@@ -1,4 +1,4 @@
-//! Reading files that somebody else has made, whole but with a limit, and what helps where files cannot be read or written.
+//! Reading files made by others, whole but up to a limit, and what helps where files cannot be read or written.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};

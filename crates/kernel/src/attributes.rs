@@ -26,7 +26,7 @@ impl AttributeMap {
     /// # Errors
     /// Not root, or the map cannot be opened.
     pub fn find() -> Result<Option<Self>, Error> {
-        host::check_root("the attributes of tasks")?;
+        host::check_root("reading and setting task attributes")?;
         if host::loaded_scheduler().is_none() {
             return Ok(None);
         }
@@ -37,8 +37,12 @@ impl AttributeMap {
             .find(|info| info.name == MAP && info.ty == MapType::TaskStorage && info.btf_id == btf)
             .map(|info| info.id);
         let Some(id) = id else { return Ok(None) };
-        let map = MapHandle::from_map_id(id)
-            .map_err(|error| failed(&format!("cannot be opened: {error}")))?;
+        let map = MapHandle::from_map_id(id).map_err(|error| {
+            failed(
+                "task attributes",
+                format!("their map cannot be opened: {error}"),
+            )
+        })?;
         Ok(Some(Self { map }))
     }
 
@@ -51,7 +55,7 @@ impl AttributeMap {
         let bytes = self
             .map
             .lookup(&task.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
-            .map_err(|error| failed(&format!("of thread {pid} cannot be read: {error}")))?;
+            .map_err(|error| of_thread(pid, "read", &error))?;
         Ok(bytes.and_then(|bytes| Attributes::decode(&bytes)))
     }
 
@@ -67,15 +71,19 @@ impl AttributeMap {
                 &attributes.encode(),
                 MapFlags::ANY,
             )
-            .map_err(|error| failed(&format!("of thread {pid} cannot be set: {error}")))
+            .map_err(|error| of_thread(pid, "set", &error))
     }
 }
 
 /// The type information of the scheduler in charge, which all maps of its object have: that of the newest link to a scheduler. Older
 /// ones belong to schedulers that the kernel has taken out and whose loaders have not noticed.
 fn btf_in_charge() -> Result<Option<u32>, Error> {
-    let kernel = Btf::from_vmlinux()
-        .map_err(|error| failed(&format!("the kernel's types cannot be read: {error}")))?;
+    let kernel = Btf::from_vmlinux().map_err(|error| {
+        failed(
+            "task attributes",
+            format!("the kernel's types cannot be read: {error}"),
+        )
+    })?;
     let types: Vec<u32> = ["sched_ext_ops", "sched_ext_ops_cid"]
         .into_iter()
         .filter_map(|table| {
@@ -98,7 +106,7 @@ fn btf_in_charge() -> Result<Option<u32>, Error> {
     Ok(newest.map(|(_, btf)| btf))
 }
 
-/// The threads that a number stands for: all of a process if it is that of its first thread, else the one.
+/// The threads that a number denotes: all of a process if it is that of its first thread, else the one.
 ///
 /// # Errors
 /// There is no such thread.
@@ -144,10 +152,15 @@ fn descriptor(pid: u32) -> Result<OwnedFd, Error> {
     }
 }
 
-fn failed(what: &str) -> Error {
-    Error::Load {
-        name: "attributes".to_owned(),
-        reason: what.to_owned(),
+fn of_thread(pid: u32, action: &str, error: &libbpf_rs::Error) -> Error {
+    let name = format!("task attributes of thread {pid}");
+    failed(&name, format!("cannot be {action}: {error}"))
+}
+
+fn failed(name: &str, reason: String) -> Error {
+    Error::Setup {
+        name: name.to_owned(),
+        reason,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A BPF program at the kernel's scheduler trace points writes entries to rings, one of each CPU, and descriptions of tasks to a buffer. A thread of this
 //! process looks four times a second whether one of them fills, and empties all then and at the end. It runs under `SCHED_FIFO`, above every scheduler that can be
-//! watched, and does no more than copy; whoever holds the [`Capture`] writes the file.
+//! watched, and does no more than copy; the holder of the [`Capture`] writes the file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -84,7 +84,7 @@ pub enum Error {
         rejection: Box<Rejection>,
     },
     /// The kernel did not take the object, for another reason than the verifier's.
-    #[error("{name}: the kernel did not take the scheduler: {reason}")]
+    #[error("{name}: the kernel refused the scheduler: {reason}")]
     Load {
         /// Name of the scheduler.
         name: String,
@@ -96,7 +96,7 @@ pub enum Error {
     Setup {
         /// Name of the scheduler.
         name: String,
-        /// What, where it stands, and why not.
+        /// What, its place, and why not.
         reason: String,
     },
     /// The kernel does not let its scheduler be recorded.

@@ -35,7 +35,7 @@ const START: u8 = 0;
 /// How long the guard tries to kill what the command has left.
 const KILLING: Duration = Duration::from_secs(5);
 
-/// The user as whom a command runs.
+/// The user that a command runs as.
 #[derive(Clone, Debug)]
 pub struct User(nix::unistd::User);
 
@@ -68,7 +68,7 @@ impl User {
         }
     }
 
-    /// The user as whom a command runs: the one of this name, or else the one who called sudo.
+    /// The user that a command runs as: the one of this name, or else the one who called sudo.
     ///
     /// # Errors
     /// As for [`find`](Self::find).
@@ -121,8 +121,8 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Makes everything ready to start a command, program and arguments, which inherits the terminal. `user` runs it; `None`: whoever
-    /// runs this process. To be called before there are other threads.
+    /// Makes everything ready to start a command, program and arguments, which inherits the terminal. `user` runs it; `None`: the user
+    /// of this process. To be called before there are other threads.
     ///
     /// # Errors
     /// There is no such program, which the exit code of the error says is the user's mistake, or no process for the guard.
@@ -207,7 +207,7 @@ impl Guarded {
 
     fn signal(&mut self, signal: Signal) {
         if let Some(line) = &mut self.line {
-            // Signals have small numbers. Where the guard is gone, nobody is left to tell.
+            // Signals have small numbers. Where the guard is gone, nothing is left to tell.
             let _ = line.write_all(&[signal as u8]);
         }
     }
@@ -229,7 +229,7 @@ impl Guarded {
         let mut message = [0; 2];
         match line.read(&mut message) {
             Ok(2) if message[0] == ENDED => self.code = Some(message[1]),
-            // Somebody has killed the guard, and with it the command.
+            // The guard was killed, and with it the command.
             Ok(_) => self.code = Some(128 + Signal::SIGKILL as u8),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(Error::system("cannot watch the command")(error)),

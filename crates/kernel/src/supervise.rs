@@ -133,7 +133,7 @@ impl Supervised {
     /// The command got a request to end from elsewhere; it decides itself what to do with it, in its own time.
     pub fn signal(&self, signal: Signal) {
         // The child is waited for below only, so the number is still its own. It may have ended meanwhile: then there is
-        // nobody to tell.
+        // nothing to tell.
         if let Ok(pid) = i32::try_from(self.child.id()) {
             let _ = kill(Pid::from_raw(-pid), signal);
         }

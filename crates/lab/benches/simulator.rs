@@ -257,6 +257,30 @@ impl fairground_events::Sink for Stopwatch {
     fn finish(&mut self, _end: u64) {}
 }
 
+/// What two simulations on two cores take.
+fn print_two_at_once(scheduler: &Arc<Scheduler>) {
+    let one = || {
+        measure(scheduler, "8", SMALL, 5_000, vec![]);
+    };
+    let two = || {
+        std::thread::scope(|scope| {
+            scope.spawn(one);
+            scope.spawn(one);
+        });
+    };
+    // On the wall's clock: once each, and how often a second.
+    let rate = |run: &dyn Fn()| {
+        let start = Instant::now();
+        run();
+        1.0 / start.elapsed().as_secs_f64()
+    };
+    let [alone, both] = fastest([&|| rate(&one), &|| rate(&two)]);
+    println!(
+        "two simulations on two cores         {:8.2} times the time of one",
+        alone / both
+    );
+}
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let testbench =
@@ -326,26 +350,7 @@ fn main() {
         before
     );
 
-    let one = || {
-        measure(&simple, "8", SMALL, 5_000, vec![]);
-    };
-    let two = || {
-        std::thread::scope(|scope| {
-            scope.spawn(one);
-            scope.spawn(one);
-        });
-    };
-    // On the wall's clock: once each, and how often a second.
-    let rate = |run: &dyn Fn()| {
-        let start = Instant::now();
-        run();
-        1.0 / start.elapsed().as_secs_f64()
-    };
-    let [alone, both] = fastest([&|| rate(&one), &|| rate(&two)]);
-    println!(
-        "two simulations on two cores         {:8.2} times the time of one",
-        alone / both
-    );
+    print_two_at_once(&simple);
 
     // Starting 10,000 tasks one after the other, with a scan of all CPUs each as in the original, takes nearly two seconds of
     // simulated time; the cost of a switch is what comes after.

@@ -101,7 +101,7 @@ impl Accompanied {
 
     /// Sets what the scheduler or its loader has by this name: a tunable to a value as people write it, otherwise an option of the
     /// companion, `ops.MEMBER`, `map.NAME.max_entries` or a global variable with a path into it, to an expression. Setting one twice
-    /// leaves the last value. `object` is the scheduler's; `place` tells who sets it, for errors.
+    /// leaves the last value. `object` is the scheduler's; `place` says where it was set, for errors.
     ///
     /// # Errors
     ///

@@ -229,11 +229,11 @@ impl Question {
         })
     }
 
-    /// Why nobody can be ranked.
+    /// Why there is no ranking.
     fn unmeasured(&self, failures: &[Failure]) -> String {
         if let Some(first) = failures.first() {
             return format!(
-                "no run came to its end: {} failed {}",
+                "no run finished: {} failed {}",
                 first.scheduler, first.message
             );
         }
@@ -251,7 +251,7 @@ impl Question {
                     names.join(", ")
                 )
             }
-            _ => "no run has a figure for this goal; choose another with --for".to_owned(),
+            _ => "no run has a value for this goal; choose another with --for".to_owned(),
         }
     }
 

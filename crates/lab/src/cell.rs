@@ -299,7 +299,7 @@ impl Cell {
         };
         Ok(match outcome {
             Ok(mut outcome) => {
-                // Nobody asked for so long a run in which nothing happens.
+                // The length is a default, not a wish to see nothing happen.
                 if self.has_no_length()
                     && let Some(reasons) = outcome.stuck.take()
                 {
@@ -454,14 +454,14 @@ impl Cell {
         if self.contender.loader().is_some() {
             let cost = &self.options.cost;
             notes.push(format!(
-                "{name}: its loader goes on beside it, as tasks that are in no metric of tasks; each of its system calls, with what it computes \
+                "{name}: its loader keeps running beside it, as tasks that no task metric includes; each of its system calls, with what it computes \
                  before it, is charged {} + {} ns of CPU time (costs system_call and loader_call)",
                 cost.system_call, cost.loader_call
             ));
         }
         notes.extend(self.not_under_the_scheduler(outcome));
         notes.extend(outcome.stuck.as_ref().map(|reasons| {
-            format!("{name}: the machine is idle to the end because every task waits: {reasons}")
+            format!("{name}: the machine was idle to the end because every task waits: {reasons}")
         }));
         let messages = outcome.messages.iter().take(NOTED_LINES);
         notes.extend(messages.map(|message| format!("{name} says: {}", message.trim_end())));
@@ -585,7 +585,7 @@ fn seconds(nanoseconds: u64) -> String {
     format!("{text} s")
 }
 
-/// Says which costs are plain numbers, of which nobody knows where they come from.
+/// Says which costs are plain numbers without an origin.
 fn given_costs(cost: &CostModel) -> Option<String> {
     let given: Vec<&str> = cost
         .origins

@@ -29,13 +29,13 @@ pub struct Contender {
     object: Arc<Object>,
     /// The scheduler in the simulated kernel, or why that refuses it.
     pub(crate) scheduler: Result<Arc<Scheduler>, Arc<LoadError>>,
-    /// The loader that goes on beside it, with its arguments.
+    /// The loader that keeps running beside it, with its arguments.
     loader: Option<Vec<String>>,
 }
 
 impl Contender {
-    /// The scheduler with this id, or the user's own at this path, with its tunables at their defaults. [`KERNEL`] is the kernel's own, for which
-    /// the scheduler of the catalogue stands that is most like it. If the simulated kernel refuses it, its runs fail before they begin.
+    /// The scheduler with this id, or the user's own at this path, with its tunables at their defaults. [`KERNEL`] is the kernel's own;
+    /// the scheduler of the catalogue that is most like it stands in. If the simulated kernel refuses it, its runs fail before they begin.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl Contender {
     }
 
     /// The scheduler that a command of the form `exec:LOADER ARGUMENTS` attaches on `machine`, with what the loader sets there. In each run
-    /// the loader is started anew, and goes on beside it.
+    /// the loader is started again, and keeps running beside it.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl Contender {
         self.whole.set_companion(companion);
     }
 
-    /// The loader that goes on beside it, with its arguments, if one does.
+    /// The loader that keeps running beside it, with its arguments, if one does.
     pub(crate) fn loader(&self) -> Option<&[String]> {
         self.loader.as_deref()
     }
@@ -167,7 +167,7 @@ impl Contender {
         })
     }
 
-    /// Sources that nobody named and that it needs, as one text; none if there are none.
+    /// Sources that it needs and that were not named, as one text; none if there are none.
     pub(crate) fn linked(&self) -> Option<String> {
         let sources = &self.whole.entry().linked;
         let names = sources.iter().filter_map(|source| source.file_name());
@@ -175,7 +175,7 @@ impl Contender {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// Whether it comes from somewhere else than this program, so that nobody knows what its code does.
+    /// Whether it comes from outside of this program, so that its code may do anything.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.whole.entry().object, Cow::Owned(_))
     }
@@ -198,7 +198,7 @@ impl Contender {
     }
 
     /// Other values for up to `most` of its tunables that are numbers or switches: half and twice as much, or the other way. Each with
-    /// the tunable's name, as people write it. None for the kernel's own, which nobody can load with another value.
+    /// the tunable's name, as people write it. None for the kernel's own, which cannot be loaded with another value.
     pub(crate) fn alternatives(&self, most: usize) -> Vec<(String, String)> {
         if self.built_in {
             return Vec::new();
@@ -271,7 +271,7 @@ pub const KERNEL: &str = "kernel";
 /// The scheduler of the catalogue that is most like it.
 const STANDS_FOR_KERNEL: &str = "eevdf";
 
-/// What a reference to a scheduler begins with that names its loader.
+/// The beginning of a reference that names a scheduler's loader.
 pub const LOADER: &str = "exec:";
 
 /// Runs a loader until it has attached its scheduler on `machine`. `object` is the scheduler's object where the loader does not carry it.

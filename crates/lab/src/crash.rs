@@ -1,7 +1,7 @@
 //! Crashes in the machine code of schedulers.
 //!
 //! A scheduler's code runs without the kernel's verifier before it: a stray pointer is a fatal signal here. The process does not
-//! survive it (which is why schedulers of the user's own have a process each), but it is said which scheduler it was and where
+//! survive it (which is why schedulers of the user's own have a process each), but a message says which scheduler it was and where
 //! in its source.
 
 use std::cell::Cell;
@@ -181,11 +181,11 @@ extern "C" fn report(
     });
     let place = place.map_or_else(String::new, |place| format!(" in {place}"));
     let what = match signal {
-        _ if is_overflow => "used more stack than there is",
-        libc::SIGSEGV | libc::SIGBUS => "touched memory that is not there",
-        libc::SIGABRT => "made the simulator give up",
-        libc::SIGFPE => "made an impossible division",
-        _ => "ran into an instruction that does not exist",
+        _ if is_overflow => "overflowed its stack",
+        libc::SIGSEGV | libc::SIGBUS => "accessed memory that is not there",
+        libc::SIGABRT => "made the simulator abort",
+        libc::SIGFPE => "made a division that is not possible",
+        _ => "ran into an illegal instruction",
     };
     let message = format!(
         "fairground: scheduler {name} {what}{place}; the kernel's verifier would have refused it, \

@@ -79,7 +79,7 @@ pub enum Error {
         message: String,
     },
 
-    /// Somebody asked for the end before there was a result.
+    /// A signal came before there was a result.
     #[error("stopped by {0}; the kernel's own scheduler is in charge")]
     Stopped(String),
 

@@ -1,6 +1,6 @@
 //! Simulations in processes of their own.
 //!
-//! The simulator runs a scheduler as machine code, without the kernel's verifier before it. A scheduler that somebody wrote may
+//! The simulator runs a scheduler as machine code, without the kernel's verifier before it. A scheduler of the user's own may
 //! write anywhere and jump anywhere. So it runs in a process that has nothing but the simulation: no file but the pipes for
 //! its results, and no system call beyond memory and writing to those. Its crash ends that process alone.
 
@@ -106,8 +106,8 @@ fn cause(status: i32, said: &str) -> String {
         return format!("it ended with exit code {}", libc::WEXITSTATUS(status));
     }
     match libc::WTERMSIG(status) {
-        libc::SIGSYS => "it made a system call, for which a simulation has no need".into(),
-        libc::SIGKILL => "it was killed, perhaps since memory ran out".into(),
+        libc::SIGSYS => "it made a system call that a simulation does not need".into(),
+        libc::SIGKILL => "it was killed, perhaps because memory ran out".into(),
         signal => format!("it was ended by signal {signal}"),
     }
 }
@@ -138,7 +138,7 @@ fn isolated<T: Serialize>(
     let socket = kept.socket.map(|socket| socket.as_raw_fd());
     written.extend(socket);
     let mapped: Vec<RawFd> = kept.memory.iter().map(|file| file.as_raw_fd()).collect();
-    // From here on panics and the reports of crashes go to whoever started this.
+    // From here on panics and the reports of crashes go to the parent.
     if give_all_up(words.into_raw_fd(), &mut written, &mapped, socket).is_err() {
         return NO_RESULT;
     }
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn nothing_else_can_be_reached() {
-        let denied = Err("it made a system call, for which a simulation has no need".into());
+        let denied = Err("it made a system call that a simulation does not need".into());
         assert_eq!(
             run_alone(|| std::fs::read("/etc/hostname").is_ok().into()),
             denied

@@ -22,7 +22,7 @@ const BASE: usize = 0x2100_0000_0000;
 enum Question {
     /// What the loader needs before it attaches.
     Prepare { reply: Reply },
-    /// Which threads there are; a system call takes so many nanoseconds.
+    /// Which threads there are; `call_cost` is what a system call takes, in nanoseconds.
     Threads { call_cost: u64 },
     /// What a thread comes to.
     Resume { thread: u32, reply: Reply, now: u64 },

@@ -109,13 +109,13 @@ impl Region {
 
     fn give_back(&mut self, block: *mut u8, layout: Layout) {
         let (class, _) = class_of(layout.size());
-        // SAFETY: the block is at least a word long and nobody's from now on.
+        // SAFETY: the block is at least a word long and in use no more.
         unsafe { *block.cast::<usize>() = self.free[class] };
         self.free[class] = block as usize;
     }
 }
 
-// SAFETY: blocks are as large and as aligned as asked for, and nobody else's until they are given back.
+// SAFETY: blocks are as large and as aligned as asked for, and used for nothing else until they are given back.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !ISOLATED.load(Ordering::Relaxed) {

@@ -18,9 +18,9 @@ use crate::plan::Plan;
 const MOST_SLICES: usize = 400;
 /// What is shown before and after a wait, as parts of it.
 const AROUND: u64 = 4;
-/// Waits that are shorter, in nanoseconds, are not worth a look.
+/// Waits that are shorter, in nanoseconds, are not worth showing.
 const SHORT: Nanoseconds = 100_000;
-/// Worst windows in which shares of a CPU differ by less are not worth a look.
+/// Worst windows in which shares of a CPU differ by less are not worth showing.
 const EVEN: f64 = 0.02;
 
 impl Plan {

@@ -117,7 +117,7 @@ impl Plan {
             online[cpu] = state;
             if !online.contains(&true) {
                 return Err(Error::Plan(format!(
-                    "CPU {cpu} cannot go offline at {time} ns: it is the last one, and somebody has to run the tasks"
+                    "CPU {cpu} cannot go offline at {time} ns: it is the last one, and something has to run the tasks"
                 )));
             }
         }

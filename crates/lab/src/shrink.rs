@@ -160,7 +160,7 @@ impl Search<'_> {
         fits.then(|| Cell::new(self.cell.contender.clone(), options))
     }
 
-    /// A shorter run, for a failure of which nobody knows when it happened.
+    /// A shorter run, for a failure whose time is not known.
     fn shorten(&mut self) {
         while self.best.duration >= 2 * GRAIN {
             let case = Case {

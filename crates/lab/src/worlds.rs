@@ -34,7 +34,7 @@ const INDISTINCT: f64 = 1e6;
 const LEAST_SAMPLES: u64 = 500;
 /// A task with fewer samples never woke up: it was created and started.
 const LEAST_SAMPLES_OF_TASK: u64 = 3;
-/// Lengths of runs are taken for equal if they round to the same multiple of this: a kernel ends a run a little late, and a
+/// Lengths of runs count as equal if they round to the same multiple of this: a kernel ends a run a little late, and a
 /// busy machine below it later.
 const LENGTH_GRAIN: Nanoseconds = 500_000_000;
 /// The kernel's timer ticks a second.

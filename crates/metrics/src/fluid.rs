@@ -327,7 +327,7 @@ impl Fluid {
     }
 
     /// Gives the `surplus` of `task` to the tasks that may use the same CPUs, by weight, as far as they were denied
-    /// service since `task` woke, and none more than it still needs: what is given goes in rounds, each until somebody has enough.
+    /// service since `task` woke, and none more than it still needs: what is given goes in rounds, each until a task has enough.
     fn hand_on(&mut self, mut surplus: f64, task: usize, cpus: &CpuSets) {
         let set = self.classes[self.members[task].class].set;
         let denied_at_wake = std::mem::take(&mut self.members[task].denied_at_wake);

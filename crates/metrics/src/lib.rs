@@ -7,6 +7,7 @@
 mod collector;
 mod cpu_sets;
 mod distribution;
+mod explainer;
 mod explanation;
 mod fluid;
 mod idle;
@@ -17,9 +18,8 @@ mod task;
 mod timeline;
 
 pub use collector::{MachineFacts, Metrics, Options};
-pub use explanation::{
-    Action, Cause, CpuUse, Explainer, Explanation, LAST_STEPS, Place, Ran, Stay, Step, Taken,
-};
+pub use explainer::{Explainer, LAST_STEPS};
+pub use explanation::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
 pub use result::{
     Bucket, CpuTime, Distribution, Fairness, JobRecord, Lag, LapRecord, OverheadTime, Periods,
     RunMetrics, Share, ShareRange, TaskMetrics, TaskRecords, Throughput, WindowRecord,

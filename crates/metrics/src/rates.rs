@@ -315,7 +315,7 @@ mod tests {
 
     proptest! {
         /// Whatever the weights and sets (up to four distinct ones, equal CPUs), the rates are feasible and max-min fair:
-        /// no set of CPUs is overcommitted, and each task has a whole CPU or sits in a full set in which nobody has more
+        /// no set of CPUs is overcommitted, and each task has a whole CPU or sits in a full set in which none has more
         /// per weight.
         #[test]
         fn rates_are_feasible_and_max_min_fair(

@@ -1,4 +1,4 @@
-//! What is kept one by one when somebody asks for it. Memory grows with the length of the run.
+//! What is kept one by one, on request. Memory grows with the length of the run.
 
 use std::collections::BTreeMap;
 

@@ -159,15 +159,7 @@ impl Teller<'_> {
 
 fn info(name: String, life: &Life) -> TaskInfo {
     let description = &life.description;
-    let policy = match description.policy {
-        1 => Policy::Fifo,
-        2 => Policy::RoundRobin,
-        3 => Policy::Batch,
-        5 => Policy::Idle,
-        6 => Policy::Deadline,
-        7 => Policy::Ext,
-        _ => Policy::Normal,
-    };
+    let policy = Policy::from_number(description.policy);
     TaskInfo {
         name,
         policy,

@@ -177,7 +177,7 @@ fn mean(row: &Row, of: impl Fn(&RunMetrics) -> Option<f64>) -> Option<f64> {
     Some(row.interval(of)?.mean)
 }
 
-/// Time that nobody could use: idle CPUs beside waiting tasks, and overhead.
+/// Time that no task could use: idle CPUs beside waiting tasks, and overhead.
 fn lost_time(first: &Row, last: &Row) -> Option<String> {
     let of_time = |part: u64, run: &RunMetrics| {
         let all = run.cpu_time.available_ns;

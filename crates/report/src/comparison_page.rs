@@ -172,7 +172,7 @@ const QUANTILES: [Quantile; 5] = [
     (0.999, |times| times.p999_ns),
 ];
 
-/// The distribution of times under each scheduler; `None` if nobody has one.
+/// The distribution of times under each scheduler; `None` if none has one.
 fn percentile_plot(
     block: &Block,
     title: &str,
@@ -273,7 +273,7 @@ fn share_plot(title: String, rows: &[&Row], tasks: &[(&str, i32)]) -> Plot {
     }
 }
 
-/// What schedulers count themselves, a row for each counter; `None` if nobody counts.
+/// What schedulers count themselves, a row for each counter; `None` if none counts.
 fn counters_table(block: &Block) -> Option<Table> {
     let mut rows = Vec::new();
     for row in &block.rows {

@@ -73,7 +73,7 @@ fn run_text(run: &Waits) -> String {
         conditions.join(", ")
     );
     if run.waits.is_empty() {
-        text.push_str("\nNo task waited so long.\n");
+        text.push_str("\nNo task waited that long.\n");
     }
     for wait in &run.waits {
         text.push_str(&wait_text(wait));
@@ -102,11 +102,11 @@ fn wait_text(wait: &Explanation) -> String {
         let duration = time(stay.duration_ns);
         let _ = writeln!(text, "    {duration:>9}  {}", place(stay.place));
     }
-    text.push_str("\n  What ran meanwhile where it may run\n");
+    text.push_str("\n  What ran meanwhile on the CPUs it may use\n");
     for cpu in &wait.cpus {
         let _ = writeln!(text, "    CPU {:<4} {}", cpu.cpu, use_text(cpu));
     }
-    text.push_str("\n  What was done with it\n");
+    text.push_str("\n  What happened to it\n");
     for (number, step) in wait.steps.iter().enumerate() {
         let behind = wait.steps.len() - number;
         if wait.steps_left_out > 0 && behind == fairground_metrics::LAST_STEPS {

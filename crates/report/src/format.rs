@@ -18,7 +18,7 @@ pub enum Unit {
     Plain,
 }
 
-/// What stands for a metric without samples.
+/// What is printed for a metric without samples.
 pub(crate) const ABSENT: &str = "-";
 
 /// The value in its unit, or [`ABSENT`].

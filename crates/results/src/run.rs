@@ -74,7 +74,7 @@ pub struct Labels {
     pub repeat: u32,
     /// Tunables that were not at their defaults, with values as written by the user.
     pub tunables: BTreeMap<String, String>,
-    /// Timer ticks a second; `None` where nobody knows.
+    /// Timer ticks a second; `None` if not known.
     #[serde(default)]
     pub hz: Option<u64>,
     /// Length of the run that was asked for; `None` means until all tasks end.

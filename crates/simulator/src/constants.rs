@@ -3,7 +3,6 @@
 #![allow(missing_docs)]
 
 pub use fairground_contract::exit::ExitKind;
-use fairground_events::Policy;
 
 pub const SCX_SLICE_DFL: u64 = 20_000_000;
 pub const SCX_SLICE_BYPASS: u64 = 5_000_000;
@@ -149,19 +148,6 @@ pub const ERANGE: i64 = 34;
 pub const EDEADLK: i64 = 35;
 pub const EPROTO: i32 = 71;
 pub const EOPNOTSUPP: i64 = 95;
-
-/// The policy with this number, as events name it.
-pub fn event_policy(number: u32) -> Policy {
-    match number {
-        SCHED_FIFO => Policy::Fifo,
-        SCHED_RR => Policy::RoundRobin,
-        SCHED_BATCH => Policy::Batch,
-        SCHED_IDLE => Policy::Idle,
-        SCHED_DEADLINE => Policy::Deadline,
-        SCHED_EXT => Policy::Ext,
-        _ => Policy::Normal,
-    }
-}
 
 /// The kernel's reading of an exit kind (`scx_exit_reason`).
 pub fn exit_reason(kind: ExitKind) -> &'static str {

@@ -179,6 +179,48 @@ fn intersection(a: &CpuMask, b: &CpuMask) -> Option<CpuMask> {
     any.then_some(result)
 }
 
+/// A wake-up by a task that is about to sleep.
+struct SyncPick {
+    waker_cpu: usize,
+    /// Whether nothing else waits for the waker's CPU.
+    waker_is_free: bool,
+    previous: usize,
+    /// The previous CPU's group.
+    group: usize,
+    /// Whether only CPUs of that group will do.
+    in_node: bool,
+}
+
+impl IdleState {
+    /// The previous CPU if it is idle and near the waker, else the waker's.
+    fn pick_for_sync(
+        &mut self,
+        pick: &SyncPick,
+        allowed: &CpuMask,
+        topology: &Topology,
+    ) -> Option<usize> {
+        let &SyncPick {
+            waker_cpu,
+            previous,
+            ..
+        } = pick;
+        let shares_cache = topology.cache_of[waker_cpu] == topology.cache_of[previous];
+        if allowed.test(previous) && shares_cache && self.test_and_clear(previous, topology) {
+            return Some(previous);
+        }
+        let waker_group = self.group(waker_cpu, topology);
+        if pick.waker_is_free
+            && (!pick.in_node || waker_group == pick.group)
+            && self.masks[waker_group].cpu.first().is_some()
+            && allowed.test(waker_cpu)
+        {
+            self.test_and_clear(waker_cpu, topology);
+            return Some(waker_cpu);
+        }
+        None
+    }
+}
+
 impl Kernel<'_> {
     /// `__scx_update_idle`.
     pub(crate) fn update_idle(&mut self, cpu: usize, idle: bool, notify: bool) {
@@ -239,21 +281,18 @@ impl Kernel<'_> {
         };
 
         if wake_flags & SCX_WAKE_SYNC != 0 {
-            let waker_cpu = self.this_cpu;
-            let shares_cache = topology.cache_of[waker_cpu] == topology.cache_of[previous];
-            if previous_allowed && shares_cache && self.idle.test_and_clear(previous, topology) {
-                return previous as i32;
-            }
-            let current = self.cpus[waker_cpu].current;
-            let waker_group = self.idle.group(waker_cpu, topology);
-            if current.seen.flags & PF_EXITING == 0
-                && self.dsqs[self.cpus[waker_cpu].local.0 as usize].is_empty()
-                && (flags & SCX_PICK_IDLE_IN_NODE == 0 || waker_group == group)
-                && self.idle.masks[waker_group].cpu.first().is_some()
-                && allowed.test(waker_cpu)
-            {
-                self.idle.test_and_clear(waker_cpu, topology);
-                return waker_cpu as i32;
+            let waker = &self.cpus[self.this_cpu];
+            let waker_is_free = waker.current.seen.flags & PF_EXITING == 0
+                && self.dsqs[waker.local.0 as usize].is_empty();
+            let pick = SyncPick {
+                waker_cpu: self.this_cpu,
+                waker_is_free,
+                previous,
+                group,
+                in_node: flags & SCX_PICK_IDLE_IN_NODE != 0,
+            };
+            if let Some(cpu) = self.idle.pick_for_sync(&pick, allowed, topology) {
+                return cpu as i32;
             }
         }
         if topology.smt {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fairground_bpf::{Context, Setup};
-use fairground_events::{CpuId, Event, EventKind, OverheadKind, TaskInfo};
+use fairground_events::{CpuId, Event, EventKind, OverheadKind, Policy, TaskInfo};
 use fairground_machine::{Distance, Machine};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
@@ -328,7 +328,7 @@ impl<'a> Kernel<'a> {
         };
         let info = TaskInfo {
             name: task.name.clone(),
-            policy: event_policy(task.seen.policy),
+            policy: Policy::from_number(task.seen.policy),
             nice: task.seen.static_prio - 120,
             rt_priority: task.seen.rt_priority,
             weight: task

@@ -181,6 +181,11 @@ unsafe extern "C" fn runaway(
     0
 }
 
+/// A text of compiled code, which says what is wrong there.
+fn text(address: u64, length: u64) -> String {
+    String::from_utf8_lossy(&kfunc::read_bytes(address, length as usize)).into_owned()
+}
+
 unsafe extern "C" fn unavailable(
     context: *mut Context,
     problem: u64,
@@ -191,8 +196,7 @@ unsafe extern "C" fn unavailable(
 ) -> u64 {
     // SAFETY: called by compiled scheduler code only.
     let kernel: &mut Kernel<'_> = unsafe { kfunc::kernel_of(context) };
-    let problem =
-        String::from_utf8_lossy(&kfunc::read_bytes(problem, length as usize)).into_owned();
+    let problem = text(problem, length);
     let scheduler = kernel.scheduler.clone();
     let mut message = format!("{problem}{}", scheduler.describe(place));
     let others: Vec<String> = scheduler
@@ -219,8 +223,7 @@ unsafe extern "C" fn stray(
 ) -> u64 {
     // SAFETY: called by compiled scheduler code only.
     let kernel: &mut Kernel<'_> = unsafe { kfunc::kernel_of(context) };
-    let problem =
-        String::from_utf8_lossy(&kfunc::read_bytes(problem, length as usize)).into_owned();
+    let problem = text(problem, length);
     let place = kernel.scheduler.describe(place);
     kernel.fail(ExitKind::Error, format!("{problem}{place}"));
     0

@@ -7,19 +7,19 @@ use fairground_bpf::{
     BpfCall, Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request,
     ThreadAttributes,
 };
-use fairground_events::{CpuId, EventKind, OverheadKind, TaskId};
+use fairground_events::{CpuId, EventKind, OverheadKind};
 use fairground_workload::{Policy, Waiting};
 
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::program::Action;
-use crate::surroundings::{CREATOR, Errand};
-use crate::task::{Class, Task, TaskRef};
+use crate::surroundings::Errand;
+use crate::task::{Class, TaskRef};
 
 /// Demands that a thread may make in one instant before it counts as one that never lets time pass.
 const DEMANDS_PER_INSTANT: u32 = 100_000;
 
-/// A loader that goes on, and its threads.
+/// A loader that keeps running, and its threads.
 pub(crate) struct Companion<'a> {
     loader: &'a mut dyn Loader,
     threads: Vec<Thread>,
@@ -74,34 +74,17 @@ impl Kernel<'_> {
 
     fn create_loader_thread(&mut self, thread: &LoaderThread) -> TaskRef {
         let number = self.companion.as_ref().map_or(0, |one| one.threads.len());
-        let mut task = Task::blank(
-            TaskId(CREATOR.0 - 1 - self.other_threads.len() as u32),
-            thread.name.clone(),
-            LOADER_PID + number as i32,
-            self.possible,
-            self.cpus.len(),
-        );
-        task.seen.__state = TASK_INTERRUPTIBLE;
-        let (set, group) = self.groups.pointers(0);
-        task.seen.cgroups = set;
-        task.seen.sched_task_group = group;
-        let mut task = TaskRef::allocate(task);
+        let mut task = self.blank_thread(thread.name.clone(), LOADER_PID + number as i32);
         let (memory, leader) = self.process_of(Some("the loader"), task, task);
         task.seen.mm = memory;
         task.seen.active_mm = memory;
         task.seen.group_leader = leader.address() as *mut _;
         task.fix_pointers();
-        self.apply_policy(task, policy_of(&thread.attributes));
-        self.restrict(task, thread.attributes.cpus.as_deref());
-        let class = self.class_of(task);
-        task.set_class(class);
-        let cpu = task.allowed().first().unwrap_or(0);
-        task.seen.thread_info.cpu = cpu as u32;
-        task.seen.wake_cpu = cpu as i32;
+        let policy = policy_of(&thread.attributes);
+        self.add_other_thread(task, policy, thread.attributes.cpus.as_deref());
         task.execution.errand = Errand::Follow {
             thread: number as u32,
         };
-        self.other_threads.push(task);
         let state = Thread {
             task,
             request: thread.wait.map(|wait| Request {

@@ -173,7 +173,7 @@ impl Kernel<'_> {
         let place = self.scheduler.locate(entry as usize);
         let place = place.map_or_else(String::new, |place| format!(" {place}"));
         let what = leaked.unwrap_or("something");
-        let message = format!("the program{place} ends and has not given back {what}");
+        let message = format!("the program{place} ends without releasing {what}");
         self.fail(ExitKind::Error, message);
     }
 
@@ -187,7 +187,7 @@ impl Kernel<'_> {
         if self.nested_calls == Stack::NESTED_CALLS {
             self.fail(
                 ExitKind::Error,
-                "callbacks call one another too deep".into(),
+                "callbacks call each other too deeply".into(),
             );
             self.context.instruction_limit = 0;
             return 0;

@@ -249,6 +249,45 @@ fn group_paths(workload: &Workload) -> impl Iterator<Item = &str> {
     })
 }
 
+/// What stays as it is during a run.
+fn settings(options: &Options) -> Settings {
+    Settings {
+        tick: 1_000_000_000 / options.hz.max(1),
+        duration: options.duration.or(options.workload.duration),
+        cost: options.cost.clone(),
+        seed: options.seed,
+        hotplug: options.hotplug.clone(),
+        setup: options.setup.clone(),
+        surroundings: options.surroundings.clone(),
+        details: options.details,
+    }
+}
+
+/// What compiled code reaches its memory through.
+fn context(memory: &mut Memory, stack: &mut Stack) -> Box<Context> {
+    let arena_user = memory.arena.as_ref().map_or(0, |arena| arena.user(0));
+    let arena = memory.arena.as_mut();
+    Box::new(Context {
+        kernel: std::ptr::null_mut(),
+        instructions: 0,
+        instruction_limit: u64::MAX,
+        arena: arena.map_or(std::ptr::null_mut(), Arena::base),
+        arena_user,
+        null_page: &raw const fairground_bpf::NULL_PAGE,
+        stack: stack.top(),
+        slots: memory.slots.as_ptr(),
+        slot_sizes: memory.slot_sizes.as_ptr(),
+    })
+}
+
+/// The local queues of the CPUs, by their numbers, followed by the global ones of the nodes, and where these are.
+fn built_in_queues(cpus: usize, nodes: usize) -> (Vec<DispatchQueue>, Vec<DsqIndex>) {
+    let local = (0..cpus).map(|cpu| DispatchQueue::new(SCX_DSQ_LOCAL, Some(cpu)));
+    let global = (0..nodes).map(|_| DispatchQueue::new(SCX_DSQ_GLOBAL, None));
+    let places = (cpus..cpus + nodes).map(|place| DsqIndex(place as u32));
+    (local.chain(global).collect(), places.collect())
+}
+
 impl<'a> Kernel<'a> {
     fn new(
         scheduler: &Arc<Scheduler>,
@@ -262,66 +301,35 @@ impl<'a> Kernel<'a> {
         let count = machine.cpus.len();
         let operations = scheduler.operations_with(&options.setup)?;
         let possible = CpuMask::first_cpus(count);
-        let Memory {
-            maps,
-            mut arena,
-            sections,
-            slots,
-            slot_sizes,
-        } = Memory::new(scheduler, options, count, companion.as_mut())?;
+        let mut memory = Memory::new(scheduler, options, count, companion.as_mut())?;
         let mut stack = Stack::new();
-        let context = Box::new(Context {
-            kernel: std::ptr::null_mut(),
-            instructions: 0,
-            instruction_limit: u64::MAX,
-            arena: arena.as_mut().map_or(std::ptr::null_mut(), Arena::base),
-            arena_user: arena.as_ref().map_or(0, |arena| arena.user(0)),
-            null_page: &raw const fairground_bpf::NULL_PAGE,
-            stack: stack.top(),
-            slots: slots.as_ptr(),
-            slot_sizes: slot_sizes.as_ptr(),
-        });
-        let mut dsqs = Vec::new();
-        let mut cpus = Vec::with_capacity(count);
-        for (cpu, description) in machine.cpus.iter().enumerate() {
-            dsqs.push(DispatchQueue::new(SCX_DSQ_LOCAL, Some(cpu)));
+        let context = context(&mut memory, &mut stack);
+        let cpus = machine.cpus.iter().enumerate();
+        let cpus = cpus.map(|(cpu, description)| {
             let capacity = u64::from(description.capacity.max(1));
-            cpus.push(Cpu::new(cpu, capacity, idle_task(cpu, possible, count)));
-        }
+            Cpu::new(cpu, capacity, idle_task(cpu, possible, count))
+        });
+        let cpus = cpus.collect();
         let nodes = topology.nodes.len();
-        let global_dsqs = (0..nodes)
-            .map(|_| {
-                dsqs.push(DispatchQueue::new(SCX_DSQ_GLOBAL, None));
-                DsqIndex(dsqs.len() as u32 - 1)
-            })
-            .collect();
+        let (dsqs, global_dsqs) = built_in_queues(count, nodes);
         let tracks_itself =
             operations.has(Op::UpdateIdle) && operations.flags & SCX_OPS_KEEP_BUILTIN_IDLE == 0;
         let per_node = operations.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
         let mut groups = Groups::new(group_paths(&options.workload));
-        let mut memory = Box::new(MmStruct { mm_users: 1 });
-        let initial_parent = creator(options, &mut memory, &mut groups, possible, count);
+        let mut parent_memory = Box::new(MmStruct { mm_users: 1 });
+        let initial_parent = creator(options, &mut parent_memory, &mut groups, possible, count);
         Ok(Kernel {
             scheduler: scheduler.clone(),
             context,
-            _slots: slots,
-            _slot_sizes: slot_sizes,
-            _sections: sections,
+            _slots: memory.slots,
+            _slot_sizes: memory.slot_sizes,
+            _sections: memory.sections,
             _stack: stack,
-            _memory: memory,
+            _memory: parent_memory,
             processes: Vec::new(),
-            maps,
+            maps: memory.maps,
             operations,
-            settings: Settings {
-                tick: 1_000_000_000 / options.hz.max(1),
-                duration: options.duration.or(options.workload.duration),
-                cost: options.cost.clone(),
-                seed: options.seed,
-                hotplug: options.hotplug.clone(),
-                setup: options.setup.clone(),
-                surroundings: options.surroundings.clone(),
-                details: options.details,
-            },
+            settings: settings(options),
             clock: Clock::new(count),
             cpus,
             tasks: Vec::new(),
@@ -336,7 +344,7 @@ impl<'a> Kernel<'a> {
             timers: BpfTimers::default(),
             programs: Programs::new(options.workload.clone()),
             groups,
-            arena,
+            arena: memory.arena,
             companion,
             cid_masks: 0,
             cids: Default::default(),

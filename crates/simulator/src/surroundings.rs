@@ -174,18 +174,8 @@ impl Kernel<'_> {
             .iter()
             .enumerate()
         {
-            let mut task = Task::blank(
-                TaskId(CREATOR.0 - 1 - place as u32),
-                thread.name.clone(),
-                FIRST_OTHER_PID + place as i32,
-                self.possible,
-                self.cpus.len(),
-            );
-            task.seen.__state = TASK_INTERRUPTIBLE;
-            let (set, group) = self.groups.pointers(0);
-            task.seen.cgroups = set;
-            task.seen.sched_task_group = group;
-            let mut task = TaskRef::allocate(task);
+            let pid = FIRST_OTHER_PID + place as i32;
+            let mut task = self.blank_thread(thread.name.clone(), pid);
             task.fix_pointers();
             if thread.kernel {
                 task.seen.flags = PF_KTHREAD;
@@ -195,15 +185,37 @@ impl Kernel<'_> {
                 task.seen.mm = memory;
                 task.seen.active_mm = memory;
             }
-            self.apply_policy(task, thread.policy);
-            self.restrict(task, thread.cpus.as_deref());
-            let class = self.class_of(task);
-            task.set_class(class);
-            let cpu = task.allowed().first().unwrap_or(0);
-            task.seen.thread_info.cpu = cpu as u32;
-            task.seen.wake_cpu = cpu as i32;
-            self.other_threads.push(task);
+            self.add_other_thread(task, thread.policy, thread.cpus.as_deref());
         }
+    }
+
+    /// The next thread that is no part of the workload, asleep, without memory of its own.
+    pub(crate) fn blank_thread(&mut self, name: String, pid: i32) -> TaskRef {
+        let place = self.other_threads.len() as u32;
+        let id = TaskId(CREATOR.0 - 1 - place);
+        let mut task = Task::blank(id, name, pid, self.possible, self.cpus.len());
+        task.seen.__state = TASK_INTERRUPTIBLE;
+        let (set, group) = self.groups.pointers(0);
+        task.seen.cgroups = set;
+        task.seen.sched_task_group = group;
+        TaskRef::allocate(task)
+    }
+
+    /// Gives such a thread its policy and its CPUs, and keeps it.
+    pub(crate) fn add_other_thread(
+        &mut self,
+        mut task: TaskRef,
+        policy: Policy,
+        cpus: Option<&[u32]>,
+    ) {
+        self.apply_policy(task, policy);
+        self.restrict(task, cpus);
+        let class = self.class_of(task);
+        task.set_class(class);
+        let cpu = task.allowed().first().unwrap_or(0);
+        task.seen.thread_info.cpu = cpu as u32;
+        task.seen.wake_cpu = cpu as i32;
+        self.other_threads.push(task);
     }
 
     /// This turn of one of the other threads, if it has that many.

@@ -329,7 +329,7 @@ fn errors_unload_the_scheduler_with_the_kernels_words() {
         (
             "NESTED",
             ExitKind::Error,
-            "callbacks call one another too deep",
+            "callbacks call each other too deeply",
         ),
         ("INIT_FAILS", ExitKind::Error, "ops.init() failed (-12)"),
     ] {

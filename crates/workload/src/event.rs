@@ -38,7 +38,7 @@ enum Kind {
     Extension,
 }
 
-/// How keys of events begin; a longer beginning stands before a shorter one that it contains.
+/// How keys of events begin; a longer beginning comes before a shorter one that it contains.
 const BEGINNINGS: [(&str, Kind); 20] = [
     ("runtime", Kind::Runtime),
     ("run", Kind::Run),

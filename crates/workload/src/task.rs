@@ -298,7 +298,7 @@ fn check_taskgroup_policy(
     }
 }
 
-/// Reads what stands under `fairground`: attributes for the scheduler, as written, and the name of the process; returns how the
+/// Reads the key `fairground`: attributes for the scheduler, as written, and the name of the process; returns how the
 /// events vary.
 fn read_extension<'a>(
     reader: &mut Reader,

@@ -382,6 +382,12 @@ fn events() {
         (r#""run": 1, "resume": "u""#, ".resume", "no task \"u\""),
         (r#""run": 1, "resume": 1"#, ".resume", "a name in quotes"),
         (r#""sem_post": 1"#, ".sem_post", "a name in quotes"),
+    ]);
+}
+
+#[test]
+fn events_of_memory_and_others() {
+    refused_in_task(&[
         (r#""mem": "1k""#, ".mem", "write an integer"),
         (r#""iorun": -1"#, ".iorun", "from 0"),
         (r#""yield""#, ".yield", "the key has no value"),

@@ -206,7 +206,7 @@ fn move_pointer(one: Instruction, pointer: Pointer, number: Number) -> (Value, V
         alu::SUB => true,
         _ if one.class() == class::ALU => return (Value::Any, Verdict::Fine),
         _ => {
-            let verdict = Verdict::refused("the bits of a pointer are calculated with");
+            let verdict = Verdict::refused("arithmetic on the bits of a pointer");
             return (Value::Any, verdict);
         }
     };
@@ -214,7 +214,8 @@ fn move_pointer(one: Instruction, pointer: Pointer, number: Number) -> (Value, V
         return (Value::Any, Verdict::Fine);
     }
     if pointer.null == Null::Untested && number.value() != Some(0) {
-        let verdict = Verdict::refused("a pointer that may be NULL and is not tested is moved");
+        let verdict =
+            Verdict::refused("arithmetic on a pointer that may be NULL and is not tested");
         return (Value::Pointer(pointer), verdict);
     }
     if matches!(pointer.target, Target::Map(_)) {

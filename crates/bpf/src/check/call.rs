@@ -311,9 +311,9 @@ impl Facts<'_> {
                 Verdict::Fine
             }
             Effect::Next => match iterator().and_then(|iterator| state.holds(iterator)) {
-                Some(false) => Verdict::refused(format!(
-                    "{name}() goes on with an iterator that was not begun"
-                )),
+                Some(false) => {
+                    Verdict::refused(format!("{name}() uses an iterator that was not begun"))
+                }
                 _ => Verdict::Fine,
             },
             Effect::EndIteration => match iterator() {
@@ -343,7 +343,7 @@ impl Facts<'_> {
         };
         match state.give_back(Held::Reference(origin)) {
             Some(false) => Verdict::refused(format!(
-                "{name}() gives back what the program has no reference to"
+                "{name}() releases what the program has no reference to"
             )),
             known => {
                 if known.is_some() {

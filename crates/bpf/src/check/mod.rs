@@ -438,10 +438,10 @@ impl<'a> Facts<'a> {
         let problem = match held {
             Held::Reference(at) => {
                 let name = self.called(linked, at);
-                format!("the reference that {name}() returned is not given back on every way")
+                format!("the reference that {name}() returned is not released on every path")
             }
-            Held::Region(region, _) => format!("{} is not left on every way", region.name()),
-            Held::Iterator(..) => "an iterator is not ended on every way".to_owned(),
+            Held::Region(region, _) => format!("{} is not left on every path", region.name()),
+            Held::Iterator(..) => "an iterator is not ended on every path".to_owned(),
         };
         Some(self.refuse(held.taken_at(), problem))
     }

@@ -56,7 +56,7 @@ pub(super) enum Target {
     Map(usize),
     /// A value of a map.
     MapValue(usize),
-    /// So many bytes.
+    /// This many bytes.
     Memory(u64),
     /// A kernel structure, by its type in the object.
     Kernel(TypeId),

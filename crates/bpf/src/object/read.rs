@@ -317,7 +317,7 @@ impl Object {
                 });
         }
         if one.is_call() {
-            return Err(bad("calls something that is no function"));
+            return Err(bad("calls something that is not a function"));
         }
         let offset = symbol
             .value
@@ -370,7 +370,7 @@ impl Object {
             let value = if symbol.section == Some(maps_section) {
                 let inner = self
                     .map_at(symbol.value)
-                    .ok_or_else(|| bad("an initial value that is no map"))?;
+                    .ok_or_else(|| bad("an initial value that is not a map"))?;
                 InitialValue::Map(inner)
             } else {
                 let program = self
@@ -462,11 +462,11 @@ impl Object {
                     let addend = bytes
                         .try_into()
                         .map(u64::from_le_bytes)
-                        .map_err(|_| bad("a relocation of something that is no pointer"))?;
+                        .map_err(|_| bad("a relocation of something that is not a pointer"))?;
                     let symbol = &elf.symbols[relocation.symbol];
                     let program = self
                         .program_at(layout, symbol, addend)
-                        .ok_or_else(|| bad("points to something that is no program"))?;
+                        .ok_or_else(|| bad("points to something that is not a program"))?;
                     StructOpsValue::Program(program.to_owned())
                 }
             };
@@ -576,7 +576,7 @@ fn decode(section: &ElfSection, symbol: &ElfSymbol) -> Result<Vec<Instruction>, 
         || !symbol.value.is_multiple_of(instruction::SIZE as u64)
     {
         return Err(bad(format!(
-            "{} bytes at {:#x} are no whole number of instructions",
+            "{} bytes at {:#x} are not a whole number of instructions",
             bytes.len(),
             symbol.value
         )));

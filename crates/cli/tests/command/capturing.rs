@@ -135,7 +135,7 @@ fn a_loader_that_decides_goes_on_beside_the_simulation() {
     let ended = fairground(&arguments);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     assert!(
-        ended.stdout.contains("its loader goes on beside it"),
+        ended.stdout.contains("its loader keeps running beside it"),
         "{}",
         ended.stdout
     );

@@ -126,10 +126,7 @@ fn shares_that_the_workload_gives_are_the_ideal() {
     assert!(jain(0) > 0.99, "ebs divides by shares: {}", jain(0));
     assert!(jain(1) < 0.9, "cfs does not: {}", jain(1));
     let notes = result["runs"][1]["notes"].to_string();
-    assert!(
-        notes.contains("cfs knows no attributes of tasks"),
-        "{notes}"
-    );
+    assert!(notes.contains("cfs reads no task attributes"), "{notes}");
 }
 
 #[test]

@@ -270,7 +270,7 @@ fn a_crash_of_a_scheduler_names_the_line_and_takes_nothing_from_the_others() {
         ),
         1,
         &[
-            "hogs under schedulers/wild.bpf.c failed in a crash: scheduler schedulers/wild.bpf.c touched memory that is not there \
+            "hogs under schedulers/wild.bpf.c failed in a crash: scheduler schedulers/wild.bpf.c accessed memory that is not there \
              in wild_enqueue at ",
             "wild.bpf.c:11:",
         ],

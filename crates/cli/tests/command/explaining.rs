@@ -14,7 +14,7 @@ fn wait_of<'a>(text: &'a str, task: &str) -> &'a str {
 
 /// The steps of the first wait, without times.
 fn steps(text: &str) -> Vec<&str> {
-    let steps = text.split("What was done with it\n").nth(1).expect(text);
+    let steps = text.split("What happened to it\n").nth(1).expect(text);
     let lines = steps.lines().take_while(|line| line.starts_with("    "));
     lines
         .filter_map(|line| Some(line.split_once(" s  ")?.1))
@@ -87,7 +87,7 @@ fn a_wait_behind_a_real_time_task_names_it() {
     );
     assert!(text.contains("urgent (real-time) 60"), "{text}");
     let none = succeed(&format!("{line} --task urgent"));
-    assert!(none.contains("\nNo task waited so long.\n"), "{none}");
+    assert!(none.contains("\nNo task waited that long.\n"), "{none}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn shrink(arguments: &[&str]) -> (Ended, String, tempfile::TempDir) {
 fn command(ended: &Ended) -> Vec<String> {
     let (_, rest) = ended
         .stderr
-        .split_once("This shows it again:\n  ")
+        .split_once("To reproduce it:\n  ")
         .expect(&ended.stderr);
     let line = rest.lines().next().unwrap();
     let mut words = line.split(' ').map(str::to_owned);

@@ -184,6 +184,54 @@ impl<W: Write> TraceWriter<W> {
         }
         Ok(())
     }
+
+    /// Writes an event of those that only streams with details have.
+    fn detail(&mut self, event: &Event) {
+        let time = event.time;
+        match event.kind {
+            EventKind::Callback {
+                cpu,
+                callback,
+                task,
+                chosen,
+                duration,
+            } => {
+                self.begin(CALLBACK, time);
+                self.cpu_number(cpu);
+                self.number(callback as u64);
+                self.optional_task(task);
+                match chosen {
+                    Some(CpuId(cpu)) if u64::from(cpu) < self.cpus => {
+                        self.number(u64::from(cpu) + 1);
+                    }
+                    Some(CpuId(cpu)) => self.fail(format!("the machine has no CPU {cpu}")),
+                    None => self.number(0),
+                }
+                self.number(duration);
+            }
+            EventKind::Insert {
+                task,
+                queue,
+                slice,
+                vtime,
+            } => {
+                self.begin(INSERT, time);
+                self.task_number(task);
+                self.queue(queue);
+                self.number(slice);
+                self.number(vtime.is_some().into());
+                if let Some(vtime) = vtime {
+                    self.number(vtime);
+                }
+            }
+            EventKind::Remove { task, queue } => {
+                self.begin(REMOVE, time);
+                self.task_number(task);
+                self.queue(queue);
+            }
+            _ => {}
+        }
+    }
 }
 
 impl<W: Write> Sink for TraceWriter<W> {
@@ -307,45 +355,8 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.cpu_number(cpu);
                 self.number(begins.into());
             }
-            EventKind::Callback {
-                cpu,
-                callback,
-                task,
-                chosen,
-                duration,
-            } => {
-                self.begin(CALLBACK, time);
-                self.cpu_number(cpu);
-                self.number(callback as u64);
-                self.optional_task(task);
-                match chosen {
-                    Some(CpuId(cpu)) if u64::from(cpu) < self.cpus => {
-                        self.number(u64::from(cpu) + 1);
-                    }
-                    Some(CpuId(cpu)) => self.fail(format!("the machine has no CPU {cpu}")),
-                    None => self.number(0),
-                }
-                self.number(duration);
-            }
-            EventKind::Insert {
-                task,
-                queue,
-                slice,
-                vtime,
-            } => {
-                self.begin(INSERT, time);
-                self.task_number(task);
-                self.queue(queue);
-                self.number(slice);
-                self.number(vtime.is_some().into());
-                if let Some(vtime) = vtime {
-                    self.number(vtime);
-                }
-            }
-            EventKind::Remove { task, queue } => {
-                self.begin(REMOVE, time);
-                self.task_number(task);
-                self.queue(queue);
+            EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {
+                self.detail(event);
             }
         }
         self.end_record();

@@ -80,7 +80,7 @@ impl Futex {
         }
     }
 
-    /// Lets one who waits, or will wait, go on.
+    /// Lets one thread that waits, or will wait, go on.
     pub fn post(&self) {
         self.0.store(1, Ordering::Release);
         self.call(libc::FUTEX_WAKE, 1);

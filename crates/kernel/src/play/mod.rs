@@ -52,13 +52,15 @@ pub struct Options {
     pub metrics: fairground_metrics::Options,
 }
 
-/// Runs a workload until its end, its duration, or a signal that asks for the end.
+/// Runs a workload until its end, its duration, or a signal that asks for the end. `machine` is measured by; one with another number of
+/// CPUs than are online is not this machine, whose CPUs then count as equal.
 ///
 /// # Errors
 /// The workload asks for something that this machine or this user does not have, or the system gives out.
 pub fn play(
     workload: &Workload,
     options: &Options,
+    machine: MachineFacts,
     signals: &mut Signals,
 ) -> Result<Report, Error> {
     let root = host::check_root("").is_ok();
@@ -71,7 +73,11 @@ pub fn play(
     notes.extend(without_effect(workload, &attributes, known).map(str::to_owned));
 
     let cpus = online_cpus()?;
-    let recorder = start_recorder(root, cpus, options.metrics, &mut notes);
+    let machine = match machine.capacities.len() {
+        all if all == cpus => machine,
+        _ => MachineFacts::equal(cpus),
+    };
+    let recorder = start_recorder(root, machine, options.metrics, &mut notes);
     let recording = match &recorder {
         Some(recorder) => Some(Recording {
             tracker: recorder.tracker()?,
@@ -115,7 +121,7 @@ pub fn play(
     match deadlock {
         Some(reasons) if end.is_none() => return Err(Error::Deadlock { reasons }),
         Some(reasons) => notes.push(format!(
-            "nothing happened in the end because every task waits: {reasons}"
+            "the machine was idle to the end because every task waits: {reasons}"
         )),
         None => {}
     }
@@ -159,7 +165,7 @@ fn without_effect(
     let groups = groups
         .then_some("task groups are not set up here: the tasks stay in the caller's control group");
     let attributes = (asked && !known).then_some(
-        "the scheduler in charge knows no attributes of tasks: those of the workload have no effect",
+        "the scheduler in charge reads no task attributes: those of the workload have no effect",
     );
     groups.into_iter().chain(attributes)
 }
@@ -216,7 +222,7 @@ fn starved(tasks: &[Ended]) -> Option<String> {
 /// The recorder; where there can be none the run goes on without, and a note says what is missing.
 fn start_recorder(
     root: bool,
-    cpus: usize,
+    machine: MachineFacts,
     options: fairground_metrics::Options,
     notes: &mut Vec<String>,
 ) -> Option<Recorder<Metrics>> {
@@ -227,7 +233,8 @@ fn start_recorder(
         ));
         return None;
     }
-    let metrics = Metrics::new(MachineFacts::equal(cpus), options);
+    let cpus = machine.capacities.len();
+    let metrics = Metrics::new(machine, options);
     match Recorder::start(
         metrics,
         options.records,

@@ -1,7 +1,7 @@
 //! A task's program: which event comes next.
 //!
-//! Pure bookkeeping over a task definition. It knows nothing of threads, clocks or kernels; whoever carries the steps
-//! out does.
+//! Pure bookkeeping over a task definition. It knows nothing of threads, clocks or kernels; the code that carries the
+//! steps out does.
 
 use fairground_workload::{Cursor, Event, Task, Variation};
 

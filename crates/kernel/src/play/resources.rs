@@ -182,7 +182,7 @@ impl Barrier {
     pub fn wait(&self, over: &Over) -> bool {
         let opened = self.opened.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.parties {
-            // Nobody of the next round can arrive before it is opened.
+            // No thread of the next round can arrive before it is opened.
             self.arrived.store(0, Ordering::Relaxed);
             self.opened.fetch_add(1, Ordering::Release);
             wake(&self.opened, u32::MAX >> 1);

@@ -426,10 +426,10 @@ impl Drop for Living<'_> {
     }
 }
 
-/// Has whoever waits for signals look whether the run is over: with the signal that tells of ended children, which nobody
-/// else minds.
+/// Has the thread that waits for signals check whether the run is over, by the signal that tells of ended children, which means
+/// nothing else here.
 fn wake_watcher() {
-    // Nobody may wait, and the signal can always be sent to oneself.
+    // If none waits nothing happens; a process can always send a signal to itself.
     let _ = kill(Pid::this(), Signal::SIGCHLD);
 }
 

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use super::resources::Over;
 use crate::clock;
 
-/// CPU time between two looks at the clock, nanoseconds. A look costs some hundred nanoseconds, which count as work.
+/// CPU time between two readings of the clock, nanoseconds. A reading costs some hundred nanoseconds, which count as work.
 const PIECE: i64 = 50_000;
 
 /// Size of the buffer that memory events use, as rt-app's default.
@@ -118,7 +118,7 @@ impl Work {
         Ok(())
     }
 
-    /// So many bytes of memory.
+    /// This many bytes of memory.
     pub fn buffer(&mut self, bytes: u64) -> &mut [u8] {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         if self.buffer.len() < bytes {

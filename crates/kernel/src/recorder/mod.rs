@@ -59,7 +59,7 @@ impl Notes {
 
     /// Adds a note about the thread `pid`, with the present time.
     pub fn add(&self, pid: u32, kind: NoteKind) {
-        // After the end of the recording nobody listens, and nobody needs to.
+        // After the end of the recording nothing listens, and nothing needs to.
         let _ = self.sender.send(Note {
             time: clock::monotonic(),
             pid,

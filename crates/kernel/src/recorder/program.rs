@@ -1,4 +1,4 @@
-//! The BPF programs that watch the scheduler, at work as long as somebody holds them.
+//! The BPF programs that watch the scheduler, at work as long as they are held.
 
 use std::ffi::OsStr;
 

@@ -423,7 +423,7 @@ impl Stream {
     }
 
     fn update(&self, info: &mut TaskInfo, recorded: &RecordedTask) {
-        info.policy = policy(recorded.policy);
+        info.policy = Policy::from_number(recorded.policy);
         info.nice = i32::try_from(recorded.static_prio).map_or(0, |priority| priority - 120);
         info.rt_priority = recorded.rt_priority;
         info.weight = load_weight(info.policy, info.nice);
@@ -468,19 +468,6 @@ fn untold(name: String) -> TaskInfo {
 
 fn index(task: TaskId) -> usize {
     task.0 as usize
-}
-
-/// The kernel's numbers of policies.
-fn policy(number: u32) -> Policy {
-    match number {
-        1 => Policy::Fifo,
-        2 => Policy::RoundRobin,
-        3 => Policy::Batch,
-        5 => Policy::Idle,
-        6 => Policy::Deadline,
-        7 => Policy::Ext,
-        _ => Policy::Normal,
-    }
 }
 
 #[cfg(test)]

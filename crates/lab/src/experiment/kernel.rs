@@ -216,7 +216,7 @@ pub fn reproduce_on_kernel(
         notes.push(format!("runs of {seconds} s were asked for"));
     }
     if runs.setup.seeds == 1 {
-        notes.push("of a single run nobody knows how much of it is chance".to_owned());
+        notes.push("a single run does not show how much of it is chance".to_owned());
     }
     runs.setup.outcome(
         results,
@@ -559,7 +559,7 @@ mod tests {
         let told = |text: &str| reproduction.notes.iter().any(|note| note.contains(text));
         assert!(told("o1 is the sched_ext scheduler o1 with hz=100"));
         assert!(told("kernel is the kernel's own scheduler"));
-        assert!(told("nothing in the output is like"));
+        assert!(told("nothing in the output matches"));
     }
 
     #[test]

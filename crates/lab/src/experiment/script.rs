@@ -36,7 +36,7 @@ pub(crate) fn engine() -> Engine {
     });
     engine.register_fn("number", |text: &str, pattern: &str| {
         let found = numbers_in(text, pattern)?;
-        let nothing = || format!("nothing in the output is like {pattern}").into();
+        let nothing = || format!("nothing in the output matches {pattern}").into();
         found
             .first()
             .copied()

@@ -26,7 +26,7 @@ pub struct Span {
     pub predicted: Vec<Nanoseconds>,
 }
 
-/// Who is faster than whom, by replays of recordings made under the kernel's own.
+/// Which scheduler is faster than which, by replays of recordings made under the kernel's own.
 pub(super) struct Order {
     workload: String,
     /// Pairs of schedulers whose recordings do not overlap.
@@ -67,7 +67,7 @@ impl Simulated<'_> {
         times.sort_unstable();
         Ok(times.get(times.len() / 2).copied().ok_or_else(|| {
             format!(
-                "{} under {} does not come to its end",
+                "{} under {} does not finish",
                 self.workload.name,
                 contender.name()
             )

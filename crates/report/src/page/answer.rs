@@ -25,7 +25,7 @@ pub struct Finding {
     pub section: String,
     /// What is wanted: throughput, a short wait, ...
     pub goal: String,
-    /// The best, then those that are as good as far as can be told; empty if nobody can be told from the others.
+    /// The best, then those that are as good as far as can be told; empty if none can be told from the others.
     pub best: Vec<Candidate>,
     /// All others, from better to worse.
     pub rest: Vec<Candidate>,

@@ -1,7 +1,7 @@
 //! Results as one HTML page that needs nothing else.
 //!
-//! A [`Page`] is plain data: an [`Answer`], then [`Section`]s of text, verdicts, tables, plots and moments of runs. Whoever has
-//! results fills it in; [`Page::html`] writes it. The page loads nothing, reads without scripts and prints; plots are static SVG,
+//! A [`Page`] is plain data: an [`Answer`], then [`Section`]s of text, verdicts, tables, plots and moments of runs. It is
+//! filled in from results; [`Page::html`] writes it. The page loads nothing, reads without scripts and prints; plots are static SVG,
 //! and its one script only zooms into timelines and names what the pointer is on.
 
 mod answer;

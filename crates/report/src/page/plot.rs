@@ -180,7 +180,7 @@ impl Plot {
         };
         Self {
             title,
-            text: "So many of 100 are at most as long.".to_owned(),
+            text: "At each percentile, that percentage is at most this long.".to_owned(),
             kind: Kind::Lines,
             x: Axis {
                 label: "percentile".to_owned(),

@@ -7,6 +7,29 @@ use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
 
+fn wake(task: TaskId, cpu: CpuId) -> EventKind {
+    let waker = None;
+    EventKind::Wake { task, cpu, waker }
+}
+
+fn switch(cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>) -> EventKind {
+    EventKind::Switch { cpu, prev, next }
+}
+
+fn labels(workload: &str, scheduler: &str, cpus: u32, seed: u64) -> Labels {
+    Labels {
+        workload: workload.to_owned(),
+        scheduler: scheduler.to_owned(),
+        machine: cpus.to_string(),
+        cost_model: Some("default".to_owned()),
+        seed: Some(seed),
+        repeat: seed as u32,
+        tunables: Default::default(),
+        hz: Some(250),
+        duration_ns: Some(10_000 * MS),
+    }
+}
+
 /// Runs `hogs` hogs for 10 s on `cpus` CPUs; hog n stays on CPU n modulo `cpus`. With `beats`, each CPU also has a task that
 /// wants 2 ms every 20 ms.
 pub fn run(
@@ -45,14 +68,7 @@ pub fn run(
     let mut event = |time: u64, kind| metrics.event(&Event { time, kind });
     for (cpu, queue) in queues.iter().enumerate() {
         for &task in queue {
-            event(
-                0,
-                EventKind::Wake {
-                    task,
-                    cpu: CpuId(cpu as u32),
-                    waker: None,
-                },
-            );
+            event(0, wake(task, CpuId(cpu as u32)));
         }
     }
     let mut running: Vec<Option<TaskId>> = vec![None; cpus as usize];
@@ -67,14 +83,7 @@ pub fn run(
                 if needs[cpu] == 0 {
                     needs[cpu] = 2;
                     released[cpu] = time;
-                    event(
-                        time,
-                        EventKind::Wake {
-                            task: beat,
-                            cpu: id,
-                            waker: None,
-                        },
-                    );
+                    event(time, wake(beat, id));
                     event(
                         time,
                         EventKind::JobRelease {
@@ -94,14 +103,7 @@ pub fn run(
                         let deadline = released[cpu] + 20 * MS;
                         event(time, EventKind::JobComplete { task, deadline });
                         event(time, EventKind::Sleep { task });
-                        event(
-                            time,
-                            EventKind::Switch {
-                                cpu: id,
-                                prev: Some(task),
-                                next: None,
-                            },
-                        );
+                        event(time, switch(id, Some(task), None));
                         running[cpu] = None;
                     }
                 }
@@ -120,14 +122,7 @@ pub fn run(
                             duration: 1500,
                         },
                     );
-                    event(
-                        time,
-                        EventKind::Switch {
-                            cpu: id,
-                            prev: running[cpu],
-                            next,
-                        },
-                    );
+                    event(time, switch(id, running[cpu], next));
                 }
                 running[cpu] = next;
                 left[cpu] = slice_ms;
@@ -137,17 +132,7 @@ pub fn run(
     let end = (10_000 + seed) * MS;
     metrics.finish(end);
     Run {
-        labels: Labels {
-            workload: workload.to_owned(),
-            scheduler: scheduler.to_owned(),
-            machine: cpus.to_string(),
-            cost_model: Some("default".to_owned()),
-            seed: Some(seed),
-            repeat: seed as u32,
-            tunables: Default::default(),
-            hz: Some(250),
-            duration_ns: Some(10_000 * MS),
-        },
+        labels: labels(workload, scheduler, cpus, seed),
         metrics: metrics.result(),
         counters: Default::default(),
         notes: Vec::new(),

@@ -242,7 +242,7 @@ kernel_functions! { TABLE;
 
     fn bpf_spin_unlock(kernel, lock) {
         if !kernel.let_spin_lock_go(lock) {
-            kernel.fail(ExitKind::Error, "bpf_spin_unlock() lets a lock go that the program does not hold".into());
+            kernel.fail(ExitKind::Error, "bpf_spin_unlock() releases a lock that the program does not hold".into());
         }
         0
     }

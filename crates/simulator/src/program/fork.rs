@@ -1,7 +1,7 @@
 //! How tasks come into being, and what they are: policy, affinity, process, attributes.
 
 use fairground_contract::attributes::{self, Attributes};
-use fairground_events::{OverheadKind, TaskId, load_weight};
+use fairground_events::{self as events, OverheadKind, TaskId, load_weight};
 use fairground_workload::{Draws, Phase, Policy};
 
 use super::{Action, Execution};
@@ -93,7 +93,7 @@ impl Kernel<'_> {
         task.execution = execution;
         task.parent = parent.map(|parent| parent.id).filter(|id| !is_hidden(*id));
         task.attributes = source.attributes.clone();
-        let idle = load_weight(event_policy(SCHED_IDLE), 0);
+        let idle = load_weight(events::Policy::from_number(SCHED_IDLE), 0);
         let wanted = Attributes::parse(&task.attributes).ok();
         task.wanted_weight = wanted.and_then(|attributes| attributes.weight(idle));
         task.cgroup = match &source.taskgroup {
@@ -191,7 +191,7 @@ impl Kernel<'_> {
         }
         let Some(number) = self.maps.iter().position(|map| map.name == attributes::MAP) else {
             let message = format!(
-                "{} knows no attributes of tasks: those of the workload have no effect",
+                "{} reads no task attributes: those of the workload have no effect",
                 self.operations.name
             );
             if !self.messages.contains(&message) {
@@ -265,7 +265,7 @@ impl Kernel<'_> {
         };
         task.seen.prio = prio;
         task.seen.normal_prio = prio;
-        let weight = load_weight(event_policy(policy), nice);
+        let weight = load_weight(events::Policy::from_number(policy), nice);
         task.seen.se.load.weight = u64::from(weight);
         task.seen.se.load.inv_weight = (u32::MAX as u64 / u64::from(weight)) as u32;
         if task.class_slice == 0 {

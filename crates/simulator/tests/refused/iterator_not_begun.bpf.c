@@ -5,7 +5,7 @@ RUNNING()
 {
 	struct bpf_iter_num it = {};
 
-	bpf_iter_num_next(&it);		/* refused: goes on with an iterator that was not begun */
+	bpf_iter_num_next(&it);		/* refused: uses an iterator that was not begun */
 }
 
 SCHEDULER;

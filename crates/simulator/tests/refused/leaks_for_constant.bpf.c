@@ -4,7 +4,7 @@
 
 const volatile bool careful;
 
-RUNNING()		/* refused: ends and has not given back the reference that bpf_task_from_pid() returned */
+RUNNING()		/* refused: ends without releasing the reference that bpf_task_from_pid() returned */
 {
 	struct task_struct *task = bpf_task_from_pid(p->pid);
 

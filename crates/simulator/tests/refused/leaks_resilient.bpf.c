@@ -8,7 +8,7 @@ struct bpf_res_spin_lock lock SEC(".data.lock");
 
 RUNNING()
 {
-	if (bpf_res_spin_lock(&lock))		/* refused: ends and has not given back a spin lock */
+	if (bpf_res_spin_lock(&lock))		/* refused: ends without releasing a spin lock */
 		return;
 	numbers[0]++;
 }

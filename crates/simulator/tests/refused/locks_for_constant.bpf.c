@@ -4,7 +4,7 @@
 
 const volatile bool careful;
 
-RUNNING()		/* refused: ends and has not given back a spin lock */
+RUNNING()		/* refused: ends without releasing a spin lock */
 {
 	u32 key = 0;
 	struct locked *locked = bpf_map_lookup_elem(&locks, &key);

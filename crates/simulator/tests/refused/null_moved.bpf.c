@@ -4,7 +4,7 @@
 RUNNING()
 {
 	struct value *value = bpf_map_lookup_elem(&array, &zero);
-	u64 *number = (void *)value + 8;		/* refused: may be NULL and is not tested is moved */
+	u64 *number = (void *)value + 8;		/* refused: arithmetic on a pointer that may be NULL and is not tested */
 
 	barrier_var(number);
 	if (value)

@@ -9,7 +9,7 @@ RUNNING()
 	if (!value)
 		return;
 	barrier_var(bits);
-	bits &= ~63ULL;		/* refused: the bits of a pointer are calculated with */
+	bits &= ~63ULL;		/* refused: arithmetic on the bits of a pointer */
 	*(u64 *)bits = 1;
 }
 

@@ -10,7 +10,7 @@ RUNNING()
 		return;
 	task = value->task;
 	if (task)
-		bpf_task_release(task);		/* refused: gives back what the program has no reference to */
+		bpf_task_release(task);		/* refused: releases what the program has no reference to */
 }
 
 SCHEDULER;

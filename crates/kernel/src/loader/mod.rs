@@ -3,6 +3,10 @@
 //! Three steps: [`OpenScheduler::open`] reads the object (no privileges needed), [`OpenScheduler::set`] sets tunables,
 //! [`OpenScheduler::start`] puts the scheduler in charge of this machine until the [`Running`] is stopped or dropped.
 
+mod adapt;
+mod running;
+mod sections;
+
 use std::time::{Duration, Instant};
 
 use fairground_bpf::{SCHEDULER_TABLES, Setup};
@@ -20,6 +24,8 @@ use crate::statistics::{self, Counters, STATISTICS_MAP};
 use crate::variables::{self, Kind, Member, Variable};
 use crate::verifier::Rejection;
 use crate::{Error, host};
+pub use running::{Running, Stopped};
+use sections::{find_section, holds_section, map_prefix};
 
 /// Section of the constants that user space may set before loading.
 const CONSTANTS: &str = ".rodata";
@@ -355,7 +361,7 @@ impl OpenScheduler {
         let sequence = host::enable_sequence();
         let (attached, messages) = collect(|| attach(&mut object, &operations.map));
         let links = attached.map_err(|error| {
-            // Between the check above and now somebody else may have been faster.
+            // Since the check above, another scheduler may have been loaded.
             match host::loaded_scheduler() {
                 Some(name) => Error::AlreadyLoaded { name },
                 None => Error::Load {
@@ -379,7 +385,7 @@ impl OpenScheduler {
         if running.sequence == sequence {
             let report = running.exit_report().map_or_else(
                 || {
-                    "it keeps no record of the reason; the kernel's log (dmesg) may tell it"
+                    "it keeps no record of the reason; the kernel's log (dmesg) may have it"
                         .to_owned()
                 },
                 |report| report.to_string(),
@@ -392,139 +398,6 @@ impl OpenScheduler {
         steps.after_attaching(&running.object).map_err(given_up)?;
         running.repetition = steps.start_repeating(&running.object).map_err(given_up)?;
         Ok(running)
-    }
-
-    /// Fits the object to the running kernel: constants that scx's headers leave to the loader, callbacks that this kernel does
-    /// not know, the number of CPU changes seen so far. Returns warnings.
-    fn adapt_to_kernel(&mut self) -> Result<Vec<String>, Error> {
-        let kernel = Btf::from_vmlinux().map_err(|error| Error::Load {
-            name: self.name.clone(),
-            reason: format!("the kernel's type information cannot be read: {error}"),
-        })?;
-        let mut warnings = self.fill_kernel_constants(&kernel);
-        warnings.extend(self.clear_unknown_callbacks(&kernel));
-        self.set_hotplug_sequence();
-        self.make_room_for_dump()?;
-        Ok(warnings)
-    }
-
-    /// `const volatile u64 __SCX_X` stands for the running kernel's value of the enumerator `SCX_X`.
-    fn fill_kernel_constants(&mut self, kernel: &Btf<'_>) -> Vec<String> {
-        let wanted: Vec<Variable> = self
-            .variables
-            .iter()
-            .filter(|variable| {
-                variable.section == CONSTANTS
-                    && variable.name.starts_with("__SCX_")
-                    && variable.size == 8
-            })
-            .cloned()
-            .collect();
-        if wanted.is_empty() {
-            return Vec::new();
-        }
-        let values = variables::enumerators(kernel, "SCX_");
-        for variable in &wanted {
-            // A kernel that does not know the name gets 0, as from scx's own loaders: the schedulers test for it.
-            let value = values.get(&variable.name[2..]).copied().unwrap_or(0);
-            self.write(variable, i128::from(value));
-        }
-        Vec::new()
-    }
-
-    /// An older kernel lacks the newest callbacks and settings. They are optional, so they are cleared, and that is said.
-    fn clear_unknown_callbacks(&mut self, kernel: &Btf<'_>) -> Vec<String> {
-        let known = variables::members(kernel, &self.operations.structure);
-        let unknown: Vec<Member> = self
-            .operations
-            .members
-            .iter()
-            .filter(|member| !known.iter().any(|other| other.name == member.name))
-            .cloned()
-            .collect();
-        let (name, map) = (self.name.clone(), self.operations.map.clone());
-        let mut warnings = Vec::new();
-        self.with_section(&map, |bytes| {
-            for member in unknown {
-                // What the object says of its structures may be wrong.
-                let end = member.offset.saturating_add(member.room);
-                let Some(field) = bytes.get_mut(member.offset..end) else {
-                    continue;
-                };
-                if field.iter().any(|byte| *byte != 0) {
-                    field.fill(0);
-                    warnings.push(format!(
-                        "{name}: this kernel does not know ops.{}; it is left out",
-                        member.name
-                    ));
-                }
-            }
-        });
-        warnings
-    }
-
-    fn set_hotplug_sequence(&mut self) {
-        let (Some(member), Some(sequence)) = (
-            self.operations.member("hotplug_seq").cloned(),
-            host::hotplug_sequence(),
-        ) else {
-            return;
-        };
-        let map = self.operations.map.clone();
-        self.with_section(&map, |bytes| {
-            if let Some(field) = bytes.get_mut(member.offset..member.offset.saturating_add(8)) {
-                field.copy_from_slice(&sequence.to_le_bytes());
-            }
-        });
-    }
-
-    /// scx's headers leave the size of the text beside `struct user_exit_info` to the loader.
-    fn make_room_for_dump(&mut self) -> Result<(), Error> {
-        let Some(dump) = self
-            .exit
-            .as_ref()
-            .and_then(|exit| exit.separate_dump.clone())
-        else {
-            return Ok(());
-        };
-        let asked = self
-            .operations
-            .member("exit_dump_len")
-            .and_then(|member| {
-                let bytes = self.section_bytes(&self.operations.map)?;
-                Some(u32::from_le_bytes(
-                    bytes
-                        .get(member.offset..member.offset + 4)?
-                        .try_into()
-                        .ok()?,
-                ))
-            })
-            .filter(|length| *length != 0)
-            .unwrap_or(DEFAULT_DUMP_LENGTH);
-        if let Some(length) = self
-            .variables
-            .iter()
-            .find(|variable| self.is_dump_length(variable))
-            .cloned()
-        {
-            self.write(&length, i128::from(asked));
-        }
-        let name = self.name.clone();
-        match find_section(&mut self.object, &dump.section) {
-            Some(mut map) => map.set_value_size(asked).map_err(|error| Error::Load {
-                name,
-                reason: format!("no room for the report at its end: {error}"),
-            }),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether a variable tells the scheduler how long the text beside its exit record is.
-    fn is_dump_length(&self, variable: &Variable) -> bool {
-        self.exit
-            .as_ref()
-            .and_then(|exit| exit.separate_dump.as_ref())
-            .is_some_and(|dump| variable.name == format!("{}_len", dump.name))
     }
 
     fn write(&mut self, variable: &Variable, value: i128) {
@@ -549,119 +422,6 @@ impl OpenScheduler {
             .find(|map| holds_section(&map.name().to_string_lossy(), section))?;
         Some(map.initial_value()?.to_vec())
     }
-}
-
-/// A scheduler that is in charge of this machine, until it is stopped, dropped, or thrown out by the kernel.
-#[derive(Debug)]
-pub struct Running {
-    name: String,
-    /// What its loader runs at an interval; ends before the links do.
-    repetition: Option<Repetition>,
-    /// The scheduler's own link first, then those of its other programs.
-    links: Vec<Link>,
-    object: Object,
-    exit: Option<ExitLayout>,
-    statistics: Vec<String>,
-    warnings: Vec<String>,
-    /// The kernel's count of switched-on schedulers when this one was.
-    sequence: Option<u64>,
-    started: Instant,
-}
-
-impl Running {
-    /// What had to be left out on this kernel.
-    #[must_use]
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    /// Whether the kernel still runs it.
-    #[must_use]
-    pub fn is_in_charge(&self) -> bool {
-        host::loaded_scheduler().is_some() && host::enable_sequence() == self.sequence
-    }
-
-    /// Why a program that its loader runs at an interval no longer does; the loader would give up.
-    #[must_use]
-    pub fn loader_failure(&self) -> Option<Error> {
-        let reason = self.repetition.as_ref()?.failure()?;
-        Some(Error::Setup {
-            name: self.name.clone(),
-            reason,
-        })
-    }
-
-    /// Why it ended; `None` as long as it has not, or if it keeps no record.
-    #[must_use]
-    pub fn exit_report(&self) -> Option<ExitReport> {
-        let report = self.exit.as_ref()?.read(|section| {
-            let map = self
-                .object
-                .maps()
-                .find(|map| holds_section(&map.name().to_string_lossy(), section))?;
-            map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()?
-        })?;
-        (report.kind != 0).then_some(report)
-    }
-
-    /// The scheduler's counters and the kernel's.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        let mut counts = self.own_counters();
-        counts.extend(host::kernel_events());
-        Counters {
-            age: self.started.elapsed(),
-            counts,
-        }
-    }
-
-    fn own_counters(&self) -> Vec<(String, u64)> {
-        let Some(map) = self
-            .object
-            .maps()
-            .find(|map| map.name() == STATISTICS_MAP && map.map_type() == MapType::PercpuArray)
-        else {
-            return Vec::new();
-        };
-        (0..map.max_entries())
-            .filter_map(|index| {
-                let per_cpu = map
-                    .lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY)
-                    .ok()??;
-                let name = self
-                    .statistics
-                    .get(index as usize)
-                    .cloned()
-                    .unwrap_or_else(|| format!("{STATISTICS_MAP}[{index}]"));
-                Some((name, statistics::sum(&per_cpu)))
-            })
-            .collect()
-    }
-
-    /// Takes the scheduler out and returns its last words, and whether the kernel has let it go.
-    #[must_use]
-    pub fn stop(mut self) -> Stopped {
-        self.repetition = None;
-        self.links.clear();
-        // Closing the last link may finish after the call returns.
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while self.is_in_charge() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Stopped {
-            is_gone: !self.is_in_charge(),
-            report: self.exit_report(),
-        }
-    }
-}
-
-/// A scheduler that was taken out.
-#[derive(Debug)]
-pub struct Stopped {
-    /// Whether the kernel was seen without it.
-    pub is_gone: bool,
-    /// Its last words, if it keeps a record.
-    pub report: Option<ExitReport>,
 }
 
 /// Lets the kfuncs of all other programs find the scheduler; kernels before 7.0 neither know nor need it.
@@ -747,45 +507,6 @@ fn find_operations(
     Ok((found.swap_remove(meant), names))
 }
 
-fn find_section<'object>(
-    object: &'object mut OpenObject,
-    section: &str,
-) -> Option<OpenMapMut<'object>> {
-    object
-        .maps_mut()
-        .find(|map| holds_section(&map.name().to_string_lossy(), section))
-}
-
-/// Whether the map of this name is a section's. libbpf puts the object's name before those of the plain sections.
-fn holds_section(map: &str, section: &str) -> bool {
-    if map == section {
-        return true;
-    }
-    let plain = !section.get(1..).unwrap_or_default().contains('.');
-    plain
-        && section.starts_with('.')
-        && map
-            .strip_suffix(section)
-            .is_some_and(|prefix| !prefix.contains('.'))
-}
-
-/// A name that libbpf can put before the names of maps.
-fn map_prefix(name: &str) -> String {
-    let file = name.rsplit('/').next().unwrap_or(name);
-    let plain: String = file
-        .split('.')
-        .next()
-        .unwrap_or(file)
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .collect();
-    if plain.is_empty() {
-        "scheduler".to_owned()
-    } else {
-        plain
-    }
-}
-
 /// libbpf's messages as an appendix to ours.
 fn quoted(messages: &[String]) -> String {
     if messages.is_empty() {
@@ -796,25 +517,4 @@ fn quoted(messages: &[String]) -> String {
         .map(|message| format!("\n  {}", message.trim_end().replace('\n', "\n  ")))
         .collect();
     format!(". libbpf says:{text}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sections_are_told_by_the_names_of_maps() {
-        assert!(holds_section("o1.rodata", ".rodata"));
-        assert!(!holds_section("o1.rodata", ".data"));
-        assert!(holds_section("o1.data", ".data"));
-        assert!(holds_section(".data.uei_dump", ".data.uei_dump"));
-        assert!(!holds_section(".rodata.str.data", ".data"));
-        assert!(holds_section("o1_ops", "o1_ops"));
-    }
-
-    #[test]
-    fn names_of_files_become_prefixes_of_maps() {
-        assert_eq!(map_prefix("./my-own.bpf.c"), "my_own");
-        assert_eq!(map_prefix(""), "scheduler");
-    }
 }

@@ -1,0 +1,334 @@
+//! From a companion to what is set, filled in and run for one object on one machine.
+
+mod maps;
+mod runs;
+mod variables;
+
+use std::collections::BTreeMap;
+
+use fairground_bpf::{
+    Btf, Kind, MapEntry, Object, Passed, ProgramRun, RunTime, Setup, StructOps, StructOpsValue,
+    TypeId, VariablePatch,
+};
+use fairground_machine::Machine;
+use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
+use toml::{Spanned, Value};
+
+use crate::encode::{self, Spot};
+use crate::error::Error;
+use crate::file::{self, Companion, Values, When};
+use crate::scope;
+use variables::find_variable;
+
+/// A value that the command line gives instead of the companion's, or besides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// An option of the companion, `ops.MEMBER`, `map.NAME.max_entries`, or a global variable with a path into it.
+    pub key: String,
+    /// Its value: an expression as in a companion.
+    pub value: String,
+    /// Where it is written, for errors.
+    pub place: String,
+}
+
+/// A companion made ready for one object on one machine.
+#[derive(Clone, Debug, Default)]
+pub struct Prepared {
+    /// What is to be done.
+    pub setup: Setup,
+    /// What the reader of a result should know: what the loader does besides, and what the object does not have.
+    pub notes: Vec<String>,
+}
+
+/// Bits of `enum bpf_map_type` that have a value for each CPU.
+const PER_CPU_MAPS: [u32; 3] = [5, 6, 10];
+
+impl Companion {
+    /// What the companion and the settings mean for `object` on `machine`. `constants` knows the kernel's constants by name.
+    ///
+    /// # Errors
+    ///
+    /// The first key that cannot be, with its place and what could stand there. What a companion that comes with fairground sets, and
+    /// an object of another revision does not have, is a note instead.
+    pub fn prepare(
+        &self,
+        object: &Object,
+        constants: &dyn Fn(&str) -> Option<u64>,
+        machine: &Machine,
+        settings: &[Setting],
+    ) -> Result<Prepared, Error> {
+        let mut text = self.text.clone();
+        for setting in settings {
+            text.push(' ');
+            text.push_str(&setting.value);
+        }
+        let mut preparation = Preparation {
+            companion: self,
+            object,
+            machine,
+            engine: scope::engine(&text, object),
+            scope: scope::scope(&text, object, constants, machine),
+            sections: BTreeMap::new(),
+            bytes: 0,
+            done: Prepared::default(),
+        };
+        preparation.apply(settings)?;
+        Ok(preparation.done)
+    }
+}
+
+/// Bytes that a companion may set in all.
+const MOST_BYTES: usize = 256 << 20;
+
+struct Preparation<'a> {
+    companion: &'a Companion,
+    object: &'a Object,
+    machine: &'a Machine,
+    engine: Engine,
+    scope: Scope<'static>,
+    /// Sections of global variables as they are so far.
+    sections: BTreeMap<usize, Vec<u8>>,
+    /// Bytes of all values so far.
+    bytes: usize,
+    done: Prepared,
+}
+
+/// The entries of a table in the order of the file.
+fn in_order(values: &Values) -> Vec<(&Spanned<String>, &Spanned<Value>)> {
+    let mut entries: Vec<_> = values.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+/// A name that the object does not have.
+struct Absent(String);
+
+impl Preparation<'_> {
+    fn apply(&mut self, settings: &[Setting]) -> Result<(), Error> {
+        let companion = self.companion;
+        let (options, others): (Vec<&Setting>, Vec<&Setting>) = settings.iter().partition(|one| {
+            let name = one.key.strip_prefix("option.").unwrap_or(&one.key);
+            let known = &companion.file.option;
+            known.keys().any(|key| key.get_ref() == name)
+        });
+        for (name, value) in in_order(&companion.file.option) {
+            let set = options
+                .iter()
+                .rev()
+                .find(|one| one.key.strip_prefix("option.").unwrap_or(&one.key) == name.get_ref());
+            let value = match set {
+                Some(setting) => self.expression(&setting.value, &setting.place)?,
+                None => self.value(value, &format!("option.{}", name.get_ref()))?,
+            };
+            self.scope
+                .push_constant_dynamic(name.get_ref().as_str(), value);
+        }
+        for (name, value) in in_order(&companion.file.ops) {
+            let what = format!("ops.{}", name.get_ref());
+            let place = companion.place(name);
+            let value = self.value(value, &what)?;
+            let result = self.set_operation(name.get_ref(), &value, &place, &what)?;
+            self.note_absent(result, &place)?;
+        }
+        for (path, value) in in_order(&companion.file.global) {
+            let what = format!("global.{}", path.get_ref());
+            let place = companion.place(path);
+            let value = self.value(value, &what)?;
+            let result = self.set_variable(path.get_ref(), &value, &place, &what)?;
+            self.note_absent(result, &place)?;
+        }
+        for (name, change) in &companion.file.map {
+            let what = format!("map.{name}.max_entries");
+            let place = companion.place(&change.max_entries);
+            let value = self.value(&change.max_entries, &what)?;
+            let result = self.set_map_size(name, &value, &place, &what)?;
+            self.note_absent(result, &place)?;
+        }
+        for setting in others {
+            self.apply_setting(setting)?;
+        }
+        for entry in &companion.file.entry {
+            let result = self.add_entries(entry)?;
+            self.note_absent(result, &companion.place(&entry.map))?;
+        }
+        for run in &companion.file.run {
+            let result = self.add_runs(run)?;
+            self.note_absent(result, &companion.place(&run.program))?;
+        }
+        let missing = companion.file.missing.iter();
+        self.done.notes.extend(missing.map(|what| {
+            format!(
+                "{} leaves out what its loader also does: {what}",
+                companion.name
+            )
+        }));
+        Ok(())
+    }
+
+    fn apply_setting(&mut self, setting: &Setting) -> Result<(), Error> {
+        let value = self.expression(&setting.value, &setting.place)?;
+        let (key, place) = (setting.key.as_str(), setting.place.as_str());
+        let result = if let Some(member) = key.strip_prefix("ops.") {
+            self.set_operation(member, &value, place, key)?
+        } else if let Some(map) = key
+            .strip_prefix("map.")
+            .and_then(|rest| rest.strip_suffix(".max_entries"))
+        {
+            self.set_map_size(map, &value, place, key)?
+        } else {
+            let path = key.strip_prefix("global.").unwrap_or(key);
+            self.set_variable(path, &value, place, key)?
+        };
+        result.map_err(|Absent(message)| wrong(place, message))
+    }
+
+    /// What to do about a name that the object lacks: a note if the companion is ours and may be of another revision, else an error.
+    fn note_absent(&mut self, result: Result<(), Absent>, place: &str) -> Result<(), Error> {
+        let Err(Absent(message)) = result else {
+            return Ok(());
+        };
+        if self.companion.built_in {
+            self.done.notes.push(format!(
+                "{place} was left out: {message}; the companion is for {}",
+                self.companion.file.from
+            ));
+            return Ok(());
+        }
+        Err(wrong(place, message))
+    }
+
+    /// Counts the bytes of a value before it is made.
+    fn take(&mut self, bytes: usize, place: &str) -> Result<(), Error> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > MOST_BYTES {
+            let most = MOST_BYTES >> 20;
+            return Err(wrong(
+                place,
+                format!("the companion sets more than {most} MiB in all; set less"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn expression(&mut self, text: &str, place: &str) -> Result<Dynamic, Error> {
+        self.evaluate(text)
+            .map_err(|error| wrong(place, format!("{text:?}: {error}")))
+    }
+
+    fn evaluate(&mut self, text: &str) -> Result<Dynamic, String> {
+        let level = self.scope.len();
+        let value = self.engine.eval_with_scope(&mut self.scope, text);
+        // What the expression names for itself ends with it.
+        self.scope.rewind(level);
+        value.map_err(|error| match *error {
+            EvalAltResult::ErrorTerminated(..) => format!(
+                "it has no end, or is too long: all expressions together may take {} million steps",
+                scope::STEPS / 1_000_000
+            ),
+            other => other.to_string(),
+        })
+    }
+
+    /// The value at a key: a text is an expression, lists and tables hold values.
+    fn value(&mut self, value: &Spanned<Value>, key: &str) -> Result<Dynamic, Error> {
+        let place = self.companion.place(value);
+        self.plain_value(value.get_ref(), &place, key)
+    }
+
+    fn plain_value(&mut self, value: &Value, place: &str, key: &str) -> Result<Dynamic, Error> {
+        Ok(match value {
+            Value::String(text) => self
+                .evaluate(text)
+                .map_err(|error| wrong(place, format!("{key} = {text:?}: {error}")))?,
+            Value::Integer(number) => Dynamic::from_int(*number),
+            Value::Float(number) => Dynamic::from_float(*number),
+            Value::Boolean(truth) => Dynamic::from_bool(*truth),
+            Value::Array(list) => {
+                let values: Result<Array, Error> = list
+                    .iter()
+                    .map(|one| self.plain_value(one, place, key))
+                    .collect();
+                Dynamic::from_array(values?)
+            }
+            Value::Table(table) => {
+                let mut map = Map::new();
+                for (name, one) in table {
+                    map.insert(name.as_str().into(), self.plain_value(one, place, key)?);
+                }
+                Dynamic::from_map(map)
+            }
+            Value::Datetime(_) => {
+                return Err(wrong(place, format!("{key}: a date makes no sense here")));
+            }
+        })
+    }
+
+    fn whole(&mut self, value: &Spanned<Value>, key: &str) -> Result<INT, Error> {
+        let found = self.value(value, key)?;
+        found.as_int().map_err(|kind| {
+            wrong(
+                &self.companion.place(value),
+                format!("{key}: a whole number is needed, not {kind}"),
+            )
+        })
+    }
+
+    /// The elements that an entry or a run is for; without `each` a single one.
+    fn elements(
+        &mut self,
+        each: Option<&Spanned<Value>>,
+        what: &str,
+    ) -> Result<Vec<Option<Dynamic>>, Error> {
+        let Some(each) = each else {
+            return Ok(vec![None]);
+        };
+        let list = self.value(each, &format!("{what}.each"))?;
+        let list = list.into_array().map_err(|kind| {
+            wrong(
+                &self.companion.place(each),
+                format!("{what}.each: a list is needed, not {kind}"),
+            )
+        })?;
+        Ok(list.into_iter().map(Some).collect())
+    }
+
+    fn holds(&mut self, condition: Option<&Spanned<Value>>, what: &str) -> Result<bool, Error> {
+        let Some(condition) = condition else {
+            return Ok(true);
+        };
+        let value = self.value(condition, &format!("{what}.if"))?;
+        value.as_bool().map_err(|kind| {
+            wrong(
+                &self.companion.place(condition),
+                format!("{what}.if: true or false is needed, not {kind}"),
+            )
+        })
+    }
+}
+
+/// Whether `key` can name something of `object` that a [`Setting`] sets.
+pub fn names(object: &Object, key: &str) -> bool {
+    if key.starts_with("ops.") || key.starts_with("map.") {
+        return true;
+    }
+    let path = key.strip_prefix("global.").unwrap_or(key);
+    find_variable(object, path).is_some()
+}
+
+fn wrong(place: &str, message: String) -> Error {
+    Error::Wrong {
+        place: place.to_owned(),
+        message,
+    }
+}
+
+/// `, did you mean X?` if there is something like `name`.
+fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+    candidates
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
+        .min()
+        .map_or_else(String::new, |(_, candidate)| {
+            format!(", did you mean {candidate}?")
+        })
+}

@@ -1,0 +1,157 @@
+//! The metrics of what was collected.
+
+use super::*;
+
+impl Metrics {
+    /// The metrics from the start to the time of the last call; complete after [`Sink::finish`].
+    pub fn result(&self) -> RunMetrics {
+        let capacity = self.capacity_until_now();
+        let tasks: Vec<TaskMetrics> = (0..self.tasks.len())
+            .filter_map(|task| self.task_result(task, &capacity))
+            .collect();
+        let busy_ns = tasks.iter().map(|task| task.cpu_time_ns).sum();
+        let alive = self.tasks.iter().flatten().any(|task| task.ended.is_none());
+        RunMetrics {
+            duration_ns: self.now,
+            cpus: self.cpus.len() as u32,
+            cpu_time: CpuTime {
+                available_ns: capacity.available,
+                busy_ns,
+                overhead_ns: self.overhead_booked,
+                idle_ns: capacity
+                    .available
+                    .saturating_sub(busy_ns + self.overhead_booked),
+                idle_while_runnable_ns: capacity.idle_while_runnable,
+            },
+            throughput: self.throughput(&capacity),
+            fairness: self.fairness(),
+            wakeup_latency: Samples::distribution_of_all(
+                self.tasks.iter().flatten().map(|task| &task.wakeup_latency),
+            ),
+            response_time: Samples::distribution_of_all(
+                self.tasks.iter().flatten().map(|task| &task.response_time),
+            ),
+            periods: tasks
+                .iter()
+                .filter_map(|task| task.periods)
+                .reduce(|a, b| Periods {
+                    released: a.released + b.released,
+                    completed: a.completed + b.completed,
+                    missed: a.missed + b.missed,
+                    skipped: a.skipped + b.skipped,
+                }),
+            context_switches: self.context_switches,
+            preemptions: self.preemptions,
+            wakeups: self.wakeups,
+            migrations: self.migrations,
+            overhead: self.overhead_time(&capacity),
+            scheduler_pass: self.scheduler_pass.distribution(),
+            longest_wait_ns: tasks.iter().filter_map(|task| task.longest_wait_ns).max(),
+            makespan_ns: if alive {
+                None
+            } else {
+                self.tasks
+                    .iter()
+                    .flatten()
+                    .filter_map(|task| task.ended)
+                    .max()
+            },
+            inconsistent_events: self.inconsistent,
+            tasks,
+        }
+    }
+
+    fn overhead_time(&self, capacity: &Capacity) -> Option<OverheadTime> {
+        let kinds = self.overhead?;
+        let total_ns = kinds.iter().sum();
+        let [scheduling_ns, switch_ns, migration_ns, interrupt_ns] = kinds;
+        Some(OverheadTime {
+            scheduling_ns,
+            switch_ns,
+            migration_ns,
+            interrupt_ns,
+            total_ns,
+            percent: 100.0 * total_ns as f64 / capacity.available.max(1) as f64,
+        })
+    }
+
+    fn throughput(&self, capacity: &Capacity) -> Option<Throughput> {
+        let work: f64 = self.tasks.iter().flatten().map(|task| task.work).sum();
+        let ideal = capacity.possible_work;
+        (ideal > 0.0).then(|| Throughput {
+            work_ns: work.round() as u64,
+            ideal_work_ns: ideal.round() as u64,
+            ratio: work / ideal,
+        })
+    }
+
+    fn fairness(&self) -> Option<Fairness> {
+        let (mut tasks, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        let mut lag = Lag {
+            ahead_ns: 0,
+            behind_ns: 0,
+        };
+        for (number, task) in self.tasks.iter().enumerate() {
+            let Some(task) = task else { continue };
+            let ideal = self.ideal.service(number);
+            if !task.fair || ideal <= 0.0 {
+                continue;
+            }
+            let normalised = task.work / ideal;
+            tasks += 1.0;
+            sum += normalised;
+            squares += normalised * normalised;
+            let own = task.lag.extremes();
+            lag.ahead_ns = lag.ahead_ns.max(own.ahead_ns);
+            lag.behind_ns = lag.behind_ns.max(own.behind_ns);
+        }
+        (tasks > 0.0).then(|| Fairness {
+            // All tasks without any service are all treated alike.
+            jain_index: if squares > 0.0 {
+                sum * sum / (tasks * squares)
+            } else {
+                1.0
+            },
+            lag,
+            worst_window: self.worst_window,
+        })
+    }
+
+    fn task_result(&self, number: usize, capacity: &Capacity) -> Option<TaskMetrics> {
+        let task = self.tasks[number].as_ref()?;
+        let ideal = self.ideal.service(number);
+        Some(TaskMetrics {
+            name: task.name.clone(),
+            nice: task.nice,
+            weight: task.weight,
+            cpu_time_ns: task.cpu_time,
+            work_ns: task.work.round() as u64,
+            share: (task.born.is_some() && capacity.available_work > 0.0).then(|| Share {
+                actual: task.work / capacity.available_work,
+                ideal: ideal / capacity.available_work,
+            }),
+            lag: (task.fair && task.born.is_some()).then(|| task.lag.extremes()),
+            windows: task.window.range(),
+            wakeup_latency: task.wakeup_latency.distribution(),
+            response_time: task.response_time.distribution(),
+            periods: task.periods_until(self.now),
+            laps: task.laps.distribution(),
+            wait_ns: task.wait + self.open_wait(task).unwrap_or(0),
+            longest_wait_ns: task.longest_wait.max(self.open_wait(task)),
+            wakeups: task.wakeups,
+            voluntary_switches: task.voluntary_switches,
+            involuntary_switches: task.involuntary_switches,
+            migrations: task.migrations,
+            ended_ns: task.ended,
+            records: task
+                .records
+                .as_ref()
+                .map(|records| records.result(task.open_job(self.now))),
+        })
+    }
+
+    /// How long a task that waits has been waiting.
+    fn open_wait(&self, task: &Task) -> Option<u64> {
+        (task.state == State::Waiting).then(|| self.now - task.waiting_since)
+    }
+}

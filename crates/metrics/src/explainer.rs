@@ -1,0 +1,641 @@
+//! Finding out what happened while tasks waited.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fairground_events::{
+    Callback, CpuId, Event, EventKind, Nanoseconds, Policy, Sink, TaskId, TaskInfo,
+};
+
+use crate::explanation::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
+use crate::timeline::{LongestWait, States};
+
+/// Steps that are kept of the beginning of a wait; those between these and the last ones are counted.
+const FIRST_STEPS: usize = 24;
+/// How many of the end.
+pub const LAST_STEPS: usize = 12;
+
+/// What is known of a task.
+struct Known {
+    name: String,
+    real_time: bool,
+    allowed: Vec<CpuId>,
+}
+
+/// What is followed of a task that is to be explained.
+#[derive(Default)]
+struct Followed {
+    /// When the waits begin that are wanted.
+    wanted: Vec<Nanoseconds>,
+    /// What was done with it since it last ran or slept.
+    steps: Steps,
+    place: Option<Place>,
+    open: Option<Open>,
+}
+
+/// A wait that goes on.
+struct Open {
+    from: Nanoseconds,
+    /// Since when the task is where it is.
+    there_since: Nanoseconds,
+    stays: Vec<Stay>,
+    /// What CPUs ran, by CPU and task.
+    ran: BTreeMap<(u32, TaskId), Nanoseconds>,
+}
+
+#[derive(Clone, Default)]
+struct Steps {
+    first: Vec<Step>,
+    last: VecDeque<Step>,
+    left_out: u64,
+}
+
+impl Steps {
+    fn add(&mut self, time_ns: Nanoseconds, action: Action) {
+        let step = Step { time_ns, action };
+        if self.first.len() < FIRST_STEPS {
+            self.first.push(step);
+            return;
+        }
+        self.last.push_back(step);
+        if self.last.len() > LAST_STEPS {
+            self.last.pop_front();
+            self.left_out += 1;
+        }
+    }
+}
+
+/// Explains waits. It needs a stream with details.
+pub struct Explainer {
+    cpus: u32,
+    tasks: BTreeMap<TaskId, Known>,
+    wanted: BTreeMap<String, Vec<Nanoseconds>>,
+    followed: BTreeMap<TaskId, Followed>,
+    states: States,
+    /// The task that runs on each CPU, and since when.
+    running: Vec<Option<(TaskId, Nanoseconds)>>,
+    /// The task that left a queue last.
+    moving: Option<(TaskId, Place)>,
+    explanations: Vec<Explanation>,
+}
+
+impl Explainer {
+    /// Will explain `waits` on a machine of `cpus` CPUs.
+    #[must_use]
+    pub fn new(cpus: u32, waits: &[LongestWait]) -> Self {
+        let mut wanted: BTreeMap<String, Vec<Nanoseconds>> = BTreeMap::new();
+        for wait in waits {
+            let begins = wanted.entry(wait.task.clone()).or_default();
+            begins.push(wait.from_ns);
+        }
+        Self {
+            cpus,
+            tasks: BTreeMap::new(),
+            wanted,
+            followed: BTreeMap::new(),
+            states: States::default(),
+            running: vec![None; cpus as usize],
+            moving: None,
+            explanations: Vec::new(),
+        }
+    }
+
+    /// The explanations, the longest wait first; of equal ones, the first that ended.
+    #[must_use]
+    pub fn result(mut self) -> Vec<Explanation> {
+        let length = |one: &Explanation| std::cmp::Reverse(one.to_ns - one.from_ns);
+        self.explanations.sort_by_key(length);
+        self.explanations
+    }
+
+    fn name(&self, task: TaskId) -> String {
+        let known = self.tasks.get(&task);
+        known.map(|known| known.name.clone()).unwrap_or_default()
+    }
+
+    /// Adds a step to the story of a task that is followed.
+    fn step(&mut self, time: Nanoseconds, task: TaskId, action: Action) {
+        if let Some(followed) = self.followed.get_mut(&task) {
+            followed.steps.add(time, action);
+        }
+    }
+
+    /// Forgets what was done with a task before, unless it waits.
+    fn begin_story(&mut self, task: TaskId) {
+        if let Some(followed) = self.followed.get_mut(&task)
+            && followed.open.is_none()
+        {
+            followed.steps = Steps::default();
+        }
+    }
+
+    /// `task` is in `place` from now on.
+    fn put(&mut self, now: Nanoseconds, task: TaskId, place: Option<Place>) {
+        if let Some(followed) = self.followed.get_mut(&task) {
+            followed.settle(now);
+            followed.place = place;
+        }
+    }
+
+    fn callback(
+        &mut self,
+        now: Nanoseconds,
+        (cpu, callback): (CpuId, Callback),
+        task: Option<TaskId>,
+        action: Action,
+    ) {
+        if callback == Callback::Dispatch {
+            for (task, followed) in &mut self.followed {
+                let known = self.tasks.get(task);
+                if known.is_some_and(|known| known.may_use(cpu)) {
+                    followed.count_dispatch();
+                }
+            }
+        }
+        let Some(task) = task else { return };
+        if matches!(callback, Callback::SelectCpu | Callback::Stopping) {
+            self.begin_story(task);
+        }
+        // Ticks are of a task that runs.
+        if callback != Callback::Tick {
+            self.step(now, task, action);
+        }
+        if callback == Callback::Enqueue {
+            self.put(now, task, Some(Place::Scheduler));
+        }
+    }
+
+    fn insert(&mut self, now: Nanoseconds, task: TaskId, place: Place) {
+        if let (Some((moved, from)), Place::Local { cpu }) = (self.moving.take(), place)
+            && moved == task
+        {
+            for (other, followed) in &mut self.followed {
+                if *other != task && followed.place == Some(from) {
+                    followed.count_taken(cpu);
+                }
+            }
+        }
+        self.put(now, task, Some(place));
+    }
+
+    fn switch(&mut self, now: Nanoseconds, cpu: CpuId, next: Option<TaskId>) {
+        let Some(running) = self.running.get_mut(cpu.0 as usize) else {
+            return;
+        };
+        let before = std::mem::replace(running, next.map(|task| (task, now)));
+        if let Some((task, since)) = before {
+            for open in self
+                .followed
+                .values_mut()
+                .filter_map(|one| one.open.as_mut())
+            {
+                open.credit(cpu, task, since, now);
+            }
+        }
+    }
+
+    /// Begins and ends waits as what the tasks do says.
+    fn follow(&mut self, now: Nanoseconds, task: TaskId) {
+        let waits_since = self.states.waits_since(task);
+        let Some(followed) = self.followed.get_mut(&task) else {
+            return;
+        };
+        match (waits_since, &followed.open) {
+            (Some(since), None) if followed.wanted.contains(&since) => {
+                followed.open = Some(Open::new(since));
+            }
+            (None, Some(_)) => self.close(now, task, true),
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, now: Nanoseconds, task: TaskId, ran: bool) {
+        let Some(followed) = self.followed.get_mut(&task) else {
+            return;
+        };
+        followed.settle(now);
+        let Some(mut open) = followed.open.take() else {
+            return;
+        };
+        for (cpu, running) in self.running.iter().enumerate() {
+            if let Some((other, since)) = running
+                && *other != task
+            {
+                open.credit(CpuId(cpu as u32), *other, *since, now);
+            }
+        }
+        let Steps {
+            first,
+            last,
+            left_out,
+        } = followed.steps.clone();
+        let cpus = self.uses(&open, task, now - open.from);
+        let length = now - open.from;
+        self.explanations.push(Explanation {
+            task: self.name(task),
+            from_ns: open.from,
+            to_ns: now,
+            ran,
+            cause: cause(&open.stays, &cpus, length),
+            places: open.stays,
+            cpus,
+            steps: first.into_iter().chain(last).collect(),
+            steps_left_out: left_out,
+        });
+    }
+
+    /// What the CPUs did that `task` may use, in a wait of this length.
+    fn uses(&self, open: &Open, task: TaskId, length: Nanoseconds) -> Vec<CpuUse> {
+        let Some(known) = self.tasks.get(&task) else {
+            return Vec::new();
+        };
+        let allowed = (0..self.cpus).filter(|cpu| known.may_use(CpuId(*cpu)));
+        allowed
+            .map(|cpu| {
+                let on_it = open.ran.range((cpu, TaskId(0))..=(cpu, TaskId(u32::MAX)));
+                let mut ran: Vec<Ran> = on_it
+                    .map(|((_, task), duration_ns)| Ran {
+                        task: self.name(*task),
+                        real_time: self.tasks.get(task).is_some_and(|known| known.real_time),
+                        duration_ns: *duration_ns,
+                    })
+                    .collect();
+                ran.sort_by_key(|one| std::cmp::Reverse(one.duration_ns));
+                let busy: Nanoseconds = ran.iter().map(|one| one.duration_ns).sum();
+                CpuUse {
+                    cpu,
+                    ran,
+                    idle_ns: length.saturating_sub(busy),
+                }
+            })
+            .collect()
+    }
+}
+
+impl Known {
+    fn may_use(&self, cpu: CpuId) -> bool {
+        self.allowed.is_empty() || self.allowed.contains(&cpu)
+    }
+}
+
+impl Followed {
+    /// Accounts the time since the task came to where it is.
+    fn settle(&mut self, now: Nanoseconds) {
+        let place = self.place.unwrap_or(Place::Kernel);
+        if let Some(open) = &mut self.open {
+            let duration = now.saturating_sub(open.there_since);
+            open.there_since = now;
+            if duration > 0 {
+                open.stay(place).duration_ns += duration;
+            }
+        }
+    }
+
+    fn count_dispatch(&mut self) {
+        if let (Some(open), Some(place)) = (&mut self.open, self.place) {
+            open.stay(place).dispatches += 1;
+        }
+    }
+
+    fn count_taken(&mut self, cpu: u32) {
+        let (Some(open), Some(place)) = (&mut self.open, self.place) else {
+            return;
+        };
+        let taken = &mut open.stay(place).taken;
+        let at = taken.partition_point(|one| one.cpu < cpu);
+        match taken.get_mut(at).filter(|one| one.cpu == cpu) {
+            Some(one) => one.tasks += 1,
+            None => taken.insert(at, Taken { cpu, tasks: 1 }),
+        }
+    }
+}
+
+impl Open {
+    fn new(from: Nanoseconds) -> Self {
+        Self {
+            from,
+            there_since: from,
+            stays: Vec::new(),
+            ran: BTreeMap::new(),
+        }
+    }
+
+    fn stay(&mut self, place: Place) -> &mut Stay {
+        let at = self.stays.iter().position(|stay| stay.place == place);
+        let at = at.unwrap_or_else(|| {
+            self.stays.push(Stay {
+                place,
+                duration_ns: 0,
+                taken: Vec::new(),
+                dispatches: 0,
+            });
+            self.stays.len() - 1
+        });
+        &mut self.stays[at]
+    }
+
+    /// `task` ran on `cpu` from `since` to `now`.
+    fn credit(&mut self, cpu: CpuId, task: TaskId, since: Nanoseconds, now: Nanoseconds) {
+        let duration = now.saturating_sub(since.max(self.from));
+        if duration > 0 {
+            *self.ran.entry((cpu.0, task)).or_default() += duration;
+        }
+    }
+}
+
+/// What mainly made a task wait that lay in `stays`.
+fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds) -> Cause {
+    let longest = stays.iter().max_by_key(|stay| stay.duration_ns);
+    let place = longest.map_or(Place::Kernel, |stay| stay.place);
+    let only = match place {
+        Place::Local { cpu } => Some(cpu),
+        _ => None,
+    };
+    let its = cpus
+        .iter()
+        .filter(|one| only.is_none_or(|cpu| one.cpu == cpu));
+    let real_time: Nanoseconds = its
+        .clone()
+        .flat_map(|one| &one.ran)
+        .filter(|ran| ran.real_time)
+        .map(|ran| ran.duration_ns)
+        .sum();
+    if real_time > 0 && real_time >= length * its.count() as u64 / 2 {
+        return Cause::RealTime {
+            duration_ns: real_time,
+            cpu: only,
+        };
+    }
+    Cause::Lay { place }
+}
+
+impl Sink for Explainer {
+    fn task(&mut self, _time: Nanoseconds, task: TaskId, info: &TaskInfo) {
+        let real_time = matches!(
+            info.policy,
+            Policy::Fifo | Policy::RoundRobin | Policy::Deadline
+        );
+        let known = Known {
+            name: info.name.clone(),
+            real_time,
+            allowed: info.allowed.clone(),
+        };
+        self.tasks.insert(task, known);
+        if let Some(wanted) = self.wanted.get(&info.name) {
+            let followed = self.followed.entry(task).or_default();
+            followed.wanted.clone_from(wanted);
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        let now = event.time;
+        self.states.take(event, |_, _| {});
+        match event.kind {
+            EventKind::Wake { task, cpu, waker } => {
+                let by = waker.map(|waker| self.name(waker));
+                self.step(now, task, Action::Woken { cpu: cpu.0, by });
+                self.follow(now, task);
+            }
+            EventKind::Switch { cpu, prev, next } if prev != next => {
+                if let Some(task) = next {
+                    self.step(now, task, Action::Runs { cpu: cpu.0 });
+                    self.follow(now, task);
+                    self.begin_story(task);
+                    self.put(now, task, None);
+                }
+                self.switch(now, cpu, next);
+                if let Some(task) = prev.filter(|task| self.states.waits_since(*task).is_some()) {
+                    self.step(now, task, Action::Preempted { cpu: cpu.0 });
+                    self.follow(now, task);
+                }
+            }
+            EventKind::Sleep { task } | EventKind::Exit { task } => {
+                self.follow(now, task);
+                self.begin_story(task);
+                self.put(now, task, None);
+            }
+            EventKind::Callback {
+                cpu,
+                callback,
+                task,
+                chosen,
+                duration,
+            } => {
+                let action = Action::Callback {
+                    callback: callback.name(),
+                    cpu: cpu.0,
+                    chosen_cpu: chosen.map(|cpu| cpu.0),
+                    duration_ns: duration,
+                };
+                self.callback(now, (cpu, callback), task, action);
+            }
+            EventKind::Insert {
+                task,
+                queue,
+                slice,
+                vtime,
+            } => {
+                let queue = Place::from(queue);
+                let action = Action::Inserted {
+                    queue,
+                    slice_ns: (slice != Nanoseconds::MAX).then_some(slice),
+                    vtime,
+                };
+                self.step(now, task, action);
+                self.insert(now, task, queue);
+            }
+            EventKind::Remove { task, queue } => {
+                let queue = Place::from(queue);
+                self.step(now, task, Action::Removed { queue });
+                self.moving = Some((task, queue));
+                self.put(now, task, None);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, end: Nanoseconds) {
+        let followed: Vec<TaskId> = self.followed.keys().copied().collect();
+        for task in followed {
+            self.close(end, task, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairground_events::Queue;
+
+    use super::*;
+
+    const A: TaskId = TaskId(0);
+    const B: TaskId = TaskId(1);
+    const Q: Queue = Queue::User(5);
+
+    fn here(cpu: u32) -> Queue {
+        Queue::Local(CpuId(cpu))
+    }
+
+    fn callback(cpu: u32, callback: Callback, task: Option<TaskId>) -> EventKind {
+        EventKind::Callback {
+            cpu: CpuId(cpu),
+            callback,
+            task,
+            chosen: None,
+            duration: 1,
+        }
+    }
+
+    fn insert(task: TaskId, queue: Queue) -> EventKind {
+        EventKind::Insert {
+            task,
+            queue,
+            slice: 7,
+            vtime: None,
+        }
+    }
+
+    fn remove(task: TaskId, queue: Queue) -> EventKind {
+        EventKind::Remove { task, queue }
+    }
+
+    fn wake(task: TaskId) -> EventKind {
+        EventKind::Wake {
+            task,
+            cpu: CpuId(0),
+            waker: None,
+        }
+    }
+
+    fn switch(cpu: u32, prev: Option<TaskId>, next: Option<TaskId>) -> EventKind {
+        EventKind::Switch {
+            cpu: CpuId(cpu),
+            prev,
+            next,
+        }
+    }
+
+    /// Explains the wait of A that begins at 10, on two CPUs; B is of `policy`, A may use CPUs `allowed`.
+    fn explain(policy: Policy, allowed: &[u32], events: &[(u64, EventKind)]) -> Explanation {
+        let wait = LongestWait {
+            task: "a".to_owned(),
+            from_ns: 10,
+            to_ns: 0,
+        };
+        let mut explainer = Explainer::new(2, &[wait]);
+        for (task, name, policy) in [(A, "a", Policy::Normal), (B, "b", policy)] {
+            let info = TaskInfo {
+                name: name.to_owned(),
+                policy,
+                nice: 0,
+                rt_priority: 0,
+                weight: 1024,
+                allowed: allowed.iter().copied().map(CpuId).collect(),
+                parent: None,
+            };
+            explainer.task(0, task, &info);
+        }
+        for &(time, kind) in events {
+            explainer.event(&Event { time, kind });
+        }
+        explainer.finish(100);
+        let mut found = explainer.result();
+        assert_eq!(found.len(), 1);
+        found.remove(0)
+    }
+
+    fn places(found: &Explanation) -> Vec<(Place, u64)> {
+        let stays = found.places.iter();
+        stays.map(|stay| (stay.place, stay.duration_ns)).collect()
+    }
+
+    #[test]
+    fn a_task_that_others_are_taken_before_lay_in_its_queue() {
+        let found = explain(
+            Policy::Normal,
+            &[],
+            &[
+                (0, switch(1, None, Some(B))),
+                (8, callback(0, Callback::SelectCpu, Some(A))),
+                (9, callback(0, Callback::Enqueue, Some(A))),
+                (9, insert(A, Q)),
+                (10, wake(A)),
+                (20, callback(1, Callback::Dispatch, None)),
+                (20, remove(B, Q)),
+                (20, insert(B, here(1))),
+                (50, remove(A, Q)),
+                (50, insert(A, here(0))),
+                (60, remove(A, here(0))),
+                (60, switch(0, None, Some(A))),
+            ],
+        );
+        let queue = Place::Queue { id: 5 };
+        assert_eq!(places(&found), [(queue, 40), (Place::Local { cpu: 0 }, 10)]);
+        assert_eq!(found.cause, Cause::Lay { place: queue });
+        assert_eq!(found.places[0].taken, [Taken { cpu: 1, tasks: 1 }]);
+        assert_eq!(found.places[0].dispatches, 1);
+        assert_eq!((found.from_ns, found.to_ns, found.ran), (10, 60, true));
+        let told = |cpu: &CpuUse| (cpu.cpu, cpu.ran.len(), cpu.idle_ns);
+        let cpus: Vec<_> = found.cpus.iter().map(told).collect();
+        assert_eq!(cpus, [(0, 0, 50), (1, 1, 0)]);
+        assert_eq!(found.cpus[1].ran[0].duration_ns, 50);
+        let times: Vec<u64> = found.steps.iter().map(|step| step.time_ns).collect();
+        assert_eq!(times, [8, 9, 9, 10, 50, 50, 60, 60]);
+    }
+
+    #[test]
+    fn a_task_that_is_in_no_queue_is_held_by_the_scheduler() {
+        let found = explain(
+            Policy::Normal,
+            &[1],
+            &[
+                (9, callback(0, Callback::Enqueue, Some(A))),
+                (10, wake(A)),
+                (20, callback(0, Callback::Dispatch, None)),
+                (30, callback(1, Callback::Dispatch, None)),
+            ],
+        );
+        assert_eq!(places(&found), [(Place::Scheduler, 90)]);
+        assert_eq!(
+            found.cause,
+            Cause::Lay {
+                place: Place::Scheduler
+            }
+        );
+        // CPU 0 is not its.
+        assert_eq!(found.places[0].dispatches, 1);
+        assert_eq!(found.cpus.len(), 1);
+        assert_eq!((found.to_ns, found.ran), (100, false));
+    }
+
+    #[test]
+    fn a_real_time_task_on_the_cpu_where_it_lay_is_the_cause() {
+        let events = [
+            (0, switch(0, None, Some(B))),
+            (9, callback(0, Callback::Enqueue, Some(A))),
+            (9, insert(A, here(0))),
+            (10, wake(A)),
+            (70, switch(0, Some(B), Some(A))),
+        ];
+        let found = explain(Policy::Fifo, &[], &events);
+        let cause = Cause::RealTime {
+            duration_ns: 60,
+            cpu: Some(0),
+        };
+        assert_eq!(found.cause, cause);
+        let found = explain(Policy::Normal, &[], &events);
+        let place = Place::Local { cpu: 0 };
+        assert_eq!(found.cause, Cause::Lay { place });
+    }
+
+    #[test]
+    fn of_many_steps_the_first_and_the_last_are_kept() {
+        let mut events = vec![(10, wake(A))];
+        for time in 11..91 {
+            events.push((time, callback(0, Callback::Enqueue, Some(A))));
+        }
+        let found = explain(Policy::Normal, &[], &events);
+        assert_eq!(found.steps.len(), FIRST_STEPS + LAST_STEPS);
+        assert_eq!(found.steps_left_out, 81 - 36);
+        assert_eq!(found.steps[FIRST_STEPS].time_ns, 90 - 11);
+    }
+}

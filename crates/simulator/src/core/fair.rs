@@ -1,0 +1,72 @@
+//! The fair class, which stands in for the kernel's own under a scheduler that switches partially.
+
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::task::{Class, TaskRef};
+
+/// Slice of the fair class that stands in for the kernel's own scheduler.
+pub(super) const FAIR_SLICE: u64 = 2_800_000;
+
+impl Kernel<'_> {
+    pub(super) fn update_fair(&mut self, cpu: usize, mut task: TaskRef) {
+        let ran = self.update_class_time(cpu, task);
+        task.fair_vruntime += ran * 1024 / task.seen.se.load.weight.max(1);
+        let least = self.cpus[cpu]
+            .fair
+            .iter()
+            .map(|task| task.fair_vruntime)
+            .chain([task.fair_vruntime])
+            .min();
+        if let Some(least) = least {
+            self.cpus[cpu].fair_min_vruntime = self.cpus[cpu].fair_min_vruntime.max(least);
+        }
+    }
+
+    pub(super) fn fair_enqueue(&mut self, cpu: usize, mut task: TaskRef, waking: bool) {
+        let floor = self.cpus[cpu].fair_min_vruntime;
+        let credit = if waking { FAIR_SLICE } else { 0 };
+        task.fair_vruntime = task.fair_vruntime.max(floor.saturating_sub(credit));
+        self.cpus[cpu].fair.push(task);
+        self.cpus[cpu].rq.nr_running += 1;
+    }
+
+    pub(super) fn fair_select_cpu(&mut self, task: TaskRef, previous: usize) -> usize {
+        let load = |kernel: &Self, cpu: usize| {
+            kernel.cpus[cpu].rq.nr_running + u32::from(kernel.cpus[cpu].current.class > Class::Fair)
+        };
+        if task.allowed().test(previous) && load(self, previous) == 0 {
+            return previous;
+        }
+        task.allowed()
+            .iter()
+            .take_while(|&cpu| cpu < self.cpus.len())
+            .filter(|&cpu| self.cpus[cpu].online)
+            .min_by_key(|&cpu| (load(self, cpu), cpu != previous))
+            .unwrap_or(previous)
+    }
+
+    pub(super) fn fair_pick(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
+        let least = self.cpus[cpu]
+            .fair
+            .iter()
+            .copied()
+            .min_by_key(|task| (task.fair_vruntime, task.id));
+        let stays = previous.class == Class::Fair && previous.seen.__state == TASK_RUNNING;
+        let mut next = match least {
+            Some(least)
+                if !stays
+                    || previous.class_slice == 0
+                    || (previous.fair_vruntime.wrapping_sub(least.fair_vruntime) as i64)
+                        > FAIR_SLICE as i64 =>
+            {
+                least
+            }
+            _ if stays => previous,
+            _ => return None,
+        };
+        if next != previous || next.class_slice == 0 {
+            next.class_slice = FAIR_SLICE;
+        }
+        Some(next)
+    }
+}

@@ -1,0 +1,421 @@
+//! The scheduler core above the classes: wake-ups, rescheduling, the switch, ticks. `kernel/sched/core.c`.
+
+mod change;
+mod fair;
+mod real_time;
+mod wakeup;
+
+use fairground_events::{CpuId, EventKind, OverheadKind};
+
+use crate::clock::Due;
+use crate::constants::*;
+use crate::cost::CostModel;
+use crate::kernel::Kernel;
+use crate::program::Action;
+use crate::surroundings::is_hidden;
+use crate::task::{Class, TaskRef};
+use crate::tracing::Hook;
+use real_time::ROUND_ROBIN_QUANTUM;
+
+/// What takes the CPU after a task is put back.
+#[derive(Clone, Copy)]
+pub(crate) struct Successor {
+    /// Its class.
+    pub class: Class,
+    /// The task, or the idle task for the stopper.
+    pub task: TaskRef,
+    /// Whether it is the stopper, which moves tasks between CPUs.
+    pub stopper: bool,
+}
+
+impl Kernel<'_> {
+    /// Asks `cpu` to go through the scheduler (`resched_curr`).
+    pub(crate) fn resched(&mut self, cpu: usize) {
+        if self.cpus[cpu].need_resched {
+            return;
+        }
+        self.cpus[cpu].need_resched = true;
+        if cpu != self.this_cpu {
+            self.resched_from_interrupt(cpu);
+        }
+    }
+
+    pub(crate) fn resched_from_interrupt(&mut self, cpu: usize) {
+        self.cpus[cpu].need_resched = true;
+        let time = self.local_time() + self.settings.cost.interrupt;
+        self.clock.at(time, Due::Reschedule { cpu: cpu as u32 });
+    }
+
+    /// Accounts what the current task of `cpu` did for its program until now.
+    pub(crate) fn account_progress(&mut self, cpu: usize) {
+        let now = self.clock.now();
+        let state = &mut self.cpus[cpu];
+        if state.progress_at == now {
+            return;
+        }
+        let from = state.progress_at.max(state.resume_at);
+        state.progress_at = now;
+        if now > from {
+            let capacity = state.capacity;
+            let mut current = state.current;
+            current.execution.progress(now - from, capacity);
+        }
+    }
+
+    /// Sets when the current task's program step ends.
+    pub(crate) fn arm_completion(&mut self, cpu: usize) {
+        self.account_progress(cpu);
+        let now = self.clock.now();
+        let state = &mut self.cpus[cpu];
+        state.completion_at = if state.current == state.idle {
+            u64::MAX
+        } else {
+            let start = state.resume_at.max(now).max(state.progress_at);
+            state.current.execution.completes_at(start, state.capacity)
+        };
+        self.arm(cpu);
+    }
+
+    /// Tells the clock when `cpu` has something of its own to do next.
+    fn arm(&mut self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        let time = state.completion_at.min(state.tick_at);
+        self.clock.set_cpu(cpu, time);
+    }
+
+    /// The tick of `cpu`, or the end of its task's program step.
+    pub(crate) fn handle_cpu(&mut self, cpu: usize) {
+        let now = self.clock.now();
+        if self.cpus[cpu].tick_at <= now {
+            self.handle_tick(cpu);
+            return;
+        }
+        self.account_progress(cpu);
+        let current = self.cpus[cpu].current;
+        if current == self.cpus[cpu].idle
+            || self.cpus[cpu].resume_at > now
+            || !current.execution.step_is_done(now)
+        {
+            self.arm_completion(cpu);
+            return;
+        }
+        self.enter(cpu);
+        self.continue_program(cpu);
+        self.leave(OverheadKind::Scheduling);
+    }
+
+    /// Lets the current task of `cpu` go on with its program until it needs time, waits, or ends.
+    pub(crate) fn continue_program(&mut self, cpu: usize) {
+        while !self.cpus[cpu].need_resched && self.exit.is_none() {
+            let mut current = self.cpus[cpu].current;
+            match self.advance_program(current) {
+                Action::Compute => return,
+                Action::Yield => {
+                    match current.class {
+                        Class::Ext => self.ext_yield(cpu, current),
+                        Class::Fair => current.class_slice = 0,
+                        Class::RealTime => current.class_slice = 0,
+                        Class::Idle => {}
+                    }
+                    current.seen.nvcsw += 1;
+                    self.schedule(cpu);
+                    self.deliver_kicks(cpu);
+                    if self.cpus[cpu].current != current {
+                        return;
+                    }
+                }
+                action @ (Action::Block | Action::BlockOnDisk) => {
+                    let on_disk = action == Action::BlockOnDisk;
+                    current.seen.in_iowait = if on_disk { IN_IOWAIT } else { 0 };
+                    current.seen.__state = if on_disk {
+                        TASK_UNINTERRUPTIBLE
+                    } else {
+                        TASK_INTERRUPTIBLE
+                    };
+                    current.seen.nvcsw += 1;
+                    self.emit(EventKind::Sleep { task: current.id });
+                    self.schedule(cpu);
+                    return;
+                }
+                Action::Exit => {
+                    current.seen.flags |= PF_EXITING;
+                    let is_last = current.is_last_of_its_process();
+                    let arguments = [current.address(), u64::from(is_last)];
+                    self.trace(Hook::SchedProcessExit, &arguments);
+                    current.seen.__state = TASK_DEAD;
+                    self.emit(EventKind::Exit { task: current.id });
+                    self.schedule(cpu);
+                    self.finish_dead(current);
+                    return;
+                }
+                Action::Failed => return,
+            }
+        }
+    }
+
+    fn finish_dead(&mut self, mut task: TaskRef) {
+        if task.class == Class::Ext {
+            self.disable_task(task);
+        }
+        self.exit_task(task, false);
+        task.seen.scx.flags = task.seen.scx.flags & !SCX_TASK_STATE_MASK | SCX_TASK_DEAD;
+        task.leave_process();
+        task.storage.clear();
+        if !is_hidden(task.id) {
+            self.live_tasks -= 1;
+        }
+    }
+
+    /// Picks and switches to the next task of `cpu` (`__schedule`).
+    pub(crate) fn schedule(&mut self, cpu: usize) {
+        self.account_progress(cpu);
+        self.settle(OverheadKind::Scheduling);
+        let begin = self.local_time();
+        self.lock_run_queue(cpu);
+        let previous = self.cpus[cpu].current;
+        let state = previous.seen.__state;
+        let stopped = std::mem::take(&mut self.cpus[cpu].stopped);
+        if previous != self.cpus[cpu].idle && previous.seen.__state != TASK_RUNNING {
+            self.deactivate(cpu, previous);
+        }
+        let mut rounds = 0;
+        let next = loop {
+            self.cpus[cpu].next_class = previous.class;
+            match self.pick_next(cpu, previous) {
+                Some(next) => break next,
+                None if rounds < 8 => rounds += 1,
+                None => break self.cpus[cpu].idle,
+            }
+        };
+        let waits = std::mem::take(&mut self.cpus[cpu].waits_for_kicks);
+        self.spent += waits.saturating_sub(self.local_time());
+        self.cpus[cpu].need_resched = false;
+        self.cpus[cpu].next_class = next.class;
+        if next != previous {
+            if !stopped {
+                self.put_previous(
+                    cpu,
+                    previous,
+                    Successor {
+                        class: next.class,
+                        task: next,
+                        stopper: false,
+                    },
+                );
+            }
+            self.set_next(cpu, previous, next);
+        } else if next == self.cpus[cpu].idle {
+            self.update_idle(cpu, true, stopped);
+        }
+        self.emit(EventKind::Pass {
+            cpu: CpuId(cpu as u32),
+            duration: self.local_time() - begin,
+        });
+        self.settle(OverheadKind::Scheduling);
+        if next != previous {
+            self.trace_switch(previous, next, state);
+            self.switch(cpu, previous, next);
+        }
+        self.unlock_run_queue(cpu);
+        self.run_deferred(cpu);
+        if next != previous {
+            self.switched(cpu, next);
+        }
+    }
+
+    fn deactivate(&mut self, cpu: usize, mut task: TaskRef) {
+        match task.class {
+            Class::Ext => self.ext_dequeue(cpu, task, SCX_DEQ_SLEEP),
+            Class::Fair => self.update_fair(cpu, task),
+            Class::RealTime | Class::Idle => {}
+        }
+        if task.class != Class::Ext {
+            self.cpus[cpu].rq.nr_running -= 1;
+        }
+        task.seen.on_rq = 0;
+    }
+
+    fn pick_next(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
+        if let Some(next) = self.pick_by_deadline_server(cpu, previous) {
+            return Some(next);
+        }
+        if let Some(next) = self.real_time_pick(cpu, previous) {
+            return Some(next);
+        }
+        if let Some(next) = self.fair_pick(cpu, previous) {
+            return Some(next);
+        }
+        let picked = self.ext_pick(cpu, previous);
+        if !self.cpus[cpu].real_time.is_empty() {
+            return None;
+        }
+        Some(picked.unwrap_or(self.cpus[cpu].idle))
+    }
+
+    pub(super) fn put_previous(&mut self, cpu: usize, previous: TaskRef, next: Successor) {
+        match previous.class {
+            Class::Ext => self.ext_put_previous(cpu, previous, next),
+            Class::Fair => {
+                self.update_fair(cpu, previous);
+                if previous.seen.__state == TASK_RUNNING {
+                    self.cpus[cpu].fair.push(previous);
+                }
+            }
+            Class::RealTime => self.real_time_put(cpu, previous),
+            Class::Idle => {
+                let idle = self.run_queue_clock(cpu) - previous.seen.se.exec_start;
+                self.charge_deadline_server(cpu, idle, true);
+                self.update_idle(cpu, false, true);
+            }
+        }
+    }
+
+    fn set_next(&mut self, cpu: usize, mut previous: TaskRef, mut next: TaskRef) {
+        let now = self.run_queue_clock(cpu);
+        previous.seen.on_cpu = 0;
+        if previous != self.cpus[cpu].idle && previous.seen.__state == TASK_RUNNING {
+            previous.seen.nivcsw += 1;
+        }
+        next.seen.on_cpu = 1;
+        match next.class {
+            Class::Ext => self.ext_set_next(cpu, next),
+            Class::Fair => {
+                next.seen.se.exec_start = now;
+                self.cpus[cpu].fair.retain(|task| *task != next);
+            }
+            Class::RealTime => {
+                next.seen.se.exec_start = now;
+                self.cpus[cpu].real_time.retain(|task| *task != next);
+            }
+            Class::Idle => {
+                next.seen.se.exec_start = now;
+                self.update_idle(cpu, true, true);
+            }
+        }
+        // What the class has called so far still saw who leaves as the current task (`rq->curr`).
+        self.set_current(cpu, next);
+        self.cpus[cpu].progress_at = self.clock.now();
+    }
+
+    /// Runs the programs that are there for a switch. The CPU has a new current task and still works in the context of the one before.
+    fn trace_switch(&mut self, previous: TaskRef, next: TaskRef, state: u32) {
+        if !self.tracing.wants(Hook::SchedSwitch) {
+            return;
+        }
+        self.leaving = Some(previous);
+        // Tasks are preempted on their way out of the kernel, which counts as no preemption.
+        let arguments = [0, previous.address(), next.address(), u64::from(state)];
+        self.trace(Hook::SchedSwitch, &arguments);
+        self.leaving = None;
+        self.settle(OverheadKind::Scheduling);
+    }
+
+    /// The switch itself (`context_switch`): behind it, `next` executes its first instruction.
+    fn switch(&mut self, cpu: usize, mut previous: TaskRef, mut next: TaskRef) {
+        self.charge(cpu, OverheadKind::Switch, self.settings.cost.context_switch);
+        let idle = self.cpus[cpu].idle;
+        let id = |task: TaskRef| (task != idle).then_some(task.id);
+        self.emit(EventKind::Switch {
+            cpu: CpuId(cpu as u32),
+            prev: id(previous),
+            next: id(next),
+        });
+        self.tell_loader_switch(cpu, previous, next);
+        self.context_switches += 1;
+        let now = self.run_queue_clock(cpu);
+        previous.off_cpu_at = now;
+        if next == idle {
+            return;
+        }
+        if let Some(last) = next.last_ran_on
+            && last != cpu
+        {
+            let refill =
+                CostModel::by_distance(&self.settings.cost.migration, self.distance(last, cpu));
+            if refill > 0 {
+                let state = &mut self.cpus[cpu];
+                state.resume_at = state.resume_at.max(now) + refill;
+                self.emit(EventKind::Overhead {
+                    cpu: CpuId(cpu as u32),
+                    kind: OverheadKind::Migration,
+                    duration: refill,
+                });
+            }
+        }
+        next.last_ran_on = Some(cpu);
+    }
+
+    fn switched(&mut self, cpu: usize, next: TaskRef) {
+        if next == self.cpus[cpu].idle {
+            self.cpus[cpu].tick_at = u64::MAX;
+            return;
+        }
+        if self.cpus[cpu].tick_at == u64::MAX {
+            self.cpus[cpu].tick_at = self.next_tick();
+        }
+        // A task that only goes on computing needs no event of its own for that.
+        self.begin_run(next);
+    }
+
+    fn handle_tick(&mut self, cpu: usize) {
+        let now = self.clock.now();
+        let busy_until = self.cpus[cpu].kernel_until;
+        if busy_until > now {
+            self.cpus[cpu].tick_at = busy_until;
+            self.arm(cpu);
+            return;
+        }
+        self.cpus[cpu].tick_at = self.next_tick();
+        self.enter(cpu);
+        self.account_progress(cpu);
+        self.spent += self.settings.cost.tick;
+        self.settle(OverheadKind::Interrupt);
+        self.update_clock(cpu);
+        let mut current = self.cpus[cpu].current;
+        self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
+        let run_queue = self.run_queue_address(cpu);
+        match current.class {
+            Class::Ext => self.ext_tick(cpu, current),
+            Class::RealTime => {
+                self.update_class_time(cpu, current);
+                if current.seen.policy == SCHED_RR && current.class_slice == 0 {
+                    current.class_slice = ROUND_ROBIN_QUANTUM;
+                    if self.cpus[cpu]
+                        .real_time
+                        .iter()
+                        .any(|task| task.seen.prio == current.seen.prio)
+                    {
+                        self.resched(cpu);
+                    }
+                }
+            }
+            Class::Fair => {
+                self.update_fair(cpu, current);
+                if !self.cpus[cpu].fair.is_empty() && current.class_slice == 0 {
+                    self.resched(cpu);
+                }
+            }
+            Class::Idle => {}
+        }
+        self.trace(Hook::ScxTick, &[run_queue]);
+        self.trace_return(Hook::ScxTick, &[run_queue], 0);
+        self.cpus[cpu].preempt_count = 0;
+        // One that may end just now keeps its place in the order of arrival.
+        self.end_sleeps(cpu, cpu, now);
+        self.leave(OverheadKind::Scheduling);
+    }
+
+    pub(super) fn update_class_time(&mut self, cpu: usize, mut task: TaskRef) -> u64 {
+        let now = self.run_queue_clock(cpu);
+        let ran = now - task.seen.se.exec_start;
+        task.seen.se.exec_start = now;
+        task.seen.se.sum_exec_runtime += ran;
+        if ran > 0 {
+            self.trace(Hook::SchedStatRuntime, &[task.address(), ran]);
+        }
+        if task.seen.policy != SCHED_FIFO {
+            task.class_slice = task.class_slice.saturating_sub(ran);
+        }
+        ran
+    }
+}

@@ -1,0 +1,211 @@
+//! Dispatch queues: how tasks get into one and out of it.
+
+use fairground_events::EventKind;
+
+use crate::constants::*;
+use crate::dispatch_queue::{DispatchQueue, DsqIndex};
+use crate::kernel::Kernel;
+use crate::operations::Op;
+use crate::task::{Class, OpsState, TaskRef};
+
+impl Kernel<'_> {
+    pub(crate) fn dsq(&self, index: DsqIndex) -> &DispatchQueue {
+        &self.dsqs[index.0 as usize]
+    }
+
+    pub(crate) fn dsq_mut(&mut self, index: DsqIndex) -> &mut DispatchQueue {
+        &mut self.dsqs[index.0 as usize]
+    }
+
+    pub(crate) fn global_dsq(&self, cpu: usize) -> DsqIndex {
+        self.global_dsqs[self.machine.cpus[cpu].node as usize]
+    }
+
+    /// `find_dsq_for_dispatch`: the queue that `dsq_id` means on `cpu`.
+    pub(crate) fn dsq_for_dispatch(
+        &mut self,
+        cpu: usize,
+        dsq_id: u64,
+        task_cpu: usize,
+    ) -> DsqIndex {
+        if dsq_id == SCX_DSQ_LOCAL {
+            return self.cpus[cpu].local;
+        }
+        if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
+            let target = (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as u32 as i32;
+            let target = self.cpu_from_scheduler(target);
+            if !self.cpu_is_valid(target, "in SCX_DSQ_LOCAL_ON dispatch verdict") {
+                return self.global_dsq(task_cpu);
+            }
+            return self.cpus[target as usize].local;
+        }
+        if dsq_id == SCX_DSQ_GLOBAL {
+            return self.global_dsq(task_cpu);
+        }
+        match self.dsq_numbers.get(dsq_id) {
+            Some(index) => index,
+            None => {
+                self.fail(ExitKind::Error, format!("non-existent DSQ 0x{dsq_id:x}"));
+                self.global_dsq(task_cpu)
+            }
+        }
+    }
+
+    /// `rq_is_open`: whether a task put on the local queue of `cpu` would run at once.
+    fn run_queue_is_open(&self, cpu: usize, flags: u64) -> bool {
+        let state = &self.cpus[cpu];
+        if state.next_class > Class::Ext {
+            return false;
+        }
+        state.next_class < Class::Ext || state.in_dispatch || flags & SCX_ENQ_PREEMPT != 0
+    }
+
+    pub(super) fn count_in(&mut self, index: DsqIndex, mut task: TaskRef, flags: u64) {
+        let Some(cpu) = self.dsq(index).local_to else {
+            return;
+        };
+        if flags & SCX_ENQ_IMMED != 0 {
+            task.seen.scx.flags |= SCX_TASK_IMMED;
+        }
+        if task.seen.scx.flags & SCX_TASK_IMMED != 0 {
+            self.cpus[cpu].rq.scx.nr_immed += 1;
+            if self.dsq(index).len() > 1 || !self.run_queue_is_open(cpu, flags) {
+                self.schedule_local_reenqueue(cpu, 0);
+            }
+        }
+    }
+
+    /// Takes `task` off the queue it is on.
+    pub(crate) fn unlink(&mut self, mut task: TaskRef) {
+        let Some(index) = task.dsq.take() else { return };
+        if self.settings.details {
+            let queue = self.dsq(index).name();
+            let task = task.id;
+            self.emit(EventKind::Remove { task, queue });
+        }
+        task.seen.scx.dsq = std::ptr::null_mut();
+        self.dsq_mut(index).remove(task);
+        if task.seen.scx.flags & SCX_TASK_IMMED != 0
+            && let Some(cpu) = self.dsq(index).local_to
+        {
+            self.cpus[cpu].rq.scx.nr_immed = self.cpus[cpu].rq.scx.nr_immed.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn link(&mut self, index: DsqIndex, mut task: TaskRef) {
+        task.dsq = Some(index);
+        let handle: *mut _ = &mut *self.dsq_mut(index).handle;
+        task.seen.scx.dsq = handle;
+        if self.settings.details {
+            let is_ordered = task.seen.scx.dsq_flags & SCX_TASK_DSQ_ON_PRIQ != 0;
+            self.emit(EventKind::Insert {
+                task: task.id,
+                queue: self.dsq(index).name(),
+                slice: task.seen.scx.slice,
+                vtime: is_ordered.then_some(task.seen.scx.dsq_vtime),
+            });
+        }
+    }
+
+    /// `task_leave_custody`, with the call of `ops.dequeue` that goes with it.
+    pub(super) fn leave_custody(&mut self, mut task: TaskRef, flags: u64) {
+        if task.seen.scx.flags & SCX_TASK_IN_CUSTODY == 0 || task.seen.scx.sticky_cpu >= 0 {
+            return;
+        }
+        task.seen.scx.flags &= !SCX_TASK_IN_CUSTODY;
+        self.call(Op::Dequeue, &[task.address(), flags]);
+    }
+
+    pub(super) fn after_local_insert(&mut self, cpu: usize, task: TaskRef, flags: u64) {
+        self.leave_custody(task, 0);
+        if task.class > self.cpus[cpu].next_class {
+            self.wakeup_preempt(cpu, task);
+        }
+        if self.cpus[cpu].in_dispatch {
+            return;
+        }
+        let current = self.cpus[cpu].current;
+        if flags & SCX_ENQ_PREEMPT != 0 && task != current && current.class == Class::Ext {
+            self.set_slice(current, 0);
+            self.resched(cpu);
+        }
+    }
+
+    /// Puts `task` on a queue (`scx_dispatch_enqueue`). `cpu` is the run queue the task is on.
+    pub(crate) fn dispatch_enqueue(
+        &mut self,
+        mut index: DsqIndex,
+        mut task: TaskRef,
+        slice: u64,
+        vtime: u64,
+        mut flags: u64,
+    ) {
+        let local_to = self.dsq(index).local_to;
+        if local_to.is_none() {
+            self.charge_dsq_lock(index, 0);
+            if !self.dsq(index).live {
+                self.fail(
+                    ExitKind::Error,
+                    "attempting to dispatch to a destroyed dsq".into(),
+                );
+                index = self.global_dsq(task.cpu());
+            }
+        }
+        let id = self.dsq(index).id();
+        if id & SCX_DSQ_FLAG_BUILTIN != 0 && flags & SCX_ENQ_DSQ_PRIQ != 0 {
+            self.fail(
+                ExitKind::Error,
+                "cannot use vtime ordering for built-in DSQs".into(),
+            );
+            flags &= !SCX_ENQ_DSQ_PRIQ;
+        }
+        if flags & SCX_ENQ_APPLY_SLICE != 0 {
+            self.apply_slice(task, slice, flags);
+            if flags & SCX_ENQ_DSQ_PRIQ != 0 {
+                task.seen.scx.dsq_vtime = vtime;
+            }
+        }
+        if flags & SCX_ENQ_DSQ_PRIQ != 0 {
+            if !self.dsq(index).has_ordered() && self.dsq(index).has_fifo() {
+                self.fail(
+                    ExitKind::Error,
+                    format!("DSQ ID 0x{id:016x} already had FIFO-enqueued tasks"),
+                );
+            }
+            let vtime = task.seen.scx.dsq_vtime;
+            self.dsq_mut(index).push_ordered(task, vtime);
+        } else {
+            if self.dsq(index).has_ordered() {
+                self.fail(
+                    ExitKind::Error,
+                    format!("DSQ ID 0x{id:016x} already had PRIQ-enqueued tasks"),
+                );
+            }
+            self.dsq_mut(index)
+                .push(task, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0);
+        }
+        self.link(index, task);
+        self.count_in(index, task, flags);
+        match local_to {
+            Some(cpu) => self.after_local_insert(cpu, task, flags),
+            None if id == SCX_DSQ_GLOBAL => self.leave_custody(task, 0),
+            None => task.seen.scx.flags |= SCX_TASK_IN_CUSTODY,
+        }
+        if flags & SCX_ENQ_CLEAR_OPSS != 0 {
+            task.ops_state = OpsState::None;
+        }
+    }
+
+    /// `scx_dispatch_dequeue`.
+    pub(super) fn dispatch_dequeue(&mut self, mut task: TaskRef) {
+        if task.dsq.is_some() {
+            self.unlink(task);
+        } else {
+            let cpu = task.cpu();
+            self.cpus[cpu]
+                .deferred_locals
+                .retain(|other| *other != task);
+            task.seen.scx.holding_cpu = -1;
+        }
+    }
+}

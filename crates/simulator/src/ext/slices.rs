@@ -1,0 +1,69 @@
+//! Slices of tasks: who sets them, and how they are used up.
+
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::task::TaskRef;
+use crate::tracing::Hook;
+
+impl Kernel<'_> {
+    /// Sets the slice of a task (`scx_set_task_slice`), whatever was asked for before.
+    pub(crate) fn set_slice(&mut self, mut task: TaskRef, slice: u64) {
+        task.seen.scx.slice = slice;
+        task.requested_slice = None;
+    }
+
+    /// Sets the slice of a task for the scheduler: at once where the lock of its run queue is held, else when its CPU looks at the slice
+    /// next (`scx_bpf_task_set_slice`).
+    pub(crate) fn set_slice_for_scheduler(&mut self, mut task: TaskRef, slice: u64) {
+        let is_held = self.locked_run_queue().is_some_and(|cpu| {
+            task.seen.scx.runnable_cpu == cpu as i32 || self.cpus[cpu].current == task
+        });
+        if is_held {
+            self.set_slice(task, slice);
+        } else {
+            task.requested_slice = Some(slice);
+        }
+    }
+
+    /// `apply_task_slice_oob`.
+    pub(super) fn apply_requested_slice(&mut self, mut task: TaskRef) {
+        if let Some(slice) = task.requested_slice.take() {
+            task.seen.scx.slice = slice;
+        }
+    }
+
+    /// `apply_slice_vtime`: what an insertion says of the slice. A slice of 0 keeps the one that there is.
+    pub(super) fn apply_slice(&mut self, mut task: TaskRef, slice: u64, flags: u64) {
+        if slice != 0 {
+            task.seen.scx.slice = slice;
+            if flags & SCX_ENQ_SLICE_DFL == 0 {
+                task.requested_slice = None;
+            }
+        } else if task.seen.scx.slice == 0 {
+            task.seen.scx.slice = 1;
+        }
+    }
+
+    pub(super) fn refill_slice(&mut self, mut task: TaskRef) {
+        task.seen.scx.slice = SCX_SLICE_DFL;
+        self.statistics.SCX_EV_REFILL_SLICE_DFL += 1;
+    }
+
+    /// Charges the current task of `cpu` for its time (`update_curr_scx`).
+    pub(crate) fn update_current(&mut self, cpu: usize) {
+        let now = self.run_queue_clock(cpu);
+        let mut task = self.cpus[cpu].current;
+        self.apply_requested_slice(task);
+        let ran = now.saturating_sub(task.seen.se.exec_start);
+        if ran == 0 {
+            return;
+        }
+        task.seen.se.exec_start = now;
+        task.seen.se.sum_exec_runtime += ran;
+        self.trace(Hook::SchedStatRuntime, &[task.address(), ran]);
+        if task.seen.scx.slice != SCX_SLICE_INF {
+            task.seen.scx.slice = task.seen.scx.slice.saturating_sub(ran);
+        }
+        self.charge_deadline_server(cpu, ran, false);
+    }
+}

@@ -1,0 +1,70 @@
+//! The list of runnable tasks, and the watchdog over it.
+
+use crate::constants::*;
+use crate::kernel::Kernel;
+use crate::task::{Class, TaskRef};
+
+impl Kernel<'_> {
+    pub(super) fn set_runnable(&mut self, cpu: usize, mut task: TaskRef) {
+        if task.seen.scx.flags & SCX_TASK_RESET_RUNNABLE_AT != 0 {
+            task.runnable_since = self.clock.now();
+            task.seen.scx.runnable_at = self.jiffies();
+            task.seen.scx.flags &= !SCX_TASK_RESET_RUNNABLE_AT;
+        }
+        task.on_runnable_list = true;
+        task.seen.scx.runnable_cpu = cpu as i32;
+    }
+
+    pub(super) fn clear_runnable(&mut self, mut task: TaskRef, reset: bool) {
+        task.on_runnable_list = false;
+        task.seen.scx.runnable_cpu = -1;
+        if reset {
+            task.seen.scx.flags |= SCX_TASK_RESET_RUNNABLE_AT;
+            task.seen.scx.reenq_cnt = 0;
+        }
+    }
+
+    /// The kernel's tick count; it starts near its wrap-around there, at 0 here.
+    pub(crate) fn jiffies(&mut self) -> u64 {
+        let now = self.clock.now();
+        if now >= self.next_jiffy {
+            let length = self.tick_length();
+            self.jiffies = now / length;
+            self.next_jiffy = (self.jiffies + 1) * length;
+        }
+        self.jiffies
+    }
+
+    /// The stall watchdog (`scx_watchdog_workfn`).
+    pub(crate) fn handle_watchdog(&mut self) {
+        if self.settings.duration.is_none()
+            && let Some(reasons) = self.deadlock()
+        {
+            self.programs.failure = Some(format!("deadlock: {reasons}"));
+            return;
+        }
+        let timeout = self.operations.timeout_ms * 1_000_000;
+        let now = self.clock.now();
+        let length = self.tick_length();
+        let stalled = self
+            .tasks
+            .iter()
+            .copied()
+            .chain(self.hidden_tasks())
+            .filter(|task| task.on_runnable_list && task.class == Class::Ext)
+            .find(|task| now / length * length > task.runnable_since / length * length + timeout);
+        if let Some(task) = stalled {
+            let waited = (now - task.runnable_since) / 1_000_000;
+            let message = format!(
+                "{} failed to run for {}.{:03}s",
+                task.label(),
+                waited / 1000,
+                waited % 1000
+            );
+            self.fail_on(ExitKind::ErrorStall, task.cpu() as i32, message);
+            return;
+        }
+        self.clock
+            .at(now + timeout / 2, crate::clock::Due::Watchdog);
+    }
+}
