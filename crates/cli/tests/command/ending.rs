@@ -135,10 +135,14 @@ fn while_a_loader_is_captured() {
     let compiled = fairground_catalog::compile_sources(&[source], &Default::default()).unwrap();
     fs::write(&path, compiled.object).unwrap();
     let path = path.display().to_string();
-    let capture = ["capture", "--object", &path, "--", "sleep", "1000"];
+    // Sleeps take no time there.
+    let busy = "while :; do :; done";
+    let capture = ["capture", "--object", &path, "--", "sh", "-c", busy];
     for signal in ["INT", "TERM"] {
         end(&capture, signal, None, |_, processes| {
-            processes.iter().any(|one| one.contains(" sleep\u{0}1000"))
+            processes
+                .iter()
+                .any(|one| one.contains(" sh\u{0}-c\u{0}while"))
         });
     }
 }
