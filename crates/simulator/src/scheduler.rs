@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fairground_bpf::{
-    Code, Extern, Linker as _, Object, Setup, StructOps, StructOpsValue, VariableKind, map_kind,
+    Code, Extern, Linker as _, Object, Setup, StructOps, StructOpsValue, map_kind,
 };
 
 use crate::constants::*;
@@ -25,8 +25,6 @@ pub enum LoadError {
     Table(String),
     /// The kernel would refuse the operations table.
     Operations(String),
-    /// A value was given for a variable that the scheduler does not have, or of another size.
-    Variable(String),
     /// A map of a type, or of a size, that the simulator does not have.
     Map(String),
 }
@@ -37,7 +35,6 @@ impl std::fmt::Display for LoadError {
             LoadError::Object(error) => write!(f, "{error}"),
             LoadError::Table(message)
             | LoadError::Operations(message)
-            | LoadError::Variable(message)
             | LoadError::Map(message) => f.write_str(message),
         }
     }
@@ -208,67 +205,6 @@ impl Scheduler {
     /// `ops.name`.
     pub fn name(&self) -> &str {
         &self.operations.name
-    }
-
-    /// Names of the variables that can be set before a run.
-    pub fn tunables(&self) -> impl Iterator<Item = &str> {
-        let sections = self
-            .object
-            .sections()
-            .iter()
-            .filter(|section| section.name.starts_with(".rodata"));
-        sections
-            .flat_map(|section| section.variables.iter())
-            .filter(|v| v.tunable)
-            .map(|v| v.name.as_str())
-    }
-
-    /// Encodes a number for the tunable `name`, after checking that it fits its type.
-    ///
-    /// # Errors
-    ///
-    /// [`LoadError::Variable`] if there is no such tunable, or the value does not fit.
-    pub fn encode(&self, name: &str, value: i128) -> Result<Vec<u8>, LoadError> {
-        let variable = self
-            .object
-            .sections()
-            .iter()
-            .filter(|section| section.name.starts_with(".rodata"))
-            .flat_map(|section| section.variables.iter())
-            .find(|variable| variable.name == name && variable.tunable);
-        let Some(variable) = variable else {
-            let known: Vec<&str> = self.tunables().collect();
-            return Err(LoadError::Variable(format!(
-                "{} has no tunable {name}; it has {}",
-                self.name(),
-                if known.is_empty() {
-                    "none".into()
-                } else {
-                    known.join(", ")
-                }
-            )));
-        };
-        let bits = variable.size as u32 * 8;
-        let (low, high): (i128, i128) = match variable.kind {
-            VariableKind::Boolean => (0, 1),
-            VariableKind::Integer { signed: true } | VariableKind::Enumeration { signed: true } => {
-                (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-            }
-            VariableKind::Integer { .. } | VariableKind::Enumeration { .. } => (0, (1 << bits) - 1),
-            _ => {
-                return Err(LoadError::Variable(format!(
-                    "tunable {name} of {} is not a number",
-                    self.name()
-                )));
-            }
-        };
-        if value < low || value > high {
-            return Err(LoadError::Variable(format!(
-                "{value} is out of range for tunable {name} of {}: {low} to {high}",
-                self.name()
-            )));
-        }
-        Ok(value.to_le_bytes()[..variable.size as usize].to_vec())
     }
 
     /// The place in the scheduler's source of an address in its machine code, for reports of crashes.

@@ -214,7 +214,10 @@ fn every_scheduler_keeps_the_kernels_laws_with_other_tunables() {
             let settings = random_settings(id, &numbers);
             options.variables = settings
                 .iter()
-                .map(|(name, value)| (name.clone(), scheduler.encode(name, *value).unwrap()))
+                .map(|(name, value)| {
+                    let tunable = fairground_catalog::find(id).unwrap().tunable(name).unwrap();
+                    (name.clone(), tunable.encode(*value))
+                })
                 .collect();
             let (outcome, _) = referee(scheduler, &options);
             prop_assert_eq!(
