@@ -536,22 +536,15 @@ static __always_inline bool buddy_may_run(const struct candidate *buddy, const s
 	return buddy->pid && !wakeup_preempt_entity(buddy->vruntime, left->vruntime, left->weight);
 }
 
-/*
- * Sets the places of a task among the leftmost two and the buddies; waiting tasks come in the order of the queue, after the one that is put
- * back. Of equals the one that waits is before the one that is put back.
- */
-static __always_inline void consider(struct run_queue *rq, const struct candidate *one, bool put_back)
+/* Takes the next one in the order of virtual runtimes: is it one of the leftmost two, or a buddy? */
+static __always_inline void consider(struct run_queue *rq, const struct candidate *one)
 {
 	struct candidates *c = &rq->candidates;
 
-	if (put_back || !c->left.pid) {
+	if (!c->left.pid)
 		c->left = *one;
-	} else if (c->left.pid == rq->curr_pid && !time_before(c->left.vruntime, one->vruntime)) {
-		c->second = c->left;
-		c->left = *one;
-	} else if (!c->second.pid || (c->second.pid == rq->curr_pid && !time_before(c->second.vruntime, one->vruntime))) {
+	else if (!c->second.pid)
 		c->second = *one;
-	}
 	if (rq->last == one->pid)
 		c->last = *one;
 	if (rq->next == one->pid)
@@ -565,17 +558,13 @@ static __always_inline void consider(struct run_queue *rq, const struct candidat
  */
 __noinline bool pick_next_entity(struct run_queue *rq __arg_nonnull, bool prev)
 {
+	struct candidate put_back = { rq->curr_vruntime, rq->curr_weight, rq->curr_pid };
 	struct candidates *c = &rq->candidates;
 	s32 cpu = rq->cpu, choice;
+	bool moved = false, to_come = prev;
 	struct task_struct *p;
-	bool moved = false;
 
 	__builtin_memset(c, 0, sizeof(*c));
-	if (prev) {
-		struct candidate put_back = { rq->curr_vruntime, rq->curr_weight, rq->curr_pid };
-
-		consider(rq, &put_back, true);
-	}
 	bpf_for_each(scx_dsq, p, cpu, 0) {
 		struct task_ctx *t = task_ctx_of(p);
 		struct candidate waiting = { .vruntime = p->scx.dsq_vtime, .pid = p->pid };
@@ -583,10 +572,17 @@ __noinline bool pick_next_entity(struct run_queue *rq __arg_nonnull, bool prev)
 		if (!t)
 			continue;
 		waiting.weight = t->weight;
-		consider(rq, &waiting, false);
+		/* Of equals the one that waits is before the one that is put back */
+		if (to_come && time_before(rq->curr_vruntime, waiting.vruntime)) {
+			consider(rq, &put_back);
+			to_come = false;
+		}
+		consider(rq, &waiting);
 		if (++c->seen >= 2 && (!rq->last || c->last.pid) && (!rq->next || c->next.pid))
 			break;
 	}
+	if (to_come)
+		consider(rq, &put_back);
 	if (!c->left.pid)
 		return false;
 

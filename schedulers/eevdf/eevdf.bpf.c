@@ -162,6 +162,8 @@ struct run_queue {
 	/* When to look for starving tasks next */
 	u64 rescue_at;
 
+	/* The task that has just come from another CPU, or 0 */
+	s32 pulled_pid;
 	/* Buddy: the task that shall run next if it is eligible, or 0 */
 	s32 next_pid;
 	u64 next_vruntime;
@@ -201,6 +203,11 @@ struct run_queue {
 };
 
 DEFINE_PER_CPU(struct run_queue, run_queue);
+
+/* Walks over the slots below @top that may hold delayed tasks. */
+#define for_each_slot(slot, i, cfs_rq, top)						\
+	bpf_for(i, 0, top)								\
+		if ((i) >= NR_DELAYED || !((slot) = &(cfs_rq)->delayed[i])) break; else
 
 #include "slice_end.h"
 
@@ -480,6 +487,7 @@ static __always_inline bool curr_eligible(struct run_queue *cfs_rq, u64 now)
 __noinline int scan_slices(struct run_queue *cfs_rq __arg_nonnull)
 {
 	u64 shortest = cfs_rq->curr ? cfs_rq->curr_slice : ~0ULL, longest = cfs_rq->curr ? cfs_rq->curr_slice : 0;
+	struct delayed_entity *delayed;
 	struct task_ctx *se;
 	struct task_struct *p;
 	u32 i;
@@ -493,12 +501,7 @@ __noinline int scan_slices(struct run_queue *cfs_rq __arg_nonnull)
 			}
 		}
 	}
-	bpf_for(i, 0, cfs_rq->delayed_top) {
-		struct delayed_entity *delayed;
-
-		if (i >= NR_DELAYED)
-			break;
-		delayed = &cfs_rq->delayed[i];
+	for_each_slot(delayed, i, cfs_rq, cfs_rq->delayed_top) {
 		if (delayed->pid) {
 			shortest = min(shortest, delayed->slice);
 			longest = max(longest, delayed->slice);
@@ -1294,6 +1297,8 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 			balanced = !cfs_rq->nr_running;
 			rebalance_domains(cfs_rq, balanced ? CPU_IDLE : CPU_NOT_IDLE, now);
 		}
+		if (cfs_rq->pulled_pid && prev_runs && pulled_preempts(cfs_rq))
+			cfs_rq->need_resched = true;
 	}
 
 	if (starvation_check_is_due(&cfs_rq->rescue_at, now) && rescue_starved(cpu)) {
@@ -1365,6 +1370,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	cfs_rq->curr_idle_policy = se->idle_policy;
 	cfs_rq->exec_start = now;
 	cfs_rq->need_resched = false;
+	cfs_rq->pulled_pid = 0;
 	clear_buddies(cfs_rq, p->pid);
 	se->push_cpu = 0;
 	se->changing = false;

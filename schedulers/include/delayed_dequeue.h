@@ -13,10 +13,7 @@ static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ct
 	struct delayed_entity *delayed;
 	u32 i;
 
-	bpf_for(i, 0, NR_DELAYED) {
-		if (i >= NR_DELAYED)
-			break;
-		delayed = &cfs_rq->delayed[i];
+	for_each_slot(delayed, i, cfs_rq, NR_DELAYED) {
 		if (delayed->pid)
 			continue;
 
@@ -115,18 +112,14 @@ static __always_inline void cancel_delayed(struct task_ctx *se, u64 now)
 __noinline s32 best_delayed(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull, bool limit,
 			    u64 deadline)
 {
+	struct delayed_entity *delayed;
 	s32 best = -1;
 	u32 i;
 
 	if (!cfs_rq->nr_delayed)
 		return -1;
 
-	bpf_for(i, 0, cfs_rq->delayed_top) {
-		struct delayed_entity *delayed;
-
-		if (i >= NR_DELAYED)
-			break;
-		delayed = &cfs_rq->delayed[i];
+	for_each_slot(delayed, i, cfs_rq, cfs_rq->delayed_top) {
 		if (!delayed->pid || (limit && !time_before(delayed->deadline, deadline)) ||
 		    !vruntime_eligible(time, delayed->vruntime))
 			continue;

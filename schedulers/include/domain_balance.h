@@ -14,6 +14,16 @@
 /* Held while a domain with SD_SERIALIZE is balanced */
 static u32 balancing;
 
+/* The group of a level's domain that @rq is in: the span of the level below. */
+static __always_inline struct topology_span own_group(const struct run_queue *rq, u32 level)
+{
+	u32 below = level - 1;
+
+	/* The verifier shall see this number checked, not the level */
+	barrier_var(below);
+	return rq->span[below < NR_LEVELS ? below : LEVEL_SELF];
+}
+
 /*
  * The next group of @rq's domain of a level: its first CPU, NULL after the last one. The walk begins at position @from and goes round. It
  * is in the record of a CPU, for the verifier would follow every value of local variables.
@@ -22,15 +32,18 @@ static __always_inline struct run_queue *next_group(struct group_walk *walk, con
 {
 	const struct topology_span *span = &rq->span[level];
 	struct run_queue *group_rq;
+	u32 below = level - 1;
 
+	barrier_var(below);
 	if (!step) {
 		walk->next = from;
 		walk->left = span->count;
 	}
 	group_rq = run_queue_of(cpu_at(walk->next));
-	if (!walk->left || !group_rq)
+	if (!walk->left || !group_rq || below >= NR_LEVELS)
 		return NULL;
-	walk->count = group_rq->span[level - 1].count;
+	walk->first = walk->next;
+	walk->count = group_rq->span[below].count;
 	walk->left -= min(walk->count, walk->left);
 	walk->next += walk->count;
 	if (walk->next >= span->first + span->count)

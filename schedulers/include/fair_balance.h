@@ -119,6 +119,17 @@ static __always_inline u32 group_classify(u32 imbalance_pct, const struct sg_lb_
 	return GROUP_HAS_SPARE;
 }
 
+/* Adds what a CPU has to do to the sums of its group. */
+static __always_inline void add_cpu_load(struct sg_lb_stats *sgs, const struct run_queue *cfs_rq, u64 now)
+{
+	sgs->group_load += cpu_load(cfs_rq, now);
+	sgs->group_util += cpu_util_cfs(cfs_rq, now);
+	sgs->group_runnable += cpu_runnable(cfs_rq, now);
+	sgs->sum_h_nr_running += cfs_rq->nr_running;
+	sgs->sum_nr_running += h_nr_queued(cfs_rq) + cfs_rq->real_time;
+	sgs->idle_cpus += available_idle_cpu(cfs_rq);
+}
+
 /* Adds up the group of @count CPUs whose first is @group_rq into env->sgs of @this_rq. */
 __noinline int update_sg_lb_stats(struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull,
 				  const struct run_queue *group_rq __arg_nonnull, u32 count, bool local_group)
@@ -149,14 +160,8 @@ __noinline int update_sg_lb_stats(struct run_queue *this_rq __arg_nonnull, const
 		if (is_pinned(&env->pinned, cfs_rq->cpu))
 			continue;
 
-		sgs->group_load += cpu_load(cfs_rq, env->now);
-		sgs->group_util += cpu_util_cfs(cfs_rq, env->now);
-		sgs->group_runnable += cpu_runnable(cfs_rq, env->now);
-		sgs->sum_h_nr_running += cfs_rq->nr_running;
-		sgs->sum_nr_running += h_nr_queued(cfs_rq) + cfs_rq->real_time;
-		if (available_idle_cpu(cfs_rq))
-			sgs->idle_cpus++;
-		else if (!local_group && (sd->flags & SD_ASYM_CPUCAPACITY))
+		add_cpu_load(sgs, cfs_rq, env->now);
+		if (!local_group && (sd->flags & SD_ASYM_CPUCAPACITY) && !available_idle_cpu(cfs_rq))
 			sgs->misfit_task_load = max(sgs->misfit_task_load, cfs_rq->misfit_task_load);
 	}
 	/* A slower or equal CPU is no help for what does not fit */
@@ -328,7 +333,7 @@ __noinline int update_sd_lb_stats(struct run_queue *this_rq __arg_nonnull, const
 	env->total_load = 0;
 	env->total_capacity = 0;
 	env->sum_util = 0;
-	own = this_rq->span[level - 1].first;
+	own = own_group(this_rq, level).first;
 
 	for_each_group(group_rq, step, &env->walk, this_rq, level, own) {
 		update_sg_lb_stats(this_rq, sd, group_rq, env->walk.count, !step);
@@ -526,16 +531,16 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct sc
 /* Where a waiting task would be on another CPU: it keeps its lag, which is place->vlag, and its relative deadline. */
 static __always_inline void place_on(struct run_queue *dst_rq, const struct task_ctx *se, struct placement *place, u64 now)
 {
-	struct virtual_time *time = &place->time;
+	struct virtual_time time = {};
 
 	place->vruntime = avg_vruntime(dst_rq, now);
 	if (h_nr_queued(dst_rq))
 		place->vruntime -= inflate_lag(dst_rq, place->vlag, se->weight);
 	place->deadline = place->vruntime + se->deadline - se->vruntime;
-	virtual_time_of(dst_rq, time, now);
-	time->avg += (s64)(place->vruntime - time->zero) * se->weight;
-	time->load += se->weight;
-	place->eligible = vruntime_eligible(time, place->vruntime);
+	virtual_time_of(dst_rq, &time, now);
+	time.avg += (s64)(place->vruntime - time.zero) * se->weight;
+	time.load += se->weight;
+	place->eligible = vruntime_eligible(&time, place->vruntime);
 }
 
 /* Moves the accounts of a task whose place in the queues has been moved; the task may have left meanwhile. */
@@ -558,7 +563,7 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 		attach_entity_load_avg(to, se);
 }
 
-/* Moves task @p of an iteration over a queue of @from to @to, with the lag of @place, which becomes where it is then. There it may preempt. */
+/* Moves task @p of an iteration over a queue of @from to @to, with the lag of @place, which becomes where it is then. */
 #define move_entity(p, se, from, to, place, now)									\
 	({														\
 		bool moved_;												\
@@ -569,8 +574,7 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 						ineligible_dsq((to)->cpu), 0);						\
 		if (moved_) {												\
 			account_moved_entity(se, from, to, place, (p)->pid, now);					\
-			if ((to)->curr && wakeup_preempt(p, to, se, &(place)->time, false))				\
-				(to)->need_resched = true;								\
+			(to)->pulled_pid = (p)->pid;									\
 		}													\
 		moved_;													\
 	})
@@ -649,17 +653,15 @@ static __always_inline void kick_for_pulled(struct run_queue *cfs_rq)
  */
 static __always_inline bool should_we_balance(const struct run_queue *this_rq, const struct sched_domain *sd, u32 level, u32 idle)
 {
+	struct topology_span group = own_group(this_rq, level);
 	struct run_queue *cfs_rq;
-	u32 first, position;
 	s32 idle_smt = -1;
+	u32 position;
 
 	if (idle == CPU_NEWLY_IDLE)
 		return !this_rq->nr_running;
-	if (!is_within(level, LEVEL_SMT, NR_LEVELS))
-		return false;
 
-	first = this_rq->span[level - 1].first;
-	for_each_rq_in_span(cfs_rq, position, first, this_rq->span[level - 1].count) {
+	for_each_rq_in_span(cfs_rq, position, group.first, group.count) {
 		if (!available_idle_cpu(cfs_rq) && !(cfs_rq->cpu == this_rq->cpu && idle == CPU_IDLE))
 			continue;
 		if (smt_active && !(sd->flags & SD_SHARE_CPUCAPACITY) && !is_core_idle(cfs_rq)) {
@@ -669,7 +671,7 @@ static __always_inline bool should_we_balance(const struct run_queue *this_rq, c
 		}
 		return cfs_rq->cpu == this_rq->cpu;
 	}
-	return (idle_smt >= 0 ? idle_smt : cpu_at(first)) == this_rq->cpu;
+	return (idle_smt >= 0 ? idle_smt : cpu_at(group.first)) == this_rq->cpu;
 }
 
 /* Must the running task of the busiest CPU be moved by force? */
@@ -689,14 +691,14 @@ __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct 
 	u32 round, again, parent;
 	s32 busiest_cpu, ld_moved = 0;
 
-	if (!should_we_balance(this_rq, sd, level, idle) || !is_within(level, LEVEL_SMT, NR_LEVELS))
+	if (level >= NR_LEVELS || !should_we_balance(this_rq, sd, level, idle))
 		return BALANCE_ELSEWHERE;
 	group_rq = run_queue_of(cpu_at(this_rq->span[level].first));
 	parent = parent_level(this_rq, level);
 
 	env->now = scx_bpf_now();
 	env->level = level;
-	env->dst_grpmask = this_rq->span[level - 1];
+	env->dst_grpmask = own_group(this_rq, level);
 	env->idle = idle;
 	env->pinned.number = 0;
 	env->migration_type = MIGRATE_LOAD;
@@ -854,6 +856,26 @@ __noinline int sched_balance_newidle(struct run_queue *cfs_rq __arg_nonnull)
 	/* The time may have been set when the CPU was busy, with a long interval */
 	cfs_rq->next_balance = min(cfs_rq->next_balance, next_balance);
 	return 0;
+}
+
+/* Shall the task that has come from another CPU, of several the last one, take this one from the running task? */
+__noinline bool pulled_preempts(struct run_queue *cfs_rq __arg_nonnull)
+{
+	struct task_struct *p = bpf_task_from_pid(cfs_rq->pulled_pid);
+	struct virtual_time time = {};
+	bool preempts = false;
+	struct task_ctx *se;
+
+	cfs_rq->pulled_pid = 0;
+	if (!p)
+		return false;
+	se = task_ctx_of(p);
+	if (se && se->in_tree == cfs_rq->cpu + 1) {
+		virtual_time_of(cfs_rq, &time, scx_bpf_now());
+		preempts = wakeup_preempt(p, cfs_rq, se, &time, false);
+	}
+	bpf_task_release(p);
+	return preempts;
 }
 
 /* Hands the first waiting task that may go there to the CPU that asked for one. False if there is none. */

@@ -65,9 +65,8 @@ struct sg_lb_stats {
 	bool smt;
 };
 
-/* Where a waiting task would be on another CPU, and the virtual time there with it */
+/* Where a waiting task would be on another CPU */
 struct placement {
-	struct virtual_time time;
 	s64 vlag;
 	u64 vruntime;
 	u64 deadline;

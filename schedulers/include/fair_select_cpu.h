@@ -30,12 +30,7 @@ __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, stru
 		if (!bpf_cpumask_test_cpu(cfs_rq->cpu, p->cpus_ptr))
 			continue;
 		allowed = true;
-		sgs->group_load += cpu_load(cfs_rq, env->now);
-		sgs->group_util += cpu_util_cfs(cfs_rq, env->now);
-		sgs->group_runnable += cpu_runnable(cfs_rq, env->now);
-		sgs->sum_h_nr_running += cfs_rq->nr_running;
-		sgs->sum_nr_running += h_nr_queued(cfs_rq) + cfs_rq->real_time;
-		sgs->idle_cpus += available_idle_cpu(cfs_rq);
+		add_cpu_load(sgs, cfs_rq, env->now);
 	}
 	sgs->group_type = group_classify(imbalance_pct, sgs, false, false);
 	sgs->avg_load = sgs->group_load * SCHED_CAPACITY_SCALE / (sgs->group_capacity ?: 1);
@@ -96,18 +91,19 @@ __noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted
 	bool has_local = false, has_idlest = false;
 	const struct sched_domain *sd;
 	struct run_queue *group_rq;
-	u32 step;
+	u32 step, own;
 
-	if (!is_within(level, LEVEL_SMT, NR_LEVELS))
+	if (level >= NR_LEVELS)
 		return false;
 	sd = &this_rq->sd[level];
+	own = own_group(this_rq, level).first;
 
 	for_each_group(group_rq, step, &env->walk, this_rq, level, this_rq->span[level].first) {
-		u32 first = group_rq->span[level - 1].first;
+		u32 first = env->walk.first;
 
 		if (!update_sg_wakeup_stats(p, env, first, env->walk.count, sd->imbalance_pct))
 			continue;
-		if (first == this_rq->span[level - 1].first) {
+		if (first == own) {
 			env->local = env->sgs;
 			has_local = true;
 		} else if (!has_idlest || update_pick_idlest(&env->busiest, &env->sgs)) {

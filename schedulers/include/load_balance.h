@@ -350,10 +350,10 @@ __noinline bool find_busiest_group(struct run_queue *this_rq __arg_nonnull, cons
 	attempt->total_power = 0;
 	attempt->busiest.avg_load = 0;
 	attempt->busiest.sum_nr_running = 0;
-	own = this_rq->span[level - 1].first;
+	own = own_group(this_rq, level).first;
 
 	for_each_group(group_rq, step, &attempt->walk, this_rq, level, own) {
-		sum_group(attempt, load_idx, group_rq->span[level - 1].first, attempt->walk.count, !step);
+		sum_group(attempt, load_idx, attempt->walk.first, attempt->walk.count, !step);
 
 		/* The first idle CPU of a group, else its first, balances for the group; newly idle CPUs all may */
 		balance_cpu = group->first_idle_cpu < 0 ? group->first_cpu : group->first_idle_cpu;
@@ -551,13 +551,13 @@ __noinline s32 find_idlest(struct task_struct *p __arg_trusted, s32 cpu, u32 lev
 	if (!this_rq || !cpu_rq || !domain_exists(cpu_rq->span, level))
 		return -1;
 	sd = &cpu_rq->sd[level];
-	own = cpu_rq->span[level - 1].first;
+	own = own_group(cpu_rq, level).first;
 	attempt = &this_rq->domains.attempt;
 	attempt->now = scx_bpf_now();
 	attempt->pinned.number = 0;
 
 	for_each_group(group_rq, step, &attempt->walk, cpu_rq, level, cpu_rq->span[level].first) {
-		u32 first = group_rq->span[level - 1].first, count = attempt->walk.count;
+		u32 first = attempt->walk.first, count = attempt->walk.count;
 
 		if (!allowed_in(p, first, count))
 			continue;

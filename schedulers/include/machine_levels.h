@@ -83,11 +83,12 @@ struct pinned_cpus {
 	s32 cpus[MAX_PINNED_CPUS];
 };
 
-/* A walk over the groups of a domain: where the next one begins, how many CPUs are left, and the size of the present one */
+/* A walk over the groups of a domain: where the present one begins and how many CPUs it has; where the next one begins, how many are left */
 struct group_walk {
+	u32 first;
+	u32 count;
 	u32 next;
 	u32 left;
-	u32 count;
 };
 
 static __always_inline bool is_pinned(const struct pinned_cpus *pinned, s32 cpu)
