@@ -83,6 +83,7 @@ fn load() -> Result<(), String> {
                 queued: FIRST,
                 decided: FIRST,
             };
+            put_map(map(c"shelves"))?;
             return decide(map, counts);
         }
         for cpu in 0..=last {
@@ -109,6 +110,25 @@ fn load() -> Result<(), String> {
     }
     std::thread::sleep(std::time::Duration::from_secs(100));
     Ok(())
+}
+
+/// Puts a map into a map of maps.
+///
+/// # Safety
+///
+/// The map is libbpf's.
+unsafe fn put_map(outer: *mut bpf::bpf_map) -> Result<(), String> {
+    let (kind, key) = (bpf::BPF_MAP_TYPE_ARRAY, 1_u32);
+    // SAFETY: key and value are as large as the map's own, and live as long as the calls.
+    let put = unsafe {
+        let inner = bpf::bpf_map_create(kind, c"shelf".as_ptr(), 4, 8, 1, std::ptr::null());
+        let (key, inner) = ((&raw const key).cast(), (&raw const inner).cast());
+        bpf::bpf_map_update_elem(bpf::bpf_map__fd(outer), key, inner, 0)
+    };
+    match put {
+        0 => Ok(()),
+        _ => Err("a map cannot be put into another".to_owned()),
+    }
 }
 
 /// Where the counts begin.

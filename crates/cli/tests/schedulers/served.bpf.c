@@ -35,6 +35,21 @@ struct {
 	__ulong(map_extra, 1ull << 44);
 } arena SEC(".maps");
 
+struct shelf {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+};
+
+/* The loader puts one there before it attaches the scheduler. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__array(values, struct shelf);
+} shelves SEC(".maps");
+
 struct counts {
 	u64 queued;
 	u64 decided;
@@ -59,7 +74,11 @@ int make_counts(struct place *place)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(served_init)
 {
+	u32 key = 1;
+
 	asm volatile("" :: "r"(&arena));
+	if (!bpf_map_lookup_elem(&shelves, &key))
+		return -ENOENT;
 	return counts && counts->queued == FIRST && counts->decided == FIRST ? 0 : -EINVAL;
 }
 
