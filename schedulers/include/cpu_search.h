@@ -94,8 +94,7 @@ struct cpu_search {
 	/* Number of the search: CPUs that carry it are left out */
 	u64 number;
 	/* Where to look */
-	u32 first;
-	u32 count;
+	struct topology_span span;
 	/* Lowest: best priority there must be worse than pri, load at most limit. Highest: load at least limit. */
 	s32 pri;
 	s32 limit;
@@ -160,12 +159,9 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
 	if (!tdq || !cpu_exists(cpu))
 		return 0;
 	threads = load_of(tdq, cpu);
-	load = (s64)threads * 256;
+	load = (s64)threads * 256 - (preferred ? PREFERENCE : 0);
 	cpu_load = load - (bpf_get_prandom_u32() & (PREFERENCE - 1));
-	total = preferred ? load - PREFERENCE : load;
-	if (preferred)
-		cpu_load -= PREFERENCE;
-	load = total;
+	total = load;
 	if (allowed && tdq->left_out_by != s->number) {
 		if (s->highest) {
 			if (threads >= s->limit && tdq->transferable)
@@ -206,8 +202,8 @@ __noinline s32 cpu_search(struct cpu_search *s __arg_nonnull,
 	for (level = 0; level < NR_LEVELS; level++)
 		begin_group(&s->found[level], s->highest);
 	bpf_rcu_read_lock();
-	bpf_for(i, 0, s->count) {
-		u32 position = s->first + s->count - 1 - i;
+	bpf_for(i, 0, s->span.count) {
+		u32 position = s->span.first + s->span.count - 1 - i;
 		s32 cpu = cpu_at(position);
 		bool allowed = bpf_cpumask_test_cpu(cpu, online);
 

@@ -77,13 +77,10 @@ __noinline bool tdq_move(s32 from, s32 to)
 /* One group: steals from its most loaded CPU, or the next one if nothing can be had there. */
 __noinline bool steal_in_group(struct cpu_search *s __arg_nonnull, s32 cpu, u32 level)
 {
-	struct topology_span span;
 	struct tdq *victim;
 	int i;
 
-	group_span(level, cpu, &span);
-	s->first = span.first;
-	s->count = span.count;
+	group_span(level, cpu, &s->span);
 	s->limit = level == LEVEL_CORE ? 1 : steal_thresh;
 	bpf_for(i, 0, nr_cpu_ids) {
 		s32 from = cpu_search(s, NULL);
@@ -127,12 +124,11 @@ static u64 balance_pass;
 static struct cpu_search balance_high;
 static struct cpu_search balance_low;
 
-/* Begins a search for a CPU that gives a thread, or gets one, in a part of the machine. */
-static __always_inline void begin_search(struct cpu_search *s, bool highest, u32 first, u32 count)
+/* Begins a search for a CPU that gives a thread, or gets one. */
+static __always_inline void begin_search(struct cpu_search *s, bool highest)
 {
 	s->number = LEAVE_NONE_OUT;
-	s->first = first;
-	s->count = count;
+	group_span(LEVEL_MACHINE, 0, &s->span);
 	s->pri = -1;
 	s->limit = highest ? 1 : 1 << 30;
 	s->prefer = -1;
@@ -200,8 +196,8 @@ __noinline int sched_balance(void)
 
 	count(STAT_BALANCE_PASSES);
 	balance_pass++;
-	begin_search(high, true, 0, nr_cpu_ids);
-	begin_search(&balance_low, false, 0, nr_cpu_ids);
+	begin_search(high, true);
+	begin_search(&balance_low, false);
 	bpf_for(i, 0, nr_cpu_ids) {
 		s32 from;
 

@@ -496,7 +496,7 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last)
 	struct tdq *tdq = tdq_of(last), *my_tdq;
 	s32 self = bpf_get_smp_processor_id(), cpu = -1;
 	struct cpu_search s = { .number = LEAVE_NONE_OUT, .prefer = last, .limit = 1 << 30 };
-	struct topology_span span, wide = {};
+	struct topology_span wide = {};
 	u64 now = ticks_at(scx_bpf_now());
 	bool self_allowed, last_allowed;
 	u32 level;
@@ -525,16 +525,11 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last)
 			group_span(level, last, &wide);
 	}
 	if (wide.count && wide.count < nr_cpu_ids) {
-		s.first = wide.first;
-		s.count = wide.count;
-		s.pri = PRI_MAX_TIMESHARE;
-		if (pri > s.pri)
-			s.pri = pri;
+		s.span = wide;
+		s.pri = pri > PRI_MAX_TIMESHARE ? pri : PRI_MAX_TIMESHARE;
 		cpu = cpu_search(&s, p);
 	}
-	group_span(LEVEL_MACHINE, last, &span);
-	s.first = span.first;
-	s.count = span.count;
+	group_span(LEVEL_MACHINE, last, &s.span);
 	if (cpu < 0) {
 		s.pri = pri;
 		cpu = cpu_search(&s, p);
