@@ -136,7 +136,7 @@ fn capacities() {
 fn nonsense_is_answered_with_the_word_and_an_example() {
     for (description, words) in [
         ("", "no machine is described"),
-        ("0", "`0` is neither a number nor a level"),
+        ("0", "there has to be at least one CPU"),
         ("-1", "`-1` is neither"),
         ("1.5", "`1.5` is neither"),
         ("4097", "more than 4096 CPUs"),
