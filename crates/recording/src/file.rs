@@ -22,6 +22,9 @@ const COMPRESSION: i32 = 3;
 /// How late an entry of another CPU may reach the writer, nanoseconds.
 const SETTLING: u64 = 100_000_000;
 
+/// No recording is longer, in nanoseconds: a year. Sums of times of all its tasks fit in 64 bits.
+pub(crate) const LONGEST: u64 = 365 * 24 * 3600 * 1_000_000_000;
+
 const TAG_HEADER: u8 = b'H';
 const TAG_ENTRIES: u8 = b'E';
 const TAG_ENDING: u8 = b'Z';
@@ -430,6 +433,9 @@ impl<R: Read> Input<'_, R> {
                         .map_err(|error| self.damaged(format!("its end: {error}")))?;
                     if ending.end < self.begin.unwrap_or(0) {
                         return Err(self.damaged("it ends before it begins"));
+                    }
+                    if ending.end.max(self.last) - self.begin.unwrap_or(0) > LONGEST {
+                        return Err(self.damaged("it lasts longer than a year"));
                     }
                     if self.fill(&mut [0])? > 0 {
                         return Err(self.damaged("something behind its end"));

@@ -9,7 +9,7 @@ use linux_perf_data::linux_perf_event_reader::{EventRecord, RawEventRecord, Samp
 use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRecord};
 
 use crate::error::Error;
-use crate::file::{Ending, Header, Roots, Writer};
+use crate::file::{Ending, Header, LONGEST, Roots, Writer};
 use crate::record::{Context, Description, Entry, Kind};
 use crate::tracing_data::{Format, formats};
 
@@ -101,6 +101,9 @@ pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Import
         }
     }
     let writer = writer.ok_or_else(|| wrong("nothing happened in it".to_owned()))?;
+    if import.last - import.first > LONGEST {
+        return Err(wrong("its events are more than a year apart".to_owned()));
+    }
     let ending = Ending {
         end: import.last,
         lost: import.lost + writer.late(),
