@@ -5,6 +5,7 @@
 //! seen to sleep with it. Who is woken and waits again before any other thread has had a CPU has found it taken, and never had it. Where
 //! most holds have a yield in them, one with many yields was as many holds, between which nobody waited. Who waits for another task, on a
 //! condition or in any other call, lets go of all that he holds, and takes it again when he is woken: the one who wakes him may need it first.
+//! A task that wakes others, which then ask first of all for the mutex that it lets go of later, had it when it woke them: so conditions are signalled.
 //! Who takes a mutex each time when he has run for so long has taken it also where nobody waited.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,33 +47,45 @@ pub(crate) fn infer(lives: &mut Lives) -> usize {
     if waiters.is_empty() {
         return 0;
     }
-    let mut of_post: BTreeMap<u32, Futex> = BTreeMap::new();
+    let mut mutexes = Mutexes::default();
     for life in &lives.all {
+        let mut woken = 0;
         for wait in life.steps.waits() {
             let word = futex(&wait, life.description.process);
             if let Some(word) = word.filter(|word| waiters.contains_key(word)) {
-                of_post.insert(wait.post, word);
+                mutexes.of_post.insert(wait.post, word);
+                mutexes.asked.insert(woken, word);
             }
+            woken = wait.post;
         }
     }
-    let apart = apart(&lives.all, &of_post);
+    let apart = apart(&lives.all, &mutexes);
     for life in &mut lives.all {
-        life.steps = Holds::of(life, &of_post).steps(&apart);
+        life.steps = Holds::of(life, &mutexes).steps(&apart);
     }
     waiters.len()
 }
 
+/// What wakings say of mutexes, by their numbers.
+#[derive(Default)]
+struct Mutexes {
+    /// The mutex that the waker let go of.
+    of_post: BTreeMap<u32, Futex>,
+    /// The mutex that the woken task waited for next.
+    asked: BTreeMap<u32, Futex>,
+}
+
 /// Mutexes that cannot have been held together as often as it seems: else there were no order of taking them.
-fn apart(lives: &[Life], of_post: &BTreeMap<u32, Futex>) -> BTreeSet<Futex> {
+fn apart(lives: &[Life], mutexes: &Mutexes) -> BTreeSet<Futex> {
     let several: Vec<&Life> = lives
         .iter()
-        .filter(|life| Holds::of(life, of_post).words().len() > 1)
+        .filter(|life| Holds::of(life, mutexes).words().len() > 1)
         .collect();
     let mut apart = BTreeSet::new();
     loop {
         let mut nestings = Nestings::default();
         for life in &several {
-            nestings.add(Holds::of(life, of_post).steps(&apart).iter());
+            nestings.add(Holds::of(life, mutexes).steps(&apart).iter());
         }
         let circles = nestings.circles();
         if circles.is_empty() {
@@ -91,7 +104,7 @@ struct Holds<'a> {
     steps: Vec<Placed>,
     /// The places of steps, and of the end, in what is left of the CPU time without the kernel's.
     own: Vec<u64>,
-    of_post: &'a BTreeMap<u32, Futex>,
+    mutexes: &'a Mutexes,
     process: u32,
     total: u64,
 }
@@ -156,11 +169,11 @@ enum About {
 }
 
 impl<'a> Holds<'a> {
-    fn of(life: &Life, of_post: &'a BTreeMap<u32, Futex>) -> Self {
+    fn of(life: &Life, mutexes: &'a Mutexes) -> Self {
         let mut holds = Self {
             steps: Vec::new(),
             own: Vec::new(),
-            of_post,
+            mutexes,
             process: life.description.process,
             total: 0,
         };
@@ -233,11 +246,12 @@ impl<'a> Holds<'a> {
 
     fn about(&self, step: &Step) -> About {
         match step {
-            Step::Wait(wait) if self.of_post.contains_key(&wait.post) => {
+            Step::Wait(wait) if self.mutexes.of_post.contains_key(&wait.post) => {
                 futex(wait, self.process).map_or(About::Nothing, About::Took)
             }
             Step::Wait(wait) if wait.waker.is_some() => About::AwaitedTask,
             Step::Post { id, .. } => self
+                .mutexes
                 .of_post
                 .get(id)
                 .map_or(About::Nothing, |word| About::Released(*word)),
@@ -267,6 +281,23 @@ impl<'a> Holds<'a> {
             }
         }
         seen
+    }
+
+    /// The place and rank in front of the first waking of a task that then asked for the mutex of which this task let go in the step with
+    /// this number; not before it last waited or let go of that mutex.
+    fn asked_for(&self, word: Futex, number: usize) -> Option<(u64, usize)> {
+        let before = self.steps[..number].iter().enumerate().rev();
+        let since = before.take_while(|(_, (_, step))| match step {
+            Step::Wait(_) => false,
+            Step::Post { id, .. } => self.mutexes.of_post.get(id) != Some(&word),
+            _ => true,
+        });
+        let asked = since.filter(|(_, (_, step))| match step {
+            Step::Post { id, .. } => self.mutexes.asked.get(id) == Some(&word),
+            _ => false,
+        });
+        let (first, (place, _)) = asked.last()?;
+        Some((*place, rank(first) - 1))
     }
 
     /// Adds holds for which nobody waited, of a mutex that was taken at these places: where several times the usual time lies between two of them.
@@ -371,8 +402,11 @@ impl<'a> Holds<'a> {
                         placed.extend(one.divide(word, yields));
                     } else {
                         let before = last.get(&word).copied().unwrap_or(0).max(woken);
-                        let since = place.saturating_sub(usual(&word)).max(before);
-                        placed.push((since, rank - 1, Step::Lock(word)));
+                        let usual = (place.saturating_sub(usual(&word)).max(before), rank - 1);
+                        let asked_for = self.asked_for(word, number);
+                        let asked_for = asked_for.filter(|(place, _)| *place > before);
+                        let (since, rank) = usual.min(asked_for.unwrap_or(usual));
+                        placed.push((since, rank, Step::Lock(word)));
                         begins.entry(word).or_default().push(since);
                     }
                     placed.push((place, rank, Step::Unlock(word)));

@@ -604,6 +604,49 @@ fn who_waits_for_a_condition_holds_no_mutex() {
     assert_waits_without_mutex(task(&load, "server"));
 }
 
+#[test]
+fn who_signals_a_condition_holds_its_mutex() {
+    let mut script = Script::default();
+    script.describe(1, "client");
+    script.describe(2, "server");
+    script.preempt(0, 0, 2);
+    script.sleep(MS, 2, 1, FUTEX, 0xc);
+    let mut time = 2 * MS;
+    for _ in 0..20 {
+        // The client wakes the server, which runs into the mutex that the client has and keeps much longer than else.
+        script.wake(time, 2, 1, Context::Task);
+        script.preempt(time, 1, 2);
+        script.sleep(time + MS, 2, 1, FUTEX, 0xabc);
+        script.wake(time + 2 * MS, 2, 1, Context::Task);
+        script.preempt(time + 2 * MS, 1, 2);
+        for short in [time + 2 * MS, time + 3 * MS] {
+            script.preempt(short + MS / 10, 2, 1);
+            script.sleep(short + MS / 5, 1, 2, FUTEX, 0xabc);
+            script.wake(short + MS / 4, 1, 2, Context::Task);
+            script.sleep(short + MS / 3, 2, 1, FUTEX, 0xabc);
+            script.wake(short + MS / 2, 2, 1, Context::Task);
+            script.preempt(short + MS / 2, 1, 2);
+        }
+        script.sleep(time + 4 * MS, 2, 1, FUTEX, 0xc);
+        time += 5 * MS;
+    }
+    let load = load(script, time);
+    assert_eq!(load.workload.mutexes.len(), 1);
+    let (mut held, mut signals) = (false, 0);
+    for event in events(&load, "client") {
+        match event {
+            Event::Lock(0) => held = true,
+            Event::Unlock(0) => held = false,
+            Event::SemPost(_) => {
+                assert!(held, "after {signals} signals");
+                signals += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(signals, 20);
+}
+
 /// No mutex is held where the task waits for a semaphore.
 fn assert_waits_without_mutex(task: &Task) {
     let mut waits = 0;
