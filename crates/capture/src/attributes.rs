@@ -33,12 +33,12 @@ pub(crate) fn carry_out(
     Some(match call.number {
         libc::SYS_sched_getaffinity => affinity(call, attributes, cpus),
         libc::SYS_sched_setaffinity => set_affinity(call, attributes, cpus),
-        libc::SYS_sched_setscheduler => word(call.thread, third).map(|priority| {
+        libc::SYS_sched_setscheduler => process::read_word(call.thread, third).map(|priority| {
             attributes.policy = second as u32 & !RESET_ON_FORK;
             attributes.priority = priority;
             Answer::Value(0)
         }),
-        libc::SYS_sched_setparam => word(call.thread, second).map(|priority| {
+        libc::SYS_sched_setparam => process::read_word(call.thread, second).map(|priority| {
             attributes.priority = priority;
             Answer::Value(0)
         }),
@@ -62,12 +62,6 @@ pub(crate) fn carry_out(
         libc::SYS_mlock | libc::SYS_mlockall => Ok(Answer::Value(0)),
         _ => return None,
     })
-}
-
-fn word(thread: i32, address: u64) -> io::Result<u32> {
-    let bytes = process::read(thread, address, 4)?;
-    let bytes = bytes.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
-    Ok(u32::from_le_bytes(bytes))
 }
 
 fn affinity(call: &Call, attributes: &ThreadAttributes, cpus: usize) -> io::Result<Answer> {

@@ -382,6 +382,13 @@ pub(crate) fn read(thread: i32, address: u64, length: usize) -> io::Result<Vec<u
     Ok(bytes)
 }
 
+/// Reads a number of 32 bits of a thread.
+pub(crate) fn read_word(thread: i32, address: u64) -> io::Result<u32> {
+    let bytes = read(thread, address, 4)?;
+    let bytes = bytes.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok(u32::from_le_bytes(bytes))
+}
+
 /// Reads a text of a thread that ends with a zero byte.
 pub(crate) fn read_text(thread: i32, address: u64) -> io::Result<String> {
     const PAGE: u64 = 4096;

@@ -199,7 +199,7 @@ impl Supervisor {
                 continue;
             };
             if let Cause::Word { address, value, .. } = waiter.cause
-                && waits::read_word(self.loader.pid(), address)? != Some(value)
+                && process::read_word(self.loader.pid(), address)? != value
             {
                 self.let_go_on(other);
             }

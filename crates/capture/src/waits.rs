@@ -327,7 +327,7 @@ fn word(call: &Call, now: u64) -> io::Result<Outcome> {
     let bits = |given: u64| given as u32;
     Ok(match operation & FUTEX_COMMAND {
         command @ (FUTEX_WAIT | FUTEX_WAIT_BITSET) => {
-            if read_word(call.thread, address)? != Some(value as u32) {
+            if process::read_word(call.thread, address)? != value as u32 {
                 return Ok(Outcome::Answer(Answer::Error(libc::EAGAIN)));
             }
             let time = duration(call.thread, fourth)?;
@@ -364,7 +364,7 @@ fn word(call: &Call, now: u64) -> io::Result<Outcome> {
             target: 0,
         }),
         command @ (FUTEX_REQUEUE | FUTEX_CMP_REQUEUE) => {
-            let as_expected = read_word(call.thread, address)? == Some(sixth as u32);
+            let as_expected = process::read_word(call.thread, address)? == sixth as u32;
             if command == FUTEX_CMP_REQUEUE && !as_expected {
                 return Ok(Outcome::Answer(Answer::Error(libc::EAGAIN)));
             }
@@ -378,9 +378,4 @@ fn word(call: &Call, now: u64) -> io::Result<Outcome> {
         }
         _ => Outcome::Answer(Answer::Error(libc::ENOSYS)),
     })
-}
-
-pub(crate) fn read_word(thread: i32, address: u64) -> io::Result<Option<u32>> {
-    let bytes = process::read(thread, address, 4)?;
-    Ok(bytes.try_into().ok().map(u32::from_le_bytes))
 }

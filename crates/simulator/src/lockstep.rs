@@ -61,8 +61,7 @@ impl<'a> Companion<'a> {
 }
 
 impl Kernel<'_> {
-    /// The loader's threads as tasks: the one that has attached the scheduler and those that can go on are woken at once, the others
-    /// when their time has come.
+    /// The loader's threads as tasks.
     pub(crate) fn create_loader_threads(&mut self) {
         let Some(companion) = &mut self.companion else {
             return;
@@ -102,7 +101,8 @@ impl Kernel<'_> {
         task
     }
 
-    /// Sets the loader's threads going.
+    /// Sets the loader's threads going: the one that has attached the scheduler and those that can go on are woken at once, the others
+    /// when their time has come.
     pub(crate) fn start_loader_threads(&mut self) {
         let Some(companion) = &self.companion else {
             return;
