@@ -9,7 +9,7 @@ use fairground_events::{Event as Told, EventKind, Nanoseconds, Sink, TaskId, Tas
 use fairground_recording::{
     Context, Ending, Entry, Header, KernelWork, Kind, Load, Recording, Roots, Writer, rt_app,
 };
-use fairground_workload::{Event, Task, TimerMode, Workload};
+use fairground_workload::{Event, Phase, Task, TimerMode, Workload};
 use proptest::prelude::*;
 use support::{FUTEX, MS, NANOSLEEP, POLL, READ, Script};
 
@@ -575,21 +575,31 @@ fn holds_with_a_yield_in_each_are_told_apart_where_nobody_waits() {
     assert_eq!(holds, TURNS + ALONE, "{recorded:?}");
 }
 
-#[test]
-fn who_waits_for_a_condition_holds_no_mutex() {
+/// A client, and a server that waits for a condition.
+fn waiting_server() -> Script {
     let mut script = Script::default();
     script.describe(1, "client");
     script.describe(2, "server");
     script.preempt(0, 0, 2);
     script.sleep(MS, 2, 1, FUTEX, 0xc);
+    script
+}
+
+/// The client wakes the server, which runs into the mutex that the client still has.
+fn signal(script: &mut Script, time: u64) {
+    script.wake(time, 2, 1, Context::Task);
+    script.preempt(time, 1, 2);
+    script.sleep(time + MS, 2, 1, FUTEX, 0xabc);
+    script.wake(time + 2 * MS, 2, 1, Context::Task);
+    script.preempt(time + 2 * MS, 1, 2);
+}
+
+#[test]
+fn who_waits_for_a_condition_holds_no_mutex() {
+    let mut script = waiting_server();
     let mut time = 2 * MS;
     for turn in 0..20 {
-        // The client wakes the server, which runs into the mutex that the client still has.
-        script.wake(time, 2, 1, Context::Task);
-        script.preempt(time, 1, 2);
-        script.sleep(time + MS, 2, 1, FUTEX, 0xabc);
-        script.wake(time + 2 * MS, 2, 1, Context::Task);
-        script.preempt(time + 2 * MS, 1, 2);
+        signal(&mut script, time);
         // Every other time the client runs into it in turn.
         if turn % 2 == 0 {
             script.preempt(time + 3 * MS, 2, 1);
@@ -606,19 +616,11 @@ fn who_waits_for_a_condition_holds_no_mutex() {
 
 #[test]
 fn who_signals_a_condition_holds_its_mutex() {
-    let mut script = Script::default();
-    script.describe(1, "client");
-    script.describe(2, "server");
-    script.preempt(0, 0, 2);
-    script.sleep(MS, 2, 1, FUTEX, 0xc);
+    let mut script = waiting_server();
     let mut time = 2 * MS;
     for _ in 0..20 {
-        // The client wakes the server, which runs into the mutex that the client has and keeps much longer than else.
-        script.wake(time, 2, 1, Context::Task);
-        script.preempt(time, 1, 2);
-        script.sleep(time + MS, 2, 1, FUTEX, 0xabc);
-        script.wake(time + 2 * MS, 2, 1, Context::Task);
-        script.preempt(time + 2 * MS, 1, 2);
+        signal(&mut script, time);
+        // Most holds are much shorter than that.
         for short in [time + 2 * MS, time + 3 * MS] {
             script.preempt(short + MS / 10, 2, 1);
             script.sleep(short + MS / 5, 1, 2, FUTEX, 0xabc);
@@ -632,39 +634,34 @@ fn who_signals_a_condition_holds_its_mutex() {
     }
     let load = load(script, time);
     assert_eq!(load.workload.mutexes.len(), 1);
-    let (mut held, mut signals) = (false, 0);
-    for event in events(&load, "client") {
-        match event {
-            Event::Lock(0) => held = true,
-            Event::Unlock(0) => held = false,
-            Event::SemPost(_) => {
-                assert!(held, "after {signals} signals");
-                signals += 1;
-            }
-            _ => {}
-        }
-    }
-    assert_eq!(signals, 20);
+    let signals = held_at(&task(&load, "client").phases[..1], |event| {
+        matches!(event, Event::SemPost(_))
+    });
+    assert_eq!(signals, [true; 20]);
 }
 
-/// No mutex is held where the task waits for a semaphore.
-fn assert_waits_without_mutex(task: &Task) {
-    let mut waits = 0;
-    for phase in &task.phases {
+/// Whether the task holds the first mutex at each of these events.
+fn held_at(phases: &[Phase], wanted: fn(&Event) -> bool) -> Vec<bool> {
+    let mut held_at = Vec::new();
+    for phase in phases {
         let mut held = false;
         for event in phase.events.iter() {
             match event {
                 Event::Lock(0) => held = true,
                 Event::Unlock(0) => held = false,
-                Event::SemWait(_) => {
-                    waits += 1;
-                    assert!(!held, "{:?}", phase.events);
-                }
+                _ if wanted(&event) => held_at.push(held),
                 _ => {}
             }
         }
     }
-    assert!(waits > 0);
+    held_at
+}
+
+/// No mutex is held where the task waits for a semaphore.
+fn assert_waits_without_mutex(task: &Task) {
+    let waits = held_at(&task.phases, |event| matches!(event, Event::SemWait(_)));
+    assert!(!waits.is_empty());
+    assert!(waits.iter().all(|held| !held), "{:?}", task.phases);
 }
 
 #[test]
