@@ -115,6 +115,23 @@ fn check(result: i64) -> io::Result<i64> {
     Ok(result)
 }
 
+/// Has this process killed when its parent ends. `parent`: the number of the one that forked it, which may have ended by now.
+///
+/// # Errors
+///
+/// It has ended.
+pub fn end_with(parent: u32) -> io::Result<()> {
+    // SAFETY: two system calls, which touch no memory.
+    let now = unsafe {
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL).into())?;
+        libc::getppid()
+    };
+    if u32::try_from(now) != Ok(parent) {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    Ok(())
+}
+
 fn pipe() -> io::Result<(File, File)> {
     let mut ends = [0; 2];
     // SAFETY: the array has room for both descriptors, which nobody else owns.
@@ -147,6 +164,7 @@ impl Loader {
             .stderr(output.try_clone()?)
             .process_group(0);
         let (tell_number, wait_number) = (tell.as_raw_fd(), wait.as_raw_fd());
+        let parent = std::process::id();
         // SAFETY: between fork and exec only system calls are made, with memory that was made before.
         unsafe {
             child.pre_exec(move || {
@@ -155,13 +173,7 @@ impl Loader {
                     filter: filter.as_ptr().cast_mut(),
                 };
                 // The loader does not outlive the process that answers its calls.
-                check(i64::from(libc::prctl(
-                    libc::PR_SET_PDEATHSIG,
-                    libc::SIGKILL,
-                    0,
-                    0,
-                    0,
-                )))?;
+                end_with(parent)?;
                 // The same addresses in every run.
                 check(i64::from(libc::personality(
                     libc::ADDR_NO_RANDOMIZE as libc::c_ulong,
@@ -617,4 +629,15 @@ pub(crate) fn signal(process: i32, thread: Option<i32>, signal: i32) -> io::Resu
         }
     };
     check(sent).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_process_whose_parent_has_ended_does_not_begin() {
+        // SAFETY: a system call without arguments.
+        let parent = unsafe { libc::getppid() }.cast_unsigned();
+        assert!(super::end_with(parent).is_ok());
+        assert!(super::end_with(std::process::id()).is_err());
+    }
 }

@@ -10,7 +10,7 @@ use nix::sys::prctl::set_pdeathsig;
 pub use nix::sys::signal::Signal;
 use nix::sys::signal::{SigSet, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpid, getppid};
 
 use crate::Error;
 
@@ -105,11 +105,16 @@ impl Supervised {
     /// It cannot be started. The exit code of the error is 2: the user named something that is no program.
     pub fn start_group(mut command: Command) -> Result<Self, Error> {
         command.process_group(0);
-        // SAFETY: two system calls, which are allowed between fork and exec. Without the mask the command would inherit the signals
+        let parent = getpid();
+        // SAFETY: three system calls, which are allowed between fork and exec. Without the mask the command would inherit the signals
         // blocked here and could not be ended by them.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
                 set_pdeathsig(Signal::SIGTERM)?;
+                // It may have ended before it was to be told.
+                if getppid() != parent {
+                    return Err(nix::errno::Errno::ESRCH.into());
+                }
                 Ok(SigSet::empty().thread_set_mask()?)
             });
         }

@@ -53,6 +53,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     let (result, result_writer) = pipe()?;
     let (words, words_writer) = pipe()?;
     let stream = events.is_some().then(pipe).transpose()?;
+    let parent = std::process::id();
     // SAFETY: the child allocates, which the C library prepares for a fork, and takes no lock of this program.
     let child = unsafe { libc::fork() };
     if child < 0 {
@@ -60,7 +61,10 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     }
     if child == 0 {
         let stream = stream.map(|(_, writer)| writer);
-        let code = isolated(kept, capacities, result_writer, words_writer, stream, work);
+        let code = match fairground_capture::end_with(parent) {
+            Ok(()) => isolated(kept, capacities, result_writer, words_writer, stream, work),
+            Err(_) => NO_RESULT,
+        };
         // SAFETY: ends the process, without what the parent has to do at its end.
         unsafe { libc::_exit(code) };
     }
@@ -185,7 +189,6 @@ fn give_all_up(
     };
     // SAFETY: plain system calls; what they close is used by nobody in this process.
     unsafe {
-        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL).into())?;
         check(libc::setrlimit(libc::RLIMIT_CORE, &no_core).into())?;
         check(libc::dup2(nothing.as_raw_fd(), 0).into())?;
         check(libc::dup2(nothing.as_raw_fd(), 1).into())?;
