@@ -211,6 +211,22 @@ fn a_spin_lock_of_the_scheduler_makes_cpus_wait_for_one_another() {
 }
 
 #[test]
+fn a_call_that_the_verifier_inlines_costs_its_instructions_alone() {
+    let longest = |calls: &str, kfunc: u64, kilo_instructions: u64| {
+        let mut options = free("1", SLEEPER);
+        options.cost.kfunc = kfunc;
+        options.cost.kilo_instructions = kilo_instructions;
+        let passes = Events::of(&scheduler("inlined", &[calls]), &options).passes();
+        passes.into_iter().max().expect("there are choices")
+    };
+    assert_eq!(longest("CALLS 0", 1_000, 0), 0);
+    assert_eq!(longest("CALLS 3", 1_000, 0), 3_000);
+    let instructions = longest("CALLS 0", 0, 1_000_000) / 1_000;
+    // Its own are fewer than a hundred, those of the calls are 77.
+    assert!((120..220).contains(&instructions), "{instructions}");
+}
+
+#[test]
 fn a_lock_costs_more_the_farther_it_comes_from() {
     let mut cost = CostModel::zero();
     cost.lock_transfer = [1_000, 2_000, 4_000, 8_000];

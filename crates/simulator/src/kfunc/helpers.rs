@@ -171,7 +171,13 @@ impl Kernel<'_> {
 }
 
 kernel_functions! { TABLE;
-    fn bpf_map_lookup_elem(kernel, address, key) { map(address).lookup(key, kernel.this_cpu) }
+    fn bpf_map_lookup_elem(kernel, address, key) {
+        let map = map(address);
+        if matches!(map.store, Store::Array(_)) {
+            kernel.inline_call(7);
+        }
+        map.lookup(key, kernel.this_cpu)
+    }
 
     fn bpf_map_update_elem(kernel, address, key, value, flags) {
         let outcome = map(address).update(key, value, flags, kernel.this_cpu);
@@ -209,15 +215,24 @@ kernel_functions! { TABLE;
 
     fn bpf_ktime_get_ns(kernel) { kernel.local_time() }
 
-    fn bpf_jiffies64(kernel) { kernel.jiffies() }
+    fn bpf_jiffies64(kernel) {
+        kernel.inline_call(3);
+        kernel.jiffies()
+    }
 
     fn bpf_get_prandom_u32(kernel) { kernel.random_below(1 << 32) }
 
-    fn bpf_get_smp_processor_id(kernel) { kernel.this_cpu as u64 }
+    fn bpf_get_smp_processor_id(kernel) {
+        kernel.inline_call(3);
+        kernel.this_cpu as u64
+    }
 
     fn bpf_get_numa_node_id(kernel) { kernel.topology.node_of[kernel.this_cpu] as u64 }
 
-    fn bpf_get_current_task(kernel) { kernel.executing().address() }
+    fn bpf_get_current_task(kernel) {
+        kernel.inline_call(3);
+        kernel.executing().address()
+    }
 
     fn bpf_get_current_pid_tgid(kernel) {
         let current = kernel.executing();
@@ -233,7 +248,9 @@ kernel_functions! { TABLE;
     fn bpf_probe_read_kernel(kernel, target, size, source) { kernel.read_kernel(target, size, source) }
     fn bpf_probe_read_kernel_str(kernel, target, size, source) { kernel.read_kernel_string(target, size, source) }
 
+    // What a lock costs is for taking it and letting it go.
     fn bpf_spin_lock(kernel, lock) {
+        kernel.inline_call(0);
         if !kernel.take_spin_lock(lock) {
             kernel.fail(ExitKind::Error, "bpf_spin_lock() takes a lock that the program holds".into());
         }
@@ -241,6 +258,7 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_spin_unlock(kernel, lock) {
+        kernel.inline_call(0);
         if !kernel.let_spin_lock_go(lock) {
             kernel.fail(ExitKind::Error, "bpf_spin_unlock() releases a lock that the program does not hold".into());
         }
@@ -367,7 +385,9 @@ kernel_functions! { TABLE;
         if rounds > MAX_LOOPS {
             return error(E2BIG);
         }
+        kernel.inline_call(11);
         for round in 0..rounds {
+            kernel.context.instructions += 6;
             if kernel.call_function(callback(function), [round, context, 0, 0, 0]) != 0 || kernel.is_stopped() {
                 return round + 1;
             }
@@ -391,6 +411,7 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_kptr_xchg(kernel, place, value) {
+        kernel.inline_call(2);
         // SAFETY: the scheduler passes the address of a kernel-pointer field of one of its values.
         let before = unsafe { std::mem::replace(&mut *(place as *mut u64), value) };
         kernel.holdings.give_back(value);

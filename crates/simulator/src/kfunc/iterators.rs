@@ -62,6 +62,7 @@ impl Kernel<'_> {
 
 kernel_functions! { TABLE;
     fn bpf_iter_num_new(kernel, iterator, start, end) {
+        kernel.inline_call(9);
         // SAFETY: the scheduler passes its iterator, which lives on its stack.
         let iterator = unsafe { &mut *(iterator as *mut NumberIterator) };
         let (start, end) = (start as i32, end as i32);
@@ -79,8 +80,7 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_iter_num_next(kernel, iterator) {
-        // The kernel inlines these; a loop over numbers costs its instructions only.
-        kernel.spent -= kernel.settings.cost.kfunc;
+        kernel.inline_call(7);
         // SAFETY: as above.
         let iterator = unsafe { &mut *(iterator as *mut NumberIterator) };
         if i64::from(iterator.current) + 1 >= i64::from(iterator.end) {
@@ -92,6 +92,7 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_iter_num_destroy(kernel, iterator) {
+        kernel.inline_call(1);
         // SAFETY: as above.
         unsafe { *(iterator as *mut NumberIterator) = NumberIterator { current: 0, end: 0 } };
         0
