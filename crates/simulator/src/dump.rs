@@ -100,14 +100,7 @@ impl Kernel<'_> {
 
     /// A CPU with its tasks; nothing of one that is idle and of which the scheduler says nothing.
     fn dump_cpu(&mut self, cpu: usize, context: u64, now: u64) -> String {
-        let mut waiting: Vec<TaskRef> = self
-            .tasks
-            .iter()
-            .copied()
-            .chain(self.hidden_tasks())
-            .filter(|task| task.on_runnable_list && task.cpu() == cpu)
-            .collect();
-        waiting.sort_by_key(|task| task.runnable_since);
+        let waiting = self.runnable_list(cpu);
         let current = self.cpus[cpu].current;
         let is_idle = current.class == Class::Idle && waiting.is_empty();
         let arguments = [context, self.cpu_argument(cpu), u64::from(is_idle)];

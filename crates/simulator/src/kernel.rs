@@ -262,6 +262,8 @@ pub struct Kernel<'a> {
     pub(crate) jiffies: u64,
     pub(crate) next_jiffy: u64,
     pub(crate) live_tasks: u32,
+    /// Places that lists of runnable tasks have given out.
+    pub(crate) runnable_places: u64,
     pub(crate) context_switches: u64,
     pub(crate) events_handled: u64,
     pub(crate) dump: Option<String>,

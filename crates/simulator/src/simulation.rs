@@ -375,6 +375,7 @@ impl<'a> Kernel<'a> {
             jiffies: 0,
             next_jiffy: 0,
             live_tasks: 0,
+            runnable_places: 0,
             context_switches: 0,
             events_handled: 0,
             dump: None,

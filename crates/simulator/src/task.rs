@@ -55,8 +55,8 @@ pub struct Task {
     signal: SignalStruct,
     /// Owner while it waits.
     pub ops_state: OpsState,
-    /// Whether it is on its run queue's list of runnable tasks that wait.
-    pub on_runnable_list: bool,
+    /// Its place on its run queue's list of runnable tasks that wait, if it is on it: the higher, the later it came.
+    pub runnable_place: Option<u64>,
     /// The dispatch queue it is on.
     pub dsq: Option<DsqIndex>,
     /// Neighbours on that queue.
@@ -219,7 +219,7 @@ impl Task {
             },
             signal,
             ops_state: OpsState::None,
-            on_runnable_list: false,
+            runnable_place: None,
             dsq: None::<DsqIndex>,
             dsq_previous: None,
             dsq_next: None,

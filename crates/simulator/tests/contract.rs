@@ -1162,6 +1162,49 @@ fn a_cpu_that_goes_offline_takes_its_tasks_in_before_the_scheduler_hears_of_it()
 }
 
 #[test]
+fn the_tasks_of_a_cpu_that_goes_offline_leave_it_in_the_order_in_which_it_would_run_them() {
+    let text = r#"{"tasks": {"hog": {"instance": 3, "cpus": [1], "loop": -1, "run": 1000}},
+        "global": {"duration": 1}}"#;
+    let mut options = free("2", text);
+    // The first runs, and the third has begun to wait after the second.
+    options.hotplug = vec![(506_000_000, 1, false)];
+    let seen = run(&scheduler("order", &["CPU_HOTPLUG"]), &options).messages;
+    let gone = seen
+        .iter()
+        .position(|line| line == "cpu_offline 1")
+        .unwrap();
+    // The list of those that wait is gone through from its end.
+    let requeued = [1003, 1002].map(|pid| {
+        [
+            format!("dequeue {pid} 0x20000000e"),
+            format!("quiescent {pid} 0x20000000e"),
+            format!("runnable {pid} 0xe"),
+        ]
+    });
+    let requeued = requeued.concat();
+    assert_eq!(seen[gone - requeued.len()..gone], requeued);
+    // Each waits on the CPU's queue when it is allowed to run elsewhere, and is taken off and put back for that.
+    let pushed = [1001, 1003, 1002].map(|pid| {
+        [
+            format!("quiescent {pid} 0x200000002"),
+            format!("set_cpumask {pid} first 0"),
+            format!("runnable {pid} 0x2"),
+            format!("enqueue {pid} 0x40000"),
+        ]
+    });
+    let pushed = pushed.concat();
+    let after = seen[gone..].iter().filter(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        matches!(
+            words[0],
+            "quiescent" | "set_cpumask" | "runnable" | "enqueue"
+        )
+    });
+    let after: Vec<&String> = after.take(pushed.len()).collect();
+    assert_eq!(after, pushed.iter().collect::<Vec<_>>());
+}
+
+#[test]
 fn a_cpu_can_be_offline_from_the_beginning() {
     let mut options = free("2", TWO_HOGS);
     options.hotplug = vec![(0, 1, false)];

@@ -94,7 +94,6 @@ impl Kernel<'_> {
     pub(crate) fn push_off(&mut self, mut task: TaskRef) {
         let from = task.cpu();
         let running = self.cpus[from].current == task;
-        let to = self.fallback_cpu(task, from);
         if running {
             // The stopper runs instead of it for a moment.
             self.account_progress(from);
@@ -122,6 +121,7 @@ impl Kernel<'_> {
             self.cpus[from].next_class = Class::Idle;
             self.cpus[from].stopped = true;
         }
+        let to = self.fallback_cpu(task, from);
         // The target finds the task no earlier than it has left where it was.
         self.wait_until_off_cpu(task);
         self.lock_run_queue(to);

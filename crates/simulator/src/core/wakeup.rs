@@ -221,7 +221,7 @@ impl Kernel<'_> {
     }
 
     /// An allowed online CPU, near `cpu` if possible; affinity is dropped if there is none (`select_fallback_rq`).
-    pub(crate) fn fallback_cpu(&mut self, mut task: TaskRef, cpu: usize) -> usize {
+    pub(crate) fn fallback_cpu(&mut self, task: TaskRef, cpu: usize) -> usize {
         let node = self.machine.cpus[cpu].node;
         let usable =
             |kernel: &Self, other: usize| kernel.cpus[other].online && task.allowed().test(other);
@@ -236,12 +236,13 @@ impl Kernel<'_> {
         if let Some(any) = any {
             return any;
         }
-        task.seen.cpus_mask = self.possible;
-        task.seen.nr_cpus_allowed = self.cpus.len() as i32;
+        self.with_change(task, |kernel, task| {
+            kernel.restrict(task, None);
+            if task.class == Class::Ext {
+                kernel.call_set_cpumask(task);
+            }
+        });
         self.emit_task(task);
-        if task.class == Class::Ext {
-            self.call_set_cpumask(task);
-        }
         let online = (0..self.cpus.len()).find(|&other| self.cpus[other].online);
         online.unwrap_or(cpu)
     }

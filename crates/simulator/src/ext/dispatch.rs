@@ -67,7 +67,7 @@ impl Kernel<'_> {
             self.set_task_cpu(task, cpu);
             self.cpus[cpu].rq.scx.nr_running += 1;
             self.cpus[cpu].rq.nr_running += 1;
-            task.seen.scx.runnable_cpu = cpu as i32;
+            self.append_runnable(cpu, task);
         }
         let local = self.cpus[cpu].local;
         self.dsq_mut(local)

@@ -5,7 +5,7 @@ use fairground_events::{EventKind, OverheadKind};
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::operations::Op;
-use crate::task::{Class, TaskRef};
+use crate::task::TaskRef;
 
 impl Kernel<'_> {
     /// Takes a CPU offline or online with what goes with it (`sched_cpu_deactivate`, `sched_cpu_activate`).
@@ -32,7 +32,7 @@ impl Kernel<'_> {
             self.idle.forget(cpu, &self.topology);
             self.requeue_locally(cpu);
             self.tell_of_hotplug(cpu, false);
-            for task in self.tasks_queued_on(cpu) {
+            for task in self.tasks_to_push(cpu) {
                 self.push_off(task);
             }
         }
@@ -63,20 +63,23 @@ impl Kernel<'_> {
         self.exit_with(kind, code as i64, cpu as i32, message);
     }
 
-    /// The tasks on the run queue of `cpu`.
-    fn tasks_queued_on(&self, cpu: usize) -> Vec<TaskRef> {
-        let tasks = self.tasks.iter().copied();
-        tasks
-            .filter(|task| task.cpu() == cpu && task.seen.on_rq != 0 && task.class != Class::Idle)
-            .collect()
+    /// The tasks of a CPU that is offline, in the order in which it would run them: that is when each is pushed off (`balance_push`).
+    fn tasks_to_push(&self, cpu: usize) -> Vec<TaskRef> {
+        let state = &self.cpus[cpu];
+        let current = (state.current != state.idle).then_some(state.current);
+        let mut real_time = state.real_time.clone();
+        real_time.sort_by_key(|task| task.seen.prio);
+        let local = std::iter::successors(self.dsq(state.local).first(), |task| task.dsq_next);
+        let tasks = current.into_iter().chain(real_time);
+        tasks.chain(local).chain(state.fair.clone()).collect()
     }
 
     /// Puts the waiting tasks of a CPU that goes offline on its local queue, where the kernel fetches them (`rq_offline_scx`): taken off
-    /// and put back, they fall there since the CPU is gone.
+    /// and put back, they fall there since the CPU is gone. Those that came last are the first.
     fn requeue_locally(&mut self, cpu: usize) {
         let local = self.cpus[cpu].local;
-        for task in self.tasks_queued_on(cpu) {
-            if task.class == Class::Ext && task.on_runnable_list && task.dsq != Some(local) {
+        for task in self.runnable_list(cpu).into_iter().rev() {
+            if task.dsq != Some(local) {
                 let flags = DEQUEUE_SAVE | DEQUEUE_MOVE | DEQUEUE_NOCLOCK;
                 self.ext_dequeue(cpu, task, flags);
                 let flags = ENQUEUE_RESTORE | ENQUEUE_MOVE | ENQUEUE_NOCLOCK;

@@ -11,12 +11,28 @@ impl Kernel<'_> {
             task.seen.scx.runnable_at = self.jiffies();
             task.seen.scx.flags &= !SCX_TASK_RESET_RUNNABLE_AT;
         }
-        task.on_runnable_list = true;
+        self.append_runnable(cpu, task);
+    }
+
+    /// Puts a task at the end of a run queue's list.
+    pub(super) fn append_runnable(&mut self, cpu: usize, mut task: TaskRef) {
+        self.runnable_places += 1;
+        task.runnable_place = Some(self.runnable_places);
         task.seen.scx.runnable_cpu = cpu as i32;
     }
 
+    /// The tasks that wait on the run queue of a CPU (`rq->scx.runnable_list`).
+    pub(crate) fn runnable_list(&self, cpu: usize) -> Vec<TaskRef> {
+        let tasks = self.tasks.iter().copied().chain(self.hidden_tasks());
+        let mut list: Vec<TaskRef> = tasks
+            .filter(|task| task.runnable_place.is_some() && task.cpu() == cpu)
+            .collect();
+        list.sort_by_key(|task| task.runnable_place);
+        list
+    }
+
     pub(super) fn clear_runnable(&mut self, mut task: TaskRef, reset: bool) {
-        task.on_runnable_list = false;
+        task.runnable_place = None;
         task.seen.scx.runnable_cpu = -1;
         if reset {
             task.seen.scx.flags |= SCX_TASK_RESET_RUNNABLE_AT;
@@ -51,8 +67,9 @@ impl Kernel<'_> {
             .iter()
             .copied()
             .chain(self.hidden_tasks())
-            .filter(|task| task.on_runnable_list && task.class == Class::Ext)
-            .find(|task| now / length * length > task.runnable_since / length * length + timeout);
+            .filter(|task| task.runnable_place.is_some() && task.class == Class::Ext)
+            .filter(|task| now / length * length > task.runnable_since / length * length + timeout)
+            .min_by_key(|task| (task.cpu(), task.runnable_place));
         if let Some(task) = stalled {
             let waited = (now - task.runnable_since) / 1_000_000;
             let message = format!(
