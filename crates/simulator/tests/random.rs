@@ -172,7 +172,8 @@ impl Case {
             real_time,
             exact,
             // The server that gives ordinary tasks a part of what real-time tasks leave them comes after 950 ms.
-            followed: !(hotplug || real_time && options.duration > Some(900_000_000)),
+            // What changes while CPUs come and go is left to the referee, too.
+            followed: !(hotplug && strange || real_time && options.duration > Some(900_000_000)),
             options,
         }
     }
@@ -188,6 +189,7 @@ impl Case {
                 .map(|cpu| cpu.node as usize)
                 .collect(),
             allowed,
+            hotplug: self.options.hotplug.clone(),
             has_select_cpu: variant.has("SELECT_CPU"),
             has_enqueue: variant.has("ENQUEUE"),
             has_dispatch: variant.has("DISPATCH"),
@@ -387,6 +389,7 @@ fn change_untold(exact: bool, then: u64) -> Result<(), String> {
     let world = World {
         nodes: vec![0],
         allowed: Vec::new(),
+        hotplug: Vec::new(),
         has_select_cpu: false,
         has_enqueue: false,
         has_dispatch: false,

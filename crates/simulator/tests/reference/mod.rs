@@ -13,6 +13,7 @@ macro_rules! rule {
     };
 }
 
+mod hotplug;
 mod pass;
 mod queues;
 mod tasks;
@@ -31,6 +32,9 @@ const CPU_SELECTED: u64 = 0x10_0000;
 const AT_HEAD: u64 = 0x1_0000;
 const PREEMPT: u64 = 1 << 32;
 const LAST: u64 = 1 << 41;
+/// Of a task that is taken off a CPU that goes offline and put on that CPU's own queue.
+const SAVE_FOR_OFFLINE: u64 = 2 | 4 | NOCLOCK | CHANGE;
+const RESTORE_OFFLINE: u64 = 2 | 4 | NOCLOCK;
 const SLEEP: u64 = 1;
 const RESTORE: u64 = 2;
 const MIGRATED: u64 = 0x4_0000;
@@ -51,6 +55,8 @@ pub struct World {
     pub nodes: Vec<usize>,
     /// CPUs that a task may use, by the order of birth, at first and after each change of the task; none: all.
     pub allowed: Vec<VecDeque<Vec<usize>>>,
+    /// CPUs that come or go: time, CPU, online.
+    pub hotplug: Vec<(u64, usize, bool)>,
     pub has_select_cpu: bool,
     pub has_enqueue: bool,
     pub has_dispatch: bool,
@@ -106,6 +112,8 @@ struct Task {
     enabled: bool,
     cpu: usize,
     runnable: bool,
+    /// When it began to wait on its CPU, as a place in the order of all that did; 0 if it does not wait.
+    waits: u64,
     place: Place,
     custody: bool,
     /// How often the scheduler has been given it.
@@ -138,6 +146,7 @@ struct Cpu {
     changed: bool,
     /// Its task has been pushed off, and it has not looked for another yet.
     stopped: bool,
+    offline: bool,
     /// The real-time task that has it.
     higher: Option<u32>,
 }
@@ -171,6 +180,12 @@ pub struct Reference {
     /// What the record at hand calls for, before all that was expected already.
     calls: Vec<Expected>,
     inside: Option<Inside>,
+    /// Places in the order of waiting that have been given out.
+    waits: u64,
+    /// Tasks that have to leave a CPU that went offline, one after the other.
+    leavers: VecDeque<u32>,
+    /// The one of them that is at it.
+    leaver: Option<u32>,
     /// The real-time task that takes the CPU of the record at hand next, if one does: that is not for these rules to say.
     taker: Option<u32>,
     now: u64,
@@ -215,11 +230,19 @@ impl Reference {
         Self {
             tasks: Vec::new(),
             births: 0,
-            cpus: (0..count).map(|_| Cpu::default()).collect(),
+            cpus: (0..count)
+                .map(|cpu| Cpu {
+                    offline: world.hotplug.contains(&(0, cpu, false)),
+                    ..Cpu::default()
+                })
+                .collect(),
             queues: Vec::new(),
             expected: VecDeque::new(),
             calls: Vec::new(),
             inside: None,
+            waits: 0,
+            leavers: VecDeque::new(),
+            leaver: None,
             taker: None,
             now: 0,
             untold: None,
@@ -274,6 +297,9 @@ impl Reference {
             self.check_instant()?;
             self.now = record.time;
         }
+        if self.begins_offline(record) {
+            self.goes_offline(record)?;
+        }
         let call = self.expected.front().copied();
         let is_expected = call.is_some_and(|call| {
             (call.kind, call.pid) == (record.kind, record.pid)
@@ -291,6 +317,7 @@ impl Reference {
         }
         if self.expected.is_empty() && self.inside.is_none() {
             self.arrive()?;
+            self.next_leaver()?;
         }
         Ok(())
     }
@@ -313,7 +340,7 @@ impl Reference {
                 self.task_mut(pid)?.selected = Some(record.a as usize);
                 self.calls.push(call(Runnable, pid));
             }
-            Runnable => self.runnable(record)?,
+            Runnable => self.runnable(record, expected)?,
             EnqueueBegin => {
                 rule!(expected, "an enqueue that nothing calls for");
                 self.check_slice(record)?;
@@ -351,7 +378,8 @@ impl Reference {
                 let higher = self.cpus[record.cpu].higher;
                 rule!(higher.is_none(), "{pid} leaves, and {higher:?} stays");
             }
-            Online | Offline => return Err("hotplug is not followed".into()),
+            Offline => self.is_offline(record, expected)?,
+            Online => self.is_online(record)?,
         }
         Ok(())
     }

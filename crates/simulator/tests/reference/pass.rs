@@ -210,6 +210,10 @@ impl Reference {
             self.calls.push(call(Kind::Quiescent, pid));
             return Ok(());
         }
+        if self.leaver == Some(pid) {
+            self.begin_to_wait(pid)?;
+            return self.leaver_stops(record);
+        }
         if !self.may_use(self.task(pid)?, cpu) {
             return self.pushed_off(record);
         }
@@ -235,6 +239,7 @@ impl Reference {
         state.current = None;
         state.must_pass = false;
         self.task_mut(pid)?.place = Place::Nowhere;
+        self.begin_to_wait(pid)?;
         let next_is_idle = self
             .expected
             .front()
@@ -254,6 +259,7 @@ impl Reference {
         let (pid, cpu) = (record.pid, record.cpu);
         self.cpus[cpu].current = None;
         self.task_mut(pid)?.place = Place::Nowhere;
+        self.begin_to_wait(pid)?;
         if record.slice() > 0 {
             self.put(Queue::Local(cpu), pid, 0, false, AT_HEAD)?;
         } else {
@@ -307,7 +313,8 @@ impl Reference {
         if record.b == 1 {
             let pushed_off = std::mem::take(&mut self.cpus[cpu].stopped);
             rule!(
-                self.wakes.is_empty() || pushed_off && !self.world.has_dispatch,
+                self.wakes.is_empty()
+                    || pushed_off && (!self.world.has_dispatch || self.cpus[cpu].offline),
                 "CPU {cpu} becomes idle out of nothing"
             );
             return Ok(());
@@ -362,6 +369,7 @@ impl Reference {
         let task = self.task_mut(pid)?;
         task.place = Place::Running(cpu);
         task.since = now;
+        task.waits = 0;
         rule!(task.runnable && !task.custody, "{task:?} runs");
         let state = &mut self.cpus[cpu];
         state.current = Some(pid);

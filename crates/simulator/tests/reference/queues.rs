@@ -4,7 +4,7 @@ use super::trace::{Kind, Record};
 use super::*;
 
 impl Reference {
-    fn queue(&mut self, queue: Queue) -> &mut Vec<(u32, u64)> {
+    pub(super) fn queue(&mut self, queue: Queue) -> &mut Vec<(u32, u64)> {
         let found = self.queues.iter().position(|(known, _)| *known == queue);
         let at = found.unwrap_or_else(|| {
             self.queues.push((queue, Vec::new()));
@@ -166,14 +166,18 @@ impl Reference {
     /// An insertion of a task that nobody has taken meanwhile.
     fn deliver(&mut self, cpu: usize, insertion: Insertion) -> Result<(), Broken> {
         let pid = insertion.pid;
-        let queue = self.named(insertion.dsq, cpu, pid)?;
+        let mut queue = self.named(insertion.dsq, cpu, pid)?;
         self.apply_slice(pid, insertion.slice)?;
         if let Queue::Local(target) = queue {
             rule!(
                 self.may_use(self.task(pid)?, target),
                 "{pid} may not use CPU {target}"
             );
-            self.task_mut(pid)?.cpu = target;
+            if self.task(pid)?.cpu != target && self.cpus[target].offline {
+                queue = Queue::Global(self.world.nodes[self.task(pid)?.cpu]);
+            } else {
+                self.bring(pid, target)?;
+            }
         }
         self.put(
             queue,
@@ -196,14 +200,23 @@ impl Reference {
         Ok(())
     }
 
+    /// Takes a waiting task to a CPU.
+    fn bring(&mut self, pid: u32, cpu: usize) -> Result<(), Broken> {
+        if self.task(pid)?.cpu != cpu {
+            self.task_mut(pid)?.cpu = cpu;
+            self.begin_to_wait(pid)?;
+        }
+        Ok(())
+    }
+
     /// Takes the first task of a queue that may run on a CPU to its local queue.
     pub(super) fn consume(&mut self, cpu: usize, queue: Queue, flags: u64) -> Result<bool, Broken> {
         let list = self.queue(queue).clone();
         for (pid, _) in list {
             let task = self.task(pid)?;
-            if task.cpu == cpu || self.may_use(task, cpu) {
+            if task.cpu == cpu || self.may_use(task, cpu) && !self.cpus[cpu].offline {
                 self.take_off(pid)?;
-                self.task_mut(pid)?.cpu = cpu;
+                self.bring(pid, cpu)?;
                 self.put(Queue::Local(cpu), pid, 0, false, flags)?;
                 return Ok(true);
             }
@@ -250,7 +263,7 @@ impl Reference {
         self.take_off(pid)?;
         let target = self.named(record.b, cpu, pid)?;
         if let Queue::Local(cpu) = target {
-            self.task_mut(pid)?.cpu = cpu;
+            self.bring(pid, cpu)?;
         }
         self.put(target, pid, 0, false, record.c)?;
         self.calls.push(Expected {

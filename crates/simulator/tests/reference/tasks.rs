@@ -38,6 +38,7 @@ impl Reference {
             enabled: false,
             cpu: record.task_cpu(),
             runnable: false,
+            waits: 0,
             place: Place::Nowhere,
             custody: false,
             stay: 0,
@@ -111,6 +112,11 @@ impl Reference {
 
     pub(super) fn select_begins(&mut self, record: &Record) -> Result<(), Broken> {
         let task = self.task(record.pid)?;
+        // Of a task that is being born, as in `runnable()`.
+        if task.stay == 0 && self.fallback(task, task.cpu).is_none() {
+            self.allow_all(record.pid)?;
+        }
+        let task = self.task(record.pid)?;
         rule!(task.enabled && !task.runnable, "select_cpu for {task:?}");
         rule!(
             record.a as usize == task.cpu,
@@ -137,6 +143,10 @@ impl Reference {
             self.may_use(self.task(pid)?, cpu) || record.b == 0,
             "{pid} may not use CPU {cpu}"
         );
+        rule!(
+            record.b == 0 || !self.cpus[cpu].offline,
+            "CPU {cpu} is chosen as idle and is not there"
+        );
         if record.b != 0 && flags & WAKE_SYNC == 0 {
             let current = self.cpus[cpu].current.or(self.cpus[cpu].higher);
             rule!(
@@ -147,10 +157,21 @@ impl Reference {
         Ok(())
     }
 
-    pub(super) fn runnable(&mut self, record: &Record) -> Result<(), Broken> {
+    pub(super) fn runnable(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         let flags = record.a;
+        if flags == RESTORE_OFFLINE {
+            return self.put_offline(record, expected);
+        }
+        if self.leaver == Some(record.pid) {
+            return self.leaver_is_back(record, expected);
+        }
         if flags == RESTORE {
             return self.restored(record);
+        }
+        let task = self.task(record.pid)?;
+        // A task that is born while none of its CPUs is there may use all before a CPU is chosen for it.
+        if flags & INITIAL != 0 && self.fallback(task, task.cpu).is_none() {
+            self.allow_all(record.pid)?;
         }
         let task = self.task(record.pid)?;
         rule!(
@@ -170,16 +191,31 @@ impl Reference {
             task.pid
         );
         let cpu = record.task_cpu();
+        let forced = self.fallback(task, cpu).is_none();
+        if forced {
+            self.allow_all(record.pid)?;
+        }
+        let task = self.task(record.pid)?;
         rule!(
-            self.may_use(task, cpu),
+            self.may_use(task, cpu) && !self.cpus[cpu].offline,
             "{} is queued on CPU {cpu}",
             task.pid
         );
-        if let Some(selected) = task.selected
-            && self.may_use(task, selected)
+        if forced {
+            let first = self.cpus.iter().position(|cpu| !cpu.offline);
+            rule!(
+                first == Some(cpu),
+                "{} is on {cpu}, not {first:?}",
+                task.pid
+            );
+        } else if let Some(selected) = task.selected
+            && let Some(due) = match self.may_use(task, selected) && !self.cpus[selected].offline {
+                true => Some(selected),
+                false => self.fallback(task, selected),
+            }
         {
             rule!(
-                cpu == selected,
+                cpu == due,
                 "{} is on {cpu}, and {selected} was selected",
                 task.pid
             );
@@ -190,6 +226,7 @@ impl Reference {
         task.runnable = true;
         task.cpu = cpu;
         task.selected = None;
+        self.begin_to_wait(record.pid)?;
         self.wakes.push((record.pid, now));
         if chosen && !self.world.has_select_cpu {
             self.choose_by_default(record.pid, cpu)?;
@@ -273,6 +310,12 @@ impl Reference {
     pub(super) fn quiescent(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         rule!(expected, "quiescent without stopping");
         let cpu = record.cpu;
+        if record.a == SAVE_FOR_OFFLINE || self.leaver == Some(record.pid) {
+            let task = self.task_mut(record.pid)?;
+            task.runnable = false;
+            task.waits = 0;
+            return Ok(());
+        }
         let changes = record.a == SAVE_FOR_CHANGE;
         rule!(
             changes || record.a == SLEEP,
@@ -282,6 +325,7 @@ impl Reference {
         let taker = self.taker;
         let task = self.task_mut(record.pid)?;
         task.runnable = false;
+        task.waits = 0;
         if !changes && let Some(taker) = taker {
             self.calls.push(call(Kind::Taken, taker));
             return Ok(());
@@ -320,6 +364,7 @@ impl Reference {
         );
         self.check_slice(record)?;
         self.task_mut(record.pid)?.runnable = true;
+        self.begin_to_wait(record.pid)?;
         self.put(Queue::Local(cpu), record.pid, 0, false, RESTORE)
     }
 
@@ -334,6 +379,7 @@ impl Reference {
         let task = self.task_mut(pid)?;
         task.place = Place::Nowhere;
         task.pushed_to = task.allowed.first().copied();
+        self.begin_to_wait(pid)?;
         if record.slice() == 0 {
             self.enqueue(pid, 0)?;
             if !self.calls.is_empty() {
@@ -359,7 +405,9 @@ impl Reference {
         let task = self.task_mut(pid)?;
         task.place = Place::Nowhere;
         task.cpu = target;
-        if std::mem::take(&mut task.custody) {
+        let custody = std::mem::take(&mut task.custody);
+        self.begin_to_wait(pid)?;
+        if custody {
             self.calls.push(Expected {
                 a: Some(CHANGE | NOCLOCK),
                 ..call(Kind::Dequeue, pid)
