@@ -30,6 +30,7 @@ const volatile bool place_lag = true;
 const volatile bool place_deadline_initial = true;
 const volatile bool run_to_parity = true;
 const volatile bool delay_dequeue = true;
+const volatile bool hrtick = true;
 const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
 
 /* Counters, in the order of scheduler.toml */
@@ -39,6 +40,7 @@ enum statistic {
 	WAKEUP_PREEMPTIONS,
 	SHORT_PREEMPTIONS,
 	TICK_PREEMPTIONS,
+	HRTICKS,
 	DEADLINES,
 	ELIGIBLE_MOVES,
 	DELAYED_DEQUEUES,
@@ -76,8 +78,12 @@ DEFINE_STATISTICS(NR_STATISTICS);
 /* Sleeping tasks that a CPU can keep in the competition; one more is dequeued at once */
 #define NR_DELAYED 64
 
-/* CPUs that share a lock for their sums, a power of two */
+/* CPUs with a lock and a timer of their own, a power of two; others share a lock, and have no timer */
 #define NR_LOCKS 1024
+
+/* No timer is set for less, nor set again for a smaller difference */
+#define HRTICK_SHORTEST (10 * NSEC_PER_USEC)
+#define HRTICK_MARGIN (5 * NSEC_PER_USEC)
 
 /* A key beyond this is decided by its sign: multiplied with the sum of weights it might not fit 64 bits */
 #define KEY_LIMIT (1LL << 36)
@@ -158,6 +164,9 @@ struct run_queue {
 	u64 exec_start;
 	/* Clock at which the kernel's slice, as set, ends */
 	u64 slice_end;
+	/* Clock at which the request ends between ticks, and at which the timer fires, which may be earlier; 0: not set */
+	u64 hrtick_time;
+	u64 timer_time;
 
 	/* When to look for starving tasks next */
 	u64 rescue_at;
@@ -267,9 +276,10 @@ DEFINE_TASK_DATA(struct task_ctx, sched_entities, task_ctx)
 
 #include "starving_queue.h"
 
-/* Records of CPUs may not hold locks, so they are here */
+/* Records of CPUs may hold neither locks nor timers, so they are here */
 struct rq_lock {
 	struct bpf_spin_lock lock;
+	struct bpf_timer hrtick;
 };
 
 struct {
@@ -900,6 +910,84 @@ static __always_inline void cancel_protect_slice(struct run_queue *cfs_rq)
 		cfs_rq->vprot = cfs_rq->curr_vruntime;
 }
 
+/* Time until the running task has had its request. */
+static __always_inline u64 request_left(const struct run_queue *cfs_rq, u64 now)
+{
+	u64 vruntime = curr_vruntime_at(cfs_rq, now);
+
+	if (!time_before(vruntime, cfs_rq->curr_deadline))
+		return 0;
+	return time_of_virtual(cfs_rq->curr_deadline - vruntime, cfs_rq->curr_weight);
+}
+
+/* Has the CPU's timer fire at @time. One that fires earlier stays and is set again then, which costs less than moving it each time. */
+static __always_inline void set_timer(struct run_queue *cfs_rq, u64 time, u64 now)
+{
+	struct rq_lock *lock = lock_of(cfs_rq);
+
+	if (!lock || (cfs_rq->timer_time && !time_before(time, cfs_rq->timer_time)))
+		return;
+	/* The kernel may have no memory for it: then the request ends at a tick */
+	cfs_rq->timer_time = bpf_timer_start(&lock->hrtick, time - now, 0) ? 0 : time;
+}
+
+/* HRTICK: the request of the running task ends when it is used up, not at the tick after that, if others compete. */
+static __always_inline void hrtick_start(struct run_queue *cfs_rq, u64 now)
+{
+	u64 left, time;
+
+	if (!hrtick || (u32)cfs_rq->cpu >= NR_LOCKS || h_nr_queued(cfs_rq) <= 1)
+		return;
+	left = request_left(cfs_rq, now);
+	if (!left)
+		return;
+	time = now + max(left, HRTICK_SHORTEST);
+	if (cfs_rq->hrtick_time && elapsed(cfs_rq->hrtick_time, time) <= HRTICK_MARGIN &&
+	    elapsed(time, cfs_rq->hrtick_time) <= HRTICK_MARGIN)
+		return;
+	cfs_rq->hrtick_time = time;
+	set_timer(cfs_rq, time, now);
+}
+
+/* A task has come: as in the original, a timer that is set already stays as it is. */
+static __always_inline void hrtick_update(struct run_queue *cfs_rq, u64 now)
+{
+	if (cfs_rq->curr && !cfs_rq->hrtick_time)
+		hrtick_start(cfs_rq, now);
+}
+
+static int hrtick_fires(void *map, u32 *cpu, struct rq_lock *lock)
+{
+	struct run_queue *cfs_rq = run_queue_of(*cpu);
+	u64 now = scx_bpf_now();
+
+	if (!cfs_rq)
+		return 0;
+	cfs_rq->timer_time = 0;
+	if (!cfs_rq->hrtick_time)
+		return 0;
+	if (time_before(now, cfs_rq->hrtick_time)) {
+		set_timer(cfs_rq, cfs_rq->hrtick_time, now);
+		return 0;
+	}
+	cfs_rq->hrtick_time = 0;
+	if (cfs_rq->curr) {
+		count(HRTICKS);
+		resched_curr(cfs_rq);
+	}
+	return 0;
+}
+
+static __always_inline long init_hrtick(s32 cpu)
+{
+	u32 key = cpu;
+	struct rq_lock *lock = bpf_map_lookup_elem(&rq_locks, &key);
+
+	if (!lock)
+		return 0;
+	return bpf_timer_init(&lock->hrtick, &rq_locks, CLOCK_MONOTONIC) ?: bpf_timer_set_callback(&lock->hrtick, hrtick_fires);
+}
+
 /* Clock of the next tick that has something to do for the running task: its request or its protection ends, or balancing is due. */
 static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 {
@@ -1173,6 +1261,7 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (put_prev)
 		return;
+	hrtick_update(cfs_rq, now);
 	if (!cfs_rq->curr) {
 		if (higher_class_runs(cpu))
 			count_real_time(cfs_rq, now);
@@ -1377,10 +1466,12 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	se->was_running = false;
 	update_misfit_status(cfs_rq, p, se);
 
-	if (changing)
+	if (changing) {
 		cfs_rq->vprot = se->vprot;
-	else
+	} else {
 		set_protect_slice(cfs_rq);
+		hrtick_start(cfs_rq, now);
+	}
 	run_until(cfs_rq, p, next_event(cfs_rq, now), now);
 	/* Worse than it was, it may not be the one to run any more */
 	if (changing && se->weight < se->old_weight && h_nr_queued(cfs_rq) > 1)
@@ -1458,6 +1549,7 @@ void BPF_STRUCT_OPS(eevdf_update_idle, s32 cpu, bool idle)
 		return;
 	}
 	cfs_rq->idle_stamp = now;
+	cfs_rq->hrtick_time = 0;
 	llc_rq = llc_of(cfs_rq);
 	if (smt_active && llc_rq && !llc_rq->has_idle_cores && is_core_idle(cfs_rq))
 		llc_rq->has_idle_cores = true;
@@ -1481,7 +1573,8 @@ __noinline int init_rq(struct run_queue *cfs_rq __arg_nonnull, s32 cpu)
 	cfs_rq->has_idle_cores = smt_active;
 	bpf_for(level, LEVEL_SMT, NR_LEVELS)
 		sd_init(cfs_rq, level);
-	return scx_bpf_create_dsq(eligible_dsq(cpu), NUMA_NO_NODE) ?: scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE);
+	return init_hrtick(cpu) ?: scx_bpf_create_dsq(eligible_dsq(cpu), NUMA_NO_NODE) ?:
+	       scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)

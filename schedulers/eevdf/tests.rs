@@ -94,7 +94,8 @@ fn two_hogs_run_a_request_and_the_rest_of_a_tick() {
         ("1", "250", 4.0),
         ("8", "250", 4.0),
     ] {
-        let (history, outcome) = run(ID, machine, &hogs(2, "[0]"), 8, &[("hz", hz)]);
+        let settings = [("hz", hz), ("hrtick", "false")];
+        let (history, outcome) = run(ID, machine, &hogs(2, "[0]"), 8, &settings);
         let lengths = run_lengths(&history, "hog-0", 8);
         assert!(lengths.len() > 800, "{} runs", lengths.len());
         for length in lengths {
@@ -103,6 +104,131 @@ fn two_hogs_run_a_request_and_the_rest_of_a_tick() {
         }
         assert!(statistic(ID, &outcome, "tick_preemptions") > 800);
     }
+}
+
+#[test]
+fn a_timer_ends_requests_between_ticks() {
+    for (machine, hz, expected) in [("1", "1000", 0.7), ("8", "1000", 2.8), ("8", "250", 2.8)] {
+        let (history, outcome) = run(ID, machine, &hogs(2, "[0]"), 8, &[("hz", hz)]);
+        let lengths = run_lengths(&history, "hog-0", 8);
+        assert!(lengths.len() > 1200, "{} runs", lengths.len());
+        for length in lengths {
+            let what = format!("run on {machine} CPUs at {hz} Hz");
+            assert_near(length, expected, 0.001, &what);
+        }
+        assert!(statistic(ID, &outcome, "hrticks") > 2000);
+    }
+    let (_, outcome) = run(ID, "1", &hogs(1, "[0]"), 2, &[]);
+    assert_eq!(statistic(ID, &outcome, "hrticks"), 0, "beside nobody");
+}
+
+#[test]
+fn who_is_picked_again_when_the_timer_fires_goes_on_until_a_tick() {
+    let (history, _) = run(ID, "8", &two_hogs(0, 5), 9, &KHZ);
+    assert_near(
+        history.percent("first", SECOND, 9 * SECOND),
+        75.3,
+        0.3,
+        "nice 0",
+    );
+    let runs = history.runs_of("first", SECOND, 9 * SECOND);
+    let (long, short): (Vec<&Run>, Vec<&Run>) =
+        runs.into_iter().partition(|run| run.length() > 3 * MS);
+    assert!(long.len() > 500, "{} runs", long.len());
+    for run in long {
+        assert_eq!(run.end % MS, 0, "{run:?}");
+    }
+    for run in short {
+        assert_near(milliseconds(run.length()), 2.8, 0.001, "run at nice 0");
+    }
+    for length in run_lengths(&history, "second", 9) {
+        assert_near(length, 2.8, 0.001, "run at nice 5");
+    }
+}
+
+/// Runs on CPU 0 under these settings until 30 ms, as task, beginning and end. Slices are 2.8 ms and ticks are 10 ms apart,
+/// so that what happens between those a timer has done.
+fn first_runs(tasks: &[(&str, &str)], settings: &[(&str, &str)]) -> Vec<(String, u64, u64)> {
+    let mut all = vec![("hz", "100"), ("place_deadline_initial", "false")];
+    all.extend(settings);
+    let (history, _) = run(ID, "8", &on_cpu_0(tasks), 1, &all);
+    let all = history.runs.iter();
+    all.filter(|run| run.length() > 0 && run.end <= 30 * MS)
+        .map(|run| (run.task.clone(), run.start, run.end))
+        .collect()
+}
+
+/// A task that sleeps and works for so many microseconds, and then sleeps for good.
+fn once(members: &str, sleep: u64, run: u64) -> String {
+    format!(
+        r#"{members} "phases": {{ "work": {{ "loop": 1, "sleep": {sleep}, "run": {run} }},
+            "end": {{ "loop": 1, "sleep": 9000000 }} }}"#
+    )
+}
+
+#[test]
+fn the_timer_is_set_when_somebody_comes() {
+    // Alone, the first one has got a deadline at the tick, 2.8 ms after that
+    let runs = first_runs(
+        &[
+            ("first", r#""run": 1000"#),
+            ("second", r#""delay": 10200, "run": 1000"#),
+        ],
+        &[("place_lag", "false")],
+    );
+    let second = runs.iter().find(|(task, ..)| task == "second").unwrap();
+    assert_eq!(second.1, 12_800_000, "{runs:?}");
+}
+
+#[test]
+fn the_timer_fires_at_the_end_of_the_request_of_who_runs_then() {
+    // It was set for the first one, which is gone then, at 3.8 ms
+    let second = r#""instance": 2, "delay": 1050, "policy": "SCHED_BATCH", "run": 1000"#;
+    let runs = first_runs(&[("first", &once("", 1000, 300)), ("second", second)], &[]);
+    assert_eq!(runs[0], ("first".to_owned(), MS, 1_300_000));
+    assert_eq!(runs[1], ("second-0".to_owned(), 1_300_000, 4_100_000));
+}
+
+#[test]
+fn an_idle_cpu_has_no_timer() {
+    // The first one would have it fire at 51 ms, and so it would not be set for the third
+    let runs = first_runs(
+        &[
+            ("first", &once(r#""dl-runtime": 50000,"#, 1000, 2000)),
+            ("second", &once(r#""policy": "SCHED_BATCH","#, 2000, 2000)),
+            ("third", r#""delay": 10100, "run": 1000"#),
+            ("fourth", r#""delay": 10200, "run": 1000"#),
+        ],
+        &[("delay_dequeue", "false")],
+    );
+    assert_eq!(runs[0], ("first".to_owned(), MS, 3 * MS));
+    assert_eq!(runs[1], ("second".to_owned(), 3 * MS, 5 * MS));
+    assert_eq!(runs[2], ("third".to_owned(), 10_100_000, 12_900_000));
+}
+
+#[test]
+fn the_timer_is_set_for_10_us_at_least() {
+    // Of the request of the first one 5 us are left when it is preempted
+    let runs = first_runs(
+        &[
+            ("hog", r#""instance": 2, "run": 1000"#),
+            ("short", &once(r#""dl-runtime": 100,"#, 2795, 50)),
+        ],
+        &[],
+    );
+    assert_eq!(runs[0], ("hog-0".to_owned(), 0, 2_795_000));
+    let rest = runs[1..].iter().find(|(task, ..)| task == "hog-0").unwrap();
+    assert_eq!(rest.2 - rest.1, 10_000, "{runs:?}");
+}
+
+#[test]
+fn the_timer_is_not_moved_by_5_us() {
+    // It fires at 4 ms for the first one, which is 3 us early for the second
+    let first = once(r#""dl-runtime": 3000,"#, 1000, 203);
+    let second = r#""instance": 2, "delay": 1050, "policy": "SCHED_BATCH", "run": 1000"#;
+    let runs = first_runs(&[("first", &first), ("second", second)], &[]);
+    assert_eq!(runs[0], ("first".to_owned(), MS, 1_203_000));
+    assert_eq!(runs[1], ("second-0".to_owned(), 1_203_000, 4 * MS));
 }
 
 #[test]
@@ -142,7 +268,8 @@ fn shares_follow_the_weights() {
 
 #[test]
 fn a_heavier_task_runs_longer_before_it_becomes_ineligible() {
-    let (history, _) = run(ID, "8", &two_hogs(0, 5), 9, &KHZ);
+    let settings = [("hz", "1000"), ("hrtick", "false")];
+    let (history, _) = run(ID, "8", &two_hogs(0, 5), 9, &settings);
     let first = history.percent("first", SECOND, 9 * SECOND);
     assert_near(first, 75.3, 0.2, "nice 0");
     for length in run_lengths(&history, "first", 9) {
@@ -155,14 +282,17 @@ fn a_heavier_task_runs_longer_before_it_becomes_ineligible() {
 
 #[test]
 fn ten_hogs_wait_nine_slices() {
-    let (history, _) = run(ID, "1", &hogs(10, "[0]"), 10, &KHZ);
-    let runs = history.runs_of("hog-3", SECOND, 10 * SECOND);
-    let waits: Vec<f64> = runs
-        .windows(2)
-        .map(|pair| milliseconds(pair[1].start - pair[0].end))
-        .collect();
-    assert_near(largest(&waits), 9.0, 1.001, "longest wait");
-    assert_near(mean(&waits), 9.0, 0.1, "mean wait");
+    for (hrtick, expected) in [("false", 9.0), ("true", 6.3)] {
+        let settings = [("hz", "1000"), ("hrtick", hrtick)];
+        let (history, _) = run(ID, "1", &hogs(10, "[0]"), 10, &settings);
+        let runs = history.runs_of("hog-3", SECOND, 10 * SECOND);
+        let waits: Vec<f64> = runs
+            .windows(2)
+            .map(|pair| milliseconds(pair[1].start - pair[0].end))
+            .collect();
+        assert_near(largest(&waits), expected, 1.001, "longest wait");
+        assert_near(mean(&waits), expected, 0.1, "mean wait");
+    }
 }
 
 #[test]
@@ -203,10 +333,14 @@ fn a_task_that_sleeps_half_the_time_gets_two_fifths_beside_a_hog() {
         ("half", r#""run": 2000, "sleep": 2000"#),
         ("hog", r#""run": 1000"#),
     ]);
-    let (history, outcome) = run(ID, "8", &json, 20, &KHZ);
-    let half = history.percent("half", SECOND, 20 * SECOND);
-    assert_near(half, 40.0, 1.5, "half");
-    assert_eq!(statistic(ID, &outcome, "uneven_sums"), 0);
+    // A cycle is 2 ms, 2 ms and what is left then of the hog's request: 1 ms at ticks, else 0.8 ms
+    for (hrtick, expected) in [("false", 40.0), ("true", 41.7)] {
+        let settings = [("hz", "1000"), ("hrtick", hrtick)];
+        let (history, outcome) = run(ID, "8", &json, 20, &settings);
+        let half = history.percent("half", SECOND, 20 * SECOND);
+        assert_near(half, expected, 0.5, "half");
+        assert_eq!(statistic(ID, &outcome, "uneven_sums"), 0);
+    }
 }
 
 #[test]
@@ -290,11 +424,11 @@ fn a_slice_of_its_own_is_how_long_a_hog_runs() {
     );
 }
 
-/// Starts of the second of two tasks at which it had had more than the first, of all its starts.
-fn starts_ahead(settings: &[(&str, &str)]) -> (usize, usize, u64) {
+/// Starts of the second of two tasks, which sleeps for a moment after as many microseconds, at which it had had more than the first, of all its starts.
+fn starts_ahead(run_us: u32, settings: &[(&str, &str)]) -> (usize, usize, u64) {
     let json = on_cpu_0(&[
         ("hog", r#""run": 1000"#),
-        ("greedy", r#""run": 2900, "sleep": 100"#),
+        ("greedy", &format!(r#""run": {run_us}, "sleep": 100"#)),
     ]);
     let (history, outcome) = run(ID, "8", &json, 8, settings);
     let (mut hog, mut greedy, mut ahead, mut starts) = (0, 0, 0, 0);
@@ -312,10 +446,14 @@ fn starts_ahead(settings: &[(&str, &str)]) -> (usize, usize, u64) {
 
 #[test]
 fn who_overran_and_slept_a_moment_waits_until_the_others_have_caught_up() {
-    let (ahead, starts, delayed) = starts_ahead(&KHZ);
-    assert!(starts > 1000, "{starts} starts");
-    assert_eq!(ahead, 0, "of {starts} starts");
-    assert!(delayed > 1000, "{delayed} wake-ups of delayed tasks");
+    // It sleeps shortly before its request ends, at a tick or at 2.8 ms
+    for (hrtick, run_us) in [("false", 2900), ("true", 2000)] {
+        let settings = [("hz", "1000"), ("hrtick", hrtick)];
+        let (ahead, starts, delayed) = starts_ahead(run_us, &settings);
+        assert!(starts > 1000, "{starts} starts");
+        assert_eq!(ahead, 0, "of {starts} starts");
+        assert!(delayed > 500, "{delayed} wake-ups of delayed tasks");
+    }
 }
 
 #[test]
@@ -759,7 +897,7 @@ fn who_sleeps_ahead_of_its_share_wakes_where_it_is() {
     let json = r#"{ "tasks": {
         "hog": { "cpus": [0], "run": 1000 },
         "greedy": { "phases": {
-            "back": { "cpus": [0], "run": 2900, "loop": 1 },
+            "back": { "cpus": [0], "run": 2600, "loop": 1 },
             "anywhere": { "cpus": [0, 1], "sleep": 100, "run": 100, "loop": 1 } } } },
         "global": { "duration": 1000 } }"#;
     let (_, outcome) = run(ID, "2", json, 5, &KHZ);
@@ -781,9 +919,12 @@ fn debts_weigh_as_much_at_another_nice_value() {
             "light": { "loop": 1, "priority": 15, "run": 100 } }"#,
         ),
     ]);
-    let (history, _) = run(ID, "8", &json, 20, &KHZ);
-    let share = history.percent("changing", SECOND, 20 * SECOND);
-    assert_near(share, 20.2, 2.0, "share of the one that changes");
+    for (hrtick, expected) in [("false", 20.2), ("true", 10.4)] {
+        let settings = [("hz", "1000"), ("hrtick", hrtick)];
+        let (history, _) = run(ID, "8", &json, 20, &settings);
+        let share = history.percent("changing", SECOND, 20 * SECOND);
+        assert_near(share, expected, 2.0, "share of the one that changes");
+    }
 }
 
 #[test]

@@ -561,6 +561,7 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 
 	if (account_move(se, from, to, now))
 		attach_entity_load_avg(to, se);
+	hrtick_update(to, now);
 }
 
 /* Moves task @p of an iteration over a queue of @from to @to, with the lag of @place, which becomes where it is then. */
