@@ -185,7 +185,8 @@ tells_own_error() {
 	assert_unloaded
 }
 
-# Every tunable of a scheduler that has each kind of them, away from its default: what the kernel holds then is what was asked for.
+# Every tunable of a scheduler that has each kind of them, away from its default: what the kernel holds then is what was asked for,
+# and the result of a run says so.
 sets_tunables() {
 	local manifest=$here/../../schedulers/o1/scheduler.toml settings
 	fairground run o1 -- "$here/read-only-data" "$work/defaults"
@@ -195,6 +196,13 @@ sets_tunables() {
 	fairground run o1 "${settings[@]}" -- "$here/read-only-data" "$work/changed"
 	assert_status 0
 	"$here/tunables" verify "$manifest" "$work/changed" "${settings[@]}"
+	echo '{ "tasks": { "short": { "loop": 1, "run": 1000 } } }' > "$work/short.json"
+	fairground run o1 "${settings[@]}" -- "$fairground" play "$work/short.json" --format json
+	assert_status 0
+	"$here/tunables" named "$manifest" "$work/output" "${settings[@]}"
+	fairground run o1 -- "$fairground" play "$work/short.json" --format json
+	assert_status 0
+	"$here/tunables" named "$manifest" "$work/output"
 	assert_unloaded
 }
 

@@ -81,7 +81,7 @@ fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
             records: arguments.records,
         },
     };
-    let report = play::play(&workload, &options, machine_facts(), &mut signals)?;
+    let report = play::play(&workload, &options, machine_facts(), tunables, &mut signals)?;
     let text = match arguments.format {
         Format::Table => table(&report),
         Format::Csv => report.csv(),
@@ -102,6 +102,19 @@ fn machine_facts() -> MachineFacts {
     MachineFacts {
         capacities: capacities.collect(),
     }
+}
+
+/// The tunables of the catalogue's `scheduler` whose `values` are not the defaults, as people write them; `None` for any other scheduler.
+fn tunables(scheduler: &str, values: &BTreeMap<String, i128>) -> Option<BTreeMap<String, String>> {
+    let known = fairground_catalog::find(scheduler).ok()?;
+    let mut set = BTreeMap::new();
+    for tunable in &known.manifest.tunables {
+        let value = *values.get(&tunable.name)?;
+        if value != tunable.default {
+            set.insert(tunable.name.clone(), tunable.format_value(value));
+        }
+    }
+    Some(set)
 }
 
 /// Reads an rt-app file or a recording.
@@ -129,7 +142,7 @@ fn table(report: &Report) -> String {
                     cost_model: None,
                     seed: None,
                     repeat: 0,
-                    tunables: BTreeMap::new(),
+                    tunables: report.tunables.clone().unwrap_or_default(),
                     hz: None,
                     duration_ns: Some(report.duration_ns),
                 },
@@ -142,4 +155,33 @@ fn table(report: &Report) -> String {
         text.push_str(&comparison.table(TaskTables::WhenFew));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tunables;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn tunables_are_named_that_are_not_at_their_defaults() {
+        let o1 = fairground_catalog::find("o1").expect("it is built in");
+        let mut values: BTreeMap<String, i128> = o1
+            .manifest
+            .tunables
+            .iter()
+            .map(|tunable| (tunable.name.clone(), tunable.default))
+            .collect();
+        values.insert("nr_cpu_ids".to_owned(), 4);
+        assert_eq!(tunables("o1", &values), Some(BTreeMap::new()));
+        values.insert("hz".to_owned(), 100);
+        let set = BTreeMap::from([("hz".to_owned(), "100 Hz".to_owned())]);
+        assert_eq!(tunables("o1", &values), Some(set));
+    }
+
+    #[test]
+    fn nothing_is_said_of_tunables_that_are_not_known() {
+        assert_eq!(tunables("own", &BTreeMap::new()), None);
+        // A scheduler of the user's own that calls itself o1.
+        assert_eq!(tunables("o1", &BTreeMap::new()), None);
+    }
 }

@@ -6,13 +6,11 @@
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use fairground_contract::attributes::{Attributes, MAP};
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Struct;
-use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};
+use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 use nix::libc;
 
-use crate::{Error, host};
+use crate::{Error, host, in_charge};
 
 /// The attributes that the scheduler in the kernel keeps.
 #[derive(Debug)]
@@ -27,10 +25,7 @@ impl AttributeMap {
     /// Not root, or the map cannot be opened.
     pub fn find() -> Result<Option<Self>, Error> {
         host::check_root("reading and setting task attributes")?;
-        if host::loaded_scheduler().is_none() {
-            return Ok(None);
-        }
-        let Some(btf) = btf_in_charge()? else {
+        let Some(btf) = in_charge::type_information()? else {
             return Ok(None);
         };
         let id = MapInfoIter::default()
@@ -73,37 +68,6 @@ impl AttributeMap {
             )
             .map_err(|error| of_thread(pid, "set", &error))
     }
-}
-
-/// The type information of the scheduler in charge, which all maps of its object have: that of the newest link to a scheduler. Older
-/// ones belong to schedulers that the kernel has taken out and whose loaders have not noticed.
-fn btf_in_charge() -> Result<Option<u32>, Error> {
-    let kernel = Btf::from_vmlinux().map_err(|error| {
-        failed(
-            "task attributes",
-            format!("the kernel's types cannot be read: {error}"),
-        )
-    })?;
-    let types: Vec<u32> = ["sched_ext_ops", "sched_ext_ops_cid"]
-        .into_iter()
-        .filter_map(|table| {
-            let found = kernel.type_by_name::<Struct<'_>>(&format!("bpf_struct_ops_{table}"))?;
-            Some(found.type_id().into())
-        })
-        .collect();
-    let links = LinkInfoIter::default().filter_map(|link| match link.info {
-        LinkTypeInfo::StructOps(table) => Some((link.id, table.map_id)),
-        _ => None,
-    });
-    let tables: Vec<(u32, u32)> = links.collect();
-    let newest = MapInfoIter::default()
-        .filter(|map| types.contains(&map.btf_vmlinux_value_type_id))
-        .filter_map(|map| {
-            let (link, _) = tables.iter().find(|(_, table)| *table == map.id)?;
-            Some((*link, map.btf_id))
-        })
-        .max();
-    Ok(newest.map(|(_, btf)| btf))
 }
 
 /// The threads that a number denotes: all of a process if it is that of its first thread, else the one.

@@ -14,6 +14,7 @@ pub mod error;
 pub mod exit;
 pub mod guard;
 pub mod host;
+pub mod in_charge;
 pub mod libbpf_messages;
 pub mod loader;
 pub mod play;

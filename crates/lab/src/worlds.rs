@@ -4,6 +4,7 @@
 //! recordings of one run, the median counts, on both sides. Instances of one task are interchangeable: they are compared in the
 //! order of the CPU time they got, most first.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -79,8 +80,21 @@ pub struct Key {
     pub workload: String,
     /// Id of the scheduler.
     pub scheduler: String,
+    /// Its tunables that were not at their defaults.
+    pub tunables: BTreeMap<String, String>,
     /// What played it on the kernel.
     pub player: Player,
+}
+
+impl Key {
+    /// The scheduler, and those of its tunables that were set.
+    pub fn scheduler_with_tunables(&self) -> String {
+        let tunables = self.tunables.iter();
+        let tunables = tunables.map(|(name, value)| format!(" {name}={value}"));
+        std::iter::once(self.scheduler.clone())
+            .chain(tunables)
+            .collect()
+    }
 }
 
 /// What a task got in both worlds.
@@ -298,12 +312,8 @@ pub fn confront(
             let path = folder.join(format!("{}.json", key.workload));
             workloads.insert(key.workload.clone(), Arc::new(Workload::read(path)?));
         }
-        if !contenders.contains_key(&key.scheduler) {
-            let contender = match own.iter().find(|own| own.is_called(&key.scheduler)) {
-                Some(own) => own.clone(),
-                None => Contender::open(&key.scheduler, &Default::default())?,
-            };
-            contenders.insert(key.scheduler.clone(), contender);
+        if let Entry::Vacant(missing) = contenders.entry((&key.scheduler, &key.tunables)) {
+            missing.insert(contender(key, own)?);
         }
     }
 
@@ -318,7 +328,7 @@ pub fn confront(
                 surroundings(recording),
                 costs.get(&key.cpus),
                 &workloads[&key.workload],
-                &contenders[&key.scheduler],
+                &contenders[&(&key.scheduler, &key.tunables)],
             )?);
         }
     }
@@ -356,6 +366,18 @@ pub fn confront(
     })
 }
 
+/// The scheduler of a run, with its tunables.
+fn contender(key: &Key, own: &[Contender]) -> Result<Contender, Error> {
+    let mut contender = match own.iter().find(|own| own.is_called(&key.scheduler)) {
+        Some(own) => own.clone(),
+        None => Contender::open(&key.scheduler, &Default::default())?,
+    };
+    for (tunable, value) in &key.tunables {
+        contender.set(tunable, value)?;
+    }
+    Ok(contender)
+}
+
 /// The length that all of the recordings of a run have.
 fn common_length(key: &Key, recordings: &[&Recording]) -> Result<Nanoseconds, Error> {
     let duration = length_of(recordings[0]);
@@ -363,7 +385,10 @@ fn common_length(key: &Key, recordings: &[&Recording]) -> Result<Nanoseconds, Er
         None => Ok(duration),
         Some(other) => Err(Error::Plan(format!(
             "recordings of {} under {} are of different lengths: {} ns and {} ns; leave some out",
-            key.workload, key.scheduler, recordings[0].duration_ns, other.duration_ns
+            key.workload,
+            key.scheduler_with_tunables(),
+            recordings[0].duration_ns,
+            other.duration_ns
         ))),
     }
 }
@@ -373,6 +398,7 @@ fn key_of(recording: &Recording) -> Key {
         cpus: recording.cpus,
         workload: recording.workload.clone(),
         scheduler: recording.scheduler.clone().unwrap_or_default(),
+        tunables: recording.tunables.clone().unwrap_or_default(),
         player: recording.player,
     }
 }
@@ -543,8 +569,8 @@ fn disorders(pairs: &[Pair]) -> Vec<Disorder> {
             if comparable && distinct && first >= second {
                 disorders.push(Disorder {
                     workload: a.key.workload.clone(),
-                    shorter: a.key.scheduler.clone(),
-                    longer: b.key.scheduler.clone(),
+                    shorter: a.key.scheduler_with_tunables(),
+                    longer: b.key.scheduler_with_tunables(),
                 });
             }
         }
@@ -576,6 +602,7 @@ mod tests {
             cpus,
             workload: "hogs".to_owned(),
             scheduler: scheduler.to_owned(),
+            tunables: BTreeMap::new(),
             player: Player::Play,
         }
     }
@@ -675,6 +702,7 @@ mod tests {
         let recording = Recording {
             workload: "hogs".to_owned(),
             scheduler: Some("o1".to_owned()),
+            tunables: None,
             player: Player::Play,
             cpus: 2,
             start_ns: Some(9_001_500_000),
@@ -730,17 +758,23 @@ mod tests {
         assert_eq!(found.threads, [thread]);
     }
 
-    #[test]
-    fn recordings_meet_the_simulation_of_the_same_file() {
+    /// A folder with a file of two hogs.
+    fn hogs() -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(
             folder.path().join("hogs.json"),
             r#"{ "tasks": { "hog": { "instance": 2, "run": 1000 } }, "global": { "duration": 1 } }"#,
         )
         .expect("a file");
-        let recording = |first: u64, second: u64| Recording {
+        folder
+    }
+
+    /// A run of these hogs with the CPU times of both.
+    fn recording(first: u64, second: u64) -> Recording {
+        Recording {
             workload: "hogs".to_owned(),
             scheduler: Some("o1".to_owned()),
+            tunables: None,
             player: Player::Play,
             cpus: 1,
             start_ns: None,
@@ -755,7 +789,34 @@ mod tests {
                 })
                 .to_vec(),
             metrics: None,
+        }
+    }
+
+    #[test]
+    fn a_simulation_has_the_tunables_of_the_recording() {
+        let folder = hogs();
+        let run = |tunables: Option<(&str, &str)>| {
+            let recording = Recording {
+                scheduler: Some("bfs".to_owned()),
+                tunables: tunables
+                    .map(|(name, value)| [(name.to_owned(), value.to_owned())].into()),
+                ..recording(1_040_000_000, 20_000_000)
+            };
+            confront(&[recording], folder.path(), &Costs::new(), &[])
         };
+        let long = run(Some(("rr_interval", "1000 ms"))).expect("a comparison");
+        assert!(long.holds(), "{}", long.table());
+        let table = long.table();
+        assert!(table.contains("bfs rr_interval=1000 ms"), "{table}");
+        let default = run(None).expect("a comparison");
+        assert!(!default.holds(), "{}", default.table());
+        let unknown = run(Some(("no_such", "1"))).err().expect("no such tunable");
+        assert!(unknown.to_string().contains("no_such"), "{unknown}");
+    }
+
+    #[test]
+    fn recordings_meet_the_simulation_of_the_same_file() {
+        let folder = hogs();
         let even = confront(
             &[recording(525_000_000, 534_000_000)],
             folder.path(),

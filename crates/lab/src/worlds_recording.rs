@@ -1,5 +1,6 @@
 //! Reading what was measured on a kernel.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use fairground_events::Nanoseconds;
@@ -22,6 +23,9 @@ pub struct Recording {
     pub workload: String,
     /// The scheduler in charge; `None` is the kernel's own.
     pub scheduler: Option<String>,
+    /// Its tunables that were not at their defaults; `None` if they were not recorded, which counts as all at their defaults.
+    #[serde(default)]
+    pub tunables: Option<BTreeMap<String, String>>,
     /// What played the workload.
     #[serde(default)]
     pub player: Player,

@@ -73,7 +73,7 @@ impl Agreement {
                 text.push_str(&format!(
                     "out of bounds: {}, {}, {}, {}: CPU times are {} % of the run apart, more than {} %\n",
                     run.key.workload,
-                    run.key.scheduler,
+                    run.key.scheduler_with_tunables(),
                     run.key.player.name(),
                     task.name,
                     percent(task.difference().abs()),
@@ -169,7 +169,10 @@ fn task_row(run: &Pair, task: &TaskPair) -> impl Iterator<Item = String> {
 }
 
 fn labels(run: &Pair) -> [String; 2] {
-    [run.key.scheduler.clone(), run.key.player.name().to_owned()]
+    [
+        run.key.scheduler_with_tunables(),
+        run.key.player.name().to_owned(),
+    ]
 }
 
 /// Latencies in milliseconds.

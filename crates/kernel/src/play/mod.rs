@@ -14,6 +14,7 @@ pub mod surroundings;
 pub mod work;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fairground_contract::attributes::Attributes;
@@ -28,7 +29,7 @@ use surroundings::creator_so_far;
 use crate::attributes::AttributeMap;
 use crate::recorder::Recorder;
 use crate::supervise::Signals;
-use crate::{Error, clock, host, scheduling};
+use crate::{Error, clock, host, in_charge, scheduling};
 
 /// How often the end is looked for. Signals come when there is something to see, so this is only about runs without a duration:
 /// looks would take the CPU from the tasks, above their scheduler and in step with their periods.
@@ -52,8 +53,12 @@ pub struct Options {
     pub metrics: fairground_metrics::Options,
 }
 
-/// Runs a workload until its end, its duration, or a signal that asks for the end. `machine` is measured by; one with another number of
-/// CPUs than are online is not this machine, whose CPUs then count as equal.
+/// Which tunables of the scheduler with this name in the kernel are not at their defaults, with values as people write them, from the
+/// values of its global constants; `None` if its tunables are not known.
+pub type NameTunables = fn(&str, &BTreeMap<String, i128>) -> Option<BTreeMap<String, String>>;
+
+/// Runs a workload until its end, its duration, or a signal that asks for the end. The metrics take the CPUs' capacities from `machine`;
+/// if it has another number of CPUs than are online, all CPUs count as equal.
 ///
 /// # Errors
 /// The workload asks for something that this machine or this user does not have, or the system gives out.
@@ -61,6 +66,7 @@ pub fn play(
     workload: &Workload,
     options: &Options,
     machine: MachineFacts,
+    name_tunables: NameTunables,
     signals: &mut Signals,
 ) -> Result<Report, Error> {
     let root = host::check_root("").is_ok();
@@ -68,6 +74,7 @@ pub fn play(
     let attributes = attributes(workload)?;
     check(workload, root)?;
     let scheduler = host::loaded_scheduler();
+    let tunables = tunables(scheduler.as_deref(), root, name_tunables, &mut notes);
     let attribute_map = if root { AttributeMap::find()? } else { None };
     let known = attribute_map.is_some();
     notes.extend(without_effect(workload, &attributes, known).map(str::to_owned));
@@ -138,6 +145,7 @@ pub fn play(
         workload: workload.name.clone(),
         kernel: host::release()?,
         scheduler,
+        tunables,
         cpus,
         start,
         scheduler_start: ahead.and_then(|ahead| start.checked_add_signed(ahead)),
@@ -150,6 +158,36 @@ pub fn play(
         lost,
         notes,
     }))
+}
+
+/// The tunables of the scheduler in charge that are not at their defaults; where they are not known, a note says why.
+fn tunables(
+    scheduler: Option<&str>,
+    root: bool,
+    name: NameTunables,
+    notes: &mut Vec<String>,
+) -> Option<BTreeMap<String, String>> {
+    let scheduler = scheduler?;
+    let unknown = format!("whether tunables of {scheduler} were set is not known");
+    if !root {
+        notes.push(format!("{unknown}: only root can read them"));
+        return None;
+    }
+    match in_charge::constants() {
+        Ok(constants) => {
+            let known = name(scheduler, &constants);
+            if known.is_none() {
+                notes.push(format!(
+                    "{unknown}: it is not one of the schedulers of fairground list"
+                ));
+            }
+            known
+        }
+        Err(error) => {
+            notes.push(format!("{unknown}: {error}"));
+            None
+        }
+    }
 }
 
 /// What of the workload changes nothing on this kernel; `known`: whether the scheduler in charge reads attributes of tasks.

@@ -1,5 +1,6 @@
 //! What is told of a run with real threads.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use fairground_metrics::{Distribution, LapRecord, Periods, RunMetrics};
@@ -22,6 +23,8 @@ pub struct Report {
     pub kernel: String,
     /// The sched_ext scheduler in charge at the start; `None` is the kernel's own.
     pub scheduler: Option<String>,
+    /// Its tunables that were not at their defaults, with values as people write them; `None` if they are not known.
+    pub tunables: Option<BTreeMap<String, String>>,
     /// CPUs of the machine.
     pub cpus: usize,
     /// Common start of the threads, `CLOCK_MONOTONIC`: the kernel's ticks are at multiples of their length.
@@ -78,6 +81,7 @@ pub(super) struct Facts {
     pub(super) workload: String,
     pub(super) kernel: String,
     pub(super) scheduler: Option<String>,
+    pub(super) tunables: Option<BTreeMap<String, String>>,
     pub(super) cpus: usize,
     /// `CLOCK_MONOTONIC`.
     pub(super) start: u64,
@@ -138,6 +142,7 @@ impl Report {
             workload: facts.workload,
             kernel: facts.kernel,
             scheduler: facts.scheduler,
+            tunables: facts.tunables,
             cpus: facts.cpus,
             start_ns: facts.start,
             scheduler_start_ns: facts.scheduler_start,
@@ -157,6 +162,14 @@ impl Report {
         self.scheduler.as_deref().unwrap_or("the kernel's own")
     }
 
+    /// The tunables that are known not to be at their defaults, each as `NAME=VALUE`.
+    fn settings(&self) -> Vec<String> {
+        let tunables = self.tunables.iter().flatten();
+        tunables
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect()
+    }
+
     /// A table of what the threads measured themselves.
     #[must_use]
     pub fn table(&self) -> String {
@@ -167,8 +180,12 @@ impl Report {
             .max()
             .unwrap_or(0)
             .max(4);
+        let settings = match self.settings()[..] {
+            [] => String::new(),
+            ref settings => format!(" ({})", settings.join(", ")),
+        };
         let mut table = format!(
-            "{} under {}, {:.1} s on {} CPUs\n{:<width$} {:>10} {:>7} {:>9} {:>9} {:>10} {:>10} {:>11}\n",
+            "{} under {}{settings}, {:.1} s on {} CPUs\n{:<width$} {:>10} {:>7} {:>9} {:>9} {:>10} {:>10} {:>11}\n",
             self.workload,
             self.scheduler_name(),
             seconds(self.duration_ns),
@@ -212,7 +229,7 @@ impl Report {
     /// One line for each task, with a heading.
     #[must_use]
     pub fn csv(&self) -> String {
-        let mut text = "workload,scheduler,task,cpu_time_ns,share,voluntary_switches,involuntary_switches,jobs_completed,\
+        let mut text = "workload,scheduler,tunables,task,cpu_time_ns,share,voluntary_switches,involuntary_switches,jobs_completed,\
                         jobs_missed\n"
             .to_owned();
         for task in &self.tasks {
@@ -222,9 +239,10 @@ impl Report {
             };
             let _ = writeln!(
                 text,
-                "{},{},{},{},{},{},{},{},{}",
+                "{},{},{},{},{},{},{},{},{},{}",
                 quoted(&self.workload),
                 quoted(self.scheduler.as_deref().unwrap_or("")),
+                quoted(&self.settings().join(" ")),
                 quoted(&task.name),
                 task.cpu_time_ns,
                 task.share,

@@ -1,0 +1,83 @@
+//! What the scheduler in charge has left in the kernel for others to read.
+//!
+//! All maps of an object share its type information. That of the newest link to a scheduler tells the maps of the scheduler in charge
+//! from those of older ones, which the kernel has taken out and whose loaders have not noticed.
+
+use std::collections::BTreeMap;
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Struct;
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter, ProgInfoIter};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
+
+use crate::{Error, host, variables};
+
+/// Section of the constants, and the end of the name of the map that holds them.
+const CONSTANTS: &str = ".rodata";
+
+/// The numbers among the global constants of the scheduler in charge, by name; empty if there is no scheduler, or it has none.
+///
+/// # Errors
+/// Not root, or the kernel does not hand them out.
+pub fn constants() -> Result<BTreeMap<String, i128>, Error> {
+    host::check_root("reading a scheduler's constants")?;
+    let Some(types) = type_information()? else {
+        return Ok(BTreeMap::new());
+    };
+    let holds_constants = |name: &str| name.ends_with(CONSTANTS);
+    let map = MapInfoIter::default().find(|info| {
+        info.btf_id == types
+            && info.ty == MapType::Array
+            && holds_constants(&info.name.to_string_lossy())
+    });
+    let program = ProgInfoIter::default().find(|program| program.btf_id == types);
+    let (Some(map), Some(program)) = (map, program) else {
+        return Ok(BTreeMap::new());
+    };
+    let read = || -> libbpf_rs::Result<BTreeMap<String, i128>> {
+        let btf = Btf::from_prog_id(program.id)?;
+        let section =
+            MapHandle::from_map_id(map.id)?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
+        let section = section.unwrap_or_default();
+        let numbers = variables::variables(&btf)
+            .into_iter()
+            .filter(|variable| variable.section == CONSTANTS)
+            .filter_map(|variable| Some((variable.name.clone(), variable.read(&section)?)));
+        Ok(numbers.collect())
+    };
+    read().map_err(|error| Error::Setup {
+        name: "constants of the scheduler in charge".to_owned(),
+        reason: format!("they cannot be read: {error}"),
+    })
+}
+
+/// Number of the type information that all maps and programs of the scheduler in charge have.
+pub(crate) fn type_information() -> Result<Option<u32>, Error> {
+    if host::loaded_scheduler().is_none() {
+        return Ok(None);
+    }
+    let kernel = Btf::from_vmlinux().map_err(|error| Error::Setup {
+        name: "scheduler in charge".to_owned(),
+        reason: format!("the kernel's types cannot be read: {error}"),
+    })?;
+    let types: Vec<u32> = ["sched_ext_ops", "sched_ext_ops_cid"]
+        .into_iter()
+        .filter_map(|table| {
+            let found = kernel.type_by_name::<Struct<'_>>(&format!("bpf_struct_ops_{table}"))?;
+            Some(found.type_id().into())
+        })
+        .collect();
+    let links = LinkInfoIter::default().filter_map(|link| match link.info {
+        LinkTypeInfo::StructOps(table) => Some((link.id, table.map_id)),
+        _ => None,
+    });
+    let tables: Vec<(u32, u32)> = links.collect();
+    let newest = MapInfoIter::default()
+        .filter(|map| types.contains(&map.btf_vmlinux_value_type_id))
+        .filter_map(|map| {
+            let (link, _) = tables.iter().find(|(_, table)| *table == map.id)?;
+            Some((*link, map.btf_id))
+        })
+        .max();
+    Ok(newest.map(|(_, btf)| btf))
+}
