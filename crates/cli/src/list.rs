@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use fairground_catalog::Manifest;
+use fairground_report::csv_of;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::output::{self, Format, wrap};
@@ -26,61 +28,50 @@ pub struct Arguments {
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
-    let manifests: Vec<&Manifest> = fairground_catalog::all()
+    let entries: Vec<Entry<'_>> = fairground_catalog::all()
         .iter()
-        .map(|scheduler| &scheduler.manifest)
+        .map(|scheduler| Entry::new(&scheduler.manifest))
         .collect();
     let text = match arguments.format {
-        Format::Table => table(&manifests),
-        Format::Json => json(&manifests),
-        Format::Csv => csv(&manifests),
+        Format::Table => table(&entries),
+        Format::Json => format!("{:#}\n", json!({ "version": 1, "schedulers": entries })),
+        Format::Csv => csv_of(&entries),
     };
     output::print(&text).err().unwrap_or(ExitCode::SUCCESS)
 }
 
-fn table(manifests: &[&Manifest]) -> String {
-    let widest = manifests.iter().map(|manifest| manifest.id.len()).max();
+/// What is listed of a scheduler.
+#[derive(Serialize)]
+struct Entry<'a> {
+    id: &'a str,
+    year: u32,
+    title: &'a str,
+    lineage: &'a str,
+    source_document: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    fn new(manifest: &'a Manifest) -> Self {
+        Self {
+            id: &manifest.id,
+            year: manifest.year,
+            title: &manifest.title,
+            lineage: &manifest.lineage,
+            source_document: &manifest.source_document,
+        }
+    }
+}
+
+fn table(entries: &[Entry<'_>]) -> String {
+    let widest = entries.iter().map(|entry| entry.id.len()).max();
     let width = widest.unwrap_or(0).max("id".len());
     let mut text = format!("{:width$}  year  title; lineage; source document\n", "id");
     let indent = width + 8;
-    for manifest in manifests {
-        text.push_str(&format!("{:width$}  {}  ", manifest.id, manifest.year));
-        text.push_str(wrap(&manifest.title, WIDTH, indent).trim_start());
-        text.push_str(&wrap(&manifest.lineage, WIDTH, indent));
-        text.push_str(&wrap(&manifest.source_document, WIDTH, indent));
-    }
-    text
-}
-
-fn json(manifests: &[&Manifest]) -> String {
-    let entries: Vec<_> = manifests
-        .iter()
-        .map(|manifest| {
-            json!({
-                "id": manifest.id,
-                "year": manifest.year,
-                "title": manifest.title,
-                "lineage": manifest.lineage,
-                "source_document": manifest.source_document,
-            })
-        })
-        .collect();
-    format!("{:#}\n", json!({ "version": 1, "schedulers": entries }))
-}
-
-fn csv(manifests: &[&Manifest]) -> String {
-    let mut text = String::from("id,year,title,lineage,source_document\n");
-    for manifest in manifests {
-        let fields = [
-            &manifest.id,
-            &manifest.year.to_string(),
-            &manifest.title,
-            &manifest.lineage,
-            &manifest.source_document,
-        ];
-        let quoted = fields.map(|field| format!("\"{}\"", field.replace('"', "\"\"")));
-        text.push_str(&quoted.join(","));
-        text.push('\n');
+    for entry in entries {
+        text.push_str(&format!("{:width$}  {}  ", entry.id, entry.year));
+        text.push_str(wrap(entry.title, WIDTH, indent).trim_start());
+        text.push_str(&wrap(entry.lineage, WIDTH, indent));
+        text.push_str(&wrap(entry.source_document, WIDTH, indent));
     }
     text
 }

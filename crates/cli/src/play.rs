@@ -11,8 +11,9 @@ use fairground_kernel::{Error, host};
 use fairground_machine::Machine;
 use fairground_metrics::{MachineFacts, Options as Metrics};
 use fairground_recording::Source;
-use fairground_report::{Comparison, Labels, Run, TaskTables};
+use fairground_report::{Comparison, Labels, Run, TaskTables, csv_of};
 use fairground_workload::Workload;
+use serde::Serialize;
 
 use crate::output::{Format, fail, print};
 use crate::quantity::nanoseconds;
@@ -84,7 +85,7 @@ fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
     let report = play::play(&workload, &options, machine_facts(), tunables, &mut signals)?;
     let text = match arguments.format {
         Format::Table => table(&report),
-        Format::Csv => report.csv(),
+        Format::Csv => csv_of(lines(&report)),
         Format::Json => {
             serde_json::to_string_pretty(&report).map_err(|error| Error::Play {
                 reason: error.to_string(),
@@ -127,6 +128,36 @@ fn read(path: &Path) -> Result<Workload, String> {
         Source::Other(rest) => Workload::read_rest(&path.display().to_string(), rest)
             .map_err(|error| error.to_string()),
     }
+}
+
+/// What the CSV has of a task.
+#[derive(Serialize)]
+struct Line<'a> {
+    workload: &'a str,
+    scheduler: Option<&'a str>,
+    tunables: String,
+    task: &'a str,
+    cpu_time_ns: u64,
+    share: f64,
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+    jobs_completed: Option<u64>,
+    jobs_missed: Option<u64>,
+}
+
+fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
+    report.tasks.iter().map(|task| Line {
+        workload: &report.workload,
+        scheduler: report.scheduler.as_deref(),
+        tunables: report.settings().join(" "),
+        task: &task.name,
+        cpu_time_ns: task.cpu_time_ns,
+        share: task.share,
+        voluntary_switches: task.voluntary_switches,
+        involuntary_switches: task.involuntary_switches,
+        jobs_completed: task.periods.map(|periods| periods.completed),
+        jobs_missed: task.periods.map(|periods| periods.missed),
+    })
 }
 
 /// What the threads measured, and below it the metrics as `fairground compare` prints them.

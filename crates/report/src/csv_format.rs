@@ -1,5 +1,7 @@
 //! Results as CSV.
 
+use serde::Serialize;
+
 use crate::Comparison;
 use crate::rows::{COLUMNS, Row, run_row, task_row};
 
@@ -21,17 +23,26 @@ impl Comparison {
 
 /// A heading and the rows.
 pub(crate) fn csv(columns: &[&str], rows: impl Iterator<Item = Row>) -> String {
+    written(|writer| {
+        writer.write_record(columns)?;
+        for row in rows {
+            let field = |name: &&str| row.get(name).map_or(String::new(), ToString::to_string);
+            writer.write_record(columns.iter().map(field))?;
+        }
+        Ok(())
+    })
+}
+
+/// A heading with the names of the fields, and a line for each row; nothing if there are no rows. Rows are structures of numbers and
+/// texts; a field that is `None` is empty.
+pub fn csv_of<T: Serialize>(rows: impl IntoIterator<Item = T>) -> String {
+    written(|writer| rows.into_iter().try_for_each(|row| writer.serialize(row)))
+}
+
+/// What `write` writes, which are records of one length.
+fn written(write: impl FnOnce(&mut csv::Writer<Vec<u8>>) -> csv::Result<()>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut write = |record: Vec<String>| {
-        writer
-            .write_record(record)
-            .expect("a vector grows as needed, and all records have the same length");
-    };
-    write(columns.iter().map(|name| (*name).to_owned()).collect());
-    for row in rows {
-        let field = |name: &&str| row.get(name).map_or(String::new(), ToString::to_string);
-        write(columns.iter().map(field).collect());
-    }
+    write(&mut writer).expect("a vector grows as needed, and all records have the same length");
     let bytes = writer
         .into_inner()
         .expect("a vector takes everything that is flushed");

@@ -19,6 +19,7 @@ mod reproduction_page;
 mod rows;
 mod table;
 
+pub use csv_format::csv_of;
 pub use explanation::{waits_json, waits_text};
 pub use fairground_results::{Labels, Run};
 pub use format::Unit;

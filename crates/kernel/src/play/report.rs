@@ -163,7 +163,8 @@ impl Report {
     }
 
     /// The tunables that are known not to be at their defaults, each as `NAME=VALUE`.
-    fn settings(&self) -> Vec<String> {
+    #[must_use]
+    pub fn settings(&self) -> Vec<String> {
         let tunables = self.tunables.iter().flatten();
         tunables
             .map(|(name, value)| format!("{name}={value}"))
@@ -224,44 +225,6 @@ impl Report {
             );
         }
         table
-    }
-
-    /// One line for each task, with a heading.
-    #[must_use]
-    pub fn csv(&self) -> String {
-        let mut text = "workload,scheduler,tunables,task,cpu_time_ns,share,voluntary_switches,involuntary_switches,jobs_completed,\
-                        jobs_missed\n"
-            .to_owned();
-        for task in &self.tasks {
-            let jobs = |get: fn(&Periods) -> u64| {
-                task.periods
-                    .map_or_else(String::new, |periods| get(&periods).to_string())
-            };
-            let _ = writeln!(
-                text,
-                "{},{},{},{},{},{},{},{},{},{}",
-                quoted(&self.workload),
-                quoted(self.scheduler.as_deref().unwrap_or("")),
-                quoted(&self.settings().join(" ")),
-                quoted(&task.name),
-                task.cpu_time_ns,
-                task.share,
-                task.voluntary_switches,
-                task.involuntary_switches,
-                jobs(|periods| periods.completed),
-                jobs(|periods| periods.missed)
-            );
-        }
-        text
-    }
-}
-
-/// A text as a field of a CSV line.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
     }
 }
 
