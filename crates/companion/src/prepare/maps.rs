@@ -1,6 +1,15 @@
 //! Sizes of maps, and what is in them.
 
-use super::*;
+use fairground_bpf::{MapEntry, TypeId};
+use rhai::{Array, Dynamic, INT};
+
+use super::{Absent, Preparation, nearest, wrong};
+use crate::encode::{self, Spot};
+use crate::error::Error;
+use crate::file;
+
+/// Bits of `enum bpf_map_type` that have a value for each CPU.
+const PER_CPU_MAPS: [u32; 3] = [5, 6, 10];
 
 impl Preparation<'_> {
     pub(super) fn find_map(&self, name: &str) -> Result<usize, Absent> {

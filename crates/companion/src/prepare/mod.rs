@@ -6,17 +6,13 @@ mod variables;
 
 use std::collections::BTreeMap;
 
-use fairground_bpf::{
-    Btf, Kind, MapEntry, Object, Passed, ProgramRun, RunTime, Setup, StructOps, StructOpsValue,
-    TypeId, VariablePatch,
-};
+use fairground_bpf::{Object, Setup};
 use fairground_machine::Machine;
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
 use toml::{Spanned, Value};
 
-use crate::encode::{self, Spot};
 use crate::error::Error;
-use crate::file::{self, Companion, Values, When};
+use crate::file::{Companion, Values};
 use crate::scope;
 use variables::find_variable;
 
@@ -39,9 +35,6 @@ pub struct Prepared {
     /// What the reader of a result should know: what the loader does besides, and what the object does not have.
     pub notes: Vec<String>,
 }
-
-/// Bits of `enum bpf_map_type` that have a value for each CPU.
-const PER_CPU_MAPS: [u32; 3] = [5, 6, 10];
 
 impl Companion {
     /// What the companion and the settings mean for `object` on `machine`. `constants` knows the kernel's constants by name.

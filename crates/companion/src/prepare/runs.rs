@@ -1,6 +1,13 @@
 //! Programs that the loader runs.
 
-use super::*;
+use fairground_bpf::{Kind, Passed, ProgramRun, RunTime, TypeId};
+use rhai::INT;
+use toml::Spanned;
+
+use super::{Absent, Preparation, in_order, wrong};
+use crate::encode;
+use crate::error::Error;
+use crate::file::{self, Values, When};
 
 impl Preparation<'_> {
     pub(super) fn add_runs(&mut self, run: &file::Run) -> Result<Result<(), Absent>, Error> {

@@ -1,6 +1,11 @@
 //! Global variables, and the table of callbacks.
 
-use super::*;
+use fairground_bpf::{Btf, Kind, Object, StructOps, StructOpsValue, TypeId, VariablePatch};
+use rhai::{Array, Dynamic};
+
+use super::{Absent, Preparation, nearest, wrong};
+use crate::encode::{self, Spot};
+use crate::error::Error;
 
 impl Preparation<'_> {
     pub(super) fn table(&self) -> Option<&StructOps> {

@@ -1,6 +1,14 @@
 //! What is changed in an object for the kernel that is to load it.
 
-use super::*;
+use libbpf_rs::btf::Btf;
+
+use super::sections::find_section;
+use super::{CONSTANTS, OpenScheduler};
+use crate::variables::{self, Member, Variable};
+use crate::{Error, host};
+
+/// Length of the kernel's report at the end of a scheduler unless the scheduler asks for another, bytes.
+const DEFAULT_DUMP_LENGTH: u32 = 32768;
 
 impl OpenScheduler {
     /// Fits the object to the running kernel: constants that scx's headers leave to the loader, callbacks that this kernel does

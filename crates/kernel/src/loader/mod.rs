@@ -7,20 +7,18 @@ mod adapt;
 mod running;
 mod sections;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fairground_bpf::{SCHEDULER_TABLES, Setup};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
 use libbpf_rs::{
-    AsRawLibbpf as _, Link, MapCore as _, MapFlags, MapType, Object, ObjectBuilder, OpenMapMut,
-    OpenObject, ProgramType,
+    AsRawLibbpf as _, Link, MapCore as _, MapType, Object, ObjectBuilder, OpenObject, ProgramType,
 };
 
 use crate::error::hint;
-use crate::exit::{ExitLayout, ExitReport};
+use crate::exit::ExitLayout;
 use crate::libbpf_messages::collect;
-use crate::setup::{self, Repetition, Steps};
-use crate::statistics::{self, Counters, STATISTICS_MAP};
+use crate::setup::{self, Steps};
 use crate::variables::{self, Kind, Member, Variable};
 use crate::verifier::Rejection;
 use crate::{Error, host};
@@ -29,9 +27,6 @@ use sections::{find_section, holds_section, map_prefix};
 
 /// Section of the constants that user space may set before loading.
 const CONSTANTS: &str = ".rodata";
-
-/// Length of the kernel's report at the end of a scheduler unless the scheduler asks for another, bytes.
-const DEFAULT_DUMP_LENGTH: u32 = 32768;
 
 /// A scheduler that was read but not loaded.
 #[derive(Debug)]

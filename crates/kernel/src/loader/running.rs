@@ -1,6 +1,14 @@
 //! A scheduler in charge.
 
-use super::*;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapType, Object};
+
+use super::sections::holds_section;
+use crate::exit::{ExitLayout, ExitReport};
+use crate::setup::Repetition;
+use crate::statistics::{self, Counters, STATISTICS_MAP};
+use crate::{Error, host};
 
 /// A scheduler that is in charge of this machine, until it is stopped, dropped, or thrown out by the kernel.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Which map of libbpf's is which section of an object.
 
-use super::*;
+use libbpf_rs::{OpenMapMut, OpenObject};
 
 pub(super) fn find_section<'object>(
     object: &'object mut OpenObject,

@@ -6,10 +6,7 @@ use crate::cpu_sets::{ALL_CPUS, CpuSets};
 use crate::distribution::Samples;
 use crate::fluid::{Fluid, REAL_TIME_WEIGHT};
 use crate::idle::{IdleCpus, WaitingTasks};
-use crate::result::{
-    CpuTime, Fairness, Lag, OverheadTime, Periods, RunMetrics, Share, TaskMetrics, Throughput,
-    WindowRecord, WindowSpread,
-};
+use crate::result::{WindowRecord, WindowSpread};
 use crate::task::{State, Task, is_fair};
 use fairground_events::{
     CpuId, Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo,

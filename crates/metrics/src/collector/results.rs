@@ -1,9 +1,14 @@
 //! The metrics of what was collected.
 
-use super::*;
+use super::{Capacity, Metrics};
+use crate::distribution::Samples;
+use crate::result::{
+    CpuTime, Fairness, Lag, OverheadTime, Periods, RunMetrics, Share, TaskMetrics, Throughput,
+};
+use crate::task::{State, Task};
 
 impl Metrics {
-    /// The metrics from the start to the time of the last call; complete after [`Sink::finish`].
+    /// The metrics from the start to the time of the last call; complete after [`Sink::finish`](fairground_events::Sink::finish).
     pub fn result(&self) -> RunMetrics {
         let capacity = self.capacity_until_now();
         let tasks: Vec<TaskMetrics> = (0..self.tasks.len())

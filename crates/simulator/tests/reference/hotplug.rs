@@ -1,7 +1,10 @@
 //! CPUs that come and go.
 
 use super::trace::{Kind, Record};
-use super::*;
+use super::{
+    AT_HEAD, Broken, DEFAULT_SLICE, Expected, MIGRATED, Place, Queue, RESTORE, RESTORE_OFFLINE,
+    Reference, SAVE_FOR_CHANGE, SAVE_FOR_OFFLINE, Task, call,
+};
 
 impl Reference {
     /// The place of a task that begins to wait now.

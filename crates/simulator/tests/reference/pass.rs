@@ -1,7 +1,9 @@
 //! A CPU looks for its next task.
 
 use super::trace::{Kind, Record};
-use super::*;
+use super::{
+    AT_HEAD, Broken, DEFAULT_SLICE, Expected, Inside, LAST, LOOPS, Place, Queue, Reference, call,
+};
 
 impl Reference {
     /// What must be true whenever time goes on.

@@ -1,7 +1,10 @@
 //! Dispatch queues: what is on them in which order, and what moving a task has called.
 
 use super::trace::{Kind, Record};
-use super::*;
+use super::{
+    AT_HEAD, Broken, Expected, GLOBAL, Insertion, Inside, LOCAL, LOCAL_ON, PREEMPT, Place, Queue,
+    Reference, call,
+};
 
 impl Reference {
     pub(super) fn queue(&mut self, queue: Queue) -> &mut Vec<(u32, u64)> {

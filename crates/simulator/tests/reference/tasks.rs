@@ -1,7 +1,12 @@
 //! Tasks: birth, wake-up, slices, sleep.
 
 use super::trace::{Kind, Record};
-use super::*;
+use super::{
+    Broken, CHANGE, CPU_SELECTED, DEFAULT_SLICE, Expected, INITIAL, Insertion, Inside,
+    KICK_PREEMPT, LOCAL, MIGRATED, NOCLOCK, Place, Queue, RESTORE, RESTORE_OFFLINE, Reference,
+    SAVE_FOR_CHANGE, SAVE_FOR_OFFLINE, SLEEP, Task, WAKE_SYNC, WAKEUP, call,
+};
+use std::collections::VecDeque;
 
 impl Reference {
     pub(super) fn task(&self, pid: u32) -> Result<&Task, Broken> {
