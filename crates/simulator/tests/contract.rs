@@ -425,6 +425,20 @@ fn a_dump_comes_from_the_callback_that_failed_and_shows_queues_in_their_order() 
 }
 
 #[test]
+fn a_task_that_is_moved_to_another_cpu_goes_to_the_end_of_its_list() {
+    let text = r#"{"tasks": {"hog": {"instance": 4, "run": 20000}}}"#;
+    let mut options = free("2", text);
+    options.duration = Some(1_000_000_000);
+    let dump = run(&scheduler("dumps", &["GATHER 4"]), &options).exit.dump;
+    let said = dump
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("it is "));
+    let order: Vec<&str> = said.collect();
+    // 1004 runs. 1002 was on this CPU's list before the others were moved, in the order of the queue.
+    assert_eq!(order, ["1004", "1002", "1003", "1001"], "{dump}");
+}
+
+#[test]
 fn the_watchdog_counts_from_the_fork_of_a_task() {
     // Every 0.2 s two jobs of a make are forked, of which some always wait for the first time when the watchdog looks.
     let text = r#"{"tasks": {
