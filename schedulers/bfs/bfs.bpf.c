@@ -97,7 +97,7 @@ struct task_data {
 
 DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
-/* Who has a CPU, as the count of isochronous ticks sees it */
+/* What has a CPU, as the count of isochronous ticks sees it */
 enum cpu_use {
 	USE_IDLE,
 	/* Not idle and not ours: a real-time task */
@@ -338,8 +338,8 @@ static __always_inline void iso_ticks(u64 ticks)
 }
 
 /*
- * Counts the ticks that have hit a CPU and says who has it from now on. Ticks of idle CPUs are counted by whoever comes next.
- * True if the running isochronous task is to become an ordinary one.
+ * Counts the ticks that have hit a CPU; @use says what has it from now on. Ticks of idle CPUs are counted when the next task comes.
+ * True if the running isochronous task must become an ordinary one.
  */
 __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 {
@@ -356,7 +356,7 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 	rq->use = use;
 	rq->use_since = now;
 
-	/* Nothing has been counted, and nothing is to be */
+	/* Nothing has been counted, and there is nothing to count */
 	if (!iso.ticks && (!ticks || was == USE_IDLE || was == USE_OTHER))
 		return false;
 

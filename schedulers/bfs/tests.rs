@@ -27,7 +27,7 @@ fn two_hogs(first: i32, second: i32) -> String {
     )
 }
 
-/// Runs with so many ticks a second that slices end when they are used up.
+/// Runs with enough ticks a second for slices to end when they are used up.
 fn run_finely(machine: &str, json: &str, seconds: u64) -> (History, Outcome) {
     run_with(ID, machine, json, seconds, &[("hz", "10000")], |options| {
         options.hz = 10_000;

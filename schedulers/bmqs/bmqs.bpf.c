@@ -690,7 +690,7 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 		prev_data = task_data_of(prev);
 	if (prev && prev_data) {
 		charge_ticks(prev_data, rq, now);
-		/* The slice was handed out anew since it was laid out. */
+		/* The task has been given a new slice since this one was laid out. */
 		if (prev_data->counter.left && !rq->need_resched) {
 			run_slice_down(prev, prev_data, rq, now);
 			return;

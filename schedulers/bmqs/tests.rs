@@ -455,7 +455,7 @@ fn the_walk_is_as_long_as_the_list_of_one_cpu() {
     }
 }
 
-/// Points that a sleeper of so many milliseconds collects while two hogs need 60 ms for a recalculation.
+/// Points that a task sleeping for `milliseconds` collects while two hogs need 60 ms for a recalculation.
 fn points(milliseconds: u32) -> u64 {
     let json = workload(&[
         format!(

@@ -307,7 +307,7 @@ static __noinline void notify_cpus(s32 cpu, s32 priority, bool srq_intr)
 			preempt_cpu(cpu, pc, priority);
 		return;
 	}
-	/* Who wakes threads on an idle CPU is its clock's thread, so to FreeBSD the CPU is not idle; it picks a moment later */
+	/* Threads on an idle CPU are woken by its clock's thread, so to FreeBSD the CPU is not idle; it picks a moment later */
 	if (cpu < 0 && smp_cpus > 1 && !srq_intr && forward_wakeup(me) && !my_pc->idle)
 		return;
 	preempt_cpu(me, my_pc, priority);
@@ -713,7 +713,7 @@ void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)
 	resetpriority(p, ts);
 	if (ts->user_pri == old)
 		return;
-	/* maybe_resched() compares the thread's old priority with that of who calls */
+	/* maybe_resched() compares the thread's old priority with that of the caller */
 	if (ts->priority < pc->curpri) {
 		count(STAT_RESCHEDULES);
 		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);

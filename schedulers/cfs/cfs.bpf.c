@@ -484,7 +484,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 
-	/* 2.6.24 picks anew after every fork */
+	/* 2.6.24 picks again after every fork */
 	if ((new_task && (first || release == RELEASE_2_6_24)) || (changing && t->weight > t->old_weight)) {
 		resched_task(rq);
 	} else if (check_preempt_wakeup(rq, p, t->weight, vruntime)) {

@@ -6,7 +6,7 @@
  * round: w is its weight and B the same for the whole system. A CPU has two queues: RQ holds the threads that have not used
  * up their slice of the CPU's current round, EQ those that have and wait for the next. When RQ is empty the CPU does round
  * balancing: before it begins a new round it takes threads from CPUs that are behind. So all threads go through the same
- * number of rounds, on however many CPUs. Within a round the host's rules decide who runs, by virtual runtime. README.md
+ * number of rounds, on however many CPUs. Within a round the host's rules decide which task runs, by virtual runtime. README.md
  * maps the documents to this file and lists the departures.
  *
  * round(p) is run_queue.round, highest is what it says. A thread knows the round its slice is for, task_ctx.round: it belongs

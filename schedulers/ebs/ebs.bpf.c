@@ -335,7 +335,7 @@ static u32 promotion_steps[NR_LEVELS];
 #define NR_STEPS 256
 static u8 level_by_steps[NR_STEPS];
 
-/* Intervals that never pass: so far behind all others are background tasks due, and so far before them who has waited for too long */
+/* Intervals that never pass: background tasks are due this far behind all others, and tasks that have waited for too long this far before */
 #define FAR (1ULL << 32)
 
 /* Intervals passed at a time, both set when the half life last changed */
@@ -361,7 +361,7 @@ static __always_inline s32 level_at(u64 due, u64 clock)
 /*
  * The interval at which a task that comes to a level now will be the best. The waiting tasks are ordered by that, which is the promotion
  * list and the priority list in one: those of a priority lie side by side, in the order in which they came, and are promoted
- * together. Those who have been promoted to a level and those who come to it meanwhile are due together.
+ * together. Tasks that have been promoted to a level and tasks that come to it meanwhile are due together.
  */
 static __always_inline u64 due_at(s32 level, u64 now)
 {
@@ -533,7 +533,7 @@ static __always_inline void start_waiting(struct run_queue *rq, struct task_ctx 
 	rq->rescue_at = min(rq->rescue_at, now + patience(t, now));
 }
 
-/* Puts task @p of an iteration over a queue of @rq among the waiting ones anew. */
+/* Puts task @p, found while iterating over a queue of @rq, back among the waiting tasks. */
 #define requeue(p, t, rq, new_level, now)								\
 	({												\
 		bool moved_;										\
@@ -805,10 +805,10 @@ __noinline int pull_tasks(struct balance *b __arg_nonnull)
 	return 0;
 }
 
-/* ---- The sinbin, and those who wait for too long --------------------------------------------------------------- */
+/* ---- The sinbin, and tasks that wait for too long --------------------------------------------------------------- */
 
 /*
- * Lets out of a CPU's sinbin who has been there until its usage has decayed to its cap. With @review, looks at all of them: caps
+ * Lets a task out of a CPU's sinbin when its usage has decayed to its cap. With @review, looks at all of them: caps
  * may have changed.
  */
 __noinline int release_sinbin(struct run_queue *rq __arg_nonnull, bool review)
@@ -841,7 +841,7 @@ __noinline int release_sinbin(struct run_queue *rq __arg_nonnull, bool review)
 	return 0;
 }
 
-/* Has the waiting tasks who have waited for too long go in front of all others, and says when to look next. */
+/* Moves tasks that have waited for too long in front of all others, and returns when to look next. */
 __noinline int rescue(struct run_queue *rq __arg_nonnull)
 {
 	u64 now = scx_bpf_now(), next = ~0ULL;
@@ -892,7 +892,7 @@ __noinline int review_background(struct run_queue *rq __arg_nonnull)
 	return 0;
 }
 
-/* Milliseconds between looks at changed attributes of tasks that do not come by themselves, and at who waits too long */
+/* Milliseconds between looks at changed attributes of tasks that do not come by themselves, and at tasks that wait too long */
 #define REVIEW_INTERVAL 100
 
 /* Takes over what has been written to `parameters`, if it is in range. */

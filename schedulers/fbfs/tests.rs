@@ -64,7 +64,7 @@ fn nice_is_eight_times_weaker_than_meant() {
     assert_near(share, 8.33, 1.0, "nice 10 with one clock");
 }
 
-/// Throughput of so many hogs on two CPUs where scheduling has its price, in percent, and the switches in 10 s.
+/// Throughput of this number of hogs on two CPUs with the costs of scheduling, in percent, and the switches in 10 s.
 fn throughput(threads: u32) -> (f64, u64) {
     let json = format!(
         r#"{{ "tasks": {{ "hog": {{ "instance": {threads}, "run": 1000 }} }}, "global": {{ "duration": 10 }} }}"#

@@ -194,7 +194,7 @@ __noinline s32 cheapest_cpu(s32 this_cpu)
 	return max_cpu;
 }
 
-/* After a theft the counting begins anew. */
+/* After a theft the count starts again. */
 static __always_inline void forget_hits(struct run_queue *this_rq)
 {
 	u32 i;

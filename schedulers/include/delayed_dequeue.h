@@ -51,7 +51,7 @@ static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct ta
 	return vlag;
 }
 
-/* Takes the note of a delayed task out of @cfs_rq, once; the lag of the task is to be set before. */
+/* Takes the note of a delayed task out of @cfs_rq, once; the caller has set the lag of the task. */
 static __always_inline void clear_delayed(struct run_queue *cfs_rq, struct delayed_entity *delayed)
 {
 	u64 vruntime = delayed->vruntime, slice = delayed->slice;

@@ -114,7 +114,7 @@ __noinline int rebalance_domains(struct run_queue *rq __arg_nonnull, u32 idle, u
 			/* Tasks have come, or the core is busy: no longer idle */
 			if (moved)
 				idle = moved < 0 || rq->nr_running ? CPU_NOT_IDLE : CPU_IDLE;
-			/* Before 7.3, who finds another CPU at it looks again at the next tick */
+			/* Before 7.3, a CPU that finds another one at it looks again at the next tick */
 			if (!taken || balance_rules == BALANCE_7_3)
 				sd->last_balance = ticks;
 			if (balance_rules == BALANCE_7_3)

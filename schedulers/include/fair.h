@@ -213,7 +213,7 @@ static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx 
 
 /*
  * At the last tick, had the running task exceeded its slice? 3.0: or was the leftmost more than a slice behind, in virtual time, after
- * the running one had had min_granularity? So who narrowly missed preempting waits for less than a whole slice.
+ * the running one had had min_granularity? So a task that narrowly missed preempting waits for less than a whole slice.
  */
 static __always_inline bool check_preempt_tick(struct run_queue *rq, u64 now)
 {

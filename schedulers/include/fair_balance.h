@@ -395,8 +395,8 @@ force_balance:
 }
 
 /*
- * How much a CPU of the busiest group has of what the balancing of @this_rq is to move: load, utilization, tasks, or the load
- * of a task that does not fit; 0 if nothing is to be taken from it. A function of its own for the verifier, which would follow
+ * How much a CPU of the busiest group has of what the balancing of @this_rq should move: load, utilization, tasks, or the load
+ * of a task that does not fit; 0 if nothing should be taken from it. A function of its own for the verifier, which would follow
  * each of its branches through the rest of the walk.
  */
 __noinline u64 load_to_move(const struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull,

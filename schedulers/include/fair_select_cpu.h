@@ -178,7 +178,7 @@ static __always_inline void record_wakee(struct task_ctx *waker, const struct ta
 	}
 }
 
-/* Do waker and woken task have so many partners that a cache is too small for all of them? */
+/* Do waker and wakee have too many partners for one cache? */
 static __always_inline bool wake_wide(const struct run_queue *this_rq, const struct task_ctx *waker,
 				      const struct task_ctx *se)
 {

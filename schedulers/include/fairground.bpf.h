@@ -103,7 +103,7 @@
 
 /*
  * @number, which is not negative, as a value of its own. Where a loop keeps a plain copy of a number for later, the verifier of some
- * kernels 6.18 ends in "backtracking call unexpected regs": a fault of its own, mended in later ones.
+ * kernels 6.18 ends in "backtracking call unexpected regs": a bug of the verifier that later kernels have fixed.
  */
 static __always_inline s32 unlinked(s32 number)
 {

@@ -17,7 +17,7 @@
  */
 #pragma once
 
-/* After so many ticks even the slowest load average has settled to the last unit */
+/* Ticks after which even the slowest load average has settled to the last unit */
 #define LOAD_SETTLED 64
 
 /* Load by which 2.6.24 is generous when it decides whether to move a task */
@@ -46,7 +46,7 @@ __noinline u64 decay_load(u64 old_load, u64 load, u32 i, u64 ticks)
 	bpf_for(tick, 0, min(ticks, LOAD_SETTLED)) {
 		u64 scale;
 
-		/* Computed anew each time, for the stack is short */
+		/* Computed each time, because the stack is small */
 		barrier_var(i);
 		scale = 1ULL << i;
 		old_load = (old_load * (scale - 1) + load + (load > old_load ? scale - 1 : 0)) >> i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * starving_queue.h - takes who starves (starvation.h) out of a dispatch queue
+ * starving_queue.h - takes starving tasks (starvation.h) out of a dispatch queue
  *
  * The file that includes this has defined before waits_since(t), since when a task waits, and, where it wants to know later whom it
  * has rescued, mark_rescued(t).

@@ -163,7 +163,7 @@ __noinline bool balance_from(s32 high)
 	low->number = __sync_fetch_and_add(&searches, 1) + 1;
 	low->limit = (s32)high_tdq->load - 1;
 	low->prefer = high;
-	/* Who has given a thread in this pass, or got one, is left out */
+	/* A CPU that has given or got a thread in this pass is left out */
 	bpf_for(cpu, 0, nr_cpu_ids) {
 		low_tdq = tdq_of(cpu);
 		if (low_tdq && low_tdq->no_donor_by == balance_pass)

@@ -48,7 +48,7 @@ static __always_inline void pay_ticks(struct tick_counter *counter, u64 now, u64
 	counter->left = ticks < counter->left ? counter->left - ticks : 0;
 }
 
-/* The task is given a CPU, or takes up its turn anew. */
+/* The task is given a CPU, or starts its turn again. */
 static __always_inline void start_paying_ticks(struct tick_counter *counter, u64 now)
 {
 	counter->running = true;

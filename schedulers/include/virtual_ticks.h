@@ -2,7 +2,7 @@
 /*
  * virtual_ticks.h - the timer tick of an older kernel
  *
- * Schedulers before CFS charge time by sampling: who runs when the timer fires pays one whole tick. The running kernel's
+ * Schedulers before CFS charge time by sampling: the task that runs when the timer fires pays one whole tick. The running kernel's
  * own tick has another rate, so the tick of the era is virtual: its boundaries are the multiples of 1/hz on the global
  * clock (scx_bpf_now()). A task that ran from @start to @end has been hit by the boundaries in (start, end], and a
  * quantum of k ticks ends at the k-th boundary from now. Pure functions; times in nanoseconds.

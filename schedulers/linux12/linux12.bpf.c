@@ -118,7 +118,7 @@ static __always_inline void prepare_search(struct task_struct *prev, struct task
 
 /*
  * wake_up(): the current task gives way if the woken one has more than 3 ticks more. With several CPUs the current task is the one
- * with the fewest ticks, the last CPU's among equals; idle ones have -100. Without @preempting only idle CPUs are told.
+ * with the fewest ticks, the last CPU's among equals; idle ones have -100. Without @preempting only idle CPUs are kicked.
  */
 static __always_inline void wake_up(struct task_struct *p, struct task_data *data, bool preempting)
 {

@@ -240,7 +240,7 @@ fn there_is_no_yield() {
     assert_runs(&history, "yielder", 150, 12 * SECOND);
 }
 
-/// Ring steps per selection and tasks per refill, with one hog and so many sleepers.
+/// Ring steps per selection and tasks per refill, with one hog and this number of sleepers.
 fn walk(sleepers: u32) -> (f64, f64) {
     let json = format!(
         r#"{{ "tasks": {{

@@ -302,7 +302,7 @@ void BPF_STRUCT_OPS(linux22_quiescent, struct task_struct *p, u64 deq_flags)
 		data->listed = false;
 }
 
-/* A task waits: one that has been woken or forked, or one that has lost its CPU and keeps its place, of which no CPU is told. */
+/* A task waits: one that has been woken or forked, or one that has lost its CPU and keeps its place, for which no CPU is kicked. */
 void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_data *data = task_data_of(p);

@@ -162,7 +162,7 @@ fn yield_hands_over_to_a_waiting_task() {
 
 // An epoch of a single hog begins every 210 ms, so at 1050 ms.
 
-/// Runs of the parent and the child after a fork at so many milliseconds.
+/// Runs of the parent and the child after a fork at `run_ms` milliseconds.
 fn fork_at(run_ms: u64) -> (Run, Run) {
     let json = format!(
         r#"{{ "tasks": {{

@@ -146,8 +146,8 @@ static __always_inline bool core_is_idle(s32 cpu)
 
 /*
  * Finds a CPU for a task that has become runnable or lost its CPU: its last one if that is idle; else the idle one that
- * switched longest ago; else the one where it beats the current task by most. The CPU is told to call schedule(); which
- * task it then takes from the list is for goodness to say.
+ * switched longest ago; else the one where it beats the current task by most. That CPU calls schedule(), and goodness
+ * decides which task it takes from the list.
  */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_data *data)
 {

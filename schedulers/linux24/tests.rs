@@ -302,7 +302,7 @@ fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
     assert_the_displaced_move(ID, 0);
 }
 
-/// The part of eight CPUs that 16 hogs leave unused in the first 300 ms, percent, if they begin so many microseconds apart.
+/// The part of eight CPUs that 16 hogs leave unused in the first 300 ms, percent, if they begin `apart` microseconds apart.
 fn unused_at_the_start(apart: u32) -> f64 {
     let hogs: Vec<String> = (0..16)
         .map(|hog| {
@@ -330,8 +330,8 @@ fn tasks_that_wake_at_one_instant_tell_the_same_cpu_and_others_do_not() {
     assert!(unused < 1.0, "{unused} % when they are 0.1 ms apart");
 }
 
-/// Ticks that a parent has left when its child has ended: it sleeps while a hog begins epochs for so many microseconds, and so does the
-/// child.
+/// Ticks that a parent has left when its child has ended: parent and child each sleep for `epochs` microseconds, in which a hog begins
+/// epochs.
 fn inherited(epochs: u32) -> i32 {
     let json = format!(
         r#"{{ "tasks": {{

@@ -537,7 +537,7 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 
 	index = prio_index(t->prio);
 	set_list_bit(rq, t->array, index);
-	/* Who had been picked when a real-time task came was the first of its list */
+	/* The task that had been picked when a real-time task came was the first of its list */
 	scx_bpf_dsq_insert(p, list_dsq(cpu, t->array, index), slice,
 			   t->at_head || (enq_flags & SCX_ENQ_REENQ) ? SCX_ENQ_HEAD : 0);
 	t->at_head = false;
@@ -1040,7 +1040,7 @@ void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 	t->prio = release == O1_2_6_22 ? effective_prio(t) : static_prio;
 	t->at_head = false;
 	if (t->batch != batch_task(p) && release == O1_2_6_22) {
-		/* __setscheduler(): a batch task loses its credit, and both kinds are queued anew */
+		/* __setscheduler(): a batch task loses its credit, and both kinds are queued again */
 		struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
 
 		if (batch_task(p))

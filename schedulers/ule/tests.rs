@@ -29,7 +29,7 @@ fn average(
     difference(sum) / difference("ticks")
 }
 
-/// A task that runs and sleeps for so many milliseconds in turn.
+/// A task that runs for `run` and sleeps for `sleep` milliseconds in turn.
 fn periodic(run: u32, sleep: u32) -> String {
     format!(
         r#"{{ "tasks": {{ "periodic": {{ "run": {}, "sleep": {} }} }} }}"#,

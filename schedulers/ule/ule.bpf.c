@@ -3,7 +3,7 @@
  * ule - ULE, FreeBSD's scheduler since 7.1
  *
  * Each CPU has three run queues of 64 lists: one for interactive threads (and whatever has a kernel's priority), one for the
- * rest that is a calendar, and one for idle ones. Interactive is who sleeps enough for what it runs. A thread goes to the
+ * rest that is a calendar, and one for idle ones. A thread is interactive if it sleeps enough for what it runs. A thread goes to the
  * least loaded CPU by the tree of caches when it wakes up, idle CPUs steal, and a balancer moves single threads now and
  * then. The rules are those of 9.1 to 9.3. README.md maps the document to this file and lists the departures.
  *
@@ -94,7 +94,7 @@ struct td_sched {
 	u64 waiting_since;
 	bool running;
 	bool sleeping;
-	/* TDF_SLICEEND: who leaves without it was preempted */
+	/* TDF_SLICEEND: a thread that leaves without it was preempted */
 	bool sliceend;
 	/* Has just lost its CPU, and in a way that brings it to the head of its list */
 	bool requeued;
@@ -180,7 +180,7 @@ static __always_inline u64 tickincr(void)
 	return ((u64)hz << SCHED_TICK_SHIFT) / (stathz ?: 1);
 }
 
-/* sched_interact_score(): 0 to 100; about 50 times running over sleeping for who sleeps more */
+/* sched_interact_score(): 0 to 100; about 50 times running over sleeping if the thread sleeps more */
 static u32 sched_interact_score(const struct td_sched *ts)
 {
 	u64 div;
@@ -437,7 +437,7 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 	if (!tdq)
 		return;
 	sched_pctcpu_update(ts, ticks_at(scx_bpf_now()), true);
-	/* Lets everybody have a turn: who is inserted from now on comes after those who wait */
+	/* Lets every thread have a turn: one inserted from now on comes after those that wait */
 	follow_idx(tdq, cpu);
 	if (tdq->idx == tdq->ridx) {
 		tdq->idx++;
@@ -772,7 +772,7 @@ static __always_inline u64 switched_to(struct td_sched *ts, struct tdq *tdq, s32
 	return slice_left(ts, now);
 }
 
-/* A thread that loses its CPU takes its user priority first. To the head of its list goes who leaves before its slice ends. */
+/* A thread that loses its CPU takes its user priority first. One that leaves before its slice ends goes to the head of its list. */
 static __always_inline void requeue(struct td_sched *ts)
 {
 	if (!ts->yielding)
