@@ -111,7 +111,7 @@ pub struct Cpu {
     pub capacity: u64,
     /// Performance level asked for with `scx_bpf_cpuperf_set`.
     pub performance: u32,
-    /// The lock of its run queue: held during a pass through the scheduler and the switch, and by others who put a task there.
+    /// The lock of its run queue: held during a pass through the scheduler and the switch, and by other CPUs that put a task there.
     pub run_queue_lock: Lock,
 }
 
@@ -171,7 +171,7 @@ pub struct Settings {
     pub setup: Arc<Setup>,
     /// What there is besides the workload's tasks.
     pub surroundings: Surroundings,
-    /// Whether sinks are told of callbacks and queues.
+    /// Whether callbacks and queues are reported to sinks.
     pub details: bool,
 }
 
@@ -194,7 +194,7 @@ pub struct Kernel<'a> {
     pub(crate) arena: Option<crate::kfunc::arena::Arena>,
     /// The scheduler's loader, if it goes on.
     pub(crate) companion: Option<Companion<'a>>,
-    /// Address in the arena of a mask of CPU ids for each CPU, in which the scheduler is told what a task may use.
+    /// Address in the arena of a mask of CPU ids for each CPU, which tells the scheduler what a task may use.
     pub(crate) cid_masks: u64,
     pub(crate) cids: crate::cids::Cids,
     pub(crate) objects: crate::kfunc::Objects,

@@ -1,11 +1,11 @@
 //! What sinks are told, and when.
 //!
-//! Reports arrive a little out of order, since what a CPU does late in its work, events of others may still precede. They are put in order
-//! and told many at a time: engine and sinks would drive each other's code out of the processor's instruction cache at every event.
+//! Reports arrive a little out of order, since events of other CPUs may still precede what a CPU does late in its work. They are put in order
+//! and handed over in batches: engine and sinks would drive each other's code out of the processor's instruction cache at every event.
 
 use fairground_events::{Event, Nanoseconds, Sink, TaskId, TaskInfo};
 
-/// As many reports are kept before sinks are told.
+/// Number of reports that are kept before sinks get them.
 const BATCH: usize = 128;
 
 /// What sinks are told.

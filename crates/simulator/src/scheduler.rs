@@ -136,7 +136,7 @@ impl Scheduler {
         })
     }
 
-    /// The scheduler for a kernel with so many ticks a second: another one only if its code asks for `CONFIG_HZ`.
+    /// The scheduler for a kernel with `hz` ticks a second: another one only if its code asks for `CONFIG_HZ`.
     ///
     /// # Errors
     ///

@@ -168,7 +168,7 @@ pub fn simulate_beside<'a>(
     sinks: Vec<&'a mut dyn Sink>,
     loader: Option<&'a mut dyn Loader>,
 ) -> Result<Outcome, LoadError> {
-    // On the heap, since schedulers see addresses inside it, which are to be the same in every run where memory is.
+    // On the heap, since schedulers see addresses inside it, which must be the same in every run with the same memory.
     let mut kernel = Box::new(Kernel::new(scheduler, options, sinks, loader)?);
     kernel.enable();
     if kernel.exit.is_none() && kernel.programs.failure.is_none() {

@@ -1,8 +1,8 @@
 //! What a real system has besides the tasks of a workload: the process that creates them, and other threads, the kernel's own among them.
 //!
 //! A simulation without them begins with tasks that are there at once, whose parent has never run, on a machine that does
-//! nothing else. To be compared with a run on a kernel it has to begin as that run did: what a task inherits, and who else
-//! calls the scheduler, is part of what many schedulers decide by. These tasks go through the scheduler like all
+//! nothing else. To be compared with a run on a kernel it has to begin as that run did: many schedulers decide by what a task
+//! inherits, and by which other tasks call the scheduler. These tasks go through the scheduler like all
 //! others; sinks do not see them.
 
 use fairground_events::{EventKind, Nanoseconds, OverheadKind, TaskId};

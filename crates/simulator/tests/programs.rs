@@ -158,7 +158,7 @@ fn a_full_pipe_holds_its_writer_up() {
     assert_eq!(lines.len(), 3, "{lines:?}");
 }
 
-/// When task 1 locks the mutex that task 0 has held for so many microseconds, and how often it slept meanwhile.
+/// When task 1 locks the mutex that task 0 has held for `held` microseconds, and how often it slept meanwhile.
 fn spinning(held: u64, spin: u64) -> (u64, usize) {
     let text = format!(
         r#"{{"fairground": {{"mutexes": {{"m": {{"spin": {spin}}}}}}}, "tasks": {{

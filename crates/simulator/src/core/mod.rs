@@ -292,7 +292,7 @@ impl Kernel<'_> {
                 self.update_idle(cpu, true, true);
             }
         }
-        // What the class has called so far still saw who leaves as the current task (`rq->curr`).
+        // What the class has called so far still saw the task that leaves as the current one (`rq->curr`).
         self.set_current(cpu, next);
         self.cpus[cpu].progress_at = self.clock.now();
     }

@@ -37,7 +37,7 @@ fn arguments(name: &str) -> [Argument; 5] {
         | "scx_bpf_sub_revoke"
         | "scx_bpf_sub_caps"
         | "scx_bpf_cid_override" => [Any; 5],
-        // What is told of a type is filled in by the loader, or ignored.
+        // Arguments that describe a type are filled in by the loader, or ignored.
         "bpf_obj_new_impl"
         | "bpf_obj_drop_impl"
         | "bpf_refcount_acquire_impl"

@@ -52,7 +52,7 @@ pub enum Action {
 enum Next {
     /// An event, which counts as passed.
     Event(Event),
-    /// The end of a phase or of a pass, or an event that does not happen this time; the next is to be looked for again.
+    /// The end of a phase or of a pass, or an event that does not happen this time: look for the next one.
     Again,
     /// Something else.
     Action(Action),
@@ -185,7 +185,7 @@ impl Execution {
         self.until > 0
     }
 
-    /// Whether it is asleep and the sleep with this number is to be ended by a timer.
+    /// Whether it is asleep and a timer ends the sleep with this number.
     fn sleeps_until_timeout(&self, generation: u32) -> bool {
         self.sleep == generation && self.waiting == Waiting::Time
     }
@@ -325,8 +325,8 @@ impl Kernel<'_> {
             if let Some(action) = self.carry_out(task, event) {
                 return action;
             }
-            // The interrupt that carries kicks comes as soon as a wake-up has let go of its locks (`irq_work_queue()`), so who kicks
-            // its own CPU by waking somebody is preempted on its way out of the system call.
+            // The interrupt that carries kicks comes as soon as a wake-up has let go of its locks (`irq_work_queue()`), so a task that
+            // kicks its own CPU by waking another is preempted on its way out of the system call.
             let cpu = task.cpu();
             self.deliver_kicks(cpu);
             if self.cpus[cpu].need_resched {
@@ -529,7 +529,7 @@ impl Kernel<'_> {
     }
 }
 
-/// Whether an event takes a system call in any case. Who looks at a clock or uses memory calls nobody; mutexes, conditions and
+/// Whether an event takes a system call in any case. Reading a clock and using memory take none; mutexes, conditions and
 /// semaphores are words in memory, and call only to wait or to wake somebody.
 fn always_calls(event: &Event) -> bool {
     !matches!(
