@@ -5,7 +5,7 @@
  * Attaches to the trace points of the scheduler and so sees every scheduling class alike. Tasks are chosen one by one
  * in the map `tracked`; their children are added as they are born.
  *
- * With WATCH_INTERRUPTS, interrupts are told by their trace points, for kernels whose symbol table has no __preempt_count.
+ * With WATCH_INTERRUPTS, interrupts are recognised by their trace points, for kernels whose symbol table has no __preempt_count.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -6,7 +6,7 @@
  * happened. A record is small instead, and written by the trace points of the scheduler alone; what a task waits for is read from the
  * registers that it has left at its system call.
  *
- * With WATCH_INTERRUPTS, interrupts are told by their trace points, for kernels whose symbol table has no __preempt_count.
+ * With WATCH_INTERRUPTS, interrupts are recognised by their trace points, for kernels whose symbol table has no __preempt_count.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -103,7 +103,7 @@ fn no_thread(pid: u32, error: &std::io::Error) -> Error {
     }
 }
 
-/// A file descriptor of a thread, which is how task storage is told a task.
+/// A file descriptor of a thread, the key of task storage.
 fn descriptor(pid: u32) -> Result<OwnedFd, Error> {
     /// `PIDFD_THREAD`: a thread of its own right, not only the first of its process.
     const THREAD: libc::c_int = libc::O_EXCL;

@@ -31,12 +31,12 @@ use crate::recorder::Recorder;
 use crate::supervise::Signals;
 use crate::{Error, clock, host, in_charge, scheduling};
 
-/// How often the end is looked for. Signals come when there is something to see, so this is only about runs without a duration:
-/// looks would take the CPU from the tasks, above their scheduler and in step with their periods.
+/// How often a run checks whether it has ended. Signals announce most ends, so this only matters for runs without a duration. Checks are
+/// rare because each takes the CPU from the tasks, above their scheduler and in step with their periods.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// When a run without a duration is looked at first, which ends early if its threads all wait for each other; then after twice the time,
-/// and so on.
+/// Time of the first check of a run without a duration, which ends early if all its threads wait for each other. The time between
+/// checks doubles from then on.
 const FIRST_LOOK: Duration = Duration::from_millis(500);
 
 /// Priority of the threads that watch and end a run. They do next to nothing, but that at once.

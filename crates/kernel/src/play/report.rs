@@ -1,4 +1,4 @@
-//! What is told of a run with real threads.
+//! The report of a run with real threads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::run::Ended;
 /// Version of the JSON form.
 const VERSION: u32 = 1;
 
-/// What is told of a run with real threads.
+/// The report of a run with real threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Version of this form.
@@ -44,7 +44,7 @@ pub struct Report {
     pub metrics: Option<RunMetrics>,
     /// Records that were lost; `None` without root.
     pub lost_records: Option<u64>,
-    /// What else is to be known, a sentence each.
+    /// What else the reader should know, a sentence each.
     pub notes: Vec<String>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// Loads the first of `variants` that this kernel takes and attaches those of its programs that are `wanted`; `prepare` is
-    /// shown its maps before. If the kernel takes none, the first one's failure is told.
+    /// shown its maps before. If the kernel takes none, the error is the first one's.
     pub(crate) fn load(
         name: &str,
         variants: &[&[u8]; 2],

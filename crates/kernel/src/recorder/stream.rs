@@ -184,7 +184,7 @@ impl Stream {
             let Some(Reverse(first)) = self.waiting.pop() else {
                 return;
             };
-            // An item that came too late for its place is told at the time that has been reached.
+            // An item that came too late for its place is reported at the time that has been reached.
             self.last = self.last.max(first.time.saturating_sub(origin));
             match first.item {
                 Item::Note(note) => self.tell_note(note, sink),
