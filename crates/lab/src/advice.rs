@@ -100,7 +100,7 @@ pub fn is_called(task: &str, name: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['#', '-']))
 }
 
-/// What is to be advised on.
+/// What to advise on.
 pub struct Question {
     /// The load.
     pub workload: Arc<Workload>,

@@ -1,5 +1,5 @@
-//! Why tasks waited. A simulation is deterministic: the waits are found in one run, and explained in a second one of which
-//! callbacks and queues are told, too.
+//! Why tasks waited. A simulation is deterministic: the waits are found in one run, and explained in a second one that
+//! also reports callbacks and queues.
 
 use fairground_events::Nanoseconds;
 use fairground_metrics::{Explainer, LongestWaitFinder};
@@ -15,7 +15,7 @@ use crate::plan::Plan;
 /// Names of tasks in a message.
 const NAMED_TASKS: usize = 20;
 
-/// Which waits are to be explained.
+/// Which waits to explain.
 #[derive(Clone, Debug)]
 pub struct Search {
     /// How many of each run, the longest ones.

@@ -43,7 +43,7 @@ static REGION: Shared = Shared(UnsafeCell::new(Region {
     free: [0; CLASSES],
 }));
 
-/// Takes all further memory of this process from the region, if it is to be had.
+/// Takes all further memory of this process from the region, if it can be mapped.
 ///
 /// # Safety
 ///

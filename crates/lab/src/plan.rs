@@ -1,4 +1,4 @@
-//! What is to be run.
+//! What to run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;

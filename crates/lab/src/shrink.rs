@@ -43,7 +43,7 @@ struct Case {
 
 struct Search<'a> {
     cell: Cell,
-    /// The failure that is to be kept.
+    /// The failure to keep.
     wanted: Failure,
     /// Name of the file, which schedulers may see.
     file: &'a str,

@@ -17,7 +17,7 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// A file that is to be at `path`.
+    /// A file that will be at `path` when it is finished.
     pub fn create(path: &Path) -> io::Result<Self> {
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -1,4 +1,4 @@
-//! Experiments on a real kernel: what is to be run there, and what its output says.
+//! Experiments on a real kernel: what to run there, and what its output says.
 //!
 //! Nothing is started here. The caller does that, and hands back what was printed.
 

@@ -20,7 +20,7 @@ use crate::contender::Contender;
 use crate::error::Error;
 use crate::moments::moments;
 
-/// How an experiment is to be run.
+/// How to run an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Further schedulers, without a verdict.

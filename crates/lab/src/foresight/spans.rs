@@ -121,7 +121,7 @@ impl Foresight {
         Ok(())
     }
 
-    /// Who is faster, for each program.
+    /// Which scheduler is faster, for each program.
     pub(super) fn orders(&self) -> Vec<Order> {
         let mut programs: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
         for span in &self.spans {
