@@ -49,7 +49,7 @@ struct Compiled {
     source: Places,
 }
 
-/// Compiles the programs of an object that are to be loaded
+/// Compiles the programs of an object that are marked for loading
 /// ([`crate::Program::autoload`]), and the functions they use.
 ///
 /// What can be seen to be what the kernel's verifier refuses is an error, and accesses of which too little is known are checked when

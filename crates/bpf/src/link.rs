@@ -69,7 +69,7 @@ pub(crate) struct Linked {
     pub flow: Flow,
     /// What is checked at each operation when it runs.
     pub checks: Vec<Option<Check>>,
-    /// Whether a call may end because the simulation is to be stopped.
+    /// Whether a call may end because the simulation should stop.
     pub may_stop: bool,
 }
 
@@ -137,7 +137,7 @@ pub struct KernelCall {
     pub place: String,
 }
 
-/// Links the programs that are to be loaded, and the functions they use.
+/// Links the programs marked for loading, and the functions they use.
 pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject, Error> {
     let kconfig = kconfig_values(object, linker)?;
     let mut linked = LinkedObject {

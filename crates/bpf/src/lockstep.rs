@@ -111,7 +111,7 @@ pub enum MapOperation {
         /// `BPF_ANY`, `BPF_NOEXIST` or `BPF_EXIST`.
         flags: u64,
     },
-    /// To put a new map with room for so many entries under a key of a map of maps.
+    /// To put a new map with room for this number of entries under a key of a map of maps.
     Insert {
         /// The key.
         key: Vec<u8>,

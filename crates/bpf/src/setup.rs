@@ -30,7 +30,7 @@ pub struct VariablePatch {
 /// An entry of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapEntry {
-    /// Who asks for it, for errors.
+    /// Where it is asked for, for errors.
     pub place: String,
     /// Index into [`crate::Object::maps`].
     pub map: usize,
@@ -45,7 +45,7 @@ pub struct MapEntry {
 /// One run of a program, as `BPF_PROG_TEST_RUN` does it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramRun {
-    /// Who asks for it, for errors.
+    /// Where it is asked for, for errors.
     pub place: String,
     /// The program.
     pub program: String,

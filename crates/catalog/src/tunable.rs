@@ -140,7 +140,7 @@ impl Unit {
         }
     }
 
-    /// By how much a number with `suffix` is to be multiplied and divided to count this unit.
+    /// Factor and divisor that convert a number with `suffix` to this unit.
     fn ratio(&self, suffix: &str) -> Option<(i128, i128)> {
         if suffix.is_empty() || suffix == self.suffix() {
             return Some((1, 1));

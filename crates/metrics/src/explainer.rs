@@ -21,7 +21,7 @@ struct Known {
     allowed: Vec<CpuId>,
 }
 
-/// What is followed of a task that is to be explained.
+/// What is followed of a task whose waits are explained.
 #[derive(Default)]
 struct Followed {
     /// When the waits begin that are wanted.

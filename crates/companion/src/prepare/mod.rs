@@ -30,7 +30,7 @@ pub struct Setting {
 /// A companion made ready for one object on one machine.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
-    /// What is to be done.
+    /// What to do.
     pub setup: Setup,
     /// What the reader of a result should know: what the loader does besides, and what the object does not have.
     pub notes: Vec<String>,
