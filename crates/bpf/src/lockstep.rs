@@ -77,11 +77,9 @@ pub enum Demand {
     Yield,
     /// To wait.
     Wait(Wait),
-    /// To have a new thread scheduled, with this number.
+    /// To make a thread, whose number is the next. The reply's result is what it gets for it: not below 0 if there is one now.
     Spawn {
-        /// The thread's number.
-        thread: u32,
-        /// Its name.
+        /// The thread's name.
         name: String,
     },
     /// To be scheduled by something else from now on.

@@ -40,6 +40,8 @@ pub(crate) enum Pending {
     Done,
     /// Its call of bpf(2) gets what the kernel says.
     Bpf(Ask),
+    /// Its call makes a thread, if the kernel has one to schedule.
+    Spawn,
 }
 
 impl Followed {
@@ -166,6 +168,10 @@ impl Followed {
                 self.replies[number] = Pending::Bpf(ask);
                 return Ok(Demand::Bpf(call));
             }
+            if let Some(name) = self.supervisor.new_thread(number)? {
+                self.replies[number] = Pending::Spawn;
+                return Ok(Demand::Spawn { name });
+            }
             match self.supervisor.handle(number)? {
                 Step::Answer(answer) => self.supervisor.proceed(number, answer)?,
                 Step::Yield => {
@@ -195,11 +201,24 @@ impl Followed {
                 None => thread.answer.take(),
             },
             Pending::Bpf(ask) => Some(thread.answer_with(&ask, reply)?),
+            Pending::Spawn if reply.result < 0 => Some(Answer::Error(-reply.result as i32)),
+            Pending::Spawn => return self.spawn(number),
         };
         match answer {
             Some(answer) => supervisor.proceed(number, answer),
             None => Ok(()),
         }
+    }
+
+    /// Lets a thread make another one.
+    fn spawn(&mut self, number: usize) -> io::Result<()> {
+        let supervisor = &mut self.supervisor;
+        supervisor.proceed(number, Answer::Continue)?;
+        self.replies.push(Pending::Call);
+        if supervisor.ended.is_none() && supervisor.threads.len() != self.replies.len() {
+            return Err(io::Error::other("a thread of the loader cannot be made"));
+        }
+        Ok(())
     }
 
     /// What has happened that the kernel has to know without being asked.
@@ -212,13 +231,6 @@ impl Followed {
                 how = format!("{how}; its last output: {last}");
             }
             return Ok(Some(Demand::End { how }));
-        }
-        if supervisor.threads.len() > self.replies.len() {
-            let thread = self.replies.len();
-            self.replies.push(Pending::Call);
-            let name = supervisor.threads[thread].name();
-            let thread = thread as u32;
-            return Ok(Some(Demand::Spawn { thread, name }));
         }
         if supervisor.threads[number].ended {
             return Ok(Some(Demand::Exit));

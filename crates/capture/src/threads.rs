@@ -171,6 +171,22 @@ impl Supervisor {
         }
     }
 
+    /// If the call that a thread is in makes another one, the name of that, which it has from the thread.
+    pub(crate) fn new_thread(&self, number: usize) -> io::Result<Option<String>> {
+        let thread = &self.threads[number];
+        let Some(call) = &thread.call else {
+            return Ok(None);
+        };
+        let flags = match call.number {
+            libc::SYS_clone => call.arguments[0],
+            // The first field of its argument, without those that only processes have.
+            libc::SYS_clone3 => process::read_word(call.thread, call.arguments[0])?.into(),
+            _ => return Ok(None),
+        };
+        let makes_one = flags & libc::CLONE_THREAD as u64 != 0;
+        Ok(makes_one.then(|| thread.name()))
+    }
+
     /// Whether there is a thread that has not been in a call yet.
     fn misses_one(&self) -> bool {
         let folder = std::fs::read_dir(format!("/proc/{}/task", self.loader.pid()));

@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, CString};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libbpf_sys as bpf;
 
@@ -131,6 +133,9 @@ unsafe fn put_map(outer: *mut bpf::bpf_map) -> Result<(), String> {
     }
 }
 
+/// What the scheduler refuses a thread with.
+const EINVAL: i32 = 22;
+
 /// Where the counts begin.
 const FIRST: u64 = 1000;
 
@@ -141,7 +146,10 @@ struct Counts {
     decided: u64,
 }
 
-/// Goes on after attaching: hands every task that the scheduler queues back to it, first come, first served, and yields when there is none.
+/// Decisions after which a thread has had its turn.
+const ENOUGH: u64 = FIRST + 20;
+
+/// Goes on after attaching: makes a thread, which the scheduler refuses the first time, and hands every task that the scheduler queues back to it, first come, first served, and yields when there is none.
 ///
 /// # Safety
 ///
@@ -155,6 +163,13 @@ unsafe fn decide(
         if bpf::bpf_map__attach_struct_ops(map(c"served_ops")).is_null() {
             return Err("the scheduler cannot be attached".to_owned());
         }
+        let has_run = Arc::new(AtomicBool::new(false));
+        let runs = Arc::clone(&has_run);
+        let made = std::thread::Builder::new().spawn(|| ());
+        if made.map_or_else(|error| error.raw_os_error(), |_| None) != Some(EINVAL) {
+            return Err("the first thread was not refused".to_owned());
+        }
+        std::thread::spawn(move || runs.store(true, Ordering::Relaxed));
         let [queued, decided] = [c"queued", c"decided"].map(|name| bpf::bpf_map__fd(map(name)));
         loop {
             let mut pid = 0_i32;
@@ -166,6 +181,9 @@ unsafe fn decide(
             let handed_over = (&raw const (*counts).queued).read_volatile();
             if handed_over != (*counts).decided {
                 return Err(format!("the scheduler has counted {handed_over}"));
+            }
+            if handed_over > ENOUGH && !has_run.load(Ordering::Relaxed) {
+                return Err("the second thread does not run".to_owned());
             }
             std::thread::yield_now();
         }

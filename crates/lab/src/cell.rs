@@ -463,6 +463,10 @@ impl Cell {
         notes.extend(outcome.stuck.as_ref().map(|reasons| {
             format!("{name}: the machine was idle to the end because every task waits: {reasons}")
         }));
+        notes.extend(outcome.refused_forks.iter().map(|(error, count)| {
+            let forks = if *count == 1 { "fork" } else { "forks" };
+            format!("{name}: ops.init_task() refused {count} {forks} ({error}), and the parent went on without the child")
+        }));
         let messages = outcome.messages.iter().take(NOTED_LINES);
         notes.extend(messages.map(|message| format!("{name} says: {}", message.trim_end())));
         if outcome.messages.len() > NOTED_LINES {

@@ -147,6 +147,8 @@ pub const EINVAL: i64 = 22;
 pub const ERANGE: i64 = 34;
 pub const EDEADLK: i64 = 35;
 pub const EPROTO: i32 = 71;
+/// The largest error number.
+pub const MAX_ERRNO: i32 = 4095;
 pub const EOPNOTSUPP: i64 = 95;
 
 /// The kernel's reading of an exit kind (`scx_exit_reason`).

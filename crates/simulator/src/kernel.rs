@@ -1,6 +1,6 @@
 //! The state of one simulated kernel and the loop that drives it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use fairground_bpf::{Context, Setup};
@@ -264,6 +264,10 @@ pub struct Kernel<'a> {
     pub(crate) live_tasks: u32,
     /// Places that lists of runnable tasks have given out.
     pub(crate) runnable_places: u64,
+    /// Tasks that the scheduler refused at their fork. Nothing leads to them, unless the scheduler has kept their address.
+    pub(crate) unborn: Vec<TaskRef>,
+    /// How often it did, by its error.
+    pub(crate) refused_forks: BTreeMap<i32, u32>,
     pub(crate) context_switches: u64,
     pub(crate) events_handled: u64,
     pub(crate) dump: Option<String>,
@@ -675,7 +679,7 @@ impl<'a> Kernel<'a> {
 
 impl Drop for Kernel<'_> {
     fn drop(&mut self) {
-        for task in self.tasks.drain(..) {
+        for task in self.tasks.drain(..).chain(self.unborn.drain(..)) {
             // SAFETY: the scheduler's code no longer runs, and no handle outlives the kernel.
             unsafe { task.free() };
         }

@@ -208,7 +208,7 @@ impl Kernel<'_> {
                     None => Action::Block,
                 })
             }
-            Demand::Spawn { name, .. } => self.spawn_loader_thread(name, task),
+            Demand::Spawn { name } => self.spawn_loader_thread(number, name, task),
             Demand::Attributes(attributes) => {
                 self.change_policy(task, policy_of(&attributes));
                 self.change_affinity(task, attributes.cpus.as_deref());
@@ -236,7 +236,13 @@ impl Kernel<'_> {
         }
     }
 
-    fn spawn_loader_thread(&mut self, name: String, parent: TaskRef) -> Option<Action> {
+    /// Makes a thread that another one demands, unless the scheduler refuses it.
+    fn spawn_loader_thread(
+        &mut self,
+        number: u32,
+        name: String,
+        parent: TaskRef,
+    ) -> Option<Action> {
         let attributes = ThreadAttributes {
             policy: parent.seen.policy,
             priority: parent.seen.rt_priority,
@@ -254,17 +260,29 @@ impl Kernel<'_> {
         task.seen.thread_info.cpu = parent.seen.thread_info.cpu;
         task.seen.__state = TASK_NEW;
         if let Err(error) = self.init_task(task, true) {
-            self.programs.failure = Some(format!(
-                "the scheduler refused {}: ops.init_task() returned {error}",
-                task.label()
-            ));
-            return Some(Action::Failed);
+            self.forget_loader_thread(task);
+            *self.refused_forks.entry(error).or_default() += 1;
+            self.thread(number)?.reply.result = error.into();
+            return self.exit.is_some().then_some(Action::Failed);
         }
         if task.class == Class::Ext {
             self.enable_task(task);
         }
+        // The thread is there only when its parent has gone on.
+        let action = self.let_loader_run(number, parent);
         self.wake_new(task);
-        None
+        action
+    }
+
+    /// Takes back the newest thread, which was refused.
+    fn forget_loader_thread(&mut self, mut task: TaskRef) {
+        if let Some(companion) = &mut self.companion {
+            companion.threads.pop();
+        }
+        self.other_threads.pop();
+        task.leave_process();
+        task.storage.clear();
+        self.unborn.push(task);
     }
 
     fn answer_loader(&mut self, call: &BpfCall) -> Reply {

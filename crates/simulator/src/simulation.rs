@@ -1,5 +1,6 @@
 //! Setting up a simulation, running it, and what it leaves.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fairground_bpf::{Context, Loader, Setup, Stack};
@@ -127,6 +128,8 @@ pub struct Outcome {
     /// Which task waits for what, if at the end of the duration all tasks were waiting for each other: the machine was idle from
     /// then on.
     pub stuck: Option<String>,
+    /// How often a fork of the workload or of the scheduler's loader failed, by what `ops.init_task()` returned.
+    pub refused_forks: BTreeMap<i32, u32>,
     /// The kernel's event counters by name, those that are not zero.
     pub events: Vec<(&'static str, i64)>,
     /// Context switches, to and from idle included.
@@ -198,6 +201,7 @@ pub fn simulate_beside<'a>(
         exit,
         failure,
         stuck,
+        refused_forks: std::mem::take(&mut kernel.refused_forks),
         events,
         context_switches: kernel.context_switches,
         engine_events: kernel.events_handled,
@@ -376,6 +380,8 @@ impl<'a> Kernel<'a> {
             next_jiffy: 0,
             live_tasks: 0,
             runnable_places: 0,
+            unborn: Vec::new(),
+            refused_forks: BTreeMap::new(),
             context_switches: 0,
             events_handled: 0,
             dump: None,

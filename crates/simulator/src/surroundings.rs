@@ -364,7 +364,7 @@ impl Kernel<'_> {
             return Action::Compute;
         };
         let name = workload.tasks[definition].instance_name(instance);
-        self.fork_task(definition, instance, name, Some(creator));
+        self.fork_first_task(definition, instance, name, Some(creator));
         if self.programs.failure.is_some() {
             return Action::Failed;
         }

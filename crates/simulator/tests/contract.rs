@@ -4,7 +4,7 @@ mod common;
 #[path = "support/overhead.rs"]
 mod overhead;
 
-use common::{Log, free, load, referee, run, scheduler};
+use common::{Log, Referee, free, load, referee, run, scheduler};
 use fairground_machine::Machine;
 use fairground_simulator::{CostModel, ExitKind, Options, simulate};
 
@@ -882,6 +882,76 @@ fn only_at_the_load_a_task_can_be_kept_out() {
         &free("1", TWO_HOGS),
     );
     assert_eq!(loaded.exit.kind, ExitKind::Unregistered);
+}
+
+const FORKING: &str = r#"{"tasks": {
+    "parent": {"loop": 4, "run": 1000, "fork": "child"},
+    "child": {"instance": 0, "fairground": {"process": "other"}, "loop": 1, "run": 1000}}}"#;
+
+#[test]
+fn a_fork_that_the_scheduler_refuses_fails_and_the_parent_goes_on() {
+    let (mut log, mut referee) = (Log::default(), Referee::default());
+    let scheduler = scheduler("refusing", &["REFUSE -ENOMEM"]);
+    let options = free("1", FORKING);
+    let outcome = simulate(&scheduler, &options, vec![&mut log, &mut referee]).unwrap();
+    assert_eq!(
+        (outcome.exit.kind, outcome.failure),
+        (ExitKind::Unregistered, None)
+    );
+    assert_eq!(
+        outcome.refused_forks.into_iter().collect::<Vec<_>>(),
+        [(-12, 2)]
+    );
+    let names: Vec<&str> = outcome.tasks.iter().map(|task| &*task.name).collect();
+    assert_eq!(names, ["parent", "child-1", "child-3"]);
+    assert_eq!(outcome.tasks[0].cpu_time, 4_000_000);
+    // Nobody hears of the children that are not there, and the scheduler not of their end.
+    assert!(!log.0.iter().any(|line| line.contains("child-0")));
+    let seen = |what: &str| -> Vec<&str> {
+        let lines = outcome.messages.iter();
+        lines.filter_map(|line| line.strip_prefix(what)).collect()
+    };
+    assert_eq!(
+        seen("init ")[1..],
+        ["1001 1", "1002 1", "1003 1", "1004 1", "1005 1"]
+    );
+    let ended = seen("exit ");
+    assert!(
+        !ended.contains(&"1002") && !ended.contains(&"1004"),
+        "{ended:?}"
+    );
+    assert!(
+        ended.contains(&"1003") && ended.contains(&"1005"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn an_error_that_is_none_ejects_the_scheduler_at_a_fork() {
+    for error in ["1", "-4096"] {
+        let outcome = run(
+            &scheduler("refusing", &[&format!("REFUSE {error}")]),
+            &free("1", FORKING),
+        );
+        let message = format!("ops.init_task() returned an invalid errno {error}");
+        assert_eq!(outcome.exit.message, message);
+    }
+}
+
+#[test]
+fn without_its_first_tasks_a_workload_does_not_begin() {
+    let outcome = run(
+        &scheduler("refusing", &["REFUSE_FIRST 1"]),
+        &free("1", FORKING),
+    );
+    let message = "the workload cannot begin without parent[1001], which the scheduler refused: ops.init_task() returned -12";
+    assert_eq!(outcome.failure.as_deref(), Some(message));
+    let outcome = run(
+        &scheduler("refusing", &["REFUSE_FIRST 0"]),
+        &free("1", FORKING),
+    );
+    let message = "ops.init_task() failed (-12) for test[1000]";
+    assert_eq!(outcome.exit.message, message);
 }
 
 #[test]

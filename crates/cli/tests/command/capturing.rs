@@ -139,6 +139,8 @@ fn a_loader_that_decides_goes_on_beside_the_simulation() {
         "{}",
         ended.stdout
     );
+    let refused = "ops.init_task() refused 1 fork (-22), and the parent went on without the child";
+    assert!(ended.stdout.contains(refused), "{}", ended.stdout);
     let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let metrics = &result["runs"][0]["metrics"];
     let tasks = metrics["tasks"].as_array().unwrap();

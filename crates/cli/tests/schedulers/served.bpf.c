@@ -2,7 +2,7 @@
 /*
  * A scheduler that decides nothing: its loader takes the tasks out of one queue and puts them into another, in the order in which they
  * are to run. The loader itself runs whenever there is something for it to do. Each counts in the arena what it has handed over, and looks
- * at the other's count.
+ * at the other's count. The first thread that the loader makes beside its own is refused.
  */
 #include "fairground.bpf.h"
 
@@ -57,7 +57,7 @@ struct counts {
 
 struct counts __arena *counts SEC(".data.counts");
 
-u64 is_needed, inserted;
+u64 is_needed, inserted, threads;
 
 struct place {
 	u64 address;
@@ -80,6 +80,13 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(served_init)
 	if (!bpf_map_lookup_elem(&shelves, &key))
 		return -ENOENT;
 	return counts && counts->queued == FIRST && counts->decided == FIRST ? 0 : -EINVAL;
+}
+
+s32 BPF_STRUCT_OPS(served_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	if (args->fork && p->tgid == loader_pid && !threads++)
+		return -EINVAL;
+	return 0;
 }
 
 void BPF_STRUCT_OPS(served_enqueue, struct task_struct *p, u64 enq_flags)
@@ -129,6 +136,7 @@ void BPF_STRUCT_OPS(served_dispatch, s32 cpu, struct task_struct *prev)
 DEFINE_SCHEDULER(served,
 		 .enqueue	= (void *)served_enqueue,
 		 .dispatch	= (void *)served_dispatch,
+		 .init_task	= (void *)served_init_task,
 		 .init		= (void *)served_init,
 		 .flags		= SCX_OPS_ENQ_LAST,
 		 .name		= "served");

@@ -17,7 +17,7 @@ impl Kernel<'_> {
                 cgroup: self.groups.cgroup_address(task.cgroup),
             };
             let result = self.call(Op::InitTask, &[task.address(), &raw mut args as u64]) as i32;
-            if result > 0 {
+            if !(-MAX_ERRNO..=0).contains(&result) {
                 let message = format!("ops.init_task() returned an invalid errno {result}");
                 self.fail(ExitKind::Error, message);
                 return Err(-EPROTO);

@@ -22,6 +22,14 @@ const CLONE_THREAD_FLAGS: u64 = 0x003d_0f00;
 /// First process id given to tasks of the workload.
 const FIRST_PID: i32 = 1000;
 
+/// A fork that failed because `ops.init_task()` did.
+struct Refusal {
+    /// The task that is not there, as messages of the kernel have it.
+    task: String,
+    /// What `ops.init_task()` returned.
+    error: i32,
+}
+
 impl Kernel<'_> {
     /// Starts the instances of every definition.
     pub(crate) fn start_programs(&mut self) {
@@ -35,7 +43,7 @@ impl Kernel<'_> {
         self.enter(0);
         for (definition, instance) in workload.first_tasks() {
             let name = workload.tasks[definition].instance_name(instance);
-            self.fork_task(definition, instance, name, None);
+            self.fork_first_task(definition, instance, name, None);
             if self.exit.is_some() || self.programs.failure.is_some() {
                 return;
             }
@@ -43,7 +51,22 @@ impl Kernel<'_> {
         self.leave(OverheadKind::Scheduling);
     }
 
-    /// Carries out a `fork` event of `task`.
+    /// Creates a task that the workload begins with. Without it the run would be one of another workload, so its refusal ends the run.
+    pub(crate) fn fork_first_task(
+        &mut self,
+        definition: usize,
+        instance: u32,
+        name: String,
+        parent: Option<TaskRef>,
+    ) {
+        if let Err(Refusal { task, error }) = self.fork_task(definition, instance, name, parent) {
+            self.programs.failure = Some(format!(
+                "the workload cannot begin without {task}, which the scheduler refused: ops.init_task() returned {error}"
+            ));
+        }
+    }
+
+    /// Carries out a `fork` event of `task`. If the scheduler refuses the new task, the fork fails and `task` goes on.
     pub(super) fn fork_by_event(&mut self, task: TaskRef, target: usize) -> Option<Action> {
         let workload = self.programs.workload.clone();
         let number = self.programs.forks[target];
@@ -57,22 +80,71 @@ impl Kernel<'_> {
         self.programs.forks[target] += 1;
         let instance = workload.tasks[target].instances + number;
         let name = format!("{}-{instance}", workload.tasks[target].name);
-        self.fork_task(target, instance, name, Some(task));
+        if let Err(Refusal { error, .. }) = self.fork_task(target, instance, name, Some(task)) {
+            *self.refused_forks.entry(error).or_default() += 1;
+        }
         let failed = self.programs.failure.is_some();
         failed.then_some(Action::Failed)
     }
 
-    /// Creates a task of `definition` and makes it runnable.
-    pub(crate) fn fork_task(
+    /// Creates a task of `definition` and makes it runnable (`copy_process`, `wake_up_new_task`).
+    fn fork_task(
         &mut self,
         definition: usize,
         instance: u32,
         name: String,
         parent: Option<TaskRef>,
-    ) {
+    ) -> Result<(), Refusal> {
+        let origin = parent.unwrap_or(self.initial_parent);
+        let cpu = if parent.is_some() { self.this_cpu } else { 0 };
+        let processes = self.processes.len();
+        let mut task = self.new_task(definition, instance, name, parent);
+        self.join_new_task(task, definition, origin, cpu);
+        self.tasks.push(task);
+        self.set_attributes(task);
+        if let Err(error) = self.init_task(task, true) {
+            self.tasks.pop();
+            self.processes.truncate(processes);
+            task.leave_process();
+            task.storage.clear();
+            task.seen.mm = std::ptr::null_mut();
+            task.seen.active_mm = std::ptr::null_mut();
+            let refusal = Refusal {
+                task: task.label(),
+                error,
+            };
+            self.unborn.push(task);
+            return Err(refusal);
+        }
+        self.live_tasks += 1;
+        self.emit_task(task);
+        self.release_first_job(task);
+        if task.class == Class::Ext {
+            self.enable_task(task);
+        }
+        self.trace(Hook::TaskNewtask, &[task.address(), CLONE_THREAD_FLAGS]);
+        self.trace(Hook::SchedProcessFork, &[origin.address(), task.address()]);
+        if !task.allowed().test(cpu) {
+            let cpu = self.fallback_cpu(task, cpu);
+            task.seen.thread_info.cpu = cpu as u32;
+        }
+        self.wake_new(task);
+        Ok(())
+    }
+
+    /// A task of `definition` with its program, which is in no process yet.
+    fn new_task(
+        &mut self,
+        definition: usize,
+        instance: u32,
+        name: String,
+        parent: Option<TaskRef>,
+    ) -> TaskRef {
         let workload = self.programs.workload.clone();
         let origin = parent.unwrap_or(self.initial_parent);
         let id = TaskId(self.tasks.len() as u32);
+        // The number of a task that was refused is not given out again.
+        let number = (self.tasks.len() + self.unborn.len()) as i32;
         let source = &workload.tasks[definition];
         let mut execution = Execution::new(definition, &source.phases, workload.timers.len());
         execution.start = self.clock.now();
@@ -86,7 +158,7 @@ impl Kernel<'_> {
         let mut task = Task::blank(
             id,
             name,
-            FIRST_PID + 1 + id.0 as i32,
+            FIRST_PID + 1 + number,
             self.possible,
             self.cpus.len(),
         );
@@ -100,60 +172,38 @@ impl Kernel<'_> {
             Some(path) => self.groups.find(path),
             None => origin.cgroup,
         };
-        let mut task = TaskRef::allocate(task);
+        task.seen.scx.tid = number as u64 + 1;
+        TaskRef::allocate(task)
+    }
+
+    /// Gives a new task its process, its group, its policy and its CPUs.
+    fn join_new_task(&mut self, mut task: TaskRef, definition: usize, origin: TaskRef, cpu: usize) {
+        let workload = self.programs.workload.clone();
+        let source = &workload.tasks[definition];
         let now = self.clock.now();
-        let cpu = if parent.is_some() { self.this_cpu } else { 0 };
-        {
-            let task_cpu = cpu as u32;
-            let (mm, leader) = self.process_of(source.process.as_deref(), task, origin);
-            let groups = self.groups.pointers(task.cgroup);
-            let length = self.tick_length();
-            let task_state = &mut task.seen;
-            task_state.thread_info.cpu = task_cpu;
-            task_state.mm = mm;
-            task_state.active_mm = mm;
-            task_state.real_parent = origin.address() as *mut TaskStruct;
-            task_state.parent = origin.address() as *mut TaskStruct;
-            task_state.group_leader = leader.address() as *mut TaskStruct;
-            task_state.start_time = now;
-            task_state.start_boottime = now;
-            task_state.recent_used_cpu = cpu as i32;
-            task_state.wake_cpu = cpu as i32;
-            task_state.cgroups = groups.0;
-            task_state.sched_task_group = groups.1;
-            task_state.scx.tid = u64::from(id.0) + 1;
-            task_state.scx.runnable_at = now / length;
-            task_state.__state = TASK_NEW;
-        }
+        let (mm, leader) = self.process_of(source.process.as_deref(), task, origin);
+        let groups = self.groups.pointers(task.cgroup);
+        let length = self.tick_length();
+        let seen = &mut task.seen;
+        seen.thread_info.cpu = cpu as u32;
+        seen.mm = mm;
+        seen.active_mm = mm;
+        seen.real_parent = origin.address() as *mut TaskStruct;
+        seen.parent = origin.address() as *mut TaskStruct;
+        seen.group_leader = leader.address() as *mut TaskStruct;
+        seen.start_time = now;
+        seen.start_boottime = now;
+        seen.recent_used_cpu = cpu as i32;
+        seen.wake_cpu = cpu as i32;
+        seen.cgroups = groups.0;
+        seen.sched_task_group = groups.1;
+        seen.scx.runnable_at = now / length;
+        seen.__state = TASK_NEW;
         task.fix_pointers();
         self.apply_policy(task, source.policy);
         self.restrict(task, source.cpus.as_deref());
         let class = self.class_of(task);
         task.set_class(class);
-        self.tasks.push(task);
-        self.live_tasks += 1;
-        self.emit_task(task);
-        self.release_first_job(task);
-        self.set_attributes(task);
-        if let Err(error) = self.init_task(task, true) {
-            self.live_tasks -= 1;
-            task.seen.__state = TASK_DEAD;
-            self.programs.failure = Some(format!(
-                "the scheduler refused {}: ops.init_task() returned {error}",
-                task.label()
-            ));
-            return;
-        }
-        if task.class == Class::Ext {
-            self.enable_task(task);
-        }
-        self.trace(Hook::TaskNewtask, &[task.address(), CLONE_THREAD_FLAGS]);
-        self.trace(Hook::SchedProcessFork, &[origin.address(), task.address()]);
-        if !task.allowed().test(cpu) {
-            let cpu = self.fallback_cpu(task, cpu);
-            task.seen.thread_info.cpu = cpu as u32;
-        }
-        self.wake_new(task);
     }
 
     /// The address space of a new task that `origin` forks, and the leader of its threads: those of the process that it names, which
