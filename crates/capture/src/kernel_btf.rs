@@ -1,7 +1,7 @@
 //! The types of the kernel that loaders see.
 //!
 //! They are those that the scheduler's own object was compiled with, so that everything that libbpf looks up fits, without the kernel
-//! functions that the simulated kernel does not have, and with what an object does not have of a kernel: the table of callbacks as the
+//! functions that the simulated kernel does not have and the other shapes in which the object knows a type (`task_struct___old`), and with what an object does not have of a kernel: the table of callbacks as the
 //! kernel keeps it, all constants, and the places that programs of other kinds attach to.
 
 use fairground_bpf::{Kind, Object, TypeId};
@@ -129,7 +129,7 @@ pub(crate) fn generate(
         next: object.btf().types().len() as TypeId,
         first_string: all_strings.len() as u32,
     };
-    hide_functions(&mut all_types, object, kernel, &mut added);
+    hide_what_is_not_there(&mut all_types, object, kernel, &mut added);
     add_table(object, &mut added).ok_or_else(|| wrong("it has no sched_ext_ops table"))?;
     add_constants(kernel, &mut added);
     add_targets(object, &mut added);
@@ -147,8 +147,22 @@ pub(crate) fn generate(
     Ok(result)
 }
 
-/// Gives the kernel functions that the simulated kernel lacks a name that nobody looks for.
-fn hide_functions(types: &mut [u8], object: &Object, kernel: &dyn KernelFacts, added: &mut Added) {
+/// Whether this is what the object calls a type of the kernel in one of several shapes: the kernel has none of such a name.
+fn is_flavor(kind: &Kind, name: &str) -> bool {
+    let may_be = matches!(
+        kind,
+        Kind::Structure { .. } | Kind::Union { .. } | Kind::Enumeration { .. } | Kind::Typedef(_)
+    );
+    may_be && name.contains("___")
+}
+
+/// Gives the kernel functions that the simulated kernel lacks, and the types that no kernel has, a name that nobody looks for.
+fn hide_what_is_not_there(
+    types: &mut [u8],
+    object: &Object,
+    kernel: &dyn KernelFacts,
+    added: &mut Added,
+) {
     let lacking: Vec<&str> = object
         .externs()
         .iter()
@@ -156,9 +170,6 @@ fn hide_functions(types: &mut [u8], object: &Object, kernel: &dyn KernelFacts, a
         .filter(|one| !kernel.has_function(one.essential_name()))
         .map(|one| one.name.as_str())
         .collect();
-    if lacking.is_empty() {
-        return;
-    }
     let hidden = added.name("not_in_this_kernel");
     let mut at = 0;
     for one in object.btf().types().iter().skip(1) {
@@ -166,7 +177,9 @@ fn hide_functions(types: &mut [u8], object: &Object, kernel: &dyn KernelFacts, a
             return;
         };
         let info = u32::from_le_bytes([info[0], info[1], info[2], info[3]]);
-        if matches!(one.kind, Kind::Function { .. }) && lacking.contains(&one.name.as_str()) {
+        let is_lacking =
+            matches!(one.kind, Kind::Function { .. }) && lacking.contains(&one.name.as_str());
+        if is_lacking || is_flavor(&one.kind, &one.name) {
             types[at..at + 4].copy_from_slice(&hidden.to_le_bytes());
         }
         let count = (info & 0xffff) as usize;

@@ -16,7 +16,7 @@ const PIDS: u32 = 1 << 22;
 pub(crate) const RELEASE: &str = "7.3.0-fairground";
 
 /// What loaders find under these names is not this machine's.
-const PLACES: [&str; 15] = [
+const PLACES: [&str; 18] = [
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
     "/sys/kernel/btf",
@@ -28,10 +28,25 @@ const PLACES: [&str; 15] = [
     "/proc/config.gz",
     "/proc/cpuinfo",
     "/proc/kallsyms",
+    "/proc/mounts",
+    "/proc/self/mountinfo",
+    "/proc/self/mounts",
     "/proc/sys/kernel/ftrace_enabled",
     "/proc/sys/kernel/pid_max",
     "/proc/schedstat",
     "/proc/stat",
+];
+
+/// What is mounted: the kind of each file system, and where.
+const MOUNTS: [(&str, &str); 8] = [
+    ("tmpfs", "/"),
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("cgroup2", "/sys/fs/cgroup"),
+    ("bpf", "/sys/fs/bpf"),
+    ("debugfs", "/sys/kernel/debug"),
+    ("tracefs", "/sys/kernel/tracing"),
+    ("tmpfs", "/run"),
 ];
 
 /// The files, in a folder of their own.
@@ -123,6 +138,7 @@ impl Tree {
         std::fs::create_dir_all(&types)?;
         std::fs::write(types.join("vmlinux"), btf)?;
         self.write("proc/sys/kernel/ftrace_enabled", 1)?;
+        self.write_file_systems()?;
         self.write("proc/sys/kernel/pid_max", PIDS)?;
         self.write(
             &format!("boot/config-{RELEASE}"),
@@ -140,6 +156,23 @@ impl Tree {
             "proc/stat",
             format!("cpu {zeros}\n{}intr 0\nctxt 0\nbtime 1800000000\nprocesses 1\nprocs_running 1\nprocs_blocked 0\nsoftirq 0", per_cpu(&times)),
         )
+    }
+
+    /// The table of mounts in its two forms, and what loaders look for in those mounted.
+    fn write_file_systems(&self) -> std::io::Result<()> {
+        let (mut table, mut details) = (String::new(), String::new());
+        for (number, (kind, place)) in MOUNTS.iter().enumerate() {
+            table.push_str(&format!("{kind} {place} {kind} rw,relatime 0 0\n"));
+            let id = number + 20;
+            details.push_str(&format!(
+                "{id} 20 0:{id} / {place} rw,relatime shared:{id} - {kind} {kind} rw\n"
+            ));
+        }
+        for name in ["proc/mounts", "proc/self/mounts"] {
+            self.write(name, table.trim_end())?;
+        }
+        self.write("proc/self/mountinfo", details.trim_end())?;
+        self.write("sys/kernel/tracing/available_tracers", "function nop")
     }
 
     fn write_cpu(&self, machine: &Machine, number: usize) -> std::io::Result<()> {
@@ -207,18 +240,35 @@ fn configuration(object: &Object, kernel: &dyn KernelFacts) -> String {
     text
 }
 
-/// The kernel functions that there are, as symbols.
+/// The kernel functions that there are, as symbols: those that the object calls, and those that its programs are attached to.
 fn symbols(object: &Object, kernel: &dyn KernelFacts) -> String {
     let mut text = String::new();
     let known = object.externs().iter().filter(|one| match one.kind {
         ExternKind::Function { .. } => kernel.has_function(one.essential_name()),
         _ => matches!(one.kind, ExternKind::Variable { .. }),
     });
-    for (number, one) in known.enumerate() {
+    let mut names: Vec<&str> = known.map(|one| one.essential_name()).collect();
+    for program in object.programs() {
+        if let Some(name) = traced_function(&program.section)
+            && !names.contains(&name)
+        {
+            names.push(name);
+        }
+    }
+    for (number, name) in names.into_iter().enumerate() {
         let address = 0xffff_ffff_8100_0000_u64 + number as u64 * 64;
-        text.push_str(&format!("{address:016x} T {}\n", one.essential_name()));
+        text.push_str(&format!("{address:016x} T {name}\n"));
     }
     text
+}
+
+/// The function that a program of this section is attached to.
+fn traced_function(section: &str) -> Option<&str> {
+    let (kind, target) = section.split_once('/')?;
+    let kind = kind.split('.').next()?;
+    ["fentry", "fexit", "kprobe", "kretprobe"]
+        .contains(&kind)
+        .then_some(target)
 }
 
 /// Numbers in ascending order as the kernel prints them: `0-3,8`.
@@ -257,6 +307,42 @@ fn mask(members: &[usize], count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loaders_find_the_file_system_of_traces_and_its_tracers() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = Tree { folder };
+        tree.write_file_systems().unwrap();
+        let read = |path: &str| std::fs::read_to_string(tree.redirect(path).unwrap()).unwrap();
+        for path in ["/proc/mounts", "/proc/self/mounts"] {
+            let table = read(path);
+            let mut lines = table
+                .lines()
+                .map(|line| line.split(' ').collect::<Vec<_>>());
+            let traces = lines.find(|fields| fields[2] == "tracefs").unwrap();
+            assert_eq!(traces[1], "/sys/kernel/tracing");
+            assert!(lines.all(|fields| fields.len() == 6), "{table}");
+        }
+        let details = read("/proc/self/mountinfo");
+        let traces = details.lines().find(|line| line.contains("- tracefs "));
+        assert!(
+            traces.unwrap().contains(" / /sys/kernel/tracing rw"),
+            "{details}"
+        );
+        let tracers = read("/sys/kernel/tracing/available_tracers");
+        assert!(
+            tracers
+                .split_whitespace()
+                .any(|tracer| tracer == "function")
+        );
+    }
+
+    #[test]
+    fn functions_with_programs_are_symbols() {
+        assert_eq!(traced_function("fexit/futex_wake"), Some("futex_wake"));
+        assert_eq!(traced_function("fentry.s/do_exit"), Some("do_exit"));
+        assert_eq!(traced_function("tp_btf/sched_switch"), None);
+    }
 
     #[test]
     fn lists_and_masks_are_as_the_kernel_prints_them() {

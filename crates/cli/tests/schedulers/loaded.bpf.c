@@ -6,6 +6,11 @@
 
 #define QUEUE 7
 
+/* The part of a task that this wants, wherever the kernel has it. */
+struct task_struct___part {
+	int prio;
+} __attribute__((preserve_access_index));
+
 const volatile u64 slice_ns = 1;
 
 struct domain {
@@ -47,6 +52,10 @@ int look(struct pair *pair)
 
 void BPF_STRUCT_OPS(loaded_enqueue, struct task_struct *p, u64 enq_flags)
 {
+	struct task_struct___part *part = (void *)p;
+
+	if (part->prio < 100)
+		scx_bpf_error("a task of priority %d", part->prio);
 	scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags);
 }
 
