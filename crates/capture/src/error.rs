@@ -34,10 +34,16 @@ pub enum Error {
         cause: std::io::Error,
     },
     /// The loader ended too early.
-    #[error("the loader did not attach a scheduler: {how}{}", after(output))]
+    #[error(
+        "the loader did not attach a scheduler: {how}{}{}",
+        way_out(ran),
+        after(output)
+    )]
     NotAttached {
         /// How it ended.
         how: String,
+        /// The last of its programs that it ran, which nothing has executed.
+        ran: Option<String>,
         /// What it printed.
         output: String,
     },
@@ -51,6 +57,16 @@ impl Error {
             Self::System { .. } | Self::NotAttached { .. } => 1,
         }
     }
+}
+
+/// What to do about a loader that may have missed what a program returns.
+fn way_out(ran: &Option<String>) -> String {
+    ran.as_ref().map_or_else(String::new, |program| {
+        format!(
+            " after it ran {program}, and a capture executes no programs; if it needs what they return, run it beside a simulation: \
+             compare -s 'exec:LOADER'"
+        )
+    })
 }
 
 /// The last lines of what a loader printed.

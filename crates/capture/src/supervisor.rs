@@ -132,8 +132,7 @@ impl Supervisor {
                 return Ok(None);
             }
             if let Some(how) = self.ended.clone() {
-                let output = self.output()?;
-                return Err(Error::NotAttached { how, output });
+                return Err(self.not_attached(how));
             }
             let thread = system("follow the loader", self.next_runnable())?;
             if left != Left::None && self.threads[thread].answer.is_none() {
@@ -146,9 +145,19 @@ impl Supervisor {
             }
             system("follow the loader", self.step(thread))?;
         }
-        let output = self.output()?;
         let how = format!("it made {MOST_CALLS} system calls without attaching one");
-        Err(Error::NotAttached { how, output })
+        Err(self.not_attached(how))
+    }
+
+    fn not_attached(&mut self, how: String) -> Error {
+        match self.output() {
+            Ok(output) => Error::NotAttached {
+                how,
+                ran: self.state.runs.last().map(|run| run.program.clone()),
+                output,
+            },
+            Err(error) => error,
+        }
     }
 
     /// Lets it go on until all threads wait: it has done what it does once.

@@ -127,6 +127,19 @@ fn carrying(folder: &Path, name: &str, slice: &str) -> String {
 }
 
 #[test]
+fn a_loader_that_needs_what_its_programs_return_is_sent_to_a_simulation() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = object_of(folder.path(), "served").display().to_string();
+    let arguments = ["capture", "--object", &object, "--", loader(), &object];
+    // The place that its program would have given it stays NULL.
+    let parts = [
+        "after it ran make_counts, and a capture executes no programs",
+        "compare -s 'exec:LOADER'",
+    ];
+    end_with(&arguments, 1, &parts);
+}
+
+#[test]
 fn a_loader_that_decides_goes_on_beside_the_simulation() {
     let folder = tempfile::tempdir().unwrap();
     let reference = carrying(folder.path(), "served", "2000000");
