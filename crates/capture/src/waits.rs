@@ -215,7 +215,23 @@ fn wait_for_files(process: i32, call: &Call, now: u64) -> Option<io::Result<Outc
         },
         _ => return None,
     };
-    Some(wanted.map(|(list, until)| files(process, list, until, now)))
+    Some(wanted.map(|(mut list, until)| {
+        // A map is a file in memory here, which could always be read.
+        list.retain(|(file, _)| !is_map(process, *file));
+        files(process, list, until, now)
+    }))
+}
+
+/// Whether a descriptor is a map's.
+fn is_map(process: i32, descriptor: i32) -> bool {
+    let link = std::fs::read_link(format!("/proc/{process}/fd/{descriptor}"));
+    let name = link
+        .ok()
+        .and_then(|link| link.into_os_string().into_string().ok());
+    name.is_some_and(|name| {
+        let name = name.strip_prefix("/memfd:");
+        name.is_some_and(|name| name.starts_with(crate::calls::PREFIX))
+    })
 }
 
 fn done(value: i64) -> Outcome {

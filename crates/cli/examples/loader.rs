@@ -169,7 +169,17 @@ unsafe fn decide(
         if made.map_or_else(|error| error.raw_os_error(), |_| None) != Some(EINVAL) {
             return Err("the first thread was not refused".to_owned());
         }
-        std::thread::spawn(move || runs.store(true, Ordering::Relaxed));
+        let rings = bpf::bpf_map__fd(map(c"rings"));
+        std::thread::spawn(move || {
+            let events = libc::POLLIN;
+            let mut waits = libc::pollfd {
+                fd: rings,
+                events,
+                revents: 0,
+            };
+            let ready = libc::poll(&raw mut waits, 1, 2);
+            runs.store(ready == 0, Ordering::Relaxed);
+        });
         let [queued, decided] = [c"queued", c"decided"].map(|name| bpf::bpf_map__fd(map(name)));
         loop {
             let mut pid = 0_i32;
@@ -183,7 +193,9 @@ unsafe fn decide(
                 return Err(format!("the scheduler has counted {handed_over}"));
             }
             if handed_over > ENOUGH && !has_run.load(Ordering::Relaxed) {
-                return Err("the second thread does not run".to_owned());
+                return Err(
+                    "the second thread does not run, or its ring buffer is not empty".to_owned(),
+                );
             }
             std::thread::yield_now();
         }
