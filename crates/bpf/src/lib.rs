@@ -52,6 +52,6 @@ pub use object::{
     StructOpsMember, StructOpsValue, Variable, VariableKind,
 };
 pub use renamed::name_since;
-pub use setup::{MapEntry, Passed, ProgramRun, RunTime, Setup, VariablePatch};
+pub use setup::{MapEntry, NewEntry, NewMap, Passed, ProgramRun, RunTime, Setup, VariablePatch};
 pub use special::{SpecialField, SpecialKind};
 pub use symbols::Symbols;

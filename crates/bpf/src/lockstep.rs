@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::setup::NewMap;
+
 /// Process id of a loader in a simulation. Its further threads have the numbers behind it.
 pub const LOADER_PID: i32 = 500;
 
@@ -109,12 +111,12 @@ pub enum MapOperation {
         /// `BPF_ANY`, `BPF_NOEXIST` or `BPF_EXIST`.
         flags: u64,
     },
-    /// To put a new map with room for this number of entries under a key of a map of maps.
+    /// To put a new map under a key of a map of maps.
     Insert {
         /// The key.
         key: Vec<u8>,
-        /// Entries.
-        max_entries: u32,
+        /// The map.
+        map: NewMap,
     },
     /// To take a key out.
     Delete(Vec<u8>),

@@ -1,5 +1,7 @@
 //! What a loader does to an object besides loading it.
 
+use serde::{Deserialize, Serialize};
+
 /// What a scheduler's loader sets, fills in and runs, as plain data. It belongs to one object on one machine: maps and sections are
 /// numbered as in [`crate::Object`], values are the bytes that end up in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,9 +40,21 @@ pub struct MapEntry {
     pub key: Vec<u8>,
     /// One value, or one for each CPU if the map has such; none in a map of maps.
     pub values: Vec<Vec<u8>>,
-    /// In a map of maps, how many entries the new map has that becomes the value.
-    pub inner: Option<u32>,
+    /// In a map of maps, the new map that becomes the value.
+    pub inner: Option<NewMap>,
 }
+
+/// A map that becomes the value of an entry in a map of maps; it is what that declares, but for this.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewMap {
+    /// Entries that it has room for.
+    pub max_entries: u32,
+    /// What is in it from the beginning.
+    pub entries: Vec<NewEntry>,
+}
+
+/// An entry of a new map: the key, and one value, or one for each CPU if the map has such.
+pub type NewEntry = (Vec<u8>, Vec<Vec<u8>>);
 
 /// One run of a program, as `BPF_PROG_TEST_RUN` does it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,10 +6,13 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-use fairground_bpf::{BpfCall, Kind, MapOperation, Object};
+use fairground_bpf::{BpfCall, Kind, MapOperation, NewMap, Object};
 
 use crate::process::{self, Answer};
-use crate::{trials, write};
+use crate::{
+    trials,
+    write::{self, PER_CPU_MAPS},
+};
 
 /// `enum bpf_map_type`.
 pub(crate) mod map_type {
@@ -324,10 +327,11 @@ impl State {
             command::TAKE => MapOperation::Take(key),
             command::UPDATE if is_map_of_maps(map.kind) => {
                 let descriptor = process::read(thread, a.long(16), length)?;
-                let Some(max_entries) = self.capacity_of(thread, &descriptor) else {
+                let inner = self.number_inside(thread, &descriptor);
+                let Some(map) = inner.and_then(|number| self.new_map(number)) else {
                     return Ok(None);
                 };
-                MapOperation::Insert { key, max_entries }
+                MapOperation::Insert { key, map }
             }
             command::UPDATE => MapOperation::Update {
                 key,
@@ -488,10 +492,10 @@ impl State {
         let key = process::read(thread, a.long(8), key_size)?;
         let mut value = process::read(thread, a.long(16), length)?;
         if is_map_of_maps(kind) {
-            let Some(capacity) = self.capacity_of(thread, &value) else {
+            let Some(inner) = self.number_inside(thread, &value) else {
                 return Ok(Answer::Error(libc::EBADF));
             };
-            value = capacity.to_le_bytes().to_vec();
+            value = inner.to_le_bytes().to_vec();
         }
         let Some((map, file)) = self.map(thread, a.word(0)) else {
             return Ok(Answer::Error(libc::EBADF));
@@ -517,10 +521,38 @@ impl State {
         Ok(Answer::Value(0))
     }
 
-    /// Entries that a map has room for which the loader knows by a descriptor: all that is kept of a map inside another.
-    fn capacity_of(&mut self, thread: i32, descriptor: &[u8]) -> Option<u32> {
+    /// The number of a map that the loader knows by a descriptor and puts into another.
+    fn number_inside(&mut self, thread: i32, descriptor: &[u8]) -> Option<u32> {
         let descriptor = u32::from_le_bytes(descriptor.try_into().ok()?);
-        self.map(thread, descriptor).map(|(map, _)| map.max_entries)
+        self.map(thread, descriptor)?;
+        self.number_of(thread, descriptor)
+    }
+
+    /// The map with this number.
+    pub(crate) fn inner_map(&self, number: u32) -> Option<&Map> {
+        match &self.things.get(&number)?.thing {
+            Thing::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// The map with this number as it is now, as a new one in another.
+    fn new_map(&self, number: u32) -> Option<NewMap> {
+        let map = self.inner_map(number)?;
+        let values = |value: &[u8]| match PER_CPU_MAPS.contains(&map.kind) {
+            true => {
+                let stride = (map.value_size as usize).next_multiple_of(8).max(8);
+                value.chunks(stride).map(<[u8]>::to_vec).collect()
+            }
+            false => vec![value.to_vec()],
+        };
+        let entries = map.entries.iter();
+        Some(NewMap {
+            max_entries: map.max_entries,
+            entries: entries
+                .map(|(key, value)| (key.clone(), values(value)))
+                .collect(),
+        })
     }
 
     fn delete(&mut self, thread: i32, a: &Attributes) -> io::Result<Answer> {

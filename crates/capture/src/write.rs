@@ -38,7 +38,7 @@ pub(crate) fn companion(object: &Object, state: &State, from: &str) -> String {
         .collect();
     variables(&mut text, object, &maps);
     map_sizes(&mut text, object, &maps);
-    entries(&mut text, object, &maps);
+    entries(&mut text, object, state, &maps);
     for run in &state.runs {
         write_run(&mut text, object, run);
     }
@@ -142,21 +142,17 @@ fn map_sizes(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
     }
 }
 
-fn entries(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
+fn entries(text: &mut String, object: &Object, state: &State, maps: &[(&Map, Vec<u8>)]) {
     for (map, _) in maps {
         let Some(one) = definition(object, map) else {
             continue;
         };
         for (key, value) in &map.entries {
-            let value = match map.kind {
-                // What is inside such a map, its loader says nothing of.
-                map_type::ARRAY_OF_MAPS | map_type::HASH_OF_MAPS => {
-                    format!("max_entries = {}", plain(object, None, value))
+            let value = match (map.kind, &one.inner) {
+                (map_type::ARRAY_OF_MAPS | map_type::HASH_OF_MAPS, Some(inner)) => {
+                    new_map(object, state, inner, value)
                 }
-                kind if PER_CPU_MAPS.contains(&kind) => {
-                    format!("value = {}", per_cpu(object, one, value))
-                }
-                _ => format!("value = {}", plain(object, one.value_type, value)),
+                _ => format!("value = {}", one_value(object, one, value)),
             };
             line(text, format_args!("\n[[entry]]"));
             line(text, format_args!("map = {:?}", one.name));
@@ -166,6 +162,36 @@ fn entries(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
             );
             line(text, format_args!("{value}"));
         }
+    }
+}
+
+/// A map in another, which is known there by its number.
+fn new_map(object: &Object, state: &State, inner: &fairground_bpf::Map, value: &[u8]) -> String {
+    let number = value.try_into().map_or(0, u32::from_le_bytes);
+    let Some(map) = state.inner_map(number) else {
+        return String::new();
+    };
+    let mut text = format!("max_entries = {}", map.max_entries);
+    if !map.entries.is_empty() {
+        text.push_str("\ninside = [\n");
+        for (key, value) in &map.entries {
+            let key = plain(object, inner.key_type, key);
+            let value = one_value(object, inner, value);
+            line(
+                &mut text,
+                format_args!("\t{{ key = {key}, value = {value} }},"),
+            );
+        }
+        text.push(']');
+    }
+    text
+}
+
+/// The value of an entry of a map that holds no maps.
+fn one_value(object: &Object, map: &fairground_bpf::Map, bytes: &[u8]) -> String {
+    match PER_CPU_MAPS.contains(&map.kind) {
+        true => per_cpu(object, map, bytes),
+        false => plain(object, map.value_type, bytes).to_string(),
     }
 }
 

@@ -88,6 +88,7 @@ fn load() -> Result<(), String> {
             put_map(map(c"shelves"))?;
             return decide(map, counts);
         }
+        put_map(map(c"shelves"))?;
         for cpu in 0..=last {
             let value = [u64::from(cpu) << 8, u64::from(cpu)];
             let written = bpf::bpf_map__update_elem(
@@ -114,16 +115,21 @@ fn load() -> Result<(), String> {
     Ok(())
 }
 
-/// Puts a map into a map of maps.
+/// Puts a map with one entry into a map of maps.
 ///
 /// # Safety
 ///
 /// The map is libbpf's.
 unsafe fn put_map(outer: *mut bpf::bpf_map) -> Result<(), String> {
-    let (kind, key) = (bpf::BPF_MAP_TYPE_ARRAY, 1_u32);
+    let (kind, key) = (bpf::BPF_MAP_TYPE_HASH, 1_u32);
+    let (inside, value) = (7_u32, [5_u64, 3]);
     // SAFETY: key and value are as large as the map's own, and live as long as the calls.
     let put = unsafe {
-        let inner = bpf::bpf_map_create(kind, c"shelf".as_ptr(), 4, 8, 1, std::ptr::null());
+        let inner = bpf::bpf_map_create(kind, c"shelf".as_ptr(), 4, 16, 3, std::ptr::null());
+        let (at, kept) = ((&raw const inside).cast(), value.as_ptr().cast());
+        if bpf::bpf_map_update_elem(inner, at, kept, 0) != 0 {
+            return Err("an entry of the new map cannot be written".to_owned());
+        }
         let (key, inner) = ((&raw const key).cast(), (&raw const inner).cast());
         bpf::bpf_map_update_elem(bpf::bpf_map__fd(outer), key, inner, 0)
     };

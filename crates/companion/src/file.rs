@@ -67,6 +67,19 @@ pub(crate) struct MapEntry {
     pub value: Option<Spanned<Value>>,
     /// Capacity of a new map in a map of maps, if not the declared one.
     pub max_entries: Option<Spanned<Value>>,
+    /// What is in that new map.
+    #[serde(default)]
+    pub inside: Vec<InnerEntry>,
+}
+
+/// An entry of a map that is itself in a map.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InnerEntry {
+    /// As for entries.
+    pub key: Spanned<Value>,
+    /// As for entries.
+    pub value: Spanned<Value>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fairground_bpf::{Map as Definition, MapEntry, Object as Parsed, ProgramRun, RunTime, Setup};
-use libbpf_rs::{MapCore as _, MapHandle, MapType, Object, OpenObject};
+use libbpf_rs::{MapCore, MapHandle, MapType, Object, OpenObject};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
 use nix::unistd::Pid;
@@ -69,9 +69,9 @@ pub(crate) fn before_loading(
         let map = &parsed.maps()[entry.map];
         Entry {
             map: map.name.clone(),
-            inner: entry.inner.and_then(|max_entries| {
+            inner: entry.inner.as_ref().and_then(|new| {
                 let mut inner = map.inner.as_deref()?.clone();
-                inner.max_entries = max_entries;
+                inner.max_entries = new.max_entries;
                 Some(inner)
             }),
             entry,
@@ -135,24 +135,32 @@ impl Entry {
         let map = object.maps().find(|map| map.name() == self.map.as_str());
         let map = map.ok_or_else(|| io::Error::other("libbpf knows no such map"))?;
         let key = &self.entry.key;
-        if let Some(inner) = &self.inner {
+        if let (Some(inner), Some(entry)) = (&self.inner, &self.entry.inner) {
             let new = create(inner)?;
+            for (key, values) in &entry.entries {
+                write_values(&new, key, values)?;
+            }
             // The kernel keeps the map as long as it is in the other.
             return update(map.as_fd(), key, &new.as_fd().as_raw_fd().to_ne_bytes());
         }
-        if !map.map_type().is_percpu() {
-            let value = self.entry.values.first().map_or(&[][..], Vec::as_slice);
-            return update(map.as_fd(), key, value);
-        }
-        // The kernel wants a value for each CPU that there could be, at multiples of 8 bytes.
-        let cpus = libbpf_rs::num_possible_cpus().map_err(io::Error::other)?;
-        let size = (map.value_size() as usize).next_multiple_of(8);
-        let mut values = vec![0; size * cpus];
-        for (target, value) in values.chunks_mut(size).zip(&self.entry.values) {
-            target[..value.len()].copy_from_slice(value);
-        }
-        update(map.as_fd(), key, &values)
+        write_values(&map, key, &self.entry.values)
     }
+}
+
+/// Writes an entry, with a value for each CPU if the map has such.
+fn write_values(map: &impl MapCore, key: &[u8], values: &[Vec<u8>]) -> io::Result<()> {
+    if !map.map_type().is_percpu() {
+        let value = values.first().map_or(&[][..], Vec::as_slice);
+        return update(map.as_fd(), key, value);
+    }
+    // The kernel wants a value for each CPU that there could be, at multiples of 8 bytes.
+    let cpus = libbpf_rs::num_possible_cpus().map_err(io::Error::other)?;
+    let size = (map.value_size() as usize).next_multiple_of(8);
+    let mut all = vec![0; size * cpus];
+    for (target, value) in all.chunks_mut(size).zip(values) {
+        target[..value.len()].copy_from_slice(value);
+    }
+    update(map.as_fd(), key, &all)
 }
 
 fn create(definition: &Definition) -> io::Result<MapHandle> {

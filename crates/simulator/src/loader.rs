@@ -1,13 +1,21 @@
 //! What a scheduler's loader does in the simulated kernel: entries of maps, and programs that it runs before the scheduler is attached,
 //! after it, and at intervals of virtual time. The loader's own CPU time is not simulated; that of its programs is.
 
-use fairground_bpf::{MapEntry, ProgramRun, RunTime};
+use fairground_bpf::{MapEntry, NewMap, ProgramRun, RunTime};
 use fairground_events::OverheadKind;
 
 use crate::clock::Due;
 use crate::constants::{EINVAL, ENOMEM};
 use crate::kernel::Kernel;
 use crate::maps::Map;
+
+/// Writes an entry, with a value for each CPU if the map has such.
+fn write_entry(map: &mut Map, key: &[u8], values: &[Vec<u8>]) -> Result<(), i64> {
+    for (cpu, value) in values.iter().enumerate() {
+        map.update(key.as_ptr() as u64, value.as_ptr() as u64, 0, cpu)?;
+    }
+    Ok(())
+}
 
 impl Kernel<'_> {
     /// What the loader does before it attaches the scheduler. `false` if it would give up.
@@ -27,14 +35,10 @@ impl Kernel<'_> {
     }
 
     fn fill(&mut self, entry: &MapEntry) -> Result<(), i64> {
-        if let Some(max_entries) = entry.inner {
-            return self.fill_with_map(entry.map, &entry.key, max_entries);
+        match &entry.inner {
+            Some(new) => self.fill_with_map(entry.map, &entry.key, new),
+            None => write_entry(&mut self.maps[entry.map], &entry.key, &entry.values),
         }
-        let map = &mut self.maps[entry.map];
-        for (cpu, value) in entry.values.iter().enumerate() {
-            map.update(entry.key.as_ptr() as u64, value.as_ptr() as u64, 0, cpu)?;
-        }
-        Ok(())
     }
 
     /// Puts a new map into a map of maps.
@@ -42,12 +46,15 @@ impl Kernel<'_> {
         &mut self,
         map: usize,
         key: &[u8],
-        max_entries: u32,
+        new: &NewMap,
     ) -> Result<(), i64> {
         let definition = &self.scheduler.object.maps()[map];
         let mut inner = *definition.inner.clone().ok_or(EINVAL)?;
-        inner.max_entries = max_entries;
-        let inner = Map::new(&inner, map, self.cpus.len()).map_err(|_| ENOMEM)?;
+        inner.max_entries = new.max_entries;
+        let mut inner = Map::new(&inner, map, self.cpus.len()).map_err(|_| ENOMEM)?;
+        for (key, values) in &new.entries {
+            write_entry(&mut inner, key, values)?;
+        }
         self.maps.push(Box::new(inner));
         let address = self.maps.last().map_or(0, |map| &raw const **map as u64);
         self.maps[map].put_map(key, address)

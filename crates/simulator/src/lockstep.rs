@@ -339,8 +339,8 @@ impl Kernel<'_> {
     fn operate_on_map(&mut self, map: usize, operation: &MapOperation) -> Reply {
         self.spent += self.settings.cost.kfunc;
         let done = match operation {
-            MapOperation::Insert { key, max_entries } => {
-                let filled = self.fill_with_map(map, key, *max_entries);
+            MapOperation::Insert { key, map: new } => {
+                let filled = self.fill_with_map(map, key, new);
                 filled.map(|()| (Vec::new(), None))
             }
             _ => self.maps[map].operate(operation),

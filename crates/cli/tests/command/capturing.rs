@@ -58,6 +58,7 @@ fn what_a_loader_does_becomes_a_companion_that_runs() {
         "\"slice_ns\" = 5000000",
         "[map.domains]\nmax_entries = 4",
         "map = \"domains\"\nkey = 3\nvalue = { cpus = 768, node = 3 }",
+        "map = \"shelves\"\nkey = 1\nmax_entries = 3\ninside = [\n\t{ key = 7, value = { cpus = 5, node = 3 } },\n]",
         "program = \"tell_sibling\"\ncontext = { cpu = 3, sibling = 2 }",
         "program = \"look\"\nwhen = \"after-attach\"\ncontext = { cpu = 3, sibling = 2 }",
     ] {
@@ -71,6 +72,7 @@ fn what_a_loader_does_becomes_a_companion_that_runs() {
     assert_eq!(ended.stderr, "");
     let said = "slice 5000000, siblings 6, node 3";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
+    assert!(ended.stdout.contains("shelf 3"), "{}", ended.stdout);
 }
 
 #[test]

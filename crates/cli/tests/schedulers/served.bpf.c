@@ -36,13 +36,13 @@ struct {
 } arena SEC(".maps");
 
 struct shelf {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
+	__uint(key_size, 4);
+	__uint(value_size, 16);
 };
 
-/* The loader puts one there before it attaches the scheduler. */
+/* The loader puts one there that has been filled in part before it attaches the scheduler. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 2);
@@ -80,10 +80,12 @@ int make_counts(struct place *place)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(served_init)
 {
-	u32 key = 1;
+	u32 place = 1, inside = 7;
+	void *shelf = bpf_map_lookup_elem(&shelves, &place);
+	u64 *kept = shelf ? bpf_map_lookup_elem(shelf, &inside) : NULL;
 
 	asm volatile("" :: "r"(&arena));
-	if (!bpf_map_lookup_elem(&shelves, &key))
+	if (!kept || kept[1] != 3)
 		return -ENOENT;
 	return counts && counts->queued == FIRST && counts->decided == FIRST ? 0 : -EINVAL;
 }

@@ -1,7 +1,8 @@
 //! Sizes of maps, and what is in them.
 
-use fairground_bpf::{MapEntry, TypeId};
+use fairground_bpf::{MapEntry, NewEntry, NewMap, TypeId};
 use rhai::{Array, Dynamic, INT};
+use toml::{Spanned, Value};
 
 use super::{Absent, Preparation, nearest, wrong};
 use crate::encode::{self, Spot};
@@ -98,10 +99,20 @@ impl Preparation<'_> {
                 "an entry of this map needs a value".to_owned(),
             ));
         };
-        if entry.max_entries.is_some() {
-            let message = "entry.max_entries is for maps in maps".to_owned();
+        if entry.max_entries.is_some() || !entry.inside.is_empty() {
+            let message = "entry.max_entries and entry.inside are for maps in maps".to_owned();
             return Err(wrong(place, message));
         }
+        self.values_of(expression, definition, place)
+    }
+
+    /// A value of a map, or one for each CPU.
+    fn values_of(
+        &mut self,
+        expression: &Spanned<Value>,
+        definition: &fairground_bpf::Map,
+        place: &str,
+    ) -> Result<Vec<Vec<u8>>, Error> {
         let copies = if PER_CPU_MAPS.contains(&definition.kind) {
             self.machine.cpus.len()
         } else {
@@ -130,13 +141,13 @@ impl Preparation<'_> {
         Ok(values)
     }
 
-    /// The capacity of a new map in a map of maps.
+    /// A new map in a map of maps.
     pub(super) fn new_map(
         &mut self,
         entry: &file::MapEntry,
         inner: &fairground_bpf::Map,
         place: &str,
-    ) -> Result<u32, Error> {
+    ) -> Result<NewMap, Error> {
         if entry.value.is_some() {
             let message = "the value in a map of maps is a new map; leave value out".to_owned();
             return Err(wrong(place, message));
@@ -154,6 +165,26 @@ impl Preparation<'_> {
         })?;
         let size = (inner.value_size as usize).saturating_mul(entries as usize);
         self.take(size, place)?;
+        Ok(NewMap {
+            max_entries: entries,
+            entries: self.inner_entries(entry, inner, place)?,
+        })
+    }
+
+    /// What is in a new map.
+    fn inner_entries(
+        &mut self,
+        entry: &file::MapEntry,
+        inner: &fairground_bpf::Map,
+        place: &str,
+    ) -> Result<Vec<NewEntry>, Error> {
+        let mut entries = Vec::new();
+        for one in &entry.inside {
+            let key = self.value(&one.key, "inside.key")?;
+            let (kind, size) = (inner.key_type, inner.key_size);
+            let key = self.encode_whole(kind, size, &key, place, "inside.key")?;
+            entries.push((key, self.values_of(&one.value, inner, place)?));
+        }
         Ok(entries)
     }
 
