@@ -68,9 +68,6 @@ pub(crate) fn trapped() -> Vec<i64> {
     calls
 }
 
-/// How long starting a loader may take, milliseconds.
-const STARTING: i32 = 10_000;
-
 /// `AUDIT_ARCH_*` of this machine.
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xc000_003e;
@@ -220,8 +217,8 @@ impl Loader {
         });
         let fetched = fetched.and_then(|listener| {
             go.write_all(&[1])?;
-            // It reads this under its filter already.
-            if let Some(call) = next_call(&listener, STARTING)? {
+            // It reads this under its filter already: that call comes, or its end.
+            if let Some(call) = next_call(&listener, -1)? {
                 answer_call(&listener, &call, Answer::Continue);
             }
             Ok(listener)
@@ -267,7 +264,7 @@ impl Drop for Loader {
     }
 }
 
-/// The next call, if there is one within `milliseconds`.
+/// The next call, if there is one within `milliseconds`; -1: before the end of the last thread that could make one.
 fn next_call(listener: &OwnedFd, milliseconds: i32) -> io::Result<Option<Call>> {
     let mut waits = libc::pollfd {
         fd: listener.as_raw_fd(),

@@ -4,7 +4,9 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit,
+};
 
 use crate::error::Error;
 
@@ -94,8 +96,9 @@ impl Clang {
             _ => source,
         };
         command.arg("-c").arg(source).arg("-o").arg(output);
+        let parent = getpid();
         // SAFETY: system calls only, which are allowed between fork and exec.
-        unsafe { command.pre_exec(|| Ok(be_bounded()?)) };
+        unsafe { command.pre_exec(move || Ok(be_bounded(parent)?)) };
 
         let result = command.output().map_err(|cause| Error::File {
             action: "run",
@@ -121,8 +124,12 @@ impl Clang {
 }
 
 /// Limits what this process takes, and ends it with the process that started it.
-fn be_bounded() -> rustix::io::Result<()> {
+fn be_bounded(parent: Pid) -> rustix::io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have ended before it was to be told.
+    if getppid() != Some(parent) {
+        return Err(rustix::io::Errno::SRCH);
+    }
     let at_most = |most| Rlimit {
         current: Some(most),
         maximum: Some(most),

@@ -16,14 +16,16 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
+use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork, getgrouplist, getppid, setgid, setgroups, setuid};
+use nix::unistd::{
+    ForkResult, Pid, fork, getgrouplist, getpid, getppid, setgid, setgroups, setuid,
+};
 
 use crate::Error;
-use crate::supervise::{ENDING, PATIENCE};
+use crate::supervise::{ENDING, PATIENCE, end_with};
 
 /// What the guard says: the command runs (with this number), it cannot be run (and why), it has ended (with this code).
 const RUNS: u8 = b'r';
@@ -32,8 +34,9 @@ const ENDED: u8 = b'e';
 /// What it is told: to start the command. Everything else is the number of a signal for the command.
 const START: u8 = 0;
 
-/// How long the guard tries to kill what the command has left.
-const KILLING: Duration = Duration::from_secs(5);
+/// How often the guard tries to kill what the command has left, a millisecond apart. Turns, not time: of a guard that is kept from running
+/// for as long, the time would be over before it has killed anything.
+const KILLING: u32 = 5_000;
 
 /// The user that a command runs as.
 #[derive(Clone, Debug)]
@@ -136,14 +139,6 @@ impl Guarded {
         command.arg0(program).args(arguments);
         if let Some(user) = user {
             user.apply(&mut command)?;
-        }
-        // SAFETY: two system calls, which are allowed between fork and exec. The guard has blocked signals, which the command must
-        // not inherit. What ends the guard ends the command; a change of user, which is done by now, would undo this.
-        unsafe {
-            command.pre_exec(|| {
-                set_pdeathsig(Signal::SIGKILL)?;
-                Ok(SigSet::empty().thread_set_mask()?)
-            });
         }
         let (line, other) =
             UnixStream::pair().map_err(Error::system("cannot join a process with its guard"))?;
@@ -285,6 +280,15 @@ fn guard(mut line: UnixStream, mut command: Command) {
     let (Ok(signals), Ok(1)) = (ready, line.read(&mut order)) else {
         return;
     };
+    let own = getpid();
+    // SAFETY: three system calls, which are allowed between fork and exec. The command must not inherit the signals blocked here. What ends
+    // this process ends the command; a change of user, which comes before, would undo this.
+    unsafe {
+        command.pre_exec(move || {
+            end_with(own, Signal::SIGKILL)?;
+            Ok(SigSet::empty().thread_set_mask()?)
+        });
+    }
     let child = match command.spawn() {
         Ok(child) => {
             let _ = line.write_all(&[RUNS]);
@@ -328,8 +332,10 @@ fn guard(mut line: UnixStream, mut command: Command) {
             }
         }
     }
-    let begin = Instant::now();
-    while has_children() && begin.elapsed() < KILLING {
+    for _ in 0..KILLING {
+        if !has_children() {
+            break;
+        }
         for process in descendants() {
             let _ = kill(process, Signal::SIGKILL);
         }
@@ -413,7 +419,7 @@ mod tests {
     fn run_to_end(script: &str, end: Option<Signal>) -> u8 {
         let mut guarded = start(script);
         if let Some(signal) = end {
-            guarded.end(signal);
+            guarded.signal(signal);
         }
         loop {
             if let Some(code) = guarded.poll().expect("it can be heard") {

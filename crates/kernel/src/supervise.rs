@@ -25,6 +25,20 @@ pub(crate) const ENDING: [Signal; 4] = [
 /// How long a command may take to end after it was asked to.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Has this process get `signal` when its parent ends. `parent`: the number of the one that forked it, which may have ended by now.
+/// Does nothing but system calls, so it may be used between fork and exec.
+///
+/// # Errors
+/// It has ended.
+pub(crate) fn end_with(parent: Pid, signal: Signal) -> nix::Result<()> {
+    set_pdeathsig(signal)?;
+    if getppid() == parent {
+        Ok(())
+    } else {
+        Err(nix::errno::Errno::ESRCH)
+    }
+}
+
 /// A request to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndRequest {
@@ -110,11 +124,7 @@ impl Supervised {
         // blocked here and could not be ended by them.
         unsafe {
             command.pre_exec(move || {
-                set_pdeathsig(Signal::SIGTERM)?;
-                // It may have ended before it was to be told.
-                if getppid() != parent {
-                    return Err(nix::errno::Errno::ESRCH.into());
-                }
+                end_with(parent, Signal::SIGTERM)?;
                 Ok(SigSet::empty().thread_set_mask()?)
             });
         }
@@ -183,8 +193,12 @@ mod tests {
         run.args(&command[1..]);
         let mut child = Supervised::start_group(run).expect("it can be started");
         if let Some(signal) = end {
-            child.end(signal);
+            child.signal(signal);
         }
+        code_of(&mut child)
+    }
+
+    fn code_of(child: &mut Supervised) -> u8 {
         loop {
             if let Some(code) = child.poll().expect("it can be waited for") {
                 return code;
@@ -198,6 +212,22 @@ mod tests {
         assert_eq!(run_to_end(&["sh", "-c", "exit 7"], None), 7);
         assert_eq!(run_to_end(&["sh", "-c", "kill -KILL $$"], None), 137);
         assert_eq!(run_to_end(&["sleep", "1000"], Some(Signal::SIGTERM)), 143);
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_killed() {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "trap '' TERM; echo ready; read -r nothing"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut group = Supervised::start_group(command).expect("it can be started");
+        let output = group.child.stdout.as_mut().expect("a pipe");
+        output.read_exact(&mut [0; 6]).expect("it is ready");
+        group.end(Signal::SIGTERM);
+        // As if it had been given its time.
+        group.deadline = Some(Instant::now());
+        assert_eq!(code_of(&mut group), 137);
     }
 
     #[test]

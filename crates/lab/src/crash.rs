@@ -13,7 +13,7 @@ use crate::memory;
 
 /// Bytes of the stack that the handler runs on: locating a source line and formatting it need some.
 const STACK: usize = 256 * 1024;
-/// After this many seconds a handler that hangs (the crash was inside the system's allocator) is ended.
+/// A handler that hangs is ended after this many seconds.
 const PATIENCE: u32 = 5;
 /// A fault this near to the stack pointer is an overflow of the stack.
 const NEAR: usize = 64 << 10;
@@ -133,6 +133,21 @@ fn registers(context: &libc::ucontext_t) -> (usize, usize) {
     )
 }
 
+/// Limits the time of a handler. With a reserve of memory it can only go round in circles, which takes CPU time: a machine that is slow to
+/// let it run does not end it. Without, the crash may have been inside the system's allocator, for which the handler then waits.
+fn limit(has_reserve: bool) {
+    // SAFETY: setting alarms is allowed in handlers; zero is a value of the structure, which is all integers.
+    unsafe {
+        if has_reserve {
+            let mut timer: libc::itimerval = std::mem::zeroed();
+            timer.it_value.tv_sec = PATIENCE.into();
+            libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut());
+        } else {
+            libc::alarm(PATIENCE);
+        }
+    }
+}
+
 extern "C" fn report(
     signal: libc::c_int,
     information: *mut libc::siginfo_t,
@@ -148,14 +163,11 @@ extern "C" fn report(
     if signal == libc::SIGSEGV && recover(fault, counter) {
         return;
     }
-    // SAFETY: resetting a handler and setting an alarm are allowed in handlers.
-    unsafe {
-        for signal in SIGNALS {
-            libc::signal(signal, libc::SIG_DFL);
-        }
-        libc::alarm(PATIENCE);
+    for signal in SIGNALS {
+        // SAFETY: resetting a handler is allowed in handlers.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    memory::use_reserve();
+    limit(memory::use_reserve());
     let Some(running) = RUNNING.get() else {
         // Not in a simulation: the instruction is tried again and ends the process as it would have without us.
         return;

@@ -59,10 +59,11 @@ pub(crate) unsafe fn isolate() {
     }
 }
 
-/// Takes all further memory from what was reserved: after a crash nothing is known of the rest.
-pub(crate) fn use_reserve() {
+/// Takes all further memory from what was reserved: after a crash nothing is known of the rest. Only an isolated simulation has a
+/// reserve; the result is whether this is one.
+pub(crate) fn use_reserve() -> bool {
     if !ISOLATED.load(Ordering::Relaxed) {
-        return;
+        return false;
     }
     // SAFETY: as for `Shared`; the crash has ended all other use.
     let region = unsafe { &mut *REGION.0.get() };
@@ -71,6 +72,7 @@ pub(crate) fn use_reserve() {
         end: BASE + SIZE,
         free: [0; CLASSES],
     };
+    true
 }
 
 /// The class of blocks of at least `size` bytes, and their size.
