@@ -729,8 +729,8 @@ fn a_loop_costs_its_instructions_once() {
     let (short, long) = (cost(1000), cost(2000));
     assert!(short.1 > 10.0, "{short:?}");
     let round = (long.0 / long.1 - short.0 / short.1) / 1000.0;
-    // Six or so instructions of 0.35 ns.
-    assert!(round > 1.0 && round < 4.0, "{round} ns a round");
+    // Six or so instructions of its own and six of the loop that replaces the call, of 0.35 ns each.
+    assert!(round > 3.0 && round < 6.0, "{round} ns a round");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn while_a_simulation_runs_in_a_process_of_its_own() {
         "-s",
         "schedulers/rotation.bpf.c",
         "-d",
-        "1000000s",
+        "100000s",
         "--trace",
         traces.path().to_str().unwrap(),
     ];
