@@ -540,10 +540,9 @@ impl State {
     fn new_map(&self, number: u32) -> Option<NewMap> {
         let map = self.inner_map(number)?;
         let values = |value: &[u8]| match PER_CPU_MAPS.contains(&map.kind) {
-            true => {
-                let stride = (map.value_size as usize).next_multiple_of(8).max(8);
-                value.chunks(stride).map(<[u8]>::to_vec).collect()
-            }
+            true => write::by_cpu(map.value_size as usize, value)
+                .map(<[u8]>::to_vec)
+                .collect(),
             false => vec![value.to_vec()],
         };
         let entries = map.entries.iter();

@@ -195,10 +195,14 @@ fn one_value(object: &Object, map: &fairground_bpf::Map, bytes: &[u8]) -> String
     }
 }
 
+/// The values of all CPUs, one after the other in `bytes` and each padded to whole words.
+pub(crate) fn by_cpu(value_size: usize, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.chunks(value_size.next_multiple_of(8).max(8))
+}
+
 /// A value for each CPU: a list that is asked for the CPU's.
 fn per_cpu(object: &Object, map: &fairground_bpf::Map, bytes: &[u8]) -> String {
-    let stride = (map.value_size as usize).next_multiple_of(8).max(8);
-    let parts = bytes.chunks(stride).map(|part| {
+    let parts = by_cpu(map.value_size as usize, bytes).map(|part| {
         let length = part.len().min(map.value_size as usize);
         plain(object, map.value_type, &part[..length])
     });

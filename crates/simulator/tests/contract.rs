@@ -1218,17 +1218,21 @@ fn who_kicks_and_waits_spends_the_time_until_the_other_cpu_is_there() {
     assert!((240 * 10_000..=260 * 10_000).contains(&waited), "{waited}");
 }
 
+/// All callbacks where CPU 1 goes offline at `time` with this many hogs that may run nowhere else, and the place of `cpu_offline` among them.
+fn callbacks_of_cpu_1_going_offline(hogs: u32, time: u64) -> (Vec<String>, usize) {
+    let text = format!(
+        r#"{{"tasks": {{"hog": {{"instance": {hogs}, "cpus": [1], "loop": -1, "run": 1000}}}}, "global": {{"duration": 1}}}}"#
+    );
+    let mut options = free("2", &text);
+    options.hotplug = vec![(time, 1, false)];
+    let seen = run(&scheduler("order", &["CPU_HOTPLUG"]), &options).messages;
+    let gone = seen.iter().position(|line| line == "cpu_offline 1");
+    (seen, gone.unwrap())
+}
+
 #[test]
 fn a_cpu_that_goes_offline_takes_its_tasks_in_before_the_scheduler_hears_of_it() {
-    let text = r#"{"tasks": {"hog": {"instance": 2, "cpus": [1], "loop": -1, "run": 1000}},
-        "global": {"duration": 1}}"#;
-    let mut options = free("2", text);
-    options.hotplug = vec![(500_000_000, 1, false)];
-    let seen = run(&scheduler("order", &["CPU_HOTPLUG"]), &options).messages;
-    let gone = seen
-        .iter()
-        .position(|line| line == "cpu_offline 1")
-        .unwrap();
+    let (seen, gone) = callbacks_of_cpu_1_going_offline(2, 500_000_000);
     let before = &seen[..gone];
     let last = |what: &str| before.iter().rposition(|line| line.starts_with(what));
     // DEQUEUE_SAVE, MOVE, NOCLOCK and SCX_DEQ_SCHED_CHANGE; the task is put back on the local queue, past ops.enqueue().
@@ -1247,16 +1251,8 @@ fn a_cpu_that_goes_offline_takes_its_tasks_in_before_the_scheduler_hears_of_it()
 
 #[test]
 fn the_tasks_of_a_cpu_that_goes_offline_leave_it_in_the_order_in_which_it_would_run_them() {
-    let text = r#"{"tasks": {"hog": {"instance": 3, "cpus": [1], "loop": -1, "run": 1000}},
-        "global": {"duration": 1}}"#;
-    let mut options = free("2", text);
     // The first runs, and the third has begun to wait after the second.
-    options.hotplug = vec![(506_000_000, 1, false)];
-    let seen = run(&scheduler("order", &["CPU_HOTPLUG"]), &options).messages;
-    let gone = seen
-        .iter()
-        .position(|line| line == "cpu_offline 1")
-        .unwrap();
+    let (seen, gone) = callbacks_of_cpu_1_going_offline(3, 506_000_000);
     // The list of those that wait is gone through from its end.
     let requeued = [1003, 1002].map(|pid| {
         [

@@ -138,13 +138,7 @@ impl Reference {
     /// It stops running, and is on the queue of its CPU for as long as it takes.
     pub(super) fn leaver_stops(&mut self, record: &Record) -> Result<(), Broken> {
         let (pid, cpu) = (record.pid, record.cpu);
-        let state = &mut self.cpus[cpu];
-        state.current = None;
-        state.must_pass = false;
-        state.stopped = true;
-        self.note_idle(cpu);
-        let task = self.task_mut(pid)?;
-        task.place = Place::Nowhere;
+        let task = self.give_way_to_stopper(record, false)?;
         let flags = if task.slice > 0 { AT_HEAD } else { 0 };
         if task.slice == 0 {
             task.slice = DEFAULT_SLICE;

@@ -373,16 +373,26 @@ impl Reference {
         self.put(Queue::Local(cpu), record.pid, 0, false, RESTORE)
     }
 
+    /// The running task gives its CPU to the stopper, after which the CPU has to look for a task or not.
+    pub(super) fn give_way_to_stopper(
+        &mut self,
+        record: &Record,
+        must_pass: bool,
+    ) -> Result<&mut Task, Broken> {
+        let state = &mut self.cpus[record.cpu];
+        state.current = None;
+        state.must_pass = must_pass;
+        state.stopped = true;
+        self.note_idle(record.cpu);
+        let task = self.task_mut(record.pid)?;
+        task.place = Place::Nowhere;
+        Ok(task)
+    }
+
     /// A task that may no longer run where it does gives way to the stopper, which takes it to a CPU that it may use.
     pub(super) fn pushed_off(&mut self, record: &Record) -> Result<(), Broken> {
-        let (pid, cpu) = (record.pid, record.cpu);
-        let state = &mut self.cpus[cpu];
-        state.current = None;
-        state.must_pass = true;
-        state.stopped = true;
-        self.note_idle(cpu);
-        let task = self.task_mut(pid)?;
-        task.place = Place::Nowhere;
+        let pid = record.pid;
+        let task = self.give_way_to_stopper(record, true)?;
         task.pushed_to = task.allowed.first().copied();
         self.begin_to_wait(pid)?;
         if record.slice() == 0 {
