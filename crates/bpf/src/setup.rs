@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 /// numbered as in [`crate::Object`], values are the bytes that end up in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
-    /// Members of the table of callbacks that hold data, by name.
+    /// Programs other than callbacks that are loaded or not, whatever their section says.
+    pub programs: Vec<(String, bool)>,
+    /// Members of the table of callbacks, by name: data, or zeros for a callback that is left out.
     pub operations: Vec<(String, Vec<u8>)>,
     /// Bytes written over global variables.
     pub variables: Vec<VariablePatch>,

@@ -144,6 +144,8 @@ pub(crate) struct State {
     things: BTreeMap<u32, Entry>,
     next: u32,
     pub cpus: usize,
+    /// Programs of the object that were loaded.
+    pub loaded: Vec<String>,
     /// Programs that were run.
     pub runs: Vec<Run>,
     /// Map whose table of callbacks is attached.
@@ -179,6 +181,7 @@ impl State {
             things: BTreeMap::new(),
             next: 1,
             cpus,
+            loaded: Vec::new(),
             runs: Vec::new(),
             attached: None,
             cpu: 0,
@@ -612,6 +615,9 @@ impl State {
         }
         if refusal.is_some() {
             return Ok(Answer::Error(libc::EACCES));
+        }
+        if is_own {
+            self.loaded.push(name.clone());
         }
         let kind = a.word(0);
         self.add(Thing::Program { name, kind }, 0)

@@ -69,14 +69,17 @@ fn way_out(ran: &Option<String>) -> String {
     })
 }
 
-/// The last lines of what a loader printed.
+/// What a loader printed. The cause often comes first, and a trace of its calls after it, or the other way round.
 fn after(output: &str) -> String {
-    const LINES: usize = 15;
-    let lines: Vec<&str> = output.lines().collect();
-    let last = &lines[lines.len().saturating_sub(LINES)..];
-    match last {
+    const FIRST: usize = 5;
+    const LAST: usize = 10;
+    let mut lines: Vec<&str> = output.lines().collect();
+    if lines.len() > FIRST + LAST {
+        lines.splice(FIRST..lines.len() - LAST, ["[...]"]);
+    }
+    match &lines[..] {
         [] => "; it printed nothing".to_owned(),
-        _ => format!("; its last output:\n{}", last.join("\n")),
+        lines => format!("; its output:\n{}", lines.join("\n")),
     }
 }
 

@@ -159,6 +159,8 @@ impl Loader {
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output.try_clone()?)
+            // Its output goes into messages.
+            .env("NO_COLOR", "1")
             .process_group(0);
         let (tell_number, wait_number) = (tell.as_raw_fd(), wait.as_raw_fd());
         let parent = std::process::id();

@@ -49,6 +49,9 @@ const MOUNTS: [(&str, &str); 8] = [
     ("tmpfs", "/run"),
 ];
 
+/// Functions by which loaders know that this kernel has a callback.
+const TELLING: [&str; 1] = ["scx_group_set_bandwidth"];
+
 /// The files, in a folder of their own.
 pub(crate) struct Tree {
     folder: tempfile::TempDir,
@@ -248,6 +251,7 @@ fn symbols(object: &Object, kernel: &dyn KernelFacts) -> String {
         _ => matches!(one.kind, ExternKind::Variable { .. }),
     });
     let mut names: Vec<&str> = known.map(|one| one.essential_name()).collect();
+    names.extend(TELLING);
     for program in object.programs() {
         if let Some(name) = traced_function(&program.section)
             && !names.contains(&name)

@@ -31,6 +31,7 @@ pub(crate) fn companion(object: &Object, state: &State, from: &str) -> String {
         format_args!("scheduler = {:?}", scheduler_name(object)),
     );
     line(&mut text, format_args!("from = {from:?}"));
+    programs(&mut text, object, state);
     operations(&mut text, object, state);
     let maps: Vec<(&Map, Vec<u8>)> = state
         .maps()
@@ -50,16 +51,34 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "{arguments}");
 }
 
+/// Programs that were loaded although the object does not say so, or the other way round. Callbacks follow the table.
+fn programs(text: &mut String, object: &Object, state: &State) {
+    let programs = object.programs().iter();
+    let others = programs.filter(|one| !one.section.starts_with("struct_ops"));
+    let mut title = "\n[load]\n";
+    for program in others {
+        let load = state.loaded.contains(&program.name);
+        if load != program.autoload {
+            line(text, format_args!("{title}{} = {load}", program.name));
+            title = "";
+        }
+    }
+}
+
 fn operations(text: &mut String, object: &Object, state: &State) {
     let (Some(table), Some(given)) = (table(object), state.table()) else {
         return;
     };
     line(text, format_args!("\n[ops]"));
     for member in &table.members {
+        let start = TABLE_OFFSET + member.offset as usize;
         let StructOpsValue::Data(before) = &member.value else {
+            let program = given.get(start..start + size_of::<u64>());
+            if program.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0)) {
+                line(text, format_args!("{} = false", member.name));
+            }
             continue;
         };
-        let start = TABLE_OFFSET + member.offset as usize;
         let Some(bytes) = given.get(start..start + before.len()) else {
             continue;
         };

@@ -74,6 +74,18 @@ fn load() -> Result<(), String> {
         if !map(c"domains").is_null() {
             bpf::bpf_map__set_max_entries(map(c"domains"), last + 1);
         }
+        let program = |name: &CStr| bpf::bpf_object__find_program_by_name(object, name.as_ptr());
+        if !program(c"count_switch").is_null() {
+            bpf::bpf_program__set_autoload(program(c"count_switch"), true);
+            bpf::bpf_program__set_autoload(program(c"count_wakeup"), false);
+            // A callback is left out by a NULL in the table, where libbpf keeps the addresses of its programs.
+            let left_out = (program(c"loaded_running") as usize).to_ne_bytes();
+            let table = image(c"loaded_ops");
+            let callbacks = table.chunks_exact_mut(size_of::<usize>());
+            for callback in callbacks.filter(|callback| *callback == left_out) {
+                callback.fill(0);
+            }
+        }
         if bpf::bpf_object__load(object) != 0 {
             return Err("the object cannot be loaded".to_owned());
         }
@@ -103,6 +115,9 @@ fn load() -> Result<(), String> {
                 return Err("an entry cannot be written".to_owned());
             }
             run(object, c"tell_sibling", &mut Pair::of(cpu as i32))?;
+        }
+        if bpf::bpf_program__attach(program(c"count_switch")).is_null() {
+            return Err("a program cannot be attached".to_owned());
         }
         let link = bpf::bpf_map__attach_struct_ops(map(c"loaded_ops"));
         if link.is_null() {

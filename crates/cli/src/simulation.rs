@@ -343,7 +343,7 @@ pub fn references(names: &[String]) -> Vec<String> {
 pub fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), Error> {
     if file == "none" {
         for contender in contenders {
-            contender.set_companion(Companion::empty());
+            contender.set_companion(Companion::empty())?;
         }
         return Ok(());
     }
@@ -351,7 +351,7 @@ pub fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), Error> 
     let mut found = false;
     for contender in contenders.iter_mut() {
         if contender.is_called(companion.scheduler()) {
-            contender.set_companion(companion.clone());
+            contender.set_companion(companion.clone())?;
             found = true;
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fairground_bpf::Object;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
@@ -27,6 +28,9 @@ pub(crate) struct File {
     /// Named values that later ones, and all other expressions, may use.
     #[serde(default)]
     pub option: Values,
+    /// Programs that the loader loads although their section begins with `?`, or does not load although it does not.
+    #[serde(default)]
+    pub load: BTreeMap<Spanned<String>, bool>,
     /// Members of the table of callbacks.
     #[serde(default)]
     pub ops: Values,
@@ -220,12 +224,26 @@ impl Companion {
         &self.name
     }
 
-    /// The programs that it runs.
+    /// The programs that it loads or runs.
     pub fn programs(&self) -> impl Iterator<Item = &str> {
-        self.file.run.iter().flat_map(|run| {
+        let runs = self.file.run.iter().flat_map(|run| {
             let then = run.then.iter().map(|then| then.program.get_ref().as_str());
             then.chain([run.program.get_ref().as_str()])
-        })
+        });
+        let loads = self.file.load.iter().filter(|(_, load)| **load);
+        runs.chain(loads.map(|(program, _)| program.get_ref().as_str()))
+    }
+
+    /// Makes the loader's choice among the programs of `object`. Names that the object lacks are left to [`prepare`](Self::prepare).
+    pub fn choose_programs(&self, object: &mut Object) {
+        for (program, load) in &self.file.load {
+            object.set_autoload(program.get_ref(), *load);
+        }
+    }
+
+    /// Whether the loader loads other programs than the object says.
+    pub fn chooses_programs(&self) -> bool {
+        !self.file.load.is_empty()
     }
 
     /// `ops.name` of the scheduler that it is for.

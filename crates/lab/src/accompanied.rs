@@ -55,6 +55,17 @@ impl Accompanied {
         })
     }
 
+    /// The scheduler's object, with the programs that its loader chooses.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub fn object(&self) -> Result<Object, Error> {
+        let mut object = self.entry.parse()?;
+        self.companion.choose_programs(&mut object);
+        Ok(object)
+    }
+
     /// The scheduler itself.
     pub fn entry(&self) -> &fairground_catalog::Scheduler {
         &self.entry

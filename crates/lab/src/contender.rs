@@ -50,14 +50,7 @@ impl Contender {
             },
             build,
         )?;
-        let object = Arc::new(whole.entry().parse()?);
-        let scheduler = match Scheduler::load_object(object.clone()) {
-            Err(reason @ LoadError::Table(_)) => {
-                let scheduler = reference.to_owned();
-                return Err(Error::Load { scheduler, reason });
-            }
-            loaded => loaded.map(Arc::new).map_err(Arc::new),
-        };
+        let (object, scheduler) = compile(&whole, reference)?;
         Ok(Self {
             name: reference.to_owned(),
             built_in,
@@ -93,14 +86,14 @@ impl Contender {
         let mut contender = Self::open(&path.display().to_string(), &Build::default())?;
         contender.name = reference.to_owned();
         let origin = format!("{command}, captured");
-        contender.set_companion(Companion::parse(&origin, &captured.companion)?);
+        contender.set_companion(Companion::parse(&origin, &captured.companion)?)?;
         contender.loader = Some(words);
         if !loader.is_attached() && contender.scheduler.is_ok() {
             // What it does until then depends on what programs return.
             let options = Options::new(machine.clone(), Arc::default());
             Cell::new(contender.clone(), options).attach(&mut loader)?;
             let captured = loader.captured().map_err(unread)?;
-            contender.set_companion(Companion::parse(&origin, &captured.companion)?);
+            contender.set_companion(Companion::parse(&origin, &captured.companion)?)?;
         }
         Ok(contender)
     }
@@ -123,8 +116,17 @@ impl Contender {
     }
 
     /// Takes what the scheduler's loader does from `companion`.
-    pub fn set_companion(&mut self, companion: Companion) {
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), where this takes other programs of the object.
+    pub fn set_companion(&mut self, companion: Companion) -> Result<(), Error> {
+        let again = companion.chooses_programs() || self.companion().chooses_programs();
         self.whole.set_companion(companion);
+        if again {
+            (self.object, self.scheduler) = compile(&self.whole, &self.name)?;
+        }
+        Ok(())
     }
 
     /// The loader that keeps running beside it, with its arguments, if one does.
@@ -264,6 +266,21 @@ impl Contender {
         });
         values.collect()
     }
+}
+
+/// The object of a scheduler that is called `name`, and the scheduler in the simulated kernel, or why that refuses it.
+type Compiled = (Arc<Object>, Result<Arc<Scheduler>, Arc<LoadError>>);
+
+fn compile(whole: &Accompanied, name: &str) -> Result<Compiled, Error> {
+    let object = Arc::new(whole.object()?);
+    let scheduler = match Scheduler::load_object(object.clone()) {
+        Err(reason @ LoadError::Table(_)) => {
+            let scheduler = name.to_owned();
+            return Err(Error::Load { scheduler, reason });
+        }
+        loaded => loaded.map(Arc::new).map_err(Arc::new),
+    };
+    Ok((object, scheduler))
 }
 
 /// A reference to the kernel's own scheduler.

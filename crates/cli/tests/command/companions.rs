@@ -105,7 +105,19 @@ fn what_does_not_fit_is_named_with_its_place_and_a_way_out() {
         ),
         (
             "[ops]\ninit = 1",
-            &["own.toml:3: ops.init is a callback, which stays as the source has it"],
+            &[
+                "own.toml:3: ops.init is a callback: it is as the source has it, or false, which leaves it out",
+            ],
+        ),
+        (
+            "[load]\ninit = true",
+            &[
+                "own.toml:3: there is no program \"init\" that can be loaded or left out; there are: tell_sibling, ",
+            ],
+        ),
+        (
+            "[load]\nlook = 1",
+            &["own.toml:3: invalid type: integer `1`, expected a boolean"],
         ),
         (
             "[[run]]\nprogram = \"peek\"",

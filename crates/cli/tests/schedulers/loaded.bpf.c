@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A scheduler of one queue whose loader sets a constant, sizes and fills a map, and runs programs.
+ * A scheduler of one queue whose loader sets a constant, sizes and fills a map, runs programs, and chooses among programs and callbacks.
  */
 #include "fairground.bpf.h"
 
@@ -72,12 +72,41 @@ int look(struct pair *pair)
 	return 0;
 }
 
+/* Not in .bss, whose contents a test compares between two runs on a kernel. */
+u64 enqueued SEC(".data"), switches SEC(".data"), wakeups SEC(".data");
+
+/* The loader switches this on. */
+SEC("?tp_btf/sched_switch")
+int count_switch(u64 *context)
+{
+	__sync_fetch_and_add(&switches, 1);
+	return 0;
+}
+
+/* And this off. */
+SEC("tp_btf/sched_wakeup")
+int count_wakeup(u64 *context)
+{
+	__sync_fetch_and_add(&wakeups, 1);
+	return 0;
+}
+
+/* And it leaves this callback out. */
+void BPF_STRUCT_OPS(loaded_running, struct task_struct *p)
+{
+	scx_bpf_error("ops.running() was not left out");
+}
+
 void BPF_STRUCT_OPS(loaded_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_struct___part *part = (void *)p;
 
 	if (part->prio < 100)
 		scx_bpf_error("a task of priority %d", part->prio);
+	if (wakeups)
+		scx_bpf_error("count_wakeup() was not left out");
+	if (__sync_fetch_and_add(&enqueued, 1) > 50 && !switches)
+		scx_bpf_error("count_switch() was not switched on");
 	scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags);
 }
 
@@ -94,5 +123,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(loaded_init)
 DEFINE_SCHEDULER(loaded,
 		 .enqueue	= (void *)loaded_enqueue,
 		 .dispatch	= (void *)loaded_dispatch,
+		 .running	= (void *)loaded_running,
 		 .init		= (void *)loaded_init,
 		 .name		= "loaded");

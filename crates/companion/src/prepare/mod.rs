@@ -116,6 +116,10 @@ impl Preparation<'_> {
             self.scope
                 .push_constant_dynamic(name.get_ref().as_str(), value);
         }
+        for (name, load) in &companion.file.load {
+            let result = self.load_program(name.get_ref(), *load);
+            self.note_absent(result, &companion.place(name))?;
+        }
         for (name, value) in in_order(&companion.file.ops) {
             let what = format!("ops.{}", name.get_ref());
             let place = companion.place(name);

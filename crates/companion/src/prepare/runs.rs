@@ -1,6 +1,6 @@
-//! Programs that the loader runs.
+//! Programs that the loader loads or runs.
 
-use fairground_bpf::{Kind, Passed, ProgramRun, RunTime, TypeId};
+use fairground_bpf::{Kind, Passed, Program, ProgramRun, RunTime, TypeId};
 use rhai::INT;
 use toml::Spanned;
 
@@ -149,6 +149,24 @@ impl Preparation<'_> {
         Ok(())
     }
 
+    /// Whether the loader loads a program that is no callback.
+    pub(super) fn load_program(&mut self, program: &str, load: bool) -> Result<(), Absent> {
+        let is_callback = |one: &&Program| one.section.starts_with("struct_ops");
+        let programs = self.object.programs().iter();
+        let free: Vec<&str> = programs
+            .filter(|one| !is_callback(one))
+            .map(|one| one.name.as_str())
+            .collect();
+        if !free.contains(&program) {
+            return Err(Absent(format!(
+                "there is no program {program:?} that can be loaded or left out; there are: {}",
+                listed(&free)
+            )));
+        }
+        self.done.setup.programs.push((program.to_owned(), load));
+        Ok(())
+    }
+
     /// The type that the context of a program has: what its only parameter points to.
     pub(super) fn context_type(&self, program: &str) -> Result<Option<TypeId>, Absent> {
         let programs = self.object.programs();
@@ -157,11 +175,7 @@ impl Preparation<'_> {
             let names: Vec<&str> = runnable.map(|one| one.name.as_str()).collect();
             return Err(Absent(format!(
                 "there is no program {program:?}; those that can be run are: {}",
-                if names.is_empty() {
-                    "none".to_owned()
-                } else {
-                    names.join(", ")
-                }
+                listed(&names)
             )));
         };
         if found.section != "syscall" {
@@ -185,5 +199,13 @@ impl Preparation<'_> {
             Kind::Pointer(target) => Some(target).filter(|id| btf.size_of(*id).is_some()),
             _ => None,
         })
+    }
+}
+
+/// Names for a message.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
     }
 }

@@ -37,16 +37,23 @@ impl Preparation<'_> {
             ))));
         };
         let btf = self.object.btf();
-        let StructOpsValue::Data(_) = &found.value else {
-            return Err(wrong(
-                place,
-                format!("{key} is a callback, which stays as the source has it"),
-            ));
-        };
         let size = btf.size_of(found.type_id).unwrap_or(0) as usize;
         let mut bytes = vec![0; size];
-        encode::write(btf, Spot::of(found.type_id), value, &mut bytes)
-            .map_err(|problem| wrong(place, format!("{key}: {problem}")))?;
+        match &found.value {
+            StructOpsValue::Data(_) => {
+                encode::write(btf, Spot::of(found.type_id), value, &mut bytes)
+                    .map_err(|problem| wrong(place, format!("{key}: {problem}")))?;
+            }
+            StructOpsValue::Program(_) if matches!(value.as_bool(), Ok(false)) => {}
+            StructOpsValue::Program(_) => {
+                return Err(wrong(
+                    place,
+                    format!(
+                        "{key} is a callback: it is as the source has it, or false, which leaves it out"
+                    ),
+                ));
+            }
+        }
         self.done
             .setup
             .operations

@@ -241,6 +241,18 @@ impl OpenScheduler {
             );
             return Err(refused(&self.name, reason));
         }
+        for (name, load) in &setup.programs {
+            let mut programs = self.object.progs_mut();
+            match programs.find(|program| program.name() == name.as_str()) {
+                Some(mut program) => program.set_autoload(*load),
+                None => {
+                    return Err(refused(
+                        &self.name,
+                        format!("libbpf knows no program {name}"),
+                    ));
+                }
+            }
+        }
         let table = self.operations.map.clone();
         for (name, bytes) in &setup.operations {
             let Some(member) = self.operations.member(name).cloned() else {
