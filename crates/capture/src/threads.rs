@@ -31,8 +31,12 @@ pub(crate) const CALLS: &[i64] = &[
     libc::SYS_vfork,
 ];
 
-/// How long a thread may run without a system call that is answered here, milliseconds of real time.
-const PATIENCE: i32 = 60_000;
+/// How long a thread may go without a system call that is answered here: seconds in which it runs or sleeps. Those in which it waits for a
+/// CPU of a busy machine do not count.
+const PATIENCE: u64 = 60;
+
+/// Time between two looks at such a thread.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A thread of the loader.
 pub(crate) struct Thread {
@@ -123,23 +127,30 @@ impl Supervisor {
     /// The next call of one of the loader's own threads; none if the loader has ended. Those of other programs that it has started are
     /// answered on the way.
     pub(crate) fn next_call(&mut self) -> io::Result<Option<Call>> {
-        let begin = Instant::now();
+        let (mut slept, mut ran_before) = (0, None);
+        let mut last_look = Instant::now();
         loop {
-            let Some(call) = self.loader.next(PATIENCE)? else {
+            let Some(call) = self.loader.next(LOOK.as_millis() as i32)? else {
                 if let Some(status) = self.loader.ended()? {
                     self.ended = Some(format!("it ended with {status}"));
                     return Ok(None);
                 }
                 // Once no thread is left there are no calls, a little before the kernel tells how the loader has ended.
-                if begin.elapsed() < Duration::from_millis(PATIENCE as u64) {
+                if last_look.elapsed() < LOOK {
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 }
-                let seconds = PATIENCE / 1000;
-                return Err(io::Error::other(format!(
-                    "a thread of the loader made no sign for {seconds} s: {}",
-                    self.what_runs()
-                )));
+                last_look = Instant::now();
+                let (sleeps, ran) = self.running();
+                slept += u64::from(sleeps);
+                let ran = ran.saturating_sub(*ran_before.get_or_insert(ran));
+                if slept + ran >= PATIENCE {
+                    return Err(io::Error::other(format!(
+                        "a thread of the loader made no sign for {PATIENCE} s: {}",
+                        self.what_runs()
+                    )));
+                }
+                continue;
             };
             let task = format!("/proc/{}/task/{}", self.loader.pid(), call.thread);
             if std::path::Path::new(&task).exists() {
@@ -147,19 +158,31 @@ impl Supervisor {
             }
             let answer = self.answer(&call).unwrap_or(Answer::Continue);
             self.loader.answer(&call, answer);
+            (slept, ran_before) = (0, None);
         }
+    }
+
+    /// What the kernel tells in a file of the thread that is in no call that is answered here.
+    fn of_running(&self, file: &str) -> Option<String> {
+        let is_running = |one: &&Thread| one.call.is_none() && !one.ended;
+        let running = self.threads.iter().find(is_running);
+        // The first one is not known before its first call.
+        let id = running.map_or(self.loader.pid(), |thread| thread.id);
+        std::fs::read_to_string(format!("/proc/{}/task/{id}/{file}", self.loader.pid())).ok()
+    }
+
+    /// Whether that thread sleeps, and the seconds of CPU time that it has used.
+    fn running(&self) -> (bool, u64) {
+        let text = self.of_running("stat").unwrap_or_default();
+        // SAFETY: it takes a number and returns one.
+        let second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1);
+        let (state, ticks) = state_and_ticks(&text).unwrap_or_default();
+        (state != "R", ticks / second.cast_unsigned())
     }
 
     /// What the thread does that is in no call that is answered here.
     fn what_runs(&self) -> String {
-        let running = self
-            .threads
-            .iter()
-            .find(|one| one.call.is_none() && !one.ended);
-        let call = running.and_then(|thread| {
-            let path = format!("/proc/{}/task/{}/syscall", self.loader.pid(), thread.id);
-            std::fs::read_to_string(path).ok()
-        });
+        let call = self.of_running("syscall");
         match call
             .as_deref()
             .and_then(|call| call.split_whitespace().next())
@@ -362,4 +385,24 @@ impl Supervisor {
 
 pub(crate) fn refusal(error: &io::Error) -> Answer {
     Answer::Error(error.raw_os_error().unwrap_or(libc::EFAULT))
+}
+
+/// The state of a thread and the ticks that it has run, from the kernel's line about it: fields 3, and 14 and 15 of proc_pid_stat(5).
+fn state_and_ticks(line: &str) -> Option<(&str, u64)> {
+    // The name before the state may hold anything.
+    let (_, rest) = line.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    let ticks = |place: usize| fields.get(place)?.parse::<u64>().ok();
+    Some((fields[0], ticks(11)? + ticks(12)?))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_thread_with_any_name_says_whether_and_how_long_it_runs() {
+        let line =
+            "7 (a) S 1 (b) R 1 7 7 0 -1 4194304 92 0 0 0 250 50 0 0 20 0 1 0 4243 2695168 371";
+        assert_eq!(super::state_and_ticks(line), Some(("R", 300)));
+        assert_eq!(super::state_and_ticks(""), None);
+    }
 }

@@ -118,14 +118,14 @@ fn while_a_simulation_runs_in_a_process_of_its_own() {
         "compare",
         "workloads/hogs.json",
         "-s",
-        "schedulers/rotation.bpf.c",
+        "schedulers/ponderous.bpf.c",
         "-d",
         "100000s",
         "--trace",
         traces.path().to_str().unwrap(),
     ];
     end(&compare, "INT", None, |_, processes| {
-        let is_own = |one: &&String| one.contains("rotation") && !one.contains("clang");
+        let is_own = |one: &&String| one.contains("ponderous") && !one.contains("clang");
         processes.iter().filter(is_own).count() == 2
     });
     assert_eq!(fs::read_dir(traces.path()).unwrap().count(), 0);

@@ -27,11 +27,16 @@ pub fn creator_so_far() -> Creator {
 /// How long this process has lived, to the kernel's hundredth of a second.
 fn age() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/stat").ok()?;
-    let (_, fields) = text.rsplit_once(')')?;
-    // proc_pid_stat(5): starttime is field 22, and the text goes on with field 3.
-    let start: u64 = fields.split_ascii_whitespace().nth(19)?.parse().ok()?;
     let second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
-    Some(clock::since_boot().saturating_sub(start * (1_000_000_000 / second.max(1))))
+    let start = start(&text)? * (1_000_000_000 / second.max(1));
+    Some(clock::since_boot().saturating_sub(start))
+}
+
+/// When a process was started, ticks since the machine was, from the kernel's line about it.
+fn start(line: &str) -> Option<u64> {
+    let (_, fields) = line.rsplit_once(')')?;
+    // proc_pid_stat(5): starttime is field 22, and the text goes on with field 3.
+    fields.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -42,7 +47,14 @@ mod tests {
     fn a_process_is_older_than_what_it_used() {
         let creator = creator_so_far();
         assert!(creator.age_ns >= creator.cpu_time_ns);
-        let hour = 3_600_000_000_000;
-        assert!(creator.age_ns < hour, "{creator:?}");
+        assert!(creator.age_ns < clock::since_boot(), "{creator:?}");
+    }
+
+    #[test]
+    fn a_process_with_any_name_says_when_it_began() {
+        let line =
+            "7 (a) S 1 (b) R 1 7 7 0 -1 4194304 92 0 0 0 250 50 0 0 20 0 1 0 4243 2695168 371";
+        assert_eq!(start(line), Some(4243));
+        assert_eq!(start(""), None);
     }
 }
