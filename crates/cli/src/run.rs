@@ -200,6 +200,11 @@ fn keep_loaded(
                 );
                 return Ok(1);
             }
+            // It was ejected while the command ended.
+            Outcome::Ended(_) if report.as_ref().is_some_and(ExitReport::is_failure) => {
+                explain(&title, report, arguments.dump.as_deref())?;
+                return Ok(1);
+            }
             Outcome::Ended(code) => {
                 tell(format_args!("the kernel's own scheduler is back"));
                 return Ok(code);

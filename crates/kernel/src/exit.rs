@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use fairground_contract::exit;
+use fairground_contract::exit::{self, ExitKind};
 
 use crate::variables::{Member, Variable};
 
@@ -33,6 +33,12 @@ impl ExitReport {
     #[must_use]
     pub fn wants_restart(&self) -> bool {
         self.code & RESTART != 0
+    }
+
+    /// Whether the scheduler failed.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        self.kind >= i64::from(ExitKind::Error.number())
     }
 }
 
@@ -182,7 +188,7 @@ mod tests {
             ("why", "")
         );
         assert_eq!(report.dump, "dump is");
-        assert!(report.wants_restart());
+        assert!(report.wants_restart() && report.is_failure());
         assert_eq!(
             report.to_string(),
             "why (SCX_EXIT_ERROR_STALL), exit code 0x1000000000000"
