@@ -30,8 +30,8 @@ build:
 	scripts/install build
 	cargo build --release --package fairground
 
-# There are no examples in comments, for which Cargo would run rustdoc over every crate.
-UNIT_TEST = cargo test --workspace --tests
+# There are no examples in comments, for which Cargo would run rustdoc over every crate. Random inputs are the same in each run.
+UNIT_TEST = PROPTEST_RNG_SEED=1 cargo test --workspace --tests
 
 # The build waits for processors and the pieces of the testbench for the network, so they go together. So do the tests, for emulated
 # machines wait often; what the testbench says comes last. Clippy compiles all that is tested, so that nothing is built twice.
