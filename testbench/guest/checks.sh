@@ -5,8 +5,9 @@
 
 sched_ext=/sys/kernel/sched_ext
 
-# Far more than any test takes on a slow machine, seconds.
-test_limit=400
+# Far more than any test takes, seconds. The guest's clock counts instructions, and where all of its CPUs are idle it goes on to the next
+# timer at once: while the guest waits for a file of the machine below, which may be busy, minutes pass for it.
+test_limit=1800
 
 # Runs a test and prints its line; what the test printed is shown if it failed.
 # usage: check NAME FUNCTION [ARGUMENT...]
@@ -49,14 +50,14 @@ give_up() {
 	exit 1
 }
 
-# Waits until a command succeeds. Loading the largest scheduler takes a minute on a slow machine, for the verifier; four are plenty.
+# Waits until a command succeeds. Loading the largest scheduler takes some seconds, for the verifier; these are minutes.
 wait_until() {
 	local tries
 	for tries in $(seq 2400); do
 		"$@" > /dev/null 2>&1 && return
 		sleep 0.1
 	done
-	give_up "waited for four minutes in vain: $*"
+	give_up "waited in vain: $*"
 }
 
 state_is() {
@@ -101,7 +102,7 @@ assert_says() {
 # `errors` of the work folder.
 fairground() {
 	status=0
-	timeout -k 5 300 "$fairground" "$@" > "$work/output" 2> "$work/errors" || status=$?
+	timeout -k 5 1500 "$fairground" "$@" > "$work/output" 2> "$work/errors" || status=$?
 }
 
 # Starts fairground in the background: its process id in `loader`. Background jobs of a shell
@@ -111,16 +112,17 @@ start_fairground() {
 	loader=$!
 }
 
+# Whether a process has ended, be it that nobody has waited for it yet.
+has_ended() {
+	! grep -q '^State:[[:space:]]*[^XZ]' "/proc/$1/status"
+}
+
 # Waits for the end of the fairground in the background: `status`, `output` and `errors` as above.
 await_loader() {
-	local tries
-	for tries in $(seq 600); do
-		kill -0 "$loader" 2> /dev/null || break
-		sleep 0.1
-	done
-	if kill -KILL "$loader" 2> /dev/null; then
-		give_up "the loader still ran after a minute"
-	fi
+	(wait_until has_ended "$loader") || {
+		kill -KILL "$loader"
+		exit 1
+	}
 	status=0
 	wait "$loader" || status=$?
 	mv "$work/loader.output" "$work/output"

@@ -48,9 +48,8 @@ takes_charge() {
 	counters > "$work/counters"
 }
 
-# A process that has ended, and that nobody has waited for, has no command line.
 in_charge_or_ended() {
-	in_charge "$1" || ! grep -q . "/proc/$loader/cmdline"
+	in_charge "$1" || has_ended "$loader"
 }
 
 # The verifier gives a program up after a million instructions on all of its paths. How many it takes depends on the kernel, so a
