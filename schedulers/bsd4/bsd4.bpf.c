@@ -439,6 +439,11 @@ static __noinline bool sched_choose(s32 cpu, struct td_sched *prev, bool limited
 	bool own_is_best;
 	s32 attempt;
 
+	/* With nothing to compare, the first thread of the global queue it is */
+	if (!prev && (smp_cpus == 1 || !scx_bpf_dsq_nr_queued(private_runq(cpu)))) {
+		scx_bpf_dsq_move_to_local(GLOBAL_RUNQ, 0);
+		return false;
+	}
 	/* Another CPU may take a thread that has been chosen: then the next one is */
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
 		best_of(&global, GLOBAL_RUNQ, limited ? NULL : prev);

@@ -171,6 +171,7 @@ DEFINE_TASK_DATA(struct task_ctx, task_statistics, task_ctx)
 
 static u32 nr_cpu_ids;
 static u32 num_online_cpus;
+static u64 tick_nsec;
 
 static __always_inline u32 ms_to_ticks(u32 ms)
 {
@@ -551,7 +552,7 @@ static __always_inline void start_waiting(struct run_queue *rq, struct task_ctx 
 /* Time to the tick at which the task's turn ends, nanoseconds */
 static __always_inline u64 slice_time(const struct task_ctx *t, u64 now)
 {
-	return time_to_tick(now, t->overdue ?: t->slice_left ?: 1, hz);
+	return (now / tick_nsec + (t->overdue ?: t->slice_left ?: 1)) * tick_nsec - now;
 }
 
 static __always_inline void new_slice(struct task_ctx *t)
@@ -591,7 +592,8 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 	/* The kernel does not ask ops.select_cpu() for a task that has only one CPU */
 	sync = t->sync;
 	t->sync = false;
-	leave_sinbin(t, now);
+	if (t->in_sinbin)
+		leave_sinbin(t, now);
 	/* It has become runnable */
 	if (!t->on_rq) {
 		t->waiting_since = now;
@@ -632,7 +634,7 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 /* Charges the running task the ticks that have passed since it was last charged: true if its turn is over. */
 __noinline bool charge_ticks(struct task_ctx *t __arg_nonnull, u64 now)
 {
-	u64 jiffies = tick_at(now, hz), ticks = elapsed(t->charged_until, jiffies);
+	u64 jiffies = now / tick_nsec, ticks = elapsed(t->charged_until, jiffies);
 
 	t->public.run_time += elapsed(t->started, now);
 	t->started = now;
@@ -690,14 +692,15 @@ void BPF_STRUCT_OPS(ebs_running, struct task_struct *p)
 		count(STAT_OVERDUE);
 	}
 	uncount_real_time(rq, now);
-	leave_sinbin(t, now);
+	if (t->in_sinbin)
+		leave_sinbin(t, now);
 	account_enqueue(rq, t, 1, now);
 	estimate_usage(t, now);
 	t->public.wait_time += elapsed(t->waiting_since + t->waited_in_sinbin, now);
 	t->public.runs++;
 	t->running = true;
 	t->started = now;
-	t->charged_until = tick_at(now, hz);
+	t->charged_until = now / tick_nsec;
 	rq->curr = true;
 	set_current_level(rq, level);
 	scx_bpf_task_set_slice(p, slice_time(t, now));
@@ -722,7 +725,7 @@ void BPF_STRUCT_OPS(ebs_stopping, struct task_struct *p, bool runnable)
 	if (runnable)
 		hand_back(p);
 	else
-		account_dequeue(t, now);
+		account_dequeue_from(rq, t, now);
 }
 
 DEFINE_CPU_RELEASE(ebs)
@@ -1124,6 +1127,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ebs_init)
 
 	nr_cpu_ids = scx_bpf_nr_cpu_ids();
 	num_online_cpus = count_online_cpus();
+	tick_nsec = tick_length(hz);
 
 	initial = bpf_map_lookup_elem(&parameters, &key);
 	if (!initial)

@@ -106,6 +106,15 @@ static __always_inline void account_dequeue(struct task_ctx *t, u64 now)
 		count_task(rq, t, -1, now);
 }
 
+/* The same on behalf of @rq, where it counts unless it has been moved meanwhile: no need to look for it. */
+static __always_inline void account_dequeue_from(struct run_queue *rq, struct task_ctx *t, u64 now)
+{
+	if (__sync_val_compare_and_swap(&t->on_rq, rq->cpu + 1, 0) == rq->cpu + 1)
+		count_task(rq, t, -1, now);
+	else
+		account_dequeue(t, now);
+}
+
 /* Moves the load of a task whose place in the queues has been moved; false if the task has left meanwhile. */
 static __always_inline bool account_move(struct task_ctx *t, struct run_queue *from, struct run_queue *to, u64 now)
 {

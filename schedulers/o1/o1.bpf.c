@@ -211,6 +211,19 @@ static __always_inline void clear_list_bit(struct run_queue *rq, u32 array, u32 
 		set_list_bit(rq, array, index);
 }
 
+/*
+ * A task has been picked from a list. If it was the only one that waited, the list is empty now, and the next pick need not find that
+ * out. Who moves a task here counts it before setting the bit, so looking at the number once more catches every order of the two.
+ */
+static __always_inline void picked_from_list(struct run_queue *rq, u32 array, u32 index, u32 not_waiting)
+{
+	if (rq->nr_running != not_waiting + 1)
+		return;
+	__sync_fetch_and_and(&rq->bitmap[array & 1], ~(1ULL << (index & 63)));
+	if (rq->nr_running != not_waiting + 1)
+		set_list_bit(rq, array, index);
+}
+
 static __always_inline void set_array(struct task_ctx *t, const struct run_queue *rq, u32 array)
 {
 	t->array = array & 1;
@@ -562,7 +575,8 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 		return;
 	uncount_real_time(rq, now);
 	/* A running task whose attribute has been changed comes here without having been enqueued */
-	count_on(t, rq, now);
+	if (t->on_rq != cpu + 1)
+		count_on(t, rq, now);
 
 	credit_wait(p, t, now);
 	t->running = true;
@@ -595,11 +609,12 @@ void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 		return;
 	}
 	t->uninterruptible = sleeps_uninterruptibly(p);
-	account_dequeue(t, now);
+	account_dequeue_from(rq, t, now);
 }
 
 DEFINE_CPU_RELEASE(o1)
 
+static bool rescue_is_due(const struct run_queue *rq, u64 now);
 static bool rescue_overdue(const struct run_queue *rq, u64 now);
 __noinline bool rescue_starved(s32 cpu, u64 now);
 
@@ -698,9 +713,9 @@ __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_que
 		}
 		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(this_cpu, m->target, index), 0))
 			continue;
-		set_list_bit(this_rq, m->target, index);
 		set_array(t, this_rq, m->target);
 		account_move(t, rq, this_rq, attempt->now);
+		set_list_bit(this_rq, m->target, index);
 		attempt->pulled++;
 		attempt->imbalance -= t->weight;
 		m->nr_left--;
@@ -830,11 +845,11 @@ static __noinline void accept_pushed(s32 cpu, struct run_queue *rq)
 		set_expired(target_rq, t, false);
 		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(target, t->array, index), 0))
 			continue;
-		set_list_bit(target_rq, t->array, index);
-		if (target != cpu) {
+		if (target != cpu)
 			count_on(t, target_rq, scx_bpf_now());
+		set_list_bit(target_rq, t->array, index);
+		if (target != cpu)
 			resched_cpu(target, target_rq);
-		}
 	}
 	/* The flag comes before the task: it stays until a task has been seen */
 	if (seen)
@@ -888,8 +903,10 @@ static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task
 			    prev->push_cpu < 0)
 				return PICK_PREV;
 		}
-		if (scx_bpf_dsq_move_to_local(list_dsq(cpu, active, index), 0))
+		if (scx_bpf_dsq_move_to_local(list_dsq(cpu, active, index), 0)) {
+			picked_from_list(rq, active, index, prev != NULL);
 			return PICK_OTHER;
+		}
 		clear_list_bit(rq, active, index);
 	}
 	return prev ? PICK_PREV : PICK_NONE;
@@ -924,7 +941,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 
-	if (rescue_starved(cpu, now)) {
+	if (rescue_is_due(rq, now) && rescue_starved(cpu, now)) {
 		if (t)
 			t->child_first = false;
 		return;
@@ -1105,6 +1122,12 @@ __noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
 	return rescue_from_queue(list_dsq(cpu, array, index), 0, RESCUE_DEPTH);
 }
 
+/* Is it time to look for tasks that have waited for too long? */
+static __always_inline bool rescue_is_due(const struct run_queue *rq, u64 now)
+{
+	return starvation_limit && rq->nr_running > 1 && !time_before(now, rq->rescue_at);
+}
+
 /*
  * Runs a task that has waited for too long for one tick: the rules let tasks wait for longer than sched_ext's watchdog does. Looks
  * once a second, and again at the next pick if it has found one.
@@ -1114,7 +1137,7 @@ __noinline bool rescue_starved(s32 cpu, u64 now)
 	struct run_queue *rq = run_queue_of(cpu);
 	u32 array, index;
 
-	if (!rq || !starvation_limit || rq->nr_running <= 1 || time_before(now, rq->rescue_at))
+	if (!rq)
 		return false;
 	for (array = 0; array <= 1; array++) {
 		u64 bitmap = rq->bitmap[array];
@@ -1132,7 +1155,7 @@ __noinline bool rescue_starved(s32 cpu, u64 now)
 /* Has nothing been picked for a second, so that nobody has looked? Slices may be set as long as that. */
 static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
 {
-	return starvation_limit && rq->nr_running > 1 && !time_before(now, rq->rescue_at + RESCUE_INTERVAL);
+	return rescue_is_due(rq, now - RESCUE_INTERVAL);
 }
 
 DEFINE_SCHEDULER(o1,
