@@ -481,10 +481,10 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (prev && can_go_on(prev, cpu)) {
 		ts = td_sched_of(prev);
-		charge_ticks(prev, now);
 		limited = smp_cpus > 1 && is_limited(prev);
 	}
 	if (ts) {
+		charge_ticks(prev, ts, now);
 		ts->preempted = !ts->sliceend;
 		if (limited && sched_pickcpu(prev) != cpu)
 			ts = NULL;
@@ -517,7 +517,7 @@ void BPF_STRUCT_OPS(bsd4_stopping, struct task_struct *p, bool runnable)
 
 	if (!ts || !pc)
 		return;
-	charge_ticks(p, scx_bpf_now());
+	charge_ticks(p, ts, scx_bpf_now());
 	ts->running = false;
 	/* Until somebody else runs here, nobody is better */
 	pc->curpri = 0;

@@ -293,7 +293,7 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && can_go_on(prev, cpu))
 		ts = td_sched_of(prev);
 	if (prev && ts) {
-		charge_ticks(prev, now);
+		charge_ticks(prev, ts, now);
 		ts->priority = own_priority(prev);
 	}
 	if (rescue_starved(cpu, now))
@@ -352,7 +352,7 @@ void BPF_STRUCT_OPS(fbfs_stopping, struct task_struct *p, bool runnable)
 
 	if (!ts)
 		return;
-	charge_ticks(p, scx_bpf_now());
+	charge_ticks(p, ts, scx_bpf_now());
 	ts->running = false;
 	/* Displaced by a real-time task of the kernel or not, it waits where all wait */
 	if (runnable)
@@ -374,7 +374,7 @@ bool BPF_STRUCT_OPS(fbfs_yield, struct task_struct *from, struct task_struct *to
 	if (to || !ts)
 		return false;
 	count(YIELDS);
-	charge_ticks(from, scx_bpf_now());
+	charge_ticks(from, ts, scx_bpf_now());
 	scx_bpf_task_set_slice(from, 0);
 	return false;
 }
@@ -403,7 +403,7 @@ s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_a
 	parent_ts = td_sched_of(parent);
 	if (!parent_ts)
 		return 0;
-	charge_ticks(parent, now);
+	charge_ticks(parent, parent_ts, now);
 	parent_ts->slice >>= 1;
 	ts->slice = parent_ts->slice;
 	ts->deadline = parent_ts->deadline;

@@ -101,21 +101,19 @@ static __always_inline bool slice_ends(struct td_sched *ts, u32 slice)
 static void sched_clock(struct task_struct *p, struct td_sched *ts);
 
 /* Charges a running thread the ticks since it was last charged. */
-__noinline int charge_ticks(struct task_struct *p __arg_trusted, u64 now)
+static __noinline void charge_ticks(struct task_struct *p, struct td_sched *ts, u64 now)
 {
-	struct td_sched *ts = td_sched_of(p);
 	u64 from, tick = stat_tick_at(now);
 	int i;
 
-	if (!ts || !ts->running)
-		return 0;
+	if (!ts->running)
+		return;
 	from = __sync_lock_test_and_set(&ts->charged_until, tick);
 	if (from >= tick)
-		return 0;
+		return;
 	/* No slice is longer, whatever kept the tick away */
 	bpf_for(i, 0, tick - from < 1000 ? tick - from : 1000)
 		sched_clock(p, ts);
-	return 0;
 }
 
 void BPF_STRUCT_OPS(freebsd_tick, struct task_struct *p)
@@ -125,7 +123,7 @@ void BPF_STRUCT_OPS(freebsd_tick, struct task_struct *p)
 
 	if (!ts)
 		return;
-	charge_ticks(p, now);
+	charge_ticks(p, ts, now);
 	scx_bpf_task_set_slice(p, ts->sliceend ? 0 : slice_left(ts, now));
 }
 

@@ -394,7 +394,8 @@ static __noinline void transferable_on(struct td_sched *ts, s32 cpu)
 static __always_inline void tdq_runq_rem(struct td_sched *ts)
 {
 	ts->waiting_since = 0;
-	transferable_on(ts, -1);
+	if (ts->transferable_on >= 0)
+		transferable_on(ts, -1);
 }
 
 /* Priority of the thread that tdq_choose() would choose */
@@ -795,9 +796,10 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && can_go_on(prev, cpu)) {
 		ts = td_sched_of(prev);
 		now = scx_bpf_now();
-		charge_ticks(prev, now);
-		if (ts)
+		if (ts) {
+			charge_ticks(prev, ts, now);
 			requeue(ts);
+		}
 	}
 	follow_idx(tdq, cpu);
 	pick = tdq_choose(cpu, tdq, ts);
@@ -822,7 +824,8 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 	if (!ts || !tdq)
 		return;
 	tdq_runq_rem(ts);
-	count_on(ts, cpu);
+	if (ts->cpu != cpu)
+		count_on(ts, cpu);
 	sched_pctcpu_update(ts, ticks_at(now), false);
 	ts->running = true;
 	ts->yielding = false;
@@ -840,7 +843,7 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 
 	if (!ts || !tdq)
 		return;
-	charge_ticks(p, now);
+	charge_ticks(p, ts, now);
 	sched_pctcpu_update(ts, ticks_at(now), true);
 	ts->running = false;
 	ts->rltick = ticks_at(now);
