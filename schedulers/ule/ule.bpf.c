@@ -581,7 +581,9 @@ static __always_inline void sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri)
 	if (pri >= tdq->curpri)
 		return;
 	count(sched_shouldpreempt(pri, tdq->curpri, false) ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	/* Preempted, the current thread would go to the head of the list that they share, and be chosen again */
+	if (queue_of(tdq->curpri) != QUEUE_REALTIME || list_of(pri) != list_of(tdq->curpri))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* tdq_notify(): another CPU hears only of threads that preempt. */
