@@ -70,12 +70,14 @@ pub const SCX_ENQ_SLICE_DFL: u64 = 1 << 62;
 pub const ENQUEUE_RESTORE: u64 = 0x0002;
 pub const ENQUEUE_MOVE: u64 = 0x0004;
 pub const ENQUEUE_NOCLOCK: u64 = 0x0008;
+pub const ENQUEUE_HEAD: u64 = 0x0001_0000;
 pub const ENQUEUE_MIGRATED: u64 = 0x0004_0000;
 
 pub const SCX_DEQ_SLEEP: u64 = 0x0001;
 pub const DEQUEUE_SAVE: u64 = 0x0002;
 pub const DEQUEUE_MOVE: u64 = 0x0004;
 pub const DEQUEUE_NOCLOCK: u64 = 0x0008;
+pub const DEQUEUE_CLASS: u64 = 0x0040;
 pub const SCX_DEQ_CORE_SCHED_EXEC: u64 = 1 << 32;
 pub const SCX_DEQ_SCHED_CHANGE: u64 = 1 << 33;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::constants::{DEQUEUE_MOVE, DEQUEUE_SAVE};
 use crate::kernel::Kernel;
 use crate::operations::Op;
 use crate::structures::{
@@ -297,7 +298,8 @@ impl Kernel<'_> {
                 return;
             }
         }
-        self.with_change(task, |kernel, mut task| {
+        let flags = DEQUEUE_SAVE | DEQUEUE_MOVE;
+        self.with_change(task, flags, task.class, |kernel, mut task| {
             let (set, group) = kernel.groups.pointers(to);
             let seen: &mut TaskStruct = &mut task.seen;
             seen.cgroups = set;

@@ -26,7 +26,7 @@ pub struct IdleState {
     /// One pair for the machine, or one for every node.
     pub masks: Vec<IdleMasks>,
     /// Where the next round-robin search starts (`distribute_cpu_mask_prev`).
-    previous: usize,
+    pub previous: usize,
     empty: Box<CpuMask>,
 }
 
@@ -131,18 +131,18 @@ impl IdleState {
     ) -> Option<usize> {
         loop {
             let masks = &self.masks[group];
+            let previous = &mut self.previous;
             let mut found = None;
             if topology.smt {
-                found = first_common_from(&masks.smt, allowed, self.previous + 1, topology.words);
+                found = distribute(&masks.smt, allowed, previous, topology);
                 if found.is_none() && flags & SCX_PICK_IDLE_CORE != 0 {
                     return None;
                 }
             }
             if found.is_none() {
-                found = first_common_from(&masks.cpu, allowed, self.previous + 1, topology.words);
+                found = distribute(&masks.cpu, allowed, previous, topology);
             }
             let cpu = found?;
-            self.previous = cpu;
             if self.test_and_clear(cpu, topology) {
                 return Some(cpu);
             }
@@ -167,6 +167,18 @@ impl IdleState {
             .iter()
             .find_map(|node| self.pick_in_group(allowed, *node, flags, topology))
     }
+}
+
+/// The next CPU in both masks after the `previous` one, going round (`cpumask_any_and_distribute`).
+pub fn distribute(
+    a: &CpuMask,
+    b: &CpuMask,
+    previous: &mut usize,
+    topology: &Topology,
+) -> Option<usize> {
+    let found = first_common_from(a, b, *previous + 1, topology.words);
+    *previous = found.unwrap_or(*previous);
+    found
 }
 
 fn intersection(a: &CpuMask, b: &CpuMask) -> Option<CpuMask> {

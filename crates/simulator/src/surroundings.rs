@@ -209,9 +209,10 @@ impl Kernel<'_> {
         cpus: Option<&[u32]>,
     ) {
         self.apply_policy(task, policy);
-        self.restrict(task, cpus);
-        let class = self.class_of(task);
-        task.set_class(class);
+        if let Some(mask) = self.mask_of(task, cpus) {
+            task.allow(mask);
+        }
+        task.set_class(self.class_of(policy));
         let cpu = task.allowed().first().unwrap_or(0);
         task.seen.thread_info.cpu = cpu as u32;
         task.seen.wake_cpu = cpu as i32;

@@ -157,6 +157,12 @@ impl TaskRef {
         unsafe { &*self.seen.cpus_ptr }
     }
 
+    /// Lets it use these CPUs (`set_cpus_allowed_common`).
+    pub fn allow(&mut self, mask: CpuMask) {
+        self.seen.cpus_mask = mask;
+        self.seen.nr_cpus_allowed = mask.weight() as i32;
+    }
+
     /// Name and pid as the kernel prints them.
     pub fn label(self) -> String {
         format!("{}[{}]", self.name, self.seen.pid)

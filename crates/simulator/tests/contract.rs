@@ -132,7 +132,14 @@ fn programs_run_at_the_events_of_the_kernel() {
     let moves = r#"{"tasks": {"t": {"loop": 1, "phases": {
         "here": {"loop": 1, "cpus": [0], "run": 1000}, "there": {"loop": 1, "cpus": [1], "run": 1000}}}}}"#;
     let outcome = run(&scheduler("traces", &[]), &free("2", moves));
-    follows(&outcome.messages, &["migrate 1001 from 0 to 1"]);
+    // The idle task stands in for the stopper, which moves it.
+    follows(
+        &outcome.messages,
+        &[
+            "switch from 1001 to 0 state 0 in 1001",
+            "migrate 1001 from 0 to 1",
+        ],
+    );
 }
 
 #[test]
@@ -559,14 +566,15 @@ fn changes_of_nice_and_affinity_reach_the_scheduler() {
         .iter()
         .position(|m| *m == "set_weight 1001 33")
         .expect("no set_weight");
-    // A running task is taken off and put back around the change; 0x200000002 is DEQUEUE_SAVE with SCX_DEQ_SCHED_CHANGE.
+    // A running task is taken off and put back around the change: DEQUEUE_SAVE, MOVE, NOCLOCK and SCX_DEQ_SCHED_CHANGE, and
+    // ENQUEUE_HEAD since it is worth less than before.
     assert_eq!(
         seen[weight - 2..weight + 3],
         [
             "stopping 1001 runnable 0",
-            "quiescent 1001 0x200000002",
+            "quiescent 1001 0x20000000e",
             "set_weight 1001 33",
-            "runnable 1001 0x2",
+            "runnable 1001 0x1000e",
             "running 1001 cpu 0",
         ]
     );
@@ -574,6 +582,11 @@ fn changes_of_nice_and_affinity_reach_the_scheduler() {
         .iter()
         .position(|m| *m == "set_cpumask 1001 first 1")
         .expect("no set_cpumask");
+    // No DEQUEUE_MOVE.
+    assert_eq!(
+        [seen[mask - 1], seen[mask + 1]],
+        ["quiescent 1001 0x20000000a", "runnable 1001 0xa"]
+    );
     assert!(
         seen[mask..].contains(&"running 1001 cpu 1"),
         "{:?}",
@@ -583,6 +596,78 @@ fn changes_of_nice_and_affinity_reach_the_scheduler() {
     let moved = &seen[mask..];
     assert!(moved.contains(&"update_idle 0 1"), "{moved:?}");
     assert!(!moved.contains(&"update_idle 0 0"), "{moved:?}");
+}
+
+#[test]
+fn a_running_task_leaves_sched_ext_for_a_real_time_policy_and_comes_back() {
+    let text = r#"{"tasks": {"t": {"loop": 1, "phases": {
+        "a": {"run": 1000},
+        "b": {"run": 1000, "policy": "SCHED_FIFO", "priority": 10},
+        "c": {"run": 1000, "policy": "SCHED_OTHER", "priority": 5}
+    }}}}"#;
+    let (outcome, _) = referee(&scheduler("order", &[]), &free("1", text));
+    let seen: Vec<&str> = outcome.messages.iter().map(String::as_str).collect();
+    let change = seen.iter().position(|line| line.starts_with("quiescent"));
+    let change = change.expect("nothing changed");
+    // DEQUEUE_CLASS is 0x40. The scheduler hears nothing of the task while it is a real-time task.
+    assert_eq!(
+        seen[change - 1..change + 7],
+        [
+            "stopping 1001 runnable 0",
+            "quiescent 1001 0x20000004e",
+            "disable 1001",
+            "enable 1001",
+            "set_weight 1001 33",
+            "set_cpumask 1001 first 0",
+            "runnable 1001 0x1004e",
+            "running 1001 cpu 0",
+        ]
+    );
+}
+
+#[test]
+fn a_running_task_that_asks_for_a_lower_real_time_priority_gives_way_at_once() {
+    let text = r#"{"tasks": {
+        "falls": {"loop": 1, "policy": "SCHED_FIFO", "priority": 50, "phases": {
+            "high": {"run": 10000}, "low": {"policy": "SCHED_FIFO", "priority": 10, "run": 10000}}},
+        "waits": {"loop": 1, "policy": "SCHED_FIFO", "priority": 20, "run": 5000}}}"#;
+    let (_, referee) = referee(&scheduler("bare", &[]), &free("1", text));
+    let ms = 1_000_000;
+    assert_eq!(
+        referee.runs,
+        [
+            (0, 0, 10 * ms),
+            (1, 10 * ms, 15 * ms),
+            (0, 15 * ms, 25 * ms)
+        ]
+    );
+}
+
+#[test]
+fn a_change_of_cpus_that_changes_nothing_or_leaves_none_is_not_told() {
+    let text = r#"{"tasks": {"t": {"loop": 1, "phases": {
+        "a": {"run": 1000}, "b": {"cpus": [0, 1], "run": 1000}, "c": {"cpus": [1], "run": 1000}}}}}"#;
+    let mut options = free("2", text);
+    options.hotplug = vec![(0, 1, false)];
+    let (outcome, referee) = referee(&scheduler("order", &["CPU_HOTPLUG"]), &options);
+    let changes = { outcome.messages.iter() }.filter(|line| line.starts_with("set_cpumask"));
+    assert_eq!(changes.count(), 0, "{:?}", outcome.messages);
+    assert!(
+        outcome
+            .messages
+            .contains(&"t keeps its CPUs: none of [1] is online".to_owned())
+    );
+    assert_eq!(referee.ran, [3_000_000]);
+}
+
+#[test]
+fn tasks_that_may_no_longer_stay_are_spread_over_the_cpus_that_they_may_use() {
+    let text = r#"{"tasks": {"t": {"instance": 2, "loop": 1, "phases": {
+        "a": {"cpus": [0], "run": 1000}, "b": {"cpus": [2, 3], "run": 5000}}}}}"#;
+    let (_, referee) = referee(&scheduler("bare", &[]), &free("4", text));
+    // At the same time, where both would have waited for one CPU.
+    let last: Vec<u64> = referee.runs.iter().map(|run| run.2).collect();
+    assert_eq!(last.iter().max(), Some(&7_000_000), "{:?}", referee.runs);
 }
 
 #[test]
@@ -1266,9 +1351,9 @@ fn the_tasks_of_a_cpu_that_goes_offline_leave_it_in_the_order_in_which_it_would_
     // Each waits on the CPU's queue when it is allowed to run elsewhere, and is taken off and put back for that.
     let pushed = [1001, 1003, 1002].map(|pid| {
         [
-            format!("quiescent {pid} 0x200000002"),
+            format!("quiescent {pid} 0x20000000a"),
             format!("set_cpumask {pid} first 0"),
-            format!("runnable {pid} 0x2"),
+            format!("runnable {pid} 0xa"),
             format!("enqueue {pid} 0x40000"),
         ]
     });

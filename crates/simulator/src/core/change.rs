@@ -10,92 +10,122 @@ use crate::kernel::Kernel;
 use crate::task::{Class, TaskRef};
 
 impl Kernel<'_> {
-    /// Runs `change` on a task with the task taken off and put back as attribute changes do (`sched_change`).
+    /// Runs `change` on a task with the task taken off and put back as attribute changes do (`sched_change_begin`, `sched_change_end`).
+    /// It is of class `to` after that; `flags` are those of the kernel's caller.
     pub(crate) fn with_change(
         &mut self,
         mut task: TaskRef,
+        flags: u64,
+        to: Class,
         change: impl FnOnce(&mut Self, TaskRef),
     ) {
         let cpu = task.cpu();
+        let from = task.class;
         let running = self.cpus[cpu].current == task;
         let queued = task.seen.on_rq != 0;
+        let mut flags = flags | DEQUEUE_NOCLOCK;
+        if from != to {
+            flags |= DEQUEUE_CLASS;
+        }
         if running {
             self.account_progress(cpu);
         }
         if queued {
-            match task.class {
-                Class::Ext => self.ext_dequeue(cpu, task, DEQUEUE_SAVE),
-                Class::Fair => {
-                    if running {
-                        self.update_fair(cpu, task);
-                    }
-                    self.cpus[cpu].fair.retain(|other| *other != task);
-                    self.cpus[cpu].rq.nr_running -= 1;
-                }
-                Class::RealTime => {
-                    if running {
-                        self.update_class_time(cpu, task);
-                    }
-                    self.cpus[cpu].real_time.retain(|other| *other != task);
-                    self.cpus[cpu].rq.nr_running -= 1;
-                }
-                Class::Idle => {}
-            }
+            self.take_off(cpu, task, flags);
         }
-        if running && task.class == Class::Ext {
+        if running && from == Class::Ext {
+            // put_prev_task_scx() of a task that is not queued.
+            self.cpus[cpu].kick_sync += 1;
             self.update_current(cpu);
         }
-        let before = task.class;
-        change(self, task);
-        if before == Class::Ext && task.class != Class::Ext {
+        if from == Class::Ext && to != Class::Ext {
             self.disable_task(task);
-        } else if before != Class::Ext && task.class == Class::Ext {
-            self.enable_task(task);
-            self.call_set_cpumask(task);
+        }
+        let priority = task.seen.prio;
+        change(self, task);
+        task.set_class(to);
+        if queued && priority < task.seen.prio {
+            flags |= ENQUEUE_HEAD;
+        }
+        if from != Class::Ext && to == Class::Ext {
+            self.switch_to_ext(task);
         }
         if queued {
-            match task.class {
-                Class::Ext => self.ext_enqueue(cpu, task, ENQUEUE_RESTORE),
-                Class::Fair if running => self.cpus[cpu].rq.nr_running += 1,
-                Class::Fair => self.fair_enqueue(cpu, task, false),
-                Class::RealTime if running => self.cpus[cpu].rq.nr_running += 1,
-                Class::RealTime => self.real_time_enqueue(cpu, task, false),
-                Class::Idle => {}
-            }
+            self.put_back(cpu, task, flags);
         }
         if running {
-            match task.class {
+            match to {
                 Class::Ext => self.ext_set_next(cpu, task),
                 _ => task.seen.se.exec_start = self.run_queue_clock(cpu),
             }
         }
-        if before != task.class {
-            self.cpus[cpu].next_class = if running {
-                task.class
-            } else {
-                self.cpus[cpu].next_class
-            };
-            if task.class == Class::RealTime || task.class == Class::Fair {
-                task.class_slice = if task.class == Class::Fair {
-                    FAIR_SLICE
-                } else {
-                    ROUND_ROBIN_QUANTUM
-                };
-            }
-            if queued && running {
-                self.resched(cpu);
-            } else if queued {
-                self.wakeup_preempt(cpu, task);
-            }
+        if from != to {
+            self.class_changed(task, queued);
+        } else if to == Class::RealTime && running {
+            self.real_time_priority_changed(cpu, task);
         }
     }
 
-    /// Moves a task that may no longer run where it is (`migration_cpu_stop`).
-    pub(crate) fn push_off(&mut self, mut task: TaskRef) {
+    /// Takes a queued task off for a change.
+    fn take_off(&mut self, cpu: usize, task: TaskRef, flags: u64) {
+        let running = self.cpus[cpu].current == task;
+        match task.class {
+            Class::Ext => return self.ext_dequeue(cpu, task, flags),
+            Class::Fair => {
+                if running {
+                    self.update_fair(cpu, task);
+                }
+                self.cpus[cpu].fair.retain(|other| *other != task);
+            }
+            Class::RealTime => {
+                if running {
+                    self.update_class_time(cpu, task);
+                }
+                self.cpus[cpu].real_time.retain(|other| *other != task);
+            }
+            Class::Idle => return,
+        }
+        self.cpus[cpu].rq.nr_running -= 1;
+    }
+
+    /// Puts a task back after a change.
+    fn put_back(&mut self, cpu: usize, task: TaskRef, flags: u64) {
+        let running = self.cpus[cpu].current == task;
+        match task.class {
+            Class::Ext => self.ext_enqueue(cpu, task, flags),
+            Class::Fair | Class::RealTime if running => self.cpus[cpu].rq.nr_running += 1,
+            Class::Fair => self.fair_enqueue(cpu, task, false),
+            Class::RealTime => self.real_time_enqueue(cpu, task, flags & ENQUEUE_HEAD != 0),
+            Class::Idle => {}
+        }
+    }
+
+    /// What follows when a task is of another class than before.
+    fn class_changed(&mut self, mut task: TaskRef, queued: bool) {
+        let cpu = task.cpu();
+        let running = self.cpus[cpu].current == task;
+        if running {
+            self.cpus[cpu].next_class = task.class;
+        }
+        match task.class {
+            Class::RealTime => task.class_slice = ROUND_ROBIN_QUANTUM,
+            Class::Fair => task.class_slice = FAIR_SLICE,
+            Class::Ext | Class::Idle => {}
+        }
+        if queued && running {
+            self.resched(cpu);
+        } else if queued {
+            self.wakeup_preempt(cpu, task);
+        }
+    }
+
+    /// Moves a task that may no longer run where it is, to the CPU that was chosen for it (`migration_cpu_stop`) or to any that will do
+    /// (`__balance_push_cpu_stop`).
+    pub(crate) fn push_off(&mut self, mut task: TaskRef, chosen: Option<usize>) {
         let from = task.cpu();
         let running = self.cpus[from].current == task;
         if running {
-            // The stopper runs instead of it for a moment.
+            // The stopper runs instead of it for a moment; the idle task stands in for it.
             self.account_progress(from);
             let idle = self.cpus[from].idle;
             self.put_previous(
@@ -107,6 +137,7 @@ impl Kernel<'_> {
                     stopper: true,
                 },
             );
+            self.trace_switch(task, idle, task.seen.__state);
             self.set_current(from, idle);
             task.seen.on_cpu = 0;
             let time = self.run_queue_clock(from).max(self.local_time());
@@ -121,7 +152,7 @@ impl Kernel<'_> {
             self.cpus[from].next_class = Class::Idle;
             self.cpus[from].stopped = true;
         }
-        let to = self.fallback_cpu(task, from);
+        let to = chosen.unwrap_or_else(|| self.fallback_cpu(task, from));
         // The target finds the task no earlier than it has left where it was.
         self.wait_until_off_cpu(task);
         self.lock_run_queue(to);

@@ -298,7 +298,7 @@ impl Kernel<'_> {
     }
 
     /// Runs the programs that are there for a switch. The CPU has a new current task and still works in the context of the one before.
-    fn trace_switch(&mut self, previous: TaskRef, next: TaskRef, state: u32) {
+    pub(super) fn trace_switch(&mut self, previous: TaskRef, next: TaskRef, state: u32) {
         if !self.tracing.wants(Hook::SchedSwitch) {
             return;
         }

@@ -24,6 +24,14 @@ impl Kernel<'_> {
         self.cpus[cpu].rq.nr_running += 1;
     }
 
+    /// The priority of the running task may have changed (`prio_changed_rt`).
+    pub(super) fn real_time_priority_changed(&mut self, cpu: usize, task: TaskRef) {
+        let mut waiting = self.cpus[cpu].real_time.iter();
+        if waiting.any(|other| other.seen.prio < task.seen.prio) {
+            self.resched(cpu);
+        }
+    }
+
     pub(super) fn real_time_put(&mut self, cpu: usize, mut task: TaskRef) {
         self.update_class_time(cpu, task);
         if task.seen.__state == TASK_RUNNING {

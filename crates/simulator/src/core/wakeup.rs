@@ -236,13 +236,7 @@ impl Kernel<'_> {
         if let Some(any) = any {
             return any;
         }
-        self.with_change(task, |kernel, task| {
-            kernel.restrict(task, None);
-            if task.class == Class::Ext {
-                kernel.call_set_cpumask(task);
-            }
-        });
-        self.emit_task(task);
+        self.set_allowed(task, self.possible);
         let online = (0..self.cpus.len()).find(|&other| self.cpus[other].online);
         online.unwrap_or(cpu)
     }

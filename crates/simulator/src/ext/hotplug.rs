@@ -33,7 +33,7 @@ impl Kernel<'_> {
             self.requeue_locally(cpu);
             self.tell_of_hotplug(cpu, false);
             for task in self.tasks_to_push(cpu) {
-                self.push_off(task);
+                self.push_off(task, None);
             }
         }
         self.leave(OverheadKind::Scheduling);

@@ -57,6 +57,15 @@ impl Kernel<'_> {
         task.seen.scx.flags = task.seen.scx.flags & !SCX_TASK_STATE_MASK | SCX_TASK_ENABLED;
     }
 
+    /// A task comes from another class (`switching_to_scx`).
+    pub(crate) fn switch_to_ext(&mut self, task: TaskRef) {
+        self.enable_task(task);
+        // With ids for CPUs, enabling the task has told its mask already.
+        if !self.operations.cid_form {
+            self.call_set_cpumask(task);
+        }
+    }
+
     /// `scx_disable_task`.
     pub(crate) fn disable_task(&mut self, mut task: TaskRef) {
         if task.seen.scx.flags & SCX_TASK_STATE_MASK != SCX_TASK_ENABLED {

@@ -6,6 +6,7 @@ use fairground_workload::{Draws, Phase, Policy};
 
 use super::{Action, Execution};
 use crate::constants::*;
+use crate::idle::distribute;
 use crate::kernel::Kernel;
 use crate::structures::{CpuMask, MmStruct, TaskStruct};
 use crate::surroundings::is_hidden;
@@ -28,6 +29,28 @@ struct Refusal {
     task: String,
     /// What `ops.init_task()` returned.
     error: i32,
+}
+
+/// The kernel's number of a policy, and the nice value and real-time priority that go with it.
+fn numbers_of(policy: Policy) -> (u32, i32, u32) {
+    match policy {
+        Policy::Other { nice, .. } => (SCHED_NORMAL, nice, 0),
+        Policy::Batch { nice, .. } => (SCHED_BATCH, nice, 0),
+        Policy::Idle => (SCHED_IDLE, 0, 0),
+        Policy::Ext { nice } => (SCHED_EXT, nice, 0),
+        Policy::Fifo { priority } => (SCHED_FIFO, 0, priority),
+        Policy::RoundRobin { priority } => (SCHED_RR, 0, priority),
+        Policy::Deadline { .. } => (SCHED_DEADLINE, 0, 99),
+    }
+}
+
+/// The kernel's priority of tasks with this policy, lower for those that come first (`__normal_prio`).
+fn priority_of(policy: Policy) -> i32 {
+    let (_, nice, rt_priority) = numbers_of(policy);
+    match rt_priority {
+        0 => 120 + nice,
+        _ => 99 - rt_priority as i32,
+    }
 }
 
 impl Kernel<'_> {
@@ -201,9 +224,10 @@ impl Kernel<'_> {
         seen.__state = TASK_NEW;
         task.fix_pointers();
         self.apply_policy(task, source.policy);
-        self.restrict(task, source.cpus.as_deref());
-        let class = self.class_of(task);
-        task.set_class(class);
+        if let Some(mask) = self.mask_of(task, source.cpus.as_deref()) {
+            task.allow(mask);
+        }
+        task.set_class(self.class_of(source.policy));
     }
 
     /// The address space of a new task that `origin` forks, and the leader of its threads: those of the process that it names, which
@@ -265,11 +289,10 @@ impl Kernel<'_> {
         }
     }
 
-    pub(crate) fn restrict(&mut self, mut task: TaskRef, cpus: Option<&[u32]>) {
+    /// The mask of the CPUs that a workload names, of all if it names none. One that is empty ends the run.
+    pub(crate) fn mask_of(&mut self, task: TaskRef, cpus: Option<&[u32]>) -> Option<CpuMask> {
         let Some(cpus) = cpus else {
-            task.seen.cpus_mask = self.possible;
-            task.seen.nr_cpus_allowed = self.cpus.len() as i32;
-            return;
+            return Some(self.possible);
         };
         let mut mask = CpuMask::default();
         for cpu in cpus.iter().map(|cpu| *cpu as usize) {
@@ -283,10 +306,9 @@ impl Kernel<'_> {
                 task.name,
                 self.cpus.len() - 1
             ));
-            return;
+            return None;
         }
-        task.seen.cpus_mask = mask;
-        task.seen.nr_cpus_allowed = mask.weight() as i32;
+        Some(mask)
     }
 
     pub(crate) fn apply_policy(&mut self, mut task: TaskRef, policy: Policy) {
@@ -296,23 +318,11 @@ impl Kernel<'_> {
             task.seen.se.slice =
                 slice.map_or(0, |slice| slice.clamp(CUSTOM_SLICE_MIN, CUSTOM_SLICE_MAX));
         }
-        let (policy, nice, rt_priority) = match policy {
-            Policy::Other { nice, .. } => (SCHED_NORMAL, nice, 0),
-            Policy::Batch { nice, .. } => (SCHED_BATCH, nice, 0),
-            Policy::Idle => (SCHED_IDLE, 0, 0),
-            Policy::Ext { nice } => (SCHED_EXT, nice, 0),
-            Policy::Fifo { priority } => (SCHED_FIFO, 0, priority),
-            Policy::RoundRobin { priority } => (SCHED_RR, 0, priority),
-            Policy::Deadline { .. } => (SCHED_DEADLINE, 0, 99),
-        };
+        let prio = priority_of(policy);
+        let (policy, nice, rt_priority) = numbers_of(policy);
         task.seen.policy = policy;
         task.seen.rt_priority = rt_priority;
         task.seen.static_prio = 120 + nice;
-        let prio = if rt_priority > 0 {
-            99 - rt_priority as i32
-        } else {
-            120 + nice
-        };
         task.seen.prio = prio;
         task.seen.normal_prio = prio;
         let weight = load_weight(events::Policy::from_number(policy), nice);
@@ -323,8 +333,9 @@ impl Kernel<'_> {
         }
     }
 
-    pub(crate) fn class_of(&self, task: TaskRef) -> Class {
-        match task.seen.policy {
+    /// The class of tasks with this policy (`__setscheduler_class`).
+    pub(crate) fn class_of(&self, policy: Policy) -> Class {
+        match numbers_of(policy).0 {
             SCHED_FIFO | SCHED_RR | SCHED_DEADLINE => Class::RealTime,
             SCHED_EXT => Class::Ext,
             _ if self.operations.flags & SCX_OPS_SWITCH_PARTIAL != 0 => Class::Fair,
@@ -332,31 +343,57 @@ impl Kernel<'_> {
         }
     }
 
-    /// Changes policy or nice of a live task.
+    /// Changes policy or nice of a live task (`__sched_setscheduler`).
     pub(crate) fn change_policy(&mut self, task: TaskRef, policy: Policy) {
-        self.with_change(task, |kernel, mut task| {
+        let mut flags = DEQUEUE_SAVE | DEQUEUE_MOVE;
+        if priority_of(policy) == task.seen.prio {
+            flags &= !DEQUEUE_MOVE;
+        }
+        let to = self.class_of(policy);
+        self.with_change(task, flags, to, |kernel, task| {
             kernel.apply_policy(task, policy);
-            let class = kernel.class_of(task);
             // `set_load_weight` tells the class whether the weight has changed or not.
-            if class == Class::Ext && task.class == Class::Ext {
+            if to == Class::Ext && task.class == Class::Ext {
                 kernel.reweight(task);
             }
-            task.set_class(class);
         });
         self.emit_task(task);
     }
 
-    /// Changes the affinity of a live task.
+    /// Changes the affinity of a live task (`__set_cpus_allowed_ptr`).
     pub(crate) fn change_affinity(&mut self, task: TaskRef, cpus: Option<&[u32]>) {
-        self.with_change(task, |kernel, task| {
-            kernel.restrict(task, cpus);
+        let Some(mask) = self.mask_of(task, cpus) else {
+            return;
+        };
+        if mask.bits == task.seen.cpus_mask.bits {
+            return;
+        }
+        let previous = &mut self.idle.previous;
+        let Some(target) = distribute(&self.online, &mask, previous, &self.topology) else {
+            let message = format!(
+                "{} keeps its CPUs: none of {:?} is online",
+                task.name,
+                mask.iter().collect::<Vec<_>>()
+            );
+            if !self.messages.contains(&message) {
+                self.say(message);
+            }
+            return;
+        };
+        self.set_allowed(task, mask);
+        if !mask.test(task.cpu()) {
+            self.push_off(task, Some(target));
+        }
+    }
+
+    /// Lets a task use these CPUs (`do_set_cpus_allowed`).
+    pub(crate) fn set_allowed(&mut self, task: TaskRef, mask: CpuMask) {
+        self.with_change(task, DEQUEUE_SAVE, task.class, |kernel, mut task| {
+            task.allow(mask);
             if task.class == Class::Ext {
                 kernel.call_set_cpumask(task);
             }
         });
         self.emit_task(task);
-        if !task.allowed().test(task.cpu()) {
-            self.push_off(task);
-        }
     }
 }
