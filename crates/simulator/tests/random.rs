@@ -9,7 +9,7 @@ mod reference;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use common::random_task::{RandomTask, json};
+use common::random_task::{Changes, RandomTask, json};
 use common::{Referee, free, scheduler, workload};
 use fairground_events::{Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
@@ -17,7 +17,7 @@ use fairground_simulator::{CostModel, CostValue, ExitKind, Options, Outcome, Sch
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use reference::trace::{Kind, Record, records};
-use reference::{Reference, World};
+use reference::{Attributes, Reference, World};
 
 /// What a scheduler has besides what all have.
 struct Variant {
@@ -140,8 +140,7 @@ impl Case {
         if exact && choices.one_in(4) {
             options.variables.push(encode("hurry", choices.below(100)));
         }
-        let hotplug = choices.one_in(8) && cpus > 1;
-        if hotplug {
+        if choices.one_in(4) && cpus > 1 {
             for _ in 0..=choices.below(4) {
                 let (cpu, at) = (
                     choices.below(cpus) as usize,
@@ -159,26 +158,33 @@ impl Case {
         if !exact && choices.one_in(2) {
             options.cost = random_costs(&mut choices);
         }
-        let strange = choices.one_in(4);
-        if strange {
+        if choices.one_in(2) {
+            // Without ops.enqueue() nothing says to which of several CPUs a task was taken.
+            let cpus = if VARIANTS[variant].has("ENQUEUE") {
+                3
+            } else {
+                1
+            };
             tasks
                 .iter_mut()
-                .for_each(|task| make_strange(task, &mut choices));
+                .for_each(|task| make_strange(task, &mut choices, cpus));
         }
-        let real_time = tasks.iter().any(|task| task.real_time.is_some());
+        let real_time = tasks.iter().any(|task| {
+            let changes = task.changes.as_ref();
+            task.real_time.is_some() || changes.is_some_and(|changes| changes.real_time.is_some())
+        });
         options.workload = workload(&json(&tasks, cpus));
         Case {
             variant,
             real_time,
             exact,
             // The server that gives ordinary tasks a part of what real-time tasks leave them comes after 950 ms.
-            // What changes while CPUs come and go is left to the referee, too.
-            followed: !(hotplug && strange || real_time && options.duration > Some(900_000_000)),
+            followed: !(real_time && options.duration > Some(900_000_000)),
             options,
         }
     }
 
-    fn world(&self, allowed: Vec<VecDeque<Vec<usize>>>) -> World {
+    fn world(&self, attributes: Vec<VecDeque<Attributes>>) -> World {
         let variant = &VARIANTS[self.variant];
         World {
             nodes: self
@@ -188,7 +194,7 @@ impl Case {
                 .iter()
                 .map(|cpu| cpu.node as usize)
                 .collect(),
-            allowed,
+            attributes,
             hotplug: self.options.hotplug.clone(),
             has_select_cpu: variant.has("SELECT_CPU"),
             has_enqueue: variant.has("ENQUEUE"),
@@ -217,13 +223,22 @@ fn random_task(choices: &mut Choices) -> RandomTask {
     }
 }
 
-/// Makes a task a real-time task, or has it change what it may and is worth.
-fn make_strange(task: &mut RandomTask, choices: &mut Choices) {
-    if choices.one_in(3) {
-        task.real_time = Some(1 + choices.below(99));
+/// Makes a task a real-time task, has it change what it is and which CPUs it may use, up to this many, or both.
+fn make_strange(task: &mut RandomTask, choices: &mut Choices, cpus: u32) {
+    let priority = |choices: &mut Choices| choices.one_in(3).then(|| 1 + choices.below(99));
+    task.real_time = priority(choices);
+    if task.real_time.is_some() {
         task.sleep = task.sleep.max(100);
-    } else if choices.one_in(2) {
-        task.changes = Some((choices.below(40) as i32 - 20, choices.below(8)));
+    }
+    if choices.one_in(2) {
+        let real_time = priority(choices);
+        task.changes = Some(Changes {
+            nice: choices.below(40) as i32 - 20,
+            real_time,
+            cpus: (0..choices.below(cpus + 1))
+                .map(|_| choices.below(8))
+                .collect(),
+        });
     }
 }
 
@@ -249,8 +264,8 @@ fn random_costs(choices: &mut Choices) -> CostModel {
 /// The event stream as far as the reference is held against it.
 #[derive(Default)]
 struct Stream {
-    /// CPUs that each task may use, at first and after each change.
-    allowed: Vec<VecDeque<Vec<usize>>>,
+    /// What each task is, at first and after each change.
+    attributes: Vec<VecDeque<Attributes>>,
     switches: Vec<Vec<(Nanoseconds, Option<u32>)>>,
     /// Of tasks that sched_ext runs.
     wakes: Vec<(u32, Nanoseconds)>,
@@ -262,14 +277,23 @@ struct Stream {
 impl Sink for Stream {
     fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
         self.referee.task(time, task, info);
-        if self.allowed.len() == task.0 as usize {
-            self.allowed.push(VecDeque::new());
+        if self.attributes.len() == task.0 as usize {
+            self.attributes.push(VecDeque::new());
         }
         if info.rt_priority > 0 {
             self.real_time.insert(task.0);
+        } else {
+            self.real_time.remove(&task.0);
         }
-        let allowed = info.allowed.iter().map(|cpu| cpu.0 as usize).collect();
-        self.allowed[task.0 as usize].push_back(allowed);
+        let weight = (u64::from(info.weight) * 100 + 512) / 1024;
+        self.attributes[task.0 as usize].push_back(Attributes {
+            allowed: info.allowed.iter().map(|cpu| cpu.0 as usize).collect(),
+            priority: match info.rt_priority {
+                0 => 120 + info.nice,
+                priority => 99 - priority as i32,
+            },
+            weight: weight.clamp(1, 10_000),
+        });
     }
 
     fn event(&mut self, event: &Event) {
@@ -311,8 +335,8 @@ fn try_case(case: &Case, schedulers: &[[Arc<Scheduler>; 2]]) -> Result<(u64, u64
     if !case.followed {
         return Ok((outcome.engine_events, records.len() as u64));
     }
-    let mut reference = Reference::new(case.world(stream.allowed.clone()));
-    reference.follow(&records)?;
+    let mut reference = Reference::new(case.world(stream.attributes.clone()));
+    reference.follow(&records, whole)?;
     // From a change on that comes too late to be told of, the reference knows no more.
     if whole && reference.untold.is_none() {
         compare(&reference, &stream, &outcome, case)?;
@@ -388,7 +412,7 @@ fn numbers(text: &str) -> Vec<u32> {
 fn change_untold(exact: bool, then: u64) -> Result<(), String> {
     let world = World {
         nodes: vec![0],
-        allowed: Vec::new(),
+        attributes: Vec::new(),
         hotplug: Vec::new(),
         has_select_cpu: false,
         has_enqueue: false,
@@ -409,10 +433,11 @@ fn change_untold(exact: bool, then: u64) -> Result<(), String> {
         c: 20_000_000,
         d: 0,
     };
-    let (begin, change) = (195_000_000, 2 | 1 << 33);
-    Reference::new(world).follow(&[
+    let (begin, change) = (195_000_000, 2 | 8 | 1 << 33);
+    let records = [
         record(Kind::InitTask, begin, 1),
         record(Kind::Enable, begin, 0),
+        record(Kind::SetWeight, begin, 100),
         record(Kind::Runnable, begin, 1),
         record(Kind::Running, begin, 0),
         record(Kind::Stopping, begin, 0),
@@ -420,7 +445,8 @@ fn change_untold(exact: bool, then: u64) -> Result<(), String> {
         record(Kind::Runnable, begin, 2),
         record(Kind::Running, begin, 0),
         record(Kind::TickBegin, then, 0),
-    ])
+    ];
+    Reference::new(world).follow(&records, true)
 }
 
 #[test]

@@ -15,8 +15,27 @@ pub struct RandomTask {
     pub locks: bool,
     /// Priority of a real-time task.
     pub real_time: Option<u32>,
-    /// A nice value and a CPU that it has in every other phase.
-    pub changes: Option<(i32, u32)>,
+    /// What it is in every other phase.
+    pub changes: Option<Changes>,
+}
+
+/// What a task is for a while.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    pub nice: i32,
+    /// Priority of a real-time task, in place of the nice value.
+    pub real_time: Option<u32>,
+    /// CPUs that it may use; none: those that it may use otherwise.
+    pub cpus: Vec<u32>,
+}
+
+/// Policy and priority of a task, as rt-app has them.
+fn policy(real_time: Option<u32>, nice: i32) -> String {
+    let (policy, priority) = match real_time {
+        Some(priority) => ("SCHED_FIFO", priority as i32),
+        None => ("SCHED_OTHER", nice),
+    };
+    format!("\"policy\": \"{policy}\", \"priority\": {priority}")
 }
 
 /// The workload of these tasks, which never end, as text.
@@ -24,29 +43,31 @@ pub fn json(tasks: &[RandomTask], cpus: u32) -> String {
     let mut text = String::from("{\"tasks\": {");
     for (number, task) in tasks.iter().enumerate() {
         let comma = if number > 0 { "," } else { "" };
-        let (policy, priority) = match task.real_time {
-            Some(priority) => ("SCHED_FIFO", priority as i32),
-            None => ("SCHED_OTHER", task.nice),
-        };
+        let usual = policy(task.real_time, task.nice);
         let _ = write!(
             text,
-            "{comma}\"t{number}\": {{\"instance\": {}, \"loop\": -1, \"policy\": \"{policy}\", \"priority\": {priority}",
+            "{comma}\"t{number}\": {{\"instance\": {}, \"loop\": -1, {usual}",
             task.instances
         );
         if let Some(cpu) = task.pinned {
             let _ = write!(text, ", \"cpus\": [{}]", cpu % cpus);
         }
         text.push_str(", \"phases\": {");
-        if let Some((nice, cpu)) = task.changes {
+        if let Some(changes) = &task.changes {
+            let for_a_while = policy(changes.real_time, changes.nice);
             let _ = write!(
                 text,
-                "\"q\": {{\"loop\": 2, \"policy\": \"SCHED_OTHER\", \"priority\": {nice}, \"cpus\": [{}], \"run\": {}}}, ",
-                cpu % cpus,
+                "\"q\": {{\"loop\": 2, {for_a_while}, \"run\": {}",
                 task.run
             );
+            if !changes.cpus.is_empty() {
+                let list: Vec<u32> = changes.cpus.iter().map(|cpu| cpu % cpus).collect();
+                let _ = write!(text, ", \"cpus\": {list:?}");
+            }
+            let _ = write!(text, "}}, \"p\": {{\"loop\": 3, {usual}");
+        } else {
+            text.push_str("\"p\": {\"loop\": -1");
         }
-        let loops = if task.changes.is_some() { 3 } else { -1 };
-        let _ = write!(text, "\"p\": {{\"loop\": {loops}");
         if task.locks {
             let _ = write!(
                 text,

@@ -2,8 +2,8 @@
 
 use super::trace::{Kind, Record};
 use super::{
-    AT_HEAD, Broken, DEFAULT_SLICE, Expected, MIGRATED, Place, Queue, RESTORE, RESTORE_OFFLINE,
-    Reference, SAVE_FOR_CHANGE, SAVE_FOR_OFFLINE, Task, call,
+    AT_HEAD, Broken, CHANGE, DEFAULT_SLICE, Expected, FOR_CPUS, FOR_OFFLINE, MIGRATED, Place,
+    Queue, Reference, Task, call,
 };
 
 impl Reference {
@@ -26,7 +26,11 @@ impl Reference {
     /// Whether the record is the first of what a CPU does that goes offline.
     pub(super) fn begins_offline(&self, record: &Record) -> bool {
         let first = match record.kind {
-            Kind::Dequeue | Kind::Quiescent => record.a == SAVE_FOR_OFFLINE,
+            // A task that changes itself runs, and has just stopped for that.
+            Kind::Dequeue | Kind::Quiescent => {
+                let leaving = self.cpus[record.cpu].leaving;
+                record.a == FOR_OFFLINE | CHANGE && leaving != Some(record.pid)
+            }
             kind => kind == Kind::Offline,
         };
         first && !self.cpus[record.cpu].offline
@@ -67,10 +71,10 @@ impl Reference {
             let task = self.task_mut(pid)?;
             task.place = Place::Nowhere;
             if std::mem::take(&mut task.custody) {
-                self.expect(Kind::Dequeue, pid, SAVE_FOR_OFFLINE);
+                self.expect(Kind::Dequeue, pid, FOR_OFFLINE | CHANGE);
             }
-            self.expect(Kind::Quiescent, pid, SAVE_FOR_OFFLINE);
-            self.expect(Kind::Runnable, pid, RESTORE_OFFLINE);
+            self.expect(Kind::Quiescent, pid, FOR_OFFLINE | CHANGE);
+            self.expect(Kind::Runnable, pid, FOR_OFFLINE);
         }
         self.expect(Kind::Offline, 0, cpu as u64);
         Ok(())
@@ -98,6 +102,9 @@ impl Reference {
     pub(super) fn is_offline(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         rule!(expected, "a CPU goes offline of itself");
         let cpu = record.cpu;
+        if let Some(higher) = self.cpus[cpu].higher {
+            self.calls.push(call(Kind::Left, higher));
+        }
         let current = self.cpus[cpu].current;
         let waiting = self.queue(Queue::Local(cpu)).clone();
         let waiting = waiting.into_iter().map(|(pid, _)| pid);
@@ -153,11 +160,12 @@ impl Reference {
         let Some(target) = self.fallback(task, task.cpu) else {
             self.take_off(pid)?;
             for (kind, flags) in [
-                (Kind::Quiescent, SAVE_FOR_CHANGE),
-                (Kind::Runnable, RESTORE),
+                (Kind::Quiescent, Some(FOR_CPUS | CHANGE)),
+                (Kind::SetCpumask, None),
+                (Kind::Runnable, Some(FOR_CPUS)),
             ] {
                 self.calls.push(Expected {
-                    a: Some(flags),
+                    a: flags,
                     ..call(kind, pid)
                 });
             }
@@ -177,20 +185,7 @@ impl Reference {
     /// It is back after it was allowed to be anywhere, and goes to the first CPU that is there, near or not.
     pub(super) fn leaver_is_back(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         self.put_offline(record, expected)?;
-        self.allow_all(record.pid)?;
         let first = self.cpus.iter().position(|cpu| !cpu.offline);
         self.leave_for(record.pid, first.unwrap_or(0))
-    }
-
-    /// None of the CPUs of a task is there, so that it may use all.
-    pub(super) fn allow_all(&mut self, pid: u32) -> Result<(), Broken> {
-        let task = self.task_mut(pid)?;
-        task.allowed = task.later.pop_front().unwrap_or_default();
-        rule!(
-            task.allowed.is_empty(),
-            "{pid} may not use all, but {:?}",
-            task.allowed
-        );
-        Ok(())
     }
 }

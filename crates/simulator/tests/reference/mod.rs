@@ -13,6 +13,7 @@ macro_rules! rule {
     };
 }
 
+mod changes;
 mod hotplug;
 mod pass;
 mod queues;
@@ -32,17 +33,24 @@ const CPU_SELECTED: u64 = 0x10_0000;
 const AT_HEAD: u64 = 0x1_0000;
 const PREEMPT: u64 = 1 << 32;
 const LAST: u64 = 1 << 41;
-/// Of a task that is taken off a CPU that goes offline and put on that CPU's own queue.
-const SAVE_FOR_OFFLINE: u64 = 2 | 4 | NOCLOCK | CHANGE;
-const RESTORE_OFFLINE: u64 = 2 | 4 | NOCLOCK;
 const SLEEP: u64 = 1;
-const RESTORE: u64 = 2;
-const MIGRATED: u64 = 0x4_0000;
-const CHANGE: u64 = 1 << 33;
-/// Of a task that the kernel moves, having looked at the clock before.
+/// Of a task that is taken off and put back while something about it changes.
+const SAVE: u64 = 2;
+/// Its place in its queue may change.
+const MOVE: u64 = 4;
+/// The clock of the run queue is up to date.
 const NOCLOCK: u64 = 8;
-/// Of a task that is taken off its queues while something about it changes.
-const SAVE_FOR_CHANGE: u64 = 2 | CHANGE;
+/// Its class changes.
+const CLASS: u64 = 0x40;
+const MIGRATED: u64 = 0x4_0000;
+/// In flags of a dequeue: not because it sleeps.
+const CHANGE: u64 = 1 << 33;
+/// Of a task on a CPU that goes offline, which puts it on its own queue.
+const FOR_OFFLINE: u64 = SAVE | MOVE | NOCLOCK;
+/// Of a task that may use other CPUs than before.
+const FOR_CPUS: u64 = SAVE | NOCLOCK;
+/// Ordinary tasks have this priority or a greater number.
+const FIRST_ORDINARY: i32 = 100;
 const WAKE_SYNC: u64 = 0x10;
 const KICK_PREEMPT: u64 = 2;
 const DEFAULT_SLICE: u64 = 20_000_000;
@@ -53,8 +61,8 @@ const LOOPS: u32 = 32;
 pub struct World {
     /// Node of each CPU.
     pub nodes: Vec<usize>,
-    /// CPUs that a task may use, by the order of birth, at first and after each change of the task; none: all.
-    pub allowed: Vec<VecDeque<Vec<usize>>>,
+    /// What each task is, in the order of birth: at first, and after each change.
+    pub attributes: Vec<VecDeque<Attributes>>,
     /// CPUs that come or go: time, CPU, online.
     pub hotplug: Vec<(u64, usize, bool)>,
     pub has_select_cpu: bool,
@@ -68,6 +76,17 @@ pub struct World {
     pub duration: u64,
     /// Whether nothing costs time, so that slices and instants are exact.
     pub exact: bool,
+}
+
+/// What a task can change about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// CPUs that it may use; none: all.
+    pub allowed: Vec<usize>,
+    /// The kernel's priority: below 100 for real-time tasks.
+    pub priority: i32,
+    /// Weight as sched_ext has it, 100 for nice 0.
+    pub weight: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,11 +123,15 @@ struct Insertion {
 #[derive(Debug)]
 struct Task {
     pid: u32,
-    allowed: Vec<usize>,
+    is: Attributes,
     /// The same after each change that is still to come.
-    later: VecDeque<Vec<usize>>,
-    /// Where it goes after it had to leave a CPU that it may no longer use.
-    pushed_to: Option<usize>,
+    later: VecDeque<Attributes>,
+    /// It may use all CPUs since those that it was to use are gone, and goes to the first of them.
+    forced: bool,
+    /// It has to leave a CPU that it may no longer use.
+    pushed: bool,
+    /// It has left, and which of the CPUs that it may use it goes to is not known yet.
+    unsettled: bool,
     enabled: bool,
     cpu: usize,
     runnable: bool,
@@ -118,6 +141,8 @@ struct Task {
     custody: bool,
     /// How often the scheduler has been given it.
     stay: u32,
+    /// It has never been runnable.
+    young: bool,
     slice: u64,
     /// Since when it is charged, if it runs.
     since: u64,
@@ -142,8 +167,10 @@ struct Cpu {
     claimed: bool,
     /// The slice is used up: it must look for another task at this instant.
     must_pass: bool,
-    /// Something about its task has changed, which goes on running.
-    changed: bool,
+    /// Its task, about which something has changed, and which goes on running; and whether its class has changed.
+    changed: Option<(u32, bool)>,
+    /// Its task was a real-time task until now, and the CPU has not looked for another since.
+    came_back: bool,
     /// Its task has been pushed off, and it has not looked for another yet.
     stopped: bool,
     offline: bool,
@@ -186,7 +213,9 @@ pub struct Reference {
     leavers: VecDeque<u32>,
     /// The one of them that is at it.
     leaver: Option<u32>,
-    /// The real-time task that takes the CPU of the record at hand next, if one does: that is not for these rules to say.
+    /// What comes to each CPU next; which real-time task does is not for these rules to say.
+    coming: Vec<VecDeque<(usize, Option<u32>)>>,
+    /// The real-time task that takes the CPU of the record at hand next, if one does.
     taker: Option<u32>,
     now: u64,
     /// A task that has changed without being told of, and the CPU that it changed on.
@@ -206,22 +235,19 @@ fn call(kind: Kind, pid: u32) -> Expected {
     }
 }
 
-/// For each record the real-time task that takes its CPU next, if one does before anything else happens to that CPU's task.
-fn takers(records: &[Record], cpus: usize) -> Vec<Option<u32>> {
+/// For each CPU the records, by number, that say who has it: the real-time task that takes it, or nobody where something else happens.
+fn coming(records: &[Record], cpus: usize) -> Vec<VecDeque<(usize, Option<u32>)>> {
     use Kind::*;
-    let mut next = vec![None; cpus];
-    let mut takers = vec![None; records.len()];
-    for (number, record) in records.iter().enumerate().rev() {
-        takers[number] = next[record.cpu];
-        match record.kind {
-            Taken => next[record.cpu] = Some(record.pid),
-            Stopping | Quiescent | Running | Idle | Left | DispatchBegin | TickBegin => {
-                next[record.cpu] = None;
-            }
-            _ => {}
-        }
+    let mut coming = vec![VecDeque::new(); cpus];
+    for (number, record) in records.iter().enumerate() {
+        let taker = match record.kind {
+            Taken => Some(record.pid),
+            Stopping | Quiescent | Running | Idle | Left | DispatchBegin | TickBegin => None,
+            _ => continue,
+        };
+        coming[record.cpu].push_back((number, taker));
     }
-    takers
+    coming
 }
 
 impl Reference {
@@ -243,6 +269,7 @@ impl Reference {
             waits: 0,
             leavers: VecDeque::new(),
             leaver: None,
+            coming: vec![VecDeque::new(); count],
             taker: None,
             now: 0,
             untold: None,
@@ -252,25 +279,41 @@ impl Reference {
         }
     }
 
-    /// Follows all records; the error says which broke a rule, after what.
-    pub fn follow(&mut self, records: &[Record]) -> Result<(), Broken> {
-        let takers = takers(records, self.cpus.len());
+    /// Follows the records, which may be cut off at the end; the error says which broke a rule, after what.
+    pub fn follow(&mut self, records: &[Record], whole: bool) -> Result<(), Broken> {
+        self.coming = coming(records, self.cpus.len());
         for (number, record) in records.iter().enumerate() {
-            self.taker = takers[number];
+            let coming = &self.coming[record.cpu];
+            let after = coming.iter().find(|(other, _)| *other > number);
+            if !whole && (after.is_none() || self.waits_for_what_is_cut_off()) {
+                return Ok(());
+            }
+            self.taker = after.and_then(|(_, taker)| *taker);
             self.next(record).map_err(|broken| {
-                let before = &records[number.saturating_sub(25)..=number];
-                let lines: Vec<String> = before.iter().map(|one| format!("{one:?}")).collect();
-                format!(
-                    "record {number}: {broken}\nexpected {:?}\n{}",
-                    self.expected,
+                let text = |some: &[Record]| {
+                    let lines: Vec<String> = some.iter().map(|one| format!("{one:?}")).collect();
                     lines.join("\n")
+                };
+                let after = records[number + 1..].iter().copied().take(5);
+                format!(
+                    "record {number}: {broken}\nexpected {:?}\n{}\nthen\n{}",
+                    self.expected,
+                    text(&records[number.saturating_sub(25)..=number]),
+                    text(&after.collect::<Vec<_>>())
                 )
             })?;
+            let coming = &mut self.coming[record.cpu];
+            coming.pop_front_if(|(other, _)| *other == number);
             if let Some((pid, cpu)) = self.untold {
                 return self.check_untold(pid, cpu, &records[number + 1..]);
             }
         }
         Ok(())
+    }
+
+    fn waits_for_what_is_cut_off(&self) -> bool {
+        let mut cpus = self.cpus.iter().zip(&self.coming);
+        cpus.any(|(cpu, coming)| cpu.must_pass && coming.is_empty())
     }
 
     /// A change is told of after its last callback, `running`. The run must have ended by then: what else the CPU does is later.
@@ -291,7 +334,7 @@ impl Reference {
 
     fn next(&mut self, record: &Record) -> Result<(), Broken> {
         if !self.world.has_dispatch {
-            self.pass_unseen()?;
+            self.pass_unseen(record)?;
         }
         if record.time != self.now {
             self.check_instant()?;
@@ -308,7 +351,9 @@ impl Reference {
         });
         if is_expected {
             self.expected.pop_front();
-        } else if self.inside.is_none() || record.kind == Kind::Dequeue {
+        } else if self.inside.is_none() && record.kind != Kind::SetCpumask
+            || record.kind == Kind::Dequeue
+        {
             rule!(call.is_none(), "{call:?} has to come");
         }
         self.handle(record, is_expected)?;
@@ -327,12 +372,17 @@ impl Reference {
         let pid = record.pid;
         match record.kind {
             InitTask => self.born(record),
-            Enable => self.task_mut(pid)?.enabled = true,
+            Enable => self.enabled(record)?,
             Disable | ExitTask => {
                 let task = self.task_mut(pid)?;
                 rule!(!task.runnable, "{pid} ends while it is runnable");
                 task.enabled &= record.kind != Disable;
+                if expected {
+                    self.becomes_real_time(record)?;
+                }
             }
+            SetWeight => rule!(expected, "{pid} is said to weigh {}", record.a),
+            SetCpumask => self.mask_changes(record, expected)?,
             SelectCpuBegin => self.select_begins(record)?,
             DefaultCpu => self.check_default(record)?,
             SelectCpuEnd => {
@@ -344,8 +394,8 @@ impl Reference {
             EnqueueBegin => {
                 rule!(expected, "an enqueue that nothing calls for");
                 self.check_slice(record)?;
-                let task = self.task_mut(pid)?;
-                task.stay += 1;
+                self.settle(record)?;
+                self.task_mut(pid)?.stay += 1;
                 self.inside = Some(Inside::Enqueue(pid));
             }
             EnqueueEnd => {
@@ -374,10 +424,7 @@ impl Reference {
             Idle => self.idle(record, expected)?,
             Running => self.running(record, expected)?,
             Taken => self.taken(record, expected)?,
-            Left => {
-                let higher = self.cpus[record.cpu].higher;
-                rule!(higher.is_none(), "{pid} leaves, and {higher:?} stays");
-            }
+            Left => self.left(record, expected)?,
             Offline => self.is_offline(record, expected)?,
             Online => self.is_online(record)?,
         }

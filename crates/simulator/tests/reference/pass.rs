@@ -34,15 +34,28 @@ impl Reference {
     }
 
     /// Where no dispatch shows it, a task whose time is up goes on with a new slice if nothing waits.
-    pub(super) fn pass_unseen(&mut self) -> Result<(), Broken> {
+    pub(super) fn pass_unseen(&mut self, record: &Record) -> Result<(), Broken> {
         for cpu in 0..self.cpus.len() {
-            if !self.cpus[cpu].must_pass
+            if !self.cpus[cpu].must_pass {
+                continue;
+            }
+            if let Some((_, Some(_))) = self.coming[cpu].front() {
+                self.cpus[cpu].must_pass = false;
+                continue;
+            }
+            // It is preempted, or changes once more, before it gets a new one.
+            let state = &self.cpus[cpu];
+            let is_stopped = (record.kind, record.cpu, record.slice()) == (Kind::Stopping, cpu, 0);
+            if is_stopped && (self.taker.is_some() || state.came_back)
+                || state.leaving.is_some()
+                || state.changed.is_some()
                 || self.first_local(cpu).is_some()
                 || self.consume_global(cpu)?
             {
                 continue;
             }
             self.cpus[cpu].must_pass = false;
+            self.cpus[cpu].came_back = false;
             if let Some(current) = self.cpus[cpu].current {
                 self.set_slice(current, DEFAULT_SLICE)?;
             }
@@ -110,6 +123,7 @@ impl Reference {
         }
         let state = &mut self.cpus[cpu];
         state.must_pass = false;
+        state.came_back = false;
         state.in_dispatch = true;
         state.dispatched = 0;
         self.inside = Some(Inside::Dispatch(cpu));
@@ -260,6 +274,8 @@ impl Reference {
     fn preempted(&mut self, record: &Record, taker: u32) -> Result<(), Broken> {
         let (pid, cpu) = (record.pid, record.cpu);
         self.cpus[cpu].current = None;
+        self.cpus[cpu].must_pass = false;
+        self.cpus[cpu].came_back = false;
         self.task_mut(pid)?.place = Place::Nowhere;
         self.begin_to_wait(pid)?;
         if record.slice() > 0 {
@@ -375,11 +391,16 @@ impl Reference {
         rule!(task.runnable && !task.custody, "{task:?} runs");
         let state = &mut self.cpus[cpu];
         state.current = Some(pid);
-        if std::mem::take(&mut state.changed) {
+        if let Some((_, of_class)) = state.changed.take() {
+            // What has left sched_ext and comes back has no slice.
+            state.came_back |= of_class;
+            state.came_back &= record.slice() == 0;
+            state.must_pass |= state.came_back;
             return Ok(());
         }
         state.claimed = false;
         state.must_pass = false;
+        state.came_back = false;
         self.switches[cpu].push((now, Some(pid)));
         Ok(())
     }

@@ -2,11 +2,18 @@
 
 use super::trace::{Kind, Record};
 use super::{
-    Broken, CHANGE, CPU_SELECTED, DEFAULT_SLICE, Expected, INITIAL, Insertion, Inside,
-    KICK_PREEMPT, LOCAL, MIGRATED, NOCLOCK, Place, Queue, RESTORE, RESTORE_OFFLINE, Reference,
-    SAVE_FOR_CHANGE, SAVE_FOR_OFFLINE, SLEEP, Task, WAKE_SYNC, WAKEUP, call,
+    Attributes, Broken, CHANGE, CPU_SELECTED, DEFAULT_SLICE, Expected, FOR_OFFLINE, INITIAL,
+    Insertion, Inside, KICK_PREEMPT, LOCAL, Place, Queue, Reference, SLEEP, Task, WAKE_SYNC,
+    WAKEUP, call,
 };
 use std::collections::VecDeque;
+
+/// A task that nothing is known about.
+const ORDINARY: Attributes = Attributes {
+    allowed: Vec::new(),
+    priority: 120,
+    weight: 100,
+};
 
 impl Reference {
     pub(super) fn task(&self, pid: u32) -> Result<&Task, Broken> {
@@ -20,7 +27,7 @@ impl Reference {
     }
 
     pub(super) fn may_use(&self, task: &Task, cpu: usize) -> bool {
-        task.allowed.is_empty() || task.allowed.contains(&cpu)
+        task.is.allowed.is_empty() || task.is.allowed.contains(&cpu)
     }
 
     pub(super) fn born(&mut self, record: &Record) {
@@ -29,7 +36,7 @@ impl Reference {
         if record.a != 0 {
             later = self
                 .world
-                .allowed
+                .attributes
                 .get(self.births)
                 .cloned()
                 .unwrap_or_default();
@@ -37,9 +44,11 @@ impl Reference {
         }
         self.tasks.push(Task {
             pid: record.pid,
-            allowed: later.pop_front().unwrap_or_default(),
+            is: later.pop_front().unwrap_or(ORDINARY),
             later,
-            pushed_to: None,
+            forced: false,
+            pushed: false,
+            unsettled: false,
             enabled: false,
             cpu: record.task_cpu(),
             runnable: false,
@@ -47,6 +56,7 @@ impl Reference {
             place: Place::Nowhere,
             custody: false,
             stay: 0,
+            young: true,
             slice: record.slice(),
             since: 0,
             direct: None,
@@ -117,11 +127,6 @@ impl Reference {
 
     pub(super) fn select_begins(&mut self, record: &Record) -> Result<(), Broken> {
         let task = self.task(record.pid)?;
-        // Of a task that is being born, as in `runnable()`.
-        if task.stay == 0 && self.fallback(task, task.cpu).is_none() {
-            self.allow_all(record.pid)?;
-        }
-        let task = self.task(record.pid)?;
         rule!(task.enabled && !task.runnable, "select_cpu for {task:?}");
         rule!(
             record.a as usize == task.cpu,
@@ -131,7 +136,7 @@ impl Reference {
             record.a
         );
         rule!(
-            task.allowed.len() != 1,
+            task.is.allowed.len() != 1,
             "select_cpu for {}, which has one CPU only",
             task.pid
         );
@@ -164,19 +169,14 @@ impl Reference {
 
     pub(super) fn runnable(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         let flags = record.a;
-        if flags == RESTORE_OFFLINE {
-            return self.put_offline(record, expected);
+        if { self.cpus[record.cpu].changed }.is_some_and(|(pid, _)| pid == record.pid) {
+            return self.restored(record);
         }
         if self.leaver == Some(record.pid) {
             return self.leaver_is_back(record, expected);
         }
-        if flags == RESTORE {
-            return self.restored(record);
-        }
-        let task = self.task(record.pid)?;
-        // A task that is born while none of its CPUs is there may use all before a CPU is chosen for it.
-        if flags & INITIAL != 0 && self.fallback(task, task.cpu).is_none() {
-            self.allow_all(record.pid)?;
+        if flags == FOR_OFFLINE {
+            return self.put_offline(record, expected);
         }
         let task = self.task(record.pid)?;
         rule!(
@@ -189,24 +189,21 @@ impl Reference {
             "{} becomes runnable with {flags:#x}",
             task.pid
         );
-        let chosen = task.allowed.len() != 1 && self.world.nodes.len() > 1;
+        // Where a CPU was chosen before the task was allowed to use all, it was chosen for one that may use several.
+        let chosen = (task.is.allowed.len() != 1 && !task.forced || task.selected.is_some())
+            && self.world.nodes.len() > 1;
         rule!(
             (flags & CPU_SELECTED != 0) == (chosen && kind == WAKEUP),
             "{}: {flags:#x}, where a CPU was chosen: {chosen}",
             task.pid
         );
         let cpu = record.task_cpu();
-        let forced = self.fallback(task, cpu).is_none();
-        if forced {
-            self.allow_all(record.pid)?;
-        }
-        let task = self.task(record.pid)?;
         rule!(
             self.may_use(task, cpu) && !self.cpus[cpu].offline,
             "{} is queued on CPU {cpu}",
             task.pid
         );
-        if forced {
+        if task.forced {
             let first = self.cpus.iter().position(|cpu| !cpu.offline);
             rule!(
                 first == Some(cpu),
@@ -229,6 +226,8 @@ impl Reference {
         let now = self.now;
         let task = self.task_mut(record.pid)?;
         task.runnable = true;
+        task.young = false;
+        task.forced = false;
         task.cpu = cpu;
         task.selected = None;
         self.begin_to_wait(record.pid)?;
@@ -315,62 +314,23 @@ impl Reference {
     pub(super) fn quiescent(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         rule!(expected, "quiescent without stopping");
         let cpu = record.cpu;
-        if record.a == SAVE_FOR_OFFLINE || self.leaver == Some(record.pid) {
-            let task = self.task_mut(record.pid)?;
-            task.runnable = false;
-            task.waits = 0;
-            return Ok(());
-        }
-        let changes = record.a == SAVE_FOR_CHANGE;
-        rule!(
-            changes || record.a == SLEEP,
-            "quiescent with {:#x}",
-            record.a
-        );
+        let leaves = self.cpus[cpu].leaving == Some(record.pid);
         let taker = self.taker;
         let task = self.task_mut(record.pid)?;
         task.runnable = false;
         task.waits = 0;
-        if !changes && let Some(taker) = taker {
+        if !leaves {
+            return Ok(());
+        }
+        if record.a & CHANGE != 0 {
+            return self.changes(record);
+        }
+        rule!(record.a == SLEEP, "quiescent with {:#x}", record.a);
+        if let Some(taker) = taker {
             self.calls.push(call(Kind::Taken, taker));
             return Ok(());
         }
-        if !changes {
-            return self.look(cpu);
-        }
-        let Some(allowed) = task.later.pop_front() else {
-            rule!(
-                !self.world.exact,
-                "{} changes, and nothing tells of it",
-                record.pid
-            );
-            self.untold = Some((record.pid, cpu));
-            return Ok(());
-        };
-        task.allowed = allowed;
-        let state = &mut self.cpus[cpu];
-        state.leaving = None;
-        state.changed = true;
-        self.calls.push(Expected {
-            a: Some(RESTORE),
-            ..call(Kind::Runnable, record.pid)
-        });
-        self.calls.push(call(Kind::Running, record.pid));
-        Ok(())
-    }
-
-    /// Back after a change, a running task comes to its CPU by way of the queue, and no other task comes in between.
-    fn restored(&mut self, record: &Record) -> Result<(), Broken> {
-        let cpu = record.cpu;
-        rule!(
-            self.cpus[cpu].changed && record.task_cpu() == cpu,
-            "{} is restored on CPU {cpu}",
-            record.pid
-        );
-        self.check_slice(record)?;
-        self.task_mut(record.pid)?.runnable = true;
-        self.begin_to_wait(record.pid)?;
-        self.put(Queue::Local(cpu), record.pid, 0, false, RESTORE)
+        self.look(cpu)
     }
 
     /// The running task gives its CPU to the stopper, after which the CPU has to look for a task or not.
@@ -387,47 +347,5 @@ impl Reference {
         let task = self.task_mut(record.pid)?;
         task.place = Place::Nowhere;
         Ok(task)
-    }
-
-    /// A task that may no longer run where it does gives way to the stopper, which takes it to a CPU that it may use.
-    pub(super) fn pushed_off(&mut self, record: &Record) -> Result<(), Broken> {
-        let pid = record.pid;
-        let task = self.give_way_to_stopper(record, true)?;
-        task.pushed_to = task.allowed.first().copied();
-        self.begin_to_wait(pid)?;
-        if record.slice() == 0 {
-            self.enqueue(pid, 0)?;
-            if !self.calls.is_empty() {
-                return Ok(());
-            }
-        }
-        self.arrive_pushed(pid)
-    }
-
-    /// A task that was pushed off leaves where it was queued meanwhile and arrives.
-    fn arrive_pushed(&mut self, pid: u32) -> Result<(), Broken> {
-        let Some(target) = self.task_mut(pid)?.pushed_to.take() else {
-            return Ok(());
-        };
-        match self.task(pid)?.place {
-            Place::On(_) => self.take_off(pid)?,
-            Place::Travelling => {
-                let from = self.task(pid)?.cpu;
-                self.cpus[from].travellers.retain(|one| one.pid != pid);
-            }
-            _ => {}
-        }
-        let task = self.task_mut(pid)?;
-        task.place = Place::Nowhere;
-        task.cpu = target;
-        let custody = std::mem::take(&mut task.custody);
-        self.begin_to_wait(pid)?;
-        if custody {
-            self.calls.push(Expected {
-                a: Some(CHANGE | NOCLOCK),
-                ..call(Kind::Dequeue, pid)
-            });
-        }
-        self.enqueue(pid, MIGRATED)
     }
 }

@@ -46,6 +46,8 @@ kinds! {
     Disable = 19,
     Online = 20,
     Offline = 21,
+    SetWeight = 22,
+    SetCpumask = 23,
     Insert = 30,
     InsertOrdered = 31,
     ToLocalBegin = 32,

@@ -17,7 +17,7 @@
 enum record {
 	SELECT_CPU_BEGIN = 1, SELECT_CPU_END, ENQUEUE_BEGIN, ENQUEUE_END, DEQUEUE_CALL, DISPATCH_BEGIN, DISPATCH_END, TICK_BEGIN, TICK_END,
 	RUNNABLE_CALL, RUNNING_CALL, STOPPING_CALL, QUIESCENT_CALL, YIELD_CALL, IDLE_CALL, INIT_TASK_CALL, EXIT_TASK_CALL, ENABLE_CALL,
-	DISABLE_CALL, ONLINE_CALL, OFFLINE_CALL,
+	DISABLE_CALL, ONLINE_CALL, OFFLINE_CALL, SET_WEIGHT_CALL, SET_CPUMASK_CALL,
 	INSERT = 30, INSERT_ORDERED, TO_LOCAL_BEGIN, TO_LOCAL_END, MOVE_BEGIN, MOVE_END, LENGTH, KICK, SET_SLICE, DEFAULT_CPU,
 	TAKEN = 40, LEFT,
 };
@@ -311,7 +311,22 @@ void BPF_STRUCT_OPS(random_enable, struct task_struct *p)
 
 void BPF_STRUCT_OPS(random_disable, struct task_struct *p)
 {
-	record_task(DISABLE_CALL, p, 0, 0);
+	record_task(DISABLE_CALL, p, p->policy, 0);
+}
+
+void BPF_STRUCT_OPS(random_set_weight, struct task_struct *p, u32 weight)
+{
+	record_task(SET_WEIGHT_CALL, p, weight, 0);
+}
+
+void BPF_STRUCT_OPS(random_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
+{
+	u64 bits = 0;
+	u32 cpu;
+
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids())
+		bits |= (u64)bpf_cpumask_test_cpu(cpu, cpumask) << (cpu % 64);
+	record_task(SET_CPUMASK_CALL, p, bits, 0);
 }
 
 #ifdef SWITCHES
@@ -326,7 +341,7 @@ int BPF_PROG(random_switch, bool is_preemption, struct task_struct *prev, struct
 	if (is_real_time(next))
 		record(TAKEN, next->pid, prev->pid, 0, 0, 0);
 	else if (is_real_time(prev))
-		record(LEFT, prev->pid, next->pid, 0, 0, 0);
+		record(LEFT, prev->pid, next->pid, bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), prev->cpus_ptr), 0, 0);
 	return 0;
 }
 #endif
@@ -371,6 +386,8 @@ DEFINE_SCHEDULER(random,
 	.exit_task = (void *)random_exit_task,
 	.enable = (void *)random_enable,
 	.disable = (void *)random_disable,
+	.set_weight = (void *)random_set_weight,
+	.set_cpumask = (void *)random_set_cpumask,
 	.init = (void *)random_init,
 	.flags = OPS_FLAGS,
 	.name = "random");
