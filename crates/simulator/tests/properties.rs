@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::random_task::{RandomTask, json};
+use common::random_task::{Changes, RandomTask, json};
 use common::{built_in, free, referee, workload};
 use fairground_events::{Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
@@ -36,8 +36,37 @@ fn task() -> impl Strategy<Value = RandomTask> {
                 locks,
                 real_time: None,
                 changes: None,
+                forks: false,
             },
         )
+}
+
+/// What a task changes about itself, on a machine of up to eight CPUs.
+fn changes() -> impl Strategy<Value = Changes> {
+    let cpus = prop::collection::vec(0u32..8, 0..4);
+    let real_time = prop::option::weighted(0.3, 1u32..100);
+    (-20i32..20, real_time, cpus).prop_map(|(nice, real_time, cpus)| Changes {
+        nice,
+        real_time,
+        cpus,
+    })
+}
+
+/// A task that forks, or changes its policy, nice value and CPUs while it runs, and may be a real-time task at times.
+fn lively_task() -> impl Strategy<Value = RandomTask> {
+    let real_time = prop::option::weighted(0.2, 1u32..100);
+    let changes = prop::option::weighted(0.6, changes());
+    (task(), real_time, changes, any::<bool>()).prop_map(|(mut task, real_time, changes, forks)| {
+        task.real_time = real_time;
+        task.forks = forks && changes.is_none();
+        task.changes = changes;
+        let changed = task.changes.as_ref();
+        if real_time.is_some() || changed.is_some_and(|changes| changes.real_time.is_some()) {
+            // Real-time tasks leave some time to the others.
+            task.sleep = task.sleep.max(2 * task.run);
+        }
+        task
+    })
 }
 
 /// All schedulers, or those that `FAIRGROUND_SCHEDULERS` names, separated by commas.
@@ -231,6 +260,74 @@ fn every_scheduler_keeps_the_kernels_laws_with_other_tunables() {
                 text
             );
             prop_assert!(outcome.failure.is_none(), "{}: {:?}", id, outcome.failure);
+        }
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+/// The laws hold, too, while tasks fork, become real-time tasks, change their nice values and CPUs, and CPUs come and go.
+#[test]
+fn every_scheduler_keeps_the_kernels_laws_while_tasks_and_cpus_change() {
+    let schedulers = schedulers();
+    let mut runner = runner(cases() / 2);
+    let inputs = (
+        prop::collection::vec(lively_task(), 1..7),
+        0..MACHINES.len(),
+        any::<bool>(),
+        0u64..1000,
+        prop::collection::vec((0usize..8, 0u64..1500, 0u64..400), 0..4),
+    );
+    let outcome = runner.run(&inputs, |(tasks, machine, costs, seed, absences)| {
+        let machine = Machine::parse(MACHINES[machine]).unwrap();
+        let cpus = machine.cpus.len();
+        let text = json(&tasks, cpus as u32);
+        let mut options = random_options(&text, seed, 2);
+        if costs {
+            options.cost = CostModel::default_model();
+        }
+        options.machine = machine.into();
+        let millisecond = 1_000_000;
+        for (cpu, at, length) in absences {
+            let change = |at, online| (at * millisecond, cpu % cpus, online);
+            options
+                .hotplug
+                .extend([change(at, false), change(at + length, true)]);
+        }
+        options.hotplug.sort();
+        let mut still = options.clone();
+        still.hotplug.clear();
+        for (id, scheduler) in &schedulers {
+            let (mut outcome, mut watched) = referee(scheduler, &options);
+            // One that does not know of hotplug is to be loaded again when it happens.
+            if outcome.exit.message.ends_with("line, exiting scheduler") {
+                (outcome, watched) = referee(scheduler, &still);
+            }
+            prop_assert_eq!(
+                outcome.exit.kind,
+                ExitKind::Unregistered,
+                "{}: {} {}\n{}\n{:?}",
+                id,
+                outcome.exit.reason,
+                outcome.exit.message,
+                text,
+                options.hotplug
+            );
+            prop_assert!(
+                outcome.failure.is_none(),
+                "{}: {:?}\n{}",
+                id,
+                outcome.failure,
+                text
+            );
+            let total: u64 = watched.ran.iter().sum();
+            prop_assert!(
+                total <= cpus as u64 * 2_000_000_000,
+                "{}: more time than there is",
+                id
+            );
         }
         Ok(())
     });

@@ -169,6 +169,9 @@ impl Case {
                 .iter_mut()
                 .for_each(|task| make_strange(task, &mut choices, cpus));
         }
+        for task in &mut tasks {
+            task.forks = task.changes.is_none() && choices.one_in(6);
+        }
         let real_time = tasks.iter().any(|task| {
             let changes = task.changes.as_ref();
             task.real_time.is_some() || changes.is_some_and(|changes| changes.real_time.is_some())
@@ -220,6 +223,7 @@ fn random_task(choices: &mut Choices) -> RandomTask {
         locks: choices.one_in(5),
         real_time: None,
         changes: None,
+        forks: false,
     }
 }
 

@@ -17,6 +17,8 @@ pub struct RandomTask {
     pub real_time: Option<u32>,
     /// What it is in every other phase.
     pub changes: Option<Changes>,
+    /// Whether each instance begins with a fork; not for one that changes.
+    pub forks: bool,
 }
 
 /// What a task is for a while.
@@ -66,6 +68,9 @@ pub fn json(tasks: &[RandomTask], cpus: u32) -> String {
             }
             let _ = write!(text, "}}, \"p\": {{\"loop\": 3, {usual}");
         } else {
+            if task.forks {
+                let _ = write!(text, "\"f\": {{\"loop\": 1, \"fork\": \"c{number}\"}}, ");
+            }
             text.push_str("\"p\": {\"loop\": -1");
         }
         if task.locks {
@@ -90,6 +95,13 @@ pub fn json(tasks: &[RandomTask], cpus: u32) -> String {
             );
         }
         text.push_str("}}}");
+        if task.forks {
+            let _ = write!(
+                text,
+                ",\"c{number}\": {{\"instance\": 0, \"loop\": 20, {usual}, \"run\": {}, \"sleep\": 700}}",
+                task.run / 8 + 1
+            );
+        }
     }
     text.push_str("}}");
     text
