@@ -281,9 +281,9 @@ struct Stream {
 impl Sink for Stream {
     fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
         self.referee.task(time, task, info);
-        if self.attributes.len() == task.0 as usize {
-            self.attributes.push(VecDeque::new());
-        }
+        // Those that are born at about the same time on several CPUs come in the order of time.
+        let known = self.attributes.len().max(task.0 as usize + 1);
+        self.attributes.resize(known, VecDeque::new());
         if info.rt_priority > 0 {
             self.real_time.insert(task.0);
         } else {
