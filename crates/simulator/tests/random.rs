@@ -1,7 +1,10 @@
-//! Random schedulers under random workloads, held against a second telling of the core's rules, event by event.
+//! Random schedulers under random workloads, checked event by event against a second implementation of the core's rules.
 //!
-//! A case is a row of numbers, each of which is one choice; what is left out is 0. `FAIRGROUND_CASE=3,0,17` runs one, and
-//! `FAIRGROUND_CASES`, `FAIRGROUND_SEED` and `FAIRGROUND_MILLISECONDS` ask for more, for others and for longer ones.
+//! A case is a list of numbers, one for each choice; missing numbers are 0. `FAIRGROUND_CASE=3,0,17` runs one case.
+//! `FAIRGROUND_CASES`, `FAIRGROUND_SEED` and `FAIRGROUND_MILLISECONDS` set how many cases to run, which, and how long each is.
+//!
+//! For billions of events, build with `--release` and keep the C library from returning each run's log to the kernel, which costs
+//! three times what the simulation does: `MALLOC_MMAP_THRESHOLD_=268435456 MALLOC_TRIM_THRESHOLD_=2147483648`.
 
 mod common;
 mod reference;
@@ -19,7 +22,7 @@ use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use reference::trace::{Kind, Record, records};
 use reference::{Attributes, Reference, World};
 
-/// What a scheduler has besides what all have.
+/// What sets a scheduler apart from the others.
 struct Variant {
     definitions: &'static [&'static str],
     enq_last: bool,
@@ -76,7 +79,7 @@ impl Variant {
     }
 }
 
-/// The variants, compiled, without and with a program that learns of the CPUs that real-time tasks take.
+/// The variants, each compiled without and with a program that traces which CPUs real-time tasks take.
 fn schedulers() -> Vec<[Arc<Scheduler>; 2]> {
     let all = VARIANTS.iter().map(|variant| variant.definitions);
     all.map(|plain| {
@@ -86,7 +89,7 @@ fn schedulers() -> Vec<[Arc<Scheduler>; 2]> {
     .collect()
 }
 
-/// The numbers of a case, one after the other.
+/// The numbers of a case that have not been used yet.
 struct Choices(VecDeque<u32>);
 
 impl Choices {
@@ -106,7 +109,7 @@ struct Case {
     real_time: bool,
     options: Options,
     exact: bool,
-    /// Whether the reference knows all that happens; the referee, who watches in any case, does.
+    /// Whether the reference can follow the run. The referee always watches.
     followed: bool,
 }
 
@@ -265,7 +268,7 @@ fn random_costs(choices: &mut Choices) -> CostModel {
     CostModel::parse("random", &text).expect("these are costs")
 }
 
-/// The event stream as far as the reference is held against it.
+/// The part of the event stream that the reference is compared with.
 #[derive(Default)]
 struct Stream {
     /// What each task is, at first and after each change.
@@ -323,7 +326,7 @@ impl Sink for Stream {
     }
 }
 
-/// Events and records that a run had, or which rule it broke.
+/// Runs a case and returns the number of events and records, or the rule that was broken.
 fn try_case(case: &Case, schedulers: &[[Arc<Scheduler>; 2]]) -> Result<(u64, u64), String> {
     let mut stream = Stream::default();
     let scheduler = &schedulers[case.variant][usize::from(case.real_time)];
@@ -341,14 +344,14 @@ fn try_case(case: &Case, schedulers: &[[Arc<Scheduler>; 2]]) -> Result<(u64, u64
     }
     let mut reference = Reference::new(case.world(stream.attributes.clone()));
     reference.follow(&records, whole)?;
-    // From a change on that comes too late to be told of, the reference knows no more.
+    // The reference stops at a change that the run ended too early to report.
     if whole && reference.untold.is_none() {
         compare(&reference, &stream, &outcome, case)?;
     }
     Ok((outcome.engine_events, records.len() as u64))
 }
 
-/// The event stream says what the callbacks say.
+/// Compares switches and wake-ups in the event stream with those that the reference derived from the callbacks.
 fn compare(
     reference: &Reference,
     stream: &Stream,
@@ -381,7 +384,7 @@ fn compare(
     let mut seen: Vec<u32> = stream.wakes.iter().map(|(task, _)| *task).collect();
     due.sort_unstable();
     seen.sort_unstable();
-    // What a CPU does late in its last work is told at a time after the end, which does not come.
+    // What a CPU does late in its last event lies after the end of the run and is not reported.
     if !case.exact && seen.len() < due.len() && due.len() <= seen.len() + reference.switches.len() {
         return Ok(());
     }
@@ -391,7 +394,7 @@ fn compare(
     Ok(())
 }
 
-/// Cases that have broken a rule, and which.
+/// Cases that once broke a rule, each with the rule.
 const BROKEN_ONCE: [(&str, &str); 2] = [
     (
         "a task that one CPU has moved to another began there before it had left a third",
@@ -412,7 +415,7 @@ fn numbers(text: &str) -> Vec<u32> {
         .collect()
 }
 
-/// What the reference says of a task on one CPU that changes at 195 ms of 200 ms, is not told of, and gets a tick at `then`.
+/// The reference's verdict on a task that changes at 195 ms of 200 ms without an event for the change, and gets a tick at `then`.
 fn change_untold(exact: bool, then: u64) -> Result<(), String> {
     let world = World {
         nodes: vec![0],

@@ -1,4 +1,4 @@
-//! CPUs that come and go.
+//! CPUs that go offline and come online.
 
 use super::trace::{Kind, Record};
 use super::{
@@ -14,7 +14,7 @@ impl Reference {
         Ok(())
     }
 
-    /// The CPU for a task that cannot be where it was to be: a near one, or the first that it may use; `None` if it may use none.
+    /// The CPU for a task that cannot stay on `from`: the first that it may use of the same node, else of all; `None` if there is none.
     pub(super) fn fallback(&self, task: &Task, from: usize) -> Option<usize> {
         let nodes = &self.world.nodes;
         let usable = |cpu: &usize| self.may_use(task, *cpu) && !self.cpus[*cpu].offline;
@@ -23,7 +23,7 @@ impl Reference {
         first.or_else(|| (0..nodes.len()).find(usable))
     }
 
-    /// Whether the record is the first of what a CPU does that goes offline.
+    /// Whether the record is the first from a CPU that goes offline.
     pub(super) fn begins_offline(&self, record: &Record) -> bool {
         let first = match record.kind {
             // A task that changes itself runs, and has just stopped for that.
@@ -47,7 +47,7 @@ impl Reference {
         Ok(())
     }
 
-    /// What waits for the CPU is put on its own queue, the last that came first, and the scheduler hears of it after that.
+    /// The CPU puts its waiting tasks on its local queue, the latest first, and then calls `ops.cpu_offline()`.
     pub(super) fn goes_offline(&mut self, record: &Record) -> Result<(), Broken> {
         let cpu = record.cpu;
         self.check_change(cpu, false)?;
@@ -87,7 +87,7 @@ impl Reference {
         });
     }
 
-    /// A task is put back on the queue of a CPU that is offline.
+    /// A task is put on the local queue of a CPU that is offline.
     pub(super) fn put_offline(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         let (pid, cpu) = (record.pid, record.task_cpu());
         rule!(expected, "{pid} is put back, and nothing calls for it");
@@ -123,7 +123,7 @@ impl Reference {
         Ok(())
     }
 
-    /// The next task leaves a CPU that went offline, when the one before has arrived.
+    /// The next task leaves a CPU that went offline, once the one before has arrived elsewhere.
     pub(super) fn next_leaver(&mut self) -> Result<(), Broken> {
         while self.expected.is_empty()
             && let Some(pid) = self.leavers.pop_front()
@@ -142,7 +142,7 @@ impl Reference {
         Ok(())
     }
 
-    /// It stops running, and is on the queue of its CPU for as long as it takes.
+    /// It stops running, and is on the local queue until it leaves.
     pub(super) fn leaver_stops(&mut self, record: &Record) -> Result<(), Broken> {
         let (pid, cpu) = (record.pid, record.cpu);
         let task = self.give_way_to_stopper(record, false)?;
@@ -154,7 +154,7 @@ impl Reference {
         self.leave(pid)
     }
 
-    /// It goes where it may be, or is allowed to be anywhere first.
+    /// It moves to a CPU that it may use, or is first allowed to use all.
     fn leave(&mut self, pid: u32) -> Result<(), Broken> {
         let task = self.task(pid)?;
         let Some(target) = self.fallback(task, task.cpu) else {
@@ -182,7 +182,7 @@ impl Reference {
         self.enqueue(pid, MIGRATED)
     }
 
-    /// It is back after it was allowed to be anywhere, and goes to the first CPU that is there, near or not.
+    /// It is back after it was allowed to use all CPUs, and moves to the first that is online, on any node.
     pub(super) fn leaver_is_back(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         self.put_offline(record, expected)?;
         let first = self.cpus.iter().position(|cpu| !cpu.offline);

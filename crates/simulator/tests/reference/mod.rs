@@ -1,10 +1,10 @@
-//! The rules of sched_ext's core once more, slow and obvious, to check the engine with.
+//! A second, slow and obvious implementation of the rules of sched_ext's core, to check the engine with.
 //!
-//! The reference follows what the random scheduler wrote down. From the rules it knows what has to come next: after each record it holds
-//! a list of callbacks that must follow in this order, and a record that comes of itself (a wake-up, a tick, a task that sleeps, a CPU
-//! that looks for work) must be possible in the state that all before it have led to. It shares nothing with the engine.
+//! The reference follows the log of the random scheduler. After each record it knows which callbacks must follow, and in which order.
+//! Any other record (a wake-up, a tick, a task that sleeps, a CPU that looks for work) must be possible in the state that the records
+//! before it have led to. It shares no code with the engine.
 
-/// Ends with what is broken unless the rule holds.
+/// Returns an error that says which rule is broken, unless it holds.
 macro_rules! rule {
     ($holds:expr, $($text:tt)*) => {
         if !$holds {
@@ -63,7 +63,7 @@ pub struct World {
     pub nodes: Vec<usize>,
     /// What each task is, in the order of birth: at first, and after each change.
     pub attributes: Vec<VecDeque<Attributes>>,
-    /// CPUs that come or go: time, CPU, online.
+    /// CPUs that go offline or come online: time, CPU, whether it is online after that.
     pub hotplug: Vec<(u64, usize, bool)>,
     pub has_select_cpu: bool,
     pub has_enqueue: bool,
@@ -74,7 +74,7 @@ pub struct World {
     pub tick: u64,
     /// Length of the run.
     pub duration: u64,
-    /// Whether nothing costs time, so that slices and instants are exact.
+    /// Whether the cost model is `zero`, so that slices and times are exact.
     pub exact: bool,
 }
 
@@ -116,7 +116,7 @@ struct Insertion {
     vtime: u64,
     ordered: bool,
     flags: u64,
-    /// Which stay with the scheduler it is for.
+    /// The `stay` of the task for which it was made.
     stay: u32,
 }
 
@@ -126,7 +126,7 @@ struct Task {
     is: Attributes,
     /// The same after each change that is still to come.
     later: VecDeque<Attributes>,
-    /// It may use all CPUs since those that it was to use are gone, and goes to the first of them.
+    /// It may use all CPUs since all of its own are offline, and goes to the first that is online.
     forced: bool,
     /// It has to leave a CPU that it may no longer use.
     pushed: bool,
@@ -135,16 +135,16 @@ struct Task {
     enabled: bool,
     cpu: usize,
     runnable: bool,
-    /// When it began to wait on its CPU, as a place in the order of all that did; 0 if it does not wait.
+    /// Its position among all tasks, in the order in which they began to wait on their CPUs; 0 if it does not wait.
     waits: u64,
     place: Place,
     custody: bool,
-    /// How often the scheduler has been given it.
+    /// How often it was passed to `ops.enqueue()`.
     stay: u32,
     /// It has never been runnable.
     young: bool,
     slice: u64,
-    /// Since when it is charged, if it runs.
+    /// The time up to which it has been charged, if it runs.
     since: u64,
     direct: Option<Insertion>,
     /// CPU that select_cpu chose, until it is runnable.
@@ -154,27 +154,27 @@ struct Task {
 #[derive(Debug, Default)]
 struct Cpu {
     current: Option<u32>,
-    /// The task of this pass that has just gone to sleep.
+    /// The task that has just gone to sleep or been taken off for a change.
     leaving: Option<u32>,
     in_dispatch: bool,
     rounds: u32,
     dispatched: u32,
     buffer: Vec<Insertion>,
     travellers: VecDeque<Insertion>,
-    /// A kick takes the slice of whoever runs when the work of this instant is done.
+    /// A kick ends the slice of its task once the current event is done.
     hurried: bool,
-    /// Idle, and chosen for a task that is not there yet.
+    /// Idle, and chosen for a task that has not arrived yet.
     claimed: bool,
-    /// The slice is used up: it must look for another task at this instant.
+    /// It must look for another task now, for example because the slice is used up.
     must_pass: bool,
     /// Its task, about which something has changed, and which goes on running; and whether its class has changed.
     changed: Option<(u32, bool)>,
     /// Its task was a real-time task until now, and the CPU has not looked for another since.
     came_back: bool,
-    /// Its task has been pushed off, and it has not looked for another yet.
+    /// Its task was taken away by the stopper, and it has not looked for another yet.
     stopped: bool,
     offline: bool,
-    /// The real-time task that has it.
+    /// The real-time task that runs on it.
     higher: Option<u32>,
 }
 
@@ -194,7 +194,7 @@ enum Inside {
     Tick(u32),
 }
 
-/// What a broken rule is reported with.
+/// The message about a broken rule.
 type Broken = String;
 
 pub struct Reference {
@@ -204,25 +204,25 @@ pub struct Reference {
     cpus: Vec<Cpu>,
     queues: Vec<(Queue, Vec<(u32, u64)>)>,
     expected: VecDeque<Expected>,
-    /// What the record at hand calls for, before all that was expected already.
+    /// Callbacks that the current record requires, ahead of those in `expected`.
     calls: Vec<Expected>,
     inside: Option<Inside>,
-    /// Places in the order of waiting that have been given out.
+    /// The number of times that a task has begun to wait; see [`Task::waits`].
     waits: u64,
-    /// Tasks that have to leave a CPU that went offline, one after the other.
+    /// Tasks that have to leave a CPU that went offline, in this order.
     leavers: VecDeque<u32>,
-    /// The one of them that is at it.
+    /// The one of them that is leaving.
     leaver: Option<u32>,
-    /// What comes to each CPU next; which real-time task does is not for these rules to say.
+    /// See [`coming()`]: these rules do not determine when real-time tasks run.
     coming: Vec<VecDeque<(usize, Option<u32>)>>,
-    /// The real-time task that takes the CPU of the record at hand next, if one does.
+    /// The real-time task that takes the CPU of the current record next, if one does.
     taker: Option<u32>,
     now: u64,
-    /// A task that has changed without being told of, and the CPU that it changed on.
+    /// A task that has changed without an event for it, and the CPU that it ran on.
     pub untold: Option<(u32, usize)>,
-    /// Who took which CPU when; nobody when it became idle.
+    /// For each CPU when it switched, and to which task; `None` for idle.
     pub switches: Vec<Vec<(u64, Option<u32>)>>,
-    /// Who became runnable when.
+    /// Which tasks woke up, and when.
     pub wakes: Vec<(u32, u64)>,
 }
 
@@ -235,7 +235,7 @@ fn call(kind: Kind, pid: u32) -> Expected {
     }
 }
 
-/// For each CPU the records, by number, that say who has it: the real-time task that takes it, or nobody where something else happens.
+/// For each CPU the numbers of the records that show what it does, each with the real-time task that takes the CPU there, if one does.
 fn coming(records: &[Record], cpus: usize) -> Vec<VecDeque<(usize, Option<u32>)>> {
     use Kind::*;
     let mut coming = vec![VecDeque::new(); cpus];
@@ -316,7 +316,7 @@ impl Reference {
         cpus.any(|(cpu, coming)| cpu.must_pass && coming.is_empty())
     }
 
-    /// A change is told of after its last callback, `running`. The run must have ended by then: what else the CPU does is later.
+    /// The event for a change follows its last callback, `running`. If there is none, the run must have ended before.
     fn check_untold(&self, pid: u32, cpu: usize, rest: &[Record]) -> Result<(), Broken> {
         use Kind::{Disable, ExitTask, Running};
         let here = rest.iter().filter(|record| record.cpu == cpu);

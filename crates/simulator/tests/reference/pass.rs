@@ -1,4 +1,4 @@
-//! A CPU looks for its next task.
+//! How a CPU picks its next task.
 
 use super::trace::{Kind, Record};
 use super::{
@@ -6,7 +6,7 @@ use super::{
 };
 
 impl Reference {
-    /// What must be true whenever time goes on.
+    /// What must hold whenever time advances.
     pub(super) fn check_instant(&mut self) -> Result<(), Broken> {
         if !self.world.exact {
             return Ok(());
@@ -33,7 +33,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Where no dispatch shows it, a task whose time is up goes on with a new slice if nothing waits.
+    /// Without `ops.dispatch()` nothing shows that a task has used up its slice and continues with a new one since no other waits.
     pub(super) fn pass_unseen(&mut self, record: &Record) -> Result<(), Broken> {
         for cpu in 0..self.cpus.len() {
             if !self.cpus[cpu].must_pass {
@@ -63,7 +63,7 @@ impl Reference {
         Ok(())
     }
 
-    /// A CPU without a task takes one that waits, or asks the scheduler for one.
+    /// A CPU takes a task that waits for it, or asks the scheduler for one.
     pub(super) fn look(&mut self, cpu: usize) -> Result<(), Broken> {
         self.cpus[cpu].rounds = 0;
         self.cpus[cpu].must_pass = false;
@@ -146,7 +146,7 @@ impl Reference {
         self.find_nothing(cpu)
     }
 
-    /// The first task of the local queue comes.
+    /// The first task of the local queue runs next.
     fn take(&mut self, cpu: usize) -> Result<(), Broken> {
         self.cpus[cpu].in_dispatch = false;
         let Some(next) = self.first_local(cpu) else {
@@ -177,7 +177,7 @@ impl Reference {
         });
     }
 
-    /// No task comes: the last one goes on, or the CPU is idle.
+    /// There is no other task: the current one continues, or the CPU becomes idle.
     fn find_nothing(&mut self, cpu: usize) -> Result<(), Broken> {
         self.cpus[cpu].in_dispatch = false;
         let leaving = self.was_left(cpu);
@@ -197,7 +197,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Whether its task has just left the CPU, by itself or pushed off, or a real-time task has.
+    /// Whether a task has just left the CPU: it went to sleep, was taken away, or was a real-time task.
     fn was_left(&mut self, cpu: usize) -> bool {
         let state = &mut self.cpus[cpu];
         let sleeps = state.leaving.take().is_some();
@@ -205,7 +205,7 @@ impl Reference {
         std::mem::take(&mut state.stopped) || sleeps || was_taken
     }
 
-    /// The CPU runs nobody, unless that is known: after a task that was pushed off it has looked for another.
+    /// Notes that the CPU is idle, unless that has been noted: it looks for a task once more after the stopper.
     pub(super) fn note_idle(&mut self, cpu: usize) {
         let known = self.switches[cpu].last();
         if known.is_none_or(|(_, task)| task.is_some()) {
@@ -270,7 +270,7 @@ impl Reference {
         Ok(())
     }
 
-    /// A task that loses its CPU to a real-time task is the first to get it back, if it has some of its slice left.
+    /// A task that a real-time task preempts is the first to get the CPU back if some of its slice is left.
     fn preempted(&mut self, record: &Record, taker: u32) -> Result<(), Broken> {
         let (pid, cpu) = (record.pid, record.cpu);
         self.cpus[cpu].current = None;
@@ -287,7 +287,7 @@ impl Reference {
         Ok(())
     }
 
-    /// A real-time task has come to a CPU that another task has just left.
+    /// A real-time task runs on a CPU that is idle or that another task has just left.
     pub(super) fn taken(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         let unseen = !self.world.has_update_idle;
         let state = &mut self.cpus[record.cpu];

@@ -1,4 +1,4 @@
-//! Dispatch queues: what is on them in which order, and what moving a task has called.
+//! Dispatch queues: their tasks in order, and the callbacks that follow when a task is moved.
 
 use super::trace::{Kind, Record};
 use super::{
@@ -32,7 +32,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Where a queue's number leads for a task, from a CPU.
+    /// The queue that a DSQ id names for a task, seen from a CPU.
     fn named(&self, dsq: u64, here: usize, pid: u32) -> Result<Queue, Broken> {
         Ok(match dsq {
             LOCAL => Queue::Local(here),
@@ -128,7 +128,7 @@ impl Reference {
         Ok(())
     }
 
-    /// A task that was inserted before it was queued goes where it was sent.
+    /// Puts a task where a direct dispatch has sent it.
     pub(super) fn send(&mut self, pid: u32, flags: u64) -> Result<(), Broken> {
         let cpu = self.task(pid)?.cpu;
         let Some(mut insertion) = self.task_mut(pid)?.direct.take() else {
@@ -151,7 +151,7 @@ impl Reference {
         )
     }
 
-    /// Tasks on their way to other CPUs arrive when the work at hand is done.
+    /// Tasks on their way to other CPUs arrive when the current event is done.
     pub(super) fn arrive(&mut self) -> Result<(), Broken> {
         for cpu in 0..self.cpus.len() {
             while let Some(insertion) = self.cpus[cpu].travellers.pop_front() {
@@ -166,7 +166,7 @@ impl Reference {
         Ok(())
     }
 
-    /// An insertion of a task that nobody has taken meanwhile.
+    /// Carries out an insertion.
     fn deliver(&mut self, cpu: usize, insertion: Insertion) -> Result<(), Broken> {
         let pid = insertion.pid;
         let mut queue = self.named(insertion.dsq, cpu, pid)?;
@@ -191,7 +191,7 @@ impl Reference {
         )
     }
 
-    /// What the scheduler has inserted during a dispatch takes effect.
+    /// Carries out the insertions that the scheduler made during a dispatch.
     pub(super) fn flush(&mut self, cpu: usize) -> Result<(), Broken> {
         for insertion in std::mem::take(&mut self.cpus[cpu].buffer) {
             self.cpus[cpu].dispatched += 1;
@@ -203,7 +203,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Takes a waiting task to a CPU.
+    /// Moves a waiting task to a CPU.
     fn bring(&mut self, pid: u32, cpu: usize) -> Result<(), Broken> {
         if self.task(pid)?.cpu != cpu {
             self.task_mut(pid)?.cpu = cpu;

@@ -1,4 +1,4 @@
-//! Tasks: birth, wake-up, slices, sleep.
+//! Tasks: fork, wake-up, slices, sleep.
 
 use super::trace::{Kind, Record};
 use super::{
@@ -8,7 +8,7 @@ use super::{
 };
 use std::collections::VecDeque;
 
-/// A task that nothing is known about.
+/// A task of which nothing is known.
 const ORDINARY: Attributes = Attributes {
     allowed: Vec::new(),
     priority: 120,
@@ -32,7 +32,7 @@ impl Reference {
 
     pub(super) fn born(&mut self, record: &Record) {
         let mut later = VecDeque::new();
-        // Those that were there before have no number in the event stream, and never run here.
+        // Tasks that existed before the run have no number in the event stream and never run.
         if record.a != 0 {
             later = self
                 .world
@@ -75,7 +75,7 @@ impl Reference {
         })
     }
 
-    /// Holds the slice that a task has against the one that it should have.
+    /// Compares a task's slice with the one that it should have.
     pub(super) fn compare_slice(&mut self, pid: u32, seen: u64) -> Result<(), Broken> {
         let due = self.slice_of(pid)?;
         let now = self.now;
@@ -108,7 +108,7 @@ impl Reference {
         Ok(())
     }
 
-    /// A callback about the task that runs on the CPU that makes it.
+    /// Checks a callback that is about the current task of the CPU on which it runs.
     pub(super) fn check_running(&mut self, record: &Record) -> Result<(), Broken> {
         let current = self.cpus[record.cpu].current;
         rule!(
@@ -238,7 +238,7 @@ impl Reference {
         self.enqueue(record.pid, flags)
     }
 
-    /// The kernel's own choice sends a task to an idle CPU at once.
+    /// The kernel's default selection sends a task directly to an idle CPU.
     fn choose_by_default(&mut self, pid: u32, cpu: usize) -> Result<(), Broken> {
         let state = &mut self.cpus[cpu];
         if state.current.is_some() || state.higher.is_some() || state.claimed {
@@ -258,7 +258,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Gives a task to the scheduler, or puts it where it has been sent already.
+    /// Passes a task to the scheduler, or puts it where `ops.select_cpu()` has sent it.
     pub(super) fn enqueue(&mut self, pid: u32, flags: u64) -> Result<(), Broken> {
         if self.task(pid)?.direct.is_some() {
             return self.send(pid, flags);
@@ -333,7 +333,7 @@ impl Reference {
         self.look(cpu)
     }
 
-    /// The running task gives its CPU to the stopper, after which the CPU has to look for a task or not.
+    /// The stopper preempts the running task; `must_pass` says whether the CPU has to look for another task after that.
     pub(super) fn give_way_to_stopper(
         &mut self,
         record: &Record,
