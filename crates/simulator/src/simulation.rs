@@ -400,9 +400,11 @@ impl<'a> Kernel<'a> {
     /// Loads the scheduler: `init`, the groups, the tasks that exist (`scx_root_enable_workfn`).
     fn enable(&mut self) {
         self.clock.advance_to(self.first_time());
-        // What is offline at time 0 is so before the scheduler comes.
+        // What is offline at time 0 is so before the scheduler comes. The last CPU stays online.
         for place in 0..self.settings.hotplug.len() {
-            if let (0, cpu, false) = self.settings.hotplug[place] {
+            if let (0, cpu, false) = self.settings.hotplug[place]
+                && self.cpus.iter().filter(|cpu| cpu.online).count() > 1
+            {
                 self.mark_online(cpu, false);
             }
         }

@@ -1378,3 +1378,13 @@ fn a_cpu_can_be_offline_from_the_beginning() {
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
     assert_eq!(referee.ran.iter().sum::<u64>(), 1_000_000_000);
 }
+
+#[test]
+fn the_last_cpu_stays_online() {
+    let mut options = free("2", TWO_HOGS);
+    options.hotplug = vec![(0, 0, false), (0, 1, false)];
+    let mut log = Log::default();
+    simulate(&scheduler("bare", &[]), &options, vec![&mut log]).unwrap();
+    let mut switches = log.0.iter().filter(|line| line.contains("Switch {"));
+    assert!(switches.all(|line| line.contains("CpuId(1)")));
+}

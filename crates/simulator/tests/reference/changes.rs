@@ -115,6 +115,14 @@ impl Reference {
                 break;
             }
         }
+        if task.is.is_real_time() {
+            rule!(
+                !self.world.exact,
+                "{pid} is enabled, and nothing tells of it"
+            );
+            self.untold = Some((pid, cpu));
+            return Ok(());
+        }
         let (weight, allowed) = (task.is.weight, task.is.allowed.clone());
         let mask = self.mask(&allowed);
         let state = &mut self.cpus[cpu];

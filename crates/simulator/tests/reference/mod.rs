@@ -253,12 +253,19 @@ fn coming(records: &[Record], cpus: usize) -> Vec<VecDeque<(usize, Option<u32>)>
 impl Reference {
     pub fn new(world: World) -> Self {
         let count = world.nodes.len();
+        let mut offline = vec![false; count];
+        for (_, cpu, _) in { world.hotplug.iter() }.filter(|(at, _, online)| *at == 0 && !online) {
+            // The last CPU stays online.
+            offline[*cpu] =
+                offline.iter().filter(|offline| !**offline).count() > 1 || offline[*cpu];
+        }
         Self {
             tasks: Vec::new(),
             births: 0,
-            cpus: (0..count)
-                .map(|cpu| Cpu {
-                    offline: world.hotplug.contains(&(0, cpu, false)),
+            cpus: offline
+                .into_iter()
+                .map(|offline| Cpu {
+                    offline,
                     ..Cpu::default()
                 })
                 .collect(),
