@@ -427,7 +427,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx_of(p);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
 	s32 task_cpu = scx_bpf_task_cpu(p), cpu = task_cpu;
-	u64 vruntime = p->scx.dsq_vtime, now = scx_bpf_now();
+	u64 vruntime, now = scx_bpf_now();
 	bool put_prev, new_task, changing, first = false;
 	struct run_queue *rq;
 
@@ -457,7 +457,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	/* The running task has been put: the CPU has its next task already */
 	put_prev = t->on_rq == cpu + 1 && !wakeup && !(enq_flags & SCX_ENQ_LAST);
 
-	vruntime = set_task_cpu(rq, t, vruntime, now);
+	vruntime = set_task_cpu(rq, t, p, now);
 	charge_vruntime(rq, now);
 	account_enqueue(rq, t, task_weight(p), now);
 
@@ -471,7 +471,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 
 	t->wait_start = now;
-	scx_bpf_dsq_insert_vtime(p, cpu, SCX_SLICE_DFL, vruntime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, cpu, MAX_RUN, vruntime, enq_flags);
 
 	if (put_prev)
 		return;
@@ -736,7 +736,7 @@ void BPF_STRUCT_OPS(cfs_enable, struct task_struct *p)
 		return;
 	/* Which is read before it runs */
 	t->weight = task_weight(p);
-	begin_level(rq, t, p);
+	begin_level(rq, t);
 }
 
 #include "idle_tick.h"

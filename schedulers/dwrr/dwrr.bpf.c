@@ -576,7 +576,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct task_ctx *t = task_ctx_of(p);
 	struct run_queue *rq = run_queue_of(cpu);
-	u64 vruntime = p->scx.dsq_vtime, now = scx_bpf_now();
+	u64 vruntime, now = scx_bpf_now();
 	bool expired;
 
 	if (!t || !rq) {
@@ -595,7 +595,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!rq->nr_running && rq->round < highest)
 		rq->round = highest;
-	vruntime = set_task_cpu(rq, t, vruntime, now);
+	vruntime = set_task_cpu(rq, t, p, now);
 	update_curr(rq, now);
 	account_enqueue(rq, t, task_weight(p), now);
 
@@ -616,7 +616,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 
 	expired = !in_round(rq, t);
-	scx_bpf_dsq_insert_vtime(p, expired ? eq_dsq(rq) : rq_dsq(rq), SCX_SLICE_DFL, vruntime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, expired ? eq_dsq(rq) : rq_dsq(rq), MAX_RUN, vruntime, enq_flags);
 
 	if (put_prev) {
 		wake_idle_cpu(p);
@@ -678,20 +678,19 @@ static __always_inline bool prev_is_first(const struct run_queue *rq, u64 leftmo
 }
 
 /* Sends the first thread of RQ to EQ if it has run ahead of this CPU's round. */
-static __always_inline bool defer_first(struct run_queue *rq)
+static __always_inline bool defer_first(struct run_queue *rq, struct task_struct *first)
 {
+	struct task_ctx *t = task_ctx_of(first);
 	struct task_struct *p;
 
+	if (!t || in_round(rq, t))
+		return false;
 	bpf_for_each(scx_dsq, p, rq_dsq(rq), 0) {
-		struct task_ctx *t = task_ctx_of(p);
-
-		if (!t || in_round(rq, t))
-			return false;
-		if (scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, eq_dsq(rq), 0))
+		if (p->pid == first->pid && scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, eq_dsq(rq), 0))
 			count(STAT_RAN_AHEAD);
-		return true;
+		break;
 	}
-	return false;
+	return true;
 }
 
 /*
@@ -700,20 +699,21 @@ static __always_inline bool defer_first(struct run_queue *rq)
  */
 static __noinline enum pick pick_next(struct run_queue *rq, struct task_ctx *prev)
 {
-	u64 vruntime;
+	struct task_struct *first;
 	u32 i;
 
 	bpf_for(i, 0, MAX_PICKS) {
-		bool prev_in_round = prev && in_round(rq, prev), found = leftmost_vruntime(rq, &vruntime);
+		bool prev_in_round = prev && in_round(rq, prev);
 
-		if (!found && !prev_in_round) {
+		first = leftmost_task(rq);
+		if (!first && !prev_in_round) {
 			if (!round_balance(rq, prev != NULL))
 				return PICK_NONE;
 			continue;
 		}
-		if (prev_in_round && (!found || prev_is_first(rq, vruntime)))
+		if (prev_in_round && (!first || prev_is_first(rq, first->scx.dsq_vtime)))
 			return PICK_PREV;
-		if (!defer_first(rq) && scx_bpf_dsq_move_to_local(rq_dsq(rq), 0))
+		if (first && !defer_first(rq, first) && scx_bpf_dsq_move_to_local(rq_dsq(rq), 0))
 			return PICK_OTHER;
 	}
 
@@ -836,7 +836,7 @@ void BPF_STRUCT_OPS(dwrr_enable, struct task_struct *p)
 	struct task_ctx *t = task_ctx_of(p);
 
 	if (rq && t)
-		begin_level(rq, t, p);
+		begin_level(rq, t);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)

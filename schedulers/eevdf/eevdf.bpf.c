@@ -244,9 +244,8 @@ struct task_ctx {
 	bool new_task;
 	/* Taken off the queue only to change an attribute */
 	bool changing;
-	/* It ran until now, and whether it was eligible then */
+	/* It ran until now */
 	bool was_running;
-	bool was_eligible;
 	/* The deadline is relative to vruntime */
 	bool rel_deadline;
 	bool custom_slice;
@@ -368,17 +367,20 @@ static __always_inline struct rq_lock *lock_of(const struct run_queue *cfs_rq)
 	return bpf_map_lookup_elem(&rq_locks, &key);
 }
 
-/* Counts a waiting or delayed entity into the sums: sum_w_vruntime = Sum (v_i - v0) * w_i. */
-static __always_inline void sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vruntime, s64 weight)
+/* Counts a waiting or delayed entity into the sums, sum_w_vruntime = Sum (v_i - v0) * w_i, and returns these, without the running task. */
+static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vruntime, s64 weight)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
+	struct virtual_time time = {};
 
 	if (!lock)
-		return;
+		return time;
 	bpf_spin_lock(&lock->lock);
-	cfs_rq->sum_w_vruntime += (s64)(vruntime - cfs_rq->zero_vruntime) * weight;
-	cfs_rq->sum_weight += weight;
+	time.zero = cfs_rq->zero_vruntime;
+	time.avg = cfs_rq->sum_w_vruntime += (s64)(vruntime - time.zero) * weight;
+	time.load = cfs_rq->sum_weight += weight;
 	bpf_spin_unlock(&lock->lock);
+	return time;
 }
 
 /* And out of them. */
@@ -429,39 +431,27 @@ static __always_inline u64 avg_vruntime(struct run_queue *cfs_rq, u64 now)
 	return vruntime;
 }
 
-/* The sums as they are, of all but the running task. */
-static __always_inline void waiting_virtual_time(struct run_queue *cfs_rq, struct virtual_time *time)
+/* Counts the running task into sums of the others. */
+static __always_inline void add_curr(const struct run_queue *cfs_rq, struct virtual_time *time, u64 now)
 {
-	struct rq_lock *lock = lock_of(cfs_rq);
-
-	if (!lock)
+	if (!cfs_rq->curr)
 		return;
-	bpf_spin_lock(&lock->lock);
-	time->zero = cfs_rq->zero_vruntime;
-	time->avg = cfs_rq->sum_w_vruntime;
-	time->load = cfs_rq->sum_weight;
-	bpf_spin_unlock(&lock->lock);
+	time->avg += (s64)(curr_vruntime_at(cfs_rq, now) - time->zero) * cfs_rq->curr_weight;
+	time->load += cfs_rq->curr_weight;
 }
 
-/* And of all that compete, for any number of vruntime_eligible(). */
+/* The sums as they are of all that compete, for any number of vruntime_eligible(). */
 static __always_inline void virtual_time_of(struct run_queue *cfs_rq, struct virtual_time *time, u64 now)
 {
-	bool curr = cfs_rq->curr;
-	u64 curr_vruntime = curr_vruntime_at(cfs_rq, now), curr_weight = cfs_rq->curr_weight;
-
-	waiting_virtual_time(cfs_rq, time);
-	if (curr) {
-		time->avg += (s64)(curr_vruntime - time->zero) * curr_weight;
-		time->load += curr_weight;
-	}
+	*time = sum_w_vruntime_add(cfs_rq, 0, 0);
+	add_curr(cfs_rq, time, now);
 }
 
 /* V as if the running task were not there, and one more: where it becomes ineligible. */
 static __always_inline u64 ineligible_vruntime(struct run_queue *cfs_rq)
 {
-	struct virtual_time time = {};
+	struct virtual_time time = sum_w_vruntime_add(cfs_rq, 0, 0);
 
-	waiting_virtual_time(cfs_rq, &time);
 	return time.zero + divide_floor(time.avg, time.load) + 1;
 }
 
@@ -545,11 +535,11 @@ static __always_inline s64 max_lag(const struct task_ctx *se, u64 max_slice)
 }
 
 /* vlag = V - v, within limits. */
-static __always_inline s64 entity_lag(struct run_queue *cfs_rq, const struct task_ctx *se, u64 now)
+static __always_inline s64 entity_lag(struct run_queue *cfs_rq, const struct task_ctx *se, u64 avruntime)
 {
 	s64 limit = max_lag(se, cfs_rq_max_slice(cfs_rq));
 
-	return clamp(avg_vruntime(cfs_rq, now) - se->vruntime, -limit, limit);
+	return clamp(avruntime - se->vruntime, -limit, limit);
 }
 
 /*
@@ -559,10 +549,10 @@ static __always_inline s64 entity_lag(struct run_queue *cfs_rq, const struct tas
 #include "fair_load.h"
 
 /* Makes the task wait, in the sums of @cfs_rq. */
-static __always_inline void tree_add(struct run_queue *cfs_rq, struct task_ctx *se)
+static __always_inline struct virtual_time tree_add(struct run_queue *cfs_rq, struct task_ctx *se)
 {
-	sum_w_vruntime_add(cfs_rq, se->vruntime, se->weight);
 	se->in_tree = cfs_rq->cpu + 1;
+	return sum_w_vruntime_add(cfs_rq, se->vruntime, se->weight);
 }
 
 /* Ends its waiting. */
@@ -634,7 +624,7 @@ static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_c
 /* A task that leaves: its lag stays its own, and so does its deadline relative to its virtual runtime unless it sleeps. */
 static __always_inline void save_lag(struct run_queue *cfs_rq, struct task_ctx *se, bool sleep, u64 now)
 {
-	se->vlag = entity_lag(cfs_rq, se, now);
+	se->vlag = entity_lag(cfs_rq, se, avg_vruntime(cfs_rq, now));
 	if (!sleep && !se->rel_deadline) {
 		se->deadline -= se->vruntime;
 		se->rel_deadline = true;
@@ -701,6 +691,18 @@ __noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 	return found;
 }
 
+/* Is the first task of a queue eligible? Then cfs_rq->best_deadline is its deadline. */
+static __always_inline bool first_is_eligible(struct run_queue *cfs_rq, const struct virtual_time *time, u64 dsq)
+{
+	struct task_struct *p = scx_bpf_dsq_peek(dsq);
+	struct task_ctx *se = p ? task_ctx_of(p) : NULL;
+
+	if (!se || !vruntime_eligible(time, se->vruntime))
+		return false;
+	cfs_rq->best_deadline = se->deadline;
+	return true;
+}
+
 /* Sorts the waiting tasks of a CPU as V is now. True if one is eligible: the first of eligible_dsq(), cfs_rq->best_deadline. */
 __noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull)
 {
@@ -709,6 +711,10 @@ __noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 	struct task_struct *p;
 	bool found = false;
 	u32 moved = 0;
+
+	/* Mostly there is nothing to sort, which is cheap to see */
+	if (cfs_rq->nr_running == cfs_rq->curr + 1 && first_is_eligible(cfs_rq, time, eligible_dsq(cpu)))
+		return true;
 
 	/* V passes them in the order of their virtual runtimes */
 	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), 0) {
@@ -1106,7 +1112,7 @@ static __always_inline void put_prev_entity(struct run_queue *cfs_rq, struct tas
 	se->vprot = cfs_rq->vprot;
 	se->exec_start = now;
 	if (leaves)
-		se->vlag = entity_lag(cfs_rq, se, now);
+		se->vlag = entity_lag(cfs_rq, se, avg_vruntime(cfs_rq, now));
 	cfs_rq->curr = false;
 	cfs_rq->curr_pid = 0;
 }
@@ -1177,22 +1183,16 @@ static __always_inline void read_attributes(struct task_ctx *se, const struct ta
 static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, struct task_struct *p, bool initial,
 				 u64 now)
 {
+	bool never_left = se->delayed_cpu == cfs_rq->cpu + 1 && se->weight == task_weight(p);
 	u64 avruntime;
-	s64 vlag;
 
 	if (se->delayed_cpu) {
-		if (se->delayed_cpu == cfs_rq->cpu + 1 && se->weight == task_weight(p)) {
-			/* It never left: if its lag may stay as it is, so do virtual runtime and deadline */
+		avruntime = cancel_delayed(se, now);
+		if (never_left)
 			count(DELAYED_WAKEUPS);
-			avruntime = avg_vruntime(cfs_rq, now);
-			vlag = delayed_lag(cfs_rq, se, now);
-			cancel_delayed(se, now);
-			se->vlag = vlag;
-			if (avruntime - vlag == se->vruntime)
-				return;
-		} else {
-			cancel_delayed(se, now);
-		}
+		/* If its lag may stay as it is, so do virtual runtime and deadline */
+		if (never_left && avruntime - se->vlag == se->vruntime)
+			return;
 	}
 	read_attributes(se, p);
 	place_entity(cfs_rq, se, h_nr_queued(cfs_rq), initial, now);
@@ -1204,8 +1204,8 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
 	s32 task_cpu = scx_bpf_task_cpu(p), cpu = task_cpu;
 	bool put_prev, new_task, changing, resched, eligible;
-	struct virtual_time time = {};
 	u64 now = scx_bpf_now();
+	struct virtual_time time;
 	struct run_queue *cfs_rq;
 
 	if (!se)
@@ -1246,7 +1246,8 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	account_entity_enqueue(cfs_rq, se, now);
 	attach_entity_load_avg(cfs_rq, se);
-	tree_add(cfs_rq, se);
+	time = tree_add(cfs_rq, se);
+	add_curr(cfs_rq, &time, now);
 	se->wait_start = now;
 
 	if (new_task)
@@ -1254,9 +1255,8 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	else if (wakeup)
 		count(WAKEUPS);
 
-	virtual_time_of(cfs_rq, &time, now);
 	eligible = vruntime_eligible(&time, se->vruntime);
-	scx_bpf_dsq_insert_vtime(p, eligible ? eligible_dsq(cpu) : ineligible_dsq(cpu), SCX_SLICE_DFL,
+	scx_bpf_dsq_insert_vtime(p, eligible ? eligible_dsq(cpu) : ineligible_dsq(cpu), MAX_RUN,
 				 eligible ? se->deadline : se->vruntime, enq_flags);
 
 	if (put_prev)
@@ -1315,7 +1315,7 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 		se->rel_deadline = true;
 	}
 
-	delay = delay_dequeue && sleep && se->was_running && !se->was_eligible && !(p->__state & SPECIAL_STATES) &&
+	delay = delay_dequeue && sleep && se->was_running && se->vlag < 0 && !(p->__state & SPECIAL_STATES) &&
 		!(p->flags & PF_EXITING);
 	se->was_running = false;
 	if (sleep)
@@ -1487,11 +1487,7 @@ void BPF_STRUCT_OPS(eevdf_stopping, struct task_struct *p, bool runnable)
 	if (!cfs_rq || !se || !cfs_rq->curr)
 		return;
 
-	if (!runnable) {
-		update_curr(cfs_rq, now);
-		se->was_running = true;
-		se->was_eligible = curr_eligible(cfs_rq, now);
-	}
+	se->was_running = !runnable;
 	put_prev_entity(cfs_rq, se, !runnable, now);
 	if (runnable)
 		hand_back(p);

@@ -40,9 +40,9 @@ static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ct
  * The lag of a task that wakes or is picked while delayed. It has grown since the task fell asleep, and may not have
  * shrunk, and it ends at zero.
  */
-static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct task_ctx *se, u64 now)
+static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct task_ctx *se, u64 avruntime)
 {
-	s64 vlag = entity_lag(cfs_rq, se, now);
+	s64 vlag = entity_lag(cfs_rq, se, avruntime);
 
 	if (vlag < se->vlag)
 		vlag = se->vlag;
@@ -80,7 +80,7 @@ __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
 	if (p) {
 		se = task_ctx_of(p);
 		if (se && se->delayed_cpu == cfs_rq->cpu + 1 && se->delayed_slot == slot) {
-			se->vlag = delayed_lag(cfs_rq, se, scx_bpf_now());
+			se->vlag = delayed_lag(cfs_rq, se, avg_vruntime(cfs_rq, scx_bpf_now()));
 			se->delayed_cpu = 0;
 		}
 		bpf_task_release(p);
@@ -90,17 +90,20 @@ __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
 	return 0;
 }
 
-/* The task wakes, or leaves this scheduler: takes back its note, wherever it is. */
-static __always_inline void cancel_delayed(struct task_ctx *se, u64 now)
+/* The task wakes, or leaves this scheduler: takes back its note, wherever it is. Returns V of that CPU, as it was with it. */
+static __always_inline u64 cancel_delayed(struct task_ctx *se, u64 now)
 {
 	struct run_queue *cfs_rq = run_queue_of(se->delayed_cpu - 1);
 	u32 slot = se->delayed_slot;
+	u64 avruntime = 0;
 
 	if (cfs_rq && slot < NR_DELAYED) {
-		se->vlag = delayed_lag(cfs_rq, se, now);
+		avruntime = avg_vruntime(cfs_rq, now);
+		se->vlag = delayed_lag(cfs_rq, se, avruntime);
 		clear_delayed(cfs_rq, &cfs_rq->delayed[slot]);
 	}
 	se->delayed_cpu = 0;
+	return avruntime;
 }
 
 /* ---- Picking the next task --------------------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
 /*
  * fair.h - virtual time, slices and preemption of the Completely Fair Scheduler, Linux 2.6.24 and 3.0
  *
- * What kernel/sched_fair.c does on one CPU, without its tree: schedulers that order tasks by virtual runtime share it. Tasks have their
- * virtual runtime in p->scx.dsq_vtime; the running task is in no queue, its virtual runtime is in the run queue.
+ * What kernel/sched_fair.c does on one CPU, without its tree: schedulers that order tasks by virtual runtime share it. Tasks that wait
+ * have their virtual runtime in p->scx.dsq_vtime; the running task is in no queue, its virtual runtime is in the run queue.
  *
  * The file that includes this has defined before
  *
@@ -67,18 +67,20 @@ static __always_inline u64 curr_vruntime_at(const struct run_queue *rq, u64 now)
 	return rq->curr_vruntime + calc_delta_fair(delta_exec, rq->curr_weight);
 }
 
-/* The virtual runtime of the leftmost waiting task; false if none waits. */
+/* The leftmost waiting task, NULL if none waits. */
+static __always_inline struct task_struct *leftmost_task(const struct run_queue *rq)
+{
+	return rq->nr_running > rq->curr ? scx_bpf_dsq_peek(leftmost_dsq(rq)) : NULL;
+}
+
+/* And its virtual runtime; false if none waits. */
 static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *vruntime)
 {
-	struct task_struct *p;
+	struct task_struct *p = leftmost_task(rq);
 
-	if (rq->nr_running <= rq->curr)
-		return false;
-	bpf_for_each(scx_dsq, p, leftmost_dsq(rq), 0) {
+	if (p)
 		*vruntime = p->scx.dsq_vtime;
-		return true;
-	}
-	return false;
+	return p;
 }
 
 /* min_vruntime as it is at @now, without changing anything. */
@@ -90,6 +92,9 @@ static __always_inline u64 min_vruntime_at(const struct run_queue *rq, u64 now)
 		return rq->min_vruntime;
 
 	vruntime = curr_vruntime_at(rq, now);
+	/* Then it stays, whoever is leftmost */
+	if (!time_before(rq->min_vruntime, vruntime))
+		return rq->min_vruntime;
 	if (leftmost_vruntime(rq, &leftmost) && time_before(leftmost, vruntime))
 		vruntime = leftmost;
 
@@ -102,10 +107,17 @@ static __always_inline u64 vruntime_on(const struct run_queue *to, const struct 
 	return vruntime - (min_vruntime_at(from, now) - min_vruntime_at(to, now));
 }
 
-/* Relates the virtual runtime of a task to another CPU. */
-static __always_inline u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t, u64 vruntime, u64 now)
+/* The virtual runtime of a task that comes to @rq, as one there. */
+static __always_inline u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t, const struct task_struct *p, u64 now)
 {
+	u64 vruntime = p->scx.dsq_vtime;
 	struct run_queue *old_rq;
+
+	/* Or clang loads one of the two through a pointer of either kind, which the verifier refuses */
+	barrier_var(vruntime);
+	if (t->put)
+		vruntime = t->vruntime;
+	t->put = false;
 
 	if (t->vruntime_cpu == rq->cpu + 1)
 		return vruntime;
@@ -118,12 +130,13 @@ static __always_inline u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t
 }
 
 /* A task that was there before the scheduler begins level with the others. */
-static __always_inline void begin_level(struct run_queue *rq, struct task_ctx *t, struct task_struct *p)
+static __always_inline void begin_level(struct run_queue *rq, struct task_ctx *t)
 {
 	if (t->vruntime_cpu)
 		return;
 	t->vruntime_cpu = rq->cpu + 1;
-	scx_bpf_task_set_dsq_vtime(p, rq->min_vruntime);
+	t->vruntime = rq->min_vruntime;
+	t->put = true;
 }
 
 /* 3.0: the task is nobody's buddy any more. */
@@ -171,10 +184,9 @@ static __always_inline u64 charge_vruntime(struct run_queue *rq, u64 now)
 			return;								\
 		t->changing = !(deq_flags & SCX_DEQ_SLEEP);				\
 		t->old_weight = t->weight;						\
-		rq = run_queue_of(t->on_rq - 1);					\
+		rq = account_dequeue(t, scx_bpf_now());					\
 		if (rq)									\
 			clear_buddies(rq, p->pid);					\
-		account_dequeue(t, scx_bpf_now());					\
 	}
 
 /* The task gets the CPU. If only an attribute of it has been changed, which this says, it comes here without having been enqueued. */
@@ -183,7 +195,7 @@ static __always_inline bool set_curr_task(struct run_queue *rq, struct task_ctx 
 	bool changed = t->changing;
 
 	uncount_real_time(rq, now);
-	rq->curr_vruntime = set_task_cpu(rq, t, p->scx.dsq_vtime, now);
+	rq->curr_vruntime = set_task_cpu(rq, t, p, now);
 	account_enqueue(rq, t, task_weight(p), now);
 	rq->curr = true;
 	rq->curr_pid = p->pid;
@@ -200,7 +212,8 @@ static __always_inline bool set_curr_task(struct run_queue *rq, struct task_ctx 
 /* It has lost it, having been charged up to @now. */
 static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx *t, struct task_struct *p, bool runnable, u64 now)
 {
-	scx_bpf_task_set_dsq_vtime(p, rq->curr_vruntime);
+	t->vruntime = rq->curr_vruntime;
+	t->put = true;
 	t->slice_exec = rq->slice_exec;
 	t->last_ran = now;
 	rq->curr = false;

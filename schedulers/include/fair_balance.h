@@ -892,7 +892,7 @@ __noinline bool push_waiting(struct run_queue *busiest __arg_nonnull, struct run
 
 		if (!se || !task_allowed(p, target->cpu) || kthread_is_per_cpu(p))
 			continue;
-		place->vlag = entity_lag(busiest, se, now);
+		place->vlag = entity_lag(busiest, se, avg_vruntime(busiest, now));
 		moved = move_entity(p, se, busiest, target, place, now);
 		if (moved)
 			break;

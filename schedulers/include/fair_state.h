@@ -36,8 +36,10 @@
 	s32 last;									\
 	s32 skip;
 
-/* The virtual runtime of a task is p->scx.dsq_vtime */
 #define FAIR_TASK_STATE									\
+	/* The virtual runtime of a task that does not run any more and is in no queue yet */				\
+	u64 vruntime;									\
+	bool put;									\
 	/* CPU whose sums hold the task plus one, or 0 if it is not runnable; changed atomically */			\
 	s32 on_rq;									\
 	/* CPU to whose min_vruntime the virtual runtime relates plus one, or 0 for none yet */				\

@@ -51,6 +51,21 @@ bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, 
 bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id,
 			    u64 enq_flags) __ksym;
 
+struct task_struct *scx_bpf_dsq_peek___since619(u64 dsq_id) __ksym __weak;
+
+/* The first task of a dispatch queue, NULL if there is none. An iterator, which 6.18 needs, takes three times as long. */
+static __always_inline struct task_struct *scx_bpf_dsq_peek(u64 dsq_id)
+{
+	struct task_struct *p;
+
+	if (bpf_ksym_exists(scx_bpf_dsq_peek___since619))
+		return scx_bpf_dsq_peek___since619(dsq_id);
+
+	bpf_for_each(scx_dsq, p, dsq_id, 0)
+		return p;
+	return NULL;
+}
+
 /* The iterator inside a bpf_for_each(scx_dsq, ...) loop, as the first argument of scx_bpf_dsq_move() */
 #define DSQ_ITERATOR (&___it)
 

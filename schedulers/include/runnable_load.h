@@ -93,17 +93,15 @@ static __always_inline void account_enqueue(struct run_queue *rq, struct task_ct
 	count_task(rq, t, 1, now);
 }
 
-/* Makes the task count nowhere. */
-static __always_inline void account_dequeue(struct task_ctx *t, u64 now)
+/* Makes the task count nowhere. Returns the CPU on which it did, or NULL. */
+static __always_inline struct run_queue *account_dequeue(struct task_ctx *t, u64 now)
 {
 	s32 old = __sync_lock_test_and_set(&t->on_rq, 0);
-	struct run_queue *rq;
+	struct run_queue *rq = old ? run_queue_of(old - 1) : NULL;
 
-	if (!old)
-		return;
-	rq = run_queue_of(old - 1);
 	if (rq)
 		count_task(rq, t, -1, now);
+	return rq;
 }
 
 /* The same on behalf of @rq, where it counts unless it has been moved meanwhile: no need to look for it. */

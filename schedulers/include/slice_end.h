@@ -20,7 +20,9 @@ static __always_inline u64 tick_from(u64 time)
 static __always_inline void run_until(struct run_queue *rq, struct task_struct *p, u64 end, u64 now)
 {
 	rq->slice_end = end;
-	scx_bpf_task_set_slice(p, end - now);
+	/* Asking the kernel costs more than looking */
+	if (p->scx.slice != end - now)
+		scx_bpf_task_set_slice(p, end - now);
 }
 
 /* Another task has come to the CPU: the running one's slice, which the kernel counts, ends at @end if that is earlier than it would. */
