@@ -450,7 +450,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		/* The balancer may have moved the task to a queue that has not run it yet: it stays there */
 		cpu = t->vruntime_cpu - 1;
 	}
-	rq = run_queue_of(cpu);
+	rq = near_run_queue(cpu);
 	if (!rq)
 		return;
 
@@ -619,16 +619,19 @@ static __always_inline bool pick_leftmost(struct run_queue *rq, bool prev)
 	return scx_bpf_dsq_move_to_local(rq->cpu, 0);
 }
 
-static __always_inline bool pick_next(struct run_queue *rq, bool prev)
+static __always_inline bool pick_next(struct run_queue *rq, bool prev, u64 now)
 {
-	return release == RELEASE_2_6_24 ? pick_leftmost(rq, prev) : pick_next_entity(rq, prev);
+	bool moved = release == RELEASE_2_6_24 ? pick_leftmost(rq, prev) : pick_next_entity(rq, prev);
+
+	rq->picked_at = moved ? now : 0;
+	return moved;
 }
 
 __noinline bool rescue_starved(s32 cpu);
 
 void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct run_queue *rq = run_queue_of(cpu);
+	struct run_queue *rq = near_run_queue(cpu);
 	bool prev_runs = prev && (prev->scx.flags & SCX_TASK_QUEUED);
 	bool resched, balanced = false;
 	u64 now = scx_bpf_now();
@@ -636,6 +639,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 	if (!rq)
 		return;
 
+	rq->picked_at = 0;
 	uncount_real_time(rq, now);
 	if (prev_runs) {
 		charge_vruntime(rq, now);
@@ -667,7 +671,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 			run_until(rq, prev, next_event(rq, false, 0, now), now);
 			return;
 		}
-		if (pick_next(rq, true))
+		if (pick_next(rq, true, now))
 			return;
 		rq->slice_exec = 0;
 		rq->need_resched = false;
@@ -675,24 +679,25 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 
-	if (pick_next(rq, false))
+	if (pick_next(rq, false, now))
 		return;
 	if (nr_cpus > 1 && !balanced) {
 		idle_balance(rq, now);
-		pick_next(rq, false);
+		pick_next(rq, false, now);
 	}
 }
 
 void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 {
-	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
+	struct run_queue *rq = near_run_queue(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
-	u64 now = scx_bpf_now();
+	u64 now;
 	bool changed;
 
 	if (!rq || !t)
 		return;
 
+	now = clock_of_pick(rq);
 	changed = set_curr_task(rq, t, p, now);
 	t->push_cpu = 0;
 	run_until(rq, p, next_event(rq, false, 0, now), now);
@@ -703,7 +708,7 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 
 void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
 {
-	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
+	struct run_queue *rq = near_run_queue(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 

@@ -575,7 +575,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, put_prev, new_task, changing;
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct task_ctx *t = task_ctx_of(p);
-	struct run_queue *rq = run_queue_of(cpu);
+	struct run_queue *rq = near_run_queue(cpu);
 	u64 vruntime, now = scx_bpf_now();
 	bool expired;
 
@@ -731,13 +731,15 @@ __noinline bool rescue_starved(s32 cpu);
 
 void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct run_queue *rq = run_queue_of(cpu);
+	struct run_queue *rq = near_run_queue(cpu);
 	struct task_ctx *t = NULL;
 	bool resched = true, rescued;
+	enum pick pick;
 	u64 now = scx_bpf_now();
 
 	if (!rq)
 		return;
+	rq->picked_at = 0;
 	uncount_real_time(rq, now);
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		t = task_ctx_of(prev);
@@ -762,7 +764,10 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 		run_until(rq, prev, next_event(rq, false, 0, now), now);
 		return;
 	}
-	if (!rescued && pick_next(rq, t) == PICK_PREV && t) {
+	pick = rescued ? PICK_NONE : pick_next(rq, t);
+	if (pick == PICK_OTHER)
+		rq->picked_at = now;
+	if (pick == PICK_PREV && t) {
 		join_round(rq, t, false);
 		rq->curr_round_slice = t->round_slice;
 		rq->slice_exec = 0;
@@ -776,14 +781,15 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 
 void BPF_STRUCT_OPS(dwrr_running, struct task_struct *p)
 {
-	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
+	struct run_queue *rq = near_run_queue(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
-	u64 now = scx_bpf_now();
+	u64 now;
 	bool changed;
 
 	if (!rq || !t)
 		return;
 
+	now = clock_of_pick(rq);
 	changed = set_curr_task(rq, t, p, now);
 	join_round(rq, t, false);
 	rq->curr_round_slice = t->round_slice;
@@ -795,7 +801,7 @@ void BPF_STRUCT_OPS(dwrr_running, struct task_struct *p)
 
 void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 {
-	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
+	struct run_queue *rq = near_run_queue(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 

@@ -164,10 +164,14 @@ struct run_queue {
 	u64 exec_start;
 	/* Clock at which the kernel's slice, as set, ends */
 	u64 slice_end;
+	/* Clock of a pick whose task has not run yet, or 0 */
+	u64 picked_at;
 	/* Clock at which the request ends between ticks, and at which the timer fires, which may be earlier; 0: not set */
 	u64 hrtick_time;
 	u64 timer_time;
 
+	/* The queue into which the CPU has last put a task: most likely the one that is not empty */
+	u64 last_dsq;
 	/* When to look for starving tasks next */
 	u64 rescue_at;
 
@@ -780,7 +784,8 @@ __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 	/* One that competes alone needs not be eligible */
 	if (h_nr_queued(cfs_rq) == 1 && curr)
 		return PICK_CURR;
-	if (h_nr_queued(cfs_rq) == 1 && (scx_bpf_dsq_move_to_local(eligible_dsq(cpu), 0) ||
+	if (h_nr_queued(cfs_rq) == 1 && (scx_bpf_dsq_move_to_local(cfs_rq->last_dsq, 0) ||
+					 scx_bpf_dsq_move_to_local(eligible_dsq(cpu), 0) ||
 					 scx_bpf_dsq_move_to_local(ineligible_dsq(cpu), 0)))
 		return PICK_MOVED;
 
@@ -816,14 +821,12 @@ __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 
 static __always_inline s32 pick_next_entity(struct run_queue *cfs_rq, u64 now)
 {
-	s32 pick = PICK_NOTHING;
+	s32 pick = PICK_AGAIN;
 	u32 i;
 
-	bpf_for(i, 0, 2 * NR_DELAYED) {
+	for (i = 0; i < 2 * NR_DELAYED && pick == PICK_AGAIN && can_loop; i++)
 		pick = pick_eevdf(cfs_rq, now);
-		if (pick != PICK_AGAIN)
-			break;
-	}
+	cfs_rq->picked_at = pick == PICK_MOVED ? now : 0;
 	return pick;
 }
 
@@ -1228,7 +1231,7 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 		/* The balancer may have moved the task to a queue that has not run it yet: it stays there */
 		cpu = se->vruntime_cpu - 1;
 	}
-	cfs_rq = run_queue_of(cpu);
+	cfs_rq = near_run_queue(cpu);
 	if (!cfs_rq)
 		return;
 
@@ -1256,7 +1259,8 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 		count(WAKEUPS);
 
 	eligible = vruntime_eligible(&time, se->vruntime);
-	scx_bpf_dsq_insert_vtime(p, eligible ? eligible_dsq(cpu) : ineligible_dsq(cpu), MAX_RUN,
+	cfs_rq->last_dsq = eligible ? eligible_dsq(cpu) : ineligible_dsq(cpu);
+	scx_bpf_dsq_insert_vtime(p, cfs_rq->last_dsq, MAX_RUN,
 				 eligible ? se->deadline : se->vruntime, enq_flags);
 
 	if (put_prev)
@@ -1354,7 +1358,7 @@ __noinline bool rescue_starved(s32 cpu);
 
 void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct run_queue *cfs_rq = run_queue_of(cpu), *target;
+	struct run_queue *cfs_rq = near_run_queue(cpu), *target;
 	bool prev_runs = prev && (prev->scx.flags & SCX_TASK_QUEUED);
 	bool resched = false, balanced = false;
 	struct task_ctx *se;
@@ -1363,6 +1367,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	if (!cfs_rq)
 		return;
 
+	cfs_rq->picked_at = 0;
 	uncount_real_time(cfs_rq, now);
 	if (prev_runs) {
 		resched = update_curr(cfs_rq, now);
@@ -1395,7 +1400,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 
-	if (prev_runs) {
+	if (prev && prev_runs) {
 		if (resched && !cfs_rq->need_resched)
 			count(TICK_PREEMPTIONS);
 		if (resched || cfs_rq->need_resched) {
@@ -1422,14 +1427,15 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 
 void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 {
-	struct run_queue *cfs_rq = run_queue_of(scx_bpf_task_cpu(p)), *old_rq;
+	struct run_queue *cfs_rq = near_run_queue(scx_bpf_task_cpu(p)), *old_rq;
 	struct task_ctx *se = task_ctx_of(p);
-	u64 now = scx_bpf_now();
+	u64 now;
 	bool changing;
 
 	if (!cfs_rq || !se)
 		return;
 
+	now = clock_of_pick(cfs_rq);
 	uncount_real_time(cfs_rq, now);
 	tree_del(se);
 	changing = se->changing;
@@ -1480,7 +1486,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 
 void BPF_STRUCT_OPS(eevdf_stopping, struct task_struct *p, bool runnable)
 {
-	struct run_queue *cfs_rq = run_queue_of(scx_bpf_task_cpu(p));
+	struct run_queue *cfs_rq = near_run_queue(scx_bpf_task_cpu(p));
 	struct task_ctx *se = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 
@@ -1569,6 +1575,7 @@ __noinline int init_rq(struct run_queue *cfs_rq __arg_nonnull, s32 cpu)
 	cfs_rq->has_idle_cores = smt_active;
 	bpf_for(level, LEVEL_SMT, NR_LEVELS)
 		sd_init(cfs_rq, level);
+	cfs_rq->last_dsq = eligible_dsq(cpu);
 	return init_hrtick(cpu) ?: scx_bpf_create_dsq(eligible_dsq(cpu), NUMA_NO_NODE) ?:
 	       scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE);
 }

@@ -28,6 +28,8 @@
 	u64 slice_exec;									\
 	/* Clock at which the kernel's slice, as set, ends */				\
 	u64 slice_end;									\
+	/* Clock of a pick whose task has not run yet, or 0 */				\
+	u64 picked_at;									\
 	/*										\
 	 * 3.0's buddies, by pid, 0 for none: the task that was woken and preempted, the one that it preempted, and	\
 	 * the one that yielded								\

@@ -2,8 +2,9 @@
 /*
  * per_cpu.h - one record for every CPU, of any number of CPUs
  *
- * DEFINE_PER_CPU(struct run_queue, run_queue) defines the map run_queue_map and two functions: run_queue_of(cpu) and
- * this_run_queue(). Both answer NULL for a CPU that does not exist, so callers check. The records start zeroed.
+ * DEFINE_PER_CPU(struct run_queue, run_queue) defines the map run_queue_map and three functions: run_queue_of(cpu),
+ * this_run_queue(), and near_run_queue(cpu), which is cheaper for a CPU that mostly is this one. They answer NULL for a CPU
+ * that does not exist, so callers check. The records start zeroed.
  * A record may hold up to 32 KiB and neither bpf_spin_lock nor bpf_timer, which the kernel allows only in arrays.
  */
 #pragma once
@@ -28,6 +29,11 @@
 		u32 key = 0;								\
 											\
 		return bpf_map_lookup_elem(&name##_map, &key);				\
+	}										\
+											\
+	static __always_inline __attribute__((unused)) record_type *near_##name(s32 cpu)			\
+	{										\
+		return cpu == (s32)bpf_get_smp_processor_id() ? this_##name() : name##_of(cpu);			\
 	}
 
 /* How many CPUs are online. */

@@ -2,13 +2,22 @@
 /*
  * slice_end.h - slices that end at ticks of the era, and earlier when another task comes
  *
- * The file that includes this has defined hz, tick_nsec and struct run_queue with cpu, curr_pid and slice_end, the clock at which the
- * kernel's slice of the running task ends.
+ * The file that includes this has defined hz, tick_nsec and struct run_queue with cpu, curr_pid, slice_end, the clock at which the
+ * kernel's slice of the running task ends, and picked_at, the clock of a pick whose task has not run yet, or 0.
  */
 #pragma once
 
 /* A task that nothing limits looks around at least this often */
 #define MAX_RUN NSEC_PER_SEC
+
+/* The clock for a task that begins to run: that of its pick, as the kernel reads it once for both. */
+static __always_inline u64 clock_of_pick(struct run_queue *rq)
+{
+	u64 now = rq->picked_at ?: scx_bpf_now();
+
+	rq->picked_at = 0;
+	return now;
+}
 
 /* First tick at @time or after it; with hz = 0 the kernel's own ticks do the rounding. */
 static __always_inline u64 tick_from(u64 time)
