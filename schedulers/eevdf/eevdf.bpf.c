@@ -451,12 +451,18 @@ static __always_inline void virtual_time_of(struct run_queue *cfs_rq, struct vir
 	add_curr(cfs_rq, time, now);
 }
 
+/* V of these sums. */
+static __always_inline u64 average_of(const struct virtual_time *time)
+{
+	return time->zero + divide_floor(time->avg, time->load);
+}
+
 /* V as if the running task were not there, and one more: where it becomes ineligible. */
 static __always_inline u64 ineligible_vruntime(struct run_queue *cfs_rq)
 {
 	struct virtual_time time = sum_w_vruntime_add(cfs_rq, 0, 0);
 
-	return time.zero + divide_floor(time.avg, time.load) + 1;
+	return average_of(&time) + 1;
 }
 
 /*
@@ -600,13 +606,13 @@ static __always_inline s64 inflate_lag(const struct run_queue *cfs_rq, s64 vlag,
 	return vlag + divide(vlag * weight, load);
 }
 
-/* Gives a task that comes to @cfs_rq its virtual runtime and deadline; @nr_queued others compete there. */
+/* Gives a task that comes to @cfs_rq its virtual runtime and deadline; @nr_queued others compete there, whose V is @avruntime. */
 static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_ctx *se, u32 nr_queued, bool initial,
-					 u64 now)
+					 u64 avruntime)
 {
 	u64 vslice = calc_delta_fair(se->slice, se->weight);
 
-	se->vruntime = avg_vruntime(cfs_rq, now);
+	se->vruntime = avruntime;
 	if (nr_queued)
 		se->vruntime -= inflate_lag(cfs_rq, se->vlag, se->weight);
 	se->vruntime_cpu = cfs_rq->cpu + 1;
@@ -905,10 +911,10 @@ static __always_inline void set_protect_slice(struct run_queue *cfs_rq)
 }
 
 /* @se, which is in no queue yet, has come and did not preempt: the protection lasts one slice from here at most, the shortest one. */
-static __always_inline void update_protect_slice(struct run_queue *cfs_rq, const struct task_ctx *se, u64 now)
+static __always_inline void update_protect_slice(struct run_queue *cfs_rq, const struct task_ctx *se, u64 avruntime)
 {
 	u64 slice = min(cfs_rq_min_slice(cfs_rq), se->slice);
-	u64 vruntime = min_vruntime(cfs_rq->curr_vruntime, avg_vruntime(cfs_rq, now));
+	u64 vruntime = min_vruntime(cfs_rq->curr_vruntime, avruntime);
 
 	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, vruntime + calc_delta_fair(slice, cfs_rq->curr_weight));
 }
@@ -1088,7 +1094,7 @@ __noinline bool wakeup_preempt(struct task_struct *p __arg_trusted, struct run_q
 		goto preempt;
 update:
 	if (run_to_parity)
-		update_protect_slice(cfs_rq, se, now);
+		update_protect_slice(cfs_rq, se, average_of(time));
 	return false;
 
 preempt:
@@ -1186,19 +1192,19 @@ static __always_inline void read_attributes(struct task_ctx *se, const struct ta
 static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, struct task_struct *p, bool initial,
 				 u64 now)
 {
-	bool never_left = se->delayed_cpu == cfs_rq->cpu + 1 && se->weight == task_weight(p);
-	u64 avruntime;
+	bool here = se->delayed_cpu == cfs_rq->cpu + 1, never_left = here && se->weight == task_weight(p), same_lag;
+	struct virtual_time time;
 
 	if (se->delayed_cpu) {
-		avruntime = cancel_delayed(se, now);
+		same_lag = cancel_delayed(se, &time, now);
 		if (never_left)
 			count(DELAYED_WAKEUPS);
 		/* If its lag may stay as it is, so do virtual runtime and deadline */
-		if (never_left && avruntime - se->vlag == se->vruntime)
+		if (never_left && same_lag)
 			return;
 	}
 	read_attributes(se, p);
-	place_entity(cfs_rq, se, h_nr_queued(cfs_rq), initial, now);
+	place_entity(cfs_rq, se, h_nr_queued(cfs_rq), initial, here ? average_of(&time) : avg_vruntime(cfs_rq, now));
 }
 
 void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
@@ -1447,7 +1453,8 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 		old_rq = run_queue_of(se->vruntime_cpu - 1);
 		if (old_rq)
 			save_lag(old_rq, se, false, now);
-		place_entity(cfs_rq, se, h_nr_queued(cfs_rq) - (se->on_rq == cfs_rq->cpu + 1), false, now);
+		place_entity(cfs_rq, se, h_nr_queued(cfs_rq) - (se->on_rq == cfs_rq->cpu + 1), false,
+			     avg_vruntime(cfs_rq, now));
 	}
 	account_entity_enqueue(cfs_rq, se, now);
 	attach_entity_load_avg(cfs_rq, se);
@@ -1528,11 +1535,12 @@ void BPF_STRUCT_OPS(eevdf_enable, struct task_struct *p)
 void BPF_STRUCT_OPS(eevdf_disable, struct task_struct *p)
 {
 	struct task_ctx *se = task_ctx_of(p);
+	struct virtual_time time;
 
 	if (!se)
 		return;
 	if (se->delayed_cpu)
-		cancel_delayed(se, scx_bpf_now());
+		cancel_delayed(se, &time, scx_bpf_now());
 	attach_entity_load_avg(NULL, se);
 }
 

@@ -51,19 +51,21 @@ static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct ta
 	return vlag;
 }
 
-/* Takes the note of a delayed task out of @cfs_rq, once; the caller has set the lag of the task. */
-static __always_inline void clear_delayed(struct run_queue *cfs_rq, struct delayed_entity *delayed)
+/* Takes the note of a delayed task out of @cfs_rq, once. Returns the sums without it. */
+static __always_inline struct virtual_time clear_delayed(struct run_queue *cfs_rq, struct delayed_entity *delayed)
 {
 	u64 vruntime = delayed->vruntime, slice = delayed->slice;
 	u32 weight = delayed->weight;
+	struct virtual_time time = {};
 	s32 pid = delayed->pid;
 
 	if (!pid || __sync_val_compare_and_swap(&delayed->pid, pid, 0) != pid)
-		return;
-	sum_w_vruntime_sub(cfs_rq, vruntime, weight);
+		return time;
+	time = sum_w_vruntime_add(cfs_rq, vruntime, -(s64)weight);
 	__sync_fetch_and_add(&cfs_rq->nr_delayed, -1);
 	if (slice != base_slice)
 		__sync_fetch_and_add(&cfs_rq->nr_custom, -1);
+	return time;
 }
 
 /* A delayed task has been picked: now it is dequeued, its debt is paid. */
@@ -90,20 +92,28 @@ __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
 	return 0;
 }
 
-/* The task wakes, or leaves this scheduler: takes back its note, wherever it is. Returns V of that CPU, as it was with it. */
-static __always_inline u64 cancel_delayed(struct task_ctx *se, u64 now)
+/*
+ * The task wakes, or leaves this scheduler: takes back its note, wherever it is, and sets its lag, which it had with the note in the
+ * sums. These are in @time then, without the note. True if the lag did not have to be limited.
+ */
+static __always_inline bool cancel_delayed(struct task_ctx *se, struct virtual_time *time, u64 now)
 {
 	struct run_queue *cfs_rq = run_queue_of(se->delayed_cpu - 1);
+	struct virtual_time with;
 	u32 slot = se->delayed_slot;
 	u64 avruntime = 0;
 
 	if (cfs_rq && slot < NR_DELAYED) {
-		avruntime = avg_vruntime(cfs_rq, now);
+		*time = clear_delayed(cfs_rq, &cfs_rq->delayed[slot]);
+		add_curr(cfs_rq, time, now);
+		with = *time;
+		with.avg += (s64)(se->vruntime - with.zero) * se->weight;
+		with.load += se->weight;
+		avruntime = average_of(&with);
 		se->vlag = delayed_lag(cfs_rq, se, avruntime);
-		clear_delayed(cfs_rq, &cfs_rq->delayed[slot]);
 	}
 	se->delayed_cpu = 0;
-	return avruntime;
+	return avruntime - se->vlag == se->vruntime;
 }
 
 /* ---- Picking the next task --------------------------------------------------------------------------------------- */
