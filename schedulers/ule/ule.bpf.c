@@ -574,8 +574,6 @@ static bool sched_shouldpreempt(s32 pri, s32 cpri, bool remote)
  */
 static __always_inline void sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri)
 {
-	u32 queue;
-
 	if (tdq->idle) {
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
@@ -583,10 +581,7 @@ static __always_inline void sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri)
 	if (pri >= tdq->curpri)
 		return;
 	count(sched_shouldpreempt(pri, tdq->curpri, false) ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
-	/* Preempted, the current thread would go to the head of the calendar, or of the list that they share, and be chosen again */
-	queue = queue_of(pri);
-	if (queue != queue_of(tdq->curpri) || (queue != QUEUE_TIMESHARE && list_of(pri) != list_of(tdq->curpri)))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* tdq_notify(): another CPU hears only of threads that preempt. */
