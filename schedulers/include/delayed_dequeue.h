@@ -51,27 +51,27 @@ static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct ta
 	return vlag;
 }
 
-/* Takes the note of a delayed task out of @cfs_rq, once. Returns the sums without it. */
-static __always_inline struct virtual_time clear_delayed(struct run_queue *cfs_rq, struct delayed_entity *delayed)
+/* Takes the note of a delayed task out of @cfs_rq. The sums without it are in @time then; false if another CPU has done so. */
+static __always_inline bool clear_delayed(struct run_queue *cfs_rq, struct delayed_entity *delayed, struct virtual_time *time)
 {
 	u64 vruntime = delayed->vruntime, slice = delayed->slice;
 	u32 weight = delayed->weight;
-	struct virtual_time time = {};
 	s32 pid = delayed->pid;
 
 	if (!pid || __sync_val_compare_and_swap(&delayed->pid, pid, 0) != pid)
-		return time;
-	time = sum_w_vruntime_add(cfs_rq, vruntime, -(s64)weight);
+		return false;
+	*time = sum_w_vruntime_add(cfs_rq, vruntime, -(s64)weight);
 	__sync_fetch_and_add(&cfs_rq->nr_delayed, -1);
 	if (slice != base_slice)
 		__sync_fetch_and_add(&cfs_rq->nr_custom, -1);
-	return time;
+	return true;
 }
 
 /* A delayed task has been picked: now it is dequeued, its debt is paid. */
 __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
 {
 	struct delayed_entity *delayed;
+	struct virtual_time time;
 	struct task_ctx *se;
 	struct task_struct *p;
 
@@ -87,7 +87,7 @@ __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
 		}
 		bpf_task_release(p);
 	}
-	clear_delayed(cfs_rq, delayed);
+	clear_delayed(cfs_rq, delayed, &time);
 	count(DELAYED_PICKS);
 	return 0;
 }
@@ -104,8 +104,10 @@ static __always_inline bool cancel_delayed(struct task_ctx *se, struct virtual_t
 	u64 avruntime = 0;
 
 	if (cfs_rq && slot < NR_DELAYED) {
-		*time = clear_delayed(cfs_rq, &cfs_rq->delayed[slot]);
-		add_curr(cfs_rq, time, now);
+		if (clear_delayed(cfs_rq, &cfs_rq->delayed[slot], time))
+			add_curr(cfs_rq, time, now);
+		else
+			*time = (struct virtual_time){ .zero = avg_vruntime(cfs_rq, now) };
 		with = *time;
 		with.avg += (s64)(se->vruntime - with.zero) * se->weight;
 		with.load += se->weight;
