@@ -176,8 +176,10 @@ impl Supervisor {
         let text = self.of_running("stat").unwrap_or_default();
         // SAFETY: it takes a number and returns one.
         let second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1);
-        let (state, ticks) = state_and_ticks(&text).unwrap_or_default();
-        (state != "R", ticks / second.cast_unsigned())
+        let field = |number| fairground_files::stat_field(&text, number);
+        let ticks = |number| field(number).and_then(|ticks| ticks.parse::<u64>().ok());
+        let ran = ticks(14).unwrap_or(0) + ticks(15).unwrap_or(0);
+        (field(3) != Some("R"), ran / second.cast_unsigned())
     }
 
     /// What the thread does that is in no call that is answered here.
@@ -385,24 +387,4 @@ impl Supervisor {
 
 pub(crate) fn refusal(error: &io::Error) -> Answer {
     Answer::Error(error.raw_os_error().unwrap_or(libc::EFAULT))
-}
-
-/// The state of a thread and the ticks that it has run, from the kernel's line about it: fields 3, and 14 and 15 of proc_pid_stat(5).
-fn state_and_ticks(line: &str) -> Option<(&str, u64)> {
-    // The name before the state may hold anything.
-    let (_, rest) = line.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split(' ').collect();
-    let ticks = |place: usize| fields.get(place)?.parse::<u64>().ok();
-    Some((fields[0], ticks(11)? + ticks(12)?))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_thread_with_any_name_says_whether_and_how_long_it_runs() {
-        let line =
-            "7 (a) S 1 (b) R 1 7 7 0 -1 4194304 92 0 0 0 250 50 0 0 20 0 1 0 4243 2695168 371";
-        assert_eq!(super::state_and_ticks(line), Some(("R", 300)));
-        assert_eq!(super::state_and_ticks(""), None);
-    }
 }

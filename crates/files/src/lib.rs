@@ -35,6 +35,13 @@ pub fn read_rest(source: impl Read) -> Result<Vec<u8>> {
     rest_at_most(source, MOST)
 }
 
+/// A field of the kernel's line about a process or thread, from the state on, which is field 3: proc_pid_stat(5) counts from 1.
+pub fn stat_field(line: &str, number: usize) -> Option<&str> {
+    // The name before the state may hold anything.
+    let (_, fields) = line.rsplit_once(") ")?;
+    fields.split_ascii_whitespace().nth(number.checked_sub(3)?)
+}
+
 /// What helps if a file cannot be read or written, for the end of a message.
 pub fn remedy(cause: &Error) -> &'static str {
     match cause.kind() {
@@ -86,5 +93,17 @@ mod tests {
         std::fs::write(&path, b"\xff").expect("a file");
         let error = read_text(&path).expect_err("it is none");
         assert_eq!(error.to_string(), "it is not UTF-8 text");
+    }
+
+    #[test]
+    fn a_process_with_any_name_says_what_it_does() {
+        let line =
+            "7 (a) S 1 (b) R 1 7 7 0 -1 4194304 92 0 0 0 250 50 0 0 20 0 1 0 4243 2695168 371";
+        let told = [(3, "R"), (4, "1"), (14, "250"), (15, "50"), (22, "4243")];
+        for (number, field) in told {
+            assert_eq!(stat_field(line, number), Some(field));
+        }
+        assert_eq!(stat_field(line, 99), None);
+        assert_eq!(stat_field("", 3), None);
     }
 }

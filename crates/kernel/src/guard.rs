@@ -386,8 +386,7 @@ fn descendants() -> Vec<Pid> {
         .filter_map(|entry| {
             let process: i32 = entry.file_name().to_str()?.parse().ok()?;
             let text = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-            // The name, in brackets, may have any characters.
-            let parent = text.rsplit_once(')')?.1.split_whitespace().nth(1)?;
+            let parent = fairground_files::stat_field(&text, 4)?;
             Some((process, parent.parse().ok()?))
         })
         .collect();
@@ -443,8 +442,7 @@ mod tests {
 
     fn lives(process: &str) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ")
-            .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+        fairground_files::stat_field(&stat, 3).is_some_and(|state| state != "Z")
     }
 
     #[test]

@@ -55,11 +55,7 @@ impl WaitRecord {
 /// Whether a thread of this process sleeps, as the kernel has it.
 fn sleeps(thread: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    // The name before the state may hold anything.
-    stat.is_ok_and(|stat| {
-        stat.rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with('S'))
-    })
+    stat.is_ok_and(|stat| fairground_files::stat_field(&stat, 3) == Some("S"))
 }
 
 /// A thread that has not ended: its name and what it says.

@@ -28,15 +28,8 @@ pub fn creator_so_far() -> Creator {
 fn age() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/stat").ok()?;
     let second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
-    let start = start(&text)? * (1_000_000_000 / second.max(1));
-    Some(clock::since_boot().saturating_sub(start))
-}
-
-/// When a process was started, ticks since the machine was, from the kernel's line about it.
-fn start(line: &str) -> Option<u64> {
-    let (_, fields) = line.rsplit_once(')')?;
-    // proc_pid_stat(5): starttime is field 22, and the text goes on with field 3.
-    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+    let start: u64 = fairground_files::stat_field(&text, 22)?.parse().ok()?;
+    Some(clock::since_boot().saturating_sub(start * (1_000_000_000 / second.max(1))))
 }
 
 #[cfg(test)]
@@ -48,13 +41,5 @@ mod tests {
         let creator = creator_so_far();
         assert!(creator.age_ns >= creator.cpu_time_ns);
         assert!(creator.age_ns < clock::since_boot(), "{creator:?}");
-    }
-
-    #[test]
-    fn a_process_with_any_name_says_when_it_began() {
-        let line =
-            "7 (a) S 1 (b) R 1 7 7 0 -1 4194304 92 0 0 0 250 50 0 0 20 0 1 0 4243 2695168 371";
-        assert_eq!(start(line), Some(4243));
-        assert_eq!(start(""), None);
     }
 }
