@@ -276,7 +276,7 @@ fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
 /// Refuses calls of kernel functions where the kernel does not allow them, in programs that are no callbacks.
 fn check_programs(object: &Object, code: &Code) -> Result<(), LoadError> {
     let programs = object.programs().iter();
-    for program in programs.filter(|one| one.autoload && !one.section.starts_with("struct_ops")) {
+    for program in programs.filter(|one| one.autoload && !one.is_callback()) {
         for call in code.kernel_calls(&program.name) {
             if !kfunc::contexts::allows_program(&program.section, &call.name) {
                 return Err(LoadError::Operations(format!(

@@ -220,7 +220,7 @@ impl<'a> Facts<'a> {
         let Some(program) = program else {
             return facts;
         };
-        if program.section.starts_with("struct_ops") {
+        if program.is_callback() {
             facts.may_sleep = Some(program.section.starts_with("struct_ops.s"));
             facts.arguments = facts.callback_arguments(&program.name);
         } else if let Some(arguments) = linker.event_arguments(&program.section) {

@@ -38,6 +38,14 @@ pub struct Program {
     pub(crate) function: usize,
 }
 
+impl Program {
+    /// Whether it is one that tables of callbacks refer to.
+    #[must_use]
+    pub fn is_callback(&self) -> bool {
+        self.section.starts_with("struct_ops")
+    }
+}
+
 /// A section of global variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {

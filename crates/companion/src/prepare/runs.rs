@@ -1,6 +1,6 @@
 //! Programs that the loader loads or runs.
 
-use fairground_bpf::{Kind, Passed, Program, ProgramRun, RunTime, TypeId};
+use fairground_bpf::{Kind, Passed, ProgramRun, RunTime, TypeId};
 use rhai::INT;
 use toml::Spanned;
 
@@ -151,10 +151,9 @@ impl Preparation<'_> {
 
     /// Whether the loader loads a program that is no callback.
     pub(super) fn load_program(&mut self, program: &str, load: bool) -> Result<(), Absent> {
-        let is_callback = |one: &&Program| one.section.starts_with("struct_ops");
         let programs = self.object.programs().iter();
         let free: Vec<&str> = programs
-            .filter(|one| !is_callback(one))
+            .filter(|one| !one.is_callback())
             .map(|one| one.name.as_str())
             .collect();
         if !free.contains(&program) {
