@@ -241,9 +241,14 @@ impl Companion {
         }
     }
 
-    /// Whether the loader loads other programs than the object says.
-    pub fn chooses_programs(&self) -> bool {
-        !self.file.load.is_empty()
+    /// Whether the loader loads the same programs as that of another.
+    pub fn chooses_as(&self, other: &Self) -> bool {
+        let choices = |one: &Self| -> BTreeMap<String, bool> {
+            let load = one.file.load.iter();
+            load.map(|(program, load)| (program.get_ref().clone(), *load))
+                .collect()
+        };
+        choices(self) == choices(other)
     }
 
     /// `ops.name` of the scheduler that it is for.

@@ -121,9 +121,9 @@ impl Contender {
     ///
     /// As [`open`](Self::open), where this takes other programs of the object.
     pub fn set_companion(&mut self, companion: Companion) -> Result<(), Error> {
-        let again = companion.chooses_programs() || self.companion().chooses_programs();
+        let as_before = companion.chooses_as(self.companion());
         self.whole.set_companion(companion);
-        if again {
+        if !as_before {
             (self.object, self.scheduler) = compile(&self.whole, &self.name)?;
         }
         Ok(())
