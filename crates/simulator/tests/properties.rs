@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::random_task::{Changes, RandomTask, json};
-use common::{built_in, free, referee, workload};
+use common::{Referee, built_in, free, referee, workload};
 use fairground_events::{Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, ExitKind, Options, Scheduler, simulate};
+use fairground_simulator::{CostModel, ExitKind, Options, Outcome, Scheduler, simulate};
 use proptest::prelude::*;
-use proptest::test_runner::{RngSeed, TestRunner};
+use proptest::test_runner::{RngSeed, TestCaseError, TestRunner};
 
 fn task() -> impl Strategy<Value = RandomTask> {
     (
@@ -139,6 +139,38 @@ fn runner(cases: u32) -> TestRunner {
     })
 }
 
+/// The scheduler was in charge to the end, and nothing failed; `input` is what it was given, for the message.
+fn ended_well(id: &str, outcome: &Outcome, input: &str) -> Result<(), TestCaseError> {
+    prop_assert_eq!(
+        outcome.exit.kind,
+        ExitKind::Unregistered,
+        "{}: {} {}\n{}",
+        id,
+        outcome.exit.reason,
+        outcome.exit.message,
+        input
+    );
+    let failure = &outcome.failure;
+    prop_assert!(failure.is_none(), "{}: {:?}\n{}", id, failure, input);
+    Ok(())
+}
+
+/// All tasks together ran no longer than these CPUs could in as many seconds.
+fn took_no_more_than_there_is(
+    id: &str,
+    referee: &Referee,
+    cpus: u64,
+    seconds: u64,
+) -> Result<(), TestCaseError> {
+    let total: u64 = referee.ran.iter().sum();
+    prop_assert!(
+        total <= cpus * seconds * 1_000_000_000,
+        "{}: more time than there is",
+        id
+    );
+    Ok(())
+}
+
 const MACHINES: [&str; 7] = ["1", "2", "3", "4", "numa:2 core:2", "l3:2 core:2 pu:2", "8"];
 
 #[test]
@@ -163,28 +195,8 @@ fn every_scheduler_keeps_the_kernels_laws() {
         for (id, scheduler) in &schedulers {
             // The referee panics on a broken law; here the sums.
             let (outcome, referee) = referee(scheduler, &options);
-            prop_assert_eq!(
-                outcome.exit.kind,
-                ExitKind::Unregistered,
-                "{}: {} {}\n{}",
-                id,
-                outcome.exit.reason,
-                outcome.exit.message,
-                text
-            );
-            prop_assert!(
-                outcome.failure.is_none(),
-                "{}: {:?}\n{}",
-                id,
-                outcome.failure,
-                text
-            );
-            let total: u64 = referee.ran.iter().sum();
-            prop_assert!(
-                total <= cpus * 3_000_000_000,
-                "{}: more time than there is",
-                id
-            );
+            ended_well(id, &outcome, &text)?;
+            took_no_more_than_there_is(id, &referee, cpus, 3)?;
             // Linux 1.2 to 2.4 refill all tasks whenever one CPU has used up its own, so a task that is refilled often enough
             // never comes to its end, and others that may only use its CPU wait, for the fifteen seconds of `starvation_limit`.
             // In 1.2 and 2.2 a quantum is 21 - nice ticks of 10 ms, nearly twice as much after a sleep, so the wait for all
@@ -249,17 +261,7 @@ fn every_scheduler_keeps_the_kernels_laws_with_other_tunables() {
                 })
                 .collect();
             let (outcome, _) = referee(scheduler, &options);
-            prop_assert_eq!(
-                outcome.exit.kind,
-                ExitKind::Unregistered,
-                "{} {:?}: {} {}\n{}",
-                id,
-                settings,
-                outcome.exit.reason,
-                outcome.exit.message,
-                text
-            );
-            prop_assert!(outcome.failure.is_none(), "{}: {:?}", id, outcome.failure);
+            ended_well(id, &outcome, &format!("{settings:?}\n{text}"))?;
         }
         Ok(())
     });
@@ -305,29 +307,8 @@ fn every_scheduler_keeps_the_kernels_laws_while_tasks_and_cpus_change() {
             if outcome.exit.message.ends_with("line, exiting scheduler") {
                 (outcome, watched) = referee(scheduler, &still);
             }
-            prop_assert_eq!(
-                outcome.exit.kind,
-                ExitKind::Unregistered,
-                "{}: {} {}\n{}\n{:?}",
-                id,
-                outcome.exit.reason,
-                outcome.exit.message,
-                text,
-                options.hotplug
-            );
-            prop_assert!(
-                outcome.failure.is_none(),
-                "{}: {:?}\n{}",
-                id,
-                outcome.failure,
-                text
-            );
-            let total: u64 = watched.ran.iter().sum();
-            prop_assert!(
-                total <= cpus as u64 * 2_000_000_000,
-                "{}: more time than there is",
-                id
-            );
+            ended_well(id, &outcome, &format!("{text}\n{:?}", options.hotplug))?;
+            took_no_more_than_there_is(id, &watched, cpus as u64, 2)?;
         }
         Ok(())
     });
