@@ -552,7 +552,7 @@ static __always_inline void start_waiting(struct run_queue *rq, struct task_ctx 
 /* Time to the tick at which the task's turn ends, nanoseconds */
 static __always_inline u64 slice_time(const struct task_ctx *t, u64 now)
 {
-	return (now / tick_nsec + (t->overdue ?: t->slice_left ?: 1)) * tick_nsec - now;
+	return time_to_multiple(now, t->overdue ?: t->slice_left ?: 1, tick_nsec);
 }
 
 static __always_inline void new_slice(struct task_ctx *t)

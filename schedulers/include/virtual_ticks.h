@@ -30,10 +30,14 @@ static __always_inline u64 ticks_between(u64 start, u64 end, u64 hz)
 	return last > first ? last - first : 0;
 }
 
-/* Time from @now to the @ticks-th boundary after it; 0 for no ticks. */
+/* Time from @now to the @ticks-th multiple of @length after it; 0 for no ticks. */
+static __always_inline u64 time_to_multiple(u64 now, u64 ticks, u64 length)
+{
+	return ticks ? (now / length + ticks) * length - now : 0;
+}
+
+/* The same for the boundaries of @hz ticks a second. */
 static __always_inline u64 time_to_tick(u64 now, u64 ticks, u64 hz)
 {
-	u64 length = tick_length(hz);
-
-	return ticks ? (now / length + ticks) * length - now : 0;
+	return time_to_multiple(now, ticks, tick_length(hz));
 }
