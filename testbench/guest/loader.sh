@@ -22,6 +22,7 @@ test_loader() {
 	check 'loader: SysRq-S takes the scheduler out' tells_sysrq
 	check 'loader: loads the scheduler again after a change of CPUs' survives_hotplug
 	check 'record: a command under a scheduler, and who woke whom' records_command
+	check 'record: says that the kernel took the scheduler out meanwhile' records_to_the_fault
 	check 'reproduce: SIGKILL leaves nothing behind' reproduces_nothing_when_killed
 	check 'reproduce: SIGINT ends it cleanly' reproduces_until_signal
 	check 'reproduce: tells which scheduler the kernel took out' reproduces_to_the_fault
@@ -196,20 +197,17 @@ tells_own_error() {
 # and the result of a run says so.
 sets_tunables() {
 	local manifest=$here/../../schedulers/o1/scheduler.toml settings
-	fairground run o1 -- "$here/read-only-data" "$work/defaults"
-	assert_status 0
-	"$here/tunables" settings "$manifest" "$work/defaults" > "$work/settings"
-	mapfile -t settings < "$work/settings"
-	fairground run o1 "${settings[@]}" -- "$here/read-only-data" "$work/changed"
-	assert_status 0
-	"$here/tunables" verify "$manifest" "$work/changed" "${settings[@]}"
+	local read_and_play="$here/read-only-data \$1 && $fairground play $work/short.json --format json"
 	echo '{ "tasks": { "short": { "loop": 1, "run": 1000 } } }' > "$work/short.json"
-	fairground run o1 "${settings[@]}" -- "$fairground" play "$work/short.json" --format json
-	assert_status 0
-	"$here/tunables" named "$manifest" "$work/output" "${settings[@]}"
-	fairground run o1 -- "$fairground" play "$work/short.json" --format json
+	fairground run o1 -- sh -c "$read_and_play" - "$work/defaults"
 	assert_status 0
 	"$here/tunables" named "$manifest" "$work/output"
+	"$here/tunables" settings "$manifest" "$work/defaults" > "$work/settings"
+	mapfile -t settings < "$work/settings"
+	fairground run o1 "${settings[@]}" -- sh -c "$read_and_play" - "$work/changed"
+	assert_status 0
+	"$here/tunables" verify "$manifest" "$work/changed" "${settings[@]}"
+	"$here/tunables" named "$manifest" "$work/output" "${settings[@]}"
 	assert_unloaded
 }
 
@@ -258,6 +256,15 @@ records_command() {
 	assert_says "$work/errors" 'no user no-such-user'
 }
 
+records_to_the_fault() {
+	make_victim
+	fairground run "$objects/faulty.o" --set report_error=42 -- \
+		"$fairground" record -o "$work/ejected.recording" -- "$work/victim" 100
+	assert_status 1
+	assert_says "$work/errors" "the scheduler changed during the recording, from faulty to the kernel's own"
+	assert_unloaded
+}
+
 # An experiment that takes far longer than this test.
 start_experiment() {
 	start_fairground reproduce --on kernel elc_fairness_5on4
@@ -280,7 +287,7 @@ reproduces_until_signal() {
 }
 
 reproduces_to_the_fault() {
-	start_fairground reproduce --on kernel elc_fairness_5on4 --seeds 1 -d 5s
+	start_fairground reproduce --on kernel elc_fairness_5on4 --seeds 1 -d 2s
 	wait_until in_charge cfs
 	echo S > /proc/sysrq-trigger
 	await_loader

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use fairground_kernel::capture::Capture;
 use fairground_kernel::guard::{Guarded, User};
+use fairground_kernel::host::{self, Incumbent};
 use fairground_kernel::supervise::Signals;
-use fairground_kernel::{Error, clock, host};
+use fairground_kernel::{Error, clock};
 use fairground_recording::{Ending, Header, Roots, Writer};
 
 use crate::output::{self, fail};
@@ -97,7 +98,8 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
     if let Some(command) = &mut command {
         roots = Roots::Tasks(vec![command.start()?]);
     }
-    let header = header(arguments, roots, origin)?;
+    let incumbent = Incumbent::now();
+    let header = header(arguments, roots, origin, incumbent.name())?;
     let mut writer = Writer::new(BufWriter::new(file), &header).map_err(cannot_write)?;
 
     let mut code = None;
@@ -132,6 +134,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
         .duration
         .map_or(u64::MAX, |duration| origin + duration);
     let end = clock::monotonic().min(latest);
+    let change = incumbent.change("recording");
     let (rest, lost) = capture.finish()?;
     for entries in rest {
         writer.add(&entries).map_err(cannot_write)?;
@@ -139,6 +142,9 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
     let lost = lost + writer.late();
     let entries = writer.finish(&Ending { end, lost }).map_err(cannot_write)?;
     tell(&arguments.output, end - origin, entries, lost);
+    if let Some(change) = change {
+        output::say!("fairground: {change}");
+    }
     while let (Some(command), None) = (&mut command, code) {
         if let Some(request) = signals.wait(LOOK)? {
             command.end(request.signal);
@@ -149,7 +155,12 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
 }
 
 /// What a recording that begins at `origin` says of itself.
-fn header(arguments: &Arguments, roots: Roots, origin: u64) -> Result<Header, Error> {
+fn header(
+    arguments: &Arguments,
+    roots: Roots,
+    origin: u64,
+    scheduler: Option<&str>,
+) -> Result<Header, Error> {
     let text = |word: &OsString| word.to_string_lossy().into_owned();
     Ok(Header {
         origin,
@@ -161,7 +172,7 @@ fn header(arguments: &Arguments, roots: Roots, origin: u64) -> Result<Header, Er
         recorder: std::process::id(),
         command: arguments.command.iter().map(text).collect(),
         kernel: host::release()?,
-        scheduler: host::loaded_scheduler(),
+        scheduler: scheduler.map(str::to_owned),
         source: "fairground record".to_owned(),
         without_calls: false,
     })

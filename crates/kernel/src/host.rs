@@ -155,6 +155,58 @@ pub fn loaded_scheduler() -> Option<String> {
     Some(read("root/ops").unwrap_or_else(|| format!("(name unknown, {state})")))
 }
 
+/// The scheduler in charge at one moment, by which a change is noticed later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incumbent {
+    name: Option<String>,
+    sequence: Option<u64>,
+}
+
+impl Incumbent {
+    /// The one of now. One that the kernel is about to take out is not in charge any more.
+    #[must_use]
+    pub fn now() -> Self {
+        let leaves = read("state").is_some_and(|state| state == "disabling");
+        Self {
+            name: loaded_scheduler().filter(|_| !leaves),
+            sequence: enable_sequence(),
+        }
+    }
+
+    /// Its name; `None` is the kernel's own.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Says so if the scheduler in charge is another one now, or the same was loaded again; `during` names what went on meanwhile.
+    #[must_use]
+    pub fn change(&self, during: &str) -> Option<String> {
+        self.change_to(&Self::now(), during)
+    }
+
+    fn change_to(&self, now: &Self, during: &str) -> Option<String> {
+        if self == now {
+            return None;
+        }
+        Some(match (&self.name, &now.name) {
+            (Some(before), Some(after)) if before == after => {
+                format!("{after} was loaded again during the {during}")
+            }
+            (None, None) => format!("a scheduler was loaded and taken out during the {during}"),
+            (before, after) => {
+                let name =
+                    |name: &Option<String>| name.clone().unwrap_or("the kernel's own".to_owned());
+                format!(
+                    "the scheduler changed during the {during}, from {} to {}",
+                    name(before),
+                    name(after)
+                )
+            }
+        })
+    }
+}
+
 /// Whether a thread has ended.
 #[must_use]
 pub fn thread_is_gone(pid: u32) -> bool {
@@ -231,6 +283,31 @@ mod tests {
         assert!(
             without.contains("/sys/kernel/sched_ext is missing"),
             "{without}"
+        );
+    }
+
+    #[test]
+    fn changes_of_the_scheduler_in_charge() {
+        let incumbent = |name: Option<&str>, sequence| Incumbent {
+            name: name.map(str::to_owned),
+            sequence: Some(sequence),
+        };
+        let (own, bfs) = (incumbent(None, 0), incumbent(Some("bfs"), 1));
+        let change = |one: &Incumbent, other: &Incumbent| one.change_to(other, "run");
+        assert_eq!(change(&bfs, &bfs), None);
+        let is =
+            |change: Option<String>, expected: &str| assert_eq!(change.as_deref(), Some(expected));
+        is(
+            change(&bfs, &incumbent(None, 1)),
+            "the scheduler changed during the run, from bfs to the kernel's own",
+        );
+        is(
+            change(&bfs, &incumbent(Some("bfs"), 2)),
+            "bfs was loaded again during the run",
+        );
+        is(
+            change(&own, &incumbent(None, 1)),
+            "a scheduler was loaded and taken out during the run",
         );
     }
 

@@ -27,6 +27,7 @@ use run::{Ended, Recording, Run};
 use surroundings::creator_so_far;
 
 use crate::attributes::AttributeMap;
+use crate::host::Incumbent;
 use crate::recorder::Recorder;
 use crate::supervise::Signals;
 use crate::{Error, clock, host, in_charge, scheduling};
@@ -73,8 +74,8 @@ pub fn play(
     let mut notes = workload.notes.clone();
     let attributes = attributes(workload)?;
     check(workload, root)?;
-    let scheduler = host::loaded_scheduler();
-    let tunables = tunables(scheduler.as_deref(), root, name_tunables, &mut notes);
+    let incumbent = Incumbent::now();
+    let tunables = tunables(incumbent.name(), root, name_tunables, &mut notes);
     let attribute_map = if root { AttributeMap::find()? } else { None };
     let known = attribute_map.is_some();
     notes.extend(without_effect(workload, &attributes, known).map(str::to_owned));
@@ -133,7 +134,7 @@ pub fn play(
         None => {}
     }
     notes.extend(starved(&tasks));
-    notes.extend(changed(scheduler.as_deref()));
+    notes.extend(incumbent.change("run"));
     let (metrics, lost, others) = match recorded {
         Some((metrics, summary)) => (Some(metrics.result()), Some(summary.lost), summary.others),
         None => (None, None, Vec::new()),
@@ -144,7 +145,7 @@ pub fn play(
     Ok(Report::new(report::Facts {
         workload: workload.name.clone(),
         kernel: host::release()?,
-        scheduler,
+        scheduler: incumbent.name().map(str::to_owned),
         tunables,
         cpus,
         start,
@@ -206,19 +207,6 @@ fn without_effect(
         "the scheduler in charge reads no task attributes: those of the workload have no effect",
     );
     groups.into_iter().chain(attributes)
-}
-
-/// Says so if another scheduler than `before` is in charge now.
-fn changed(before: Option<&str>) -> Option<String> {
-    let after = host::loaded_scheduler();
-    let name = |scheduler: Option<&str>| scheduler.unwrap_or("the kernel's own").to_owned();
-    (after.as_deref() != before).then(|| {
-        format!(
-            "the scheduler changed during the run, from {} to {}",
-            name(before),
-            name(after.as_deref())
-        )
-    })
 }
 
 /// Waits for the end of a run; returns what each thread waits for, if none of them can ever go on.
