@@ -284,6 +284,31 @@ fn a_task_whose_address_space_is_loaded_there_is_moved_before_one_that_waits_for
 }
 
 #[test]
+fn a_stolen_task_keeps_what_it_has_left_of_its_slice() {
+    // The guest has used two ticks of six when a real-time task displaces it, and is stolen at the fifth tick after that.
+    let after = |name: &str, priority: i32, sleep: u32, cpu: u32| {
+        format!(
+            r#""{name}": {{ "cpus": [{cpu}], "priority": {priority}, "phases": {{
+                "rest": {{ "sleep": {sleep}, "loop": 1 }}, "work": {{ "run": 1000, "loop": -1 }} }} }}"#
+        )
+    };
+    let json = workload(&[
+        at_home("guest", 1, 0, 1, 1000, ALWAYS)
+            .replace(r#""phases""#, r#""priority": -20, "phases""#),
+        after("boss", 0, 1_025_000, 0).replace(
+            r#""phases""#,
+            r#""fairground": { "realtime": "local", "realtime_priority": 9 }, "phases""#,
+        ),
+        after("resident", 19, 1_075_000, 1),
+    ]);
+    let (history, _) = run(ID, "2", &json, 2, &[("msi_cache", "50 ms")]);
+    assert_eq!(moves(&history, SECOND)[0].0 / MS, 1070);
+    // The weaker task that it meets there waits for the four ticks that are left.
+    let waited_until = first_run(&history, "resident", SECOND).start;
+    assert_eq!(waited_until / MS, 1110);
+}
+
+#[test]
 fn a_task_wakes_on_its_cpu_though_another_idles() {
     let json = workload(&[
         hogs("hog", 1, -20, "[0]"),
