@@ -1,9 +1,9 @@
 //! Why a recording cannot be used.
 
-/// Why a recording cannot be used; said with the name of the file and the way out.
+/// Why a recording cannot be used. Each message names the file and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(
         "{file}: cannot be read: {source}; {}",
         fairground_files::remedy(source)
@@ -14,7 +14,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error("cannot write {file}: {source}; {}", fairground_files::remedy(source))]
     Write {
         /// The file.
@@ -22,15 +22,15 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// It is no recording.
+    /// The file is not a recording.
     #[error("{file}: not a recording; `fairground record` makes one")]
     Foreign {
         /// The file.
         file: String,
     },
-    /// It is of another version.
+    /// The format version is not the one that this program reads.
     #[error(
-        "{file}: a recording of version {version}, and this program reads version {}; record again, or use the program that wrote it",
+        "{file}: a recording of format version {version}, but this program reads version {}; record again, or use the program that wrote it",
         crate::VERSION
     )]
     Version {
@@ -39,29 +39,29 @@ pub enum Error {
         /// Its version.
         version: u32,
     },
-    /// It ends too early.
+    /// The file is cut off.
     #[error(
-        "{file}: the recording is cut off after {seconds:.3} s: its end is missing; copy the file again, or record again"
+        "{file}: the recording is cut off after {seconds:.3} s; copy the file again, or record again"
     )]
     Truncated {
         /// The file.
         file: String,
-        /// What there is of it.
+        /// How much of it there is, in seconds.
         seconds: f64,
     },
-    /// Its bytes make no sense.
+    /// The contents are invalid.
     #[error(
         "{file}: the recording is damaged at byte {place}: {what}; copy the file again, or record again"
     )]
     Damaged {
         /// The file.
         file: String,
-        /// Where.
+        /// Where, in bytes from the beginning.
         place: u64,
         /// What is wrong.
         what: String,
     },
-    /// It cannot be imported.
+    /// The file cannot be imported.
     #[error("{file}: cannot be imported: {what}")]
     Import {
         /// The file.
@@ -69,9 +69,9 @@ pub enum Error {
         /// Why.
         what: String,
     },
-    /// There is nothing in it.
+    /// No chosen task ran.
     #[error(
-        "{file}: none of the tasks chosen ran while this was recorded; record for longer, or choose others"
+        "{file}: none of the chosen tasks ran during the recording; record for longer, or choose others"
     )]
     Empty {
         /// The file.

@@ -12,35 +12,35 @@ use crate::record::{Entry, Kind};
 
 /// Version of the format.
 pub const VERSION: u32 = 1;
-/// First bytes of a file. That it is no text, and whether a copy has changed its line ends, shows at once.
+/// First bytes of a file. They show that it is not text, and whether a copy converted its line endings.
 const MAGIC: [u8; 8] = *b"\x89FGREC\r\n";
-/// Most bytes of a chunk before compression.
+/// Maximum size of a chunk before compression.
 const CHUNK: usize = 1 << 20;
-/// Bytes before the contents of a chunk: its tag, and its length after and before compression.
+/// Bytes before the contents of a chunk: tag, compressed length, uncompressed length.
 const CHUNK_HEAD: usize = 9;
 const COMPRESSION: i32 = 3;
-/// How late an entry of another CPU may reach the writer, nanoseconds.
+/// How late an entry from another CPU may reach the writer, nanoseconds.
 const SETTLING: u64 = 100_000_000;
 
-/// No recording is longer, in nanoseconds: a year. Sums of times of all its tasks fit in 64 bits.
+/// Maximum length of a recording, nanoseconds: a year, so that the times of all its tasks add up within 64 bits.
 pub(crate) const LONGEST: u64 = 365 * 24 * 3600 * 1_000_000_000;
 
 const TAG_HEADER: u8 = b'H';
 const TAG_ENTRIES: u8 = b'E';
 const TAG_ENDING: u8 = b'Z';
 
-/// Which tasks a recording is about.
+/// The tasks that a recording is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Roots {
-    /// All that are not the kernel's.
+    /// All but kernel threads.
     #[default]
     All,
     /// These threads and processes, and all that they create.
     Tasks(Vec<u32>),
 }
 
-/// What is known of a recording when it begins.
+/// What is known when a recording begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
@@ -48,52 +48,52 @@ pub struct Header {
     pub origin: u64,
     /// CPUs of the machine.
     pub cpus: u32,
-    /// Whose recording it is.
+    /// The tasks it is about.
     pub roots: Roots,
-    /// The process that recorded, which is no part of it; 0 if it is not known.
+    /// The process that recorded, which is not part of the recording; 0 if unknown.
     pub recorder: u32,
-    /// The command that was run for it.
+    /// The recorded command.
     pub command: Vec<String>,
     /// Release of the kernel.
     pub kernel: String,
-    /// Name of the sched_ext scheduler that was in charge; `None`: the kernel's own.
+    /// Name of the sched_ext scheduler in charge; `None` for the kernel's own.
     pub scheduler: Option<String>,
-    /// What wrote it: `fairground record`, or what was imported.
+    /// What wrote it: `fairground record`, or the origin of an import.
     pub source: String,
-    /// Whether it does not tell in which system calls tasks wait, nor who yields, nor CPUs that tasks may use.
+    /// Whether system calls, yields and affinity are missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_calls: bool,
 }
 
-/// What is known of a recording when it ends.
+/// What is known when a recording ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ending {
     /// When it ended, on the clock of the entries.
     pub end: u64,
-    /// Entries that found no room; there are gaps in their places.
+    /// Entries lost for lack of room; there are gaps in their places.
     pub lost: u64,
 }
 
-/// A recording in memory: its entries still as they are in the file.
+/// A recording in memory; its entries stay compressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
     /// Name of the file without folder and suffix.
     pub name: String,
     /// Name of the file, for messages.
     pub file: String,
-    /// What it says of itself.
+    /// How it begins.
     pub header: Header,
-    /// How it ended.
+    /// How it ends.
     pub ending: Ending,
     chunks: Vec<Vec<u8>>,
 }
 
-/// A file that is a recording, or something else. It is opened only once: what a pipe holds can be read once.
+/// A file that may be a recording. It is opened only once, because a pipe can only be read once.
 pub enum Source {
-    /// It begins as recordings do.
+    /// It begins like a recording.
     Recording(Recording),
-    /// It does not; this reads it from its beginning on.
+    /// It does not; this reads it from its beginning.
     Other(Chain<Cursor<Vec<u8>>, File>),
 }
 
@@ -102,7 +102,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or begins as recordings do and is no whole one.
+    /// If it cannot be read, or begins like a recording but is cut off or damaged.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = path.display().to_string();
         let unreadable = |source| Error::Read {
@@ -125,7 +125,7 @@ impl Source {
     }
 }
 
-/// Whether a file begins as recordings do.
+/// Whether a file begins like a recording.
 pub fn is_recording(path: &Path) -> bool {
     let mut first = [0; MAGIC.len()];
     File::open(path)
@@ -137,11 +137,11 @@ pub fn is_recording(path: &Path) -> bool {
 pub struct Writer<W> {
     file: W,
     compressor: Compressor<'static>,
-    /// Entries that may still get company from before, with their times.
+    /// Entries, with their times, that older ones may still precede.
     waiting: Vec<(u64, Vec<u8>)>,
     chunk: Vec<u8>,
     entries: u64,
-    /// The time up to which entries are in the file, and how many came later than that.
+    /// The time up to which entries are in the file, and how many entries came too late for it.
     settled: u64,
     late: u64,
 }
@@ -170,7 +170,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds entries, as bytes, of any number of CPUs.
+    /// Adds entries, as bytes, from any number of CPUs.
     ///
     /// # Errors
     ///
@@ -190,7 +190,7 @@ impl<W: Write> Writer<W> {
         self.settle(newest.saturating_sub(SETTLING))
     }
 
-    /// Moves what is older than `time` to the file.
+    /// Moves entries older than `time` to the file.
     fn settle(&mut self, time: u64) -> io::Result<()> {
         self.settled = self.settled.max(time);
         let count = self.waiting.partition_point(|(when, _)| *when < time);
@@ -222,12 +222,12 @@ impl<W: Write> Writer<W> {
         self.file.write_all(&stored)
     }
 
-    /// How many entries were left out because they came after others that are a tenth of a second younger.
+    /// How many entries were left out because they were more than a tenth of a second older than one that came before.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Ends the file; returns how many entries there are.
+    /// Ends the file; returns the number of entries.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is no whole recording.
+    /// If it cannot be read, or is not a whole recording.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let file = path.display().to_string();
@@ -261,7 +261,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is no whole recording.
+    /// If it cannot be read, or is not a whole recording.
     pub fn parse(file: &str, source: impl Read) -> Result<Self, Error> {
         let mut input = Input {
             file,
@@ -300,7 +300,7 @@ impl Recording {
         })
     }
 
-    /// The entries in the order of time. They were checked when the file was read.
+    /// The entries in order of time. They were checked when the file was read.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         let chunks = self.chunks.iter();
         chunks.flat_map(|chunk| {
@@ -336,13 +336,13 @@ struct Input<'a, R> {
     file: &'a str,
     source: R,
     place: u64,
-    /// Where the recording begins, once it is known, and the time of the last entry.
+    /// Where the recording begins, once known, and the time of the last entry.
     begin: Option<u64>,
     last: u64,
 }
 
 impl<R: Read> Input<'_, R> {
-    /// Reads as many bytes as there are, up to the length of `buffer`.
+    /// Fills `buffer`, or as much of it as there are bytes left.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
         let mut count = 0;
         while count < buffer.len() {
@@ -378,7 +378,7 @@ impl<R: Read> Input<'_, R> {
         }
     }
 
-    /// The next chunk: its tag, and what it holds before and after decompression.
+    /// The next chunk: its tag, and its contents before and after decompression.
     fn chunk(&mut self) -> Result<(u8, Vec<u8>, Vec<u8>), Error> {
         let mut head = [0; CHUNK_HEAD];
         if self.fill(&mut head)? < CHUNK_HEAD {
@@ -388,10 +388,10 @@ impl<R: Read> Input<'_, R> {
             u32::from_le_bytes(head[place..place + 4].try_into().unwrap_or_default()) as usize
         };
         let (stored, length) = (number(1), number(5));
-        // Nothing that was written here is longer, and nobody is made to find memory for what is not there.
+        // The writer makes no longer chunks, and a damaged length must not make the reader allocate memory for nothing.
         if length > CHUNK || stored > 2 * CHUNK {
             return Err(self.damaged(format!(
-                "a chunk of {length} bytes, {stored} when compressed"
+                "a chunk of {length} bytes, {stored} compressed, is too long"
             )));
         }
         let mut bytes = vec![0; stored];
@@ -402,7 +402,7 @@ impl<R: Read> Input<'_, R> {
             .and_then(|mut decompressor| decompressor.decompress(&bytes, length))
             .map_err(|error| self.damaged(error.to_string()))?;
         if contents.len() != length {
-            return Err(self.damaged("a chunk of another length than it says"));
+            return Err(self.damaged("a chunk is not as long as it says"));
         }
         Ok((head[0], bytes, contents))
     }
@@ -415,9 +415,9 @@ impl<R: Read> Input<'_, R> {
             match (tag, &header) {
                 (TAG_HEADER, None) => {
                     let read: Header = serde_json::from_slice(&contents)
-                        .map_err(|error| self.damaged(format!("its header: {error}")))?;
+                        .map_err(|error| self.damaged(format!("invalid header: {error}")))?;
                     if read.cpus == 0 {
-                        return Err(self.damaged("a machine without CPUs"));
+                        return Err(self.damaged("the machine has no CPUs"));
                     }
                     self.begin = Some(read.origin);
                     self.last = read.origin;
@@ -430,7 +430,7 @@ impl<R: Read> Input<'_, R> {
                 }
                 (TAG_ENDING, Some(_)) => {
                     let ending: Ending = serde_json::from_slice(&contents)
-                        .map_err(|error| self.damaged(format!("its end: {error}")))?;
+                        .map_err(|error| self.damaged(format!("invalid end: {error}")))?;
                     if ending.end < self.begin.unwrap_or(0) {
                         return Err(self.damaged("it ends before it begins"));
                     }
@@ -438,35 +438,35 @@ impl<R: Read> Input<'_, R> {
                         return Err(self.damaged("it lasts longer than a year"));
                     }
                     if self.fill(&mut [0])? > 0 {
-                        return Err(self.damaged("something behind its end"));
+                        return Err(self.damaged("data after its end"));
                     }
                     return header
                         .map(|header| (header, chunks, ending))
                         .ok_or_else(|| self.damaged("no header"));
                 }
-                _ => return Err(self.damaged("a chunk that does not belong there")),
+                _ => return Err(self.damaged("an unexpected chunk")),
             }
         }
     }
 
-    /// Checks that these bytes are entries in the order of time.
+    /// Checks that these bytes are entries in order of time.
     fn check(&mut self, contents: &[u8], cpus: u32) -> Result<(), Error> {
         let mut rest = contents;
         let mut before = 0;
         while !rest.is_empty() {
             let (entry, size) = Entry::parse(rest).map_err(|what| self.damaged(what))?;
             if entry.time < before {
-                return Err(self.damaged("an entry from before the one in front of it"));
+                return Err(self.damaged("an entry is older than the one before it"));
             }
             let named = !matches!(entry.kind, Kind::Task { .. });
             if named && u32::from(entry.cpu) >= cpus {
-                return Err(self.damaged(format!("an entry of CPU {} of {cpus}", entry.cpu)));
+                return Err(self.damaged(format!("an entry for CPU {} of {cpus}", entry.cpu)));
             }
             before = entry.time;
             rest = &rest[size..];
         }
         if before < self.last && before > self.begin.unwrap_or(0) {
-            return Err(self.damaged("a chunk from before the one in front of it"));
+            return Err(self.damaged("a chunk is older than the one before it"));
         }
         self.last = before.max(self.last);
         Ok(())

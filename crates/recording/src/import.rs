@@ -1,4 +1,4 @@
-//! Recordings made of what `perf sched record` writes: without system calls, and so without knowing what tasks waited for.
+//! Imports the files of `perf sched record`. They have no system calls, so they do not show what tasks waited for.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,20 +13,20 @@ use crate::file::{Ending, Header, LONGEST, Roots, Writer};
 use crate::record::{Context, Description, Entry, Kind};
 use crate::tracing_data::{Format, formats};
 
-/// Number of the thread that creates all threads of the kernel.
+/// Number of kthreadd, the thread that creates all kernel threads.
 const KTHREADD: u32 = 2;
-/// Flags of an event: served in a hard and in a soft interrupt.
+/// Flags of an event: it happened in a hard or a soft interrupt.
 const IN_HARD_INTERRUPT: i64 = 0x08;
 const IN_SOFT_INTERRUPT: i64 = 0x10;
-/// States as the trace point tells them: asleep but not for signals, asleep and not counted as load, and could go on.
+/// States in the trace point: uninterruptible sleep, sleep that does not count as load, and still runnable.
 const UNINTERRUPTIBLE: u32 = 0x02;
 const IDLE: u32 = 0x80;
 const COULD_GO_ON: u32 = 0x100;
 /// State of a task that has ended.
 const DEAD: u32 = 0x80;
-/// What the trace point says of one that has ended: EXIT_DEAD and EXIT_ZOMBIE.
+/// How the trace point reports a task that has ended: EXIT_DEAD and EXIT_ZOMBIE.
 const ENDED: u32 = 0x30;
-/// Priority of an ordinary task of nice 0, and the first one that is not real-time.
+/// Priority of an ordinary task at nice 0, and the first one that is not real-time.
 const USUAL: i64 = 120;
 const ORDINARY: i64 = 100;
 
@@ -37,15 +37,15 @@ pub struct Imported {
     pub length: u64,
     /// Entries written.
     pub entries: u64,
-    /// Events that perf had lost.
+    /// Events that perf lost.
     pub lost: u64,
 }
 
-/// Makes the recording `to` of the file that `perf sched record` has written: of the process `chosen` and what it creates, or of all.
+/// Makes the recording `to` from a file of `perf sched record`: of the process `chosen` and what it creates, or of everything.
 ///
 /// # Errors
 ///
-/// If the file is something else, or does not hold what it takes, or the recording cannot be written.
+/// If the file is something else or lacks what is needed, or if the recording cannot be written.
 pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Imported, Error> {
     let file = from.display().to_string();
     let wrong = |what: String| Error::Import {
@@ -100,7 +100,7 @@ pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Import
             bytes.clear();
         }
     }
-    let writer = writer.ok_or_else(|| wrong("nothing happened in it".to_owned()))?;
+    let writer = writer.ok_or_else(|| wrong("it has no scheduling events".to_owned()))?;
     if import.last - import.first > LONGEST {
         return Err(wrong("its events are more than a year apart".to_owned()));
     }
@@ -115,7 +115,7 @@ pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Import
     })
 }
 
-/// Checks that the parts of the file are in it: who reads it takes their lengths for true, and makes room for them.
+/// Checks that the sections lie inside the file: the reader trusts their lengths and allocates memory for them.
 fn check_sections(file: &mut File) -> Result<(), String> {
     const NUMBERS: usize = 13;
     let cannot = |error: std::io::Error| error.to_string();
@@ -129,11 +129,11 @@ fn check_sections(file: &mut File) -> Result<(), String> {
         let bytes = bytes[8 * place..8 * place + 8].try_into();
         u64::from_le_bytes(bytes.unwrap_or_default())
     };
-    // The first version of `struct perf_event_attr` had this many bytes.
+    // The size of the first version of `struct perf_event_attr`.
     if number(&head, 2) < 64 {
-        return Err("it is damaged: its descriptions of events have no size".to_owned());
+        return Err("it is damaged: its event descriptions have no size".to_owned());
     }
-    let cut = "it is cut off, or damaged: a part of it lies behind its end";
+    let cut = "it is cut off or damaged: a section lies beyond its end";
     let inside = |start: u64, size: u64| {
         let end = start.checked_add(size);
         end.filter(|end| *end <= length).ok_or(cut)
@@ -155,7 +155,7 @@ fn check_sections(file: &mut File) -> Result<(), String> {
     file.rewind().map_err(cannot)
 }
 
-/// What the file says of itself, as far as it goes, and the formats of its events.
+/// The header, as far as the file tells, and the formats of its events.
 fn header(file: &PerfFile, chosen: Option<u32>) -> Result<(Header, HashMap<u16, Format>), String> {
     if file.endian() != Endianness::LittleEndian {
         return Err("from a big-endian machine".to_owned());
@@ -166,9 +166,7 @@ fn header(file: &PerfFile, chosen: Option<u32>) -> Result<(Header, HashMap<u16, 
     let formats = file
         .feature_section_data(Feature::TRACING_DATA)
         .and_then(formats)
-        .ok_or(
-            "it has no events of trace points; `perf sched record` records those that it takes",
-        )?;
+        .ok_or("it has no trace point events; `perf sched record` records the ones needed")?;
     Ok((
         Header {
             cpus: cpus.nr_cpus_available.max(1),
@@ -182,20 +180,20 @@ fn header(file: &PerfFile, chosen: Option<u32>) -> Result<(Header, HashMap<u16, 
     ))
 }
 
-/// What is known of a task so far.
+/// What is known about a task so far.
 #[derive(Clone, Debug, Default)]
 struct Known {
     description: Description,
-    /// Whether that was told.
+    /// Whether the recording has it already.
     told: bool,
-    /// The state in which it left its CPU.
+    /// The state in which the task last left its CPU.
     state: u32,
 }
 
 /// A file that is being imported.
 struct Import {
     formats: HashMap<u16, Format>,
-    /// The event that says who is woken: `sched_waking` knows where from, also if another CPU does it.
+    /// The wake-up event. `sched_waking` has the context of the waker even if another CPU completes the wake-up.
     waking: &'static str,
     tasks: HashMap<u32, Known>,
     entries: Vec<Entry>,
@@ -226,7 +224,7 @@ impl Import {
         })
     }
 
-    /// The process of perf itself: the first of that name, for the command is called that, too, until it begins.
+    /// The process of perf itself: the first of that name, because the recorded command also has that name until it is executed.
     fn recorder(&self) -> u32 {
         self.tasks
             .values()
@@ -304,7 +302,7 @@ impl Import {
             self.known(by).description.process = process;
         }
         let at = At { time, cpu };
-        let lacks = || format!("an event {} that lacks a field", format.name);
+        let lacks = || format!("event {} lacks a field", format.name);
         match format.name.as_str() {
             "sched_switch" => self.switch(at, &format, &bytes).ok_or_else(lacks)?,
             "sched_wakeup_new" => {
@@ -323,7 +321,7 @@ impl Import {
         Ok(())
     }
 
-    /// Where a task is woken from. What wakes a task that signals could wake, from a hard interrupt, is a timer but for few exceptions.
+    /// The context of a wake-up. What wakes an interruptible task from a hard interrupt is, with few exceptions, a timer.
     fn context(&mut self, task: u32, flags: i64) -> Context {
         if flags & IN_HARD_INTERRUPT != 0 {
             return match self.known(task).state {
@@ -389,7 +387,7 @@ impl Import {
             description.nice = i32::try_from(priority - USUAL).unwrap_or(0).clamp(-20, 19);
             description.rt_priority = 0;
         } else {
-            // Which of the two real-time policies it is, nothing says.
+            // Nothing shows which of the two real-time policies it is.
             description.policy = 1;
             description.rt_priority = u32::try_from(ORDINARY - 1 - priority).unwrap_or(1);
         }

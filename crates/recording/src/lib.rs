@@ -1,9 +1,9 @@
-//! Recordings: what the tasks of a real machine did, as a file, and as a workload.
+//! Recordings: what the tasks of a real machine did, as a file and as a workload.
 //!
-//! `fairground record` writes a file with a [`Writer`]; [`Recording::read`] reads one. [`Recording::load`] makes a [`Load`] of it: a
-//! workload of programs, one for each task, that can be run under any scheduler, with what the machine did besides, and the [`Loss`]: how much of it is exact, how
-//! much approximated, and how much assumed. [`Recording::play_back`] is the event stream of what was recorded, for metrics.
-//! `docs/recordings.md` says how a file is laid out, and how programs are made.
+//! `fairground record` writes a file with a [`Writer`]; [`Recording::read`] reads one. [`Recording::load`] turns it into a [`Load`]: a
+//! workload with one program per task, which can be run under any scheduler; what else ran on the machine; and the [`Loss`], which says how
+//! much of it is exact, approximated and assumed. [`Recording::play_back`] replays it as an event stream, for metrics. `docs/recordings.md`
+//! describes the file format and how programs are made.
 
 mod error;
 mod file;

@@ -1,4 +1,4 @@
-//! The lives of tasks: entries put together to what each task did, one step after the other.
+//! The lives of tasks: what each task did, step by step, put together from entries.
 
 use std::collections::HashMap;
 
@@ -8,50 +8,50 @@ use crate::numbers::Numbers;
 use crate::record::{Context, Description, Entry, Kind};
 use crate::steps::{Call, Step, Steps, Wait};
 
-/// Number of a life: tasks in the order in which they appear. Numbers of threads come back, lives do not.
+/// Number of a life, in the order in which tasks appear. Thread numbers are reused; these are not.
 pub(crate) type LifeId = usize;
 
 /// Number of `sched_yield()` on x86.
 const YIELD: i32 = 24;
 
-/// What a kernel does for a task in the task's CPU time, and a simulation adds to its program again: nanoseconds each.
+/// Kernel work in a task's CPU time that a simulation adds to its program again; nanoseconds each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelWork {
-    /// A switch to it.
+    /// Switching to the task.
     pub switch: u64,
-    /// Its waking another one, beside the system call.
+    /// Waking another task, without the system call.
     pub waking: u64,
-    /// A system call in which it waits, yields or wakes.
+    /// A system call in which it waits, yields or wakes another.
     pub call: u64,
 }
 
 /// What a task did.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Life {
-    /// What it was, at last.
+    /// Its last description.
     pub description: Description,
-    /// Whether it is one of those chosen.
+    /// Whether it is a chosen task.
     pub chosen: bool,
-    /// When it was created, if that was seen.
+    /// When it was created, if that was recorded.
     pub born: Option<u64>,
     /// When it ended.
     pub ended: Option<u64>,
-    /// Whether one of the chosen tasks has a step that creates it.
+    /// Whether a chosen task has a step that creates it.
     pub forked: bool,
     /// What it did.
     pub steps: Steps,
     /// CPU time that it used.
     pub cpu_time: u64,
-    /// Whether it had, or wanted, a CPU at the end.
+    /// Whether it was running or runnable at the end.
     pub open: bool,
     /// When it fell asleep, if it was asleep at the end.
     pub asleep_since: Option<u64>,
-    /// What it did, if it is none of those chosen.
+    /// What it did, if it is not a chosen task.
     pub turns: Vec<Turn>,
 }
 
 impl Life {
-    /// The beginning of what is known of it.
+    /// Where its record begins.
     pub fn begin(&self) -> u64 {
         self.born.unwrap_or(0)
     }
@@ -61,17 +61,17 @@ impl Life {
 #[derive(Debug, Default)]
 pub(crate) struct Lives {
     pub all: Vec<Life>,
-    /// Entries that do not fit to the ones before: something is missing there.
+    /// Entries that contradict earlier ones: something is missing there.
     pub gaps: u64,
-    /// Whether the recording does not tell system calls.
+    /// Whether the recording lacks system calls.
     pub without_calls: bool,
-    /// What is left out of runs.
+    /// Left out of runs.
     work: KernelWork,
     /// By process.
     crews: HashMap<u32, Crew>,
 }
 
-/// Gives lives their numbers.
+/// Numbers lives.
 #[derive(Default)]
 pub(crate) struct Census {
     present: HashMap<u32, LifeId>,
@@ -96,7 +96,7 @@ impl Census {
         self.of(task)
     }
 
-    /// After the last switch of a task its number is free.
+    /// Frees the number of a task after its last switch.
     pub fn after(&mut self, kind: &Kind) {
         if let Kind::Switch { task, .. } = kind
             && kind.is_end()
@@ -109,27 +109,27 @@ impl Census {
 /// What a task is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Mode {
-    /// Nobody has seen it yet.
+    /// It has not been seen yet.
     #[default]
     Unknown,
-    /// It has had a CPU since then.
+    /// It has been running since then.
     Runs(u64),
-    /// It wants a CPU.
+    /// It is runnable.
     Ready,
-    /// It waits.
+    /// It sleeps.
     Sleeps(Wait),
     /// It has ended.
     Over,
 }
 
-/// A waking of a task that was not asleep: if it was about to be, it will not sleep.
+/// A wake-up of a task that was not asleep. If it was about to sleep, it does not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Early {
     time: u64,
     context: Context,
     waker: Option<LifeId>,
     by_kernel: bool,
-    /// Number of the waking, if the waker is one of those chosen.
+    /// Number of the wake-up, if the waker is a chosen task.
     post: u32,
 }
 
@@ -138,22 +138,22 @@ struct State {
     mode: Mode,
     /// CPU time since its last step.
     burst: u64,
-    /// How much of what comes next is the kernel's, and left out.
+    /// How much of the next CPU time is kernel work to be left out.
     kernels: u64,
     early: Option<Early>,
-    /// When it first had a CPU after its last wait.
+    /// When it first got a CPU after its last wait.
     back: Option<u64>,
-    /// When it was woken and what it has used since, of one that is not chosen.
+    /// When it was woken, and what it has used since, if it is not a chosen task.
     turn: Option<Turn>,
 }
 
-/// The threads of a process on CPUs.
+/// The threads of a process that are on CPUs.
 #[derive(Debug, Default)]
 struct Crew {
     on_cpus: Vec<LifeId>,
-    /// Who left a CPU last, and when.
+    /// The thread that left a CPU last, and when.
     last: Option<(LifeId, u64)>,
-    /// When the last of the others left one.
+    /// When another thread last left one.
     before: Option<u64>,
 }
 
@@ -172,7 +172,7 @@ impl Crew {
         }
     }
 
-    /// Whether another thread than this one has had a CPU since then.
+    /// Whether a thread other than this one has run since then.
     fn others_ran(&self, id: LifeId, since: u64) -> bool {
         let left = match self.last {
             Some((other, time)) if other != id => Some(time),
@@ -182,16 +182,16 @@ impl Crew {
     }
 }
 
-/// Wakings of chosen tasks by each other.
+/// Wake-ups of chosen tasks by each other.
 #[derive(Default)]
 struct Wakings {
-    /// How many there are: they are numbered from 1 on.
+    /// How many there are; they are numbered from 1.
     count: u32,
     /// Those that ended a wait.
     heard: Numbers,
 }
 
-/// Who is who: descriptions, and who was chosen.
+/// All lives, with their descriptions and whether they are chosen.
 fn census(recording: &Recording) -> Vec<Life> {
     let mut census = Census::default();
     let mut lives: Vec<Life> = Vec::new();
@@ -254,7 +254,7 @@ fn census(recording: &Recording) -> Vec<Life> {
 }
 
 impl Lives {
-    /// What every task of `recording` did; runs are without this work.
+    /// What every task of `recording` did; `work` is left out of runs.
     pub fn of(recording: &Recording, work: KernelWork) -> Self {
         let mut lives = Self {
             work,
@@ -287,7 +287,7 @@ impl Lives {
         lives
     }
 
-    /// Takes in one entry; one from before the beginning, without a time, only gives numbers.
+    /// Processes one entry. An entry from before the beginning has no time, and only assigns numbers.
     fn enter(
         &mut self,
         census: &mut Census,
@@ -356,7 +356,7 @@ impl Lives {
                 let parent = census.of(*by);
                 let child = census.born(*task);
                 let Some(child) = child else { return };
-                // One that was born before the beginning is seen first when it does something.
+                // A task born before the beginning is first seen when it does something.
                 let Some(time) = time else { return };
                 self.all[child].born = Some(time);
                 states[child].mode = Mode::Ready;
@@ -380,7 +380,7 @@ impl Lives {
         }
     }
 
-    /// Adds the CPU time until now.
+    /// Adds the CPU time up to now.
     fn account(&mut self, state: &mut State, id: LifeId, time: u64) {
         if let Mode::Runs(since) = &mut state.mode {
             let used = time.saturating_sub(*since);
@@ -393,7 +393,7 @@ impl Lives {
         }
     }
 
-    /// Makes a step of the CPU time since the last one.
+    /// Makes a step of the CPU time since the last step.
     fn flush(&mut self, state: &mut State, id: LifeId) {
         let kernels = state.kernels.min(state.burst);
         state.kernels -= kernels;
@@ -409,7 +409,7 @@ impl Lives {
         }
     }
 
-    /// Puts what follows at its place in the run of the task.
+    /// Splits the run of the task here, to put a step at its place in it.
     fn pause(&mut self, state: &mut State, id: LifeId, time: u64) {
         self.account(state, id, time);
         self.flush(state, id);
@@ -418,7 +418,7 @@ impl Lives {
     fn leave(&mut self, state: &mut State, id: LifeId, time: u64) {
         match state.mode {
             Mode::Runs(_) => {}
-            // It had the CPU from before the beginning on.
+            // It has had the CPU since before the beginning.
             Mode::Unknown if self.all[id].born.is_none() => state.mode = Mode::Runs(0),
             _ => self.gaps += 1,
         }
@@ -467,7 +467,7 @@ impl Lives {
         match state.mode {
             Mode::Runs(_) | Mode::Over => self.gaps += 1,
             Mode::Sleeps(wait) => {
-                // Nobody said that it was woken.
+                // Its wake-up is missing.
                 self.gaps += 1;
                 self.end_wait(
                     id,
@@ -540,7 +540,7 @@ impl Lives {
             return;
         };
         wait.until = time;
-        // Whom the idle task wakes, an interrupt of another CPU has asked it to.
+        // The idle task wakes another only when an interrupt from another CPU has asked it to.
         let idle = from_task && by.is_none();
         wait.context = if idle { Context::Device } else { context };
         wait.by_kernel = by_kernel;
@@ -573,7 +573,7 @@ impl Lives {
                 life.steps = life.steps.iter().filter(counts).collect();
             }
             life.turns.retain(|turn| turn.cpu_time > 0);
-            // Of whom no more is known than what he is, he was no part of it.
+            // A task of which only the description is known took no part.
             life.chosen &= !life.steps.is_empty() || life.forked;
         }
     }

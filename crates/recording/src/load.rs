@@ -12,38 +12,38 @@ use crate::locks;
 use crate::loss::Loss;
 use crate::program::{Going, Maker, going};
 
-/// From being woken to falling asleep: when it was woken, since the beginning, and the CPU time used; nanoseconds.
+/// From a wake-up of a thread to its next sleep; nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// When it was woken.
+    /// When it was woken, since the beginning of the recording.
     pub at: u64,
     /// CPU time that it used.
     pub cpu_time: u64,
 }
 
-/// A thread that is none of the tasks chosen: the workload runs beside it.
+/// A thread that is not a chosen task. The workload runs beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OtherThread {
     /// Its name.
     pub name: String,
-    /// Whether it is one of the kernel's own.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
     /// Its policy.
     pub policy: Policy,
-    /// CPUs that it may use; `None`: all.
+    /// CPUs that it may use; `None` for all.
     pub cpus: Option<Vec<u32>>,
-    /// What it did, in the order of time.
+    /// What it did, in order of time.
     pub turns: Vec<Turn>,
 }
 
-/// What a recording is as a workload.
+/// The workload that a recording stands for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// The programs of the tasks chosen. Its notes hold the loss, in one line.
+    /// The programs of the chosen tasks. Its notes hold the loss, in one line.
     pub workload: Workload,
     /// All other threads.
     pub others: Vec<OtherThread>,
-    /// How sure all this is.
+    /// How certain all this is.
     pub loss: Loss,
     /// CPUs of the machine.
     pub cpus: u32,
@@ -54,12 +54,13 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// If none of the tasks chosen did anything.
+    /// If no chosen task did anything.
     pub fn load(&self) -> Result<Load, Error> {
         self.load_without(KernelWork::default())
     }
 
-    /// Makes a workload of the recording for a world that adds this work to what tasks do: it is left out of their runs, in which it was recorded.
+    /// Makes a workload of the recording for a world that adds `work` to what tasks do. It is part of the recorded runs, so it is left out
+    /// of them.
     ///
     /// # Errors
     ///
@@ -81,7 +82,7 @@ impl Recording {
             without_calls: self.header.without_calls,
             ..Loss::default()
         };
-        // Definitions have the order of names, which is that in which the tasks appeared.
+        // Definitions are in the order of names, which is the order in which the tasks appeared.
         let definitions: BTreeMap<LifeId, usize> = names
             .keys()
             .enumerate()
@@ -91,7 +92,7 @@ impl Recording {
         let mut tasks = Vec::new();
         let mut alive = false;
         for (id, name) in &names {
-            // Its steps are gone once they are a program: both at once would take twice the memory.
+            // The steps are dropped once they are a program: keeping both would take twice the memory.
             let life = mem::take(&mut lives.all[*id]);
             alive |= life.ended.is_none();
             match goings[*id] {
@@ -138,7 +139,8 @@ impl Recording {
 }
 
 impl Load {
-    /// The workload for real threads, which have no disks of their own and are one process: they sleep instead, and share it.
+    /// The workload for real threads. They have no simulated disks and share one process, so disk waits become sleeps and processes are
+    /// dropped.
     #[must_use]
     pub fn for_threads(mut self) -> Workload {
         for task in &mut self.workload.tasks {
@@ -156,7 +158,7 @@ impl Load {
     }
 }
 
-/// Names of the chosen tasks: the kernel's, with a number where several have the same.
+/// Names of the chosen tasks: their names in the kernel, numbered where several have the same.
 pub(crate) fn names(lives: &Lives) -> BTreeMap<LifeId, String> {
     let chosen = || {
         let all = lives.all.iter().enumerate();
@@ -191,13 +193,13 @@ fn policy(life: &Life) -> Policy {
         3 => Policy::Batch { nice, slice },
         5 => Policy::Idle,
         7 => Policy::Ext { nice },
-        // What a deadline task has reserved is not recorded; it runs before all others.
+        // The reservation of a deadline task is not recorded; the task runs before all others instead.
         6 => Policy::Fifo { priority: 99 },
         _ => Policy::Other { nice, slice },
     }
 }
 
-/// CPUs that a task may use; `None` for all, and for those that it cannot be told of, because an entry holds the first 64 only.
+/// CPUs that a task may use; `None` for all, and where they are unknown because an entry only holds the first 64.
 fn cpus(life: &Life, machine: u32) -> Option<Vec<u32>> {
     let description = &life.description;
     let told = description.first_allowed.count_ones();

@@ -1,12 +1,16 @@
 //! Mutexes: words in memory on which several tasks wait, and which they hand to each other.
 //!
-//! A recording shows only those moments of a mutex at which somebody had to wait. Who waited for it took it when he was woken; who woke
-//! a waiter let go of it. The other end of each hold was not seen, and is put where a hold of the usual length has it, but not beyond a wait: nobody was
-//! seen to sleep with it. Who is woken and waits again before any other thread has had a CPU has found it taken, and never had it. Where
-//! most holds have a yield in them, one with many yields was as many holds, between which nobody waited. Who waits for another task, on a
-//! condition or in any other call, lets go of all that he holds, and takes it again when he is woken: the one who wakes him may need it first.
-//! A task that wakes others, which then ask first of all for the mutex that it lets go of later, had it when it woke them: so conditions are signalled.
-//! Who takes a mutex each time when he has run for so long has taken it also where nobody waited.
+//! A recording shows a mutex only where some task had to wait. The sleeper took the mutex when it was woken; the waker released it. The
+//! other end of each hold was not seen, and is inferred:
+//!
+//! - An unseen end is put where a hold of the usual length ends, but never after a wait: no task was seen to sleep in the critical section.
+//! - A task that is woken and waits again before any other thread of its process has run found the mutex taken, and never held it.
+//! - Where most holds have a yield in them, one with many yields was as many holds, and nobody waited between them.
+//! - A task that waits for another, on a condition or in any other call, releases all it holds and takes it again once woken: the waker may
+//!   need it first.
+//! - A task that wakes others, which then first wait for a mutex that it releases later, held it when it woke them: this is how conditions
+//!   are signalled.
+//! - A task that takes a mutex at regular intervals of CPU time took it where nobody waited, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +21,18 @@ use crate::steps::{Futex, Step, Steps, Wait};
 
 /// Number of `futex()` on x86.
 const FUTEX: i32 = 202;
-/// Fewer holds have no rhythm.
+/// Fewer holds show no rhythm.
 const FEW: usize = 8;
-/// Who waits again so soon after being woken, in nanoseconds of CPU time, has found the mutex taken by somebody who came first.
+/// A task that waits again this soon after being woken, in nanoseconds of CPU time, found the mutex taken by another that came first.
 const STOLEN: u64 = 30_000;
 
-/// The word that the task waits for.
+/// The futex that the task waits for.
 fn futex(wait: &Wait, process: u32) -> Option<Futex> {
     let call = wait.call.filter(|call| call.number == FUTEX)?;
     wait.waker.map(|_| (process, call.first))
 }
 
-/// Puts locks in the places of waits and wakings that are about mutexes; returns how many mutexes there are.
+/// Replaces waits and wake-ups that concern mutexes by locks; returns the number of mutexes.
 pub(crate) fn infer(lives: &mut Lives) -> usize {
     let mut waiters: BTreeMap<Futex, BTreeSet<LifeId>> = BTreeMap::new();
     let mut wakers = waiters.clone();
@@ -40,7 +44,7 @@ pub(crate) fn infer(lives: &mut Lives) -> usize {
             }
         }
     }
-    // A condition has those who wait and those who signal. With a mutex they are the same.
+    // A condition has tasks that wait and others that signal. With a mutex they are the same.
     waiters.retain(|word, waiting| {
         waiting.len() > 1 && wakers[word].intersection(waiting).count() > 1
     });
@@ -66,16 +70,16 @@ pub(crate) fn infer(lives: &mut Lives) -> usize {
     waiters.len()
 }
 
-/// What wakings say of mutexes, by their numbers.
+/// What wake-ups say about mutexes, by their numbers.
 #[derive(Default)]
 struct Mutexes {
-    /// The mutex that the waker let go of.
+    /// The mutex that the waker released.
     of_post: BTreeMap<u32, Futex>,
     /// The mutex that the woken task waited for next.
     asked: BTreeMap<u32, Futex>,
 }
 
-/// Mutexes that cannot have been held together as often as it seems: else there were no order of taking them.
+/// Mutexes that cannot have been held together as often as it seems, because then there would be no lock order.
 fn apart(lives: &[Life], mutexes: &Mutexes) -> BTreeSet<Futex> {
     let several: Vec<&Life> = lives
         .iter()
@@ -91,7 +95,7 @@ fn apart(lives: &[Life], mutexes: &Mutexes) -> BTreeSet<Futex> {
         if circles.is_empty() {
             return apart;
         }
-        // Some of them are new: two of those known are never held together.
+        // Some of them are new: no two that are already in `apart` are ever held together.
         apart.extend(circles);
     }
 }
@@ -99,17 +103,17 @@ fn apart(lives: &[Life], mutexes: &Mutexes) -> BTreeSet<Futex> {
 /// A step at its place in the CPU time of its task.
 type Placed = (u64, Step);
 
-/// What a task did with mutexes, by its CPU time. What the kernel did in that time counts: holds may consist of little else.
+/// What a task did with mutexes, by its CPU time. This includes kernel work, because holds may consist of little else.
 struct Holds<'a> {
     steps: Vec<Placed>,
-    /// The places of steps, and of the end, in what is left of the CPU time without the kernel's.
+    /// The places of steps, and of the end, in CPU time without kernel work.
     own: Vec<u64>,
     mutexes: &'a Mutexes,
     process: u32,
     total: u64,
 }
 
-/// The rank that the step with this number has among those of its place; the ranks around it are free.
+/// The rank of the step with this number among the steps at its place; the ranks around it are free.
 fn rank(number: usize) -> usize {
     3 * number + 1
 }
@@ -122,14 +126,14 @@ fn median<T: Ord + Copy>(mut values: Vec<T>) -> T {
 /// A mutex that a task holds.
 struct Held {
     since: u64,
-    /// Place and rank of its yields since then.
+    /// Place and rank of the yields since then.
     yields: Vec<(u64, usize)>,
-    /// Place and rank in front of its first wait after that.
+    /// Place and rank just before the first wait since then.
     slept: Option<(u64, usize)>,
 }
 
 impl Held {
-    /// Ends and begins between the holds that this one was, if one has so many yields; none if it has none.
+    /// The unlocks and locks that split this into holds of `yields` yields each; none if `yields` is 0.
     fn divide(&self, word: Futex, yields: usize) -> Vec<(u64, usize, Step)> {
         let mut placed = Vec::new();
         if yields > 0 {
@@ -151,7 +155,7 @@ impl Held {
         }
     }
 
-    /// The end of a hold of this usual length, which was not seen: not behind this place and rank, nor behind a wait.
+    /// The unseen end of a hold of the usual length: no later than `latest`, and not after a wait.
     fn release(&self, word: Futex, length: u64, latest: (u64, usize)) -> (u64, usize, Step) {
         let latest = self.slept.unwrap_or(latest);
         let (place, rank) = latest.min((self.since + length, latest.1));
@@ -159,11 +163,12 @@ impl Held {
     }
 }
 
-/// What a step says of a mutex.
+/// What a step says about mutexes.
 enum About {
     Took(Futex),
     Released(Futex),
-    /// Nothing of this one: the task waited for another one, which may need any mutex before it wakes it. Held through such a wait, one could stop a replay.
+    /// The task waited for another, which may need any mutex before it wakes this one. A mutex held through such a wait could deadlock a
+    /// replay.
     AwaitedTask,
     Nothing,
 }
@@ -182,7 +187,7 @@ impl<'a> Holds<'a> {
             .steps
             .iter()
             .any(|step| matches!(step, Step::Kernel(_)));
-        // The number of its last wait, if that was for a mutex of which it has not been seen to let go.
+        // The number of the last wait, if it was for a mutex that the task has not been seen to release since.
         let mut attempt: Option<(usize, Futex)> = None;
         for step in life.steps.iter() {
             match step {
@@ -201,7 +206,7 @@ impl<'a> Holds<'a> {
                 (About::Took(word), Step::Wait(wait)) => {
                     let in_vain = |(_, one): &(usize, Futex)| *one == word && wait.undisturbed;
                     if let Some((place, _)) = attempt.filter(in_vain) {
-                        // A replay makes attempts of its own.
+                        // A replay makes its own attempts.
                         if leaves_out && place + 1 == holds.steps.len() {
                             own = holds.own[place];
                         }
@@ -233,7 +238,7 @@ impl<'a> Holds<'a> {
         own_from + ((self.own[next] - own_from) as f64 * part) as u64
     }
 
-    /// The mutexes that the task was seen to take or to let go of.
+    /// The mutexes that the task was seen to take or release.
     fn words(&self) -> BTreeSet<Futex> {
         let words = self.steps.iter().map(|(_, step)| self.about(step));
         words
@@ -283,8 +288,8 @@ impl<'a> Holds<'a> {
         seen
     }
 
-    /// The place and rank in front of the first waking of a task that then asked for the mutex of which this task let go in the step with
-    /// this number; not before it last waited or let go of that mutex.
+    /// Place and rank just before the first wake-up of a task that then waited for `word`, the mutex that this task released in step
+    /// `number`; not before its last wait or its last release of that mutex.
     fn asked_for(&self, word: Futex, number: usize) -> Option<(u64, usize)> {
         let before = self.steps[..number].iter().enumerate().rev();
         let since = before.take_while(|(_, (_, step))| match step {
@@ -300,7 +305,8 @@ impl<'a> Holds<'a> {
         Some((*place, rank(first) - 1))
     }
 
-    /// Adds holds for which nobody waited, of a mutex that was taken at these places: where several times the usual time lies between two of them.
+    /// Adds the holds of a mutex for which nobody waited: where two of the places at which it was taken are several times the usual time
+    /// apart.
     fn add_unseen(
         &self,
         word: Futex,
@@ -327,7 +333,7 @@ impl<'a> Holds<'a> {
         }
     }
 
-    /// A hold of this length that began about here, and not before a wait that it would else last through.
+    /// A hold of this length that begins about here, but not before a wait that it would otherwise last through.
     fn unseen(&self, word: Futex, place: u64, length: u64) -> [(u64, usize, Step); 2] {
         let around = place.saturating_sub(length / 8)..place + length;
         let first = self
@@ -358,9 +364,9 @@ impl<'a> Holds<'a> {
         ]
     }
 
-    /// The steps with locks, and with the runs between them. Of the mutexes in `apart` it holds one at a time.
+    /// The steps, with locks and with the runs between them. Mutexes in `apart` are held one at a time.
     fn steps(self, apart: &BTreeSet<Futex>) -> Steps {
-        // Half of the holds are at most so long, and have at most so many yields.
+        // Medians: of hold times, and of the yields in a hold.
         let (mut usual, mut yields) = (BTreeMap::new(), BTreeMap::new());
         for (word, seen) in self.seen() {
             let (lengths, counts): (Vec<u64>, Vec<usize>) = seen.into_iter().unzip();
@@ -372,7 +378,7 @@ impl<'a> Holds<'a> {
         let mut last: BTreeMap<Futex, u64> = BTreeMap::new();
         let mut begins: BTreeMap<Futex, Vec<u64>> = BTreeMap::new();
         let mut woken = 0;
-        // With a rank among those of the same place: what was not seen goes before what was.
+        // With a rank among steps at the same place: what was not seen goes before what was.
         let mut placed: Vec<(u64, usize, Step)> = Vec::new();
         for (number, (place, step)) in self.steps.iter().enumerate() {
             let (place, rank) = (*place, rank(number));

@@ -1,34 +1,34 @@
-//! How much of a workload is what was recorded, and how much was made up.
+//! How much of a workload was recorded, and how much was made up.
 
 use std::fmt::{self, Display, Formatter};
 
-/// How sure something is.
+/// How certain something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sure {
     /// It happened like this, and would under any scheduler.
     Exact,
-    /// It happened, and why was inferred.
+    /// It happened; its cause was inferred.
     Approximated,
-    /// It happened, and that it would happen at the same time under another scheduler is an assumption.
+    /// It happened; that it would happen at the same time under another scheduler is assumed.
     Assumed,
 }
 
-/// Counts of waits and nanoseconds of CPU time, by how sure they are. A run is as sure as the wait before it.
+/// Counts of waits and nanoseconds of CPU time, by certainty. A run is as certain as the wait before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
     /// CPU time: exact, approximated, assumed.
     pub cpu_time: [u64; 3],
     /// Waits: exact, approximated, assumed.
     pub waits: [u64; 3],
-    /// Entries that found no room while this was recorded.
+    /// Entries lost during the recording for lack of room.
     pub lost: u64,
     /// Places where entries contradict each other.
     pub gaps: u64,
-    /// Whether the recording does not tell system calls, yields and affinities.
+    /// Whether the recording lacks system calls, yields and affinity.
     pub without_calls: bool,
-    /// Tasks that go on beyond the end of the recording as they were.
+    /// Tasks that continue as before after the end of the recording.
     pub going_on: usize,
-    /// Tasks of which the recording does not tell how they would have gone on: they end with it.
+    /// Tasks that end with the recording, because it does not show how they would have continued.
     pub cut_off: usize,
 }
 
@@ -50,7 +50,7 @@ impl Loss {
     }
 }
 
-/// In one line, as results repeat it.
+/// One line, which results repeat.
 impl Display for Loss {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         let [exact, approximated, assumed] = Self::percent(self.cpu_time);
@@ -70,7 +70,7 @@ impl Display for Loss {
         }
         if self.without_calls {
             formatter.write_str(
-                "; imported: without system calls, so mutexes, yields and arrivals are not told apart, and without CPUs that tasks may use",
+                "; imported: without system calls, which would tell mutexes, yields and arrivals apart, and without CPU affinity",
             )?;
         }
         if self.lost > 0 {

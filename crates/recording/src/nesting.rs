@@ -1,18 +1,19 @@
-//! Mutexes that are taken while others are held.
+//! Mutexes taken while others are held.
 //!
-//! Programs take mutexes in one order, or they would stand still one day. Where holds that were put together from what a recording shows have several orders, some of them were none: a
-//! mutex that a task took, gave back unseen, and took again looks as if he had held it all the time. The mutexes of such a circle are held one at a time.
+//! Programs take mutexes in a fixed order, or they would deadlock one day. Where inferred holds contradict any such order, some of them did
+//! not happen: a mutex that a task took, released unseen and took again looks as if it had been held all the time. The mutexes of such a
+//! cycle are held one at a time.
 
 use std::collections::BTreeSet;
 
 use crate::steps::{Futex, Step};
 
-/// Mutexes of which the second was taken by a task that held the first.
+/// Pairs of mutexes: a task took the second while it held the first.
 #[derive(Default)]
 pub(crate) struct Nestings(BTreeSet<(Futex, Futex)>);
 
 impl Nestings {
-    /// Adds those in these steps of a task.
+    /// Adds the pairs in the steps of a task.
     pub fn add(&mut self, steps: impl Iterator<Item = Step>) {
         let mut held: BTreeSet<Futex> = BTreeSet::new();
         for step in steps {
@@ -29,7 +30,7 @@ impl Nestings {
         }
     }
 
-    /// The mutexes of circles, and of chains between circles; none if there is an order.
+    /// The mutexes in cycles, and in chains between cycles; empty if there is an order.
     pub fn circles(mut self) -> BTreeSet<Futex> {
         loop {
             let outer: BTreeSet<Futex> = self.0.iter().map(|(outer, _)| *outer).collect();
@@ -44,7 +45,7 @@ impl Nestings {
     }
 }
 
-/// Steps in which a task lets go of a mutex in `apart` before he takes another one of them.
+/// Makes a task release a mutex in `apart` before it takes another one in it.
 pub(crate) fn one_at_a_time<'a>(
     steps: impl Iterator<Item = Step> + 'a,
     apart: &'a BTreeSet<Futex>,

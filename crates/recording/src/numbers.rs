@@ -1,6 +1,6 @@
-//! Sets of numbers that lie close together.
+//! Dense sets of numbers.
 
-/// A set of numbers; a bit for each up to the largest.
+/// A set of numbers, with one bit for each up to the largest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Numbers {
     words: Vec<u64>,

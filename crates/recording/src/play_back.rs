@@ -1,4 +1,4 @@
-//! The event stream of what was recorded.
+//! A recording as an event stream.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::record::{Context, Entry, Kind};
 /// What a chosen task is doing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
-    /// Nobody has seen it yet.
+    /// It has not been seen yet.
     Unknown,
     Runnable,
     Asleep,
@@ -32,7 +32,7 @@ struct Teller<'a> {
 }
 
 impl Recording {
-    /// Tells `sink` what the tasks chosen did, under the names that [`Recording::load`] gives them.
+    /// Sends what the chosen tasks did to `sink`, under the names that [`Recording::load`] gives them.
     pub fn play_back(&self, sink: &mut dyn Sink) {
         let lives = Lives::of(self, Default::default());
         let tasks = names(&lives)
@@ -78,7 +78,7 @@ impl Teller<'_> {
                 let Some(time) = time else { return };
                 let prev = leaves.filter(|id| self.tasks.contains_key(id));
                 let next = comes.filter(|id| self.tasks.contains_key(id));
-                // Who leaves has had the CPU, even if nobody has seen it come.
+                // A task that leaves was on the CPU, even if its arrival was not recorded.
                 let new = prev.filter(|id| self.tasks[id].state == State::Unknown);
                 if let Some(id) = new {
                     self.wake(id, time, cpu, None);
@@ -137,7 +137,7 @@ impl Teller<'_> {
         self.event(time, EventKind::Switch { cpu, prev, next });
     }
 
-    /// A chosen task becomes runnable, unless it is.
+    /// Makes a chosen task runnable, unless it already is.
     fn wake(&mut self, id: LifeId, time: u64, cpu: CpuId, waker: Option<LifeId>) {
         let waker = waker
             .and_then(|id| self.tasks.get(&id))

@@ -1,4 +1,4 @@
-//! Programs: what a task would do under any scheduler, made of what it did under one.
+//! Programs: what a task would do under any scheduler, derived from what it did under one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -12,35 +12,35 @@ use crate::record::Context;
 use crate::rhythm::{Rhythm, is_timer, rhythm};
 use crate::steps::{Futex, Iter, Step, Wait};
 
-/// A task that waited for less than this part of the time is bound by its CPU, and its waits are left out.
+/// A task that waited for less than its time divided by this is CPU-bound, and its waits are left out.
 const BOUND: u64 = 50;
-/// What a task shows for shorter than this does not tell how it goes on, nanoseconds.
+/// Behaviour over a shorter time does not show how a task continues, nanoseconds.
 const SHORT: u64 = 100_000_000;
-/// Waits that a rhythm needs.
+/// Fewest waits from which a task is taken to loop.
 const FEW: usize = 4;
-/// CPU time of a pass of a task that does nothing but run, nanoseconds.
+/// CPU time of one pass of a task that only computes, nanoseconds.
 const STRETCH: u64 = 100_000_000;
-/// System calls on x86 that wait for somebody outside: poll, select, pause, accept, recvfrom, recvmsg, rt_sigtimedwait, epoll_wait, pselect6, ppoll,
-/// epoll_pwait, accept4, recvmmsg, epoll_pwait2.
+/// System calls on x86 that wait for something outside: poll, select, pause, accept, recvfrom, recvmsg, rt_sigtimedwait, epoll_wait,
+/// pselect6, ppoll, epoll_pwait, accept4, recvmmsg, epoll_pwait2.
 const ARRIVALS: [i32; 14] = [
     7, 23, 34, 43, 45, 47, 128, 232, 270, 271, 281, 288, 299, 441,
 ];
 
-/// How a task goes on when its recorded steps are done.
+/// How a task continues after its recorded steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Going {
     /// It ends.
     Ends,
     /// It repeats its steps from this one on.
     On {
-        /// Number of the step.
+        /// Index of the step.
         from: usize,
-        /// Whether it is bound by its CPU from there on, so that its waits there are left out.
+        /// Whether it is CPU-bound from there on, so that its waits there are left out.
         bound: bool,
     },
 }
 
-/// How this life goes on, of a recording of this length.
+/// How a task continues after a recording of this length.
 pub(crate) fn going(life: &Life, length: u64) -> Going {
     let lived = length.saturating_sub(life.begin());
     if life.ended.is_some() || !life.chosen || lived < SHORT || lived < length.div_ceil(2) {
@@ -56,20 +56,20 @@ pub(crate) fn going(life: &Life, length: u64) -> Going {
     steady(life, &part, length, lived)
 }
 
-/// What a task did from some step on.
+/// What a task did from some step onwards.
 struct Part<'a> {
     steps: Iter<'a>,
-    /// The number of its first step, and when that began.
+    /// The index of its first step, and when that began.
     begin: usize,
     since: u64,
-    /// How long it waited in it.
+    /// How long the task waited in it.
     waited: u64,
     /// Whether the task ever took a mutex.
     locks: bool,
 }
 
 impl<'a> Part<'a> {
-    /// What creates tasks would create them again, so this is what came after the last.
+    /// The part after the last fork: repeating a fork would create the task again.
     fn behind_forks(life: &'a Life) -> Self {
         let (mut begin, mut since, mut woken) = (0, life.begin(), life.begin());
         let (mut waited, mut locks) = (0, false);
@@ -93,7 +93,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The waits, each with the number of the step behind it.
+    /// The waits, each with the index of the step after it.
     fn waits(&self) -> impl Iterator<Item = (usize, Wait)> + '_ {
         let steps = self.steps.clone().zip(self.begin + 1..);
         steps.filter_map(|(step, behind)| match step {
@@ -103,7 +103,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The step from which on a task is bound by its CPU, if it is.
+/// The step from which the task is CPU-bound, if it is.
 fn bound(part: &Part<'_>, length: u64, lived: u64) -> Option<usize> {
     let mut waited = part.waited;
     let mut waits = part.waits();
@@ -122,10 +122,10 @@ fn bound(part: &Part<'_>, length: u64, lived: u64) -> Option<usize> {
     }
 }
 
-/// Whether a task goes round, and from which step on: behind what it waited for once, at the beginning.
+/// Whether a task loops, and from which step: waits at its beginning that happened only once are not part of the loop.
 fn steady(life: &Life, part: &Part<'_>, length: u64, lived: u64) -> Going {
     let (mut count, mut longest) = (0, 0);
-    // A task that wakes it only at the beginning: the first wait is for a start that does not come again.
+    // A task that wakes it only once, at the beginning, signals a start that does not come again.
     let mut wakers: BTreeMap<LifeId, usize> = BTreeMap::new();
     for step in part.steps.clone() {
         match step {
@@ -164,39 +164,39 @@ fn steady(life: &Life, part: &Part<'_>, length: u64, lived: u64) -> Going {
     Going::On { from, bound: false }
 }
 
-/// Makes the programs of all tasks, and the things that they share.
+/// Makes the programs of all tasks, and the objects that they share.
 pub(crate) struct Maker<'a> {
-    /// Whether the recording does not tell system calls.
+    /// Whether the recording lacks system calls.
     without_calls: bool,
     goings: &'a [Going],
     definitions: &'a BTreeMap<LifeId, usize>,
-    /// Wakings whose waits are left out.
+    /// Wake-ups whose waits are left out.
     dropped: Numbers,
-    /// Wakings that are repeated, because waker and waiter go round there.
+    /// Wake-ups that are repeated: they are in the loops of both waker and sleeper.
     repeated: Numbers,
     mutexes: BTreeMap<Futex, usize>,
     semaphores: BTreeMap<LifeId, usize>,
-    /// Its own timers, and the moments at which somebody outside comes, which are a timer too.
+    /// A task's own timers, and the times at which something arrives from outside, which are also a timer.
     timers: BTreeMap<(LifeId, Moments), usize>,
     disks: BTreeMap<LifeId, usize>,
 }
 
-/// What points in time are.
+/// What points in time stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Moments {
     Own = 0,
     Outside = 1,
 }
 
-/// A program that is being made.
+/// A program under construction.
 struct Making {
     events: Events,
-    /// The run before the next event, and how sure it is.
+    /// The run before the next event, and how certain it is.
     run: u64,
     sure: Sure,
-    /// Which mutexes it holds.
+    /// The mutexes that it holds.
     held: BTreeSet<Futex>,
-    /// The last points in time that its timers were set to.
+    /// The times that its timers were last set to.
     last: [u64; 2],
 }
 
@@ -248,7 +248,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The phases of a task: what was recorded, and how it goes on.
+    /// The phases of a task: what was recorded, and how it continues.
     pub fn phases(&mut self, id: LifeId, life: &Life, loss: &mut Loss) -> Vec<Phase> {
         let going = self.goings[id];
         let steady = match going {
@@ -330,7 +330,7 @@ impl<'a> Maker<'a> {
         let recorded = of_phase(self, 0, false, loss);
         let mut phases = vec![phase("recorded", Some(1), recorded)];
         if let Going::On { from, .. } = going {
-            // What is repeated counts once.
+            // Repeated steps are only counted once.
             let mut events = of_phase(self, from, true, &mut Loss::default());
             let runs = |event: Event| matches!(event, Event::Run(_));
             if events.iter().all(runs) {
@@ -344,7 +344,7 @@ impl<'a> Maker<'a> {
         phases
     }
 
-    /// The event that a wait becomes, and how sure it is.
+    /// The event that a wait becomes, and how certain it is.
     fn wait(
         &mut self,
         id: LifeId,
@@ -370,7 +370,7 @@ impl<'a> Maker<'a> {
             return Sure::Exact;
         }
         if known.is_some() || wait.call.is_none() {
-            // Woken by somebody who does not go round, or asleep from before the beginning.
+            // The waker does not repeat this wake-up, or the task was asleep from before the beginning.
             making.push(Event::Sleep(length));
             return Sure::Assumed;
         }
@@ -383,7 +383,7 @@ impl<'a> Maker<'a> {
             };
         }
         let call = wait.call.map_or(-1, |call| call.number);
-        // Without system calls, what is no disk is taken for somebody outside.
+        // Without system calls, a wait that is not for a disk is taken to be for something outside.
         let from_outside = wait.context == Context::Task || self.without_calls;
         let outside = ARRIVALS.contains(&call) || (from_outside && !wait.by_kernel);
         if wait.disk || !outside {
@@ -404,7 +404,7 @@ impl<'a> Maker<'a> {
         Sure::Assumed
     }
 
-    /// A timer that expires at this time.
+    /// Sets a timer that expires at `time`.
     fn point(
         &mut self,
         id: LifeId,
@@ -430,7 +430,7 @@ impl<'a> Maker<'a> {
             Rhythm::Absolute => {
                 self.point(id, Moments::Own, wait.until, TimerMode::Absolute, making);
             }
-            // From here on the period counts.
+            // The period counts from here on.
             Rhythm::Periodic { mode, .. } if jobs.first => {
                 self.point(id, Moments::Own, wait.until, mode, making);
             }
@@ -441,7 +441,7 @@ impl<'a> Maker<'a> {
                 let count = ((burst as f64 / job as f64).round() as u64).max(1);
                 let timer = number(&mut self.timers, (id, Moments::Own));
                 for done in 0..count {
-                    // What does not divide goes to the first ones.
+                    // The first jobs get the remainder.
                     making.run = burst / count + u64::from(done < burst % count);
                     making.push(Event::Timer {
                         timer,
@@ -453,7 +453,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The workload of these tasks, which this has made the programs of.
+    /// The workload of these tasks, whose programs were made here.
     pub fn workload(self, tasks: Vec<Task>) -> Workload {
         let named = |count: usize, what: &str| {
             (0..count)
@@ -485,15 +485,15 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// What a timer of a task belongs to.
+/// How a timer of a task fits into its rhythm.
 #[derive(Clone, Copy)]
 struct Jobs {
     rhythm: Rhythm,
-    /// Whether it is the first of its kind.
+    /// Whether it is the first timer of the rhythm.
     first: bool,
 }
 
-/// The number that something has among its kind; a new one if it has none.
+/// The number of `key`; the next free one if it is new.
 fn number<K: Ord>(numbers: &mut BTreeMap<K, usize>, key: K) -> usize {
     let next = numbers.len();
     *numbers.entry(key).or_insert(next)

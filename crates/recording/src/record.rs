@@ -1,20 +1,20 @@
-//! The entries of a recording, as `crates/kernel/bpf/recording.h` lays them out, in little-endian order.
+//! The entries of a recording, in the layout of `crates/kernel/bpf/recording.h`, little-endian.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a description of a task.
+/// Size of a task description.
 const DESCRIPTION: usize = 64;
-/// Bytes of every other entry.
+/// Size of all other entries.
 const USUAL: usize = 40;
 /// State bits of a task that has ended: `TASK_DEAD`, `EXIT_DEAD` and `EXIT_ZOMBIE`.
 const ENDED: u32 = 0xb0;
 
-/// Where a task was woken from.
+/// The context of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Context {
     /// A task.
     Task,
-    /// A soft interrupt, such as the network's.
+    /// A soft interrupt, such as that of the network.
     SoftInterrupt,
     /// An interrupt of a device.
     Device,
@@ -29,9 +29,9 @@ pub struct Description {
     pub process: u32,
     /// Number of its parent's process.
     pub parent: u32,
-    /// The kernel's name for it.
+    /// Its name in the kernel.
     pub name: String,
-    /// Whether it is a thread of the kernel.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
     /// Number of its policy, `SCHED_...`.
     pub policy: u32,
@@ -39,7 +39,7 @@ pub struct Description {
     pub nice: i32,
     /// 1 to 99 for real-time policies.
     pub rt_priority: u32,
-    /// Bits of the CPUs 0 to 63 that it may use.
+    /// Bit mask of the CPUs 0 to 63 that it may use.
     pub first_allowed: u64,
     /// How many CPUs it may use.
     pub allowed: u32,
@@ -48,52 +48,52 @@ pub struct Description {
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A CPU went from `task` to another; 0 is no task.
+    /// A CPU switched from `task` to `next`; 0 is no task.
     Switch {
-        /// The task that leaves.
+        /// The task that leaves the CPU.
         task: u32,
-        /// The one that comes.
+        /// The task that gets it.
         next: u32,
-        /// The kernel's state of the one that leaves.
+        /// State of the leaving task in the kernel.
         state: u32,
-        /// Whether the CPU was taken from it.
+        /// Whether it was preempted.
         preempted: bool,
         /// Whether it waits for a disk.
         disk: bool,
-        /// Number of the system call that it is in, negative for none.
+        /// Number of its system call; negative if it is in none.
         call: i32,
-        /// The call's first argument.
+        /// First argument of the call.
         first: u64,
-        /// The second, as far as it matters.
+        /// Second argument, as far as it matters.
         second: u32,
     },
     /// A task is about to be woken.
     Waking {
         /// The task.
         task: u32,
-        /// The thread that the CPU was running.
+        /// The thread that was running on the CPU.
         by: u32,
-        /// From where.
+        /// The context.
         context: Context,
     },
     /// A task was created.
     Born {
         /// The task.
         task: u32,
-        /// Who created it.
+        /// The task that created it.
         by: u32,
     },
-    /// What a task is, from now on.
+    /// The description of a task from now on.
     Task {
         /// The task.
         task: u32,
-        /// What it is.
+        /// Its description.
         description: Description,
     },
 }
 
 impl Kind {
-    /// Whether the task that leaves a CPU has ended.
+    /// Whether the task that leaves the CPU has ended.
     pub(crate) fn is_end(&self) -> bool {
         matches!(self, Kind::Switch { state, .. } if state & ENDED != 0)
     }
@@ -110,16 +110,16 @@ pub struct Entry {
     pub kind: Kind,
 }
 
-/// What is wrong with bytes that are no entry.
+/// Why bytes are not an entry.
 pub(crate) type Wrong = &'static str;
 
 impl Entry {
-    /// Bytes that the entry takes which begins with these.
+    /// Size of the entry that begins with these bytes.
     pub(crate) fn size(bytes: &[u8]) -> Result<usize, Wrong> {
         let size = match bytes.get(18) {
             Some(1..=3) => USUAL,
             Some(4) => DESCRIPTION,
-            Some(_) => return Err("an entry of an unknown kind"),
+            Some(_) => return Err("an entry of unknown kind"),
             None => return Err("half an entry"),
         };
         if bytes.len() < size {
@@ -128,16 +128,16 @@ impl Entry {
         Ok(size)
     }
 
-    /// When the entry happened which begins with these bytes.
+    /// Time of the entry that begins with these bytes.
     pub(crate) fn time(bytes: &[u8]) -> u64 {
         wide(bytes, 0)
     }
 
-    /// Reads the first entry of `bytes`; returns how many bytes it took, too.
+    /// Reads the first entry of `bytes`; also returns its size.
     ///
     /// # Errors
     ///
-    /// What is wrong with them.
+    /// What is wrong with the bytes.
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize), Wrong> {
         let size = Self::size(bytes)?;
         let (task, other, flags) = (number(bytes, 8), number(bytes, 12), bytes[19]);
@@ -160,7 +160,7 @@ impl Entry {
                     1 => Context::SoftInterrupt,
                     2 => Context::Device,
                     3 => Context::Timer,
-                    _ => return Err("a waking from an unknown place"),
+                    _ => return Err("a wake-up from an unknown context"),
                 },
             },
             3 => Kind::Born { task, by: other },

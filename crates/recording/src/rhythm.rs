@@ -1,4 +1,4 @@
-//! What kind of timer a task sleeps on: one that begins when it falls asleep, points in time, or a period.
+//! What kind of timer a task sleeps on: one relative to when it falls asleep, absolute times, or a period.
 
 use fairground_workload::TimerMode;
 
@@ -7,27 +7,27 @@ use crate::steps::{Iter, Step, Wait, waits};
 
 /// `nanosleep()` and `clock_nanosleep()` on x86.
 const SLEEPS: [i32; 2] = [35, 230];
-/// How late the timers of ordinary tasks may be, nanoseconds.
+/// How late the timers of ordinary tasks may expire, nanoseconds.
 const TIMER_SLACK: u64 = 50_000;
-/// Fewer timers have no rhythm.
+/// Fewer timers show no rhythm.
 const FEW: usize = 8;
 
 /// How a task's timers are set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Rhythm {
-    /// From falling asleep on.
+    /// Relative to when the task falls asleep.
     Relative,
-    /// At points in time.
+    /// At absolute times.
     Absolute,
-    /// Once in each period, for a job.
+    /// Once per period, for one job.
     Periodic {
         /// Its length.
         period: u64,
-        /// CPU time of a job.
+        /// CPU time of one job.
         job: u64,
-        /// What lateness does.
+        /// What happens when the task is late.
         mode: TimerMode,
-        /// Whether the task was ever late, which is when that shows.
+        /// Whether the task ever was late: only then does `mode` show.
         shown: bool,
     },
 }
@@ -57,7 +57,7 @@ pub(crate) fn rhythm(steps: Iter<'_>) -> Rhythm {
     if are_of_one_length(&lengths, &between) {
         return Rhythm::Relative;
     }
-    // Those who are also woken by others may have a period, but what they do in it is not one job.
+    // A task that others wake as well may have a period, but its work in a period is not one job.
     let own = lengths.len() * 100 >= waits(steps.clone()).count() * 95;
     if let Some(periodic) = own.then(|| periodic(steps, &intervals)).flatten() {
         return periodic;
@@ -69,11 +69,12 @@ pub(crate) fn rhythm(steps: Iter<'_>) -> Rhythm {
     }
 }
 
-/// Whether the lengths of sleeps are those of one sleep, of which the times between their ends are the shadow. Most of both may be alike, of a task that
-/// nobody disturbs; it is those few that were disturbed which tell.
+/// Whether every sleep was set to the same length, and the intervals between the ends of sleeps merely follow from that. For a task that is
+/// rarely disturbed, most lengths and most intervals are alike; the few disturbed ones show which of the two is fixed.
 fn are_of_one_length(lengths: &[u64], intervals: &[u64]) -> bool {
     let others = |values: &[u64]| values.len() - alike(values).len();
-    // No sleep is shorter than what it was to be: if many are, those that are alike are what an undisturbed job leaves of a period.
+    // A sleep is never shorter than requested. If many are shorter than the usual length, that is just what an undisturbed job leaves of a
+    // period.
     let shortest = alike(lengths)[0];
     let shorter = lengths.partition_point(|length| *length < shortest);
     shorter * 10 <= lengths.len()
@@ -81,8 +82,8 @@ fn are_of_one_length(lengths: &[u64], intervals: &[u64]) -> bool {
         && others(lengths) < others(intervals)
 }
 
-/// The most of these values that are within 1 % of each other, or within what timers may be late; of several such, the least: who is late has longer
-/// intervals.
+/// The largest group of values within 1 % of each other, or within the slack of timers. Of several equally large groups, the one with the
+/// smallest values: lateness makes intervals longer.
 fn alike(sorted: &[u64]) -> &[u64] {
     let (mut most, mut end) = (0..0, 0);
     for (begin, value) in sorted.iter().enumerate() {
@@ -97,17 +98,17 @@ fn alike(sorted: &[u64]) -> &[u64] {
     &sorted[most]
 }
 
-/// The width of the middle half of the values.
+/// The interquartile range.
 fn middle_half(sorted: &[u64]) -> u64 {
     quantile(sorted, 3) - quantile(sorted, 1)
 }
 
-/// The value at so many quarters.
+/// The quartile with this number.
 fn quantile(sorted: &[u64], quarters: usize) -> u64 {
     sorted[(sorted.len() * quarters / 4).min(sorted.len() - 1)]
 }
 
-/// A period, if intervals and bursts are those of a task with one: who is late does several jobs before he sleeps again.
+/// A period, if intervals and bursts fit one: a task that is late does several jobs before it sleeps again.
 fn periodic(steps: Iter<'_>, intervals: &[u64]) -> Option<Rhythm> {
     let mut sorted = intervals.to_vec();
     sorted.sort_unstable();
@@ -125,7 +126,7 @@ fn periodic(steps: Iter<'_>, intervals: &[u64]) -> Option<Rhythm> {
     }
     let job = job(&bursts)?;
     let on_time = |interval: &&u64| (interval.abs_diff(period) as f64) < 0.03 * period as f64;
-    // Who did one job between two timers was not late.
+    // A task that did one job between two timers was not late.
     let single: Vec<u64> = intervals
         .iter()
         .zip(bursts.iter().skip(1))
@@ -145,7 +146,7 @@ fn periodic(steps: Iter<'_>, intervals: &[u64]) -> Option<Rhythm> {
     })
 }
 
-/// What lateness does to a task with these intervals, and whether it was ever late, which is when that shows.
+/// What happens when a task with these intervals is late, and whether it ever was: only then does it show.
 fn lateness(intervals: &[u64], period: u64) -> (TimerMode, bool) {
     let late: Vec<f64> = intervals
         .iter()
@@ -154,7 +155,7 @@ fn lateness(intervals: &[u64], period: u64) -> (TimerMode, bool) {
         .map(|periods| (periods - periods.round()).abs())
         .collect();
     let off = late.iter().filter(|phase| **phase > 0.03).count();
-    // Who was never late is taken for one who does not make up for what he missed: players, timerfd and rt-app's timers do not.
+    // A task that never was late is assumed not to catch up: players, timerfd and rt-app's timers do not.
     if late.is_empty() || off * 2 > late.len() {
         (TimerMode::Relative, !late.is_empty())
     } else {
@@ -162,12 +163,12 @@ fn lateness(intervals: &[u64], period: u64) -> (TimerMode, bool) {
     }
 }
 
-/// How many jobs a burst of CPU time is.
+/// The number of jobs in a burst of CPU time.
 fn jobs(burst: u64, job: u64) -> f64 {
     burst as f64 / job as f64
 }
 
-/// The CPU time of a job, if nine of ten bursts are one or several of them: half of the bursts are single jobs, or a quarter.
+/// The CPU time of a job, if nine out of ten bursts are whole numbers of jobs. The median burst is tried, then the lower quartile.
 pub(crate) fn job(bursts: &[u64]) -> Option<u64> {
     let mut ordered = bursts.to_vec();
     ordered.sort_unstable();

@@ -3,25 +3,25 @@
 use fairground_workload::{Event, Policy, Task, TimerMode, Workload};
 use serde_json::{Value, json};
 
-/// Events of a file that people still look into.
+/// Most events in a file that people still read.
 const MOST: usize = 100_000;
 
-/// A workload that was made of a recording, as an rt-app file. Times are in whole microseconds there; what is cut off one run is added
-/// to the next.
+/// Writes a workload made from a recording as an rt-app file. Its times are whole microseconds; what is cut off one run is added to the
+/// next.
 ///
 /// # Errors
 ///
-/// If it is too long for such a file; says so.
+/// If the workload is too long for such a file.
 pub fn rt_app(workload: &Workload) -> Result<String, String> {
     let phases = workload.tasks.iter().flat_map(|task| &task.phases);
     let events: usize = phases.map(|phase| phase.events.len()).sum();
     if events > MOST {
         return Err(format!(
-            "{} has {events} events; as rt-app files only recordings of up to {MOST} are written, so record for less time",
+            "{} has {events} events, and rt-app files are only written for up to {MOST}; record for a shorter time",
             workload.name
         ));
     }
-    // rt-app knows whole seconds.
+    // rt-app only takes whole seconds.
     let duration = match workload.duration {
         Some(duration) => duration.div_ceil(1_000_000_000).to_string(),
         None => "-1".to_owned(),
@@ -46,7 +46,7 @@ pub fn rt_app(workload: &Workload) -> Result<String, String> {
     Ok(object(&file, 0) + "\n")
 }
 
-/// An object whose keys have an order, which is that in which things happen.
+/// An object whose keys keep their order, which is the order of events.
 fn object(entries: &[(String, String)], depth: usize) -> String {
     let indent = "\t".repeat(depth + 1);
     let lines: Vec<String> = entries
@@ -93,7 +93,7 @@ fn definition(workload: &Workload, task: &Task) -> String {
                     events.push((format!("{key}{place}"), value.to_string()));
                 }
             }
-            // A phase of runs that are all too short is one that does nothing.
+            // A phase whose runs are all too short does nothing.
             if events.len() == 1 {
                 events.push(("run".to_owned(), json!(0).to_string()));
             }
@@ -104,7 +104,7 @@ fn definition(workload: &Workload, task: &Task) -> String {
     object(&entries, 2)
 }
 
-/// Key and value of an event; none for a run that is too short.
+/// Key and value of an event; `None` for a run that is too short.
 fn entry_of(workload: &Workload, event: &Event, rest: &mut u64) -> Option<(&'static str, Value)> {
     let micros = |time: u64| (time + 500) / 1000;
     Some(match *event {
@@ -143,7 +143,7 @@ fn entry_of(workload: &Workload, event: &Event, rest: &mut u64) -> Option<(&'sta
                 json!({ "disk": { "disk": workload.disks[disk], "service": micros(service) } });
             ("fairground", value)
         }
-        // Recordings have no others.
+        // Recordings have no other events.
         _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! What a task did, step by step, in few bytes: a recording has millions of steps, and all of them are in memory at once.
+//! What a task did, step by step, packed: a recording has millions of steps, all in memory at once.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,17 +8,17 @@ use crate::record::Context;
 /// Something that a task did.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Step {
-    /// It had a CPU for so long, nanoseconds.
+    /// It ran for this long, nanoseconds.
     Run(u64),
-    /// It had a CPU for so long, in which the kernel did what a simulation does again: no program has this in it.
+    /// It ran for this long in kernel work that a simulation adds again; programs leave it out.
     Kernel(u64),
     /// It waited.
     Wait(Wait),
-    /// It woke a task that waited.
+    /// It woke a waiting task.
     Post {
-        /// Who it was.
+        /// The task.
         to: LifeId,
-        /// The number of the waking, which the wait has too.
+        /// The number of the wake-up, which the wait has too.
         id: u32,
     },
     /// It created a task.
@@ -27,32 +27,32 @@ pub(crate) enum Step {
     Yield,
     /// It took a mutex.
     Lock(Futex),
-    /// It let go of one.
+    /// It released a mutex.
     Unlock(Futex),
 }
 
-/// A word in the memory of a process by which threads wait for each other.
+/// A word in the memory of a process on which threads wait for each other.
 pub(crate) type Futex = (u32, u64);
 
 /// A wait.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Wait {
-    /// When it began, and when the task was woken, nanoseconds since the beginning.
+    /// When it began and when the task was woken, nanoseconds since the beginning of the recording.
     pub from: u64,
     pub until: u64,
-    /// Where it was woken from.
+    /// The context of the wake-up.
     pub context: Context,
-    /// By whom, if that task is one of those chosen.
+    /// The waker, if it is a chosen task.
     pub waker: Option<LifeId>,
-    /// Number of that waking; 0 without a waker.
+    /// Number of the wake-up; 0 without a waker.
     pub post: u32,
-    /// Whether a thread of the kernel woke it.
+    /// Whether a kernel thread woke it.
     pub by_kernel: bool,
     /// Whether it waited for a disk.
     pub disk: bool,
-    /// The system call in which it waited, if it was seen to begin.
+    /// The system call in which it waited, if its beginning was seen.
     pub call: Option<Call>,
-    /// Whether no other thread of its process has had a CPU since it got one after the wait before.
+    /// Whether no other thread of its process has run since the task got a CPU after its previous wait.
     pub undisturbed: bool,
 }
 
@@ -66,7 +66,7 @@ impl Wait {
 /// A system call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Call {
-    /// Its number, negative outside of calls.
+    /// Its number; negative outside of calls.
     pub number: i32,
     /// Its first argument.
     pub first: u64,
@@ -76,11 +76,11 @@ pub(crate) struct Call {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steps {
     bytes: Vec<u8>,
-    /// When the last wait ended: the next begins not much later.
+    /// When the last wait ended: the next one begins soon after.
     last: u64,
 }
 
-/// Goes through steps.
+/// Iterates over steps.
 #[derive(Clone)]
 pub(crate) struct Iter<'a> {
     bytes: &'a [u8],
@@ -101,7 +101,7 @@ impl Steps {
             wait.from = wait.from.wrapping_sub(self.last);
             self.last = until;
         }
-        // No step has more than eight numbers of at most ten bytes each.
+        // A step has at most eight numbers of at most ten bytes each.
         let mut room = [0; 80];
         let bytes = postcard::to_slice(&step, &mut room).expect("a step finds room");
         self.bytes.extend_from_slice(bytes);
@@ -130,7 +130,7 @@ pub(crate) fn waits(steps: Iter<'_>) -> impl Iterator<Item = Wait> + Clone + '_ 
 }
 
 impl Iter<'_> {
-    /// Without the next steps, so many of them.
+    /// Skips the next `count` steps.
     pub fn without(mut self, count: usize) -> Self {
         self.by_ref().take(count).for_each(drop);
         self
@@ -188,7 +188,7 @@ mod tests {
             Step::Run(u64::MAX),
             Step::Kernel(7),
             wait(0, u64::MAX, call(-1, u64::MAX)),
-            // From before the end of the one in front of it.
+            // Begins before the end of the previous one.
             wait(7, 9, None),
             wait(20, 20, call(i32::MIN, 0)),
             Step::Post { to: 3, id: 4 },

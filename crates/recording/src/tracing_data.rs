@@ -1,11 +1,11 @@
-//! How the kernel laid out the events of its trace points, as `perf record` keeps it in its files.
+//! The layout of the kernel's trace point events, as `perf record` stores it.
 
 use std::collections::HashMap;
 
-/// First bytes of this part of a file.
+/// First bytes of this section of a file.
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// An event: its name, and where its fields are.
+/// An event: its name and the places of its fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Format {
     pub name: String,
@@ -13,13 +13,13 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// A field of an event with these bytes, if it is there.
+    /// A field of the event with these bytes, if present.
     fn bytes<'a>(&self, event: &'a [u8], field: &str) -> Option<&'a [u8]> {
         let (place, size) = *self.fields.get(field)?;
         event.get(place..place.checked_add(size)?)
     }
 
-    /// A number among the fields, with its sign if it is of four bytes.
+    /// A numeric field; signed if it has four bytes.
     pub fn number(&self, event: &[u8], field: &str) -> Option<i64> {
         let bytes = self.bytes(event, field)?;
         Some(match bytes.len() {
@@ -31,20 +31,20 @@ impl Format {
         })
     }
 
-    /// The number of a task among the fields.
+    /// A field that holds the number of a task.
     pub fn task(&self, event: &[u8], field: &str) -> Option<u32> {
         self.number(event, field)
             .and_then(|number| u32::try_from(number).ok())
     }
 
-    /// A text among the fields.
+    /// A text field.
     pub fn text(&self, event: &[u8], field: &str) -> Option<String> {
         let bytes = self.bytes(event, field)?;
         let end = bytes.iter().position(|byte| *byte == 0);
         Some(String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned())
     }
 
-    /// The format with its number, of the kernel's text about it.
+    /// The number and format of an event, from the kernel's description of it.
     fn parse(text: &str) -> Option<(u16, Self)> {
         let line = |start: &str| text.lines().find_map(|line| line.strip_prefix(start));
         let number = line("ID:")?.trim().parse().ok()?;
@@ -65,11 +65,11 @@ impl Format {
     }
 }
 
-/// The formats of all events, by their numbers; `None` if the bytes are something else.
+/// The formats of all events by number; `None` if the bytes are something else.
 pub(crate) fn formats(bytes: &[u8]) -> Option<HashMap<u16, Format>> {
     let mut input = Input(bytes.strip_prefix(MAGIC)?);
     input.word()?; // Version.
-    input.take(1 + 1 + 4)?; // Order of bytes, size of a long, size of a page.
+    input.take(1 + 1 + 4)?; // Byte order, size of a long, page size.
     for _ in ["header_page", "header_event"] {
         input.word()?;
         input.sized()?;
@@ -97,7 +97,7 @@ impl<'a> Input<'a> {
         Some(taken)
     }
 
-    /// Up to a zero.
+    /// The bytes up to and including the next zero.
     fn word(&mut self) -> Option<&'a [u8]> {
         let end = self.0.iter().position(|byte| *byte == 0)?;
         self.take(end + 1)
@@ -107,7 +107,7 @@ impl<'a> Input<'a> {
         Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    /// What follows its length.
+    /// Bytes with their length before them.
     fn sized(&mut self) -> Option<&'a [u8]> {
         let size = u64::from_le_bytes(self.take(8)?.try_into().ok()?);
         self.take(usize::try_from(size).ok()?)

@@ -83,14 +83,14 @@ fn what_cannot_be_imported_is_said_in_one_line() {
     // A part that claims to be huge finds no memory made for it.
     let mut other = bytes.clone();
     other[48..56].copy_from_slice(&(u64::MAX / 2).to_le_bytes());
-    assert!(message(&other).contains("behind its end"));
+    assert!(message(&other).contains("beyond its end"));
     // Without the formats of its events.
     let mut other = bytes;
     let place = other
         .windows(10)
         .position(|bytes| bytes == b"\x17\x08\x44tracing");
     other[place.expect("it has them")] = 0;
-    assert!(message(&other).contains("no events of trace points"));
+    assert!(message(&other).contains("no trace point events"));
 }
 
 proptest! {

@@ -879,7 +879,7 @@ fn what_is_no_recording_is_said_in_one_line() {
     assert!(message(&other).contains("damaged at byte"));
     let mut other = bytes;
     other.push(0);
-    assert!(message(&other).contains("behind its end"));
+    assert!(message(&other).contains("after its end"));
 }
 
 #[test]
@@ -928,7 +928,7 @@ fn an_empty_recording_says_so() {
     let recording = Recording::parse("a.recording", bytes.as_slice()).expect("a recording");
     let error = recording.load().expect_err("there is nothing in it");
     assert!(
-        error.to_string().contains("none of the tasks chosen ran"),
+        error.to_string().contains("none of the chosen tasks ran"),
         "{error}"
     );
 }
