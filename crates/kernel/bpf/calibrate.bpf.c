@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Schedulers for `fairground calibrate`: the kernel's defaults schedule. BARE has no callbacks at all, CALLBACKS has four in each
- * turn of a task, WALK has a queue of tasks that wait for ever.
+ * Schedulers for `fairground calibrate`, which leave scheduling to the kernel's defaults. BARE has no callbacks at all, CALLBACKS
+ * has four in each turn of a task, WALK has a queue of tasks that wait forever.
  */
 #include "fairground.bpf.h"
 
@@ -10,7 +10,7 @@ DEFINE_SCHEDULER(calibrate_bare, .name = "calibrate_bare");
 #endif
 
 #ifdef CALLBACKS
-/* What `running` does besides. */
+/* What the callbacks do besides. */
 const volatile u8 instructions;
 const volatile u8 calls;
 const volatile u8 kicks;
@@ -28,7 +28,7 @@ struct {
 
 void BPF_STRUCT_OPS(calibrate_runnable, struct task_struct *p, u64 enq_flags)
 {
-	/* The waker is on this CPU, which so is not idle: the interrupt comes and has nothing to do. */
+	/* The waker is on this CPU, so the CPU is not idle: the interrupt arrives and has nothing to do. */
 	if (kicks)
 		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_IDLE);
 }
@@ -40,7 +40,7 @@ void BPF_STRUCT_OPS(calibrate_running, struct task_struct *p)
 {
 	u32 i;
 
-	/* 400 turns of five instructions. */
+	/* 400 iterations of five instructions. */
 	if (instructions)
 		asm volatile("r1 = 0;"
 			     "turn%=: r2 = r1;"
@@ -71,7 +71,7 @@ DEFINE_SCHEDULER(calibrate_callbacks,
 #endif
 
 #ifdef WALK
-/* Whether `dispatch` visits the tasks that wait. */
+/* Whether `dispatch` visits the waiting tasks. */
 const volatile u8 walks;
 
 #define WAITING 0

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which interrupts the present CPU serves, told by the kernel's number of nested contexts; included by the programs that record. */
+/* Which interrupt this CPU is serving, according to the kernel's preempt count; included by the programs that record. */
 #ifndef FAIRGROUND_INTERRUPTS_H
 #define FAIRGROUND_INTERRUPTS_H
 
 /*
- * What the number of nested contexts says of interrupts in progress: soft interrupts served, and hard interrupts with NMIs. The
- * latter are eight bits further up in kernels that count sections with interrupts switched off as well.
+ * Bits of the preempt count: serving a soft interrupt, and hard interrupts with NMIs. The latter are eight bits higher in kernels
+ * that also count sections with interrupts disabled.
  */
 #define SOFT_INTERRUPT_SERVED 0x00000100
 #define HARD_INTERRUPTS 0x000f0000
@@ -17,9 +17,9 @@ enum served_interrupt {
 	SERVES_HARD_INTERRUPT = 2,
 };
 
-/* How deep this CPU is in interrupts; a variable of its own on x86. */
+/* The preempt count of this CPU; a variable of its own on x86. */
 extern const int __preempt_count __ksym __weak;
-/* What kernels have that count sections with interrupts switched off. */
+/* Exists in kernels that count sections with interrupts disabled. */
 extern const unsigned long local_interrupt_disable_state __ksym __weak;
 
 static __always_inline enum served_interrupt served_interrupt(void)

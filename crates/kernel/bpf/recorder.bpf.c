@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the scheduler does with some tasks, as records in a ring buffer.
+ * Records what the scheduler does with some tasks, in a ring buffer.
  *
- * Attaches to the trace points of the scheduler and so sees every scheduling class alike. Tasks are chosen one by one
- * in the map `tracked`; their children are added as they are born.
+ * Attaches to the scheduler's trace points, so it sees all scheduling classes alike. Tasks are chosen one by one in the map
+ * `tracked`; their children are added when they are born.
  *
  * With WATCH_INTERRUPTS, interrupts are recognised by their trace points, for kernels whose symbol table has no __preempt_count.
  */
@@ -18,13 +18,13 @@ char _license[] SEC("license") = "GPL";
 
 /* State bit of a task that has ended and is switched out for the last time, TASK_DEAD. */
 #define STATE_DEAD 0x80
-/* Flag of a thread of the kernel, PF_KTHREAD. */
+/* Flag of a kernel thread, PF_KTHREAD. */
 #define FLAG_KERNEL_THREAD 0x00200000
 
-/* Whether the turns of all other tasks are recorded. */
+/* Whether to record the turns of all other tasks. */
 const volatile bool turns;
 
-/* Records that found no room. */
+/* Records lost for lack of room. */
 u64 lost;
 
 struct {
@@ -33,7 +33,7 @@ struct {
 } records SEC(".maps");
 
 struct tracked_task {
-	/* Thread that is about to wake it, 0 for an interrupt. */
+	/* The thread that is about to wake it; 0 for an interrupt. */
 	u32 waker;
 };
 
@@ -44,13 +44,13 @@ struct {
 	__type(value, struct tracked_task);
 } tracked SEC(".maps");
 
-/* Tasks that are not tracked, from being woken to falling asleep. */
+/* A task that is not tracked, from its wake-up to its next sleep. */
 struct other_task {
 	/* When it was woken. */
 	u64 woken;
-	/* When it got its CPU, 0 while it has none. */
+	/* When it got its CPU; 0 while it has none. */
 	u64 since;
-	/* CPU time until then. */
+	/* CPU time before that. */
 	u64 cpu_time;
 };
 
@@ -62,7 +62,7 @@ struct {
 } others SEC(".maps");
 
 #ifdef WATCH_INTERRUPTS
-/* How deep each CPU is in interrupts. */
+/* Interrupt nesting depth of each CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -88,7 +88,7 @@ static __always_inline int count_interrupt(bool enters)
 	return 0;
 }
 
-/* The ends come first, so that they are attached first: no beginning is seen without its end. */
+/* Exits come first, so that they are attached first: no interrupt is seen to begin but not to end. */
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(leave_timer)
 {
@@ -152,7 +152,7 @@ static __always_inline void describe(struct recorded_task *to, struct task_struc
 }
 
 /*
- * @time: when it happened, taken before anything else is done: what recording takes is not to be a part of what is recorded
+ * @time: when it happened, taken before anything else, so that the cost of recording is not part of what is recorded
  */
 static __always_inline struct record *reserve(u32 kind, u64 time)
 {
@@ -169,7 +169,7 @@ static __always_inline struct record *reserve(u32 kind, u64 time)
 	return record;
 }
 
-/* The reader looks by the clock: waking it for each record would disturb what it watches. */
+/* The reader polls: waking it for each record would disturb what it watches. */
 static __always_inline void submit(struct record *record)
 {
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
@@ -180,7 +180,7 @@ static __always_inline void begin_turn(struct task_struct *task)
 	struct other_task fresh = { .woken = bpf_ktime_get_ns() };
 	u32 pid = task->pid;
 
-	/* One that is woken before it has fallen asleep goes on with its turn. */
+	/* A task that is woken before it has fallen asleep continues its turn. */
 	if (turns)
 		bpf_map_update_elem(&others, &pid, &fresh, BPF_NOEXIST);
 }

@@ -11,20 +11,20 @@ enum record_kind {
 	RECORD_TURN = 5,
 };
 
-/* What becomes of the task that leaves a CPU. */
+/* What happens to the task that leaves a CPU. */
 enum record_state {
 	STATE_RUNNABLE = 0,
 	STATE_SLEEPS = 1,
 	STATE_ENDED = 2,
 };
 
-/* A tracked task; pid 0 where there is none. */
+/* A tracked task; pid 0 for none. */
 struct recorded_task {
 	u32 pid;
 	u32 policy;
 	u32 static_prio;
 	u32 rt_priority;
-	/* The CPUs 0 to 63 that it may use. */
+	/* Bit mask of the CPUs 0 to 63 that it may use. */
 	u64 first_cpus_allowed;
 	u32 nr_cpus_allowed;
 	u32 padding;
@@ -32,20 +32,20 @@ struct recorded_task {
 };
 
 struct record {
-	/* CLOCK_MONOTONIC, nanoseconds; for a turn when the task was woken. */
+	/* CLOCK_MONOTONIC, nanoseconds; for a turn, when the task was woken. */
 	u64 time;
 	u32 kind;
-	/* Where it happened; for a wake-up the CPU chosen, for a migration the one left. */
+	/* Where it happened; for a wake-up, the chosen CPU; for a migration, the CPU left. */
 	u32 cpu;
 	/* State of the leaving task. */
 	u32 state;
-	/* Waking thread, CPU migrated to, forking thread, or for a turn whether it is a thread of the kernel. */
+	/* Waking thread, CPU migrated to, forking thread; for a turn, whether it is a kernel thread. */
 	u32 other;
-	/* The task; for a switch the one that leaves. */
+	/* The task; for a switch, the one that leaves. */
 	struct recorded_task task;
-	/* For a switch the task that comes. */
+	/* For a switch, the task that comes. */
 	struct recorded_task next;
-	/* For a turn, from being woken to falling asleep: CPU time used, nanoseconds. */
+	/* For a turn, CPU time used between wake-up and next sleep, nanoseconds. */
 	u64 cpu_time;
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What all tasks of a machine do, as records that the reader finds in memory: `fairground record`.
+ * Records what all tasks of a machine do, in memory that the reader maps: `fairground record`.
  *
- * Nothing is chosen here: who wakes the tasks that one is interested in, and who takes the CPU from them, is part of what
- * happened. A record is small instead, and written by the trace points of the scheduler alone; what a task waits for is read from the
- * registers that it has left at its system call.
+ * Tasks are not chosen here: what wakes the tasks of interest and what takes the CPU from them is part of what happened. To
+ * make up for it, records are small, and only the scheduler's trace points write them; what a task waits for is read from the
+ * registers that it left at its system call.
  *
  * With WATCH_INTERRUPTS, interrupts are recognised by their trace points, for kernels whose symbol table has no __preempt_count.
  */
@@ -22,27 +22,27 @@ char _license[] SEC("license") = "GPL";
 
 /* State of a task that has ended (TASK_DEAD). */
 #define STATE_DEAD 0x80
-/* Flags of tasks: a thread of the kernel, and one that the kernel runs for a user's process (PF_KTHREAD, PF_USER_WORKER, PF_IO_WORKER). */
+/* Flags of tasks: a kernel thread, and one that the kernel runs for a user's process (PF_KTHREAD, PF_USER_WORKER, PF_IO_WORKER). */
 #define FLAG_KERNEL_THREAD 0x00200000
 #define FLAGS_WITHOUT_REGISTERS (FLAG_KERNEL_THREAD | 0x00004000 | 0x00000010)
 
-/* Registers of a task in a system call, on x86; other machines' have other names, and say nothing here. */
+/* Registers of a task in a system call, on x86; on other machines they have other names and are not recorded. */
 struct pt_regs {
 	unsigned long si;
 	unsigned long di;
 	unsigned long orig_ax;
 } __attribute__((preserve_access_index));
 
-/* Descriptions that found no room. */
+/* Descriptions lost for lack of room. */
 u64 lost;
 
-/* Entries of each CPU's ring, a power of 2. The loader sets it, and how large the maps are. */
+/* Entries in each CPU's ring, a power of 2. The loader sets this and the sizes of the maps. */
 const volatile u32 room;
 
 /*
- * Each CPU writes its entries to a ring of its own, in memory that the reader sees: a ring buffer of all CPUs takes a lock and two calls for an entry.
- * The programs that write entries are not interrupted by each other: all but one of these trace points have interrupts switched off, and the
- * last, of a task that wakes itself, is not entered twice.
+ * Each CPU writes its entries to its own ring, in memory that the reader maps: a ring buffer for all CPUs takes a lock and two
+ * calls per entry. The programs that write entries do not interrupt each other: all but one of these trace points run with
+ * interrupts disabled, and the other one, for a task that wakes itself, does not nest.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -66,19 +66,19 @@ struct {
 } descriptions SEC(".maps");
 
 /*
- * What was last told of each task, at the place that its number has here. Tasks that share a place are told of more often than they change,
- * and nothing else comes of it.
+ * What was last reported about each task, at the place given by its number. Tasks that share a place are described more often
+ * than they change, which does no harm.
  */
 #define PLACES (1 << 16)
 struct told {
 	u64 digest;
 	u32 task;
-	/* Looks at it since it changed. */
+	/* Switches since it changed. */
 	u32 looks;
 };
 struct told told[PLACES] SEC(".bss.told");
 
-/* Of a task that has not changed for so many switches, every so many are looked at: to look takes time, and what it was at last counts. */
+/* A task that has not changed for SETTLED switches is checked only at every SELDOM-th: checking takes time, and its last description counts. */
 #define SETTLED 64
 #define SELDOM 16
 
@@ -98,7 +98,7 @@ static __always_inline void rise(u32 *depth)
 		(*depth)--;
 }
 
-/* The ends come first, so that they are attached first: no beginning is seen without its end. */
+/* Exits come first, so that they are attached first: no interrupt is seen to begin but not to end. */
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(leave_timer)
 {
@@ -181,7 +181,7 @@ static __always_inline enum waking_context context(struct ring *ring)
 #endif
 }
 
-/* The next entry of the present CPU, whose number and ring these are, without what is particular to its kind. */
+/* The next entry of this CPU, given its number and ring, without the fields that depend on its kind. */
 static __always_inline struct entry *begin_entry(u32 cpu, struct ring *ring, u8 kind, u32 task, u32 other, u8 flags)
 {
 	u32 place = cpu * room + (ring->written & (room - 1));
@@ -207,7 +207,7 @@ static __always_inline struct entry *begin_entry(u32 cpu, struct ring *ring, u8 
 	return entry;
 }
 
-/* Shows the entry that was begun to the reader: an exchange comes after all that was written before it, on any machine. */
+/* Shows the finished entry to the reader: an exchange is ordered after all writes before it, on any machine. */
 static __always_inline void end_entry(struct ring *ring)
 {
 	__sync_lock_test_and_set(&ring->written, ring->written + 1);
@@ -219,7 +219,7 @@ static __always_inline u64 mixed(u64 digest, u64 value)
 	return digest ^ digest >> 32;
 }
 
-/* Tells what `task` is, unless that was told already. */
+/* Describes `task`, unless it has been described like this already. */
 static __always_inline void describe(struct task_struct *task)
 {
 	struct told *last = &told[(u32)task->pid % PLACES];
@@ -256,11 +256,11 @@ static __always_inline void describe(struct task_struct *task)
 	description->process = task->tgid;
 	description->rt_priority = task->rt_priority;
 	__builtin_memcpy(description->comm, name, sizeof(name));
-	/* The reader looks by the clock: waking it would disturb what it watches. */
+	/* The reader polls: waking it would disturb what it watches. */
 	bpf_ringbuf_submit(description, BPF_RB_NO_WAKEUP);
 }
 
-/* Whether a task may have changed since it was last told of. */
+/* Whether a task may have changed since it was last described. */
 static __always_inline bool may_have_changed(struct task_struct *task)
 {
 	struct told *last = &told[(u32)task->pid % PLACES];

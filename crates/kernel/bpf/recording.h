@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The records that recording.bpf.c writes, which are those of a recording's file: crates/recording/src/record.rs reads the same layout. */
+/* The records of recording.bpf.c and of recording files; crates/recording/src/record.rs reads the same layout. */
 #ifndef FAIRGROUND_RECORDING_H
 #define FAIRGROUND_RECORDING_H
 
 enum entry_kind {
-	/* A CPU goes from `task` to `other`. */
+	/* A CPU switches from `task` to `other`. */
 	ENTRY_SWITCH = 1,
 	/* `other` is about to wake `task`. */
 	ENTRY_WAKING = 2,
 	/* `other` has created `task`. */
 	ENTRY_BORN = 3,
-	/* What `task` is; a struct description. */
+	/* A struct description of `task`. */
 	ENTRY_TASK = 4,
 };
 
@@ -18,7 +18,7 @@ enum entry_kind {
 #define SWITCH_PREEMPTS 1
 #define SWITCH_WAITS_FOR_DISK 2
 
-/* Flags of a waking: from where. */
+/* Flags of a wake-up: its context. */
 enum waking_context {
 	FROM_TASK = 0,
 	FROM_SOFT_INTERRUPT = 1,
@@ -37,16 +37,16 @@ struct entry {
 	u16 cpu;
 	u8 kind;
 	u8 flags;
-	/* Of a switch: number of the system call that the task is in, negative for none, and its first two arguments. */
+	/* For a switch: the number of the task's system call, negative for none, and its first two arguments. */
 	s32 call;
 	u64 first;
 	u32 second;
-	/* Of a switch: the kernel's state of the task that leaves. */
+	/* For a switch: the kernel's state of the task that leaves. */
 	u32 state;
 };
 
 struct description {
-	/* The beginning of a struct entry, up to the flags. */
+	/* The beginning of a struct entry, up to its flags. */
 	u64 time;
 	u32 task;
 	u32 other;
@@ -54,7 +54,7 @@ struct description {
 	u8 kind;
 	u8 flags;
 	u32 policy;
-	/* The CPUs 0 to 63 that it may use. */
+	/* Bit mask of the CPUs 0 to 63 that it may use. */
 	u64 first_cpus_allowed;
 	u32 static_prio;
 	u32 nr_cpus_allowed;
@@ -66,12 +66,12 @@ struct description {
 
 /* The ring of a CPU: crates/kernel/src/rings.rs reads the same layout. */
 struct ring {
-	/* Entries that the CPU has written, and those that the reader has taken, since the beginning. */
+	/* Entries that the CPU has written and the reader has taken, since the beginning. */
 	u64 written;
 	u64 taken;
-	/* Entries that found no room. */
+	/* Entries lost for lack of room. */
 	u64 lost;
-	/* How deep the CPU is in interrupts. */
+	/* Nesting depth of the CPU's interrupts. */
 	u32 timer;
 	u32 device;
 	u32 soft;

@@ -1,9 +1,9 @@
-//! The recorder: what any scheduler of this kernel does with chosen tasks, as the event stream.
+//! The recorder: what any scheduler of this kernel does with chosen tasks, as an event stream.
 //!
-//! A small BPF program at the kernel's scheduler trace points writes records to a ring buffer, a thread of this process
-//! puts them in order and feeds a [`Sink`]. The thread runs under `SCHED_FIFO`, above every scheduler that can be
-//! watched. It looks four times a second whether the buffer fills, and reads it at the end of the recording if it does not: so it
-//! takes next to nothing from the tasks, and has no part in their competition.
+//! A small BPF program at the kernel's scheduler trace points writes records to a ring buffer; a thread of this process puts them in order
+//! and feeds a [`Sink`]. The thread runs under `SCHED_FIFO`, above every scheduler that can be watched. Four times a second it checks
+//! whether the buffer is filling up; if not, it reads the buffer only at the end of the recording. So it takes almost nothing from the
+//! tasks and does not compete with them.
 
 mod program;
 pub mod record;
@@ -26,21 +26,21 @@ pub(crate) use program::{Program, ends, failed, waiting};
 use record::Record;
 use stream::{Note, NoteKind, Stream};
 
-/// The program, and the one for kernels whose symbol table has no `__preempt_count`: it has to look at every interrupt, and so takes more
-/// of the machine's time.
+/// The program, and the one for kernels whose symbol table has no `__preempt_count`: that one has to watch every interrupt, and so costs
+/// more time.
 const PROGRAMS: [&[u8]; 2] = [
     include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o")),
     include_bytes!(concat!(env!("OUT_DIR"), "/recorder_interrupts.bpf.o")),
 ];
 
-/// How often the ring buffer is looked at. At 100,000 records a second it fills in more than a second.
+/// How often the ring buffer is checked. At 100,000 records a second it takes more than a second to fill.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// Bytes of records that may wait: a quarter of the ring buffer. Reading them takes longer than a wakeup latency, and would be a part of those that
-/// it falls on.
+/// Bytes of records that may wait: a quarter of the ring buffer. Reading them takes longer than a wakeup latency, and adds to those during
+/// which it happens.
 const PATIENCE: usize = 4 * 1024 * 1024;
 
-/// Records of the last moments may still be incomplete on some CPU, nanoseconds.
+/// How long the latest records may be incomplete on some CPU, nanoseconds.
 const SETTLING: u64 = 100_000_000;
 
 /// Tells the recorder what the kernel does not know.
@@ -51,15 +51,15 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Says that the run begins at `origin` (`CLOCK_MONOTONIC`), which becomes time 0 of the events. Nothing reaches the
-    /// sink before it is said. Only the first time counts.
+    /// Begins the run at `origin` (`CLOCK_MONOTONIC`), which becomes time 0 of the events. Nothing reaches the sink before. Only the first
+    /// call counts.
     pub fn begin(&self, origin: u64) {
         let _ = self.origin.set(origin);
     }
 
-    /// Adds a note about the thread `pid`, with the present time.
+    /// Adds a note about the thread `pid`, at the present time.
     pub fn add(&self, pid: u32, kind: NoteKind) {
-        // After the end of the recording nothing listens, and nothing needs to.
+        // After the end of the recording there is no receiver, and no need for one.
         let _ = self.sender.send(Note {
             time: clock::monotonic(),
             pid,
@@ -68,7 +68,7 @@ impl Notes {
     }
 }
 
-/// Chooses tasks to be recorded.
+/// Chooses tasks to record.
 #[derive(Debug)]
 pub struct Tracker {
     map: MapHandle,
@@ -76,10 +76,10 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Records the thread `pid` from now on, under `name` or under the kernel's name for it.
+    /// Records the thread `pid` from now on, under `name` or its name in the kernel.
     ///
     /// # Errors
-    /// The kernel does not take one more.
+    /// The kernel cannot track another task.
     pub fn track(&self, pid: u32, name: Option<&str>) -> Result<(), Error> {
         if let Some(name) = name {
             self.notes.add(
@@ -95,16 +95,16 @@ impl Tracker {
     }
 }
 
-/// What a recording gave besides the events.
+/// What a recording yields besides the events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Records that found no room in the buffer; the events have gaps there.
+    /// Records lost because the buffer was full; the events have gaps there.
     pub lost: u64,
-    /// What threads did that were not chosen, if it was asked for.
+    /// What threads that were not chosen did, if requested.
     pub others: Vec<OtherThread>,
 }
 
-/// Tells the recorder's thread to end when it is dropped.
+/// Ends the recorder's thread when dropped.
 #[derive(Debug)]
 struct End(Arc<AtomicBool>);
 
@@ -125,16 +125,16 @@ pub struct Recorder<S> {
 }
 
 impl<S: Sink + Send + 'static> Recorder<S> {
-    /// Starts recording into `sink`. Children of recorded tasks are recorded too; with `turns`, so are the turns of all other threads. Nothing is recorded until
-    /// a task is chosen with a [`Tracker`], and nothing is told before [`Notes::begin`].
+    /// Starts recording into `sink`. Children of recorded tasks are recorded too; with `turns`, so are the turns of all other threads.
+    /// Nothing is recorded before a task is chosen with a [`Tracker`], and nothing reaches the sink before [`Notes::begin`].
     ///
     /// # Errors
-    /// Not root, a kernel without the trace points or type information.
+    /// Not root, or a kernel without the trace points or type information.
     pub fn start(sink: S, turns: bool, cpus: u32) -> Result<Self, Error> {
         Self::start_programs(sink, turns, cpus, |_| true)
     }
 
-    /// [`Recorder::start`] with those of its programs alone whose names are `wanted`: to measure what they take.
+    /// [`Recorder::start`] with only those of its programs whose names are `wanted`, to measure what they cost.
     pub(crate) fn start_programs(
         mut sink: S,
         turns: bool,
@@ -169,7 +169,7 @@ impl<S: Sink + Send + 'static> Recorder<S> {
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || {
-                // Above everything that is watched. Without the right to it the recording is only less exact.
+                // Above everything that is watched. Without permission, the recording is merely less exact.
                 let _ = scheduling::set_policy(&WATCHERS);
                 let stream = Stream::new(cpus);
                 let summary = record(&program, &receiver, &bounds, stream, &mut sink)?;
@@ -185,7 +185,7 @@ impl<S: Sink + Send + 'static> Recorder<S> {
         })
     }
 
-    /// What chooses the tasks.
+    /// A handle that chooses tasks.
     ///
     /// # Errors
     /// The process has no file descriptor left.
@@ -196,14 +196,14 @@ impl<S: Sink + Send + 'static> Recorder<S> {
         })
     }
 
-    /// What takes notes from user space.
+    /// A handle that takes notes from user space.
     #[must_use]
     pub fn notes(&self) -> Notes {
         self.notes.clone()
     }
 
-    /// Says that the run ends at `time` (`CLOCK_MONOTONIC`): what happens later is not told, however long it takes until
-    /// [`Recorder::finish`]. Only the first time counts.
+    /// Ends the run at `time` (`CLOCK_MONOTONIC`): later events are dropped, however long it takes until [`Recorder::finish`]. Only the
+    /// first call counts.
     pub fn stop_at(&self, time: u64) {
         let _ = self.stop.set(time);
     }
@@ -222,13 +222,13 @@ impl<S: Sink + Send + 'static> Recorder<S> {
     }
 }
 
-/// When a recording begins and ends, as others tell its thread.
+/// When a recording begins and ends, as other threads tell the recorder's thread.
 struct Bounds {
     /// `CLOCK_MONOTONIC` of time 0, once the run has begun.
     origin: Arc<OnceLock<u64>>,
-    /// `CLOCK_MONOTONIC` of the end, once it is known.
+    /// `CLOCK_MONOTONIC` of the end, once known.
     stop: Arc<OnceLock<u64>>,
-    /// Whether the thread is to come to its end.
+    /// Whether the thread should end.
     ended: Arc<AtomicBool>,
 }
 

@@ -1,4 +1,4 @@
-//! The BPF programs that watch the scheduler, at work as long as they are held.
+//! The BPF programs that watch the scheduler, attached while they are held.
 
 use std::ffi::OsStr;
 
@@ -10,15 +10,15 @@ use libbpf_rs::{
 use crate::Error;
 use crate::libbpf_messages::collect;
 
-/// An object whose programs are attached as long as this lives.
+/// An object whose programs are attached while this lives.
 pub(crate) struct Program {
     links: Vec<Link>,
     object: Object,
 }
 
 impl Program {
-    /// Loads the first of `variants` that this kernel takes and attaches those of its programs that are `wanted`; `prepare` is
-    /// shown its maps before. If the kernel takes none, the error is the first one's.
+    /// Loads the first of `variants` that this kernel accepts and attaches those of its programs that are `wanted`; `prepare` sees its maps
+    /// first. If the kernel accepts none, the error is that of the first.
     pub(crate) fn load(
         name: &str,
         variants: &[&[u8]; 2],
@@ -52,19 +52,19 @@ impl Program {
         loaded.map_err(|error| failed(&format!("{error}{}", cause(&messages.concat()))))
     }
 
-    /// Detaches all of its programs; what they have written can still be read.
+    /// Detaches all programs; what they wrote can still be read.
     pub(crate) fn detach(&mut self) {
         self.links.clear();
     }
 
-    /// The map whose name ends like this: libbpf puts the object's name before those of its sections.
+    /// The map whose name ends in `end`: libbpf puts the object's name before the names of its sections.
     pub(crate) fn map(&self, end: &str) -> Result<MapHandle, Error> {
         let map = self.object.maps().find(|map| ends(map.name(), end));
         map.ok_or_else(|| failed(&format!("it has no map {end}")))
             .and_then(|map| MapHandle::try_from(&map).map_err(|error| failed(&error.to_string())))
     }
 
-    /// What found no room in the buffer so far; the program's first variable.
+    /// How much was lost so far because the buffer was full; the program's first variable.
     pub(crate) fn lost(&self) -> u64 {
         self.map(".bss")
             .ok()
@@ -74,14 +74,14 @@ impl Program {
     }
 }
 
-/// Whether a name ends like this.
+/// Whether a name ends in `end`.
 pub(crate) fn ends(name: &OsStr, end: &str) -> bool {
     name.to_string_lossy().ends_with(end)
 }
 
-/// Bytes of records that wait in the only buffer of `ring`.
+/// Bytes of unread records in the only buffer of `ring`.
 pub(crate) fn waiting(ring: &RingBuffer<'_>) -> usize {
-    // SAFETY: the pointer is that of a live ring buffer manager, and what is found in it lives as long.
+    // SAFETY: the pointer is that of a live ring buffer manager, and its buffer lives as long.
     unsafe {
         let buffer = libbpf_sys::ring_buffer__ring(ring.as_libbpf_object().as_ptr(), 0);
         if buffer.is_null() {
@@ -98,8 +98,7 @@ pub(crate) fn failed(reason: &str) -> Error {
     }
 }
 
-/// The one line of libbpf's messages that says why, in brackets: the verifier's last words before its statistics, or else the first
-/// message.
+/// The one line of libbpf's messages that says why, in brackets: the verifier's last line before its statistics, or else the first message.
 fn cause(messages: &str) -> String {
     let lines: Vec<&str> = messages
         .lines()

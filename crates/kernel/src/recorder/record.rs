@@ -1,9 +1,9 @@
-//! The records of `bpf/recorder.bpf.c`, as `bpf/recorder.h` lays them out.
+//! The records of `bpf/recorder.bpf.c`, in the layout of `bpf/recorder.h`.
 
-/// Bytes of a record.
+/// Size of a record.
 const SIZE: usize = 128;
 
-/// What a record says of a tracked task.
+/// What a record says about a tracked task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedTask {
     /// Thread number.
@@ -14,18 +14,18 @@ pub struct RecordedTask {
     pub static_prio: u32,
     /// 1 to 99 for real-time policies.
     pub rt_priority: u32,
-    /// Bits of the CPUs 0 to 63 that it may use.
+    /// Bit mask of the CPUs 0 to 63 that it may use.
     pub first_cpus_allowed: u64,
     /// How many CPUs it may use.
     pub nr_cpus_allowed: u32,
-    /// The kernel's name for it, 15 bytes at most.
+    /// Its name in the kernel, at most 15 bytes.
     pub comm: String,
 }
 
-/// What becomes of the task that leaves a CPU.
+/// What happens to the task that leaves a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// It could go on.
+    /// It is still runnable.
     Runnable,
     /// It sleeps.
     Sleeps,
@@ -36,9 +36,9 @@ pub enum Leaving {
 /// What was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
-    /// A CPU went from one task to another; tasks that are not tracked are `None`.
+    /// A CPU switched from one task to another; tasks that are not tracked are `None`.
     Switch {
-        /// The task that leaves and what becomes of it.
+        /// The task that leaves, and what happens to it.
         prev: Option<(RecordedTask, Leaving)>,
         /// The task that comes.
         next: Option<RecordedTask>,
@@ -68,7 +68,7 @@ pub enum Happening {
     Turn {
         /// The task.
         task: RecordedTask,
-        /// Whether it is a thread of the kernel.
+        /// Whether it is a kernel thread.
         kernel: bool,
         /// CPU time that it used in between.
         cpu_time: u64,
@@ -87,7 +87,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads a record; `None` if the bytes are none.
+    /// Reads a record; `None` if the bytes are not one.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         if bytes.len() < SIZE {

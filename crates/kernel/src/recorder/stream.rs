@@ -1,8 +1,8 @@
 //! From records to the event stream: in time order, consistent, with dense task numbers.
 //!
-//! Records come from several CPUs and notes from user space, each in its own order. They wait here until nothing earlier can
-//! come any more. A recording begins in the middle of the tasks' lives and may have gaps; where a record contradicts what is known, the
-//! missing event is put in before it, so that sinks see a consistent story.
+//! Records come from several CPUs and notes from user space, each in its own order. They wait here until nothing earlier can arrive. A
+//! recording begins in the middle of the tasks' lives and may have gaps; if a record contradicts what is known, the missing event is
+//! inserted before it, so that sinks see a consistent story.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -26,12 +26,12 @@ pub struct Note {
 /// What a [`Note`] says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoteKind {
-    /// The thread is a task of this name, asleep as far as is known.
+    /// The thread is a task of this name, asleep as far as known.
     Task {
         /// Name for people.
         name: String,
     },
-    /// Whatever its nice value, the task wants this much beside others; see [`TaskInfo::weight`].
+    /// The weight that the task wants among others, whatever its nice value; see [`TaskInfo::weight`].
     Weight(u32),
     /// A job of the task was released; see [`EventKind::JobRelease`].
     JobRelease {
@@ -45,7 +45,7 @@ pub enum NoteKind {
         /// Nominal end of its period, `CLOCK_MONOTONIC`.
         deadline: u64,
     },
-    /// The task left out periods; see [`EventKind::JobSkip`].
+    /// The task skipped periods; see [`EventKind::JobSkip`].
     JobSkip {
         /// Nominal beginning of the first, `CLOCK_MONOTONIC`.
         due: u64,
@@ -56,7 +56,7 @@ pub enum NoteKind {
     },
     /// The task started or stopped its watch, at the time of the note; see [`EventKind::Lap`].
     Lap {
-        /// Whether it started it.
+        /// Whether it started.
         begins: bool,
     },
 }
@@ -67,7 +67,7 @@ enum Item {
     Record(Record),
 }
 
-/// An item with its place in the order: time, then arrival.
+/// An item and its place in the order: time, then arrival.
 #[derive(Debug)]
 struct Waiting {
     time: u64,
@@ -107,9 +107,9 @@ enum State {
 struct Task {
     state: State,
     info: TaskInfo,
-    /// Whether the name is ours and the kernel's does not matter.
+    /// Whether the name is from a note: the kernel's does not matter then.
     named: bool,
-    /// The weight that was noted: its nice value does not matter either.
+    /// The weight from a note: the nice value does not matter then.
     wanted_weight: Option<u32>,
 }
 
@@ -128,12 +128,12 @@ pub struct Stream {
     current: Vec<Option<TaskId>>,
     /// CPUs of this machine, to know when a task may use all of them.
     cpus: u32,
-    /// Threads that are no task of the run, by number.
+    /// Threads that are not tasks of the run, by number.
     others: BTreeMap<u32, OtherThread>,
 }
 
 impl Stream {
-    /// A stream from a machine of this many CPUs.
+    /// A stream from a machine with this many CPUs.
     #[must_use]
     pub fn new(cpus: u32) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl Stream {
         }
     }
 
-    /// Makes `origin` (`CLOCK_MONOTONIC`, nanoseconds) time 0 of the events, if nothing else is already.
+    /// Makes `origin` (`CLOCK_MONOTONIC`, nanoseconds) time 0 of the events, unless time 0 is already set.
     pub fn begin(&mut self, origin: u64) {
         self.origin.get_or_insert(origin);
     }
@@ -173,7 +173,7 @@ impl Stream {
         }));
     }
 
-    /// Hands everything up to `until` (`CLOCK_MONOTONIC`) to the sink; nothing before the stream has begun.
+    /// Hands everything up to `until` (`CLOCK_MONOTONIC`) to the sink, or nothing if the stream has not begun.
     pub fn release(&mut self, until: u64, sink: &mut dyn Sink) {
         let Some(origin) = self.origin else { return };
         while self
@@ -184,7 +184,7 @@ impl Stream {
             let Some(Reverse(first)) = self.waiting.pop() else {
                 return;
             };
-            // An item that came too late for its place is reported at the time that has been reached.
+            // An item that came too late for its place is reported at the time already reached.
             self.last = self.last.max(first.time.saturating_sub(origin));
             match first.item {
                 Item::Note(note) => self.tell_note(note, sink),
@@ -193,8 +193,8 @@ impl Stream {
         }
     }
 
-    /// Hands over what there is up to `end` (`CLOCK_MONOTONIC`), drops what is later, and finishes the sink. Returns what the threads
-    /// did that are no task of the run.
+    /// Hands over everything up to `end` (`CLOCK_MONOTONIC`), drops what is later, and finishes the sink. Returns what the threads that are
+    /// not tasks of the run did.
     pub fn finish(mut self, end: u64, sink: &mut dyn Sink) -> Vec<OtherThread> {
         self.release(end, sink);
         sink.finish(self.last.max(self.since(end)));
@@ -238,12 +238,12 @@ impl Stream {
                     self.emit(kind, sink);
                 }
             }
-            // A task that the kernel has seen end; its last words are of no use.
+            // The kernel has seen this task end; its last notes are of no use.
             (_, None) => {}
         }
     }
 
-    /// The event that a note of `time` about a known task is.
+    /// The event for a note, taken at `time`, about a known task.
     fn event_of(&self, kind: NoteKind, task: TaskId, time: u64) -> Option<EventKind> {
         Some(match kind {
             NoteKind::Task { .. } | NoteKind::Weight(_) => return None,
@@ -300,7 +300,7 @@ impl Stream {
         }
     }
 
-    /// Notes a turn of a thread that is no task of the run, if it was woken during the run.
+    /// Adds a turn of a thread that is not a task of the run, if it was woken during the run.
     fn add_turn(&mut self, task: &RecordedTask, kernel: bool, woken: u64, cpu_time: u64) {
         let Some(at) = self.origin.and_then(|origin| woken.checked_sub(origin)) else {
             return;
@@ -317,7 +317,7 @@ impl Stream {
     }
 
     fn wake(&mut self, task: TaskId, cpu: u32, waker: Option<TaskId>, sink: &mut dyn Sink) {
-        // A task that is woken before it has fallen asleep has nothing to tell.
+        // Waking a task that has not fallen asleep yet is not an event.
         if self.tasks[index(task)].state == State::Asleep {
             self.tasks[index(task)].state = State::Queued;
             let cpu = CpuId(cpu);
@@ -339,7 +339,7 @@ impl Stream {
             self.current.resize(place + 1, None);
         }
 
-        // Gaps: a task known to be here that the record does not know, and one that comes but is known elsewhere.
+        // Gaps: the task known to be here is not in the record, or the one that comes is known to be elsewhere.
         let gone =
             self.current[place].filter(|task| prev.is_none_or(|(leaving, _)| leaving != *task));
         if let Some(task) = gone {
@@ -357,7 +357,7 @@ impl Stream {
             if self.tasks[index(task)].state == State::Running(cpu) {
                 from = Some(task);
             } else {
-                // It was running before the recording began, or a gap hides how it came here.
+                // It was running before the recording began, or a gap hides its arrival.
                 if matches!(self.tasks[index(task)].state, State::Running(_)) {
                     self.leave(task, sink);
                 }
@@ -386,7 +386,7 @@ impl Stream {
         }
     }
 
-    /// Tells that a task left its CPU, which no record says, still runnable.
+    /// Reports that a task left its CPU still runnable, for which there is no record.
     fn leave(&mut self, task: TaskId, sink: &mut dyn Sink) {
         if let State::Running(cpu) = self.tasks[index(task)].state {
             self.current[cpu as usize] = None;
@@ -400,7 +400,7 @@ impl Stream {
         }
     }
 
-    /// The task of a record, told to the sink if it is new or has changed.
+    /// The task of a record; reported to the sink if it is new or has changed.
     fn meet(&mut self, recorded: &RecordedTask, sink: &mut dyn Sink) -> TaskId {
         let Some(id) = self.ids.get(&recorded.pid).copied() else {
             let mut info = untold(recorded.comm.clone());
@@ -427,7 +427,7 @@ impl Stream {
         info.nice = i32::try_from(recorded.static_prio).map_or(0, |priority| priority - 120);
         info.rt_priority = recorded.rt_priority;
         info.weight = load_weight(info.policy, info.nice);
-        // The record holds the first 64 CPUs. A task that may use some of the others is taken for free to use all.
+        // The record holds the first 64 CPUs. A task that may use any others is assumed to be free to use all.
         let inside = recorded.first_cpus_allowed.count_ones() == recorded.nr_cpus_allowed;
         info.allowed = if recorded.nr_cpus_allowed >= self.cpus || !inside {
             Vec::new()
@@ -453,7 +453,7 @@ impl Stream {
     }
 }
 
-/// A task of which no more than the name is known.
+/// A task of which only the name is known.
 fn untold(name: String) -> TaskInfo {
     TaskInfo {
         name,
@@ -474,7 +474,7 @@ fn index(task: TaskId) -> usize {
 mod tests {
     use super::*;
 
-    /// Writes down what it is told, one line each.
+    /// Writes down each call in one line.
     #[derive(Default)]
     struct Notebook(Vec<String>);
 
@@ -570,7 +570,7 @@ mod tests {
                 name: "hog".to_owned(),
             },
         });
-        // Out of order, as CPUs deliver.
+        // Out of order, as CPUs deliver them.
         stream.push_record(record(1030, 0, switch(None, Some(7))));
         stream.push_record(record(
             1020,
@@ -666,7 +666,7 @@ mod tests {
 
     #[test]
     fn a_recording_that_begins_in_the_middle() {
-        // The first that is seen of task 7 is that it is preempted by task 8, which nobody has seen wake.
+        // The first record of task 7 is its preemption by task 8, whose wake-up was not seen.
         let lines = told(vec![record(
             1010,
             1,
@@ -687,7 +687,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_bridged() {
-        // Between the records task 7 left CPU 0 for CPU 1, and nobody said so.
+        // Between the records, task 7 moved from CPU 0 to CPU 1 without being seen.
         let lines = told(vec![
             record(1010, 0, switch(None, Some(7))),
             record(1020, 1, switch(None, Some(7))),
