@@ -1,8 +1,8 @@
 //! Whether the threads of a workload all wait for each other.
 //!
-//! A thread says what it waits for before it sleeps, and that it is over afterwards. If all say so and all sleep, as the kernel has
-//! it, no one is left to wake them. Two looks tell this from threads that keep waking each other: a thread woken between them is
-//! runnable at the second one, or has said that its wait is over.
+//! A thread records what it waits for before it sleeps, and afterwards that the wait is over. If all threads say that they wait, and the
+//! kernel says that all sleep, none is left to wake them. Two checks tell this from threads that keep waking each other: a thread woken
+//! between the checks is runnable at the second one, or has recorded that its wait is over.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use fairground_workload::{Waiting, Workload};
 
 use super::resources::Resources;
 
-/// What a thread says of its waits.
+/// What a thread records about its waits.
 #[derive(Debug, Default)]
 pub struct WaitRecord {
     /// The thread's number; 0 before it has one.
@@ -22,7 +22,7 @@ pub struct WaitRecord {
 }
 
 impl WaitRecord {
-    /// Says which thread it is.
+    /// Sets the number of the thread.
     pub fn introduce(&self, thread: u32) {
         self.thread.store(thread, Ordering::Release);
     }
@@ -32,7 +32,7 @@ impl WaitRecord {
         self.thread.load(Ordering::Acquire)
     }
 
-    /// Has the thread wait with `wait`.
+    /// Runs `wait`, and records that the thread waits for `cause` meanwhile.
     pub fn during<T>(&self, cause: Waiting, wait: impl FnOnce() -> T) -> T {
         *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
         self.changes.fetch_add(1, Ordering::AcqRel);
@@ -41,7 +41,7 @@ impl WaitRecord {
         result
     }
 
-    /// The number of the wait in which the thread sleeps, if it does.
+    /// The number of the wait in which the thread sleeps, if it sleeps.
     fn asleep(&self) -> Option<u64> {
         let changes = self.changes.load(Ordering::Acquire);
         (changes % 2 == 1 && sleeps(self.thread())).then_some(changes)
@@ -52,16 +52,16 @@ impl WaitRecord {
     }
 }
 
-/// Whether a thread of this process sleeps, as the kernel has it.
+/// Whether a thread of this process sleeps, according to the kernel.
 fn sleeps(thread: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
     stat.is_ok_and(|stat| fairground_files::stat_field(&stat, 3) == Some("S"))
 }
 
-/// A thread that has not ended: its name and what it says.
+/// A thread that has not ended: its name and its record.
 pub type Living<'a> = (&'a str, &'a WaitRecord);
 
-/// What each thread waits for, if none of them can ever go on.
+/// What each thread waits for, if none of them can ever continue.
 pub fn find(threads: &[Living<'_>], workload: &Workload, resources: &Resources) -> Option<String> {
     let look = || -> Option<Vec<u64>> {
         let waits = threads.iter().map(|(_, record)| record.asleep());

@@ -1,8 +1,8 @@
-//! A workload with real threads on this kernel, under whatever scheduler is in charge.
+//! Plays a workload with real threads on this kernel, under whatever scheduler is in charge.
 //!
-//! Every task is a thread that follows its [`program`]. `run` uses CPU time of the thread, so it means the same here as in the
-//! simulator. With root, the [`recorder`](crate::recorder) watches the threads and the metrics are those of every other
-//! run; without, there is what the threads can measure themselves.
+//! Every task is a thread that follows its [`program`]. `run` uses CPU time of the thread, so it means the same here as in the simulator.
+//! With root, the [`recorder`](crate::recorder) watches the threads, and the metrics are those of any other run; without, there is only
+//! what the threads can measure themselves.
 
 mod deadlock;
 pub mod program;
@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_secs(60);
 /// checks doubles from then on.
 const FIRST_LOOK: Duration = Duration::from_millis(500);
 
-/// Priority of the threads that watch and end a run. They do next to nothing, but that at once.
+/// Priority of the threads that watch and end a run. They do very little, but do it at once.
 pub(crate) const WATCHERS: Policy = Policy::Fifo { priority: 99 };
 
 /// What can be chosen about a run with real threads.
@@ -48,21 +48,21 @@ pub(crate) const WATCHERS: Policy = Policy::Fifo { priority: 99 };
 pub struct Options {
     /// How long to run, nanoseconds; `None` is the workload's own duration, or until all tasks have ended.
     pub duration: Option<u64>,
-    /// Seed of the random numbers of varied events, which are those of a simulation with the same seed.
+    /// Seed of the random numbers of varied events, which are the same as in a simulation with this seed.
     pub seed: u64,
     /// How it is measured.
     pub metrics: fairground_metrics::Options,
 }
 
-/// Which tunables of the scheduler with this name in the kernel are not at their defaults, with values as people write them, from the
-/// values of its global constants; `None` if its tunables are not known.
+/// The tunables that are not at their defaults, with values as people write them, of the scheduler with this name in the kernel, given the
+/// values of its global constants; `None` if its tunables are unknown.
 pub type NameTunables = fn(&str, &BTreeMap<String, i128>) -> Option<BTreeMap<String, String>>;
 
-/// Runs a workload until its end, its duration, or a signal that asks for the end. The metrics take the CPUs' capacities from `machine`;
-/// if it has another number of CPUs than are online, all CPUs count as equal.
+/// Runs a workload until its end, its duration, or a signal that asks for the end. The metrics take the CPUs' capacities from `machine`; if
+/// its number of CPUs differs from the number online, all CPUs count as equal.
 ///
 /// # Errors
-/// The workload asks for something that this machine or this user does not have, or the system gives out.
+/// The workload asks for something that this machine or this user does not have, or the system runs out of something.
 pub fn play(
     workload: &Workload,
     options: &Options,
@@ -96,7 +96,7 @@ pub fn play(
     let ahead = clock::scheduler_ahead();
     let creator = creator_so_far();
     let run = Run::prepare(workload, *options, attributes, attribute_map, recording)?;
-    // Otherwise the end would come when the scheduler under test lets it. Without root it does.
+    // Otherwise the scheduler under test decides when the end comes. Without root it does.
     let _ = scheduling::set_policy(&WATCHERS);
     let start = run.begin()?;
     let end = options
@@ -121,7 +121,7 @@ pub fn play(
             slice: None,
         };
         scheduling::set_policy(&ordinary)
-            .map_err(Error::system("cannot become an ordinary thread again"))?;
+            .map_err(Error::system("cannot return to the ordinary policy"))?;
     }
     if let Some(reason) = run.failure() {
         return Err(Error::Play { reason });
@@ -161,7 +161,7 @@ pub fn play(
     }))
 }
 
-/// The tunables of the scheduler in charge that are not at their defaults; where they are not known, a note says why.
+/// The tunables of the scheduler in charge that are not at their defaults; if they are unknown, a note says why.
 fn tunables(
     scheduler: Option<&str>,
     root: bool,
@@ -169,7 +169,7 @@ fn tunables(
     notes: &mut Vec<String>,
 ) -> Option<BTreeMap<String, String>> {
     let scheduler = scheduler?;
-    let unknown = format!("whether tunables of {scheduler} were set is not known");
+    let unknown = format!("it is not known whether tunables of {scheduler} were set");
     if !root {
         notes.push(format!("{unknown}: only root can read them"));
         return None;
@@ -179,7 +179,7 @@ fn tunables(
             let known = name(scheduler, &constants);
             if known.is_none() {
                 notes.push(format!(
-                    "{unknown}: it is not one of the schedulers of fairground list"
+                    "{unknown}: `fairground list` does not have this scheduler"
                 ));
             }
             known
@@ -191,7 +191,7 @@ fn tunables(
     }
 }
 
-/// What of the workload changes nothing on this kernel; `known`: whether the scheduler in charge reads attributes of tasks.
+/// The parts of the workload that have no effect on this kernel; `known`: whether the scheduler in charge reads task attributes.
 fn without_effect(
     workload: &Workload,
     attributes: &[Attributes],
@@ -209,7 +209,7 @@ fn without_effect(
     groups.into_iter().chain(attributes)
 }
 
-/// Waits for the end of a run; returns what each thread waits for, if none of them can ever go on.
+/// Waits for the end of a run; returns what each thread waits for, if none of them can ever continue.
 fn watch(run: &Run, end: Option<u64>, signals: &mut Signals) -> Result<Option<String>, Error> {
     let mut look = FIRST_LOOK;
     while !run.is_finished() && run.failure().is_none() {
@@ -239,13 +239,13 @@ fn starved(tasks: &[Ended]) -> Option<String> {
         .collect();
     (!names.is_empty()).then(|| {
         format!(
-            "never on a CPU, so that all their periods are missed: {}",
+            "never on a CPU, so all their periods were missed: {}",
             names.join(", ")
         )
     })
 }
 
-/// The recorder; where there can be none the run goes on without, and a note says what is missing.
+/// The recorder; if there cannot be one, the run goes on without it, and a note says what is missing.
 fn start_recorder(
     root: bool,
     machine: MachineFacts,
@@ -300,7 +300,7 @@ fn attributes(workload: &Workload) -> Result<Vec<Attributes>, Error> {
     workload.tasks.iter().map(read).collect()
 }
 
-/// Checks that the machine has the CPUs and the user the rights that the workload needs.
+/// Checks that the machine has the CPUs, and the user the rights, that the workload needs.
 fn check(workload: &Workload, root: bool) -> Result<(), Error> {
     let allowed = scheduling::cpus().map_err(Error::system("cannot read the allowed CPUs"))?;
     for task in &workload.tasks {
@@ -328,7 +328,7 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
         if let Some(missing) = cpus.flatten().find(|cpu| !allowed.contains(cpu)) {
             return Err(Error::Usage {
                 reason: format!(
-                    "{}: tasks.{}.cpus: there is no CPU {missing} for this program here; it may use {allowed:?}",
+                    "{}: tasks.{}.cpus: CPU {missing} is not available to this program; it may use {allowed:?}",
                     workload.name, task.name
                 ),
             });
@@ -347,7 +347,7 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Number of CPUs that the machine has, with the offline ones in between.
+/// Number of CPUs of the machine up to the last one online, including offline ones.
 fn online_cpus() -> Result<usize, Error> {
     let path = "/sys/devices/system/cpu/online";
     let online =
@@ -388,7 +388,7 @@ mod tests {
         run.end(clock::monotonic())
     }
 
-    /// The threads of a workload, let go.
+    /// The threads of a workload, started.
     fn begin(text: &str) -> std::sync::Arc<Run> {
         let workload = Workload::parse("test", text).expect("the workload is right");
         let attributes = attributes(&workload).expect("the attributes are right");
@@ -454,7 +454,7 @@ mod tests {
             None,
         )
         .expect("the threads can be created");
-        // They are not let go.
+        // They are never started.
         let ended = run.end(clock::monotonic());
         let periods = ended[0].outcome.periods.expect("it has a timer");
         assert_eq!((periods.released, periods.missed), (1, 1));
@@ -571,7 +571,7 @@ mod tests {
         let laps = ended[0].outcome.laps.clone().distribution();
         let laps = laps.expect("every loop is a lap");
         assert_eq!(laps.samples, 20);
-        // A single lap may be shorter: a run that takes too long is taken off the next.
+        // A single lap may be shorter: a run that takes too long shortens the next one.
         assert!(
             laps.mean_ns >= 10_000.0,
             "laps have at least half of their runs: {laps:?}"

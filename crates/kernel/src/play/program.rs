@@ -1,14 +1,13 @@
 //! A task's program: which event comes next.
 //!
-//! Pure bookkeeping over a task definition. It knows nothing of threads, clocks or kernels; the code that carries the
-//! steps out does.
+//! Pure bookkeeping over a task definition. It knows nothing about threads, clocks or kernels; the code that carries out the steps does.
 
 use fairground_workload::{Cursor, Event, Task, Variation};
 
 /// What a task does next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'task> {
-    /// It enters the phase with this index: policy and CPUs of the phase hold from now on.
+    /// It enters the phase with this index, whose policy and CPUs apply from now on.
     Enter(usize),
     /// An event, and how it varies.
     Event(Event, Option<&'task Variation>),
@@ -41,7 +40,7 @@ impl<'task> Program<'task> {
         }
     }
 
-    /// Period of the timer that comes next, if there are timers.
+    /// Period of the next timer, if there are timers.
     #[must_use]
     pub fn next_period(&self) -> Option<u64> {
         self.task.next_period(self.phase, self.event)

@@ -19,23 +19,23 @@ pub struct Report {
     pub version: u32,
     /// Name of the workload.
     pub workload: String,
-    /// Release of the kernel.
+    /// Kernel release.
     pub kernel: String,
-    /// The sched_ext scheduler in charge at the start; `None` is the kernel's own.
+    /// The sched_ext scheduler in charge at the start; `None` for the kernel's own.
     pub scheduler: Option<String>,
-    /// Its tunables that were not at their defaults, with values as people write them; `None` if they are not known.
+    /// Its tunables that were not at their defaults, with values as people write them; `None` if unknown.
     pub tunables: Option<BTreeMap<String, String>>,
     /// CPUs of the machine.
     pub cpus: usize,
     /// Common start of the threads, `CLOCK_MONOTONIC`: the kernel's ticks are at multiples of their length.
     pub start_ns: u64,
-    /// The same on the clock that schedulers see; `None` where the kernel does not tell.
+    /// The same on the clock that schedulers see; `None` if the kernel does not tell.
     pub scheduler_start_ns: Option<u64>,
     /// From the common start to the end.
     pub duration_ns: u64,
     /// What the process had done when it created the threads.
     pub creator: Creator,
-    /// What threads did meanwhile that are not part of the run, if it was asked for.
+    /// What threads outside the run did meanwhile, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherThread>,
     /// Per task, in order of creation.
@@ -59,9 +59,9 @@ pub struct TaskReport {
     pub share: f64,
     /// Times it left a CPU because it waited.
     pub voluntary_switches: u64,
-    /// Times it left a CPU although it could have gone on.
+    /// Times it left a CPU although it was still runnable.
     pub involuntary_switches: u64,
-    /// From the nominal end of a sleep at a timer to running.
+    /// From the nominal end of a timer sleep to running.
     pub timer_latency: Option<Distribution>,
     /// From release to completion of jobs.
     pub response_time: Option<Distribution>,
@@ -69,14 +69,14 @@ pub struct TaskReport {
     pub periods: Option<Periods>,
     /// Laps by its own watch.
     pub laps: Option<Distribution>,
-    /// These laps one by one, if it was asked for; times since the start.
+    /// The same laps one by one, if requested; times since the start.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lap_records: Vec<LapRecord>,
     /// When its program ended, since the start; `None` if the end of the run ended it.
     pub ended_ns: Option<u64>,
 }
 
-/// What a report is made of.
+/// The contents of a report.
 pub(super) struct Facts {
     pub(super) workload: String,
     pub(super) kernel: String,
@@ -106,7 +106,7 @@ impl Report {
             reason = "times of a run are far from 2^52 ns"
         )]
         let machine = (duration_ns.max(1) * facts.cpus as u64) as f64;
-        // A task that was forked at the very end has no CPU time at it.
+        // A task that was forked at the very end has no CPU time yet.
         let cpu_times = facts.cpu_times.into_iter().chain(std::iter::repeat(0));
         let tasks = facts
             .tasks

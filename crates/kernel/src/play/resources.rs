@@ -1,8 +1,7 @@
 //! What the threads of a workload share: mutexes, conditions, barriers, semaphores, timers, pipes.
 //!
-//! They sleep on futexes like those of the C library and mean what rt-app means by them: a signal that nobody waits for is
-//! lost, a semaphore remembers. A wait ends early only when the run is over; every function that waits tells so by
-//! returning `false`.
+//! They sleep on futexes like those of the C library and mean what they mean in rt-app: a signal that nobody waits for is lost, a semaphore
+//! remembers. A wait ends early only when the run is over; every function that waits then returns `false`.
 
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -15,12 +14,12 @@ use rustix::thread::futex;
 
 use crate::clock;
 
-/// Set once the run is over. Waiting threads look at it whenever a signal interrupts them.
+/// Set once the run is over. Waiting threads check it whenever a signal interrupts them.
 #[derive(Debug, Default)]
 pub struct Over(AtomicBool);
 
 impl Over {
-    /// Says that the run is over.
+    /// Marks the run as over.
     pub fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -32,14 +31,14 @@ impl Over {
     }
 }
 
-/// Sleeps as long as `word` holds `value`; signals and rare races wake it without a reason.
+/// Sleeps as long as `word` holds `value`; signals and rare races end the sleep early.
 fn sleep_while(word: &AtomicU32, value: u32) {
-    // Not an error: the word has changed already, or a signal came. Both are for the caller to look at.
+    // Not an error: the word has already changed, or a signal has arrived. The caller checks for both.
     let _ = futex::wait(word, futex::Flags::PRIVATE, value, None);
 }
 
 fn wake(word: &AtomicU32, count: u32) {
-    // Waking fails for an unmapped address only.
+    // Waking only fails for an unmapped address.
     let _ = futex::wake(word, futex::Flags::PRIVATE, count);
 }
 
@@ -58,7 +57,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// A mutex that is free.
+    /// A free mutex.
     fn new(described: &fairground_workload::Mutex) -> Self {
         Self {
             word: AtomicU32::new(FREE),
@@ -88,7 +87,7 @@ impl Lock {
             .is_ok()
     }
 
-    /// Tries again and again for a while.
+    /// Retries for a while.
     fn spin(&self) -> bool {
         if self.spin == 0 {
             return false;
@@ -103,7 +102,7 @@ impl Lock {
         false
     }
 
-    /// Says which thread has locked it.
+    /// Records which thread has locked it.
     pub fn set_holder(&self, thread: u32) {
         self.holder.store(thread, Ordering::Relaxed);
     }
@@ -127,7 +126,7 @@ impl Lock {
 pub struct Condition(AtomicU32);
 
 impl Condition {
-    /// Waits for a signal; `held`, the mutex that the thread holds, is free from then on.
+    /// Waits for a signal; releases `held`, the mutex that the thread holds.
     pub fn wait(&self, held: Option<&Lock>, over: &Over) -> bool {
         let signals = self.0.load(Ordering::Relaxed);
         if let Some(mutex) = held {
@@ -172,7 +171,7 @@ impl Barrier {
         }
     }
 
-    /// How many have arrived and wait.
+    /// How many threads have arrived and wait.
     #[must_use]
     pub fn arrived(&self) -> u32 {
         self.arrived.load(Ordering::Acquire)
@@ -182,7 +181,7 @@ impl Barrier {
     pub fn wait(&self, over: &Over) -> bool {
         let opened = self.opened.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.parties {
-            // No thread of the next round can arrive before it is opened.
+            // No thread can arrive for the next round before the barrier opens.
             self.arrived.store(0, Ordering::Relaxed);
             self.opened.fetch_add(1, Ordering::Release);
             wake(&self.opened, u32::MAX >> 1);
@@ -209,7 +208,7 @@ impl Semaphore {
         wake(&self.0, 1);
     }
 
-    /// Takes one, as soon as there is one.
+    /// Takes one, waiting until there is one.
     pub fn wait(&self, over: &Over) -> bool {
         loop {
             let taken = self
@@ -228,7 +227,7 @@ impl Semaphore {
     }
 }
 
-/// A pipe of the kernel.
+/// A kernel pipe.
 #[derive(Debug)]
 pub struct Pipe {
     reader: PipeReader,
@@ -239,7 +238,7 @@ impl Pipe {
     fn new(described: &fairground_workload::Pipe) -> std::io::Result<Self> {
         let (reader, writer) = std::io::pipe()?;
         let capacity = i32::try_from(described.capacity).unwrap_or(i32::MAX);
-        // SAFETY: the descriptor is open, and the command changes nothing but the size of the pipe.
+        // SAFETY: the descriptor is open, and the command only changes the size of the pipe.
         let result = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, capacity) };
         if result < 0 {
             return Err(std::io::Error::last_os_error());
@@ -247,7 +246,7 @@ impl Pipe {
         Ok(Self { reader, writer })
     }
 
-    /// Reads until `buffer` is full; `false` if the run is over before.
+    /// Reads until `buffer` is full; `false` if the run ends first.
     ///
     /// # Errors
     /// The system fails.
@@ -263,7 +262,7 @@ impl Pipe {
         Ok(true)
     }
 
-    /// Writes all of `buffer`; `false` if the run is over before.
+    /// Writes all of `buffer`; `false` if the run ends first.
     ///
     /// # Errors
     /// The system fails.
@@ -291,17 +290,17 @@ pub struct Resources {
     pub barriers: Vec<Barrier>,
     /// Semaphores.
     pub semaphores: Vec<Semaphore>,
-    /// Last expiry of the timers that are shared; `None` before the first use.
+    /// Last expiry of each shared timer; `None` before its first use.
     pub timers: Vec<Mutex<Option<u64>>>,
     /// Pipes.
     pub pipes: Vec<Pipe>,
 }
 
 impl Resources {
-    /// The resources of a workload, unused.
+    /// The resources of a workload, not used yet.
     ///
     /// # Errors
-    /// The system gives no pipe of the size that the workload wants.
+    /// The system does not provide a pipe of the size that the workload wants.
     pub fn new(workload: &Workload) -> std::io::Result<Self> {
         Ok(Self {
             mutexes: workload.mutexes.iter().map(Lock::new).collect(),
@@ -452,7 +451,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..500 {
                         assert!(lock.lock(&over));
-                        // Not atomic as a whole: only the mutex keeps it right.
+                        // Not atomic as a whole: only the mutex makes it correct.
                         sum.store(sum.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                         lock.unlock();
                     }

@@ -22,13 +22,13 @@ use crate::recorder::stream::NoteKind;
 use crate::recorder::{Notes, Tracker};
 use crate::{Error, clock};
 
-/// Threads that `fork` events may start of one definition, as in rt-app.
+/// Maximum number of threads that `fork` events may start from one definition, as in rt-app.
 const FORK_LIMIT: u32 = 1024;
 
-/// How often threads are told that the run is over, a millisecond apart. Turns, not time, which passes while nobody is told.
+/// How many times threads are told that the run is over, a millisecond apart. A count, because time also passes while none is told.
 const NUDGES: u32 = 30_000;
 
-/// The signal that gets threads out of their sleep at the end.
+/// The signal that ends the sleep of threads at the end.
 const NUDGE: Signal = Signal::SIGUSR1;
 
 /// A thread of the run.
@@ -39,16 +39,16 @@ struct Thread {
     progress: Arc<Progress>,
 }
 
-/// What a thread lets others see.
+/// What a thread shows to others.
 #[derive(Debug)]
 struct Progress {
-    /// CPU time that it had used before its program began.
+    /// CPU time that it used before its program began.
     before: AtomicU64,
-    /// When its program began, `CLOCK_MONOTONIC`; `u64::MAX` while it has not.
+    /// When its program began, `CLOCK_MONOTONIC`; `u64::MAX` before that.
     began: AtomicU64,
     /// What it waits for.
     waiting: WaitRecord,
-    /// What it knows of itself, once it has ended.
+    /// What it knows about itself, once it has ended.
     outcome: Mutex<Option<Outcome>>,
 }
 
@@ -63,20 +63,20 @@ impl Progress {
     }
 }
 
-/// What there is to say of a task at the end.
+/// What is known about a task at the end.
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// Name with instance.
     pub name: String,
     /// Whether it was on a CPU before the end.
     pub ran: bool,
-    /// What the thread knows of itself.
+    /// What the thread knows about itself.
     pub outcome: Outcome,
 }
 
-/// How the recorder hears of the run.
+/// How the recorder learns about the run.
 pub struct Recording {
-    /// Chooses the threads to be recorded.
+    /// Chooses the threads to record.
     pub tracker: Tracker,
     /// Takes notes of jobs.
     pub notes: Notes,
@@ -99,9 +99,9 @@ pub struct Run {
     attributes: Vec<Attributes>,
     attribute_map: Option<AttributeMap>,
     recording: Option<Recording>,
-    /// Common start, `CLOCK_MONOTONIC`; the gate below opens with it.
+    /// Common start, `CLOCK_MONOTONIC`; set before the gate below opens.
     start: Mutex<u64>,
-    /// The end, `CLOCK_MONOTONIC`; `u64::MAX` before it.
+    /// The end, `CLOCK_MONOTONIC`; `u64::MAX` before that.
     stop: AtomicU64,
     gate: Semaphore,
     forks: Vec<AtomicU32>,
@@ -112,10 +112,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// Creates the threads of all instances, ready to go but waiting for [`Run::begin`].
+    /// Creates the threads of all instances, which then wait for [`Run::begin`].
     ///
     /// # Errors
-    /// A thread cannot be created or cannot have its policy or CPUs.
+    /// A thread cannot be created, or its policy or CPUs cannot be set.
     pub fn prepare(
         workload: &Workload,
         options: Options,
@@ -156,10 +156,10 @@ impl Run {
         Ok(run)
     }
 
-    /// Lets the threads go. Returns the common start, `CLOCK_MONOTONIC`.
+    /// Starts the threads. Returns the common start, `CLOCK_MONOTONIC`.
     ///
     /// # Errors
-    /// The recorder cannot follow this many threads.
+    /// The recorder cannot track this many threads.
     pub fn begin(&self) -> Result<u64, Error> {
         let threads = lock(&self.threads);
         let now = clock::monotonic();
@@ -168,7 +168,7 @@ impl Run {
             for thread in &*threads {
                 let pid = thread.progress.waiting.thread();
                 recording.tracker.track(pid, Some(&thread.name))?;
-                // Here, because a thread that is kept from running cannot say that its periods pass.
+                // Done here because a thread that is kept from running cannot report that its periods pass.
                 self.note_first_job(thread.definition, pid, now);
             }
         }
@@ -195,13 +195,13 @@ impl Run {
         self.living.load(Ordering::Acquire) == 0
     }
 
-    /// When the run ended, `CLOCK_MONOTONIC`; `u64::MAX` before it has.
+    /// When the run ended, `CLOCK_MONOTONIC`; `u64::MAX` before that.
     #[must_use]
     pub fn stop(&self) -> u64 {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// What each thread waits for, if none of them can ever go on.
+    /// What each thread waits for, if none of them can ever continue.
     #[must_use]
     pub fn deadlock(&self) -> Option<String> {
         let threads = lock(&self.threads);
@@ -213,7 +213,7 @@ impl Run {
         deadlock::find(&living, &self.workload, &self.resources)
     }
 
-    /// Why the run cannot go on, if it cannot.
+    /// Why the run cannot continue, if it cannot.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         lock(&self.failure).clone()
@@ -234,7 +234,7 @@ impl Run {
             .collect()
     }
 
-    /// Ends all threads that still run at `stop`, and tells what they did, in order of creation.
+    /// Ends all threads that still run at `stop`; returns what they did, in order of creation.
     pub fn end(&self, stop: u64) -> Vec<Ended> {
         self.stop.store(stop, Ordering::Release);
         self.over.set();
@@ -244,7 +244,7 @@ impl Run {
             .into_iter()
             .map(|thread| {
                 if self.is_finished() {
-                    // A panic of the thread has been told by Rust; it left no outcome.
+                    // Rust has already reported a panic of the thread; it left no outcome.
                     let _ = thread.handle.join();
                 }
                 let task = &self.workload.tasks[thread.definition];
@@ -265,12 +265,12 @@ impl Run {
             if self.is_finished() {
                 break;
             }
-            // A thread may have looked just before the end was told and fall asleep just after a signal: so again and again.
+            // A thread may check just before the end is set and fall asleep just after a signal, so this is repeated.
             for thread in lock(&self.threads)
                 .iter()
                 .filter(|thread| !thread.handle.is_finished())
             {
-                // SAFETY: the handle is joined later, so the thread's number is still its own.
+                // SAFETY: the handle is joined later, so it still refers to this thread.
                 unsafe {
                     libc::pthread_kill(thread.handle.as_pthread_t(), NUDGE as libc::c_int);
                 }
@@ -279,7 +279,7 @@ impl Run {
         }
     }
 
-    /// Starts one more thread of a definition, for a `fork` event.
+    /// Starts another thread of a definition, for a `fork` event.
     pub(super) fn fork(&self, definition: usize) -> Result<(), String> {
         let task = &self.workload.tasks[definition];
         let number = self.forks[definition].fetch_add(1, Ordering::Relaxed);
@@ -298,7 +298,7 @@ impl Run {
         )
     }
 
-    /// Creates a thread. One of the beginning is waited for until it is ready; a forked one begins at once.
+    /// Creates a thread. Waits until it is ready, unless it is forked: a forked thread begins at once.
     fn spawn(
         &self,
         definition: usize,
@@ -333,7 +333,7 @@ impl Run {
                 own_progress
                     .before
                     .store(clock::thread_cpu_time(), Ordering::Release);
-                // The creator of a forked thread does not listen.
+                // The creator of a forked thread is not listening.
                 let _ = ready.send(prepared);
                 if failed || (!forked && !run.gate.wait(&run.over)) {
                     return;
@@ -366,7 +366,7 @@ impl Run {
         } else {
             is_ready
                 .recv()
-                .unwrap_or_else(|_| Err("a thread ended before it began".to_owned()))
+                .unwrap_or_else(|_| Err("a thread ended before it was ready".to_owned()))
         };
         lock(&self.threads).push(Thread {
             name,
@@ -377,7 +377,7 @@ impl Run {
         answer
     }
 
-    /// Makes the attributes of a thread known to the scheduler.
+    /// Passes the attributes of a thread to the scheduler.
     fn set_attributes(&self, definition: usize, pid: u32, name: &str) -> Result<(), String> {
         let wanted = &self.attributes[definition];
         match &self.attribute_map {
@@ -388,7 +388,7 @@ impl Run {
         }
     }
 
-    /// Tells the recorder what the workload wants a thread to have beside others, if that is not what its nice value says.
+    /// Tells the recorder the weight that the workload wants for a thread, if it is not that of its nice value.
     fn note_weight(&self, definition: usize, pid: u32) {
         let idle = load_weight(Policy::Idle, 0);
         if let Some(weight) = self.attributes[definition].weight(idle) {
@@ -396,14 +396,14 @@ impl Run {
         }
     }
 
-    /// Tells the recorder of the first job of a task that begins at `start`.
+    /// Tells the recorder about the first job of a task that begins at `start`.
     fn note_first_job(&self, definition: usize, pid: u32, start: u64) {
         if let Some((due, deadline)) = first_job(&self.workload.tasks[definition], start) {
             self.note(pid, NoteKind::JobRelease { due, deadline });
         }
     }
 
-    /// Ends the run for a reason; the first reason counts.
+    /// Ends the run for a reason; only the first reason counts.
     fn fail(&self, reason: String) {
         lock(&self.failure).get_or_insert(reason);
         wake_watcher();
@@ -417,7 +417,7 @@ impl Run {
     }
 }
 
-/// Counts a thread among the living until its end.
+/// Counts a thread as living until it ends.
 struct Living<'run>(&'run Run);
 
 impl Drop for Living<'_> {
@@ -428,17 +428,17 @@ impl Drop for Living<'_> {
     }
 }
 
-/// Has the thread that waits for signals check whether the run is over, by the signal that tells of ended children, which means
-/// nothing else here.
+/// Makes the thread that waits for signals check whether the run is over. The signal is the one for ended children, which has no other
+/// meaning here.
 fn wake_watcher() {
-    // If none waits nothing happens; a process can always send a signal to itself.
+    // If no thread waits, nothing happens; a process can always signal itself.
     let _ = kill(Pid::this(), Signal::SIGCHLD);
 }
 
 /// CPU time of another thread since it was created.
 fn cpu_time_of(handle: &JoinHandle<()>) -> Option<u64> {
     let mut clock_id = 0;
-    // SAFETY: the thread has not been joined, so its number is its own; the clock's number is written to a local.
+    // SAFETY: the thread has not been joined, so its handle is valid; the clock's number is written to a local.
     let result = unsafe { libc::pthread_getcpuclockid(handle.as_pthread_t(), &raw mut clock_id) };
     if result != 0 {
         return None;
@@ -456,7 +456,7 @@ fn install_nudge() -> Result<(), Error> {
         SaFlags::empty(),
         SigSet::empty(),
     );
-    // SAFETY: the handler does nothing, which is safe at any moment.
+    // SAFETY: the handler does nothing, which is always safe.
     unsafe { sigaction(NUDGE, &action) }.map_err(Error::system("cannot handle signals"))?;
     Ok(())
 }

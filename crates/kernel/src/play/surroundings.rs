@@ -1,6 +1,6 @@
 //! The process that creates the threads of a run.
 //!
-//! Threads inherit some of its history, and many schedulers decide by that. A simulation that is compared with the run has to know it.
+//! Threads inherit some of its history, and many schedulers decide by that. A simulation that is compared with the run needs to know it.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ pub fn creator_so_far() -> Creator {
     }
 }
 
-/// How long this process has lived, to the kernel's hundredth of a second.
+/// The age of this process, to the hundredth of a second that the kernel gives.
 fn age() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/stat").ok()?;
     let second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;

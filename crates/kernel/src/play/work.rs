@@ -10,7 +10,7 @@ use crate::clock;
 /// CPU time between two readings of the clock, nanoseconds. A reading costs some hundred nanoseconds, which count as work.
 const PIECE: i64 = 50_000;
 
-/// Size of the buffer that memory events use, as rt-app's default.
+/// Size of the buffer for memory events, rt-app's default.
 const BUFFER_SIZE: usize = 4 << 20;
 
 /// Bytes between two accesses of a walk through memory: a cache line.
@@ -19,9 +19,9 @@ const STRIDE: usize = 64;
 /// Does the work of one thread.
 #[derive(Debug)]
 pub struct Work {
-    /// Rounds of the busy loop that took a microsecond lately.
+    /// Iterations of the busy loop that recently took a microsecond.
     rounds_per_microsecond: i64,
-    /// CPU time still to be used; negative where the last work took too long, so that errors do not add up.
+    /// CPU time still to be used; negative if the last work took too long, so that errors do not add up.
     owed: i64,
     buffer: Vec<u8>,
     device: Option<File>,
@@ -58,7 +58,7 @@ impl Work {
         }
     }
 
-    /// Is busy until `nanoseconds` of wall time have passed. Returns early when the run is over.
+    /// Keeps busy until `nanoseconds` of wall time have passed. Returns early when the run is over.
     pub fn run_for(&mut self, nanoseconds: u64, over: &Over) {
         let end = clock::monotonic() + nanoseconds;
         while clock::monotonic() < end && !over.is_set() {
@@ -66,7 +66,7 @@ impl Work {
         }
     }
 
-    /// Writes to `bytes` bytes of memory, round and round through the buffer.
+    /// Writes to `bytes` bytes of memory, cycling through the buffer.
     pub fn touch(&mut self, bytes: u64) {
         let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
         self.allocate();
@@ -78,7 +78,7 @@ impl Work {
         }
     }
 
-    /// Reads `accesses` places of a buffer of `size` bytes, a cache line apart. Returns early when the run is over.
+    /// Reads `accesses` places in a buffer of `size` bytes, a cache line apart. Returns early when the run is over.
     pub fn walk(&mut self, accesses: u64, size: u64, over: &Over) {
         let size = usize::try_from(size)
             .unwrap_or(usize::MAX)
@@ -118,7 +118,7 @@ impl Work {
         Ok(())
     }
 
-    /// This many bytes of memory.
+    /// A buffer of this many bytes.
     pub fn buffer(&mut self, bytes: u64) -> &mut [u8] {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         if self.buffer.len() < bytes {
@@ -153,14 +153,14 @@ mod tests {
     #[test]
     fn work_is_measured_in_cpu_time() {
         let (mut work, over) = (Work::default(), Over::default());
-        // The first work finds the speed of the loop.
+        // The first work measures the speed of the loop.
         work.run(1_000_000, &over);
         let (owed, before) = (work.owed, clock::thread_cpu_time());
         for _ in 0..20 {
             work.run(500_000, &over);
         }
         let used = i64::try_from(clock::thread_cpu_time() - before).expect("it is short");
-        // It may be more: a machine that is virtual itself counts what it was kept from running.
+        // It may be more: a virtual machine also counts the time during which it was kept from running.
         assert!(used >= 10_000_000 + owed, "{used} ns, owed {owed}");
     }
 

@@ -14,16 +14,16 @@ use super::work::Work;
 use crate::recorder::stream::NoteKind;
 use crate::{clock, scheduling};
 
-/// What a thread knows of itself when it ends.
+/// What a thread knows about itself when it ends.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// CPU time since the start of the run.
     pub cpu_time: u64,
     /// Times it left a CPU because it waited.
     pub voluntary_switches: u64,
-    /// Times it left a CPU although it could have gone on.
+    /// Times it left a CPU although it was still runnable.
     pub involuntary_switches: u64,
-    /// From the nominal end of a sleep at a timer to running.
+    /// From the nominal end of a timer sleep to running.
     pub timer_latency: Samples,
     /// From release to completion of jobs.
     pub response_time: Samples,
@@ -31,17 +31,17 @@ pub struct Outcome {
     pub periods: Option<Periods>,
     /// Laps by its own watch.
     pub laps: Samples,
-    /// These laps one by one, if it was asked for; times are `CLOCK_MONOTONIC`.
+    /// The same laps one by one, if requested; times are `CLOCK_MONOTONIC`.
     pub lap_records: Vec<LapRecord>,
     /// When its program ended, `CLOCK_MONOTONIC`; `None` if the end of the run ended it.
     pub ended: Option<u64>,
 }
 
-/// Why a thread stops before its program is at its end.
+/// Why a thread stops before the end of its program.
 enum Stop {
     /// The run is over.
     Over,
-    /// Something that a workload may ask for cannot be had here.
+    /// The workload asks for something that is not available here.
     Failed(String),
 }
 
@@ -52,7 +52,7 @@ impl From<std::io::Error> for Stop {
 }
 
 impl Outcome {
-    /// What there is to say of a thread of this task that did not get to its program in a run from `start` to `stop`.
+    /// The outcome of a thread of this task that did not reach its program in a run from `start` to `stop`.
     pub(super) fn of_nothing(task: &Task, start: u64, stop: u64) -> Self {
         let periods = first_job(task, start).map(|job| {
             let mut periods = RELEASED;
@@ -66,7 +66,7 @@ impl Outcome {
     }
 }
 
-/// One job that was released.
+/// One released job.
 const RELEASED: Periods = Periods {
     released: 1,
     completed: 0,
@@ -81,13 +81,13 @@ pub(super) fn first_job(task: &Task, start: u64) -> Option<(u64, u64)> {
     Some((due, due.saturating_add(period)))
 }
 
-/// Counts a job that is not complete at the `end`: one still to come does not count, one whose period is over is missed.
+/// Settles a job that is incomplete at `end`: it does not count if it is still to come, and is missed if its period is over.
 fn leave((due, deadline): (u64, u64), end: u64, periods: &mut Periods) {
     periods.released -= u64::from(due >= end);
     periods.missed += u64::from(end > deadline && due < end);
 }
 
-/// A wait that the end of the run cut short.
+/// The result of a wait; an error if the end of the run cut it short.
 fn waited(ended_well: bool) -> Result<(), Stop> {
     if ended_well { Ok(()) } else { Err(Stop::Over) }
 }
@@ -97,16 +97,16 @@ pub(super) struct Worker<'run> {
     task: &'run Task,
     pid: u32,
     waiting: &'run WaitRecord,
-    /// Nominal start of the task's events: common start, or the fork, plus delay.
+    /// Nominal start of the task's events: the common start, or the fork, plus the delay.
     first: u64,
     work: Work,
-    /// Last expiry of the timers of its own.
+    /// Last expiry of its own timers.
     timers: Vec<Option<u64>>,
     /// Mutexes that it holds.
     held: Vec<bool>,
-    /// The time from which the present job counts, and the nominal end of its period.
+    /// The time from which the current job counts, and the nominal end of its period.
     job: Option<(u64, u64)>,
-    /// When the present lap began.
+    /// When the current lap began.
     lap: Option<u64>,
     /// The random numbers of its varied events.
     draws: Draws,
@@ -138,7 +138,7 @@ impl<'run> Worker<'run> {
         }
     }
 
-    /// Sets what holds from the start on: policy, CPUs, attributes.
+    /// Sets the CPUs and the policy that apply from the start.
     pub(super) fn prepare(&self) -> Result<(), String> {
         self.enter(self.task.cpus.as_deref(), Some(&self.task.policy))
             .map_err(|error| format!("{}: {error}", self.task.name))
@@ -155,12 +155,12 @@ impl<'run> Worker<'run> {
         })?;
         if let Some(policy) = policy {
             scheduling::set_policy(policy)
-                .map_err(|error| format!("cannot have the policy {policy:?}: {error}"))?;
+                .map_err(|error| format!("cannot set the policy {policy:?}: {error}"))?;
         }
         Ok(())
     }
 
-    /// Carries out the program from `start` on and returns what the thread knows of itself.
+    /// Carries out the program from `start` on; returns what the thread knows about itself.
     pub(super) fn carry_out(mut self, start: u64) -> Result<Outcome, String> {
         let cpu_time = clock::thread_cpu_time();
         self.first = start + self.task.delay;
@@ -310,13 +310,13 @@ impl<'run> Worker<'run> {
         Ok(())
     }
 
-    /// Waits for what only another thread can give.
+    /// Waits for something that only another thread can give.
     fn block(&self, cause: Waiting, wait: impl FnOnce() -> bool) -> Result<(), Stop> {
         waited(self.waiting.during(cause, wait))
     }
 
-    /// Completes the present job, releases the next one, and sleeps until the timer expires; returns the nominal release.
-    /// `periods` are that of this timer and that of the next one.
+    /// Completes the current job, releases the next one, and sleeps until the timer expires; returns the nominal release. The periods are
+    /// that of this timer and that of the next one.
     fn wait_for_timer(
         &mut self,
         timer: usize,
@@ -380,7 +380,7 @@ impl<'run> Worker<'run> {
         self.run.note(self.pid, note);
     }
 
-    /// Settles the job that is not complete at the end.
+    /// Settles the job that is incomplete at the end.
     fn leave_job(&mut self) {
         let end = clock::monotonic().min(self.run.stop());
         if let (Some(job), Some(periods)) = (self.job.take(), &mut self.outcome.periods) {
