@@ -1,4 +1,4 @@
-//! What a loader sets its threads to be scheduled by: kept here, for its threads are tasks of the simulation.
+//! The scheduling attributes that a loader sets for its threads: kept here, because these threads are tasks of the simulation.
 
 use std::io;
 
@@ -23,7 +23,7 @@ pub(crate) const CALLS: &[i64] = &[
 /// `SCHED_RESET_ON_FORK`.
 const RESET_ON_FORK: u32 = 0x4000_0000;
 
-/// Carries out one of [`CALLS`] for a thread with these attributes on a machine with this many CPUs; `None` if it is none of them.
+/// Carries out one of [`CALLS`] for a thread with these attributes on a machine with this many CPUs; `None` if it is not one of them.
 pub(crate) fn carry_out(
     call: &Call,
     attributes: &mut ThreadAttributes,
@@ -58,7 +58,7 @@ pub(crate) fn carry_out(
             Ok(Answer::Value(0))
         }
         libc::SYS_getpriority => Ok(Answer::Value(i64::from(20 - attributes.nice))),
-        // Memory is always there.
+        // Memory is always resident.
         libc::SYS_mlock | libc::SYS_mlockall => Ok(Answer::Value(0)),
         _ => return None,
     })

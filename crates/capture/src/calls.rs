@@ -1,4 +1,4 @@
-//! bpf(2) as far as loaders use it until they attach: maps, programs, types and links that exist here only.
+//! bpf(2) as far as loaders use it before they attach: maps, programs, types and links that exist only here.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -54,11 +54,11 @@ mod command {
     pub const PROG_BIND_MAP: u64 = 35;
     pub const PROG_ASSOC_STRUCT_OPS: u64 = 38;
 
-    /// Those on elements of maps.
+    /// Commands on elements of maps.
     pub const ON_ELEMENTS: [u64; 5] = [LOOK_UP, UPDATE, DELETE, NEXT_KEY, TAKE];
 }
 
-/// Memory that a loader has in common with a kernel.
+/// Memory that a loader shares with a kernel.
 pub struct Memory {
     /// What is in it.
     pub place: Place,
@@ -71,11 +71,11 @@ pub struct Memory {
 pub enum Place {
     /// Global variables: the section of the object with this number.
     Section(usize),
-    /// The arena, which the loader has at this address.
+    /// The arena, which the loader has mapped at this address.
     Arena(u64),
 }
 
-/// Where the answer to a call goes that the kernel has to give.
+/// Where a kernel's answer to a call goes.
 pub(crate) struct Ask {
     /// Address for the value, the key or the context.
     pub target: u64,
@@ -86,14 +86,14 @@ pub(crate) struct Ask {
 /// `enum bpf_attach_type`.
 const STRUCT_OPS_ATTACH: u32 = 44;
 const UPROBE_MULTI_ATTACH: u32 = 48;
-/// `BPF_F_LINK`: the table is attached through a link of its own.
+/// `BPF_F_LINK`: the table is attached through its own link.
 const LINK_FLAG: u32 = 1 << 13;
-/// Objects of this process are known by the names of their files.
+/// Objects of this process are recognised by the names of their files.
 pub(crate) const PREFIX: &str = "fairground-capture:";
 
 const PAGE: u64 = 4096;
 
-/// A map that the loader made.
+/// A map that the loader created.
 pub(crate) struct Map {
     /// Its name, cut to 15 characters.
     pub name: String,
@@ -103,12 +103,12 @@ pub(crate) struct Map {
     pub max_entries: u32,
     flags: u32,
     extra: u64,
-    /// Type of its values in the types that were given with it: for global variables their section.
+    /// Type of its values among the types given with it: for global variables, their section.
     pub value_type: u32,
     types: u32,
     kernel_value_type: u32,
     frozen: bool,
-    /// What the loader wrote, in the order of the first time.
+    /// What the loader wrote, in the order of first writes.
     pub entries: Vec<(Vec<u8>, Vec<u8>)>,
     /// A table of callbacks.
     pub table: Vec<u8>,
@@ -139,7 +139,7 @@ pub(crate) struct Run {
     pub cpu: usize,
 }
 
-/// What the loader has made so far.
+/// What the loader has created so far.
 pub(crate) struct State {
     things: BTreeMap<u32, Entry>,
     next: u32,
@@ -150,13 +150,13 @@ pub(crate) struct State {
     pub runs: Vec<Run>,
     /// Map whose table of callbacks is attached.
     attached: Option<u32>,
-    /// CPU that the loader has bound itself to.
+    /// CPU to which the loader has bound itself.
     pub cpu: usize,
-    /// Contents of arrays, by number, when a kernel took over.
+    /// Contents of arrays, by number, at the time when a kernel took over.
     handed_over: Option<BTreeMap<u32, Vec<u8>>>,
 }
 
-/// The arguments of a call of bpf(2).
+/// The arguments of a bpf(2) call.
 struct Attributes([u8; 256]);
 
 impl Attributes {
@@ -189,7 +189,7 @@ impl State {
         }
     }
 
-    /// Keeps what [`maps`](Self::maps) gives as it is now: from here on maps are a kernel's.
+    /// Keeps what [`maps`](Self::maps) returns as it is now: from here on the maps belong to a kernel.
     pub(crate) fn hand_over(&mut self) {
         let contents = self
             .things
@@ -201,7 +201,7 @@ impl State {
         self.handed_over = Some(contents.collect());
     }
 
-    /// The table that was attached, as the kernel would have got it.
+    /// The attached table, as the kernel would have received it.
     pub(crate) fn table(&self) -> Option<&[u8]> {
         match &self.things.get(&self.attached?)?.thing {
             Thing::Map(map) => Some(&map.table),
@@ -209,7 +209,7 @@ impl State {
         }
     }
 
-    /// The maps in the order in which they were made, with the contents of arrays.
+    /// The maps in the order of their creation, with the contents of arrays.
     pub(crate) fn maps(&self) -> impl Iterator<Item = (&Map, io::Result<Vec<u8>>)> {
         self.things.iter().filter_map(|(number, entry)| {
             let Thing::Map(map) = &entry.thing else {
@@ -232,7 +232,7 @@ impl State {
         Ok(Answer::Shared(descriptor))
     }
 
-    /// The number of the thing behind a descriptor of a thread.
+    /// The number of the thing behind a thread's descriptor.
     pub(crate) fn number_of(&self, thread: i32, descriptor: u32) -> Option<u32> {
         let link = std::fs::read_link(format!("/proc/{thread}/fd/{descriptor}")).ok()?;
         let name = link
@@ -253,8 +253,8 @@ impl State {
         }
     }
 
-    /// The memory that `process`, the loader, has in common with a kernel: the object's sections of global variables, in files that
-    /// are at least as long, and its arena.
+    /// The memory that `process`, the loader, shares with a kernel: the object's sections of global variables, in files that are at least
+    /// as long, and its arena.
     pub(crate) fn memory(&self, process: i32, object: &Object) -> io::Result<Vec<Memory>> {
         let mut found = Vec::new();
         for (number, entry) in &self.things {
@@ -293,7 +293,7 @@ impl State {
         Ok(found)
     }
 
-    /// What a call asks of the kernel that has the scheduler: something of one of its maps or programs.
+    /// What a call asks of the kernel that has the scheduler: an operation on one of its maps or programs.
     pub(crate) fn ask(
         &mut self,
         thread: i32,
@@ -305,7 +305,7 @@ impl State {
         if command == command::RUN {
             return self.ask_for_run(thread, address, &a, object);
         }
-        // In other commands there is something else where the key is.
+        // Other commands have something else in place of the key.
         if !command::ON_ELEMENTS.contains(&command) {
             return Ok(None);
         }
@@ -396,7 +396,7 @@ impl State {
             command::NEXT_KEY => self.next_key(thread, a),
             command::PROG_LOAD => self.load_program(thread, a, object),
             command::RUN => self.run_program(thread, address, a, object),
-            // Nothing was there before, and nobody else is.
+            // There was nothing before, and there is nobody else.
             command::PROG_GET_NEXT_ID
             | command::MAP_GET_NEXT_ID
             | command::BTF_GET_NEXT_ID
@@ -524,7 +524,7 @@ impl State {
         Ok(Answer::Value(0))
     }
 
-    /// The number of a map that the loader knows by a descriptor and puts into another.
+    /// The number of a map that the loader puts into another by its descriptor.
     fn number_inside(&mut self, thread: i32, descriptor: &[u8]) -> Option<u32> {
         let descriptor = u32::from_le_bytes(descriptor.try_into().ok()?);
         self.map(thread, descriptor)?;
@@ -539,7 +539,7 @@ impl State {
         }
     }
 
-    /// The map with this number as it is now, as a new one in another.
+    /// The map with this number as it is now, as a new one inside another.
     fn new_map(&self, number: u32) -> Option<NewMap> {
         let map = self.inner_map(number)?;
         let values = |value: &[u8]| match PER_CPU_MAPS.contains(&map.kind) {
@@ -595,7 +595,7 @@ impl State {
 
     fn load_program(&mut self, thread: i32, a: &Attributes, object: &Object) -> io::Result<Answer> {
         let mut name = a.name(48);
-        // The name is cut; the types know the whole of it.
+        // The name is truncated; the types have the full one.
         if a.word(88) > 0 {
             let first = process::read(thread, a.long(80) + 4, 4)?;
             let id = index(&first) as usize;
@@ -643,7 +643,7 @@ impl State {
             at => process::read(thread, at, a.word(40) as usize)?,
         };
         process::write(thread, address + 4, &0_u32.to_le_bytes())?;
-        // libbpf's own trial runs are no part of the scheduler.
+        // libbpf's own trial runs do not belong to the scheduler.
         if object.programs().iter().any(|one| one.name == program) {
             self.runs.push(Run {
                 program,
@@ -686,7 +686,7 @@ impl State {
                     put(4 * place, word);
                 }
                 put(44, map.kernel_value_type);
-                // Types are named by number, not by descriptor.
+                // Types are given by number, not by descriptor.
                 put(64, u32::from(map.types != 0));
                 put(72, map.value_type);
                 put(80, map.extra as u32);
@@ -740,7 +740,7 @@ fn is_map_of_maps(kind: u32) -> bool {
     [map_type::ARRAY_OF_MAPS, map_type::HASH_OF_MAPS].contains(&kind)
 }
 
-/// Bytes of a value in a call: in some maps one for each CPU.
+/// Bytes of a value in a call; some maps have one per CPU.
 fn value_length(map: &Map, cpus: usize) -> usize {
     let size = map.value_size as usize;
     match map.kind {
@@ -751,7 +751,7 @@ fn value_length(map: &Map, cpus: usize) -> usize {
     }
 }
 
-/// The number that a key of an array is.
+/// The number in a key of an array.
 fn index(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let length = key.len().min(8);
@@ -766,7 +766,7 @@ fn read_element(map: &Map, file: &File, index: u64) -> io::Result<Vec<u8>> {
     Ok(value)
 }
 
-/// The value of an array of one element, which is what sections of global variables are; nothing for other maps.
+/// The value of an array with one element, which is how sections of global variables are kept; nothing for other maps.
 fn contents(map: &Map, file: &File) -> io::Result<Vec<u8>> {
     match (map.kind, map.max_entries) {
         (map_type::ARRAY, 1) => read_element(map, file, 0),

@@ -1,4 +1,4 @@
-//! Bytes of C types as values of a companion file: the reverse of what a companion does.
+//! Turns bytes of C types into values of a companion file: the reverse of what a companion does.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -38,7 +38,7 @@ impl Display for Value {
     }
 }
 
-/// A value of `type_id` in `bytes`, as far as it differs from `before`; `None` if it does not.
+/// The part of a value of `type_id` in `bytes` that differs from `before`; `None` if none does.
 pub(crate) fn changed(btf: &Btf, type_id: TypeId, bytes: &[u8], before: &[u8]) -> Option<Value> {
     if bytes == before {
         return None;
@@ -68,7 +68,7 @@ pub(crate) fn changed(btf: &Btf, type_id: TypeId, bytes: &[u8], before: &[u8]) -
             Some(Value::Table(found))
         }
         Kind::Union { members, size } => {
-            // Whatever it holds, a member as large as the union has all of it.
+            // Whatever the union holds, a member of the same size covers all of it.
             let whole = members
                 .iter()
                 .find(|one| btf.size_of(one.type_id) == Some(u64::from(*size)))?;
@@ -83,7 +83,7 @@ pub(crate) fn changed(btf: &Btf, type_id: TypeId, bytes: &[u8], before: &[u8]) -
     }
 }
 
-/// The elements of an array up to the last that differs.
+/// The elements of an array up to the last one that differs.
 pub(crate) fn list(btf: &Btf, element: TypeId, bytes: &[u8], before: &[u8]) -> Value {
     let size = (btf.size_of(element).unwrap_or(1) as usize).max(1);
     if let (1, Some(text)) = (size, text(bytes)) {
@@ -96,7 +96,7 @@ pub(crate) fn list(btf: &Btf, element: TypeId, bytes: &[u8], before: &[u8]) -> V
     Value::List(whole.collect())
 }
 
-/// How many elements there are up to the last that differs.
+/// The number of elements up to the last one that differs.
 trait LastDifference {
     fn rposition_difference(self) -> usize;
 }
@@ -138,7 +138,7 @@ fn scalar(btf: &Btf, type_id: TypeId, bytes: &[u8]) -> Option<Value> {
     })
 }
 
-/// A number of up to 64 bits anywhere in `bytes`.
+/// A number of up to 64 bits at any place in `bytes`.
 fn bits(bytes: &[u8], offset: usize, size: usize) -> i64 {
     let bit = |at: usize| {
         bytes
@@ -150,7 +150,7 @@ fn bits(bytes: &[u8], offset: usize, size: usize) -> i64 {
         .cast_signed()
 }
 
-/// Bytes that are a printable text up to a zero.
+/// A printable text that ends with a zero.
 fn text(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|byte| *byte == 0)?;
     let (text, rest) = bytes.split_at(end);

@@ -18,7 +18,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// The first object in the file of `program` that has a table of a scheduler.
+/// The first object in the file of `program` that has a scheduler's table.
 pub(crate) fn find(program: &Path) -> Result<Vec<u8>, Error> {
     let file = read(program)?;
     let mut from = 0;
@@ -51,7 +51,7 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// The BPF object that `bytes` begin with: it ends with its last section, or with the table of sections.
+/// The BPF object at the beginning of `bytes`: it ends with its last section or its table of sections, whichever is later.
 fn object_at(bytes: &[u8]) -> Option<&[u8]> {
     if u16::from_le_bytes(number(bytes, 18)?) != MACHINE {
         return None;
@@ -63,7 +63,7 @@ fn object_at(bytes: &[u8]) -> Option<&[u8]> {
     for index in 0..count {
         let section = table + index * entry;
         let kind = u32::from_le_bytes(number(bytes, section + 4)?);
-        // SHT_NOBITS takes no room.
+        // SHT_NOBITS takes no space.
         if kind != 8 {
             let offset = u64::from_le_bytes(number(bytes, section + 24)?);
             let size = u64::from_le_bytes(number(bytes, section + 32)?);
@@ -85,7 +85,7 @@ mod tests {
         elf[40..48].copy_from_slice(&64_u64.to_le_bytes());
         elf[58..60].copy_from_slice(&64_u16.to_le_bytes());
         elf[60..62].copy_from_slice(&2_u16.to_le_bytes());
-        // The second section lies behind the table.
+        // The second section is after the table.
         elf[64 + 64 + 24..][..8].copy_from_slice(&192_u64.to_le_bytes());
         elf[64 + 64 + 32..][..8].copy_from_slice(&24_u64.to_le_bytes());
         let length = elf.len();

@@ -8,11 +8,11 @@ pub enum Error {
     /// There is no such program.
     #[error("there is no program {program}; give the path of a scheduler's loader")]
     NoLoader {
-        /// As it was given.
+        /// As given.
         program: String,
     },
     /// The program carries no scheduler.
-    #[error("{} carries no BPF object with a sched_ext_ops table; --object FILE.bpf.o names the one that it loads", path.display())]
+    #[error("{} carries no BPF object with a sched_ext_ops table; name the one that it loads with --object FILE.bpf.o", path.display())]
     NoObject {
         /// The program.
         path: PathBuf,
@@ -25,7 +25,7 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
-    /// Something of this machine failed.
+    /// A system operation failed.
     #[error("cannot {action}: {cause}")]
     System {
         /// What was tried.
@@ -33,7 +33,7 @@ pub enum Error {
         /// Why it failed.
         cause: std::io::Error,
     },
-    /// The loader ended too early.
+    /// The loader did not attach a scheduler.
     #[error(
         "the loader did not attach a scheduler: {how}{}{}",
         way_out(ran),
@@ -42,7 +42,7 @@ pub enum Error {
     NotAttached {
         /// How it ended.
         how: String,
-        /// The last of its programs that it ran, which nothing has executed.
+        /// The last scheduler program that it ran, which was not executed.
         ran: Option<String>,
         /// What it printed.
         output: String,
@@ -50,7 +50,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Exit code of the command: 2 where there is no loader to run, 1 where it ran and failed.
+    /// Exit code of the command: 2 if there is no loader to run, 1 if it ran and failed.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NoLoader { .. } | Self::NoObject { .. } | Self::Object { .. } => 2,
@@ -59,17 +59,17 @@ impl Error {
     }
 }
 
-/// What to do about a loader that may have missed what a program returns.
+/// What to do about a loader that may have needed the result of a program.
 fn way_out(ran: &Option<String>) -> String {
     ran.as_ref().map_or_else(String::new, |program| {
         format!(
-            " after it ran {program}, and a capture executes no programs; if it needs what they return, run it beside a simulation: \
+            " after it ran {program}, but a capture executes no programs; if the loader needs their results, run it beside a simulation: \
              compare -s 'exec:LOADER'"
         )
     })
 }
 
-/// What a loader printed. The cause often comes first, and a trace of its calls after it, or the other way round.
+/// What a loader printed. Often the cause comes first and a trace of its calls after it, or the other way round.
 fn after(output: &str) -> String {
     const FIRST: usize = 5;
     const LAST: usize = 10;
@@ -83,7 +83,7 @@ fn after(output: &str) -> String {
     }
 }
 
-/// Gives an error of this machine the action that failed.
+/// Adds the action that failed to a system error.
 pub(crate) fn system<T>(action: &str, result: std::io::Result<T>) -> Result<T, Error> {
     result.map_err(|cause| Error::System {
         action: action.to_owned(),

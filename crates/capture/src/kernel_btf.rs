@@ -1,8 +1,9 @@
-//! The types of the kernel that loaders see.
+//! The kernel types that loaders see.
 //!
-//! They are those that the scheduler's own object was compiled with, so that everything that libbpf looks up fits, without the kernel
-//! functions that the simulated kernel does not have and the other shapes in which the object knows a type (`task_struct___old`), and with what an object does not have of a kernel: the table of callbacks as the
-//! kernel keeps it, all constants, and the places that programs of other kinds attach to.
+//! They are the types that the scheduler's own object was compiled with, so that everything that libbpf looks up fits. Hidden are the
+//! kernel functions that the simulated kernel does not have, and the variants of a type under other names (`task_struct___old`). Added is
+//! what an object does not have of a kernel: the table of callbacks as the kernel keeps it, all constants, and the places that programs of
+//! other kinds attach to.
 
 use fairground_bpf::{Kind, Object, TypeId};
 use object::{Object as _, ObjectSection as _};
@@ -10,12 +11,12 @@ use object::{Object as _, ObjectSection as _};
 use crate::KernelFacts;
 use crate::error::Error;
 
-/// Where the kernel keeps the table behind its own members.
+/// Where the kernel keeps the table, after its own members.
 pub(crate) const TABLE_OFFSET: usize = 64;
 
 const HEADER: usize = 24;
 
-/// Enumerations by the beginning of their constants' names; the first that fits counts.
+/// Enumerations by the prefixes of their constants' names; the first match counts.
 const ENUMERATIONS: [(&str, &[&str]); 18] = [
     (
         "scx_public_consts",
@@ -57,7 +58,7 @@ const ENUMERATIONS: [(&str, &[&str]); 18] = [
     ("scx_rq_flags", &["SCX_RQ_"]),
 ];
 
-/// Types and names that are added to those of an object.
+/// Types and names to add to those of an object.
 struct Added {
     types: Vec<u8>,
     strings: Vec<u8>,
@@ -73,7 +74,7 @@ impl Added {
         offset
     }
 
-    /// A type with its words behind the name, the kind and the size or type.
+    /// Adds a type; its `words` come after the name, the kind and the size or type.
     fn add(
         &mut self,
         name: &str,
@@ -147,7 +148,7 @@ pub(crate) fn generate(
     Ok(result)
 }
 
-/// Whether this is what the object calls a type of the kernel in one of several shapes: the kernel has none of such a name.
+/// Whether this is the object's name for a variant of a kernel type: the kernel has no type of such a name.
 fn is_flavor(kind: &Kind, name: &str) -> bool {
     let may_be = matches!(
         kind,
@@ -156,7 +157,7 @@ fn is_flavor(kind: &Kind, name: &str) -> bool {
     may_be && name.contains("___")
 }
 
-/// Gives the kernel functions that the simulated kernel lacks, and the types that no kernel has, a name that nobody looks for.
+/// Renames the kernel functions that the simulated kernel lacks, and the types that no kernel has, so that nothing finds them.
 fn hide_what_is_not_there(
     types: &mut [u8],
     object: &Object,
@@ -226,7 +227,7 @@ fn add_constants(kernel: &dyn KernelFacts, added: &mut Added) {
     }
 }
 
-/// What programs that are no callbacks attach to.
+/// Adds what programs that are not callbacks attach to.
 fn add_targets(object: &Object, added: &mut Added) {
     for program in object.programs() {
         let Some((kind, target)) = program.section.split_once('/') else {

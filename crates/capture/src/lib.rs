@@ -1,9 +1,9 @@
 //! Captures what a scheduler's real loader does.
 //!
-//! The unmodified loader runs under seccomp user notification, without privileges. Its bpf(2) calls are answered here, as are its looks at
-//! the machine and the kernel; what it set until it attached its scheduler becomes a companion file. Only state is taken from the loader:
-//! its programs are those of the object that it carries, because libbpf hands over instructions that it has already changed for
-//! a kernel.
+//! The unmodified loader runs under seccomp user notification, without privileges. Its bpf(2) calls are answered here, and so are its
+//! queries about the machine and the kernel; what it set before it attached its scheduler becomes a companion file. Only state is taken
+//! from the loader: its programs are those of the object that it carries, because libbpf passes on instructions that it has already changed
+//! for a kernel.
 
 mod attributes;
 mod calls;
@@ -56,8 +56,8 @@ pub struct Captured {
     pub output: String,
 }
 
-/// Runs `command` until it has attached its scheduler on `machine`, and has done what it does once after that. `object` is the scheduler's
-/// object where the loader does not carry it.
+/// Runs `command` until it has attached its scheduler on `machine` and done its one-time work after that. `object` is the scheduler's
+/// object if the loader does not carry it.
 ///
 /// # Errors
 ///
@@ -75,8 +75,8 @@ pub fn capture(
     followed.captured()
 }
 
-/// Runs `command` until it needs a kernel: it runs one of its scheduler's programs, or attaches its scheduler on `machine`. It is then
-/// ready to go on beside a simulation.
+/// Runs `command` until it needs a kernel: it runs one of its scheduler's programs, or attaches its scheduler on `machine`. It can then
+/// continue beside a simulation.
 ///
 /// # Errors
 ///
@@ -124,7 +124,7 @@ fn start(
     })
 }
 
-/// The program by path or through the search path, as a shell finds it.
+/// Finds the program by its path or in the search path, as a shell does.
 fn find_program(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Path::new(name).is_file().then(|| PathBuf::from(name));

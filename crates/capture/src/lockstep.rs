@@ -1,4 +1,4 @@
-//! A loader that is followed beside a kernel: what it asks for until it has attached, and the demands of its threads from then on.
+//! A loader that runs beside a kernel: its requests before it has attached, and the demands of its threads from then on.
 
 use std::io;
 
@@ -12,35 +12,36 @@ use crate::supervisor::{Asked, Left, Supervisor};
 use crate::threads::Step;
 use crate::write;
 
-/// Calls of a thread after which the others get their turn.
+/// Calls that a thread may make before the others get their turn.
 const CALLS_AT_ONCE: u64 = 64;
 
-/// A loader that has come to where it needs a kernel: it runs one of its programs, or has attached its scheduler. It ends with this.
+/// A loader that has reached the point where it needs a kernel: it runs one of its programs, or has attached its scheduler. Dropping this
+/// ends it.
 pub struct Followed {
     pub(crate) supervisor: Supervisor,
     pub(crate) object: Vec<u8>,
     pub(crate) origin: String,
-    /// What it asks for before it attaches, if it does.
+    /// What it asks for before it attaches, if anything.
     pub(crate) asked: Option<Asked>,
-    /// How the call before that is answered: its thread and what it asked for.
+    /// The thread that waits for the kernel's answer, and where the answer goes.
     pub(crate) asks: Option<(usize, Ask)>,
-    /// How each thread's demand is answered.
+    /// What the reply to each thread's demand is for.
     pub(crate) replies: Vec<Pending>,
 }
 
 /// What the reply to a thread's demand means for the call that it is in.
 #[derive(Default)]
 pub(crate) enum Pending {
-    /// Nothing: its call is still to be looked at.
+    /// Nothing: its call has not been handled yet.
     #[default]
     Call,
     /// It waits in its call.
     Wait,
     /// Its call returns 0.
     Done,
-    /// Its call of bpf(2) gets what the kernel says.
+    /// Its bpf(2) call gets the kernel's answer.
     Bpf(Ask),
-    /// Its call makes a thread, if the kernel has one to schedule.
+    /// Its call creates a thread, if the kernel accepts one.
     Spawn,
 }
 
@@ -64,7 +65,7 @@ impl Followed {
     ///
     /// # Errors
     ///
-    /// If it cannot be had.
+    /// If it cannot be shared.
     pub fn memory(&self) -> Result<Vec<Memory>, Error> {
         let Supervisor {
             object,
@@ -81,7 +82,7 @@ impl Followed {
         self.supervisor.state.table().is_some()
     }
 
-    /// Lets it go on until it attaches the scheduler; see [`fairground_bpf::Loader::prepare`].
+    /// Lets it continue until it attaches the scheduler; see [`fairground_bpf::Loader::prepare`].
     ///
     /// # Errors
     ///
@@ -102,7 +103,7 @@ impl Followed {
         }))
     }
 
-    /// The loader's threads; the first is the one that has attached the scheduler. `call_cost` is what a system call takes, nanoseconds.
+    /// The loader's threads; the first is the one that has attached the scheduler. `call_cost` is the cost of a system call, nanoseconds.
     pub fn threads(&mut self, call_cost: u64) -> Vec<LoaderThread> {
         let supervisor = &mut self.supervisor;
         supervisor.call_cost = call_cost;
@@ -123,7 +124,7 @@ impl Followed {
             .collect()
     }
 
-    /// Lets a thread go on; see [`fairground_bpf::Loader::resume`].
+    /// Lets a thread continue; see [`fairground_bpf::Loader::resume`].
     ///
     /// # Errors
     ///
@@ -193,7 +194,7 @@ impl Followed {
         let supervisor = &mut self.supervisor;
         let thread = &mut supervisor.threads[number];
         let answer = match pending {
-            // What the call that attached it returns is known.
+            // The result of the call that attached the scheduler is known.
             Pending::Call => thread.answer.take(),
             Pending::Done => Some(Answer::Value(0)),
             Pending::Wait => match thread.waiter.take() {
@@ -210,18 +211,18 @@ impl Followed {
         }
     }
 
-    /// Lets a thread make another one.
+    /// Lets a thread create another one.
     fn spawn(&mut self, number: usize) -> io::Result<()> {
         let supervisor = &mut self.supervisor;
         supervisor.proceed(number, Answer::Continue)?;
         self.replies.push(Pending::Call);
         if supervisor.ended.is_none() && supervisor.threads.len() != self.replies.len() {
-            return Err(io::Error::other("a thread of the loader cannot be made"));
+            return Err(io::Error::other("the loader cannot create a thread"));
         }
         Ok(())
     }
 
-    /// What has happened that the kernel has to know without being asked.
+    /// What has happened that the kernel must be told without asking.
     fn unasked(&mut self, number: usize) -> io::Result<Option<Demand>> {
         let supervisor = &mut self.supervisor;
         if let Some(how) = &supervisor.ended {
@@ -244,10 +245,10 @@ impl Followed {
 }
 
 impl Ask {
-    /// Writes what the kernel says to where the loader wants it, and the call's result.
+    /// Writes the kernel's answer to where the loader wants it; returns the result of the call.
     pub(crate) fn answer(&self, thread: i32, reply: &Reply) -> io::Result<Answer> {
         if let Some(at) = self.returned {
-            // A program ran, whatever it returned.
+            // The program ran, whatever it returned.
             process::write(thread, at, &(reply.result as u32).to_le_bytes())?;
         } else if reply.result < 0 {
             return Ok(Answer::Error(-reply.result as i32));

@@ -1,4 +1,4 @@
-//! The loader's process: its filter of system calls, its memory, its descriptors. All that is unsafe is here.
+//! The loader's process: its filter of system calls, its memory, its descriptors. Nearly all unsafe code is here.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -20,21 +20,21 @@ pub(crate) struct Call {
     pub arguments: [u64; 6],
 }
 
-/// What is answered.
+/// An answer to a call.
 pub(crate) enum Answer {
     /// The result.
     Value(i64),
     /// Failure with this error number.
     Error(i32),
-    /// The kernel may do it.
+    /// The kernel carries out the call.
     Continue,
-    /// The result is a new descriptor of the loader's, for this file.
+    /// The result is a new descriptor of the loader, for this file.
     Descriptor(OwnedFd, bool),
-    /// As before, for a file that is kept here.
+    /// The same, for a file that is kept here.
     Shared(RawFd),
 }
 
-/// The numbers of the system calls that are answered here: those that look at the machine, those that wait, and those that tell the time.
+/// The numbers of the system calls that are answered here: those that query the machine, those that wait, and those that tell the time.
 pub(crate) fn trapped() -> Vec<i64> {
     let mut calls = vec![
         libc::SYS_bpf,
@@ -74,7 +74,7 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// The filter: calls of the list are reported, all others go through.
+/// The filter: listed calls are reported, all others go through.
 fn filter() -> Vec<libc::sock_filter> {
     let statement = |code: u32, k: u32| libc::sock_filter {
         code: code as u16,
@@ -112,11 +112,11 @@ fn check(result: i64) -> io::Result<i64> {
     Ok(result)
 }
 
-/// Has this process killed when its parent ends. `parent`: the number of the one that forked it, which may have ended by now.
+/// Has this process killed when its parent ends. `parent`: the number of the process that forked it, which may have ended already.
 ///
 /// # Errors
 ///
-/// It has ended.
+/// The parent has ended.
 pub fn end_with(parent: u32) -> io::Result<()> {
     // SAFETY: two system calls, which touch no memory.
     let now = unsafe {
@@ -131,14 +131,14 @@ pub fn end_with(parent: u32) -> io::Result<()> {
 
 fn pipe() -> io::Result<(File, File)> {
     let mut ends = [0; 2];
-    // SAFETY: the array has room for both descriptors, which nobody else owns.
+    // SAFETY: the array has room for both descriptors, which nothing else owns.
     unsafe {
         check(i64::from(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC)))?;
         Ok((File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])))
     }
 }
 
-/// A loader that runs under the filter.
+/// A loader running under the filter.
 pub(crate) struct Loader {
     child: Child,
     listener: OwnedFd,
@@ -147,7 +147,7 @@ pub(crate) struct Loader {
 }
 
 impl Loader {
-    /// Starts `program`; what it prints goes to `output`.
+    /// Starts `program`; its output goes to `output`.
     pub(crate) fn start(program: &Path, command: &[String], output: &File) -> io::Result<Self> {
         let (mut told, tell) = pipe()?;
         let (wait, mut go) = pipe()?;
@@ -159,12 +159,12 @@ impl Loader {
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output.try_clone()?)
-            // Its output goes into messages.
+            // Its output is quoted in messages.
             .env("NO_COLOR", "1")
             .process_group(0);
         let (tell_number, wait_number) = (tell.as_raw_fd(), wait.as_raw_fd());
         let parent = std::process::id();
-        // SAFETY: between fork and exec only system calls are made, with memory that was made before.
+        // SAFETY: between fork and exec only system calls are made, with memory that was allocated before.
         unsafe {
             child.pre_exec(move || {
                 let program = libc::sock_fprog {
@@ -184,7 +184,7 @@ impl Loader {
                     0,
                     0,
                 )))?;
-                // Under the filter it would wait for an answer that nobody can give yet.
+                // Called before the filter applies: under it, the call would wait for an answer that nobody can give yet.
                 let own = libc::getpid();
                 let listener = check(libc::syscall(
                     libc::SYS_seccomp,
@@ -203,8 +203,8 @@ impl Loader {
                 Ok(())
             });
         }
-        // The child waits in the middle of being started until its listener was fetched.
-        // The thread that starts it stays, for its end would be the loader's.
+        // The child waits during its start until its listener has been fetched. The thread that starts it stays, because the loader would
+        // end with it.
         let (give, given) = mpsc::channel();
         let (starter, ended) = mpsc::channel();
         std::thread::spawn(move || {
@@ -219,7 +219,7 @@ impl Loader {
         });
         let fetched = fetched.and_then(|listener| {
             go.write_all(&[1])?;
-            // It reads this under its filter already: that call comes, or its end.
+            // It already reads this under its filter: either that call comes, or its end.
             if let Some(call) = next_call(&listener, -1)? {
                 answer_call(&listener, &call, Answer::Continue);
             }
@@ -236,12 +236,12 @@ impl Loader {
         })
     }
 
-    /// The next call, if there is one within `milliseconds`.
+    /// The next call within `milliseconds`, if there is one.
     pub(crate) fn next(&mut self, milliseconds: i32) -> io::Result<Option<Call>> {
         next_call(&self.listener, milliseconds)
     }
 
-    /// Answers a call; that its thread is gone does not matter.
+    /// Answers a call; it does not matter if its thread is gone.
     pub(crate) fn answer(&self, call: &Call, answer: Answer) {
         answer_call(&self.listener, call, answer);
     }
@@ -258,7 +258,7 @@ impl Loader {
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        // SAFETY: the group is the loader's own, which was not waited for yet.
+        // SAFETY: the group is the loader's own, which has not been waited for yet.
         unsafe {
             libc::kill(-self.pid(), libc::SIGKILL);
         }
@@ -266,7 +266,7 @@ impl Drop for Loader {
     }
 }
 
-/// The next call, if there is one within `milliseconds`; -1: before the end of the last thread that could make one.
+/// The next call within `milliseconds`, if there is one; with -1, until the last thread that could make one has ended.
 fn next_call(listener: &OwnedFd, milliseconds: i32) -> io::Result<Option<Call>> {
     let mut waits = libc::pollfd {
         fd: listener.as_raw_fd(),
@@ -278,7 +278,7 @@ fn next_call(listener: &OwnedFd, milliseconds: i32) -> io::Result<Option<Call>> 
     if ready <= 0 || waits.revents & libc::POLLIN == 0 {
         return Ok(None);
     }
-    // SAFETY: the kernel wants the structure zeroed and fills it.
+    // SAFETY: the kernel wants the structure zeroed, and fills it.
     unsafe {
         let mut notification: libc::seccomp_notif = MaybeUninit::zeroed().assume_init();
         let received = libc::ioctl(
@@ -303,7 +303,7 @@ fn next_call(listener: &OwnedFd, milliseconds: i32) -> io::Result<Option<Call>> 
     }
 }
 
-/// Answers a call; that its thread is gone does not matter.
+/// Answers a call; it does not matter if its thread is gone.
 fn answer_call(listener: &OwnedFd, call: &Call, answer: Answer) {
     let (value, error, flags) = match answer {
         Answer::Value(value) => (value, 0, 0),
@@ -355,9 +355,9 @@ fn give(listener: &OwnedFd, call: &Call, file: RawFd, close_on_exec: bool) {
     }
 }
 
-/// Fetches a descriptor of a process of ours.
+/// Fetches a descriptor of one of our processes.
 pub(crate) fn fetch(pid: i32, number: i32) -> io::Result<OwnedFd> {
-    // SAFETY: both calls return descriptors that nobody else owns.
+    // SAFETY: both calls return descriptors that nothing else owns.
     unsafe {
         let process = check(libc::syscall(libc::SYS_pidfd_open, pid, 0))?;
         let process = OwnedFd::from_raw_fd(process as i32);
@@ -385,7 +385,7 @@ pub(crate) fn read(thread: i32, address: u64, length: usize) -> io::Result<Vec<u
         iov_base: address as *mut libc::c_void,
         iov_len: length,
     };
-    // SAFETY: the vector has the length that is read at most.
+    // SAFETY: the vector is at least as long as what is read.
     let read =
         unsafe { libc::process_vm_readv(thread, &raw const here, 1, &raw const there, 1, 0) };
     let read = check(read as i64)? as usize;
@@ -393,18 +393,18 @@ pub(crate) fn read(thread: i32, address: u64, length: usize) -> io::Result<Vec<u
     Ok(bytes)
 }
 
-/// Reads a number of 32 bits of a thread.
+/// Reads a 32-bit number from the memory of a thread.
 pub(crate) fn read_word(thread: i32, address: u64) -> io::Result<u32> {
     let bytes = read(thread, address, 4)?;
     let bytes = bytes.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
     Ok(u32::from_le_bytes(bytes))
 }
 
-/// Reads a text of a thread that ends with a zero byte.
+/// Reads a zero-terminated text from the memory of a thread.
 pub(crate) fn read_text(thread: i32, address: u64) -> io::Result<String> {
     const PAGE: u64 = 4096;
     let mut bytes: Vec<u8> = Vec::new();
-    // Page by page: the one behind the text need not be there.
+    // Page by page: the page after the text may be missing.
     while bytes.len() < PAGE as usize {
         let at = address + bytes.len() as u64;
         let part = read(thread, at, (PAGE - at % PAGE) as usize)?;
@@ -417,7 +417,7 @@ pub(crate) fn read_text(thread: i32, address: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Writes memory of a thread.
+/// Writes to the memory of a thread.
 pub(crate) fn write(thread: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());
@@ -438,7 +438,7 @@ pub(crate) fn write(thread: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The lowest address at which a process has a file in memory of this name.
+/// The lowest address at which a process has mapped the memfd of this name.
 pub(crate) fn address_of(process: i32, name: &str) -> io::Result<Option<u64>> {
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps"))?;
     let end = format!(" /memfd:{name} (deleted)");
@@ -447,7 +447,7 @@ pub(crate) fn address_of(process: i32, name: &str) -> io::Result<Option<u64>> {
     Ok(start.and_then(|(start, _)| u64::from_str_radix(start, 16).ok()))
 }
 
-/// A file in memory of `size` bytes.
+/// A memfd of `size` bytes.
 pub(crate) fn memory(name: &str, size: u64) -> io::Result<File> {
     let name = CString::new(name)?;
     // SAFETY: the descriptor is new.
@@ -462,7 +462,7 @@ pub(crate) fn memory(name: &str, size: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// An event descriptor that never has an event.
+/// An eventfd that never fires.
 pub(crate) fn event() -> io::Result<OwnedFd> {
     // SAFETY: the descriptor is new.
     unsafe {
@@ -474,7 +474,7 @@ pub(crate) fn event() -> io::Result<OwnedFd> {
     }
 }
 
-/// `epoll_ctl` on descriptors of ours.
+/// `epoll_ctl` on our own descriptors.
 pub(crate) fn epoll_control(
     set: &OwnedFd,
     operation: i32,
@@ -496,7 +496,7 @@ pub(crate) fn epoll_control(
     Ok(())
 }
 
-/// The bytes of `stat` or `statx` of a file, or of `uname`, as the kernel gives them.
+/// The bytes of `stat` or `statx` of a file, or of `uname`, as the kernel returns them.
 pub(crate) fn status(path: &Path) -> io::Result<Vec<u8>> {
     let path = CString::new(path.as_os_str().as_encoded_bytes())?;
     let mut bytes = vec![0_u8; size_of::<libc::stat>()];
@@ -537,7 +537,7 @@ pub(crate) fn names(release: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file with the flags of the loader, but never makes one.
+/// Opens a file with the flags of the loader, but never creates one.
 pub(crate) fn open(path: &Path, flags: i32) -> io::Result<OwnedFd> {
     let path = CString::new(path.as_os_str().as_encoded_bytes())?;
     let flags = flags & !(libc::O_CREAT | libc::O_EXCL) | libc::O_CLOEXEC;
@@ -548,7 +548,7 @@ pub(crate) fn open(path: &Path, flags: i32) -> io::Result<OwnedFd> {
     }
 }
 
-/// Which of these descriptors of `thread`, each with the events that count, have one of them.
+/// Whether any of these descriptors of `process` has one of the events listed with it.
 pub(crate) fn is_ready(process: i32, files: &[(i32, i16)]) -> bool {
     let fetched = files
         .iter()
@@ -562,7 +562,7 @@ pub(crate) fn is_ready(process: i32, files: &[(i32, i16)]) -> bool {
             revents: 0,
         })
         .collect();
-    // SAFETY: the vector is as long as is said.
+    // SAFETY: the vector is as long as stated.
     unsafe { libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, 0) > 0 }
 }
 
@@ -571,13 +571,13 @@ pub(crate) fn never_waits(process: i32, file: i32) -> bool {
     let Ok(file) = fetch(process, file) else {
         return true;
     };
-    // SAFETY: asks for the flags of a descriptor of ours.
+    // SAFETY: asks for the flags of our own descriptor.
     let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
     flags < 0 || flags & libc::O_NONBLOCK != 0
 }
 
-/// Writes over the code of `process`, whose memory is `memory`. Some kernels let only a tracer do so; the result is whether it had to
-/// be one, which interrupts the call that the process is in.
+/// Overwrites code of `process`, whose memory is `memory`. Some kernels allow this only to a tracer; returns whether that was needed, which
+/// interrupts the call that the process is in.
 pub(crate) fn write_code(
     memory: &File,
     process: i32,
@@ -589,25 +589,26 @@ pub(crate) fn write_code(
         return Ok(false);
     }
     let trace = |request: u32| {
-        // SAFETY: the request reads and writes no memory of ours.
+        // SAFETY: the request reads and writes none of our memory.
         check(unsafe { libc::ptrace(request, process, 0, 0) })
     };
     trace(libc::PTRACE_SEIZE)?;
     let written = memory.write_all_at(code, address);
-    // Only one that has stopped is let go; its call begins again.
+    // Only a stopped process can be detached; its call begins again.
     trace(libc::PTRACE_INTERRUPT)?;
     let mut status = 0;
-    // SAFETY: the process is a child of ours and its stop is nobody else's business.
+    // SAFETY: the process is our child, and nothing else waits for its stop.
     check(unsafe { libc::waitpid(process, &raw mut status, libc::__WALL) }.into())?;
     trace(libc::PTRACE_DETACH)?;
     written.map(|()| true)
 }
 
-/// Binds a socket of `process` to an address that nobody else knows, in place of the one that it asks for; only local sockets have such.
+/// Binds a socket of `process` to an address that nobody else knows, instead of the one that it asks for; only local sockets have such
+/// addresses.
 pub(crate) fn bind_unseen(process: i32, socket: i32) -> io::Result<()> {
     let socket = fetch(process, socket)?;
     let family = libc::AF_UNIX as libc::sa_family_t;
-    // SAFETY: an address of a family alone, as long as is said.
+    // SAFETY: an address that consists of a family alone, as long as stated.
     check(i64::from(unsafe {
         libc::bind(
             socket.as_raw_fd(),
@@ -620,7 +621,7 @@ pub(crate) fn bind_unseen(process: i32, socket: i32) -> io::Result<()> {
 
 /// Sends a signal to a thread of `process`, or to all of it.
 pub(crate) fn signal(process: i32, thread: Option<i32>, signal: i32) -> io::Result<()> {
-    // SAFETY: sends a signal to a process of ours.
+    // SAFETY: sends a signal to one of our processes.
     let sent = unsafe {
         match thread {
             Some(thread) => libc::syscall(libc::SYS_tgkill, process, thread, signal),

@@ -15,9 +15,9 @@ use crate::tree::{self, Tree};
 use crate::vdso;
 use crate::write;
 
-/// System calls that a loader may make until it attaches, of those that are answered here.
+/// Maximum number of calls answered here that a loader may make before it attaches.
 const MOST_CALLS: u64 = 10_000_000;
-/// What a loader does after it attached belongs to it if it comes within this many of its calls.
+/// What a loader does after attaching is captured too, within this many of its calls.
 const AFTERWARDS: u64 = 10_000;
 
 /// Which calls of a loader that has not attached yet are left to a kernel.
@@ -25,7 +25,7 @@ const AFTERWARDS: u64 = 10_000;
 pub(crate) enum Left {
     /// None: programs are not run.
     None,
-    /// Those about the object, from its first run of a program on.
+    /// Those about the object, from the first run of a program on.
     FromFirstRun,
     /// Those about the object.
     All,
@@ -46,26 +46,26 @@ pub(crate) struct Supervisor {
     pub object: Object,
     pub loader: Loader,
     pub threads: Vec<Thread>,
-    /// The thread that runs.
+    /// The thread that is running.
     current: usize,
-    /// The loader's clock when the thread that runs went on, nanoseconds.
+    /// The loader's clock when the running thread continued, nanoseconds.
     pub clock: u64,
-    /// Calls of the thread that runs since it went on.
+    /// Calls of the running thread since it continued.
     pub calls: u64,
-    /// What such a call takes, nanoseconds.
+    /// The cost of such a call, nanoseconds.
     pub call_cost: u64,
-    /// Threads whose wait the thread that runs has ended.
+    /// Threads whose wait the running thread has ended.
     pub woken: Vec<u32>,
-    /// Waits until now.
+    /// Number of waits so far.
     pub arrivals: u64,
-    /// A signal to be sent once its sender has its answer: to a thread, or to the whole loader.
+    /// A signal to send once its sender has its answer: to a thread, or to the whole loader.
     pub signal: Option<(Option<i32>, i32)>,
-    /// A thread that is scheduled by something else from now on.
+    /// A thread whose scheduling attributes have changed.
     pub changed: Option<usize>,
     /// How the loader ended, if it has.
     pub ended: Option<String>,
     output: File,
-    /// Stand-ins for ring buffers among what the loader waits for.
+    /// Stand-ins for ring buffers among the descriptors that the loader waits for.
     events: Vec<(u32, std::os::fd::OwnedFd)>,
 }
 
@@ -78,7 +78,10 @@ impl Supervisor {
         object: Object,
         machine: &Machine,
     ) -> Result<Self, Error> {
-        let output = system("make a file for the loader's output", tempfile::tempfile())?;
+        let output = system(
+            "create a file for the loader's output",
+            tempfile::tempfile(),
+        )?;
         let started = Loader::start(program, command, &output);
         let loader = system(&format!("start {}", program.display()), started)?;
         let mut supervisor = Self {
@@ -99,10 +102,10 @@ impl Supervisor {
             output,
             events: Vec::new(),
         };
-        // The clock is asked for later than the first call. To change the loader's code may interrupt that call, which then comes again.
+        // The loader asks for the time only after its first call. Changing its code may interrupt that call, which then comes again.
         let first = system("follow the loader", supervisor.next_call())?;
         let disarmed = vdso::disarm(supervisor.loader.pid());
-        let interrupted = system("have the loader ask for the time", disarmed)?;
+        let interrupted = system("redirect the loader's clock functions", disarmed)?;
         let first = match interrupted {
             true => system("follow the loader", supervisor.next_call())?,
             false => first,
@@ -111,7 +114,7 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// What it has printed.
+    /// What the loader has printed.
     pub(crate) fn output(&mut self) -> Result<String, Error> {
         let output = text_of(&mut self.output);
         system("read the loader's output", output)
@@ -122,8 +125,8 @@ impl Supervisor {
         self.clock + self.calls * self.call_cost
     }
 
-    /// Lets the loader run until the call that attaches its scheduler, which is carried out and not answered, or until a call that is
-    /// `left`, which is the result. Time passes only when all threads wait.
+    /// Runs the loader until the call that attaches its scheduler, which is carried out but not answered, or until a call that is `left`,
+    /// which is returned. Time passes only while all threads wait.
     pub(crate) fn run_until_attached(&mut self, left: Left) -> Result<Option<Asked>, Error> {
         for _ in 0..MOST_CALLS {
             if self.state.table().is_some() {
@@ -160,7 +163,7 @@ impl Supervisor {
         }
     }
 
-    /// Lets it go on until all threads wait: it has done what it does once.
+    /// Lets it continue until all threads wait: its one-time work is done then.
     pub(crate) fn run_until_quiet(&mut self) -> Result<(), Error> {
         for _ in 0..AFTERWARDS {
             let waits = |thread: &Thread| thread.waiter.is_some() || thread.ended;
@@ -173,7 +176,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// What a thread's call asks of a kernel that has the scheduler, if it does.
+    /// What a thread's call asks of a kernel that has the scheduler, if anything.
     pub(crate) fn ask(&mut self, thread: usize) -> io::Result<Option<Asked>> {
         let call = self.threads[thread].call.as_ref();
         let Some(call) = call.filter(|call| call.number == libc::SYS_bpf) else {
@@ -183,7 +186,7 @@ impl Supervisor {
         Ok(asked.map(|(call, ask)| Asked { thread, call, ask }))
     }
 
-    /// One call of a thread that can go on.
+    /// Carries out one call of a thread that can continue.
     fn step(&mut self, number: usize) -> io::Result<()> {
         self.current = number;
         if let Some(answer) = self.threads[number].answer.take() {
@@ -205,7 +208,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The thread that ran last if it can go on, otherwise the next one behind it that can, once enough time has passed.
+    /// The thread that ran last if it can continue, otherwise the next one after it that can; time passes until there is one.
     fn next_runnable(&mut self) -> io::Result<usize> {
         loop {
             let count = self.threads.len().max(1);
@@ -244,22 +247,22 @@ fn text_of(file: &mut File) -> io::Result<String> {
 }
 
 impl Supervisor {
-    /// Answers a call that looks at the machine or the kernel; all others go through.
+    /// Answers a call that queries the machine or the kernel; all others go through.
     pub(crate) fn answer(&mut self, call: &Call) -> io::Result<Answer> {
         let thread = call.thread;
         let [first, second, third, fourth, ..] = call.arguments;
         match call.number {
             libc::SYS_bpf => self.state.bpf(thread, &call.arguments, &self.object),
-            // Counters of the processor, of which there are none.
+            // Performance counters, of which there are none.
             libc::SYS_perf_event_open => Ok(Answer::Error(libc::ENOENT)),
             libc::SYS_uname => {
                 process::write(thread, first, &process::names(tree::RELEASE)?)?;
                 Ok(Answer::Value(0))
             }
             libc::SYS_epoll_ctl => self.wait_for(call),
-            // What a loader asks or tells others depends on them, and is none of the scheduler's business.
+            // What a loader asks or tells other programs depends on them, and does not concern the scheduler.
             libc::SYS_connect => Ok(Answer::Error(libc::ECONNREFUSED)),
-            // A loader that serves statistics goes on, and nobody finds it.
+            // A loader that serves statistics continues, but nobody can reach it.
             libc::SYS_bind => match process::bind_unseen(self.loader.pid(), first as i32) {
                 Ok(()) => Ok(Answer::Value(0)),
                 Err(_) => Ok(Answer::Error(libc::EACCES)),
@@ -328,7 +331,7 @@ impl Supervisor {
         })
     }
 
-    /// There are no links among the machine's files.
+    /// The machine's files include no links.
     fn refuse_links(&self, thread: i32, path: u64) -> io::Result<Answer> {
         let Some(path) = self.redirected(thread, path)? else {
             return Ok(Answer::Continue);
@@ -339,7 +342,7 @@ impl Supervisor {
         }))
     }
 
-    /// A loader that runs as root leaves nothing behind in /run.
+    /// Pretends to create a folder in /run, so that a loader that runs as root leaves nothing behind there.
     fn make_folder(&self, thread: i32, path: u64) -> io::Result<Answer> {
         let path = process::read_text(thread, path)?;
         Ok(if is_shared(&path) {
@@ -351,7 +354,7 @@ impl Supervisor {
         })
     }
 
-    /// Nor does it take anything from there.
+    /// Pretends that there is nothing to remove in /run.
     fn remove(&self, thread: i32, path: u64) -> io::Result<Answer> {
         let path = process::read_text(thread, path)?;
         Ok(match is_shared(&path) {
@@ -360,7 +363,7 @@ impl Supervisor {
         })
     }
 
-    /// Maps are files in memory, which cannot be waited for: an event that never comes stands in for a ring buffer.
+    /// Maps are memfds, which cannot be polled: an eventfd that never fires stands in for a ring buffer.
     fn wait_for(&mut self, call: &Call) -> io::Result<Answer> {
         let [set, operation, file, event, ..] = call.arguments;
         let Some(number) = self.state.number_of(call.thread, file as u32) else {
@@ -383,7 +386,7 @@ impl Supervisor {
     }
 }
 
-/// Whether others look for sockets there.
+/// Whether other programs look for sockets there.
 fn is_shared(path: &str) -> bool {
     path.starts_with("/run/") || path.starts_with("/var/run/")
 }

@@ -1,6 +1,6 @@
-//! The loader's threads: one runs at a time, from the answer to one of its system calls to the next, and all others are in one.
+//! The loader's threads: one runs at a time, from the answer to one of its system calls to its next call; all others are in a call.
 //!
-//! So the loader does the same in every run, and the kernel that it is loaded into may be anything that answers.
+//! So the loader behaves the same in every run, and the kernel that it is loaded into may be anything that answers.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::process::{self, Answer, Call};
 use crate::supervisor::Supervisor;
 use crate::waits::{self, Cause, Outcome, Waiter, Wake};
 
-/// System calls that make and end threads, and those by which they know each other.
+/// System calls that create and end threads, and those by which threads know each other.
 pub(crate) const CALLS: &[i64] = &[
     libc::SYS_clone,
     libc::SYS_clone3,
@@ -31,11 +31,11 @@ pub(crate) const CALLS: &[i64] = &[
     libc::SYS_vfork,
 ];
 
-/// How long a thread may go without a system call that is answered here: seconds in which it runs or sleeps. Those in which it waits for a
-/// CPU of a busy machine do not count.
+/// How long a thread may go without a call that is answered here: seconds in which it runs or sleeps. Seconds in which it waits for a CPU
+/// of a busy machine do not count.
 const PATIENCE: u64 = 60;
 
-/// Time between two looks at such a thread.
+/// Time between two checks of such a thread.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A thread of the loader.
@@ -46,9 +46,9 @@ pub(crate) struct Thread {
     pub call: Option<Call>,
     /// What it waits for in it.
     pub waiter: Option<Waiter>,
-    /// Its place among those that wait.
+    /// Its place among the waiting threads.
     arrival: u64,
-    /// What it is answered once it goes on, after a wait.
+    /// The answer that it gets once it continues after a wait.
     pub answer: Option<Answer>,
     pub attributes: ThreadAttributes,
     pub ended: bool,
@@ -67,7 +67,7 @@ impl Thread {
         }
     }
 
-    /// The answer to its call of bpf(2), from what the kernel says.
+    /// The answer to its bpf(2) call, from the kernel's reply.
     pub(crate) fn answer_with(&self, ask: &Ask, reply: &Reply) -> io::Result<Answer> {
         match &self.call {
             Some(call) => ask.answer(call.thread, reply),
@@ -75,14 +75,14 @@ impl Thread {
         }
     }
 
-    /// Its name as the kernel has it.
+    /// Its name in the kernel.
     pub(crate) fn name(&self) -> String {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", self.id));
         name.map_or_else(|_| "loader".to_owned(), |name| name.trim().to_owned())
     }
 }
 
-/// What a thread's call comes to.
+/// What happens to a thread's call.
 pub(crate) enum Step {
     /// It is answered at once.
     Answer(Answer),
@@ -93,8 +93,8 @@ pub(crate) enum Step {
 }
 
 impl Supervisor {
-    /// Answers the call of a thread and lets it run to its next one; threads that it makes run to their first. Afterwards all threads are in a
-    /// call, or the loader has ended.
+    /// Answers the call of a thread and lets it run to its next one; threads that it creates run to their first. Afterwards all threads are
+    /// in a call, or the loader has ended.
     pub(crate) fn proceed(&mut self, number: usize, answer: Answer) -> io::Result<()> {
         let Some(call) = self.threads[number].call.take() else {
             return Ok(());
@@ -124,7 +124,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The next call of one of the loader's own threads; none if the loader has ended. Those of other programs that it has started are
+    /// The next call of one of the loader's own threads; `None` if the loader has ended. Calls of other programs that it has started are
     /// answered on the way.
     pub(crate) fn next_call(&mut self) -> io::Result<Option<Call>> {
         let (mut slept, mut ran_before) = (0, None);
@@ -135,7 +135,7 @@ impl Supervisor {
                     self.ended = Some(format!("it ended with {status}"));
                     return Ok(None);
                 }
-                // Once no thread is left there are no calls, a little before the kernel tells how the loader has ended.
+                // Once no thread is left, no calls come; the kernel reports the end of the loader a little later.
                 if last_look.elapsed() < LOOK {
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
@@ -146,7 +146,7 @@ impl Supervisor {
                 let ran = ran.saturating_sub(*ran_before.get_or_insert(ran));
                 if slept + ran >= PATIENCE {
                     return Err(io::Error::other(format!(
-                        "a thread of the loader made no sign for {PATIENCE} s: {}",
+                        "a thread of the loader has been silent for {PATIENCE} s: {}",
                         self.what_runs()
                     )));
                 }
@@ -162,16 +162,16 @@ impl Supervisor {
         }
     }
 
-    /// What the kernel tells in a file of the thread that is in no call that is answered here.
+    /// What a file of the kernel says about the thread that is running, which is in no call that is answered here.
     fn of_running(&self, file: &str) -> Option<String> {
         let is_running = |one: &&Thread| one.call.is_none() && !one.ended;
         let running = self.threads.iter().find(is_running);
-        // The first one is not known before its first call.
+        // The first thread is not known before its first call.
         let id = running.map_or(self.loader.pid(), |thread| thread.id);
         std::fs::read_to_string(format!("/proc/{}/task/{id}/{file}", self.loader.pid())).ok()
     }
 
-    /// Whether that thread sleeps, and the seconds of CPU time that it has used.
+    /// Whether that thread sleeps, and how many seconds of CPU time it has used.
     fn running(&self) -> (bool, u64) {
         let text = self.of_running("stat").unwrap_or_default();
         // SAFETY: it takes a number and returns one.
@@ -182,7 +182,7 @@ impl Supervisor {
         (field(3) != Some("R"), ran / second.cast_unsigned())
     }
 
-    /// What the thread does that is in no call that is answered here.
+    /// What that thread is doing.
     fn what_runs(&self) -> String {
         let call = self.of_running("syscall");
         match call
@@ -196,7 +196,7 @@ impl Supervisor {
         }
     }
 
-    /// If the call that a thread is in makes another one, the name of that, which it has from the thread.
+    /// If the call that a thread is in creates another thread, the name that the new one inherits.
     pub(crate) fn new_thread(&self, number: usize) -> io::Result<Option<String>> {
         let thread = &self.threads[number];
         let Some(call) = &thread.call else {
@@ -204,7 +204,7 @@ impl Supervisor {
         };
         let flags = match call.number {
             libc::SYS_clone => call.arguments[0],
-            // The first field of its argument, without those that only processes have.
+            // The first field of its argument, without the flags that only processes have.
             libc::SYS_clone3 => process::read_word(call.thread, call.arguments[0])?.into(),
             _ => return Ok(None),
         };
@@ -212,7 +212,7 @@ impl Supervisor {
         Ok(makes_one.then(|| thread.name()))
     }
 
-    /// Whether there is a thread that has not been in a call yet.
+    /// Whether there is a thread that has not made a call yet.
     fn misses_one(&self) -> bool {
         let folder = std::fs::read_dir(format!("/proc/{}/task", self.loader.pid()));
         let Ok(folder) = folder else { return false };
@@ -221,7 +221,7 @@ impl Supervisor {
         ids.into_iter().any(|id| !known(&id))
     }
 
-    /// Waits until a thread that ends is gone: the kernel clears the word that others wait for.
+    /// Waits until an ended thread is gone: the kernel clears the word that others wait for.
     fn see_off(&mut self, number: usize) -> io::Result<()> {
         let task = format!(
             "/proc/{}/task/{}",
@@ -257,7 +257,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends the waits of threads for what another has made of their files.
+    /// Ends the waits of threads whose files another thread has made ready.
     pub(crate) fn look_at_files(&mut self) {
         for number in 0..self.threads.len() {
             let waiter = self.threads[number].waiter.as_ref();
@@ -269,7 +269,7 @@ impl Supervisor {
         }
     }
 
-    /// Wakes threads that wait for a word; the result is how many.
+    /// Wakes threads that wait for a word; returns how many it woke or moved.
     fn wake(&mut self, wake: &Wake) -> i64 {
         let mut waiting: Vec<usize> = (0..self.threads.len())
             .filter(|number| {
@@ -294,7 +294,7 @@ impl Supervisor {
         (woken + moved) as i64
     }
 
-    /// What the call that a thread is in comes to.
+    /// Handles the call that a thread is in.
     pub(crate) fn handle(&mut self, number: usize) -> io::Result<Step> {
         let Some(call) = self.threads[number].call else {
             return Err(io::Error::other("a thread of the loader is in no call"));
@@ -326,7 +326,7 @@ impl Supervisor {
     fn answer_about_threads(&mut self, number: usize, call: &Call) -> Option<Answer> {
         let [first, second, third, ..] = call.arguments;
         let answer = match call.number {
-            // Where a thread runs it would read from memory, without a call.
+            // With rseq, a thread would read where it runs from memory, without a call.
             libc::SYS_rseq => Answer::Error(libc::ENOSYS),
             libc::SYS_getpid => Answer::Value(LOADER_PID.into()),
             libc::SYS_gettid => Answer::Value(i64::from(LOADER_PID) + number as i64),
@@ -377,7 +377,7 @@ impl Supervisor {
         Some(answer.unwrap_or_else(|error| refusal(&error)))
     }
 
-    /// The thread with this number, that of this machine or that of the simulation.
+    /// The thread with this number, on this machine or in the simulation.
     fn thread_with(&self, id: i32) -> Option<usize> {
         let own = self.threads.iter().position(|one| one.id == id);
         let place = usize::try_from(id - LOADER_PID).ok();

@@ -1,4 +1,4 @@
-//! Files of /sys, /proc and /boot as loaders find them on a machine.
+//! Files in /sys, /proc and /boot as loaders find them on a machine.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use fairground_machine::Machine;
 use crate::KernelFacts;
 use crate::error::{Error, system};
 
-/// Process ids, as systemd sets it on 64-bit machines.
+/// Number of process ids, as systemd sets it on 64-bit machines.
 const PIDS: u32 = 1 << 22;
 
 /// What `uname` says.
 pub(crate) const RELEASE: &str = "7.3.0-fairground";
 
-/// What loaders find under these names is not this machine's.
+/// What loaders find under these paths does not come from this machine.
 const PLACES: [&str; 18] = [
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
@@ -49,10 +49,10 @@ const MOUNTS: [(&str, &str); 8] = [
     ("tmpfs", "/run"),
 ];
 
-/// Functions by which loaders know that this kernel has a callback.
+/// Functions that tell loaders that this kernel has a callback.
 const TELLING: [&str; 1] = ["scx_group_set_bandwidth"];
 
-/// The files, in a folder of their own.
+/// The files, in their own folder.
 pub(crate) struct Tree {
     folder: tempfile::TempDir,
 }
@@ -64,14 +64,17 @@ impl Tree {
         object: &Object,
         kernel: &dyn KernelFacts,
     ) -> Result<Self, Error> {
-        let folder = system("make a folder for the machine's files", tempfile::tempdir())?;
+        let folder = system(
+            "create a folder for the machine's files",
+            tempfile::tempdir(),
+        )?;
         let tree = Self { folder };
         let made = tree.fill(machine, btf, object, kernel);
         system("write the machine's files", made)?;
         Ok(tree)
     }
 
-    /// Where `path` is found instead; `None` if it is this machine's own.
+    /// The replacement for `path`; `None` if it comes from this machine.
     pub(crate) fn redirect(&self, path: &str) -> Option<PathBuf> {
         let applies = PLACES.iter().any(|place| {
             path.strip_prefix(place).is_some_and(|rest| {
@@ -161,7 +164,7 @@ impl Tree {
         )
     }
 
-    /// The table of mounts in its two forms, and what loaders look for in those mounted.
+    /// The mount table in its two forms, and what loaders look for in the mounted file systems.
     fn write_file_systems(&self) -> std::io::Result<()> {
         let (mut table, mut details) = (String::new(), String::new());
         for (number, (kind, place)) in MOUNTS.iter().enumerate() {
@@ -215,9 +218,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the kernel say that the scheduler called `name` is attached.
+    /// Makes the kernel report that the scheduler called `name` is attached.
     pub(crate) fn enable(&self, name: &str) {
-        // A loader that reads it and finds the old state only waits.
+        // A loader that still finds the old state only waits.
         let _ = self.write("sys/kernel/sched_ext/state", "enabled");
         let _ = self.write("sys/kernel/sched_ext/root/ops", name);
     }
@@ -243,7 +246,7 @@ fn configuration(object: &Object, kernel: &dyn KernelFacts) -> String {
     text
 }
 
-/// The kernel functions that there are, as symbols: those that the object calls, and those that its programs are attached to.
+/// The kernel functions that exist, as symbols: those that the object calls, and those that its programs attach to.
 fn symbols(object: &Object, kernel: &dyn KernelFacts) -> String {
     let mut text = String::new();
     let known = object.externs().iter().filter(|one| match one.kind {
@@ -266,7 +269,7 @@ fn symbols(object: &Object, kernel: &dyn KernelFacts) -> String {
     text
 }
 
-/// The function that a program of this section is attached to.
+/// The function that a program of this section attaches to.
 fn traced_function(section: &str) -> Option<&str> {
     let (kind, target) = section.split_once('/')?;
     let kind = kind.split('.').next()?;

@@ -1,4 +1,4 @@
-//! Programs that a loader loads only to find out whether the kernel can run them.
+//! Programs that a loader loads only to find out what the kernel can run.
 
 use std::ffi::CStr;
 
@@ -12,9 +12,9 @@ const SIZE: u8 = 0x18;
 /// `BPF_FETCH` with `BPF_OR`, `BPF_AND` and `BPF_XOR`.
 const FETCHING_BIT_OPERATIONS: [u32; 3] = [0x41, 0x51, 0xa1];
 
-/// What the verifier says about a program that the kernel refuses; `None` for programs that it accepts.
+/// The verifier's message about a program that the kernel refuses; `None` for programs that it accepts.
 pub(crate) fn refusal(name: &str, instructions: &[u8]) -> Option<&'static CStr> {
-    // libbpf tries whether offsets into maps have a limit.
+    // libbpf tests whether offsets into maps are limited.
     if name == "global_reloc" {
         return Some(c"invalid access to map value pointer");
     }
@@ -24,7 +24,7 @@ pub(crate) fn refusal(name: &str, instructions: &[u8]) -> Option<&'static CStr> 
         let operation = u32::from_le_bytes([one[4], one[5], one[6], one[7]]);
         one[0] & !SIZE == ATOMIC && FETCHING_BIT_OPERATIONS.contains(&operation)
     });
-    // The compiler for this machine has no code for them, others have.
+    // The compiler for this machine has no code for them; others do.
     let refused = cfg!(target_arch = "x86_64") && makes_arena_pointers && fetches_bits;
     refused.then_some(c"BPF_ATOMIC stores into R1 arena is not allowed")
 }

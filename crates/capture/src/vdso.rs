@@ -1,4 +1,5 @@
-//! The functions that the kernel maps into every process to tell the time without a call: they have to call, for time is virtual.
+//! The functions that the kernel maps into every process to read the time without a system call. Here they must make the call, because time
+//! is virtual.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,7 +9,7 @@ use object::{Object as _, ObjectSymbol as _};
 
 use crate::process;
 
-/// What functions of the vdso do, by the ends of their names: a system call, or say that there is no such function.
+/// What vdso functions do, by the ends of their names: a system call, or report that there is no such function.
 const FUNCTIONS: [(&str, Option<i64>); 6] = [
     ("clock_gettime", Some(libc::SYS_clock_gettime)),
     ("clock_getres", Some(libc::SYS_clock_getres)),
@@ -44,7 +45,7 @@ fn instructions(call: Option<i64>) -> Vec<u8> {
     words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
-/// Has all functions of the vdso of a process call the kernel. The result is whether that has interrupted the call that it is in.
+/// Makes all vdso functions of a process call the kernel. Returns whether this interrupted the call that the process is in.
 pub(crate) fn disarm(process: i32) -> io::Result<bool> {
     let maps = fs::read_to_string(format!("/proc/{process}/maps"))?;
     let Some(line) = maps.lines().find(|line| line.ends_with("[vdso]")) else {

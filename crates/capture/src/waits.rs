@@ -1,6 +1,6 @@
-//! Waiting and the time, for a loader whose time is virtual.
+//! Waits and the time, for a loader whose time is virtual.
 //!
-//! A thread that would wait is not let into the kernel: another thread of the loader ends its wait, or the time does.
+//! A thread that would wait does not enter the kernel: another thread of the loader ends its wait, or time does.
 
 use std::io;
 
@@ -38,7 +38,7 @@ pub(crate) const CALLS: &[i64] = &[
     libc::SYS_pause,
 ];
 
-/// Seconds since 1970 when the kernel's clock was at 0.
+/// Seconds since 1970 at time 0 of the kernel's clock.
 const EPOCH: u64 = 1_800_000_000;
 const SECOND: u64 = 1_000_000_000;
 
@@ -55,25 +55,25 @@ const ANY: u32 = u32::MAX;
 /// A thread that waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiter {
-    /// When it goes on at the latest.
+    /// When it continues at the latest.
     pub until: Option<u64>,
-    /// What else lets it go on.
+    /// What else lets it continue.
     pub cause: Cause,
 }
 
-/// What lets a thread go on, besides the time.
+/// What lets a thread continue, besides the time.
 #[derive(Clone, Debug)]
 pub(crate) enum Cause {
     /// Nothing.
     Time,
-    /// Another thread wakes it for this word; `value` is what was in it.
+    /// Another thread wakes it for this word; `value` is what the word held.
     Word { address: u64, bits: u32, value: u32 },
     /// One of these descriptors has one of these events.
     Files(Vec<(i32, i16)>),
 }
 
 impl Waiter {
-    /// What a thread is answered whose time is up.
+    /// The answer for a thread whose time is up.
     pub(crate) fn timed_out(&self) -> Answer {
         match self.cause {
             Cause::Word { .. } => Answer::Error(libc::ETIMEDOUT),
@@ -81,7 +81,7 @@ impl Waiter {
         }
     }
 
-    /// What a thread is answered that was let go on.
+    /// The answer for a thread that has been woken.
     pub(crate) fn woken(&self) -> Answer {
         match self.cause {
             Cause::Word { .. } | Cause::Time => Answer::Value(0),
@@ -91,7 +91,7 @@ impl Waiter {
     }
 }
 
-/// What a call of [`CALLS`] comes to.
+/// What happens to one of [`CALLS`].
 pub(crate) enum Outcome {
     /// It is answered at once.
     Answer(Answer),
@@ -103,7 +103,7 @@ pub(crate) enum Outcome {
     Wake(Wake),
 }
 
-/// Which threads are woken: up to `most` that wait for a word; up to `moved` others wait for another word from now on.
+/// Which threads are woken: up to `most` that wait for a word; up to `moved` others wait for another word from then on.
 pub(crate) struct Wake {
     pub address: u64,
     pub bits: u32,
@@ -112,7 +112,7 @@ pub(crate) struct Wake {
     pub target: u64,
 }
 
-/// Carries out one of [`CALLS`] at the time `now`; `None` if it is none of them.
+/// Carries out one of [`CALLS`] at the time `now`; `None` if it is not one of them.
 pub(crate) fn carry_out(process: i32, call: &Call, now: u64) -> Option<io::Result<Outcome>> {
     let [first, second, ..] = call.arguments;
     let thread = call.thread;
@@ -123,7 +123,7 @@ pub(crate) fn carry_out(process: i32, call: &Call, now: u64) -> Option<io::Resul
         #[cfg(target_arch = "x86_64")]
         libc::SYS_pause => Ok(wait(None, Cause::Time)),
         libc::SYS_getrandom => {
-            // The same in every run, and different from byte to byte.
+            // The same in every run, but different from byte to byte.
             let byte = |at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
             let bytes: Vec<u8> = (1..=second.min(1 << 20)).map(byte).collect();
             process::write(thread, first, &bytes).map(|()| done(bytes.len() as i64))
@@ -132,7 +132,7 @@ pub(crate) fn carry_out(process: i32, call: &Call, now: u64) -> Option<io::Resul
     })
 }
 
-/// Tells the time, or the CPU.
+/// Reports the time, or the CPU.
 fn tell(call: &Call, now: u64) -> Option<io::Result<Outcome>> {
     let [first, second, ..] = call.arguments;
     let thread = call.thread;
@@ -180,7 +180,7 @@ fn sleep(call: &Call, now: u64) -> io::Result<Outcome> {
     })
 }
 
-/// Waits for what descriptors have to offer.
+/// Waits until descriptors are ready.
 fn wait_for_files(process: i32, call: &Call, now: u64) -> Option<io::Result<Outcome>> {
     let [first, second, third, fourth, fifth, _] = call.arguments;
     let thread = call.thread;
@@ -216,13 +216,13 @@ fn wait_for_files(process: i32, call: &Call, now: u64) -> Option<io::Result<Outc
         _ => return None,
     };
     Some(wanted.map(|(mut list, until)| {
-        // A map is a file in memory here, which could always be read.
+        // A map is a memfd here, which would always be readable.
         list.retain(|(file, _)| !is_map(process, *file));
         files(process, list, until, now)
     }))
 }
 
-/// Whether a descriptor is a map's.
+/// Whether a descriptor belongs to a map.
 fn is_map(process: i32, descriptor: i32) -> bool {
     let link = std::fs::read_link(format!("/proc/{process}/fd/{descriptor}"));
     let name = link
@@ -242,7 +242,7 @@ fn wait(until: Option<u64>, cause: Cause) -> Outcome {
     Outcome::Wait(Waiter { until, cause })
 }
 
-/// What is there already the kernel hands over.
+/// Waits for files; the kernel carries out the call if they are ready or the time is up.
 fn files(process: i32, list: Vec<(i32, i16)>, until: Option<u64>, now: u64) -> Outcome {
     if until.is_some_and(|until| until <= now) || process::is_ready(process, &list) {
         return Outcome::Answer(Answer::Continue);
@@ -257,7 +257,7 @@ fn milliseconds(timeout: u64, now: u64) -> Option<u64> {
     }
 }
 
-/// A `timeval` in nanoseconds; `None` for none.
+/// A `timeval` in nanoseconds; `None` if there is none.
 #[cfg(target_arch = "x86_64")]
 fn microseconds(thread: i32, address: u64) -> io::Result<Option<u64>> {
     let pair = match address {
@@ -276,7 +276,7 @@ fn is_real_time(clock: u64) -> bool {
     .contains(&(clock as i32))
 }
 
-/// A time of the loader's clock on the kernel's.
+/// Converts a time of one of the loader's clocks to the kernel's.
 fn on_our_clock(clock: u64, time: u64) -> u64 {
     match is_real_time(clock) {
         true => time.saturating_sub(EPOCH * SECOND),
@@ -302,7 +302,7 @@ fn read_pair(thread: i32, address: u64) -> io::Result<Option<[u64; 2]>> {
         .map(|(first, second)| [first, second]))
 }
 
-/// A `timespec` in nanoseconds; `None` for none, or one that is no time.
+/// A `timespec` in nanoseconds; `None` if there is none or it is invalid.
 fn duration(thread: i32, address: u64) -> io::Result<Option<u64>> {
     if address == 0 {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The companion file of what a loader did.
+//! The companion file for what a loader did.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::calls::{Map, Run, State, map_type};
 use crate::decode::{self, Value};
 use crate::kernel_btf::TABLE_OFFSET;
 
-/// `enum bpf_map_type`s with a value for each CPU.
+/// `enum bpf_map_type`s with one value per CPU.
 pub(crate) const PER_CPU_MAPS: [u32; 3] = [5, 6, 10];
 
 fn table(object: &Object) -> Option<&StructOps> {
@@ -113,7 +113,7 @@ fn variables(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
         let mut before = section.data.clone();
         before.resize(contents.len().max(section.size as usize), 0);
         for variable in &section.variables {
-            // The constants of scx's headers and the room for dumps are the simulated kernel's to fill in.
+            // The constants of scx's headers and the buffers for dumps are left to the simulated kernel to fill in.
             let is_dump_length = variable.name.ends_with("_dump_len");
             if variable.name.starts_with("__SCX_") || is_dump_length {
                 continue;
@@ -142,7 +142,7 @@ fn variables(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
     }
 }
 
-/// The object's map that a map of the loader is; names are cut to 15 characters there.
+/// The object's definition of a map of the loader, whose name is cut to 15 characters.
 pub(crate) fn definition<'a>(object: &'a Object, map: &Map) -> Option<&'a fairground_bpf::Map> {
     object.maps().iter().find(|one| {
         let cut = &one.name.as_bytes()[..one.name.len().min(15)];
@@ -184,7 +184,7 @@ fn entries(text: &mut String, object: &Object, state: &State, maps: &[(&Map, Vec
     }
 }
 
-/// A map in another, which is known there by its number.
+/// A map inside another, where it is known by its number.
 fn new_map(object: &Object, state: &State, inner: &fairground_bpf::Map, value: &[u8]) -> String {
     let number = value.try_into().map_or(0, u32::from_le_bytes);
     let Some(map) = state.inner_map(number) else {
@@ -206,7 +206,7 @@ fn new_map(object: &Object, state: &State, inner: &fairground_bpf::Map, value: &
     text
 }
 
-/// The value of an entry of a map that holds no maps.
+/// The value of an entry in a map that holds no maps.
 fn one_value(object: &Object, map: &fairground_bpf::Map, bytes: &[u8]) -> String {
     match PER_CPU_MAPS.contains(&map.kind) {
         true => per_cpu(object, map, bytes),
@@ -214,12 +214,12 @@ fn one_value(object: &Object, map: &fairground_bpf::Map, bytes: &[u8]) -> String
     }
 }
 
-/// The values of all CPUs, one after the other in `bytes` and each padded to whole words.
+/// The values of all CPUs, one after another in `bytes` and each padded to whole words.
 pub(crate) fn by_cpu(value_size: usize, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.chunks(value_size.next_multiple_of(8).max(8))
 }
 
-/// A value for each CPU: a list that is asked for the CPU's.
+/// One value per CPU: a list, indexed by the CPU.
 fn per_cpu(object: &Object, map: &fairground_bpf::Map, bytes: &[u8]) -> String {
     let parts = by_cpu(map.value_size as usize, bytes).map(|part| {
         let length = part.len().min(map.value_size as usize);

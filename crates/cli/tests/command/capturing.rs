@@ -138,7 +138,7 @@ fn a_loader_that_needs_what_its_programs_return_is_sent_to_a_simulation() {
     let arguments = ["capture", "--object", &object, "--", loader(), &object];
     // The place that its program would have given it stays NULL.
     let parts = [
-        "after it ran make_counts, and a capture executes no programs",
+        "after it ran make_counts, but a capture executes no programs",
         "compare -s 'exec:LOADER'",
     ];
     end_with(&arguments, 1, &parts);
