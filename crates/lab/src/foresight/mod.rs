@@ -1,4 +1,4 @@
-//! How far to believe a recording: what its replay says of a scheduler, beside what a kernel did under that scheduler.
+//! How far to believe a recording: what its replay says about a scheduler, beside what a kernel did under that scheduler.
 
 mod spans;
 
@@ -22,36 +22,36 @@ use crate::recorded::{load_recording, recorded_metrics};
 
 pub use spans::Span;
 
-/// Simulations of each kind, of which the medians count.
+/// Simulations of each kind; their medians count.
 const SEEDS: u64 = 5;
 /// Fewer wake-ups have no 99th percentile.
 const ENOUGH: u64 = 500;
-/// CPU time of a task: how far a prediction may be off, as a fraction of the run; with mutexes.
+/// How far a prediction of a task's CPU time may be off, as a fraction of the run: without and with mutexes.
 const BOUNDS: [f64; 2] = [0.015, 0.03];
 
-/// What is known of a run: CPU time of each task as a fraction of it, and the 99th percentile of wakeup latency.
+/// What is known about a run: CPU time of each task as a fraction of it, and the 99th percentile of wakeup latency.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Figures {
     shares: BTreeMap<String, f64>,
     latency: Option<f64>,
 }
 
-/// A prediction beside what happened.
+/// A prediction and what happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// The workload.
     pub workload: String,
     /// The scheduler under which it was recorded.
     pub source: String,
-    /// The scheduler of which it says something.
+    /// The scheduler that it is about.
     pub scheduler: String,
-    /// Largest difference of a task's CPU time between replay and kernel, as a fraction of the run, and the task.
+    /// Largest difference of a task's CPU time between replay and kernel, as a fraction of the run, and that task.
     pub error: (f64, String),
     /// The same for a simulation of the workload itself.
     pub of_truth: Option<f64>,
     /// The 99th percentile of wakeup latency: kernel, replay, workload itself.
     pub latency: [Option<f64>; 3],
-    /// How far it may be off.
+    /// The largest error allowed.
     pub bound: f64,
 }
 
@@ -62,7 +62,7 @@ pub struct Foresight {
     pub predictions: Vec<Prediction>,
     /// Of how long programs take, in the order of workloads.
     pub spans: Vec<Span>,
-    /// Simulations that failed, in words.
+    /// Why simulations failed.
     pub failures: Vec<String>,
 }
 
@@ -74,9 +74,9 @@ struct Made {
     recording: Recording,
 }
 
-/// Replays those of the recordings, called WORKLOAD.SCHEDULER.recording or WORKLOAD.SCHEDULER.TURN.recording, that were made under the kernel's own
-/// scheduler under the schedulers of all others, and the others under the kernel's own. Of workloads that end it is told how long they take; of others,
-/// which CPU time each task has, beside simulations of the workloads themselves, WORKLOAD.json in `folder`.
+/// Replays recordings called WORKLOAD.SCHEDULER.recording or WORKLOAD.SCHEDULER.TURN.recording: those made under the kernel's own scheduler
+/// are replayed under the schedulers of the others, and the others under the kernel's own. For workloads that end, it compares how long
+/// they take; for others, the CPU time of each task, also with simulations of the workloads themselves, WORKLOAD.json in `folder`.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ pub fn foresee(paths: &[PathBuf], folder: &Path, cost: &CostModel) -> Result<For
         && foresight.failures.is_empty()
     {
         return Err(Error::Plan(format!(
-            "there is nothing to predict: it takes a recording called WORKLOAD.{KERNEL}.recording and others of the same workload, \
+            "there is nothing to predict: give a recording called WORKLOAD.{KERNEL}.recording and others of the same workload, \
              such as WORKLOAD.o1.recording"
         )));
     }
@@ -135,7 +135,7 @@ impl Made {
     }
 }
 
-/// Whether a recording under one scheduler is to tell something of another: of two, one is the kernel's own.
+/// Whether a recording made under one scheduler predicts another: one of the two is the kernel's own.
 fn is_asked(source: &str, scheduler: &str) -> bool {
     (source == KERNEL) != (scheduler == KERNEL)
 }
@@ -146,7 +146,7 @@ fn schedulers(made: &[Made]) -> BTreeSet<&str> {
 }
 
 impl Foresight {
-    /// What is told of CPU times.
+    /// Predicts CPU times.
     fn shares(
         &mut self,
         workload: &str,
@@ -211,7 +211,7 @@ impl Foresight {
     }
 }
 
-/// A recording as it is replayed.
+/// A recording, ready to be replayed.
 struct Replayed {
     workload: Arc<Workload>,
     surroundings: Surroundings,
@@ -219,7 +219,7 @@ struct Replayed {
 }
 
 impl Replayed {
-    /// As long as it takes.
+    /// Simulates it for as long as it takes.
     fn simulated<'a>(&'a self, cost: &'a CostModel) -> Simulated<'a> {
         Simulated {
             workload: &self.workload,
@@ -257,7 +257,7 @@ impl Made {
     }
 }
 
-/// The task that differs most, of those that both have.
+/// The largest difference, and its task, among the tasks that both have.
 fn largest(kernel: &Figures, other: &Figures) -> (f64, String) {
     let differences = other.shares.iter().filter_map(|(name, share)| {
         let seen = kernel.shares.get(name)?;
@@ -268,7 +268,7 @@ fn largest(kernel: &Figures, other: &Figures) -> (f64, String) {
         .unwrap_or_default()
 }
 
-/// Names of tasks that are interchangeable are replaced by that of all of them and a number, in the order of what they got, most first.
+/// Renames interchangeable tasks to their common name and a number, in the order of their shares, largest first.
 fn ordered(tasks: impl Iterator<Item = (String, f64)>) -> BTreeMap<String, f64> {
     let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (name, share) in tasks {
@@ -291,7 +291,7 @@ fn short(name: &str) -> String {
 }
 
 impl Figures {
-    /// The median of each.
+    /// The median of each figure.
     fn medians(all: &[Self]) -> Self {
         let names: BTreeSet<&String> = all.iter().flat_map(|one| one.shares.keys()).collect();
         let shares = names.into_iter().map(|name| {
@@ -319,7 +319,7 @@ impl Figures {
     }
 }
 
-/// A workload as it is simulated.
+/// A workload, ready to be simulated.
 #[derive(Clone, Copy)]
 struct Simulated<'a> {
     workload: &'a Arc<Workload>,
@@ -331,7 +331,7 @@ struct Simulated<'a> {
 }
 
 impl Simulated<'_> {
-    /// What came of several seeds; why one failed, if it did.
+    /// The results of several seeds; or why one failed.
     fn results(&self, contender: &Contender) -> Result<Result<Vec<CellResult>, String>, Error> {
         let machine = Machine::parse(&self.cpus.to_string())
             .map_err(|error| Error::Plan(error.to_string()))?;
@@ -372,7 +372,8 @@ impl Simulated<'_> {
         Ok(self.results(contender)?.map(figures))
     }
 
-    /// The figures of the workload itself over the time of a recording of it, in which it begins when its tasks do; `None` if it fails.
+    /// The figures of the workload itself over the time of a recording of it, in which it begins when the recorded tasks do; `None` if it
+    /// fails.
     fn of_truth(
         self,
         truth: &Arc<Workload>,
@@ -396,7 +397,7 @@ impl Simulated<'_> {
     }
 }
 
-/// The costs where `fairground record` looks on, as it did when what they are compared with was made.
+/// The costs while `fairground record` is running, as it was when the recordings to compare with were made.
 fn while_recorded(mut cost: CostModel) -> CostModel {
     cost.wakeup += cost.capture_wakeup;
     cost.wakeup_remote += cost.capture_wakeup;
@@ -420,7 +421,7 @@ impl Foresight {
             && self.orders().iter().all(|order| order.wrong.is_empty())
     }
 
-    /// A line for each prediction, and closing ones.
+    /// A line for each prediction, and closing lines.
     pub fn table(&self) -> String {
         let mut text = String::new();
         if !self.predictions.is_empty() {

@@ -11,27 +11,27 @@ use crate::advice::MAKESPAN_ERROR;
 use crate::contender::{Contender, KERNEL};
 use crate::error::Error;
 
-/// How long a program takes, and how long replays say that it takes.
+/// How long a program takes, and how long replays predict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     /// The program.
     pub workload: String,
-    /// The scheduler under which the recordings were made that are replayed.
+    /// The scheduler under which the replayed recordings were made.
     pub source: String,
-    /// The scheduler of which they say something.
+    /// The scheduler that they are about.
     pub scheduler: String,
-    /// The time of each recording under it, the shortest first.
+    /// The time of each recording under it, shortest first.
     pub recorded: Vec<Nanoseconds>,
-    /// What the replay of each recording says, the median of its seeds; the shortest first.
+    /// What the replay of each recording predicts, the median of its seeds; shortest first.
     pub predicted: Vec<Nanoseconds>,
 }
 
-/// Which scheduler is faster than which, by replays of recordings made under the kernel's own.
+/// Which scheduler is faster than which, according to replays of recordings made under the kernel's own.
 pub(super) struct Order {
     workload: String,
     /// Pairs of schedulers whose recordings do not overlap.
     pairs: usize,
-    /// Those of them that replays have the other way round, the faster one first.
+    /// Those that replays order the other way round, the faster scheduler first.
     pub(super) wrong: Vec<(String, String)>,
 }
 
@@ -40,7 +40,7 @@ fn middle(times: &[Nanoseconds]) -> f64 {
 }
 
 impl Span {
-    /// How far the prediction that is furthest off is from the median of what was recorded, as a fraction of that; negative if it is less.
+    /// The error of the worst prediction, as a fraction of the median of the recordings; negative if it predicts less.
     pub fn error(&self) -> f64 {
         let seen = middle(&self.recorded).max(1.0);
         let errors = self.predicted.iter().map(|time| *time as f64 / seen - 1.0);
@@ -56,7 +56,7 @@ impl Span {
 }
 
 impl Simulated<'_> {
-    /// How long it takes, the median of several seeds; why it failed, if it did.
+    /// How long it takes, the median of several seeds; or why it failed.
     fn span(&self, contender: &Contender) -> Result<Result<Nanoseconds, String>, Error> {
         let results = match self.results(contender)? {
             Ok(results) => results,
@@ -76,7 +76,7 @@ impl Simulated<'_> {
 }
 
 impl Foresight {
-    /// What is told of how long programs take.
+    /// Predicts how long programs take.
     pub(super) fn spans(
         &mut self,
         workload: &str,
@@ -183,7 +183,7 @@ impl Foresight {
         }
         let _ = writeln!(
             text,
-            "\nSeconds from start to end, and how far the replay that is furthest off is from the median of the recordings.\n\
+            "\nSeconds from start to end, and how far the worst replay is from the median of the recordings.\n\
              {} of {} are within {} %",
             self.spans.iter().filter(|span| span.holds()).count(),
             self.spans.len(),
