@@ -1117,6 +1117,37 @@ fn who_ran_a_moment_ago_is_taken_to_another_cache_only_after_failures() {
 }
 
 #[test]
+fn a_cpu_that_becomes_idle_and_sees_no_work_for_it_forgets_its_failures() {
+    // Each tick CPU 1 finds two tasks on CPU 0, of which the waiting one is cache-hot; in between one of them sleeps, and CPU 1 becomes idle.
+    // So it never fails twice in a row. CPU 2 has two tasks that may not leave, or is not there, and no CPU has two then.
+    for (machine, pinned) in [
+        ("l3:2 core:1", ""),
+        (
+            "l3:3 core:1",
+            r#""pinned": { "instance": 2, "cpus": [2], "run": 1000 },"#,
+        ),
+    ] {
+        let json = format!(
+            r#"{{ "tasks": {{ {pinned}
+                "stays": {{ "priority": 1, "phases": {{
+                    "placed": {{ "loop": 1, "cpus": [0], "run": 3000 }},
+                    "free": {{ "loop": -1, "cpus": [0, 1], "run": 1000 }} }} }},
+                "comes": {{ "delay": 700, "phases": {{
+                    "placed": {{ "loop": 3, "cpus": [0], "timer": {{ "ref": "c", "period": 1000 }}, "run": 600 }},
+                    "free": {{ "loop": -1, "cpus": [0, 1], "timer": {{ "ref": "c", "period": 1000 }}, "run": 600 }} }} }},
+                "short": {{ "delay": 400, "cpus": [1], "timer": {{ "ref": "s", "period": 1000 }}, "run": 100 }} }} }}"#
+        );
+        let (history, _) = run(ID, machine, &json, 1, &[]);
+        // Before a slice of theirs has ended.
+        for task in ["stays", "comes"] {
+            let runs = history.runs_of(task, 10 * MS, 90 * MS);
+            assert!(runs.len() > 50, "{task} ran {} times", runs.len());
+            assert!(runs.iter().all(|run| run.cpu == 0), "{task} on {machine}");
+        }
+    }
+}
+
+#[test]
 fn the_power_of_a_cpu_that_is_left_out_counts_in_the_average() {
     // CPU 0 has the most tasks, and none of them may leave. Without their load but with its power, 4 and 2 tasks are a mean of 2 for a CPU,
     // so the other two stay as they are
