@@ -13,11 +13,9 @@
 #include "fairground.bpf.h"
 #include "best_task.h"
 #include "idle_task.h"
-#include "real_time.h"
 #include "starvation.h"
 #include "task_attributes.h"
 #include "tick_counter.h"
-#include "timer.h"
 #include "topology.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */

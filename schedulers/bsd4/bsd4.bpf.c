@@ -14,7 +14,6 @@
 #include "best_task.h"
 #include "in_interrupt.h"
 #include "starvation.h"
-#include "timer.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
 

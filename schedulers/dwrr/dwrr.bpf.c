@@ -14,10 +14,7 @@
  */
 #include "fairground.bpf.h"
 #include "fair_state.h"
-#include "min_max.h"
-#include "real_time.h"
 #include "starvation.h"
-#include "timer.h"
 #include "topology.h"
 #include "virtual_runtime.h"
 

@@ -16,12 +16,9 @@
 #define STARVATION_LIMIT 20000
 
 #include "fixed_point.h"
-#include "min_max.h"
 #include "pending_signals.h"
-#include "real_time.h"
 #include "starvation.h"
 #include "task_attributes.h"
-#include "timer.h"
 #include "topology.h"
 
 #define NR_LEVELS (MAX_PRIO - MAX_RT_PRIO)

@@ -14,11 +14,8 @@
  */
 #include "fairground.bpf.h"
 #include "in_interrupt.h"
-#include "min_max.h"
 #include "pelt.h"
-#include "real_time.h"
 #include "starvation.h"
-#include "timer.h"
 #include "topology.h"
 #include "virtual_runtime.h"
 
@@ -302,11 +299,6 @@ static bool asym_active;
 static __always_inline u64 min_vruntime(u64 a, u64 b)
 {
 	return time_before(b, a) ? b : a;
-}
-
-static __always_inline s64 clamp(s64 value, s64 low, s64 high)
-{
-	return value < low ? low : value > high ? high : value;
 }
 
 /* n / d for signed numbers, rounded toward zero (BPF divides unsigned ones). */

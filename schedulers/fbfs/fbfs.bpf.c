@@ -7,7 +7,6 @@
  * README.md says where each mechanism is and what is different here.
  */
 #include "fairground.bpf.h"
-#include "real_time.h"
 #include "starvation.h"
 #include "task_attributes.h"
 #include "topology.h"

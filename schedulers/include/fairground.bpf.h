@@ -28,6 +28,8 @@
 #include "per_cpu.h"
 #include "task_data.h"
 #include "migration.h"
+#include "real_time.h"
+#include "timer.h"
 
 /* Declares a callback: s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, ...) { ... } */
 #define BPF_STRUCT_OPS(name, args...)							\
@@ -122,6 +124,21 @@ static __always_inline s32 unlinked(s32 number)
 											\
 		next_ && ((i) = *next_, is_within(i, from, to));			\
 	     });)
+
+static __always_inline u64 min(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+static __always_inline u64 max(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
+static __always_inline s64 clamp(s64 value, s64 low, s64 high)
+{
+	return value < low ? low : value > high ? high : value;
+}
 
 /* True if virtual time @a is before @b; both wrap around, so the sign of the difference decides. */
 static __always_inline bool time_before(u64 a, u64 b)

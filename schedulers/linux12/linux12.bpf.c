@@ -9,7 +9,6 @@
 #include "idle_task.h"
 #include "in_interrupt.h"
 #include "pending_signals.h"
-#include "real_time.h"
 #include "tick_counter.h"
 
 /* Timer ticks a second */

@@ -9,10 +9,8 @@
 #include "best_task.h"
 #include "idle_task.h"
 #include "in_interrupt.h"
-#include "real_time.h"
 #include "task_attributes.h"
 #include "tick_counter.h"
-#include "timer.h"
 
 /* Timer ticks a second */
 const volatile u32 hz = 100;

@@ -7,7 +7,6 @@
  */
 #include "fairground.bpf.h"
 #include "idle_task.h"
-#include "real_time.h"
 #include "tick_counter.h"
 #include "topology.h"
 

@@ -12,10 +12,7 @@
  */
 #include "fairground.bpf.h"
 #include "in_interrupt.h"
-#include "min_max.h"
-#include "real_time.h"
 #include "starvation.h"
-#include "timer.h"
 #include "topology.h"
 
 /* Priorities */

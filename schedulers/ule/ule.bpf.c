@@ -11,9 +11,7 @@
  */
 #include "fairground.bpf.h"
 #include "in_interrupt.h"
-#include "real_time.h"
 #include "starvation.h"
-#include "timer.h"
 #include "topology.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
