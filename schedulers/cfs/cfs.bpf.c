@@ -12,9 +12,7 @@
  */
 #include "fairground.bpf.h"
 #include "fair_state.h"
-#include "starvation.h"
 #include "topology.h"
-#include "virtual_runtime.h"
 
 /* Tunables; scheduler.toml explains them */
 
@@ -100,7 +98,7 @@ struct candidates {
 
 /* Run queue of a CPU */
 struct run_queue {
-	FAIR_QUEUE_STATE
+	CFS_QUEUE_STATE
 	struct candidates candidates;
 	/* Numbers the tasks in the order in which they become runnable here */
 	u64 enqueued;
@@ -112,7 +110,7 @@ DEFINE_PER_CPU(struct run_queue, run_queue);
 
 /* What the scheduler keeps of a task */
 struct task_ctx {
-	FAIR_TASK_STATE
+	CFS_TASK_STATE
 	/* The number that its run queue gave it when it became runnable or came there */
 	u64 enqueued;
 	/* CPU onto which active balancing pushes the task plus one, or 0 */
@@ -483,10 +481,10 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 	/* 2.6.24 picks again after every fork */
 	if ((new_task && (first || release == RELEASE_2_6_24)) || (changing && t->weight > t->old_weight)) {
-		resched_task(rq);
+		resched_curr(rq);
 	} else if (check_preempt_wakeup(rq, p, t->weight, vruntime)) {
 		count(WAKEUP_PREEMPTIONS);
-		resched_task(rq);
+		resched_curr(rq);
 	} else if (cpu == task_cpu) {
 		end_slice_at(rq, next_event(rq, true, vruntime, now));
 	} else {
@@ -689,18 +687,13 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 	struct run_queue *rq = near_run_queue(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
 	u64 now;
-	bool changed;
 
 	if (!rq || !t)
 		return;
 
-	now = clock_of_pick(rq);
-	changed = set_curr_task(rq, t, p, now);
+	now = set_curr_task(rq, t, p);
 	t->push_cpu = 0;
 	run_until(rq, p, next_event(rq, false, 0, now), now);
-	/* Better or worse, it may not be the one to run any more */
-	if (changed && t->weight != t->old_weight)
-		resched_task(rq);
 }
 
 void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)

@@ -14,9 +14,7 @@
  */
 #include "fairground.bpf.h"
 #include "fair_state.h"
-#include "starvation.h"
 #include "topology.h"
-#include "virtual_runtime.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
 
@@ -64,7 +62,7 @@ struct task_ctx {
 	/* The round that the slice is for, and what is left of the slice, nanoseconds; the running thread's is in its run queue */
 	u64 round;
 	s64 round_slice;
-	FAIR_TASK_STATE
+	CFS_TASK_STATE
 };
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
@@ -94,7 +92,7 @@ struct search {
 };
 
 struct run_queue {
-	FAIR_QUEUE_STATE
+	CFS_QUEUE_STATE
 	u32 position;
 	/* CPU numbers may have gaps */
 	bool exists;
@@ -630,9 +628,9 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!expired && check_preempt_wakeup(rq, p, t->weight, vruntime)) {
 		count(STAT_WAKEUP_PREEMPTIONS);
-		resched_task(rq);
+		resched_curr(rq);
 	} else if (changing && t->weight > t->old_weight) {
-		resched_task(rq);
+		resched_curr(rq);
 	} else {
 		end_slice_at(rq, next_event(rq, !expired, vruntime, now));
 		wake_idle_cpu(p);
@@ -781,19 +779,14 @@ void BPF_STRUCT_OPS(dwrr_running, struct task_struct *p)
 	struct run_queue *rq = near_run_queue(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
 	u64 now;
-	bool changed;
 
 	if (!rq || !t)
 		return;
 
-	now = clock_of_pick(rq);
-	changed = set_curr_task(rq, t, p, now);
+	now = set_curr_task(rq, t, p);
 	join_round(rq, t, false);
 	rq->curr_round_slice = t->round_slice;
 	run_until(rq, p, next_event(rq, false, 0, now), now);
-	/* Better or worse, it may not be the one to run any more */
-	if (changed && t->weight != t->old_weight)
-		resched_task(rq);
 }
 
 void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)

@@ -13,11 +13,10 @@
  * V passes the first of the others it changes over, which is once for each request: O(log n) each, as the tree's.
  */
 #include "fairground.bpf.h"
+#include "fair_state.h"
 #include "in_interrupt.h"
 #include "pelt.h"
-#include "starvation.h"
 #include "topology.h"
-#include "virtual_runtime.h"
 
 /* Tunables; scheduler.toml explains them */
 
@@ -126,51 +125,34 @@ struct delayed_entity {
 
 /* Run queue of a CPU */
 struct run_queue {
+	FAIR_QUEUE_STATE
 	/* Sums over the waiting and the delayed tasks, without the running one; under the CPU's lock of rq_locks */
 	s64 sum_w_vruntime;
 	u64 sum_weight;
 	u64 zero_vruntime;
 
-	/* Sum of the weights and number of the runnable tasks, the running one included; changed atomically */
-	u64 load_weight;
-	u32 nr_running;
-	/* Of these, with policy SCHED_IDLE */
+	/* Runnable tasks with policy SCHED_IDLE */
 	u32 nr_idle;
 	/* Runnable and delayed tasks whose slice is not the base slice */
 	u32 nr_custom;
 	u32 nr_delayed;
-	s32 cpu;
 	/* Runs no task of any class */
 	bool idle;
 	u32 capacity;
 
-	/* The running task, if there is one */
-	bool curr;
-	/* The task that runs shall be put back and another be picked */
-	bool need_resched;
+	/* Of the running task */
 	bool curr_idle_policy;
 	bool curr_custom;
-	s32 curr_pid;
-	u32 curr_weight;
-	u64 curr_vruntime;
 	u64 curr_deadline;
 	u64 curr_slice;
 	/* Virtual time until which it keeps the CPU if it is eligible */
 	u64 vprot;
-	/* Clock up to which curr_vruntime is right, and when it was picked */
-	u64 exec_start;
-	/* Clock at which the kernel's slice, as set, ends */
-	u64 slice_end;
-	/* Clock of a pick whose task has not run yet, or 0 */
-	u64 picked_at;
 	/* Clock at which the request ends between ticks, and at which the timer fires, which may be earlier; 0: not set */
 	u64 hrtick_time;
 	u64 timer_time;
 
 	/* The queue into which the CPU has last put a task: most likely the one that is not empty */
 	u64 last_dsq;
-	/* When to look for starving tasks next */
-	u64 rescue_at;
 
 	/* The task that has just come from another CPU, or 0 */
 	s32 pulled_pid;
@@ -203,8 +185,6 @@ struct run_queue {
 	/* In the first CPU of a last-level cache: shared by its CPUs */
 	bool has_idle_cores;
 	u32 nr_idle_scan;
-	/* A real-time task has the CPU */
-	u32 real_time;
 	struct lb_env env;
 
 	/* Slots below delayed_top may be taken */
@@ -219,41 +199,30 @@ DEFINE_PER_CPU(struct run_queue, run_queue);
 	bpf_for(i, 0, top)								\
 		if ((i) >= NR_DELAYED || !((slot) = &(cfs_rq)->delayed[i])) break; else
 
-#include "slice_end.h"
+#include "fair_running.h"
 
 /* What the scheduler keeps of a task */
 struct task_ctx {
-	u64 vruntime;
+	FAIR_TASK_STATE
 	u64 deadline;
 	u64 slice;
 	s64 vlag;
 	u64 vprot;
-	u32 weight;
-	u32 old_weight;
-	/* CPU whose counts hold the task plus one, or 0 if it is not runnable; changed atomically */
-	s32 on_rq;
 	/* CPU whose sums hold the task as waiting plus one, or 0; changed atomically */
 	s32 in_tree;
-	/* CPU to whose virtual time vruntime relates plus one, or 0 for none yet */
-	s32 vruntime_cpu;
 	/* CPU that keeps it in the competition while it sleeps plus one, or 0, and where */
 	s32 delayed_cpu;
 	u32 delayed_slot;
 	/* CPU onto which active balancing pushes the task plus one, or 0 */
 	s32 push_cpu;
-	/* Forked and not yet placed */
-	bool new_task;
-	/* Taken off the queue only to change an attribute */
-	bool changing;
 	/* It ran until now */
 	bool was_running;
 	/* The deadline is relative to vruntime */
 	bool rel_deadline;
 	bool custom_slice;
 	bool idle_policy;
-	/* Clock when it last ran, and when it was put into a queue */
+	/* Clock when it last ran */
 	u64 exec_start;
-	u64 wait_start;
 
 	/* Averages of being runnable and of running, of 1024; the CPU whose sums hold them plus one */
 	u64 pelt_last;
@@ -383,16 +352,6 @@ static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *
 static __always_inline void sum_w_vruntime_sub(struct run_queue *cfs_rq, u64 vruntime, u32 weight)
 {
 	sum_w_vruntime_add(cfs_rq, vruntime, -(s64)weight);
-}
-
-/* The running task's virtual runtime at @now, which other CPUs may ask for. */
-static __always_inline u64 curr_vruntime_at(const struct run_queue *cfs_rq, u64 now)
-{
-	u64 vruntime = cfs_rq->curr_vruntime;
-
-	if (time_before(cfs_rq->exec_start, now))
-		vruntime += calc_delta_fair(now - cfs_rq->exec_start, cfs_rq->curr_weight);
-	return vruntime;
 }
 
 /*
@@ -829,13 +788,6 @@ static __always_inline s32 pick_next_entity(struct run_queue *cfs_rq, u64 now)
 }
 
 /* ---- The running task -------------------------------------------------------------------------------------------- */
-
-/* Makes the CPU put back its running task and pick again. */
-static __always_inline void resched_curr(struct run_queue *cfs_rq)
-{
-	cfs_rq->need_resched = true;
-	scx_bpf_kick_cpu(cfs_rq->cpu, SCX_KICK_PREEMPT);
-}
 
 /*
  * Gives the running task a new deadline if it has used up its request: vd_i = ve_i + r_i / w_i. The kernel looks at every tick, and

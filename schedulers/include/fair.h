@@ -10,15 +10,15 @@
  *   release              RELEASE_2_6_24 or RELEASE_3_0, as a tunable or as a constant
  *   its tunables         hz, wakeup_preempt
  *   tick_nsec, nr_cpus   length of a tick of the era, number of CPUs
- *   struct run_queue     with FAIR_QUEUE_STATE (fair_state.h)
- *   struct task_ctx      with FAIR_TASK_STATE
+ *   struct run_queue     with CFS_QUEUE_STATE (fair_state.h)
+ *   struct task_ctx      with CFS_TASK_STATE
  *   leftmost_dsq(rq)     the queue of the tasks that wait for the CPU
  *
  * and included runnable_load.h.
  */
 #pragma once
 
-#include "slice_end.h"
+#include "fair_running.h"
 
 /* sysctl limit of the scaled latency, 2.6.24 */
 #define LATENCY_LIMIT (200 * NSEC_PER_MSEC)
@@ -57,14 +57,6 @@ static __always_inline u64 sched_slice(const struct run_queue *rq)
 static __always_inline u64 sched_vslice(u64 nr_running, u64 load_weight)
 {
 	return sched_period(nr_running) * NICE_0_WEIGHT / (load_weight ?: 1);
-}
-
-/* The running task's virtual runtime at @now. */
-static __always_inline u64 curr_vruntime_at(const struct run_queue *rq, u64 now)
-{
-	u64 delta_exec = time_before(rq->exec_start, now) ? now - rq->exec_start : 0;
-
-	return rq->curr_vruntime + calc_delta_fair(delta_exec, rq->curr_weight);
 }
 
 /* The leftmost waiting task, NULL if none waits. */
@@ -150,13 +142,6 @@ static __always_inline void clear_buddies(struct run_queue *rq, s32 pid)
 		rq->skip = 0;
 }
 
-/* Makes the CPU put back its running task and pick the leftmost. */
-static __always_inline void resched_task(struct run_queue *rq)
-{
-	rq->need_resched = true;
-	scx_bpf_kick_cpu(rq->cpu, SCX_KICK_PREEMPT);
-}
-
 /* Charges the running task's virtual runtime up to @now, and returns how long it has run since it was last charged. */
 static __always_inline u64 charge_vruntime(struct run_queue *rq, u64 now)
 {
@@ -189,10 +174,14 @@ static __always_inline u64 charge_vruntime(struct run_queue *rq, u64 now)
 			clear_buddies(rq, p->pid);					\
 	}
 
-/* The task gets the CPU. If only an attribute of it has been changed, which this says, it comes here without having been enqueued. */
-static __always_inline bool set_curr_task(struct run_queue *rq, struct task_ctx *t, const struct task_struct *p, u64 now)
+/*
+ * The task gets the CPU, at the time that this says. If only an attribute of it has been changed, it comes here without having been enqueued,
+ * and better or worse, it may not be the one to run any more.
+ */
+static __always_inline u64 set_curr_task(struct run_queue *rq, struct task_ctx *t, const struct task_struct *p)
 {
 	bool changed = t->changing;
+	u64 now = clock_of_pick(rq);
 
 	uncount_real_time(rq, now);
 	rq->curr_vruntime = set_task_cpu(rq, t, p, now);
@@ -206,7 +195,9 @@ static __always_inline bool set_curr_task(struct run_queue *rq, struct task_ctx 
 	rq->slice_exec = changed ? t->slice_exec : 0;
 	rq->need_resched = false;
 	t->changing = false;
-	return changed;
+	if (changed && t->weight != t->old_weight)
+		resched_curr(rq);
+	return now;
 }
 
 /* It has lost it, having been charged up to @now. */

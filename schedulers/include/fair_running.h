@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * slice_end.h - slices that end at ticks of the era, and earlier when another task comes
+ * fair_running.h - the running task of a fair class: its virtual runtime, and its slice, which ends at a tick of the era, and earlier when
+ * another task comes
  *
- * The file that includes this has defined hz, tick_nsec and struct run_queue with cpu, curr_pid, slice_end, the clock at which the
- * kernel's slice of the running task ends, and picked_at, the clock of a pick whose task has not run yet, or 0.
+ * The file that includes this has defined hz, tick_nsec and struct run_queue with FAIR_QUEUE_STATE (fair_state.h).
  */
 #pragma once
 
@@ -17,6 +17,23 @@ static __always_inline u64 clock_of_pick(struct run_queue *rq)
 
 	rq->picked_at = 0;
 	return now;
+}
+
+/* The running task's virtual runtime at @now, which other CPUs may ask for. */
+static __always_inline u64 curr_vruntime_at(const struct run_queue *rq, u64 now)
+{
+	u64 vruntime = rq->curr_vruntime;
+
+	if (time_before(rq->exec_start, now))
+		vruntime += calc_delta_fair(now - rq->exec_start, rq->curr_weight);
+	return vruntime;
+}
+
+/* Makes the CPU put back its running task and pick again. */
+static __always_inline void resched_curr(struct run_queue *rq)
+{
+	rq->need_resched = true;
+	scx_bpf_kick_cpu(rq->cpu, SCX_KICK_PREEMPT);
 }
 
 /* First tick at @time or after it; with hz = 0 the kernel's own ticks do the rounding. */
