@@ -68,15 +68,7 @@ DEFINE_STATISTICS(NR_STATISTICS);
 
 #define SCHED_LOAD_SCALE 1024ULL
 
-/* The ticks of a kernel that leaves the rate to the running kernel (hz = 0) still need a length for the balancer */
-#define DEFAULT_HZ 250
-
 #define balance_rules (release == RELEASE_2_6_24 ? BALANCE_2_6_24 : BALANCE_3_0)
-
-/* Set by init() from the tunables and the machine; of the CPUs, the ones that exist */
-static u32 nr_cpus;
-static u32 nr_online;
-static u64 tick_nsec;
 
 #include "sched_domains.h"
 
@@ -123,22 +115,13 @@ DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
 #include "starving_queue.h"
 
-static __always_inline void update_cpu_load(struct run_queue *rq, u64 now);
-
 /* In the load, real-time tasks weigh as two of nice -20. */
 #define real_time_weight (2 * 88761)
-#define before_load_changes(rq, now) update_cpu_load(rq, now)
 #define count_besides(rq, t, number)							\
 	do {										\
 		if ((number) > 0)							\
 			(t)->enqueued = __sync_fetch_and_add(&(rq)->enqueued, 1) + 1;	\
 	} while (0)
-
-#include "runnable_load.h"
-
-#define leftmost_dsq(rq) ((rq)->cpu)
-
-#include "fair.h"
 
 /* Did the task run so lately that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 now)
@@ -147,6 +130,10 @@ static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 no
 }
 
 #include "load_balance.h"
+
+#define leftmost_dsq(rq) ((rq)->cpu)
+
+#include "fair.h"
 
 /* ---- Slices ---------------------------------------------------------------------------------------------------- */
 
@@ -741,9 +728,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 	struct run_queue *rq;
 	s32 cpu, err;
 
-	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
-	tick_nsec = tick_length(hz ?: DEFAULT_HZ);
-
+	init_machine();
 	bpf_for(cpu, 0, nr_cpus) {
 		rq = run_queue_of(cpu);
 		err = rq ? scx_bpf_create_dsq(cpu, NUMA_NO_NODE) : -ENOENT;

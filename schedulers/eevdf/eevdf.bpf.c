@@ -64,9 +64,6 @@ DEFINE_STATISTICS(NR_STATISTICS);
 /* Tasks that one balancing looks at */
 #define sched_nr_migrate 32
 
-/* The ticks of a kernel that leaves the rate to the running kernel (hz = 0) still need a length */
-#define DEFAULT_HZ 250
-
 /* Limits of a slice that a task asks for itself */
 #define MIN_CUSTOM_SLICE (NSEC_PER_MSEC / 10)
 #define MAX_CUSTOM_SLICE (100 * NSEC_PER_MSEC)
@@ -102,11 +99,6 @@ struct virtual_time {
 	s64 avg;
 	u64 load;
 };
-
-/* Number of CPUs, of those that exist, and the length of a tick of the era */
-static u32 nr_cpus;
-static u32 nr_online;
-static u64 tick_nsec;
 
 #define balance_rules BALANCE_7_3
 
@@ -1537,8 +1529,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 	struct run_queue *cfs_rq;
 	s32 cpu, err;
 
-	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
-	tick_nsec = tick_length(hz ?: DEFAULT_HZ);
+	init_machine();
 	smt_active = topology_nr_cores < topology_nr_cpus;
 	asym_active = topology_nr_cpus && has_asym_capacity(0, topology_nr_cpus);
 

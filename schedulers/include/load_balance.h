@@ -26,13 +26,6 @@
 /* 3.0: what the threads of a core are worth together */
 #define SMT_GAIN 1178ULL
 
-__noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle);
-
-#define balance_domain load_balance
-#define sched_idle_rq(rq) false
-
-#include "domain_balance.h"
-
 /* ---- Load history ---------------------------------------------------------------------------------------------- */
 
 /* One average after @ticks ticks under a constant @load: (old * (2^i - 1) + new) / 2^i, rounded up when it rises. */
@@ -104,6 +97,10 @@ static __always_inline u64 target_load(const struct run_queue *rq, u32 type, u64
 	return type ? max(load_history(rq, type, now), rq->load_weight) : rq->load_weight;
 }
 
+#define before_load_changes(rq, now) update_cpu_load(rq, now)
+
+#include "runnable_load.h"
+
 /* 3.0 has the last value for a CPU without tasks */
 static __always_inline u64 cpu_avg_load_per_task(struct run_queue *rq)
 {
@@ -117,6 +114,13 @@ static __always_inline u64 cpu_avg_load_per_task(struct run_queue *rq)
 }
 
 /* ---- Domains --------------------------------------------------------------------------------------------------- */
+
+__noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle);
+
+#define balance_domain load_balance
+#define sched_idle_rq(rq) false
+
+#include "domain_balance.h"
 
 /* Prepares the run queue of a CPU. */
 static __always_inline void init_domains(struct run_queue *rq, s32 cpu)

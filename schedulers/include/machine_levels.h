@@ -8,9 +8,8 @@
  *
  * The file that includes this has defined before
  *
- *   balance_rules        whose rules apply: BALANCE_2_6_22, BALANCE_2_6_24, BALANCE_3_0 or BALANCE_7_3
- *   tick_nsec, nr_cpus   length of a tick of the era, number of CPUs
- *   nr_online            how many of the CPUs exist
+ *   balance_rules   whose rules apply: BALANCE_2_6_22, BALANCE_2_6_24, BALANCE_3_0 or BALANCE_7_3
+ *   hz              ticks of the era in a second, 0 for those of the running kernel
  *
  * and has cpu, nr_running and BALANCE_STATE in its struct run_queue.
  */
@@ -115,6 +114,18 @@ static __always_inline bool curr_is_pinned(s32 cpu, s32 this_cpu)
 	pinned = curr && !bpf_cpumask_test_cpu(this_cpu, curr->cpus_ptr);
 	bpf_rcu_read_unlock();
 	return pinned;
+}
+
+/* Number of CPUs, how many of them exist, and the length of a tick of the era */
+static u32 nr_cpus;
+static u32 nr_online;
+static u64 tick_nsec;
+
+/* The first thing that ops.init() does. Where the running kernel's ticks serve (hz = 0), the balancer still needs a length for them. */
+static __always_inline void init_machine(void)
+{
+	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
+	tick_nsec = tick_length(hz ?: 250);
 }
 
 /* Ticks of the era since the clock's zero. */

@@ -81,10 +81,6 @@ DEFINE_STATISTICS(NR_STATISTICS)
 #define BALANCES STAT_BALANCES
 #define balance_rules BALANCE_2_6_22
 
-static u32 nr_cpus;
-static u32 nr_online;
-static u64 tick_nsec;
-
 #include "sched_domains.h"
 
 /* ---- Tasks ----------------------------------------------------------------------------------------------------- */
@@ -326,13 +322,8 @@ static bool balance_tick(void);
 
 DEFINE_TIMER(balance_timer, balance_tick, time_to_tick(scx_bpf_now(), 1, hz))
 
-static __always_inline void update_cpu_load(struct run_queue *rq, u64 now);
-
 /* RTPRIO_TO_LOAD_WEIGHT for a priority in the middle; sched_ext is not told that of a task that came to an idle CPU. */
 #define real_time_weight (1024 + 50 * 128 / 100)
-#define before_load_changes(rq, now) update_cpu_load(rq, now)
-
-#include "runnable_load.h"
 
 /* Did the task run so lately that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 now)
@@ -1097,9 +1088,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 	s32 error;
 	int cpu;
 
-	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
-	tick_nsec = tick_length(hz);
-
+	init_machine();
 	bpf_for(cpu, 0, nr_cpus) {
 		error = init_cpu(cpu);
 		if (error) {
