@@ -130,6 +130,7 @@ static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 no
 }
 
 #include "load_balance.h"
+#include "fair_arrival.h"
 
 #define leftmost_dsq(rq) ((rq)->cpu)
 
@@ -407,76 +408,53 @@ static __always_inline void update_avg_idle(struct run_queue *rq, u64 now)
 void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
-	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
-	s32 task_cpu = scx_bpf_task_cpu(p), cpu = task_cpu;
 	u64 vruntime, now = scx_bpf_now();
-	bool put_prev, new_task, changing, first = false;
 	struct run_queue *rq;
+	struct arrival a;
+	bool first = false;
 
 	if (!t)
 		return;
 
-	new_task = t->new_task;
-	changing = t->changing;
-	t->new_task = false;
-	t->changing = false;
-
-	if (t->push_cpu) {
-		/* Active balancing sends the task, which has just been put, to another CPU */
-		if (!wakeup && task_allowed(p, t->push_cpu - 1)) {
-			cpu = t->push_cpu - 1;
-			count(PUSHED_ACTIVE);
-		}
-		t->push_cpu = 0;
-	} else if (changing && t->vruntime_cpu && task_allowed(p, t->vruntime_cpu - 1)) {
-		/* The balancer may have moved the task to a queue that has not run it yet: it stays there */
-		cpu = t->vruntime_cpu - 1;
-	}
-	rq = near_run_queue(cpu);
+	a = arrival_of(p, t, enq_flags);
+	rq = near_run_queue(a.cpu);
 	if (!rq)
 		return;
 
-	/* The running task has been put: the CPU has its next task already */
-	put_prev = t->on_rq == cpu + 1 && !wakeup && !(enq_flags & SCX_ENQ_LAST);
-
 	vruntime = set_task_cpu(rq, t, p, now);
-	charge_vruntime(rq, now);
+	update_curr(rq, now);
 	account_enqueue(rq, t, task_weight(p), now);
 
-	if (new_task) {
+	if (a.new_task) {
 		vruntime = place_new_task(rq, t, &first, now);
 		count(FORKS);
-	} else if (wakeup) {
+	} else if (a.wakeup) {
 		vruntime = place_entity(rq, vruntime);
 		count(WAKEUPS);
 		update_avg_idle(rq, now);
 	}
 
 	t->wait_start = now;
-	scx_bpf_dsq_insert_vtime(p, cpu, MAX_RUN, vruntime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, a.cpu, MAX_RUN, vruntime, enq_flags);
 
-	if (put_prev)
+	if (a.put_prev)
 		return;
 	if (!rq->curr) {
-		if (higher_class_runs(cpu))
-			count_real_time(rq, now);
-		/* The kernel itself wakes an idle CPU for a task that wakes on it */
-		if (!wakeup || cpu != task_cpu)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		arrive_where_none_runs(rq, &a, now);
 		return;
 	}
 
 	/* 2.6.24 picks again after every fork */
-	if ((new_task && (first || release == RELEASE_2_6_24)) || (changing && t->weight > t->old_weight)) {
+	if ((a.new_task && (first || release == RELEASE_2_6_24)) || (a.changing && t->weight > t->old_weight)) {
 		resched_curr(rq);
 	} else if (check_preempt_wakeup(rq, p, t->weight, vruntime)) {
 		count(WAKEUP_PREEMPTIONS);
 		resched_curr(rq);
-	} else if (cpu == task_cpu) {
+	} else if (a.cpu == a.task_cpu) {
 		end_slice_at(rq, next_event(rq, true, vruntime, now));
 	} else {
 		/* That CPU is not locked: let it look itself */
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		scx_bpf_kick_cpu(a.cpu, SCX_KICK_PREEMPT);
 	}
 }
 
@@ -491,7 +469,7 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 		return false;
 
 	count(YIELDS);
-	charge_vruntime(rq, scx_bpf_now());
+	update_curr(rq, scx_bpf_now());
 	if (release == RELEASE_3_0) {
 		/* Passed over once, unless the next one is too far ahead */
 		clear_buddies(rq, from->pid);
@@ -508,6 +486,17 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 	rq->need_resched = true;
 	scx_bpf_task_set_slice(from, 0);
 	return false;
+}
+
+/* ---- Nobody waits for ever (not CFS's) --------------------------------------------------------------------------- */
+
+/*
+ * Runs a task that has waited for too long, out of turn: a new task among much heavier ones waits for a slice of its own in virtual
+ * time, which may be minutes, longer than sched_ext's watchdog allows. True if there is one.
+ */
+__noinline bool rescue_starved(s32 cpu)
+{
+	return rescue_from_queue(cpu, SCX_DSQ_ITER_REV, 0);
 }
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
@@ -609,8 +598,6 @@ static __always_inline bool pick_next(struct run_queue *rq, bool prev, u64 now)
 	return moved;
 }
 
-__noinline bool rescue_starved(s32 cpu);
-
 void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = near_run_queue(cpu);
@@ -624,7 +611,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 	rq->picked_at = 0;
 	uncount_real_time(rq, now);
 	if (prev_runs) {
-		charge_vruntime(rq, now);
+		update_curr(rq, now);
 		rq->curr_prio = prev->prio;
 	}
 
@@ -648,15 +635,12 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 			resched = true;
 			count(TICK_PREEMPTIONS);
 		}
-		if (!resched) {
-			/* Neither its slice nor anything else asks for another task */
-			run_until(rq, prev, next_event(rq, false, 0, now), now);
-			return;
+		if (resched) {
+			if (pick_next(rq, true, now))
+				return;
+			rq->slice_exec = 0;
+			rq->need_resched = false;
 		}
-		if (pick_next(rq, true, now))
-			return;
-		rq->slice_exec = 0;
-		rq->need_resched = false;
 		run_until(rq, prev, next_event(rq, false, 0, now), now);
 		return;
 	}
@@ -687,12 +671,9 @@ void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
 {
 	struct run_queue *rq = near_run_queue(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
-	u64 now = scx_bpf_now();
 
-	if (!rq || !t)
-		return;
-	charge_vruntime(rq, now);
-	put_prev_task(rq, t, p, runnable, now);
+	if (rq && t)
+		put_prev_task(rq, t, p, runnable);
 }
 
 DEFINE_CPU_RELEASE(cfs)
@@ -741,17 +722,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 	set_constants(nr_online);
 
 	return nr_cpus > 1 ? init_idle_tick() ?: start_idle_tick() : 0;
-}
-
-/* ---- Nobody waits for ever (not CFS's) --------------------------------------------------------------------------- */
-
-/*
- * Runs a task that has waited for too long, out of turn: a new task among much heavier ones waits for a slice of its own in virtual
- * time, which may be minutes, longer than sched_ext's watchdog allows. True if there is one.
- */
-__noinline bool rescue_starved(s32 cpu)
-{
-	return rescue_from_queue(cpu, SCX_DSQ_ITER_REV, 0);
 }
 
 DEFINE_SCHEDULER(cfs,

@@ -235,6 +235,7 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 #include "runnable_load.h"
 
 #define leftmost_dsq(rq) rq_dsq(rq)
+#define charge_besides(rq, delta_exec) ((rq)->curr_round_slice -= (delta_exec))
 
 #include "fair.h"
 
@@ -244,12 +245,6 @@ static __always_inline u64 place_new_thread(const struct run_queue *rq)
 	u64 vruntime = rq->min_vruntime + sched_vslice(rq->nr_running, rq->load_weight);
 
 	return rq->curr ? max_vruntime(rq->curr_vruntime, vruntime) : vruntime;
-}
-
-/* Charges the running thread up to @now. */
-static __always_inline void update_curr(struct run_queue *rq, u64 now)
-{
-	rq->curr_round_slice -= charge_vruntime(rq, now);
 }
 
 /* ---- Taking threads from other CPUs ---------------------------------------------------------------------------- */
@@ -654,6 +649,17 @@ bool BPF_STRUCT_OPS(dwrr_yield, struct task_struct *from, struct task_struct *to
 	return false;
 }
 
+/* ---- Nobody waits for ever (not DWRR's) ------------------------------------------------------------------------ */
+
+/* Runs a thread that has waited for too long, whatever its round: one of nice -20 has a slice of seconds. True if there is one. */
+__noinline bool rescue_starved(s32 cpu)
+{
+	if (!rescue_from_queue((u64)cpu * 2, 0, 0) && !rescue_from_queue((u64)cpu * 2 + 1, 0, 0))
+		return false;
+	count(STAT_RESCUED);
+	return true;
+}
+
 /* ---- Picking --------------------------------------------------------------------------------------------------- */
 
 enum pick {
@@ -721,8 +727,6 @@ static __noinline enum pick pick_next(struct run_queue *rq, struct task_ctx *pre
 	return scx_bpf_dsq_move_to_local(rq_dsq(rq), 0) ||
 	       (round_balance(rq, false) && scx_bpf_dsq_move_to_local(rq_dsq(rq), 0)) ? PICK_OTHER : PICK_NONE;
 }
-
-__noinline bool rescue_starved(s32 cpu);
 
 void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -793,15 +797,13 @@ void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 {
 	struct run_queue *rq = near_run_queue(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
-	u64 now = scx_bpf_now();
 
 	if (!rq || !t)
 		return;
-	update_curr(rq, now);
+	put_prev_task(rq, t, p, runnable);
 	t->round_slice = rq->curr_round_slice;
 	if (t->round_slice <= 0)
 		finish_round_slice(rq, t);
-	put_prev_task(rq, t, p, runnable, now);
 }
 
 DEFINE_CPU_RELEASE(dwrr)
@@ -865,17 +867,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 
 	set_constants(num_online_cpus);
 	return nr_cpus > 1 ? init_idle_tick() ?: start_idle_tick() : 0;
-}
-
-/* ---- Nobody waits for ever (not DWRR's) ------------------------------------------------------------------------ */
-
-/* Runs a thread that has waited for too long, whatever its round: one of nice -20 has a slice of seconds. True if there is one. */
-__noinline bool rescue_starved(s32 cpu)
-{
-	if (!rescue_from_queue((u64)cpu * 2, 0, 0) && !rescue_from_queue((u64)cpu * 2 + 1, 0, 0))
-		return false;
-	count(STAT_RESCUED);
-	return true;
 }
 
 DEFINE_SCHEDULER(dwrr,

@@ -500,6 +500,7 @@ static __always_inline s64 entity_lag(struct run_queue *cfs_rq, const struct tas
  */
 
 #include "fair_load.h"
+#include "fair_arrival.h"
 
 /* Makes the task wait, in the sums of @cfs_rq. */
 static __always_inline struct virtual_time tree_add(struct run_queue *cfs_rq, struct task_ctx *se)
@@ -1146,45 +1147,26 @@ static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, 
 void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *se = task_ctx_of(p);
-	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
-	s32 task_cpu = scx_bpf_task_cpu(p), cpu = task_cpu;
-	bool put_prev, new_task, changing, resched, eligible;
 	u64 now = scx_bpf_now();
 	struct virtual_time time;
 	struct run_queue *cfs_rq;
+	struct arrival a;
+	bool resched, eligible;
 
 	if (!se)
 		return;
 
-	new_task = se->new_task;
-	changing = se->changing;
-	se->new_task = false;
-	se->changing = false;
+	a = arrival_of(p, se, enq_flags);
 	se->was_running = false;
-
-	if (se->push_cpu) {
-		/* Active balancing has taken the task, which has just been put, off this CPU and sends it to another */
-		if (!wakeup && task_allowed(p, se->push_cpu - 1)) {
-			cpu = se->push_cpu - 1;
-			count(PUSHED_ACTIVE);
-		}
-		se->push_cpu = 0;
-	} else if (changing && se->vruntime_cpu && task_allowed(p, se->vruntime_cpu - 1)) {
-		/* The balancer may have moved the task to a queue that has not run it yet: it stays there */
-		cpu = se->vruntime_cpu - 1;
-	}
-	cfs_rq = near_run_queue(cpu);
+	cfs_rq = near_run_queue(a.cpu);
 	if (!cfs_rq)
 		return;
-
-	/* The running task has been put: the CPU has its next task already */
-	put_prev = se->on_rq == cpu + 1 && !wakeup && !(enq_flags & SCX_ENQ_LAST);
 
 	resched = update_curr(cfs_rq, now);
 	tree_del(se);
 	if (!se->on_rq) {
-		join(cfs_rq, se, p, new_task, now);
-		if (new_task)
+		join(cfs_rq, se, p, a.new_task, now);
+		if (a.new_task)
 			post_init_entity_util_avg(cfs_rq, se, now);
 		else
 			update_load_avg(se, now, false, 0);
@@ -1195,33 +1177,29 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	add_curr(cfs_rq, &time, now);
 	se->wait_start = now;
 
-	if (new_task)
+	if (a.new_task)
 		count(FORKS);
-	else if (wakeup)
+	else if (a.wakeup)
 		count(WAKEUPS);
 
 	eligible = vruntime_eligible(&time, se->vruntime);
-	cfs_rq->last_dsq = eligible ? eligible_dsq(cpu) : ineligible_dsq(cpu);
+	cfs_rq->last_dsq = eligible ? eligible_dsq(a.cpu) : ineligible_dsq(a.cpu);
 	scx_bpf_dsq_insert_vtime(p, cfs_rq->last_dsq, MAX_RUN,
 				 eligible ? se->deadline : se->vruntime, enq_flags);
 
-	if (put_prev)
+	if (a.put_prev)
 		return;
 	hrtick_update(cfs_rq, now);
 	if (!cfs_rq->curr) {
-		if (higher_class_runs(cpu))
-			count_real_time(cfs_rq, now);
-		/* The kernel itself wakes an idle CPU for a task that wakes on it */
-		if (!wakeup || cpu != task_cpu)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		arrive_where_none_runs(cfs_rq, &a, now);
 		return;
 	}
-	if (cpu != task_cpu) {
+	if (a.cpu != a.task_cpu) {
 		kick_for_pulled(cfs_rq);
 		return;
 	}
 
-	if (wakeup_preempt(p, cfs_rq, se, &time, new_task)) {
+	if (wakeup_preempt(p, cfs_rq, se, &time, a.new_task)) {
 		count(WAKEUP_PREEMPTIONS);
 		resched_curr(cfs_rq);
 	} else if (resched) {
@@ -1294,9 +1272,19 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 	return false;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------------------------- */
+/* ---- Nobody waits for ever (not EEVDF's) ------------------------------------------------------------------------- */
 
-__noinline bool rescue_starved(s32 cpu);
+/*
+ * Runs a task that has waited for too long, out of turn. Weights differ by up to 29,587, so that EEVDF alone would let a light
+ * task wait for minutes, longer than sched_ext's watchdog does. True if there is one.
+ */
+__noinline bool rescue_starved(s32 cpu)
+{
+	return rescue_from_queue(ineligible_dsq(cpu), SCX_DSQ_ITER_REV, 0) ||
+	       rescue_from_queue(eligible_dsq(cpu), SCX_DSQ_ITER_REV, 0);
+}
+
+/* ---- Running ----------------------------------------------------------------------------------------------------- */
 
 void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -1543,18 +1531,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 	base_slice = sched_base_slice * scale_factor(min(nr_online, 8));
 
 	return nr_cpus > 1 ? init_idle_tick() ?: start_idle_tick() : 0;
-}
-
-/* ---- Nobody waits for ever (not EEVDF's) ------------------------------------------------------------------------- */
-
-/*
- * Runs a task that has waited for too long, out of turn. Weights differ by up to 29,587, so that EEVDF alone would let a light
- * task wait for minutes, longer than sched_ext's watchdog does. True if there is one.
- */
-__noinline bool rescue_starved(s32 cpu)
-{
-	return rescue_from_queue(ineligible_dsq(cpu), SCX_DSQ_ITER_REV, 0) ||
-	       rescue_from_queue(eligible_dsq(cpu), SCX_DSQ_ITER_REV, 0);
 }
 
 DEFINE_SCHEDULER(eevdf,

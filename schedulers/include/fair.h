@@ -13,12 +13,17 @@
  *   struct run_queue     with CFS_QUEUE_STATE (fair_state.h)
  *   struct task_ctx      with CFS_TASK_STATE
  *   leftmost_dsq(rq)     the queue of the tasks that wait for the CPU
+ *   charge_besides(rq, delta_exec)  what else is charged for the time that the running task ran, where there is something
  *
  * and included runnable_load.h.
  */
 #pragma once
 
 #include "fair_running.h"
+
+#ifndef charge_besides
+#define charge_besides(rq, delta_exec)
+#endif
 
 /* sysctl limit of the scaled latency, 2.6.24 */
 #define LATENCY_LIMIT (200 * NSEC_PER_MSEC)
@@ -142,20 +147,20 @@ static __always_inline void clear_buddies(struct run_queue *rq, s32 pid)
 		rq->skip = 0;
 }
 
-/* Charges the running task's virtual runtime up to @now, and returns how long it has run since it was last charged. */
-static __always_inline u64 charge_vruntime(struct run_queue *rq, u64 now)
+/* Charges the running task up to @now. */
+static __always_inline void update_curr(struct run_queue *rq, u64 now)
 {
 	u64 delta_exec;
 
 	if (!rq->curr || !time_before(rq->exec_start, now))
-		return 0;
+		return;
 
 	rq->min_vruntime = min_vruntime_at(rq, now);
 	delta_exec = now - rq->exec_start;
 	rq->curr_vruntime += calc_delta_fair(delta_exec, rq->curr_weight);
 	rq->slice_exec += delta_exec;
 	rq->exec_start = now;
-	return delta_exec;
+	charge_besides(rq, delta_exec);
 }
 
 /* Whoever leaves the queue to sleep, or for a moment to be changed, counts no more and is nobody's buddy. Defines ops.quiescent(). */
@@ -200,9 +205,12 @@ static __always_inline u64 set_curr_task(struct run_queue *rq, struct task_ctx *
 	return now;
 }
 
-/* It has lost it, having been charged up to @now. */
-static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx *t, struct task_struct *p, bool runnable, u64 now)
+/* It has lost it. */
+static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx *t, struct task_struct *p, bool runnable)
 {
+	u64 now = scx_bpf_now();
+
+	update_curr(rq, now);
 	t->vruntime = rq->curr_vruntime;
 	t->put = true;
 	t->slice_exec = rq->slice_exec;

@@ -442,6 +442,49 @@ s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 	return new_cpu;
 }
 
+/* ---- Nobody waits for ever (not O(1)'s) ------------------------------------------------------------------------ */
+
+__noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
+{
+	return rescue_from_queue(list_dsq(cpu, array, index), 0, RESCUE_DEPTH);
+}
+
+/* Is it time to look for tasks that have waited for too long? */
+static __always_inline bool rescue_is_due(const struct run_queue *rq, u64 now)
+{
+	return starvation_limit && rq->nr_running > 1 && !time_before(now, rq->rescue_at);
+}
+
+/*
+ * Runs a task that has waited for too long for one tick: the rules let tasks wait for longer than sched_ext's watchdog does. Looks
+ * once a second, and again at the next pick if it has found one.
+ */
+__noinline bool rescue_starved(s32 cpu, u64 now)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+	u32 array, index;
+
+	if (!rq)
+		return false;
+	for (array = 0; array <= 1; array++) {
+		u64 bitmap = rq->bitmap[array];
+
+		bpf_for(index, 0, MAX_USER_PRIO)
+			if ((bitmap & (1ULL << index)) && rescue_from_list(cpu, array, index)) {
+				count(STAT_RESCUED);
+				return true;
+			}
+	}
+	rq->rescue_at = now + RESCUE_INTERVAL;
+	return false;
+}
+
+/* Has nothing been picked for a second, so that nobody has looked? Slices may be set as long as that. */
+static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
+{
+	return rescue_is_due(rq, now - RESCUE_INTERVAL);
+}
+
 /* ---- Runnable, queued, running, stopped ------------------------------------------------------------------------ */
 
 /*
@@ -601,10 +644,6 @@ void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 }
 
 DEFINE_CPU_RELEASE(o1)
-
-static bool rescue_is_due(const struct run_queue *rq, u64 now);
-static bool rescue_overdue(const struct run_queue *rq, u64 now);
-__noinline bool rescue_starved(s32 cpu, u64 now);
 
 void BPF_STRUCT_OPS(o1_tick, struct task_struct *p)
 {
@@ -1099,49 +1138,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 	if (nr_online == 1)
 		return 0;
 	return init_balance_timer() ?: start_balance_timer();
-}
-
-/* ---- Nobody waits for ever (not O(1)'s) ------------------------------------------------------------------------ */
-
-__noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
-{
-	return rescue_from_queue(list_dsq(cpu, array, index), 0, RESCUE_DEPTH);
-}
-
-/* Is it time to look for tasks that have waited for too long? */
-static __always_inline bool rescue_is_due(const struct run_queue *rq, u64 now)
-{
-	return starvation_limit && rq->nr_running > 1 && !time_before(now, rq->rescue_at);
-}
-
-/*
- * Runs a task that has waited for too long for one tick: the rules let tasks wait for longer than sched_ext's watchdog does. Looks
- * once a second, and again at the next pick if it has found one.
- */
-__noinline bool rescue_starved(s32 cpu, u64 now)
-{
-	struct run_queue *rq = run_queue_of(cpu);
-	u32 array, index;
-
-	if (!rq)
-		return false;
-	for (array = 0; array <= 1; array++) {
-		u64 bitmap = rq->bitmap[array];
-
-		bpf_for(index, 0, MAX_USER_PRIO)
-			if ((bitmap & (1ULL << index)) && rescue_from_list(cpu, array, index)) {
-				count(STAT_RESCUED);
-				return true;
-			}
-	}
-	rq->rescue_at = now + RESCUE_INTERVAL;
-	return false;
-}
-
-/* Has nothing been picked for a second, so that nobody has looked? Slices may be set as long as that. */
-static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
-{
-	return rescue_is_due(rq, now - RESCUE_INTERVAL);
 }
 
 DEFINE_SCHEDULER(o1,

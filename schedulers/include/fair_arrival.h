@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fair_arrival.h - a task comes to the queue of a CPU, in fair classes that balance load by domains
+ *
+ * The file that includes this has defined the counter PUSHED_ACTIVE and struct task_ctx with FAIR_TASK_STATE and push_cpu, the CPU onto
+ * which active balancing pushes the task plus one, or 0; and included runnable_load.h.
+ */
+#pragma once
+
+struct arrival {
+	/* The task's CPU, and the one to whose queue it comes */
+	s32 task_cpu;
+	s32 cpu;
+	bool wakeup;
+	bool new_task;
+	/* It was off the queue only to change an attribute */
+	bool changing;
+	/* The running task has been put: the CPU has its next task already */
+	bool put_prev;
+};
+
+/* What ops.enqueue() is called for. */
+static __always_inline struct arrival arrival_of(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct arrival a = {
+		.task_cpu = cpu,
+		.cpu = cpu,
+		.wakeup = enq_flags & SCX_ENQ_WAKEUP,
+		.new_task = t->new_task,
+		.changing = t->changing,
+	};
+
+	t->new_task = false;
+	t->changing = false;
+	if (t->push_cpu) {
+		/* Active balancing sends the task, which has just been put, to another CPU */
+		if (!a.wakeup && task_allowed(p, t->push_cpu - 1)) {
+			a.cpu = t->push_cpu - 1;
+			count(PUSHED_ACTIVE);
+		}
+		t->push_cpu = 0;
+	} else if (a.changing && t->vruntime_cpu && task_allowed(p, t->vruntime_cpu - 1)) {
+		/* The balancer may have moved the task to a queue that has not run it yet: it stays there */
+		a.cpu = t->vruntime_cpu - 1;
+	}
+	a.put_prev = t->on_rq == a.cpu + 1 && !a.wakeup && !(enq_flags & SCX_ENQ_LAST);
+	return a;
+}
+
+/* It has been put into the queue of a CPU where no task of this scheduler runs. */
+static __always_inline void arrive_where_none_runs(struct run_queue *rq, const struct arrival *a, u64 now)
+{
+	if (higher_class_runs(a->cpu))
+		count_real_time(rq, now);
+	/* The kernel itself wakes an idle CPU for a task that wakes on it */
+	if (!a->wakeup || a->cpu != a->task_cpu)
+		scx_bpf_kick_cpu(a->cpu, SCX_KICK_IDLE);
+}
