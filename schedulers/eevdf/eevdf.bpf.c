@@ -153,11 +153,9 @@ struct run_queue {
 	u64 next_vruntime;
 	u64 next_slice;
 
-	/* Results of best_waiting() and sort_waiting(), best_delayed(), scan_slices() */
+	/* Results of best_waiting() and sort_waiting(), best_delayed() */
 	u64 best_deadline;
 	u64 delayed_deadline;
-	u64 min_slice;
-	u64 max_slice;
 
 	/* Load, runnable and utilization averages, and what other CPUs took away or brought */
 	u64 pelt_last;
@@ -324,7 +322,7 @@ static __always_inline struct rq_lock *lock_of(const struct run_queue *cfs_rq)
 	return bpf_map_lookup_elem(&rq_locks, &key);
 }
 
-/* Counts a waiting or delayed entity into the sums, sum_w_vruntime = Sum (v_i - v0) * w_i, and returns these, without the running task. */
+/* Counts a waiting or delayed entity into the sums, or with a negative weight out of them, sum_w_vruntime = Sum (v_i - v0) * w_i, and returns these, without the running task. */
 static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vruntime, s64 weight)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
@@ -338,12 +336,6 @@ static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *
 	time.load = cfs_rq->sum_weight += weight;
 	bpf_spin_unlock(&lock->lock);
 	return time;
-}
-
-/* And out of them. */
-static __always_inline void sum_w_vruntime_sub(struct run_queue *cfs_rq, u64 vruntime, u32 weight)
-{
-	sum_w_vruntime_add(cfs_rq, vruntime, -(s64)weight);
 }
 
 /*
@@ -424,20 +416,11 @@ static __always_inline bool vruntime_eligible(const struct virtual_time *time, u
 	return time->avg >= key * (s64)time->load;
 }
 
-/* Is the running task owed service? */
-static __always_inline bool curr_eligible(struct run_queue *cfs_rq, u64 now)
-{
-	struct virtual_time time = {};
-
-	virtual_time_of(cfs_rq, &time, now);
-	return vruntime_eligible(&time, cfs_rq->curr_vruntime);
-}
-
 /*
- * Shortest and longest slice of all that compete. The kernel has them at the root of its tree; here a CPU that has tasks with
+ * Shortest or longest slice of all that compete. The kernel has them at the root of its tree; here a CPU that has tasks with
  * slices of their own looks at all of its tasks.
  */
-__noinline int scan_slices(struct run_queue *cfs_rq __arg_nonnull)
+__noinline u64 scan_slices(struct run_queue *cfs_rq __arg_nonnull, bool want_longest)
 {
 	u64 shortest = cfs_rq->curr ? cfs_rq->curr_slice : ~0ULL, longest = cfs_rq->curr ? cfs_rq->curr_slice : 0;
 	struct delayed_entity *delayed;
@@ -460,25 +443,17 @@ __noinline int scan_slices(struct run_queue *cfs_rq __arg_nonnull)
 			longest = max(longest, delayed->slice);
 		}
 	}
-	cfs_rq->min_slice = shortest;
-	cfs_rq->max_slice = longest;
-	return 0;
+	return want_longest ? longest : shortest;
 }
 
 static __always_inline u64 cfs_rq_min_slice(struct run_queue *cfs_rq)
 {
-	if (!cfs_rq->nr_custom)
-		return base_slice;
-	scan_slices(cfs_rq);
-	return cfs_rq->min_slice;
+	return cfs_rq->nr_custom ? scan_slices(cfs_rq, false) : base_slice;
 }
 
 static __always_inline u64 cfs_rq_max_slice(struct run_queue *cfs_rq)
 {
-	if (!cfs_rq->nr_custom)
-		return base_slice;
-	scan_slices(cfs_rq);
-	return cfs_rq->max_slice;
+	return cfs_rq->nr_custom ? scan_slices(cfs_rq, true) : base_slice;
 }
 
 /* Lag that a task may keep on leaving a CPU where the longest slice is @max_slice. */
@@ -495,10 +470,7 @@ static __always_inline s64 entity_lag(struct run_queue *cfs_rq, const struct tas
 	return clamp(avruntime - se->vruntime, -limit, limit);
 }
 
-/*
- * Averages of load. A CPU's cover its sleeping tasks too, until those wake elsewhere.
- */
-
+/* Averages of load: a CPU's cover its sleeping tasks too, until those wake elsewhere */
 #include "fair_load.h"
 #include "fair_arrival.h"
 
@@ -519,7 +491,7 @@ static __always_inline void tree_del(struct task_ctx *se)
 		return;
 	cfs_rq = run_queue_of(old - 1);
 	if (cfs_rq)
-		sum_w_vruntime_sub(cfs_rq, se->vruntime, se->weight);
+		sum_w_vruntime_add(cfs_rq, se->vruntime, -(s64)se->weight);
 }
 
 /* ---- Placement --------------------------------------------------------------------------------------------------- */
@@ -856,22 +828,6 @@ static __always_inline void update_protect_slice(struct run_queue *cfs_rq, const
 	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, vruntime + calc_delta_fair(slice, cfs_rq->curr_weight));
 }
 
-static __always_inline void cancel_protect_slice(struct run_queue *cfs_rq)
-{
-	if (protect_slice(cfs_rq))
-		cfs_rq->vprot = cfs_rq->curr_vruntime;
-}
-
-/* Time until the running task has had its request. */
-static __always_inline u64 request_left(const struct run_queue *cfs_rq, u64 now)
-{
-	u64 vruntime = curr_vruntime_at(cfs_rq, now);
-
-	if (!time_before(vruntime, cfs_rq->curr_deadline))
-		return 0;
-	return time_of_virtual(cfs_rq->curr_deadline - vruntime, cfs_rq->curr_weight);
-}
-
 /* Has the CPU's timer fire at @time. One that fires earlier stays and is set again then, which costs less than moving it each time. */
 static __always_inline void set_timer(struct run_queue *cfs_rq, u64 time, u64 now)
 {
@@ -886,14 +842,14 @@ static __always_inline void set_timer(struct run_queue *cfs_rq, u64 time, u64 no
 /* HRTICK: the request of the running task ends when it is used up, not at the tick after that, if others compete. */
 static __always_inline void hrtick_start(struct run_queue *cfs_rq, u64 now)
 {
-	u64 left, time;
+	u64 vruntime, time;
 
 	if (!hrtick || (u32)cfs_rq->cpu >= NR_LOCKS || h_nr_queued(cfs_rq) <= 1)
 		return;
-	left = request_left(cfs_rq, now);
-	if (!left)
+	vruntime = curr_vruntime_at(cfs_rq, now);
+	if (!time_before(vruntime, cfs_rq->curr_deadline))
 		return;
-	time = now + max(left, HRTICK_SHORTEST);
+	time = now + max(time_of_virtual(cfs_rq->curr_deadline - vruntime, cfs_rq->curr_weight), HRTICK_SHORTEST);
 	if (cfs_rq->hrtick_time && elapsed(cfs_rq->hrtick_time, time) <= HRTICK_MARGIN &&
 	    elapsed(time, cfs_rq->hrtick_time) <= HRTICK_MARGIN)
 		return;
@@ -1035,7 +991,8 @@ update:
 	return false;
 
 preempt:
-	cancel_protect_slice(cfs_rq);
+	if (protect_slice(cfs_rq))
+		cfs_rq->vprot = cfs_rq->curr_vruntime;
 	if (shorter) {
 		if (!(cfs_rq->next_pid && cfs_rq->next_slice < se->slice))
 			set_next_buddy(cfs_rq, p, se);
@@ -1253,6 +1210,7 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct run_queue *cfs_rq = run_queue_of(scx_bpf_task_cpu(from));
+	struct virtual_time time = {};
 	u64 now = scx_bpf_now();
 
 	if (to || !cfs_rq || !cfs_rq->curr || h_nr_queued(cfs_rq) == 1)
@@ -1261,7 +1219,8 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 	count(YIELDS);
 	clear_buddies(cfs_rq, from->pid);
 	update_curr(cfs_rq, now);
-	if (curr_eligible(cfs_rq, now)) {
+	virtual_time_of(cfs_rq, &time, now);
+	if (vruntime_eligible(&time, cfs_rq->curr_vruntime)) {
 		/* The rest of the request is forfeited */
 		cfs_rq->curr_vruntime = cfs_rq->curr_deadline;
 		cfs_rq->curr_deadline += calc_delta_fair(cfs_rq->curr_slice, cfs_rq->curr_weight);

@@ -498,12 +498,6 @@ static __always_inline bool can_migrate_task(struct lb_env *env, const struct sc
 	return !task_hot(p, se, src_rq, dst_rq, sd->flags, env->now) || sd->nr_balance_failed > sd->cache_nice_tries;
 }
 
-/* value >> shift, at most by 63. */
-static __always_inline u64 shr_bound(u64 value, u32 shift)
-{
-	return value >> (shift < 63 ? shift : 63);
-}
-
 /* Is the task within what is left to move? Takes it off if so. */
 static __always_inline bool within_imbalance(struct lb_env *env, const struct sched_domain *sd, const struct task_ctx *se,
 					     const struct run_queue *src_rq)
@@ -515,7 +509,7 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct sc
 	case MIGRATE_UTIL:
 		/* A task that is too large becomes small enough when it was in vain several times */
 		amount = env->migration_type == MIGRATE_LOAD ? max(task_h_load(se), 1) : task_util_est(se);
-		if ((s64)shr_bound(amount, sd->nr_balance_failed) > env->imbalance)
+		if (amount >> min(sd->nr_balance_failed, 63) > env->imbalance)
 			return false;
 		break;
 	case MIGRATE_MISFIT:
@@ -551,7 +545,7 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 
 	if (__sync_val_compare_and_swap(&se->in_tree, from->cpu + 1, 0) != from->cpu + 1)
 		return;
-	sum_w_vruntime_sub(from, vruntime, se->weight);
+	sum_w_vruntime_add(from, vruntime, -(s64)se->weight);
 	se->vruntime = place->vruntime;
 	se->deadline = place->deadline;
 	se->vlag = place->vlag;
@@ -675,14 +669,6 @@ static __always_inline bool should_we_balance(const struct run_queue *this_rq, c
 	return (idle_smt >= 0 ? idle_smt : cpu_at(group.first)) == this_rq->cpu;
 }
 
-/* Must the running task of the busiest CPU be moved by force? */
-static __always_inline bool need_active_balance(const struct lb_env *env, const struct sched_domain *sd)
-{
-	if (env->migration_type == MIGRATE_TASK && sd->nr_balance_failed > sd->cache_nice_tries + 2)
-		return true;
-	return env->migration_type == MIGRATE_MISFIT;
-}
-
 /* Evens out one domain of this CPU. Returns how many tasks moved, or that another CPU of the group does it. */
 __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle)
 {
@@ -762,7 +748,9 @@ __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct 
 
 	if (idle != CPU_NEWLY_IDLE && env->migration_type != MIGRATE_MISFIT)
 		sd->nr_balance_failed++;
-	if (busiest && need_active_balance(env, sd)) {
+	/* Must the running task of the busiest CPU be moved by force? */
+	if (busiest && (env->migration_type == MIGRATE_MISFIT ||
+			(env->migration_type == MIGRATE_TASK && sd->nr_balance_failed > sd->cache_nice_tries + 2))) {
 		if (curr_is_pinned(busiest->cpu, this_rq->cpu)) {
 			all_pinned = true;
 			goto backoff;

@@ -57,11 +57,6 @@ static __always_inline u64 jiffies_to_ns(u64 ticks)
 	return ticks * tick_length(hz);
 }
 
-static __always_inline u32 timeslice_minimum(void)
-{
-	return ms_to_ticks(release == O1_2_6_22 ? MIN_TIMESLICE : MIN_TIMESLICE_2_6_2) ?: 1;
-}
-
 /*
  * Time slice by static priority. In 2.6.22, 20 ms for each step of a priority better than 120 and 5 ms for each step
  * of the others, at least MIN_TIMESLICE; in 2.6.2, linear from 10 to 200 ms.
@@ -69,7 +64,7 @@ static __always_inline u32 timeslice_minimum(void)
 static u32 static_prio_timeslice(s32 static_prio)
 {
 	u32 steps = MAX_PRIO - static_prio;
-	u32 minimum = timeslice_minimum();
+	u32 minimum = ms_to_ticks(release == O1_2_6_22 ? MIN_TIMESLICE : MIN_TIMESLICE_2_6_2) ?: 1;
 	u32 scale, slice;
 
 	if (release == O1_2_6_2) {
