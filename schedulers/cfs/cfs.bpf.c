@@ -323,41 +323,15 @@ static __noinline bool active_load_balance(struct run_queue *busiest, struct tas
 
 s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	s32 this_cpu = bpf_get_smp_processor_id();
-	struct run_queue *this_rq, *prev_rq;
 	struct task_ctx *t;
-	u64 now = scx_bpf_now();
-	s32 cpu = prev_cpu, new_cpu;
 
 	if (nr_cpus == 1)
 		return prev_cpu;
-	if (wake_flags & SCX_WAKE_FORK)
-		return sched_balance_fork(p, prev_cpu);
-
-	this_rq = run_queue_of(this_cpu);
-	prev_rq = run_queue_of(prev_cpu);
 	t = task_ctx_of(p);
-	if (!this_rq || !prev_rq || !t)
-		return prev_cpu;
-
-	if (release == RELEASE_3_0 && !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
-		return prev_cpu;
-	if (this_cpu != prev_cpu && wake_affine(this_rq, prev_rq, p, t, wake_flags & SCX_WAKE_SYNC, now)) {
-		cpu = this_cpu;
-		count(AFFINE_WAKEUPS);
-	}
-	new_cpu = release == RELEASE_2_6_24 ? wake_idle(cpu, p) : select_idle_sibling(cpu, this_cpu, prev_cpu, p);
-	if (new_cpu != cpu)
-		count(IDLE_WAKEUPS);
-	return new_cpu;
+	return t ? select_task_rq(p, t, prev_cpu, wake_flags) : prev_cpu;
 }
 
 /* ---- Queueing ---------------------------------------------------------------------------------------------------- */
-
-static __always_inline bool child_runs_first(void)
-{
-	return sched_child_runs_first ? sched_child_runs_first == CHILD_RUNS_FIRST : release == RELEASE_2_6_24;
-}
 
 /*
  * Virtual runtime of a new task. The current period is promised already: it begins where its slot would be, at the period's end. A
@@ -367,10 +341,12 @@ static __always_inline bool child_runs_first(void)
 static __always_inline u64 place_new_task(struct run_queue *rq, const struct task_ctx *t, bool *first, u64 now)
 {
 	struct run_queue *parent_rq = this_run_queue();
-	bool here = parent_rq == rq;
+	bool here = parent_rq == rq, child_first = sched_child_runs_first == CHILD_RUNS_FIRST;
 	u64 vruntime, parent_vruntime;
 	u32 nr_running;
 
+	if (!sched_child_runs_first)
+		child_first = release == RELEASE_2_6_24;
 	if (!parent_rq || release == RELEASE_2_6_24)
 		parent_rq = rq;
 	vruntime = min_vruntime_at(parent_rq, now);
@@ -380,7 +356,7 @@ static __always_inline u64 place_new_task(struct run_queue *rq, const struct tas
 		parent_vruntime = curr_vruntime_at(parent_rq, now);
 		if (release == RELEASE_3_0)
 			vruntime = max_vruntime(parent_vruntime, vruntime);
-		if (child_runs_first() && (here || release == RELEASE_3_0) && time_before(parent_vruntime, vruntime)) {
+		if (child_first && (here || release == RELEASE_3_0) && time_before(parent_vruntime, vruntime)) {
 			parent_rq->curr_vruntime += vruntime - parent_vruntime;
 			vruntime = parent_vruntime;
 			*first = true;

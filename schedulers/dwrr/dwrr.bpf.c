@@ -422,7 +422,7 @@ __noinline int balance_load(struct run_queue *rq __arg_nonnull)
 	}
 	average = total / (num_online_cpus ?: 1);
 	busiest = run_queue_of(busiest_cpu);
-	if (busiest_cpu < 0 || !busiest || max_load <= rq->load_weight || average <= rq->load_weight)
+	if (!busiest || max_load <= rq->load_weight || average <= rq->load_weight)
 		return 0;
 	search->reason = HOST_BALANCING;
 	search->up_to = ~0ULL;

@@ -392,14 +392,6 @@ static __always_inline u64 average_of(const struct virtual_time *time)
 	return time->zero + divide_floor(time->avg, time->load);
 }
 
-/* V as if the running task were not there, and one more: where it becomes ineligible. */
-static __always_inline u64 ineligible_vruntime(struct run_queue *cfs_rq)
-{
-	struct virtual_time time = sum_w_vruntime_add(cfs_rq, 0, 0);
-
-	return average_of(&time) + 1;
-}
-
 /*
  * lag_i >= 0 means v_i <= V, which without the error of a division is
  *
@@ -810,13 +802,16 @@ static __always_inline bool update_curr(struct run_queue *cfs_rq, u64 now)
 static __always_inline void set_protect_slice(struct run_queue *cfs_rq)
 {
 	u64 slice = sched_base_slice;
+	struct virtual_time time;
 
 	cfs_rq->vprot = cfs_rq->curr_deadline;
 	if (run_to_parity)
 		slice = cfs_rq_min_slice(cfs_rq);
 	if (slice >= cfs_rq->curr_slice)
 		return;
-	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, ineligible_vruntime(cfs_rq));
+	/* V as if the running task were not there, and one more, is where it becomes ineligible */
+	time = sum_w_vruntime_add(cfs_rq, 0, 0);
+	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, average_of(&time) + 1);
 }
 
 /* @se, which is in no queue yet, has come and did not preempt: the protection lasts one slice from here at most, the shortest one. */

@@ -91,17 +91,12 @@ static __always_inline u64 balance_interval(const struct run_queue *rq, const st
 __noinline int rebalance_domains(struct run_queue *rq __arg_nonnull, u32 idle, u64 now)
 {
 	u64 ticks = balance_ticks_at(now), next_balance = ticks + balance_ticks_at(60 * NSEC_PER_SEC);
+	struct sched_domain *sd;
 	u32 level;
 
-	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
-		struct sched_domain *sd;
-		u64 interval;
+	for_each_domain(sd, level, rq) {
+		u64 interval = balance_interval(rq, sd, idle);
 		s32 moved = 0;
-
-		if (!domain_exists(rq->span, level))
-			continue;
-		sd = &rq->sd[level];
-		interval = balance_interval(rq, sd, idle);
 
 		if (ticks >= sd->last_balance + interval) {
 			bool serialize = sd->flags & SD_SERIALIZE, taken = serialize && __sync_val_compare_and_swap(&balancing, 0, 1);

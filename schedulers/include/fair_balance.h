@@ -676,7 +676,7 @@ __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct 
 	bool all_pinned = false, balanced = true;
 	struct lb_env *env = &this_rq->env;
 	u32 round, again, parent;
-	s32 busiest_cpu, ld_moved = 0;
+	s32 ld_moved = 0;
 
 	if (level >= NR_LEVELS || !should_we_balance(this_rq, sd, level, idle))
 		return BALANCE_ELSEWHERE;
@@ -697,9 +697,8 @@ __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct 
 		update_sd_lb_stats(this_rq, sd);
 		if (!sched_balance_find_src_group(env, sd))
 			break;
-		busiest_cpu = sched_balance_find_src_rq(this_rq, sd);
-		busiest = run_queue_of(busiest_cpu);
-		if (busiest_cpu < 0 || !busiest || busiest_cpu == this_rq->cpu)
+		busiest = run_queue_of(sched_balance_find_src_rq(this_rq, sd));
+		if (!busiest || busiest->cpu == this_rq->cpu)
 			break;
 		balanced = false;
 
@@ -730,7 +729,7 @@ __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct 
 		all_pinned = true;
 		balanced = true;
 		if (round < MAX_PINNED_CPUS) {
-			env->pinned.cpus[round] = busiest_cpu;
+			env->pinned.cpus[round] = busiest->cpu;
 			env->pinned.number = round + 1;
 		}
 	}
@@ -804,19 +803,16 @@ static __always_inline void update_newidle_cost(struct sched_domain *sd, u64 cos
 __noinline int sched_balance_newidle(struct run_queue *cfs_rq __arg_nonnull)
 {
 	u64 next_balance = balance_ticks_at(scx_bpf_now() + NSEC_PER_SEC), t0, t1, curr_cost = 0;
+	struct sched_domain *sd;
 	s32 pulled_task = 0;
 	u32 level;
 
 	update_misfit_status(cfs_rq, NULL, NULL);
 	t0 = bpf_ktime_get_ns();
 
-	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
-		struct sched_domain *sd;
+	for_each_domain(sd, level, cfs_rq) {
 		u32 weight = 1, dice;
 
-		if (!domain_exists(cfs_rq->span, level))
-			continue;
-		sd = &cfs_rq->sd[level];
 		next_balance = min(next_balance, sd->last_balance + balance_interval(cfs_rq, sd, CPU_IDLE));
 
 		/* Nowhere are two tasks, or the time until it has work again is too short for the search */

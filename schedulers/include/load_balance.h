@@ -13,7 +13,7 @@
  *   task_hot()           whether a task's data may still be in its CPU's cache
  *   move_tasks()         moves up to attempt->imbalance of load from the busiest CPU to this one, returns how many tasks that were, and
  *                        sets attempt->all_pinned if it came to none that may run here
- *   BALANCES             its counter of attempts
+ *   BALANCES, AFFINE_WAKEUPS, IDLE_WAKEUPS  its counters of attempts, and of wake-ups on the waker's CPU and on an idle one
  */
 #pragma once
 
@@ -413,7 +413,7 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sche
 	bool share_power = sd->flags & SD_SHARE_CPUPOWER;
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
 	struct run_queue *busiest = NULL;
-	s32 busiest_cpu, moved = 0;
+	s32 moved = 0;
 	u32 round;
 
 	attempt->now = scx_bpf_now();
@@ -429,9 +429,8 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sche
 		attempt->all_pinned = false;
 		if (!find_busiest_group(this_rq, sd))
 			break;
-		busiest_cpu = find_busiest_queue(attempt);
-		busiest = run_queue_of(busiest_cpu);
-		if (busiest_cpu < 0 || !busiest)
+		busiest = run_queue_of(find_busiest_queue(attempt));
+		if (!busiest)
 			break;
 
 		/* With one task there is nothing to take; the group stays unbalanced, which counts as failure below */
@@ -443,7 +442,7 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sche
 		}
 		all_pinned = true;
 		if (round < MAX_PINNED_CPUS) {
-			attempt->pinned.cpus[round] = busiest_cpu;
+			attempt->pinned.cpus[round] = busiest->cpu;
 			attempt->pinned.number = round + 1;
 		}
 	}
@@ -486,6 +485,7 @@ static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 	u64 ticks = balance_ticks_at(now);
 	u64 next_balance = ticks + balance_ticks_at((balance_rules == BALANCE_2_6_22 ? 60 : 1) * NSEC_PER_SEC);
 	s32 pulled_task = balance_rules == BALANCE_2_6_22 ? 0 : -1;
+	struct sched_domain *sd;
 	bool reset;
 	u32 level;
 
@@ -496,13 +496,7 @@ static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 			return;
 	}
 
-	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
-		struct sched_domain *sd;
-
-		if (!domain_exists(rq->span, level))
-			continue;
-		sd = &rq->sd[level];
-
+	for_each_domain(sd, level, rq) {
 		if (sd->flags & SD_BALANCE_NEWIDLE) {
 			/* Without a CPU that has two tasks the search cannot end otherwise, so it is spared */
 			if (nr_overloaded || level == LEVEL_SMT) {
@@ -648,6 +642,7 @@ static __always_inline s32 wake_idle(s32 cpu, struct task_struct *p)
 {
 	struct run_queue *rq = run_queue_of(cpu);
 	const struct cpumask *idle_mask;
+	struct sched_domain *sd;
 	u32 level, first_idle;
 	s32 found = cpu;
 
@@ -659,12 +654,10 @@ static __always_inline s32 wake_idle(s32 cpu, struct task_struct *p)
 	if (first_idle >= nr_cpus || bpf_cpumask_test_cpu(cpu, idle_mask))
 		goto out;
 
-	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
+	for_each_domain(sd, level, rq) {
 		u32 first = rq->span[level].first, count = rq->span[level].count;
 
-		if (!domain_exists(rq->span, level))
-			continue;
-		if (!(rq->sd[level].flags & SD_WAKE_IDLE))
+		if (!(sd->flags & SD_WAKE_IDLE))
 			break;
 		found = count == nr_cpus ? (s32)first_idle : idle_cpu_in(first, count, idle_mask, p);
 		if (found >= 0)
@@ -681,6 +674,7 @@ static __always_inline s32 select_idle_sibling(s32 target, s32 this_cpu, s32 pre
 {
 	struct run_queue *this_rq = run_queue_of(this_cpu), *prev_rq = run_queue_of(prev_cpu), *rq = run_queue_of(target);
 	const struct cpumask *idle_mask;
+	struct sched_domain *sd;
 	u32 level, here, before;
 	s32 idle;
 
@@ -693,12 +687,10 @@ static __always_inline s32 select_idle_sibling(s32 target, s32 this_cpu, s32 pre
 	if ((target == this_cpu || target == prev_cpu) && bpf_cpumask_test_cpu(target, idle_mask))
 		goto out;
 
-	bpf_for(level, LEVEL_SMT, NR_LEVELS) {
+	for_each_domain(sd, level, rq) {
 		u32 first = rq->span[level].first, count = rq->span[level].count;
 
-		if (!domain_exists(rq->span, level))
-			continue;
-		if (!(rq->sd[level].flags & SD_SHARE_PKG_RESOURCES))
+		if (!(sd->flags & SD_SHARE_PKG_RESOURCES))
 			break;
 		idle = idle_cpu_in(first, count, idle_mask, p);
 		if (idle >= 0)
@@ -709,4 +701,27 @@ static __always_inline s32 select_idle_sibling(s32 target, s32 this_cpu, s32 pre
 out:
 	scx_bpf_put_idle_cpumask(idle_mask);
 	return target;
+}
+
+/* The CPU for a task that wakes or is new. */
+static __always_inline s32 select_task_rq(struct task_struct *p, struct task_ctx *t, s32 prev_cpu, u64 wake_flags)
+{
+	s32 this_cpu = bpf_get_smp_processor_id(), cpu = prev_cpu, new_cpu;
+	struct run_queue *this_rq, *prev_rq;
+
+	if (wake_flags & SCX_WAKE_FORK)
+		return sched_balance_fork(p, prev_cpu);
+
+	this_rq = run_queue_of(this_cpu);
+	prev_rq = run_queue_of(prev_cpu);
+	if (!this_rq || !prev_rq || (balance_rules == BALANCE_3_0 && !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)))
+		return prev_cpu;
+	if (this_cpu != prev_cpu && wake_affine(this_rq, prev_rq, p, t, wake_flags & SCX_WAKE_SYNC, scx_bpf_now())) {
+		count(AFFINE_WAKEUPS);
+		cpu = this_cpu;
+	}
+	new_cpu = balance_rules == BALANCE_3_0 ? select_idle_sibling(cpu, this_cpu, prev_cpu, p) : wake_idle(cpu, p);
+	if (new_cpu != cpu)
+		count(IDLE_WAKEUPS);
+	return new_cpu;
 }

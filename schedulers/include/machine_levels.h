@@ -146,6 +146,11 @@ static __always_inline bool domain_exists(const struct topology_span *span, u32 
 	return is_within(level, LEVEL_SMT, NR_LEVELS) && span[level].count > span[level - 1].count;
 }
 
+/* Walks over the domains of a CPU, innermost first. */
+#define for_each_domain(sd, level, rq)							\
+	bpf_for(level, LEVEL_SMT, NR_LEVELS)						\
+		if (!domain_exists((rq)->span, level) || !((sd) = &(rq)->sd[level])) {} else
+
 /*
  * Sets the spans of a CPU. Caches that reach beyond a node count as the node's. If nobody asks for @caches they are no level; if the
  * topology is not known they are like level @unknown.
@@ -164,15 +169,12 @@ static __always_inline void init_spans(struct topology_span *span, s32 cpu, bool
 
 	if (!place)
 		return;
-	span[LEVEL_SMT].first = place->core_cpus.first;
-	span[LEVEL_SMT].count = place->core_cpus.count;
-	span[LEVEL_CPU].first = place->node_cpus.first;
-	span[LEVEL_CPU].count = place->node_cpus.count;
-	span[LEVEL_MC] = span[LEVEL_CPU];
-	if (!caches) {
+	span[LEVEL_SMT] = place->core_cpus;
+	span[LEVEL_CPU] = place->node_cpus;
+	if (!caches)
 		span[LEVEL_MC] = span[LEVEL_SMT];
-	} else if (place->llc_cpus.count <= place->node_cpus.count) {
-		span[LEVEL_MC].first = place->llc_cpus.first;
-		span[LEVEL_MC].count = place->llc_cpus.count;
-	}
+	else if (place->llc_cpus.count <= place->node_cpus.count)
+		span[LEVEL_MC] = place->llc_cpus;
+	else
+		span[LEVEL_MC] = span[LEVEL_CPU];
 }

@@ -225,8 +225,7 @@ static void credit_sleep_2_6_2(struct task_ctx *t, bool has_mm, u64 slept)
 	u32 bonus = current_bonus(t);
 	u64 slice = jiffies_to_ns(task_timeslice(t));
 
-	if (slept > ns_max_sleep_avg())
-		slept = ns_max_sleep_avg();
+	slept = min(slept, ns_max_sleep_avg());
 	if (has_mm && t->sleep_type != SLEEP_NONINTERACTIVE && slept > ceiling) {
 		t->sleep_avg = jiffies_to_ns(max_sleep_avg() - timeslice_default());
 		earn_credit(t);
@@ -256,8 +255,7 @@ static __noinline s32 recalc_task_prio(struct task_struct *p, struct task_ctx *t
 			credit_sleep(t, has_mm, slept);
 		else
 			credit_sleep_2_6_2(t, has_mm, slept);
-		if (t->sleep_avg > ns_max_sleep_avg())
-			t->sleep_avg = ns_max_sleep_avg();
+		t->sleep_avg = min(t->sleep_avg, ns_max_sleep_avg());
 	}
 	return effective_prio(t);
 }
@@ -268,11 +266,9 @@ static __noinline s32 recalc_task_prio(struct task_struct *p, struct task_ctx *t
  */
 static __noinline void charge_run_time(struct task_ctx *t, u64 now)
 {
-	u64 run_time = time_before(t->timestamp, now) ? now - t->timestamp : 0;
+	u64 run_time = min(elapsed(t->timestamp, now), ns_max_sleep_avg());
 	u32 bonus = current_bonus(t);
 
-	if (run_time > ns_max_sleep_avg())
-		run_time = ns_max_sleep_avg();
 	if (release == O1_2_6_22 || high_credit(t))
 		run_time /= bonus ?: 1;
 	if (t->sleep_avg > run_time) {

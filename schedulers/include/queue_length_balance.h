@@ -181,8 +181,7 @@ __noinline bool find_busiest_node(struct balance *b __arg_nonnull)
 		load = node_load(b->cpu, place->node, place->node_cpus.first, place->node_cpus.count);
 		if (load > max_load && 100 * load > NODE_THRESHOLD * this_load) {
 			max_load = load;
-			b->span.first = place->node_cpus.first;
-			b->span.count = place->node_cpus.count;
+			b->span = place->node_cpus;
 			found = true;
 		}
 	}

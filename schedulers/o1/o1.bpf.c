@@ -79,6 +79,8 @@ DEFINE_STATISTICS(NR_STATISTICS)
 #define sched_migration_cost 0ULL
 
 #define BALANCES STAT_BALANCES
+#define AFFINE_WAKEUPS STAT_WAKE_AFFINE
+#define IDLE_WAKEUPS STAT_WAKE_IDLE
 #define balance_rules BALANCE_2_6_22
 
 #include "sched_domains.h"
@@ -336,19 +338,13 @@ static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 no
 
 #include "load_balance.h"
 
-/* Somebody is runnable, and was counted before: the timer goes on. */
-static __always_inline void switch_balancing_on(void)
-{
-	if (balancing_is_off && __sync_lock_test_and_set(&balancing_is_off, 0))
-		start_balance_timer();
-}
-
 /* Counts a task on a CPU's run queue. */
 static __noinline void count_on(struct task_ctx *t, struct run_queue *rq, u64 now)
 {
 	account_enqueue(rq, t, t->weight, now);
-	/* Also of a task that moves: between its two CPUs, nobody seemed to be runnable */
-	switch_balancing_on();
+	/* Somebody is runnable, so balancing goes on. Also for a task that moves: between its two CPUs, nobody seemed to be runnable */
+	if (balancing_is_off && __sync_lock_test_and_set(&balancing_is_off, 0))
+		start_balance_timer();
 }
 
 /* Has @cpu reconsider what it runs. */
@@ -364,12 +360,6 @@ static __always_inline bool task_preempts_curr(const struct task_ctx *t, const s
 }
 
 /* ---- Sleeping and waking up ------------------------------------------------------------------------------------ */
-
-/* Kernel threads that wait without counting as load wait as older ones waited interruptibly. */
-static __always_inline bool sleeps_uninterruptibly(const struct task_struct *p)
-{
-	return (p->__state & TASK_UNINTERRUPTIBLE) && !(p->__state & TASK_NOLOAD);
-}
 
 /* activate_task(): credits the sleep and puts the task's priority right. */
 static void activate_task(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
@@ -412,34 +402,18 @@ static __always_inline void activate_without_credit(struct task_ctx *t, struct r
 
 s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	s32 this_cpu = bpf_get_smp_processor_id(), cpu = prev_cpu, new_cpu;
+	s32 this_cpu = bpf_get_smp_processor_id();
 	struct task_ctx *t = task_ctx_of(p);
-	struct run_queue *rq, *this_rq;
 
 	if (!t)
 		return prev_cpu;
 	t->sync = wake_flags & SCX_WAKE_SYNC;
 	if (nr_online == 1)
 		return prev_cpu;
-	if (wake_flags & SCX_WAKE_FORK)
-		return sched_balance_fork(p, prev_cpu);
-
 	/* 2.6.2 fetches a task to a waker that is about to sleep */
 	if (release == O1_2_6_2 && t->sync && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
 		return this_cpu;
-
-	rq = run_queue_of(prev_cpu);
-	this_rq = run_queue_of(this_cpu);
-	if (!rq || !this_rq)
-		return prev_cpu;
-	if (this_cpu != prev_cpu && wake_affine(this_rq, rq, p, t, t->sync, scx_bpf_now())) {
-		count(STAT_WAKE_AFFINE);
-		cpu = this_cpu;
-	}
-	new_cpu = wake_idle(cpu, p);
-	if (new_cpu != cpu)
-		count(STAT_WAKE_IDLE);
-	return new_cpu;
+	return select_task_rq(p, t, prev_cpu, wake_flags);
 }
 
 /* ---- Nobody waits for ever (not O(1)'s) ------------------------------------------------------------------------ */
@@ -639,7 +613,8 @@ void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 		hand_back(p);
 		return;
 	}
-	t->uninterruptible = sleeps_uninterruptibly(p);
+	/* Kernel threads that wait without counting as load wait as older ones waited interruptibly */
+	t->uninterruptible = (p->__state & TASK_UNINTERRUPTIBLE) && !(p->__state & TASK_NOLOAD);
 	account_dequeue_from(rq, t, now);
 }
 
