@@ -37,18 +37,12 @@ static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ct
 }
 
 /*
- * The lag of a task that wakes or is picked while delayed. It has grown since the task fell asleep, and may not have
+ * The lag of a task that wakes or is picked while delayed. It has grown since the task fell asleep, when it was negative, and may not have
  * shrunk, and it ends at zero.
  */
 static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct task_ctx *se, u64 avruntime)
 {
-	s64 vlag = entity_lag(cfs_rq, se, avruntime);
-
-	if (vlag < se->vlag)
-		vlag = se->vlag;
-	if (vlag > 0)
-		vlag = 0;
-	return vlag;
+	return clamp(entity_lag(cfs_rq, se, avruntime), se->vlag, 0);
 }
 
 /* Takes the note of a delayed task out of @cfs_rq. The sums without it are in @time then; false if another CPU has done so. */

@@ -81,8 +81,6 @@ struct lb_env {
 	u64 now;
 	u32 level;
 	u32 idle;
-	s32 dst_cpu;
-	s32 src_cpu;
 	s32 new_dst_cpu;
 	/* The group of the CPU that looks */
 	struct topology_span dst_grpmask;

@@ -182,12 +182,9 @@ static __always_inline void record_wakee(struct task_ctx *waker, const struct ta
 static __always_inline bool wake_wide(const struct run_queue *this_rq, const struct task_ctx *waker,
 				      const struct task_ctx *se)
 {
-	u32 master = waker->wakee_flips, slave = se->wakee_flips, factor = this_rq->span[LEVEL_MC].count;
+	u32 master = max(waker->wakee_flips, se->wakee_flips), slave = min(waker->wakee_flips, se->wakee_flips);
+	u32 factor = this_rq->span[LEVEL_MC].count;
 
-	if (master < slave) {
-		master = se->wakee_flips;
-		slave = waker->wakee_flips;
-	}
 	return slave >= factor && master >= slave * factor;
 }
 
