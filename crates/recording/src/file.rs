@@ -402,7 +402,7 @@ impl<R: Read> Input<'_, R> {
             .and_then(|mut decompressor| decompressor.decompress(&bytes, length))
             .map_err(|error| self.damaged(error.to_string()))?;
         if contents.len() != length {
-            return Err(self.damaged("a chunk is not as long as it says"));
+            return Err(self.damaged("the length of a chunk is not what it says"));
         }
         Ok((head[0], bytes, contents))
     }

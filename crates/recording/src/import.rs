@@ -81,7 +81,7 @@ pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Import
         for entry in import.entries.drain(..) {
             if u32::from(entry.cpu) >= header.cpus {
                 return Err(wrong(format!(
-                    "an event of CPU {} of a machine with {}",
+                    "an event of CPU {}, but the machine has {} CPUs",
                     entry.cpu, header.cpus
                 )));
             }
@@ -155,10 +155,10 @@ fn check_sections(file: &mut File) -> Result<(), String> {
     file.rewind().map_err(cannot)
 }
 
-/// The header, as far as the file tells, and the formats of its events.
+/// The header, from what the file says, and the formats of its events.
 fn header(file: &PerfFile, chosen: Option<u32>) -> Result<(Header, HashMap<u16, Format>), String> {
     if file.endian() != Endianness::LittleEndian {
-        return Err("from a big-endian machine".to_owned());
+        return Err("it is from a big-endian machine".to_owned());
     }
     let cannot = |error: linux_perf_data::Error| error.to_string();
     let cpus = file.nr_cpus().map_err(cannot)?;
@@ -286,13 +286,13 @@ impl Import {
                     .to_owned(),
             );
         };
-        let cpu = u16::try_from(cpu).map_err(|_| format!("an event of CPU {cpu}"))?;
+        let cpu = u16::try_from(cpu).map_err(|_| format!("an event of invalid CPU {cpu}"))?;
         let bytes = raw.as_slice();
         let Some(number) = bytes
             .first_chunk()
             .map(|number| u16::from_le_bytes(*number))
         else {
-            return Err("an event without contents".to_owned());
+            return Err("an event has no contents".to_owned());
         };
         let Some(format) = self.formats.get(&number).cloned() else {
             return Ok(());

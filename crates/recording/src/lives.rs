@@ -573,7 +573,7 @@ impl Lives {
                 life.steps = life.steps.iter().filter(counts).collect();
             }
             life.turns.retain(|turn| turn.cpu_time > 0);
-            // A task of which only the description is known took no part.
+            // A task known only by its description took no part.
             life.chosen &= !life.steps.is_empty() || life.forked;
         }
     }

@@ -63,7 +63,7 @@ impl Display for Loss {
             self.waits.iter().sum::<u64>(),
         )?;
         if self.going_on > 0 {
-            write!(formatter, "; {} tasks go on as they were", self.going_on)?;
+            write!(formatter, "; {} tasks continue as they were", self.going_on)?;
         }
         if self.cut_off > 0 {
             write!(formatter, "; {} tasks end with the recording", self.cut_off)?;

@@ -120,10 +120,10 @@ impl Entry {
             Some(1..=3) => USUAL,
             Some(4) => DESCRIPTION,
             Some(_) => return Err("an entry of unknown kind"),
-            None => return Err("half an entry"),
+            None => return Err("a truncated entry"),
         };
         if bytes.len() < size {
-            return Err("half an entry");
+            return Err("a truncated entry");
         }
         Ok(size)
     }

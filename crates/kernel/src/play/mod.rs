@@ -252,7 +252,7 @@ fn start_recorder(
     options: fairground_metrics::Options,
     notes: &mut Vec<String>,
 ) -> Option<Recorder<Metrics>> {
-    let missing = "no wakeup latencies, migrations, lags and ideal shares";
+    let missing = "no wakeup latencies, migrations, lags or ideal shares";
     if !root {
         notes.push(format!(
             "without root there are {missing}: run it with sudo to get them"
@@ -315,7 +315,7 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
         if events.any(simulated) {
             return Err(Error::Usage {
                 reason: format!(
-                    "{}: tasks.{}: only a simulation has disks and memory of its own, so \"disk\", \"evict\" and \"fault\" cannot be \
+                    "{}: tasks.{}: only a simulation models disks and memory, so \"disk\", \"evict\" and \"fault\" cannot be \
                      played; leave them out, or simulate the file with `fairground compare`",
                     workload.name, task.name
                 ),

@@ -283,7 +283,7 @@ impl<'run> Worker<'run> {
             Event::Timer { .. } => {}
             Event::Disk { .. } | Event::Evict { .. } | Event::Fault { .. } => {
                 return Err(Stop::Failed(
-                    "only a simulation has disks and memory of its own".to_owned(),
+                    "only a simulation models disks and memory".to_owned(),
                 ));
             }
         }

@@ -222,7 +222,7 @@ impl<S: Sink + Send + 'static> Recorder<S> {
     }
 }
 
-/// When a recording begins and ends, as other threads tell the recorder's thread.
+/// When a recording begins and ends, as set by other threads.
 struct Bounds {
     /// `CLOCK_MONOTONIC` of time 0, once the run has begun.
     origin: Arc<OnceLock<u64>>,

@@ -386,7 +386,7 @@ impl Stream {
         }
     }
 
-    /// Reports that a task left its CPU still runnable, for which there is no record.
+    /// Reports that a task left its CPU, still runnable, where there is no record of that.
     fn leave(&mut self, task: TaskId, sink: &mut dyn Sink) {
         if let State::Running(cpu) = self.tasks[index(task)].state {
             self.current[cpu as usize] = None;

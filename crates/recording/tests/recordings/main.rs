@@ -382,7 +382,7 @@ fn who_always_runs_goes_on() {
     assert_eq!(hog.phases[0].events, [Event::Run(200 * MS)]);
     assert_eq!((hog.phases[1].loops, load.loss.going_on), (None, 2));
     assert!(
-        load.workload.notes[0].contains("2 tasks go on"),
+        load.workload.notes[0].contains("2 tasks continue"),
         "{:?}",
         load.workload.notes
     );
