@@ -188,13 +188,13 @@ fn known(measure: Measure) -> String {
     }
 }
 
-/// An answer in words, but for the ranking.
+/// The answer in words, except for the ranking.
 struct Told {
-    /// What was measured, of what.
+    /// What was measured, for which workload.
     heading: String,
-    /// What there is to know about the ranking.
+    /// Remarks on the ranking.
     remarks: Vec<String>,
-    /// The command that loads the first one; `None` if the kernel's own shares its place, or none is first.
+    /// The command that loads the first one; `None` if there is no first one, or the kernel's own shares its place.
     command: Option<String>,
 }
 
@@ -252,7 +252,7 @@ fn tell(recording: &Recording, question: &Question, advice: &Advice) -> Told {
         "" => command,
         _ => format!(" -- {command}"),
     };
-    // Another one than the kernel's own has to be known to be better.
+    // A scheduler other than the kernel's own is recommended only if it is known to be better.
     let leaders = advice.ranking.iter().filter(|rank| rank.place == 1);
     let has_it = leaders.into_iter().any(|rank| rank.scheduler == KERNEL);
     told.command = (!has_it || !advice.tuned.is_empty())
@@ -260,7 +260,7 @@ fn tell(recording: &Recording, question: &Question, advice: &Advice) -> Told {
     told
 }
 
-/// The values of all seeds: one, or from the lowest to the highest.
+/// The values over all seeds: a single one, or the lowest and the highest.
 fn range(measure: Measure, rank: &Rank) -> String {
     let (low, high) = (shown(measure, rank.low), shown(measure, rank.high));
     if low == high {
@@ -299,7 +299,7 @@ fn what_to_do(told: &Told) -> String {
     }
 }
 
-/// The answer as a page: the ranking before the comparison that it was made from.
+/// The answer as a page: the ranking, then the comparison behind it.
 fn page(told: &Told, advice: &Advice, confirmed: &str) -> Page {
     let row = |rank: &Rank| {
         let value = Cell {
@@ -356,7 +356,7 @@ fn sentence(told: &Told, advice: &Advice) -> String {
     )
 }
 
-/// A word as a shell takes it for one.
+/// Quotes a word for a shell if needed.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -365,7 +365,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Runs the command under the first two and says what came of it; whether that is what was predicted.
+/// Runs the command under the first two and describes the result; also returns whether the prediction holds.
 fn confirm(recording: &Recording, goal: &Goal, advice: &Advice) -> Result<(String, bool), String> {
     let [first, second, ..] = advice.ranking.as_slice() else {
         return Err("--confirm: there are no two schedulers to compare".to_owned());
@@ -378,7 +378,7 @@ fn confirm(recording: &Recording, goal: &Goal, advice: &Advice) -> Result<(Strin
         let file = folder.path().join(format!("{}.recording", rank.scheduler));
         let mut command = Command::new(&program);
         if rank.scheduler != KERNEL {
-            // The recorder needs root; it has the command run by the right user.
+            // The recorder needs root, but runs the command as the right user.
             command
                 .args(["run", &rank.scheduler, "--user", "root", "--"])
                 .arg(&program);

@@ -64,7 +64,7 @@ fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
     }
 }
 
-/// Opens the file to be written, before the work that it is for; what is in it stays until then.
+/// Opens the output file before the work starts; its contents stay until the result is written.
 fn open(path: &Path) -> Result<File, ExitCode> {
     let open = |()| {
         let mut options = File::options();
@@ -75,7 +75,7 @@ fn open(path: &Path) -> Result<File, ExitCode> {
         .map_err(|cause| output::unwritten(path, cause))
 }
 
-/// The first CPUs at each distance. Where numbers have gaps, those of the machine are not the kernel's, and nothing is measured.
+/// The first pair of CPUs at each distance. If the kernel's CPU numbers have gaps, the description's numbers differ from them, and nothing is measured.
 fn pairs(machine: &Machine) -> Pairs {
     let distances = [
         Distance::Sibling,

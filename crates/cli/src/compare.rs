@@ -92,7 +92,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     progress.clear();
     let results = results.map_err(|error| output::fail(error.exit_code(), error))?;
     print(arguments, &results)?;
-    // What cannot be written takes nothing else away.
+    // Failures are reported first, because writing the files below may fail.
     let ended = tell_failures(&results.failures);
     if let Some(folder) = &arguments.shrink {
         let failed = results.failed_runs.iter().copied();
@@ -130,7 +130,7 @@ fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {
     })
 }
 
-/// Says which runs failed and why. What fails in the same way with every seed is told once.
+/// Reports the failed runs and why they failed. A failure that is the same for every seed is reported once.
 pub fn tell_failures(failures: &[Failure]) -> ExitCode {
     for (number, failure) in failures.iter().enumerate() {
         if failures[..number].contains(failure) {

@@ -1,4 +1,4 @@
-//! `fairground foresee`: what replays of recordings say, beside what a kernel did.
+//! `fairground foresee`: compares replays of recordings with what a kernel did.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `fairground import`: a recording made of what another program has recorded.
+//! `fairground import`: makes a recording from the file of another recorder.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::output::{self, Format, wrap};
 
-/// Columns of a terminal.
+/// Width of the output, in columns.
 const WIDTH: usize = 100;
 
 /// List the schedulers that come with fairground
@@ -40,7 +40,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     output::print(&text).err().unwrap_or(ExitCode::SUCCESS)
 }
 
-/// What is listed of a scheduler.
+/// What is listed for a scheduler.
 #[derive(Serialize)]
 struct Entry<'a> {
     id: &'a str,

@@ -58,7 +58,7 @@ enum Command {
 }
 
 impl Command {
-    /// Whether it may need files for a while, for schedulers of the user's own or what loaders see.
+    /// Whether the command may need temporary files: for schedulers of the user's own, or for what loaders see.
     fn may_compile(&self) -> bool {
         !matches!(
             self,
@@ -67,7 +67,7 @@ impl Command {
     }
 }
 
-/// The word that begins like an option and is a negative number: clap knows no such option, and proposes to take it for a file.
+/// The argument that looks like an option but is a negative number: clap knows no such option and suggests passing it as a file.
 fn negative_value(error: &clap::Error) -> Option<String> {
     let is_negative = |word: &str| {
         let number = word.strip_prefix('-');
@@ -82,7 +82,7 @@ fn negative_value(error: &clap::Error) -> Option<String> {
     }
 }
 
-// Simulations of schedulers of the user's own find all memory at the same addresses in every run.
+// Gives simulations of the user's own schedulers the same memory addresses in every run.
 #[global_allocator]
 static MEMORY: fairground_lab::Allocator = fairground_lab::Allocator;
 

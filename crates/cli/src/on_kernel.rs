@@ -1,4 +1,4 @@
-//! The runs of experiments on this kernel.
+//! Runs experiments on this kernel.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,13 +13,13 @@ use fairground_kernel::{Error, host};
 use fairground_lab::{KernelLoad, KernelMachine, KernelOutput, KernelRun};
 use tempfile::TempDir;
 
-/// How often the end of a run is checked. Signals announce it, so this only matters for a run that does not end when it is asked to:
-/// checks would take the CPU from what is measured.
+/// How often to check whether a run has ended. Its end raises a signal, so this only matters for a run that ignores a request to end; more
+/// frequent checks would take CPU time from what is measured.
 const LOOK: Duration = Duration::from_secs(60);
-/// The same once it was asked to.
+/// The same after such a request.
 const LAST_LOOK: Duration = Duration::from_millis(100);
 
-/// Makes runs on this kernel, by starting `fairground run`, which unloads its scheduler whatever happens.
+/// Makes runs on this kernel by starting `fairground run`, which unloads its scheduler whatever happens.
 pub struct Runner {
     machine: KernelMachine,
     signals: Signals,
@@ -57,7 +57,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// If it cannot be started, or the user asked for the end.
+    /// If it cannot be started, or the user interrupts it.
     pub fn run(&mut self, run: &KernelRun) -> Result<KernelOutput, fairground_lab::Error> {
         let system = |error: std::io::Error| fairground_lab::Error::System(error.to_string());
         let (output, errors) = (
@@ -87,7 +87,7 @@ impl Runner {
     fn command(&self, run: &KernelRun) -> std::io::Result<Command> {
         let mut words: Vec<OsString> = Vec::new();
         if let Some(scheduler) = &run.scheduler {
-            // Commands run in a folder of their own.
+            // Commands run in a folder of their own, so a relative path would not work there.
             let scheduler = match fs::canonicalize(scheduler) {
                 Ok(path) if scheduler.contains('/') => path.into(),
                 _ => scheduler.into(),
@@ -98,7 +98,7 @@ impl Runner {
             }
             let dump = self.folder.path().join("dump");
             words.extend(["--dump".into(), dump.into()]);
-            // The player needs this program's rights, not those of the user who called sudo.
+            // The player needs root, not the user who called sudo.
             words.extend(["--user".into(), "root".into(), "--".into()]);
         }
         let mut variables: &[(&str, String)] = &[];
@@ -139,7 +139,7 @@ impl Runner {
         Ok(command)
     }
 
-    /// Runs a command to its end: its exit code, or the name of the signal by which the user ended it.
+    /// Runs a command to its end: its exit code, or the name of the signal with which the user interrupted it.
     fn wait(&mut self, command: Command) -> Result<Result<u8, String>, Error> {
         let mut command = Supervised::start_group(command)?;
         let mut stopped = None;
@@ -156,7 +156,7 @@ impl Runner {
     }
 }
 
-/// Why a command failed: what it said, without the name that this program puts before it.
+/// Why a command failed: its message, without the prefix with this program's name.
 fn reason(said: &str, code: u8) -> String {
     let lines: Vec<&str> = said
         .lines()

@@ -18,7 +18,7 @@ pub enum Format {
     Csv,
 }
 
-/// Prints a line for people on standard error. A failure to write it changes nothing.
+/// Prints a line for people on standard error. A failed write is ignored.
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -28,7 +28,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Writes control characters as such: messages quote files of others, and must not command a terminal.
+/// Escapes control characters: messages quote files from elsewhere, which must not control the terminal.
 pub fn make_visible(text: String) -> String {
     let is_command = |one: char| one.is_control() && one != '\n' && one != '\t';
     if !text.contains(is_command) {
@@ -44,10 +44,10 @@ pub fn make_visible(text: String) -> String {
 
 /// Exit code for input that cannot be used.
 pub const UNUSABLE: u8 = 2;
-/// Exit code for what ran and failed.
+/// Exit code for a run that failed.
 pub const FAILED: u8 = 1;
 
-/// Prints a result; a reader that has gone away (`| head`) is no error.
+/// Prints a result; a closed pipe (`| head`) is not an error.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub fn print(text: &str) -> Result<(), ExitCode> {
     }
 }
 
-/// Writes a file, and makes the folders that it needs.
+/// Writes a file, creating its folders if needed.
 ///
 /// # Errors
 ///
@@ -77,7 +77,7 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ExitCode> {
         .map_err(|cause| unwritten(path, cause))
 }
 
-/// Makes the folders in which a file is to be.
+/// Creates the parent folders of a file.
 pub fn make_folders(path: &Path) -> std::io::Result<()> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder),
@@ -85,19 +85,19 @@ pub fn make_folders(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Says that a file or folder cannot be written; returns the exit code to end with.
+/// Reports that a file or folder cannot be written; returns the exit code.
 pub fn unwritten(path: &Path, cause: std::io::Error) -> ExitCode {
     let path = path.to_owned();
     fail(FAILED, fairground_lab::Error::Write { path, cause })
 }
 
-/// Says what is wrong; returns the exit code to end with.
+/// Reports an error; returns the exit code.
 pub fn fail(code: u8, message: impl std::fmt::Display) -> ExitCode {
     crate::output::say!("fairground: {message}");
     ExitCode::from(code)
 }
 
-/// Lines of at most `width` columns of a text, broken at blanks, each after `indent` blanks.
+/// Breaks a text at spaces into lines of at most `width` columns, each indented by `indent` spaces.
 pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     let mut result = String::new();
     let mut column = 0;
@@ -121,13 +121,13 @@ pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     result
 }
 
-/// A bar on the terminal that says how far it is and how long it will take; nothing where standard error is no terminal.
+/// A progress bar with the estimated time left; hidden if standard error is not a terminal.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar for what `label` names.
+    /// A bar labelled `label`.
     pub fn new(label: String) -> Self {
-        // A run that is over at once shows none: the first drawing comes with the first end of a run.
+        // Short runs show no bar: it is first drawn when the first run ends.
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}");
         if let Ok(style) = style {
@@ -137,13 +137,13 @@ impl Progress {
         Self(bar)
     }
 
-    /// `done` of `total` are done.
+    /// Reports that `done` of `total` are done.
     pub fn tell(&self, done: usize, total: usize) {
         self.0.set_length(total as u64);
         self.0.set_position(done as u64);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.0.finish_and_clear();
     }

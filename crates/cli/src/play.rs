@@ -70,7 +70,7 @@ fn play(arguments: &Arguments) -> Result<(), ExitCode> {
     print(&text)
 }
 
-/// The result, and how it is printed.
+/// Plays the workload; returns the report and its printed form.
 fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
     let workload = read(&arguments.workload).map_err(|reason| Error::Usage { reason })?;
     let mut signals = Signals::take()?;
@@ -95,7 +95,7 @@ fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
     Ok((report, text))
 }
 
-/// The capacities of this machine's CPUs; none where their numbers have gaps, so that they are taken for equal.
+/// The capacities of this machine's CPUs; none if the CPU numbers have gaps, in which case all count as equal.
 fn machine_facts() -> MachineFacts {
     let machine = host::cpus_are_contiguous().then(|| Machine::parse("host"));
     let cpus = machine.and_then(Result::ok).map(|machine| machine.cpus);
@@ -105,7 +105,7 @@ fn machine_facts() -> MachineFacts {
     }
 }
 
-/// The tunables of the catalogue's `scheduler` whose `values` are not the defaults, as people write them; `None` for any other scheduler.
+/// The tunables of the catalogue's `scheduler` whose `values` are not the defaults, as a user writes them; `None` for any other scheduler.
 fn tunables(scheduler: &str, values: &BTreeMap<String, i128>) -> Option<BTreeMap<String, String>> {
     let known = fairground_catalog::find(scheduler).ok()?;
     let mut set = BTreeMap::new();
@@ -130,7 +130,7 @@ fn read(path: &Path) -> Result<Workload, String> {
     }
 }
 
-/// What the CSV has of a task.
+/// A task's line in the CSV.
 #[derive(Serialize)]
 struct Line<'a> {
     workload: &'a str,
@@ -160,7 +160,7 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// What the threads measured, and below it the metrics as `fairground compare` prints them.
+/// What the threads measured, followed by the metrics as `fairground compare` prints them.
 fn table(report: &Report) -> String {
     let mut text = report.table();
     if let Some(metrics) = &report.metrics {
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn nothing_is_said_of_tunables_that_are_not_known() {
         assert_eq!(tunables("own", &BTreeMap::new()), None);
-        // A scheduler of the user's own that calls itself o1.
+        // A scheduler of the user's own that is also named o1.
         assert_eq!(tunables("o1", &BTreeMap::new()), None);
     }
 }

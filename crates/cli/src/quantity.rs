@@ -1,9 +1,9 @@
 //! Times on the command line.
 
-/// Longest time that is taken: a million seconds.
+/// Longest time that is accepted: a million seconds.
 const LONGEST: f64 = 1e15;
 
-/// A time with a suffix (`500ms`, `1.5s`, `20 us`), or without one in seconds, as nanoseconds; more than 0.
+/// Parses a time with a suffix (`500ms`, `1.5s`, `20 us`), or in seconds without one, as nanoseconds; must be greater than 0.
 pub fn nanoseconds(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("{text:?} is not a time; write a number with ns, us, ms or s, such as 500ms");

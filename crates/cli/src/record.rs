@@ -1,4 +1,4 @@
-//! `fairground record`: what the tasks of this machine do, as a file.
+//! `fairground record`: records what the tasks of this machine do.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,10 +18,10 @@ use fairground_recording::{Ending, Header, Roots, Writer};
 use crate::output::{self, fail};
 use crate::quantity::nanoseconds;
 
-/// How often the end is checked. The end of the command is a signal, which is seen at once.
+/// How often to check whether the recording is over. The end of the command raises a signal, which is noticed at once.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A command has ended when its parent is told, which is before its last task has left its CPU.
+/// The parent learns of a command's end before the command's last task has left its CPU.
 const LAST_SWITCH: Duration = Duration::from_millis(20);
 
 /// Record what the tasks of this machine do
@@ -89,7 +89,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
         command = Some(Guarded::prepare(&arguments.command, user.as_ref())?);
     }
     let capture = Capture::start()?;
-    // What cannot be written is said before anything runs.
+    // Reports an output that cannot be written before anything runs.
     let file = output::make_folders(&arguments.output)
         .and_then(|()| File::create(&arguments.output))
         .map_err(cannot_write)?;
@@ -113,7 +113,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
         }
         if let Some(request) = signals.wait(left.map_or(LOOK, |left| left.min(LOOK)))? {
             match &mut command {
-                // The terminal has told the command, too.
+                // The terminal has sent the signal to the command, too.
                 Some(_) if request.from_terminal => {}
                 Some(command) => command.end(request.signal),
                 None => break,
@@ -129,7 +129,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
     if code.is_some() {
         std::thread::sleep(LAST_SWITCH);
     }
-    // What comes after the time that was asked for is in the file, and in no result.
+    // Entries after the requested time are in the file, but do not count in any result.
     let latest = arguments
         .duration
         .map_or(u64::MAX, |duration| origin + duration);
@@ -154,7 +154,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
     Ok(code.unwrap_or(0))
 }
 
-/// What a recording that begins at `origin` says of itself.
+/// The header of a recording that begins at `origin`.
 fn header(
     arguments: &Arguments,
     roots: Roots,
@@ -193,7 +193,7 @@ fn tell(path: &Path, length: u64, entries: u64, lost: u64) {
     }
 }
 
-/// The chosen tasks, as far as they are known before a command runs.
+/// The chosen tasks, as far as they are known before the command runs.
 fn roots(arguments: &Arguments) -> Result<Roots, Error> {
     if let Some(pid) = arguments.pid {
         if host::thread_is_gone(pid) {
@@ -221,7 +221,7 @@ fn roots(arguments: &Arguments) -> Result<Roots, Error> {
     Ok(Roots::Tasks(found))
 }
 
-/// Numbers of the processes of a control group and those below it.
+/// Collects the process ids of a control group and the groups below it.
 fn collect(folder: &Path, found: &mut Vec<u32>) -> io::Result<()> {
     let text = fs::read_to_string(folder.join("cgroup.procs"))?;
     found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
@@ -234,7 +234,7 @@ fn collect(folder: &Path, found: &mut Vec<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// One more than the number of the last CPU that is online.
+/// One more than the highest number of an online CPU.
 fn cpus() -> io::Result<u32> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
     let last = text.trim().rsplit([',', '-']).next().unwrap_or("");

@@ -1,4 +1,4 @@
-//! What is in a recording, for people.
+//! Describes a recording for people.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,12 +10,12 @@ use fairground_workload::{Event, Task};
 
 use crate::output::wrap;
 
-/// Columns of a terminal.
+/// Width of the output, in columns.
 const WIDTH: usize = 100;
-/// Tasks that are shown one by one: those that used most CPU time.
+/// Tasks that are listed individually: those that used the most CPU time.
 const MOST: usize = 30;
 
-/// What a recording is of, how sure it is as a workload, and its tasks.
+/// What was recorded, how accurate it is as a workload, and its tasks.
 ///
 /// # Errors
 ///

@@ -91,7 +91,7 @@ impl Arguments {
     }
 }
 
-/// A world.
+/// Where experiments run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum On {
     /// The simulator
@@ -141,7 +141,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         Format::Json => fairground_report::reproductions_json(&reproductions),
         Format::Csv => fairground_report::reproductions_csv(&reproductions),
     })?;
-    // A page that cannot be written takes nothing else away.
+    // Failures are reported first, because writing the page may fail.
     let ended = tell_failures(&outcomes);
     if let Some(path) = &arguments.report {
         let moments = moments(arguments, &experiments)?;
@@ -153,7 +153,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     Ok(ended)
 }
 
-/// Runs the experiments, one after the other: each of them uses all cores.
+/// Runs the experiments one after the other, because each uses all cores.
 fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Outcome>, ExitCode> {
     let request = arguments.request();
     with_progress(experiments, |experiment, progress| {
@@ -162,7 +162,7 @@ fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Out
     })
 }
 
-/// Runs those experiments on this kernel that can run there, and says whether all could that were named.
+/// Runs those experiments that can run on this kernel; also returns whether all that were named could run.
 fn outcomes_on_kernel(
     arguments: &Arguments,
     experiments: &[Experiment],
@@ -186,7 +186,7 @@ fn outcomes_on_kernel(
     Ok((outcomes, all_ran))
 }
 
-/// What comes of the experiments, one after the other, with a bar for each.
+/// Runs the experiments one after the other, with a progress bar for each.
 fn with_progress<E: Borrow<Experiment>>(
     experiments: &[E],
     mut run: impl FnMut(&Experiment, &(dyn Fn(usize, usize) + Sync)) -> Result<Outcome, ExitCode>,
@@ -207,7 +207,7 @@ fn with_progress<E: Borrow<Experiment>>(
     Ok(outcomes)
 }
 
-/// How samples are distributed, a plot for each point.
+/// The distributions of samples, one plot per point.
 fn curves(outcome: &Outcome) -> Vec<Plot> {
     let mut plots = Vec::new();
     for histogram in &outcome.histograms {
@@ -231,7 +231,7 @@ fn curves(outcome: &Outcome) -> Vec<Plot> {
     plots
 }
 
-/// What the page shows of each experiment in time; nothing of a kernel, which would not do the same again.
+/// The timelines of each experiment for the page; none for a kernel, which would not do the same again.
 fn moments(
     arguments: &Arguments,
     experiments: &[Experiment],
@@ -249,7 +249,7 @@ fn moments(
     Ok(moments)
 }
 
-/// The page of all outcomes.
+/// The page with all outcomes.
 fn page(
     outcomes: &[Outcome],
     reproductions: &[&Reproduction],
@@ -263,7 +263,7 @@ fn page(
         .html()
 }
 
-/// Fits the values of the experiments again and prints them.
+/// Fits the experiments' values again and prints them.
 fn print_fits(arguments: &Arguments, experiments: &[Experiment]) -> Result<ExitCode, ExitCode> {
     for experiment in experiments {
         let fits = fairground_lab::fit(experiment, arguments.threads)
@@ -278,7 +278,7 @@ fn print_fits(arguments: &Arguments, experiments: &[Experiment]) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// The experiments, a line each.
+/// The experiments, one per line.
 fn list(experiments: &[Experiment]) -> String {
     let rows: Vec<[String; 3]> = experiments
         .iter()
@@ -293,7 +293,7 @@ fn list(experiments: &[Experiment]) -> String {
     fairground_report::list_table(&["experiment", "schedulers", "what"], &rows)
 }
 
-/// Says which simulations failed and why.
+/// Reports which simulations failed and why.
 fn tell_failures(outcomes: &[Outcome]) -> ExitCode {
     let mut failed = false;
     for outcome in outcomes {

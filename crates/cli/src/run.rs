@@ -106,7 +106,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// What the loop in [`watch`] ended with.
+/// Why the loop in [`watch`] ended.
 enum Outcome {
     /// The user or the command ended it; the code to return.
     Ended(u8),
@@ -160,7 +160,7 @@ fn verify(scheduler: &Scheduler) -> Result<u8, Error> {
     Ok(u8::from(output::print(&accepted).is_err()))
 }
 
-/// Loads the scheduler, and again when it asks for that, until the command or the user ends it.
+/// Loads the scheduler, and again whenever it asks for a restart, until the command or the user ends it.
 fn keep_loaded(
     arguments: &Arguments,
     scheduler: &Scheduler,
@@ -200,7 +200,7 @@ fn keep_loaded(
                 );
                 return Ok(1);
             }
-            // It was ejected while the command ended.
+            // The scheduler was ejected while the command ended.
             Outcome::Ended(_) if report.as_ref().is_some_and(ExitReport::is_failure) => {
                 explain(&title, report, arguments.dump.as_deref())?;
                 return Ok(1);
@@ -225,7 +225,7 @@ fn keep_loaded(
     }
 }
 
-/// Waits for the end: of the command, of the scheduler, of the user's patience.
+/// Waits until the command ends, the scheduler is ejected or the user interrupts.
 fn watch(
     running: &Running,
     signals: &mut Signals,
@@ -246,7 +246,7 @@ fn watch(
         }
         match (&mut command, request) {
             (None, Some(_)) => return Ok(Outcome::Ended(0)),
-            // The terminal's Ctrl-C went to the command as well: it decides.
+            // The terminal's Ctrl-C reached the command as well; the command decides what to do.
             (Some(_), Some(request)) if request.from_terminal => {}
             (Some(command), Some(request)) => command.end(request.signal),
             (_, None) => {}
@@ -278,13 +278,13 @@ fn end_command(command: &mut Guarded, signals: &mut Signals) -> Result<(), Error
 
 fn print_counters(now: &Counters, earlier: &Counters) {
     let mut output = std::io::stdout().lock();
-    // A reader that has gone away is no reason to unload the scheduler.
+    // A closed pipe is no reason to unload the scheduler.
     let _ = output
         .write_all(now.table(earlier).as_bytes())
         .and_then(|()| output.flush());
 }
 
-/// Says why the scheduler is no longer in charge.
+/// Reports why the scheduler is no longer in charge.
 fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Result<(), Error> {
     let Some(report) = report else {
         output::say!(
@@ -311,7 +311,7 @@ fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Resu
     Ok(())
 }
 
-/// A word on what is going on, for people only.
+/// Prints a progress message, on terminals only.
 fn tell(message: std::fmt::Arguments<'_>) {
     if std::io::stderr().is_terminal() {
         output::say!("fairground: {message}");
@@ -369,7 +369,7 @@ impl Scheduler {
         Ok(found)
     }
 
-    /// Reads the object, and does what is done before loading: what the user sets, and what its loader does, on this machine.
+    /// Opens the object and applies, before it is loaded, the user's settings and what its loader does on this machine.
     fn prepare(&self) -> Result<OpenScheduler, Error> {
         let unusable = |error: &dyn Display| Error::Usage {
             reason: error.to_string(),
@@ -383,7 +383,7 @@ impl Scheduler {
             opened.set(tunable, value)?;
         }
         let companion = self.whole.companion().name();
-        // Kernel and description number CPUs alike only if none is missing in between.
+        // The kernel and the machine description number CPUs alike only if there are no gaps.
         if !host::cpus_are_contiguous() {
             if !companion.is_empty() {
                 let reason = format!(
@@ -416,7 +416,7 @@ impl Scheduler {
     }
 }
 
-/// The companion that `--with` names, for the scheduler that calls itself `scheduler`.
+/// The companion that `--with` names, for the scheduler named `scheduler`.
 fn companion_for(file: &str, scheduler: &str) -> Result<Companion, String> {
     if file == "none" {
         return Ok(Companion::empty());

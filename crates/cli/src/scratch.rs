@@ -1,15 +1,15 @@
-//! The folder for what the command needs for a while. Nothing of it is left, whatever ends the command.
+//! The folder for the command's temporary files. It is removed whatever ends the command.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// What the janitor does: it waits for the end of its input, which comes with the end of this process. A compiler that ends with this process
-/// may still make a file when the folder is removed for the first time.
+/// The janitor's script: waits for the end of its input, which comes when this process ends. A compiler that ends at the same time may still
+/// create a file during the first removal.
 const JANITOR: &str = r#"read -r nothing; for turn in 1 2 3; do rm -rf -- "$0"; done"#;
 
-/// The folder in which all temporary files of this process lie.
+/// The folder that holds all temporary files of this process.
 #[derive(Debug)]
 pub struct Scratch {
     folder: Option<TempDir>,
@@ -17,8 +17,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the folder, and starts a process that removes it should this one have no time to. If there can be no folder, what
-    /// needs one says so.
+    /// Creates the folder, and starts a process that removes it if this one cannot. If the folder cannot be created, whatever needs it reports that.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("fairground-").tempdir();
         let folder = folder
@@ -29,7 +28,7 @@ impl Scratch {
             janitor.args(["-c", JANITOR]).arg(folder.path());
             janitor.stdin(Stdio::piped());
             janitor.stdout(Stdio::null()).stderr(Stdio::null());
-            // The terminal's signals are not for it.
+            // The terminal's signals must not reach the janitor.
             janitor.process_group(0).spawn().ok()
         });
         Self { folder, janitor }
@@ -40,7 +39,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         drop(self.folder.take());
         if let Some(mut janitor) = self.janitor.take() {
-            // This closes its input first.
+            // This closes the janitor's input first.
             let _ = janitor.wait();
         }
     }

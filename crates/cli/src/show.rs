@@ -10,7 +10,7 @@ use fairground_recording::{Recording, rt_app};
 use crate::output::{self, UNUSABLE, wrap};
 use crate::recording;
 
-/// Columns of a terminal.
+/// Width of the output, in columns.
 const WIDTH: usize = 100;
 
 /// Show a scheduler's history, algorithm and tunables, or the contents of a recording

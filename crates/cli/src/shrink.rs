@@ -1,4 +1,4 @@
-//! `fairground compare --shrink`: failures in their smallest form.
+//! `fairground compare --shrink`: reduces failures to their smallest form.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,11 +10,11 @@ use fairground_results::short_name;
 use crate::output::{self, Progress};
 use crate::simulation::{Simulation, Single};
 
-/// Most runs for each failure.
+/// Maximum number of runs per failure.
 const MOST_RUNS: usize = 500;
 
-/// Makes each failure small, writes its workload into `folder`, and prints the command that shows it again. `failed` are the numbers of
-/// the runs that failed, with how.
+/// Shrinks each failure, writes its workload into `folder` and prints the command that reproduces it. `failed` holds the numbers of the
+/// failed runs and how they failed.
 pub fn shrink(
     simulation: &Simulation,
     plan: &Plan,
@@ -43,7 +43,7 @@ pub fn shrink(
     Ok(())
 }
 
-/// The failure in its smallest form, with the command that shows it.
+/// The failure in its smallest form, with the command that reproduces it.
 fn shrink_one(
     simulation: &Simulation,
     plan: &Plan,
@@ -75,7 +75,7 @@ fn shrink_one(
 
 /// A workload as an rt-app file.
 fn text_of(plan: &Plan, place: usize, path: &Path) -> Result<String, String> {
-    // What a pipe held has been read.
+    // A pipe cannot be read a second time.
     if !path.is_file() || is_recording(path) {
         return rt_app(&plan.workloads[place]);
     }

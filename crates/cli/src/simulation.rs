@@ -76,7 +76,7 @@ pub struct Simulation {
     threads: Option<NonZero<usize>>,
 }
 
-/// Timer ticks a second; `None`: each scheduler's own.
+/// Timer ticks per second; `None` for each scheduler's own rate.
 #[derive(Clone, Copy, Debug)]
 struct TickRate(Option<u64>);
 
@@ -107,7 +107,7 @@ impl Display for TickRate {
     }
 }
 
-/// A CPU that comes or goes.
+/// A CPU that goes offline or comes online.
 #[derive(Clone, Copy, Debug)]
 struct Hotplug {
     cpu: usize,
@@ -142,7 +142,7 @@ impl FromStr for Hotplug {
 }
 
 impl Simulation {
-    /// One run of each workload under each of these schedulers, with everything that the arguments name read and checked.
+    /// Plans one run of each workload under each of these schedulers; everything that the arguments name is read and checked.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ pub struct Single<'a> {
 }
 
 impl Simulation {
-    /// The command for one run with everything else as it was given.
+    /// The command for a single run, with all other arguments unchanged.
     pub fn command(&self, run: &Single) -> String {
         let mut words = vec!["fairground".to_owned(), "compare".to_owned()];
         let mut add = |option: &str, value: String| {
@@ -272,14 +272,14 @@ impl Simulation {
     }
 }
 
-/// Whether a setting is one of this scheduler.
+/// Whether a setting is for this scheduler.
 fn is_for(contender: &Contender, setting: &str) -> bool {
     let target = setting.split('=').next().unwrap_or_default();
     let mut dots = target.match_indices('.');
     dots.any(|(dot, _)| contender.is_called(&target[..dot]))
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell if needed.
 fn quoted(word: &str) -> String {
     let is_plain = |one: char| one.is_ascii_alphanumeric() || "_-./:=,@+%".contains(one);
     match word.chars().all(is_plain) {
@@ -288,7 +288,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// The schedulers themselves. Those that a loader attaches are captured one after the other.
+/// Opens the schedulers. Those with loaders are captured one after the other.
 fn contenders(
     references: &[String],
     build: &Build,
@@ -321,7 +321,7 @@ fn contenders(
 /// The schedulers by name, with `all` replaced by those of the catalogue.
 pub fn references(names: &[String]) -> Vec<String> {
     let mut references = Vec::new();
-    // A file whose name has a comma is one all the same.
+    // A comma may also be part of a file's name.
     let list = |text: &'_ String| -> Vec<String> {
         match Path::new(text).exists() {
             true => vec![text.clone()],
@@ -339,7 +339,7 @@ pub fn references(names: &[String]) -> Vec<String> {
     references
 }
 
-/// Gives a companion file to the schedulers that it is for.
+/// Applies a companion file to the schedulers that it is for.
 pub fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), Error> {
     if file == "none" {
         for contender in contenders {
@@ -366,7 +366,7 @@ pub fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), Error> 
     )))
 }
 
-/// Does what `--set` says, each of which sets something else.
+/// Applies the `--set` options, each of which must set something different.
 fn set_all(contenders: &mut [Contender], settings: &[String]) -> Result<(), Error> {
     let mut targets = BTreeSet::new();
     for setting in settings {
@@ -386,7 +386,7 @@ fn set(contenders: &mut [Contender], setting: &str) -> Result<(), String> {
     let (target, value) = setting
         .split_once('=')
         .ok_or("not ID.TUNABLE=VALUE, such as o1.hz=1000")?;
-    // Names of schedulers and of what they have may both contain dots: the longest name of a scheduler counts.
+    // Names of schedulers and of their settings may both contain dots; the longest matching scheduler name wins.
     let mut dots: Vec<usize> = target.match_indices('.').map(|(at, _)| at).collect();
     dots.reverse();
     let mut name = match dots.first() {

@@ -88,7 +88,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 
 fn task(arguments: &Arguments) -> Result<(), Error> {
     let changes = arguments.changes();
-    // What is wrong with the options is said whether or not a scheduler is there to take them.
+    // Wrong options are reported even if no scheduler is loaded to take them.
     let mut asked = Attributes::default();
     apply(&mut asked, &changes)?;
     let mut threads = threads(arguments.pid)?;
@@ -114,7 +114,7 @@ fn task(arguments: &Arguments) -> Result<(), Error> {
         };
         apply(&mut attributes, &changes)?;
         match map.set(thread, &attributes) {
-            // A thread of several may end at any time.
+            // With several threads, any of them may have ended.
             Err(_) if threads.len() > 1 && host::thread_is_gone(thread) => {}
             result => result?,
         }
@@ -122,7 +122,7 @@ fn task(arguments: &Arguments) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses attributes that the scheduler in charge would not read. What a scheduler outside the catalogue reads is not known.
+/// Refuses attributes that the scheduler in charge does not read. For a scheduler outside the catalogue that is unknown.
 fn check_understood(scheduler: &str, asked: &Attributes) -> Result<(), Error> {
     let Ok(known) = fairground_catalog::find(scheduler) else {
         return Ok(());
@@ -143,7 +143,7 @@ fn check_understood(scheduler: &str, asked: &Attributes) -> Result<(), Error> {
     }
 }
 
-/// The attributes of each thread; of several threads, those that have any.
+/// Prints the attributes of each thread; with several threads, only of those that have any.
 fn print(map: &AttributeMap, threads: &[u32]) -> Result<(), Error> {
     for &thread in threads {
         let attributes = match map.get(thread) {
@@ -162,7 +162,7 @@ fn print(map: &AttributeMap, threads: &[u32]) -> Result<(), Error> {
 }
 
 impl Arguments {
-    /// The options as attributes are written in workload files.
+    /// The options as attribute settings, as in workload files.
     fn changes(&self) -> Vec<(&'static str, &str)> {
         let mut changes: Vec<(&'static str, &str)> = Vec::new();
         changes.extend(self.shares.as_deref().map(|value| ("shares", value)));

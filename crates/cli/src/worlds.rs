@@ -1,4 +1,4 @@
-//! `fairground worlds`: what a kernel did, beside what the simulator does.
+//! `fairground worlds`: compares what a kernel did with what the simulator does.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ pub struct Arguments {
     companions: Vec<String>,
 }
 
-/// A number of CPUs and the name of a cost model.
+/// Parses a number of CPUs and the name of a cost model.
 fn cost(text: &str) -> Result<(u32, String), String> {
     text.split_once('=')
         .and_then(|(cpus, name)| Some((cpus.parse().ok().filter(|cpus| *cpus > 0)?, name)))
