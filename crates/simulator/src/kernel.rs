@@ -29,11 +29,11 @@ use crate::timers::BpfTimers;
 use crate::topology::Topology;
 use crate::tracing::Tracing;
 
-/// Events in one instant after which time counts as having stopped; each task and CPU adds to it.
+/// Number of events in one instant beyond which time counts as stopped; each task and CPU raises the limit.
 const EVENTS_AT_ONCE: u64 = 1 << 21;
 const EVENTS_OF_A_TASK: u64 = 64;
 
-/// Lines of a scheduler that are kept.
+/// Maximum number of lines kept of what a scheduler prints.
 const MESSAGES: usize = 100_000;
 
 /// An insertion that waits in the dispatch buffer (`struct scx_dsp_buf_ent`).
@@ -49,7 +49,7 @@ pub struct BufferedInsert {
 
 /// One CPU.
 pub struct Cpu {
-    /// What schedulers see of its run queue.
+    /// Its run queue, as schedulers see it.
     pub rq: Box<RunQueue>,
     /// The task it runs; its idle task if none.
     pub current: TaskRef,
@@ -57,29 +57,29 @@ pub struct Cpu {
     pub idle: TaskRef,
     /// Whether it is online.
     pub online: bool,
-    /// Whether it has to go through the scheduler.
+    /// Whether it has to reschedule.
     pub need_resched: bool,
-    /// The stopper has just run: the idle task is current only until the switch that follows.
+    /// The stopper has just run: the idle task is current only until the next switch.
     pub stopped: bool,
     /// Class of the task it is about to run (`rq->next_class`).
     pub next_class: Class,
     /// Whether it is inside a dispatch.
     pub in_dispatch: bool,
-    /// Until when it is busy with kernel work.
+    /// Time until which it is busy with kernel work.
     pub kernel_until: u64,
-    /// From when the current task's program makes progress.
+    /// Time at which the current task's program begins to make progress.
     pub resume_at: u64,
-    /// Until when progress of the current task is accounted.
+    /// Time up to which the progress of the current task is accounted.
     pub progress_at: u64,
     /// When the program step of its task ends; `u64::MAX` for never.
     pub completion_at: u64,
     /// When its next tick comes; `u64::MAX` if it has none.
     pub tick_at: u64,
-    /// Sleeps that a high-resolution timer of this CPU ends, those that have to end first in front.
+    /// Sleeps that a high-resolution timer of this CPU ends, in the order in which they must end.
     pub sleeps: VecDeque<Sleep>,
     /// Waiting real-time tasks.
     pub real_time: Vec<TaskRef>,
-    /// What gives tasks of sched_ext their part beside real-time tasks.
+    /// Gives sched_ext tasks their share next to real-time tasks.
     pub deadline_server: DeadlineServer,
     /// Waiting tasks of the fair class.
     pub fair: Vec<TaskRef>,
@@ -87,21 +87,21 @@ pub struct Cpu {
     pub fair_min_vruntime: u64,
     /// Its local dispatch queue.
     pub local: DsqIndex,
-    /// Tasks sent directly to another CPU's local queue, to be moved when this run queue is let go.
+    /// Tasks sent directly to another CPU's local queue, to be moved when this run queue is unlocked.
     pub deferred_locals: Vec<TaskRef>,
     /// Whether its local queue has to be reenqueued, and with which flags.
     pub deferred_reenqueue: Option<u64>,
     /// User queues to be reenqueued.
     pub deferred_user_reenqueue: Vec<(DsqIndex, u64)>,
-    /// What schedulers see of the interrupts it is in: its `__preempt_count`.
+    /// The interrupt context, as schedulers see it: its `__preempt_count`.
     pub preempt_count: u64,
-    /// Tasks whose wake-up was handed to this CPU: it puts them on its run queue itself. With each, whether it comes from another CPU.
+    /// Wake-ups handed to this CPU, which puts the tasks on its run queue itself. The flag says whether the task comes from another CPU.
     pub wake_list: Vec<(TaskRef, bool)>,
     /// Kicks sent from this CPU and not delivered yet.
     pub kicks: Vec<(u32, u64)>,
     /// Bumped whenever it goes through the scheduler.
     pub kick_sync: u64,
-    /// Until when its next pass through the scheduler waits for CPUs that it has kicked (`SCX_KICK_WAIT`).
+    /// Time until which its next pass through the scheduler waits for CPUs that it has kicked (`SCX_KICK_WAIT`).
     pub waits_for_kicks: u64,
     /// The dispatch buffer.
     pub buffer: Vec<BufferedInsert>,
@@ -116,7 +116,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// An online CPU that idles.
+    /// An idle online CPU.
     pub fn new(cpu: usize, capacity: u64, idle: TaskRef) -> Self {
         Self {
             rq: Kernel::new_run_queue(cpu, idle),
@@ -165,11 +165,11 @@ pub struct Settings {
     pub cost: CostModel,
     /// Seed of every random choice.
     pub seed: u64,
-    /// CPUs that come or go: time, CPU, online.
+    /// CPUs that come online or go offline: time, CPU, online.
     pub hotplug: Vec<(u64, usize, bool)>,
     /// What the scheduler's loader does.
     pub setup: Arc<Setup>,
-    /// What there is besides the workload's tasks.
+    /// What exists besides the workload's tasks.
     pub surroundings: Surroundings,
     /// Whether callbacks and queues are reported to sinks.
     pub details: bool,
@@ -192,9 +192,9 @@ pub struct Kernel<'a> {
     /// Processes that the workload names.
     pub(crate) processes: Vec<Process>,
     pub(crate) arena: Option<crate::kfunc::arena::Arena>,
-    /// The scheduler's loader, if it goes on.
+    /// The scheduler's loader, if it keeps running.
     pub(crate) companion: Option<Companion<'a>>,
-    /// Address in the arena of a mask of CPU ids for each CPU, which tells the scheduler what a task may use.
+    /// Arena address of one mask of CPU ids per CPU, used to tell the scheduler which CPUs a task may use.
     pub(crate) cid_masks: u64,
     pub(crate) cids: crate::cids::Cids,
     pub(crate) objects: crate::kfunc::Objects,
@@ -210,11 +210,11 @@ pub struct Kernel<'a> {
     pub(crate) tasks: Vec<TaskRef>,
     /// The parent of the tasks that exist at the start.
     pub(crate) initial_parent: TaskRef,
-    /// Threads that are no part of the workload.
+    /// Threads that are not part of the workload.
     pub(crate) other_threads: Vec<TaskRef>,
-    /// When the run began that results are about.
+    /// When the part of the run began that results cover.
     pub(crate) origin: u64,
-    /// Whether it has begun.
+    /// Whether that part has begun.
     pub(crate) observed: bool,
     pub(crate) dsqs: Vec<DispatchQueue>,
     pub(crate) dsq_numbers: crate::dsq_table::DsqTable,
@@ -226,33 +226,33 @@ pub struct Kernel<'a> {
     pub(crate) statistics: EventStats,
     pub(crate) exit: Option<ExitRecord>,
     pub(crate) random: Xoshiro256PlusPlus,
-    /// The scheduler's programs that run at events of the kernel.
+    /// The scheduler's programs that are attached to kernel events.
     pub(crate) tracing: Tracing,
-    /// The task that a CPU is about to switch away from, in whose context it still works.
+    /// The task that a CPU is switching away from, in whose context it still runs.
     pub(crate) leaving: Option<TaskRef>,
-    /// The callback that is running, the innermost of several.
+    /// The running callback; the innermost one if they are nested.
     pub(crate) running_op: Option<Op>,
     /// Its first argument.
     pub(crate) running_argument: u64,
-    /// What iterations over control groups visit that are under way.
+    /// What the iterations over control groups in progress visit.
     pub(crate) group_iterations: Vec<Vec<u64>>,
-    /// What iterations over tasks visit that are under way, and where they are.
+    /// What the iterations over tasks in progress visit, and how far each has come.
     pub(crate) task_walks: Vec<(Vec<TaskRef>, usize)>,
-    /// What iterations over bits visit that are under way.
+    /// What the iterations over bits in progress visit.
     pub(crate) bit_iterations: Vec<Box<[u32]>>,
-    /// Calls into the scheduler's code that are under way, one inside the other.
+    /// Depth of nested calls into the scheduler's code.
     pub(crate) nested_calls: usize,
-    /// Spin locks of the scheduler; each holds its place here plus 1, so that fresh memory is a fresh lock.
+    /// The scheduler's spin locks. Each holds its index here plus 1, so that zeroed memory is a new lock.
     pub(crate) spin_locks: Vec<Lock>,
-    /// What running programs have to give back.
+    /// What running programs still have to release.
     pub(crate) holdings: crate::holdings::Holdings,
-    /// BPF instructions up to which programs have been charged.
+    /// Number of BPF instructions charged so far.
     pub(crate) charged_instructions: u64,
-    /// The CPU whose code runs.
+    /// The CPU whose code is running.
     pub(crate) this_cpu: usize,
-    /// Cost of what it does in the current event so far.
+    /// Cost so far of its work in the current event.
     pub(crate) spent: u64,
-    /// The task that select_cpu or enqueue is about; `Some(None)` once it was inserted directly.
+    /// The task that select_cpu or enqueue is called for; `Some(None)` once it was inserted directly.
     pub(crate) direct_dispatch: Option<Option<TaskRef>>,
     pub(crate) in_select_cpu: bool,
     pub(crate) initialised: bool,
@@ -262,45 +262,45 @@ pub struct Kernel<'a> {
     pub(crate) jiffies: u64,
     pub(crate) next_jiffy: u64,
     pub(crate) live_tasks: u32,
-    /// Places that lists of runnable tasks have given out.
+    /// Number of positions handed out in lists of runnable tasks.
     pub(crate) runnable_places: u64,
-    /// Tasks that the scheduler refused at their fork. Nothing leads to them, unless the scheduler has kept their address.
+    /// Tasks that the scheduler refused at fork. Nothing refers to them unless the scheduler has kept their address.
     pub(crate) unborn: Vec<TaskRef>,
-    /// How often it did, by its error.
+    /// Number of refused forks by error.
     pub(crate) refused_forks: BTreeMap<i32, u32>,
     pub(crate) context_switches: u64,
     pub(crate) events_handled: u64,
     pub(crate) dump: Option<String>,
     pub(crate) messages: Vec<String>,
-    /// Lines that were not kept, since there were too many.
+    /// Number of lines that were not kept because there were too many.
     pub(crate) unkept_messages: u64,
-    /// What left its map or storage during the program that runs, which may still use it.
+    /// What the running program removed from its map or storage, and may still use.
     pub(crate) retired: Vec<Retired>,
-    /// Events since time went on.
+    /// Events since time last advanced.
     pub(crate) events_at_once: u64,
-    /// When time went on last.
+    /// When time last advanced.
     pub(crate) instant: u64,
     pub(crate) reports: Reports<'a>,
     pub(crate) allocations: crate::kfunc::cpumask::Masks,
 }
 
 impl<'a> Kernel<'a> {
-    /// Time on the clock of the CPU that runs: behind all its work so far, that of this event included.
+    /// Time on the clock of the running CPU: after all its work so far, including that of this event.
     pub(crate) fn local_time(&self) -> u64 {
         self.run_queue_clock(self.this_cpu) + self.spent
     }
 
-    /// Time on the clock of a run queue: when its CPU began the work that it is at.
+    /// Time on the clock of a run queue: when its CPU began its current work.
     pub(crate) fn run_queue_clock(&self, cpu: usize) -> u64 {
         self.cpus[cpu].kernel_until.max(self.clock.now())
     }
 
-    /// Time at which the program of the current task of this CPU goes on.
+    /// Time at which the program of this CPU's current task continues.
     pub(crate) fn program_time(&self) -> u64 {
         self.cpus[self.this_cpu].resume_at.max(self.clock.now()) + self.spent
     }
 
-    /// Tells the sinks of something that happens now on the CPU that runs.
+    /// Reports to the sinks something that happens now on the running CPU.
     #[inline(always)]
     pub(crate) fn emit(&mut self, kind: EventKind) {
         if self.reports.is_open() {
@@ -308,7 +308,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Tells the sinks of something that happens at `time`, now or later. Inlined, so that an event is written where it stays.
+    /// Reports to the sinks something that happens at `time`, now or later. Inlined, so that an event is written where it stays.
     #[inline(always)]
     pub(crate) fn emit_at(&mut self, time: u64, kind: EventKind) {
         if self.reports.is_open()
@@ -351,7 +351,7 @@ impl<'a> Kernel<'a> {
         self.machine.distance(from, to)
     }
 
-    /// Takes `lock` on the CPU that runs, once it is free and here, and holds it for one operation and `longer`.
+    /// Takes `lock` on the running CPU once it is free and has arrived there, and holds it for one operation and `longer`.
     pub(crate) fn charge_lock(&mut self, lock: Lock, longer: u64) -> Lock {
         self.charge_instructions();
         let cost = &self.settings.cost;
@@ -370,7 +370,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Takes the lock of a dispatch queue for one operation that visits this many tasks.
+    /// Takes the lock of a dispatch queue for one operation that visits `visited` tasks.
     pub(crate) fn charge_dsq_lock(&mut self, dsq: DsqIndex, visited: u64) {
         let lock = self.dsqs[dsq.0 as usize].lock;
         let scan = visited * self.settings.cost.scan;
@@ -384,8 +384,8 @@ impl<'a> Kernel<'a> {
         self.cpus[cpu].run_queue_lock = self.charge_lock(lock, 0);
     }
 
-    /// Sets the clocks of a run queue that schedulers see (`update_rq_clock`). The one that load is measured by goes as fast as the
-    /// CPU computes while that is busy, and catches up when it is idle.
+    /// Updates the clocks of a run queue that schedulers see (`update_rq_clock`). The one for load tracking advances as fast as the CPU
+    /// computes while it is busy, and catches up when it is idle.
     pub(crate) fn update_clock(&mut self, cpu: usize) {
         let now = self.run_queue_clock(cpu);
         let state = &mut self.cpus[cpu];
@@ -399,7 +399,7 @@ impl<'a> Kernel<'a> {
         };
     }
 
-    /// Gives the lock of the run queue of `cpu` back.
+    /// Releases the lock of the run queue of `cpu`.
     pub(crate) fn unlock_run_queue(&mut self, cpu: usize) {
         let time = self.local_time();
         let lock = &mut self.cpus[cpu].run_queue_lock;
@@ -411,10 +411,10 @@ impl<'a> Kernel<'a> {
         self.spent += task.off_cpu_at.saturating_sub(self.local_time());
     }
 
-    /// Charges the BPF instructions that were executed since they were charged last.
+    /// Charges the BPF instructions executed since the last charge.
     pub(crate) fn charge_instructions(&mut self) {
         let price = self.settings.cost.kilo_instructions;
-        // A division of 128 bits takes longer than all else here.
+        // A 128-bit division takes longer than everything else here.
         let cost = |instructions: u64| match instructions.checked_mul(price) {
             Some(product) => product / 1000,
             None => (u128::from(instructions) * u128::from(price) / 1000) as u64,
@@ -424,13 +424,13 @@ impl<'a> Kernel<'a> {
         self.charged_instructions = executed;
     }
 
-    /// Has the function of the kernel that runs cost no call but this many BPF instructions, with which the verifier replaces the call on x86-64.
+    /// Makes the running kernel function cost this many BPF instructions instead of a call: on x86-64 the verifier replaces the call with them.
     pub(crate) fn inline_call(&mut self, instructions: u64) {
         self.spent -= self.settings.cost.kfunc;
         self.context.instructions += instructions;
     }
 
-    /// Takes what this event cost so far off the time of the CPU that runs.
+    /// Charges the running CPU for what this event has cost so far.
     pub(crate) fn settle(&mut self, kind: OverheadKind) {
         let spent = std::mem::take(&mut self.spent);
         if spent > 0 {
@@ -438,7 +438,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Takes `duration` of kernel work off the time of `cpu`, from now on.
+    /// Charges `cpu` for `duration` of kernel work from now on.
     pub(crate) fn charge(&mut self, cpu: usize, kind: OverheadKind, duration: u64) {
         if duration == 0 {
             return;
@@ -482,7 +482,7 @@ impl<'a> Kernel<'a> {
         (self.clock.now() + length - offset) / length * length + offset
     }
 
-    /// Runs from the start of the workload on for its duration, until no task is left, or until the scheduler is unloaded.
+    /// Runs the workload from its start for its duration, until no task is left, or until the scheduler is unloaded.
     pub(crate) fn run(&mut self) {
         while self.exit.is_none() {
             let Some(due) = self.clock.next(self.end()) else {
@@ -522,7 +522,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Whether time has stopped: events follow one another in one instant without end. Ejects the scheduler for that.
+    /// Whether time has stopped: events follow one another endlessly in one instant. If so, ejects the scheduler.
     fn is_at_a_standstill(&mut self) -> bool {
         let now = self.clock.now();
         if now != self.instant {
@@ -550,7 +550,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Keeps what has left its map until the program that runs has ended; its timers end at once.
+    /// Keeps what was removed from its map until the running program has ended; its timers end at once.
     pub(crate) fn retire(&mut self, value: Option<Retired>) {
         let Some(value) = value else { return };
         let addresses = value.as_ptr_range();
@@ -597,7 +597,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Interrupts wait while a CPU is busy with kernel work.
+    /// Puts an interrupt off while the CPU is busy with kernel work. Returns whether it did.
     pub(crate) fn postponed(&mut self, cpu: usize, due: Due) -> bool {
         let until = self.cpus[cpu].kernel_until;
         if until > self.clock.now() {
@@ -613,7 +613,7 @@ impl<'a> Kernel<'a> {
         self.spent = 0;
     }
 
-    /// Begins work on `cpu` that an interrupt asks for; an idle CPU leaves its idle state first.
+    /// Begins the work of an interrupt on `cpu`; an idle CPU leaves its idle state first.
     pub(crate) fn interrupt(&mut self, cpu: usize) {
         self.enter(cpu);
         if self.cpus[cpu].current == self.cpus[cpu].idle {
@@ -621,10 +621,10 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Ends work on the CPU that runs: delivers kicks, reschedules if asked, charges what it cost.
+    /// Ends the work of the running CPU: delivers kicks, reschedules if asked, and charges the cost.
     pub(crate) fn leave(&mut self, kind: OverheadKind) {
         let cpu = self.this_cpu;
-        // An irq_work, which interrupts what has asked for it.
+        // An irq_work, which interrupts the code that asked for it.
         if !self.cpus[cpu].deferred_user_reenqueue.is_empty() {
             self.run_deferred(cpu);
         }
@@ -637,7 +637,7 @@ impl<'a> Kernel<'a> {
             self.settle(OverheadKind::Scheduling);
             rounds += 1;
             if rounds == 64 {
-                // A CPU that is asked again and again in the same instant lets the others move on in between.
+                // A CPU that is asked again and again in one instant lets the others proceed in between.
                 if self.cpus[cpu].need_resched {
                     self.cpus[cpu].need_resched = false;
                     self.resched_from_interrupt(cpu);
@@ -670,7 +670,7 @@ impl<'a> Kernel<'a> {
         })
     }
 
-    /// Address of what schedulers see of the run queue of `cpu`.
+    /// Address of the run queue of `cpu`, as schedulers see it.
     pub(crate) fn run_queue_address(&self, cpu: usize) -> u64 {
         &raw const *self.cpus[cpu].rq as u64
     }

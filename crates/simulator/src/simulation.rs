@@ -1,4 +1,4 @@
-//! Setting up a simulation, running it, and what it leaves.
+//! Setting up and running a simulation, and its outcome.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,23 +42,23 @@ pub struct Options {
     pub machine: Arc<Machine>,
     /// What runs on it.
     pub workload: Arc<Workload>,
-    /// When to stop, in nanoseconds of virtual time; `None` is the workload's own duration, or when all tasks have ended.
+    /// When to stop, in nanoseconds of virtual time; `None` is the workload's own duration or, without one, when all tasks have ended.
     pub duration: Option<Nanoseconds>,
     /// What scheduling costs.
     pub cost: CostModel,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Timer ticks a second.
+    /// Timer ticks per second.
     pub hz: u64,
     /// Values of the scheduler's read-only variables, encoded ([`Scheduler::encode`]).
     pub variables: Vec<(String, Vec<u8>)>,
     /// What the scheduler's loader sets, fills in and runs.
     pub setup: Arc<Setup>,
-    /// CPUs that come or go: time, CPU, online.
+    /// CPUs that come online or go offline: time, CPU, online.
     pub hotplug: Vec<(Nanoseconds, usize, bool)>,
-    /// What there is besides the workload's tasks.
+    /// What exists besides the workload's tasks.
     pub surroundings: Surroundings,
-    /// Whether sinks are also told of callbacks and of what is done with dispatch queues. It changes nothing else.
+    /// Whether sinks are also told about callbacks and operations on dispatch queues. It changes nothing else.
     pub details: bool,
 }
 
@@ -88,11 +88,11 @@ pub struct TaskOutcome {
     pub id: TaskId,
     /// Its name.
     pub name: String,
-    /// CPU time since the run began as the kernel accounts it (`se.sum_exec_runtime`), overhead on its CPU included, nanoseconds.
+    /// CPU time since the run began, as the kernel accounts it (`se.sum_exec_runtime`), including overhead on its CPU, nanoseconds.
     pub cpu_time: Nanoseconds,
-    /// Whether it was in the kernel's own class for ordinary tasks at last, and so not the scheduler's.
+    /// Whether it ended up in the kernel's own class for ordinary tasks, and so not under the scheduler.
     pub is_fair: bool,
-    /// What the scheduler keeps about it in maps of task storage, by the maps' names; nothing once it has ended.
+    /// What the scheduler keeps about it in task storage maps, by map name; empty once the task has ended.
     pub storage: Vec<(String, Vec<u8>)>,
 }
 
@@ -121,18 +121,17 @@ impl TaskOutcome {
 pub struct Outcome {
     /// Virtual time at the end.
     pub end: Nanoseconds,
-    /// How the scheduler was unloaded: normally at the end, or before.
+    /// How the scheduler was unloaded: normally at the end, or earlier.
     pub exit: ExitRecord,
-    /// Why the workload could not go on, if it could not.
+    /// Why the workload could not continue, if it could not.
     pub failure: Option<String>,
-    /// Which task waits for what, if at the end of the duration all tasks were waiting for each other: the machine was idle from
-    /// then on.
+    /// Which task waits for what, if at the end of the duration all tasks were waiting for each other and nothing could run any more.
     pub stuck: Option<String>,
-    /// How often a fork of the workload or of the scheduler's loader failed, by what `ops.init_task()` returned.
+    /// How often a fork of the workload or of the scheduler's loader failed, by the return value of `ops.init_task()`.
     pub refused_forks: BTreeMap<i32, u32>,
-    /// The kernel's event counters by name, those that are not zero.
+    /// The kernel's event counters that are not zero, by name.
     pub events: Vec<(&'static str, i64)>,
-    /// Context switches, to and from idle included.
+    /// Context switches, including those to and from idle.
     pub context_switches: u64,
     /// Events of the engine, a measure of its work.
     pub engine_events: u64,
@@ -144,14 +143,14 @@ pub struct Outcome {
     pub messages: Vec<String>,
 }
 
-/// Simulates `scheduler` under `options`, sending what happens to `sinks`.
+/// Simulates `scheduler` under `options`, and reports what happens to `sinks`.
 ///
-/// The same scheduler and options give the same calls to the sinks and the same outcome, always.
+/// The same scheduler and options always give the same calls to the sinks and the same outcome.
 ///
 /// # Errors
 ///
-/// [`LoadError`] if the scheduler needs something that cannot be set up. A scheduler that misbehaves while it runs is not an
-/// error here: [`Outcome::exit`] tells.
+/// [`LoadError`] if the scheduler needs something that cannot be set up. A scheduler that misbehaves while it runs is not an error here; see
+/// [`Outcome::exit`].
 pub fn simulate(
     scheduler: &Arc<Scheduler>,
     options: &Options,
@@ -160,7 +159,7 @@ pub fn simulate(
     simulate_beside(scheduler, options, sinks, None)
 }
 
-/// As [`simulate`], with the scheduler's loader, which goes on beside it: its threads are tasks.
+/// Like [`simulate`], with the scheduler's loader running beside it; its threads are tasks.
 ///
 /// # Errors
 ///
@@ -171,7 +170,7 @@ pub fn simulate_beside<'a>(
     sinks: Vec<&'a mut dyn Sink>,
     loader: Option<&'a mut dyn Loader>,
 ) -> Result<Outcome, LoadError> {
-    // On the heap, since schedulers see addresses inside it, which must be the same in every run with the same memory.
+    // On the heap, because schedulers see addresses inside it, which must be the same in every run with the same memory.
     let mut kernel = Box::new(Kernel::new(scheduler, options, sinks, loader)?);
     kernel.enable();
     if kernel.exit.is_none() && kernel.programs.failure.is_none() {
@@ -223,7 +222,7 @@ fn idle_task(cpu: usize, possible: CpuMask, count: usize) -> TaskRef {
     idle
 }
 
-/// The task that creates those of the workload, asleep.
+/// The task that creates those of the workload; it sleeps.
 fn creator(
     options: &Options,
     memory: &mut MmStruct,
@@ -244,7 +243,7 @@ fn creator(
     task
 }
 
-/// The groups that tasks of the workload are in at some time.
+/// The groups that tasks of the workload are in at any time.
 fn group_paths(workload: &Workload) -> impl Iterator<Item = &str> {
     workload.tasks.iter().flat_map(|task| {
         let phases = task.phases.iter();
@@ -253,7 +252,7 @@ fn group_paths(workload: &Workload) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stays as it is during a run.
+/// What does not change during a run.
 fn settings(options: &Options) -> Settings {
     Settings {
         tick: 1_000_000_000 / options.hz.max(1),
@@ -267,7 +266,7 @@ fn settings(options: &Options) -> Settings {
     }
 }
 
-/// What compiled code reaches its memory through.
+/// The context through which compiled code reaches its memory.
 fn context(memory: &mut Memory, stack: &mut Stack) -> Box<Context> {
     let arena_user = memory.arena.as_ref().map_or(0, |arena| arena.user(0));
     let arena = memory.arena.as_mut();
@@ -284,7 +283,7 @@ fn context(memory: &mut Memory, stack: &mut Stack) -> Box<Context> {
     })
 }
 
-/// The local queues of the CPUs, by their numbers, followed by the global ones of the nodes, and where these are.
+/// The local queues of the CPUs in order, followed by the global queues of the nodes, and the places of the latter.
 fn built_in_queues(cpus: usize, nodes: usize) -> (Vec<DispatchQueue>, Vec<DsqIndex>) {
     let local = (0..cpus).map(|cpu| DispatchQueue::new(SCX_DSQ_LOCAL, Some(cpu)));
     let global = (0..nodes).map(|_| DispatchQueue::new(SCX_DSQ_GLOBAL, None));
@@ -353,7 +352,7 @@ impl<'a> Kernel<'a> {
             cid_masks: 0,
             cids: Default::default(),
             objects: Default::default(),
-            // SAFETY: the structure is all integers, for which zero is a value.
+            // SAFETY: all members of the structure are integers, for which zero is a value.
             statistics: unsafe { std::mem::zeroed::<EventStats>() },
             exit: None,
             random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
@@ -397,10 +396,10 @@ impl<'a> Kernel<'a> {
         })
     }
 
-    /// Loads the scheduler: `init`, the groups, the tasks that exist (`scx_root_enable_workfn`).
+    /// Loads the scheduler: `init`, the groups, the existing tasks (`scx_root_enable_workfn`).
     fn enable(&mut self) {
         self.clock.advance_to(self.first_time());
-        // What is offline at time 0 is so before the scheduler comes. The last CPU stays online.
+        // CPUs that go offline at time 0 are offline before the scheduler is loaded. The last CPU stays online.
         for place in 0..self.settings.hotplug.len() {
             if let (0, cpu, false) = self.settings.hotplug[place]
                 && self.cpus.iter().filter(|cpu| cpu.online).count() > 1
@@ -443,7 +442,7 @@ impl<'a> Kernel<'a> {
             );
             return;
         }
-        // Bypass mode ends with every idle CPU going through the scheduler once, which fills the idle masks.
+        // At the end of bypass mode every idle CPU goes through the scheduler once, which fills the idle masks.
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].online {
                 self.enter(cpu);
@@ -462,7 +461,7 @@ impl<'a> Kernel<'a> {
         self.begin_loader();
     }
 
-    /// Gives the CPUs their ids and a scheduler of the cid form memory for masks of them. `false` if it does not want to go on.
+    /// Gives the CPUs their ids, and allocates masks of them for a scheduler of the cid form. `false` if the scheduler was ejected.
     fn make_cids(&mut self) -> bool {
         let size = self.operations.cid_shard_size;
         self.cids = Cids::new(&self.topology, &self.online, size);
@@ -476,7 +475,7 @@ impl<'a> Kernel<'a> {
             self.fail_on(ExitKind::Error, 0, message);
         }
         self.cids.published = true;
-        // One for each CPU, and one of those that are online.
+        // One for each CPU, and one for the online CPUs.
         let size = cids::mask_size(self.cpus.len()) * (self.cpus.len() + 1);
         let masks = self.arena.as_mut().and_then(|arena| {
             let page = arena.allocate(None, size.div_ceil(PAGE))?;
@@ -495,7 +494,7 @@ impl<'a> Kernel<'a> {
         self.exit.is_none()
     }
 
-    /// Names accesses to pages of the arena that were not allocated, as a kernel does in the program's own stream.
+    /// Reports accesses to arena pages that were not allocated, as a kernel does in the program's own stream.
     fn report_strays(&mut self) {
         let strays = self.arena.as_mut().map(Arena::strays);
         for (address, instruction) in strays.into_iter().flatten() {
@@ -507,7 +506,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Brings the accounts of running tasks up to the end.
+    /// Accounts the time of running tasks up to the end.
     fn settle_running(&mut self) {
         let now = self.clock.now();
         for cpu in 0..self.cpus.len() {
@@ -540,7 +539,7 @@ impl<'a> Kernel<'a> {
             .collect()
     }
 
-    /// The copy that `cpu` has of a per-CPU kernel variable.
+    /// The copy of a per-CPU kernel variable for `cpu`.
     pub(crate) fn per_cpu_variable(&mut self, variable: u64, cpu: usize) -> u64 {
         if variable == &raw const PREEMPT_COUNT as u64 {
             &raw const self.cpus[cpu].preempt_count as u64

@@ -1,4 +1,4 @@
-//! Changes of a task's policy, nice or CPUs, and moving it off a CPU that it may no longer use.
+//! Changes of a task's policy, nice value or affinity, and moving it off a CPU that it may no longer use.
 
 use fairground_events::{CpuId, EventKind};
 
@@ -10,8 +10,8 @@ use crate::kernel::Kernel;
 use crate::task::{Class, TaskRef};
 
 impl Kernel<'_> {
-    /// Runs `change` on a task with the task taken off and put back as attribute changes do (`sched_change_begin`, `sched_change_end`).
-    /// It is of class `to` after that; `flags` are those of the kernel's caller.
+    /// Runs `change` on a task that is dequeued before and enqueued after, as for any change of attributes (`sched_change_begin`,
+    /// `sched_change_end`). The task is in class `to` afterwards; `flags` are those of the kernel's caller.
     pub(crate) fn with_change(
         &mut self,
         mut task: TaskRef,
@@ -34,7 +34,7 @@ impl Kernel<'_> {
             self.take_off(cpu, task, flags);
         }
         if running && from == Class::Ext {
-            // put_prev_task_scx() of a task that is not queued.
+            // put_prev_task_scx() for a task that is not queued.
             self.cpus[cpu].kick_sync += 1;
             self.update_current(cpu);
         }
@@ -66,7 +66,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Takes a queued task off for a change.
+    /// Dequeues a task for a change.
     fn take_off(&mut self, cpu: usize, task: TaskRef, flags: u64) {
         let running = self.cpus[cpu].current == task;
         match task.class {
@@ -88,7 +88,7 @@ impl Kernel<'_> {
         self.cpus[cpu].rq.nr_running -= 1;
     }
 
-    /// Puts a task back after a change.
+    /// Enqueues a task again after a change.
     fn put_back(&mut self, cpu: usize, task: TaskRef, flags: u64) {
         let running = self.cpus[cpu].current == task;
         match task.class {
@@ -100,7 +100,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What follows when a task is of another class than before.
+    /// What follows a change of class.
     fn class_changed(&mut self, mut task: TaskRef, queued: bool) {
         let cpu = task.cpu();
         let running = self.cpus[cpu].current == task;
@@ -119,13 +119,13 @@ impl Kernel<'_> {
         }
     }
 
-    /// Moves a task that may no longer run where it is, to the CPU that was chosen for it (`migration_cpu_stop`) or to any that will do
+    /// Moves a task that may no longer run where it is to the CPU that was chosen for it (`migration_cpu_stop`) or to any that will do
     /// (`__balance_push_cpu_stop`).
     pub(crate) fn push_off(&mut self, mut task: TaskRef, chosen: Option<usize>) {
         let from = task.cpu();
         let running = self.cpus[from].current == task;
         if running {
-            // The stopper runs instead of it for a moment; the idle task stands in for it.
+            // The stopper runs instead of it for a moment, represented by the idle task.
             self.account_progress(from);
             let idle = self.cpus[from].idle;
             self.put_previous(
@@ -153,7 +153,7 @@ impl Kernel<'_> {
             self.cpus[from].stopped = true;
         }
         let to = chosen.unwrap_or_else(|| self.fallback_cpu(task, from));
-        // The target finds the task no earlier than it has left where it was.
+        // The task reaches its target no earlier than it has left its old CPU.
         self.wait_until_off_cpu(task);
         self.lock_run_queue(to);
         match task.class {

@@ -1,10 +1,10 @@
-//! The fair class, which stands in for the kernel's own under a scheduler that switches partially.
+//! The fair class, a stand-in for the kernel's own under a scheduler that switches partially.
 
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::task::{Class, TaskRef};
 
-/// Slice of the fair class that stands in for the kernel's own scheduler.
+/// Slice of the fair class.
 pub(super) const FAIR_SLICE: u64 = 2_800_000;
 
 impl Kernel<'_> {

@@ -17,19 +17,19 @@ use crate::task::{Class, TaskRef};
 use crate::tracing::Hook;
 use real_time::ROUND_ROBIN_QUANTUM;
 
-/// What takes the CPU after a task is put back.
+/// What takes over the CPU from a task that is put back.
 #[derive(Clone, Copy)]
 pub(crate) struct Successor {
     /// Its class.
     pub class: Class,
-    /// The task, or the idle task for the stopper.
+    /// The task; the idle task represents the stopper.
     pub task: TaskRef,
     /// Whether it is the stopper, which moves tasks between CPUs.
     pub stopper: bool,
 }
 
 impl Kernel<'_> {
-    /// Asks `cpu` to go through the scheduler (`resched_curr`).
+    /// Asks `cpu` to reschedule (`resched_curr`).
     pub(crate) fn resched(&mut self, cpu: usize) {
         if self.cpus[cpu].need_resched {
             return;
@@ -46,7 +46,7 @@ impl Kernel<'_> {
         self.clock.at(time, Due::Reschedule { cpu: cpu as u32 });
     }
 
-    /// Accounts what the current task of `cpu` did for its program until now.
+    /// Accounts the progress of the current task of `cpu` up to now.
     pub(crate) fn account_progress(&mut self, cpu: usize) {
         let now = self.clock.now();
         let state = &mut self.cpus[cpu];
@@ -76,7 +76,7 @@ impl Kernel<'_> {
         self.arm(cpu);
     }
 
-    /// Tells the clock when `cpu` has something of its own to do next.
+    /// Tells the clock when `cpu` next has something of its own to do.
     fn arm(&mut self, cpu: usize) {
         let state = &self.cpus[cpu];
         let time = state.completion_at.min(state.tick_at);
@@ -104,7 +104,7 @@ impl Kernel<'_> {
         self.leave(OverheadKind::Scheduling);
     }
 
-    /// Lets the current task of `cpu` go on with its program until it needs time, waits, or ends.
+    /// Lets the current task of `cpu` continue its program until it needs CPU time, waits, or ends.
     pub(crate) fn continue_program(&mut self, cpu: usize) {
         while !self.cpus[cpu].need_resched && self.exit.is_none() {
             let mut current = self.cpus[cpu].current;
@@ -292,25 +292,25 @@ impl Kernel<'_> {
                 self.update_idle(cpu, true, true);
             }
         }
-        // What the class has called so far still saw the task that leaves as the current one (`rq->curr`).
+        // Up to here, the class still saw the previous task as the current one (`rq->curr`).
         self.set_current(cpu, next);
         self.cpus[cpu].progress_at = self.clock.now();
     }
 
-    /// Runs the programs that are there for a switch. The CPU has a new current task and still works in the context of the one before.
+    /// Runs the programs attached to a switch. The CPU has its new current task, but still runs in the context of the previous one.
     pub(super) fn trace_switch(&mut self, previous: TaskRef, next: TaskRef, state: u32) {
         if !self.tracing.wants(Hook::SchedSwitch) {
             return;
         }
         self.leaving = Some(previous);
-        // Tasks are preempted on their way out of the kernel, which counts as no preemption.
+        // The first argument is false: tasks are preempted on their way out of the kernel, which does not count as preemption.
         let arguments = [0, previous.address(), next.address(), u64::from(state)];
         self.trace(Hook::SchedSwitch, &arguments);
         self.leaving = None;
         self.settle(OverheadKind::Scheduling);
     }
 
-    /// The switch itself (`context_switch`): behind it, `next` executes its first instruction.
+    /// The switch itself (`context_switch`); after it, `next` executes its first instruction.
     fn switch(&mut self, cpu: usize, mut previous: TaskRef, mut next: TaskRef) {
         self.charge(cpu, OverheadKind::Switch, self.settings.cost.context_switch);
         let idle = self.cpus[cpu].idle;
@@ -353,7 +353,7 @@ impl Kernel<'_> {
         if self.cpus[cpu].tick_at == u64::MAX {
             self.cpus[cpu].tick_at = self.next_tick();
         }
-        // A task that only goes on computing needs no event of its own for that.
+        // A task that just keeps computing needs no event of its own.
         self.begin_run(next);
     }
 

@@ -7,7 +7,7 @@ use crate::task::{Class, TaskRef};
 /// Quantum of `SCHED_RR` (`RR_TIMESLICE`).
 pub(super) const ROUND_ROBIN_QUANTUM: u64 = 100_000_000;
 
-/// Whether an equal of this real-time task is next: it has yielded, or its quantum is used up and, at a tick, filled up again.
+/// Whether a task of equal priority is next: this one has yielded, or its quantum is used up or was refilled at a tick.
 fn has_had_its_turn(task: TaskRef) -> bool {
     let filled_up = task.seen.policy == SCHED_RR && task.class_slice == ROUND_ROBIN_QUANTUM;
     task.class_slice == 0 || filled_up
@@ -24,7 +24,7 @@ impl Kernel<'_> {
         self.cpus[cpu].rq.nr_running += 1;
     }
 
-    /// The priority of the running task may have changed (`prio_changed_rt`).
+    /// Reschedules if a waiting task now has a higher priority than the running one (`prio_changed_rt`).
     pub(super) fn real_time_priority_changed(&mut self, cpu: usize, task: TaskRef) {
         let mut waiting = self.cpus[cpu].real_time.iter();
         if waiting.any(|other| other.seen.prio < task.seen.prio) {
@@ -35,7 +35,7 @@ impl Kernel<'_> {
     pub(super) fn real_time_put(&mut self, cpu: usize, mut task: TaskRef) {
         self.update_class_time(cpu, task);
         if task.seen.__state == TASK_RUNNING {
-            // Preempted tasks stay in front of their equals; a used-up quantum or a yield goes to the back.
+            // A preempted task stays in front of its equals; a used-up quantum or a yield sends it to the back.
             let at_head = !has_had_its_turn(task);
             if task.class_slice == 0 {
                 task.class_slice = ROUND_ROBIN_QUANTUM;
@@ -49,7 +49,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The lowest-priority CPU that is allowed, the previous one if it is good enough (`find_lowest_rq`).
+    /// The allowed CPU that runs at the lowest priority; the previous one if it is good enough (`find_lowest_rq`).
     pub(super) fn real_time_select_cpu(&mut self, task: TaskRef, previous: usize) -> usize {
         if self.cpus[previous].current.seen.prio > task.seen.prio && task.allowed().test(previous) {
             let idle_elsewhere = self.cpus[previous].current.class != Class::RealTime;

@@ -1,4 +1,4 @@
-//! Wake-ups: the CPU that a task goes to, and what happens there (`try_to_wake_up()`).
+//! Wake-ups: how a task gets a CPU, and what happens there (`try_to_wake_up()`).
 
 use fairground_events::{CpuId, EventKind, OverheadKind, TaskId};
 
@@ -10,7 +10,7 @@ use crate::task::{Class, TaskRef};
 use crate::tracing::Hook;
 
 impl Kernel<'_> {
-    /// Wakes `task` (`try_to_wake_up`); `waker` is the task that does it, if one does.
+    /// Wakes `task` (`try_to_wake_up`); `waker` is the waking task, if there is one.
     pub(crate) fn wake(&mut self, mut task: TaskRef, waker: Option<TaskRef>, sync: bool) {
         if matches!(task.seen.__state, TASK_RUNNING | TASK_WAKING | TASK_DEAD) {
             return;
@@ -38,7 +38,7 @@ impl Kernel<'_> {
         let waker = waker.map(|waker| waker.id);
         let leaves = task.off_cpu_at > self.local_time();
         if leaves && self.may_queue_wakeup(task, task.cpu()) {
-            // It is still on its way off its CPU, which is not waited for.
+            // It is still on its way off its CPU; the waker does not wait for that.
             self.queue_wakeup(task, task.cpu(), false, waker);
         } else {
             self.wait_until_off_cpu(task);
@@ -75,7 +75,7 @@ impl Kernel<'_> {
         self.trace(Hook::SchedWakeup, &[task.address()]);
     }
 
-    /// Whether the wake-up of `task` may be handed to `cpu` (`ttwu_queue_cond`). Tasks of other classes are woken directly here.
+    /// Whether the wake-up of `task` may be handed to `cpu` (`ttwu_queue_cond`). Tasks of other classes are always woken directly here.
     fn may_queue_wakeup(&self, task: TaskRef, cpu: usize) -> bool {
         if self.operations.flags & SCX_OPS_ALLOW_QUEUED_WAKEUP == 0
             || task.class != Class::Ext
@@ -130,7 +130,7 @@ impl Kernel<'_> {
         self.run_deferred(cpu);
     }
 
-    /// Chooses the CPU for a task that wakes up, with what the wake-up costs the waker.
+    /// Chooses the CPU for a waking task, and charges the waker for the wake-up.
     fn select_waking_cpu(&mut self, task: TaskRef, wake_flags: u64) -> (usize, bool) {
         let (here, elsewhere) = (self.settings.cost.wakeup, self.settings.cost.wakeup_remote);
         self.spent += here.min(elsewhere);

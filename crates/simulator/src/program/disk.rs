@@ -1,4 +1,4 @@
-//! Disks that serve one request after the other, and memory that has to be read back in from them.
+//! Disks, which serve one request at a time, and memory that has to be read back in from them.
 
 use fairground_events::OverheadKind;
 use fairground_workload::Waiting;
@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
 impl Kernel<'_> {
-    /// Has `task` wait until the disk has served a request of this length, behind all requests that came before.
+    /// Makes `task` wait until the disk has served a request of this length, after all earlier requests.
     pub(super) fn wait_for_disk(&mut self, mut task: TaskRef, disk: usize, service: u64) -> Action {
         let now = self.program_time();
         let free_at = &mut self.programs.disks[disk];
@@ -22,7 +22,7 @@ impl Kernel<'_> {
         Action::BlockOnDisk
     }
 
-    /// Reads one more of the pages that others have evicted back in, if there is one and the event does not have enough.
+    /// Reads back in one more page that others have evicted, if there is one and the event needs more.
     pub(super) fn fault(
         &mut self,
         mut task: TaskRef,
@@ -41,7 +41,7 @@ impl Kernel<'_> {
         Some(self.wait_for_disk(task, disk, service))
     }
 
-    /// The interrupt by which a disk says that it has served a request. It comes to the CPU that made the request.
+    /// The interrupt with which a disk reports that it has served a request. It goes to the CPU that made the request.
     pub(crate) fn handle_disk(&mut self, number: u32, due: Due) {
         let task = self.tasks[number as usize];
         let home = task.execution.sleeps_on;
@@ -52,7 +52,7 @@ impl Kernel<'_> {
             return;
         }
         self.interrupt(cpu);
-        // Like that of a timer, it wakes a task and does little else.
+        // Like a timer interrupt, it wakes a task and does little else.
         self.spent += self.settings.cost.timer;
         self.settle(OverheadKind::Interrupt);
         self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;

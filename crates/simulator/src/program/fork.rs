@@ -1,4 +1,4 @@
-//! How tasks come into being, and what they are: policy, affinity, process, attributes.
+//! Creating tasks, and what they are: policy, affinity, process, attributes.
 
 use fairground_contract::attributes::{self, Attributes};
 use fairground_events::{self as events, OverheadKind, TaskId, load_weight};
@@ -15,17 +15,17 @@ use crate::tracing::Hook;
 
 /// Largest number of instances that `fork` events may start of one definition, as in rt-app.
 const FORK_LIMIT: u32 = 1024;
-/// Limits of a slice that a task asks for, nanoseconds.
+/// Limits of a custom slice, nanoseconds.
 const CUSTOM_SLICE_MIN: u64 = 100_000;
 const CUSTOM_SLICE_MAX: u64 = 100_000_000;
-/// What the C library asks of `clone()` for a thread.
+/// Flags that the C library passes to `clone()` for a thread.
 const CLONE_THREAD_FLAGS: u64 = 0x003d_0f00;
 /// First process id given to tasks of the workload.
 const FIRST_PID: i32 = 1000;
 
 /// A fork that failed because `ops.init_task()` did.
 struct Refusal {
-    /// The task that is not there, as messages of the kernel have it.
+    /// The task that was not created, as kernel messages name it.
     task: String,
     /// What `ops.init_task()` returned.
     error: i32,
@@ -44,7 +44,7 @@ fn numbers_of(policy: Policy) -> (u32, i32, u32) {
     }
 }
 
-/// The kernel's priority of tasks with this policy, lower for those that come first (`__normal_prio`).
+/// The kernel's priority of tasks with this policy; lower ones come first (`__normal_prio`).
 fn priority_of(policy: Policy) -> i32 {
     let (_, nice, rt_priority) = numbers_of(policy);
     match rt_priority {
@@ -74,7 +74,7 @@ impl Kernel<'_> {
         self.leave(OverheadKind::Scheduling);
     }
 
-    /// Creates a task that the workload begins with. Without it the run would be one of another workload, so its refusal ends the run.
+    /// Creates a task that the workload begins with. If the scheduler refuses it, the run ends: without it, this would be another workload.
     pub(crate) fn fork_first_task(
         &mut self,
         definition: usize,
@@ -155,7 +155,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// A task of `definition` with its program, which is in no process yet.
+    /// A task of `definition` with its program; it is not in any process yet.
     fn new_task(
         &mut self,
         definition: usize,
@@ -166,7 +166,7 @@ impl Kernel<'_> {
         let workload = self.programs.workload.clone();
         let origin = parent.unwrap_or(self.initial_parent);
         let id = TaskId(self.tasks.len() as u32);
-        // The number of a task that was refused is not given out again.
+        // The number of a refused task is not reused.
         let number = (self.tasks.len() + self.unborn.len()) as i32;
         let source = &workload.tasks[definition];
         let mut execution = Execution::new(definition, &source.phases, workload.timers.len());
@@ -199,7 +199,7 @@ impl Kernel<'_> {
         TaskRef::allocate(task)
     }
 
-    /// Gives a new task its process, its group, its policy and its CPUs.
+    /// Sets the process, group, policy and CPUs of a new task.
     fn join_new_task(&mut self, mut task: TaskRef, definition: usize, origin: TaskRef, cpu: usize) {
         let workload = self.programs.workload.clone();
         let source = &workload.tasks[definition];
@@ -230,8 +230,8 @@ impl Kernel<'_> {
         task.set_class(self.class_of(source.policy));
     }
 
-    /// The address space of a new task that `origin` forks, and the leader of its threads: those of the process that it names, which
-    /// begins with it if it is the first, or those of `origin`.
+    /// The address space and the thread group leader of a new task that `origin` forks: those of the process that its definition names, which
+    /// begins with this task if it is the first, or those of `origin`.
     pub(crate) fn process_of(
         &mut self,
         name: Option<&str>,
@@ -258,7 +258,7 @@ impl Kernel<'_> {
         (&raw mut *process.memory, process.leader)
     }
 
-    /// Hands the attributes of a new task to the scheduler, if it understands any.
+    /// Passes the attributes of a new task to the scheduler, if it reads any.
     fn set_attributes(&mut self, mut task: TaskRef) {
         if task.attributes.is_empty() {
             return;
@@ -289,7 +289,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The mask of the CPUs that a workload names, of all if it names none. One that is empty ends the run.
+    /// The mask of the CPUs that a workload names, or of all if it names none. An empty mask ends the run.
     pub(crate) fn mask_of(&mut self, task: TaskRef, cpus: Option<&[u32]>) -> Option<CpuMask> {
         let Some(cpus) = cpus else {
             return Some(self.possible);
@@ -343,7 +343,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Changes policy or nice of a live task (`__sched_setscheduler`).
+    /// Changes the policy or nice value of a live task (`__sched_setscheduler`).
     pub(crate) fn change_policy(&mut self, task: TaskRef, policy: Policy) {
         let mut flags = DEQUEUE_SAVE | DEQUEUE_MOVE;
         if priority_of(policy) == task.seen.prio {
@@ -352,7 +352,7 @@ impl Kernel<'_> {
         let to = self.class_of(policy);
         self.with_change(task, flags, to, |kernel, task| {
             kernel.apply_policy(task, policy);
-            // `set_load_weight` tells the class whether the weight has changed or not.
+            // `set_load_weight` tells the class even if the weight has not changed.
             if to == Class::Ext && task.class == Class::Ext {
                 kernel.reweight(task);
             }

@@ -1,5 +1,5 @@
-//! The system call by which the C library's mutexes, conditions, barriers and semaphores wait and wake. Only programs of the
-//! scheduler that run at its events see more of it than its cost.
+//! The system call with which the C library's mutexes, conditions, barriers and semaphores wait and wake. Only programs that the scheduler
+//! attaches to its events see more of it than its cost.
 
 use fairground_workload::Waiting;
 
@@ -7,7 +7,7 @@ use crate::kernel::Kernel;
 use crate::task::TaskRef;
 use crate::tracing::Hook;
 
-/// `FUTEX_WAIT`, `FUTEX_WAKE` and `FUTEX_WAIT_BITSET`, each of one process (`FUTEX_PRIVATE_FLAG`).
+/// `FUTEX_WAIT`, `FUTEX_WAKE` and `FUTEX_WAIT_BITSET`, private to one process (`FUTEX_PRIVATE_FLAG`).
 const WAIT: u64 = 128;
 const WAKE: u64 = 128 | 1;
 const WAIT_BITSET: u64 = 128 | 9;
@@ -15,12 +15,12 @@ const WAIT_BITSET: u64 = 128 | 9;
 const FLAGS: u64 = 2;
 /// `FUTEX_BITSET_MATCH_ANY`.
 const ANY: u64 = 0xffff_ffff;
-/// What the word of a mutex that somebody waits for holds.
+/// Value of the word of a contended mutex.
 const CONTENDED: u64 = 2;
-/// Where the words lie that the objects of a workload are.
+/// Base address of the words of a workload's objects.
 const WORDS: u64 = 0x7f80_0000_0000;
 
-/// The address of the futex that is waited on; `None` if it is none.
+/// The address of the futex that is waited on; `None` if it is not a futex.
 fn futex(waiting: Waiting) -> Option<u64> {
     let word = |kind: u64, number: usize| Some(WORDS + (kind << 32) + number as u64 * 4);
     match waiting {
@@ -42,13 +42,13 @@ fn wait_call(waiting: Waiting) -> Option<[u64; 5]> {
 }
 
 impl Kernel<'_> {
-    /// Whether a program of the scheduler has to see when a task goes on that has waited so.
+    /// Whether a program of the scheduler must see the end of such a wait.
     pub(super) fn traces_end_of(&self, waiting: Waiting) -> bool {
         let wanted = self.tracing.wants(Hook::FutexWait) || self.tracing.wants(Hook::SysExitFutex);
         wanted && futex(waiting).is_some()
     }
 
-    /// The running task is about to wait.
+    /// Traces the wait that the running task is about to begin.
     pub(super) fn trace_futex_wait(&mut self, waiting: Waiting) {
         let Some(call) = wait_call(waiting) else {
             return;
@@ -64,7 +64,7 @@ impl Kernel<'_> {
         self.trace(Hook::FutexWait, &call);
     }
 
-    /// The running task goes on that has waited.
+    /// Traces the end of the running task's wait.
     pub(super) fn trace_end_of_futex_wait(&mut self, waiting: Waiting) {
         let Some(call) = wait_call(waiting) else {
             return;
@@ -73,7 +73,7 @@ impl Kernel<'_> {
         self.trace(Hook::SysExitFutex, &[0]);
     }
 
-    /// Wakes tasks that wait, at most `most` of them by what the waker asks for.
+    /// Wakes `waiters`; `most` is the number that the waker asks for.
     pub(super) fn futex_wake(
         &mut self,
         waker: TaskRef,

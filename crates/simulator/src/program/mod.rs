@@ -1,4 +1,4 @@
-//! What tasks do: the events of a workload, interpreted one after the other in virtual time.
+//! What tasks do: the events of a workload, interpreted one by one in virtual time.
 
 mod disk;
 mod fork;
@@ -24,14 +24,14 @@ use pipe::Pipe;
 pub use sleep::Sleep;
 use sync::{Mutex, Semaphore};
 
-/// Memory bandwidth that `mem` and `iorun` events are given, bytes a nanosecond.
+/// Memory bandwidth of `mem` and `iorun` events, bytes per nanosecond.
 const BYTES_PER_NANOSECOND: u64 = 8;
 /// Time of one access of a `memrun` event, nanoseconds.
 const MEMORY_ACCESS: u64 = 2;
-/// Events that a task may pass in one instant before its program counts as one that never lets time pass.
+/// Number of events in one instant after which a program counts as never letting time pass.
 const EVENTS_PER_INSTANT: u32 = 100_000;
 
-/// What a task does after its program went on.
+/// What a task does after a step of its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It needs CPU time.
@@ -40,7 +40,7 @@ pub enum Action {
     Yield,
     /// It waits.
     Block,
-    /// It waits for a disk, and no signal would wake it.
+    /// It waits for a disk and cannot be woken by signals.
     BlockOnDisk,
     /// It ends.
     Exit,
@@ -52,7 +52,7 @@ pub enum Action {
 enum Next {
     /// An event, which counts as passed.
     Event(Event),
-    /// The end of a phase or of a pass, or an event that does not happen this time: look for the next one.
+    /// The end of a phase or of a pass, or an event that does not happen this time; look for the next one.
     Again,
     /// Something else.
     Action(Action),
@@ -66,7 +66,7 @@ pub struct Execution {
     phase: usize,
     phase_passes: u64,
     event: usize,
-    /// Where it is among the events of its phase.
+    /// Position among the events of its phase.
     cursor: Cursor,
     entered: bool,
     begun: bool,
@@ -77,19 +77,19 @@ pub struct Execution {
     pub waiting: Waiting,
     /// A mutex it has to take before it goes on.
     relock: Option<usize>,
-    /// Whether it has waited for the mutex that it is about to take.
+    /// Whether it has already waited for the mutex that it is about to take.
     contends: bool,
-    /// CPU time that it may still spin for the mutex that it is about to take, while it does.
+    /// CPU time for which it may still spin for the mutex that it is about to take, while it spins.
     spin_left: Option<u64>,
-    /// Whether it goes on inside the system call of its event.
+    /// Whether it resumes inside the system call of its event.
     resumed: bool,
     /// Whether it has waited in that call.
     waited: bool,
-    /// What its event has moved so far: bytes, or pages.
+    /// Amount that its event has moved so far: bytes or pages.
     moved: u64,
     /// The random numbers of its varied events.
     draws: Option<Draws>,
-    /// Number of its sleeps until now.
+    /// Number of sleeps so far.
     sleep: u32,
     /// The CPU whose timer ends its sleep.
     sleeps_on: usize,
@@ -106,7 +106,7 @@ pub struct Execution {
     affinity_of: Option<usize>,
     /// Policy in force.
     policy: Option<Policy>,
-    /// What the task has to do that is not in its program.
+    /// What the task has to do besides its program.
     pub(crate) errand: Errand,
 }
 
@@ -165,7 +165,7 @@ impl Execution {
         self.remaining = self.remaining.saturating_sub(work / 1024);
     }
 
-    /// When the current step ends if the task runs from `start` on; `u64::MAX` for never.
+    /// When the current step ends if the task keeps running from `start`; `u64::MAX` for never.
     pub fn completes_at(&self, start: u64, capacity: u64) -> u64 {
         if self.until > 0 {
             return self.until.max(start);
@@ -180,12 +180,12 @@ impl Execution {
         )
     }
 
-    /// Whether the current step ends at a point in time, however much the task runs.
+    /// Whether the current step ends at a fixed time, no matter how much the task runs.
     pub fn is_timed(&self) -> bool {
         self.until > 0
     }
 
-    /// Whether it is asleep and a timer ends the sleep with this number.
+    /// Whether it is in the sleep with this number, which a timer ends.
     fn sleeps_until_timeout(&self, generation: u32) -> bool {
         self.sleep == generation && self.waiting == Waiting::Time
     }
@@ -198,7 +198,7 @@ impl Execution {
 
 /// The objects that a workload's tasks share.
 pub struct Programs {
-    /// Counted within this thread, so that taking a reference to it is cheap.
+    /// Reference-counted within this thread, so that cloning it is cheap.
     #[allow(clippy::redundant_allocation)]
     pub(crate) workload: Rc<Arc<Workload>>,
     mutexes: Vec<Mutex>,
@@ -207,9 +207,9 @@ pub struct Programs {
     semaphores: Vec<Semaphore>,
     shared_timers: Vec<Option<u64>>,
     pipes: Vec<Pipe>,
-    /// When each disk has served all its requests.
+    /// When each disk will have served all its requests.
     disks: Vec<u64>,
-    /// Pages of each memory that nobody has read back in.
+    /// Evicted pages of each memory that have not been read back in.
     evicted: Vec<u64>,
     forks: Vec<u32>,
     /// Whether the first tasks were started.
@@ -254,7 +254,7 @@ impl Programs {
 }
 
 impl Kernel<'_> {
-    /// Begins the next step of `task`, which was just switched in, if that is plainly computing.
+    /// Begins the next step of `task`, which was just switched in, if that step just computes.
     pub(crate) fn begin_run(&mut self, mut task: TaskRef) {
         if self.traces_end_of(task.execution.waiting) {
             return;
@@ -288,7 +288,7 @@ impl Kernel<'_> {
         execution.waiting = Waiting::Nothing;
     }
 
-    /// Goes on with the program of `task`, which runs on this CPU and has finished its step.
+    /// Continues the program of `task`, which runs on this CPU and has finished its step.
     pub(crate) fn advance_program(&mut self, mut task: TaskRef) -> Action {
         if let Some(action) = self.advance_errand(task) {
             return action;
@@ -300,7 +300,7 @@ impl Kernel<'_> {
         }
         loop {
             if self.cpus[task.cpu()].current != task {
-                // A change of its attributes took the CPU from it; it goes on when it runs again.
+                // A change of its attributes has cost it the CPU; it continues when it runs again.
                 return Action::Compute;
             }
             task.execution.passed += 1;
@@ -325,8 +325,8 @@ impl Kernel<'_> {
             if let Some(action) = self.carry_out(task, event) {
                 return action;
             }
-            // The interrupt that carries kicks comes as soon as a wake-up has let go of its locks (`irq_work_queue()`), so a task that
-            // kicks its own CPU by waking another is preempted on its way out of the system call.
+            // The interrupt for kicks comes as soon as a wake-up has released its locks (`irq_work_queue()`), so a task that kicks its own CPU
+            // by waking another task is preempted on its way out of the system call.
             let cpu = task.cpu();
             self.deliver_kicks(cpu);
             if self.cpus[cpu].need_resched {
@@ -335,7 +335,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Ends the step before; a task that has not begun waits for its delay.
+    /// Finishes the previous step; a task that has not begun waits for its delay.
     fn resume_program(&mut self, mut task: TaskRef, definition: &Definition) -> Option<Action> {
         let now = self.clock.now();
         if task.execution.instant != now {
@@ -399,7 +399,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Changes what a phase changes on entry. With an action, the task cannot go on in it at once.
+    /// Makes the changes that a phase makes on entry. Returns an action if the task cannot continue at once.
     fn enter_phase(
         &mut self,
         mut task: TaskRef,
@@ -414,7 +414,7 @@ impl Kernel<'_> {
             task.execution.policy = Some(policy);
             self.change_policy(task, policy);
         }
-        // A phase without a list of its own goes back to the task's, as in rt-app.
+        // A phase without its own list goes back to that of the task, as in rt-app.
         let cpus = definition.cpus_in(task.execution.phase);
         let before = match task.execution.affinity_of {
             Some(phase) => definition.cpus_in(phase),
@@ -435,7 +435,7 @@ impl Kernel<'_> {
         (cpu.current != task || cpu.need_resched).then_some(Action::Compute)
     }
 
-    /// Carries out an event; with an action, the task does not go on at once.
+    /// Carries out an event. Returns an action if the task does not continue at once.
     fn carry_out(&mut self, mut task: TaskRef, event: Event) -> Option<Action> {
         let resumed = std::mem::take(&mut task.execution.resumed);
         task.execution.waited = resumed;
@@ -489,19 +489,19 @@ impl Kernel<'_> {
         }
     }
 
-    /// Charges the CPU a system call.
+    /// Charges the CPU for a system call.
     fn system_call(&mut self) {
         self.spent += self.settings.cost.system_call;
     }
 
-    /// Has `task` use this much CPU time.
+    /// Makes `task` use this much CPU time.
     pub(crate) fn compute(&mut self, mut task: TaskRef, work: u64) -> Option<Action> {
         task.execution.remaining = work;
         task.execution.remainder = 0;
         (work > 0).then_some(Action::Compute)
     }
 
-    /// Why no task can ever run again, if that is so.
+    /// Why no task can ever run again, if none can.
     pub(crate) fn deadlock(&self) -> Option<String> {
         let mut reasons = Vec::new();
         for task in &self.tasks {
@@ -529,8 +529,8 @@ impl Kernel<'_> {
     }
 }
 
-/// Whether an event takes a system call in any case. Reading a clock and using memory take none; mutexes, conditions and
-/// semaphores are words in memory, and call only to wait or to wake somebody.
+/// Whether an event always takes a system call. Reading a clock and using memory take none; mutexes, conditions and semaphores are words in
+/// memory and need a call only to wait or to wake.
 fn always_calls(event: &Event) -> bool {
     !matches!(
         event,
@@ -551,7 +551,7 @@ fn always_calls(event: &Event) -> bool {
     )
 }
 
-/// What a varied event is this time. One that the task goes on with has happened already.
+/// What a varied event is this time. A resumed event has already been found to happen.
 fn vary(execution: &mut Execution, event: Event, variation: &Variation) -> Next {
     let Some(draws) = &mut execution.draws else {
         return Next::Event(event);

@@ -1,4 +1,4 @@
-//! Pipes, as `fs/pipe.c` has them: pages of data, readers and writers that wait, and wake-ups that are synchronous.
+//! Pipes as in `fs/pipe.c`: pages of data, waiting readers and writers, and synchronous wake-ups.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use super::Action;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
-/// Bytes of a page, the unit in which a pipe is full.
+/// Size of a page, the unit by which a pipe fills up.
 const PAGE: u64 = 4096;
 
-/// Data in one page of a pipe: bytes that were read from it, and bytes that still are in it.
+/// One page of a pipe: bytes already read from it, and bytes left in it.
 #[derive(Clone, Copy)]
 struct Page {
     read: u64,
@@ -26,15 +26,15 @@ pub(super) struct Pipe {
     writers: VecDeque<TaskRef>,
 }
 
-/// What a system call on a pipe did until it ended or had to wait.
+/// What a system call on a pipe did before it ended or had to wait.
 struct Moved {
     bytes: u64,
-    /// Whether the other side may have waited for it.
+    /// Whether the other side may have been waiting for this.
     wakes: bool,
 }
 
 impl Pipe {
-    /// An empty pipe that holds at least `capacity` bytes: the kernel gives it pages, their number a power of two.
+    /// An empty pipe that holds at least `capacity` bytes: as in the kernel, the number of its pages is a power of two.
     pub fn new(capacity: u64) -> Pipe {
         Pipe {
             pages: VecDeque::new(),
@@ -48,7 +48,7 @@ impl Pipe {
         self.pages.len() >= self.most_pages
     }
 
-    /// Takes up to `bytes` out. Writers are woken if a page was given free that the pipe had no other of.
+    /// Takes out up to `bytes`. Writers are woken if a page of a full pipe became free.
     fn read(&mut self, bytes: u64) -> Moved {
         let (mut left, mut wakes) = (bytes, false);
         while left > 0
@@ -69,7 +69,7 @@ impl Pipe {
         }
     }
 
-    /// Puts up to `bytes` in; what is over whole pages goes into the last page if it has room. Readers are woken if it was empty.
+    /// Puts in up to `bytes`; what exceeds whole pages goes into the last page if it has room. Readers are woken if the pipe was empty.
     fn write(&mut self, bytes: u64, begins: bool) -> Moved {
         let wakes = self.pages.is_empty();
         let (mut left, over) = (bytes, bytes % PAGE);
@@ -97,7 +97,7 @@ impl Pipe {
 }
 
 impl Kernel<'_> {
-    /// Reads from a pipe until `bytes` have come, in as many calls of read() as it takes.
+    /// Reads from a pipe until `bytes` have come, with as many read() calls as it takes.
     pub(super) fn read_pipe(
         &mut self,
         mut task: TaskRef,
@@ -128,7 +128,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Writes `bytes` to a pipe in one call of write(), which waits for room as often as it has to.
+    /// Writes `bytes` to a pipe in one write() call, which waits for room as often as it has to.
     pub(super) fn write_pipe(
         &mut self,
         mut task: TaskRef,
@@ -157,7 +157,7 @@ impl Kernel<'_> {
         None
     }
 
-    /// wake_up_interruptible_sync_poll(): the waiters are exclusive, so one is woken; the waker says that it is about to sleep.
+    /// wake_up_interruptible_sync_poll(): the waiters are exclusive, so one is woken; the waker announces that it is about to sleep.
     fn wake_one_of_pipe(
         &mut self,
         task: TaskRef,
@@ -179,13 +179,13 @@ mod tests {
         let mut pipe = Pipe::new(5000);
         assert_eq!(pipe.most_pages, 2);
         assert!(pipe.write(3000, true).wakes);
-        // Merged into the page that is there.
+        // Merged into the existing page.
         assert!(!pipe.write(1000, true).wakes);
         assert_eq!(pipe.pages.len(), 1);
         // Not merged: a second page.
         assert_eq!(pipe.write(1000, true).bytes, 1000);
         assert_eq!(pipe.write(4000, true).bytes, 0);
-        // Part of a page makes no room.
+        // Freeing part of a page makes no room.
         assert!(!pipe.read(3999).wakes);
         assert!(pipe.is_full());
         assert!(pipe.read(1).wakes);

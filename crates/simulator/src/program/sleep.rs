@@ -1,4 +1,4 @@
-//! Sleeps and timers: what time wakes up.
+//! Sleeps and timers.
 
 use fairground_events::{EventKind, OverheadKind, TaskId};
 use fairground_workload::{TimerMode, Waiting};
@@ -15,7 +15,7 @@ use crate::task::{Class, TaskRef};
 pub struct Sleep {
     /// When it may end.
     earliest: u64,
-    /// When it has to end, later by the timer slack: what the kernel sorts timers by.
+    /// When it has to end, later by the timer slack; the kernel sorts timers by this.
     latest: u64,
     task: TaskId,
     /// Number of the task's sleep.
@@ -42,7 +42,7 @@ impl Kernel<'_> {
         Action::Block
     }
 
-    /// Has an interrupt end the sleep of `task`, which is about to begin, at `time`.
+    /// Sets the timer that ends the sleep of `task`, which is about to begin, at `time`.
     pub(crate) fn wake_at(&mut self, mut task: TaskRef, time: u64) {
         task.execution.sleep = task.execution.sleep.wrapping_add(1);
         task.execution.sleeps_on = task.cpu();
@@ -79,7 +79,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// Completes the present job, releases the next one and sleeps until the timer expires; no action if it has expired.
+    /// Completes the current job, releases the next one and sleeps until the timer expires; no action if it has already expired.
     pub(super) fn wait_for_timer(
         &mut self,
         mut task: TaskRef,
@@ -114,8 +114,8 @@ impl Kernel<'_> {
         (!expiry.late).then(|| self.sleep_until(task, expiry.due))
     }
 
-    /// The interrupt of a timer that ends a sleep. It comes to the CPU where the task went to sleep, at some time within the
-    /// slack: other devices have their interrupts, too, and the kernel looks at its timers with them.
+    /// The interrupt of a timer that ends a sleep. It comes to the CPU where the task went to sleep, at some time within the slack, because the
+    /// kernel also checks its timers at the interrupts of other devices.
     pub(crate) fn handle_timeout(&mut self, number: u32, generation: u32, due: Due) {
         let task = self.any_task(TaskId(number));
         if !task.execution.sleeps_until_timeout(generation) {
@@ -135,7 +135,7 @@ impl Kernel<'_> {
         self.spent += self.settings.cost.timer;
         self.settle(OverheadKind::Interrupt);
         if matches!(task.execution.errand, Errand::Serve { .. }) {
-            // User programs sleep on high-resolution timers, threads of the kernel on its timer wheel.
+            // User programs sleep on high-resolution timers, kernel threads on the timer wheel.
             let is_kernel_thread = task.seen.flags & PF_KTHREAD != 0;
             self.cpus[cpu].preempt_count = if is_kernel_thread {
                 SOFTIRQ_OFFSET
@@ -150,8 +150,8 @@ impl Kernel<'_> {
         self.leave(OverheadKind::Scheduling);
     }
 
-    /// hrtimer_interrupt(), which comes with every timer and every tick of `cpu`: ends the sleeps on `home`'s timers that may end
-    /// before this time, whichever of them the interrupt was for. So sleeps that end at almost the same time end together.
+    /// hrtimer_interrupt(), part of every timer interrupt and every tick of `cpu`: ends all sleeps on `home`'s timers that may end before this
+    /// time, not just the one that the interrupt was for. So sleeps that end at almost the same time end together.
     pub(crate) fn end_sleeps(&mut self, cpu: usize, home: usize, time: u64) {
         self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
         while let Some(sleep) = self.cpus[home].sleeps.front().copied()

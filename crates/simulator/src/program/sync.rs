@@ -1,4 +1,4 @@
-//! What tasks of a workload wait for each other with: mutexes and conditions.
+//! How tasks of a workload wait for each other: mutexes and conditions.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use super::Action;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
-/// How many a waker asks for that means all (`INT_MAX`).
+/// The number with which a waker asks for all waiters (`INT_MAX`).
 const ALL: u64 = i32::MAX as u64;
 
 /// A mutex of the C library: a word that is free, held, or held and contended, and a futex to wait on.
 pub(super) struct Mutex {
     pub(super) owner: Option<TaskId>,
-    /// Whether unlocking wakes a waiter. A waiter marks the mutex contended, because others may still be waiting. A task that
-    /// finds it free does not look for waiters and wakes none if nobody comes meanwhile: the one that was woken last will.
+    /// Whether unlocking wakes a waiter. A waiter marks the mutex contended, because others may still be waiting. A task that finds it free
+    /// does not look for waiters, and wakes none unless one arrives meanwhile; the waiter that was woken last will.
     contended: bool,
     waiters: VecDeque<TaskRef>,
     /// CPU time that a task spins before it waits, nanoseconds.
@@ -45,7 +45,7 @@ pub(super) struct Semaphore {
 }
 
 impl Kernel<'_> {
-    /// Carries out an event by which tasks wait for each other; with an action, `task` does not go on at once.
+    /// Carries out an event by which tasks wait for each other. Returns an action if `task` does not continue at once.
     pub(super) fn synchronize(&mut self, mut task: TaskRef, event: Event) -> Option<Action> {
         match event {
             Event::Lock(mutex) => {
@@ -110,7 +110,7 @@ impl Kernel<'_> {
         None
     }
 
-    /// Blocks `task` inside the system call of its event, which it goes on with when it is woken.
+    /// Blocks `task` inside the system call of its event, which it resumes when it is woken.
     pub(super) fn block_in_event(&mut self, mut task: TaskRef, waiting: Waiting) -> Action {
         task.execution.event -= 1;
         task.execution.resumed = true;
@@ -118,7 +118,7 @@ impl Kernel<'_> {
         Action::Block
     }
 
-    /// Takes a mutex if it is free. Otherwise the task spins, if the mutex has it so, and then waits.
+    /// Takes a mutex if it is free. Otherwise the task spins, if the mutex is set to do so, and then waits.
     pub(super) fn take_mutex(&mut self, mut task: TaskRef, mutex: usize) -> Option<Action> {
         let state = &mut self.programs.mutexes[mutex];
         let is_free = state.owner.is_none();
@@ -151,7 +151,7 @@ impl Kernel<'_> {
         Some(Action::Block)
     }
 
-    /// Unlocks a mutex: those who spin for it see that, and one waiter of a contended one is woken. Whoever runs first takes it.
+    /// Unlocks a mutex: spinning tasks notice, and one waiter is woken if it is contended. Whichever task runs first takes it.
     pub(super) fn release_mutex(&mut self, mut task: TaskRef, mutex: usize) {
         let state = &mut self.programs.mutexes[mutex];
         if state.owner != Some(task.id) {
@@ -173,7 +173,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Lets a task that spins look at its mutex, at once if it is on a CPU.
+    /// Makes a spinning task check its mutex, at once if it is on a CPU.
     fn stop_spinning(&mut self, mut spinner: TaskRef) {
         let cpu = spinner.cpu();
         let runs = self.cpus[cpu].current == spinner;
