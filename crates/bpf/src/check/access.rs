@@ -1,4 +1,4 @@
-//! Which accesses to memory are allowed, which are not, and which are for the run to check.
+//! Which memory accesses are allowed, which are refused, and which are checked at run time.
 
 use super::state::State;
 use super::value::{Null, Offset, Pointer, Target, Value};
@@ -9,13 +9,13 @@ use crate::special::SpecialKind;
 /// An access to memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Access {
-    /// Distance from the pointer.
+    /// Offset from the pointer.
     pub offset: i64,
     pub size: u64,
     pub writes: bool,
 }
 
-/// The depth of the stack that a function may use.
+/// How many bytes of stack a function may use.
 const STACK: i64 = 512;
 
 impl Facts<'_> {
@@ -91,7 +91,7 @@ impl Facts<'_> {
         Verdict::Guarded(guard)
     }
 
-    /// The check at run time that an access lies within its object.
+    /// The run-time check that an access lies within its object.
     fn guard(&self, pointer: Pointer, start: i64, last: i64) -> Option<Guard> {
         let origin = match pointer.target {
             Target::Section(slot) => Origin::Slot(slot),
@@ -118,7 +118,7 @@ impl Facts<'_> {
         Some((0, i64::try_from(size).unwrap_or(i64::MAX)))
     }
 
-    /// Why an access is not allowed wherever in the object it is.
+    /// Why an access is not allowed anywhere in the object.
     fn forbidden(&self, pointer: Pointer, access: Access) -> Option<String> {
         let offset = pointer.offset.low.saturating_add(access.offset);
         let is_fixed = pointer.offset.low == pointer.offset.high;
@@ -146,7 +146,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether an access touches what the kernel manages.
+    /// What is wrong if an access touches a field that the kernel manages.
     fn special(&self, target: Target, offset: i64, access: Access) -> Option<String> {
         let end = offset.saturating_add_unsigned(access.size);
         let field = self.special_fields(target).iter().find(|field| {
@@ -163,7 +163,7 @@ impl Facts<'_> {
         Some(format!("{what} cannot be written"))
     }
 
-    /// The kernel pointer at a fixed offset of a value, by the type that it points to.
+    /// The type that the kernel pointer at a fixed offset of a value points to.
     pub(super) fn kernel_pointer(&self, pointer: Pointer, offset: i64) -> Option<TypeId> {
         let offset = pointer.offset.low.checked_add(offset)?;
         let field = self
@@ -178,7 +178,7 @@ impl Facts<'_> {
         }
     }
 
-    /// How a message calls an object.
+    /// How messages refer to an object.
     pub(super) fn name(&self, target: Target) -> String {
         match target {
             Target::Arguments(_) => "the callback's arguments".to_owned(),

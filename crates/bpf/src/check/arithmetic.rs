@@ -1,4 +1,4 @@
-//! Arithmetic with what is known of values.
+//! Arithmetic on what is known about values.
 
 use super::Verdict;
 use super::state::State;
@@ -35,7 +35,7 @@ pub(super) fn calculate(one: Instruction, state: &mut State) -> Verdict {
             (Value::Number(number), Value::Pointer(pointer)) if one.operation() == alu::ADD => {
                 move_pointer(one, pointer, number)
             }
-            // Two pointers are not added: it is a number.
+            // Two pointers are never added, so the unknown value is a number.
             (Value::Pointer(pointer), Value::Any) if wide && one.operation() == alu::ADD => {
                 move_pointer(one, pointer, Number::between(0, u64::MAX))
             }
@@ -57,7 +57,7 @@ fn moved(one: Instruction, value: Value, wide: bool) -> Value {
     match value {
         _ if wide && one.offset == 0 => value,
         Value::Number(number) if one.offset == 0 => Value::Number(narrow(number)),
-        // What is extended by its sign is the same number if it is small.
+        // Sign extension does not change a small number.
         Value::Number(number) if one.uses_register() && number.high < 1 << (one.offset - 1) => {
             value
         }

@@ -1,10 +1,10 @@
-//! What a conditional jump tells on each of its ways.
+//! What a conditional jump tells about each outcome.
 
 use super::state::State;
 use super::value::{Null, Number, Root, Value, largest};
 use crate::instruction::{Instruction, class, jump};
 
-/// What is known on the way where the jump is taken or not; `None` if nothing goes that way.
+/// What is known if the jump is taken, or if it is not; `None` if that cannot happen.
 pub(super) fn after(one: Instruction, state: &State, taken: bool) -> Option<State> {
     let mut state = state.clone();
     let operation = one.operation();
@@ -26,7 +26,7 @@ pub(super) fn after(one: Instruction, state: &State, taken: bool) -> Option<Stat
                 jump::JNE => !taken,
                 _ => return Some(state),
             };
-            // A pointer within an object whose start was not tested is not NULL where the object is.
+            // A pointer into an object is not NULL even if the object, which was not tested, is.
             if pointer.offset.low != 0 && pointer.null != Null::No {
                 return Some(state);
             }
@@ -42,7 +42,7 @@ pub(super) fn after(one: Instruction, state: &State, taken: bool) -> Option<Stat
         }
         (Value::Number(a), Value::Number(b)) => {
             if narrow && (a.high > largest(4) || b.high > largest(4)) {
-                // The upper halves are not compared: only that something was tested is known.
+                // The upper halves are not compared; all that is known is that there was a test.
                 state.bound(left, a.low, a.high);
                 if one.uses_register() {
                     state.bound(usize::from(one.source), b.low, b.high);
@@ -51,7 +51,7 @@ pub(super) fn after(one: Instruction, state: &State, taken: bool) -> Option<Stat
             }
             return compare(one, state, a, b, taken);
         }
-        // By what it is bounded is not known, but it is.
+        // The bound is not known, but there is one.
         (Value::Number(a), _) => state.bound(left, a.low, a.high),
         (_, Value::Number(b)) if one.uses_register() => {
             state.bound(usize::from(one.source), b.low, b.high);
@@ -61,7 +61,7 @@ pub(super) fn after(one: Instruction, state: &State, taken: bool) -> Option<Stat
     Some(state)
 }
 
-/// Whether the verifier may know a value that is not known here.
+/// Whether the verifier may know a value that is unknown here.
 fn is_doubtful(value: Value) -> bool {
     match value {
         Value::Any => true,
@@ -105,7 +105,7 @@ fn compare(one: Instruction, mut state: State, a: Number, b: Number, taken: bool
             {
                 arrange(first, second)?
             } else if is_positive(second) && less != taken && second.0 <= largest_positive {
-                // At least a number that is not negative.
+                // At least a number that is not negative, and so not negative itself.
                 let least = second.0 + u64::from(!strict && less || strict && !less);
                 ((first.0.max(least), first.1.min(largest_positive)), second)
             } else {
@@ -148,7 +148,7 @@ fn differ(first: Bounds, second: Bounds) -> Option<(Bounds, Bounds)> {
     Some((without(first, second)?, without(second, first)?))
 }
 
-/// What `first < second`, or `first <= second`, tells, or that it does not hold.
+/// What `first < second` or `first <= second` tells if it holds, or if it does not.
 fn ordered(first: Bounds, second: Bounds, holds: bool, strict: bool) -> Option<(Bounds, Bounds)> {
     if !holds {
         return ordered(second, first, true, !strict).map(swap);

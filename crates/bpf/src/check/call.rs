@@ -10,7 +10,7 @@ use crate::link::{Operand, Operation};
 use crate::maps::kind;
 use crate::object::{ExternKind, Reference};
 
-/// A function that is called: its name, and its declaration where the object has one.
+/// A called function: its name, and its declaration if the object has one.
 struct Callee<'a> {
     name: String,
     contract: Contract,
@@ -88,7 +88,7 @@ impl Facts<'_> {
         Verdict::Fine
     }
 
-    /// Whether the function may be called where the program is.
+    /// Whether the function may be called at this point of the program.
     fn check_place(&self, at: usize, callee: &Callee<'_>, state: &State) -> Verdict {
         let name = &callee.name;
         let within = |region| state.holds(Held::Region(region, at)) == Some(true);
@@ -215,7 +215,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Objects of the kernel have their own types; only a first member is as good as the whole.
+    /// Types of kernel objects must match, except that a structure will do for its first member.
     fn check_types(&self, place: &str, have: TypeId, want: TypeId) -> Verdict {
         let (Some(mine), Some(wanted)) = (self.structure(have), self.structure(want)) else {
             return Verdict::Fine;
@@ -236,7 +236,7 @@ impl Facts<'_> {
             .is_some_and(|name| self.linker.is_object(name))
     }
 
-    /// Whether there are pointers in a structure. One without is memory like any other to functions that take it.
+    /// Whether a structure contains pointers. One without is plain memory to functions that take it.
     fn has_pointers(&self, type_id: TypeId, depth: usize) -> bool {
         let btf = self.object.btf();
         match btf.resolved(type_id) {
@@ -250,7 +250,7 @@ impl Facts<'_> {
         }
     }
 
-    /// The map that is the first argument.
+    /// The map that is passed as the first argument.
     fn map_of(&self, state: &State) -> Option<&crate::maps::Map> {
         match state.registers[1] {
             Value::Pointer(Pointer {
@@ -261,7 +261,7 @@ impl Facts<'_> {
         }
     }
 
-    /// What the call takes and gives back.
+    /// What the call acquires and releases.
     fn apply(&self, at: usize, callee: &Callee<'_>, state: &mut State) -> Verdict {
         let name = &callee.name;
         let iterator = || match state.registers[1] {
@@ -333,7 +333,7 @@ impl Facts<'_> {
 
     fn release(&self, name: &str, argument: usize, state: &mut State) -> Verdict {
         let Value::Pointer(pointer) = state.registers[argument + 1] else {
-            // Unknown what was given back.
+            // What was given back is unknown.
             state.holding = None;
             return Verdict::Fine;
         };
@@ -347,7 +347,7 @@ impl Facts<'_> {
             )),
             known => {
                 if known.is_some() {
-                    // Of what is gone the verifier knows no more than a number.
+                    // To the verifier, a released pointer is just a number.
                     let gone = Number::fresh(8, Root::Instruction(origin));
                     state.forget_reference(origin, Value::Number(gone));
                 }
@@ -356,7 +356,7 @@ impl Facts<'_> {
         }
     }
 
-    /// The reference in an argument is the kernel's from now on.
+    /// The kernel takes over the reference in an argument.
     fn keep(&self, argument: usize, state: &mut State) {
         match state.registers[argument + 1] {
             Value::Pointer(Pointer {
@@ -399,8 +399,8 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether the key, the second argument, is a constant on the stack that names an element of an array: the verifier asks for no
-    /// test of such a look-up (`can_elide_value_nullness()`).
+    /// Whether the key, the second argument, is a constant on the stack that names an element of an array: the verifier requires no NULL test
+    /// of such a look-up (`can_elide_value_nullness()`).
     fn is_in_array(&self, map: usize, state: &State) -> bool {
         let map = &self.object.maps()[map];
         let is_array = matches!(map.kind, kind::ARRAY | kind::PERCPU_ARRAY);
@@ -468,7 +468,7 @@ impl Facts<'_> {
                         _ => Value::Any,
                     },
                     Kind::Void => Value::Unset,
-                    // What is above the result's own bits is undefined.
+                    // The bits above those of the result are undefined.
                     _ => number,
                 }
             }

@@ -1,10 +1,10 @@
-//! What a kernel's verifier would refuse, as far as it can be seen without running the program.
+//! What a kernel's verifier would refuse, as far as can be seen without running the program.
 //!
-//! An abstract interpretation follows what registers and stack hold through each function: numbers with bounds, and pointers with
-//! the object that they lead into, an offset, and whether they may be NULL. Ways on which a program holds different references, locks
-//! and iterators are followed apart. Where ways meet, what differs is forgotten. So
-//! this knows less than the verifier does, which follows every way to its end: what is forbidden on all ways that are known to lead
-//! to an instruction is refused, what is allowed on all is left alone, and between them a [`Guard`] is checked when the program runs.
+//! An abstract interpretation follows what registers and stack hold through each function: numbers with bounds, and pointers with the object
+//! that they point into, an offset, and whether they may be NULL. Paths on which a program holds different references, locks and iterators are
+//! followed separately. Where paths join, differences are forgotten. So this knows less than the verifier, which follows every path to its end:
+//! what is forbidden on all paths known to lead to an instruction is refused, what is allowed on all of them is left alone, and in between a
+//! [`Guard`] is checked when the program runs.
 
 mod access;
 mod arithmetic;
@@ -28,12 +28,12 @@ use crate::object::{
 };
 use crate::special::SpecialField;
 
-/// What is checked at an instruction when it runs.
+/// What is checked at run time before an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
     /// The pointer is not NULL.
     NotNull,
-    /// The address lies in an object: at least `start` and at most `last` bytes from where it begins.
+    /// The address lies in an object: at least `start` and at most `last` bytes from its beginning.
     Within {
         origin: Origin,
         start: i64,
@@ -41,7 +41,7 @@ pub(crate) enum Guard {
     },
 }
 
-/// A guard, and what is wrong where it does not hold.
+/// A guard, and what is wrong if it fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
     pub guard: Guard,
@@ -51,19 +51,19 @@ pub(crate) struct Check {
 /// Where an object begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// At the address in a slot. The slot has the size as well, which may have grown since.
+    /// At the address in a slot. The slot also has the size, which may have grown since.
     Slot(usize),
     /// At the end of the function's stack.
     Stack,
-    /// At the address that the call at this instruction has returned last.
+    /// At the address that the call at this instruction returned most recently.
     Call(usize),
 }
 
-/// What there is to say about an instruction, in one state before it.
+/// The verdict on an instruction, given one state before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
     Fine,
-    /// It depends on values that are not known.
+    /// It depends on unknown values.
     Guarded(Option<Guard>),
     Refused {
         problem: String,
@@ -87,17 +87,17 @@ impl Verdict {
     }
 }
 
-/// What callers know of a function of the object.
+/// What callers know about a function of the object.
 #[derive(Debug, Clone, PartialEq)]
 struct Summary {
-    /// The arguments of all calls.
+    /// The arguments of all calls, joined.
     arguments: Option<[Value; 5]>,
     result: Value,
-    /// Whether it, or what it calls, takes or gives back references, locks and the like.
+    /// Whether it, or what it calls, acquires or releases references, locks and the like.
     takes_or_gives: bool,
 }
 
-/// What is known while a function is looked at.
+/// What is known while a function is checked.
 struct Facts<'a> {
     object: &'a Object,
     linker: &'a dyn Linker,
@@ -111,18 +111,18 @@ struct Facts<'a> {
     may_sleep: Option<bool>,
 }
 
-/// The fields that the kernel manages, of values of maps and of sections.
+/// The fields of map values and sections that the kernel manages.
 struct Specials {
     maps: Vec<Vec<SpecialField>>,
     sections: Vec<Vec<SpecialField>>,
 }
 
-/// Ways to an instruction that are followed apart.
+/// Maximum number of paths to an instruction that are followed separately.
 const WAYS: usize = 24;
-/// After this many joins, bounds that still move are given up.
+/// After this many joins, bounds that still change are given up.
 const PATIENCE: u32 = 6;
 
-/// Looks through all functions: an error for the first thing that a kernel would refuse, or the checks of each function's instructions.
+/// Checks all functions. Returns an error for the first thing that a kernel would refuse, or the checks of each function's instructions.
 pub(crate) fn check(
     object: &Object,
     linker: &dyn Linker,
@@ -140,7 +140,7 @@ pub(crate) fn check(
     ];
     find_effects(object, linker, functions, &mut summaries);
     let order = callers_first(functions);
-    // What functions return does not hang on more than their own code most of the time.
+    // What functions return mostly depends on their own code alone.
     for &place in order.iter().rev() {
         let facts = Facts::new(
             object,
@@ -185,7 +185,7 @@ impl Ways {
         let first = results.next().unwrap_or(Value::Any);
         let all = results.fold(first, |all, one| all.join(one, false));
         match all {
-            // Addresses in a stack that is gone, and the origin of others, mean nothing to the caller.
+            // Addresses in a stack that is gone, and the origins of other values, mean nothing to the caller.
             Value::Pointer(pointer) if pointer.target == Target::Stack => Value::Any,
             Value::Unset => Value::Any,
             other => other.elsewhere(),
@@ -231,7 +231,7 @@ impl<'a> Facts<'a> {
         facts
     }
 
-    /// The arguments of a program that runs at an event, by the names of the structures that they point to.
+    /// The arguments of a program attached to an event, by the names of the structures that they point to.
     fn event_arguments(&self, structures: &[&str]) -> Vec<Value> {
         let argument = |(number, name): (usize, &&str)| match *name {
             "" => Value::Number(Number::fresh(8, Root::Instruction(usize::MAX - number))),
@@ -286,7 +286,7 @@ impl<'a> Facts<'a> {
         parameters.iter().enumerate().map(argument).collect()
     }
 
-    /// What the registers of the arguments hold when a function begins.
+    /// What the argument registers hold when a function begins.
     fn entry(&self, function: usize) -> [Value; 5] {
         if !self.arguments.is_empty() {
             let arguments = Pointer::to(Target::Arguments(self.arguments.len()));
@@ -302,13 +302,13 @@ impl<'a> Facts<'a> {
             {
                 Value::Any
             }
-            // What no call sets is not read, or the call is refused already.
+            // What no call sets is not read, or else the call has already been refused.
             Value::Unset => Value::Any,
             other => other.elsewhere(),
         })
     }
 
-    /// Follows all ways through a function.
+    /// Follows all paths through a function.
     fn follow(&self, linked: &Linked, arguments: [Value; 5]) -> Ways {
         let count = linked.operations.len();
         let mut ways = Ways {
@@ -376,7 +376,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Says what is refused, and which checks instructions need.
+    /// Reports what is refused, and which checks instructions need.
     fn judge(&self, linked: &Linked, ways: &Ways) -> Result<Vec<Option<Check>>, Error> {
         let mut checks = vec![None; linked.operations.len()];
         let is_program = self.may_sleep.is_some();
@@ -409,7 +409,7 @@ impl<'a> Facts<'a> {
         Ok(checks)
     }
 
-    /// What is wrong where a guard does not hold.
+    /// What is wrong if a guard fails.
     fn broken(&self, linked: &Linked, guard: Guard) -> String {
         match guard {
             Guard::NotNull => "NULL is used as a pointer".to_owned(),
@@ -432,7 +432,7 @@ impl<'a> Facts<'a> {
         refused(self.object.location(self.function, at).to_string(), problem)
     }
 
-    /// What the program still holds at its end, as an error where it was taken.
+    /// What the program still holds at its end, as an error at the place where it was acquired.
     fn leak(&self, linked: &Linked, state: &State) -> Option<Error> {
         let held = *state.holding.as_ref()?.first()?;
         let problem = match held {
@@ -455,7 +455,7 @@ impl<'a> Facts<'a> {
         known.map_or("a helper", |(name, _)| name).to_owned()
     }
 
-    /// The calls of other functions of the object, with their arguments. Nothing is known of those of callbacks.
+    /// The calls of other functions of the object, with their arguments. Nothing is known about those of callbacks.
     fn calls(&self, linked: &Linked, ways: &Ways) -> Vec<(usize, [Value; 5])> {
         let mut calls = Vec::new();
         for (at, operation) in linked.operations.iter().enumerate() {
@@ -529,7 +529,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Adds a state to those of an instruction; returns what it holds if it was news.
+/// Adds a state to those of an instruction. Returns what it holds if that added anything.
 fn arrive(known: &mut Vec<State>, mut state: State, joins: &mut u32) -> Option<Holding> {
     if known.len() >= WAYS && known.iter().all(|one| one.holding != state.holding) {
         state.holding = None;
@@ -548,7 +548,7 @@ fn arrive(known: &mut Vec<State>, mut state: State, joins: &mut u32) -> Option<H
     }
 }
 
-/// The problem that all ways to an instruction have.
+/// The problem, if all paths to an instruction have one.
 fn all_refused(verdicts: &[Verdict]) -> Option<String> {
     let mut first = None;
     for verdict in verdicts {
@@ -560,7 +560,7 @@ fn all_refused(verdicts: &[Verdict]) -> Option<String> {
     first
 }
 
-/// The guard that fits all ways that need one.
+/// The guard, if the same one fits all paths that need one.
 fn common_guard(verdicts: &[Verdict]) -> Option<Guard> {
     let mut common = None;
     for verdict in verdicts {
@@ -596,7 +596,7 @@ impl Specials {
     }
 }
 
-/// The functions so that each comes after those that call it.
+/// The functions in an order in which each comes after its callers.
 fn callers_first(functions: &[Linked]) -> Vec<usize> {
     fn visit(place: usize, functions: &[Linked], seen: &mut [bool], order: &mut Vec<usize>) {
         if std::mem::replace(&mut seen[place], true) {
@@ -620,7 +620,7 @@ fn callers_first(functions: &[Linked]) -> Vec<usize> {
     order
 }
 
-/// Finds the functions that take references or locks or give them back, themselves or in what they call.
+/// Finds the functions that acquire or release references or locks, themselves or in what they call.
 fn find_effects(
     object: &Object,
     linker: &dyn Linker,

@@ -1,21 +1,21 @@
-//! What is known at one place of a function.
+//! What is known at one point of a function.
 
 use super::value::{Null, Number, Pointer, Root, Target, Value};
 use crate::contract::Region;
 
-/// Something that has to be given back or left before the program returns.
+/// Something that has to be released or left before the program returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Held {
     /// A reference that the call at this instruction returned.
     Reference(usize),
-    /// Something that the call at this instruction has begun.
+    /// Something that the call at this instruction began.
     Region(Region, usize),
-    /// The iterator at this offset of the stack, which the call at this instruction has begun.
+    /// The iterator at this stack offset, begun by the call at this instruction.
     Iterator(i64, usize),
 }
 
 impl Held {
-    /// Whether this is what the other means, wherever it was begun.
+    /// Whether this is the same thing as the other, no matter where it was acquired.
     fn is(self, other: Held) -> bool {
         match (self, other) {
             (Held::Region(one, _), Held::Region(other, _)) => one == other,
@@ -24,7 +24,7 @@ impl Held {
         }
     }
 
-    /// The instruction that took it.
+    /// The instruction that acquired it.
     pub(super) fn taken_at(self) -> usize {
         match self {
             Held::Reference(at) | Held::Region(_, at) | Held::Iterator(_, at) => at,
@@ -32,21 +32,21 @@ impl Held {
     }
 }
 
-/// What is held: `None` if that is not known.
+/// What is held; `None` if unknown.
 pub(super) type Holding = Option<Vec<Held>>;
 
-/// What is known at one place, on the ways there that hold the same.
+/// What is known at one point, on the paths to it that hold the same things.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
     pub registers: [Value; 11],
-    /// Values on the stack, eight bytes each, by offset from its end. Of the others nothing is known.
+    /// Values on the stack, eight bytes each, by offset from its end. Nothing is known about the rest.
     slots: Vec<(i64, Value)>,
-    /// Constants of four bytes on the stack, by offset from its end: the verifier knows which element of an array they choose.
+    /// Four-byte constants on the stack, by offset from its end: the verifier knows which element of an array they select.
     words: Vec<(i64, u32)>,
-    /// What tests have told of constants that the loader sets.
+    /// What tests have told about constants that the loader sets.
     cells: Vec<(Root, u64, u64)>,
     pub holding: Holding,
-    /// Whether a test led here on all ways whose outcome the verifier may know: one of a constant that the loader sets, say.
+    /// Whether every path to here passed a test whose outcome the verifier may know, such as one of a constant that the loader sets.
     pub is_doubtful: bool,
 }
 
@@ -65,7 +65,7 @@ impl State {
         }
     }
 
-    /// Keeps what is known on both ways; returns whether anything was lost.
+    /// Keeps what is known on both paths; returns whether anything was lost.
     pub(super) fn join(&mut self, other: &State, widen: bool) -> bool {
         let before = self.clone();
         for (mine, theirs) in self.registers.iter_mut().zip(other.registers) {
@@ -95,13 +95,13 @@ impl State {
         }
     }
 
-    /// The constant of four bytes at an offset of the stack, if one is known to be there.
+    /// The four-byte constant at an offset of the stack, if one is known to be there.
     pub(super) fn word(&self, offset: i64) -> Option<u32> {
         let found = self.words.iter().find(|word| word.0 == offset);
         found.map(|word| word.1)
     }
 
-    /// Writes four bytes to the stack, of which a constant is remembered.
+    /// Writes four bytes to the stack, and remembers them if they are a constant.
     pub(super) fn set_word(&mut self, offset: i64, value: Value) {
         self.forget_stack(offset, offset + 4);
         if let Some(constant) = value.constant() {
@@ -123,7 +123,7 @@ impl State {
         self.registers.iter_mut().chain(slots)
     }
 
-    /// Forgets where values come from that this instruction made before: it makes another now.
+    /// Forgets the origin of values that this instruction made earlier: it is about to make a new one.
     pub(super) fn renew(&mut self, at: usize) {
         for value in self.values() {
             match value {
@@ -143,7 +143,7 @@ impl State {
         }
     }
 
-    /// A constant that the loader sets, with what tests have told of it.
+    /// A constant that the loader sets, with what tests have told about it.
     pub(super) fn cell(&self, root: Root, size: u8) -> Value {
         let known = self.cells.iter().find(|cell| cell.0 == root);
         let number = Number {
@@ -161,7 +161,7 @@ impl State {
         })
     }
 
-    /// A test has told that a number lies between two others.
+    /// Records that a test has found a number between two others.
     pub(super) fn bound(&mut self, register: usize, low: u64, high: u64) {
         let Value::Number(tested) = self.registers[register] else {
             return;
@@ -194,7 +194,7 @@ impl State {
         }
     }
 
-    /// A test has told whether a pointer is NULL.
+    /// Records that a test has found a pointer to be NULL or not.
     pub(super) fn tell_null(&mut self, register: usize, is_null: bool) {
         let Value::Pointer(tested) = self.registers[register] else {
             return;
@@ -213,7 +213,7 @@ impl State {
                 {
                     told(value);
                 }
-                // Perhaps a copy.
+                // Possibly a copy.
                 Value::Pointer(pointer) if *pointer == tested => pointer.null = Null::Unsure,
                 _ => {}
             }
@@ -229,7 +229,7 @@ impl State {
     }
 
     pub(super) fn take(&mut self, what: Held) {
-        // What is taken a second time cannot be told apart.
+        // A second acquisition cannot be told apart from the first.
         let may_repeat = matches!(
             what,
             Held::Region(Region::Rcu | Region::NoPreemption | Region::NoInterrupts, _)
@@ -244,7 +244,7 @@ impl State {
         }
     }
 
-    /// Gives back what is held; returns whether it was, if that is known.
+    /// Releases what is held; returns whether it was held, if that is known.
     pub(super) fn give_back(&mut self, what: Held) -> Option<bool> {
         let holding = self.holding.as_mut()?;
         let place = holding.iter().position(|held| held.is(what));
@@ -254,7 +254,7 @@ impl State {
         Some(place.is_some())
     }
 
-    /// Nothing may be done any more with what was given back.
+    /// Forgets a released reference: nothing may be done with it any more.
     pub(super) fn forget_reference(&mut self, origin: usize, value: Value) {
         for one in self.values() {
             if one.pointer().and_then(|pointer| pointer.origin) == Some(origin) {

@@ -49,7 +49,7 @@ impl Facts<'_> {
                 }
                 _ => Value::Any,
             },
-            // Numbers and addresses of the kernel look the same here.
+            // Numbers and kernel addresses cannot be told apart here.
             _ => Value::Any,
         }
     }
@@ -64,7 +64,7 @@ impl Facts<'_> {
         };
         let verdict = self.access(state, one.source, access);
         let source = state.registers[usize::from(one.source)];
-        // The object is there, or the program has ended.
+        // The object exists, or the program has ended.
         if !matches!(verdict, Verdict::Fine) {
             self.reached(state, one.source);
         }
@@ -77,7 +77,7 @@ impl Facts<'_> {
         verdict
     }
 
-    /// After an access, a pointer is no longer one that may be NULL: only the first such access is reported.
+    /// After an access, a pointer no longer counts as one that may be NULL: only the first such access is reported.
     fn reached(&self, state: &mut State, register: u8) {
         if let Value::Pointer(pointer) = &mut state.registers[usize::from(register)]
             && pointer.null == Null::Untested
@@ -93,7 +93,7 @@ impl Facts<'_> {
         let offset = pointer.offset.low.saturating_add(i64::from(one.offset));
         match pointer.target {
             Target::Stack if is_fixed && size == 8 => state.slot(offset),
-            // Parts of slots are not followed, but the verifier may know them.
+            // Parts of slots are not tracked, but the verifier may know them.
             Target::Stack => Value::Any,
             Target::Arguments(_) if is_fixed && size == 8 && offset % 8 == 0 => {
                 let argument = usize::try_from(offset / 8).ok();
@@ -195,7 +195,7 @@ impl Facts<'_> {
     }
 }
 
-/// A number that was loaded: nothing is known of it but its size.
+/// A loaded number: nothing is known about it but its size.
 fn unknown(at: usize, one: Instruction) -> Value {
     let root = Root::Instruction(at);
     if one.mode() == mode::MEMSX {

@@ -1,20 +1,20 @@
-//! What is known of the value of a register.
+//! What is known about the value of a register.
 
 use crate::btf::TypeId;
 
-/// Where a value was made: an instruction, or a cell of constant memory.
+/// Where a value comes from: an instruction, or a cell of constant memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Root {
     Instruction(usize),
     Cell { slot: usize, offset: u64, size: u8 },
 }
 
-/// What is known of a value.
+/// What is known about a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value {
-    /// Nothing was ever written there.
+    /// Nothing has been written there.
     Unset,
-    /// Nothing is known: whatever is done with it is left to the run.
+    /// Nothing is known: whatever is done with it is left to run time.
     Any,
     Number(Number),
     Pointer(Pointer),
@@ -27,7 +27,7 @@ pub(super) struct Number {
     pub high: u64,
     /// Where it comes from.
     pub root: Option<Root>,
-    /// Whether it still is what was made there.
+    /// Whether it still is the value made there.
     pub is_root: bool,
     /// Whether nothing has bounded it since.
     pub is_free: bool,
@@ -70,7 +70,7 @@ pub(super) enum Null {
     No,
     /// It may be, and was not tested.
     Untested,
-    /// It is on some ways and not on others.
+    /// It is on some paths and not on others.
     Unsure,
 }
 
@@ -79,7 +79,7 @@ pub(super) enum Null {
 pub(super) struct Offset {
     pub low: i64,
     pub high: i64,
-    /// Whether a number that nothing has bounded is part of it.
+    /// Whether it includes a number that nothing has bounded.
     pub is_free: bool,
 }
 
@@ -158,7 +158,7 @@ impl Offset {
             ..Offset::UNKNOWN
         };
         let (low, high) = (number.low.cast_signed(), number.high.cast_signed());
-        // The bounds are those of a signed number if they have the same sign.
+        // The bounds also hold for the signed number if both have the same sign.
         if low > high {
             return unknown;
         }
@@ -205,7 +205,7 @@ impl Pointer {
 impl Value {
     pub(super) const ZERO: Value = Value::Number(Number::constant(0));
 
-    /// What another function knows of it: not what it was derived from.
+    /// What another function knows about it: not its origin.
     pub(super) fn elsewhere(self) -> Value {
         match self {
             Value::Pointer(pointer) => Value::Pointer(Pointer {
@@ -222,7 +222,7 @@ impl Value {
         }
     }
 
-    /// What is known if the value is this or the other. `widen` gives bounds up that still move.
+    /// What is known if the value is one or the other. `widen` gives up bounds that still change.
     pub(super) fn join(self, other: Value, widen: bool) -> Value {
         match (self, other) {
             _ if self == other => self,
