@@ -1,8 +1,8 @@
 //! The files of an experiment.
 //!
-//! An experiment is a folder: `experiment.toml`, the rt-app files that it names, `document.toml` with what the document prints, and a
-//! README. Machines are files of their own, `machines/<name>.toml` beside the experiments, shared by all of one document. What the
-//! keys mean is in `experiments/README.md`.
+//! An experiment is a folder: `experiment.toml`, the rt-app files that it names, `document.toml` with what the document prints, and a README.
+//! Machines have files of their own, `machines/<name>.toml` beside the experiments, shared by all experiments of a document.
+//! `experiments/README.md` explains the keys.
 
 use std::collections::BTreeMap;
 
@@ -25,9 +25,9 @@ pub(crate) struct ExperimentFile {
     pub(crate) section: String,
     /// Name of the machine's file.
     pub(crate) machine: String,
-    /// Timer ticks a second, if not the machine's.
+    /// Timer ticks per second, if not the machine's.
     pub(crate) hz: Option<u64>,
-    /// Costs that differ from those of the machine's file.
+    /// Costs that differ from the machine's file.
     #[serde(default)]
     pub(crate) cost: BTreeMap<String, toml::Value>,
     /// Simulations of each column at each point.
@@ -39,7 +39,7 @@ pub(crate) struct ExperimentFile {
     pub(crate) window: Option<f64>,
     /// The rt-app file.
     pub(crate) workload: Option<String>,
-    /// Values set in the workload: JSON pointer to value; a text that begins with `=` is an expression.
+    /// Values to set in the workload, by JSON pointer; a string that begins with `=` is an expression.
     #[serde(default)]
     pub(crate) set: BTreeMap<String, toml::Value>,
     /// What the points are.
@@ -50,7 +50,7 @@ pub(crate) struct ExperimentFile {
     pub(crate) records: bool,
     /// The schedulers.
     pub(crate) column: Vec<ColumnFile>,
-    /// The points of the x axis; none is a single one.
+    /// The points on the x axis; if empty, there is a single one.
     #[serde(default)]
     pub(crate) point: Vec<PointFile>,
     /// What is measured.
@@ -75,7 +75,7 @@ fn twenty() -> u32 {
     20
 }
 
-/// `[kernel]`: how the experiment runs on a real kernel. What is absent is as in the simulator.
+/// `[kernel]`: how the experiment runs on a real kernel. Absent keys have the same values as in the simulator.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KernelFile {
@@ -90,29 +90,29 @@ pub(crate) struct KernelFile {
     pub(crate) window: Option<f64>,
     /// The rt-app file.
     pub(crate) workload: Option<String>,
-    /// Values set in the workload, after the experiment's.
+    /// Values to set in the workload, after the experiment's.
     #[serde(default)]
     pub(crate) set: BTreeMap<String, toml::Value>,
     /// What the points are.
     pub(crate) axis: Option<String>,
-    /// Names of the experiment's points that run here; all if absent.
+    /// Names of the experiment's points to run here; all if absent.
     pub(crate) points: Option<Vec<String>>,
     /// Points instead of the experiment's.
     #[serde(default)]
     pub(crate) point: Vec<PointFile>,
     /// A shell script that is run instead of a workload.
     pub(crate) command: Option<String>,
-    /// The programs that the script needs, with the Debian packages that have them.
+    /// The programs that the script needs, each with its Debian package.
     #[serde(default)]
     pub(crate) programs: BTreeMap<String, String>,
-    /// Names of the experiment's measures that are taken here; all if absent, and with a command none.
+    /// Names of the experiment's measures to take here; if absent, all of them, or none with a command.
     pub(crate) measures: Option<Vec<String>>,
-    /// Further measures, or others instead of those with the same name.
+    /// Additional measures; they replace those of the same name.
     #[serde(default)]
     pub(crate) measure: Vec<MeasureFile>,
     /// Names of the experiment's acceptance lines that apply here; all if absent.
     pub(crate) lines: Option<Vec<String>>,
-    /// Further acceptance lines.
+    /// Additional acceptance lines.
     #[serde(default)]
     pub(crate) accept: Vec<AcceptFile>,
     /// What limits the result, instead of the experiment's.
@@ -128,9 +128,9 @@ fn five() -> u32 {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CpusFile {
-    /// That many.
+    /// Exactly this many.
     Exactly(usize),
-    /// That many or more.
+    /// At least this many.
     AtLeast(usize),
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct ColumnFile {
     /// Its tunables.
     #[serde(default)]
     pub(crate) set: BTreeMap<String, toml::Value>,
-    /// Timer ticks a second, if not the experiment's.
+    /// Timer ticks per second, if not the experiment's.
     pub(crate) hz: Option<u64>,
     /// The document's name of the column.
     pub(crate) printed: Option<String>,
@@ -155,11 +155,11 @@ pub(crate) struct ColumnFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PointFile {
-    /// Its name; a number where the axis is one.
+    /// Its name; a number if the axis is numeric.
     pub(crate) name: String,
     /// The rt-app file, if not the experiment's.
     pub(crate) workload: Option<String>,
-    /// Values set in the workload, after the experiment's.
+    /// Values to set in the workload, after the experiment's.
     #[serde(default)]
     pub(crate) set: BTreeMap<String, toml::Value>,
     /// Name of the machine's file, if not the experiment's.
@@ -179,17 +179,17 @@ pub(crate) struct MeasureFile {
     /// Its unit.
     #[serde(default)]
     pub(crate) unit: String,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     #[serde(default = "two")]
     pub(crate) decimals: usize,
     /// The expression over one run.
     pub(crate) value: String,
-    /// The document's name of it.
+    /// The document's name for it.
     pub(crate) printed: Option<String>,
     /// The points at which it is measured; empty means all.
     #[serde(default)]
     pub(crate) points: Vec<String>,
-    /// Only for acceptance lines: not among the figures.
+    /// Used in acceptance lines only, and left out of the figures.
     #[serde(default)]
     pub(crate) hidden: bool,
 }
@@ -210,10 +210,10 @@ pub(crate) struct AcceptFile {
     pub(crate) claim: String,
     /// The expression that is true if it holds.
     pub(crate) holds: String,
-    /// The expression of the numbers that decide.
+    /// The expression for the numbers that decide.
     #[serde(default)]
     pub(crate) shows: String,
-    /// Why it does not hold, where that is so.
+    /// Why the line does not hold, if it does not.
     pub(crate) reason: Option<String>,
 }
 
@@ -230,7 +230,7 @@ pub(crate) struct FitFile {
     pub(crate) unit: String,
     /// What it was fitted to, in words.
     pub(crate) to: String,
-    /// How it is found again: the column, point and measure that reach a number of the document.
+    /// How to find the value again: the column, point and measure that must reach a number from the document.
     pub(crate) target: Option<TargetFile>,
 }
 
@@ -245,13 +245,13 @@ pub(crate) struct TargetFile {
     pub(crate) point: String,
     /// Measure.
     pub(crate) measure: String,
-    /// The value that it is to have.
+    /// The value that the measure must reach.
     pub(crate) value: f64,
-    /// Where the fitted value is looked for.
+    /// The range to search.
     pub(crate) range: [f64; 2],
 }
 
-/// A plot of the page: how samples of all runs are distributed.
+/// A plot for the page: the distribution of the samples of all runs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlotFile {
@@ -274,13 +274,13 @@ pub(crate) struct MachineFile {
     pub(crate) title: String,
     /// hwloc's synthetic description.
     pub(crate) topology: String,
-    /// Timer ticks a second.
+    /// Timer ticks per second.
     pub(crate) hz: u64,
-    /// Clock in MHz, for what documents give in cycles.
+    /// Clock rate in MHz, for figures that documents give in cycles.
     pub(crate) mhz: Option<f64>,
-    /// Name of the file of its costs, beside this one; the default model if absent.
+    /// Name of the cost file beside this one; the default model if absent.
     pub(crate) cost: Option<String>,
-    /// Where these facts are from.
+    /// The source of these facts.
     pub(crate) origin: String,
 }
 
@@ -301,7 +301,7 @@ pub(crate) struct TableFile {
     pub(crate) key: String,
     /// The keys.
     pub(crate) keys: Vec<toml::Value>,
-    /// Digits after the point by row, where the rows are metrics.
+    /// Digits after the decimal point by row, if the rows are metrics.
     pub(crate) row_decimals: Option<Vec<usize>>,
     /// The columns.
     pub(crate) column: Vec<TableColumnFile>,
@@ -314,10 +314,10 @@ pub(crate) struct TableColumnFile {
     pub(crate) label: String,
     /// The scheduler that it measures.
     pub(crate) scheduler: Option<String>,
-    /// What it measures, where the columns are metrics.
+    /// What it measures, if the columns are metrics.
     pub(crate) metric: Option<String>,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     pub(crate) decimals: Option<usize>,
-    /// One for each key.
+    /// One value per key.
     pub(crate) values: Vec<toml::Value>,
 }

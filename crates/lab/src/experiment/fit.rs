@@ -1,4 +1,4 @@
-//! Finding the fitted values of an experiment again.
+//! Finds the fitted values of an experiment again.
 
 use std::num::NonZero;
 
@@ -9,18 +9,18 @@ use super::load::Experiment;
 use super::reproduce::{Request, Simulations};
 use crate::error::Error;
 
-/// Halvings of the range in which a value is looked for: to a four-thousandth of it.
+/// How often the search range is halved: down to 1/4096.
 const STEPS: u32 = 12;
-/// Rounds over all values, where there are several: each depends on the others.
+/// Rounds over all values if there are several, because each depends on the others.
 const ROUNDS: u32 = 2;
 
-/// Fits the values of `experiment` that have a target again, and returns them. The file of the experiment stays as it is.
+/// Fits again those values of `experiment` that have a target, and returns all values. The experiment's file is not changed.
 ///
-/// A value is looked for by halving its range, so the measure has to rise or fall with it.
+/// The search is a bisection, so the measure must rise or fall monotonically with the value.
 ///
 /// # Errors
 ///
-/// If the experiment cannot be run, or its measure reaches the target nowhere in the range.
+/// If the experiment cannot be run, or its measure does not reach the target within the range.
 pub fn fit(experiment: &Experiment, threads: Option<NonZero<usize>>) -> Result<Vec<Fit>, Error> {
     let mut values = experiment.fits();
     let fits = &experiment.file.fit;
@@ -66,7 +66,7 @@ pub fn fit(experiment: &Experiment, threads: Option<NonZero<usize>>) -> Result<V
     Ok(found.collect())
 }
 
-/// The value in the target's range at which `measure` reaches the target; `None` if it does not.
+/// The value in the target's range at which `measure` reaches the target; `None` if there is none.
 fn halve(
     target: &TargetFile,
     mut measure: impl FnMut(f64) -> Result<f64, Error>,

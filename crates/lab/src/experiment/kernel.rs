@@ -1,6 +1,6 @@
-//! Experiments on a real kernel: what to run there, and what its output says.
+//! Experiments on a real kernel: what to run there, and how to read the output.
 //!
-//! Nothing is started here. The caller does that, and hands back what was printed.
+//! This module starts nothing. The caller makes the runs and returns their output.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ const OWN: &str = "kernel";
 /// The machine and its kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelMachine {
-    /// Kernel, processor and all else that a result depends on, in words.
+    /// In words: the kernel, the processor and everything else that affects a result.
     pub description: String,
     /// CPUs that tasks may use.
     pub cpus: usize,
@@ -50,12 +50,12 @@ pub enum KernelLoad {
         workload: String,
         /// Length of the run, if not the workload's.
         duration: Option<Nanoseconds>,
-        /// Seed of what varies.
+        /// Seed for everything that varies.
         seed: u64,
         /// How it is measured.
         metrics: fairground_metrics::Options,
     },
-    /// A shell script, of whatever output.
+    /// A shell script, with any output.
     Command {
         /// The script.
         script: String,
@@ -67,7 +67,7 @@ pub enum KernelLoad {
 /// What a run printed, or why it failed.
 pub type KernelOutput = Result<String, String>;
 
-/// What is read of the output of `fairground play`.
+/// The part of `fairground play`'s output that is read.
 #[derive(Deserialize)]
 struct Played {
     scheduler: Option<String>,
@@ -76,7 +76,7 @@ struct Played {
 }
 
 impl ExperimentFile {
-    /// The experiment as its `[kernel]` table has it.
+    /// The experiment with its `[kernel]` table applied.
     fn on_kernel(&self, kernel: &KernelFile) -> Result<Self, String> {
         let mut file = self.clone();
         file.kernel = None;
@@ -110,7 +110,7 @@ impl ExperimentFile {
         if let Some(lines) = &kernel.lines {
             keep(&mut file.accept, lines, |line| &line.id)?;
         }
-        // Reasons are those of simulations.
+        // Reasons are about simulations, so they do not apply.
         file.accept.iter_mut().for_each(|line| line.reason = None);
         file.accept.extend(kernel.accept.iter().cloned());
         file.caveats.clone_from(&kernel.caveats);
@@ -119,7 +119,7 @@ impl ExperimentFile {
 }
 
 impl Experiment {
-    /// Whether it says how it runs on a real kernel.
+    /// Whether the experiment has a `[kernel]` table.
     pub fn has_kernel(&self) -> bool {
         self.file.kernel.is_some()
     }
@@ -140,7 +140,7 @@ impl Experiment {
         }))
     }
 
-    /// Why it cannot run on a machine with this number of CPUs; `None` if it can.
+    /// Why the experiment cannot run on a machine with this many CPUs; `None` if it can.
     pub fn obstacle_on_kernel(
         &self,
         cpus: usize,
@@ -177,12 +177,12 @@ impl Experiment {
     }
 }
 
-/// Runs `experiment` on a kernel: `run` makes one run and returns what it printed, or why it failed. `progress` is told how many of how
-/// many runs are done.
+/// Runs `experiment` on a kernel: `run` makes one run and returns its output, or why it failed. `progress` is called with the number of
+/// finished runs and the total.
 ///
 /// # Errors
 ///
-/// If a file of the experiment cannot be used, or one of `run`'s. A run that fails is not an error: see [`Outcome::failures`].
+/// If a file of the experiment cannot be used, or if `run` returns an error. A failed run is not an error: see [`Outcome::failures`].
 pub fn reproduce_on_kernel(
     experiment: &Experiment,
     request: &Request,
@@ -228,7 +228,7 @@ pub fn reproduce_on_kernel(
     )
 }
 
-/// What a run gave: its measures, why it failed, its notes.
+/// The results of a run: its measures, why it failed, its notes.
 type Given = (Measured, Option<Failure>, Vec<String>);
 
 /// The runs of an experiment.
@@ -239,7 +239,7 @@ struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// Makes all runs. Repetitions are the outermost loop, so that a machine that changes meanwhile does so for all columns.
+    /// Makes all runs. Repetitions are the outermost loop, so that a change of the machine in between affects all columns alike.
     fn make(
         &self,
         run: &mut dyn FnMut(&KernelRun) -> Result<KernelOutput, Error>,
@@ -255,7 +255,7 @@ impl Runs<'_> {
                     &points[place / columns.len()],
                     &columns[place % columns.len()],
                 );
-                // A figure takes all of its runs: after one that failed, the others are no use.
+                // A figure needs all of its runs: after one has failed, the others are useless.
                 let failed = given[place].iter().any(|(_, failure, _)| failure.is_some());
                 let one = if failed {
                     (self.measures.none("a run failed"), None, Vec::new())
@@ -270,7 +270,7 @@ impl Runs<'_> {
         Ok(given.into_iter().flatten().collect())
     }
 
-    /// The run of a point and column.
+    /// The run for a point and column.
     fn run(&self, point: &PointFile, column: &ColumnFile, seed: u64) -> Result<KernelRun, Error> {
         let setup = &self.setup;
         let duration = setup.duration(point);
@@ -306,7 +306,7 @@ impl Runs<'_> {
         })
     }
 
-    /// What a run gave.
+    /// Reads the output of a run.
     fn read(
         &self,
         run: &KernelRun,
@@ -412,7 +412,7 @@ mod tests {
         holds = "true"
         "#;
 
-    /// The experiment of a file.
+    /// Opens an experiment with this file.
     fn open(text: &str) -> Result<Experiment, Error> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine");

@@ -1,4 +1,4 @@
-//! Experiments: found, read and checked.
+//! Finds, reads and checks experiments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ const MACHINES: &str = "machines";
 /// Where the files of an experiment are.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// In the program.
+    /// Embedded in the program.
     Embedded,
-    /// In this folder, which holds experiments and machines.
+    /// In this folder of experiments and machines.
     Folder(PathBuf),
 }
 
@@ -77,7 +77,7 @@ impl Place {
 pub struct Experiments;
 
 impl Experiments {
-    /// Their names, in the order of the documents' list.
+    /// Their names, sorted.
     pub fn names() -> Vec<String> {
         let mut names: Vec<String> = Files::iter()
             .filter_map(|path| path.strip_suffix(&format!("/{FILE}")).map(str::to_owned))
@@ -86,11 +86,11 @@ impl Experiments {
         names
     }
 
-    /// The experiment of this name, or the user's own in the folder of this path.
+    /// Opens the experiment of this name, or the user's own in the folder at this path.
     ///
     /// # Errors
     ///
-    /// If there is none, or its files cannot be used; the error says where.
+    /// If there is none, or if its files cannot be used; the error says where the problem is.
     pub fn open(name: &str) -> Result<Experiment, Error> {
         let names = Self::names();
         if names.iter().any(|one| one == name) {
@@ -152,7 +152,7 @@ impl Experiment {
         &self.file.title
     }
 
-    /// The document, and where in it the experiment is.
+    /// The document, and the experiment's place in it.
     pub fn source(&self) -> String {
         format!("{}, {}", self.file.document, self.file.section)
     }
@@ -167,7 +167,7 @@ impl Experiment {
             .collect()
     }
 
-    /// An error at its file.
+    /// An error in the experiment's file.
     pub(crate) fn wrong(&self, message: String) -> Error {
         Error::Experiment {
             place: self.place.name(&format!("{}/{FILE}", self.id)),
@@ -210,7 +210,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// The points; a single one without a name if the file has none.
+    /// The points; a single unnamed one if the file has none.
     pub(crate) fn points(&self) -> Vec<PointFile> {
         if self.file.point.is_empty() {
             vec![PointFile::default()]
@@ -225,11 +225,11 @@ impl Experiment {
         fits.map(|fit| (fit.name.clone(), fit.value)).collect()
     }
 
-    /// Reads the machine of every point, as its runs do.
+    /// Reads the machine of every point, just as the runs do.
     ///
     /// # Errors
     ///
-    /// The first machine that there is not, or that cannot be used; with the place.
+    /// For the first machine that does not exist or cannot be used, with its place.
     pub fn check_machines(&self) -> Result<(), Error> {
         let fits = self.fits();
         for point in &self.points() {
@@ -284,7 +284,7 @@ impl Experiment {
         Ok(Arc::new(Workload::parse(&place, &text)?))
     }
 
-    /// The rt-app file of a point, with the values that are set in it, and its place.
+    /// The rt-app file of a point with its values set, and its place.
     pub(crate) fn workload_text(
         &self,
         point: &PointFile,
@@ -315,7 +315,7 @@ impl Experiment {
         Ok((place, json.to_string()))
     }
 
-    /// A value of the file; a text that begins with `=` is computed.
+    /// A value from the file; a string that begins with `=` is evaluated.
     fn computed(
         &self,
         value: &toml::Value,
@@ -360,7 +360,7 @@ impl Experiment {
     }
 }
 
-/// Sets the value that a JSON pointer leads to; the last step may be a new key.
+/// Sets the value at a JSON pointer; the last component may be a new key.
 fn set_pointer(
     json: &mut serde_json::Value,
     pointer: &str,
@@ -379,7 +379,7 @@ fn set_pointer(
     Ok(())
 }
 
-/// A cost that an experiment sets, with the experiment as its origin if it has none.
+/// A cost set by an experiment, with the experiment as its origin if it states none.
 fn with_origin(computed: toml::Value, written: &toml::Value) -> toml::Value {
     if computed.is_table() {
         return computed;

@@ -1,4 +1,4 @@
-//! Experiments of the documents: read from their files, run, judged.
+//! Experiments from the documents: read from their files, run and judged.
 
 mod file;
 mod fit;

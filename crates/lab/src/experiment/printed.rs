@@ -1,4 +1,4 @@
-//! What a document prints, found for a column, point and measure of ours.
+//! Looks up what a document prints for one of our columns, points and measures.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl TableFile {
         self.keys.iter().position(|one| text(one) == key)
     }
 
-    /// Where rows are metrics and columns schedulers, or rows are points and columns metrics of schedulers.
+    /// The printed number. Either the rows are metrics and the columns schedulers, or the rows are points and the columns metrics of schedulers.
     fn number(&self, column: &ColumnFile, point: &str, printed: &str) -> Option<f64> {
         let ours = |one: &&TableColumnFile| one.is(column);
         if let Some(row) = self.row(printed) {
@@ -68,7 +68,7 @@ impl TableFile {
     }
 }
 
-/// A key or a value as text; a cell that the document leaves empty is `nan` in the file.
+/// A key or a value as text; an empty cell of the document is `nan` in the file.
 fn text(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),
@@ -77,7 +77,7 @@ fn text(value: &toml::Value) -> String {
     }
 }
 
-/// The document's numbers by name of column, point and measure.
+/// The document's numbers by the names of column, point and measure.
 pub(crate) fn numbers(
     document: &DocumentFile,
     columns: &[ColumnFile],
@@ -109,7 +109,7 @@ pub(crate) fn numbers(
     numbers
 }
 
-/// The document's tables as it prints them.
+/// The tables as the document prints them.
 pub(crate) fn tables(document: &DocumentFile) -> Vec<PrintedTable> {
     document.table.iter().map(TableFile::as_printed).collect()
 }
@@ -120,7 +120,7 @@ impl ColumnFile {
         self.name.as_deref().unwrap_or(&self.scheduler)
     }
 
-    /// Its tunables, with values as people write them.
+    /// Its tunables, with values as a user writes them.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&String, String)> {
         let text = |value: &toml::Value| match value {
             toml::Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Running an experiment and judging what came of it.
+//! Runs an experiment and judges the results.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -23,23 +23,23 @@ use crate::moments::moments;
 /// How to run an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Further schedulers, without a verdict.
+    /// Additional schedulers, which get no verdict.
     pub schedulers: Vec<String>,
-    /// Seeds, which on a kernel are repetitions, if not the experiment's.
+    /// Number of seeds (on a kernel, repetitions), if not the experiment's.
     pub seeds: Option<u32>,
-    /// Names of points; all if there are none.
+    /// Names of points; empty for all.
     pub points: Vec<String>,
     /// Length of each run, if not the experiment's.
     pub duration: Option<Nanoseconds>,
-    /// Simulations at once; `None` is one for each CPU of this machine.
+    /// Simulations at once; `None` for one per CPU of this machine.
     pub threads: Option<NonZero<usize>>,
 }
 
-/// What came of an experiment.
+/// The results of an experiment.
 pub struct Outcome {
     /// Figures and verdicts.
     pub reproduction: Reproduction,
-    /// Samples for the histograms among the plots: by plot, then point and column.
+    /// Samples for the plots that are histograms: by plot, then point and column.
     pub histograms: Vec<Histogram>,
     /// Simulations that failed.
     pub failures: Vec<Failure>,
@@ -54,22 +54,22 @@ pub struct Histogram {
     pub x: String,
     /// Width of a bin.
     pub bin: f64,
-    /// Name of the point and column, and the samples of all seeds.
+    /// Names of the point and the column, and the samples of all seeds.
     pub series: Vec<(String, String, Vec<f64>)>,
 }
 
-/// What one run gave: the measures and the samples of the plots, in the order of the experiment's file.
+/// The results of one run: its measures and the samples of its plots, in the order of the experiment's file.
 pub(super) struct Measured {
-    /// `None` where the measure is not one of the run's point.
+    /// `None` if the measure is not taken at the run's point.
     values: Vec<Option<Result<f64, String>>>,
     samples: Vec<Vec<f64>>,
 }
 
-/// Runs `experiment` in the simulator. `progress` is told how many of how many simulations are done, from any thread.
+/// Runs `experiment` in the simulator. `progress` is called, from any thread, with the number of finished simulations and the total.
 ///
 /// # Errors
 ///
-/// If a file of the experiment or a scheduler cannot be used. A simulation that fails is not an error: see [`Outcome::failures`].
+/// If a file of the experiment or a scheduler cannot be used. A failed simulation is not an error: see [`Outcome::failures`].
 pub fn reproduce(
     experiment: &Experiment,
     request: &Request,
@@ -78,10 +78,10 @@ pub fn reproduce(
     Simulations::new(experiment, request)?.run(request.threads, progress)
 }
 
-/// Timelines that an experiment shows: a long wait, or else an uneven window, and the same time under another scheduler.
+/// Number of timelines for an experiment: a long wait, or else an uneven window, and the same time under another scheduler.
 const SHOWN_MOMENTS: usize = 2;
 
-/// The moments that decided at the last point of `experiment`, with its first seed, under its own schedulers and those of `request`.
+/// The decisive moments at the last point of `experiment`, with its first seed, under its own schedulers and those of `request`.
 ///
 /// # Errors
 ///
@@ -122,27 +122,27 @@ pub fn experiment_moments(
     Ok(shown)
 }
 
-/// An experiment with what is asked of it: what is measured and judged, whichever world the runs were in.
+/// An experiment combined with a request: what is measured and judged, wherever the runs are made.
 pub(super) struct Setup<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) columns: Vec<ColumnFile>,
     pub(super) points: Vec<PointFile>,
-    /// Values that expressions may name.
+    /// Values that expressions may use.
     pub(super) fits: BTreeMap<String, f64>,
     pub(super) seeds: u32,
-    /// Whether points were left out, which acceptance lines may need.
+    /// Whether points that acceptance lines may need were left out.
     partial: bool,
     duration: Option<Nanoseconds>,
 }
 
-/// A world, and what the reader should know of it.
+/// Where the runs were made, and what the reader should know about it.
 pub(super) struct World {
     pub(super) name: Where,
     pub(super) machine: String,
     pub(super) notes: Vec<String>,
 }
 
-/// An experiment with everything read that its cells need.
+/// An experiment with everything that its cells need, already read.
 pub(super) struct Simulations<'a> {
     setup: Setup<'a>,
     contenders: Vec<Contender>,
@@ -179,14 +179,14 @@ impl<'a> Setup<'a> {
         })
     }
 
-    /// Length of a run of a point, if not that of its workload.
+    /// Length of a run at a point, if not the workload's own.
     pub(super) fn duration(&self, point: &PointFile) -> Option<Nanoseconds> {
         let seconds = point.duration.or(self.experiment.file.duration);
         self.duration
             .or(seconds.map(|seconds| (seconds * 1e9) as u64))
     }
 
-    /// How a run of this experiment is measured.
+    /// How the runs of this experiment are measured.
     pub(super) fn metrics(&self) -> fairground_metrics::Options {
         let file = &self.experiment.file;
         let usual = fairground_metrics::Options::default();
@@ -226,7 +226,7 @@ impl<'a> Simulations<'a> {
         Ok(simulations)
     }
 
-    /// Sets the fitted values, which the machines' costs may depend on.
+    /// Sets the fitted values, on which the machines' costs may depend.
     pub(super) fn set_fits(&mut self, fits: BTreeMap<String, f64>) -> Result<(), Error> {
         self.setup.fits = fits;
         let Setup {
@@ -242,7 +242,7 @@ impl<'a> Simulations<'a> {
         Ok(())
     }
 
-    /// The mean of one figure, of runs of its column and point alone.
+    /// The mean of a single figure, from only the runs of its column and point.
     pub(super) fn mean_at(
         &self,
         column: &str,
@@ -283,7 +283,7 @@ impl<'a> Simulations<'a> {
         Ok(values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    /// The cells of a point and column, by seed.
+    /// The cells for a point and column, by seed.
     fn cells_at(&self, point: usize, column: usize) -> Result<Vec<Cell>, Error> {
         let file = &self.setup.experiment.file;
         let (point, machine) = (&self.setup.points[point], &self.machines[point]);
@@ -305,7 +305,7 @@ impl<'a> Simulations<'a> {
         Ok((0..self.setup.seeds).map(cell).collect())
     }
 
-    /// What a cell of a point gave: its measures, why it failed, its notes.
+    /// Reads the result of a cell at a point.
     fn measure(
         &self,
         result: CellResult,
@@ -373,7 +373,7 @@ impl<'a> Simulations<'a> {
 }
 
 impl Setup<'_> {
-    /// Puts together what the runs gave, point by point and column by column.
+    /// Assembles the results of the runs, point by point and column by column.
     pub(super) fn outcome(
         &self,
         results: Vec<(Measured, Option<Failure>, Vec<String>)>,
@@ -400,7 +400,7 @@ impl Setup<'_> {
         })
     }
 
-    /// The runs of a point and column.
+    /// The runs for a point and column.
     fn runs<'m>(&self, measured: &'m [Measured], point: usize, column: usize) -> &'m [Measured] {
         let seeds = self.seeds as usize;
         let start = (point * self.columns.len() + column) * seeds;
@@ -465,7 +465,7 @@ impl Setup<'_> {
         };
         let points = self.points.iter().map(|point| point.name.clone());
         scope.push_constant("points", names(points.collect()));
-        // Those that a request or a world adds are not the document's.
+        // Columns added by a request or a world are not the document's.
         let columns = self.experiment.file.column.iter();
         let columns = columns.map(|column| column.name().to_owned());
         scope.push_constant("columns", names(columns.collect()));
@@ -545,7 +545,7 @@ impl Setup<'_> {
     }
 }
 
-/// Keeps those of `all` whose names are among `names`.
+/// Keeps those of `all` that are named in `names`.
 pub(super) fn keep<T>(
     all: &mut Vec<T>,
     names: &[String],
@@ -563,7 +563,7 @@ pub(super) fn keep<T>(
     Ok(())
 }
 
-/// The figure of several runs; `None` if it is not one of their point, and with a note if one of them lacks it.
+/// The figure over several runs; `None` if it is not taken at their point, or if a run lacks it, which a note reports.
 fn samples_of(
     runs: &[Measured],
     index: usize,
@@ -592,7 +592,7 @@ fn samples_of(
     }
 }
 
-/// A line that needs points that were left out.
+/// The verdict on a line that needs points that were left out.
 fn not_at_these_points(line: &AcceptFile) -> Verdict {
     Verdict {
         id: line.id.clone(),
@@ -604,7 +604,7 @@ fn not_at_these_points(line: &AcceptFile) -> Verdict {
     }
 }
 
-/// Judges one line.
+/// Judges a line.
 fn verdict(
     engine: &rhai::Engine,
     scope: &rhai::Scope<'static>,
@@ -645,10 +645,10 @@ fn verdict(
     })
 }
 
-/// The measures of an experiment, compiled.
+/// The compiled measures of an experiment.
 pub(super) struct Measures {
     engine: rhai::Engine,
-    /// With the points at which each is measured; none means all.
+    /// Each with the points at which it is measured; empty for all.
     values: Vec<(Expression, Vec<String>)>,
     samples: Vec<Expression>,
 }
@@ -672,7 +672,7 @@ impl Measures {
         })
     }
 
-    /// What a run gave of which expressions see `scope`.
+    /// Evaluates the measures of a run with `scope`.
     pub(super) fn of(&self, scope: Result<Scope<'static>, String>) -> Measured {
         let scope = match scope {
             Ok(scope) => scope,
@@ -697,7 +697,7 @@ impl Measures {
         }
     }
 
-    /// Nothing measured, for this reason.
+    /// Nothing was measured, for this reason.
     pub(super) fn none(&self, reason: &str) -> Measured {
         Measured {
             values: vec![Some(Err(reason.to_owned())); self.values.len()],

@@ -1,10 +1,9 @@
-//! Figures of several runs as one value of expressions.
+//! Figures over several runs as a single value in expressions.
 
 use fairground_results::Interval;
 use rhai::{Array, Dynamic, Engine, EvalAltResult};
 
-/// One figure of several runs: a value for each seed. Arithmetic goes seed by seed, so that what one seed does to two schedulers
-/// alike cancels out.
+/// A figure over several runs: one value per seed. Arithmetic works seed by seed, so that what a seed does to two schedulers alike cancels out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Samples(pub(crate) Vec<f64>);
 
@@ -27,7 +26,7 @@ impl Samples {
         Self(self.0.iter().map(|value| change(*value)).collect())
     }
 
-    /// `mean [low, high]`, with the digits that the interval leaves.
+    /// `mean [low, high]`, with as many digits as the interval justifies.
     fn text(&mut self) -> String {
         match self.interval() {
             None => "none".into(),
@@ -54,8 +53,7 @@ pub(crate) fn digits(value: f64) -> String {
 
 /// Registers arithmetic and comparisons of samples.
 ///
-/// `below(a, b)` is true if the 95 % intervals do not overlap and `a` is the lower one: the only way in which an order counts as
-/// shown.
+/// `below(a, b)` is true if the 95 % intervals do not overlap and `a` is the lower one. An order counts as shown only then.
 pub(crate) fn register(engine: &mut Engine) {
     type Operation = fn(f64, f64) -> f64;
     let operations: [(&str, Operation); 4] = [
@@ -124,7 +122,7 @@ pub(crate) fn register(engine: &mut Engine) {
     register_statistics(engine);
 }
 
-/// Registers statistics of arrays of numbers.
+/// Registers statistics on arrays of numbers.
 fn register_statistics(engine: &mut Engine) {
     fn numbers(array: &Array) -> Result<Vec<f64>, Box<EvalAltResult>> {
         let number = |value: &Dynamic| {
@@ -137,7 +135,7 @@ fn register_statistics(engine: &mut Engine) {
     }
     type Statistic = fn(&[f64]) -> f64;
     let statistics: [(&str, Statistic); 5] = [
-        // The sum of nothing is 0, not the -0 that floats begin with.
+        // An empty sum is 0, not the -0 that `sum` of floats starts with.
         ("sum", |values| {
             values.iter().fold(0.0, |sum, value| sum + value)
         }),

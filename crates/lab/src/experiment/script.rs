@@ -1,4 +1,4 @@
-//! The expressions of an experiment: measures over one run, acceptance lines over all of them.
+//! The expressions of an experiment: measures over one run, acceptance lines over all runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use rhai::{AST, Array, Dynamic, Engine, EvalAltResult, Map, OptimizationLevel, S
 
 use super::samples::{self, Samples, digits};
 
-/// Nanoseconds of the units that expressions may name.
+/// The units that expressions may use, in nanoseconds.
 const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
-/// Steps that an expression may take, some seconds.
+/// Maximum number of operations of an expression, some seconds' worth.
 const STEPS: u64 = 10_000_000;
 
-/// An expression, compiled.
+/// A compiled expression.
 #[derive(Clone)]
 pub(crate) struct Expression {
     ast: AST,
 }
 
-/// An engine without access to any data but the scope.
+/// An engine without access to any data outside the scope.
 pub(crate) fn engine() -> Engine {
     let mut engine = Engine::new();
     fairground_companion::bound(&mut engine);
@@ -50,7 +50,7 @@ pub(crate) fn engine() -> Engine {
     engine
 }
 
-/// The tasks of a definition: the one of this name, or its instances `name-0`, `name-1`.
+/// The tasks of a definition: the one with this name, or its instances `name-0`, `name-1`.
 fn named(tasks: &mut Array, name: &str) -> Result<Array, Box<EvalAltResult>> {
     let is_instance = |full: &str| {
         full.strip_prefix(name).is_some_and(|rest| {
@@ -74,7 +74,7 @@ fn named(tasks: &mut Array, name: &str) -> Result<Array, Box<EvalAltResult>> {
     Ok(found)
 }
 
-/// The numbers that the first group of a regular expression finds in `text`.
+/// The numbers matched by the first group of a regular expression in `text`.
 fn numbers_in(text: &str, pattern: &str) -> Result<Vec<f64>, Box<EvalAltResult>> {
     let pattern = regex::Regex::new(pattern).map_err(|error| error.to_string())?;
     let found = pattern.captures_iter(text);
@@ -141,7 +141,7 @@ fn as_number(value: &Dynamic) -> Option<f64> {
     number.ok().filter(|number| number.is_finite())
 }
 
-/// A value as people read it: lists with commas, numbers with four digits.
+/// A value in readable form: arrays with commas, numbers with four digits.
 fn in_words(value: &Dynamic) -> String {
     if let Some(array) = value.read_lock::<Array>() {
         let parts: Vec<String> = array.iter().map(in_words).collect();
@@ -166,7 +166,7 @@ fn in_words(value: &Dynamic) -> String {
     }
 }
 
-/// What every expression of an experiment may name: units, the point, the fitted values.
+/// What every expression of an experiment may use: units, the point, the fitted values.
 pub(crate) fn constants(point: &str, fits: &BTreeMap<String, f64>) -> Scope<'static> {
     let mut scope = Scope::new();
     for (name, value) in UNITS {
@@ -182,8 +182,7 @@ pub(crate) fn constants(point: &str, fits: &BTreeMap<String, f64>) -> Scope<'sta
     scope
 }
 
-/// What a measure may name besides: the run's metrics, its tasks, the scheduler's counters, and the machine's clock in cycles a
-/// nanosecond.
+/// What a measure may also use: the run's metrics, its tasks, the scheduler's counters, and the machine's clock in cycles per nanosecond.
 pub(crate) fn scope_of_run(
     run: &Run,
     point: &str,
@@ -200,7 +199,7 @@ pub(crate) fn scope_of_run(
     Ok(scope)
 }
 
-/// The same of a run on a kernel, where the scheduler counts for all tasks of the machine and clocks change.
+/// The same for a run on a kernel, without the counters, which cover all tasks of the machine, and without the clock, which changes.
 pub(crate) fn scope_of_metrics(
     metrics: &RunMetrics,
     point: &str,
@@ -218,7 +217,7 @@ pub(crate) fn scope_of_metrics(
     Ok(scope)
 }
 
-/// What a measure of a command may name: what it printed.
+/// What a measure of a command may use: the command's output.
 pub(crate) fn scope_of_output(
     output: &str,
     point: &str,
@@ -229,7 +228,7 @@ pub(crate) fn scope_of_output(
     scope
 }
 
-/// Makes all integers reals: in an expression, `/` means the quotient.
+/// Converts all integers to reals: in an expression, `/` is real division.
 fn make_real(value: &mut Dynamic) {
     if let Ok(number) = value.as_int() {
         *value = Dynamic::from_float(number as f64);
@@ -240,11 +239,10 @@ fn make_real(value: &mut Dynamic) {
     }
 }
 
-/// All figures of an experiment, by name of column, point and measure.
+/// All figures of an experiment, by the names of column, point and measure.
 pub(crate) type Table = BTreeMap<(String, String, String), Option<Samples>>;
 
-/// What acceptance lines are judged with: `at(column, point, measure)` and `printed(column, point, measure)`, without the point
-/// where there is a single one.
+/// The engine for acceptance lines: `at(column, point, measure)` and `printed(column, point, measure)`, without the point if there is only one.
 pub(crate) fn engine_of_verdicts(
     table: Arc<Table>,
     printed: Arc<BTreeMap<(String, String, String), f64>>,
@@ -280,7 +278,7 @@ pub(crate) fn engine_of_verdicts(
     engine
 }
 
-/// Marks errors that mean that something was not measured.
+/// Prefix of errors that mean that something was not measured.
 const NOT_MEASURED: &str = "not measured: ";
 
 fn missing(what: String) -> Box<EvalAltResult> {
