@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 
-# rt-app files that `make demo` runs: the examples of Debian's rt-app.
+# The rt-app files that `make demo` runs: the examples in Debian's rt-app package.
 examples = /usr/share/doc/rt-app/examples
 DEMO_WORKLOADS = $(wildcard $(examples)/*.json $(examples)/tutorial/*.json)
 DEMO_SCHEDULERS = linux24,o1,cfs
@@ -30,11 +30,12 @@ build:
 	scripts/install build
 	cargo build --release --package fairground
 
-# There are no examples in comments, for which Cargo would run rustdoc over every crate. Random inputs are the same in each run.
+# --tests, because comments contain no examples and Cargo would otherwise run rustdoc on every crate to look for them. The seed makes random
+# inputs the same in every run.
 UNIT_TEST = PROPTEST_RNG_SEED=1 cargo test --workspace --tests
 
-# The build waits for processors and the pieces of the testbench for the network, so they go together. So do the tests, for emulated
-# machines wait often; what the testbench says comes last. Clippy compiles all that is tested, so that nothing is built twice.
+# The build needs the processors and fetching the testbench's pieces needs the network, so the two run in parallel. So do the tests, because
+# emulated machines often wait; the testbench's output comes last. Clippy compiles everything that is tested, so nothing is built twice.
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/rustc-with-lints
 test:
 	scripts/install build
@@ -63,22 +64,22 @@ testbench:
 	scripts/install test
 	testbench/run
 
-# Not among the tests: it runs the tests of the schedulers hundreds of times.
+# Not part of the tests: it runs the tests of the schedulers hundreds of times.
 mutants:
 	FAIRGROUND_MUTANTS=$(SCHEDULERS) cargo test --package fairground-simulator --test schedulers -- --ignored --nocapture every_mutant
 
-# Not among the tests, which run the same small changes of the same inputs each time: this goes on for as long as one likes.
+# Not part of the tests, which try the same small changes of the same inputs each time: this goes on for as long as desired.
 fuzz: TIME = 600
 fuzz:
 	scripts/install build
 	scripts/fuzz $(TIME)
 
-# Not among the tests: it emulates minutes of one processor, and two in parallel need a machine that is otherwise idle.
+# Not part of the tests: it emulates minutes of CPU time, and the two CPUs in parallel need a machine that is otherwise idle.
 worlds:
 	scripts/install test
 	testbench/worlds
 
-# Not among the tests: it takes some minutes of one processor, and says how much, not whether.
+# Not part of the tests: it takes minutes of CPU time, and measures rather than checks.
 overhead:
 	scripts/install test
 	scripts/install bench

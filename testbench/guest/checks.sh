@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What the tests in the guest are written with. A test is a function that runs in a shell of its own,
-# ends at its first failing command and passes if there is none.
+# Helpers for the tests in the guest. A test is a function that runs in its own shell, ends at its
+# first failing command and passes if there is none.
 
 sched_ext=/sys/kernel/sched_ext
 
-# Far more than any test takes, seconds. The guest's clock counts instructions, and where all of its CPUs are idle it goes on to the next
-# timer at once: while the guest waits for a file of the machine below, which may be busy, minutes pass for it.
+# Far longer than any test takes, in seconds. The guest's clock counts instructions, and when all of its CPUs are idle it jumps to the next
+# timer: while the guest waits for a file from the host, which may be busy, minutes pass for it.
 test_limit=1800
 
-# Runs a test and prints its line; what the test printed is shown if it failed.
+# Runs a test and prints its line; the test's output is shown if it fails.
 # usage: check NAME FUNCTION [ARGUMENT...]
 check() {
 	local name=$1 status
@@ -29,7 +29,7 @@ check() {
 	fi
 }
 
-# What a test that came to no end leaves behind.
+# Describes the machine after a test that did not end.
 describe_machine() {
 	printf 'the test came to no end; the scheduler in charge: %s\n' "$(cat $sched_ext/root/ops 2>&1)"
 	local folder
@@ -44,13 +44,13 @@ describe_machine() {
 	done
 }
 
-# Ends a test with a reason.
+# Ends a test with an error message.
 give_up() {
 	printf '%s\n' "$*"
 	exit 1
 }
 
-# Waits until a command succeeds. Loading the largest scheduler takes some seconds, for the verifier; these are minutes.
+# Waits until a command succeeds. Loading the largest scheduler takes some seconds because of the verifier; this waits minutes.
 wait_until() {
 	local tries
 	for tries in $(seq 2400); do
@@ -69,19 +69,19 @@ in_charge() {
 	state_is enabled && [ "$(cat $sched_ext/root/ops)" = "$1" ]
 }
 
-# Whether the kernel holds no scheduler. Its table of callbacks is a map; asking for the maps is much cheaper than asking for what
-# the tables hold. The kernel frees a map some time after its last user has gone.
+# Whether the kernel holds no scheduler. A scheduler's table of callbacks is a map; listing the maps is much cheaper than dumping the tables.
+# The kernel frees a map some time after its last user has gone.
 has_no_scheduler() {
 	! bpftool map list | grep ': struct_ops '
 }
 
-# Nothing of a scheduler is left in the kernel.
+# Checks that nothing of a scheduler is left in the kernel.
 assert_unloaded() {
 	wait_until state_is disabled
 	wait_until has_no_scheduler
 }
 
-# The last fairground ended with this status.
+# Checks the exit status of the last fairground.
 assert_status() {
 	[ "$status" = "$1" ] || {
 		cat "$work/errors"
@@ -89,7 +89,7 @@ assert_status() {
 	}
 }
 
-# The named file contains the text.
+# Checks that the named file contains the text.
 assert_says() {
 	grep -qF -- "$2" "$1" || {
 		printf 'does not say "%s":\n' "$2"
@@ -98,26 +98,26 @@ assert_says() {
 	}
 }
 
-# Runs fairground to its end: its exit status in `status`, what it said in the files `output` and
-# `errors` of the work folder.
+# Runs fairground to its end. Its exit status goes into `status`, its output into the files `output`
+# and `errors` in the work folder.
 fairground() {
 	status=0
 	timeout -k 5 1500 "$fairground" "$@" > "$work/output" 2> "$work/errors" || status=$?
 }
 
-# Starts fairground in the background: its process id in `loader`. Background jobs of a shell
+# Starts fairground in the background, with its process id in `loader`. A shell's background jobs
 # ignore SIGINT unless told otherwise.
 start_fairground() {
 	env --default-signal=INT,QUIT "$fairground" "$@" > "$work/loader.output" 2> "$work/loader.errors" &
 	loader=$!
 }
 
-# Whether a process has ended, be it that nobody has waited for it yet.
+# Whether a process has ended, even if it has not been waited for yet.
 has_ended() {
 	! grep -q '^State:[[:space:]]*[^XZ]' "/proc/$1/status"
 }
 
-# Waits for the end of the fairground in the background: `status`, `output` and `errors` as above.
+# Waits for the fairground in the background to end; `status`, `output` and `errors` as above.
 await_loader() {
 	(wait_until has_ended "$loader") || {
 		kill -KILL "$loader"
@@ -129,7 +129,7 @@ await_loader() {
 	mv "$work/loader.errors" "$work/errors"
 }
 
-# A task that the scheduler `faulty` has it in for.
+# A task that the scheduler `faulty` picks on.
 make_victim() {
 	[ -x "$work/victim" ] || cp /bin/sleep "$work/victim"
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What the documents promise, on this kernel: experiments of theirs, shortened, and shares of the CPU as in the simulator's tests. All is
-# measured in virtual time, where the load of the machine below does not reach it.
+# What the documents promise, on this kernel: experiments from them, shortened, and shares of the CPU as in the simulator's tests. Everything
+# is measured in virtual time, which the load of the host does not affect.
 
 # Schedulers with figures for one CPU, and with figures for two
 with_figures_for_one_cpu=(linux12 linux22 o1 ebs bfs)
@@ -20,22 +20,22 @@ test_documents() {
 		;;
 	o1)
 		check "o1: children that compute pi end less evenly than under cfs" reproduces o1cfs_fairness_pi A1,A2,A3 --seeds 1
-		# A run ends anywhere in a round of slices of 100 ms: over 8 s that alone is more than the 2 % that are allowed.
+		# A run may end anywhere in a round of 100 ms slices: over 8 s that alone exceeds the allowed 2 %.
 		check "o1: a step of nice is worth 5 % or 50 %" reproduces elc_o1_nice_ratio A2 --seeds 1 -d 16s
 		;;
 	bfs)
-		# What the simulator says at this kernel's 250 ticks a second. 0.318 looks at deadlines at ticks, so that shares come in
-		# steps: nice 2 is at the edge of one, where another thread of the kernel decides, and is left to the simulator.
+		# The simulator's figures at this kernel's 250 ticks per second. 0.318 checks deadlines at ticks, so shares come in steps:
+		# nice 2 is at the edge of a step, where another thread of the kernel tips the balance, and is left to the simulator.
 		check "bfs: nice 5 gets a third of nice 0" shares bfs 6 '' "$(two_hogs 0 5)" first=75:2 second=25:2
 		check "bfs: nice 10 gets an eighth of nice 0" shares bfs 6 '' "$(two_hogs 0 10)" first=88.9:2 second=11.1:2
 		;;
 	ebs)
 		check "ebs: a hard cap holds where nobody else wants the CPU" reproduces ebs_caps A1 --seeds 1 -d 14s --point 'hard 1/2'
-		# 20, 10 and 5 shares, as in the simulator: slices of 100 ms end anywhere.
+		# 20, 10 and 5 shares, as in the simulator: 100 ms slices may end anywhere.
 		check "ebs: shares divide a CPU" shares ebs 16 '' \
 			'"twenty": { "priority": 0, "run": 10000 }, "ten": { "priority": 10, "run": 10000 }, "five": { "priority": 15, "run": 10000 }' \
 			twenty=57:3 ten=28:3 five=15:3
-		# Its first wake-ups, when nobody has used anything yet, may wait, and are more than 1 % of those in ten seconds.
+		# The first wake-ups, when no task has used anything yet, may wait, and are more than 1 % of those in ten seconds.
 		check "ebs: who uses less than the shares allow is favoured" reproduces ebs_shares 'A4 slice' --seeds 1 -d 10s --point '5 % and 8 hogs'
 		check "ebs: a background task gets what nobody wants" shares ebs 6 '' \
 			'"hog": { "run": 3000000, "loop": 1 },
@@ -50,7 +50,7 @@ test_documents() {
 	esac
 }
 
-# Linux 1.2 lets a sleeper wait for the end of an epoch, BFS for the end of a slice: a hundred milliseconds and more against ten.
+# Linux 1.2 makes a sleeper wait for the end of an epoch, BFS for the end of a slice: a hundred milliseconds or more against ten.
 confirms_advice() {
 	printf '{ "tasks": { "hog": { "instance": 2, "run": 10000 }, "sleeper": { "run": 1000, "sleep": 9000 } },
 		"global": { "duration": 2, "calibration": 100 } }' > "$work/sleeper.json"
@@ -65,12 +65,12 @@ confirms_advice() {
 	assert_unloaded
 }
 
-# Two tasks of these nice values that never sleep.
+# Two tasks with these nice values that never sleep.
 two_hogs() {
 	printf '"first": { "priority": %d, "run": 10000 }, "second": { "priority": %d, "run": 10000 }' "$1" "$2"
 }
 
-# Runs an experiment of a document on this kernel and looks whether acceptance lines hold.
+# Runs an experiment on this kernel and checks that acceptance lines hold.
 # usage: reproduces EXPERIMENT LINE[,LINE...] OPTION...
 reproduces() {
 	fairground reproduce --on kernel "$1" --format json "${@:3}"
@@ -79,7 +79,7 @@ reproduces() {
 	assert_unloaded
 }
 
-# Plays tasks under a scheduler and compares what each gets, in percent of one CPU.
+# Plays tasks under a scheduler and compares the share of each, in percent of one CPU.
 # usage: shares SCHEDULER SECONDS SETTING TASKS NAME=PERCENT:TOLERANCE...
 shares() {
 	local scheduler=$1 seconds=$2 settings=() tasks=$4
@@ -90,8 +90,8 @@ shares() {
 	"$here/shares" "$work/output" "${@:5}"
 }
 
-# A process that always runs, capped from outside while it runs, at a quarter of a CPU. It is free until its estimated usage
-# has reached the cap, 2 s with the default half life of 5 s, and then put off until that has decayed.
+# A process that always runs is capped from outside, while it runs, at a quarter of a CPU. It runs freely until its estimated usage has
+# reached the cap, 2 s with the default half life of 5 s, and is then held back until the estimate has decayed.
 caps_a_process() {
 	cat > "$work/capped" << END
 (while :; do :; done) &

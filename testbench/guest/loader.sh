@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Tests of `fairground run` itself: whatever ends it, the machine is given back.
+# Tests of `fairground run` itself: however it ends, the machine returns to the kernel's own scheduler.
 
 test_loader() {
 	check 'loader: takes charge of ordinary tasks' loads
@@ -76,7 +76,7 @@ leaves_nothing_when_killed() {
 	assert_unloaded
 }
 
-# A tree of processes, one of them in a session of its own. All have a name that nothing else has.
+# A tree of processes, one of them in its own session. No other process has their name.
 tree='setsid sleep 31415 & sleep 31415 & exec sleep 31415'
 
 tree_has_grown() {
@@ -101,7 +101,7 @@ leaves_no_command_when_killed() {
 	kill -KILL "$loader"
 	assert_unloaded
 	wait_until tree_is_gone
-	# While it is taken out.
+	# While it is being unloaded.
 	for delay in 0 0.01 0.03; do
 		start_fairground run "$objects/faulty.o" -- sh -c "$tree"
 		wait_until tree_has_grown
@@ -144,7 +144,7 @@ looks_command_up() {
 	[ "$(cat $sched_ext/enable_seq)" = "$before" ]
 }
 
-# The loader of an older scheduler with attributes still holds its map when another takes charge.
+# The loader of an older scheduler with attributes still holds its map when another scheduler takes charge.
 finds_scheduler_in_charge() {
 	start_fairground run bfs
 	wait_until in_charge bfs
@@ -183,7 +183,7 @@ tells_own_error() {
 	fairground run "$objects/faulty.o" --set report_error=42 -- "$work/victim" 100
 	assert_status 1
 	assert_says "$work/errors" 'told to report 42'
-	# The error comes when the victim wakes, and the command ends with it.
+	# The error occurs when the victim wakes up, and ends the command.
 	local time
 	for time in 0.01 0.02 0.03 0.05 0.1; do
 		fairground run "$objects/faulty.o" --set report_error=42 -- "$work/victim" "$time"
@@ -193,8 +193,8 @@ tells_own_error() {
 	done
 }
 
-# Every tunable of a scheduler that has each kind of them, away from its default: what the kernel holds then is what was asked for,
-# and the result of a run says so.
+# Sets every tunable of a scheduler that has all kinds of them to something other than its default; the kernel must then hold the values, and
+# a run's result must report them.
 sets_tunables() {
 	local manifest=$here/../../schedulers/o1/scheduler.toml settings
 	local read_and_play="$here/read-only-data \$1 && $fairground play $work/short.json --format json"
@@ -249,7 +249,7 @@ records_command() {
 	fairground record -o "$work/user.recording" --user nobody -- sh -c 'sleep 1000 & echo $! > /tmp/left; id -un'
 	assert_status 0
 	assert_says "$work/output" nobody
-	# What the command has left running has ended with it.
+	# What the command left running must have ended with it.
 	! kill -0 "$(cat /tmp/left)" 2> /dev/null || give_up 'a process of the command is left'
 	fairground record -o "$work/user.recording" --user no-such-user -- true
 	assert_status 2
@@ -265,7 +265,7 @@ records_to_the_fault() {
 	assert_unloaded
 }
 
-# An experiment that takes far longer than this test.
+# Starts an experiment that takes far longer than this test.
 start_experiment() {
 	start_fairground reproduce --on kernel elc_fairness_5on4
 	wait_until in_charge cfs
@@ -297,7 +297,7 @@ reproduces_to_the_fault() {
 	assert_unloaded
 }
 
-# Its init callback checks what it was given; its end says what was run afterwards.
+# The scheduler's init callback checks what it was given; its exit message says what was run afterwards.
 follows_companion() {
 	fairground run "$objects/accompanied.o" -- sleep 100
 	assert_status 1
@@ -341,7 +341,7 @@ dump_loaded() {
 	local map
 	for map in mine.rodata mine.bss loaded_ops; do
 		printf '%s\n' "$map"
-		# What the kernel fills in is another time another number.
+		# What the kernel fills in differs every time.
 		bpftool map dump name "$map" | grep -vE 'hotplug_seq|counter|state|"(select_cpu|enqueue|dispatch|init|exit|init_task)":'
 	done
 	# A hash map has no order.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Tests of one scheduler on this kernel: under loads that use every corner of the scheduling interface it
-# stays in charge, runs every task, and the kernel has nothing to complain about.
+# Tests of one scheduler on this kernel: under loads that use every corner of the scheduling interface
+# it stays in charge and runs every task, and the kernel reports no fault.
 #
-# Loads are a given amount of work, not a given time: how long they take says nothing here.
+# Loads are a fixed amount of work, not a fixed time: their run time means nothing here.
 
 # usage: test_scheduler SCHEDULER whole|brief [KERNEL]
 test_scheduler() {
@@ -17,7 +17,7 @@ test_scheduler() {
 	if [ "$extent" = whole ]; then
 		check "$name: sysbench cpu" runs "$id" sysbench cpu --threads=6 --cpu-max-prime=2000 --events=1000 --time=0 run
 	fi
-	# This one yields as well; stress-ng's yielding tasks of Debian 12 do not end at their number of operations.
+	# This one yields as well; in Debian 12, stress-ng's yielding tasks do not stop at their number of operations.
 	check "$name: sysbench threads" runs "$id" sysbench threads --threads=8 --thread-yields=20 --thread-locks=2 --events=300 --time=0 run
 	check "$name: stress-ng, sleeping and waking" runs "$id" \
 		stress-ng --switch 2 --switch-ops 400 --futex 2 --futex-ops 200 --nanosleep 2 --nanosleep-ops 8 --pipe 2 --pipe-ops 400
@@ -31,7 +31,7 @@ test_scheduler() {
 	check "$name: changes of policy, nice value and affinity" runs "$id" "$here/changes"
 	check "$name: its counters grow" counters_grow
 	check "$name: SysRq-S takes it out" gives_way
-	# Where a test failed half-way, the next scheduler must not suffer.
+	# A test that failed half-way must not affect the next scheduler.
 	kill -KILL "$loader" 2> /dev/null
 	wait "$loader" 2> /dev/null
 	check "$name: leaves nothing behind" assert_unloaded
@@ -52,17 +52,17 @@ in_charge_or_ended() {
 	in_charge "$1" || has_ended "$loader"
 }
 
-# The verifier gives a program up after a million instructions on all of its paths. How many it takes depends on the kernel, so a
-# program that is near the limit here is over it elsewhere; and it takes a minute to load on a slow machine.
+# The verifier gives up on a program after a million instructions over all paths. How many it takes depends on the kernel, so a program that
+# is near the limit here exceeds it elsewhere; it also takes a minute to load on a slow machine.
 is_easy_to_verify() {
 	local most
-	# The loader opens and closes files meanwhile, so one that was listed may be gone.
+	# The loader opens and closes files meanwhile, so a listed one may be gone.
 	most=$(sed -sn 's/^verified_insns:\t//p' /proc/"$loader"/fdinfo/* 2> /dev/null | sort -n | tail -n 1)
 	[ "${most:-0}" -gt 0 ] || give_up "the kernel does not say how many instructions it has verified"
 	[ "$most" -lt 250000 ] || give_up "the verifier took $most instructions over one program"
 }
 
-# Runs a load and sees that the scheduler is in charge still, without having been loaded again.
+# Runs a load and checks that the scheduler is still in charge, without having been reloaded.
 # usage: runs SCHEDULER COMMAND...
 runs() {
 	local id=$1
@@ -75,7 +75,7 @@ runs() {
 	[ "$(cat $sched_ext/enable_seq)" = "$enabled_before" ] || give_up "the scheduler was loaded again"
 }
 
-# One task of each policy, all of them at once, each with the same work. Idle and batch tasks come last, but they come.
+# One task of each policy, all at the same time, each with the same work. Idle and batch tasks finish last, but they do finish.
 runs_all_policies() {
 	local task tasks=()
 	for task in 'chrt --other 0' 'chrt --batch 0' 'chrt --idle 0' 'nice -n 19' 'nice -n -20' 'chrt --fifo 10' 'chrt --rr 10'; do
@@ -87,7 +87,7 @@ runs_all_policies() {
 	done
 }
 
-# Twice as many tasks as CPUs, each bound to one; afterwards each says where it ran.
+# Twice as many tasks as CPUs, each bound to one; each then reports where it ran.
 runs_bound() {
 	local cpu task tasks=()
 	for cpu in $(seq 0 $(($(nproc) - 1))) $(seq 0 $(($(nproc) - 1))); do
@@ -104,7 +104,7 @@ runs_bound() {
 	done
 }
 
-# Two periodic tasks and a hog for a second of rt-app, and its own word that the periodic ones ran.
+# Runs two periodic tasks and a hog in rt-app for a second, and checks in rt-app's log that the periodic ones ran.
 runs_rt_app() {
 	cat > "$work/workload.json" << 'END'
 {
@@ -123,12 +123,12 @@ END
 	done
 }
 
-# The sum of the scheduler's own counters, over all CPUs.
+# The sums of the scheduler's own counters over all CPUs.
 counters() {
 	bpftool -j map dump name statistics | grep -o '"value":[0-9][0-9]*' | awk -F: '{ sum += $2 } END { print sum }'
 }
 
-# Since the scheduler took charge.
+# Checks that counters have grown since the scheduler took charge.
 counters_grow() {
 	local before after
 	before=$(cat "$work/counters")
