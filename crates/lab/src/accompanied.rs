@@ -1,4 +1,4 @@
-//! A scheduler and its other half, for whatever kernel.
+//! A scheduler together with what its loader does, for any kernel.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use fairground_machine::Machine;
 
 use crate::error::Error;
 
-/// A scheduler with what its loader does, and with what was set.
+/// A scheduler with what its loader does, and with the user's settings.
 #[derive(Clone)]
 pub struct Accompanied {
     entry: fairground_catalog::Scheduler,
     companion: Companion,
     values: Vec<(String, i128)>,
-    /// What was set that is no tunable.
+    /// Settings other than tunables.
     settings: Vec<Setting>,
-    /// All that was set, as people write it.
+    /// All settings, as the user writes them.
     tunables: BTreeMap<String, String>,
 }
 
 impl Accompanied {
-    /// The scheduler with this id, or the user's own at this path with the companion that is found for it.
+    /// Opens the scheduler with this id, or the user's own at this path, with the companion found for it.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl Accompanied {
             let object = entry.parse()?;
             let name = object.scheduler_name();
             companion = Companion::find(&entry.source_file, &name)?;
-            // What only the loader calls, no source asks for.
+            // Nothing in the sources asks for programs that only the loader calls.
             let is_there = |name: &&str| object.programs().iter().any(|one| one.name == *name);
             let wanted = companion.programs().filter(|name| !is_there(name));
             let wanted: Vec<String> = wanted.map(str::to_owned).collect();
@@ -55,7 +55,7 @@ impl Accompanied {
         })
     }
 
-    /// The scheduler's object, with the programs that its loader chooses.
+    /// The scheduler's object, with the programs that its loader selects.
     ///
     /// # Errors
     ///
@@ -71,21 +71,21 @@ impl Accompanied {
         &self.entry
     }
 
-    /// Takes what the scheduler's loader does from `companion`.
+    /// Takes `companion` for what the scheduler's loader does.
     pub fn set_companion(&mut self, companion: Companion) {
         self.companion = companion;
     }
 
-    /// Where what its loader does is taken from.
+    /// The companion that says what its loader does.
     pub fn companion(&self) -> &Companion {
         &self.companion
     }
 
-    /// What its loader does to `object`, which is the scheduler's, on `machine`. `constants` knows the kernel's constants by name.
+    /// What its loader does on `machine` to `object`, the scheduler's object. `constants` knows the kernel's constants by name.
     ///
     /// # Errors
     ///
-    /// If its companion, or what was set, does not fit the scheduler or the machine.
+    /// If its companion or a setting does not fit the scheduler or the machine.
     pub fn prepare(
         &self,
         object: &Object,
@@ -105,18 +105,18 @@ impl Accompanied {
             .map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// All that was set, as people write it.
+    /// All settings, as the user writes them.
     pub fn tunables(&self) -> &BTreeMap<String, String> {
         &self.tunables
     }
 
-    /// Sets what the scheduler or its loader has by this name: a tunable to a value as people write it, otherwise an option of the
-    /// companion, `ops.MEMBER`, `map.NAME.max_entries` or a global variable with a path into it, to an expression. Setting one twice
-    /// leaves the last value. `object` is the scheduler's; `place` says where it was set, for errors.
+    /// Sets what the scheduler or its loader has by this name: a tunable, to a value as a user writes it; otherwise an option of the
+    /// companion, `ops.MEMBER`, `map.NAME.max_entries` or a global variable with a path into it, to an expression. The last of several values
+    /// counts. `object` is the scheduler's object; `place` says where the value comes from, for errors.
     ///
     /// # Errors
     ///
-    /// If there is nothing of this name, or the value does not fit; the error says what does.
+    /// If there is nothing of this name, or the value does not fit; the error says what would.
     pub fn set(
         &mut self,
         object: &Object,

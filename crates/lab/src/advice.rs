@@ -1,4 +1,4 @@
-//! Which scheduler suits a load, how sure that is, and with which tunables.
+//! Which scheduler suits a load, how certain that is, and with which tunables.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -16,21 +16,21 @@ use crate::contender::Contender;
 use crate::error::Error;
 use crate::plan::{DEFAULT_HZ, Plan};
 
-/// How far replays are known to be off (docs/recordings.md): the time until all is done, as a fraction of it.
+/// The known error of replays (docs/recordings.md) in the time until all tasks are done, as a fraction of it.
 pub const MAKESPAN_ERROR: f64 = 0.05;
 /// The same for CPU time and shares of it, as a fraction of the run.
 pub const SHARE_ERROR: f64 = 0.015;
 /// The same for 99th percentiles of wakeup latency: as a fraction of the larger, and in nanoseconds, at least a timer tick.
 pub const LATENCY_ERROR: (f64, f64) = (0.5, 4e6);
-/// Tunables of which other values are tried.
+/// Number of tunables for which other values are tried.
 const TUNABLES_TRIED: usize = 8;
 
-/// What is wanted of a scheduler.
+/// What the user wants from a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// Short waits of tasks with this name, or of all.
+    /// Short waits for tasks with this name, or for all.
     Latency(Option<String>),
-    /// Much work done: all of it soon if the load ends, otherwise as much as possible.
+    /// High throughput: an early end if the load ends, otherwise as much work as possible.
     Throughput,
     /// Even shares.
     Fairness,
@@ -41,7 +41,7 @@ pub enum Goal {
 pub enum Measure {
     /// Time until all tasks are done; less is better.
     Makespan,
-    /// Work done as a fraction of the CPU time that there is; more is better.
+    /// Work done as a fraction of the available CPU time; more is better.
     Work,
     /// 99th percentile of the wakeup latency; less is better.
     Latency,
@@ -55,7 +55,7 @@ impl Measure {
         matches!(self, Measure::Makespan | Measure::Latency)
     }
 
-    /// How far a replay's value may be from what a kernel does.
+    /// How far a replay's value may be from the kernel's.
     pub fn error(self, value: f64) -> f64 {
         match self {
             Measure::Makespan => MAKESPAN_ERROR * value,
@@ -65,7 +65,7 @@ impl Measure {
     }
 }
 
-/// The measure of `goal` for a load that `ends`, or does not.
+/// The measure for `goal` with a load that `ends`, or does not.
 pub fn measure_of(goal: &Goal, ends: bool) -> Measure {
     match goal {
         Goal::Latency(_) => Measure::Latency,
@@ -75,7 +75,7 @@ pub fn measure_of(goal: &Goal, ends: bool) -> Measure {
     }
 }
 
-/// The value of a run; `None` if it has none.
+/// The value for a run; `None` if it has none.
 pub fn value_of(goal: &Goal, measure: Measure, run: &RunMetrics) -> Option<f64> {
     match (measure, goal) {
         (Measure::Makespan, _) => run.makespan_ns.map(|time| time as f64),
@@ -94,27 +94,27 @@ pub fn value_of(goal: &Goal, measure: Measure, run: &RunMetrics) -> Option<f64> 
     }
 }
 
-/// Whether a task has this name, or is one of several that share it.
+/// Whether a task has this name, or is one of several instances with it.
 pub fn is_called(task: &str, name: &str) -> bool {
     task.strip_prefix(name)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['#', '-']))
 }
 
-/// What to advise on.
+/// What to give advice on.
 pub struct Question {
     /// The load.
     pub workload: Arc<Workload>,
-    /// What there is besides its tasks.
+    /// What else runs on the machine.
     pub surroundings: Surroundings,
     /// The schedulers to rank.
     pub contenders: Vec<Contender>,
-    /// On which machine.
+    /// The machine.
     pub machine: Arc<Machine>,
-    /// What scheduling costs there.
+    /// Scheduling costs on the machine.
     pub cost: CostModel,
-    /// What is wanted.
+    /// The goal.
     pub goal: Goal,
-    /// How often each is simulated, with seeds of its own.
+    /// Number of simulations of each, every one with its own seed.
     pub repeats: u32,
     /// Simulations at once.
     pub threads: Option<NonZero<usize>>,
@@ -123,11 +123,11 @@ pub struct Question {
 /// A scheduler in the ranking.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rank {
-    /// Its place; those that cannot be told apart share one.
+    /// Its place; schedulers that cannot be told apart share one.
     pub place: usize,
     /// Its name.
     pub scheduler: String,
-    /// The median of its runs, and the smallest and largest.
+    /// The median of its runs.
     pub value: f64,
     /// The smallest.
     pub low: f64,
@@ -135,32 +135,32 @@ pub struct Rank {
     pub high: f64,
 }
 
-/// A tunable of the first that would make it better.
+/// A tunable of the first scheduler that would improve it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned {
     /// Its name.
     pub tunable: String,
-    /// The value, as people write it.
+    /// The value, as a user writes it.
     pub setting: String,
-    /// The median with it.
+    /// The median with this value.
     pub value: f64,
 }
 
-/// An answer.
+/// The answer.
 pub struct Advice {
     /// How the goal was measured.
     pub measure: Measure,
-    /// All schedulers that came to an end, the best first.
+    /// All schedulers whose runs finished, the best first.
     pub ranking: Vec<Rank>,
-    /// Settings of the first that make it better by more than the known error, the best first.
+    /// Settings that improve the first scheduler by more than the known error, the best first.
     pub tuned: Vec<Tuned>,
     /// How many settings were tried.
     pub tried: usize,
-    /// What is assumed of those ranked, in words.
+    /// In words, what is assumed about the ranked schedulers.
     pub assumptions: Vec<String>,
     /// All runs.
     pub comparison: Comparison,
-    /// What failed, in words.
+    /// In words, what failed.
     pub failures: Vec<String>,
 }
 
@@ -183,11 +183,11 @@ impl Question {
         }
     }
 
-    /// Runs the load under all schedulers, and under the first with other tunables.
+    /// Runs the load under all schedulers, and under the first one with other values of its tunables.
     ///
     /// # Errors
     ///
-    /// As for [`compare`]; and if no run has what the goal is measured by.
+    /// As for [`compare`], and if no run has a value for the goal.
     pub fn answer(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Advice, Error> {
         let results = compare(&self.plan(self.contenders.clone()), progress)?;
         let measure = measure_of(&self.goal, self.workload.duration.is_none());
@@ -255,7 +255,7 @@ impl Question {
         }
     }
 
-    /// Tries half and twice the value of each tunable of the first scheduler.
+    /// Tries half and twice the value of each of the first scheduler's tunables.
     fn tune(
         &self,
         measure: Measure,
@@ -308,7 +308,7 @@ fn is_better(measure: Measure, a: f64, b: f64) -> bool {
     order(measure, a, b).is_lt()
 }
 
-/// Whether a value cannot be told from that of a scheduler: neither from what its seeds gave, nor by what a replay is worth.
+/// Whether a value cannot be told apart from a scheduler's: it is within the range over seeds, or within the error of replays.
 fn is_equal(measure: Measure, value: f64, other: &Rank) -> bool {
     let inside = (other.low..=other.high).contains(&value);
     inside || (value - other.value).abs() <= measure.error(value.max(other.value))
@@ -319,7 +319,7 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// The ranking of schedulers by the values of their runs.
+/// Ranks schedulers by the values of their runs.
 fn rank(measure: Measure, values: &BTreeMap<&str, Vec<f64>>) -> Vec<Rank> {
     let mut ranks: Vec<Rank> = values
         .iter()
@@ -335,7 +335,7 @@ fn rank(measure: Measure, values: &BTreeMap<&str, Vec<f64>>) -> Vec<Rank> {
         })
         .collect();
     ranks.sort_by(|a, b| order(measure, a.value, b.value));
-    // Each place has those that cannot be told from the first in it.
+    // Those that cannot be told apart from the first in a place share it.
     let mut leader: Option<Rank> = None;
     for (index, rank) in ranks.iter_mut().enumerate() {
         match &leader {
@@ -370,7 +370,7 @@ mod tests {
             .map(|rank| (rank.place, rank.scheduler.as_str()))
             .collect();
         assert_eq!(places, [(1, "a"), (1, "b"), (3, "c")]);
-        // With the other sense the last is the first.
+        // In the other direction the last is the first.
         let ranks = rank(Measure::Work, &values);
         assert_eq!(ranks[0].scheduler, "c");
         assert_eq!(ranks[0].place, 1);

@@ -1,4 +1,4 @@
-//! A cell: one simulation with everything it needs. Comparisons, experiments and the comparison of the worlds are lists of cells.
+//! A cell: one simulation with everything it needs. Comparisons, experiments and comparisons with a kernel are lists of cells.
 
 use std::cmp::Reverse;
 use std::fmt::Display;
@@ -29,9 +29,9 @@ use crate::lockstep::{Remote, Waiting};
 use crate::parallel;
 use crate::unfinished::Unfinished;
 
-/// Length of a run of a workload that neither has a duration nor an end.
+/// Length of a run whose workload has neither a duration nor an end.
 pub const DEFAULT_DURATION: Nanoseconds = 10_000_000_000;
-/// Lines of a scheduler that become notes of its run.
+/// Maximum number of a scheduler's output lines that become notes of its run.
 const NOTED_LINES: usize = 10;
 
 /// One simulation.
@@ -39,27 +39,26 @@ const NOTED_LINES: usize = 10;
 pub struct Cell {
     /// The scheduler with its tunables.
     pub contender: Contender,
-    /// Machine, workload, costs, seed and all else that the simulator takes. The values of the scheduler's variables are the
-    /// contender's.
+    /// Machine, workload, costs, seed and everything else that the simulator takes. The values of the scheduler's variables come from the contender.
     pub options: Options,
-    /// What is measured beyond the usual.
+    /// What to measure beyond the usual.
     pub metrics: fairground_metrics::Options,
     /// Which repetition this is, from 0.
     pub repeat: u32,
     /// File for a Perfetto trace.
     pub trace: Option<PathBuf>,
-    /// What the result has to say about the scheduler's loader.
+    /// Notes on the scheduler's loader for the result.
     pub(crate) loader_notes: Vec<String>,
-    /// Why what the loader does cannot be done on this machine.
+    /// Why the loader's actions are impossible on this machine.
     pub(crate) unprepared: Option<String>,
 }
 
-/// What came of a cell.
+/// The result of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CellResult {
-    /// What was measured until the end, or until it failed; `None` if it never began.
+    /// What was measured until the run ended or failed; `None` if it never began.
     pub run: Option<Run>,
-    /// CPU time of each task by name as the kernel accounts it: what its CPU spent on it, overhead included.
+    /// CPU time of each task by name, as the kernel accounts it: all the time that its CPU spent on it, including overhead.
     pub charged: Vec<(String, Nanoseconds)>,
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
@@ -72,20 +71,20 @@ pub struct Failure {
     pub workload: String,
     /// Name of the scheduler.
     pub scheduler: String,
-    /// When and what: `after 3 s: the kernel ejected it ...`.
+    /// When and why: `after 3 s: the kernel ejected it ...`.
     pub message: String,
-    /// When, where it is known.
+    /// When, if known.
     pub after_ns: Option<Nanoseconds>,
     /// The kernel's debug dump; empty if there is none.
     pub dump: String,
 }
 
-/// Runs the cells, at most `threads` at a time (`None`: one for each CPU of this machine), and hands each result to `finish`, from
-/// any thread; what `finish` makes of them is returned in the order of the cells. `progress` is told how many of how many are done.
+/// Runs the cells, at most `threads` at a time (`None` for one per CPU of this machine), and passes each result to `finish`, from any thread.
+/// Returns what `finish` makes of them, in the order of the cells. `progress` is called with the number of finished runs and the total.
 ///
 /// # Errors
 ///
-/// The first of a trace that cannot be written. A run that fails is not an error: see [`CellResult::failure`].
+/// The first trace that cannot be written. A failed run is not an error: see [`CellResult::failure`].
 pub fn run_cells<T: Send>(
     cells: &[Cell],
     threads: Option<NonZero<usize>>,
@@ -101,8 +100,8 @@ pub fn run_cells<T: Send>(
     results.into_iter().collect()
 }
 
-/// Indices of the cells, those that are likely to take longest first: if such a one began last, one thread would work on it
-/// while all others wait. What a cell takes grows with the time that it simulates and with its tasks.
+/// Indices of the cells, starting with those that are likely to take longest: if one of these began last, a single thread would work on it
+/// while the others wait. The time for a cell grows with the time that it simulates and with its tasks.
 fn longest_first(cells: &[Cell]) -> Vec<usize> {
     let effort = |index: &usize| {
         let cell = &cells[*index];
@@ -139,20 +138,20 @@ impl Cell {
         }
     }
 
-    /// Whether neither the cell nor its workload has a duration or an end, so that it is run for the default.
+    /// Whether neither the cell nor its workload has a duration or an end, so that the default length applies.
     fn has_no_length(&self) -> bool {
         let workload = &self.options.workload;
         self.options.duration.is_none() && workload.duration.is_none() && is_endless(workload)
     }
 
-    /// How long it runs; `None`: until its tasks end.
+    /// Length of the run; `None` for until its tasks end.
     pub(crate) fn length(&self) -> Option<Nanoseconds> {
         let workload = &self.options.workload;
         let given = self.options.duration.or(workload.duration);
         given.or(self.has_no_length().then_some(DEFAULT_DURATION))
     }
 
-    /// Runs it.
+    /// Runs the cell.
     ///
     /// # Errors
     ///
@@ -161,7 +160,7 @@ impl Cell {
         self.run_with(&mut [])
     }
 
-    /// Runs it, with further consumers of its events.
+    /// Runs the cell, with additional consumers of its events.
     ///
     /// # Errors
     ///
@@ -172,14 +171,14 @@ impl Cell {
         };
         let trace = Unfinished::create(path).map_err(|cause| unwritten(path, cause))?;
         let result = self.run_traced(Some(trace.file()), others)?;
-        // Without a run there is nothing to see in a trace.
+        // Without a run a trace would be empty.
         if result.run.is_some() {
             trace.finish().map_err(|cause| unwritten(path, cause))?;
         }
         Ok(result)
     }
 
-    /// Runs it, with a Perfetto trace in the file if there is one.
+    /// Runs the cell, with a Perfetto trace into the file if there is one.
     fn run_traced(
         &self,
         trace: Option<&File>,
@@ -224,7 +223,7 @@ impl Cell {
         }
     }
 
-    /// Runs it in a process of its own, with its loader beside it.
+    /// Runs the cell in its own process, with the loader in this one.
     fn run_beside(
         &self,
         loader: &mut Waiting,
@@ -240,7 +239,7 @@ impl Cell {
             socket: Some(&there),
         };
         std::thread::scope(|scope| {
-            // It ends when the other end of the socket is closed: at the end of the simulation, whatever that is.
+            // The thread ends when the other end of the socket is closed: at the end of the simulation, however it ends.
             scope.spawn(move || loader.serve(here));
             let ended = isolation::run(&kept, capacities, events, |events| {
                 let call_cost = self.options.cost.system_call + self.options.cost.loader_call;
@@ -252,7 +251,7 @@ impl Cell {
         })
     }
 
-    /// Lets `loader` go on until it attaches its scheduler. Nothing runs yet.
+    /// Lets `loader` continue until it attaches its scheduler. No task runs.
     pub(crate) fn attach(&self, loader: &mut Waiting) -> Result<(), Error> {
         let ended = self.run_beside(loader, None, &[], None);
         let problem = match ended {
@@ -272,7 +271,7 @@ impl Cell {
         cpus.iter().map(|cpu| cpu.capacity).collect()
     }
 
-    /// Runs it in this process; the error is of writing the trace.
+    /// Runs the cell in this process; fails only if the trace cannot be written.
     fn run_here(
         &self,
         trace: Option<&File>,
@@ -299,7 +298,7 @@ impl Cell {
         };
         Ok(match outcome {
             Ok(mut outcome) => {
-                // The length is a default, not a wish to see nothing happen.
+                // The length is only the default, so a standstill was not intended.
                 if self.has_no_length()
                     && let Some(reasons) = outcome.stuck.take()
                 {
@@ -315,7 +314,7 @@ impl Cell {
         })
     }
 
-    /// The result of a run of which nothing is left.
+    /// The result of a run that left no results.
     fn nothing(&self, message: String) -> CellResult {
         CellResult {
             run: None,
@@ -349,7 +348,7 @@ impl Cell {
         .map_err(|error| never_began(&error))
     }
 
-    /// As [`simulate`](Self::simulate), with a Perfetto trace.
+    /// Like [`simulate`](Self::simulate), with a Perfetto trace.
     fn simulate_with_trace(
         &self,
         options: &Options,
@@ -402,7 +401,7 @@ impl Cell {
         }
     }
 
-    /// What the reader of the run's result should know.
+    /// What the reader of the result should know.
     fn notes(&self, failure: Option<&Failure>, outcome: &Outcome) -> Vec<String> {
         let workload = &self.options.workload;
         let mut notes = workload.notes.clone();
@@ -477,7 +476,7 @@ impl Cell {
         notes
     }
 
-    /// What of the run is not the scheduler's: tasks of another class, and programs that only a kernel runs.
+    /// Parts of the run that the scheduler does not control: tasks of another class, and programs that only a real kernel runs.
     fn not_under_the_scheduler(&self, outcome: &Outcome) -> Vec<String> {
         let name = self.contender.name();
         let mut notes = Vec::new();
@@ -500,7 +499,7 @@ impl Cell {
         notes
     }
 
-    /// Whether and why the run ended before its time.
+    /// Whether the run ended early, and why.
     fn failure_of(&self, outcome: &Outcome) -> Option<Failure> {
         let exit = &outcome.exit;
         let what = match (exit.kind, &outcome.failure) {
@@ -535,21 +534,20 @@ impl Cell {
 }
 
 impl Failure {
-    /// Whether it is of the same kind as another and at the same place. Which task it is about, on which CPU, and after what time, makes no
-    /// difference.
+    /// Whether this failure is of the same kind as another and at the same place, no matter for which task, on which CPU and after what time.
     pub fn is_like(&self, other: &Self) -> bool {
         essence(&self.message) == essence(&other.message)
     }
 }
 
-/// What of a message does not depend on the run: without its time, tasks by name, and numbers other than lines of sources.
+/// The part of a message that is the same in every run: without the time, task names, and numbers other than source lines.
 fn essence(message: &str) -> String {
     let what = message.split_once(": ").map_or(message, |(_, what)| what);
     let word = |word: &str| {
         if word.contains(".c:") || word.contains(".h:") {
             return word.to_owned();
         }
-        // A task and its number, as the kernel writes them.
+        // A task with its number, as the kernel writes it.
         let task = word
             .split_once('[')
             .and_then(|(_, rest)| rest.split_once(']'));
@@ -570,7 +568,7 @@ fn unwritten(path: &Path, cause: io::Error) -> Error {
     }
 }
 
-/// Whether a task of the workload goes round for ever.
+/// Whether a task of the workload loops forever.
 fn is_endless(workload: &Workload) -> bool {
     workload
         .tasks
@@ -578,7 +576,7 @@ fn is_endless(workload: &Workload) -> bool {
         .any(|task| task.loops.is_none() || task.phases.iter().any(|phase| phase.loops.is_none()))
 }
 
-/// A time as seconds with all digits that matter.
+/// A time in seconds with all significant digits.
 fn seconds(nanoseconds: u64) -> String {
     let text = format!(
         "{}.{:09}",
@@ -589,7 +587,7 @@ fn seconds(nanoseconds: u64) -> String {
     format!("{text} s")
 }
 
-/// Says which costs are plain numbers without an origin.
+/// Names the costs that are plain numbers without an origin.
 fn given_costs(cost: &CostModel) -> Option<String> {
     let given: Vec<&str> = cost
         .origins

@@ -1,4 +1,4 @@
-//! Running a plan.
+//! Runs a plan.
 
 use fairground_report::Comparison;
 
@@ -6,22 +6,22 @@ use crate::cell::{CellResult, Failure, run_cells};
 use crate::error::Error;
 use crate::plan::Plan;
 
-/// What came of a plan.
+/// The results of a plan.
 pub struct Results {
-    /// All runs, in the order of the plan. A run that failed holds what was measured until then, and a note.
+    /// All runs, in the order of the plan. A failed run has what was measured until the failure, and a note.
     pub comparison: Comparison,
     /// The runs that failed, in the order of the plan.
     pub failures: Vec<Failure>,
-    /// Their numbers among all runs of the plan.
+    /// Their indices among all runs of the plan.
     pub failed_runs: Vec<usize>,
 }
 
-/// Runs every simulation of the plan, at most `threads` at a time. `progress` is told after each one how many of how many are done,
-/// from any thread.
+/// Runs every simulation of the plan, at most `threads` at a time. After each one `progress` is called, from any thread, with the number of
+/// finished runs and the total.
 ///
 /// # Errors
 ///
-/// If the plan makes no sense, or a trace cannot be written. A run that fails is not an error: see [`Results::failures`].
+/// If the plan is invalid, or a trace cannot be written. A failed run is not an error: see [`Results::failures`].
 pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Results, Error> {
     plan.check()?;
     if let Some(folder) = &plan.traces {

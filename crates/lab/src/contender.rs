@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::lockstep::Waiting;
 use crate::parallel;
 
-/// A scheduler, compiled for the simulator, with the tunables that were set.
+/// A scheduler, compiled for the simulator, with its tunables set.
 #[derive(Clone)]
 pub struct Contender {
     name: String,
@@ -27,15 +27,16 @@ pub struct Contender {
     built_in: bool,
     whole: Accompanied,
     object: Arc<Object>,
-    /// The scheduler in the simulated kernel, or why that refuses it.
+    /// The scheduler in the simulated kernel, or why the simulated kernel rejects it.
     pub(crate) scheduler: Result<Arc<Scheduler>, Arc<LoadError>>,
-    /// The loader that keeps running beside it, with its arguments.
+    /// The loader that keeps running alongside, with its arguments.
     loader: Option<Vec<String>>,
 }
 
 impl Contender {
-    /// The scheduler with this id, or the user's own at this path, with its tunables at their defaults. [`KERNEL`] is the kernel's own;
-    /// the scheduler of the catalogue that is most like it stands in. If the simulated kernel refuses it, its runs fail before they begin.
+    /// Opens the scheduler with this id, or the user's own at this path, with its tunables at their defaults. [`KERNEL`] is the kernel's own;
+    /// the most similar scheduler of the catalogue stands in for it. If the simulated kernel rejects the scheduler, its runs fail before they
+    /// begin.
     ///
     /// # Errors
     ///
@@ -61,8 +62,8 @@ impl Contender {
         })
     }
 
-    /// The scheduler that a command of the form `exec:LOADER ARGUMENTS` attaches on `machine`, with what the loader sets there. In each run
-    /// the loader is started again, and keeps running beside it.
+    /// Opens the scheduler that a command of the form `exec:LOADER ARGUMENTS` attaches on `machine`, with what the loader sets there. Each
+    /// run starts the loader again and keeps it running alongside.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl Contender {
         contender.set_companion(Companion::parse(&origin, &captured.companion)?)?;
         contender.loader = Some(words);
         if !loader.is_attached() && contender.scheduler.is_ok() {
-            // What it does until then depends on what programs return.
+            // What the loader does until then depends on the results of programs that it runs.
             let options = Options::new(machine.clone(), Arc::default());
             Cell::new(contender.clone(), options).attach(&mut loader)?;
             let captured = loader.captured().map_err(unread)?;
@@ -98,11 +99,11 @@ impl Contender {
         Ok(contender)
     }
 
-    /// The same for several at once, in their order; `threads` as in [`Plan::threads`](crate::Plan::threads).
+    /// Opens several at once, in their order; `threads` as in [`Plan::threads`](crate::Plan::threads).
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open), of the first one that has any.
+    /// As for [`open`](Self::open), for the first one that has any.
     pub fn open_all(
         references: &[String],
         build: &Build,
@@ -115,11 +116,11 @@ impl Contender {
         opened.into_iter().collect()
     }
 
-    /// Takes what the scheduler's loader does from `companion`.
+    /// Takes `companion` for what the scheduler's loader does.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), where this takes other programs of the object.
+    /// As for [`open`](Self::open), if the companion selects other programs of the object.
     pub fn set_companion(&mut self, companion: Companion) -> Result<(), Error> {
         let as_before = companion.chooses_as(self.companion());
         self.whole.set_companion(companion);
@@ -129,12 +130,12 @@ impl Contender {
         Ok(())
     }
 
-    /// The loader that keeps running beside it, with its arguments, if one does.
+    /// The loader that keeps running alongside, if any, with its arguments.
     pub(crate) fn loader(&self) -> Option<&[String]> {
         self.loader.as_deref()
     }
 
-    /// Where what its loader does is taken from.
+    /// The companion that says what its loader does.
     pub fn companion(&self) -> &Companion {
         self.whole.companion()
     }
@@ -143,18 +144,18 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// If its companion, or what was set, does not fit the scheduler or the machine.
+    /// If its companion or a setting does not fit the scheduler or the machine.
     pub fn prepare(&self, machine: &Machine) -> Result<Prepared, Error> {
         self.whole
             .prepare(&self.object, &Scheduler::constant, machine)
     }
 
-    /// The id, or the path as it was given.
+    /// The id, or the path as given.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What scheduling costs under it on a machine with these costs.
+    /// What scheduling costs with this scheduler on a machine with these costs.
     pub(crate) fn costs(&self, machine: CostModel) -> CostModel {
         match self.built_in {
             true => machine.built_in(),
@@ -162,14 +163,14 @@ impl Contender {
         }
     }
 
-    /// What it assumes, if it stands for another one.
+    /// The assumption behind it, if it stands for another scheduler.
     pub(crate) fn assumption(&self) -> Option<String> {
         self.built_in.then(|| {
             format!("{KERNEL}: the kernel's own scheduler, for which {STANDS_FOR_KERNEL} stands, without what callbacks cost")
         })
     }
 
-    /// Sources that it needs and that were not named, as one text; none if there are none.
+    /// Additional sources that had to be linked, as one text; `None` if there are none.
     pub(crate) fn linked(&self) -> Option<String> {
         let sources = &self.whole.entry().linked;
         let names = sources.iter().filter_map(|source| source.file_name());
@@ -177,12 +178,12 @@ impl Contender {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// Whether it comes from outside of this program, so that its code may do anything.
+    /// Whether it comes from outside this program, so that its code may do anything.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.whole.entry().object, Cow::Owned(_))
     }
 
-    /// Ticks a second that it was made for: its tunable `hz`, as set or by default. `None` if it has none, or 0 there, which is any rate.
+    /// The tick rate that it was made for: its tunable `hz`, as set or by default. `None` if it has no such tunable or its value is 0, for any rate.
     pub fn native_hz(&self) -> Option<u64> {
         let tunable = self.whole.entry().tunable("hz").ok()?;
         let set = self.whole.values().find(|(name, _)| *name == tunable.name);
@@ -199,8 +200,8 @@ impl Contender {
             .collect()
     }
 
-    /// Other values for up to `most` of its tunables that are numbers or switches: half and twice as much, or the other way. Each with
-    /// the tunable's name, as people write it. None for the kernel's own, which cannot be loaded with another value.
+    /// Other values for up to `most` of its tunables that are numbers or switches: half and twice the number, or the other state. Each with
+    /// the tunable's name, as a user writes it. None for the kernel's own, which cannot be loaded with other values.
     pub(crate) fn alternatives(&self, most: usize) -> Vec<(String, String)> {
         if self.built_in {
             return Vec::new();
@@ -226,7 +227,7 @@ impl Contender {
         found
     }
 
-    /// What the compiler warned about; empty for a built-in scheduler.
+    /// The compiler's warnings; empty for a built-in scheduler.
     pub fn warnings(&self) -> &str {
         self.whole.entry().warnings.trim_end()
     }
@@ -236,24 +237,24 @@ impl Contender {
         self.object.scheduler_name()
     }
 
-    /// Whether `name` means this scheduler: its id, its name in the kernel, or its path.
+    /// Whether `name` refers to this scheduler: its id, its name in the kernel, or its path.
     pub fn is_called(&self, name: &str) -> bool {
         name == self.name || name == self.whole.entry().id() || name == self.kernel_name()
     }
 
-    /// Sets what the scheduler or its loader has by this name: a tunable to a value as people write it, otherwise an option of the
-    /// companion, `ops.MEMBER`, `map.NAME.max_entries` or a global variable with a path into it, to an expression. Setting one twice
-    /// leaves the last value.
+    /// Sets what the scheduler or its loader has by this name: a tunable, to a value as a user writes it; otherwise an option of the
+    /// companion, `ops.MEMBER`, `map.NAME.max_entries` or a global variable with a path into it, to an expression. The last of several values
+    /// counts.
     ///
     /// # Errors
     ///
-    /// If there is nothing of this name, or the value does not fit; the error says what does.
+    /// If there is nothing of this name, or the value does not fit; the error says what would.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), Error> {
         let place = format!("--set {}.{key}", self.name);
         self.whole.set(&self.object, key, text, place)
     }
 
-    /// What was set, as people write it.
+    /// The settings, as the user writes them.
     pub(crate) fn tunables(&self) -> &BTreeMap<String, String> {
         self.whole.tunables()
     }
@@ -268,7 +269,7 @@ impl Contender {
     }
 }
 
-/// The object of a scheduler that is called `name`, and the scheduler in the simulated kernel, or why that refuses it.
+/// A scheduler's object, and the scheduler in the simulated kernel or why the simulated kernel rejects it.
 type Compiled = (Arc<Object>, Result<Arc<Scheduler>, Arc<LoadError>>);
 
 fn compile(whole: &Accompanied, name: &str) -> Result<Compiled, Error> {
@@ -285,13 +286,13 @@ fn compile(whole: &Accompanied, name: &str) -> Result<Compiled, Error> {
 
 /// A reference to the kernel's own scheduler.
 pub const KERNEL: &str = "kernel";
-/// The scheduler of the catalogue that is most like it.
+/// The most similar scheduler of the catalogue.
 const STANDS_FOR_KERNEL: &str = "eevdf";
 
-/// The beginning of a reference that names a scheduler's loader.
+/// The prefix of a reference that names a scheduler's loader.
 pub const LOADER: &str = "exec:";
 
-/// Runs a loader until it has attached its scheduler on `machine`. `object` is the scheduler's object where the loader does not carry it.
+/// Runs a loader until it has attached its scheduler on `machine`. `object` is the scheduler's object if the loader does not contain it.
 ///
 /// # Errors
 ///

@@ -6,11 +6,11 @@ use fairground_simulator::CostModel;
 
 use crate::error::Error;
 
-/// The cost model that a user names: `default`, `zero`, or a TOML file as `docs/cost-model.md` describes it.
+/// Reads the cost model that a user names: `default`, `zero`, or a TOML file as described in `docs/cost-model.md`.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, is not TOML, has no field, or has a field that no cost model has; the error names line and column.
+/// If the file cannot be read, is not TOML, or has no fields or unknown ones; the error names line and column.
 pub fn read_cost_model(name: &str) -> Result<CostModel, Error> {
     match name {
         "default" => return Ok(CostModel::default_model()),
@@ -45,7 +45,7 @@ fn parse(name: &str, text: &str) -> Result<CostModel, Error> {
     })
 }
 
-/// The cost model whose fields are those of `table`; `name` is shown in results and errors.
+/// The cost model with the fields of `table`; `name` is shown in results and errors.
 ///
 /// # Errors
 ///
@@ -54,10 +54,10 @@ pub(crate) fn from_table(name: &str, table: &toml::Table) -> Result<CostModel, E
     parse(name, &table.to_string())
 }
 
-/// A figure that was measured: the name of the cost, one number or four by distance, and how it was measured.
+/// A measured cost: its name, one number or four by distance, and how it was measured.
 pub type Measured<'a> = (&'a str, &'a [Option<u64>], &'a str);
 
-/// The text of a cost file with what was measured, and with the defaults where nothing was. `head` becomes a comment.
+/// The text of a cost file with what was measured, and the defaults for the rest. `head` becomes a comment.
 pub fn cost_file(head: &str, measured: &[Measured<'_>]) -> String {
     let mut model = CostModel::default_model();
     for (name, values, origin) in measured {

@@ -1,8 +1,8 @@
 //! Crashes in the machine code of schedulers.
 //!
-//! A scheduler's code runs without the kernel's verifier before it: a stray pointer is a fatal signal here. The process does not
-//! survive it (which is why schedulers of the user's own have a process each), but a message says which scheduler it was and where
-//! in its source.
+//! A scheduler's code runs without having passed the kernel's verifier, so a stray pointer is a fatal signal here. The process does not
+//! survive it (which is why each scheduler of the user's own has its own process), but a message names the scheduler and the place in its
+//! source.
 
 use std::cell::Cell;
 use std::sync::Once;
@@ -11,11 +11,11 @@ use fairground_simulator::{Scheduler, recover};
 
 use crate::memory;
 
-/// Bytes of the stack that the handler runs on: locating a source line and formatting it need some.
+/// Stack size for the handler, which locates and formats a source line.
 const STACK: usize = 256 * 1024;
-/// A handler that hangs is ended after this many seconds.
+/// A handler that hangs is killed after this many seconds.
 const PATIENCE: u32 = 5;
-/// A fault this near to the stack pointer is an overflow of the stack.
+/// A fault this close to the stack pointer is a stack overflow.
 const NEAR: usize = 64 << 10;
 const PAGE: usize = 4096;
 /// Exit code of a process in which a scheduler crashed.
@@ -38,17 +38,17 @@ thread_local! {
 struct Running {
     name: *const str,
     scheduler: *const Scheduler,
-    /// Where the thread's stack was when the simulation began.
+    /// The thread's stack pointer when the simulation began.
     stack: usize,
 }
 
-/// Names `scheduler` in the report of a crash in `simulation`.
+/// Names `scheduler` in the report of a crash during `simulation`.
 pub(crate) fn while_running<T>(
     name: &str,
     scheduler: &Scheduler,
     simulation: impl FnOnce() -> T,
 ) -> T {
-    /// Forgets the simulation, also when it panics.
+    /// Clears the simulation, even after a panic.
     struct Forget;
     impl Drop for Forget {
         fn drop(&mut self) {
@@ -64,14 +64,14 @@ pub(crate) fn while_running<T>(
     simulation()
 }
 
-/// Reports crashes of this thread as long as it lives.
+/// Reports crashes of this thread for as long as the value lives.
 pub(crate) struct Reporter {
     previous: libc::stack_t,
     _stack: Box<[u8]>,
 }
 
 impl Reporter {
-    /// Sets the handler up, and a stack for it.
+    /// Installs the handler, and a stack for it.
     pub(crate) fn install() -> Self {
         static HANDLER: Once = Once::new();
         HANDLER.call_once(|| {
@@ -92,7 +92,7 @@ impl Reporter {
             ss_flags: 0,
             ss_size: stack.len(),
         };
-        // SAFETY: the structure is all integers and pointers; the new stack lives until the old one is back.
+        // SAFETY: the structure is all integers and pointers; the new stack lives until the old one is restored.
         let previous = unsafe {
             let mut previous: libc::stack_t = std::mem::zeroed();
             libc::sigaltstack(&ours, &mut previous);
@@ -107,14 +107,14 @@ impl Reporter {
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        // SAFETY: the stack that was there before belongs to the thread, which still lives.
+        // SAFETY: the previous stack belongs to the thread, which still lives.
         unsafe {
             libc::sigaltstack(&self.previous, std::ptr::null_mut());
         }
     }
 }
 
-/// Program counter and stack pointer where the signal struck.
+/// Program counter and stack pointer at the signal.
 #[cfg(target_arch = "x86_64")]
 fn registers(context: &libc::ucontext_t) -> (usize, usize) {
     let registers = &context.uc_mcontext.gregs;
@@ -124,7 +124,7 @@ fn registers(context: &libc::ucontext_t) -> (usize, usize) {
     )
 }
 
-/// Program counter and stack pointer where the signal struck.
+/// Program counter and stack pointer at the signal.
 #[cfg(target_arch = "aarch64")]
 fn registers(context: &libc::ucontext_t) -> (usize, usize) {
     (
@@ -133,8 +133,8 @@ fn registers(context: &libc::ucontext_t) -> (usize, usize) {
     )
 }
 
-/// Limits the time of a handler. With a reserve of memory it can only go round in circles, which takes CPU time: a machine that is slow to
-/// let it run does not end it. Without, the crash may have been inside the system's allocator, for which the handler then waits.
+/// Limits the time of a handler. With a memory reserve the handler can only loop, which takes CPU time, so CPU time is limited, and a slow
+/// machine does not matter. Without one, the crash may have been inside the system's allocator, and the handler then waits for its lock.
 fn limit(has_reserve: bool) {
     // SAFETY: setting alarms is allowed in handlers; zero is a value of the structure, which is all integers.
     unsafe {
@@ -153,7 +153,7 @@ extern "C" fn report(
     information: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: the kernel hands over valid structures.
+    // SAFETY: the kernel passes valid structures.
     let (fault, (counter, mut stack)) = unsafe {
         (
             (*information).si_addr() as usize,
@@ -169,7 +169,7 @@ extern "C" fn report(
     }
     limit(memory::use_reserve());
     let Some(running) = RUNNING.get() else {
-        // Not in a simulation: the instruction is tried again and ends the process as it would have without us.
+        // Not in a simulation: the instruction is retried and ends the process as it would have without the handler.
         return;
     };
     // SAFETY: both outlive the simulation, which this thread is in.
@@ -177,16 +177,16 @@ extern "C" fn report(
     let is_fault = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
     let is_overflow = is_fault && fault.abs_diff(stack) < NEAR && fault < running.stack;
     if is_overflow {
-        // What lies below the next page cannot be read.
+        // Memory below the next page cannot be read.
         stack = stack.max(fault).next_multiple_of(PAGE);
     }
-    // The crash may be in a function of the kernel that the scheduler called with a bad argument: then the
-    // nearest return address in its code is the place of the call.
+    // The crash may be in a kernel function that the scheduler called with a bad argument: then the nearest return address into its code is
+    // the place of the call.
     let place = scheduler.locate(counter).or_else(|| {
         (stack..running.stack)
             .step_by(size_of::<usize>())
             .find_map(|address| {
-                // SAFETY: the address lies between the top of the stack now and where it was when the simulation began.
+                // SAFETY: the address is between the current stack pointer and the one at the beginning of the simulation.
                 let word = unsafe { (address as *const usize).read_volatile() };
                 scheduler.locate(word.wrapping_sub(1))
             })

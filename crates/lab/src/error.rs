@@ -1,8 +1,8 @@
-//! What makes an experiment unusable, or ends it.
+//! Errors that prevent or end an experiment.
 
 use std::path::PathBuf;
 
-/// Why an experiment cannot be made.
+/// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A scheduler cannot be found, compiled or set up.
@@ -40,14 +40,14 @@ pub enum Error {
         reason: fairground_simulator::LoadError,
     },
 
-    /// What was asked for makes no sense; the message says what does.
+    /// The request makes no sense; the message says what would.
     #[error("{0}")]
     Plan(String),
 
     /// A cost model file cannot be used.
     #[error("{place}: {message}")]
     CostModel {
-        /// The file, with line and column where there are any.
+        /// The file, with line and column if known.
         place: String,
         /// What is wrong.
         message: String,
@@ -56,7 +56,7 @@ pub enum Error {
     /// A file of an experiment cannot be used.
     #[error("{place}: {message}")]
     Experiment {
-        /// The file, with line and column where there are any.
+        /// The file, with line and column if known.
         place: String,
         /// What is wrong.
         message: String,
@@ -70,7 +70,7 @@ pub enum Error {
     #[error(transparent)]
     Recorded(#[from] fairground_recording::Error),
 
-    /// What was measured on a kernel cannot be used.
+    /// A file with what was measured on a kernel cannot be used.
     #[error("{}: {message}", path.display())]
     Recording {
         /// The file.
@@ -114,7 +114,7 @@ impl Error {
         ))
     }
 
-    /// Exit code of the command: 2 where the input cannot be used, 1 where something else failed, such as writing the results.
+    /// Exit code of the command: 2 if the input cannot be used, 1 if something else failed, such as writing the results.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Write { .. } | Error::Stopped(_) | Error::System(_) => 1,

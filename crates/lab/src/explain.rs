@@ -1,5 +1,4 @@
-//! Why tasks waited. A simulation is deterministic: the waits are found in one run, and explained in a second one that
-//! also reports callbacks and queues.
+//! Why tasks waited. A simulation is deterministic: one run finds the waits, and a second one, which also reports callbacks and queues, explains them.
 
 use fairground_events::Nanoseconds;
 use fairground_metrics::{Explainer, LongestWaitFinder};
@@ -12,25 +11,25 @@ use crate::moments::again;
 use crate::parallel;
 use crate::plan::Plan;
 
-/// Names of tasks in a message.
+/// Number of task names in a message.
 const NAMED_TASKS: usize = 20;
 
 /// Which waits to explain.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// How many of each run, the longest ones.
+    /// Number of waits per run, the longest ones.
     pub most: usize,
-    /// Those that last at least so long.
+    /// Minimum length.
     pub at_least: Nanoseconds,
-    /// Those of the task of this name, or of its instances; `None`: of all tasks.
+    /// Only waits of the task with this name, or of its instances; `None` for all tasks.
     pub task: Option<String>,
 }
 
-/// Explains the waits of every run of the plan, in its order, with how those runs failed that did.
+/// Explains the waits of every run of the plan, in its order; also returns the failures of runs.
 ///
 /// # Errors
 ///
-/// If the plan makes no sense, or has no task of the name that is searched for.
+/// If the plan is invalid, or has no task with the given name.
 pub fn explain(plan: &Plan, search: &Search) -> Result<(Vec<Waits>, Vec<Failure>), Error> {
     plan.check()?;
     let cells = plan.cells();

@@ -1,8 +1,8 @@
-//! Simulations in processes of their own.
+//! Simulations in their own processes.
 //!
-//! The simulator runs a scheduler as machine code, without the kernel's verifier before it. A scheduler of the user's own may
-//! write anywhere and jump anywhere. So it runs in a process that has nothing but the simulation: no file but the pipes for
-//! its results, and no system call beyond memory and writing to those. Its crash ends that process alone.
+//! The simulator runs a scheduler as machine code that has not passed the kernel's verifier. A scheduler of the user's own may write anywhere
+//! and jump anywhere. So it runs in a process with nothing but the simulation: no files but the pipes for its results, and no system calls
+//! except for memory and for writing to these. A crash ends only that process.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,13 +21,13 @@ use serde::de::DeserializeOwned;
 
 use crate::memory;
 
-/// The most that is read of a result, and of what a process says when it crashes.
+/// The maximum that is read of a result, and of a process's crash message.
 const LONGEST_RESULT: u64 = 1 << 30;
 const LONGEST_WORDS: u64 = 4096;
-/// Exit code of a process whose result could not be made.
+/// Exit code of a process that could not produce its result.
 const NO_RESULT: i32 = 101;
 
-/// What a process of its own keeps of this one.
+/// What the process keeps from this one.
 #[derive(Default)]
 pub(crate) struct Kept<'a> {
     /// A file that it may write to.
@@ -38,12 +38,11 @@ pub(crate) struct Kept<'a> {
     pub socket: Option<&'a UnixStream>,
 }
 
-/// Runs `work` in a process of its own, with what is `kept`, and returns its result, or how the process crashed.
-/// `work` gets a sink whose events go to `events`.
+/// Runs `work` in a process of its own with `kept`, and returns its result, or how the process crashed. The events of the sink that `work` gets go to `events`.
 ///
 /// # Errors
 ///
-/// The system has no process or pipe to give.
+/// If the system cannot create a process or pipe.
 pub(crate) fn run<T: Serialize + DeserializeOwned>(
     kept: &Kept,
     capacities: &[u32],
@@ -54,7 +53,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     let (words, words_writer) = pipe()?;
     let stream = events.is_some().then(pipe).transpose()?;
     let parent = std::process::id();
-    // SAFETY: the child allocates, which the C library prepares for a fork, and takes no lock of this program.
+    // SAFETY: the child allocates, which the C library allows after a fork, and takes no lock of this program.
     let child = unsafe { libc::fork() };
     if child < 0 {
         return Err(io::Error::last_os_error());
@@ -65,13 +64,13 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
             Ok(()) => isolated(kept, capacities, result_writer, words_writer, stream, work),
             Err(_) => NO_RESULT,
         };
-        // SAFETY: ends the process, without what the parent has to do at its end.
+        // SAFETY: ends the process without the parent's exit handlers.
         unsafe { libc::_exit(code) };
     }
     drop((result_writer, words_writer));
     if let (Some((reader, writer)), Some(events)) = (stream, events) {
         drop(writer);
-        // A stream that breaks off is a crash, which the result tells.
+        // A stream that is cut off means a crash, which the result reports.
         if let Ok(reader) = TraceReader::new(File::from(reader)) {
             let _ = reader.play(events);
         }
@@ -83,7 +82,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     let mut said = Vec::new();
     let heard = File::from(words).take(LONGEST_WORDS).read_to_end(&mut said);
     let mut status = 0;
-    // SAFETY: the child is ours and nobody else waits for it.
+    // SAFETY: the child is ours and no other code waits for it.
     while unsafe { libc::waitpid(child, &mut status, 0) } < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -98,7 +97,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     Ok(Err(cause(status, &String::from_utf8_lossy(&said))))
 }
 
-/// Why a process ended, from what it said and what the kernel says.
+/// Why a process ended, from its message and its exit status.
 fn cause(status: i32, said: &str) -> String {
     let said = said.trim();
     if !said.is_empty() {
@@ -118,7 +117,7 @@ fn cause(status: i32, said: &str) -> String {
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: there is room for both ends, which are nobody else's.
+    // SAFETY: there is room for both ends, and nothing else owns them.
     unsafe {
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) < 0 {
             return Err(io::Error::last_os_error());
@@ -127,7 +126,7 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// What the process does; its exit code.
+/// Runs in the new process; returns its exit code.
 fn isolated<T: Serialize>(
     kept: &Kept,
     capacities: &[u32],
@@ -142,15 +141,15 @@ fn isolated<T: Serialize>(
     let socket = kept.socket.map(|socket| socket.as_raw_fd());
     written.extend(socket);
     let mapped: Vec<RawFd> = kept.memory.iter().map(|file| file.as_raw_fd()).collect();
-    // From here on panics and the reports of crashes go to the parent.
+    // From here on, panics and crash reports go to the parent.
     if give_all_up(words.into_raw_fd(), &mut written, &mapped, socket).is_err() {
         return NO_RESULT;
     }
-    // The usual hook may print a backtrace, which takes files.
+    // The default hook may print a backtrace, which needs files.
     std::panic::set_hook(Box::new(|panic| {
         let _ = writeln!(io::stderr(), "{panic}");
     }));
-    // SAFETY: only the thread that called fork lives on, and there are no system calls for another.
+    // SAFETY: only the thread that called fork exists, and the filter allows no system call to create another.
     unsafe { memory::isolate() };
     let outcome = catch_unwind(AssertUnwindSafe(|| match stream {
         Some(stream) => {
@@ -170,8 +169,7 @@ fn isolated<T: Serialize>(
     if written.is_ok() { 0 } else { NO_RESULT }
 }
 
-/// Gives up everything but memory, that of the files `mapped` included, writing to `written` and, as standard error, to `words`, and
-/// reading from `socket`.
+/// Gives up everything except memory, including that of the files `mapped`, writing to `written` and, as standard error, to `words`, and reading from `socket`.
 fn give_all_up(
     words: RawFd,
     written: &mut Vec<RawFd>,
@@ -187,7 +185,7 @@ fn give_all_up(
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: plain system calls; what they close is used by nobody in this process.
+    // SAFETY: plain system calls; nothing in this process uses what they close.
     unsafe {
         check(libc::setrlimit(libc::RLIMIT_CORE, &no_core).into())?;
         check(libc::dup2(nothing.as_raw_fd(), 0).into())?;
@@ -252,7 +250,7 @@ fn filter(
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![only(2, executable.clone(), 0)?]);
     }
-    // The standard library asks before it closes a file whether it is open.
+    // Before it closes a file, the standard library asks whether it is open.
     let asks = only(1, Compare::Eq, libc::F_GETFD as u64)?;
     rules.insert(libc::SYS_fcntl, vec![asks]);
     let writes: Result<Vec<Rule>, _> = written
@@ -269,7 +267,7 @@ fn filter(
             rules.insert(call, socket.clone());
         }
     }
-    // To end itself by a signal, as `abort` does, but nobody else.
+    // Lets the process end itself by a signal, as `abort` does, but no other process.
     let own = u64::from(std::process::id());
     rules.insert(libc::SYS_tgkill, vec![only(0, Compare::Eq, own)?]);
     SeccompFilter::new(
@@ -292,7 +290,7 @@ mod tests {
     #[test]
     fn results_come_back_and_crashes_do_not_spread() {
         assert_eq!(run_alone(|| 7), Ok(7));
-        // SAFETY: not at all, and the process ends by it.
+        // SAFETY: this is not safe; the process ends by it.
         let crashed =
             run_alone(|| unsafe { std::ptr::without_provenance::<u64>(2048).read_volatile() });
         assert_eq!(crashed, Err("it was ended by signal 11".into()));
@@ -312,13 +310,13 @@ mod tests {
         );
         let thread = || std::thread::Builder::new().spawn(|| ()).is_ok().into();
         assert_eq!(run_alone(thread), denied);
-        // SAFETY: signal 0 does nothing; that it may be sent is what is asked.
+        // SAFETY: signal 0 does nothing; whether it may be sent is the question.
         assert_eq!(run_alone(|| unsafe { libc::kill(1, 0) } as u64), denied);
         assert_eq!(run_alone(|| print_to_stdout().into()), denied);
     }
 
     fn print_to_stdout() -> bool {
-        // SAFETY: one byte is there to be written.
+        // SAFETY: there is one byte to write.
         unsafe { libc::write(libc::STDOUT_FILENO, c"x".as_ptr().cast(), 1) == 1 }
     }
 }

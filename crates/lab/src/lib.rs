@@ -1,4 +1,4 @@
-//! Experiments: many simulations, run on all cores, put together in one result.
+//! Experiments: many simulations, run on all cores and combined into one result.
 //!
 //! A [`Plan`] says what is compared: [`Contender`]s (schedulers with their tunables) under workloads on a machine.
 //! [`compare`] runs it. The result does not depend on the number of threads.

@@ -1,5 +1,4 @@
-//! A scheduler's loader beside a simulation: the loader is followed in this process, the simulation has a process of its own, and a
-//! socket is between them.
+//! A scheduler's loader alongside a simulation: the loader is followed in this process, the simulation has its own process, and a socket connects them.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -14,24 +13,24 @@ use serde::{Deserialize, Serialize};
 use crate::contender::follow_loader;
 use crate::error::Error;
 
-/// Where a simulation has memory that it shares with a loader: the same addresses in every run, behind those of its own memory.
+/// The address of memory that a simulation shares with a loader: the same in every run, after the simulation's own memory.
 const BASE: usize = 0x2100_0000_0000;
 
-/// What a simulation asks.
+/// A question from a simulation.
 #[derive(Serialize, Deserialize)]
 enum Question {
     /// What the loader needs before it attaches.
     Prepare { reply: Reply },
-    /// Which threads there are; `call_cost` is what a system call takes, in nanoseconds.
+    /// Which threads exist; `call_cost` is the time of a system call, in nanoseconds.
     Threads { call_cost: u64 },
-    /// What a thread comes to.
+    /// What a thread does next.
     Resume { thread: u32, reply: Reply, now: u64 },
 }
 
 /// A loader that waits for a simulation.
 pub(crate) struct Waiting {
     followed: Followed,
-    /// What it shares.
+    /// The memory that it shares.
     pub memory: Vec<Memory>,
 }
 
@@ -107,15 +106,15 @@ impl<'a> Remote<'a> {
     }
 }
 
-/// Maps a file at an address where nothing is, or, with `MAP_FIXED`, in place of what is there.
+/// Maps a file at a free address or, with `MAP_FIXED`, over what is there.
 ///
 /// # Safety
 ///
-/// With `MAP_FIXED`, what is there is not used any more.
+/// With `MAP_FIXED`, what is there must no longer be used.
 unsafe fn map(file: &File, address: usize, length: usize, flags: i32) -> Option<*mut u8> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let (flags, file) = (libc::MAP_SHARED | flags, file.as_raw_fd());
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let memory = unsafe { libc::mmap(address as *mut _, length, protection, flags, file, 0) };
     (memory as usize == address).then_some(memory.cast())
 }
@@ -147,7 +146,7 @@ impl Loader for Remote<'_> {
 
     fn threads(&mut self) -> Vec<LoaderThread> {
         let call_cost = self.call_cost;
-        // One that is gone has no threads, and no scheduler can do without.
+        // A loader that is gone has no threads, and no scheduler works without one.
         self.ask(&Question::Threads { call_cost })
             .unwrap_or_default()
     }

@@ -1,39 +1,38 @@
 //! Memory of isolated simulations: the same addresses in every run.
 //!
-//! A scheduler sees addresses, of tasks and of values of maps, and may print them or order by them. Where the process has its memory
-//! differs from run to run; so an isolated simulation, which has a process to itself, gets all its memory from a region
-//! at a fixed address.
+//! A scheduler sees the addresses of tasks and map values, and may print them or sort by them. Memory addresses differ from one process to
+//! the next, so an isolated simulation, which has its own process, gets all its memory from a region at a fixed address.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where the region is: far from where Linux puts programs, libraries, heaps and stacks.
+/// The address of the region: far from where Linux puts programs, libraries, heaps and stacks.
 const BASE: usize = 0x2000_0000_0000;
-/// Its size, which is the most that an isolated simulation may use.
+/// Its size: the maximum for an isolated simulation.
 const SIZE: usize = 8 << 30;
-/// What is kept for the report of a crash, when nothing else of the memory can be relied on.
+/// Reserved for a crash report, when the rest of the memory cannot be trusted.
 const RESERVE: usize = 1 << 20;
 
-/// Sizes up to this are multiples of [`STEP`], beyond it there are four to each power of two.
+/// Sizes up to this are multiples of [`STEP`]; above it there are four per power of two.
 const SMALL: usize = 1024;
 const STEP: usize = 16;
 const CLASSES: usize = SMALL / STEP + 4 * usize::BITS as usize;
 
-/// The memory of the program: the system's, until [`isolate`] is called.
+/// The program's allocator: the system's, until [`isolate`] is called.
 pub struct Allocator;
 
 struct Region {
     next: usize,
     end: usize,
-    /// Blocks that were given back, by class; each begins with the address of the next.
+    /// Freed blocks by class; each begins with the address of the next.
     free: [usize; CLASSES],
 }
 
 struct Shared(UnsafeCell<Region>);
 
-// SAFETY: used only by the process of an isolated simulation, which has one thread.
+// SAFETY: used only by the process of an isolated simulation, which has a single thread.
 unsafe impl Sync for Shared {}
 
 static ISOLATED: AtomicBool = AtomicBool::new(false);
@@ -43,11 +42,11 @@ static REGION: Shared = Shared(UnsafeCell::new(Region {
     free: [0; CLASSES],
 }));
 
-/// Takes all further memory of this process from the region, if it can be mapped.
+/// Takes all further memory of this process from the region, if that can be mapped.
 ///
 /// # Safety
 ///
-/// The process has one thread, and never gets another.
+/// The process must have one thread and never get another.
 pub(crate) unsafe fn isolate() {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags =
@@ -59,8 +58,8 @@ pub(crate) unsafe fn isolate() {
     }
 }
 
-/// Takes all further memory from what was reserved: after a crash nothing is known of the rest. Only an isolated simulation has a
-/// reserve; the result is whether this is one.
+/// Takes all further memory from the reserve: after a crash the rest is in an unknown state. Only an isolated simulation has a reserve;
+/// returns whether this is one.
 pub(crate) fn use_reserve() -> bool {
     if !ISOLATED.load(Ordering::Relaxed) {
         return false;
@@ -75,7 +74,7 @@ pub(crate) fn use_reserve() -> bool {
     true
 }
 
-/// The class of blocks of at least `size` bytes, and their size.
+/// The class for blocks of at least `size` bytes, and their size.
 fn class_of(size: usize) -> (usize, usize) {
     let size = size.max(1);
     if size <= SMALL {
@@ -90,12 +89,12 @@ fn class_of(size: usize) -> (usize, usize) {
 }
 
 impl Region {
-    /// A block, and whether it has never been used, so that it is all zeros.
+    /// A block, and whether it has never been used and is therefore zeroed.
     fn take(&mut self, layout: Layout) -> (*mut u8, bool) {
         let (class, size) = class_of(layout.size());
         let block = self.free[class];
         if block != 0 && block.is_multiple_of(layout.align()) {
-            // SAFETY: a block that was given back holds the address of the next.
+            // SAFETY: a freed block holds the address of the next.
             self.free[class] = unsafe { *(block as *const usize) };
             return (block as *mut u8, false);
         }
@@ -111,17 +110,17 @@ impl Region {
 
     fn give_back(&mut self, block: *mut u8, layout: Layout) {
         let (class, _) = class_of(layout.size());
-        // SAFETY: the block is at least a word long and in use no more.
+        // SAFETY: the block is at least a word long and no longer in use.
         unsafe { *block.cast::<usize>() = self.free[class] };
         self.free[class] = block as usize;
     }
 }
 
-// SAFETY: blocks are as large and as aligned as asked for, and used for nothing else until they are given back.
+// SAFETY: blocks have the requested size and alignment, and are used for nothing else until they are freed.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !ISOLATED.load(Ordering::Relaxed) {
-            // SAFETY: as demanded of our caller.
+            // SAFETY: guaranteed by our caller.
             return unsafe { System.alloc(layout) };
         }
         // SAFETY: see `Shared`.
@@ -130,13 +129,13 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if !ISOLATED.load(Ordering::Relaxed) {
-            // SAFETY: as demanded of our caller.
+            // SAFETY: guaranteed by our caller.
             return unsafe { System.alloc_zeroed(layout) };
         }
         // SAFETY: see `Shared`.
         let (block, is_zero) = unsafe { &mut *REGION.0.get() }.take(layout);
         if !is_zero && !block.is_null() {
-            // SAFETY: the block is as large as was asked for.
+            // SAFETY: the block has the requested size.
             unsafe { block.write_bytes(0, layout.size()) };
         }
         block
@@ -147,17 +146,17 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: see `Shared`; only isolated simulations have such blocks.
             unsafe { &mut *REGION.0.get() }.give_back(block, layout);
         } else {
-            // SAFETY: as demanded of our caller: what is not from the region is from the system.
+            // SAFETY: guaranteed by our caller: what is not from the region is from the system.
             unsafe { System.dealloc(block, layout) };
         }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !ISOLATED.load(Ordering::Relaxed) {
-            // SAFETY: as demanded of our caller.
+            // SAFETY: guaranteed by our caller.
             return unsafe { System.realloc(block, layout, size) };
         }
-        // SAFETY: as demanded of our caller, and both blocks are at least as long as what is copied.
+        // SAFETY: guaranteed by our caller, and both blocks are at least as long as what is copied.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {

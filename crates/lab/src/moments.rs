@@ -1,5 +1,5 @@
-//! The moments that decided: found in the results, and run again to be seen. A simulation is deterministic, so what it shows the
-//! second time is what was measured the first time.
+//! The decisive moments: found in the results, and shown by running the simulation again. It is deterministic, so the second run shows what
+//! the first one measured.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::error::Error;
 use crate::parallel;
 use crate::plan::Plan;
 
-/// Slices of a timeline, at most; more would make the page large and show no more.
+/// Maximum number of slices in a timeline; more would make the page larger without showing more.
 const MOST_SLICES: usize = 400;
-/// What is shown before and after a wait, as parts of it.
+/// What is shown before and after a wait is its length divided by this.
 const AROUND: u64 = 4;
-/// Waits that are shorter, in nanoseconds, are not worth showing.
+/// Waits shorter than this, in nanoseconds, are not worth showing.
 const SHORT: Nanoseconds = 100_000;
 /// Worst windows in which shares of a CPU differ by less are not worth showing.
 const EVEN: f64 = 0.02;
@@ -54,9 +54,9 @@ impl Plan {
     }
 }
 
-/// The moments that make the difference between cells that differ in their schedulers and seeds: the longest wait of all runs,
-/// and the window in which shares were farthest apart, each beside the same time under the scheduler that does best there with the same
-/// seed. `alternatives` are cells with what came of them.
+/// The moments that make the difference between cells with different schedulers and seeds: the longest wait of all runs, and the window in
+/// which shares were farthest apart, each with the same time under the scheduler that does best with the same seed. `alternatives` are cells
+/// with their results.
 ///
 /// # Errors
 ///
@@ -87,8 +87,7 @@ fn worst_window(run: &Run) -> Option<WindowSpread> {
 
 type Alternative<'a> = (&'a Cell, &'a Run);
 
-/// The alternative with the largest number, of equal ones the first, and of those under other schedulers with the same seed the one
-/// with the smallest.
+/// The alternative with the largest number (the first if there are several), and the one with the smallest among those with the same seed under other schedulers.
 fn worst_and_best<'a>(
     alternatives: &[Alternative<'a>],
     number: impl Fn(&Run) -> Option<f64>,
@@ -121,7 +120,7 @@ fn wait_moments(worst: &Cell, best: Option<&Cell>) -> Result<Vec<Moment>, Error>
     let around = (wait.to_ns - wait.from_ns) / AROUND;
     let (from, to) = (wait.from_ns.saturating_sub(around), wait.to_ns + around);
     let timeline = record(worst, from, to)?;
-    // Both are shown for as long as the first can be.
+    // Both are shown for the time that fits for the first.
     let end = timeline.to_ns;
     let mut moments = vec![Moment::longest_wait(
         worst.contender.name(),
@@ -156,7 +155,7 @@ fn window_moments(
     Ok(moments)
 }
 
-/// Runs a cell again and keeps what happens from `from` to `to`, or until there is enough.
+/// Runs a cell again and records what happens from `from` to `to`, or until the timeline is full.
 ///
 /// # Errors
 ///
@@ -168,7 +167,7 @@ pub fn record(cell: &Cell, from: Nanoseconds, to: Nanoseconds) -> Result<Timelin
     Ok(recorder.timeline())
 }
 
-/// Runs a cell again, for a further consumer of its events.
+/// Runs a cell again with another consumer of its events.
 pub(crate) fn again(cell: &Cell, sink: &mut dyn Sink) -> Result<(), Error> {
     let untraced = Cell {
         trace: None,

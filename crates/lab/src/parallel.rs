@@ -1,11 +1,11 @@
-//! Work on all cores.
+//! Runs work on all cores.
 
 use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The results of `work` for the indices of `order`, sorted by index. They are begun in this order, at most `threads` at a
-/// time; `None` is one for each CPU of this machine.
+/// The results of `work` for the indices in `order`, sorted by index. They are started in this order, at most `threads` at a time; `None` for
+/// one per CPU of this machine.
 pub(crate) fn map<T: Send>(
     order: &[usize],
     threads: Option<NonZero<usize>>,
@@ -29,7 +29,7 @@ pub(crate) fn map<T: Send>(
             });
         }
     });
-    // A thread that panicked has made the scope above panic, so the lock cannot be poisoned.
+    // A panic in a thread makes the scope above panic, so the lock cannot be poisoned.
     let mut results = results.into_inner().unwrap_or_default();
     results.sort_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()

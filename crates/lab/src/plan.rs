@@ -15,10 +15,10 @@ use crate::cell::Cell;
 use crate::contender::Contender;
 use crate::error::Error;
 
-/// Ticks a second of Debian's kernels, for schedulers that were made for no rate.
+/// The tick rate of Debian's kernels, for schedulers made for no particular rate.
 pub const DEFAULT_HZ: u64 = 250;
 
-/// Refuses tasks that no run on this machine could have.
+/// Rejects tasks that could not exist in any run on this machine.
 pub(crate) fn check_tasks(workload: &Workload, cpus: usize) -> Result<(), Error> {
     for task in &workload.tasks {
         let name = &task.name;
@@ -46,13 +46,13 @@ pub(crate) fn check_tasks(workload: &Workload, cpus: usize) -> Result<(), Error>
 pub struct Plan {
     /// The workloads, in the order of the result.
     pub workloads: Vec<Arc<Workload>>,
-    /// What there is besides the tasks of workloads, by name; those that are not here have the machine to themselves.
+    /// What else runs on the machine, by the workload's name; workloads without an entry have the machine to themselves.
     pub surroundings: BTreeMap<String, Surroundings>,
     /// The schedulers, in the order of the result.
     pub contenders: Vec<Contender>,
     /// The machine.
     pub machine: Arc<Machine>,
-    /// Length of every run; `None` leaves it to each workload.
+    /// Length of every run; `None` for each workload's own.
     pub duration: Option<Nanoseconds>,
     /// Seed of the first repetition; each further one adds 1.
     pub seed: u64,
@@ -60,13 +60,13 @@ pub struct Plan {
     pub repeats: u32,
     /// What scheduling costs.
     pub cost: CostModel,
-    /// Timer ticks a second; `None` gives each scheduler the rate that it was made for.
+    /// Timer ticks per second; `None` for the rate that each scheduler was made for.
     pub hz: Option<u64>,
-    /// CPUs that come or go: time, CPU, online.
+    /// CPUs that go offline or come online: time, CPU, online.
     pub hotplug: Vec<(Nanoseconds, usize, bool)>,
     /// Folder for a Perfetto trace of each run.
     pub traces: Option<PathBuf>,
-    /// Simulations at once; `None` is one for each CPU of this machine.
+    /// Simulations at once; `None` for one per CPU of this machine.
     pub threads: Option<NonZero<usize>>,
 }
 
@@ -108,7 +108,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The last CPU cannot go, as in the kernel.
+    /// As in the kernel, the last CPU cannot go offline.
     fn check_last_cpu(&self) -> Result<(), Error> {
         let mut changes = self.hotplug.clone();
         changes.sort_by_key(|(time, ..)| *time);
@@ -164,7 +164,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Timer ticks a second for `contender`.
+    /// Timer ticks per second for `contender`.
     fn hz_for(&self, contender: &Contender) -> u64 {
         self.hz
             .or_else(|| contender.native_hz())
@@ -178,6 +178,6 @@ fn trace_name(workload: &Workload, contender: &Contender, repeat: Option<u32>) -
     if let Some(repeat) = repeat {
         name.push_str(&format!("-{repeat}"));
     }
-    // A scheduler may be a path; its trace lies in the folder for traces all the same.
+    // A scheduler may be a path; its trace still goes into the folder for traces.
     name.replace('/', "_") + ".perfetto-trace"
 }

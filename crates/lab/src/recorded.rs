@@ -1,4 +1,4 @@
-//! Recordings among workloads.
+//! Recordings as workloads.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use fairground_workload::Workload;
 
 use crate::error::Error;
 
-/// Reads an rt-app file or a recording: the workload, and what there is besides its tasks, for a simulation with these costs.
+/// Reads an rt-app file or a recording: the workload, and what else runs on the machine, for a simulation with these costs.
 ///
 /// # Errors
 ///
@@ -24,16 +24,16 @@ pub fn read_workload(path: &Path, cost: &CostModel) -> Result<(Workload, Surroun
     }
 }
 
-/// A recording as a workload, and what there is besides its tasks. What these costs add to the programs of its tasks, and the recorder's own, is not left in them.
+/// Turns a recording into a workload and what else runs on the machine. The tasks' programs leave out what these costs will add, and the recorder's own costs.
 ///
 /// # Errors
 ///
-/// If there is nothing in it.
+/// If the recording is empty.
 pub fn load_recording(
     recording: &Recording,
     cost: &CostModel,
 ) -> Result<(Workload, Surroundings), Error> {
-    // Without a scheduler of sched_ext, the kernel's own was in charge.
+    // If no sched_ext scheduler was in charge, the kernel's own was.
     let built_in = recording.header.scheduler.is_none();
     let cost = if built_in { &cost.built_in() } else { cost };
     let load = recording.load_without(KernelWork {
@@ -67,7 +67,7 @@ fn surroundings(load: &Load) -> Surroundings {
     }
 }
 
-/// What was measured of the tasks of a recording while it was made.
+/// What was measured about the tasks of a recording while it was made.
 pub fn recorded_metrics(recording: &Recording) -> RunMetrics {
     let facts = MachineFacts {
         capacities: vec![1024; recording.header.cpus as usize],

@@ -1,5 +1,5 @@
-//! The smallest machine and workload that still show a failure: delta debugging over runs. The runs follow one after the other in an order
-//! that depends on nothing but their results, so that the same failure ends in the same files.
+//! Finds the smallest machine and workload that still show a failure, by delta debugging over runs. The runs are sequential, in an order that
+//! depends only on their results, so that the same failure always gives the same files.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::cell::{Cell, DEFAULT_DURATION, Failure};
 use crate::contender::LOADER;
 use crate::plan::{Plan, check_tasks};
 
-/// Lengths of shrunk runs are whole multiples of this.
+/// Lengths of shrunk runs are multiples of this.
 const GRAIN: Nanoseconds = 1_000_000;
 
 /// A failure in its smallest form.
@@ -25,15 +25,15 @@ pub struct Shrunk {
     pub machine: String,
     /// Length of the run.
     pub duration: Nanoseconds,
-    /// How it fails there.
+    /// The failure in this form.
     pub failure: Failure,
-    /// How many runs it took.
+    /// Number of runs it took.
     pub runs: usize,
-    /// Whether nothing that was tried makes it smaller, rather than that there were no more runs to try.
+    /// Whether the search is complete, rather than out of runs.
     pub is_smallest: bool,
 }
 
-/// A machine, a workload and a length that show the failure, or may.
+/// A machine, a workload and a length that may show the failure.
 #[derive(Clone)]
 struct Case {
     draft: Draft,
@@ -43,22 +43,22 @@ struct Case {
 
 struct Search<'a> {
     cell: Cell,
-    /// The failure to keep.
+    /// The failure to preserve.
     wanted: Failure,
     /// Name of the file, which schedulers may see.
     file: &'a str,
     most: usize,
     progress: &'a dyn Fn(usize, usize),
     runs: usize,
-    /// Workloads, machines and lengths that do not show it.
+    /// Workloads, machines and lengths that do not show the failure.
     failed: BTreeSet<(String, String, Nanoseconds)>,
     best: Case,
     failure: Failure,
 }
 
 impl Plan {
-    /// Makes the failure of the run with this number small, in at most `most` runs; `text` is its workload as an rt-app file, which will be
-    /// called `file`. `progress` is told how many of how many runs were made. `None` if the file does not show the failure.
+    /// Shrinks the failure of the run with this number in at most `most` runs; `text` is its workload as an rt-app file, to be named `file`.
+    /// `progress` is called with the number of runs made and the maximum. `None` if the file does not show the failure.
     pub fn shrink(
         &self,
         number: usize,
@@ -115,7 +115,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the failure shows in a case, which is the best one then.
+    /// Whether a case shows the failure; if so, it becomes the best case.
     fn shows(&mut self, case: Case) -> bool {
         let key = (case.draft.text(), case.machine.clone(), case.duration);
         if self.runs >= self.most || self.failed.contains(&key) {
@@ -131,7 +131,7 @@ impl Search<'_> {
             self.failed.insert(key);
             return false;
         };
-        // What comes behind the failure is never run.
+        // Nothing after the failure is ever run.
         let needed = failure.after_ns.map_or(case.duration, rounded);
         self.best = Case {
             duration: case.duration.min(needed),
@@ -141,7 +141,7 @@ impl Search<'_> {
         true
     }
 
-    /// The run of a case; `None` if it makes no sense.
+    /// The run for a case; `None` if the case is invalid.
     fn cell_of(&self, case: &Case) -> Option<Cell> {
         let workload = Workload::parse(self.file, &case.draft.text()).ok()?;
         let machine = Machine::parse(&case.machine).ok()?;
@@ -160,7 +160,7 @@ impl Search<'_> {
         fits.then(|| Cell::new(self.cell.contender.clone(), options))
     }
 
-    /// A shorter run, for a failure whose time is not known.
+    /// Tries shorter runs, for a failure whose time is unknown.
     fn shorten(&mut self) {
         while self.best.duration >= 2 * GRAIN {
             let case = Case {
@@ -174,7 +174,7 @@ impl Search<'_> {
     }
 
     fn shrink_machine(&mut self) {
-        // What a loader has set on one machine is not what it sets on another.
+        // A loader's settings for one machine do not apply to another.
         if self.cell.contender.name().starts_with(LOADER) {
             return;
         }
@@ -190,7 +190,7 @@ impl Search<'_> {
         }
     }
 
-    /// Leaves out members and elements: of every list first many at once, then fewer, then one by one.
+    /// Removes members and elements from every list: first many at once, then fewer, then one by one.
     fn shrink_lists(&mut self) {
         let mut number = 0;
         while let Some(path) = self.best.draft.lists().get(number).cloned() {
@@ -213,7 +213,7 @@ impl Search<'_> {
         }
     }
 
-    /// Takes 1, or a round number, where that is enough.
+    /// Replaces numbers by 1, or by a round number, if that is enough.
     fn shrink_numbers(&mut self) {
         let mut number = 0;
         while let Some((path, value)) = self.best.draft.numbers().get(number).cloned() {
@@ -228,7 +228,7 @@ impl Search<'_> {
                     };
                     self.shows(case)
                 });
-            // A number that is 1 now is no longer among them.
+            // A number that has become 1 is no longer among them.
             let there = self.best.draft.numbers();
             let is_there = there.get(number).is_some_and(|(other, _)| *other == path);
             number += usize::from(!kept || is_there);
@@ -240,7 +240,7 @@ fn rounded(time: Nanoseconds) -> Nanoseconds {
     (time / GRAIN + 1) * GRAIN
 }
 
-/// Smaller machines than the one of this description, the smallest first.
+/// Machines smaller than the described one, the smallest first.
 fn smaller_machines(description: &str) -> Vec<String> {
     let cpus = Machine::parse(description).map_or(0, |machine| machine.cpu_count());
     let mut smaller: Vec<String> = (1..cpus).take(8).map(|cpus| cpus.to_string()).collect();

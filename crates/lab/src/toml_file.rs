@@ -1,8 +1,8 @@
-//! Reading TOML with errors that name file, line and column.
+//! Reads TOML, with errors that name file, line and column.
 
 use serde::de::DeserializeOwned;
 
-/// Reads `text`, the contents of `file`; an error is the place and what is wrong there.
+/// Parses `text`, the contents of `file`; an error is the place and what is wrong there.
 pub(crate) fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, (String, String)> {
     toml::from_str(text).map_err(|error| {
         let place = match error.span() {

@@ -1,4 +1,4 @@
-//! Files that are there only when they are complete, however the command ends.
+//! Files that only appear once they are complete, however the command ends.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -8,16 +8,16 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// A file that is being written. It has no name before [`finish`](Self::finish), and is gone without it.
+/// A file that is being written. It has no name until [`finish`](Self::finish), and vanishes without it.
 pub(crate) struct Unfinished {
     file: File,
     path: PathBuf,
-    /// Whether the file has its name already, on a file system that has no files without one.
+    /// Whether the file already has its name, because the file system has no unnamed files.
     is_named: bool,
 }
 
 impl Unfinished {
-    /// A file that will be at `path` when it is finished.
+    /// A file that will be at `path` once it is finished.
     pub fn create(path: &Path) -> io::Result<Self> {
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -43,7 +43,7 @@ impl Unfinished {
         &self.file
     }
 
-    /// Gives the file its name; what had it before is gone.
+    /// Gives the file its name, replacing any previous file.
     pub fn finish(mut self) -> io::Result<()> {
         if std::mem::take(&mut self.is_named) {
             return Ok(());
@@ -54,7 +54,7 @@ impl Unfinished {
         }
         let open = CString::new(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
         let name = CString::new(self.path.as_os_str().as_bytes())?;
-        // SAFETY: both are strings that end with a zero.
+        // SAFETY: both strings are zero-terminated.
         let linked = unsafe {
             let (here, follow) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
             libc::linkat(here, open.as_ptr(), here, name.as_ptr(), follow)

@@ -1,8 +1,8 @@
 //! The same workloads on a kernel and in the simulator, side by side.
 //!
-//! [`confront`] simulates what [`Recording`]s tell of a kernel and says how far the two are apart. Where there are several
-//! recordings of one run, the median counts, on both sides. Instances of one task are interchangeable: they are compared in the
-//! order of the CPU time they got, most first.
+//! [`confront`] simulates the runs that [`Recording`]s describe and says how far simulator and kernel are apart. If there are several
+//! recordings of a run, the median counts, on both sides. Instances of a task are interchangeable: they are compared in the order of their
+//! CPU time, most first.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,49 +23,47 @@ use crate::worlds_recording::{Player, Recording};
 
 /// Largest difference in CPU time, as a fraction of the run's length, on one CPU.
 const BOUND_ONE_CPU: f64 = 0.05;
-/// The same on several CPUs, where the kernel's side depends on the load of the machine below it.
+/// The same on several CPUs, where the kernel's figures depend on the load of its host.
 const BOUND_SEVERAL_CPUS: f64 = 0.10;
 /// Latencies of two schedulers that differ by more than this fraction of the smaller one must be in the same order.
 const DISTINCT: f64 = 0.25;
-/// Differences in latency up to this, in nanoseconds, come from what the simulator does not have: the kernel's own threads,
-/// interrupts, and an emulated processor that takes 2 ns for every instruction.
+/// Differences in latency up to this, in nanoseconds, come from what the simulator lacks: the kernel's own threads, interrupts, and an
+/// emulated CPU that takes 2 ns for every instruction.
 const INDISTINCT: f64 = 1e6;
-/// Fewer samples than this have no 99th percentile to put schedulers in order by: it would be one of the few long waits of the
-/// first moments.
+/// With fewer samples than this, the 99th percentile does not rank schedulers: it would be one of the few long waits of the first moments.
 const LEAST_SAMPLES: u64 = 500;
-/// A task with fewer samples never woke up: it was created and started.
+/// A task with fewer samples never woke up: it was only created and started.
 const LEAST_SAMPLES_OF_TASK: u64 = 3;
-/// Lengths of runs count as equal if they round to the same multiple of this: a kernel ends a run a little late, and a
-/// busy machine below it later.
+/// Lengths of runs count as equal if they round to the same multiple of this: a kernel ends a run a little late, and on a busy host even later.
 const LENGTH_GRAIN: Nanoseconds = 500_000_000;
-/// The kernel's timer ticks a second.
+/// The kernel's timer ticks per second.
 const HZ: u64 = 250;
-/// When the tasks of each simulation start, in sevenths of a tick after one. Schedulers that charge whole ticks are sensitive to
-/// it; with sevenths, the periods of the workloads do not fall on ticks. All sevenths are there, and
-/// spread over 20 ms: after this, ticks of the kernel and of schedulers with 100 ticks a second meet again. Where the recording tells
-/// when its run began, all simulations begin then, and only what was before differs.
+/// When the tasks of each simulation start, in sevenths of a tick after one. Schedulers that charge whole ticks are sensitive to this; with
+/// sevenths, the periods of the workloads do not coincide with ticks. All sevenths occur, spread over 20 ms, after which the ticks of the
+/// kernel and of schedulers with 100 ticks per second coincide again. If the recording says when its run began, all simulations begin then,
+/// and only what came before differs.
 const STARTS: [u64; 7] = [1, 6, 11, 16, 21, 26, 31];
 
 /// Kernel and simulator side by side.
 pub struct Agreement {
     /// One comparison per workload, number of CPUs, scheduler and player, in this order.
     pub runs: Vec<Pair>,
-    /// Schedulers that the simulator puts in another order than the kernel.
+    /// Schedulers that the simulator orders differently from the kernel.
     pub disorders: Vec<Disorder>,
     /// Simulations that failed.
     pub failures: Vec<Failure>,
 }
 
-/// What a run looks like in both worlds.
+/// A run on the kernel and in the simulator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
     /// What was run.
     pub key: Key,
     /// Length of the simulated run.
     pub duration_ns: Nanoseconds,
-    /// Recordings on the kernel.
+    /// Number of recordings on the kernel.
     pub recordings: usize,
-    /// 99th percentile of the wakeup latency of all tasks, in nanoseconds; `None` of too few wakeups.
+    /// 99th percentile of the wakeup latency of all tasks, in nanoseconds; `None` with too few wakeups.
     pub latency: Both<Option<f64>>,
     /// Per task, in the order of the file.
     pub tasks: Vec<TaskPair>,
@@ -82,12 +80,12 @@ pub struct Key {
     pub scheduler: String,
     /// Its tunables that were not at their defaults.
     pub tunables: BTreeMap<String, String>,
-    /// What played it on the kernel.
+    /// What played the workload on the kernel.
     pub player: Player,
 }
 
 impl Key {
-    /// The scheduler, and those of its tunables that were set.
+    /// The scheduler and its tunables that were set.
     pub fn scheduler_with_tunables(&self) -> String {
         let tunables = self.tunables.iter();
         let tunables = tunables.map(|(name, value)| format!(" {name}={value}"));
@@ -97,10 +95,10 @@ impl Key {
     }
 }
 
-/// What a task got in both worlds.
+/// What a task got on the kernel and in the simulator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskPair {
-    /// Name, with an instance suffix where there are several.
+    /// Name, with an instance suffix if there are several.
     pub name: String,
     /// CPU time as a fraction of the run's length.
     pub cpu_time: Both<f64>,
@@ -108,7 +106,7 @@ pub struct TaskPair {
     pub latency: Both<Option<f64>>,
 }
 
-/// A figure in both worlds.
+/// A figure from the kernel and from the simulator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Both<T> {
     /// On the kernel.
@@ -117,14 +115,14 @@ pub struct Both<T> {
     pub simulator: T,
 }
 
-/// Two schedulers of which the kernel prefers one and the simulator the other.
+/// Two schedulers, of which the kernel favours one and the simulator the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disorder {
     /// Name of the workload.
     pub workload: String,
     /// The scheduler with the shorter latency on the kernel.
     pub shorter: String,
-    /// That with the longer one.
+    /// The one with the longer latency.
     pub longer: String,
 }
 
@@ -141,7 +139,7 @@ impl Agreement {
 }
 
 impl Pair {
-    /// Largest difference in CPU time that is accepted, as a fraction of the run's length.
+    /// Largest accepted difference in CPU time, as a fraction of the run's length.
     pub fn bound(&self) -> f64 {
         if self.key.cpus == 1 {
             BOUND_ONE_CPU
@@ -163,7 +161,7 @@ impl TaskPair {
     }
 }
 
-/// What one task got in one run.
+/// What a task got in a run.
 #[derive(Clone, Debug)]
 struct TaskFigures {
     name: String,
@@ -171,7 +169,7 @@ struct TaskFigures {
     latency: Option<f64>,
 }
 
-/// What was measured in one run.
+/// What was measured in a run.
 #[derive(Clone, Debug)]
 struct Figures {
     latency: Option<f64>,
@@ -198,7 +196,7 @@ impl Figures {
         }
     }
 
-    /// What tasks are charged for in a simulation, and their latencies.
+    /// The CPU time charged to each task in a simulation, and their latencies.
     fn of_simulation(metrics: &RunMetrics, charged: &[(String, Nanoseconds)]) -> Self {
         let charged = |name: &str| {
             let own = charged.iter().find(|(task, _)| task == name);
@@ -218,7 +216,7 @@ impl Figures {
         }
     }
 
-    /// Puts the instances of each task in the order of their CPU time, most first, and renames them in this order.
+    /// Sorts the instances of each task by CPU time, most first, and renames them in this order.
     fn order_instances(mut self, workload: &Workload) -> Self {
         for task in workload.tasks.iter().filter(|task| task.instances > 1) {
             let names: Vec<String> = (0..task.instances)
@@ -240,14 +238,14 @@ impl Figures {
     }
 }
 
-/// The 99th percentile, if there are samples enough.
+/// The 99th percentile, if there are enough samples.
 fn p99(latency: Option<&Distribution>, least: u64) -> Option<f64> {
     latency
         .filter(|latency| latency.samples >= least)
         .map(|latency| latency.p99_ns as f64)
 }
 
-/// The median; `None` of nothing.
+/// The median; `None` if there are no values.
 fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -259,7 +257,7 @@ fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// The medians of several runs, in the order of tasks of the first.
+/// The medians over several runs, with the tasks in the order of the first run.
 fn medians(runs: &[Figures]) -> Figures {
     let of_task = |name: &str| {
         runs.iter()
@@ -285,16 +283,15 @@ fn medians(runs: &[Figures]) -> Figures {
     }
 }
 
-/// What scheduling costs on the machines of the recordings, by their number of CPUs; the default model for those that are absent.
+/// Scheduling costs of the recordings' machines, by number of CPUs; the default model for those that are absent.
 pub type Costs = BTreeMap<u32, CostModel>;
 
-/// Simulates what the recordings tell of a kernel, with the workloads' files from a folder. Schedulers are those of the catalogue, and the
+/// Simulates the runs that the recordings describe, with the workload files from a folder. Schedulers are those of the catalogue, and the
 /// user's `own`, which the recordings call by their names in the kernel.
 ///
 /// # Errors
 ///
-/// If a workload or scheduler cannot be read, or recordings of one run are of different lengths. A simulation that fails is not
-/// an error: see [`Agreement::failures`].
+/// If a workload or scheduler cannot be read, or recordings of a run have different lengths. A failed simulation is not an error: see [`Agreement::failures`].
 pub fn confront(
     recordings: &[Recording],
     folder: &Path,
@@ -340,7 +337,7 @@ pub fn confront(
         let failed = results.iter().filter_map(|result| result.failure.clone());
         let before = failures.len();
         failures.extend(failed);
-        // A simulation that did not get to its end is among the failures, and says nothing else.
+        // A simulation that did not finish is among the failures, and gives no other result.
         if failures.len() > before {
             continue;
         }
@@ -378,7 +375,7 @@ fn contender(key: &Key, own: &[Contender]) -> Result<Contender, Error> {
     Ok(contender)
 }
 
-/// The length that all of the recordings of a run have.
+/// The length that all recordings of a run have in common.
 fn common_length(key: &Key, recordings: &[&Recording]) -> Result<Nanoseconds, Error> {
     let duration = length_of(recordings[0]);
     match recordings.iter().find(|one| length_of(one) != duration) {
@@ -403,13 +400,13 @@ fn key_of(recording: &Recording) -> Key {
     }
 }
 
-/// The length that was asked for.
+/// The length that was requested.
 fn length_of(recording: &Recording) -> Nanoseconds {
     let grains = (recording.duration_ns + LENGTH_GRAIN / 2) / LENGTH_GRAIN;
     grains.max(1) * LENGTH_GRAIN
 }
 
-/// The workload with all its tasks starting later.
+/// The workload, with a later start for all tasks.
 fn delayed(workload: &Workload, delay: Nanoseconds) -> Arc<Workload> {
     let mut workload = workload.clone();
     for task in &mut workload.tasks {
@@ -418,7 +415,7 @@ fn delayed(workload: &Workload, delay: Nanoseconds) -> Arc<Workload> {
     Arc::new(workload)
 }
 
-/// What was there besides the tasks, as far as the recording tells.
+/// What else was on the machine, as far as the recording says.
 fn surroundings(recording: &Recording) -> Surroundings {
     let tick = 1_000_000_000 / HZ;
     let clocks = recording.start_ns.zip(recording.scheduler_start_ns);
@@ -448,14 +445,14 @@ fn surroundings(recording: &Recording) -> Surroundings {
             begin: clocks.map(|(_, scheduler)| scheduler % 1_000_000_000),
         }),
         threads: threads.collect(),
-        // Ticks are at multiples of their length on the kernel's clock.
+        // Ticks are at multiples of the tick length on the kernel's clock.
         tick_offset: clocks.map_or(0, |(kernel, scheduler)| {
             (scheduler % tick + tick - kernel % tick) % tick
         }),
     }
 }
 
-/// A run like those of `key`, whose tasks start that many sevenths of a tick later.
+/// A run for `key` whose tasks start this many sevenths of a tick later.
 fn cell(
     key: &Key,
     duration: Nanoseconds,
@@ -486,8 +483,8 @@ fn cell(
     Ok(Cell::new(contender.clone(), options))
 }
 
-/// The costs where a recorder looks on. What it does for a wake-up comes between the wake-up and the switch; what it does for
-/// a switch comes after that and before the next wake-up.
+/// The costs with a recorder running. Its work for a wake-up falls between the wake-up and the switch; its work for a switch falls after the
+/// switch and before the next wake-up.
 fn with_recorder(mut cost: CostModel) -> CostModel {
     cost.wakeup += cost.record_switch;
     cost.wakeup_remote += cost.record_switch;
@@ -543,7 +540,7 @@ fn pair(
     })
 }
 
-/// Pairs of schedulers on one CPU whose latencies are distinct on the kernel and in another order in the simulator.
+/// Pairs of schedulers on one CPU with distinct latencies on the kernel and another order in the simulator.
 fn disorders(pairs: &[Pair]) -> Vec<Disorder> {
     let mut disorders = Vec::new();
     for a in pairs {
@@ -758,7 +755,7 @@ mod tests {
         assert_eq!(found.threads, [thread]);
     }
 
-    /// A folder with a file of two hogs.
+    /// A folder with a workload of two hogs.
     fn hogs() -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(
@@ -769,7 +766,7 @@ mod tests {
         folder
     }
 
-    /// A run of these hogs with the CPU times of both.
+    /// A run of these hogs with the CPU time of each.
     fn recording(first: u64, second: u64) -> Recording {
         Recording {
             workload: "hogs".to_owned(),

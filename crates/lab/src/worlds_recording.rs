@@ -1,4 +1,4 @@
-//! Reading what was measured on a kernel.
+//! Reads what was measured on a kernel.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,18 +12,17 @@ use crate::error::Error;
 
 /// The longest time in a recording.
 const LONGEST: Nanoseconds = 86_400_000_000_000;
-/// How often its creator may have waited.
+/// Maximum number of waits of the creator.
 const MOST_WAITS: u64 = 10_000_000;
 
-/// One run on a kernel: the JSON of `fairground play`, or that of a real rt-app watched by the testbench. Other fields are left
-/// alone.
+/// A run on a kernel: the JSON of `fairground play`, or of a real rt-app observed by the testbench. Other fields are ignored.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Recording {
     /// Name of the workload: its file's name without `.json`.
     pub workload: String,
-    /// The scheduler in charge; `None` is the kernel's own.
+    /// The scheduler in charge; `None` for the kernel's own.
     pub scheduler: Option<String>,
-    /// Its tunables that were not at their defaults; `None` if they were not recorded, which counts as all at their defaults.
+    /// Its tunables that were not at their defaults; `None` if not recorded, which counts as all at their defaults.
     #[serde(default)]
     pub tunables: Option<BTreeMap<String, String>>,
     /// What played the workload.
@@ -31,7 +30,7 @@ pub struct Recording {
     pub player: Player,
     /// CPUs of the machine.
     pub cpus: u32,
-    /// Common start of the threads on the kernel's clock, whose ticks are at multiples of their length; `None` if it was not recorded.
+    /// Common start of the threads on the kernel's clock, on which ticks are at multiples of their length; `None` if not recorded.
     #[serde(default)]
     pub start_ns: Option<Nanoseconds>,
     /// The same on the clock that schedulers see.
@@ -39,7 +38,7 @@ pub struct Recording {
     pub scheduler_start_ns: Option<Nanoseconds>,
     /// Length of the run.
     pub duration_ns: Nanoseconds,
-    /// What the process had done that created the threads; `None` if it was not recorded.
+    /// What the process that created the threads had done; `None` if not recorded.
     #[serde(default)]
     pub creator: Option<Creator>,
     /// What other threads did during the run.
@@ -47,7 +46,7 @@ pub struct Recording {
     pub others: Vec<OtherThread>,
     /// What each task got.
     pub tasks: Vec<TaskTime>,
-    /// The metrics; `None` if nothing recorded the scheduler's events.
+    /// The metrics; `None` if no scheduler events were recorded.
     pub metrics: Option<RunMetrics>,
 }
 
@@ -63,7 +62,7 @@ pub enum Player {
 }
 
 impl Player {
-    /// Its name as people know it.
+    /// Its usual name.
     pub fn name(self) -> &'static str {
         match self {
             Player::Play => "play",
@@ -75,7 +74,7 @@ impl Player {
 /// CPU time of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct TaskTime {
-    /// Name, with an instance suffix where there are several.
+    /// Name, with an instance suffix if there are several.
     pub name: String,
     /// CPU time used.
     pub cpu_time_ns: Nanoseconds,
@@ -86,7 +85,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, is not such a recording, or is one of the kernel's own scheduler, which no simulation answers to.
+    /// If it cannot be read, is not such a recording, or is a recording of the kernel's own scheduler, which has no simulation to match.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let unusable = |message: String| Error::Recording {
             path: path.to_owned(),
@@ -113,7 +112,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Whether a simulation of it comes to an end.
+    /// Checks that a simulation of it would end.
     fn check(&self) -> Result<(), String> {
         let times = self.others.iter().flat_map(|other| &other.turns);
         let mut times: Vec<(&str, Nanoseconds)> = times

@@ -1,18 +1,18 @@
-//! Kernel and simulator side by side, as text.
+//! The comparison of kernel and simulator as text.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use crate::worlds::{Agreement, Both, Pair, TaskPair};
 
-/// Stands for what was not measured.
+/// Stands for values that were not measured.
 const ABSENT: &str = "-";
-/// Blank columns between two columns of a table.
+/// Number of spaces between two columns of a table.
 const GAP: u16 = 2;
-/// Columns with names, which are aligned on the left.
+/// Number of columns with names, which are left-aligned.
 const NAMES: usize = 3;
 
 impl Agreement {
-    /// A table per workload and number of CPUs; below them, what is out of bounds.
+    /// A table per workload and number of CPUs, followed by what is out of bounds.
     pub fn table(&self) -> String {
         let mut text = String::new();
         for runs in self
@@ -24,7 +24,7 @@ impl Agreement {
         text + self.nearness().as_str() + self.verdict().as_str()
     }
 
-    /// How many figures are how near: a line for each number of CPUs and kind of figure that there is.
+    /// How many figures are how close: a line for each number of CPUs and kind of figure.
     fn nearness(&self) -> String {
         let mut text = String::new();
         for runs in self.runs.chunk_by(|a, b| a.key.cpus == b.key.cpus) {
@@ -57,7 +57,7 @@ impl Agreement {
         text + "\n"
     }
 
-    /// One line for each thing that is out of bounds, and a closing line.
+    /// A line for everything that is out of bounds, and a closing line.
     fn verdict(&self) -> String {
         let mut text = String::new();
         for failure in &self.failures {
@@ -116,7 +116,7 @@ fn heading(run: &Pair) -> String {
     )
 }
 
-/// The tasks of all runs of a workload; after those of a run, a row for the latency of all of them.
+/// The tasks of all runs of a workload; each run ends with a row for the latency of all its tasks.
 fn block(runs: &[Pair]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -183,7 +183,7 @@ fn both(latency: Both<Option<f64>>) -> [String; 2] {
     })
 }
 
-/// A fraction in percent, with two digits, and no sign before a nought.
+/// A fraction as a percentage with two decimals, and without a sign if it is zero.
 fn percent(fraction: f64) -> String {
     format!("{:.2}", (fraction * 1e4).round() / 1e2 + 0.0)
 }
