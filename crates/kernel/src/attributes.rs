@@ -1,7 +1,7 @@
-//! Attributes of live tasks that no policy of the kernel can carry.
+//! Attributes of live tasks that the kernel's policies cannot express.
 //!
-//! Schedulers that know such attributes keep them in a map of task storage, one layout for all (see
-//! [`fairground_contract::attributes`]). The map belongs to the scheduler in the kernel and is found there by its name.
+//! Schedulers that know such attributes keep them in a map of task storage, with a common layout (see [`fairground_contract::attributes`]).
+//! The map belongs to the scheduler in the kernel and is found by its name.
 
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
@@ -19,7 +19,7 @@ pub struct AttributeMap {
 }
 
 impl AttributeMap {
-    /// The map of the scheduler in the kernel; `None` if there is no scheduler or it knows no attributes.
+    /// The map of the scheduler in the kernel; `None` if there is no scheduler, or if it has no such attributes.
     ///
     /// # Errors
     /// Not root, or the map cannot be opened.
@@ -70,7 +70,7 @@ impl AttributeMap {
     }
 }
 
-/// The threads that a number denotes: all of a process if it is that of its first thread, else the one.
+/// The threads that an id denotes: all threads of a process for its first thread, otherwise the single thread.
 ///
 /// # Errors
 /// There is no such thread.
@@ -105,12 +105,12 @@ fn no_thread(pid: u32, error: &std::io::Error) -> Error {
 
 /// A file descriptor of a thread, the key of task storage.
 fn descriptor(pid: u32) -> Result<OwnedFd, Error> {
-    /// `PIDFD_THREAD`: a thread of its own right, not only the first of its process.
+    /// `PIDFD_THREAD`: any thread, not only the first of its process.
     const THREAD: libc::c_int = libc::O_EXCL;
     // SAFETY: the call takes numbers and returns a new descriptor or an error.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, THREAD) };
     match i32::try_from(result) {
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
         _ => Err(no_thread(pid, &std::io::Error::last_os_error())),
     }

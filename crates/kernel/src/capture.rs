@@ -1,8 +1,8 @@
-//! What all tasks of this machine do, as the entries of a recording.
+//! Records what all tasks of this machine do, as the entries of a recording.
 //!
-//! A BPF program at the kernel's scheduler trace points writes entries to rings, one of each CPU, and descriptions of tasks to a buffer. A thread of this
-//! process looks four times a second whether one of them fills, and empties all then and at the end. It runs under `SCHED_FIFO`, above every scheduler that can be
-//! watched, and does no more than copy; the holder of the [`Capture`] writes the file.
+//! BPF programs at the kernel's scheduler trace points write entries to rings, one per CPU, and descriptions of tasks to a buffer. A thread
+//! of this process checks four times a second whether one of them is filling up; if so, and at the end, it empties all of them. It runs under
+//! `SCHED_FIFO`, above every scheduler that can be observed, and only copies; the holder of the [`Capture`] writes the file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,16 +23,16 @@ const PROGRAMS: [&[u8]; 2] = [
     include_bytes!(concat!(env!("OUT_DIR"), "/recording_interrupts.bpf.o")),
 ];
 
-/// How often the rings are looked at.
+/// How often the rings are checked.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// Bytes of descriptions that may wait: a quarter of their buffer.
+/// Bytes of descriptions that may wait: a quarter of the buffer.
 const PATIENCE: usize = 1024 * 1024;
 
-/// How long a program may still run on some CPU after it was detached.
+/// How long a program may still run on some CPU after it has been detached.
 const LAST_ENTRY: Duration = Duration::from_millis(5);
 
-/// A recording that is being made.
+/// A recording in progress.
 #[derive(Debug)]
 pub struct Capture {
     ended: Arc<AtomicBool>,
@@ -41,15 +41,15 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Starts to record.
+    /// Starts recording.
     ///
     /// # Errors
-    /// Not root, a kernel without the trace points or type information.
+    /// Not root, or a kernel without the trace points or type information.
     pub fn start() -> Result<Self, Error> {
         Self::start_programs(|_| true)
     }
 
-    /// [`Capture::start`] with those of its programs alone whose names are `wanted`: to measure what they take.
+    /// [`Capture::start`] with only the `wanted` programs, to measure their cost.
     pub(crate) fn start_programs(wanted: fn(&str) -> bool) -> Result<Self, Error> {
         host::check_root("recording what the scheduler does")?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(|error| failed(&error.to_string()))?;
@@ -64,7 +64,7 @@ impl Capture {
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || {
-                // Without the right to it the recording may only lose entries sooner.
+                // Without the permission for this, the recording may only lose entries sooner.
                 let _ = scheduling::set_policy(&WATCHERS);
                 carry(&mut program, &rings, &sender, &end)
             })
@@ -76,12 +76,12 @@ impl Capture {
         })
     }
 
-    /// The entries that have come since the last time, as bytes.
+    /// The entries since the last call, as bytes.
     pub fn entries(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         self.entries.try_iter()
     }
 
-    /// Ends it: the rest of the entries, and how many found no room.
+    /// Ends the recording: the rest of the entries, and how many were lost for lack of room.
     ///
     /// # Errors
     /// The entries could not be read.
@@ -96,7 +96,7 @@ impl Capture {
     }
 }
 
-/// Carries entries to `receiver` until the end; returns how many found no room.
+/// Carries entries to `receiver` until the end; returns how many were lost for lack of room.
 fn carry(
     program: &mut Program,
     rings: &Rings,
@@ -127,7 +127,7 @@ fn carry(
         }
         ring.consume().map_err(|error| failed(&error.to_string()))?;
         rings.take(&mut arrived.borrow_mut());
-        // A receiver that is gone does not need it.
+        // A receiver that is gone does not need them.
         let _ = receiver.send(arrived.take());
         if last {
             return Ok(program.lost() + rings.lost());

@@ -1,14 +1,14 @@
-//! The clocks that are read, in nanoseconds.
+//! The clocks in use, in nanoseconds.
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Time since boot without the time asleep, `CLOCK_MONOTONIC`. The kernel's records carry the same time.
+/// Time since boot without suspend, `CLOCK_MONOTONIC`. The kernel's records use the same clock.
 #[must_use]
 pub fn monotonic() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Time since boot with the time asleep, `CLOCK_BOOTTIME`. The kernel tells by it when a process began.
+/// Time since boot including suspend, `CLOCK_BOOTTIME`. The kernel uses it for the start time of a process.
 #[must_use]
 pub fn since_boot() -> u64 {
     read(ClockId::CLOCK_BOOTTIME)
@@ -26,15 +26,14 @@ fn read(clock: ClockId) -> u64 {
     part(time.tv_sec()) * 1_000_000_000 + part(time.tv_nsec())
 }
 
-/// How much further the clock is that schedulers see (`scx_bpf_now()`) than `CLOCK_MONOTONIC`, nanoseconds; `None` without root, or
-/// where debugfs is not mounted.
+/// How far the clock that schedulers see (`scx_bpf_now()`) is ahead of `CLOCK_MONOTONIC`, in nanoseconds; `None` without root, or if debugfs is not mounted.
 #[must_use]
 pub fn scheduler_ahead() -> Option<i64> {
     let text = std::fs::read_to_string("/sys/kernel/debug/sched/debug").ok()?;
     parse_ahead(&text)
 }
 
-/// The difference of two lines at the beginning of that file; they are read at the same time, and in milliseconds with six digits.
+/// The difference between two lines at the beginning of that file; both clocks are read at the same time, in milliseconds with six decimals.
 fn parse_ahead(text: &str) -> Option<i64> {
     let clock = |name: &str| -> Option<i64> {
         let line = text.lines().find(|line| line.starts_with(name))?;

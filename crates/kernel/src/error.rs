@@ -1,4 +1,4 @@
-//! What can go wrong, said once and with the way out.
+//! What can go wrong, each described once, with what to do about it.
 
 use crate::verifier::Rejection;
 
@@ -40,16 +40,16 @@ pub enum Error {
         "the scheduler `{name}` is loaded already and only one can be; stop its loader first, then try again"
     )]
     AlreadyLoaded {
-        /// Its name, or a description where the kernel does not tell.
+        /// Its name, or a description if the kernel does not give one.
         name: String,
     },
-    /// What the user asked for makes no sense, for a reason that another part of the program found.
+    /// The user's request makes no sense, for a reason that another part of the program found.
     #[error("{reason}")]
     Usage {
         /// What is wrong and what to do.
         reason: String,
     },
-    /// The file is not a scheduler that could be loaded.
+    /// The file is not a scheduler that can be loaded.
     #[error("{name}: {reason}")]
     Object {
         /// Name of the scheduler or path of the file.
@@ -83,7 +83,7 @@ pub enum Error {
         /// What the verifier said.
         rejection: Box<Rejection>,
     },
-    /// The kernel did not take the object, for another reason than the verifier's.
+    /// The kernel rejected the object, for a reason other than the verifier's.
     #[error("{name}: the kernel refused the scheduler: {reason}")]
     Load {
         /// Name of the scheduler.
@@ -91,12 +91,12 @@ pub enum Error {
         /// What libbpf and the kernel said.
         reason: String,
     },
-    /// What the scheduler's loader does could not be done.
+    /// The actions of the scheduler's loader could not be carried out.
     #[error("{name}: {reason}")]
     Setup {
         /// Name of the scheduler.
         name: String,
-        /// What, its place, and why not.
+        /// Which action, its place, and why not.
         reason: String,
     },
     /// The kernel does not let its scheduler be recorded.
@@ -105,7 +105,7 @@ pub enum Error {
         /// What libbpf and the kernel said.
         reason: String,
     },
-    /// The scheduler was taken but ended before it ran.
+    /// The scheduler was accepted but ended before it ran.
     #[error("{name}: the scheduler ended while it was switched on: {report}")]
     Start {
         /// Name of the scheduler.
@@ -144,7 +144,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Exit code of the command: 2 where what was asked cannot be done as asked, 1 where it was tried and failed.
+    /// Exit code of the command: 2 if the request cannot be carried out as stated, 1 if it was tried and failed.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -172,7 +172,7 @@ impl Error {
     }
 }
 
-/// The end of a message about a `name` that is none of `all`: the near ones, or all of them, or that there are none.
+/// The end of a message about a `name` that is not among `all`: the similar ones, or all of them, or that there are none.
 #[must_use]
 pub fn hint(name: &str, all: &[String]) -> String {
     let near = near(name, all);
@@ -185,7 +185,7 @@ pub fn hint(name: &str, all: &[String]) -> String {
     }
 }
 
-/// The names out of `names` that are spelled like `name`, the nearest first, three at most.
+/// Up to three of `names` that are spelled like `name`, the closest first.
 fn near(name: &str, names: &[String]) -> Vec<String> {
     let mut scored: Vec<(f64, &String)> = names
         .iter()

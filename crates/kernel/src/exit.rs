@@ -1,8 +1,8 @@
 //! Why a scheduler ended, as the scheduler itself recorded it.
 //!
-//! The kernel tells the reason only to the scheduler's `ops.exit`. Our schedulers copy it to a global `struct exit_record`
-//! (`schedulers/include/exit_record.h`); schedulers written with scx's headers have a `struct user_exit_info` and a text
-//! `<name>_dump` beside it. Both are found by the type of the variable.
+//! The kernel passes the reason only to the scheduler's `ops.exit`. Our schedulers copy it to a global `struct exit_record`
+//! (`schedulers/include/exit_record.h`); schedulers written with scx's headers have a `struct user_exit_info` and a separate text
+//! `<name>_dump`. Both are found by the type of the variable.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct ExitReport {
     pub kind: i64,
     /// The code given to `scx_bpf_exit()`, or `enum scx_exit_code`.
     pub code: u64,
-    /// One line by the kernel for the kind.
+    /// The kernel's one-line description of the kind.
     pub reason: String,
     /// What exactly went wrong; may be empty.
     pub message: String,
@@ -29,7 +29,7 @@ pub struct ExitReport {
 }
 
 impl ExitReport {
-    /// Whether the scheduler or the kernel asks for the scheduler to be loaded again, as after a change of the set of CPUs.
+    /// Whether the scheduler or the kernel asks for the scheduler to be loaded again, for example after a change of the set of CPUs.
     #[must_use]
     pub fn wants_restart(&self) -> bool {
         self.code & RESTART != 0
@@ -53,14 +53,14 @@ impl fmt::Display for ExitReport {
     }
 }
 
-/// Where in the object's data sections the record is.
+/// Where the record is in the object's data sections.
 #[derive(Clone, Debug)]
 pub(crate) struct ExitLayout {
     /// The record itself.
     pub(crate) record: Variable,
     /// Its members.
     members: Vec<Member>,
-    /// The text that scx's headers keep beside the record.
+    /// The text that scx's headers keep separate from the record.
     pub(crate) separate_dump: Option<Variable>,
 }
 
@@ -103,7 +103,7 @@ impl ExitLayout {
                 .map_or_else(String::new, text)
         };
         let dump = match &self.separate_dump {
-            // The text is the only variable of its section and was made as long as the section.
+            // The text is the only variable in its section and was given the section's full length.
             Some(dump) => section(&dump.section)
                 .and_then(|bytes| bytes.get(dump.offset..).map(text))
                 .unwrap_or_default(),

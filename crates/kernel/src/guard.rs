@@ -1,8 +1,8 @@
-//! A command with all that it starts: it ends when this process ends, however that happens.
+//! Runs a command so that it and everything it starts end when this process ends, however that happens.
 //!
-//! Between this process and the command stands a third, the guard. All processes that the command leaves behind become the guard's
-//! children, whatever group or session they are in. A socket joins the guard with this process; when it breaks, because this
-//! process has ended, be it by SIGKILL, the guard kills them all.
+//! A third process, the guard, stands between this process and the command. All processes that the command leaves behind become the guard's
+//! children, whatever their group or session. A socket connects the guard with this process; when it breaks because this process has ended,
+//! even by SIGKILL, the guard kills them all.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -27,15 +27,15 @@ use nix::unistd::{
 use crate::Error;
 use crate::supervise::{ENDING, PATIENCE, end_with};
 
-/// What the guard says: the command runs (with this number), it cannot be run (and why), it has ended (with this code).
+/// Messages from the guard: the command runs (with this process id), it cannot be run (and why), it has ended (with this code).
 const RUNS: u8 = b'r';
 const FAILED: u8 = b'f';
 const ENDED: u8 = b'e';
-/// What it is told: to start the command. Everything else is the number of a signal for the command.
+/// Message to the guard: start the command. Anything else is the number of a signal for the command.
 const START: u8 = 0;
 
-/// How often the guard tries to kill what the command has left, a millisecond apart. Turns, not time: of a guard that is kept from running
-/// for as long, the time would be over before it has killed anything.
+/// How often the guard tries to kill what the command has left, a millisecond apart. Turns are counted rather than time, because a guard that
+/// does not get to run would run out of time before it has killed anything.
 const KILLING: u32 = 5_000;
 
 /// The user that a command runs as.
@@ -43,7 +43,7 @@ const KILLING: u32 = 5_000;
 pub struct User(nix::unistd::User);
 
 impl User {
-    /// The user of this name.
+    /// Finds the user of this name.
     ///
     /// # Errors
     /// There is none.
@@ -58,7 +58,7 @@ impl User {
         })
     }
 
-    /// The user who called sudo, if that is how this process came to be root.
+    /// The user who called sudo, if this process became root that way.
     ///
     /// # Errors
     /// As for [`find`](Self::find).
@@ -71,7 +71,7 @@ impl User {
         }
     }
 
-    /// The user that a command runs as: the one of this name, or else the one who called sudo.
+    /// The user that a command runs as: the one of this name, or otherwise the one who called sudo.
     ///
     /// # Errors
     /// As for [`find`](Self::find).
@@ -82,7 +82,7 @@ impl User {
         }
     }
 
-    /// Has `command` run as this user, with the user's groups.
+    /// Makes `command` run as this user, with the user's groups.
     fn apply(&self, command: &mut Command) -> Result<(), Error> {
         let user = self.0.clone();
         let name = std::ffi::CString::new(user.name.as_str()).map_err(|error| Error::System {
@@ -110,7 +110,7 @@ impl User {
     }
 }
 
-/// A command and its guard. When this is dropped, the command and all that it has started are gone.
+/// A command and its guard. When this is dropped, the command and everything it has started are killed.
 #[derive(Debug)]
 pub struct Guarded {
     program: String,
@@ -119,16 +119,16 @@ pub struct Guarded {
     is_running: bool,
     /// The command's exit code, once it has ended.
     code: Option<u8>,
-    /// When the command is killed for not ending.
+    /// When the command is killed if it has not ended.
     deadline: Option<Instant>,
 }
 
 impl Guarded {
-    /// Makes everything ready to start a command, program and arguments, which inherits the terminal. `user` runs it; `None`: the user
-    /// of this process. To be called before there are other threads.
+    /// Prepares to start a command, a program and its arguments, which inherits the terminal. `user` runs it; `None` for the user of this
+    /// process. Must be called before there are other threads.
     ///
     /// # Errors
-    /// There is no such program, which the exit code of the error says is the user's mistake, or no process for the guard.
+    /// There is no such program, which the error's exit code reports as the user's mistake, or the guard's process cannot be started.
     pub fn prepare(command: &[OsString], user: Option<&User>) -> Result<Self, Error> {
         let (program, arguments) = command.split_first().ok_or_else(|| Error::Object {
             name: "command".to_owned(),
@@ -142,7 +142,7 @@ impl Guarded {
         }
         let (line, other) =
             UnixStream::pair().map_err(Error::system("cannot join a process with its guard"))?;
-        // SAFETY: the caller sees to it that there is one thread.
+        // SAFETY: the caller makes sure that there is only one thread.
         match unsafe { fork() }.map_err(Error::system("cannot start a guard"))? {
             ForkResult::Parent { child } => Ok(Self {
                 program: program.to_string_lossy().into_owned(),
@@ -155,7 +155,7 @@ impl Guarded {
             ForkResult::Child => {
                 drop(line);
                 guard(other, command);
-                // SAFETY: ends this process without what the other one has to do at its end.
+                // SAFETY: ends this process without the parent's exit handlers.
                 unsafe { libc::_exit(0) }
             }
         }
@@ -187,7 +187,7 @@ impl Guarded {
         })
     }
 
-    /// Whether the command has been started and has not ended as far as is known.
+    /// Whether the command has been started and, as far as known, has not ended.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.is_running && self.code.is_none()
@@ -202,7 +202,7 @@ impl Guarded {
 
     fn signal(&mut self, signal: Signal) {
         if let Some(line) = &mut self.line {
-            // Signals have small numbers. Where the guard is gone, nothing is left to tell.
+            // Signals have small numbers. If the guard is gone, the signal has no receiver.
             let _ = line.write_all(&[signal as u8]);
         }
     }
@@ -210,7 +210,7 @@ impl Guarded {
     /// The command's exit code, once it has ended: its own, or 128 plus the number of the signal that killed it.
     ///
     /// # Errors
-    /// The guard cannot be heard.
+    /// The guard cannot be read from.
     pub fn poll(&mut self) -> Result<Option<u8>, Error> {
         if self
             .deadline
@@ -236,12 +236,12 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         drop(self.line.take());
-        // It ends soon: what it waits for has been killed.
+        // The guard ends soon, after it has killed what is left.
         while waitpid(self.guard, None) == Err(nix::errno::Errno::EINTR) {}
     }
 }
 
-/// The file of a program, as the shell would find it.
+/// The path of a program, as the shell would find it.
 fn find_program(program: &OsStr) -> Result<PathBuf, Error> {
     let is_program = |path: &Path| {
         std::fs::metadata(path)
@@ -261,7 +261,7 @@ fn find_program(program: &OsStr) -> Result<PathBuf, Error> {
     })
 }
 
-/// What the guard does until there is nothing left to guard.
+/// Runs in the guard until there is nothing left to guard.
 fn guard(mut line: UnixStream, mut command: Command) {
     let mut blocked = SigSet::empty();
     for signal in ENDING {
@@ -271,7 +271,7 @@ fn guard(mut line: UnixStream, mut command: Command) {
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
     let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-    // The terminal's signals are for the command.
+    // The terminal's signals are for the command only.
     let ready = blocked
         .thread_block()
         .and_then(|()| set_child_subreaper(true))
@@ -281,8 +281,8 @@ fn guard(mut line: UnixStream, mut command: Command) {
         return;
     };
     let own = getpid();
-    // SAFETY: three system calls, which are allowed between fork and exec. The command must not inherit the signals blocked here. What ends
-    // this process ends the command; a change of user, which comes before, would undo this.
+    // SAFETY: three system calls, which are allowed between fork and exec. The command must not inherit the signals blocked here. The command
+    // is killed when this process ends; a change of user, which comes before, would undo this.
     unsafe {
         command.pre_exec(move || {
             end_with(own, Signal::SIGKILL)?;
@@ -316,7 +316,7 @@ fn guard(mut line: UnixStream, mut command: Command) {
         if let Some(code) = ended {
             lives = false;
             let _ = line.write_all(&[ENDED, code]);
-            // It waits for signals, of which this one says that a child has ended.
+            // The parent waits for signals; this one says that a child has ended.
             let _ = kill(getppid(), Signal::SIGCHLD);
         }
         if told {
@@ -344,21 +344,21 @@ fn guard(mut line: UnixStream, mut command: Command) {
     }
 }
 
-/// Closes the files that are none of the guard's business, so that nothing stays open by it.
+/// Closes the files that the guard does not need, so that it keeps none of them open.
 fn close_files(line: &UnixStream, signals: &SignalFd) {
     let mut kept = [line.as_raw_fd(), signals.as_fd().as_raw_fd()];
     kept.sort_unstable();
     let mut from = 3;
     for one in kept.into_iter().chain([i32::MAX]) {
         if from < one {
-            // SAFETY: these files are used by nothing in this process.
+            // SAFETY: nothing in this process uses these files.
             unsafe { libc::syscall(libc::SYS_close_range, from, one - 1, 0) };
         }
         from = one.saturating_add(1);
     }
 }
 
-/// Takes note of children that have ended; the exit code of the command if it is among them.
+/// Reaps children that have ended; returns the command's exit code if it is among them.
 fn reap(command: Pid) -> Option<u8> {
     let mut code = None;
     loop {
@@ -379,7 +379,7 @@ fn has_children() -> bool {
     nix::sys::wait::waitid(nix::sys::wait::Id::All, flags).is_ok()
 }
 
-/// All processes below this one, parents first.
+/// All descendants of this process, parents first.
 fn descendants() -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pairs: Vec<(i32, i32)> = entries
@@ -428,7 +428,7 @@ mod tests {
         }
     }
 
-    /// Waits until the file holds as many numbers of processes, and returns them.
+    /// Waits until the file contains this many process ids, and returns them.
     fn processes(file: &Path, count: usize) -> Vec<String> {
         loop {
             let text = std::fs::read_to_string(file).unwrap_or_default();

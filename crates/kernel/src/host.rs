@@ -1,4 +1,4 @@
-//! The kernel of this machine: whether it can take a scheduler, and which one it has.
+//! The kernel of this machine: whether it can load a scheduler, and which one it runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 /// Checks everything that must hold before a scheduler can be loaded.
 ///
 /// # Errors
-/// Not root, a kernel that is too old or has no sched_ext, another scheduler in place.
+/// Not root, a kernel that is too old or has no sched_ext, or another scheduler in place.
 pub fn check_can_load() -> Result<(), Error> {
     check_can_verify()?;
     match loaded_scheduler() {
@@ -29,7 +29,7 @@ pub fn check_can_load() -> Result<(), Error> {
 /// Checks everything that must hold before the verifier can be asked about a scheduler.
 ///
 /// # Errors
-/// Not root, a kernel that is too old or has no sched_ext.
+/// Not root, or a kernel that is too old or has no sched_ext.
 pub fn check_can_verify() -> Result<(), Error> {
     check_root("loading a scheduler")?;
     check_kernel(&release()?, Path::new("/"))
@@ -57,7 +57,7 @@ pub fn release() -> Result<String, Error> {
     Ok(text.trim().to_owned())
 }
 
-/// The constants of the running kernel's enumerations by name.
+/// The constants of the running kernel's enumerations, by name.
 ///
 /// # Errors
 /// The kernel has no type information.
@@ -69,7 +69,7 @@ pub fn constants() -> Result<BTreeMap<String, u64>, Error> {
     Ok(variables::enumerators(&kernel, ""))
 }
 
-/// Kernel, processors and what of their settings results depend on, in words.
+/// In words: the kernel, the processors, and their settings that affect results.
 ///
 /// # Errors
 /// The kernel's release cannot be read.
@@ -104,7 +104,7 @@ pub fn description() -> Result<String, Error> {
     ))
 }
 
-/// How many CPUs are online.
+/// Number of online CPUs.
 #[must_use]
 pub fn online_cpus() -> usize {
     let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -114,14 +114,14 @@ pub fn online_cpus() -> usize {
     processors.count()
 }
 
-/// The value of the first line `name SEPARATOR value`.
+/// The value in the first line of the form `name SEPARATOR value`.
 fn value<'t>(text: &'t str, name: &str, separator: char) -> Option<&'t str> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(separator));
     let (_, value) = pairs.find(|(key, _)| key.trim() == name)?;
     Some(value.trim())
 }
 
-/// Checks the kernel's age and that it has sched_ext and type information below `root`.
+/// Checks the kernel's version, and that it has sched_ext and type information under `root`.
 fn check_kernel(release: &str, root: &Path) -> Result<(), Error> {
     if version(release).is_some_and(|version| version < OLDEST_KERNEL) {
         return Err(Error::KernelTooOld {
@@ -155,7 +155,7 @@ pub fn loaded_scheduler() -> Option<String> {
     Some(read("root/ops").unwrap_or_else(|| format!("(name unknown, {state})")))
 }
 
-/// The scheduler in charge at one moment, by which a change is noticed later.
+/// The scheduler in charge at some moment, to detect a change later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incumbent {
     name: Option<String>,
@@ -163,7 +163,7 @@ pub struct Incumbent {
 }
 
 impl Incumbent {
-    /// The one of now. One that the kernel is about to take out is not in charge any more.
+    /// The current one. One that the kernel is about to remove no longer counts as in charge.
     #[must_use]
     pub fn now() -> Self {
         let leaves = read("state").is_some_and(|state| state == "disabling");
@@ -173,13 +173,13 @@ impl Incumbent {
         }
     }
 
-    /// Its name; `None` is the kernel's own.
+    /// Its name; `None` for the kernel's own.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Says so if the scheduler in charge is another one now, or the same was loaded again; `during` names what went on meanwhile.
+    /// A message if another scheduler is in charge now or the same one was reloaded; `during` names the activity in between.
     #[must_use]
     pub fn change(&self, during: &str) -> Option<String> {
         self.change_to(&Self::now(), during)
@@ -213,20 +213,20 @@ pub fn thread_is_gone(pid: u32) -> bool {
     !std::path::Path::new("/proc").join(pid.to_string()).exists()
 }
 
-/// How many schedulers have been switched on since boot.
+/// Number of schedulers enabled since boot.
 #[must_use]
 pub fn enable_sequence() -> Option<u64> {
     read("enable_seq")?.parse().ok()
 }
 
-/// How many CPUs have come or gone since boot; a scheduler that depends on the set of CPUs hands it to the kernel, which
-/// then refuses it if the set has changed meanwhile.
+/// Number of CPUs that went online or offline since boot; a scheduler that depends on the set of CPUs passes it to the kernel, which then
+/// rejects the scheduler if the set has changed since.
 #[must_use]
 pub fn hotplug_sequence() -> Option<u64> {
     read("hotplug_seq")?.parse().ok()
 }
 
-/// The kernel's own counters of the scheduler in place, in the kernel's order; empty where it has none.
+/// The kernel's own counters for the scheduler in place, in the kernel's order; empty if it has none.
 #[must_use]
 pub fn kernel_events() -> Vec<(String, u64)> {
     parse_events(&read("root/events").unwrap_or_default())
@@ -241,7 +241,7 @@ fn parse_events(text: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// Whether the numbers of the online CPUs are 0, 1, 2 and so on without a gap.
+/// Whether the numbers of the online CPUs start at 0 and have no gap.
 #[must_use]
 pub fn cpus_are_contiguous() -> bool {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
@@ -253,7 +253,7 @@ fn is_contiguous(online: &str) -> bool {
     matches!(numbers[..], ["0"] | ["0", _]) && !online.contains(',')
 }
 
-/// A file of sched_ext's folder in sysfs without the line end; `None` if it cannot be read.
+/// A file in sched_ext's sysfs folder without the trailing newline; `None` if it cannot be read.
 fn read(name: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new(SCHED_EXT).join(name)).ok()?;
     Some(text.trim_end().to_owned())

@@ -1,7 +1,7 @@
-//! What the scheduler in charge has left in the kernel for others to read.
+//! What the scheduler in charge keeps in the kernel for others to read.
 //!
-//! All maps of an object share its type information. That of the newest link to a scheduler tells the maps of the scheduler in charge
-//! from those of older ones, which the kernel has taken out and whose loaders have not noticed.
+//! All maps of an object share its type information. The type information of the newest scheduler link distinguishes the maps of the
+//! scheduler in charge from those of older ones that the kernel has removed without their loaders noticing.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
 use crate::{Error, host, variables};
 
-/// Section of the constants, and the end of the name of the map that holds them.
+/// Section of the constants, and the suffix of the map that holds them.
 const CONSTANTS: &str = ".rodata";
 
-/// The numbers among the global constants of the scheduler in charge, by name; empty if there is no scheduler, or it has none.
+/// The numeric global constants of the scheduler in charge, by name; empty if there is no scheduler or it has none.
 ///
 /// # Errors
-/// Not root, or the kernel does not hand them out.
+/// Not root, or the kernel does not provide them.
 pub fn constants() -> Result<BTreeMap<String, i128>, Error> {
     host::check_root("reading a scheduler's constants")?;
     let Some(types) = type_information()? else {
@@ -51,7 +51,7 @@ pub fn constants() -> Result<BTreeMap<String, i128>, Error> {
     })
 }
 
-/// Number of the type information that all maps and programs of the scheduler in charge have.
+/// Id of the type information shared by all maps and programs of the scheduler in charge.
 pub(crate) fn type_information() -> Result<Option<u32>, Error> {
     if host::loaded_scheduler().is_none() {
         return Ok(None);

@@ -1,10 +1,11 @@
 //! Schedulers and workloads on the kernel of this machine.
 //!
-//! [`loader`] puts a sched_ext scheduler, ours or a user's, into the running kernel, watches it and takes it out again.
-//! Nothing stays behind: the kernel holds the scheduler through a link that ends with this process, however it ends.
+//! [`loader`] puts a sched_ext scheduler, ours or a user's, into the running kernel, watches it and removes it again. Nothing remains: the
+//! kernel holds the scheduler through a link that ends with this process, however it ends.
 //!
-//! [`calibrate`] measures what scheduling costs on this machine. [`recorder`] turns what the kernel does with chosen tasks into the event stream, and [`play`] runs a workload with real
-//! threads, under whatever scheduler is in charge. [`capture`] records what all tasks of this machine do, for a file.
+//! [`calibrate`] measures what scheduling costs on this machine. [`recorder`] turns what the kernel does with chosen tasks into the event
+//! stream, and [`play`] runs a workload with real threads, under whichever scheduler is in charge. [`capture`] records what all tasks of this
+//! machine do, for a file.
 
 pub mod attributes;
 pub mod calibrate;

@@ -1,7 +1,7 @@
-//! What libbpf has to say while it works.
+//! The messages of libbpf.
 //!
-//! libbpf reports through one callback per process. The messages are collected, so that a failure can be told in one piece and a
-//! success in silence; with [`set_verbose`] they also go to standard error as they come.
+//! libbpf reports through one callback per process. The messages are collected, so that a failure is reported as a whole and a success prints
+//! nothing; with [`set_verbose`] they also go to standard error as they arrive.
 
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -12,12 +12,12 @@ use libbpf_rs::PrintLevel;
 static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 
-/// Whether everything that libbpf says, debugging messages included, goes to standard error too.
+/// Whether all of libbpf's messages, including debugging messages, also go to standard error.
 pub fn set_verbose(verbose: bool) {
     VERBOSE.store(verbose, Ordering::Relaxed);
 }
 
-/// Runs `action` and returns its result with the warnings that libbpf gave meanwhile, one entry per message.
+/// Runs `action` and returns its result with libbpf's warnings in the meantime, one entry per message.
 pub fn collect<T>(action: impl FnOnce() -> T) -> (T, Vec<String>) {
     libbpf_rs::set_print(Some((PrintLevel::Debug, receive)));
     messages().clear();

@@ -1,4 +1,4 @@
-//! The rings to which each CPU writes its entries, in memory that the kernel shares: `struct ring` and `struct entry` of `bpf/recording.h`.
+//! The rings to which each CPU writes its entries, in memory shared with the kernel: `struct ring` and `struct entry` of `bpf/recording.h`.
 
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,11 @@ use crate::recorder::{Program, ends, failed};
 /// Bytes of a `struct ring`, and of a `struct entry`.
 const HEAD: usize = 64;
 const ENTRY: usize = 40;
-/// Entries of all rings together, and the least of each: a second of a CPU that is busy with nothing but waking.
+/// Entries of all rings together, and the minimum for each: a second of a CPU that does nothing but wake tasks.
 const ALL: u32 = 1 << 20;
 const LEAST: u32 = 1 << 15;
 
-/// Where a ring begins.
+/// The beginning of a ring.
 #[repr(C)]
 struct Head {
     written: AtomicU64,
@@ -30,7 +30,7 @@ fn room(cpus: u32) -> u32 {
     (ALL / cpus.max(1).next_power_of_two()).max(LEAST)
 }
 
-/// Makes a map of the program that is being loaded as large as this machine needs it.
+/// Sizes a map of the program that is being loaded for this machine.
 pub(crate) fn prepare(map: &mut OpenMapMut<'_>, cpus: u32) -> libbpf_rs::Result<()> {
     if ends(map.name(), ".rodata")
         && let Some(constants) = map.initial_value_mut()
@@ -56,7 +56,7 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// The rings of a program that [`prepare`] has prepared for this many CPUs.
+    /// The rings of a program that [`prepare`] has sized for this many CPUs.
     pub fn of(program: &Program, cpus: u32) -> Result<Self, Error> {
         let (cpus, room) = (cpus as usize, room(cpus) as usize);
         Ok(Self {
@@ -69,7 +69,7 @@ impl Rings {
 
     fn heads(&self) -> &[Head] {
         debug_assert_eq!(size_of::<Head>(), HEAD);
-        // SAFETY: the memory holds this many of these, page-aligned, and everything that changes in what is read here is atomic.
+        // SAFETY: the memory holds this many of them, page-aligned, and everything read here that changes is atomic.
         unsafe { std::slice::from_raw_parts(self.heads.as_ptr().cast(), self.cpus) }
     }
 
@@ -82,7 +82,7 @@ impl Rings {
             .any(|head| waiting(head) >= self.room as u64 / 4)
     }
 
-    /// Moves all entries to `to`, as bytes, those of one CPU after those of the other.
+    /// Moves all entries to `to`, as bytes, one CPU after the other.
     pub fn take(&self, to: &mut Vec<u8>) {
         for (cpu, head) in self.heads().iter().enumerate() {
             let written = head.written.load(Ordering::Acquire);
@@ -91,7 +91,7 @@ impl Rings {
                 let place = taken as usize % self.room;
                 let count = (self.room - place).min((written - taken) as usize);
                 let start = (cpu * self.room + place) * ENTRY;
-                // SAFETY: the entries are in the memory of this CPU's ring, and the kernel writes no others there until they are taken.
+                // SAFETY: the entries are in the memory of this CPU's ring, and the kernel does not overwrite them until they are taken.
                 to.extend_from_slice(unsafe {
                     std::slice::from_raw_parts(self.entries.as_ptr().add(start), count * ENTRY)
                 });
@@ -101,7 +101,7 @@ impl Rings {
         }
     }
 
-    /// How many entries found no room.
+    /// Number of entries lost for lack of room.
     pub fn lost(&self) -> u64 {
         let lost = |head: &Head| head.lost.load(Ordering::Relaxed);
         self.heads().iter().map(lost).sum()
@@ -138,7 +138,7 @@ mod tests {
         };
         let write = |cpu: usize, number: u64, value: u8| {
             let place = (cpu * 4 + number as usize % 4) * ENTRY;
-            // SAFETY: the place is in the memory.
+            // SAFETY: the place is inside the memory.
             unsafe {
                 rings
                     .entries
@@ -166,7 +166,7 @@ mod tests {
         assert!(rings.fill());
         assert_eq!(take(), [1, 2, 3, 9]);
         assert!(take().is_empty());
-        // Round the end.
+        // Wraps around the end.
         for number in 3..6 {
             write(0, number, number as u8 + 1);
         }

@@ -7,7 +7,7 @@ use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Version 0 of the kernel's `struct sched_attr`, which every kernel takes.
+/// Version 0 of the kernel's `struct sched_attr`, which every kernel accepts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SchedulingAttributes {
@@ -68,10 +68,10 @@ impl SchedulingAttributes {
 /// Sets the policy of the calling thread.
 ///
 /// # Errors
-/// What the kernel says, mostly that the thread has no right to it.
+/// The kernel's error, usually that the thread lacks the permission.
 pub fn set_policy(policy: &Policy) -> io::Result<()> {
     let attributes = SchedulingAttributes::of(policy);
-    // SAFETY: the structure is as long as it says and lives through the call, which only reads it.
+    // SAFETY: the structure has the length that it states and outlives the call, which only reads it.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if result == 0 {
         Ok(())
@@ -80,7 +80,7 @@ pub fn set_policy(policy: &Policy) -> io::Result<()> {
     }
 }
 
-/// Whether a thread needs root to get the policy.
+/// Whether a thread needs root for the policy.
 #[must_use]
 pub fn needs_root(policy: &Policy) -> bool {
     match policy {
@@ -90,10 +90,10 @@ pub fn needs_root(policy: &Policy) -> bool {
     }
 }
 
-/// Sets the CPUs that the calling thread may use; `None` is the set `all`.
+/// Sets the CPUs that the calling thread may use; `None` for the set `all`.
 ///
 /// # Errors
-/// What the kernel says, mostly that none of the CPUs is online.
+/// The kernel's error, usually that none of the CPUs is online.
 pub fn set_cpus(cpus: Option<&[u32]>, all: &[u32]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.unwrap_or(all) {
@@ -105,7 +105,7 @@ pub fn set_cpus(cpus: Option<&[u32]>, all: &[u32]) -> io::Result<()> {
 /// The CPUs that the calling thread may use, ascending.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn cpus() -> io::Result<Vec<u32>> {
     let set = sched_getaffinity(Pid::from_raw(0))?;
     Ok((0..CpuSet::count())

@@ -1,5 +1,5 @@
-//! What a scheduler's loader does besides loading it: what it sets and sizes before, the entries of maps that it writes, and the
-//! programs that it runs, once or at an interval.
+//! What a scheduler's loader does besides loading it: what it sets and sizes beforehand, the map entries that it writes, and the programs
+//! that it runs, once or at an interval.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -14,7 +14,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
 use nix::unistd::Pid;
 
-/// Section of global variables that lie in the arena.
+/// Section of global variables in the arena.
 const ARENA_SECTION: &str = ".addr_space.1";
 
 /// What is done once the object is loaded.
@@ -28,12 +28,12 @@ pub(crate) struct Steps {
 #[derive(Debug)]
 struct Entry {
     map: String,
-    /// In a map of maps, what the new map is like.
+    /// In a map of maps, the definition of the new map.
     inner: Option<Definition>,
     entry: MapEntry,
 }
 
-/// The names of global variables that `setup` writes and that lie in the arena, where only the simulator can give them values.
+/// The names of global variables that `setup` writes and that are in the arena, where only the simulator can give them values.
 pub(crate) fn in_arena<'o>(parsed: &'o Parsed, setup: &Setup) -> Vec<&'o str> {
     let mut names = Vec::new();
     for patch in &setup.variables {
@@ -50,7 +50,7 @@ pub(crate) fn in_arena<'o>(parsed: &'o Parsed, setup: &Setup) -> Vec<&'o str> {
     names
 }
 
-/// Makes maps as large as they are to be, and keeps what is done after loading.
+/// Sizes maps, and stores what is to be done after loading.
 pub(crate) fn before_loading(
     open: &mut OpenObject,
     parsed: &Parsed,
@@ -84,7 +84,7 @@ pub(crate) fn before_loading(
 }
 
 impl Steps {
-    /// What is done before the scheduler is attached.
+    /// Does what comes before the scheduler is attached.
     pub(crate) fn before_attaching(&self, object: &Object) -> Result<(), String> {
         for entry in &self.entries {
             entry.write(object).map_err(|error| {
@@ -96,7 +96,7 @@ impl Steps {
         self.run(object, RunTime::BeforeAttach)
     }
 
-    /// What is done right after the scheduler was attached.
+    /// Does what comes right after the scheduler has been attached.
     pub(crate) fn after_attaching(&self, object: &Object) -> Result<(), String> {
         self.run(object, RunTime::AfterAttach)
     }
@@ -140,20 +140,20 @@ impl Entry {
             for (key, values) in &entry.entries {
                 write_values(&new, key, values)?;
             }
-            // The kernel keeps the map as long as it is in the other.
+            // The kernel keeps the map while it is in the other one.
             return update(map.as_fd(), key, &new.as_fd().as_raw_fd().to_ne_bytes());
         }
         write_values(&map, key, &self.entry.values)
     }
 }
 
-/// Writes an entry, with a value for each CPU if the map has such.
+/// Writes an entry, with a value for each CPU if it is a per-CPU map.
 fn write_values(map: &impl MapCore, key: &[u8], values: &[Vec<u8>]) -> io::Result<()> {
     if !map.map_type().is_percpu() {
         let value = values.first().map_or(&[][..], Vec::as_slice);
         return update(map.as_fd(), key, value);
     }
-    // The kernel wants a value for each CPU that there could be, at multiples of 8 bytes.
+    // The kernel expects a value for each possible CPU, at multiples of 8 bytes.
     let cpus = libbpf_rs::num_possible_cpus().map_err(io::Error::other)?;
     let size = (map.value_size() as usize).next_multiple_of(8);
     let mut all = vec![0; size * cpus];
@@ -188,7 +188,7 @@ fn update(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> io::Result<()> {
         [] => std::ptr::null(),
         key => key.as_ptr(),
     };
-    // SAFETY: key and value live as long as the call, and are as long as the map's: the companion was made for it.
+    // SAFETY: key and value outlive the call, and have the map's sizes: the companion was made for it.
     let result = unsafe {
         libbpf_sys::bpf_map_update_elem(map.as_raw_fd(), key.cast(), value.as_ptr().cast(), 0)
     };
@@ -218,7 +218,7 @@ impl Runner {
         })
     }
 
-    /// Runs it on its CPU; `before` is the context that the run before has left, and becomes that of this one.
+    /// Runs the program on its CPU; `before` is the context that the previous run has left, and is replaced by this run's.
     fn run(&self, before: &mut Vec<u8>) -> Result<(), String> {
         let run = &self.run;
         let failed = |reason: String| format!("{}: program {} {reason}", run.place, run.program);
@@ -249,7 +249,7 @@ impl Runner {
     }
 }
 
-/// Runs a program and returns what it returned.
+/// Runs a program and returns its return value.
 fn execute(program: BorrowedFd<'_>, context: &mut [u8]) -> io::Result<i32> {
     let mut options = libbpf_sys::bpf_test_run_opts {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
@@ -259,7 +259,7 @@ fn execute(program: BorrowedFd<'_>, context: &mut [u8]) -> io::Result<i32> {
         options.ctx_in = context.as_mut_ptr().cast();
         options.ctx_size_in = u32::try_from(context.len()).map_err(io::Error::other)?;
     }
-    // SAFETY: the context lives as long as the call, and the program may write to it, as far as its size.
+    // SAFETY: the context outlives the call, and the program may write to it within its size.
     let result =
         unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
     if result < 0 {
@@ -268,7 +268,7 @@ fn execute(program: BorrowedFd<'_>, context: &mut [u8]) -> io::Result<i32> {
     Ok(options.retval.cast_signed())
 }
 
-/// Lets the calling thread do something on this CPU.
+/// Runs `action` in the calling thread on this CPU.
 fn on_cpu<T>(cpu: usize, action: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let this = Pid::from_raw(0);
     let allowed = sched_getaffinity(this)?;
@@ -280,7 +280,7 @@ fn on_cpu<T>(cpu: usize, action: impl FnOnce() -> io::Result<T>) -> io::Result<T
     done
 }
 
-/// Writes to memory of this process, where libbpf has mapped the arena; an address that is none is an error.
+/// Writes to memory of this process, where libbpf has mapped the arena; an invalid address is an error.
 fn write_to_arena(address: u64, bytes: &[u8]) -> io::Result<()> {
     let target = RemoteIoVec {
         base: usize::try_from(address).map_err(io::Error::other)?,
@@ -333,7 +333,7 @@ impl Repetition {
                     *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
                     return;
                 }
-                // What was missed is not made up for.
+                // Missed runs are not made up for.
                 chain.next = (chain.next + chain.interval).max(Instant::now());
             }
         });
@@ -355,7 +355,7 @@ impl Drop for Repetition {
     fn drop(&mut self) {
         self.going_on = None;
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
+            // A panic in the thread has already been reported.
             let _ = thread.join();
         }
     }

@@ -9,14 +9,14 @@ pub const STATISTICS_MAP: &str = "statistics";
 /// All counters at one moment, in a fixed order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Time since the scheduler was switched on.
+    /// Time since the scheduler was enabled.
     pub age: Duration,
     /// Name and count: the scheduler's counters, then the kernel's.
     pub counts: Vec<(String, u64)>,
 }
 
 impl Counters {
-    /// A table of the counters with their rates since `earlier`; the kernel's counters only where they are not 0.
+    /// A table of the counters with their rates since `earlier`; the kernel's counters only if they are not 0.
     #[must_use]
     pub fn table(&self, earlier: &Self) -> String {
         let interval = self.age.saturating_sub(earlier.age).as_secs_f64();

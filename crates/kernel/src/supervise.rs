@@ -1,4 +1,4 @@
-//! Signals to this process and the command it runs, waited for in one place.
+//! Waits for signals to this process and for the command it runs, in one place.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -22,14 +22,14 @@ pub(crate) const ENDING: [Signal; 4] = [
     Signal::SIGQUIT,
 ];
 
-/// How long a command may take to end after it was asked to.
+/// How long a command may take to end after it has been asked to.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Has this process get `signal` when its parent ends. `parent`: the number of the one that forked it, which may have ended by now.
-/// Does nothing but system calls, so it may be used between fork and exec.
+/// Sends this process `signal` when its parent ends. `parent` is the process id of the one that forked it, which may have ended by now. Makes
+/// only system calls, so it may be used between fork and exec.
 ///
 /// # Errors
-/// It has ended.
+/// The parent has ended.
 pub(crate) fn end_with(parent: Pid, signal: Signal) -> nix::Result<()> {
     set_pdeathsig(signal)?;
     if getppid() == parent {
@@ -42,21 +42,20 @@ pub(crate) fn end_with(parent: Pid, signal: Signal) -> nix::Result<()> {
 /// A request to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndRequest {
-    /// The signal that came.
+    /// The signal that arrived.
     pub signal: Signal,
-    /// Whether the terminal sent it, which sends it to the command as well.
+    /// Whether it came from the terminal, which also sends it to the command.
     pub from_terminal: bool,
 }
 
-/// The signals of this process, taken as events from now on.
+/// The signals to this process, received as events from now on.
 #[derive(Debug)]
 pub struct Signals {
     descriptor: SignalFd,
 }
 
 impl Signals {
-    /// Takes over the signals that ask this process to end and those of ending children. Call it before any thread is
-    /// started: threads inherit it.
+    /// Takes over the signals that ask this process to end, and those for children that end. Call it before starting any thread: threads inherit it.
     ///
     /// # Errors
     /// The system calls fail.
@@ -73,7 +72,7 @@ impl Signals {
         Ok(Self { descriptor })
     }
 
-    /// Waits until a signal comes or `timeout` is over, and returns a request to end if there is one.
+    /// Waits until a signal arrives or `timeout` has passed, and returns a request to end if there is one.
     ///
     /// # Errors
     /// The system calls fail.
@@ -103,25 +102,25 @@ impl Signals {
     }
 }
 
-/// A command run on behalf of the user, in a process group of its own, all of which gets its signals.
+/// A command run on behalf of the user, in its own process group, all of which gets its signals.
 #[derive(Debug)]
 pub struct Supervised {
     child: Child,
-    /// When the command is killed for not ending.
+    /// When the command is killed if it has not ended.
     deadline: Option<Instant>,
 }
 
 impl Supervised {
-    /// Starts a command together with all that it starts: they get signals from here only, not from the terminal, and the command is
-    /// asked to end when the calling thread ends, whatever the reason.
+    /// Starts a command. It and everything it starts get signals only from here, not from the terminal, and the command is asked to end when
+    /// the calling thread ends, whatever the reason.
     ///
     /// # Errors
-    /// It cannot be started. The exit code of the error is 2: the user named something that is no program.
+    /// It cannot be started. The exit code of the error is 2: what the user named is not a program.
     pub fn start_group(mut command: Command) -> Result<Self, Error> {
         command.process_group(0);
         let parent = getpid();
-        // SAFETY: three system calls, which are allowed between fork and exec. Without the mask the command would inherit the signals
-        // blocked here and could not be ended by them.
+        // SAFETY: three system calls, which are allowed between fork and exec. Without the mask the command would inherit the signals blocked
+        // here and could not be ended by them.
         unsafe {
             command.pre_exec(move || {
                 end_with(parent, Signal::SIGTERM)?;
@@ -145,10 +144,9 @@ impl Supervised {
         self.signal(signal);
     }
 
-    /// The command got a request to end from elsewhere; it decides itself what to do with it, in its own time.
+    /// Passes on a request to end from elsewhere; the command decides what to do with it, in its own time.
     pub fn signal(&self, signal: Signal) {
-        // The child is waited for below only, so the number is still its own. It may have ended meanwhile: then there is
-        // nothing to tell.
+        // Only the code below reaps the child, so the number still belongs to it. It may have ended meanwhile: then the signal has no receiver.
         if let Ok(pid) = i32::try_from(self.child.id()) {
             let _ = kill(Pid::from_raw(-pid), signal);
         }
@@ -173,7 +171,7 @@ impl Supervised {
     }
 }
 
-/// An exit code as a shell gives it.
+/// An exit code as a shell reports it.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status
         .code()
@@ -225,7 +223,7 @@ mod tests {
         let output = group.child.stdout.as_mut().expect("a pipe");
         output.read_exact(&mut [0; 6]).expect("it is ready");
         group.end(Signal::SIGTERM);
-        // As if it had been given its time.
+        // As if its time were up.
         group.deadline = Some(Instant::now());
         assert_eq!(code_of(&mut group), 137);
     }
@@ -239,7 +237,7 @@ mod tests {
         let mut group = Supervised::start_group(command).expect("it can be started");
         let mut output = group.child.stdout.take().expect("a pipe");
         group.end(Signal::SIGTERM);
-        // The pipe ends when both have gone.
+        // The pipe ends when both processes have ended.
         let mut text = String::new();
         output.read_to_string(&mut text).expect("text");
         assert_eq!(text, "");

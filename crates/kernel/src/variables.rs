@@ -1,4 +1,4 @@
-//! Global variables of a BPF object: where they are, what they hold, how to set them.
+//! Global variables of a BPF object: where they are, what they hold, and how to set them.
 
 use libbpf_rs::btf::types::{DataSec, Enum, Enum64, Int, IntEncoding, Struct, Var};
 use libbpf_rs::btf::{Btf, BtfType, types::MemberAttr};
@@ -8,12 +8,12 @@ use libbpf_rs::btf::{Btf, BtfType, types::MemberAttr};
 pub enum Kind {
     /// An integer or enumeration of `Variable::size` bytes.
     Integer {
-        /// Whether it has negative values.
+        /// Whether it can be negative.
         signed: bool,
     },
     /// A `bool`.
     Boolean,
-    /// Something that is not one number: an array, a structure, a pointer.
+    /// Anything that is not a single number: an array, a structure, a pointer.
     Other,
 }
 
@@ -22,7 +22,7 @@ pub enum Kind {
 pub struct Variable {
     /// Name in the source.
     pub name: String,
-    /// Section it lies in, such as `.rodata`.
+    /// Its section, such as `.rodata`.
     pub section: String,
     /// Offset in the section, bytes.
     pub offset: usize,
@@ -30,7 +30,7 @@ pub struct Variable {
     pub size: usize,
     /// What it holds.
     pub kind: Kind,
-    /// Name of its type without qualifiers and type definitions, if it has one.
+    /// Name of its type without qualifiers and typedefs, if it has one.
     pub type_name: Option<String>,
 }
 
@@ -61,8 +61,8 @@ impl Variable {
         }
     }
 
-    /// Writes `value` into the bytes of the section. The value must be in [`Variable::range`]. Nothing happens where the variable
-    /// lies outside, as the type information of an object may say.
+    /// Writes `value` into the bytes of the section. The value must be in [`Variable::range`]. Does nothing if the variable lies outside, as
+    /// an object's type information may claim.
     pub(crate) fn write(&self, section: &mut [u8], value: i128) {
         let place = section.get_mut(self.offset..self.offset.saturating_add(self.size));
         if let (Some(place), Some(bytes)) = (place, value.to_le_bytes().get(..self.size)) {
@@ -82,7 +82,7 @@ impl Variable {
     }
 }
 
-/// All global variables that the object's type information names, in the order of sections and offsets.
+/// All global variables in the object's type information, ordered by section and offset.
 #[must_use]
 pub fn variables(btf: &Btf<'_>) -> Vec<Variable> {
     let mut found = Vec::new();
@@ -139,14 +139,14 @@ pub struct Member {
     pub name: String,
     /// Offset in the structure, bytes.
     pub offset: usize,
-    /// Bytes up to the next member or the end, padding included.
+    /// Bytes up to the next member or the end, including padding.
     pub room: usize,
 }
 
-/// The members of a structure that have a name and are no bit fields, by offset; empty if there is no such structure.
+/// The named members of a structure that are not bit fields, by offset; empty if there is no such structure.
 #[must_use]
 pub fn members(btf: &Btf<'_>, structure: &str) -> Vec<Member> {
-    // A kernel has a hundred thousand types, and none with a flavour.
+    // A kernel has a hundred thousand types, and none has a flavour.
     let named = btf.type_by_name::<Struct<'_>>(structure);
     let Some(found) = named.or_else(|| {
         btf.type_by_kind::<Struct<'_>>().find(|candidate| {
@@ -182,7 +182,7 @@ pub fn members(btf: &Btf<'_>, structure: &str) -> Vec<Member> {
     members
 }
 
-/// A type's name without the `___flavour` that tells apart the versions of a kernel structure.
+/// A type's name without the `___flavour` that distinguishes versions of a kernel structure.
 #[must_use]
 pub fn without_flavour(name: &str) -> &str {
     name.split_once("___").map_or(name, |(plain, _)| plain)
@@ -190,8 +190,7 @@ pub fn without_flavour(name: &str) -> &str {
 
 /// The enumerators of all enumerations in `btf` whose names begin with `prefix`, with their values.
 ///
-/// Kernels whose type information was made without 64-bit enumerations cut their values off. Those are not
-/// returned either: a wrong constant in a scheduler is worse than none.
+/// Type information without 64-bit enumerations truncates large values. Those are not returned: a wrong constant in a scheduler is worse than none.
 #[must_use]
 pub fn enumerators(btf: &Btf<'_>, prefix: &str) -> std::collections::BTreeMap<String, u64> {
     use libbpf_rs::btf::HasSize as _;

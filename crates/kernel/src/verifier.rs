@@ -1,15 +1,15 @@
-//! The verifier's log, cut to what explains a rejection.
+//! The verifier's log, reduced to what explains a rejection.
 
 use std::fmt;
 
-/// libbpf frames the log of a program that was not accepted with these.
+/// libbpf encloses the log of a rejected program in these.
 const BEGIN: &str = "-- BEGIN PROG LOAD LOG --\n";
 const END: &str = "-- END PROG LOAD LOG --";
 
-/// Lines of the log's end that are shown. Enough for the last branches before the error, with their source lines.
+/// Number of lines shown from the end of the log. Enough for the last branches before the error, with their source lines.
 const SHOWN: usize = 40;
 
-/// A program that the verifier did not accept.
+/// A program that the verifier rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// Name of the BPF program.
@@ -32,13 +32,12 @@ impl Rejection {
         })
     }
 
-    /// The end of the log that explains the rejection, without the verifier's accounts of its own work: its summary, or
-    /// the last lines, from a source line on.
+    /// The end of the log that explains the rejection, without the verifier's statistics: its summary, or the last lines, beginning with a source line.
     #[must_use]
     pub fn useful_end(&self) -> String {
         let lines: Vec<&str> = self.log.lines().filter(|line| !is_account(line)).collect();
         let earliest = lines.len().saturating_sub(SHOWN);
-        // Newer kernels sum the rejection up at the end; older ones end with the last branch that was followed.
+        // Newer kernels summarise the rejection at the end; older ones end with the last branch that was followed.
         let start = lines
             .iter()
             .rposition(|line| line.starts_with("Verification failed"))
@@ -66,7 +65,7 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// Lines that count the verifier's work instead of explaining anything.
+/// Lines with statistics of the verifier's work, which explain nothing.
 fn is_account(line: &str) -> bool {
     [
         "processed ",

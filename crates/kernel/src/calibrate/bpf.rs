@@ -1,4 +1,4 @@
-//! What the code of a scheduler costs: schedulers that do something in their callbacks, against one that has none.
+//! What a scheduler's code costs: schedulers that do something in their callbacks, compared with one that has none.
 
 use std::io;
 
@@ -13,13 +13,13 @@ use crate::{Error, host};
 /// Callbacks in a handoff: one task stops and sleeps, the other one becomes runnable and runs.
 const CALLBACKS: u64 = 4;
 
-/// Instructions that `running` executes when asked to.
+/// Instructions that `running` executes on request.
 const INSTRUCTIONS: u64 = 2_000;
 
-/// Calls of kernel functions that `running` makes when asked to.
+/// Calls of kernel functions that `running` makes on request.
 const CALLS: u64 = 90;
 
-/// Tasks that wait while `dispatch` walks over them when asked to.
+/// Tasks that wait while `dispatch` iterates over them on request.
 const WAITING: u64 = 32;
 
 /// What a callback does in each turn.
@@ -34,7 +34,7 @@ pub enum Extra {
 }
 
 impl Extra {
-    /// The variable of the program that asks for it.
+    /// The program's variable that requests it.
     fn variable(self) -> &'static str {
         match self {
             Extra::Instructions => "instructions",
@@ -49,16 +49,16 @@ impl Extra {
 pub enum Kind {
     /// Without callbacks.
     Bare,
-    /// With callbacks that do nothing but what is asked for.
+    /// With callbacks that do only what is requested.
     Callbacks(Option<Extra>),
-    /// With a queue of its own, which `dispatch` walks over.
+    /// With its own queue, which `dispatch` can iterate over.
     Walk {
         /// Whether it does.
         walks: bool,
     },
 }
 
-/// A scheduler in charge; it ends with this.
+/// A scheduler in charge, until this is dropped.
 pub struct Scheduler(#[allow(dead_code)] Running);
 
 impl Scheduler {
@@ -142,7 +142,7 @@ pub fn measure(result: &mut Calibration, cpu: u32, basis: Basis) -> io::Result<(
     Ok(())
 }
 
-/// A handoff while tasks wait that never get their turn: they are of policy idle, which this scheduler lets wait.
+/// A handoff while tasks wait that never get a turn: they have the idle policy, and this scheduler keeps such tasks waiting.
 fn walk(cpu: u32, walks: bool) -> io::Result<u64> {
     let _scheduler = Scheduler::start(Kind::Walk { walks }).map_err(io::Error::other)?;
     let waiting = (0..WAITING)

@@ -9,7 +9,7 @@ use super::threads::{BATCHES, Helper, OnCpu, time_per_call, undisturbed};
 use super::{Calibration, Pairs};
 use crate::clock;
 
-/// Working set of a task that moves: a typical second-level cache.
+/// Working set of a migrating task: a typical second-level cache.
 const WORKING_SET: usize = 256 << 10;
 
 /// Bytes in a cache line.
@@ -18,10 +18,10 @@ const LINE: usize = 64;
 /// Messages in a batch.
 const MESSAGES: u64 = 200;
 
-/// A message that waits longer than this, in turns of a loop, waits for a CPU and not for a cache line.
+/// A message that waits longer than this, in loop iterations, waits for a CPU and not for a cache line.
 const PATIENCE: u64 = 2_000_000;
 
-/// Taking and giving back a lock that nobody else wants.
+/// Taking and releasing an uncontended lock.
 pub fn lock(result: &mut Calibration) {
     let lock = AtomicBool::new(false);
     let ns = time_per_call(10_000, || {
@@ -81,7 +81,7 @@ fn walk(memory: &mut [u8]) -> u64 {
     clock::monotonic() - begin
 }
 
-/// How much longer a walk through a working set takes on a CPU that did not make it.
+/// How much longer a walk through a working set takes on a CPU that has not cached it.
 fn refill(from: u32, to: u32) -> io::Result<u64> {
     let mut memory = vec![0_u8; WORKING_SET];
     let mut differences = Vec::new();

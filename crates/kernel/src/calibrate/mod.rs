@@ -1,9 +1,9 @@
 //! Measures what scheduling costs on this machine, for the simulator's cost model (`docs/cost-model.md`).
 //!
-//! Everything is measured from user space with the kernel's own means: threads on chosen CPUs that wake one another. With root and
-//! sched_ext, a scheduler without callbacks is in charge while wake-ups and switches are measured, so that they are those of
-//! sched_ext; next to it, schedulers whose callbacks do something tell what callbacks cost. A figure is that of an
-//! undisturbed one among many short batches.
+//! Everything is measured from user space with the kernel's own interfaces: threads on chosen CPUs that wake one another. With root and
+//! sched_ext, a scheduler without callbacks is in charge while wake-ups and switches are measured, so that they are those of sched_ext;
+//! compared with it, schedulers whose callbacks do something show what callbacks cost. A figure is taken from an undisturbed one among many
+//! short batches.
 
 mod bpf;
 mod caches;
@@ -22,14 +22,13 @@ use threads::OnCpu;
 pub struct Cost {
     /// Its name in the cost model.
     pub name: &'static str,
-    /// Nanoseconds; one number, or four by distance, where distances that this machine does not have are `None`.
+    /// Nanoseconds: one number, or four by distance, with `None` for distances that this machine does not have.
     pub ns: Vec<Option<u64>>,
     /// How it was measured.
     pub origin: String,
 }
 
-/// CPUs of this machine to measure on: a pair for each distance that there is, nearest first: siblings, the same last-level cache, the
-/// same node, another node.
+/// CPUs of this machine to measure on: a pair for each existing distance, nearest first: siblings, the same last-level cache, the same node, another node.
 pub type Pairs = [Option<(u32, u32)>; 4];
 
 /// What was measured.
@@ -63,27 +62,27 @@ impl Calibration {
     }
 }
 
-/// Figures that others are made from, in nanoseconds.
+/// Figures from which others are derived, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Basis {
     /// A futex call that wakes nobody.
     empty_wake: u64,
     /// A futex call that does not wait.
     empty_wait: u64,
-    /// Waking a thread of this CPU.
+    /// Waking a thread on this CPU.
     wakeup: u64,
-    /// Going from one thread to another.
+    /// Switching from one thread to another.
     switch: u64,
 }
 
 impl Basis {
-    /// From one thread to the other.
+    /// A handoff from one thread to the other.
     fn handoff(self) -> u64 {
         self.switch + self.wakeup + self.empty_wake + self.empty_wait
     }
 }
 
-/// Measures the costs of this machine. Takes some ten seconds.
+/// Measures the costs of this machine. Takes about ten seconds.
 ///
 /// # Errors
 /// No thread can be started or bound to a CPU.
@@ -114,7 +113,7 @@ fn measure(pairs: &Pairs) -> io::Result<Calibration> {
     Ok(result)
 }
 
-/// A short call that does next to nothing.
+/// A short call that does almost nothing.
 fn system_call(result: &mut Calibration) {
     let ns = threads::time_per_call(1000, || {
         // SAFETY: the call takes nothing and returns a number.
@@ -161,7 +160,7 @@ fn sched_ext(result: &mut Calibration, cpu: u32) -> io::Result<Basis> {
     }
 }
 
-/// What the recorders of `fairground play` and `fairground record` take. A handoff is a wake-up and a switch.
+/// The costs of the recorders of `fairground play` and `fairground record`. A handoff is a wake-up and a switch.
 fn recorders(result: &mut Calibration, cpu: u32, basis: Basis) {
     let by_play = |wanted| switches::recorded_handoff(cpu, wanted);
     recorder(
@@ -187,7 +186,7 @@ fn recorders(result: &mut Calibration, cpu: u32, basis: Basis) {
     );
 }
 
-/// What a recorder takes of a wake-up and of a switch, from handoffs with all of it and with its part for wake-ups.
+/// A recorder's costs per wake-up and per switch, from handoffs with the whole recorder and with its wake-up part only.
 fn recorder(
     result: &mut Calibration,
     basis: Basis,
@@ -225,7 +224,7 @@ fn report_basis(result: &mut Calibration, basis: Basis, under: &str) {
     );
 }
 
-/// What was measured, and on what: for the head of a file.
+/// What was measured, and on what machine: for the head of a file.
 #[must_use]
 pub fn machine_name() -> String {
     let model = std::fs::read_to_string("/proc/cpuinfo")

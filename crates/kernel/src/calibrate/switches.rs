@@ -12,16 +12,16 @@ use crate::capture::Capture;
 use crate::recorder::Recorder;
 use crate::{Error, clock, scheduling};
 
-/// Round trips in a batch: short, so that most batches see no tick.
+/// Round trips in a batch; few, so that most batches contain no tick.
 const ROUNDS: u64 = 30;
 
-/// Woken threads of this policy do not preempt: a wake-up is over before the switch begins.
+/// Woken threads of this policy do not preempt, so a wake-up is complete before the switch begins.
 const PATIENT: Policy = Policy::Batch {
     nice: 0,
     slice: None,
 };
 
-/// Two threads that wake one another; this is the end of one of them.
+/// Two threads that wake one another, as seen by one of them.
 struct Pair {
     there: Arc<Futex>,
     back: Arc<Futex>,
@@ -42,7 +42,7 @@ impl Pair {
             back,
             _partner: partner,
         };
-        // The first rounds find the partner still on its way.
+        // In the first rounds the partner may still be starting.
         for _ in 0..ROUNDS {
             pair.round();
         }
@@ -80,7 +80,7 @@ impl Pair {
     }
 }
 
-/// Does something with a pair of threads on `cpu`, from a thread of its own, which is one of them.
+/// Runs `measure` with a pair of threads on `cpu`, from a new thread, which is one of the two.
 fn with_pair<T: Send>(cpu: u32, measure: impl FnOnce(&Pair) -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
@@ -93,12 +93,12 @@ fn with_pair<T: Send>(cpu: u32, measure: impl FnOnce(&Pair) -> T + Send) -> io::
     })
 }
 
-/// Nanoseconds from one thread to another and on: a futex wake, a futex wait, and the switch.
+/// Nanoseconds for a handoff: a futex wake, a futex wait, and the switch.
 pub fn handoff(cpu: u32) -> io::Result<u64> {
     with_pair(cpu, Pair::handoff)
 }
 
-/// The same while those programs of a recorder that are `wanted` follow both threads.
+/// The same while the `wanted` programs of a recorder follow both threads.
 pub fn recorded_handoff(cpu: u32, wanted: fn(&str) -> bool) -> Result<u64, Error> {
     let recorder = Recorder::start_programs((), true, cpu + 1, wanted)?;
     let tracker = recorder.tracker()?;
@@ -114,7 +114,7 @@ pub fn recorded_handoff(cpu: u32, wanted: fn(&str) -> bool) -> Result<u64, Error
     measured
 }
 
-/// The same while those programs of `fairground record` that are `wanted` look on.
+/// The same while the `wanted` programs of `fairground record` are attached.
 pub fn captured_handoff(cpu: u32, wanted: fn(&str) -> bool) -> Result<u64, Error> {
     let capture = Capture::start_programs(wanted)?;
     let measured = handoff(cpu).map_err(Error::system("cannot measure"));

@@ -11,17 +11,17 @@ use nix::libc;
 
 use crate::{clock, scheduling};
 
-/// Batches in which a figure is measured.
+/// Number of batches per figure.
 pub const BATCHES: usize = 31;
 
-/// The undisturbed value among measurements, of which others threads and interrupts make some longer and none shorter: one that a fifth
-/// of them do not exceed. 0 of nothing.
+/// The undisturbed value among measurements, some of which other threads and interrupts make longer, but none shorter: a fifth of them are at
+/// most this. 0 if there are none.
 pub fn undisturbed(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values.get(values.len() / 5).copied().unwrap_or(0)
 }
 
-/// What reading the clock twice takes.
+/// The cost of reading the clock twice.
 pub fn clock_cost() -> u64 {
     let read = |_| {
         let begin = clock::monotonic();
@@ -30,7 +30,7 @@ pub fn clock_cost() -> u64 {
     undisturbed((0..301).map(read).collect())
 }
 
-/// Nanoseconds that one of `calls` calls takes.
+/// Nanoseconds for one of `calls` calls.
 pub fn time_per_call(calls: u64, mut call: impl FnMut()) -> u64 {
     let batch = |_| {
         let begin = clock::monotonic();
@@ -42,7 +42,7 @@ pub fn time_per_call(calls: u64, mut call: impl FnMut()) -> u64 {
     undisturbed((0..BATCHES).map(batch).collect())
 }
 
-/// The calling thread on one CPU, until this is dropped.
+/// Keeps the calling thread on one CPU until dropped.
 pub struct OnCpu {
     before: Vec<u32>,
 }
@@ -57,18 +57,18 @@ impl OnCpu {
 
 impl Drop for OnCpu {
     fn drop(&mut self) {
-        // Back where it may be; there is nothing to do about a failure.
+        // Restores the affinity; there is nothing to do about a failure.
         let _ = scheduling::set_cpus(None, &self.before);
     }
 }
 
-/// A place to sleep at.
+/// A place to sleep.
 #[derive(Debug, Default)]
 pub struct Futex(AtomicU32);
 
 impl Futex {
     fn call(&self, operation: i32, value: u32) {
-        // SAFETY: the word lives through the call; no timeout is given. What it returns does not matter: waits look again.
+        // SAFETY: the word outlives the call; no timeout is given. The result does not matter: waits check again.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
@@ -80,7 +80,7 @@ impl Futex {
         }
     }
 
-    /// Lets one thread that waits, or will wait, go on.
+    /// Lets one thread continue that waits or will wait.
     pub fn post(&self) {
         self.0.store(1, Ordering::Release);
         self.call(libc::FUTEX_WAKE, 1);
@@ -98,13 +98,13 @@ impl Futex {
         self.call(libc::FUTEX_WAKE, 1);
     }
 
-    /// Finds the word changed and does not wait.
+    /// Finds the word changed, so it does not wait.
     pub fn wait_in_vain(&self) {
         self.call(libc::FUTEX_WAIT, self.0.load(Ordering::Relaxed) + 1);
     }
 }
 
-/// A thread on a CPU that ends with this.
+/// A thread on a CPU, until this is dropped.
 pub struct Helper {
     stop: Arc<AtomicBool>,
     wake: Option<Arc<Futex>>,
@@ -112,7 +112,7 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Starts a thread on `cpu` that does `work` again and again until it is told to end; a thread that waits for `wake` is woken then.
+    /// Starts a thread on `cpu` that repeats `work` until it is told to end; a thread that waits for `wake` is then woken.
     pub fn start(
         cpu: u32,
         policy: Option<Policy>,
@@ -125,7 +125,7 @@ impl Helper {
         let thread = std::thread::Builder::new()
             .name("calibrate".to_owned())
             .spawn(move || {
-                // A thread that is elsewhere makes a figure wrong, no more.
+                // A thread on another CPU only makes a figure wrong.
                 let _ = scheduling::set_cpus(Some(&[cpu]), &all);
                 if let Some(policy) = policy {
                     let _ = scheduling::set_policy(&policy);
@@ -141,7 +141,7 @@ impl Helper {
         })
     }
 
-    /// A thread that keeps `cpu` busy and gives way to every other.
+    /// A thread that keeps `cpu` busy and yields to every other.
     pub fn spinner(cpu: u32) -> io::Result<Self> {
         Self::start(cpu, Some(Policy::Idle), None, || {
             for _ in 0..1000 {
@@ -163,7 +163,7 @@ impl Drop for Helper {
     }
 }
 
-/// Lets others run for a while.
+/// Lets other threads run for a while.
 pub fn pause(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }

@@ -10,7 +10,7 @@ use super::threads::{Helper, pause, undisturbed};
 use super::{Basis, Calibration};
 use crate::clock;
 
-/// Sleeps of which the lateness is measured.
+/// Number of sleeps whose lateness is measured.
 const SLEEPS: u64 = 301;
 
 /// How long the CPU is watched for ticks, nanoseconds.
@@ -21,7 +21,7 @@ fn lateness() -> io::Result<u64> {
     let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::empty())?;
     let mut late = Vec::new();
     for number in 0..SLEEPS {
-        // Another distance from ticks each time.
+        // A different distance from ticks each time.
         let target = clock::monotonic() + 2_000_000 + 37_000 * (number % 60);
         let until = Duration::from_nanos(target).into();
         timer.set(
@@ -34,7 +34,7 @@ fn lateness() -> io::Result<u64> {
     Ok(undisturbed(late))
 }
 
-/// Times at which a thread that only reads the clock was held up, and how long, without the reading itself.
+/// When a thread that only reads the clock was held up, and for how long, without the reading itself.
 fn hold_ups() -> Vec<(u64, u64)> {
     let begin = clock::monotonic();
     let mut last = begin;
@@ -56,11 +56,11 @@ fn hold_ups() -> Vec<(u64, u64)> {
     found
 }
 
-/// Parts of a tick's length in which hold-ups are counted.
+/// Number of parts of a tick's length in which hold-ups are counted.
 const PLACES: u64 = 40;
 
-/// The length of a hold-up that comes as often as ticks do: of those that fall on one place in a tick's length, an undisturbed one. Ticks
-/// may fall on the border of two places, so that two neighbours count together.
+/// The length of a hold-up that is as frequent as ticks: an undisturbed one of those in the same part of a tick's length. Ticks may fall on
+/// the border between two parts, so two neighbours count together.
 fn tick() -> Option<u64> {
     let found = hold_ups();
     [1_000, 300, 250, 100].iter().find_map(|hz| {
@@ -79,7 +79,7 @@ fn tick() -> Option<u64> {
 }
 
 pub fn measure(result: &mut Calibration, cpu: u32, basis: Basis) -> io::Result<()> {
-    // SAFETY: the call takes numbers only. It is about this thread and cannot fail with them.
+    // SAFETY: the call takes only numbers. It concerns this thread and cannot fail with them.
     let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
     let idle = lateness()?;

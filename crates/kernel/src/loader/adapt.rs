@@ -1,4 +1,4 @@
-//! What is changed in an object for the kernel that is to load it.
+//! Adapts an object to the kernel that is to load it.
 
 use libbpf_rs::btf::Btf;
 
@@ -7,12 +7,12 @@ use super::{CONSTANTS, OpenScheduler};
 use crate::variables::{self, Member, Variable};
 use crate::{Error, host};
 
-/// Length of the kernel's report at the end of a scheduler unless the scheduler asks for another, bytes.
+/// Length of the kernel's report at a scheduler's exit unless the scheduler asks for another, bytes.
 const DEFAULT_DUMP_LENGTH: u32 = 32768;
 
 impl OpenScheduler {
-    /// Fits the object to the running kernel: constants that scx's headers leave to the loader, callbacks that this kernel does
-    /// not know, the number of CPU changes seen so far. Returns warnings.
+    /// Adapts the object to the running kernel: constants that scx's headers leave to the loader, callbacks that this kernel does not know,
+    /// and the number of CPU changes so far. Returns warnings.
     pub(super) fn adapt_to_kernel(&mut self) -> Result<Vec<String>, Error> {
         let kernel = Btf::from_vmlinux().map_err(|error| Error::Load {
             name: self.name.clone(),
@@ -42,14 +42,14 @@ impl OpenScheduler {
         }
         let values = variables::enumerators(kernel, "SCX_");
         for variable in &wanted {
-            // A kernel that does not know the name gets 0, as from scx's own loaders: the schedulers test for it.
+            // A name that the kernel does not know gets 0, as with scx's own loaders: the schedulers test for it.
             let value = values.get(&variable.name[2..]).copied().unwrap_or(0);
             self.write(variable, i128::from(value));
         }
         Vec::new()
     }
 
-    /// An older kernel lacks the newest callbacks and settings. They are optional, so they are cleared, and that is said.
+    /// An older kernel lacks the newest callbacks and settings. They are optional, so they are cleared, with a warning.
     pub(super) fn clear_unknown_callbacks(&mut self, kernel: &Btf<'_>) -> Vec<String> {
         let known = variables::members(kernel, &self.operations.structure);
         let unknown: Vec<Member> = self
@@ -63,7 +63,7 @@ impl OpenScheduler {
         let mut warnings = Vec::new();
         self.with_section(&map, |bytes| {
             for member in unknown {
-                // What the object says of its structures may be wrong.
+                // The object's information about its structures may be wrong.
                 let end = member.offset.saturating_add(member.room);
                 let Some(field) = bytes.get_mut(member.offset..end) else {
                     continue;
@@ -95,7 +95,7 @@ impl OpenScheduler {
         });
     }
 
-    /// scx's headers leave the size of the text beside `struct user_exit_info` to the loader.
+    /// scx's headers leave the size of the text that belongs to `struct user_exit_info` to the loader.
     pub(super) fn make_room_for_dump(&mut self) -> Result<(), Error> {
         let Some(dump) = self
             .exit
@@ -136,7 +136,7 @@ impl OpenScheduler {
         }
     }
 
-    /// Whether a variable tells the scheduler how long the text beside its exit record is.
+    /// Whether a variable tells the scheduler the length of the text that belongs to its exit record.
     pub(super) fn is_dump_length(&self, variable: &Variable) -> bool {
         self.exit
             .as_ref()

@@ -1,4 +1,4 @@
-//! Loading a sched_ext scheduler: any object that libbpf can open and that defines one `struct sched_ext_ops`.
+//! Loads a sched_ext scheduler: any object that libbpf can open and that defines one `struct sched_ext_ops`.
 //!
 //! Three steps: [`OpenScheduler::open`] reads the object (no privileges needed), [`OpenScheduler::set`] sets tunables,
 //! [`OpenScheduler::start`] puts the scheduler in charge of this machine until the [`Running`] is stopped or dropped.
@@ -28,7 +28,7 @@ use sections::{find_section, holds_section, map_prefix};
 /// Section of the constants that user space may set before loading.
 const CONSTANTS: &str = ".rodata";
 
-/// A scheduler that was read but not loaded.
+/// A scheduler that has been read but not loaded.
 #[derive(Debug)]
 pub struct OpenScheduler {
     name: String,
@@ -36,11 +36,11 @@ pub struct OpenScheduler {
     variables: Vec<Variable>,
     operations: Operations,
     exit: Option<ExitLayout>,
-    /// What its loader does once it is loaded.
+    /// What its loader does after loading.
     steps: Steps,
 }
 
-/// A scheduler that is loaded and not in charge.
+/// A scheduler that is loaded but not in charge.
 struct Loaded {
     name: String,
     object: Object,
@@ -67,11 +67,10 @@ impl Operations {
 }
 
 impl OpenScheduler {
-    /// Reads an object. `name` is used in messages; `table` names the table of callbacks that is meant, which only an object with
-    /// several schedulers needs.
+    /// Reads an object. `name` is used in messages; `table` selects the table of callbacks, which is only needed for an object with several schedulers.
     ///
     /// # Errors
-    /// [`Error::Object`] if it is no BPF object, has no type information, or leaves open which scheduler is meant.
+    /// [`Error::Object`] if it is not a BPF object, has no type information, or leaves it open which scheduler is meant.
     pub fn open(name: &str, bytes: &[u8], table: Option<&str>) -> Result<Self, Error> {
         let unusable = |reason: String| Error::Object {
             name: name.to_owned(),
@@ -113,7 +112,7 @@ impl OpenScheduler {
         })
     }
 
-    /// The name that the scheduler gives itself, under which the kernel shows it.
+    /// The name that the scheduler gives itself, and that the kernel shows.
     #[must_use]
     pub fn ops_name(&self) -> String {
         let bytes = self.section_bytes(&self.operations.map).unwrap_or_default();
@@ -129,7 +128,7 @@ impl OpenScheduler {
         String::from_utf8_lossy(&field[..end]).into_owned()
     }
 
-    /// What can be set before loading: the constants that are numbers, without those that belong to scx's headers.
+    /// What can be set before loading: the numeric constants, except those that belong to scx's headers.
     pub fn tunables(&self) -> impl Iterator<Item = &Variable> {
         self.variables.iter().filter(|variable| {
             variable.section == CONSTANTS
@@ -139,7 +138,7 @@ impl OpenScheduler {
         })
     }
 
-    /// The value a tunable has now; `None` if there is no such tunable.
+    /// The current value of a tunable; `None` if there is no such tunable.
     #[must_use]
     pub fn get(&self, tunable: &str) -> Option<i128> {
         let variable = self.tunables().find(|variable| variable.name == tunable)?;
@@ -180,8 +179,8 @@ impl OpenScheduler {
         Ok(())
     }
 
-    /// Writes a constant that is no number, such as a table. Where it lies alone in its section, `bytes` may be longer than
-    /// the variable: the section then becomes as long as they are. An object without the variable is left as it is.
+    /// Writes a constant that is not a number, such as a table. If it is alone in its section, `bytes` may be longer than the variable: the
+    /// section then grows to their length. Does nothing if the object lacks the variable.
     ///
     /// # Errors
     /// [`Error::Object`] if the bytes do not fit the variable and its section cannot be made longer.
@@ -223,11 +222,11 @@ impl OpenScheduler {
         }
     }
 
-    /// Does what the scheduler's loader does: sets what it sets now, and the rest when the scheduler is started. `setup` is for `parsed`, which is
-    /// the same object.
+    /// Does what the scheduler's loader does: sets what is set before loading, and the rest when the scheduler is started. `setup` is for
+    /// `parsed`, which is the same object.
     ///
     /// # Errors
-    /// [`Error::Setup`] with what a kernel cannot be given.
+    /// [`Error::Setup`] with what cannot be given to a kernel.
     pub fn equip(&mut self, parsed: &fairground_bpf::Object, setup: Setup) -> Result<(), Error> {
         let refused = |name: &str, reason: String| Error::Setup {
             name: name.to_owned(),
@@ -269,7 +268,7 @@ impl OpenScheduler {
         Ok(())
     }
 
-    /// Writes bytes over the initial ones of a section or a table of callbacks. A section that ends before they do grows.
+    /// Overwrites initial bytes of a section or a table of callbacks. A section that is too short grows.
     fn patch(&mut self, section: &str, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let name = self.name.clone();
         let failed = |reason: String| Error::Setup {
@@ -299,11 +298,11 @@ impl OpenScheduler {
         Ok(())
     }
 
-    /// Has the kernel's verifier check the scheduler, and lets it go again; returns what had to be left out on this kernel, and how many
+    /// Lets the kernel's verifier check the scheduler, and unloads it again; returns what had to be left out on this kernel, and how many
     /// programs were checked.
     ///
     /// # Errors
-    /// Everything of [`host::check_can_verify`], a rejection by the verifier, and what else the kernel may not like.
+    /// As for [`host::check_can_verify`], a rejection by the verifier, or anything else that the kernel rejects.
     pub fn verify(self) -> Result<(Vec<String>, usize), Error> {
         host::check_can_verify()?;
         let loaded = self.load()?;
@@ -346,7 +345,7 @@ impl OpenScheduler {
     /// Loads the scheduler and puts it in charge. `statistics` names the counters of its statistics map in order.
     ///
     /// # Errors
-    /// Everything of [`host::check_can_load`], a rejection by the verifier, what else the kernel may not like, and [`Error::Setup`].
+    /// As for [`host::check_can_load`], a rejection by the verifier, anything else that the kernel rejects, and [`Error::Setup`].
     pub fn start(self, statistics: &[String]) -> Result<Running, Error> {
         host::check_can_load()?;
         let Loaded {
@@ -368,7 +367,7 @@ impl OpenScheduler {
         let sequence = host::enable_sequence();
         let (attached, messages) = collect(|| attach(&mut object, &operations.map));
         let links = attached.map_err(|error| {
-            // Since the check above, another scheduler may have been loaded.
+            // Another scheduler may have been loaded since the check above.
             match host::loaded_scheduler() {
                 Some(name) => Error::AlreadyLoaded { name },
                 None => Error::Load {
@@ -388,7 +387,7 @@ impl OpenScheduler {
             sequence: host::enable_sequence(),
             started: Instant::now(),
         };
-        // The kernel reports a scheduler that fails while it is switched on through its exit callback only.
+        // If a scheduler fails while it is enabled, the kernel reports this through its exit callback only.
         if running.sequence == sequence {
             let report = running.exit_report().map_or_else(
                 || {
@@ -413,7 +412,7 @@ impl OpenScheduler {
         });
     }
 
-    /// Lets `change` work on the initial bytes of a data section or of the table of callbacks.
+    /// Runs `change` on the initial bytes of a data section or of the table of callbacks.
     fn with_section(&mut self, section: &str, change: impl FnOnce(&mut [u8])) {
         if let Some(mut map) = find_section(&mut self.object, section) {
             if let Some(bytes) = map.initial_value_mut() {
@@ -431,7 +430,7 @@ impl OpenScheduler {
     }
 }
 
-/// Lets the kfuncs of all other programs find the scheduler; kernels before 7.0 neither know nor need it.
+/// Lets the kfuncs in all other programs find the scheduler; kernels before 7.0 neither know nor need this.
 fn associate(object: &mut Object, operations: &str) {
     let Some(table) = object.maps().find(|map| map.name() == operations) else {
         return;
@@ -443,7 +442,7 @@ fn associate(object: &mut Object, operations: &str) {
     }
 }
 
-/// Attaches the scheduler and every other program that says by itself where it belongs.
+/// Attaches the scheduler and every other program that declares its attach point.
 fn attach(object: &mut Object, operations: &str) -> Result<Vec<Link>, libbpf_rs::Error> {
     let mut others = Vec::new();
     for program in object.progs_mut() {
@@ -452,7 +451,7 @@ fn attach(object: &mut Object, operations: &str) -> Result<Vec<Link>, libbpf_rs:
         }
         match program.attach() {
             Ok(link) => others.push(link),
-            // Programs without a place of their own, such as SEC("syscall"), are called by someone.
+            // Programs without an attach point, such as SEC("syscall"), are called by others.
             Err(error) if error.kind() == libbpf_rs::ErrorKind::Unsupported => {}
             Err(error) => return Err(error),
         }
@@ -466,7 +465,7 @@ fn attach(object: &mut Object, operations: &str) -> Result<Vec<Link>, libbpf_rs:
     Ok(links)
 }
 
-/// The table of callbacks that is meant and the names of the others, or what is wrong with the object.
+/// The selected table of callbacks and the names of the others, or what is wrong with the object.
 fn find_operations(
     object: &OpenObject,
     btf: &Btf<'_>,
@@ -514,7 +513,7 @@ fn find_operations(
     Ok((found.swap_remove(meant), names))
 }
 
-/// libbpf's messages as an appendix to ours.
+/// libbpf's messages, to append to ours.
 fn quoted(messages: &[String]) -> String {
     if messages.is_empty() {
         return String::new();

@@ -10,7 +10,7 @@ use crate::setup::Repetition;
 use crate::statistics::{self, Counters, STATISTICS_MAP};
 use crate::{Error, host};
 
-/// A scheduler that is in charge of this machine, until it is stopped, dropped, or thrown out by the kernel.
+/// A scheduler that is in charge of this machine until it is stopped, dropped, or ejected by the kernel.
 #[derive(Debug)]
 pub struct Running {
     pub(super) name: String,
@@ -22,7 +22,7 @@ pub struct Running {
     pub(super) exit: Option<ExitLayout>,
     pub(super) statistics: Vec<String>,
     pub(super) warnings: Vec<String>,
-    /// The kernel's count of switched-on schedulers when this one was.
+    /// The kernel's count of enabled schedulers when this one was enabled.
     pub(super) sequence: Option<u64>,
     pub(super) started: Instant,
 }
@@ -40,7 +40,7 @@ impl Running {
         host::loaded_scheduler().is_some() && host::enable_sequence() == self.sequence
     }
 
-    /// Why a program that its loader runs at an interval no longer does; the loader would give up.
+    /// Why a program that its loader runs at an interval has stopped; the loader would give up.
     #[must_use]
     pub fn loader_failure(&self) -> Option<Error> {
         let reason = self.repetition.as_ref()?.failure()?;
@@ -50,7 +50,7 @@ impl Running {
         })
     }
 
-    /// Why it ended; `None` as long as it has not, or if it keeps no record.
+    /// Why it ended; `None` while it has not, or if it keeps no record.
     #[must_use]
     pub fn exit_report(&self) -> Option<ExitReport> {
         let report = self.exit.as_ref()?.read(|section| {
@@ -97,12 +97,12 @@ impl Running {
             .collect()
     }
 
-    /// Takes the scheduler out and returns its last words, and whether the kernel has let it go.
+    /// Removes the scheduler; returns its exit report and whether the kernel has released it.
     #[must_use]
     pub fn stop(mut self) -> Stopped {
         self.repetition = None;
         self.links.clear();
-        // Closing the last link may finish after the call returns.
+        // Closing the last link may complete after the call returns.
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.is_in_charge() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
@@ -114,11 +114,11 @@ impl Running {
     }
 }
 
-/// A scheduler that was taken out.
+/// A scheduler that was removed.
 #[derive(Debug)]
 pub struct Stopped {
-    /// Whether the kernel was seen without it.
+    /// Whether the kernel has been seen without it.
     pub is_gone: bool,
-    /// Its last words, if it keeps a record.
+    /// Its exit report, if it keeps a record.
     pub report: Option<ExitReport>,
 }

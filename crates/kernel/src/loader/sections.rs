@@ -1,4 +1,4 @@
-//! Which map of libbpf's is which section of an object.
+//! Which of libbpf's maps belongs to which section of an object.
 
 use libbpf_rs::{OpenMapMut, OpenObject};
 
@@ -11,7 +11,7 @@ pub(super) fn find_section<'object>(
         .find(|map| holds_section(&map.name().to_string_lossy(), section))
 }
 
-/// Whether the map of this name is a section's. libbpf puts the object's name before those of the plain sections.
+/// Whether the map of this name belongs to a section. libbpf prefixes the names of plain sections with the object's name.
 pub(super) fn holds_section(map: &str, section: &str) -> bool {
     if map == section {
         return true;
@@ -24,7 +24,7 @@ pub(super) fn holds_section(map: &str, section: &str) -> bool {
             .is_some_and(|prefix| !prefix.contains('.'))
 }
 
-/// A name that libbpf can put before the names of maps.
+/// A name that libbpf can use as a prefix for the names of maps.
 pub(super) fn map_prefix(name: &str) -> String {
     let file = name.rsplit('/').next().unwrap_or(name);
     let plain: String = file
