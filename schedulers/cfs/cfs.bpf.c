@@ -656,15 +656,7 @@ DEFINE_CPU_RELEASE(cfs)
 
 /* ---- Tasks and the machine --------------------------------------------------------------------------------------- */
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
-{
-	struct task_ctx *t = new_task_ctx(p);
-
-	if (!t)
-		return -ENOMEM;
-	t->new_task = args->fork;
-	return 0;
-}
+DEFINE_INIT_TASK(cfs)
 
 void BPF_STRUCT_OPS(cfs_enable, struct task_struct *p)
 {

@@ -1388,15 +1388,7 @@ DEFINE_CPU_RELEASE(eevdf)
 
 /* ---- Tasks and the machine --------------------------------------------------------------------------------------- */
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init_task, struct task_struct *p, struct scx_init_task_args *args)
-{
-	struct task_ctx *se = new_task_ctx(p);
-
-	if (!se)
-		return -ENOMEM;
-	se->new_task = args->fork;
-	return 0;
-}
+DEFINE_INIT_TASK(eevdf)
 
 void BPF_STRUCT_OPS(eevdf_enable, struct task_struct *p)
 {

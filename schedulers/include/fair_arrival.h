@@ -57,3 +57,15 @@ static __always_inline void arrive_where_none_runs(struct run_queue *rq, const s
 	if (!a->wakeup || a->cpu != a->task_cpu)
 		scx_bpf_kick_cpu(a->cpu, SCX_KICK_IDLE);
 }
+
+/* Nothing is known of a task but whether it is new. Defines ops.init_task(). */
+#define DEFINE_INIT_TASK(id)								\
+	s32 BPF_STRUCT_OPS_SLEEPABLE(id##_init_task, struct task_struct *p, struct scx_init_task_args *args)		\
+	{										\
+		struct task_ctx *t = new_task_ctx(p);					\
+											\
+		if (!t)									\
+			return -ENOMEM;							\
+		t->new_task = args->fork;						\
+		return 0;								\
+	}
