@@ -198,17 +198,13 @@ __noinline u64 move_latest(struct run_queue *this_rq __arg_nonnull, struct run_q
 	struct task_ctx *t;
 	u64 found = 0;
 
-	bpf_for_each(scx_dsq, p, busiest->cpu, 0) {
-		t = task_ctx_of(p);
-		if (t && t->enqueued < before && t->enqueued > found &&
-		    can_migrate_task(this_rq, sd, p, t, 0))
+	for_each_queued(p, t, busiest->cpu, 0)
+		if (t->enqueued < before && t->enqueued > found && can_migrate_task(this_rq, sd, p, t, 0))
 			found = t->enqueued;
-	}
 	if (!found)
 		return 0;
-	bpf_for_each(scx_dsq, p, busiest->cpu, 0) {
-		t = task_ctx_of(p);
-		if (!t || t->enqueued != found)
+	for_each_queued(p, t, busiest->cpu, 0) {
+		if (t->enqueued != found)
 			continue;
 		if (pull_task(p, t, busiest, this_rq, attempt->now)) {
 			attempt->imbalance -= t->weight;
@@ -291,11 +287,9 @@ static __noinline bool active_load_balance(struct run_queue *busiest, struct tas
 	if (release == RELEASE_3_0) {
 		if (push_prev)
 			latest = prev_ctx->enqueued;
-		bpf_for_each(scx_dsq, p, busiest->cpu, 0) {
-			t = task_ctx_of(p);
-			if (t && t->enqueued > latest && task_allowed(p, target->cpu))
+		for_each_queued(p, t, busiest->cpu, 0)
+			if (t->enqueued > latest && task_allowed(p, target->cpu))
 				latest = t->enqueued;
-		}
 	}
 	bpf_for_each(scx_dsq, p, busiest->cpu, 0) {
 		if (push_prev && (release == RELEASE_3_0 ? latest == prev_ctx->enqueued :
@@ -510,15 +504,12 @@ __noinline bool pick_next_entity(struct run_queue *rq __arg_nonnull, bool prev)
 	s32 cpu = rq->cpu, choice;
 	bool moved = false, to_come = prev;
 	struct task_struct *p;
+	struct task_ctx *t;
 
 	__builtin_memset(c, 0, sizeof(*c));
-	bpf_for_each(scx_dsq, p, cpu, 0) {
-		struct task_ctx *t = task_ctx_of(p);
-		struct candidate waiting = { .vruntime = p->scx.dsq_vtime, .pid = p->pid };
+	for_each_queued(p, t, cpu, 0) {
+		struct candidate waiting = { p->scx.dsq_vtime, t->weight, p->pid };
 
-		if (!t)
-			continue;
-		waiting.weight = t->weight;
 		/* Of equals the one that waits is before the one that is put back */
 		if (to_come && time_before(rq->curr_vruntime, waiting.vruntime)) {
 			consider(rq, &put_back);

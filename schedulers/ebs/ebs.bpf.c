@@ -759,26 +759,23 @@ __noinline bool pull_task(struct balance *b __arg_nonnull)
 	struct run_queue *this_rq = run_queue_of(b->cpu);
 	u64 now = scx_bpf_now(), due = 0;
 	struct task_struct *p;
+	struct task_ctx *t;
 	bool pulled = false;
 	s32 level, last = 0;
 
 	if (!this_rq)
 		return false;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, waiting_dsq(b->busiest), 0) {
-		struct task_ctx *t = task_ctx_of(p);
-
+	for_each_queued(p, t, waiting_dsq(b->busiest), 0) {
 		if (last && p->scx.dsq_vtime != due)
 			break;
-		if (t && can_migrate_task(p, t->waiting_since, b, now)) {
+		if (can_migrate_task(p, t->waiting_since, b, now)) {
 			due = p->scx.dsq_vtime;
 			last = p->pid;
 		}
 	}
-	bpf_for_each(scx_dsq, p, waiting_dsq(b->busiest), 0) {
-		struct task_ctx *t = task_ctx_of(p);
-
-		if (!t || p->pid != last)
+	for_each_queued(p, t, waiting_dsq(b->busiest), 0) {
+		if (p->pid != last)
 			continue;
 		level = t->overdue ? OVERDUE_LEVEL : level_at(due, promotion_clock(now));
 		pulled = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, waiting_dsq(b->cpu), 0);
@@ -815,16 +812,13 @@ __noinline int release_sinbin(struct run_queue *rq __arg_nonnull, bool review)
 {
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
+	struct task_ctx *t;
 
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, sinbin_dsq(rq->cpu), 0) {
-		struct task_ctx *t = task_ctx_of(p);
-		bool ended;
+	for_each_queued(p, t, sinbin_dsq(rq->cpu), 0) {
+		bool ended = !time_before(now, t->release_at);
 		s32 level;
 
-		if (!t)
-			continue;
-		ended = !time_before(now, t->release_at);
 		if (!ended && !review)
 			break;
 		level = calculate_priority(p, t, rq, now);
@@ -846,15 +840,15 @@ __noinline int rescue(struct run_queue *rq __arg_nonnull)
 {
 	u64 now = scx_bpf_now(), next = ~0ULL;
 	struct task_struct *p;
+	struct task_ctx *t;
 
 	if (now < rq->rescue_at)
 		return 0;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, waiting_dsq(rq->cpu), 0) {
-		struct task_ctx *t = task_ctx_of(p);
+	for_each_queued(p, t, waiting_dsq(rq->cpu), 0) {
 		u64 left;
 
-		if (!t || t->overdue)
+		if (t->overdue)
 			continue;
 		left = patience(t, now);
 		if (left) {
@@ -874,14 +868,12 @@ __noinline int review_background(struct run_queue *rq __arg_nonnull)
 {
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
+	struct task_ctx *t;
 
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, waiting_dsq(rq->cpu), SCX_DSQ_ITER_REV) {
-		struct task_ctx *t = task_ctx_of(p);
+	for_each_queued(p, t, waiting_dsq(rq->cpu), SCX_DSQ_ITER_REV) {
 		s32 level;
 
-		if (!t)
-			continue;
 		if (level_at(p->scx.dsq_vtime, promotion_clock(now)) != BACKGROUND_LEVEL)
 			break;
 		level = calculate_priority(p, t, rq, now);

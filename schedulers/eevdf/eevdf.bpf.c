@@ -421,12 +421,9 @@ __noinline u64 scan_slices(struct run_queue *cfs_rq __arg_nonnull, bool want_lon
 	u32 i;
 
 	bpf_for(i, 0, 2) {
-		bpf_for_each(scx_dsq, p, i ? ineligible_dsq(cfs_rq->cpu) : eligible_dsq(cfs_rq->cpu), 0) {
-			se = task_ctx_of(p);
-			if (se) {
-				shortest = min(shortest, se->slice);
-				longest = max(longest, se->slice);
-			}
+		for_each_queued(p, se, i ? ineligible_dsq(cfs_rq->cpu) : eligible_dsq(cfs_rq->cpu), 0) {
+			shortest = min(shortest, se->slice);
+			longest = max(longest, se->slice);
 		}
 	}
 	for_each_slot(delayed, i, cfs_rq, cfs_rq->delayed_top) {
@@ -584,19 +581,15 @@ __noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 	struct task_struct *p;
 	bool found = false;
 
-	bpf_for_each(scx_dsq, p, eligible_dsq(cfs_rq->cpu), 0) {
-		se = task_ctx_of(p);
-		if (!se || p->pid == other || !vruntime_eligible(time, se->vruntime))
+	for_each_queued(p, se, eligible_dsq(cfs_rq->cpu), 0) {
+		if (p->pid == other || !vruntime_eligible(time, se->vruntime))
 			continue;
 		cfs_rq->best_deadline = se->deadline;
 		found = true;
 		break;
 	}
 	/* Those that V has passed since the last pick */
-	bpf_for_each(scx_dsq, p, ineligible_dsq(cfs_rq->cpu), 0) {
-		se = task_ctx_of(p);
-		if (!se)
-			continue;
+	for_each_queued(p, se, ineligible_dsq(cfs_rq->cpu), 0) {
 		if (!vruntime_eligible(time, se->vruntime))
 			break;
 		if (p->pid == other)
@@ -635,20 +628,14 @@ __noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 		return true;
 
 	/* V passes them in the order of their virtual runtimes */
-	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), 0) {
-		se = task_ctx_of(p);
-		if (!se)
-			continue;
+	for_each_queued(p, se, ineligible_dsq(cpu), 0) {
 		if (!vruntime_eligible(time, se->vruntime))
 			break;
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, se->deadline);
 		moved += scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, eligible_dsq(cpu), 0);
 	}
 	/* V goes back when tasks with positive lag come or tasks with negative lag leave */
-	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
-		se = task_ctx_of(p);
-		if (!se)
-			continue;
+	for_each_queued(p, se, eligible_dsq(cpu), 0) {
 		if (vruntime_eligible(time, se->vruntime)) {
 			cfs_rq->best_deadline = se->deadline;
 			found = true;

@@ -869,12 +869,11 @@ __noinline bool push_waiting(struct run_queue *busiest __arg_nonnull, struct run
 	struct placement *place = &busiest->env.place;
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
+	struct task_ctx *se;
 	bool moved = false;
 
-	bpf_for_each(scx_dsq, p, eligible_dsq(busiest->cpu), 0) {
-		struct task_ctx *se = task_ctx_of(p);
-
-		if (!se || !task_allowed(p, target->cpu) || kthread_is_per_cpu(p))
+	for_each_queued(p, se, eligible_dsq(busiest->cpu), 0) {
+		if (!task_allowed(p, target->cpu) || kthread_is_per_cpu(p))
 			continue;
 		place->vlag = entity_lag(busiest, se, avg_vruntime(busiest, now));
 		moved = move_entity(p, se, busiest, target, place, now);

@@ -5,6 +5,8 @@
  * DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx) defines the map task_ctx_map and two functions. task_ctx_of(p) is the
  * record of a task, or NULL if it has none, so callers check; new_task_ctx(p), for ops.init_task(), makes one, zeroed, if there is
  * memory. The kernel frees it with the task.
+ *
+ * for_each_queued(p, t, dsq, flags) walks over the tasks of a dispatch queue, of a scheduler whose records are of this name: @t is that of @p.
  */
 #pragma once
 
@@ -25,3 +27,7 @@
 	{										\
 		return bpf_task_storage_get(&map_name, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);		\
 	}
+
+#define for_each_queued(p, t, dsq, flags)						\
+	bpf_for_each(scx_dsq, p, dsq, flags)						\
+		if (!((t) = task_ctx_of(p))) {} else

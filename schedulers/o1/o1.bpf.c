@@ -691,16 +691,13 @@ __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_que
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
 	s32 prio = MAX_RT_PRIO + index, this_cpu = this_rq->cpu;
 	struct task_struct *p;
+	struct task_ctx *t;
 
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, list_dsq(rq->cpu, source, index), SCX_DSQ_ITER_REV) {
-		struct task_ctx *t = task_ctx_of(p);
-		bool skip;
-
-		if (!t)
-			continue;
+	for_each_queued(p, t, list_dsq(rq->cpu, source, index), SCX_DSQ_ITER_REV) {
 		/* Too heavy, unless it would be the best here and is not the only one of the best there */
-		skip = t->weight > attempt->imbalance;
+		bool skip = t->weight > attempt->imbalance;
+
 		if (skip && prio < m->this_best_prio)
 			skip = !m->best_prio_seen && prio == m->best_prio;
 		if (!skip && task_allowed(p, this_cpu)) {
@@ -826,16 +823,14 @@ static bool balance_tick(void)
 static __noinline void accept_pushed(s32 cpu, struct run_queue *rq)
 {
 	struct task_struct *p;
+	struct task_ctx *t;
 	bool seen = false;
 
-	bpf_for_each(scx_dsq, p, pushed_dsq(cpu), 0) {
-		struct task_ctx *t = task_ctx_of(p);
+	for_each_queued(p, t, pushed_dsq(cpu), 0) {
 		s32 target = cpu;
 		struct run_queue *target_rq = rq;
 		u32 index;
 
-		if (!t)
-			continue;
 		seen = true;
 		if (!task_allowed(p, cpu)) {
 			target = scx_bpf_task_cpu(p);
