@@ -839,18 +839,16 @@ void BPF_STRUCT_OPS(dwrr_enable, struct task_struct *p)
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 {
+	struct run_queue *rq;
 	s32 cpu, error;
 
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
 	tick_nsec = tick_length(hz);
 	num_online_cpus = count_online_cpus();
 
-	bpf_for(cpu, 0, nr_cpus) {
+	for_each_rq(rq, cpu, nr_cpus) {
 		const volatile struct cpu_topology *place = topology_of(cpu);
-		struct run_queue *rq = run_queue_of(cpu);
 
-		if (!rq)
-			continue;
 		rq->cpu = cpu;
 		error = scx_bpf_create_dsq(rq_dsq(rq), NUMA_NO_NODE) ?: scx_bpf_create_dsq(eq_dsq(rq), NUMA_NO_NODE);
 		if (error)

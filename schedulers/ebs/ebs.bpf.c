@@ -918,10 +918,7 @@ static bool timer_tick(void)
 
 	if (review)
 		read_parameters();
-	bpf_for(cpu, 0, nr_cpu_ids) {
-		rq = run_queue_of(cpu);
-		if (!rq)
-			continue;
+	for_each_rq(rq, cpu, nr_cpu_ids) {
 		if (sinbin)
 			release_sinbin(rq, review);
 		if (review) {

@@ -20,19 +20,14 @@ static bool idle_balance_tick(void)
 	s32 cpu;
 
 	bpf_rcu_read_lock();
-	bpf_for(cpu, 0, nr_cpus) {
-		rq = run_queue_of(cpu);
-		if (rq)
-			notice_real_time(rq, now);
-	}
+	for_each_rq(rq, cpu, nr_cpus)
+		notice_real_time(rq, now);
 	bpf_rcu_read_unlock();
 	if (!worth_balancing())
 		return true;
-	bpf_for(cpu, 0, nr_cpus) {
-		rq = run_queue_of(cpu);
-		if (rq && rq->exists && !rq->nr_running && balancing_is_due(rq, now))
+	for_each_rq(rq, cpu, nr_cpus)
+		if (rq->exists && !rq->nr_running && balancing_is_due(rq, now))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
 	return true;
 }
 

@@ -19,14 +19,13 @@ static __always_inline bool rescue_from_queue(u64 dsq, u64 flags, u32 depth)
 {
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
+	struct task_ctx *t;
 	u32 seen = 0;
 
-	bpf_for_each(scx_dsq, p, dsq, flags) {
-		struct task_ctx *t = task_ctx_of(p);
-
+	for_each_queued(p, t, dsq, flags) {
 		if (depth && seen++ >= depth)
 			break;
-		if (t && starved_for(waits_since(t), now) && scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
+		if (starved_for(waits_since(t), now) && scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
 			mark_rescued(t);
 			return true;
 		}

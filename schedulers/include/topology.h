@@ -102,7 +102,10 @@ static __always_inline s32 cpu_at(s32 position)
 	return topology_nr_cpus ? topology_cpu_at(position) : position;
 }
 
-/* Walks over the CPUs at positions @first to @first + @count - 1; of a scheduler with per-CPU records named run_queue, over those. */
+/*
+ * Walks over the CPUs at positions @first to @first + @count - 1; of a scheduler with per-CPU records named run_queue, over those, or over
+ * the records of the CPUs below @number in the order of their numbers.
+ */
 #define for_each_cpu_in_span(cpu, position, first, count)				\
 	bpf_for(position, first, (first) + (count))					\
 		if (((cpu) = cpu_at(position)) < 0) {} else
@@ -110,6 +113,10 @@ static __always_inline s32 cpu_at(s32 position)
 #define for_each_rq_in_span(rq, position, first, count)					\
 	bpf_for(position, first, (first) + (count))					\
 		if (!((rq) = run_queue_of(cpu_at(position)))) {} else
+
+#define for_each_rq(rq, cpu, number)							\
+	bpf_for(cpu, 0, number)								\
+		if (!((rq) = run_queue_of(cpu))) {} else
 
 /* The first CPU at positions @first to @first + @count - 1 that is in @idle_mask and may run @p, or -1. */
 static __always_inline s32 idle_cpu_in(u32 first, u32 count, const struct cpumask *idle_mask, const struct task_struct *p)

@@ -775,14 +775,12 @@ __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_qu
 /* True if a task is runnable on some CPU. */
 __noinline bool somebody_is_runnable(void)
 {
+	struct run_queue *rq;
 	s32 cpu;
 
-	bpf_for(cpu, 0, nr_cpus) {
-		struct run_queue *rq = run_queue_of(cpu);
-
-		if (rq && rq->nr_running)
+	for_each_rq(rq, cpu, nr_cpus)
+		if (rq->nr_running)
 			return true;
-	}
 	return false;
 }
 
@@ -797,9 +795,8 @@ static bool balance_tick(void)
 	struct run_queue *rq;
 	s32 cpu;
 
-	bpf_for(cpu, 0, nr_cpus) {
-		rq = run_queue_of(cpu);
-		if (!rq || !rq->exists)
+	for_each_rq(rq, cpu, nr_cpus) {
+		if (!rq->exists)
 			continue;
 		bpf_rcu_read_lock();
 		notice_real_time(rq, now);
