@@ -322,7 +322,10 @@ static __always_inline struct rq_lock *lock_of(const struct run_queue *cfs_rq)
 	return bpf_map_lookup_elem(&rq_locks, &key);
 }
 
-/* Counts a waiting or delayed entity into the sums, or with a negative weight out of them, sum_w_vruntime = Sum (v_i - v0) * w_i, and returns these, without the running task. */
+/*
+ * Counts a waiting or delayed entity into the sums, or with a negative weight out of them: sum_w_vruntime = Sum (v_i - v0) * w_i. Returns
+ * these, without the running task.
+ */
 static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vruntime, s64 weight)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
