@@ -407,6 +407,29 @@ fn a_thread_that_wakes_another_cpus_batch_thread_does_not_interrupt_it() {
     assert!(wakeups > 50, "{wakeups}");
 }
 
+/// A batch thread that wakes another one on its CPU, and both run for long.
+const WAKES_BATCH: &str = r#"
+    "worker": { "sem_wait": "work", "run": 60000 },
+    "waker": { "run": 1000, "sem_post": "work", "run0": 130000 }"#;
+
+#[test]
+fn a_woken_batch_thread_does_not_interrupt_one_with_slice_left() {
+    let json = format!(r#"{{ "tasks": {{ {WAKES_BATCH} }} }}"#);
+    let told = |until| {
+        let outcome = outcome_at(ID, "1", &json, until * SECOND, &[]);
+        statistic(ID, &outcome, "reschedules") + statistic(ID, &outcome, "preemptions")
+    };
+    assert_eq!(told(20), told(2));
+}
+
+#[test]
+fn a_woken_batch_thread_interrupts_one_that_keeps_better_ones_waiting() {
+    // A new thread waits in the real-time queue until it runs.
+    let json = format!(r#"{{ "tasks": {{ {WAKES_BATCH}, "new": {{ "run": 1000 }} }} }}"#);
+    let (history, _) = run(ID, "1", &json, 1, &[]);
+    assert_eq!(history.runs_of("new", 0, SECOND)[0].start, MS);
+}
+
 /// How often, of two interactive tasks that wait for the same CPU, the one of score 4 comes before the one of score 5, which has
 /// always woken up just before it.
 fn better_comes_first() -> f64 {

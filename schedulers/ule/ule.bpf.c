@@ -128,6 +128,8 @@ struct tdq {
 	s32 lowpri;
 	/* Priority of the current thread: of the idle thread the worst, of one above sched_ext the best */
 	s32 curpri;
+	/* Clock at which the current thread's slice ends */
+	u64 slice_end;
 	/* The calendar, whose lists are numbered on and on: where to insert and where to remove */
 	u16 idx;
 	u16 ridx;
@@ -567,16 +569,26 @@ static bool sched_shouldpreempt(s32 pri, s32 cpri, bool remote)
 }
 
 /*
+ * True if the current thread, told to leave for one of priority @pri, goes on at once: a batch thread that has slice left goes to the
+ * head of the calendar, where tdq_choose() finds it unless something waits in the real-time queue.
+ */
+static bool leads_back(const struct tdq *tdq, s32 pri, u64 now)
+{
+	return pri >= PRI_MIN_BATCH && tdq->lowpri >= PRI_MIN_BATCH && tdq->curpri <= PRI_MAX_TIMESHARE &&
+	       time_before(now, tdq->slice_end);
+}
+
+/*
  * sched_setpreempt(): on this CPU a better thread gets the CPU at the latest when the current one returns to user mode. To
  * sched_ext this and an immediate preemption are one and the same: the kernel decides where a thread may be preempted.
  */
-static __always_inline void sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri)
+static __always_inline void sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri, u64 now)
 {
 	if (tdq->idle) {
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}
-	if (pri >= tdq->curpri)
+	if (pri >= tdq->curpri || leads_back(tdq, pri, now))
 		return;
 	count(sched_shouldpreempt(pri, tdq->curpri, false) ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -642,7 +654,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!requeued && cpu != (s32)bpf_get_smp_processor_id())
 		tdq_notify(tdq, cpu, ts->priority);
 	else if (!requeued)
-		sched_setpreempt(tdq, cpu, ts->priority);
+		sched_setpreempt(tdq, cpu, ts->priority, now);
 	if (ts->priority < tdq->lowpri)
 		tdq->lowpri = ts->priority;
 }
@@ -763,12 +775,15 @@ static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched
 /* What a thread finds when it leaves the scheduler: the rest of its slice, and in user mode its own priority */
 static __always_inline u64 switched_to(struct td_sched *ts, struct tdq *tdq, s32 cpu, u64 now)
 {
+	u64 left = slice_left(ts, now);
+
 	ts->sliceend = false;
 	ts->preempted = false;
 	ts->requeued = false;
 	ts->priority = ts->user_pri;
+	tdq->slice_end = now + left;
 	set_current_priority(tdq, cpu, ts->priority);
-	return slice_left(ts, now);
+	return left;
 }
 
 /* A thread that loses its CPU takes its user priority first. One that leaves before its slice ends goes to the head of its list. */
