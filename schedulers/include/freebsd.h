@@ -180,13 +180,13 @@ __noinline bool runq_choose(u64 runq, struct runq_head *head __arg_nonnull)
 
 	head->priority = NO_PRIORITY;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, runq, 0) {
+	p = scx_bpf_dsq_peek(runq);
+	if (p) {
 		struct td_sched *ts = td_sched_of(p);
 
 		head->place = p->scx.dsq_vtime;
 		if (ts)
 			head->priority = ts->priority;
-		break;
 	}
 	bpf_rcu_read_unlock();
 	return head->priority != NO_PRIORITY;

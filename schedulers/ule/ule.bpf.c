@@ -75,9 +75,8 @@ struct td_sched {
 	u64 ticks;
 	u64 ftick;
 	u64 ltick;
-	/* `ticks` when it ran last, 0 for never, and when it went to sleep */
+	/* `ticks` when it ran last, and so when it went to sleep; 0 for never */
 	u64 rltick;
-	u64 slptick;
 	/* stathz tick up to which the current run is charged */
 	u64 charged_until;
 	/* stathz ticks left of the slice; signed, since another CPU may look at it between two steps */
@@ -133,6 +132,8 @@ struct tdq {
 	/* The calendar, whose lists are numbered on and on: where to insert and where to remove */
 	u16 idx;
 	u16 ridx;
+	/* The queue that the last thread was put into */
+	u64 last_runq;
 	bool idle;
 	/* Interrupted and not yet here */
 	bool ipipending;
@@ -360,12 +361,14 @@ static __always_inline bool thread_can_migrate(const struct task_struct *p)
 
 static __always_inline void add_to(s32 cpu, s32 load, s32 transferable)
 {
-	struct tdq *tdq = tdq_of(cpu);
+	struct tdq *tdq = cpu < 0 ? NULL : near_tdq(cpu);
 
 	if (!tdq)
 		return;
-	__sync_fetch_and_add(&tdq->load, load);
-	__sync_fetch_and_add(&tdq->transferable, transferable);
+	if (load)
+		__sync_fetch_and_add(&tdq->load, load);
+	if (transferable)
+		__sync_fetch_and_add(&tdq->transferable, transferable);
 }
 
 /* tdq_load_add() and tdq_load_rem(): counts a thread in the load of @cpu, or in none if @cpu is -1. */
@@ -613,8 +616,8 @@ static __always_inline void tdq_notify(struct tdq *tdq, s32 cpu, s32 pri)
 /* sched_wakeup(), apart from adding the thread */
 static __always_inline void sched_wakeup(struct td_sched *ts, u64 now)
 {
-	if (ts->sleeping && now > ts->slptick) {
-		ts->slptime += (now - ts->slptick) << SCHED_TICK_SHIFT;
+	if (ts->sleeping && now > ts->rltick) {
+		ts->slptime += (now - ts->rltick) << SCHED_TICK_SHIFT;
 		sched_interact_update(ts);
 		sched_pctcpu_update(ts, now, false);
 	}
@@ -627,10 +630,9 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct td_sched *ts = td_sched_of(p);
-	struct tdq *tdq = tdq_of(cpu);
+	struct tdq *tdq = near_tdq(cpu);
 	u64 now = scx_bpf_now();
 	bool requeued;
-	u32 queue;
 
 	if (!ts || !tdq) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
@@ -646,9 +648,11 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	count_on(ts, cpu);
 
 	follow_idx(tdq, cpu);
-	queue = queue_of(ts->priority);
-	transferable_on(ts, thread_can_migrate(p) ? cpu : -1);
-	scx_bpf_dsq_insert_vtime(p, runq_of(cpu, queue), slice_left(ts, now), runq_place(tdq, ts->priority, ts->preempted), 0);
+	/* With one CPU there is nowhere to go */
+	if (num_online_cpus > 1)
+		transferable_on(ts, thread_can_migrate(p) ? cpu : -1);
+	tdq->last_runq = runq_of(cpu, queue_of(ts->priority));
+	scx_bpf_dsq_insert_vtime(p, tdq->last_runq, slice_left(ts, now), runq_place(tdq, ts->priority, ts->preempted), 0);
 	ts->preempted = false;
 
 	if (!requeued && cpu != (s32)bpf_get_smp_processor_id())
@@ -681,7 +685,6 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!(deq_flags & SCX_DEQ_SLEEP))
 		return;
 	ts->sleeping = true;
-	ts->slptick = ticks_at(scx_bpf_now());
 	if (thread_class_of(p) == THREAD_TIMESHARE && ts->priority > PRI_MIN_BATCH)
 		ts->priority = PRI_MIN_BATCH;
 }
@@ -762,6 +765,9 @@ static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched
 	struct runq_head head;
 	u32 queue;
 
+	/* Mostly one thread waits, in the queue that got the last one: to ask the kernel for an empty queue is not cheap */
+	if (!prev && tdq->load == 1 && scx_bpf_dsq_move_to_local(tdq->last_runq, 0))
+		return PICK_OTHER;
 	for (queue = 0; queue < NR_QUEUES && tdq->load > (prev != NULL); queue++) {
 		if (prev && queue == queue_of(prev->priority) &&
 		    (!runq_choose(runq_of(cpu, queue), &head) || time_before(prev_place, head.place)))
@@ -798,7 +804,7 @@ static __always_inline void requeue(struct td_sched *ts)
 /* sched_switch() */
 void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct tdq *tdq = tdq_of(cpu);
+	struct tdq *tdq = near_tdq(cpu);
 	struct td_sched *ts = NULL;
 	enum pick pick;
 	u64 now = 0;
@@ -831,7 +837,7 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct td_sched *ts = td_sched_of(p);
-	struct tdq *tdq = tdq_of(cpu);
+	struct tdq *tdq = near_tdq(cpu);
 	u64 now = scx_bpf_now();
 
 	if (!ts || !tdq)
@@ -851,7 +857,7 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct td_sched *ts = td_sched_of(p);
-	struct tdq *tdq = tdq_of(cpu);
+	struct tdq *tdq = near_tdq(cpu);
 	u64 now = scx_bpf_now();
 
 	if (!ts || !tdq)
