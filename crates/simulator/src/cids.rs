@@ -1,11 +1,10 @@
-//! Topological CPU ids (`cid.c`): every CPU's place in an order in which cores, caches and nodes are ranges, and masks of such ids.
+//! Topological CPU ids (`cid.c`): the position of every CPU in an order in which cores, caches and nodes are ranges, and masks of such ids.
 
 use crate::constants::{SCX_CID_SHARD_MAX_CPUS, SCX_CID_SHARD_SIZE_DFL};
 use crate::structures::{CidTopology, CpuMask};
 use crate::topology::Topology;
 
-/// What is known of an id whose CPU has no topology: it was offline when the scheduler was loaded, or the scheduler has an order
-/// of its own.
+/// The topology of an id whose CPU has none: it was offline when the scheduler was loaded, or the scheduler has its own order.
 pub const NO_TOPOLOGY: CidTopology = CidTopology {
     core_cid: -1,
     core_idx: -1,
@@ -31,8 +30,8 @@ pub struct Cids {
 }
 
 impl Cids {
-    /// The kernel's order (`scx_cid_init`): node by node, cache by cache, core by core, then the CPUs that are offline. Caches are
-    /// divided into shards of about `shard_size` ids; 0 stands for the kernel's own size.
+    /// The kernel's order (`scx_cid_init`): node by node, cache by cache, core by core, then the offline CPUs. Caches are divided into shards
+    /// of about `shard_size` ids; 0 stands for the kernel's own size.
     pub fn new(topology: &Topology, online: &CpuMask, shard_size: u32) -> Cids {
         let count = topology.node_of.len();
         let mut order = Order {
@@ -74,7 +73,7 @@ impl Cids {
         order.cids
     }
 
-    /// Takes the scheduler's own order (`scx_bpf_cid_override`). An error, in the kernel's words, leaves everything as it was.
+    /// Takes over the scheduler's own order (`scx_bpf_cid_override`). An error, in the kernel's words, leaves everything unchanged.
     pub fn replace(&mut self, of_cpu: &[i32], shards: &[i32]) -> Result<(), String> {
         let count = self.of_cpu.len();
         check_shards(shards, count)?;
@@ -138,10 +137,10 @@ fn check_shards(shards: &[i32], count: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// The order while it is being made.
+/// The order while it is being built.
 struct Order {
     cids: Cids,
-    /// Ids that a shard is meant to have.
+    /// Number of ids that a shard should have.
     limit: u32,
     cores: i32,
     shards: i32,
@@ -158,7 +157,7 @@ impl Order {
         self.cids.topology.push(place);
     }
 
-    /// Adds the CPUs of a cache, its cores spread evenly over as few shards as hold them.
+    /// Adds the CPUs of a cache, with its cores spread evenly over as few shards as hold them.
     fn add_cache(&mut self, topology: &Topology, cache: &CpuMask, mut place: CidTopology) {
         let cores = cores_of(topology, cache);
         let shards = cache
@@ -189,7 +188,7 @@ impl Order {
         }
     }
 
-    /// Adds the CPUs that are left, which were not online.
+    /// Adds the remaining CPUs, which were not online.
     fn add_offline(&mut self, count: usize) {
         let most = self.limit.min(SCX_CID_SHARD_MAX_CPUS) as usize;
         let left: Vec<usize> = (0..count)
@@ -236,7 +235,7 @@ pub fn mask_size(count: usize) -> usize {
     HEADER + 8 * mask_words(count)
 }
 
-/// A mask of all of a machine's ids as it lies in memory, with those ids in it for which `is_set`.
+/// A mask of all ids of a machine as it is laid out in memory, containing those for which `is_set` holds.
 pub fn mask_bytes(count: usize, is_set: impl Fn(usize) -> bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(mask_size(count));
     for word in [0, count as u32, mask_words(count) as u32, 0] {
@@ -258,14 +257,14 @@ fn field(mask: &[u8], number: usize) -> Option<usize> {
     Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
 }
 
-/// Bytes of the mask with that header as far as its ids go; `None` if it is no mask of a machine with `count` CPUs.
+/// Length in bytes of the mask with that header, up to its last id; `None` if it is not a mask of a machine with `count` CPUs.
 pub fn mask_length(header: &[u8], count: usize) -> Option<usize> {
     let (base, length, words) = (field(header, 0)?, field(header, 1)?, field(header, 2)?);
     let fits = base < count && length <= count - base && mask_words(length) <= words;
     fits.then(|| HEADER + 8 * mask_words(length))
 }
 
-/// Sets or clears all ids of a mask that lies in memory, whose header [`mask_length`] has approved. `false` if memory is missing.
+/// Sets or clears all ids of a mask in memory whose header [`mask_length`] has approved. `false` if memory is missing.
 pub fn fill_mask(mask: &mut [u8], count: usize, set: bool) -> bool {
     let (Some(base), Some(length)) = (field(mask, 0), field(mask, 1)) else {
         return false;

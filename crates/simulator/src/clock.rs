@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 /// Something that will happen to a CPU, a task or a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// A CPU's own time has come: its tick, or the end of the program step of its task.
+    /// A CPU has something of its own to do: its tick, or the end of its task's program step.
     Cpu {
         /// CPU.
         cpu: u32,
@@ -16,7 +16,7 @@ pub enum Due {
         /// CPU.
         cpu: u32,
     },
-    /// An interrupt tells a CPU of wake-ups that it has to finish.
+    /// An interrupt tells a CPU about wake-ups that it has to finish.
     Wakeups {
         /// CPU.
         cpu: u32,
@@ -47,9 +47,9 @@ pub enum Due {
         /// Number of its timer.
         timer: u32,
     },
-    /// The stall watchdog looks.
+    /// The stall watchdog runs.
     Watchdog,
-    /// A CPU comes or goes; index into the plan.
+    /// A CPU comes online or goes offline.
     Hotplug {
         /// Index into the plan.
         index: u32,
@@ -63,9 +63,9 @@ pub enum Due {
     Start,
 }
 
-/// An event in the heap; the earliest is the greatest, among equal times the first to arrive.
+/// An event in the heap; the earliest is the greatest, and of equal times the first to arrive.
 struct Entry {
-    /// Time in the upper half, number of arrival in the lower: one comparison, without a branch, orders both.
+    /// Time in the upper half, number of arrival in the lower: one comparison without a branch orders both.
     rank: u128,
     due: Due,
 }
@@ -111,9 +111,9 @@ impl PartialEq for Entry {
 
 impl Eq for Entry {}
 
-/// One time for every CPU, and the earliest of them: a tree in which every node holds the earlier of its two children, the lower CPU if
-/// they are equal. Setting a time plays the matches on the way to the root again, always the same number and without a branch on
-/// their outcome.
+/// One time for every CPU, and the earliest of them: a tree in which every node holds the earlier of its two children, or the one with the
+/// lower CPU if they are equal. Setting a time replays the matches on the way to the root: always the same number of them, and without a branch
+/// on their outcome.
 struct CpuTimes {
     /// The root at 1, the children of `node` at `2 * node` and `2 * node + 1`; the CPUs in the second half.
     tree: Vec<(u64, u32)>,
@@ -133,7 +133,7 @@ impl CpuTimes {
         self.tree[node] = winner;
         while node > 1 {
             let sibling = self.tree[node ^ 1];
-            // The left child has the lower CPU; times alone decide otherwise.
+            // The left child has the lower CPUs and wins ties; otherwise only the times count.
             let stays = winner.0 < sibling.0 || (winner.0 == sibling.0 && node & 1 == 0);
             winner = if stays { winner } else { sibling };
             node /= 2;
@@ -186,7 +186,7 @@ impl Clock {
         }
     }
 
-    /// Sets when `cpu` has something of its own to do; `u64::MAX` is never.
+    /// Sets when `cpu` has something of its own to do; `u64::MAX` for never.
     pub fn set_cpu(&mut self, cpu: usize, time: u64) {
         if self.cpus.time(cpu) != time {
             self.cpus.set(cpu as u32, time);

@@ -114,14 +114,14 @@ pub const PF_EXITING: u32 = 0x0000_0004;
 pub const PF_KTHREAD: u32 = 0x0020_0000;
 
 pub const SOFTIRQ_OFFSET: u64 = 0x0000_0100;
-/// Above the eight bits that count sections with interrupts switched off.
+/// Above the eight bits that count sections with interrupts disabled.
 pub const HARDIRQ_OFFSET: u64 = 0x0100_0000;
 
 pub const TASK_RUNNING: u32 = 0;
 pub const TASK_INTERRUPTIBLE: u32 = 1;
 pub const TASK_UNINTERRUPTIBLE: u32 = 2;
 pub const TASK_NORMAL: u32 = TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE;
-/// `on_rq` of a task that is on a run queue, and of one that changes it.
+/// `on_rq` of a task that is on a run queue, and of one that moves to another.
 pub const TASK_ON_RQ_QUEUED: i32 = 1;
 pub const TASK_ON_RQ_MIGRATING: i32 = 2;
 /// `in_iowait` of `struct task_struct`, a bit behind another one.
@@ -153,7 +153,7 @@ pub const EPROTO: i32 = 71;
 pub const MAX_ERRNO: i32 = 4095;
 pub const EOPNOTSUPP: i64 = 95;
 
-/// The kernel's reading of an exit kind (`scx_exit_reason`).
+/// The kernel's text for an exit kind (`scx_exit_reason`).
 pub fn exit_reason(kind: ExitKind) -> &'static str {
     match kind {
         ExitKind::None | ExitKind::Done => "<UNKNOWN>",

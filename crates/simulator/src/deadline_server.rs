@@ -1,8 +1,8 @@
-//! The deadline server of sched_ext: its tasks' part of a CPU beside real-time tasks. `dl_server_*()` in `kernel/sched/deadline.c`.
+//! The deadline server of sched_ext, which gives its tasks a share of a CPU next to real-time tasks: `dl_server_*()` in `kernel/sched/deadline.c`.
 //!
-//! The server of a CPU is deferred. As long as tasks of sched_ext, or nobody, have its runtime anyway, it only puts off its start. Where
-//! they have not had it, it runs them before all others, as late as lets the runtime end at the deadline; from then on at the
-//! beginning of each period, until they get their part without it again.
+//! The server of a CPU is deferred. While tasks of sched_ext get its runtime anyway, or the CPU is idle for that long, it only postpones its
+//! start. If they have not had it, it runs them before all others, as late as still lets the runtime end by the deadline; from then on at the
+//! beginning of each period, until they get their share without it again.
 
 use fairground_events::OverheadKind;
 
@@ -10,7 +10,7 @@ use crate::clock::Due;
 use crate::kernel::Kernel;
 use crate::task::{Class, TaskRef};
 
-/// Runtime that tasks of sched_ext have in a period (`dl_server_init_params`).
+/// Runtime of sched_ext tasks per period (`dl_server_init_params`).
 const RUNTIME: i64 = 50_000_000;
 /// Length of a period, and time until its deadline.
 const PERIOD: u64 = 1_000_000_000;
@@ -26,13 +26,13 @@ pub struct DeadlineServer {
     armed: bool,
     /// Whether tasks have needed it in this period or the one before (`dl_defer_running`).
     needed: bool,
-    /// Whether its runtime went by on an idle CPU (`dl_defer_idle`).
+    /// Whether its runtime passed on an idle CPU (`dl_defer_idle`).
     idle: bool,
-    /// Runtime that is left.
+    /// Remaining runtime.
     runtime: i64,
     /// When the period ends.
     deadline: u64,
-    /// Number of the timer that counts.
+    /// Number of its current timer.
     timer: u32,
 }
 
@@ -47,7 +47,7 @@ impl DeadlineServer {
         }
     }
 
-    /// Whether the runtime that is left is more than the server's part of the time that is left (`dl_entity_overflow`).
+    /// Whether the remaining runtime exceeds the server's share of the remaining time (`dl_entity_overflow`).
     fn overflows(&self, now: u64) -> bool {
         let left = i128::from(self.deadline.saturating_sub(now));
         i128::from(self.runtime) * i128::from(PERIOD) > left * i128::from(RUNTIME)
@@ -80,7 +80,7 @@ impl DeadlineServer {
 }
 
 impl Kernel<'_> {
-    /// The first task of sched_ext is there (`dl_server_start`).
+    /// Starts it when the first task of sched_ext arrives (`dl_server_start`).
     pub(crate) fn start_deadline_server(&mut self, cpu: usize) {
         let now = self.run_queue_clock(cpu);
         let server = &mut self.cpus[cpu].deadline_server;
@@ -137,7 +137,7 @@ impl Kernel<'_> {
         server.timer = server.timer.wrapping_add(1);
     }
 
-    /// Accounts time that a task of sched_ext ran on `cpu`, or that the CPU was idle (`dl_server_update`, `dl_server_update_idle`).
+    /// Accounts the time that a task of sched_ext ran on `cpu`, or that the CPU was idle (`dl_server_update`, `dl_server_update_idle`).
     pub(crate) fn charge_deadline_server(&mut self, cpu: usize, ran: u64, idle: bool) {
         let now = self.run_queue_clock(cpu);
         let server = &mut self.cpus[cpu].deadline_server;
@@ -152,7 +152,7 @@ impl Kernel<'_> {
             return;
         }
         if server.throttled {
-            // They have had their part without it.
+            // They have had their share without it.
             if server.idle && idle {
                 server.runtime = 0;
                 return;
@@ -182,7 +182,7 @@ impl Kernel<'_> {
         }
         let now = self.clock.now();
         let current = self.cpus[cpu].current;
-        // What it is going to be charged for what the CPU does just now.
+        // What it will be charged for what the CPU is doing right now.
         let pending = match current.class {
             Class::Ext | Class::Idle => now.saturating_sub(current.seen.se.exec_start),
             Class::Fair | Class::RealTime => 0,
@@ -196,7 +196,7 @@ impl Kernel<'_> {
             return;
         }
         if goes_by {
-            // Its runtime goes by without it, and its next period begins when that is charged.
+            // Its runtime passes without it, and its next period begins when that is charged.
             self.clock.at(now + RUNTIME.unsigned_abs(), due);
             return;
         }
@@ -220,7 +220,7 @@ impl Kernel<'_> {
         self.leave(OverheadKind::Scheduling);
     }
 
-    /// What it runs, if it is its turn (`ext_server_pick_task`).
+    /// The task that it runs, if it is its turn (`ext_server_pick_task`).
     pub(crate) fn pick_by_deadline_server(
         &mut self,
         cpu: usize,

@@ -1,4 +1,4 @@
-//! Work that waits until a run queue is let go: kicks, moves to other CPUs' local queues, reenqueues.
+//! Work that waits until a run queue is unlocked: kicks, moves to other CPUs' local queues, reenqueues.
 
 use crate::constants::*;
 use crate::dispatch_queue::DsqIndex;
@@ -21,7 +21,7 @@ impl Kernel<'_> {
         }
         let this_cpu = self.this_cpu;
         let kicks = &mut self.cpus[this_cpu].kicks;
-        // A CPU is kicked once however often it is asked for; a full kick takes the place of one for idle CPUs.
+        // A CPU is kicked once no matter how often that is asked for; a full kick replaces one for idle CPUs.
         match kicks.iter_mut().find(|kick| kick.0 == cpu as u32) {
             Some(kick) if flags & SCX_KICK_IDLE != 0 => {
                 if kick.1 & SCX_KICK_IDLE != 0 {
@@ -67,8 +67,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Has `from` wait in its next pass through the scheduler until `cpu`, which was just kicked, has begun one. That is when the
-    /// interrupt has arrived there and the CPU is done with what it is at.
+    /// Makes `from` wait in its next pass through the scheduler until `cpu`, which was just kicked, has begun one: when the interrupt has
+    /// arrived there and the CPU has finished its current work.
     fn wait_for_kicked(&mut self, from: usize, cpu: usize) {
         let arrives = self.local_time() + self.settings.cost.interrupt;
         let begins = arrives.max(self.cpus[cpu].kernel_until);

@@ -1,4 +1,4 @@
-//! Dispatch queues: FIFO or ordered by virtual time, as `struct scx_dispatch_q`.
+//! Dispatch queues: FIFO or ordered by virtual time, like `struct scx_dispatch_q`.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::task::TaskRef;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DsqIndex(pub u32);
 
-/// Queues longer than this keep a search tree besides the list.
+/// Queues longer than this keep a search tree in addition to the list.
 const TREE_FROM: u32 = 48;
 
-/// Position in virtual-time order; wraps as the kernel's comparison does, ties in order of arrival.
+/// Position in virtual-time order, which wraps as the kernel's comparison does; ties are in order of arrival.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     vtime: u64,
@@ -37,7 +37,7 @@ impl PartialOrd for Key {
     }
 }
 
-/// A place in a queue that a running iteration has reached; removal of tasks moves it along.
+/// The position that a running iteration has reached; removal of tasks moves it along.
 #[derive(Clone, Copy)]
 pub struct Cursor {
     next: Option<TaskRef>,
@@ -88,7 +88,7 @@ impl DispatchQueue {
         self.handle.id
     }
 
-    /// What sinks call it.
+    /// Its name for sinks.
     pub fn name(&self) -> Queue {
         match self.local_to {
             Some(cpu) => Queue::Local(CpuId(cpu as u32)),
@@ -203,7 +203,7 @@ impl DispatchQueue {
         task.seen.scx.dsq_seq = self.sequence;
     }
 
-    /// Takes `task` off.
+    /// Removes `task`.
     pub fn remove(&mut self, mut task: TaskRef) {
         if task.seen.scx.dsq_flags & SCX_TASK_DSQ_ON_PRIQ != 0 {
             task.seen.scx.dsq_flags &= !SCX_TASK_DSQ_ON_PRIQ;
@@ -260,7 +260,7 @@ impl DispatchQueue {
         }
     }
 
-    /// The next task of an iteration, and how many tasks were visited to find it; those queued after it began are passed over.
+    /// The next task of an iteration, and how many tasks were visited to find it; tasks queued after it began are skipped.
     pub fn next_of_iteration(&mut self, number: u32) -> (Option<TaskRef>, u64) {
         let Some(Some(cursor)) = self.cursors.get_mut(number as usize) else {
             return (None, 0);

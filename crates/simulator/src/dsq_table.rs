@@ -1,4 +1,4 @@
-//! From the ids that schedulers give dispatch queues to the queues.
+//! The dispatch queues by the ids that schedulers give them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -50,7 +50,7 @@ impl DsqTable {
         }
     }
 
-    /// Enters a queue.
+    /// Adds a queue.
     pub fn insert(&mut self, id: u64, index: DsqIndex) {
         if id < DENSE {
             let id = id as usize;

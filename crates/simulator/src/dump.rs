@@ -1,4 +1,4 @@
-//! The debug dump of a scheduler that is unloaded for an error (`scx_dump_state`), line by line as the kernel writes it. Behind it stand the
+//! The debug dump of a scheduler that is unloaded because of an error (`scx_dump_state`), line by line as the kernel writes it, followed by the
 //! dispatch queues, which a kernel does not show.
 
 use std::fmt::Write;
@@ -12,9 +12,9 @@ use crate::operations::Op;
 use crate::structures::{CpuMask, DumpContext};
 use crate::task::{Class, TaskRef};
 
-/// What ends a dump that is longer than the scheduler wants it.
+/// The end of a dump that is longer than the scheduler wants.
 const TRUNCATED: &str = "\n\n~~~~ TRUNCATED ~~~~\n";
-/// Tasks of a queue that are listed.
+/// Maximum number of tasks listed per queue.
 const LISTED: usize = 64;
 
 impl Kernel<'_> {
@@ -25,7 +25,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What a callback writes, each line behind `prefix` and an empty line before the first.
+    /// What a callback writes, each line after `prefix`, and an empty line before the first.
     fn callback_output(&mut self, op: Op, arguments: &[u64], prefix: &str) -> String {
         if !self.operations.has(op) {
             return String::new();
@@ -58,7 +58,7 @@ impl Kernel<'_> {
         let mut text = self.dump_heading(record);
         text.push_str(&self.callback_output(Op::Dump, &[context], ""));
         text.push_str("\nCPU states\n----------\n");
-        // The CPU of the error comes first, so that it is not lost where a dump is cut off.
+        // The CPU of the error comes first, so that it is not lost if the dump is cut off.
         let first = usize::try_from(record.cpu).ok();
         let first = first.filter(|cpu| *cpu < self.cpus.len());
         let others = (0..self.cpus.len()).filter(|cpu| Some(*cpu) != first);
@@ -98,7 +98,7 @@ impl Kernel<'_> {
         text
     }
 
-    /// A CPU with its tasks; nothing of one that is idle and of which the scheduler says nothing.
+    /// A CPU with its tasks; empty if it is idle and the scheduler has nothing to say about it.
     fn dump_cpu(&mut self, cpu: usize, context: u64, now: u64) -> String {
         let waiting = self.runnable_list(cpu);
         let current = self.cpus[cpu].current;
@@ -204,7 +204,7 @@ impl Kernel<'_> {
         text + &self.callback_output(Op::DumpTask, &[context, task.address()], "    ")
     }
 
-    /// The dispatch queues in which tasks lie, with the tasks in their order.
+    /// The dispatch queues that hold tasks, with the tasks in order.
     fn dump_queues(&self) -> String {
         let mut text = String::new();
         for queue in self.dsqs.iter().filter(|queue| !queue.is_empty()) {
@@ -225,7 +225,7 @@ impl Kernel<'_> {
     }
 }
 
-/// The tasks of a queue, a line each.
+/// The tasks of a queue, one per line.
 fn contents(queue: &DispatchQueue) -> String {
     let mut text = String::new();
     let tasks = std::iter::successors(queue.first(), |task| task.dsq_next);

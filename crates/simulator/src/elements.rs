@@ -6,17 +6,16 @@ use indexmap::IndexMap;
 
 use crate::dsq_table::FixedState;
 
-/// Keys and values in the order of insertion.
+/// Keys and values in order of insertion.
 ///
-/// To delete an element leaves a gap, so that it costs the same in maps of any size. Gaps are closed when they are the
-/// greater part.
+/// Deleting an element leaves a gap, so that it costs the same in maps of any size. Gaps are closed when they are the greater part.
 #[derive(Default)]
 pub struct Elements {
     places: IndexMap<Box<[u8]>, usize, FixedState>,
     elements: Vec<Option<Element>>,
     /// All places before this one are gaps.
     first: usize,
-    /// Places by the addresses of the values, once somebody has asked for one.
+    /// Places by the addresses of the values, once one has been looked up.
     addresses: Option<BTreeMap<u64, usize>>,
 }
 
@@ -26,7 +25,7 @@ struct Element {
 }
 
 impl Elements {
-    /// How many there are.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -37,7 +36,7 @@ impl Elements {
         Some(&mut self.elements[place].as_mut()?.value)
     }
 
-    /// Adds an element behind all others. There must be none with this key.
+    /// Adds an element after all others. The key must be new.
     pub fn push(&mut self, key: Box<[u8]>, value: Box<[u64]>) {
         self.places.insert(key.clone(), self.elements.len());
         if let Some(addresses) = &mut self.addresses {
@@ -46,14 +45,14 @@ impl Elements {
         self.elements.push(Some(Element { key, value }));
     }
 
-    /// Takes the element with this key out.
+    /// Removes the element with this key.
     pub fn remove(&mut self, key: &[u8]) -> Option<Box<[u64]>> {
         let place = self.places.swap_remove(key)?;
         let element = self.elements[place].take()?;
         Some(self.taken(element))
     }
 
-    /// Takes the oldest element out.
+    /// Removes the oldest element.
     pub fn remove_oldest(&mut self) -> Option<Box<[u64]>> {
         while self.elements.get(self.first)?.is_none() {
             self.first += 1;
@@ -63,7 +62,7 @@ impl Elements {
         Some(self.taken(element))
     }
 
-    /// The value of an element that has just been taken out.
+    /// The value of an element that was just removed.
     fn taken(&mut self, element: Element) -> Box<[u64]> {
         if let Some(addresses) = &mut self.addresses {
             addresses.remove(&(element.value.as_ptr() as u64));

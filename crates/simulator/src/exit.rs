@@ -1,4 +1,4 @@
-//! How a scheduler comes to its end: errors, and the exit record.
+//! How a scheduler ends: errors, and the exit record.
 
 use crate::constants::*;
 use crate::kernel::Kernel;
@@ -21,7 +21,7 @@ pub struct ExitRecord {
     pub cpu: i32,
     /// Virtual time in nanoseconds.
     pub time: u64,
-    /// The task that ran where it happened, as the kernel's dump names it.
+    /// The task that was running where it happened, as the kernel's dump names it.
     pub by: String,
     /// The callback during which it happened.
     pub during: Option<Op>,
@@ -30,17 +30,17 @@ pub struct ExitRecord {
 }
 
 impl Kernel<'_> {
-    /// Unloads the scheduler for an error; the first one counts.
+    /// Unloads the scheduler because of an error; only the first one counts.
     pub(crate) fn fail(&mut self, kind: ExitKind, message: String) {
         self.fail_on(kind, self.this_cpu as i32, message);
     }
 
-    /// Unloads the scheduler for an error on `cpu`.
+    /// Unloads the scheduler because of an error on `cpu`.
     pub(crate) fn fail_on(&mut self, kind: ExitKind, cpu: i32, message: String) {
         self.exit_with(kind, 0, cpu, message);
     }
 
-    /// Unloads the scheduler; the first reason counts.
+    /// Unloads the scheduler; only the first reason counts.
     pub(crate) fn exit_with(&mut self, kind: ExitKind, code: i64, cpu: i32, message: String) {
         if self.exit.is_none() {
             self.exit = Some(ExitRecord {

@@ -14,7 +14,7 @@ use crate::tracing::Hook;
 
 /// Place of the CPU controller among those of a group (`cpu_cgrp_id`).
 const CPU_CONTROLLER: usize = 1;
-/// What the scheduler knows of a group whose settings nobody has changed.
+/// The settings of an unchanged group, as the scheduler sees them.
 const SETTINGS: ScxTaskGroup = ScxTaskGroup {
     // SCX_TG_ONLINE and SCX_TG_INITED.
     flags: 3,
@@ -36,7 +36,7 @@ mod order {
     pub const ANCESTORS_UP: u32 = 4;
 }
 
-/// One control group with the structures that schedulers reach it through.
+/// One control group with the structures through which schedulers reach it.
 struct Group {
     cgroup: Box<Cgroup>,
     _node: Box<KernfsNode>,
@@ -53,7 +53,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The root and every group on the way to each of `paths`.
+    /// The root and every group on the path to each of `paths`.
     pub fn new<'p>(paths: impl Iterator<Item = &'p str>) -> Groups {
         let mut groups = Groups {
             groups: Vec::new(),
@@ -177,7 +177,7 @@ impl Groups {
         })
     }
 
-    /// The parent `level_up` of a group, at `level`.
+    /// The ancestor of a group at `level`.
     pub fn ancestor(&self, number: usize, level: i32) -> Option<usize> {
         let mut current = number;
         while self.groups[current].cgroup.level > level {
@@ -191,8 +191,8 @@ impl Groups {
         (id >= 1 && id as usize <= self.groups.len()).then(|| id as usize - 1)
     }
 
-    /// Addresses of the `struct cgroup_subsys_state`s that an iteration visits which starts at the one at `start`; `None` if there
-    /// is no such order. Those of a controller lead to those of the same controller.
+    /// Addresses of the `struct cgroup_subsys_state`s visited by an iteration that starts at `start`; `None` if there is no such order. Those
+    /// of a controller lead to those of the same controller.
     pub fn iteration(&self, start: u64, order: u32) -> Option<Vec<u64>> {
         let css_of = |group: &Group, controller: bool| match controller {
             true => &raw const group.group.css as u64,
@@ -237,7 +237,7 @@ impl Groups {
         }
     }
 
-    /// Pointers that a task of the group has.
+    /// The pointers that a task of the group has.
     pub fn pointers(&mut self, number: usize) -> (*mut CssSet, *mut TaskGroup) {
         let group = &mut self.groups[number];
         (&raw mut *group.set, &raw mut *group.group)
@@ -245,7 +245,7 @@ impl Groups {
 }
 
 impl Kernel<'_> {
-    /// Tells the scheduler of every group, parents first.
+    /// Tells the scheduler about every group, parents first.
     pub(crate) fn init_groups(&mut self) -> Result<(), i32> {
         if !self.operations.has(Op::CgroupInit) {
             return Ok(());
@@ -267,7 +267,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// Tells the scheduler that the groups go, children first.
+    /// Tells the scheduler that the groups go away, children first.
     pub(crate) fn exit_groups(&mut self) {
         if self.operations.has(Op::CgroupExit) {
             for number in (0..self.groups.count()).rev() {
@@ -307,7 +307,7 @@ impl Kernel<'_> {
             task.cgroup = to;
             kernel.call(Op::CgroupMove, &[task.address(), source, target]);
         });
-        // A single thread is moved, as by writing its number to cgroup.threads.
+        // A single thread is moved, as if its number were written to cgroup.threads.
         let mut path = format!("/{}", path.trim_matches('/')).into_bytes();
         path.push(0);
         let arguments = [target, path.as_ptr() as u64, task.address(), 0];

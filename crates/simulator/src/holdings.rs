@@ -1,32 +1,32 @@
-//! What running programs have taken and have to give back before they end: references, locks, sections. A kernel's verifier sees
-//! it; here it is counted where the check at load time knows too little.
+//! What running programs have acquired and must release before they end: references, locks, sections. A kernel's verifier sees this; here it is
+//! counted where the check at load time knows too little.
 
-/// Something that was taken.
+/// Something that was acquired.
 struct Taken {
     what: &'static str,
     address: u64,
 }
 
-/// What the programs hold that are under way, the last taken last.
+/// What the running programs hold, the most recent last.
 #[derive(Default)]
 pub struct Holdings {
     taken: Vec<Taken>,
 }
 
-/// Address that stands for the critical section of RCU.
+/// Address that stands for an RCU critical section.
 pub const RCU: u64 = 1;
-/// Address that stands for a section without preemption.
+/// Address that stands for a section with preemption disabled.
 pub const NO_PREEMPTION: u64 = 2;
-/// Address that stands for a section without interrupts.
+/// Address that stands for a section with interrupts disabled.
 pub const NO_INTERRUPTS: u64 = 3;
 
 impl Holdings {
-    /// How much is held.
+    /// Number of things held.
     pub fn count(&self) -> usize {
         self.taken.len()
     }
 
-    /// Remembers that `what` was taken, known by its address, and returns the address; NULL is nothing.
+    /// Records that `what` at `address` was acquired, and returns the address; NULL is nothing.
     pub fn take(&mut self, what: &'static str, address: u64) -> u64 {
         if address != 0 {
             self.taken.push(Taken { what, address });
@@ -34,12 +34,12 @@ impl Holdings {
         address
     }
 
-    /// Whether what has this address is held.
+    /// Whether the thing with this address is held.
     pub fn holds(&self, address: u64) -> bool {
         self.taken.iter().any(|taken| taken.address == address)
     }
 
-    /// Forgets what was taken last of what has this address; `false` if nothing was.
+    /// Forgets the most recently acquired thing with this address; `false` if there is none.
     pub fn give_back(&mut self, address: u64) -> bool {
         let found = self
             .taken
@@ -51,7 +51,7 @@ impl Holdings {
         found.is_some()
     }
 
-    /// What is left of a program that began when `before` things were held.
+    /// Drops what is left of a program that began when `before` things were held; returns the first.
     pub fn leaked(&mut self, before: usize) -> Option<&'static str> {
         let first = self.taken.get(before).map(|taken| taken.what);
         self.taken.truncate(before);

@@ -8,12 +8,12 @@ use crate::structures::{CPU_MASK_WORDS, CpuMask};
 use crate::task::TaskRef;
 use crate::topology::Topology;
 
-/// Idle CPUs and wholly idle cores, of the machine or of one node.
+/// Idle CPUs and fully idle cores, of the machine or of one node.
 #[derive(Clone)]
 pub struct IdleMasks {
     /// Idle CPUs.
     pub cpu: Box<CpuMask>,
-    /// CPUs of cores that are idle as a whole.
+    /// CPUs of fully idle cores.
     pub smt: Box<CpuMask>,
 }
 
@@ -21,7 +21,7 @@ pub struct IdleMasks {
 pub struct IdleState {
     /// Whether built-in tracking is on.
     pub enabled: bool,
-    /// Whether there is one pair of masks for every node.
+    /// Whether every node has its own pair of masks.
     pub per_node: bool,
     /// One pair for the machine, or one for every node.
     pub masks: Vec<IdleMasks>,
@@ -31,7 +31,7 @@ pub struct IdleState {
 }
 
 impl IdleState {
-    /// Tracking for a scheduler with these properties, all CPUs busy.
+    /// Tracking with these properties, all CPUs busy.
     pub fn new(enabled: bool, per_node: bool, nodes: usize) -> IdleState {
         let masks = IdleMasks {
             cpu: Box::default(),
@@ -46,7 +46,7 @@ impl IdleState {
         }
     }
 
-    /// Number of the masks that `cpu` is in.
+    /// Index of the masks that `cpu` is in.
     pub fn group(&self, cpu: usize, topology: &Topology) -> usize {
         if self.per_node {
             topology.node_of[cpu]
@@ -69,7 +69,7 @@ impl IdleState {
         }
     }
 
-    /// Takes `cpu` out of everything.
+    /// Removes `cpu` from all masks.
     pub fn forget(&mut self, cpu: usize, topology: &Topology) {
         let group = self.group(cpu, topology);
         self.masks[group].cpu.clear(cpu);
@@ -169,7 +169,7 @@ impl IdleState {
     }
 }
 
-/// The next CPU in both masks after the `previous` one, going round (`cpumask_any_and_distribute`).
+/// The next CPU in both masks after the `previous` one, wrapping around (`cpumask_any_and_distribute`).
 pub fn distribute(
     a: &CpuMask,
     b: &CpuMask,
@@ -194,7 +194,7 @@ fn intersection(a: &CpuMask, b: &CpuMask) -> Option<CpuMask> {
 /// A wake-up by a task that is about to sleep.
 struct SyncPick {
     waker_cpu: usize,
-    /// Whether nothing else waits for the waker's CPU.
+    /// Whether no other task waits for the waker's CPU.
     waker_is_free: bool,
     previous: usize,
     /// The previous CPU's group.
@@ -204,7 +204,7 @@ struct SyncPick {
 }
 
 impl IdleState {
-    /// The previous CPU if it is idle and near the waker, else the waker's.
+    /// The previous CPU if it is idle and near the waker, otherwise the waker's.
     fn pick_for_sync(
         &mut self,
         pick: &SyncPick,
@@ -282,7 +282,7 @@ impl Kernel<'_> {
         let cache_cpus = topology
             .select_by_cache
             .then(|| &topology.caches[topology.cache_of[previous]]);
-        // Where the task may run anywhere, the groups are used as they are; else what it may use of them.
+        // If the task may run anywhere, the groups are used as they are; otherwise only what it may use of them.
         let (node_part, cache_part);
         let (node_cpus, cache_cpus) = if whole {
             (node_cpus, cache_cpus)

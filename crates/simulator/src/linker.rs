@@ -131,25 +131,25 @@ pub fn enumerator(name: &str) -> Option<u64> {
         .map(|(_, value)| value)
 }
 
-/// What schedulers name when they mean `__preempt_count`; the CPUs' copies are theirs.
+/// What schedulers refer to as `__preempt_count`; each CPU has its own copy.
 pub static PREEMPT_COUNT: u64 = 0;
-/// The state of sections with interrupts switched off, which are counted in `__preempt_count`. That it exists tells where in
-/// the counter interrupts are.
+/// The state of sections with interrupts disabled, which are counted in `__preempt_count`. That it exists tells schedulers where interrupts are
+/// in the counter.
 static LOCAL_INTERRUPT_DISABLE_STATE: u64 = 0;
 
-/// What schedulers name when they mean the run queues; each CPU's is its own.
+/// What schedulers refer to as the run queues; each CPU has its own.
 pub static RUN_QUEUES: u64 = 0;
-/// The policies of CPU frequencies, a pointer for each CPU: NULL, as where no driver sets frequencies.
+/// The CPU frequency policies, a pointer for each CPU: NULL, as if no driver sets frequencies.
 static FREQUENCY_POLICIES: [u64; structures::MAX_CPUS] = [0; structures::MAX_CPUS];
 
-/// Ticks a second unless a run says otherwise.
+/// Ticks per second unless a run says otherwise.
 pub const DEFAULT_HZ: u64 = 250;
 
-/// Answers what objects ask of this kernel.
+/// Answers what objects ask about this kernel.
 pub struct KernelLinker {
     /// Whether the object is a scheduler of the cid form.
     pub cid_form: bool,
-    /// Ticks a second.
+    /// Ticks per second.
     pub hz: u64,
 }
 
@@ -181,7 +181,7 @@ unsafe extern "C" fn runaway(
     0
 }
 
-/// A text of compiled code, which says what is wrong there.
+/// A text in compiled code that says what is wrong there.
 fn text(address: u64, length: u64) -> String {
     String::from_utf8_lossy(&kfunc::read_bytes(address, length as usize)).into_owned()
 }

@@ -1,5 +1,5 @@
-//! What a scheduler's loader does in the simulated kernel: entries of maps, and programs that it runs before the scheduler is attached,
-//! after it, and at intervals of virtual time. The loader's own CPU time is not simulated; that of its programs is.
+//! What a scheduler's loader does in the simulated kernel: map entries, and programs that it runs before the scheduler is attached, afterwards,
+//! and at intervals of virtual time. The loader's own CPU time is not simulated; that of its programs is.
 
 use fairground_bpf::{MapEntry, NewMap, ProgramRun, RunTime};
 use fairground_events::OverheadKind;
@@ -9,7 +9,7 @@ use crate::constants::{EINVAL, ENOMEM};
 use crate::kernel::Kernel;
 use crate::maps::Map;
 
-/// Writes an entry, with a value for each CPU if the map has such.
+/// Writes an entry, with a value for each CPU if the map has per-CPU values.
 fn write_entry(map: &mut Map, key: &[u8], values: &[Vec<u8>]) -> Result<(), i64> {
     for (cpu, value) in values.iter().enumerate() {
         map.update(key.as_ptr() as u64, value.as_ptr() as u64, 0, cpu)?;
@@ -75,7 +75,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Runs what runs at this time, outside of all accounts: the machine is idle. `false` if the loader would give up.
+    /// Runs what is to run at this time, at no cost: the machine is idle. `false` if the loader would give up.
     fn run_once(&mut self, time: RunTime) -> bool {
         let setup = self.settings.setup.clone();
         let mut before = Vec::new();
@@ -91,7 +91,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// The time for a run at an interval has come.
+    /// Makes a run at an interval that is due.
     pub(crate) fn handle_loader(&mut self, number: u32, due: Due) {
         let setup = self.settings.setup.clone();
         let number = number as usize;
@@ -117,7 +117,7 @@ impl Kernel<'_> {
         self.leave(OverheadKind::Scheduling);
     }
 
-    /// Runs one program; `before` is the context that the one before it has left, and becomes that of this one.
+    /// Runs one program; `before` is the context that the previous one left, and is replaced by that of this one.
     fn run_loader_program(&mut self, run: &ProgramRun, before: &mut Vec<u8>) -> bool {
         let Some(entry) = self.scheduler.code.entry(&run.program) else {
             self.programs.failure = Some(format!(
@@ -126,7 +126,7 @@ impl Kernel<'_> {
             ));
             return false;
         };
-        // Aligned as the kernel's copy of a context is.
+        // Aligned like the kernel's copy of a context.
         let mut words = vec![0_u64; run.context.len().div_ceil(8).max(1)];
         // SAFETY: the vector is at least as long as the context; any bytes are valid.
         let context = unsafe {

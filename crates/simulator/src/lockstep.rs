@@ -1,7 +1,7 @@
-//! The scheduler's loader, whose threads are tasks: they go through the scheduler like all others, and sinks do not see them.
+//! The scheduler's loader, whose threads are tasks: they go through the scheduler like all others, but sinks do not see them.
 //!
-//! A thread's code runs for real, in no virtual time, up to its next demand. The CPU time for that is charged by the cost model, as so much
-//! for each system call; what it demands happens when that time has passed.
+//! A thread's code runs for real, in no virtual time, up to its next demand. The cost model charges a fixed CPU time per system call for it;
+//! the demand is met when that time has passed.
 
 use fairground_bpf::{
     BpfCall, Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request,
@@ -16,7 +16,7 @@ use crate::program::Action;
 use crate::surroundings::Errand;
 use crate::task::{Class, TaskRef};
 
-/// Demands that a thread may make in one instant before it counts as one that never lets time pass.
+/// Number of demands in one instant after which a thread counts as never letting time pass.
 const DEMANDS_PER_INSTANT: u32 = 100_000;
 
 /// A loader that keeps running, and its threads.
@@ -28,9 +28,9 @@ pub(crate) struct Companion<'a> {
 /// A thread of the loader.
 struct Thread {
     task: TaskRef,
-    /// What it demands once the time for it has passed.
+    /// What it demands, to be met once the time for it has passed.
     request: Option<Request>,
-    /// What it is told next.
+    /// The reply that it gets next.
     reply: Reply,
     /// Whether another thread has ended the wait that it is in or about to begin.
     woken: bool,
@@ -46,22 +46,22 @@ impl<'a> Companion<'a> {
         }
     }
 
-    /// As [`Loader::arena`].
+    /// See [`Loader::arena`].
     pub(crate) fn arena(&mut self, window: *mut u8, size: usize) -> Option<u64> {
         self.loader.arena(window, size)
     }
 
-    /// Memory for a section that the loader shares, with these bytes in it.
+    /// Memory that the loader shares for a section, filled with these bytes.
     pub(crate) fn section(&mut self, number: usize, bytes: &[u8]) -> Option<*mut u8> {
         let memory = self.loader.section(number, bytes.len())?;
-        // SAFETY: the loader has given memory of this size, and its threads wait.
+        // SAFETY: the loader has provided memory of this size, and its threads are waiting.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory, bytes.len()) };
         Some(memory)
     }
 }
 
 impl Kernel<'_> {
-    /// The loader's threads as tasks.
+    /// Creates the loader's threads as tasks.
     pub(crate) fn create_loader_threads(&mut self) {
         let Some(companion) = &mut self.companion else {
             return;
@@ -101,8 +101,8 @@ impl Kernel<'_> {
         task
     }
 
-    /// Sets the loader's threads going: the one that has attached the scheduler and those that can go on are woken at once, the others
-    /// when their time has come.
+    /// Starts the loader's threads: the one that attached the scheduler and those that can continue are woken at once, the others when their
+    /// time has come.
     pub(crate) fn start_loader_threads(&mut self) {
         let Some(companion) = &self.companion else {
             return;
@@ -131,7 +131,7 @@ impl Kernel<'_> {
         self.companion.as_mut()?.threads.get_mut(number as usize)
     }
 
-    /// Goes on with a thread of the loader that has used the CPU time for what it demands, or begins.
+    /// Continues a thread of the loader that has used the CPU time for its demand, or that begins.
     pub(crate) fn follow_loader(&mut self, number: u32, task: TaskRef) -> Action {
         loop {
             if self.cpus[task.cpu()].current != task || self.cpus[task.cpu()].need_resched {
@@ -164,7 +164,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Lets a thread run to its next demand, and has it use the CPU time for that.
+    /// Lets a thread run to its next demand, and makes it use the CPU time for that.
     fn let_loader_run(&mut self, number: u32, task: TaskRef) -> Option<Action> {
         let now = self.program_time();
         let companion = self.companion.as_mut()?;
@@ -185,7 +185,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Does what a thread demands.
+    /// Meets a thread's demand.
     fn meet(&mut self, number: u32, task: TaskRef, request: Request) -> Option<Action> {
         for other in request.woken {
             self.wake_loader_thread(other, task);
@@ -236,7 +236,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Makes a thread that another one demands, unless the scheduler refuses it.
+    /// Creates a thread that another one demands, unless the scheduler refuses it.
     fn spawn_loader_thread(
         &mut self,
         number: u32,
@@ -268,13 +268,13 @@ impl Kernel<'_> {
         if task.class == Class::Ext {
             self.enable_task(task);
         }
-        // The thread is there only when its parent has gone on.
+        // The thread exists only once its parent has continued.
         let action = self.let_loader_run(number, parent);
         self.wake_new(task);
         action
     }
 
-    /// Takes back the newest thread, which was refused.
+    /// Takes back the newest thread, which the scheduler refused.
     fn forget_loader_thread(&mut self, mut task: TaskRef) {
         if let Some(companion) = &mut self.companion {
             companion.threads.pop();
@@ -292,8 +292,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Carries out what the loader calls for until it attaches the scheduler, outside of all accounts: the machine is idle. `false` if it
-    /// does not attach one.
+    /// Carries out the loader's calls until it attaches the scheduler, at no cost: the machine is idle. `false` if it does not attach one.
     pub(crate) fn await_attachment(&mut self) -> bool {
         let mut reply = Reply::default();
         while let Some(companion) = &mut self.companion {
@@ -314,7 +313,7 @@ impl Kernel<'_> {
         self.exit.is_none()
     }
 
-    /// Runs a program in the loader's system call.
+    /// Runs a program within a system call of the loader.
     fn run_for_loader(&mut self, program: &str, context: &[u8]) -> Reply {
         let Some(entry) = self.scheduler.code.entry(program) else {
             return Reply {
@@ -322,7 +321,7 @@ impl Kernel<'_> {
                 bytes: context.to_vec(),
             };
         };
-        // Aligned as the kernel's copy of a context is.
+        // Aligned like the kernel's copy of a context.
         let mut words = vec![0_u64; context.len().div_ceil(8).max(1)];
         // SAFETY: the vector is at least as long as the context; any bytes are valid.
         let copy = unsafe {
@@ -358,7 +357,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Tells the sinks that a thread of the loader has a CPU, or has it no more.
+    /// Tells the sinks that a thread of the loader has got a CPU or lost it.
     pub(crate) fn tell_loader_switch(&mut self, cpu: usize, previous: TaskRef, next: TaskRef) {
         let follows = |task: TaskRef| matches!(task.execution.errand, Errand::Follow { .. });
         let cpu = CpuId(cpu as u32);
@@ -369,7 +368,7 @@ impl Kernel<'_> {
     }
 }
 
-/// A policy as the workload has it.
+/// The workload's form of a policy.
 fn policy_of(attributes: &ThreadAttributes) -> Policy {
     let (nice, priority) = (attributes.nice, attributes.priority);
     match attributes.policy {

@@ -21,15 +21,15 @@ const E2BIG: Errno = crate::constants::E2BIG;
 const EEXIST: Errno = crate::constants::EEXIST;
 const EINVAL: Errno = crate::constants::EINVAL;
 
-/// A value that has left its map. A scheduler may go on to use it until the end of the program that it is in, as RCU lets it.
+/// A value removed from its map. The running program may keep using it until it ends, as under RCU.
 pub type Retired = Box<[u64]>;
 
-/// The largest memory that one map may take when it is made.
+/// Maximum memory that one map may take when it is created.
 const LARGEST: usize = 1 << 30;
 
 /// Where a map keeps its values.
 pub enum Store {
-    /// One value for each index; in a per-CPU array all values of one CPU after those of another.
+    /// One value per index; in a per-CPU array, all values of one CPU precede those of the next.
     Array(Box<[u64]>),
     /// Values by key.
     Hash(Elements),
@@ -37,18 +37,18 @@ pub enum Store {
     PerCpuHash(Elements),
     /// First in first out, or last in first out.
     Queue(VecDeque<Box<[u8]>>),
-    /// Records for a reader that is not there: counted, then gone.
+    /// Records for a reader that does not exist: counted, then dropped.
     Records {
         /// Records submitted.
         submitted: u64,
-        /// Records reserved and not submitted yet, by address.
+        /// Records reserved and not yet submitted, by address.
         reserved: Vec<Box<[u64]>>,
     },
     /// Values kept with their tasks.
     Task,
     /// Values by cgroup.
     Cgroup(Vec<Option<Box<[u64]>>>),
-    /// Places for performance counters, of which there are none.
+    /// Slots for performance counters, which do not exist here.
     Counters,
     /// Other maps by index; 0 is none.
     Maps(Box<[u64]>),
@@ -83,7 +83,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// An empty map, or why there cannot be one.
+    /// An empty map, or the reason why there cannot be one.
     pub fn new(
         definition: &fairground_bpf::Map,
         number: usize,
@@ -165,7 +165,7 @@ impl Map {
         values[cpu * self.cpu_stride + index * self.words..].as_mut_ptr() as u64
     }
 
-    /// The same for maps that are not arrays. Apart, so that the look-ups that schedulers do all the time stay short.
+    /// The same for maps that are not arrays. Separate, so that the most frequent look-ups stay short.
     #[inline(never)]
     fn lookup_by_key(&mut self, key: u64, cpu: usize) -> u64 {
         if let Store::Maps(maps) = &self.store {
@@ -187,8 +187,8 @@ impl Map {
         }
     }
 
-    /// Sets the value for the key at `key` from the bytes at `value`. Returns the value that left the map for it: hash maps replace
-    /// elements, and one that forgets what was not used for long makes room.
+    /// Sets the value for the key at `key` from the bytes at `value`. Returns the value removed from the map in its favour: hash maps replace
+    /// elements, and LRU maps make room.
     pub fn update(
         &mut self,
         key: u64,
@@ -218,7 +218,7 @@ impl Map {
                     if flags & BPF_NOEXIST != 0 {
                         return Err(EEXIST);
                     }
-                    // Of a per-CPU element the kernel writes this CPU's part in place.
+                    // Of a per-CPU element, the kernel writes this CPU's part in place.
                     if !per_cpu && flags & BPF_F_LOCK == 0 {
                         retired = Some(std::mem::replace(old, vec![0; words].into_boxed_slice()));
                     }
@@ -240,7 +240,7 @@ impl Map {
         }
         let target = self.lookup(key, cpu);
         if target != 0 {
-            // SAFETY: both lead to at least `value_size` bytes; the scheduler may pass the value itself.
+            // SAFETY: both point to at least `value_size` bytes; the scheduler may pass the value itself.
             unsafe { std::ptr::copy(value as *const u8, target as *mut u8, value_size) };
         }
         Ok(retired)
@@ -263,7 +263,7 @@ impl Map {
         Ok(())
     }
 
-    /// Takes the value for the key at `key` out.
+    /// Removes the value for the key at `key`.
     pub fn delete(&mut self, key: u64) -> Result<Retired, Errno> {
         let key = match self.store {
             Store::Hash(_) | Store::PerCpuHash(_) => self.key(key),
@@ -275,7 +275,8 @@ impl Map {
         values.remove(&key).ok_or(ENOENT)
     }
 
-    /// Does what a system call asks of the map, but for [`MapOperation::Insert`]. The result is the value or the key that was asked for, and the value that has left the map.
+    /// Does what a system call asks of the map, except [`MapOperation::Insert`]. Returns the value or key that was asked for, and the value
+    /// removed from the map.
     pub fn operate(
         &mut self,
         operation: &MapOperation,
@@ -343,7 +344,7 @@ impl Map {
         )
     }
 
-    /// The value for the key at `key` as a system call gives it: for all CPUs, each rounded up to 8 bytes, where they have their own.
+    /// The value for the key at `key` as a system call returns it: if each CPU has its own, those of all CPUs, each rounded up to 8 bytes.
     fn values(&mut self, key: u64) -> Result<Vec<u8>, Errno> {
         if !matches!(
             self.store,
@@ -368,7 +369,7 @@ impl Map {
         Ok(bytes)
     }
 
-    /// Keys that an iteration over the map visits, as bytes, in order.
+    /// The keys that an iteration over the map visits, as bytes, in order.
     pub fn keys(&self) -> Vec<Box<[u8]>> {
         match &self.store {
             Store::Array(_) => (0..self.max_entries as u32)
@@ -439,7 +440,7 @@ impl Map {
         Ok(())
     }
 
-    /// The 64-bit counters of an array, each the sum over CPUs; none if it is no array.
+    /// The 64-bit counters of an array, each summed over the CPUs; none if it is not an array.
     pub fn counters(&self) -> Vec<u64> {
         let Store::Array(values) = &self.store else {
             return Vec::new();
@@ -455,7 +456,7 @@ impl Map {
     }
 }
 
-/// Bytes that a kernel allocates when it makes this map; `None` if there is no such number.
+/// Bytes that a kernel allocates when it creates this map; `None` if the number overflows.
 fn memory_for(definition: &fairground_bpf::Map, cpus: usize) -> Option<usize> {
     let value = words(definition.value_size as usize).max(1) * 8;
     let key = definition.key_size as usize;

@@ -46,14 +46,14 @@ impl CpuMask {
         self.next_from(0)
     }
 
-    /// The CPUs that are in `other`, too.
+    /// The CPUs that are also in `other`.
     pub fn common(&self, other: &CpuMask) -> CpuMask {
         CpuMask {
             bits: std::array::from_fn(|word| self.bits[word] & other.bits[word]),
         }
     }
 
-    /// The lowest CPU that is in `other`, too.
+    /// The lowest CPU that is also in `other`.
     pub fn first_common(&self, other: &CpuMask) -> Option<usize> {
         self.common(other).first()
     }
@@ -83,7 +83,7 @@ impl CpuMask {
     }
 }
 
-/// The first `count` CPUs of a mask as the kernel prints one (`%*pb`): hexadecimal, 32 CPUs a group, the last group first.
+/// The first `count` CPUs of a mask as the kernel prints one (`%*pb`): hexadecimal, 32 CPUs per group, the last group first.
 pub fn hexadecimal(mask: &CpuMask, count: usize) -> String {
     let group = |group: usize| {
         let digits = (count - group * 32).min(32).div_ceil(4);
@@ -94,7 +94,7 @@ pub fn hexadecimal(mask: &CpuMask, count: usize) -> String {
     groups.join(",")
 }
 
-/// Finds the first CPU of `a & b` at or after `start`, going round (`cpumask_any_and_distribute`).
+/// Finds the first CPU of `a & b` at or after `start`, wrapping around (`cpumask_any_and_distribute`).
 pub fn first_common_from(a: &CpuMask, b: &CpuMask, start: usize, words: usize) -> Option<usize> {
     let (start_word, start_bit) = (start / 64 % words, start % 64);
     for step in 0..=words {

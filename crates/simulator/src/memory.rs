@@ -8,7 +8,7 @@ use crate::maps::{Map, Store, words};
 use crate::scheduler::{LoadError, Scheduler};
 use crate::simulation::Options;
 
-/// What the scheduler's code addresses. It stays where it is: code and values hold addresses in it.
+/// What the scheduler's code addresses. It never moves, because code and values hold addresses in it.
 pub struct Memory {
     /// The maps, in the order of the object. Schedulers hold their addresses.
     #[allow(clippy::vec_box)]
@@ -24,8 +24,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory of one simulation on `cpus` CPUs, with the values that the object, the machine and the options give it. Sections and an
-    /// arena that a loader has are in its memory.
+    /// Memory of one simulation on `cpus` CPUs, with the values that the object, the machine and the options give it. Sections and an arena
+    /// that a loader shares are in the loader's memory.
     pub fn new(
         scheduler: &Scheduler,
         options: &Options,
@@ -103,7 +103,7 @@ fn maps(
         let map = Map::new(&definition, number, cpus).map_err(LoadError::Map)?;
         maps.push(Box::new(map));
     }
-    // Maps inside maps get maps of their own where the object names them.
+    // Maps of maps get the maps that the object names.
     for (number, definition) in definitions.iter().enumerate() {
         for (index, value) in &definition.initial {
             if let InitialValue::Map(inner) = value {

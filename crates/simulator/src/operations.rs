@@ -7,11 +7,11 @@ use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
-/// A callback of `struct sched_ext_ops`. Some are accepted and never called: this kernel schedules no cores
-/// (`core_sched_before`) and nothing in it changes the settings of a control group.
+/// A callback of `struct sched_ext_ops`. Some are accepted but never called: this kernel has no core scheduling (`core_sched_before`), and
+/// nothing in it changes the settings of a control group.
 pub use fairground_events::Callback as Op;
 
-/// What the cid form (`struct sched_ext_ops_cid`) calls the callback of this name.
+/// The name of this callback in the cid form (`struct sched_ext_ops_cid`).
 pub fn cid_name(name: &str) -> String {
     match name {
         "select_cpu" => "select_cid".into(),
@@ -28,7 +28,7 @@ pub fn cid_name(name: &str) -> String {
 pub struct Operations {
     /// Code of each callback, in the order of [`Op`].
     pub entries: Vec<Option<Entry>>,
-    /// Whether it is one of the cid form: CPUs have topological ids.
+    /// Whether it is of the cid form, in which CPUs have topological ids.
     pub cid_form: bool,
     /// `ops.name`.
     pub name: String,
@@ -50,7 +50,7 @@ impl Operations {
         self.entries[op as usize].is_some()
     }
 
-    /// Whether it wants to know when it loses and regains CPUs.
+    /// Whether it is to be told when it loses and regains CPUs.
     pub fn has_cpu_preempt(&self) -> bool {
         self.has(Op::CpuAcquire) || self.has(Op::CpuRelease)
     }
@@ -96,7 +96,7 @@ impl Kernel<'_> {
         result
     }
 
-    /// Tells the sinks of the callback that has just returned `result` and began at `begin`.
+    /// Tells the sinks about the callback that has just returned `result` and began at `begin`.
     fn emit_callback(&mut self, callback: Op, result: u64, begin: u64) {
         let task = callback.is_of_a_task().then_some(self.running_argument);
         let task = task.and_then(TaskRef::from_address).map(|task| task.id);
@@ -113,7 +113,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The run queue whose lock is held while the callback runs that is running (`scx_locked_rq`).
+    /// The run queue whose lock is held during the running callback (`scx_locked_rq`).
     pub(crate) fn locked_run_queue(&self) -> Option<usize> {
         match self.running_op? {
             Op::Enqueue
@@ -146,8 +146,8 @@ impl Kernel<'_> {
         self.run_program(entry, [arguments.as_ptr() as u64, 0, 0, 0, 0])
     }
 
-    /// Runs a program of the scheduler from its beginning to its end. While it runs, the current task of the CPU cannot migrate, and
-    /// shows it (`__bpf_prog_enter`).
+    /// Runs a program of the scheduler from beginning to end. Meanwhile the current task of the CPU cannot migrate, and shows it
+    /// (`__bpf_prog_enter`).
     pub(crate) fn run_program(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
         let mut current = self.executing();
         current.seen.migration_disabled += 1;
@@ -162,7 +162,7 @@ impl Kernel<'_> {
         result
     }
 
-    /// A program has ended that holds more than when it began.
+    /// Reports a program that holds more at its end than at its beginning.
     #[cold]
     fn report_leak(&mut self, entry: Entry, before: usize) {
         let leaked = self.holdings.leaked(before);
@@ -177,12 +177,12 @@ impl Kernel<'_> {
         self.fail(ExitKind::Error, message);
     }
 
-    /// Whether the running code was stopped: what called it must not go on.
+    /// Whether the running code was stopped; its caller must not continue.
     pub(crate) fn is_stopped(&self) -> bool {
         self.context.instruction_limit == 0
     }
 
-    /// Calls any function of the scheduler with its five registers. What it costs is charged to the program that it is part of.
+    /// Calls any function of the scheduler with its five registers. The cost is charged to the program that it is part of.
     pub(crate) fn call_function(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
         if self.nested_calls == Stack::NESTED_CALLS {
             self.fail(
@@ -199,8 +199,8 @@ impl Kernel<'_> {
         self.nested_calls += 1;
         let context: *mut fairground_bpf::Context = &mut *self.context;
         let kernel: *mut Self = self;
-        // SAFETY: the context belongs to this kernel; the code was compiled for its layout. The pointer to the kernel is made
-        // from this exclusive reference just now, and nothing uses the reference until the call returns.
+        // SAFETY: the context belongs to this kernel, and the code was compiled for its layout. The pointer to the kernel was just made from
+        // this exclusive reference, and nothing uses the reference until the call returns.
         let result = unsafe {
             (*context).kernel = kernel.cast();
             let [r1, r2, r3, r4, r5] = registers;
@@ -210,7 +210,7 @@ impl Kernel<'_> {
         if self.nested_calls == 0 {
             self.retired.clear();
         } else if !self.is_stopped() && self.context.instructions > self.context.instruction_limit {
-            // Loops look at the budget themselves; those of helpers do not, whose rounds are calls.
+            // Loops check the budget themselves. Those of helpers do not, but their iterations are calls.
             self.fail(
                 ExitKind::Error,
                 "a callback does not end: what it calls goes on and on".into(),
@@ -221,6 +221,6 @@ impl Kernel<'_> {
     }
 }
 
-/// Instructions after which a callback counts as one that does not end, those of all that it calls included. The verifier's own
-/// bound on a loaded program is of this order.
+/// Number of instructions, including those of all that it calls, after which a callback counts as one that does not end. The verifier's own
+/// limit on a loaded program is of this order.
 const INSTRUCTION_LIMIT: u64 = 1 << 32;

@@ -11,15 +11,15 @@ use crate::kfunc;
 use crate::linker::{self, KernelLinker};
 use crate::operations::{Op, Operations, cid_name};
 
-/// Type of a table of callbacks that know CPUs by their numbers.
+/// Type of a table of callbacks that identify CPUs by number.
 const CPU_FORM: &str = "sched_ext_ops";
-/// Type of one whose callbacks know them by topological ids.
+/// Type of a table of callbacks that identify CPUs by topological id.
 const CID_FORM: &str = "sched_ext_ops_cid";
 
 /// Why a scheduler cannot be loaded.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The object is malformed, or needs what this kernel does not have.
+    /// The object is malformed, or needs something that this kernel does not have.
     Object(fairground_bpf::Error),
     /// The object has no operations table of type `sched_ext_ops`, or several.
     Table(String),
@@ -48,7 +48,7 @@ pub struct Scheduler {
     pub(crate) code: Code,
     table: StructOps,
     pub(crate) operations: Operations,
-    /// The same for kernels with other numbers of ticks a second, as far as they were asked for.
+    /// Versions for kernels with other tick rates, as far as they were requested.
     for_ticks: Mutex<Vec<(u64, Arc<Scheduler>)>>,
 }
 
@@ -63,7 +63,7 @@ impl Scheduler {
         Scheduler::load_with(Arc::new(parse(bytes)?), fairground_bpf::compile)
     }
 
-    /// The same for an object that has been read already.
+    /// The same for an object that has already been read.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Scheduler {
         Scheduler::load_with(object, fairground_bpf::compile)
     }
 
-    /// The same without what is checked when its code runs, to measure what that costs.
+    /// The same without run-time checks, to measure what they cost.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Scheduler {
         })
     }
 
-    /// The scheduler for a kernel with `hz` ticks a second: another one only if its code asks for `CONFIG_HZ`.
+    /// The scheduler for a kernel with `hz` ticks per second: a different one only if its code asks for `CONFIG_HZ`.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl Scheduler {
         &self.object
     }
 
-    /// Sections of its programs that a kernel would run at events that the simulated one does not have.
+    /// Sections of its programs that a kernel would attach to events that the simulated one does not have.
     pub fn unattached(&self) -> Vec<&str> {
         crate::tracing::unattached(&self.object)
     }
@@ -194,7 +194,7 @@ impl Scheduler {
         linker::enumerator(name)
     }
 
-    /// The table of callbacks with what `setup` changes in it.
+    /// The table of callbacks with the changes that `setup` makes to it.
     pub(crate) fn operations_with(&self, setup: &Setup) -> Result<Operations, LoadError> {
         if setup.operations.is_empty() {
             return Ok(self.operations.clone());
@@ -207,7 +207,7 @@ impl Scheduler {
         &self.operations.name
     }
 
-    /// The place in the scheduler's source of an address in its machine code, for reports of crashes.
+    /// The source location of an address in the scheduler's machine code, for crash reports.
     pub fn locate(&self, address: usize) -> Option<String> {
         let location = self.code.locate(address as *const u8)?;
         Some(location.to_string())
@@ -217,7 +217,7 @@ impl Scheduler {
         self.object.btf().size_of(type_id)
     }
 
-    /// Where in the source a token of compiled code leads, as ` at file:line` or nothing.
+    /// The source location that a token of compiled code stands for, after ` in `; empty if there is none.
     pub(crate) fn describe(&self, token: u64) -> String {
         match self.code.place(token) {
             Some(location) => format!(" in {location}"),
@@ -268,12 +268,12 @@ impl Scheduler {
     }
 }
 
-/// The table of callbacks as the kernel gets it: the object's, with the data that its loader sets.
+/// Reads the BPF object of a scheduler.
 fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
     Object::parse(bytes).map_err(LoadError::Object)
 }
 
-/// Refuses calls of kernel functions where the kernel does not allow them, in programs that are no callbacks.
+/// Refuses calls of kernel functions that the kernel does not allow, in programs that are not callbacks.
 fn check_programs(object: &Object, code: &Code) -> Result<(), LoadError> {
     let programs = object.programs().iter();
     for program in programs.filter(|one| one.autoload && !one.is_callback()) {
@@ -308,7 +308,7 @@ fn check_calls(
     Ok(())
 }
 
-/// Refuses members that are set and unknown to this kernel, whose callbacks are `callbacks`.
+/// Refuses members that are set but unknown to this kernel, whose callbacks are `callbacks`.
 fn check_members(table: &StructOps, callbacks: &[String]) -> Result<(), LoadError> {
     let known_data = [
         "dispatch_max_batch",
@@ -324,7 +324,7 @@ fn check_members(table: &StructOps, callbacks: &[String]) -> Result<(), LoadErro
         "priv",
     ];
     for member in &table.members {
-        // A root scheduler of the cid form may have them; nobody attaches a sub-scheduler here.
+        // A root scheduler of the cid form may have these; no sub-scheduler is attached here.
         if table.type_name == CID_FORM && member.name.starts_with("sub_") {
             continue;
         }
@@ -342,6 +342,7 @@ fn check_members(table: &StructOps, callbacks: &[String]) -> Result<(), LoadErro
     Ok(())
 }
 
+/// The table of callbacks as the kernel gets it: the object's, with the data that its loader sets.
 fn read_operations(
     table: &StructOps,
     code: &Code,

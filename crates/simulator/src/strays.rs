@@ -1,5 +1,5 @@
-//! Accesses to pages of an arena that are not allocated. A kernel reports each and goes on as if zeros were there; here such a page is
-//! reported once and then holds zeros, until something is written to it.
+//! Accesses to arena pages that are not allocated. A kernel reports each one and continues as if zeros were there; here such a page is reported
+//! once and then holds zeros, until something is written to it.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -8,10 +8,10 @@ use region::Protection;
 
 use crate::kfunc::arena::{PAGE, protect};
 
-/// After this many pages an access is a crash.
+/// After this many pages, an access is a crash.
 const MOST: usize = 64;
 
-/// The arena of the simulation that a thread runs, and the pages of it that are there without being allocated.
+/// The arena of the simulation that a thread runs, and the pages of it that exist without being allocated.
 struct Strays {
     window: Cell<(usize, usize)>,
     count: Cell<usize>,
@@ -29,8 +29,8 @@ thread_local! {
     };
 }
 
-/// Puts a page where code has touched one of this thread's arena that is not allocated, at `address`; `false` if the address is none of
-/// an arena's. `instruction` is where the code was. For handlers of signals: it allocates nothing.
+/// Provides a page at `address`, where code has touched an unallocated one of this thread's arena; `false` if the address is not in an arena.
+/// `instruction` is where the code was. For signal handlers: it allocates nothing.
 pub fn recover(address: usize, instruction: usize) -> bool {
     STRAYS.with(|strays| {
         let (start, end) = strays.window.get();
@@ -54,7 +54,7 @@ pub fn watch(window: Range<usize>) {
     });
 }
 
-/// The addresses that were found, and the instructions that touched them first.
+/// The addresses found, and the instructions that first touched them.
 pub fn found() -> Vec<(usize, usize)> {
     STRAYS.with(|strays| {
         let found = strays.found[..strays.count.get()].iter();

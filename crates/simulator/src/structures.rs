@@ -1,8 +1,7 @@
 //! The kernel structures that schedulers see, laid out for this kernel.
 //!
-//! CO-RE relocations resolve against these layouts by name, so offsets need not match any real kernel; names, meaning
-//! and widths do. A field that is not here is a field that this model does not keep, and a scheduler that reads it is
-//! refused at load with the field's name.
+//! CO-RE relocations resolve against these layouts by name, so offsets need not match any real kernel; names, meaning and widths do. This model
+//! does not keep fields that are missing here: a scheduler that reads one is refused at load, with the field's name.
 
 use std::mem::{offset_of, size_of};
 
@@ -15,7 +14,7 @@ pub const MAX_CPUS: usize = CPU_MASK_WORDS * 64;
 
 /// How a type takes part in field look-ups.
 pub trait KernelType {
-    /// Name of the structure when fields can be looked up inside it.
+    /// Name of the structure, if fields can be looked up inside it.
     const STRUCTURE: Option<&'static str> = None;
     /// Whether loads of it are sign-extended.
     const SIGNED: bool = false;
@@ -25,7 +24,7 @@ macro_rules! scalar_types {
     ($($t:ty: $signed:expr),*) => { $(impl KernelType for $t { const SIGNED: bool = $signed; })* };
 }
 scalar_types!(u8: false, u16: false, u32: false, u64: false, bool: false, i8: true, i16: true, i32: true, i64: true);
-/// Type of a pointer to something that this model keeps no more of than the address.
+/// Type of a pointer to something of which this model keeps only the address.
 pub type Opaque = *const u8;
 
 impl<T> KernelType for *mut T {}
@@ -66,7 +65,7 @@ macro_rules! kernel_structures {
             pub struct $rust { $($(#[$fmeta])* pub $field: $ty),* }
             impl KernelType for $rust { const STRUCTURE: Option<&'static str> = Some($c); }
         )*
-        /// Every structure this kernel model has.
+        /// Every structure that this kernel model has.
         pub static STRUCTURES: &[StructureEntry] = &[
             $(StructureEntry { name: $c, size: size_of::<$rust>(), fields: &[
                 $(FieldEntry {
@@ -95,7 +94,7 @@ kernel_structures! {
         load: LoadWeight, vruntime: u64, exec_start: u64, sum_exec_runtime: u64,
         prev_sum_exec_runtime: u64, slice: u64, custom_slice: u8, nr_migrations: u64, avg: SchedAvg,
     }
-    /// `struct scx_dispatch_q` as far as pointers to it are compared.
+    /// `struct scx_dispatch_q`, as far as pointers to it are compared.
     DispatchQueueHandle = "scx_dispatch_q" { nr: u32, seq: u32, id: u64 }
     /// `struct sched_ext_entity`.
     SchedExtEntity = "sched_ext_entity" {
@@ -110,7 +109,7 @@ kernel_structures! {
     CgroupSubsysState = "cgroup_subsys_state" {
         cgroup: *mut Cgroup, refcnt: PercpuRef, id: i32, flags: u32, parent: *mut CgroupSubsysState,
     }
-    /// `struct percpu_ref`: no group dies during a run.
+    /// `struct percpu_ref`: no group goes away during a run.
     PercpuRef = "percpu_ref" { percpu_count_ptr: u64 }
     /// `struct cgroup`.
     Cgroup = "cgroup" {
@@ -132,7 +131,7 @@ kernel_structures! {
     SignalStruct = "signal_struct" { nr_threads: i32, thread_head: ListHead, pids: [*mut Pid; 4] }
     /// `struct ns_common`.
     NsCommon = "ns_common" { inum: u32 }
-    /// `struct pid_namespace`: there is one.
+    /// `struct pid_namespace`: there is only one.
     PidNamespace = "pid_namespace" { level: u32, ns: NsCommon }
     /// `struct upid`.
     Upid = "upid" { nr: i32, ns: *const PidNamespace }
@@ -142,7 +141,7 @@ kernel_structures! {
     UserId = "kuid_t" { val: u32 }
     /// `kgid_t`.
     GroupId = "kgid_t" { val: u32 }
-    /// `struct cred`: everybody is root.
+    /// `struct cred`: all tasks are root's.
     Credentials = "cred" {
         uid: UserId, gid: GroupId, suid: UserId, sgid: GroupId, euid: UserId, egid: GroupId, fsuid: UserId, fsgid: GroupId,
     }
@@ -182,7 +181,7 @@ kernel_structures! {
     CpuAcquireArgs = "scx_cpu_acquire_args" { }
     /// `struct scx_cpu_release_args`.
     CpuReleaseArgs = "scx_cpu_release_args" { reason: u32, task: *mut TaskStruct }
-    /// `struct scx_enable_args`, which the cid form has.
+    /// `struct scx_enable_args`, only in the cid form.
     EnableArgs = "scx_enable_args" { cmask_arena_addr: u64 }
     /// `struct scx_cid_topo`.
     CidTopology = "scx_cid_topo" {
@@ -201,7 +200,7 @@ kernel_structures! {
     DumpContext = "scx_dump_ctx" {
         kind: u32, exit_code: i64, reason: *const u8, at_ns: u64, at_jiffies: u64,
     }
-    /// `struct scx_event_stats`; the order of the kernel.
+    /// `struct scx_event_stats`, in the kernel's order.
     EventStats = "scx_event_stats" {
         SCX_EV_SELECT_CPU_FALLBACK: i64, SCX_EV_DISPATCH_LOCAL_DSQ_OFFLINE: i64, SCX_EV_DISPATCH_KEEP_LAST: i64,
         SCX_EV_ENQ_SKIP_EXITING: i64, SCX_EV_ENQ_SKIP_MIGRATION_DISABLED: i64, SCX_EV_REENQ_IMMED: i64,
@@ -217,7 +216,7 @@ kernel_structures! {
     DsqIterator = "bpf_iter_scx_dsq" { slot: u64, slice: u64, vtime: u64, overrides: u64, unused: [u64; 2] }
     /// `struct bpf_iter_css`.
     GroupIterator = "bpf_iter_css" { order: u64, position: u64, unused: u64 }
-    /// `struct trace_entry`: what the records of all tracepoints begin with.
+    /// `struct trace_entry`: the beginning of every tracepoint record.
     TraceEntry = "trace_entry" { type_: u16, flags: u8, preempt_count: u8, pid: i32 }
     /// Record of `sched_switch`.
     SwitchTrace = "trace_event_raw_sched_switch" {
@@ -244,7 +243,7 @@ kernel_structures! {
     SyscallEntryTrace = "trace_event_raw_sys_enter" { ent: TraceEntry, id: i64, args: [u64; 6] }
     /// Record of the return of a system call.
     SyscallExitTrace = "trace_event_raw_sys_exit" { ent: TraceEntry, id: i64, ret: i64 }
-    /// `struct pt_regs` of x86.
+    /// `struct pt_regs` on x86.
     PtRegs = "pt_regs" {
         r15: u64, r14: u64, r13: u64, r12: u64, bp: u64, bx: u64, r11: u64, r10: u64, r9: u64, r8: u64, ax: u64, cx: u64,
         dx: u64, si: u64, di: u64, orig_ax: u64, ip: u64, cs: u64, flags: u64, sp: u64, ss: u64,
@@ -264,12 +263,12 @@ pub static ROOT: Credentials = Credentials {
     fsuid: UserId { val: 0 },
     fsgid: GroupId { val: 0 },
 };
-/// The namespace that all tasks are in; its number is that of the first one of a kernel.
+/// The namespace that all tasks are in; its number is that of a kernel's first one.
 pub static INITIAL_PID_NAMESPACE: PidNamespace = PidNamespace {
     level: 0,
     ns: NsCommon { inum: 0xeffffffc },
 };
-/// Scheduling classes in the order of [`crate::task::Class`], as far as their addresses are compared.
+/// Scheduling classes in the order of [`crate::task::Class`]; only their addresses are compared.
 pub static SCHED_CLASSES: [u64; 4] = [0; 4];
 
 impl Default for PtRegs {
@@ -297,7 +296,7 @@ pub fn resolve(structure: &str, path: &[&str]) -> Option<Field> {
     let mut entry = find(structure)?;
     let mut offset = 0;
     for (depth, name) in path.iter().enumerate() {
-        // A name that is a word of Rust has an underscore behind it here.
+        // A name that is a Rust keyword has a trailing underscore here.
         let is_it =
             |field: &&FieldEntry| field.name.strip_suffix('_').unwrap_or(field.name) == *name;
         let field = entry.fields.iter().find(is_it)?;

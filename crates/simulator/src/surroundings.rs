@@ -1,9 +1,8 @@
-//! What a real system has besides the tasks of a workload: the process that creates them, and other threads, the kernel's own among them.
+//! What a real system has besides the tasks of a workload: the process that creates them, and other threads, including the kernel's own.
 //!
-//! A simulation without them begins with tasks that are there at once, whose parent has never run, on a machine that does
-//! nothing else. To be compared with a run on a kernel it has to begin as that run did: many schedulers decide by what a task
-//! inherits, and by which other tasks call the scheduler. These tasks go through the scheduler like all
-//! others; sinks do not see them.
+//! Without these, a simulation begins with tasks that exist at once, whose parent has never run, on a machine that does nothing else. To be
+//! comparable with a run on a kernel, it has to begin as that run did: the decisions of many schedulers depend on what a task inherits, and on
+//! which other tasks call the scheduler. These tasks go through the scheduler like all others; sinks do not see them.
 
 use fairground_events::{EventKind, Nanoseconds, OverheadKind, TaskId};
 use fairground_workload::{Policy, Waiting};
@@ -14,94 +13,94 @@ use crate::kernel::Kernel;
 use crate::program::Action;
 use crate::task::{Class, Task, TaskRef};
 
-/// What there is besides the tasks of a workload.
+/// What exists besides the tasks of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// The process that creates the tasks; `None`: they are there at once, and their parent has never run.
+    /// The process that creates the tasks; `None` if they exist at once and their parent has never run.
     pub creator: Option<Creator>,
-    /// Threads that are no part of the workload, from the beginning of the run on.
+    /// Threads that are not part of the workload, present from the beginning of the run.
     pub threads: Vec<Thread>,
-    /// When the kernel's ticks come, nanoseconds behind multiples of their length on the clock that schedulers see.
+    /// How far the kernel's ticks are behind multiples of their length on the clock that schedulers see, nanoseconds.
     pub tick_offset: Nanoseconds,
 }
 
-/// A process that prepares for a while, creates the tasks one after the other, and lets them go at the same time. The run
-/// begins then: what was before is in no result.
+/// A process that prepares for a while, creates the tasks one after the other, and lets them go at the same time. That is when the run begins;
+/// nothing before it is in any result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Creator {
     /// How long it lives before it creates the first task, nanoseconds.
     pub age: Nanoseconds,
-    /// CPU time that it uses of this, nanoseconds.
+    /// CPU time that it uses meanwhile, nanoseconds.
     pub cpu_time: Nanoseconds,
     /// How often it waits meanwhile.
     pub waits: u64,
     /// CPU time that each task uses before it waits for the common start, nanoseconds.
     pub preparation: Nanoseconds,
-    /// When in a second of the clock that schedulers see it lets them go, nanoseconds; `None`: when they are prepared.
+    /// When it lets them go, in nanoseconds after a full second of the clock that schedulers see; `None`: as soon as they are prepared.
     pub begin: Option<Nanoseconds>,
 }
 
-/// A thread that is no part of the workload.
+/// A thread that is not part of the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// Its name.
     pub name: String,
-    /// Whether it is one of the kernel's own.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
     /// Its policy.
     pub policy: Policy,
     /// CPUs that it may use; `None`: all.
     pub cpus: Option<Vec<u32>>,
-    /// What it does, in the order of time.
+    /// What it does, in order of time.
     pub turns: Vec<Turn>,
 }
 
-/// What a thread does from being woken to falling asleep.
+/// What a thread does between being woken and falling asleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// When it is woken, nanoseconds since the beginning of the run.
     pub at: Nanoseconds,
-    /// CPU time that it uses, one context switch included, nanoseconds.
+    /// CPU time that it uses, including one context switch, nanoseconds.
     pub cpu_time: Nanoseconds,
 }
 
-/// What a task has to do that is in no workload's file.
+/// What a task has to do that is not in the workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Errand {
     /// Nothing: it follows its program.
     #[default]
     None,
-    /// A task is new and has to prepare itself.
+    /// The task is new and has to prepare itself.
     Prepare,
-    /// It is prepared and has to tell its creator.
+    /// It is prepared and has to report to its creator.
     Report,
-    /// The creator runs and waits in turns, this many more times; `running`: it has its CPU time of this turn.
+    /// The creator runs and waits in turns, `left` more times; `running`: it has had its CPU time of this turn.
     Live { left: u64, running: bool },
-    /// The creator creates the tasks from this one on.
+    /// The creator creates the tasks, starting with this one.
     Create { next: usize },
-    /// The creator, which nothing may hold up any more, lets the tasks go.
+    /// The creator, which nothing may delay any more, lets the tasks go.
     Begin,
     /// The creator waits for the end.
     Rest,
-    /// A thread of the loader does what that demands.
+    /// A thread of the loader does what the loader demands.
     Follow { thread: u32 },
-    /// A thread that is no part of the workload waits for its turn with this number; `running`: it is at it.
+    /// A thread that is not part of the workload waits for its turn with this number; `running`: the turn has begun.
     Serve { turn: usize, running: bool },
 }
 
 /// Number of the process that creates the tasks.
 pub(crate) const CREATOR: TaskId = TaskId(u32::MAX - 1);
-/// Numbers from this one on are not those of a workload's tasks: the creator and, below it, the other threads.
+/// Numbers from this one up do not belong to a workload's tasks: the creator and, below it, the other threads.
 const FIRST_HIDDEN: u32 = u32::MAX / 2;
 /// Process number of the first of the other threads; workloads have fewer tasks.
 const FIRST_OTHER_PID: i32 = 2_000_000;
-/// Policy of a process that nothing may hold up.
+/// Policy of a process that nothing may delay.
 const UNDISTURBED: Policy = Policy::Fifo { priority: 99 };
-/// How long it takes at most, beyond what is known, from the end of the creator's life before its tasks to their common start.
+/// Maximum time, beyond the known times, from the end of the creator's own life to the common start of its tasks.
 const PREPARATION: Nanoseconds = 4_000_000;
 const SECOND: Nanoseconds = 1_000_000_000;
 
-/// How long after `now` it is `moment` nanoseconds behind a full second.
+/// Time from `now` until `moment` nanoseconds after a full second.
 fn until_moment(now: Nanoseconds, moment: Nanoseconds) -> Nanoseconds {
     (moment % SECOND + SECOND - now % SECOND) % SECOND
 }
@@ -164,7 +163,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The threads that are no part of the workload, asleep.
+    /// Creates the threads that are not part of the workload, asleep.
     pub(crate) fn create_other_threads(&mut self) {
         for (place, thread) in self
             .settings
@@ -189,7 +188,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The next thread that is no part of the workload, asleep, without memory of its own.
+    /// The next thread that is not part of the workload, asleep and without memory of its own.
     pub(crate) fn blank_thread(&mut self, name: String, pid: i32) -> TaskRef {
         let place = self.other_threads.len() as u32;
         let id = TaskId(CREATOR.0 - 1 - place);
@@ -201,7 +200,7 @@ impl Kernel<'_> {
         TaskRef::allocate(task)
     }
 
-    /// Gives such a thread its policy and its CPUs, and keeps it.
+    /// Sets the policy and CPUs of such a thread, and adds it.
     pub(crate) fn add_other_thread(
         &mut self,
         mut task: TaskRef,
@@ -219,14 +218,14 @@ impl Kernel<'_> {
         self.other_threads.push(task);
     }
 
-    /// This turn of one of the other threads, if it has that many.
+    /// This turn of one of the other threads, if it has that many turns.
     fn turn(&self, thread: TaskRef, number: usize) -> Option<Turn> {
         let place = (CREATOR.0 - 1 - thread.id.0) as usize;
         let threads = &self.settings.surroundings.threads;
         threads.get(place)?.turns.get(number).copied()
     }
 
-    /// Lets one of the other threads, which sleeps or is about to, wait for this turn, if it has that many.
+    /// Makes one of the other threads, which sleeps or is about to, wait for this turn, if it has that many turns.
     fn await_turn(&mut self, mut thread: TaskRef, number: usize) {
         if matches!(thread.execution.errand, Errand::Follow { .. }) {
             return;
@@ -252,7 +251,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// From the creator's birth until its tasks are prepared, at most.
+    /// Maximum time from the creator's birth until its tasks are prepared.
     fn time_to_prepare(&self) -> Nanoseconds {
         let Some(creator) = self.settings.surroundings.creator else {
             return 0;
@@ -261,7 +260,7 @@ impl Kernel<'_> {
         creator.age + tasks * creator.preparation + PREPARATION
     }
 
-    /// Sets the surroundings going.
+    /// Starts the surroundings.
     pub(crate) fn start_surroundings(&mut self) {
         if let Some(creator) = self.settings.surroundings.creator {
             let mut task = self.initial_parent;
@@ -275,7 +274,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Goes on with what `task` has to do besides its program; `None` if that is nothing.
+    /// Continues what `task` has to do besides its program; `None` if there is nothing.
     pub(crate) fn advance_errand(&mut self, mut task: TaskRef) -> Option<Action> {
         let errand = task.execution.errand;
         if errand == Errand::None {
@@ -321,7 +320,7 @@ impl Kernel<'_> {
                         Action::Compute,
                     )
                 } else if left > 1 {
-                    // By the clock of its life: timers are late, and it would be late by the sum.
+                    // Counted from the beginning of its life: timers are late, and their delays would add up.
                     let lived = creator.age - creator.cpu_time.min(creator.age) / turns;
                     let until = self.first_time() + lived / creator.waits * (turns - left + 1);
                     let next = Errand::Live {
@@ -345,15 +344,15 @@ impl Kernel<'_> {
             (Errand::Rest, _) => (Errand::Rest, Action::Block),
             (Errand::None, _) | (Errand::Prepare | Errand::Live { .. }, None) => return None,
         };
-        // The last creation has gone on by itself.
+        // The last creation has already moved on by itself.
         if task.execution.errand == errand {
             task.execution.errand = next;
         }
         Some(action)
     }
 
-    /// Creates the task with this place among the first and waits until it is prepared. Behind the last, nothing may hold up the
-    /// creator any more.
+    /// Creates the task with this place among the first ones and waits until it is prepared. After the last one, nothing may delay the creator
+    /// any more.
     fn create_task(&mut self, mut creator: TaskRef, place: usize) -> Action {
         let workload = self.programs.workload.clone();
         let Some((definition, instance)) = workload.first_tasks().nth(place) else {
@@ -387,7 +386,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Makes now the time from which the run counts.
+    /// Makes now the time at which the observed run begins.
     pub(crate) fn begin_observation(&mut self) {
         self.origin = self.clock.now();
         self.observed = true;
@@ -396,7 +395,7 @@ impl Kernel<'_> {
             self.await_turn(thread, 0);
         }
         for (index, (time, _, online)) in self.settings.hotplug.iter().enumerate() {
-            // What is offline from the beginning is so already.
+            // CPUs that are offline from the beginning already are.
             if *time == 0 && !online {
                 continue;
             }
@@ -418,7 +417,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Hands the tasks of the surroundings to the scheduler, as those that exist when it is loaded.
+    /// Hands the tasks of the surroundings to the scheduler, as tasks that exist when it is loaded.
     pub(crate) fn enable_surroundings(&mut self) -> Result<(), (i32, String)> {
         for task in self.hidden_tasks().collect::<Vec<_>>() {
             self.init_task(task, false)

@@ -1,4 +1,4 @@
-//! Tasks as the kernel model keeps them.
+//! Tasks in the kernel model.
 
 use std::ops::{Deref, DerefMut};
 
@@ -49,13 +49,13 @@ pub struct Task {
     pub name: String,
     /// Class that schedules it now; see [`Task::set_class`].
     pub class: Class,
-    /// What schedulers see of its number.
+    /// Its pid, as schedulers see it.
     pid: Pid,
-    /// What schedulers see of its process, if it is the first thread of one.
+    /// Its process, as schedulers see it, if it is the first thread of one.
     signal: SignalStruct,
     /// Owner while it waits.
     pub ops_state: OpsState,
-    /// Its place on its run queue's list of runnable tasks that wait, if it is on it: the higher, the later it came.
+    /// Its position in its run queue's list of waiting runnable tasks, if it is on it; later arrivals have higher ones.
     pub runnable_place: Option<u64>,
     /// The dispatch queue it is on.
     pub dsq: Option<DsqIndex>,
@@ -63,9 +63,9 @@ pub struct Task {
     pub dsq_previous: Option<TaskRef>,
     /// Neighbours on that queue.
     pub dsq_next: Option<TaskRef>,
-    /// The slice that the scheduler has asked for and its CPU has not seen yet.
+    /// The slice that the scheduler has asked for but its CPU has not seen yet.
     pub requested_slice: Option<u64>,
-    /// Virtual time it was queued with, if the queue is ordered by it.
+    /// Virtual time with which it was queued, if the queue is ordered by it.
     pub dsq_key: u64,
     /// Order of arrival among equals on that queue.
     pub dsq_arrival: u64,
@@ -79,11 +79,11 @@ pub struct Task {
     pub storage: Vec<Option<Box<[u64]>>>,
     /// The CPU it ran on last; its caches are warm there.
     pub last_ran_on: Option<usize>,
-    /// CPU time that it had used before the run began.
+    /// CPU time that it used before the run began.
     pub cpu_time_before: u64,
-    /// When the switch is over that takes it off its CPU; nobody can go on with it before.
+    /// When the switch that takes it off its CPU is over; nothing can continue it before.
     pub off_cpu_at: u64,
-    /// Since when it waits to run; the stall watchdog rounds it to jiffies.
+    /// Since when it has been waiting to run; the stall watchdog rounds it to jiffies.
     pub runnable_since: u64,
     /// References that the scheduler holds (`bpf_task_acquire`).
     pub references: u32,
@@ -91,7 +91,7 @@ pub struct Task {
     pub parent: Option<TaskId>,
     /// Attributes from the workload's `fairground` key.
     pub attributes: Vec<(String, String)>,
-    /// What the workload wants the task to have beside others, if not what its nice value says.
+    /// The weight that the workload wants the task to have relative to others, if not that of its nice value.
     pub wanted_weight: Option<u32>,
     /// Index of its cgroup.
     pub cgroup: usize,
@@ -141,7 +141,7 @@ impl TaskRef {
         (address != 0).then_some(TaskRef(address as *mut Task))
     }
 
-    /// The address that schedulers know the task by.
+    /// The address by which schedulers know the task.
     pub fn address(self) -> u64 {
         self.0 as u64
     }
@@ -153,11 +153,11 @@ impl TaskRef {
 
     /// The CPUs it may use now (`p->cpus_ptr`).
     pub fn allowed(&self) -> &CpuMask {
-        // SAFETY: the pointer leads to the task's own mask or to a mask of the kernel that lives as long.
+        // SAFETY: the pointer leads to the task's own mask or to a kernel mask that lives as long.
         unsafe { &*self.seen.cpus_ptr }
     }
 
-    /// Lets it use these CPUs (`set_cpus_allowed_common`).
+    /// Sets the CPUs that it may use (`set_cpus_allowed_common`).
     pub fn allow(&mut self, mask: CpuMask) {
         self.seen.cpus_mask = mask;
         self.seen.nr_cpus_allowed = mask.weight() as i32;
@@ -185,7 +185,7 @@ impl DerefMut for TaskRef {
 }
 
 impl Task {
-    /// A task with nothing to do yet; pointers inside it are set once it has its place.
+    /// A task with nothing to do yet; pointers into itself are set once it is in its place.
     pub fn blank(id: TaskId, name: String, pid: i32, allowed: CpuMask, cpus: usize) -> Task {
         // SAFETY: every field of the structures is an integer, a bool or a raw pointer, for which zero is a value.
         let (mut seen, signal): (TaskStruct, SignalStruct) = unsafe { std::mem::zeroed() };
@@ -250,7 +250,7 @@ impl Task {
         task
     }
 
-    /// Gives the task to another class.
+    /// Moves the task to another class.
     pub fn set_class(&mut self, class: Class) {
         self.class = class;
         self.seen.sched_class = (&raw const SCHED_CLASSES[class as usize]).cast();
@@ -258,7 +258,7 @@ impl Task {
 }
 
 impl TaskRef {
-    /// Sets the pointers of the task that lead into itself.
+    /// Sets the task's pointers into itself.
     pub fn fix_pointers(mut self) {
         let mask: *const CpuMask = &raw const self.seen.cpus_mask;
         self.seen.cpus_ptr = mask;
@@ -289,7 +289,7 @@ impl TaskRef {
         leader.signal.nr_threads += 1;
         let node = &raw mut self.seen.thread_node;
         let head = &raw mut leader.signal.thread_head;
-        // SAFETY: the list is made of nodes in tasks, which stay where they are; those that leave are taken out.
+        // SAFETY: the list consists of nodes in tasks, which never move; tasks that leave are removed from it.
         unsafe {
             let last = (*head).prev;
             *node = ListHead {
@@ -301,13 +301,13 @@ impl TaskRef {
         }
     }
 
-    /// Whether it is the only thread of its process that is left.
+    /// Whether it is the last thread left of its process.
     pub fn is_last_of_its_process(self) -> bool {
-        // SAFETY: the process's first thread, which has this, lives as long as the simulation.
+        // SAFETY: the process's first thread, which holds this, lives as long as the simulation.
         unsafe { (*self.seen.signal).nr_threads == 1 }
     }
 
-    /// Takes the task out of the list of its process's threads.
+    /// Removes the task from the list of its process's threads.
     pub fn leave_process(mut self) {
         let ListHead { next, prev } = self.seen.thread_node;
         if next.is_null() {

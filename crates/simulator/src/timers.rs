@@ -26,12 +26,12 @@ struct Timer {
 pub struct BpfTimers {
     by_address: BTreeMap<u64, u32>,
     timers: Vec<Timer>,
-    /// Places of timers that have gone.
+    /// Places of former timers.
     free: Vec<u32>,
 }
 
 impl BpfTimers {
-    /// Makes the structure at `address`, in a value of the map at `map`, a timer. `false` if it is one already.
+    /// Makes the structure at `address`, in a value of the map at `map`, a timer. `false` if it already is one.
     pub fn init(&mut self, address: u64, map: u64, key: Box<[u8]>, value: u64) -> bool {
         if self.by_address.contains_key(&address) {
             return false;
@@ -48,7 +48,7 @@ impl BpfTimers {
         let number = match self.free.pop() {
             Some(number) => {
                 let place = &mut self.timers[number as usize];
-                // Expiries of the timer that was here before are not meant for this one.
+                // Expiries of the timer that was in this place before are not meant for this one.
                 timer.generation = place.generation;
                 *place = timer;
                 number

@@ -1,4 +1,4 @@
-//! CPU masks of the machine's groups, made once.
+//! CPU masks of the machine's groups, computed once.
 
 use fairground_machine::Machine;
 
@@ -6,7 +6,7 @@ use crate::structures::CpuMask;
 
 /// Masks by CPU, cache and node.
 pub struct Topology {
-    /// SMT siblings of each CPU, itself included.
+    /// SMT siblings of each CPU, including itself.
     pub siblings: Vec<CpuMask>,
     /// CPUs of each last-level cache.
     pub caches: Vec<CpuMask>,
@@ -20,11 +20,11 @@ pub struct Topology {
     pub cache_of: Vec<usize>,
     /// Node of each CPU.
     pub node_of: Vec<usize>,
-    /// Nodes by distance from each node, nearest first, itself excluded.
+    /// Nodes by distance from each node, nearest first, without the node itself.
     pub nodes_by_distance: Vec<Vec<usize>>,
-    /// Whether the default CPU selection looks at caches (`scx_selcpu_topo_llc`).
+    /// Whether the default CPU selection considers caches (`scx_selcpu_topo_llc`).
     pub select_by_cache: bool,
-    /// Whether it looks at nodes (`scx_selcpu_topo_numa`).
+    /// Whether it considers nodes (`scx_selcpu_topo_numa`).
     pub select_by_node: bool,
 }
 

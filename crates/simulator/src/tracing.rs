@@ -1,5 +1,5 @@
-//! Programs that the kernel runs at events of its own rather than as callbacks: at tracepoints, and where functions begin and return.
-//! Only events that this model has one for one are here; [`Scheduler::unattached`] names the programs that wait for others.
+//! Programs that the kernel runs at events of its own rather than as callbacks: at tracepoints, and when functions begin and return. Only
+//! events that this model has one for one are here; [`Scheduler::unattached`] names the programs attached to others.
 //!
 //! [`Scheduler::unattached`]: crate::Scheduler::unattached
 
@@ -12,7 +12,7 @@ use crate::structures::{
 };
 use crate::task::TaskRef;
 
-/// An event of the kernel at which programs may run.
+/// A kernel event that programs can be attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hook {
     SchedSwitch,
@@ -39,8 +39,8 @@ pub(crate) enum Hook {
     FutexWake,
 }
 
-/// A tracepoint or function: its name, for a tracepoint its category, and what its arguments point to. An argument without a
-/// structure is a number.
+/// A tracepoint or function: its name, its category if it is a tracepoint, and what its arguments point to. An argument without a structure is
+/// a number.
 struct Event {
     name: &'static str,
     category: Option<&'static str>,
@@ -73,7 +73,7 @@ const fn function(name: &'static str, hook: Hook, arguments: &'static [&'static 
 
 const TASK: &str = "task_struct";
 
-/// Category of the tracepoints of system calls, which only classic programs can be attached to.
+/// Category of the system call tracepoints, which only classic programs can be attached to.
 const SYSCALLS: &str = "syscalls";
 
 static EVENTS: &[Event] = &[
@@ -131,20 +131,20 @@ static EVENTS: &[Event] = &[
     function("futex_wake", Hook::FutexWake, &["", "", "", ""]),
 ];
 
-/// What a program is given.
+/// What a program gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// The arguments, one after the other; a program that knows their types.
+    /// The arguments in order, for a program that knows their types.
     Typed,
-    /// The same for one that does not.
+    /// The same, for a program that does not.
     Raw,
     /// The arguments and what the function returns.
     Return,
     /// The record of a tracepoint.
     Record,
-    /// The registers with the arguments.
+    /// The registers that hold the arguments.
     Registers,
-    /// The register with what the function returns.
+    /// The register that holds the return value.
     ReturnRegister,
 }
 
@@ -199,13 +199,13 @@ fn attach_point(section: &str) -> Option<(&'static Event, Form)> {
     }
 }
 
-/// Whether a program of this section waits for an event, rather than being a callback or run by the loader.
+/// Whether a program of this section is attached to an event, rather than being a callback or run by the loader.
 fn is_of_an_event(section: &str) -> bool {
     let kind = section.split(['/', '.']).next().unwrap_or_default();
     !matches!(kind, "struct_ops" | "syscall")
 }
 
-/// Sections of the programs that a kernel would run at events that this one does not have.
+/// Sections of programs that a kernel would attach to events that this one does not have.
 pub(crate) fn unattached(object: &Object) -> Vec<&str> {
     let programs = object.programs().iter();
     programs
@@ -215,8 +215,8 @@ pub(crate) fn unattached(object: &Object) -> Vec<&str> {
         .collect()
 }
 
-/// What the arguments of a program of this section point to, by the names of the structures; "" for numbers, and none where the context
-/// has other things. `None` if this kernel has no such event.
+/// What the arguments of a program of this section point to, by the names of the structures; "" for numbers, and nothing if the context holds
+/// something else. `None` if this kernel has no such event.
 pub(crate) fn arguments_of(section: &str) -> Option<Vec<&'static str>> {
     let (event, form) = attach_point(section)?;
     Some(match form {
@@ -227,25 +227,25 @@ pub(crate) fn arguments_of(section: &str) -> Option<Vec<&'static str>> {
     })
 }
 
-/// A program at its event.
+/// A program attached to an event.
 struct Attached {
     hook: Hook,
     form: Form,
     entry: Entry,
-    /// It is under way: events that it causes itself pass it by.
+    /// Whether it is running: events that it causes itself do not run it again.
     is_running: bool,
 }
 
-/// The programs of a scheduler that run at events.
+/// The programs of a scheduler that are attached to events.
 #[derive(Default)]
 pub struct Tracing {
-    /// The hooks that have any, by number.
+    /// The hooks that have programs, by number.
     wanted: u32,
     programs: Vec<Attached>,
 }
 
 impl Tracing {
-    /// The programs of `object`, each at its event.
+    /// The programs of `object`, attached to their events.
     pub fn new(object: &Object, code: &Code) -> Tracing {
         let mut tracing = Tracing::default();
         for program in object.programs().iter().filter(|program| program.autoload) {
@@ -265,20 +265,20 @@ impl Tracing {
         tracing
     }
 
-    /// Whether anything runs at `hook`.
+    /// Whether any program is attached to `hook`.
     #[inline]
     pub(crate) fn wants(&self, hook: Hook) -> bool {
         self.wanted & 1 << hook as u32 != 0
     }
 }
 
-/// What a program is given as its context: at most the registers of a CPU.
+/// The context of a program: at most the registers of a CPU.
 type Words = [u64; size_of::<PtRegs>() / 8];
 
-/// Writes the record of a tracepoint, with a text behind it that the record says the place of.
+/// Writes the record of a tracepoint, followed by the texts whose positions it contains.
 fn write_record<T: Copy>(context: &mut Words, record: T, texts: &[&[u8]]) {
     assert!(size_of::<T>() <= size_of::<Words>());
-    // SAFETY: the context is as long as the record, and any bytes are words.
+    // SAFETY: the context is at least as long as the record, and any bytes are valid words.
     unsafe { context.as_mut_ptr().cast::<T>().write_unaligned(record) };
     let mut place = size_of::<T>();
     for text in texts {
@@ -290,24 +290,24 @@ fn write_record<T: Copy>(context: &mut Words, record: T, texts: &[&[u8]]) {
     }
 }
 
-/// The name of a task with the zero byte behind it.
+/// The name of a task, including the terminating zero byte.
 fn name_of(task: &TaskRef) -> &[u8] {
     let end = task.seen.comm.iter().position(|byte| *byte == 0);
     &task.seen.comm[..end.map_or(16, |end| end + 1)]
 }
 
-/// Place and length of a text in a record (`__data_loc`).
+/// Position and length of a text in a record (`__data_loc`).
 fn location(place: usize, text: &[u8]) -> u32 {
     (text.len() as u32) << 16 | place as u32
 }
 
 impl Kernel<'_> {
-    /// The task in whose context this CPU works: while it switches, still the one that leaves.
+    /// The task in whose context this CPU works: during a switch, still the previous one.
     pub(crate) fn executing(&self) -> TaskRef {
         self.leaving.unwrap_or(self.cpus[self.this_cpu].current)
     }
 
-    /// Something has happened, or a function begins: runs the programs that are there for it.
+    /// Runs the programs attached to something that has just happened, or to a function that begins.
     #[inline]
     pub(crate) fn trace(&mut self, hook: Hook, arguments: &[u64]) {
         if self.tracing.wants(hook) {
@@ -315,7 +315,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A function returns: runs the programs that are there for it.
+    /// Runs the programs attached to a function that returns.
     #[inline]
     pub(crate) fn trace_return(&mut self, hook: Hook, arguments: &[u64], result: u64) {
         if self.tracing.wants(hook) {

@@ -8,13 +8,13 @@ use serde::{Deserialize, Deserializer};
 
 use super::{CostModel, CostValue, Fields};
 
-/// Largest cost in nanoseconds: one second. More is a slip of the unit, and sums of such costs could overflow.
+/// Largest cost in nanoseconds: one second. More is a mistake in the unit, and sums of such costs could overflow.
 const LARGEST: u64 = 1_000_000_000;
 
 /// What is wrong with the text of a cost model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CostError {
-    /// Line and column, both from 1, if the text has the place.
+    /// Line and column, both from 1, if known.
     pub place: Option<(usize, usize)>,
     /// What is wrong there.
     pub message: String,
@@ -193,11 +193,11 @@ impl<'de, T: Value> Visitor<'de> for GivenVisitor<T> {
 }
 
 impl CostModel {
-    /// Reads a cost model called `name`. What the text does not give is as in the default model, with the default's origin.
+    /// Reads a cost model called `name`. What the text leaves out is taken from the default model, including its origin.
     ///
     /// # Errors
     ///
-    /// If the text is not TOML, has a field that no cost model has, or a value out of range.
+    /// If the text is not TOML, has a field that is not a cost, or a value out of range.
     pub fn parse(name: &str, text: &str) -> Result<Self, CostError> {
         let fields: Fields = toml::from_str(text).map_err(|error| CostError {
             place: error.span().map(|span| place(text, span.start)),
@@ -234,7 +234,7 @@ impl CostModel {
     }
 }
 
-/// A table of costs inside another file, as those of machines have; its model has no name yet.
+/// A table of costs inside another file, such as that of a machine; its model has no name yet.
 impl<'de> Deserialize<'de> for CostModel {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self::default_with("", Fields::deserialize(deserializer)?))

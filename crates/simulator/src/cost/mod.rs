@@ -9,7 +9,7 @@ use fairground_machine::Distance;
 
 pub use file::CostError;
 
-/// Where a cost comes from that somebody gave as a plain number.
+/// Origin of a cost that was given as a plain number.
 pub const GIVEN: &str = "given by the user";
 
 /// The default model, embedded.
@@ -36,7 +36,7 @@ impl From<[u64; 4]> for CostValue {
     }
 }
 
-/// Defines the model and what goes over all of its costs.
+/// Defines the model and everything that covers all of its costs.
 macro_rules! costs {
     ($($(#[$meta:meta])* $name:ident: $kind:ty = $zero:expr),* $(,)?) => {
         /// Costs of one machine, all in nanoseconds.
@@ -62,8 +62,8 @@ macro_rules! costs {
                 }
             }
 
-            /// Takes over what was measured of the cost called `name`: one number, or four by distance, where `None` keeps what
-            /// is there. A name that is no cost changes nothing.
+            /// Takes over measurements of the cost called `name`: one number, or four by distance, where `None` keeps the present value. A name
+            /// that is not a cost changes nothing.
             pub fn take_over(&mut self, name: &str, values: &[Option<u64>], origin: &str) {
                 $(if name == stringify!($name) {
                     file::Value::take_over(&mut self.$name, values);
@@ -82,7 +82,7 @@ macro_rules! costs {
             }
         }
 
-        /// What a file may say, field by field.
+        /// The contents of a file, field by field.
         #[derive(serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Fields {
@@ -115,7 +115,7 @@ costs! {
     lock: u64 = 0,
     /// Fetching a lock's cache line from a sibling, from the same cache, from the same node, from another node.
     lock_transfer: [u64; 4] = [0; 4],
-    /// Going from one task to another, or to idling, apart from callbacks and locks.
+    /// Switching from one task to another, or to idle, apart from callbacks and locks.
     context_switch: u64 = 0,
     /// Waking a task that will run on the waker's CPU, apart from callbacks and locks.
     wakeup: u64 = 0,
@@ -127,28 +127,28 @@ costs! {
     interrupt: u64 = 0,
     /// Handling a timer tick.
     tick: u64 = 0,
-    /// Handling a timer interrupt that wakes a task, beside the wake-up itself.
+    /// Handling a timer interrupt that wakes a task, besides the wake-up itself.
     timer: u64 = 0,
-    /// Largest lateness of a timer of an ordinary task (timer slack); each expiry draws from 0 to this.
+    /// Maximum lateness of a timer of an ordinary task (timer slack); each expiry draws from 0 to this.
     timer_slack: u64 = 0,
-    /// An interrupt that a CPU sends to itself to do what it may not do under the locks that it holds: kicks.
+    /// An interrupt that a CPU sends to itself for work that it may not do under the locks that it holds: kicks.
     irq_work: u64 = 0,
-    /// Recording a wake-up for `fairground play`, which is done before the task runs. Nobody records a simulation: only a comparison with a recording
-    /// adds this.
+    /// Recording a wake-up for `fairground play`, which is done before the task runs. Simulations are not recorded: only a comparison with a
+    /// recording adds this.
     record_wakeup: u64 = 0,
     /// Recording a switch for `fairground play`, when the task is about to run. Only a comparison with a recording adds this.
     record_switch: u64 = 0,
-    /// What `fairground record` takes of a wake-up. Only a comparison with a recording adds this.
+    /// What `fairground record` costs at a wake-up. Only a comparison with a recording adds this.
     capture_wakeup: u64 = 0,
-    /// What `fairground record` takes of a switch. Only a comparison with a recording adds this.
+    /// What `fairground record` costs at a switch. Only a comparison with a recording adds this.
     capture_switch: u64 = 0,
-    /// What the kernel's own scheduler takes of a switch, beside `context_switch`.
+    /// What the kernel's own scheduler costs at a switch, besides `context_switch`.
     fair_switch: u64 = 0,
-    /// What the kernel's own scheduler takes of a wake-up, beside `wakeup`.
+    /// What the kernel's own scheduler costs at a wake-up, besides `wakeup`.
     fair_wakeup: u64 = 0,
     /// Any system call of a task's program.
     system_call: u64 = 0,
-    /// What a thread of a scheduler's loader computes between two system calls.
+    /// CPU time of a thread of a scheduler's loader between two system calls.
     loader_call: u64 = 0,
     /// Refilling caches after a migration: to a sibling, in the same cache, the same node, another node.
     migration: [u64; 4] = [0; 4],
@@ -168,8 +168,8 @@ impl CostModel {
         MODEL.clone()
     }
 
-    /// The costs under the kernel's own scheduler: its code makes a wake-up and a switch longer, and it has no callbacks, no dispatch queues and no
-    /// interrupts to itself.
+    /// The costs under the kernel's own scheduler: its code makes wake-ups and switches longer, and it has no callbacks, no dispatch queues and
+    /// no interrupts to itself.
     #[must_use]
     pub fn built_in(&self) -> Self {
         Self {
@@ -187,7 +187,7 @@ impl CostModel {
         }
     }
 
-    /// Cost of `distance` from one of the four-step tables.
+    /// The cost at `distance` in a table of four.
     pub(crate) fn by_distance(table: &[u64; 4], distance: Distance) -> u64 {
         match distance {
             Distance::Same => 0,
@@ -199,12 +199,11 @@ impl CostModel {
     }
 }
 
-/// A spin lock in virtual time: the CPU that had it last and when it becomes free, so that contention and cache-line transfer
-/// emerge.
+/// A spin lock in virtual time: the CPU that held it last, and when it becomes free. Contention and cache-line transfers follow from these.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lock {
-    /// The CPU that had it last.
+    /// The CPU that held it last.
     pub owner: u32,
-    /// When it is free again.
+    /// When it becomes free.
     pub free_at: u64,
 }

@@ -48,7 +48,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// Puts a task that is on no queue on the local queue of `cpu`, moving it there first if need be.
+    /// Puts a task that is on no queue on the local queue of `cpu`, after moving it to that CPU if need be.
     fn move_to_local(&mut self, mut task: TaskRef, cpu: usize, flags: u64) {
         let from = task.cpu();
         if from != cpu {
@@ -57,7 +57,7 @@ impl Kernel<'_> {
                 self.lock_run_queue(from);
             }
         }
-        // The target finds the task no earlier than it has left where it was.
+        // The task reaches its target no earlier than it has left its old CPU.
         if cpu != self.this_cpu {
             self.lock_run_queue(cpu);
         }

@@ -1,4 +1,4 @@
-//! How a task becomes runnable and stops being so: `ops.enqueue()`, direct dispatch, `ops.dequeue()`.
+//! How a task becomes runnable and ceases to be so: `ops.enqueue()`, direct dispatch, `ops.dequeue()`.
 
 use crate::constants::*;
 use crate::kernel::Kernel;
@@ -35,7 +35,7 @@ impl Kernel<'_> {
             .local_to
             .is_some_and(|local_to| local_to != cpu)
         {
-            // Another CPU's local queue: moved when this run queue is let go.
+            // Another CPU's local queue: moved when this run queue is unlocked.
             task.ops_state = OpsState::None;
             self.cpus[cpu].deferred_locals.push(task);
             return;

@@ -1,4 +1,4 @@
-//! CPUs that come and go.
+//! CPUs that come online and go offline.
 
 use fairground_events::{EventKind, OverheadKind};
 
@@ -8,7 +8,7 @@ use crate::operations::Op;
 use crate::task::TaskRef;
 
 impl Kernel<'_> {
-    /// Takes a CPU offline or online with what goes with it (`sched_cpu_deactivate`, `sched_cpu_activate`).
+    /// Takes a CPU offline or online, with all that this entails (`sched_cpu_deactivate`, `sched_cpu_activate`).
     pub(crate) fn set_online(&mut self, cpu: usize, online: bool) {
         let others = (0..self.cpus.len()).filter(|&other| other != cpu);
         let is_last = !online && !{ others }.any(|other| self.cpus[other].online);
@@ -23,7 +23,7 @@ impl Kernel<'_> {
         if online {
             self.tell_of_hotplug(cpu, true);
             self.mark_online(cpu, true);
-            // What was asked of the CPU while it was away is void.
+            // What was asked of the CPU while it was offline is void.
             self.cpus[cpu].need_resched = false;
             self.resched(cpu);
         } else {
@@ -45,7 +45,7 @@ impl Kernel<'_> {
         self.online.assign(cpu, online);
     }
 
-    /// `handle_hotplug`: a scheduler that does not want to know is unloaded.
+    /// `handle_hotplug`: a scheduler without a callback for this is unloaded.
     fn tell_of_hotplug(&mut self, cpu: usize, online: bool) {
         self.online.assign(cpu, online);
         self.write_online_cids();
@@ -63,7 +63,7 @@ impl Kernel<'_> {
         self.exit_with(kind, code as i64, cpu as i32, message);
     }
 
-    /// The tasks of a CPU that is offline, in the order in which it would run them: that is when each is pushed off (`balance_push`).
+    /// The tasks of an offline CPU, in the order in which it would run them, which is when each is pushed off (`balance_push`).
     fn tasks_to_push(&self, cpu: usize) -> Vec<TaskRef> {
         let state = &self.cpus[cpu];
         let current = (state.current != state.idle).then_some(state.current);
@@ -74,8 +74,8 @@ impl Kernel<'_> {
         tasks.chain(local).chain(state.fair.clone()).collect()
     }
 
-    /// Puts the waiting tasks of a CPU that goes offline on its local queue, where the kernel fetches them (`rq_offline_scx`): taken off
-    /// and put back, they fall there since the CPU is gone. Those that came last are the first.
+    /// Puts the waiting tasks of a CPU that goes offline on its local queue, where the kernel fetches them (`rq_offline_scx`): dequeued and
+    /// enqueued again, they end up there because the CPU is offline. The last to arrive come first.
     fn requeue_locally(&mut self, cpu: usize) {
         let local = self.cpus[cpu].local;
         for task in self.runnable_list(cpu).into_iter().rev() {

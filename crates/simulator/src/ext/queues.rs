@@ -1,4 +1,4 @@
-//! Dispatch queues: how tasks get into one and out of it.
+//! Dispatch queues: how tasks get onto them and off again.
 
 use fairground_events::EventKind;
 
@@ -75,7 +75,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Takes `task` off the queue it is on.
+    /// Takes `task` off its queue.
     pub(crate) fn unlink(&mut self, mut task: TaskRef) {
         let Some(index) = task.dsq.take() else { return };
         if self.settings.details {
@@ -107,7 +107,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `task_leave_custody`, with the call of `ops.dequeue` that goes with it.
+    /// `task_leave_custody`, including its call of `ops.dequeue`.
     pub(super) fn leave_custody(&mut self, mut task: TaskRef, flags: u64) {
         if task.seen.scx.flags & SCX_TASK_IN_CUSTODY == 0 || task.seen.scx.sticky_cpu >= 0 {
             return;

@@ -1,4 +1,4 @@
-//! Slices of tasks: who sets them, and how they are used up.
+//! Slices of tasks: how they are set and used up.
 
 use crate::constants::*;
 use crate::kernel::Kernel;
@@ -6,14 +6,14 @@ use crate::task::TaskRef;
 use crate::tracing::Hook;
 
 impl Kernel<'_> {
-    /// Sets the slice of a task (`scx_set_task_slice`), whatever was asked for before.
+    /// Sets the slice of a task (`scx_set_task_slice`), overriding earlier requests.
     pub(crate) fn set_slice(&mut self, mut task: TaskRef, slice: u64) {
         task.seen.scx.slice = slice;
         task.requested_slice = None;
     }
 
-    /// Sets the slice of a task for the scheduler: at once where the lock of its run queue is held, else when its CPU looks at the slice
-    /// next (`scx_bpf_task_set_slice`).
+    /// Sets the slice of a task for the scheduler: at once if the lock of its run queue is held, otherwise when its CPU next checks the slice
+    /// (`scx_bpf_task_set_slice`).
     pub(crate) fn set_slice_for_scheduler(&mut self, mut task: TaskRef, slice: u64) {
         let is_held = self.locked_run_queue().is_some_and(|cpu| {
             task.seen.scx.runnable_cpu == cpu as i32 || self.cpus[cpu].current == task
@@ -32,7 +32,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `apply_slice_vtime`: what an insertion says of the slice. A slice of 0 keeps the one that there is.
+    /// `apply_slice_vtime`: what an insertion says about the slice. 0 keeps the present one.
     pub(super) fn apply_slice(&mut self, mut task: TaskRef, slice: u64, flags: u64) {
         if slice != 0 {
             task.seen.scx.slice = slice;

@@ -1,4 +1,4 @@
-//! What the scheduler is told of a task: its beginning and end, its weight, its CPUs.
+//! What the scheduler is told about a task: its beginning and end, its weight, its CPUs.
 
 use crate::cids;
 use crate::constants::*;
@@ -8,7 +8,7 @@ use crate::structures::{EnableArgs, ExitTaskArgs, InitTaskArgs};
 use crate::task::TaskRef;
 
 impl Kernel<'_> {
-    /// `ops.init_task`; the error is the number with which the scheduler refused.
+    /// `ops.init_task`; the error is the number that the scheduler returned.
     pub(crate) fn init_task(&mut self, mut task: TaskRef, fork: bool) -> Result<(), i32> {
         task.seen.scx.disallow = false;
         if self.operations.has(Op::InitTask) {
@@ -25,7 +25,7 @@ impl Kernel<'_> {
             if result != 0 {
                 return Err(result);
             }
-            // Of tasks that are there at the load it would matter only to those that ask for sched_ext, which no workload can.
+            // Of tasks that exist at load time, it would matter only to those that ask for sched_ext, which no workload can.
             if task.seen.scx.disallow && fork {
                 let task = task.label();
                 let message =
@@ -57,10 +57,10 @@ impl Kernel<'_> {
         task.seen.scx.flags = task.seen.scx.flags & !SCX_TASK_STATE_MASK | SCX_TASK_ENABLED;
     }
 
-    /// A task comes from another class (`switching_to_scx`).
+    /// Takes over a task from another class (`switching_to_scx`).
     pub(crate) fn switch_to_ext(&mut self, task: TaskRef) {
         self.enable_task(task);
-        // With ids for CPUs, enabling the task has told its mask already.
+        // In the cid form, enabling the task has already passed on its mask.
         if !self.operations.cid_form {
             self.call_set_cpumask(task);
         }
@@ -90,7 +90,7 @@ impl Kernel<'_> {
         task.seen.scx.flags &= !SCX_TASK_STATE_MASK;
     }
 
-    /// Tells the scheduler a task's new weight (`reweight_task_scx`).
+    /// Tells the scheduler about a task's new weight (`reweight_task_scx`).
     pub(crate) fn reweight(&mut self, mut task: TaskRef) {
         if task.seen.scx.flags & SCX_TASK_STATE_MASK != SCX_TASK_ENABLED {
             return;
@@ -102,7 +102,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// Tells the scheduler a task's affinity.
+    /// Tells the scheduler about a task's affinity.
     pub(crate) fn call_set_cpumask(&mut self, task: TaskRef) {
         if !self.operations.has(Op::SetCpumask) {
             return;
@@ -115,7 +115,7 @@ impl Kernel<'_> {
         self.call(Op::SetCpumask, &[task.address(), mask]);
     }
 
-    /// The ids of the CPUs that a task may use, in the arena's memory for this (`scx_call_op_set_cpumask`): its address there.
+    /// Writes the ids of the CPUs that a task may use to the arena's memory for this (`scx_call_op_set_cpumask`); returns the address.
     fn allowed_cids(&mut self, task: TaskRef) -> u64 {
         let count = self.cpus.len();
         let to_cpu = &self.cids.to_cpu;

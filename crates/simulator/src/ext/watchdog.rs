@@ -21,7 +21,7 @@ impl Kernel<'_> {
         task.seen.scx.runnable_cpu = cpu as i32;
     }
 
-    /// The tasks that wait on the run queue of a CPU (`rq->scx.runnable_list`).
+    /// The waiting tasks of a CPU's run queue (`rq->scx.runnable_list`).
     pub(crate) fn runnable_list(&self, cpu: usize) -> Vec<TaskRef> {
         let tasks = self.tasks.iter().copied().chain(self.hidden_tasks());
         let mut list: Vec<TaskRef> = tasks
@@ -40,7 +40,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The kernel's tick count; it starts near its wrap-around there, at 0 here.
+    /// The kernel's tick count, which starts near its wrap-around there and at 0 here.
     pub(crate) fn jiffies(&mut self) -> u64 {
         let now = self.clock.now();
         if now >= self.next_jiffy {

@@ -11,22 +11,21 @@ use crate::strays;
 const WINDOW: usize = 1 << 32;
 /// Size of a page.
 pub const PAGE: usize = 4096;
-/// Where schedulers see the arena if no loader has it at another address.
+/// Where schedulers see the arena unless a loader maps it elsewhere.
 const USER_BASE: u64 = 0x7f00_0000_0000;
 
-/// Sets what may be done with pages of the arena. That the system refuses means that it has no memory to note it: then all stays
-/// accessible.
+/// Sets the protection of pages of the arena. If the system refuses for lack of memory, they all stay accessible.
 pub fn protect(start: *const u8, length: usize, protection: Protection) {
-    // SAFETY: the pages belong to an arena, where nothing of the simulator's own lies.
+    // SAFETY: the pages belong to an arena, which contains nothing of the simulator's own.
     let _ = unsafe { region::protect(start, length, protection) };
 }
 
 /// The memory of the one arena that a scheduler can have.
 pub struct Arena {
     memory: MmapMut,
-    /// Where schedulers see it; only the upper half of the address matters.
+    /// Its address as schedulers see it; only the upper half matters.
     user: u64,
-    /// Pages that the map may hold.
+    /// Number of pages that the map may hold.
     pages: usize,
     used: Vec<bool>,
 }
@@ -34,13 +33,13 @@ pub struct Arena {
 impl Arena {
     /// An empty arena of `pages` pages, or the reason why there is no memory for it.
     pub fn new(pages: usize) -> Result<Arena, String> {
-        // A guard beyond the window keeps accesses with an offset inside the mapping.
+        // A guard area beyond the window keeps accesses with an offset inside the mapping.
         let memory = MmapOptions::new()
             .len(WINDOW + (1 << 16))
             .no_reserve_swap()
             .map_anon()
             .map_err(|error| format!("no memory for the scheduler's arena: {error}"))?;
-        // Pages that were never allocated are absent: an access faults, and is reported.
+        // Pages that were never allocated are inaccessible: an access faults and is reported.
         protect(memory.as_ptr(), memory.len(), Protection::NONE);
         let start = memory.as_ptr() as usize;
         strays::watch(start..start + memory.len());
@@ -53,7 +52,7 @@ impl Arena {
         })
     }
 
-    /// Has its memory in common with the loader, if that has an arena.
+    /// Shares its memory with the loader, if the loader has an arena.
     pub fn share(&mut self, companion: &mut Companion) {
         let size = self.pages * PAGE;
         if let Some(user) = companion.arena(self.base(), size) {
@@ -72,7 +71,7 @@ impl Arena {
         self.memory.as_mut_ptr()
     }
 
-    /// The memory of that length to which `pointer` points, in its kernel or user form, if all of it is allocated.
+    /// The `length` bytes to which `pointer`, in its kernel or user form, points, if all of them are allocated.
     pub fn memory(&mut self, pointer: u64, length: usize) -> Option<&mut [u8]> {
         let inside = pointer.wrapping_sub(self.base() as u64);
         let offset = if inside < WINDOW as u64 {
@@ -88,7 +87,7 @@ impl Arena {
             .then(|| &mut self.memory[offset..end])
     }
 
-    /// Takes `count` pages in a row, from `at` if given; returns the number of the first.
+    /// Allocates `count` consecutive pages, at `at` if given; returns the number of the first.
     pub fn allocate(&mut self, at: Option<usize>, count: usize) -> Option<usize> {
         let fits = |arena: &Arena, first: usize| {
             first + count <= arena.pages
@@ -112,7 +111,7 @@ impl Arena {
         Some(first)
     }
 
-    /// Accesses to pages that were not allocated: the address as schedulers see it, and the instruction that touched the page first.
+    /// Accesses to pages that were not allocated: the address as schedulers see it, and the first instruction that touched the page.
     pub fn strays(&mut self) -> Vec<(u64, usize)> {
         let base = self.base() as usize;
         let strays = strays::found().into_iter();
@@ -121,7 +120,7 @@ impl Arena {
             .collect()
     }
 
-    /// Gives back `count` pages from `first` on; they read as zeros when taken again.
+    /// Frees `count` pages from `first` on; they read as zeros when allocated again.
     pub fn free(&mut self, first: usize, count: usize) {
         let last = (first + count).min(self.pages);
         for page in first..last {
@@ -133,8 +132,8 @@ impl Arena {
         }
     }
 
-    /// Copies initial data to where libbpf places it, at the end, and marks that taken; returns its offset. What a loader has put
-    /// there stays.
+    /// Copies initial data to where libbpf places it, at the end, and marks the pages allocated; returns the offset. Data that a loader has put
+    /// there is kept.
     pub fn place(&mut self, data: &[u8]) -> Option<usize> {
         let count = data.len().div_ceil(PAGE).max(1);
         let first = self.pages.checked_sub(count)?;

@@ -1,4 +1,4 @@
-//! Topological CPU ids, and what a scheduler that may have sub-schedulers asks: this kernel's root has none, and holds all.
+//! Topological CPU ids, and the functions for schedulers that may have sub-schedulers: here the root has none, and holds everything itself.
 
 use super::{error, kernel_functions, signed};
 use crate::cids;
@@ -31,7 +31,7 @@ impl Kernel<'_> {
         signed(self.cids.of_cpu[cpu] as i32)
     }
 
-    /// What a scheduler of the cid form gets for a CPU: its id. One of the CPU form gets the CPU (`scx_cpu_arg`).
+    /// How a CPU is passed to the scheduler: as its id to one of the cid form, as its number to one of the CPU form (`scx_cpu_arg`).
     pub(crate) fn cpu_argument(&self, cpu: usize) -> u64 {
         if self.operations.cid_form {
             self.cids.of_cpu[cpu] as u64
@@ -40,7 +40,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The CPU that a scheduler means by a number (`scx_cpu_ret`), which has to be checked.
+    /// The CPU that the scheduler means by a number (`scx_cpu_ret`); the result still has to be checked.
     pub(crate) fn cpu_from_scheduler(&mut self, number: i32) -> i32 {
         if number < 0 || !self.operations.cid_form {
             return number;
@@ -49,7 +49,7 @@ impl Kernel<'_> {
             .map_or(-(EINVAL as i32), |cpu| cpu as i32)
     }
 
-    /// Address of the mask of CPUs that are online, behind those of [`Kernel::cid_masks`]; 0 before there is one.
+    /// Address of the mask of online CPUs, which follows those of [`Kernel::cid_masks`]; 0 if there is none yet.
     fn online_cids(&self) -> u64 {
         match self.cid_masks {
             0 => 0,
@@ -57,7 +57,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Brings the mask of CPUs that are online up to date, if the scheduler has one.
+    /// Updates the mask of online CPUs, if the scheduler has one.
     pub(crate) fn write_online_cids(&mut self) {
         let address = self.online_cids();
         if address == 0 {
@@ -79,7 +79,7 @@ impl Kernel<'_> {
         self.operations.cid_form
     }
 
-    /// The memory of that length to which a pointer into the arena points; empty if it is not all allocated.
+    /// The `length` bytes to which a pointer into the arena points; empty if not all of them are allocated.
     fn in_arena(&mut self, pointer: u64, length: usize) -> &mut [u8] {
         let arena = self.arena.as_mut();
         arena
@@ -93,7 +93,7 @@ impl Kernel<'_> {
         bytes.map(number).collect()
     }
 
-    /// Sets or clears what a mask of ids in the arena has room for; `false` if there is no mask.
+    /// Sets or clears all ids that a mask in the arena has room for; `false` if there is no mask.
     fn fill_mask_in_arena(&mut self, pointer: u64, set: bool) -> bool {
         let count = self.cpus.len();
         let length = cids::mask_length(self.in_arena(pointer, cids::HEADER), count);

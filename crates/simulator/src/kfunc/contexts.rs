@@ -1,5 +1,5 @@
-//! Which program may call which kernel function: the groups of `kernel/sched/ext/ext.c` and what its filter allows each
-//! callback and each other kind of program. The kernel refuses a program that does otherwise when it is loaded.
+//! Which program may call which kernel function: the groups of `kernel/sched/ext/ext.c`, and what its filter allows each callback and every
+//! other kind of program. The kernel refuses to load a program that does otherwise.
 
 /// A callback that only has to choose a CPU.
 const SELECT_CPU: u32 = 1;
@@ -7,9 +7,9 @@ const SELECT_CPU: u32 = 1;
 const ENQUEUE: u32 = 2;
 /// A callback that may move tasks between queues.
 const DISPATCH: u32 = 4;
-/// The callback of a CPU that is lost.
+/// The callback for a CPU that the scheduler loses.
 const CPU_RELEASE: u32 = 8;
-/// A callback that holds no run queue's lock.
+/// A callback that runs without a run queue lock.
 const UNLOCKED: u32 = 16;
 /// The callback that may give the CPUs their ids.
 const INIT_CIDS: u32 = 32;
@@ -41,7 +41,7 @@ const CPU_FORM_ONLY: &[&str] = &[
     "scx_bpf_pick_any_cpu_node",
 ];
 
-/// What calls of a function need of the callback: any of these.
+/// The kinds of callback that may call a function; any one of them will do.
 fn needed(function: &str) -> Option<u32> {
     Some(match function {
         "scx_bpf_select_cpu_dfl" | "scx_bpf_select_cpu_and" | "__scx_bpf_select_cpu_and" => {
@@ -67,7 +67,7 @@ fn needed(function: &str) -> Option<u32> {
     })
 }
 
-/// What a callback is.
+/// The kinds that a callback is of.
 fn given(op: &str) -> u32 {
     match op {
         "select_cpu" | "enqueue" => SELECT_CPU | ENQUEUE,
@@ -102,7 +102,7 @@ pub(crate) fn allows(op: &str, cid_form: bool, function: &str) -> bool {
     needed(function).is_none_or(|needed| needed & given(op) != 0)
 }
 
-/// Whether a program of this section, which is no callback, may call the kernel function.
+/// Whether a program of this section, which is not a callback, may call the kernel function.
 pub(crate) fn allows_program(section: &str, function: &str) -> bool {
     let given = match section {
         "syscall" => UNLOCKED | SELECT_CPU,

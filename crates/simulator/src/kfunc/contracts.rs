@@ -1,5 +1,5 @@
-//! What a kernel's verifier knows of the functions that schedulers call: the flags of kernel functions (`KF_ACQUIRE`, `KF_RET_NULL`
-//! and so on) and the prototypes of helpers. What a kernel function takes is in its declaration.
+//! What a kernel's verifier knows about the functions that schedulers call: the flags of kernel functions (`KF_ACQUIRE`, `KF_RET_NULL` and so
+//! on) and the prototypes of helpers. The parameters of a kernel function are in its declaration.
 
 use fairground_bpf::Argument::{Any, Declared, Key, Map, Object, Place, Room, Sized, Value};
 use fairground_bpf::{Argument, Contract, Effect, Outcome, Region};
@@ -32,7 +32,7 @@ fn arguments(name: &str) -> [Argument; 5] {
         }
         // A task to begin with, or NULL.
         "bpf_iter_task_new" => [Declared, Any, Declared, Declared, Declared],
-        // Any number is an address in the arena.
+        // Any number is a valid address in the arena.
         "scx_bpf_sub_grant"
         | "scx_bpf_sub_revoke"
         | "scx_bpf_sub_caps"
@@ -149,7 +149,7 @@ fn effect(name: &str) -> Effect {
 /// The helper that returns the current task as an object; another returns its address as a number.
 const GET_CURRENT_TASK_BTF: u32 = 158;
 
-/// The contract of the helper with this number, whose work is done by the function called `name`.
+/// The contract of the helper with this number, which is implemented by the function called `name`.
 pub(crate) fn of_helper(number: u32, name: &str) -> Contract {
     let contract = |arguments: &[Argument], result: Outcome| {
         let mut all = [Any; 5];
@@ -213,7 +213,7 @@ pub(crate) fn may_be_null(callback: &str, argument: usize) -> bool {
 
 /// Whether a scheduler may write to that part of a kernel structure (`bpf_scx_btf_struct_access`).
 pub(crate) fn may_write(structure: &str, offset: i64, size: u64, cid_form: bool) -> bool {
-    // What this model does not have is the scheduler's own.
+    // Structures that this model does not have are the scheduler's own.
     if structures::find(structure).is_none() {
         return true;
     }
@@ -232,7 +232,7 @@ pub(crate) fn may_write(structure: &str, offset: i64, size: u64, cid_form: bool)
             })
 }
 
-/// Whether structures of that name are objects that only a kernel makes.
+/// Whether structures of that name are objects that only the kernel creates.
 pub(crate) fn is_object(structure: &str) -> bool {
     matches!(
         structure,
@@ -240,7 +240,7 @@ pub(crate) fn is_object(structure: &str) -> bool {
     )
 }
 
-/// Whether the first member of a structure is another.
+/// Whether the first member of `structure` is a `first`.
 pub(crate) fn begins_with(structure: &str, first: &str) -> bool {
     matches!(
         (structure, first),

@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::maps::{Map, Store, words};
 use crate::task::TaskRef;
 
-/// Largest number of rounds of `bpf_loop`.
+/// Maximum number of iterations of `bpf_loop`.
 const MAX_LOOPS: u64 = 8 * 1024 * 1024;
 const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
 const BPF_F_TIMER_ABS: u64 = 1;
@@ -61,7 +61,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Gives `task` a value in a map of task storage: the one at address `initial`, or zeros. Returns where it is.
+    /// Creates a value for `task` in a task storage map, a copy of the one at address `initial` or zeroed. Returns its address.
     #[inline(never)]
     fn create_task_storage(&mut self, map: &mut Map, mut task: TaskRef, initial: u64) -> u64 {
         task.storage.resize_with(self.maps.len(), || None);
@@ -123,7 +123,7 @@ impl Kernel<'_> {
         write_string(target, size, &text)
     }
 
-    /// The spin lock at `address`, which holds its place in the kernel's table plus 1.
+    /// The spin lock at `address`, which holds its index in the kernel's table plus 1.
     fn spin_lock(&mut self, address: u64) -> &mut Lock {
         // SAFETY: the scheduler passes the address of a `struct bpf_spin_lock`, a word that it cannot use itself.
         let place = unsafe { &mut *(address as *mut u32) };
@@ -134,7 +134,7 @@ impl Kernel<'_> {
         &mut self.spin_locks[*place as usize - 1]
     }
 
-    /// Takes the spin lock at `address`; `false` if the program holds it already.
+    /// Takes the spin lock at `address`; `false` if the program already holds it.
     pub(super) fn take_spin_lock(&mut self, address: u64) -> bool {
         if self.holdings.holds(address) {
             return false;
@@ -145,7 +145,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// Makes the structure at `address`, in a value of `map`, a timer or work.
+    /// Sets up the structure at `address`, in a value of `map`, as a timer or work.
     pub(super) fn init_timer(&mut self, address: u64, map: &mut Map) -> u64 {
         let Some(key) = map.key_of_value(address) else {
             return error(EINVAL);
@@ -159,7 +159,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Lets a spin lock go; `false` if the program does not hold it.
+    /// Releases a spin lock; `false` if the program does not hold it.
     pub(super) fn let_spin_lock_go(&mut self, address: u64) -> bool {
         if !self.holdings.give_back(address) {
             return false;
@@ -248,7 +248,7 @@ kernel_functions! { TABLE;
     fn bpf_probe_read_kernel(kernel, target, size, source) { kernel.read_kernel(target, size, source) }
     fn bpf_probe_read_kernel_str(kernel, target, size, source) { kernel.read_kernel_string(target, size, source) }
 
-    // What a lock costs is for taking it and letting it go.
+    // The cost of a lock covers both taking and releasing it.
     fn bpf_spin_lock(kernel, lock) {
         kernel.inline_call(0);
         if !kernel.take_spin_lock(lock) {
@@ -308,13 +308,13 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_ringbuf_query(kernel, address, flags) {
-        // Records are read at once; only the size of the buffer is not zero.
+        // Records are read at once, so all numbers but the size of the buffer are zero.
         if flags == 1 { map(address).max_entries as u64 } else { 0 }
     }
 
     fn bpf_user_ringbuf_drain(kernel, address, function, context, flags) { 0 }
 
-    // This machine has no performance counters, and nobody has put any into a map.
+    // This machine has no performance counters, and no map holds any.
     fn bpf_perf_event_read(kernel, address, flags) { error(ENOENT) }
     fn bpf_perf_event_output(kernel, context, address, flags, data, size) { error(ENOENT) }
 
@@ -428,7 +428,7 @@ kernel_functions! { TABLE;
     fn bpf_this_cpu_ptr(kernel, variable) { kernel.per_cpu_variable(variable, kernel.this_cpu) }
 }
 
-/// Helper numbers and the functions that stand for them.
+/// Helper numbers and the functions that implement them.
 const NUMBERS: &[(u32, &str)] = &[
     (1, "bpf_map_lookup_elem"),
     (2, "bpf_map_update_elem"),

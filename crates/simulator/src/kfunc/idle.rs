@@ -8,7 +8,7 @@ use crate::operations::Op;
 use crate::structures::{CpuMask, SelectCpuAndArgs};
 use crate::task::TaskRef;
 
-/// What is to be given back of the masks that the kernel keeps.
+/// What messages call the kernel's masks, which a program has to release.
 const MASK: &str = "a CPU mask of the kernel";
 
 impl Kernel<'_> {
@@ -74,7 +74,7 @@ impl Kernel<'_> {
             self.fail(ExitKind::Error, message);
             return -(EINVAL as i32);
         }
-        // is_bpf_migration_disabled(): the current task shows what this program does to it.
+        // is_bpf_migration_disabled(): the count of the current task includes this program's own.
         let current = self.executing();
         let stays = task.seen.migration_disabled > u16::from(task == current);
         if task.seen.nr_cpus_allowed == 1 || stays {
@@ -83,7 +83,7 @@ impl Kernel<'_> {
         self.select_cpu_default(task, previous, wake_flags, within, flags)
     }
 
-    /// The CPU of a task that may use no other, if that is idle (`select_cpu_restricted`).
+    /// The only CPU that a task may use, if it is idle (`select_cpu_restricted`).
     fn select_only_cpu(
         &mut self,
         task: TaskRef,
@@ -133,7 +133,7 @@ impl Kernel<'_> {
 }
 
 fn mask_at<'m>(address: u64) -> &'m CpuMask {
-    // SAFETY: the scheduler passes a CPU mask of the kernel's or of its own, which stays during the call.
+    // SAFETY: the scheduler passes a CPU mask of the kernel's or of its own, which stays valid during the call.
     unsafe { &*(address as *const CpuMask) }
 }
 

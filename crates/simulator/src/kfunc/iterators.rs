@@ -14,7 +14,7 @@ mod walk {
 }
 
 impl Kernel<'_> {
-    /// The tasks of the system that live and that are wanted, in a fixed order.
+    /// All live tasks of the system that are wanted, in a fixed order.
     fn living_tasks(&self, wanted: impl Fn(TaskRef) -> bool) -> Vec<TaskRef> {
         let all = (0..).map_while(|place| self.nth_task(place));
         all.filter(|task| task.seen.__state != TASK_DEAD && wanted(*task))
@@ -30,7 +30,7 @@ impl Kernel<'_> {
         0
     }
 
-    /// The next task of an iteration; 0 at its end, or if it has not begun.
+    /// The next task of an iteration; 0 at its end, or if it never began.
     fn next_of_task_walk(&mut self, place: u64) -> u64 {
         // SAFETY: as above.
         let number = unsafe { *(place as *const u64) };
@@ -49,7 +49,7 @@ impl Kernel<'_> {
         0
     }
 
-    /// Ends an iteration: they lie one inside the other.
+    /// Ends an iteration; iterations are nested.
     fn end_task_walk(&mut self, place: u64) -> u64 {
         // SAFETY: as above.
         let number = unsafe { std::mem::take(&mut *(place as *mut u64)) };
@@ -120,7 +120,7 @@ kernel_functions! { TABLE;
     fn bpf_iter_css_destroy(kernel, iterator) {
         // SAFETY: as above.
         let iterator = unsafe { &mut *(iterator as *mut GroupIterator) };
-        // Iterations lie one inside the other.
+        // Iterations are nested.
         if let Some(place) = std::mem::take(&mut iterator.order).checked_sub(1) {
             kernel.group_iterations.truncate(place as usize);
         }
@@ -139,7 +139,7 @@ kernel_functions! { TABLE;
         if words > BITS_WORDS_MAX {
             return error(E2BIG);
         }
-        // The bits are those of this moment.
+        // The iteration visits the bits as they are now.
         let bytes = super::read_bytes(bits, words as usize * 8);
         let set = |bit: &u32| bytes[*bit as usize / 8] >> (bit % 8) & 1 == 1;
         kernel.bit_iterations.push((0..words as u32 * 64).filter(set).collect());
@@ -174,7 +174,7 @@ kernel_functions! { TABLE;
                 let first = TaskRef::from_address(task);
                 let process = first.map(|task| task.seen.group_leader);
                 let threads = kernel.living_tasks(|task| Some(task.seen.group_leader) == process);
-                // Those before the one that it begins with are not visited.
+                // Threads before the one that it begins with are not visited.
                 threads.into_iter().skip_while(|task| Some(*task) != first).collect()
             }
             _ => {

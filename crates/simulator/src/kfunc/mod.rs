@@ -77,7 +77,7 @@ pub(crate) fn find(name: &str) -> Option<Native> {
     .map(native)
 }
 
-/// A row of a table of functions, as the linker answers.
+/// A row of a table of functions, in the form that the linker returns.
 fn native(&(_, entry, arguments): &(&str, Entry, usize)) -> Native {
     Native {
         address: entry as *const u8,
@@ -95,7 +95,7 @@ pub(crate) fn helper_name(number: u32) -> Option<&'static str> {
     helpers::name(number)
 }
 
-/// A 32-bit number as compiled code gets it back: sign-extended.
+/// A 32-bit number as compiled code receives it: sign-extended.
 pub(crate) fn signed(value: i32) -> u64 {
     i64::from(value) as u64
 }
@@ -114,13 +114,13 @@ pub(crate) fn read_bytes(address: u64, length: usize) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(address as *const u8, length) }.to_vec()
 }
 
-/// Reads a string that ends with a zero byte, of at most `limit` bytes.
+/// Reads a zero-terminated string of at most `limit` bytes.
 pub(crate) fn read_string(address: u64, limit: usize) -> String {
     let bytes = string_bytes(address, limit).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The bytes of a string before its zero byte, at most `limit`; `None` for addresses that no object can have.
+/// The bytes of a zero-terminated string, at most `limit`; `None` for addresses that no object can have.
 fn string_bytes(address: u64, limit: usize) -> Option<Vec<u8>> {
     if address < 4096 {
         return None;

@@ -38,8 +38,7 @@ impl Kernel<'_> {
         address
     }
 
-    /// Whether the scheduler has allocated what is at `address`. Such objects are not followed: lists and trees know them by other
-    /// addresses.
+    /// Whether the scheduler allocated the object at `address`. Such objects are not tracked: lists and trees know them by other addresses.
     pub(super) fn is_object(&self, address: u64) -> bool {
         self.objects.objects.contains_key(&address)
     }
@@ -55,8 +54,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// The tree whose root is at `root`; a root's first word holds the number of its tree, plus one. `None`, and the end of the
-    /// scheduler, if something else is there.
+    /// The tree whose root is at `root`; the first word of a root holds the number of its tree plus one. If something else is there, ejects the
+    /// scheduler and returns `None`.
     fn tree(&mut self, root: u64) -> Option<&mut Vec<u64>> {
         // SAFETY: the scheduler passes the root, two words long, in one of its maps or globals.
         let word = unsafe { &mut *(root as *mut u64) };
@@ -92,7 +91,7 @@ impl Kernel<'_> {
     }
 }
 
-/// The part of a tree in order that hangs below the node at `place`: the node itself stands in its middle.
+/// The range of the subtree of the node at `place`, in order; the node itself is in the middle.
 fn part_below(count: usize, place: usize) -> (usize, usize) {
     let (mut low, mut high) = (0, count);
     loop {
@@ -106,8 +105,7 @@ fn part_below(count: usize, place: usize) -> (usize, usize) {
 }
 
 impl Kernel<'_> {
-    /// The child of a node of a tree; 0 if it has none or is in another tree. Any balanced
-    /// tree of the same order is as good as the kernel's.
+    /// The child of a node of a tree; 0 if it has none or is in another tree. Any balanced tree with the same order is as good as the kernel's.
     fn child(&mut self, root: u64, node: u64, is_left: bool) -> u64 {
         let Some(tree) = self.tree(root) else {
             return 0;
@@ -137,7 +135,7 @@ impl Kernel<'_> {
         let Some(tree) = self.tree(root) else {
             return error(EINVAL);
         };
-        // What compares may have changed the tree.
+        // The comparison may have changed the tree.
         tree.insert(position.min(tree.len()), node);
         0
     }
@@ -154,7 +152,7 @@ impl Kernel<'_> {
         0
     }
 
-    /// Takes another reference to an object of the scheduler's.
+    /// Takes another reference to an object of the scheduler.
     fn acquire_object(&mut self, address: u64) -> u64 {
         let Some(object) = self.objects.objects.get_mut(&address) else {
             return 0;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{kernel_functions, read_string, signed};
 use crate::constants::*;
 
-/// Longest format, text or field.
+/// Maximum length of a format, a text or a field.
 const TEXT_LIMIT: usize = 4096;
 
 /// Formats as `bpf_bprintf_prepare` and `bstr_printf` do: arguments are 64-bit words.
@@ -92,7 +92,7 @@ pub(super) fn format(format: &str, arguments: &[u64]) -> String {
     make_visible(output)
 }
 
-/// Writes control characters as such: what a scheduler prints is shown on terminals, and must not command them.
+/// Makes control characters visible: what a scheduler prints is shown on terminals, and must not control them.
 fn make_visible(text: String) -> String {
     let is_command = |one: char| one.is_control() && one != '\n' && one != '\t';
     if !text.contains(is_command) {
@@ -108,7 +108,7 @@ fn make_visible(text: String) -> String {
     visible
 }
 
-/// Formats a format string and an array of arguments in the scheduler's memory.
+/// Formats with a format string and an array of arguments in the scheduler's memory.
 pub(super) fn format_at(text: u64, data: u64, size: u64) -> String {
     let arguments: Vec<u64> = (0..size as usize / 8)
         // SAFETY: the scheduler passes the address and size of its arguments.

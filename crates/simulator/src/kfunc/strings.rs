@@ -1,12 +1,12 @@
-//! Functions of strings (`bpf_str*()` in `kernel/bpf/helpers.c`). A string that leads nowhere is the error `-ERANGE`.
+//! String functions (`bpf_str*()` in `kernel/bpf/helpers.c`). A string at an invalid address gives the error `-ERANGE`.
 
 use super::{error, kernel_functions, signed, string_bytes};
 use crate::constants::{ENOENT, ERANGE};
 
-/// Longest string that the kernel looks through (`XATTR_SIZE_MAX`).
+/// Maximum length of a string that the kernel searches (`XATTR_SIZE_MAX`).
 const LONGEST: usize = 65_536;
 
-/// The bytes of the string at `address` before its zero byte, at most `limit`; `None` for an address that no string has.
+/// The bytes of the string at `address` before its zero byte, at most `limit`; `None` for an address that no string can have.
 fn text(address: u64, limit: u64) -> Option<Vec<u8>> {
     let limit = usize::try_from(limit).unwrap_or(LONGEST).min(LONGEST);
     string_bytes(address, limit)
@@ -14,7 +14,7 @@ fn text(address: u64, limit: u64) -> Option<Vec<u8>> {
 
 const ALL: u64 = LONGEST as u64;
 
-/// The result of a look at one string.
+/// The result of examining one string.
 fn of_one(address: u64, limit: u64, look: impl Fn(&[u8]) -> Option<usize>) -> u64 {
     match text(address, limit) {
         Some(text) => look(&text).map_or(error(ENOENT), |place| signed(place as i32)),
@@ -22,7 +22,7 @@ fn of_one(address: u64, limit: u64, look: impl Fn(&[u8]) -> Option<usize>) -> u6
     }
 }
 
-/// The result of a look at two strings.
+/// The result of examining two strings.
 fn of_two(first: u64, second: u64, look: impl Fn(&[u8], &[u8]) -> Option<usize>) -> u64 {
     match text(second, ALL) {
         Some(second) => of_one(first, ALL, |first| look(first, &second)),
@@ -59,7 +59,7 @@ fn find(whole: u64, part: u64, limit: u64, ignores_case: bool) -> u64 {
 }
 
 fn place_of(text: &[u8], byte: u64) -> Option<usize> {
-    // Its zero byte belongs to a string.
+    // The zero byte counts as part of the string.
     let mut bytes = text.iter().chain([&0]);
     bytes.position(|one| *one == byte as u8)
 }

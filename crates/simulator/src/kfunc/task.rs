@@ -8,7 +8,7 @@ use crate::structures::EventStats;
 use crate::task::TaskRef;
 
 impl Kernel<'_> {
-    /// Asks for a level of performance; `false` after an error.
+    /// Requests a performance level; `false` after an error.
     pub(super) fn set_performance(&mut self, cpu: i32, level: u32) -> bool {
         if level > SCX_CPUPERF_ONE {
             let message = format!("Invalid cpuperf target {level} for CPU {cpu}");

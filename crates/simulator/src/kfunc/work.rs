@@ -1,5 +1,5 @@
-//! Work queues (`struct bpf_wq`) and what else of timers is a kernel function. Work is a timer that is due at once: it runs when the
-//! worker of its CPU does, which here is never held up.
+//! Work queues (`struct bpf_wq`), and timer functions that are kernel functions. Work is a timer that expires at once: it runs when the worker
+//! of its CPU does, which is never delayed here.
 
 use super::helpers::{callback, map};
 use super::{error, kernel_functions};
