@@ -6,8 +6,7 @@ use crate::error::{Error, malformed};
 /// Number of a type in one object's BTF; 0 is `void`.
 pub type TypeId = u32;
 
-/// How deep chains of typedefs, qualifiers and nested types may go: far above
-/// what compilers emit, it only ends cycles in damaged files.
+/// How deep chains of typedefs, qualifiers and nested types may go: far above what compilers emit, so it only ends cycles in damaged files.
 const DEPTH_LIMIT: usize = 64;
 
 /// The types of one object.
@@ -74,7 +73,7 @@ pub enum Kind {
         /// Names with values, sign-extended to 64 bits if signed.
         enumerators: Vec<(String, u64)>,
     },
-    /// A structure or union that is declared only.
+    /// A structure or union that is only declared.
     Forward,
     /// A typedef.
     Typedef(TypeId),
@@ -88,7 +87,7 @@ pub enum Kind {
     Function {
         /// Its prototype.
         prototype: TypeId,
-        /// Whether it is defined elsewhere.
+        /// Where it is defined.
         linkage: Linkage,
     },
     /// The type of a function.
@@ -102,7 +101,7 @@ pub enum Kind {
     Variable {
         /// Its type.
         type_id: TypeId,
-        /// Whether it is defined elsewhere.
+        /// Where it is defined.
         linkage: Linkage,
     },
     /// A section with its variables.
@@ -131,9 +130,9 @@ pub enum Kind {
 /// Where a function or variable is defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Linkage {
-    /// Here, and seen only here.
+    /// Here, and visible only here.
     Static,
-    /// Here, and seen everywhere.
+    /// Here, and visible everywhere.
     Global,
     /// Elsewhere.
     External,
@@ -148,7 +147,7 @@ pub struct Member {
     pub type_id: TypeId,
     /// Its offset in bits.
     pub bit_offset: u32,
-    /// Its size in bits if it is a bit field, else 0.
+    /// Its size in bits if it is a bit field, otherwise 0.
     pub bit_size: u32,
 }
 
@@ -165,7 +164,7 @@ pub struct SectionVariable {
     pub size: u32,
 }
 
-/// Reads the words of the type section one after the other.
+/// Reads the words of the type section in order.
 struct Words<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -318,7 +317,7 @@ impl Btf {
         Ok(parameters)
     }
 
-    /// The members of a structure or union; `bit_fields`: some of them may be bit fields.
+    /// The members of a structure or union, some of which may be bit fields if `bit_fields`.
     fn members(
         &self,
         words: &mut Words<'_>,
@@ -361,8 +360,7 @@ impl Btf {
         Ok(enumerators)
     }
 
-    /// Makes sure that every type number is one of a type that exists, so
-    /// that look-ups later need not fail.
+    /// Makes sure that every type number belongs to a type that exists, so that later look-ups need not fail.
     fn check_references(&self) -> Result<(), Error> {
         for (id, one) in self.types.iter().enumerate() {
             let mut references = Vec::new();
@@ -415,9 +413,8 @@ impl Btf {
         Ok(())
     }
 
-    /// Writes down where the variables of sections are, which an ELF file
-    /// says of a section and a variable in its symbol table: the compiler
-    /// fills in the offsets of static variables only.
+    /// Records where the variables of sections are, as the symbol table says for a section and a variable: the compiler fills in the offsets of
+    /// static variables only.
     pub(crate) fn place_variables(&mut self, address: impl Fn(&str, &str) -> Option<u64>) {
         for section in 0..self.types.len() {
             let Kind::DataSection { variables, .. } = &self.types[section].kind else {
@@ -487,8 +484,7 @@ impl Btf {
         &self.get(self.resolve(id)).kind
     }
 
-    /// Size in bytes of a value of this type; `None` for `void`, functions
-    /// and types that are declared only.
+    /// Size in bytes of a value of this type; `None` for `void`, functions and types that are only declared.
     #[must_use]
     pub fn size_of(&self, id: TypeId) -> Option<u64> {
         self.size_within(id, DEPTH_LIMIT)
@@ -511,7 +507,7 @@ impl Btf {
         }
     }
 
-    /// The first type of that name that is no tag, function or variable.
+    /// The first type of that name that is not a tag, function or variable.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<TypeId> {
         let index = self.types.iter().position(|one| {
@@ -589,7 +585,7 @@ impl Header {
         offset + 4 <= self.length
     }
 
-    /// The part whose offset and length are at these places of the header.
+    /// The part whose offset and length are at these places in the header.
     pub(crate) fn part<'a>(
         &self,
         section: &'a [u8],

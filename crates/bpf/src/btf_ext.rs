@@ -62,7 +62,7 @@ impl BtfExt {
                 .collect::<Result<_, Error>>()?;
             ext.lines.push((name, lines));
         }
-        // Compilers that know no CO-RE write a shorter header.
+        // Compilers without CO-RE write a shorter header.
         if header.holds(28) {
             let relocations = header.part(section, 24, 28, "CO-RE relocations")?;
             for (name, records) in Records::split(relocations, btf)? {

@@ -16,8 +16,7 @@ use crate::location::{Location, Places};
 use crate::object::Object;
 use crate::translate::{Environment, translate};
 
-/// The compiled programs of one object. It holds no state of a simulation:
-/// any number of simulations, on any threads, may run it at once, each with
+/// The compiled programs of one object. It holds no simulation state: any number of simulations, on any threads, may run it at once, each with
 /// its own [`crate::Context`]. The code is freed with this value.
 pub struct Code {
     module: ManuallyDrop<JITModule>,
@@ -43,7 +42,7 @@ struct Compiled {
     name: String,
     address: usize,
     size: usize,
-    /// Offset in the code and the place whose code starts there; sorted.
+    /// Offset in the code, and the instruction whose code starts there; sorted.
     places: Vec<(u32, usize)>,
     /// Source lines of the instructions.
     source: Places,
@@ -52,20 +51,18 @@ struct Compiled {
 /// Compiles the programs of an object that are marked for loading
 /// ([`crate::Program::autoload`]), and the functions they use.
 ///
-/// What can be seen to be what the kernel's verifier refuses is an error, and accesses of which too little is known are checked when
-/// they run ([`Linker::stray`]). That is less than a proof: the object is trusted as any machine code is.
+/// What the kernel's verifier visibly would refuse is an error; accesses about which too little is known are checked at run time
+/// ([`Linker::stray`]). That is less than a proof: the object is trusted like any machine code.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] names what a kernel would refuse.
-/// [`Error::Malformed`] and [`Error::Unsupported`] name an instruction that
-/// makes no sense. That the linker lacks something is no error: see
-/// [`Code::missing`].
+/// [`Error::Refused`] names what a kernel would refuse. [`Error::Malformed`] and [`Error::Unsupported`] name an invalid instruction. It is not
+/// an error if the linker lacks something: see [`Code::missing`].
 pub fn compile(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
     compile_linked(object, linker, link(object, linker)?)
 }
 
-/// The same without what is checked when code runs, to measure what that costs.
+/// The same without run-time checks, to measure what they cost.
 ///
 /// # Errors
 ///
@@ -94,7 +91,7 @@ struct Compiler<'a> {
     object: &'a Object,
     module: JITModule,
     signature: Signature,
-    /// The module's number of each function of the object that is compiled.
+    /// The module's number for each compiled function of the object.
     ids: Vec<Option<FuncId>>,
     problems: Vec<Box<str>>,
     runaway: u64,
@@ -139,8 +136,7 @@ impl<'a> Compiler<'a> {
             .finish(settings::Flags::new(flags))
             .map_err(|error| bad(&error))?;
         let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
-        // One reservation of address space keeps calls between the functions
-        // within the reach of a near call, whatever else the process maps.
+        // One reservation of address space keeps calls between the functions within near-call range, whatever else the process maps.
         let instructions: usize = linked
             .functions
             .iter()
@@ -202,7 +198,7 @@ impl<'a> Compiler<'a> {
             signature.params.truncate(1 + arguments);
             builder.import_signature(signature)
         });
-        // What may be wrong in words, at addresses that last as long as the code.
+        // What may be wrong, in words, at addresses that are valid as long as the code.
         let mut problems = vec![(0, 0); linked.operations.len()];
         let operations = linked.operations.iter().zip(&linked.checks);
         for (place, (operation, check)) in problems.iter_mut().zip(operations) {
@@ -275,9 +271,7 @@ impl<'a> Compiler<'a> {
 }
 
 impl Code {
-    /// The compiled code of a program or function, by name. Calling it is
-    /// safe only with arguments that it expects, and only while this value
-    /// lives.
+    /// The compiled code of a program or function, by name. It may only be called with the arguments that it expects, and while this value lives.
     #[must_use]
     pub fn entry(&self, program: &str) -> Option<Entry> {
         let one = self.functions.iter().find(|one| one.name == program)?;
@@ -286,7 +280,7 @@ impl Code {
         Some(unsafe { std::mem::transmute::<usize, Entry>(one.address) })
     }
 
-    /// The source line of an address inside the code, for reports of crashes.
+    /// The source line of an address inside the code, for crash reports.
     #[must_use]
     pub fn locate(&self, address: *const u8) -> Option<Location> {
         let address = address as usize;
@@ -302,7 +296,7 @@ impl Code {
         Some(one.source.at(place))
     }
 
-    /// The source line that [`Linker::runaway`] or [`Linker::unavailable`] was told of.
+    /// The source line for a token passed to [`Linker::runaway`] or [`Linker::unavailable`].
     #[must_use]
     pub fn place(&self, token: u64) -> Option<Location> {
         let function = (token >> 32) as usize;
@@ -311,14 +305,13 @@ impl Code {
         Some(one.source.at(instruction))
     }
 
-    /// What code that may be reached needs and the linker lacks, each thing once. A program that gets there ends with
-    /// [`Linker::unavailable`].
+    /// What reachable code needs and the linker lacks, each thing once. A program that gets there ends with [`Linker::unavailable`].
     #[must_use]
     pub fn missing(&self) -> &[Missing] {
         &self.missing
     }
 
-    /// The calls of kernel functions that a program can reach, in itself, in the functions it calls and in its callbacks.
+    /// The kernel function calls that a program can reach, in itself, in functions that it calls and in its callbacks.
     #[must_use]
     pub fn kernel_calls(&self, program: &str) -> Vec<&KernelCall> {
         let start = self.functions.iter().find(|one| one.name == program);
@@ -358,8 +351,7 @@ impl std::fmt::Debug for Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        // SAFETY: the module is taken once, here, and entries must not be
-        // called after their code was dropped.
+        // SAFETY: the module is taken only once, here, and entries must not be called after their code was dropped.
         unsafe {
             ManuallyDrop::take(&mut self.module).free_memory();
         }

@@ -1,14 +1,13 @@
 //! Constant values and reachability within one function.
 //!
-//! As the kernel does, code behind a condition that is known when the object is
-//! loaded (a field that does not exist, a kernel function that is not there)
-//! is left out, so that it may contain what the kernel does not have.
+//! As in the kernel, code behind a condition that is known when the object is loaded (a missing field, a missing kernel function) is left out,
+//! so that it may contain what the kernel does not have.
 
 use crate::frame::Frame;
 use crate::instruction::{FRAME_POINTER, Instruction, alu, atomic, class, jump, mode};
 use crate::link::{Operand, Operation};
 
-/// What is known of a register.
+/// What is known about a register.
 type Value = Option<u64>;
 
 /// What is known at one instruction.
@@ -27,7 +26,7 @@ impl State {
         }
     }
 
-    /// Keeps what is known on both ways; returns whether anything was lost.
+    /// Keeps what is known on both paths; returns whether anything was lost.
     fn merge(&mut self, other: &State) -> bool {
         let before = self.clone();
         for (mine, theirs) in self.registers.iter_mut().zip(other.registers) {
@@ -54,13 +53,12 @@ impl State {
     }
 }
 
-/// Which instructions can be reached, and which way conditions go.
+/// Which instructions are reachable, and which way conditions go.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    /// For every instruction, whether it can be reached.
+    /// Whether each instruction is reachable.
     pub reachable: Vec<bool>,
-    /// For every conditional jump that always goes one way, whether it is
-    /// taken.
+    /// For every conditional jump that always goes the same way, whether it is taken.
     pub decided: Vec<Option<bool>>,
 }
 
@@ -86,7 +84,7 @@ impl ConstantMemory<'_> {
     }
 }
 
-/// Follows the constants through a function.
+/// Propagates constants through a function.
 pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> Flow {
     let frame = Frame::of(operations);
     let mut states: Vec<Option<State>> = vec![None; operations.len()];
@@ -143,7 +141,7 @@ pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> F
     flow
 }
 
-/// The effect of an instruction that is no jump.
+/// The effect of an instruction that is not a jump.
 fn step(operation: &Operation, state: &mut State, frame: Frame, memory: ConstantMemory<'_>) {
     let one = operation.instruction;
     let destination = usize::from(one.destination);
@@ -210,8 +208,7 @@ fn step(operation: &Operation, state: &mut State, frame: Frame, memory: Constant
     }
 }
 
-/// Forgets what a pointer to the stack, here or in a called function, may
-/// change.
+/// Forgets what may change through a pointer to the stack, here or in a called function.
 fn forget_shared(state: &mut State, frame: Frame) {
     if frame.is_shared {
         state.stack.clear();
@@ -309,7 +306,7 @@ fn branch(one: Instruction, state: &State) -> Option<bool> {
     })
 }
 
-/// What is known on one way out of a jump: equality tells a value.
+/// What is known on one path out of a jump: equality tells a value.
 fn after_branch(one: Instruction, state: &State, taken: bool) -> State {
     let mut state = state.clone();
     let equal = match one.operation() {

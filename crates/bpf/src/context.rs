@@ -12,12 +12,11 @@ impl Stack {
     /// How deep functions may call one another. The kernel's verifier allows 8.
     pub(crate) const CALL_DEPTH: usize = 64;
 
-    /// How many calls of compiled functions may be under way at once, each from
-    /// a helper or kernel function that the one before has called. The caller
-    /// has to check that: compiled code does not.
+    /// How many calls of compiled functions may be nested, each made by a helper or kernel function that the one before has called. The caller
+    /// has to check that; compiled code does not.
     pub const NESTED_CALLS: usize = 16;
 
-    /// Room for all of them.
+    /// Room for as many.
     #[must_use]
     pub fn new() -> Stack {
         let bytes = Self::NESTED_CALLS * Self::CALL_DEPTH * usize::from(LIMIT);
@@ -50,31 +49,27 @@ pub static NULL_PAGE: NullPage = [0; 513];
 #[repr(C)]
 #[derive(Debug)]
 pub struct Context {
-    /// Of the caller; compiled code only passes it on.
+    /// The caller's; compiled code only passes it on.
     pub kernel: *mut c_void,
     /// BPF instructions executed so far; compiled code adds to it.
     pub instructions: u64,
-    /// When a loop goes on although `instructions` is above this,
-    /// [`crate::Linker::runaway`] is called, and all compiled functions that
-    /// are running return 0. The limit is 0 from then on: set it again before
-    /// the next call.
+    /// If a loop continues although `instructions` is above this, [`crate::Linker::runaway`] is called, and all running compiled functions
+    /// return 0. From then on the limit is 0: set it again before the next call.
     pub instruction_limit: u64,
     /// Start of the arena as compiled code accesses it: its kernel form.
     pub arena: *mut u8,
     /// Start of the arena as it is stored in memory: its user form. The lower
     /// 32 bits are 0.
     pub arena_user: u64,
-    /// What loads from kernel structures read through null pointers:
-    /// [`NULL_PAGE`].
+    /// What loads from kernel structures through null pointers read: [`NULL_PAGE`].
     pub null_page: *const NullPage,
-    /// Where the stack of the next function begins: the end of a [`Stack`],
-    /// from which functions take theirs downwards. Apart from the machine's
-    /// stack, so that what the code keeps there has short offsets.
+    /// Where the stack of the next function begins: the end of a [`Stack`], from which functions take theirs downwards. Separate from the
+    /// machine's stack, so that the code's data there has short offsets.
     pub stack: *mut u8,
     /// Maps and sections of global variables, in the order of
     /// [`crate::Object::slots`].
     pub slots: *const *mut u8,
-    /// The sizes in bytes of the sections among [`Context::slots`], at the same places.
+    /// The sizes in bytes of the sections in [`Context::slots`], at the same places.
     pub slot_sizes: *const u64,
 }
 

@@ -1,13 +1,13 @@
-//! What a kernel's verifier knows of the functions that programs call.
+//! What a kernel's verifier knows about the functions that programs call.
 
-/// What is asked of the callers of a helper or kernel function, and what is known after the call.
+/// What a helper or kernel function requires of its callers, and what is known after the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contract {
     /// What the arguments have to be.
     pub arguments: [Argument; 5],
-    /// What comes back.
+    /// What it returns.
     pub result: Outcome,
-    /// What the call does beside.
+    /// What else the call does.
     pub effect: Effect,
     /// Whether it may sleep.
     pub sleeps: bool,
@@ -21,17 +21,17 @@ pub enum Argument {
     /// What the declaration in the object says; a pointer is not NULL.
     #[default]
     Declared,
-    /// Not looked at.
+    /// Not checked.
     Any,
     /// A map.
     Map,
-    /// A key of the map that is the first argument.
+    /// A key for the map in the first argument.
     Key,
-    /// A value of the map that is the first argument, to be read, or NULL.
+    /// A value for the map in the first argument, to be read, or NULL.
     Value,
-    /// Room for a value of the map that is the first argument.
+    /// Room for a value of the map in the first argument.
     Room,
-    /// Memory, as many bytes as the argument after this one says, or NULL if that is 0.
+    /// Memory of as many bytes as the next argument says, or NULL if that is 0.
     Sized,
     /// A kernel object, not NULL.
     Object,
@@ -51,7 +51,7 @@ pub enum Outcome {
     Any,
     /// A number.
     Number,
-    /// A value of the map that is the first argument, or NULL.
+    /// A value of the map in the first argument, or NULL.
     MapValue,
     /// A kernel object, or NULL.
     Object,
@@ -59,47 +59,47 @@ pub enum Outcome {
     Memory,
 }
 
-/// What a call does beside returning something.
+/// What a call does besides returning something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effect {
     /// Nothing that has to be undone.
     #[default]
     None,
-    /// The result is a reference that has to be given back.
+    /// The result is a reference that has to be released.
     Acquire,
-    /// Gives the reference in the argument of that number, from 0, back.
+    /// Releases the reference in the argument of that number, from 0.
     Release(usize),
-    /// Takes the reference in the argument of that number, from 0, over.
+    /// Takes over the reference in the argument of that number, from 0.
     Keep(usize),
-    /// Takes the reference in the second argument over, and returns another.
+    /// Takes over the reference in the second argument, and returns another.
     Exchange,
-    /// Begins something.
+    /// Enters a region.
     Enter(Region),
-    /// Ends it.
+    /// Leaves it.
     Leave(Region),
     /// Begins an iteration with the iterator in the first argument.
     Iterate,
-    /// Goes on with it.
+    /// Continues it.
     Next,
     /// Ends it.
     EndIteration,
 }
 
-/// What a program can be within, and has to leave before it returns.
+/// What a program can be inside, and has to leave before it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Region {
-    /// A critical section of RCU.
+    /// An RCU critical section.
     Rcu,
     /// A spin lock is held; one at a time.
     SpinLock,
-    /// Preemption is switched off.
+    /// Preemption is disabled.
     NoPreemption,
-    /// Interrupts are switched off.
+    /// Interrupts are disabled.
     NoInterrupts,
 }
 
 impl Region {
-    /// How a message calls it.
+    /// Its name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Region::Rcu => "the critical section of RCU",

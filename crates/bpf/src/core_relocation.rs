@@ -1,11 +1,8 @@
-//! CO-RE relocations: what an instruction needs to know of the kernel's types.
+//! CO-RE relocations: what an instruction needs to know about the kernel's types.
 //!
-//! A local type and a path into it are translated to the linker's model of
-//! the kernel, by name. A structure that the kernel model does not have at all
-//! is laid out as the object declares it: there is none that could come from
-//! the kernel, so the program has it in memory of its own. What else cannot be
-//! translated does not fail here: a program that gets to the instruction ends
-//! with an error, so that code that is not reached may need what is missing.
+//! A local type and a path into it are translated to the linker's model of the kernel, by name. A structure that the kernel model does not have
+//! at all is laid out as the object declares it: the kernel cannot pass one, so it is in the program's own memory. Anything else that cannot be
+//! translated does not fail here: a program that gets to the instruction ends with an error, so that unreachable code may need what is missing.
 
 use crate::btf::{Btf, Kind, TypeId};
 use crate::btf_ext::CoreRelocation;
@@ -35,7 +32,7 @@ mod kind {
 pub(crate) enum Failure {
     /// The kernel model lacks something.
     Absent(String),
-    /// The relocation itself makes no sense.
+    /// The relocation itself is invalid.
     Malformed(String),
 }
 
@@ -54,8 +51,7 @@ pub(crate) struct Access {
     local_size: u64,
     /// Size in bytes in the kernel model.
     size: u64,
-    /// Whether both are plain unsigned numbers or pointers, so that a load
-    /// of one size can stand for a load of the other.
+    /// Whether both are plain unsigned numbers or pointers, so that a load of one size can replace a load of the other.
     resizable: bool,
 }
 
@@ -74,8 +70,7 @@ pub(crate) fn resolve(
     let id = relocation.type_id;
     match relocation.kind {
         kind::TYPE_ID_LOCAL => plain(u64::from(id)),
-        // The kernel's own numbers of types stay unknown to programs but for
-        // being there: the local number says which type is meant.
+        // Programs learn nothing of the kernel's own type numbers but that there is one: the local number says which type is meant.
         kind::TYPE_ID_TARGET => {
             plain(type_size(btf, linker, id).map_or(0, |_| u64::from(btf.resolve(id))))
         }
@@ -118,7 +113,7 @@ fn field_value(
     field: WideField,
 ) -> Result<Resolution, Failure> {
     let (mut offset, mut size) = (field.offset, field.size);
-    // A bit field is loaded with as many bytes as hold all of it.
+    // A bit field is loaded with as many bytes as contain all of it.
     let mut shift_out = 0;
     let mut bit_size = size.saturating_mul(8);
     if let Some(bits) = field.bits {
@@ -200,7 +195,7 @@ fn enumerator(btf: &Btf, linker: &dyn Linker, relocation: &CoreRelocation) -> Re
     })
 }
 
-/// A field, found in the kernel model.
+/// A field in the kernel model.
 #[derive(Debug, Clone, Copy)]
 struct WideField {
     offset: u64,
@@ -212,9 +207,8 @@ struct WideField {
 /// A field as the object's own types describe it.
 #[derive(Debug)]
 struct LocalField {
-    /// Parts of the way to the field. Each part starts in a structure of its
-    /// own, named in the kernel model: a new one starts in the elements of an
-    /// array of structures.
+    /// Parts of the path to the field. Each part starts in a structure named in the kernel model; a new one starts in the elements of an array
+    /// of structures.
     parts: Vec<Part>,
     /// Type of the field.
     type_id: TypeId,
@@ -350,7 +344,7 @@ impl LocalField {
     }
 
     fn access(&self, btf: &Btf, field: WideField) -> Option<Access> {
-        // Bit fields are loaded in a size that the program asks for.
+        // Bit fields are loaded in a size that the program chooses.
         if self.is_bit_field || field.bits.is_some() {
             return None;
         }
@@ -427,7 +421,7 @@ impl Part {
     }
 }
 
-/// Names the field that a relocation is about.
+/// The name of the field that a relocation is about.
 pub(crate) fn describe(btf: &Btf, relocation: &CoreRelocation) -> String {
     let Ok(local) = LocalField::parse(btf, relocation) else {
         return format!("field {}", relocation.access);
@@ -443,8 +437,7 @@ pub(crate) fn describe(btf: &Btf, relocation: &CoreRelocation) -> String {
     parts.join(", ")
 }
 
-/// Writes the value of a relocation into its instruction. For a 16-byte load
-/// the upper half of the value belongs into the second instruction.
+/// Writes the value of a relocation into its instruction. For a 16-byte load, the upper half of the value belongs in the second instruction.
 pub(crate) fn patch(
     instruction: Instruction,
     resolution: Resolution,

@@ -1,4 +1,4 @@
-//! The parts of an ELF file that a BPF object consists of, checked and owned.
+//! The parts of an ELF file that make up a BPF object, checked and owned.
 
 use object::elf;
 use object::read::elf::{ElfFile64, ElfSection64};
@@ -8,11 +8,10 @@ use object::{
 
 use crate::error::{Error, malformed};
 
-/// Above this, a section size is taken for damage (arenas end at 4 GiB).
+/// A section size above this is considered damage (arenas end at 4 GiB).
 const SECTION_LIMIT: u64 = 1 << 32;
 
-/// The file, reduced to what matters here. Indices of sections and symbols
-/// are those of the file.
+/// The file, reduced to what matters here. Sections and symbols have the same indices as in the file.
 #[derive(Debug, Default)]
 pub(crate) struct Elf {
     pub sections: Vec<ElfSection>,
@@ -22,7 +21,7 @@ pub(crate) struct Elf {
 #[derive(Debug, Default)]
 pub(crate) struct ElfSection {
     pub name: String,
-    /// Contents; empty for sections without (`.bss`).
+    /// Contents; empty for sections without any (`.bss`).
     pub data: Vec<u8>,
     pub size: u64,
     pub kind: ElfKind,
@@ -46,7 +45,7 @@ pub(crate) struct ElfSymbol {
     pub value: u64,
     pub size: u64,
     pub function: bool,
-    /// Whether it is seen outside the file.
+    /// Whether it is visible outside the file.
     pub global: bool,
     pub weak: bool,
     /// Whether it is defined elsewhere.
@@ -117,12 +116,12 @@ impl Elf {
         Ok(parsed)
     }
 
-    /// The contents of the first section of that name.
+    /// The first section of that name.
     pub(crate) fn section(&self, name: &str) -> Option<&ElfSection> {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    /// Where in a section the symbol `name` is; `None` if neither is there.
+    /// Where in a section the symbol `name` is; `None` if either does not exist.
     pub(crate) fn address(&self, section: &str, name: &str) -> Option<u64> {
         let index = self.sections.iter().position(|one| one.name == section)?;
         let symbol = self

@@ -13,16 +13,16 @@ pub enum Error {
         /// What is wrong there.
         problem: String,
     },
-    /// The object uses something this crate does not translate.
+    /// The object uses something that this crate does not translate.
     Unsupported {
         /// Section, program and instruction, or whatever place is known.
         place: String,
         /// What is not supported.
         problem: String,
     },
-    /// The object does what a kernel's verifier allows no program to do.
+    /// The object does something that a kernel's verifier does not allow.
     Refused {
-        /// Function, and source line where known.
+        /// Function, and source line if known.
         place: String,
         /// What it does there.
         problem: String,
@@ -42,7 +42,7 @@ pub enum Error {
 pub struct Missing {
     /// What is missing, in words.
     pub problem: String,
-    /// Where it is first needed: program, and source line where known.
+    /// Where it is first needed: program, and source line if known.
     pub place: String,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn malformed(place: impl Into<String>, problem: impl Into<String>) ->
     }
 }
 
-/// An object that asks for something this crate does not translate.
+/// An object that asks for something that this crate does not translate.
 pub(crate) fn unsupported(place: impl Into<String>, problem: impl Into<String>) -> Error {
     Error::Unsupported {
         place: place.into(),

@@ -3,21 +3,20 @@
 use crate::instruction::{FRAME_POINTER, alu, class};
 use crate::link::Operation;
 
-/// The most that a function may use, in bytes.
+/// Maximum stack of a function, in bytes.
 pub(crate) const LIMIT: u16 = 512;
 
 /// How a function uses its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Whether addresses in the stack go anywhere but into loads and stores
-    /// relative to r10.
+    /// Whether addresses in the stack are used for anything but loads and stores relative to r10.
     pub is_shared: bool,
     /// How many bytes below r10 the known uses reach; a multiple of 16.
     pub used: u16,
 }
 
 impl Frame {
-    /// Looks through all instructions of a function.
+    /// Examines all instructions of a function.
     pub(crate) fn of(operations: &[Operation]) -> Frame {
         let mut is_shared = false;
         let mut lowest = 0;
@@ -29,8 +28,7 @@ impl Frame {
                 is_shared |= stores_address;
                 let accesses = one.class() == class::LDX && reads
                     || one.class() != class::LDX && one.destination == FRAME_POINTER;
-                // A load with acquire semantics has its address in the source,
-                // so a store of r10 may be one.
+                // A load with acquire semantics is encoded with its address in the source, so a store of r10 may be one.
                 if accesses || stores_address {
                     lowest = lowest.min(one.offset);
                 }
@@ -52,8 +50,7 @@ impl Frame {
         }
     }
 
-    /// Bytes to reserve. From a shared address code may go up and down, so
-    /// the stack is whole then.
+    /// Bytes to reserve. From a shared address code may go up and down, so the stack then has its full size.
     pub(crate) fn size(self) -> u16 {
         if self.is_shared { LIMIT } else { self.used }
     }

@@ -170,7 +170,7 @@ impl Instruction {
         }
     }
 
-    /// Whether control never goes on to the next instruction.
+    /// Whether control never continues at the next instruction.
     pub(crate) fn ends_flow(self) -> bool {
         self.is_exit()
             || (matches!(self.class(), class::JMP | class::JMP32) && self.operation() == jump::JA)

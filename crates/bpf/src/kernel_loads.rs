@@ -3,8 +3,8 @@
 use crate::instruction::{alu, class};
 use crate::link::Operation;
 
-/// Marks the loads from kernel structures: those whose offset is relocated,
-/// and those from an address that a relocated offset was added to just before.
+/// Marks the loads from kernel structures: those with a relocated offset, and those from an address to which a relocated offset was added just
+/// before.
 pub(crate) fn mark_kernel_loads(operations: &mut [Operation], field_offsets: &[bool]) {
     let mut leaders = vec![false; operations.len()];
     for operation in operations.iter() {

@@ -1,11 +1,8 @@
 //! BPF objects as machine code.
 //!
-//! [`Object::parse`] reads what `clang -target bpf -g` writes: programs, maps,
-//! global variables and `struct_ops` tables. [`compile`] translates the
-//! programs for this machine against a [`Linker`], which stands for the kernel:
-//! it knows the helpers, the kernel functions and the layout of the kernel's
-//! structures. The [`Code`] is compiled once and shared by many simulations,
-//! each of which calls it with its own [`Context`].
+//! [`Object::parse`] reads what `clang -target bpf -g` writes: programs, maps, global variables and `struct_ops` tables. [`compile`] translates
+//! the programs for this machine against a [`Linker`], which stands for the kernel: it knows the helpers, the kernel functions and the layout
+//! of kernel structures. The [`Code`] is compiled once and shared by many simulations, each of which calls it with its own [`Context`].
 
 mod btf;
 mod btf_ext;

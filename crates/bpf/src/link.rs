@@ -18,22 +18,21 @@ use crate::validate::check_instruction;
 pub(crate) struct Operation {
     pub instruction: Instruction,
     pub operand: Option<Operand>,
-    /// Where it jumps to.
+    /// Its jump target.
     pub target: Option<usize>,
-    /// Whether it loads from a kernel structure, which yields 0 for a null
-    /// pointer.
+    /// Whether it loads from a kernel structure, which yields 0 for a null pointer.
     pub kernel_load: bool,
 }
 
 impl Operation {
-    /// Whether this calls a helper that calls a function of the object.
+    /// Whether this calls a helper that calls back a function of the object.
     pub(crate) fn calls_back(&self) -> bool {
         let one = self.instruction;
         one.is_call() && one.source == 0 && HELPERS_WITH_CALLBACK.contains(&one.immediate)
     }
 
-    /// Whether the function returns here, be it after an error. At something that is missing it does too, but what comes after
-    /// is followed all the same, so that all that is missing is found at once.
+    /// Whether the function returns here, possibly with an error. It also does where something is missing, but what follows is examined all the
+    /// same, so that everything missing is found at once.
     pub(crate) fn ends_function(&self) -> bool {
         let absent = matches!(self.operand, Some(Operand::Absent { optional: true, .. }));
         self.instruction.is_exit() || absent
@@ -51,11 +50,11 @@ pub(crate) enum Operand {
     Function(usize),
     /// A helper or kernel function.
     Native(Native),
-    /// Something that the kernel model lacks: the program ends with an error when it gets here.
+    /// Something that the kernel model lacks: the program ends with an error if it gets here.
     Absent {
         /// What is missing, in words.
         problem: String,
-        /// Whether the object says that it does without (a weak function).
+        /// Whether the object declares that it can do without (a weak function).
         optional: bool,
     },
 }
@@ -67,14 +66,13 @@ pub(crate) struct Linked {
     pub function: usize,
     pub operations: Vec<Operation>,
     pub flow: Flow,
-    /// What is checked at each operation when it runs.
+    /// What is checked at run time before each operation.
     pub checks: Vec<Option<Check>>,
     /// Whether a call may end because the simulation should stop.
     pub may_stop: bool,
 }
 
-/// Helpers that call a function of the object while they run: going through
-/// the entries of a map, finding memory areas, looping, draining a buffer.
+/// Helpers that call back a function of the object: they iterate over a map, find memory areas, loop, or drain a buffer.
 const HELPERS_WITH_CALLBACK: [i32; 4] = [164, 180, 181, 209];
 
 impl Linked {
@@ -84,7 +82,7 @@ impl Linked {
         operations.filter(|&(at, _)| self.flow.reachable[at])
     }
 
-    /// The functions of the object called from here.
+    /// The functions of the object that this one calls.
     fn callees(&self) -> impl Iterator<Item = usize> {
         self.reachable()
             .filter(|(_, operation)| operation.instruction.is_call())
@@ -94,7 +92,7 @@ impl Linked {
             })
     }
 
-    /// Whether this function itself has a place where it may be stopped.
+    /// Whether this function itself has a place where it may stop.
     fn has_stop(&self) -> bool {
         self.reachable().any(|(at, operation)| {
             operation.target.is_some_and(|target| target <= at)
@@ -109,7 +107,7 @@ impl Linked {
 #[derive(Debug)]
 pub(crate) struct LinkedObject {
     pub functions: Vec<Linked>,
-    /// Values of the configuration that the code refers to by address.
+    /// Configuration values that the code refers to by address.
     pub kconfig: Box<[u8]>,
     /// What reachable code needs and the linker lacks.
     pub missing: Vec<Missing>,
@@ -117,14 +115,14 @@ pub(crate) struct LinkedObject {
     pub calls: Vec<Calls>,
 }
 
-/// What a function calls, as far as its code can be reached.
+/// What the reachable code of a function calls.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     /// Index of the function in the object.
     pub function: usize,
     /// Kernel functions.
     pub kernel: Vec<KernelCall>,
-    /// Functions of the object that it calls, or hands to others as callbacks.
+    /// Functions of the object that it calls, or passes to others as callbacks.
     pub own: Vec<usize>,
 }
 
@@ -133,7 +131,7 @@ pub(crate) struct Calls {
 pub struct KernelCall {
     /// The function's name, without `___flavor`.
     pub name: String,
-    /// Where: function, and source line where known.
+    /// Where: function, and source line if known.
     pub place: String,
 }
 
@@ -228,7 +226,7 @@ fn calls_of(object: &Object, index: usize, operations: &[Operation], flow: &Flow
     calls
 }
 
-/// Adds what reachable code of a function needs and the linker lacks, each thing once, with the place where it is first needed.
+/// Adds what the reachable code of a function needs and the linker lacks, each thing once, with the place that first needs it.
 fn collect_missing(
     missing: &mut Vec<Missing>,
     object: &Object,
@@ -269,7 +267,7 @@ fn kconfig_values(object: &Object, linker: &dyn Linker) -> Result<Box<[u8]>, Err
         let Some(mut value) = linker.kconfig(&one.name) else {
             continue;
         };
-        // Characters hold the letter of a truth value.
+        // Characters hold the letter of a tristate value.
         if let Kind::Integer {
             size: 1,
             boolean: false,
@@ -510,8 +508,7 @@ fn relocate(
     Ok(())
 }
 
-/// Control must not run out of the function, nor may accesses to the stack
-/// lie outside of the frame.
+/// Control must not leave the function at its end, and accesses to the stack must not lie outside the frame.
 fn check_flow(
     object: &Object,
     function: &Function,
@@ -545,10 +542,9 @@ fn check_flow(
     Ok(())
 }
 
-/// Functions must not call themselves, directly or through others, nor one
-/// another deeper than a [`Stack`] has room for.
+/// Functions must not call themselves, directly or through others, nor each other more deeply than a [`Stack`] has room for.
 fn check_calls(object: &Object, functions: &[Linked]) -> Result<(), Error> {
-    // Remove functions whose callees are all removed; a cycle stays, and the rounds count how deep calls go.
+    // Repeatedly remove functions whose callees are all removed: a cycle stays, and the rounds count how deep calls go.
     let mut depth = 0;
     let mut left: Vec<(usize, Vec<usize>)> = functions
         .iter()

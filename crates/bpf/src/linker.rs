@@ -7,13 +7,12 @@ use crate::contract::{Argument, Contract, Outcome};
 pub struct Native {
     /// Address of its code, which has the signature [`crate::Entry`].
     pub address: *const u8,
-    /// How many of the registers r1 to r5 it reads. What is in the others when
-    /// it is called is undefined.
+    /// How many of the registers r1 to r5 it reads. The contents of the others are undefined when it is called.
     pub arguments: usize,
 }
 
-/// Answers what an object asks of its kernel. The answers are built into the
-/// code and shared by all simulations. Those that code is checked by may be left out: then nothing is known, and nothing refused.
+/// Answers what an object asks about its kernel. The answers are built into the code and shared by all simulations. Answers that are only used
+/// to check the code may be left out: then nothing is known, and nothing is refused.
 pub trait Linker {
     /// The helper with that number (`BPF_FUNC_*`).
     fn helper(&self, id: u32) -> Option<Native>;
@@ -21,10 +20,8 @@ pub trait Linker {
     /// The kernel function of that name, without `___flavor`.
     fn kfunc(&self, name: &str) -> Option<Native>;
 
-    /// The field at the end of a path of member names, from a structure named
-    /// without `___flavor`. Members of anonymous structures and unions belong
-    /// to the structure around them. Of an array in the path, its first
-    /// element is meant.
+    /// The field at the end of a path of member names, from a structure named without `___flavor`. Members of anonymous structures and unions
+    /// belong to the structure around them. An array in the path stands for its first element.
     fn field(&self, structure: &str, path: &[&str]) -> Option<Field>;
 
     /// Size in bytes of the structure, union, enumeration or typedef of that
@@ -34,27 +31,22 @@ pub trait Linker {
     /// Value of an enumerator of that enumeration.
     fn enumerator(&self, enumeration: &str, name: &str) -> Option<u64>;
 
-    /// A configuration value, such as `CONFIG_HZ`. Truth values are 1 for y,
-    /// 0 for n and 2 for m; `LINUX_KERNEL_VERSION` is asked for here as well.
+    /// A configuration value, such as `CONFIG_HZ`. Tristate values are 1 for y, 0 for n and 2 for m; `LINUX_KERNEL_VERSION` is also asked for here.
     fn kconfig(&self, name: &str) -> Option<u64>;
 
     /// Address of a kernel variable (`__ksym`).
     fn variable(&self, name: &str) -> Option<*const u8>;
 
-    /// Called, with the signature [`crate::Entry`], when a loop goes on above
-    /// [`crate::Context::instruction_limit`]; `r1` says where, for
-    /// [`crate::Code::place`]. A helper that calls back many times must stop
-    /// when it finds the limit to be 0.
+    /// Called, with the signature [`crate::Entry`], when a loop continues beyond [`crate::Context::instruction_limit`]; `r1` says where, for
+    /// [`crate::Code::place`]. A helper that calls back many times must stop when it finds the limit to be 0.
     fn runaway(&self) -> *const u8;
 
-    /// Called, with the signature [`crate::Entry`], when code gets to something
-    /// that the linker lacks. `r1` and `r2` are address and length of a text
-    /// in UTF-8 that says what, `r3` says where, for [`crate::Code::place`].
-    /// All running functions return 0 afterwards, as they do after
+    /// Called, with the signature [`crate::Entry`], when code gets to something that the linker lacks. `r1` and `r2` are address and length of
+    /// a UTF-8 text that says what, `r3` says where, for [`crate::Code::place`]. All running functions return 0 afterwards, as they do after
     /// [`Linker::runaway`].
     fn unavailable(&self) -> *const u8;
 
-    /// Called as [`Linker::unavailable`] is, when code is about to access memory that it must not. The text says what it does.
+    /// Called like [`Linker::unavailable`] when code is about to make an access that is not allowed. The text says which.
     fn stray(&self) -> *const u8;
 
     /// Name and contract of the helper with that number.
@@ -71,8 +63,8 @@ pub trait Linker {
         }
     }
 
-    /// What the arguments of a program point to that the kernel runs at the event that the section names: the names of structures, "" for
-    /// numbers. `None` if the kernel has no such event.
+    /// What the arguments of a program attached to the event that the section names point to: the names of structures, "" for numbers. `None`
+    /// if the kernel has no such event.
     fn event_arguments(&self, _section: &str) -> Option<Vec<&'static str>> {
         None
     }
@@ -87,12 +79,12 @@ pub trait Linker {
         true
     }
 
-    /// Whether structures of that name are objects of the kernel, which only the kernel can make.
+    /// Whether structures of that name are kernel objects, which only the kernel can create.
     fn is_object(&self, _structure: &str) -> bool {
         false
     }
 
-    /// Whether the first member of a kernel structure is another, so that a pointer to it serves as well.
+    /// Whether the first member of a kernel structure is a `_first`, so that a pointer to the structure will do for one.
     fn begins_with(&self, _structure: &str, _first: &str) -> bool {
         false
     }

@@ -1,24 +1,24 @@
-//! A loader that goes on beside a simulation: what its threads ask of the kernel, and what they are told.
+//! A loader that runs beside a simulation: what its threads ask of the kernel, and the replies.
 
 use serde::{Deserialize, Serialize};
 
 use crate::setup::NewMap;
 
-/// Process id of a loader in a simulation. Its further threads have the numbers behind it.
+/// Process id of a loader in a simulation. Its further threads have the numbers after it.
 pub const LOADER_PID: i32 = 500;
 
-/// How a thread of a loader is when its scheduler has been attached.
+/// The state of a loader's thread once its scheduler has been attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoaderThread {
     /// Its name.
     pub name: String,
-    /// What it is scheduled by.
+    /// How it is scheduled.
     pub attributes: ThreadAttributes,
-    /// What it waits for; it is the kernel's turn to let the others go on.
+    /// What it waits for; `None` if it continues as soon as the kernel lets it.
     pub wait: Option<Wait>,
 }
 
-/// What a thread is scheduled by, as system calls give it.
+/// How a thread is scheduled, as system calls set it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadAttributes {
     /// `SCHED_*`.
@@ -34,14 +34,14 @@ pub struct ThreadAttributes {
 /// A wait of a thread: for another thread of the loader, for a time, or for whichever comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// When it ends at the latest, nanoseconds of the kernel's clock.
+    /// When it ends at the latest, in nanoseconds on the kernel's clock.
     pub until: Option<u64>,
 }
 
-/// What a thread has come to since it was told to go on.
+/// What a thread has done since it was told to continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// System calls that it has made, the one that it is in included.
+    /// Number of system calls that it has made, including the current one.
     pub calls: u64,
     /// Threads whose wait it has ended.
     pub woken: Vec<u32>,
@@ -52,11 +52,11 @@ pub struct Request {
 /// A call of bpf(2) about the scheduler's object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BpfCall {
-    /// Something of a map, by its number in the object.
+    /// An operation on a map, by its number in the object.
     Map {
         /// Number of the map.
         map: usize,
-        /// What.
+        /// The operation.
         operation: MapOperation,
     },
     /// A run of one of the scheduler's programs.
@@ -68,10 +68,10 @@ pub enum BpfCall {
     },
 }
 
-/// What a thread needs of the kernel.
+/// What a thread needs from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Demand {
-    /// A call of bpf(2) carried out.
+    /// A call of bpf(2).
     Bpf(BpfCall),
     /// Nothing: it has only used time.
     Time,
@@ -79,12 +79,12 @@ pub enum Demand {
     Yield,
     /// To wait.
     Wait(Wait),
-    /// To make a thread, whose number is the next. The reply's result is what it gets for it: not below 0 if there is one now.
+    /// To create a thread, which gets the next number. The result of the reply is not below 0 if the thread now exists.
     Spawn {
         /// The thread's name.
         name: String,
     },
-    /// To be scheduled by something else from now on.
+    /// To be scheduled differently from now on.
     Attributes(ThreadAttributes),
     /// To end.
     Exit,
@@ -95,12 +95,12 @@ pub enum Demand {
     },
 }
 
-/// An operation on a map, as bpf(2) has them. A value of a map with values for each CPU is those of all CPUs, each rounded up to 8 bytes.
+/// An operation on a map, as in bpf(2). A value of a per-CPU map consists of those of all CPUs, each rounded up to 8 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MapOperation {
     /// The value for a key.
     LookUp(Vec<u8>),
-    /// The value for a key, which leaves the map.
+    /// The value for a key, which is removed from the map.
     Take(Vec<u8>),
     /// To set the value for a key.
     Update {
@@ -118,45 +118,45 @@ pub enum MapOperation {
         /// The map.
         map: NewMap,
     },
-    /// To take a key out.
+    /// To remove a key.
     Delete(Vec<u8>),
-    /// The key behind this one, or the first.
+    /// The key after this one, or the first.
     NextKey(Option<Vec<u8>>),
 }
 
-/// What a thread is told.
+/// The reply to a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The result: of a program what it returned, otherwise 0 or an error number, negative.
+    /// The result: the return value of a program, otherwise 0 or a negative error number.
     pub result: i64,
     /// The value, the key or the context that was asked for.
     pub bytes: Vec<u8>,
 }
 
-/// The loader of a scheduler, whose threads go on as tasks of the simulation. Between two system calls a thread runs for real, in no virtual
-/// time and alone; what it asks for then happens when its CPU time has passed in the simulation.
+/// The loader of a scheduler, whose threads continue as tasks of the simulation. Between two system calls a thread runs for real, alone and in
+/// no virtual time; what it then asks for happens when its CPU time has passed in the simulation.
 pub trait Loader {
-    /// Memory that is the loader's and the kernel's, for at least `size` bytes of the section of the object with this number.
+    /// Memory shared by the loader and the kernel, for at least `size` bytes of the object's section with this number.
     fn section(&mut self, number: usize, size: usize) -> Option<*mut u8>;
 
-    /// Puts the memory of the loader's arena in place of `size` bytes at `window`; the result is the address at which the loader has it.
+    /// Maps the memory of the loader's arena over the `size` bytes at `window`; returns the address at which the loader has it.
     fn arena(&mut self, window: *mut u8, size: usize) -> Option<u64>;
 
-    /// Lets the loader go on until it attaches the scheduler, with the reply to its last call; the result is the next call that it needs
-    /// a reply to and the CPU on which it makes that, or nothing once it has attached the scheduler.
+    /// Lets the loader continue until it attaches the scheduler, with the reply to its last call. Returns the next call that needs a reply, and
+    /// the CPU on which it is made, or nothing once the scheduler is attached.
     ///
     /// # Errors
     ///
-    /// Why it does not attach one.
+    /// Why it does not attach a scheduler.
     fn prepare(&mut self, reply: Reply) -> Result<Option<(usize, BpfCall)>, String>;
 
-    /// The loader's threads, once it has attached the scheduler; the first is the one that did.
+    /// The loader's threads, once it has attached the scheduler; the first is the one that did so.
     fn threads(&mut self) -> Vec<LoaderThread>;
 
-    /// Lets `thread` go on from `now` on, in nanoseconds of the kernel's clock, with the reply to what it asked for.
+    /// Lets `thread` continue at `now`, in nanoseconds on the kernel's clock, with the reply to what it asked for.
     ///
     /// # Errors
     ///
-    /// Why it cannot be followed.
+    /// Why the thread cannot be followed any further.
     fn resume(&mut self, thread: u32, reply: Reply, now: u64) -> Result<Request, String>;
 }

@@ -50,11 +50,11 @@ pub struct Map {
     pub key_type: Option<TypeId>,
     /// BTF type of the values, if the object names it.
     pub value_type: Option<TypeId>,
-    /// Definition of the maps inside, for a map of maps.
+    /// Definition of the inner maps, for a map of maps.
     pub inner: Option<Box<Map>>,
     /// Values that a map of maps, or of programs, holds from the start.
     pub initial: Vec<(u32, InitialValue)>,
-    /// Offset of the variable in the section.
+    /// Offset of the map's variable in the section.
     pub(crate) offset: u64,
     /// Offset of the member `values` in the section.
     pub(crate) values_offset: Option<u64>,
@@ -158,8 +158,7 @@ impl Map {
     }
 }
 
-/// The number that `__uint` hides in the length of an array, or `__ulong` in
-/// an enumerator.
+/// The number that `__uint` encodes as the length of an array, or `__ulong` as an enumerator.
 fn number(btf: &Btf, type_id: TypeId) -> Option<u64> {
     match btf.resolved(type_id) {
         Kind::Pointer(target) => match btf.resolved(*target) {

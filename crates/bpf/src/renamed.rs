@@ -1,6 +1,6 @@
-//! Names that kernel functions had once.
+//! Former names of kernel functions.
 
-/// Old and new names of the functions that Linux 6.13 renamed; the old names are gone since.
+/// Old and new names of the functions that Linux 6.13 renamed; the old names no longer exist.
 const RENAMED: &[(&str, &str)] = &[
     ("scx_bpf_consume", "scx_bpf_dsq_move_to_local"),
     ("scx_bpf_dispatch", "scx_bpf_dsq_insert"),
@@ -17,8 +17,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("scx_bpf_dispatch_vtime_from_dsq", "scx_bpf_dsq_move_vtime"),
 ];
 
-/// What a kernel function that 6.13 renamed is called since, for messages
-/// about a scheduler that uses the old name. `None` for all others.
+/// The present name of a kernel function that Linux 6.13 renamed, for messages about a scheduler that uses the old name. `None` for all others.
 #[must_use]
 pub fn name_since(old: &str) -> Option<&'static str> {
     let found = RENAMED.iter().find(|one| one.0 == old)?;

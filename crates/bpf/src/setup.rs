@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 /// numbered as in [`crate::Object`], values are the bytes that end up in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
-    /// Programs other than callbacks that are loaded or not, whatever their section says.
+    /// Programs other than callbacks that are to be loaded or not, whatever their section says.
     pub programs: Vec<(String, bool)>,
     /// Members of the table of callbacks, by name: data, or zeros for a callback that is left out.
     pub operations: Vec<(String, Vec<u8>)>,
     /// Bytes written over global variables.
     pub variables: Vec<VariablePatch>,
-    /// Maps that get another capacity: number and entries.
+    /// Maps with another capacity: number and entries.
     pub map_sizes: Vec<(usize, u32)>,
     /// Entries written into maps before the scheduler is attached, in order.
     pub entries: Vec<MapEntry>,
@@ -25,7 +25,7 @@ pub struct Setup {
 pub struct VariablePatch {
     /// Index into [`crate::Object::sections`].
     pub section: usize,
-    /// Where the bytes lie in the section. A section that ends before they do grows.
+    /// Where in the section the bytes belong. A section that is too short for them grows.
     pub offset: usize,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -34,56 +34,56 @@ pub struct VariablePatch {
 /// An entry of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapEntry {
-    /// Where it is asked for, for errors.
+    /// Where it was requested, for errors.
     pub place: String,
     /// Index into [`crate::Object::maps`].
     pub map: usize,
     /// The key.
     pub key: Vec<u8>,
-    /// One value, or one for each CPU if the map has such; none in a map of maps.
+    /// One value, or one for each CPU in a per-CPU map; none in a map of maps.
     pub values: Vec<Vec<u8>>,
     /// In a map of maps, the new map that becomes the value.
     pub inner: Option<NewMap>,
 }
 
-/// A map that becomes the value of an entry in a map of maps; it is what that declares, but for this.
+/// A map that becomes the value of an entry in a map of maps; in all else it is as that declares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewMap {
-    /// Entries that it has room for.
+    /// Capacity in entries.
     pub max_entries: u32,
-    /// What is in it from the beginning.
+    /// What it contains from the beginning.
     pub entries: Vec<NewEntry>,
 }
 
-/// An entry of a new map: the key, and one value, or one for each CPU if the map has such.
+/// An entry of a new map: the key, and one value, or one for each CPU in a per-CPU map.
 pub type NewEntry = (Vec<u8>, Vec<Vec<u8>>);
 
-/// One run of a program, as `BPF_PROG_TEST_RUN` does it.
+/// One run of a program, as by `BPF_PROG_TEST_RUN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramRun {
-    /// Where it is asked for, for errors.
+    /// Where it was requested, for errors.
     pub place: String,
     /// The program.
     pub program: String,
-    /// The program's context; it may write into it.
+    /// The program's context, which the program may write to.
     pub context: Vec<u8>,
-    /// Parts of the context that are taken from what the run before this one left in its own.
+    /// Parts of the context that are copied from what the previous run left in its own.
     pub passed: Vec<Passed>,
-    /// What is written, once the program has returned, to addresses that it left in its context: the address' offset in the context,
-    /// and the bytes.
+    /// What is written, once the program has returned, to addresses that it left in its context: the offset of the address in the context, and
+    /// the bytes.
     pub writes: Vec<(usize, Vec<u8>)>,
     /// CPU that the loader runs on.
     pub cpu: usize,
     /// When it runs.
     pub time: RunTime,
-    /// Whether it belongs to the run before it, and runs right after that.
+    /// Whether it belongs to the previous run, and follows it immediately.
     pub follows: bool,
 }
 
-/// A part of a context, taken from another.
+/// A part of a context that is copied from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// Offset in the context of the run before.
+    /// Offset in the context of the previous run.
     pub from: usize,
     /// Offset in this run's context.
     pub to: usize,
@@ -98,6 +98,6 @@ pub enum RunTime {
     BeforeAttach,
     /// Once it is attached.
     AfterAttach,
-    /// Again and again after it was attached, with this many nanoseconds between.
+    /// Repeatedly after it was attached, at intervals of this many nanoseconds.
     Every(u64),
 }

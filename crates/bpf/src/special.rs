@@ -18,9 +18,8 @@ pub struct SpecialField {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpecialKind {
-    /// A structure the kernel knows by name: `bpf_spin_lock`,
-    /// `bpf_res_spin_lock`, `bpf_timer`, `bpf_wq`, `bpf_list_node`,
-    /// `bpf_rb_node`, `bpf_refcount`, `bpf_task_work`.
+    /// A structure that the kernel knows by name: `bpf_spin_lock`, `bpf_res_spin_lock`, `bpf_timer`, `bpf_wq`, `bpf_list_node`, `bpf_rb_node`,
+    /// `bpf_refcount`, `bpf_task_work`.
     Structure(String),
     /// A `bpf_list_head` or `bpf_rb_root`.
     Collection {
@@ -40,7 +39,7 @@ pub enum SpecialKind {
     },
 }
 
-/// Structures the kernel recognises by name.
+/// Structures that the kernel knows by name.
 const STRUCTURES: &[&str] = &[
     "bpf_spin_lock",
     "bpf_res_spin_lock",
@@ -52,14 +51,14 @@ const STRUCTURES: &[&str] = &[
     "bpf_task_work",
 ];
 
-/// Tags of pointers that the kernel counts.
+/// Tags of pointers that the kernel tracks.
 const POINTER_TAGS: &[&str] = &["kptr", "kptr_untrusted", "percpu_kptr", "uptr"];
 
-/// Above this many fields, or levels of nesting, the kernel accepts no type.
+/// The kernel accepts no type with more fields, or levels of nesting, than this.
 const FIELD_LIMIT: usize = 4096;
 const DEPTH_LIMIT: usize = 16;
 
-/// Above this many members visited, the types are taken for damage.
+/// With more visited members than this, the types are considered damaged.
 const STEP_LIMIT: usize = 1 << 20;
 
 /// What a walk over a type has found and may still spend.
@@ -82,8 +81,7 @@ impl Btf {
         walk.fields
     }
 
-    /// Adds the special fields of a value at `offset`; `declaration` is the
-    /// structure and member, or the variable, that the value is.
+    /// Adds the special fields of a value at `offset`; `declaration` is the structure and member, or the variable, that holds the value.
     fn walk(
         &self,
         id: TypeId,
@@ -141,7 +139,7 @@ impl Btf {
                     let before = walk.fields.len();
                     let offset = offset.saturating_add(index.saturating_mul(size));
                     self.walk(*element, offset, declaration, depth - 1, walk);
-                    // Nothing in the first element, nothing in any.
+                    // If the first element has none, no element has any.
                     if walk.fields.len() == before || walk.fields.len() >= FIELD_LIMIT {
                         return;
                     }

@@ -1,4 +1,4 @@
-//! What an object has for others and wants from them.
+//! What an object provides to others and needs from them.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,16 @@ use crate::error::Error;
 pub struct Symbols {
     /// Global functions and variables that it defines.
     pub defined: BTreeSet<String>,
-    /// Functions and variables that it uses and that neither it nor the
-    /// kernel defines.
+    /// Functions and variables that it uses, but that neither it nor the kernel defines.
     pub missing: BTreeSet<String>,
 }
 
 impl Symbols {
-    /// Reads them from an object file, linked or not.
+    /// Reads the symbols of an object file, linked or not.
     ///
     /// # Errors
     ///
-    /// [`Error::Malformed`] if it is no BPF object.
+    /// [`Error::Malformed`] if it is not a BPF object.
     pub fn of(object: &[u8]) -> Result<Symbols, Error> {
         let elf = Elf::parse(object)?;
         let kernels = match elf.section(".BTF") {
@@ -41,7 +40,7 @@ impl Symbols {
     }
 }
 
-/// What is declared to be the kernel's: functions, variables and configuration values.
+/// What is declared as the kernel's: functions, variables and configuration values.
 fn names_of_the_kernel(btf: &Btf) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for one in btf.types() {

@@ -1,11 +1,10 @@
-//! Which instructions the translation knows.
+//! Which instructions the translation supports.
 
 use crate::instruction::{
     ADDRESS_SPACE_CAST, FRAME_POINTER, Instruction, alu, atomic, class, jump, mode,
 };
 
-/// Whether this is an instruction that the translation knows; the text says
-/// what is wrong with it.
+/// Whether the translation supports this instruction; the text says what is wrong with it.
 pub(crate) fn check_instruction(one: Instruction) -> Result<(), String> {
     if one.destination > FRAME_POINTER || one.source > FRAME_POINTER {
         return Err("uses a register above r10".to_owned());

@@ -8,7 +8,7 @@ use crate::btf_ext::BtfExt;
 use crate::instruction::Instruction;
 use crate::maps::Map;
 
-/// A BPF object, such as `clang -target bpf -g` makes it.
+/// A BPF object, as `clang -target bpf -g` writes it.
 #[derive(Debug)]
 pub struct Object {
     btf: Btf,
@@ -23,7 +23,7 @@ pub struct Object {
     kconfig_size: u64,
 }
 
-/// A function that the kernel calls: one of a section other than `.text`.
+/// A function that the kernel calls, in a section other than `.text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// Its name.
@@ -39,7 +39,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Whether it is one that tables of callbacks refer to.
+    /// Whether it belongs to tables of callbacks.
     #[must_use]
     pub fn is_callback(&self) -> bool {
         self.section.starts_with("struct_ops")
@@ -54,8 +54,7 @@ pub struct Section {
     pub name: String,
     /// Size in bytes.
     pub size: u64,
-    /// The initial bytes that the file holds; the rest of the section, which
-    /// for `.bss` is all of it, starts as zeros.
+    /// The initial bytes in the file; the rest of the section (for `.bss`, all of it) starts as zeros.
     pub data: Vec<u8>,
     /// The variables, by offset.
     pub variables: Vec<Variable>,
@@ -110,7 +109,7 @@ pub enum VariableKind {
     Other,
 }
 
-/// The structures that make a scheduler, with the CPU numbers of the kernel or with topological ones.
+/// The structures that define a scheduler, for CPUs with the kernel's numbers or with topological ids.
 pub const SCHEDULER_TABLES: [&str; 2] = ["sched_ext_ops", "sched_ext_ops_cid"];
 
 /// A table of callbacks: a variable in `.struct_ops` or `.struct_ops.link`.
@@ -146,7 +145,7 @@ pub struct StructOpsMember {
 pub enum StructOpsValue {
     /// A program, by its name.
     Program(String),
-    /// Plain bytes, as many as the member is long.
+    /// Plain bytes, as many as the member has.
     Data(Vec<u8>),
 }
 
@@ -162,7 +161,7 @@ impl StructOpsValue {
     }
 }
 
-/// Something that the object expects its kernel to have.
+/// Something that the object expects of its kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extern {
     /// Its name as declared, with `___flavor` if there is one.
@@ -199,7 +198,7 @@ pub enum ExternKind {
 }
 
 impl Extern {
-    /// The name the kernel knows it by: without the last `___flavor`.
+    /// The name by which the kernel knows it: without the last `___flavor`.
     #[must_use]
     pub fn essential_name(&self) -> &str {
         without_flavor(&self.name)
@@ -211,9 +210,8 @@ impl Extern {
 pub enum Slot {
     /// A map, as index into [`Object::maps`].
     Map(usize),
-    /// A section of global variables, as index into [`Object::sections`].
-    /// The slot of `.addr_space.1` holds the address in its user form, that
-    /// is `arena_user` plus the place of the variables in the arena.
+    /// A section of global variables, as index into [`Object::sections`]. The slot of `.addr_space.1` holds the address in its user form:
+    /// `arena_user` plus the place of the variables in the arena.
     Section(usize),
 }
 
@@ -299,17 +297,17 @@ impl Object {
         &self.struct_ops
     }
 
-    /// The tables of callbacks that make a scheduler.
+    /// The tables of callbacks that define a scheduler.
     pub fn schedulers(&self) -> impl Iterator<Item = &StructOps> {
         let tables = self.struct_ops.iter();
         tables.filter(|table| SCHEDULER_TABLES.contains(&table.type_name.as_str()))
     }
 
-    /// Leaves this one of the tables that make a scheduler, and forgets the others: which one is attached is up to the loader.
+    /// Keeps only this one of the tables that define a scheduler: which one is attached is up to the loader.
     ///
     /// # Errors
     ///
-    /// The names that there are, if this is none of them.
+    /// The existing names, if this is none of them.
     pub fn choose(&mut self, table: &str) -> Result<(), Vec<String>> {
         let names: Vec<String> = self.schedulers().map(|one| one.name.clone()).collect();
         if !names.iter().any(|name| name == table) {
@@ -330,7 +328,7 @@ impl Object {
             .map_or_else(String::new, |member| member.value.text())
     }
 
-    /// What the object expects its kernel to have.
+    /// What the object expects of its kernel.
     #[must_use]
     pub fn externs(&self) -> &[Extern] {
         &self.externs

@@ -17,9 +17,8 @@ impl Object {
     ///
     /// # Errors
     ///
-    /// [`Error::Malformed`] if the file is no well-formed BPF object with
-    /// BTF, [`Error::Unsupported`] if it uses what libbpf no longer takes,
-    /// such as maps without BTF.
+    /// [`Error::Malformed`] if the file is not a well-formed BPF object with BTF, [`Error::Unsupported`] if it uses what libbpf no longer
+    /// accepts, such as maps without BTF.
     pub fn parse(bytes: &[u8]) -> Result<Object, Error> {
         let elf = Elf::parse(bytes)?;
         let section = elf
@@ -298,8 +297,7 @@ impl Object {
             return Ok(Some(Reference::Extern { index, offset }));
         };
         if elf.sections[target_section].kind == ElfKind::Code {
-            // For calls the immediate counts instructions from the next one,
-            // for addresses it counts bytes; both from the symbol.
+            // The immediate counts instructions from the next one for calls, and bytes for addresses; both from the symbol.
             let target = if one.is_call() {
                 (symbol.value / instruction::SIZE as u64) as i64 + i64::from(one.immediate) + 1
             } else {
@@ -355,7 +353,7 @@ impl Object {
                     problem,
                 )
             };
-            // The map whose values begin last before the place.
+            // The last map whose values begin at or before this place.
             let (map, start) = self
                 .maps
                 .iter()
@@ -415,8 +413,7 @@ impl Object {
         Ok(())
     }
 
-    /// As in libbpf, a program that tables refer to is loaded if one of these
-    /// tables is created without being asked for.
+    /// As in libbpf, a program that tables refer to is loaded if any of these tables is not optional.
     fn choose_struct_ops_programs(&mut self) {
         for program in &mut self.programs {
             let value = StructOpsValue::Program(program.name.clone());
@@ -500,7 +497,7 @@ impl Layout {
         }
     }
 
-    /// The function that starts at that instruction of a section.
+    /// The function that starts at this instruction of a section.
     fn function_at(&self, section: usize, instruction: i64) -> Option<usize> {
         let key = (section, usize::try_from(instruction).ok()?);
         let index = self

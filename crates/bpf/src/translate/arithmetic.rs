@@ -49,8 +49,7 @@ impl Translation<'_, '_> {
         self.widen(value, size)
     }
 
-    /// Division never traps: by zero it yields 0, and the remainder is the
-    /// dividend; the one quotient that overflows wraps around.
+    /// Division never traps: division by zero yields 0, with the dividend as remainder; the one quotient that overflows wraps around.
     fn divide(&mut self, one: Instruction, left: Value, right: Value, size: Type) -> Value {
         let signed = one.offset == 1;
         let remainder = one.operation() == alu::MOD;
@@ -76,7 +75,7 @@ impl Translation<'_, '_> {
         }
         let result = self.divide_plainly(left, divisor, signed, remainder);
         if remainder {
-            // With the divisor 1 in place of -1 the remainder is 0 already.
+            // With the divisor 1 in place of -1, the remainder is already 0.
             return self.builder.ins().select(by_zero, left, result);
         }
         let result = match by_minus_one {
@@ -146,8 +145,7 @@ impl Translation<'_, '_> {
             _ => types::I64,
         };
         let narrow = self.narrow(value, size);
-        // To little-endian nothing is swapped: the model is a little-endian
-        // machine. The unconditional swap is a 64-bit instruction.
+        // Conversion to little-endian swaps nothing, because the model is a little-endian machine. The unconditional swap is a 64-bit instruction.
         let swaps = one.class() == class::ALU64 || one.uses_register();
         let swapped = if swaps {
             self.builder.ins().bswap(narrow)

@@ -1,4 +1,4 @@
-//! Jumps, calls, and the ways in which a function is stopped.
+//! Jumps, calls, and how a function is stopped.
 
 use std::mem::offset_of;
 
@@ -13,7 +13,7 @@ use crate::link::{Operand, Operation};
 impl Translation<'_, '_> {
     pub(super) fn jump(&mut self, at: usize, operation: &Operation) {
         let one = operation.instruction;
-        // Reachable jumps have both their ways in blocks.
+        // For reachable jumps, both targets have blocks.
         let (Some(target), decided) = (operation.target, self.linked.flow.decided[at]) else {
             return;
         };
@@ -52,7 +52,7 @@ impl Translation<'_, '_> {
     /// Whether a conditional jump is taken.
     fn condition(&mut self, one: Instruction) -> Value {
         if one.operation() == jump::JCOND {
-            // The jump leaves the loop: it is taken when no turns are left.
+            // The jump leaves the loop: it is taken when no iterations are left.
             let left = self.builder.use_var(self.may_goto);
             let zero = self.number(0);
             let unit = self.number(1);
@@ -107,14 +107,14 @@ impl Translation<'_, '_> {
         self.stack = Some(top);
     }
 
-    /// Gives the stack of this function back.
+    /// Returns this function's stack to the context's.
     pub(super) fn give_back_stack(&mut self) {
         if let Some(top) = self.stack {
             self.store_context(offset_of!(Context, stack), top);
         }
     }
 
-    /// Goes on to `target` unless too many instructions have been executed.
+    /// Continues at `target` unless too many instructions have been executed.
     fn check_limit(&mut self, at: usize, target: Block) {
         let instructions = self.load_context(offset_of!(Context, instructions));
         let limit = self.load_limit();
@@ -126,7 +126,7 @@ impl Translation<'_, '_> {
         self.builder.set_cold_block(runaway);
         self.builder.ins().brif(exceeded, runaway, &[], target, &[]);
         self.builder.switch_to_block(runaway);
-        // A limit of 0 says that the runaway has been reported.
+        // A limit of 0 means that the runaway has been reported.
         let report = self.builder.create_block();
         self.builder.set_cold_block(report);
         let stop = self.stop_block();
@@ -141,8 +141,7 @@ impl Translation<'_, '_> {
         self.load_context(offset_of!(Context, instruction_limit))
     }
 
-    /// Ends this function, and the others that run at their next loop or
-    /// return from a call.
+    /// Ends this function; the others that are running end at their next loop or return from a call.
     fn stop_everything(&mut self) {
         let zero = self.number(0);
         self.store_context(offset_of!(Context, instruction_limit), zero);
@@ -167,12 +166,12 @@ impl Translation<'_, '_> {
         self.builder.inst_results(call)[0]
     }
 
-    /// Says what is missing, and where, and ends the program.
+    /// Reports what is missing and where, and ends the program.
     pub(super) fn unavailable(&mut self, at: usize) {
         self.report(self.environment.unavailable, at);
     }
 
-    /// Tells `receiver` what is wrong, and where, and ends the program.
+    /// Reports to `receiver` what is wrong and where, and ends the program.
     pub(super) fn report(&mut self, receiver: u64, at: usize) {
         let (address, length) = self.environment.problems[at];
         let address = self.number(address.cast_signed());
@@ -199,12 +198,12 @@ impl Translation<'_, '_> {
                 let result = self.call_native(native.address as u64, &arguments);
                 (result, operation.calls_back())
             }
-            // Linking has refused calls of anything else.
+            // Linking has refused all other calls.
             _ => (self.number(0), false),
         };
         self.write(0, result);
         self.keep_origin(at, result);
-        // A call destroys the registers of its arguments: nothing has to keep what was in them.
+        // A call clobbers its argument registers: nothing need preserve them.
         let zero = self.number(0);
         for register in 1..=5 {
             self.write(register, zero);

@@ -1,4 +1,4 @@
-//! Checks of accesses of which too little was known when the object was loaded.
+//! Checks of accesses about which too little was known when the object was loaded.
 
 use std::mem::offset_of;
 
@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::instruction::{Instruction, atomic, class, mode};
 
 impl Translation<'_, '_> {
-    /// Prepares to keep what calls return that accesses are checked against.
+    /// Prepares to keep the results of calls that accesses are checked against.
     pub(super) fn declare_origins(&mut self) {
         let linked = self.linked;
         for check in linked.checks.iter().flatten() {
@@ -37,14 +37,14 @@ impl Translation<'_, '_> {
         found.map(|origin| origin.1)
     }
 
-    /// Keeps what a call has returned.
+    /// Keeps the result of a call.
     pub(super) fn keep_origin(&mut self, at: usize, result: Value) {
         if let Some(variable) = self.origin(at) {
             self.builder.def_var(variable, result);
         }
     }
 
-    /// Ends the program with an error if an access is not where it has to be.
+    /// Ends the program with an error if an access is out of place.
     pub(super) fn guard(&mut self, at: usize, one: Instruction) {
         let Some(check) = &self.linked.checks[at] else {
             return;

@@ -1,4 +1,4 @@
-//! Loads, stores and atomic operations, and the addresses of what an object holds.
+//! Loads, stores and atomic operations, and the addresses of maps and sections.
 
 use std::mem::offset_of;
 
@@ -10,8 +10,7 @@ use crate::context::Context;
 use crate::instruction::{Instruction, atomic, mode};
 use crate::link::{Operand, Operation};
 
-/// A page of addresses that no object lies in: pointers into it are null
-/// pointers, with the offset of a member added.
+/// A page of addresses that contains no objects: pointers into it are null pointers with the offset of a member added.
 pub(super) const NULL_PAGE: i64 = 4096;
 
 impl Translation<'_, '_> {
@@ -45,8 +44,8 @@ impl Translation<'_, '_> {
         let one = operation.instruction;
         let (mut base, mut offset) = self.address(one.source, one.offset);
         if operation.kernel_load {
-            // The choice depends on the pointer alone, so that the loads through one pointer share it. Only an offset outside the
-            // page of zeros is added before.
+            // The choice depends only on the pointer, so that all loads through it share the choice. Only an offset outside the page of zeros
+            // is added first.
             if !(0..NULL_PAGE as i32).contains(&offset) {
                 let distance = self.number(i64::from(offset));
                 base = self.builder.ins().iadd(base, distance);
@@ -114,7 +113,7 @@ impl Translation<'_, '_> {
     }
 }
 
-/// Accesses of the program's own: natively aligned or not, and never checked.
+/// The program's own accesses: aligned or not, and never trapping.
 pub(super) fn plain() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }

@@ -104,7 +104,7 @@ struct Translation<'a, 'b> {
     /// The end of the function's stack, r10, if it has one.
     stack: Option<Value>,
     may_goto: Variable,
-    /// What calls have returned that accesses are checked against, by instruction.
+    /// The results of calls that accesses are checked against, by instruction.
     origins: Vec<(usize, Variable)>,
     /// The block that starts at an instruction.
     blocks: Vec<Option<Block>>,
@@ -113,8 +113,7 @@ struct Translation<'a, 'b> {
 }
 
 impl Translation<'_, '_> {
-    /// Programs may read what they never wrote to their stack: let it be the
-    /// same in every run.
+    /// Programs may read stack memory that they never wrote: make it the same in every run.
     fn clear_frame(&mut self) {
         let Some(top) = self.stack else {
             return;
@@ -211,7 +210,7 @@ impl Translation<'_, '_> {
         self.load_context_with(self.context_flags(), offset)
     }
 
-    /// The same for a field that stays what it is while code runs.
+    /// The same for a field that does not change while code runs.
     fn load_constant_context(&mut self, offset: usize) -> Value {
         let flags = self.context_flags().with_readonly().with_can_move();
         self.load_context_with(flags, offset)
@@ -243,13 +242,13 @@ impl Translation<'_, '_> {
     }
 
     fn write(&mut self, register: u8, value: Value) {
-        // r10 is never written: linking checks it.
+        // r10 is never written; linking checks that.
         if let Some(&variable) = self.registers.get(usize::from(register)) {
             self.builder.def_var(variable, value);
         }
     }
 
-    /// r10. A function that reads it has a stack: [`Frame`] has seen that.
+    /// r10. A function that reads it has a stack, as [`Frame`] has found out.
     fn stack_end(&mut self) -> Value {
         match self.stack {
             Some(top) => top,
@@ -262,7 +261,7 @@ impl Translation<'_, '_> {
         (self.read(register), i32::from(offset))
     }
 
-    /// Translates one instruction; returns whether control goes on to the next.
+    /// Translates one instruction; returns whether control continues at the next.
     fn translate_one(&mut self, at: usize, operation: &Operation) -> bool {
         let one = operation.instruction;
         if matches!(operation.operand, Some(Operand::Absent { .. })) {
