@@ -1,10 +1,10 @@
-//! Reading files made by others, whole but up to a limit, and what helps where files cannot be read or written.
+//! Reads files made by others, whole but up to a limit, and suggests what to do if files cannot be read or written.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
-/// The most that is read of a file, far more than any file of use has. Devices and pipes may have no end.
+/// The maximum size of a file, far more than any useful file has. Devices and pipes may be endless.
 pub const MOST: u64 = 512 << 20;
 
 /// The bytes of a file, or of a pipe such as the shell's `<(command)`.
@@ -16,33 +16,33 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
     read_at_most(path, MOST)
 }
 
-/// The same of a file that holds text.
+/// Reads a file that contains text.
 ///
 /// # Errors
 ///
-/// As [`read`], and if it is not UTF-8.
+/// As for [`read`], and if it is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
     let not_text = |_| Error::new(ErrorKind::InvalidData, "it is not UTF-8 text");
     String::from_utf8(read(path)?).map_err(not_text)
 }
 
-/// All bytes that are left of what has been opened.
+/// Reads the rest of an open file or pipe.
 ///
 /// # Errors
 ///
-/// As [`read`].
+/// As for [`read`].
 pub fn read_rest(source: impl Read) -> Result<Vec<u8>> {
     rest_at_most(source, MOST)
 }
 
-/// A field of the kernel's line about a process or thread, from the state on, which is field 3: proc_pid_stat(5) counts from 1.
+/// A field of the kernel's line about a process or thread, from the state onwards, which is field 3: proc_pid_stat(5) counts from 1.
 pub fn stat_field(line: &str, number: usize) -> Option<&str> {
-    // The name before the state may hold anything.
+    // The name before the state may contain anything.
     let (_, fields) = line.rsplit_once(") ")?;
     fields.split_ascii_whitespace().nth(number.checked_sub(3)?)
 }
 
-/// What helps if a file cannot be read or written, for the end of a message.
+/// What to do if a file cannot be read or written, for the end of a message.
 pub fn remedy(cause: &Error) -> &'static str {
     match cause.kind() {
         ErrorKind::IsADirectory => "name a file, not a folder",

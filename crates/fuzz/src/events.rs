@@ -1,4 +1,4 @@
-//! What was recorded.
+//! Recorded data.
 
 use fairground_events::{Event, Nanoseconds, Sink, TaskId, TaskInfo, TraceReader, TraceWriter};
 use fairground_recording::{Ending, Header, Recording, Writer, rt_app};
@@ -14,7 +14,7 @@ pub fn recording(bytes: &[u8]) {
     }
 }
 
-/// Entries of a recording, in a sound file: what damage to compressed chunks does not reach.
+/// Entries of a recording inside a valid file, which damage to compressed chunks does not reach.
 pub fn entries(bytes: &[u8]) {
     let header = Header {
         origin: 1,
@@ -48,7 +48,7 @@ fn use_recording(recording: &Recording) {
     }
 }
 
-/// Trace files: what is read is written again, and then is the same.
+/// Trace files: writing what was read and reading it again must give the same events.
 pub fn trace(bytes: &[u8]) {
     let reader = match TraceReader::new(bytes) {
         Ok(reader) => reader,
@@ -71,7 +71,7 @@ pub fn trace(bytes: &[u8]) {
     assert_eq!(log(bytes), log(&written));
 }
 
-/// Checks the order of a stream, and keeps it.
+/// Checks the order of a stream, and stores it.
 #[derive(Default)]
 struct Order {
     time: Nanoseconds,

@@ -1,8 +1,8 @@
-//! Fuzzing: what reads a file that somebody else may have written, as functions of any bytes.
+//! Fuzzing: everything that reads a file which others may have written, as functions of arbitrary bytes.
 //!
-//! A target takes bytes, hands them to a parser, and goes on with what the parser accepts as far as the command would. It panics where a
-//! promise is broken; what it must not do besides is to hang, or to take memory without bound. `corpus/NAME/` has inputs for each target.
-//! The tests run small changes of these, the same every time; `make fuzz` lets libFuzzer go on from them for as long as one likes.
+//! A target takes bytes, passes them to a parser, and continues with what the parser accepts as far as the command would. It panics if a
+//! promise is broken; it must also neither hang nor use unbounded memory. `corpus/NAME/` has inputs for each target. The tests run small
+//! changes of these, the same every time; `make fuzz` lets libFuzzer continue from them for as long as desired.
 
 mod events;
 mod mutation;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 pub use mutation::{Edit, apply};
 
-/// A parser with what follows it.
+/// A parser and what follows it.
 pub struct Target {
     /// Its name, and that of its folder in `corpus/`.
     pub name: &'static str,
@@ -73,7 +73,7 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// The target of this name.
+/// The target with this name.
 pub fn find(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
@@ -87,7 +87,7 @@ impl Target {
     }
 }
 
-/// What every message must be: there. The command makes signs visible that a terminal would obey.
+/// Checks that a message is not empty. The command escapes characters that a terminal would obey.
 fn check_message(message: &str) {
     assert!(!message.trim().is_empty(), "an empty message");
 }

@@ -1,6 +1,6 @@
 //! Small changes of an input.
 
-/// Pieces that are worth a try in any text: numbers at the edges of types, and signs of the formats.
+/// Pieces worth trying in any text: numbers at the limits of types, and symbols of the formats.
 const PIECES: &[&str] = &[
     "0",
     "-1",
@@ -49,7 +49,7 @@ const PIECES: &[&str] = &[
     "%",
 ];
 
-/// One change. Places are parts of 65536 of the length, so they are somewhere in every input.
+/// A change. Positions are in 65536ths of the length, so that they are inside every input.
 #[derive(Clone, Debug)]
 pub enum Edit {
     /// Another byte.
@@ -58,19 +58,19 @@ pub enum Edit {
     Flip(u16, u8),
     /// A little-endian number of 4 bytes.
     Number(u16, u32),
-    /// One of the pieces put in.
+    /// Inserts one of the pieces.
     Insert(u16, usize),
-    /// One of the pieces in the place of the word that is there.
+    /// Replaces the word there with one of the pieces.
     Replace(u16, usize),
-    /// Some bytes taken out.
+    /// Removes some bytes.
     Remove(u16, u8),
-    /// Some bytes copied to another place.
+    /// Copies some bytes to another position.
     Copy(u16, u8, u16),
-    /// Cut off here.
+    /// Cuts the input off here.
     Cut(u16),
 }
 
-/// An input with these changes, one after the other.
+/// An input with these changes applied one after the other.
 pub fn apply(input: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for edit in edits {

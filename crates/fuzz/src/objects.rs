@@ -1,4 +1,4 @@
-//! BPF objects, and what is written for one.
+//! BPF objects, and files written for them.
 
 use std::str::from_utf8;
 use std::sync::OnceLock;
@@ -21,7 +21,7 @@ pub fn object(bytes: &[u8]) {
     }
 }
 
-/// Asks an object for everything that it says of itself.
+/// Reads everything that an object says about itself.
 fn visit(object: &Object) {
     let btf = object.btf();
     let kept = |type_id: Option<TypeId>| {

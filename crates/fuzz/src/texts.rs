@@ -88,7 +88,7 @@ pub fn experiment(bytes: &[u8]) {
     open_experiment(bytes, b"");
 }
 
-/// Descriptions of machines, with the costs that an experiment has besides.
+/// Descriptions of machines, with the additional costs of an experiment.
 pub fn description(bytes: &[u8]) {
     const EXPERIMENT: &str = "title = 'a'\ndocument = 'b'\nsection = 'c'\nmachine = 'fuzz'\nworkload = 'd'\ncost = { tick = 5 }\n\
         [[column]]\nscheduler = 'o1'\n[[measure]]\nname = 'e'\ntitle = 'f'\nvalue = '1.0'\n";

@@ -1,6 +1,6 @@
 //! Every target on its corpus and on small changes of it, the same in each run.
 //!
-//! `FAIRGROUND_CASES` and `FAIRGROUND_SEED` ask for more and for others. `FAIRGROUND_INPUT=FILE` runs a target on this file only.
+//! `FAIRGROUND_CASES` and `FAIRGROUND_SEED` select more cases and different ones. `FAIRGROUND_INPUT=FILE` runs a target on this file only.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,7 +40,7 @@ fn corpus(target: &Target) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Where the input is that is being tried. It stays there if the target ends the process.
+/// The file with the input being tried. It remains if the target ends the process.
 fn last_input(target: &Target) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{}", target.name))
 }

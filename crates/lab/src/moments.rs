@@ -87,7 +87,8 @@ fn worst_window(run: &Run) -> Option<WindowSpread> {
 
 type Alternative<'a> = (&'a Cell, &'a Run);
 
-/// The alternative with the largest number (the first if several have it), and the one with the smallest among those with the same seed under other schedulers.
+/// The alternative with the largest number (the first if several have it), and the one with the smallest among those with the same seed
+/// under other schedulers.
 fn worst_and_best<'a>(
     alternatives: &[Alternative<'a>],
     number: impl Fn(&Run) -> Option<f64>,

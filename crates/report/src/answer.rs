@@ -1,4 +1,4 @@
-//! Which scheduler is best at what under a workload, how sure that is, and what makes the difference.
+//! Which scheduler is best at what under a workload, how certain that is, and what makes the difference.
 
 use crate::format::{Unit, value};
 use crate::groups::{Block, Row};
@@ -6,7 +6,7 @@ use crate::page::{Answer, Better, Candidate, Finding};
 use fairground_metrics::{RunMetrics, TaskMetrics};
 use fairground_results::Interval;
 
-/// Something that one can want of a scheduler.
+/// Something that a user may want from a scheduler.
 struct Goal {
     name: &'static str,
     unit: Unit,
@@ -66,7 +66,7 @@ fn missed(run: &RunMetrics) -> Option<f64> {
     (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
 }
 
-/// The answer of a comparison.
+/// The answer that a comparison gives.
 pub(crate) fn answer(blocks: &[Block]) -> Answer {
     let findings: Vec<Finding> = blocks
         .iter()
@@ -79,7 +79,7 @@ pub(crate) fn answer(blocks: &[Block]) -> Answer {
     }
 }
 
-/// How often each scheduler is the best or as good.
+/// How often each scheduler is the best or as good as the best.
 fn summary(findings: &[Finding]) -> Option<String> {
     let decided: Vec<&Finding> = findings
         .iter()
@@ -168,7 +168,7 @@ fn time(number: f64) -> String {
     unbroken(value(Some(number), Unit::Time))
 }
 
-/// A number that stays in a line with its unit.
+/// Keeps a number and its unit on the same line.
 fn unbroken(number: String) -> String {
     number.replace(' ', "\u{a0}")
 }
@@ -177,7 +177,7 @@ fn mean(row: &Row, of: impl Fn(&RunMetrics) -> Option<f64>) -> Option<f64> {
     Some(row.interval(of)?.mean)
 }
 
-/// Time that no task could use: idle CPUs beside waiting tasks, and overhead.
+/// Time that no task could use: idle CPUs while tasks wait, and overhead.
 fn lost_time(first: &Row, last: &Row) -> Option<String> {
     let of_time = |part: u64, run: &RunMetrics| {
         let all = run.cpu_time.available_ns;
@@ -196,7 +196,7 @@ fn lost_time(first: &Row, last: &Row) -> Option<String> {
     ))
 }
 
-/// The task for which `of` is largest on average over the repeats, with it.
+/// The task with the largest `of` on average over the repeats, and this value.
 fn extreme(row: &Row, of: impl Fn(&TaskMetrics) -> Option<f64>) -> Option<(String, f64)> {
     let first = row.runs.first()?;
     first

@@ -10,17 +10,17 @@ use fairground_metrics::{Distribution, RunMetrics, TaskMetrics};
 use fairground_results::Interval;
 use std::collections::BTreeMap;
 
-/// Up to this many tasks, their shares are plotted.
+/// Maximum number of tasks whose shares are plotted.
 const MOST_TASKS_DRAWN: usize = 16;
-/// Up to this many schedulers share a plot of the tasks' shares; more have one each.
+/// Maximum number of schedulers in a plot of the tasks' shares; more get a plot each.
 const MOST_TOGETHER: usize = 4;
-/// Up to this many rows are in the table of tasks, so that pages stay small.
+/// Maximum number of rows in the table of tasks, to keep pages small.
 const MOST_TASK_ROWS: usize = 600;
-/// Where times differ by more than this factor, their axis is logarithmic.
+/// If times differ by more than this factor, their axis is logarithmic.
 const WIDE: f64 = 30.0;
 
 impl Comparison {
-    /// A page with a section for each workload. `moments` are shown with the workload of that name.
+    /// A page with a section per workload. `moments` are shown with the workload of that name.
     pub fn page(&self, moments: &BTreeMap<String, Vec<Moment>>) -> Page {
         let blocks = blocks(&self.runs);
         Page {
@@ -112,7 +112,7 @@ fn measures_table(block: &Block, measures: &[&Measure]) -> Table {
     }
 }
 
-/// Where all schedulers have the same, there is nothing to see.
+/// If all schedulers have the same value, there is nothing to show.
 fn differs(block: &Block, measure: &Measure) -> bool {
     let mut texts: Vec<String> = block
         .rows
@@ -160,7 +160,7 @@ fn measure_plot(block: &Block, measure: &Measure) -> Plot {
     }
 }
 
-/// A quantile, and its value in a distribution.
+/// A quantile, and how to get its value from a distribution.
 type Quantile = (f64, fn(&Distribution) -> u64);
 
 /// Quantiles that a distribution has.
@@ -196,7 +196,7 @@ fn percentile_plot(
         .then(|| Plot::percentiles(format!("{title}, percentiles"), &schedulers))
 }
 
-/// What each task got, against the ideal: one plot, or one for each scheduler where there are many.
+/// What each task got, compared with the ideal: one plot, or one per scheduler if there are many.
 fn share_plots(block: &Block, tasks: &[(&str, i32)]) -> Vec<Plot> {
     let has_share = |row: &Row| tasks.iter().any(|&(name, _)| share(row, name).is_some());
     let rows: Vec<&Row> = block.rows.iter().filter(|row| has_share(row)).collect();
@@ -227,8 +227,7 @@ fn ideal(row: &Row, task: &str) -> Option<f64> {
     )
 }
 
-/// Whether the ideal processor gives every task the same under all schedulers. It need not: it serves what tasks demand, which depends
-/// on when they get to run.
+/// Whether the ideal processor gives every task the same under all schedulers. It need not: it serves the tasks' demand, which depends on when they run.
 fn agree_on_ideals(rows: &[&Row], tasks: &[(&str, i32)]) -> bool {
     const POINT: f64 = 0.01;
     tasks.iter().all(|&(name, _)| {
@@ -273,7 +272,7 @@ fn share_plot(title: String, rows: &[&Row], tasks: &[(&str, i32)]) -> Plot {
     }
 }
 
-/// What schedulers count themselves, a row for each counter; `None` if none counts.
+/// The schedulers' own counters, one per row; `None` if there are none.
 fn counters_table(block: &Block) -> Option<Table> {
     let mut rows = Vec::new();
     for row in &block.rows {

@@ -6,8 +6,8 @@ use crate::Comparison;
 use crate::rows::{COLUMNS, Row, run_row, task_row};
 
 impl Comparison {
-    /// A heading, then for each run a row of its own (column `task` empty) and one for each task. Columns that do not apply to
-    /// a row, and metrics without samples, are empty.
+    /// A heading, then for each run a row of its own (with an empty column `task`) and a row per task. Columns that do not apply to a row,
+    /// and metrics without samples, are empty.
     pub fn csv(&self) -> String {
         let rows = self.runs.iter().flat_map(|run| {
             let tasks = run
@@ -33,13 +33,13 @@ pub(crate) fn csv(columns: &[&str], rows: impl Iterator<Item = Row>) -> String {
     })
 }
 
-/// A heading with the names of the fields, and a line for each row; nothing if there are no rows. Rows are structures of numbers and
-/// texts; a field that is `None` is empty.
+/// A heading with the names of the fields, and a line per row; empty if there are no rows. Rows are structures of numbers and strings; a
+/// field that is `None` is empty.
 pub fn csv_of<T: Serialize>(rows: impl IntoIterator<Item = T>) -> String {
     written(|writer| rows.into_iter().try_for_each(|row| writer.serialize(row)))
 }
 
-/// What `write` writes, which are records of one length.
+/// What `write` writes: records of the same length.
 fn written(write: impl FnOnce(&mut csv::Writer<Vec<u8>>) -> csv::Result<()>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     write(&mut writer).expect("a vector grows as needed, and all records have the same length");

@@ -9,9 +9,9 @@ use serde::Serialize;
 use crate::format::{Unit, value};
 use crate::groups::basis;
 
-/// Version of the JSON form. It changes when a program that reads the old form could misread the new one.
+/// Version of the JSON format. It changes when a program that reads the old format could misread the new one.
 const VERSION: u32 = 1;
-/// Tasks of a CPU that are named; the others are counted.
+/// Maximum number of tasks named for a CPU; the others are counted.
 const NAMED: usize = 4;
 
 #[derive(Serialize)]
@@ -34,7 +34,7 @@ struct WaitDocument<'a> {
     wait: &'a Explanation,
 }
 
-/// Explained waits as JSON, indented, with a line feed at the end.
+/// Explained waits as indented JSON, with a trailing newline.
 pub fn waits_json(runs: &[Waits]) -> String {
     let mut documents = Vec::new();
     for run in runs {
@@ -121,7 +121,7 @@ fn time(nanoseconds: u64) -> String {
     value(Some(nanoseconds as f64), Unit::Time)
 }
 
-/// A time of the run, to the nanosecond.
+/// A time in the run, to the nanosecond.
 fn instant(nanoseconds: u64) -> String {
     let (seconds, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
     format!("{seconds}.{rest:09} s")
@@ -133,7 +133,7 @@ fn place(place: Place) -> String {
         Place::Scheduler => "in the scheduler's own data, in no dispatch queue".to_owned(),
         Place::Local { cpu } => format!("local DSQ of CPU {cpu}"),
         Place::Global => "global DSQ".to_owned(),
-        // The kernel's messages have ids in hexadecimal, sources have small ones in decimal.
+        // The kernel's messages give ids in hexadecimal; sources use small ones in decimal.
         Place::Queue { id } if id < 1 << 16 => format!("DSQ {id}"),
         Place::Queue { id } => format!("DSQ 0x{id:x}"),
     }
@@ -220,7 +220,7 @@ fn why(wait: &Explanation) -> String {
     }
 }
 
-/// Why a task waited that mainly lay somewhere.
+/// Why a task waited that spent most of the time in one place.
 fn lay(wait: &Explanation, stay: &Stay, length: u64) -> String {
     let duration = time(stay.duration_ns);
     let calls = match stay.dispatches {

@@ -1,4 +1,4 @@
-//! Numbers as people read them: three significant digits and a unit.
+//! Numbers for people: three significant digits and a unit.
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,9 +11,9 @@ pub enum Unit {
     Index,
     /// A count, shown whole, or in thousands (k), millions (M) or billions (G).
     Count,
-    /// How many samples there are for each one above, shown as a percentile: 100 is 99 %. Logarithmic axes of it spread out the tail.
+    /// The reciprocal of the fraction of samples above, shown as a percentile: 100 is 99 %. On a logarithmic axis it spreads out the tail.
     Percentile,
-    /// A number whose unit, if any, is said elsewhere, shown with four significant digits.
+    /// A number whose unit, if any, is given elsewhere, shown with four significant digits.
     #[default]
     Plain,
 }
@@ -40,7 +40,7 @@ fn percentile(value: f64) -> String {
     format!("{} %", plain(100.0 - 100.0 / value))
 }
 
-/// An interval as `low to high`; nothing where both ends look alike. A unit that both have is written once.
+/// An interval as `low to high`; empty if both ends look alike. A common unit is written once.
 pub(crate) fn range(low: &str, high: &str) -> String {
     if low == high {
         return String::new();
@@ -53,9 +53,9 @@ pub(crate) fn range(low: &str, high: &str) -> String {
     format!("{low} to {high}")
 }
 
-/// A value as the label of a tick: without zeros after the point, and with the digits that steps need.
+/// A value as a tick's label: without trailing zeros, and with the digits that the steps need.
 pub(crate) fn tick(value: f64, unit: Unit) -> String {
-    // Ticks are round: what is beyond is noise.
+    // Ticks are round; further digits are noise.
     let number = |value: f64| trimmed(value, 7);
     let steps: &[(f64, &str)] = match unit {
         Unit::Time => &[(1e9, " s"), (1e6, " ms"), (1e3, " us"), (1.0, " ns")],
@@ -75,7 +75,7 @@ pub(crate) fn tick(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A number with at least four significant digits and no zeros behind them.
+/// A number with at least four significant digits and no trailing zeros.
 fn plain(value: f64) -> String {
     trimmed(value, 4)
 }
@@ -95,7 +95,7 @@ fn trimmed(value: f64, digits: i32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The beginning of a name that is longer than `most` letters.
+/// Shortens a name that is longer than `most` letters.
 pub(crate) fn shortened(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();
@@ -119,8 +119,8 @@ pub(crate) fn percent(fraction: f64) -> String {
     }
 }
 
-/// A number in the largest of the units, each a thousand times the one before, in which it is at least 1. Whole numbers
-/// of up to `whole_digits` digits stay as they are.
+/// A number in the largest unit in which it is at least 1; each unit is a thousand times the one before. Whole numbers of up to
+/// `whole_digits` digits stay as they are.
 fn scaled(value: f64, units: &[&str], whole_digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -130,7 +130,7 @@ fn scaled(value: f64, units: &[&str], whole_digits: usize) -> String {
     }
     let mut value = value;
     let mut step = 0;
-    // 999.5 would round to 1000, so it belongs to the next unit.
+    // 999.5 would be rounded to 1000, so it belongs to the next unit.
     while value.abs() >= 999.5 && step + 1 < units.len() {
         value /= 1000.0;
         step += 1;

@@ -1,4 +1,4 @@
-//! Runs put in order: blocks of runs under the same conditions, rows of repeats in them.
+//! Groups runs: blocks of runs under the same conditions, with rows of repeats.
 
 use crate::{Labels, Run};
 use fairground_metrics::{RunMetrics, TaskMetrics};
@@ -13,7 +13,7 @@ pub(crate) struct Block<'a> {
 /// Repeats: runs of one scheduler with the same tunables.
 pub(crate) struct Row<'a> {
     pub(crate) runs: Vec<&'a Run>,
-    /// What the block calls the scheduler: its short name, or its path where another one has the same short name.
+    /// The scheduler's name in the block: its short name, or its path if another one has the same short name.
     scheduler: &'a str,
     /// The tasks of each run by name.
     tasks: Vec<BTreeMap<&'a str, &'a TaskMetrics>>,
@@ -34,7 +34,7 @@ impl Summary {
     }
 }
 
-/// Puts runs into blocks and rows, both in order of first appearance.
+/// Groups runs into blocks and rows, both in order of first appearance.
 pub(crate) fn blocks(runs: &[Run]) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block> = Vec::new();
     for run in runs {
@@ -83,12 +83,12 @@ fn same_scheduler(a: &Labels, b: &Labels) -> bool {
 }
 
 impl<'a> Block<'a> {
-    /// Labels of its first run.
+    /// Labels of the first run.
     pub(crate) fn labels(&self) -> &'a Labels {
         self.rows[0].labels()
     }
 
-    /// Calls schedulers whose short names are the same by their paths.
+    /// Names schedulers by their paths if their short names are the same.
     fn tell_schedulers_apart(&mut self) {
         let mut references: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for row in &self.rows {
@@ -105,7 +105,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Most repeats of any row.
+    /// The maximum number of repeats in any row.
     pub(crate) fn repeats(&self) -> usize {
         self.rows
             .iter()
@@ -139,7 +139,7 @@ impl<'a> Block<'a> {
         self.rows.iter().flat_map(|row| row.runs.iter().copied())
     }
 
-    /// What the runs have in common, in one line; `shown` is what is shown of repeats.
+    /// What the runs have in common, in one line; `shown` says what is shown of repeats.
     pub(crate) fn conditions(&self, shown: &str) -> String {
         let mut parts = basis(self.labels());
         let mut seeds: Vec<u64> = self.runs().filter_map(|run| run.labels.seed).collect();
@@ -174,12 +174,12 @@ pub(crate) fn basis(labels: &Labels) -> Vec<String> {
 }
 
 impl<'a> Row<'a> {
-    /// Labels of its first run.
+    /// Labels of the first run.
     pub(crate) fn labels(&self) -> &'a Labels {
         &self.runs[0].labels
     }
 
-    /// Scheduler and, where set, tunables.
+    /// The scheduler, and its tunables if any are set.
     pub(crate) fn name(&self) -> String {
         let labels = self.labels();
         let mut name = self.scheduler.to_owned();
@@ -200,7 +200,7 @@ impl<'a> Row<'a> {
         interval(&values.collect::<Vec<_>>())
     }
 
-    /// The same of a number of the task of this name.
+    /// The same for a number of the task with this name.
     pub(crate) fn task_interval(
         &self,
         name: &str,
@@ -215,7 +215,7 @@ impl<'a> Row<'a> {
         summarise(self.runs.iter().filter_map(|run| of(run)).collect())
     }
 
-    /// Summary over the repeats of a number of the task of this name.
+    /// Summary over the repeats of a number of the task with this name.
     pub(crate) fn task_summary(
         &self,
         name: &str,
@@ -241,7 +241,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Mean and 95 % interval; where no sample is below 0 the interval is not either, as Student's can be.
+/// Mean and 95 % interval. If no sample is below 0, the interval is not either, although Student's may be.
 fn interval(values: &[f64]) -> Option<Interval> {
     let mut interval = Interval::of(values)?;
     if interval.min >= 0.0 {

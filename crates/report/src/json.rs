@@ -3,7 +3,7 @@
 use crate::{Comparison, Run};
 use serde::Serialize;
 
-/// Version of the JSON form. It changes when a program that reads the old form could misread the new one.
+/// Version of the JSON format. It changes when a program that reads the old format could misread the new one.
 const JSON_VERSION: u32 = 1;
 
 #[derive(Serialize)]
@@ -13,7 +13,7 @@ struct Document<'a> {
 }
 
 impl Comparison {
-    /// All runs as JSON, indented, with a line feed at the end. Metrics without samples are `null`.
+    /// All runs as indented JSON, with a trailing newline. Metrics without samples are `null`.
     pub fn json(&self) -> String {
         let document = Document {
             version: JSON_VERSION,

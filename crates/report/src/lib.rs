@@ -1,8 +1,8 @@
 //! Comparisons of schedulers: tables for the terminal, JSON and CSV for programs, HTML for people.
 //!
-//! A [`Comparison`] is a list of [`Run`]s. Runs that differ only in their seed or repetition are repeats of one another: tables
-//! show the median of each metric over the repeats, with its spread, a [`page`] the mean with its 95 % interval, while JSON and CSV
-//! hold every run.
+//! A [`Comparison`] is a list of [`Run`]s. Runs that differ only in their seed or repetition are repeats of one another: tables show the
+//! median of each metric over the repeats with its spread, a [`page`] shows the mean with its 95 % interval, and JSON and CSV contain every
+//! run.
 
 mod answer;
 mod comparison_page;

@@ -1,4 +1,4 @@
-//! The metrics of a run that tables show, one after the other, with their headings.
+//! The metrics of a run that tables show, in order, with their headings.
 
 use crate::format::Unit;
 use fairground_metrics::{Distribution, RunMetrics};
@@ -7,22 +7,22 @@ use fairground_metrics::{Distribution, RunMetrics};
 pub(crate) struct Measure {
     /// Heading in two lines, for narrow columns.
     pub(crate) heading: [&'static str; 2],
-    /// Title where there is room.
+    /// Title if there is room.
     pub(crate) title: &'static str,
     pub(crate) unit: Unit,
-    /// Whether it is worth a column in a terminal even if no run has it.
+    /// Whether it gets a column in a terminal even if no run has it.
     pub(crate) always: bool,
     pub(crate) group: Group,
     /// The metric of a run.
     pub(crate) of: fn(&RunMetrics) -> Option<f64>,
 }
 
-/// What a measure is about. Where a terminal is too narrow for all measures, each group has a table.
+/// What a measure is about. If a terminal is too narrow for all measures, each group has a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     /// What the tasks get.
     Service,
-    /// What it costs.
+    /// What this costs.
     Cost,
 }
 

@@ -17,8 +17,8 @@ use crate::Comparison;
 use crate::rows::{COLUMNS, Row, Value, run_row, task_row};
 
 impl Comparison {
-    /// Writes `runs.parquet` and `tasks.parquet` into a folder, which is created if it is not there. The columns are those of the CSV
-    /// form, with types; those without any value are left out.
+    /// Writes `runs.parquet` and `tasks.parquet` into a folder, which is created if needed. The columns are those of the CSV format, with
+    /// types; columns without any value are left out.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ fn field(name: &str, kind: Physical) -> Result<Type, ParquetError> {
         .build()
 }
 
-/// Writes a column: which fields there are, and those.
+/// Writes a column: which fields are present, and their values.
 fn fill(column: &mut ColumnWriter<'_>, fields: &[Option<&Value>]) -> Result<(), ParquetError> {
     let present: Vec<i16> = fields.iter().map(|field| field.is_some().into()).collect();
     let values = fields.iter().flatten();
@@ -155,7 +155,7 @@ mod tests {
             .map(Result::unwrap)
             .collect();
         assert_eq!(rows.len(), 2);
-        // In the order of the columns of the CSV form; those without any value are not there.
+        // In the order of the CSV columns; columns without any value are absent.
         assert_eq!(rows[0].get_string(0).unwrap(), "hogs");
         assert_eq!(rows[0].get_long(1).unwrap(), 7);
         assert!(rows[0].get_double(2).is_err(), "absent");

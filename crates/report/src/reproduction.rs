@@ -7,11 +7,11 @@ use fairground_results::{Claim, Figure, Interval, Level, Reproduction, Verdict, 
 
 /// Width of a claim in a table of verdicts.
 const CLAIM_WIDTH: u16 = 56;
-/// Width of the numbers beside it.
+/// Width of the numbers next to it.
 const NUMBERS_WIDTH: u16 = 40;
 
-/// The reproductions for the terminal: figures beside the document's numbers, verdicts, fitted values, notes; with `brief` only the
-/// verdicts. The counts of all come last.
+/// The reproductions for the terminal: figures next to the document's numbers, verdicts, fitted values, notes; with `brief` only the
+/// verdicts. The totals come last.
 pub fn reproductions_table(reproductions: &[&Reproduction], brief: bool) -> String {
     let mut text = String::new();
     for reproduction in reproductions {
@@ -49,7 +49,7 @@ fn plain_table() -> Table {
     table
 }
 
-/// One measure: a row for each point, and for each column what the document prints and what is measured here.
+/// A measure: a row for each point and, for each column, what the document prints and what is measured here.
 fn figure_table(reproduction: &Reproduction, figure: &Figure) -> String {
     let prints: Vec<bool> = (0..reproduction.columns.len())
         .map(|column| figure.document.iter().any(|row| row[column].is_some()))
@@ -93,7 +93,7 @@ fn figure_table(reproduction: &Reproduction, figure: &Figure) -> String {
     format!("{}{unit}\n{}\n\n", figure.title, trimmed(&table))
 }
 
-/// `mean ±half` of an interval.
+/// An interval as `mean ±half`.
 fn interval(interval: Option<&Interval>, decimals: usize) -> String {
     match interval {
         None => "-".into(),
@@ -145,7 +145,7 @@ fn verdict_table(verdicts: &[Verdict]) -> String {
     trimmed(&table) + "\n"
 }
 
-/// A table without blanks at the ends of lines.
+/// A table without trailing blanks.
 fn trimmed(table: &Table) -> String {
     let text = table.to_string();
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -238,7 +238,7 @@ pub fn reproductions_csv(reproductions: &[&Reproduction]) -> String {
     csv(&COLUMNS, rows.into_iter())
 }
 
-/// A plain table of texts.
+/// A plain table of strings.
 pub fn list_table<const N: usize>(heads: &[&str; N], rows: &[[String; N]]) -> String {
     let mut table = plain_table();
     table.set_header(heads.to_vec());

@@ -7,9 +7,8 @@ use crate::page::{
 use fairground_results::{Claim, Figure, Level, Reproduction, Where};
 use std::collections::BTreeMap;
 
-/// A page with a section for each experiment. `answer` is what follows from all of them; what it leaves empty says which experiments
-/// were reproduced and how sure that is. `moments` and `curves` (distributions, completion times) are shown with the experiment of
-/// that name.
+/// A page with a section per experiment. `answer` is the overall conclusion; what it leaves empty is filled in with which experiments were
+/// reproduced and how certain that is. `moments` and `curves` (distributions, completion times) are shown with the experiment of that name.
 pub fn reproductions_page(
     reproductions: &[&Reproduction],
     mut answer: Answer,
@@ -35,7 +34,7 @@ pub fn reproductions_page(
     }
 }
 
-/// Whether all that the document states of an experiment holds; `None` if nothing of it was measured.
+/// Whether everything that the document states about an experiment holds; `None` if none of it was measured.
 fn is_reproduced(reproduction: &Reproduction) -> Option<bool> {
     let stated = || {
         let verdicts = reproduction.verdicts.iter();
@@ -160,7 +159,7 @@ fn cell(figure: &Figure, point: usize, column: usize) -> Cell {
     }
 }
 
-/// A table for each figure, with a row for each point; where there is a single point, one table with a row for each figure.
+/// A table for each figure, with a row per point; for a single point, one table with a row per figure.
 fn figure_tables(reproduction: &Reproduction) -> Vec<Table> {
     let columns = || reproduction.columns.iter().cloned();
     let row = |name: String, figure: &Figure, point: usize| {
@@ -212,7 +211,7 @@ fn fits(reproduction: &Reproduction) -> Option<Table> {
     })
 }
 
-/// Lines over three or more points that are numbers, else rows of dots; `None` where there are fewer than two numbers to compare.
+/// Lines over three or more numeric points, otherwise rows of dots; `None` if there are fewer than two numbers to compare.
 fn figure_plot(reproduction: &Reproduction, figure: &Figure) -> Option<Plot> {
     let numbers: Option<Vec<f64>> = reproduction
         .points
@@ -278,7 +277,7 @@ fn figure_plot(reproduction: &Reproduction, figure: &Figure) -> Option<Plot> {
     })
 }
 
-/// Whether numbers differ so much that small ones would be on the axis.
+/// Whether numbers differ so much that small ones would disappear on the axis.
 fn is_wide(figure: &Figure) -> bool {
     const WIDE: f64 = 30.0;
     let here = figure.here.iter().flatten().flatten();

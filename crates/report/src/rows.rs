@@ -1,4 +1,4 @@
-//! Comparisons as rows of typed fields: what CSV and Parquet hold.
+//! Comparisons as rows of typed fields, for CSV and Parquet.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -119,7 +119,7 @@ impl Display for Value {
     }
 }
 
-/// One row: fields by column name, so that no field can land in the wrong column.
+/// A row: fields by column name, so that no field can end up in the wrong column.
 #[derive(Debug, Default)]
 pub(crate) struct Row {
     fields: Vec<(&'static str, Value)>,

@@ -7,17 +7,17 @@ use crate::measures::{MEASURES, Measure};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use fairground_metrics::TaskMetrics;
 
-/// Columns of the terminal.
+/// Width of the terminal, in columns.
 const WIDTH: usize = 100;
-/// Blank columns between two columns of a table.
+/// Number of spaces between two columns of a table.
 const GAP: usize = 2;
-/// Up to this many tasks, their shares are shown unasked.
+/// Maximum number of tasks whose shares are shown by default.
 const FEW_TASKS: usize = 8;
 
-/// Whether tables of the tasks' shares are shown.
+/// When tables of the tasks' shares are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskTables {
-    /// For workloads of few tasks.
+    /// For workloads with few tasks.
     #[default]
     WhenFew,
     /// For all workloads.
@@ -25,8 +25,7 @@ pub enum TaskTables {
 }
 
 impl Comparison {
-    /// One block per workload: a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a
-    /// name is longer.
+    /// One block per workload: a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is longer.
     pub fn table(&self, tasks: TaskTables) -> String {
         blocks(&self.runs)
             .iter()
@@ -54,7 +53,7 @@ fn block_text(block: &Block, tasks: TaskTables) -> String {
     text
 }
 
-/// A row per scheduler, a column per measure; where that is too wide, a table for each group of measures.
+/// A row per scheduler, a column per measure; if that is too wide, a table for each group of measures.
 fn measures_tables(block: &Block) -> String {
     let measures: Vec<&Measure> = MEASURES
         .iter()
@@ -77,7 +76,7 @@ fn measures_tables(block: &Block) -> String {
         .join("\n")
 }
 
-/// Columns of the widest line.
+/// Width of the widest line.
 fn width(text: &str) -> usize {
     text.lines()
         .map(|line| line.chars().count())
@@ -132,7 +131,7 @@ fn headings(measures: &[&Measure], line: usize, first: &str) -> Vec<String> {
         .collect()
 }
 
-/// A row per task, a column per scheduler; several tables where there are more schedulers than columns fit.
+/// A row per task, a column per scheduler; several tables if there are too many schedulers for one.
 fn shares_tables(block: &Block, names: &[(&str, i32)]) -> String {
     let mut text = String::new();
     let mut rest = block.rows.as_slice();
@@ -186,7 +185,7 @@ fn share(row: &Row, name: &str) -> String {
     }
 }
 
-/// Lays out cells: the first `left` columns to the left, the others to the right.
+/// Lays out cells: the first `left` columns are left-aligned, the others right-aligned.
 fn layout(lines: &[Vec<String>], left: usize) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);

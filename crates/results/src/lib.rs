@@ -1,4 +1,4 @@
-//! Results as data: what was run and what came of it. Producers fill these types in, `report` formats them.
+//! Results as data: what was run, and what resulted. Producers fill in these types, `report` formats them.
 
 mod reproduction;
 mod run;

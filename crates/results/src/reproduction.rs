@@ -1,15 +1,15 @@
-//! What came of an experiment of a document.
+//! The result of an experiment from a document.
 
 use serde::{Deserialize, Serialize};
 
-/// An experiment, reproduced: the document's claims and numbers beside what was measured here.
+/// A reproduced experiment: the document's claims and numbers next to what was measured here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reproduction {
     /// Name of the experiment.
     pub id: String,
     /// What it is about.
     pub title: String,
-    /// The document, and where in it the experiment is.
+    /// The document, and the experiment's place in it.
     pub document: String,
     /// Where it ran.
     pub world: Where,
@@ -19,23 +19,23 @@ pub struct Reproduction {
     pub repeats: u32,
     /// Names of the columns: schedulers with their settings.
     pub columns: Vec<String>,
-    /// Names of the points of the x axis; a single empty name where there is none.
+    /// Names of the points of the x axis; a single empty name if there is none.
     pub points: Vec<String>,
-    /// What the points are: `threads`, `children`; empty where there is a single one.
+    /// What the points are: `threads`, `children`; empty if there is a single one.
     pub axis: String,
     /// What was measured, in the order of the experiment's file.
     pub figures: Vec<Figure>,
-    /// The document's acceptance lines, judged.
+    /// The verdicts on the document's acceptance lines.
     pub verdicts: Vec<Verdict>,
     /// Values that were fitted to the baseline column.
     pub fits: Vec<Fit>,
-    /// What the document prints, as it prints it.
+    /// The document's tables, as printed.
     pub printed: Vec<PrintedTable>,
-    /// What the reader should know of the result, one sentence each.
+    /// What the reader should know about the result, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// A world.
+/// Where an experiment ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Where {
@@ -45,7 +45,7 @@ pub enum Where {
     Kernel,
 }
 
-/// One measure, at every point, of every column.
+/// A measure, at every point, for every column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Its name in the experiment's file.
@@ -54,11 +54,11 @@ pub struct Figure {
     pub title: String,
     /// Its unit; empty for a plain number.
     pub unit: String,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     pub decimals: usize,
-    /// By point, then by column; `None` where it was not measured.
+    /// By point, then by column; `None` if it was not measured.
     pub here: Vec<Vec<Option<Interval>>>,
-    /// The document's numbers, in the same order; `None` where it prints none.
+    /// The document's numbers, in the same order; `None` if it prints none.
     pub document: Vec<Vec<Option<f64>>>,
 }
 
@@ -88,7 +88,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The mean of `samples` with Student's 95 % interval, which for a single sample is that sample; `None` of none.
+    /// The mean of `samples` with Student's 95 % interval, which for a single sample is that sample; `None` if there are none.
     pub fn of(samples: &[f64]) -> Option<Self> {
         if samples.is_empty() {
             return None;
@@ -112,20 +112,20 @@ impl Interval {
         })
     }
 
-    /// Whether all of this interval is below all of `other`: the difference counts.
+    /// Whether all of this interval is below all of `other`, so that the difference counts.
     pub fn is_below(&self, other: &Self) -> bool {
         self.high < other.low
     }
 }
 
-/// The 97.5 % quantile of Student's distribution with that many degrees of freedom.
+/// The 97.5 % quantile of Student's distribution with this many degrees of freedom.
 fn students_quantile(freedom: usize) -> f64 {
     use statrs::distribution::{ContinuousCDF, StudentsT};
     StudentsT::new(0.0, 1.0, freedom as f64)
         .map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
 }
 
-/// How much a line of an experiment says.
+/// How directly a line of an experiment follows from the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
     /// Stated: in the document's words, or the order of the numbers that it prints.
@@ -148,12 +148,12 @@ pub enum Claim {
     NotMeasured(String),
 }
 
-/// An acceptance line, judged.
+/// The verdict on an acceptance line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Its name within the experiment, such as `A1`.
     pub id: String,
-    /// How much the document says it.
+    /// How directly it follows from the document.
     pub level: Level,
     /// What is claimed.
     pub claim: String,
@@ -161,7 +161,7 @@ pub struct Verdict {
     pub holds: Claim,
     /// The numbers that decide, in words.
     pub shows: String,
-    /// Where it does not hold: why, as far as was found out.
+    /// If it does not hold: why, as far as known.
     pub reason: Option<String>,
 }
 
@@ -183,7 +183,7 @@ pub struct Fit {
 pub struct PrintedTable {
     /// Its name.
     pub name: String,
-    /// Heads of the columns, that of the keys first.
+    /// Headings of the columns, that of the keys first.
     pub heads: Vec<String>,
     /// The rows: the key, then the values with the document's digits.
     pub rows: Vec<Vec<String>>,
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_interval_is_students() {
-        // 2.262 is the quantile of nine degrees of freedom; the deviation of 1 to 10 is 3.0277.
+        // 2.262 is the quantile for nine degrees of freedom; the deviation of 1 to 10 is 3.0277.
         let samples: Vec<f64> = (1..=10).map(f64::from).collect();
         let interval = Interval::of(&samples).unwrap();
         assert!((interval.mean - 5.5).abs() < 1e-12);

@@ -1,4 +1,4 @@
-//! One run.
+//! A run.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ pub struct Run {
     /// The scheduler's own counters (steals, promotions, recalculations) by the names that its manifest gives them.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
-    /// What the reader should know of the result (for example what was only approximated), one sentence each.
+    /// What the reader should know about the result (for example what was only approximated), one sentence each.
     pub notes: Vec<String>,
 }
 
-/// What tables call a scheduler: its id, or the file's name without folders and endings if it was given as a path. Of sources
-/// joined by `+` it is the first one's. A file `main`, or a folder whose name says nothing, is called like the next folder above.
+/// The scheduler's name in tables: its id, or the file's name without folders and extensions if it was given as a path. For sources joined by
+/// `+` it is that of the first. A file `main`, or a folder with a meaningless name, gets the name of the next folder above.
 #[must_use]
 pub fn short_name(reference: &str) -> &str {
     let first = reference.split('+').next().unwrap_or(reference);
@@ -74,9 +74,9 @@ pub struct Labels {
     pub repeat: u32,
     /// Tunables that were not at their defaults, with values as written by the user.
     pub tunables: BTreeMap<String, String>,
-    /// Timer ticks a second; `None` if not known.
+    /// Timer ticks per second; `None` if not known.
     #[serde(default)]
     pub hz: Option<u64>,
-    /// Length of the run that was asked for; `None` means until all tasks end.
+    /// The requested length of the run; `None` for until all tasks end.
     pub duration_ns: Option<u64>,
 }

@@ -1,13 +1,13 @@
-//! What there was besides the threads of a run on a kernel: the process that created them, and other threads of the machine.
+//! What existed besides the threads of a run on a kernel: the process that created them, and other threads of the machine.
 
 use serde::{Deserialize, Serialize};
 
 /// What the process that created the threads had done by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Creator {
-    /// How long it had lived.
+    /// How long it had existed.
     pub age_ns: u64,
-    /// CPU time that its first thread had used of this.
+    /// CPU time that its first thread had used in this time.
     pub cpu_time_ns: u64,
     /// How often it had waited.
     pub waits: u64,
@@ -26,12 +26,12 @@ pub struct OtherThread {
     pub nice: i32,
     /// 1 to 99 for real-time policies, otherwise 0.
     pub rt_priority: u32,
-    /// CPUs that it may use; empty: all.
+    /// CPUs that it may use; empty for all.
     pub cpus: Vec<u32>,
     /// What it did, in order of time.
     pub turns: Vec<Turn>,
 }
 
-/// From being woken to falling asleep: when it was woken, since the start of the run, and the CPU time that it used; nanoseconds.
+/// From being woken to going to sleep: when it was woken, since the start of the run, and the CPU time that it used; nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn(pub u64, pub u64);

@@ -12,6 +12,6 @@ pub struct Waits {
     pub labels: Labels,
     /// The waits, the longest first.
     pub waits: Vec<Explanation>,
-    /// What the reader should know of the run, one sentence each.
+    /// What the reader should know about the run, one sentence each.
     pub notes: Vec<String>,
 }

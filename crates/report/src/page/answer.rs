@@ -5,14 +5,14 @@ use super::{Section, anchor};
 use fairground_results::Interval;
 use maud::{Markup, html};
 
-/// What a reader who reads no further should know.
+/// What a reader should know who reads nothing else.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// A few sentences that say it.
+    /// A few sentences with the answer.
     pub summary: Vec<String>,
-    /// How sure it is: how many runs, and what counts as a difference.
+    /// How certain it is: how many runs, and what counts as a difference.
     pub certainty: String,
-    /// The numbers that decide, load by load.
+    /// The decisive numbers, by load.
     pub findings: Vec<Finding>,
 }
 
@@ -25,7 +25,7 @@ pub struct Finding {
     pub section: String,
     /// What is wanted: throughput, a short wait, ...
     pub goal: String,
-    /// The best, then those that are as good as far as can be told; empty if none can be told from the others.
+    /// The best, followed by those that cannot be told apart from it; empty if none stands out from the rest.
     pub best: Vec<Candidate>,
     /// All others, from better to worse.
     pub rest: Vec<Candidate>,
@@ -40,22 +40,22 @@ pub struct Candidate {
     pub scheduler: String,
     /// The number that decides, with its unit.
     pub value: String,
-    /// Its 95 % interval; empty where there is none.
+    /// Its 95 % interval; empty if there is none.
     pub interval: String,
 }
 
-/// Which numbers are good.
+/// Which numbers are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Large ones.
+    /// Larger ones.
     Higher,
-    /// Small ones.
+    /// Smaller ones.
     Lower,
 }
 
 impl Finding {
-    /// Ranks schedulers by the means of their numbers, which `show` writes. A difference counts if the intervals do not overlap and the
-    /// means, as they are written, are not the same. Load, section, goal and reason are left to the caller.
+    /// Ranks schedulers by the means of their numbers, which `show` formats. A difference counts if the intervals do not overlap and the
+    /// formatted means differ. Load, section, goal and reason are left to the caller.
     pub fn ranked(
         numbers: &[(String, Interval)],
         better: Better,
@@ -151,7 +151,7 @@ fn value(candidate: &Candidate) -> Markup {
     }
 }
 
-/// The next best and the last.
+/// The next best ones and the last.
 fn shortened(candidates: &[Candidate], colours: &Colours) -> Markup {
     const NEXT: usize = 3;
     html! {
@@ -165,7 +165,7 @@ fn shortened(candidates: &[Candidate], colours: &Colours) -> Markup {
     }
 }
 
-/// Candidates one after the other; with their intervals where those are why they cannot be told apart.
+/// A list of candidates, with their intervals if these are why they cannot be told apart.
 fn listed(candidates: &[Candidate], colours: &Colours, intervals: bool) -> Markup {
     html! {
         @for (number, candidate) in candidates.iter().enumerate() {

@@ -1,16 +1,16 @@
-//! One colour for each scheduler, the same all over the page.
+//! A colour for each scheduler, the same throughout the page.
 
 use super::Page;
 use maud::{Markup, html};
 
-/// Colours that `style.css` defines as `--c0`, `--c1`, ...; later schedulers begin again.
+/// Number of colours that `style.css` defines as `--c0`, `--c1`, ...; after that they repeat.
 const COLOURS: usize = 13;
 
 /// Which scheduler has which colour.
 pub(super) struct Colours(Vec<String>);
 
 impl Colours {
-    /// Gives colours in the order in which schedulers appear in plots, then in the answer.
+    /// Assigns colours in the order in which schedulers appear in plots, then in the answer.
     pub(super) fn of(page: &Page) -> Self {
         let mut names: Vec<String> = Vec::new();
         let plots = page.sections.iter().flat_map(|section| &section.plots);
@@ -33,7 +33,7 @@ impl Colours {
         Some(place % COLOURS)
     }
 
-    /// The colour as CSS; that of text for what is no scheduler.
+    /// The colour as CSS; the colour of text if it is not a scheduler.
     pub(super) fn css(&self, scheduler: &str) -> String {
         match self.index(scheduler) {
             Some(index) => format!("var(--c{index})"),
@@ -41,7 +41,7 @@ impl Colours {
         }
     }
 
-    /// A scheduler's name behind a spot of its colour; a plain name for what is no scheduler.
+    /// A scheduler's name after a spot of its colour; a plain name if it is not a scheduler.
     pub(super) fn chip(&self, scheduler: &str) -> Markup {
         html! {
             @if self.index(scheduler).is_some() {

@@ -1,8 +1,8 @@
-//! Results as one HTML page that needs nothing else.
+//! Results as a self-contained HTML page.
 //!
-//! A [`Page`] is plain data: an [`Answer`], then [`Section`]s of text, verdicts, tables, plots and moments of runs. It is
-//! filled in from results; [`Page::html`] writes it. The page loads nothing, reads without scripts and prints; plots are static SVG,
-//! and its one script only zooms into timelines and names what the pointer is on.
+//! A [`Page`] is plain data: an [`Answer`], then [`Section`]s of text, verdicts, tables, plots and moments of runs. It is filled in from
+//! results; [`Page::html`] writes it. The page loads nothing, is readable without scripts and can be printed; plots are static SVG, and its
+//! only script zooms into timelines and names what is under the pointer.
 
 mod answer;
 mod colours;
@@ -32,7 +32,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 pub struct Page {
     /// Its title.
     pub title: String,
-    /// What a reader who reads no further should know.
+    /// What a reader should know who reads nothing else.
     pub answer: Answer,
     /// The results, one section for each experiment or workload.
     pub sections: Vec<Section>,
@@ -41,7 +41,7 @@ pub struct Page {
 /// An experiment or a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
-    /// What [`Finding`]s refer to it by; also its anchor in the page.
+    /// The id by which [`Finding`]s refer to it; also its anchor in the page.
     pub id: String,
     /// Its title.
     pub title: String,
@@ -49,7 +49,7 @@ pub struct Section {
     pub conditions: String,
     /// Paragraphs before everything else.
     pub text: Vec<String>,
-    /// Acceptance lines, judged.
+    /// The verdicts on acceptance lines.
     pub verdicts: Vec<Verdict>,
     /// Tables that are always open.
     pub tables: Vec<Table>,
@@ -59,12 +59,12 @@ pub struct Section {
     pub moments: Vec<Moment>,
     /// Tables that open on a click.
     pub details: Vec<Table>,
-    /// What the reader should know of the results, one sentence each.
+    /// What the reader should know about the results, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Page {
-    /// The page as HTML. The same page gives the same bytes.
+    /// The page as HTML. The same page always gives the same bytes.
     pub fn html(&self) -> String {
         let colours = Colours::of(self);
         let mut figures = Figures {
@@ -99,10 +99,10 @@ impl Page {
     }
 }
 
-/// What the figures of a page have in common.
+/// What the figures of a page share.
 struct Figures<'a> {
     colours: &'a Colours,
-    /// How many there are so far; gives each names of its own.
+    /// How many there are so far; makes the names in each unique.
     count: usize,
 }
 
@@ -113,7 +113,7 @@ impl Figures<'_> {
     }
 }
 
-/// The anchor of a section: its id in letters that need no escaping.
+/// The anchor of a section: its id without characters that need escaping.
 fn anchor(id: &str) -> String {
     let plain = |letter: char| match letter {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => letter,

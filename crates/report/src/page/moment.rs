@@ -1,7 +1,7 @@
-//! Moments of runs, as lanes of CPUs and tasks: which task ran where, and which waited.
+//! Moments of runs, as lanes for CPUs and tasks: which task ran where, and which waited.
 //!
-//! What is drawn here is drawn again by `script.js` where the reader zooms in: from the same numbers, which stand below the
-//! timeline as CSV, in the same places, which are in `data-view`.
+//! When the reader zooms in, `script.js` draws the same again: from the same numbers, which are below the timeline as CSV, in the same
+//! positions, which are in `data-view`.
 
 use super::{Figures, svg};
 use crate::format::{Unit, value};
@@ -22,18 +22,18 @@ const TASK_LANE: f64 = 14.0;
 const SPACE: f64 = 4.0;
 const GAP: f64 = 12.0;
 const AXIS: f64 = 26.0;
-/// Up to this many tasks have lanes of their own: those that are marked, then those that wait longest.
+/// Maximum number of tasks with a lane: the marked ones, then those that wait longest.
 const MOST_TASK_LANES: usize = 14;
-/// Letters of a task's name that fit on the left, and pixels that a letter in a slice takes.
+/// Maximum length of a task's name on the left, and the width of a letter in a slice in pixels.
 const NAME_LETTERS: usize = 16;
 const LETTER: f64 = 6.6;
-/// Colours of tasks that `style.css` defines as `--t0`, `--t1`, ...; later tasks begin again.
+/// Number of task colours that `style.css` defines as `--t0`, `--t1`, ...; after that they repeat.
 const COLOURS: usize = 8;
-/// Labels on the time axis, at most.
+/// Maximum number of labels on the time axis.
 const MOST_TICKS: f64 = 9.0;
 const TEXT_SIZE: u32 = 12;
 
-/// A moment of a run, to see why a number came out.
+/// A moment of a run that shows why a number came out as it did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moment {
     /// What it shows.
@@ -42,7 +42,7 @@ pub struct Moment {
     pub text: String,
     /// What happened.
     pub timeline: Timeline,
-    /// The task that it is about, which gets a colour of its own.
+    /// The task that it is about, which gets its own colour.
     pub focus: Option<String>,
     /// What to look at, in the timeline.
     pub marks: Vec<Mark>,
@@ -51,7 +51,7 @@ pub struct Moment {
 /// A part of a moment that matters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// The task that it is about; all if `None`.
+    /// The task that it is about; `None` for all.
     pub task: Option<String>,
     /// Its beginning, in nanoseconds since the start of the run.
     pub from_ns: u64,
@@ -94,7 +94,7 @@ impl Moment {
         }
     }
 
-    /// The same time of the same workload under another scheduler, to compare with; `focus` as there.
+    /// The same time in the same workload under another scheduler, for comparison; `focus` as in the original.
     pub fn same_time(scheduler: &str, focus: Option<String>, timeline: Timeline) -> Self {
         Self {
             title: format!("The same time under {scheduler}."),
@@ -106,12 +106,12 @@ impl Moment {
     }
 }
 
-/// Where everything is, also for the script.
+/// The positions of everything, also for the script.
 #[derive(Serialize)]
 struct View {
     left: f64,
     width: f64,
-    /// Top and height of the lanes, and where their labels end.
+    /// Top and bottom of the lanes, and where their labels end.
     top: f64,
     bottom: f64,
     span_ns: u64,
@@ -133,7 +133,7 @@ struct TaskView {
     top: Option<f64>,
 }
 
-/// A frame around what matters; times count from the beginning of the timeline.
+/// A frame around what matters; times are relative to the beginning of the timeline.
 #[derive(Serialize)]
 struct MarkView {
     from_ns: u64,
@@ -176,7 +176,7 @@ pub(super) fn markup(moment: &Moment, figures: &mut Figures) -> Markup {
     }
 }
 
-/// Puts everything in its place.
+/// Lays everything out.
 fn view(moment: &Moment) -> View {
     let timeline = &moment.timeline;
     let mut top = 4.0;
@@ -262,7 +262,7 @@ fn with_lane(moment: &Moment) -> Vec<bool> {
 }
 
 impl View {
-    /// The place of a time, counted from the beginning of the timeline.
+    /// The horizontal position of a time, relative to the beginning of the timeline.
     fn x(&self, time: u64) -> f64 {
         round(self.left + self.width * time as f64 / self.span_ns as f64)
     }
@@ -317,7 +317,7 @@ fn names(scene: &mut Scene, moment: &Moment, view: &View) {
     }
 }
 
-/// A step between ticks of 1, 2 or 5 times a power of ten.
+/// A distance between ticks: 1, 2 or 5 times a power of ten.
 fn tick_step(span: u64) -> u64 {
     let least = (span as f64 / MOST_TICKS).max(1.0);
     let power = 10_f64.powf(least.log10().floor());
@@ -328,7 +328,7 @@ fn tick_step(span: u64) -> u64 {
     (factor * power).round() as u64
 }
 
-/// A time as the label of a tick, in the unit that fits the step.
+/// A time as a tick's label, in the unit that suits the step.
 fn tick_label(time: u64, span: u64) -> String {
     let (unit, name) = match span {
         2_000_000_000.. => (1e9, "s"),
@@ -366,13 +366,13 @@ fn axis(scene: &mut Scene, view: &View) {
     }
 }
 
-/// One path of boxes.
+/// A path made of boxes.
 #[derive(Clone, Default)]
 struct Boxes(String);
 
 impl Boxes {
     fn add(&mut self, from: f64, to: f64, top: f64, height: f64) {
-        // Even the shortest is seen.
+        // Even the shortest one is visible.
         let width = round((to - from).max(0.3));
         let top = round(top);
         write!(self.0, "M{from} {top}h{width}v{height}h-{width}z").expect("a String takes all");
@@ -459,7 +459,7 @@ fn marks(scene: &mut Scene, view: &View) {
     }
 }
 
-/// The timeline as CSV: times in nanoseconds since its beginning; `wait` in place of a CPU where a task waits.
+/// The timeline as CSV: times in nanoseconds since its beginning; `wait` instead of a CPU where a task waits.
 fn csv(timeline: &Timeline) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut line = |cells: [&str; 4]| {

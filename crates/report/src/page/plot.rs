@@ -1,7 +1,7 @@
-//! Plots, with their data in a table beside them.
+//! Plots, each with a table of its data.
 //!
-//! They are drawn by kuva, which writes SVG without anything around it, takes the variables of `style.css` for colours, so that
-//! plots follow light and dark, and knows how wide text is.
+//! They are drawn by kuva, which writes bare SVG, accepts the variables of `style.css` as colours, so that plots follow light and dark mode,
+//! and knows the width of text.
 
 use super::table::{self, Cell, Table};
 use super::{Figures, svg};
@@ -18,8 +18,7 @@ use std::sync::Arc;
 /// Size of a plot, in pixels.
 const WIDTH: f64 = 500.0;
 const HEIGHT: f64 = 300.0;
-/// Height of one dot or bar with what is around it, of the gap between rows of them, of the space above, and of the axis without and
-/// with a label.
+/// Height of a dot or bar with its surroundings, of the gap between rows of them, of the space above, and of the axis without and with a label.
 const ROW: f64 = 14.0;
 const ROW_GAP: f64 = 9.0;
 const TOP: f64 = 6.0;
@@ -30,11 +29,11 @@ const DOT: f64 = 4.5;
 /// Sizes of text.
 const TICK_SIZE: u32 = 12;
 const LABEL_SIZE: u32 = 12;
-/// Up to this many points of a line are marked.
+/// Maximum number of points of a line that are marked.
 const MOST_MARKED: usize = 24;
-/// Bins of a series, at most.
+/// Maximum number of bins of a series.
 const MOST_BINS: usize = 500;
-/// Letters of a row's name that fit.
+/// Maximum length of a row's name.
 const NAME_LETTERS: usize = 26;
 
 /// A plot.
@@ -50,7 +49,7 @@ pub struct Plot {
     pub x: Axis,
     /// The axis of the values: the vertical one of lines and histograms, the horizontal one of rows.
     pub y: Axis,
-    /// The rows of dots and bars, from the top; a point's `x` is the index of its row. If there are none, every scheduler is a row.
+    /// The rows of dots and bars, from the top; a point's `x` is the index of its row. If empty, every scheduler is a row.
     pub categories: Vec<Category>,
     /// What is plotted.
     pub series: Vec<Series>,
@@ -59,13 +58,13 @@ pub struct Plot {
 /// How a plot is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Points over a number, joined by lines, with intervals.
+    /// Points at numbers, joined by lines, with intervals.
     Lines,
-    /// Counts over a number: each point's `x` is where a bin begins; the last point ends the last bin.
+    /// Counts per bin: each point's `x` is the beginning of a bin; the last point ends the last bin.
     Histogram,
-    /// A row for each category, a dot with its interval for each series.
+    /// A row per category, with a dot and its interval for each series.
     Dots,
-    /// A row for each category, a bar from 0 with its interval for each series.
+    /// A row per category, with a bar from 0 and its interval for each series.
     Bars,
 }
 
@@ -76,7 +75,7 @@ pub struct Axis {
     pub label: String,
     /// Its unit.
     pub unit: Unit,
-    /// Whether it is logarithmic; ignored where a value is not above 0.
+    /// Whether it is logarithmic; ignored if a value is not above 0.
     pub log: bool,
 }
 
@@ -85,7 +84,7 @@ pub struct Axis {
 pub struct Category {
     /// Its name.
     pub name: String,
-    /// The value that would be ideal, drawn as a mark.
+    /// The ideal value, drawn as a mark.
     pub ideal: Option<f64>,
 }
 
@@ -94,9 +93,9 @@ pub struct Category {
 pub struct Series {
     /// Its name.
     pub name: String,
-    /// The scheduler that it is about, which gives it its colour.
+    /// The scheduler that it is about, which determines its colour.
     pub scheduler: String,
-    /// Whether the numbers are a document's, not ours.
+    /// Whether the numbers are a document's rather than ours.
     pub printed: bool,
     /// The values.
     pub points: Vec<Point>,
@@ -109,7 +108,7 @@ pub struct Point {
     pub x: f64,
     /// The value.
     pub y: f64,
-    /// Lower end of its interval; `y` where there is none.
+    /// Lower end of its interval; `y` if there is none.
     pub low: f64,
     /// Upper end.
     pub high: f64,
@@ -138,8 +137,8 @@ impl Point {
 }
 
 impl Plot {
-    /// A histogram of samples with bins of one width, which begin at multiples of it; each scheduler is a series. Schedulers with many
-    /// samples and with few can be compared by their shapes: what is counted are parts of all samples of a series.
+    /// A histogram of samples with bins of equal width, which begin at multiples of it; each scheduler is a series. Counts are fractions of
+    /// all samples of a series, so that schedulers with many samples and with few can be compared by their shapes.
     pub fn histogram(title: String, x: Axis, bin: f64, samples: &[(String, Vec<f64>)]) -> Self {
         let series = samples.iter().map(|(scheduler, samples)| Series {
             name: scheduler.clone(),
@@ -162,8 +161,7 @@ impl Plot {
         }
     }
 
-    /// Percentiles of times, on an axis that spreads out the tail; each scheduler is a series of quantiles (0 to 1) with their
-    /// intervals in nanoseconds.
+    /// Percentiles of times, on an axis that spreads out the tail; each scheduler is a series of quantiles (0 to 1) with their intervals in nanoseconds.
     pub fn percentiles(title: String, schedulers: &[(String, Vec<(f64, Interval)>)]) -> Self {
         let series = schedulers.iter().map(|(scheduler, quantiles)| Series {
             name: scheduler.clone(),
@@ -198,7 +196,7 @@ impl Plot {
     }
 }
 
-/// Parts of the samples in each bin, from the first that has some to the last, with the end of the last.
+/// Fractions of the samples in each bin, from the first nonempty one to the last, followed by the last one's end.
 fn bins(samples: &[f64], bin: f64) -> Vec<Point> {
     let number = |sample: f64| (sample / bin).floor();
     let numbers = || samples.iter().map(|&sample| number(sample));
@@ -286,7 +284,7 @@ fn rows(plot: &Plot) -> Vec<Category> {
     rows
 }
 
-/// The row of a series' point, of dots and bars.
+/// The row of a series' point, for dots and bars.
 fn row_of(plot: &Plot, rows: &[Category], series: &Series, point: &Point) -> usize {
     if plot.categories.is_empty() {
         let mut names = rows.iter();
@@ -299,7 +297,7 @@ fn row_of(plot: &Plot, rows: &[Category], series: &Series, point: &Point) -> usi
 }
 
 fn in_rows(plot: &Plot, rows: &[Category], figures: &Figures) -> kuva::render::render::Scene {
-    // The library counts rows from the bottom, from 1.
+    // The library counts rows from the bottom, starting at 1.
     let height = |row: usize| (rows.len() - row.min(rows.len())) as f64;
     let own_rows = plot.categories.is_empty();
     let lanes = if own_rows { 1 } else { plot.series.len() };
@@ -457,7 +455,7 @@ fn curves(plot: &Plot, figures: &Figures) -> kuva::render::render::Scene {
     render_multiple(drawings, layout)
 }
 
-/// The layout with a label, for which it makes room even if it is empty.
+/// The layout with a label if there is one: the layout reserves room even for an empty label.
 fn labelled(layout: Layout, label: &str, with: fn(Layout, String) -> Layout) -> Layout {
     if label.is_empty() {
         layout
@@ -466,7 +464,7 @@ fn labelled(layout: Layout, label: &str, with: fn(Layout, String) -> Layout) -> 
     }
 }
 
-/// What all plots look like. Colours are the page's variables, so that they follow light and dark.
+/// The common appearance of all plots. Colours are the page's variables, so that they follow light and dark mode.
 fn dressed(layout: Layout) -> Layout {
     let theme = Theme {
         background: "none".into(),
@@ -485,7 +483,7 @@ fn dressed(layout: Layout) -> Layout {
         .with_x_label_overlap(AxisLabelOverlap::Thin)
 }
 
-/// Labels of ticks; on a logarithmic axis of several decades, only of the powers of ten.
+/// Labels for ticks; on a logarithmic axis of several decades, only for powers of ten.
 fn ticks(unit: Unit, powers_only: bool) -> TickFormat {
     TickFormat::Custom(Arc::new(move |number| {
         let power = number > 0.0 && (number.log10() - number.log10().round()).abs() < 1e-9;
@@ -497,7 +495,7 @@ fn ticks(unit: Unit, powers_only: bool) -> TickFormat {
     }))
 }
 
-/// Whether numbers are above 0 and lie in several decades.
+/// Whether numbers are above 0 and span several decades.
 fn decades(numbers: impl Iterator<Item = f64>) -> bool {
     const SEVERAL: f64 = 30.0;
     let (least, most) = numbers.fold((f64::INFINITY, 0.0), |(least, most), number| {
@@ -518,7 +516,7 @@ fn with_interval(point: Point, unit: Unit) -> String {
     }
 }
 
-/// The interval in words, if there is one that shows.
+/// The interval in words, if it is wide enough to show.
 fn interval(point: Point, unit: Unit) -> Option<String> {
     let range = crate::format::range(
         &value(Some(point.low), unit),
@@ -527,11 +525,11 @@ fn interval(point: Point, unit: Unit) -> Option<String> {
     (!range.is_empty()).then_some(range)
 }
 
-/// A row for each place on the x axis or category, a column for each series.
+/// A row for each position on the x axis or each category, and a column for each series.
 fn data(plot: &Plot, rows: &[Category]) -> Table {
     let in_rows = matches!(plot.kind, Kind::Dots | Kind::Bars);
     let own_rows = in_rows && plot.categories.is_empty();
-    // Where rows are schedulers, there are at most two columns: ours, and a document's.
+    // If rows are schedulers, there are at most two columns: ours, and a document's.
     let columns: Vec<(String, Vec<&Series>)> = if own_rows {
         let of = |printed: bool| -> Vec<&Series> {
             let series = plot.series.iter();

@@ -1,4 +1,4 @@
-//! From the plotting library's scenes to SVG inside HTML.
+//! Converts the plotting library's scenes to SVG inside HTML.
 
 use kuva::backend::svg::SvgBackend;
 use kuva::render::render::{Primitive, Scene};
@@ -7,8 +7,7 @@ use maud::{Markup, PreEscaped, html};
 /// Room to the right of a scene for half of the last tick's label, in pixels.
 const RIGHT_OF_TICKS: f64 = 18.0;
 
-/// The scene as an `<svg>` that scales with the page. `number` makes its names unique in the page; `description` is read out to
-/// those who do not see it.
+/// The scene as an `<svg>` that scales with the page. `number` makes its names unique in the page; `description` is for screen readers.
 pub(super) fn inline(mut scene: Scene, number: usize, description: &str) -> Markup {
     scene.background_color = None;
     name_clips(&mut scene, number);
@@ -25,8 +24,8 @@ pub(super) fn inline(mut scene: Scene, number: usize, description: &str) -> Mark
     }
 }
 
-/// Numbers the library's clip paths by figure. The library counts them for as long as the process runs, which would make two
-/// pages of the same results differ.
+/// Numbers the library's clip paths by figure. The library numbers them over the lifetime of the process, which would make two pages of the
+/// same results differ.
 fn name_clips(scene: &mut Scene, number: usize) {
     let mut clips = 0;
     for element in &mut scene.elements {
@@ -41,7 +40,7 @@ fn name_clips(scene: &mut Scene, number: usize) {
     }
 }
 
-/// Cuts fractions of many digits, which the library's rounding leaves behind (`262.84000000000003`), after the second.
+/// Cuts off, after two digits, long fractions that the library's rounding leaves (`262.84000000000003`).
 fn shorten(text: &str) -> String {
     const LONG: usize = 8;
     let mut short = String::with_capacity(text.len());

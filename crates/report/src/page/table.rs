@@ -8,25 +8,25 @@ use maud::{Markup, html};
 pub struct Table {
     /// What it shows; may be empty.
     pub caption: String,
-    /// Heads of the columns.
+    /// Headings of the columns.
     pub heads: Vec<String>,
-    /// The rows, with as many cells as there are heads.
+    /// The rows, with as many cells as there are headings.
     pub rows: Vec<Vec<Cell>>,
-    /// How many columns, from the left, hold words; the others hold numbers and are aligned right.
+    /// Number of columns, from the left, that hold words; the others hold numbers and are right-aligned.
     pub words: usize,
 }
 
 /// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// What is in it. The name of a scheduler gets the scheduler's colour.
+    /// Its contents. The name of a scheduler gets the scheduler's colour.
     pub text: String,
     /// A second, smaller line, such as an interval or the document's number; may be empty.
     pub detail: String,
 }
 
 impl Cell {
-    /// A cell of one line.
+    /// A cell with a single line.
     pub fn plain(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -35,7 +35,7 @@ impl Cell {
     }
 }
 
-/// The table under its caption.
+/// The table with its caption.
 pub(super) fn markup(table: &Table, colours: &Colours) -> Markup {
     html! {
         @if !table.caption.is_empty() { h3 { (table.caption) } }

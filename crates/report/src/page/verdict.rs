@@ -1,4 +1,4 @@
-//! Acceptance lines: counted, and one by one.
+//! Acceptance lines: counted, and listed.
 
 use super::Section;
 use fairground_results::{Claim, Level, Verdict};
@@ -41,7 +41,7 @@ fn word(level: Level) -> &'static str {
     }
 }
 
-/// How many lines of all sections hold, level by level; nothing if there are none.
+/// How many lines of all sections hold, by level; empty if there are none.
 pub(super) fn tally(sections: &[Section]) -> Markup {
     let counts = counts(sections.iter().flat_map(|section| &section.verdicts));
     html! {
@@ -64,7 +64,7 @@ pub(super) fn tally(sections: &[Section]) -> Markup {
     }
 }
 
-/// The same for one section, in few letters.
+/// The same for one section, abbreviated.
 pub(super) fn short_tally(verdicts: &[Verdict]) -> Markup {
     let measured = counts(verdicts.iter()).into_iter();
     html! {
@@ -76,7 +76,7 @@ pub(super) fn short_tally(verdicts: &[Verdict]) -> Markup {
     }
 }
 
-/// One line each; nothing if there are none.
+/// One line each; empty if there are none.
 pub(super) fn list(verdicts: &[Verdict]) -> Markup {
     html! {
         @if !verdicts.is_empty() {
