@@ -16,7 +16,7 @@ use crate::output::{self, FAILED, fail, print};
 /// Measure what scheduling costs on this machine
 ///
 /// Writes a file for `fairground compare --cost` with the origin of each number. It takes about ten seconds, during which the
-/// machine should be idle otherwise. With root and a kernel with sched_ext, small schedulers are loaded for a moment to measure
+/// machine should otherwise be idle. With root and a kernel with sched_ext, small schedulers are loaded for a moment to measure
 /// what callbacks cost; otherwise those costs keep their defaults.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

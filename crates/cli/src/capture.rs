@@ -9,11 +9,11 @@ use fairground_machine::Machine;
 
 use crate::output::{self, UNUSABLE};
 
-/// Run a scheduler's real loader and write down what it does
+/// Run a scheduler's real loader and record what it does
 ///
-/// The loader runs unmodified and without privileges; its system calls are answered as the simulated kernel would, until it has attached
-/// its scheduler. NAME.bpf.o, the object that it carries, and NAME.companion.toml, what it set and ran, are written beside each other, so that
-/// `fairground compare -s NAME.bpf.o` finds both.
+/// The loader runs unmodified and without privileges; until it has attached its scheduler, its system calls are answered as the
+/// simulated kernel would answer them. The object that it carries and what it set and ran are written to NAME.bpf.o and
+/// NAME.companion.toml in the same folder, so that `fairground compare -s NAME.bpf.o` finds both.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground capture -- scx_bpfland --slice-us 5000

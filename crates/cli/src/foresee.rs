@@ -10,11 +10,12 @@ use crate::output::{self, FAILED, UNUSABLE};
 
 /// Compare predictions from recordings with what a kernel did
 ///
-/// Replays recordings made under the kernel's own scheduler under the schedulers of the other recordings, and those under the kernel's own. Prints how
-/// far replays are from what the kernel did: in the time from start to end where all tasks end, in the CPU time of tasks elsewhere.
+/// Replays recordings of the kernel's own scheduler under the schedulers of the other recordings, and the others under the
+/// kernel's own. Prints how far replays are from what the kernel did: in the time from start to end if all tasks end, otherwise
+/// in the CPU time of tasks.
 ///
-/// Exit status 1 if a replay fails or is outside the bounds in docs/recordings.md, or if schedulers that the recordings tell apart come out in the
-/// wrong order.
+/// The exit status is 1 if a replay fails or is outside the bounds in docs/recordings.md, or if schedulers that the recordings
+/// tell apart come out in the wrong order.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   testbench/recordings --keep recordings

@@ -10,9 +10,9 @@ use crate::output::{UNUSABLE, fail};
 
 /// Make a recording from a perf file
 ///
-/// Takes files of `perf sched record`. They do not say in which system calls tasks wait, which tasks yield, and which CPUs tasks
-/// may use, so mutexes, disks, timers and arrivals from outside are distinguished less well than in a file of `fairground record`;
-/// `fairground show` says how much this matters.
+/// Reads files of `perf sched record`. They do not say in which system calls tasks wait, which tasks yield, or which CPUs tasks
+/// may use, so mutexes, disks, timers and arrivals from outside are distinguished less well than in a file of `fairground
+/// record`; `fairground show` says how much this matters.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sudo perf sched record -o perf.data make -j8

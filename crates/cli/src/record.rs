@@ -46,7 +46,7 @@ pub struct Arguments {
     )]
     output: PathBuf,
 
-    /// End the recording after this time, such as 500ms or 10s; a command continues, and its end is waited for
+    /// End the recording after this time, such as 500ms or 10s; a command continues, and this program waits for its end
     #[arg(short, long, value_parser = nanoseconds)]
     duration: Option<u64>,
 

@@ -58,7 +58,7 @@ pub struct Arguments {
     #[arg(short, long, value_parser = nanoseconds)]
     duration: Option<u64>,
 
-    /// Fit the values that are fitted to the baseline column again, and print only them
+    /// Fit the values that were fitted to the baseline column again, and print only these
     #[arg(long)]
     fit: bool,
 
@@ -66,7 +66,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 
-    /// Print the verdicts only
+    /// Print only the verdicts
     #[arg(long)]
     brief: bool,
 

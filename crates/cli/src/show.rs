@@ -33,7 +33,7 @@ pub struct Arguments {
     #[arg(long)]
     readme: bool,
 
-    /// Print the workload that a recording is instead, as an rt-app file
+    /// Print a recording's workload instead, as an rt-app file
     #[arg(long, conflicts_with_all = ["source", "readme"])]
     rt_app: bool,
 }

@@ -34,7 +34,7 @@ pub struct Simulation {
     #[arg(short, long, value_parser = nanoseconds)]
     duration: Option<u64>,
 
-    /// Seed of all random choices; each further repetition adds 1
+    /// Seed for all random choices; each further repetition adds 1
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
