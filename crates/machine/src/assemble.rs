@@ -1,19 +1,18 @@
-//! Puts a machine together from what a description says of each CPU.
+//! Puts a machine together from what a description says about each CPU.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Cpu, Machine};
 
-/// Distance of a node from itself where nothing else is known.
+/// Distance of a node from itself if nothing else is known.
 const LOCAL_DISTANCE: u32 = 10;
-/// Distance between nodes where nothing else is known.
+/// Distance between nodes if nothing else is known.
 const REMOTE_DISTANCE: u32 = 20;
 
-/// What a description says of a CPU. Groups are told apart by any number; they are numbered in the
-/// order of these numbers.
+/// What a description says about a CPU. Any distinct numbers may identify the groups; the groups are renumbered in the order of these numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Number of the CPU, unique but not necessarily without gaps.
+    /// Number of the CPU, unique but possibly with gaps.
     pub number: u32,
     pub core: u64,
     pub llc: u64,
@@ -25,7 +24,7 @@ pub(crate) struct Facts {
 /// Distances between nodes, by their numbers in [`Facts`].
 pub(crate) type NodeDistances = BTreeMap<(u32, u32), u32>;
 
-/// Makes the machine. Distances that are not given get their defaults.
+/// Makes the machine. Distances that are not given get defaults.
 pub(crate) fn assemble(
     description: &str,
     mut cpus: Vec<Facts>,

@@ -6,10 +6,10 @@ use crate::model::Machine;
 /// Capacity of the fastest CPU.
 pub(crate) const FULL: u32 = 1024;
 
-/// How the word begins.
+/// The beginning of the word.
 pub(crate) const WORD: &str = "capacity:";
 
-/// Gives the CPUs of the machine the capacities that `word` lists, in CPU order.
+/// Sets the capacities of the machine's CPUs to those that `word` lists, in CPU order.
 pub(crate) fn apply(word: &str, machine: &mut Machine) -> Result<(), Error> {
     let error = |message: String| {
         let example = match machine.cpus.len() {

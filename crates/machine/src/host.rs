@@ -9,7 +9,7 @@ use crate::capacity;
 use crate::error::Error;
 use crate::model::Machine;
 
-/// What this machine is called.
+/// The description of this machine.
 const DESCRIPTION: &str = "host";
 
 /// Reads the machine from a tree such as `/sys`. CPUs that are offline are left out.
@@ -38,7 +38,7 @@ pub(crate) fn read(sys: &Path) -> Result<Machine, Error> {
         .iter()
         .map(|&cpu| {
             let folder = folder.join(format!("cpu{cpu}"));
-            // Unknown packages are -1 in the kernel, and then there is one.
+            // The kernel gives unknown packages as -1; then there is only one.
             let package = number(&folder.join("topology/physical_package_id")).unwrap_or(0);
             let core = first_cpu(&folder.join("topology/core_cpus_list"))
                 .or_else(|| first_cpu(&folder.join("topology/thread_siblings_list")));
@@ -69,11 +69,11 @@ pub(crate) fn read(sys: &Path) -> Result<Machine, Error> {
 
 struct Node {
     cpus: Vec<u32>,
-    /// To all nodes that are online, in order.
+    /// To all online nodes, in order.
     distances: Vec<u32>,
 }
 
-/// The online nodes; none if the kernel knows no nodes.
+/// The online nodes; none if the kernel has no nodes.
 fn nodes(sys: &Path) -> BTreeMap<u32, Node> {
     let folder = sys.join("devices/system/node");
     let online = list(&folder.join("online")).unwrap_or_default();
@@ -94,7 +94,7 @@ fn nodes(sys: &Path) -> BTreeMap<u32, Node> {
         .collect()
 }
 
-/// The first CPU of the last-level cache, which tells caches apart.
+/// The first CPU of the last-level cache, which identifies the cache.
 fn last_level_cache(folder: &Path) -> Option<u32> {
     (0..)
         .map(|index| folder.join(format!("index{index}")))
@@ -168,8 +168,7 @@ mod tests {
 
     #[test]
     fn reads_cores_caches_nodes_distances_and_capacities() {
-        // Two packages of two cores with two threads each, numbered as x86 firmware does: siblings
-        // are n and n + 4. CPU 5 is offline.
+        // Two packages of two cores with two threads each, numbered as by x86 firmware: siblings are n and n + 4. CPU 5 is offline.
         let tree = Tree::new(
             "full",
             &[
@@ -219,7 +218,7 @@ mod tests {
             machine.to_string(),
             "7 CPUs, 4 cores, 2 last-level caches, 2 nodes, 2 packages, capacities 6x1024, 1x512"
         );
-        // CPU 6 of the kernel has become CPU 5.
+        // The kernel's CPU 6 has become CPU 5.
         assert_eq!(machine.siblings(2).collect::<Vec<_>>(), [2, 5]);
         assert_eq!(machine.node_members(1).collect::<Vec<_>>(), [2, 3, 5, 6]);
         assert_eq!(machine.cpus[1].capacity, 512);

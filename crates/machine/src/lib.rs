@@ -7,23 +7,20 @@
 //! - the name of an hwloc XML file, `big.xml`, as `lstopo big.xml` writes it;
 //! - `host`: the machine this program runs on.
 //!
-//! The first two take a last word with the capacities of the CPUs in their order,
-//! `8 capacity:4x1024,4x512`: four CPUs of capacity 1024, then four of 512. The fastest has 1024.
+//! The first two may end with a word that gives the capacities of the CPUs in their order, `8 capacity:4x1024,4x512`: four CPUs of capacity
+//! 1024, then four of 512. The fastest has 1024.
 //!
 //! # Synthetic descriptions
 //!
-//! Each word is a level and says how many objects of it each object of the level before has. The
-//! levels are `numa` (`node`), `package` (`socket`), `die`, `group`, `l5` to `l1` (with `d` or `i`
-//! for data or instruction caches), `core` and `pu`; beginnings of two letters are enough. What
-//! hwloc defines is read as hwloc reads it, including plain numbers (`2 4 2`), memory beside a level
-//! (`package:2 [numa] core:4 pu:1`), and the numbering of CPUs (`pu:2(indexes=2*4:1*2)`). Sizes of
-//! memory and caches are accepted and have no meaning here. In addition, `pu` can be left out at
-//! the end.
+//! Each word is a level and says how many of its objects each object of the previous level has. The levels are `numa` (`node`), `package`
+//! (`socket`), `die`, `group`, `l5` to `l1` (with `d` or `i` for data or instruction caches), `core` and `pu`; the first two letters are
+//! enough. What hwloc defines is read as by hwloc, including plain numbers (`2 4 2`), memory attached to a level (`package:2 [numa] core:4
+//! pu:1`), and the numbering of CPUs (`pu:2(indexes=2*4:1*2)`). Sizes of memory and caches are accepted but have no meaning here. In addition,
+//! `pu` can be left out at the end.
 //!
-//! What a description leaves open is decided so: without a `core` level there is no SMT; the last
-//! level of cache is the outermost that is given, and without one the CPUs of a die, node or
-//! package (whichever is smallest) share it; without a `package` level every node is one; without a
-//! `numa` level there is one node. Nodes are 10 from themselves and 20 from each other.
+//! What a description leaves open is decided as follows: without a `core` level there is no SMT; the last-level cache is the outermost one
+//! given, and without any the CPUs of a die, node or package (whichever is smallest) share one; without a `package` level every node is one;
+//! without a `numa` level there is one node. Nodes have distance 10 from themselves and 20 from each other.
 
 mod assemble;
 mod capacity;

@@ -23,7 +23,7 @@ pub struct Cpu {
     pub capacity: u32,
 }
 
-/// How far two CPUs are apart.
+/// How far apart two CPUs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distance {
     /// The same CPU.
@@ -50,13 +50,13 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Most CPUs a machine can have.
+    /// Maximum number of CPUs of a machine.
     pub const CPUS_MAX: usize = 4096;
 
     /// Makes a machine from a description: a number of CPUs, an hwloc synthetic description, the
     /// name of an hwloc XML file, or `host` (see the documentation of this crate).
     ///
-    /// CPU numbers have no gaps: where CPUs are offline, the others move up.
+    /// CPU numbers have no gaps: if CPUs are offline, the others move up.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// If it is none, or describes no machine that there can be.
+    /// If it is not such a file, or describes an impossible machine.
     pub fn parse_xml(file: &str, text: &str) -> Result<Self, Error> {
         xml::parse(file, text)
     }
@@ -86,7 +86,7 @@ impl Machine {
         self.cpus.len()
     }
 
-    /// How far two CPUs are apart. CPUs that share a cache across nodes count as sharing it.
+    /// How far apart two CPUs are. CPUs that share a cache across nodes count as sharing it.
     ///
     /// # Panics
     ///
@@ -137,7 +137,7 @@ impl Machine {
         self.groups(|cpu| cpu.package)
     }
 
-    /// CPUs of the same core in ascending order, the CPU itself included.
+    /// CPUs of the same core in ascending order, including the CPU itself.
     ///
     /// # Panics
     ///

@@ -22,11 +22,11 @@ enum Kind {
     Cpu,
 }
 
-/// A level: how many objects each object of the level before has.
+/// A level: how many objects each object of the previous level has.
 #[derive(Clone, Debug)]
 struct Level {
     kind: Kind,
-    /// The word that gives it.
+    /// The word that describes it.
     word: String,
     count: u32,
     /// Whether a node is attached to each object (`[numa]`).
@@ -390,7 +390,7 @@ impl Reading<'_> {
 
 /// The kinds that hwloc gives to a description of plain numbers only.
 fn untyped_kinds(levels: usize) -> Vec<Kind> {
-    // With the number of levels from which on each is there.
+    // With the number of levels from which on each kind is present.
     const KINDS: [(usize, Kind); 8] = [
         (3, Kind::Package),
         (2, Kind::Node),

@@ -9,7 +9,7 @@ use crate::capacity;
 use crate::error::Error;
 use crate::model::Machine;
 
-/// Bit of `kind` that says the numbers are latencies.
+/// Bit of `kind` that marks the numbers as latencies.
 const KIND_LATENCY: u32 = 1 << 2;
 
 /// Makes a machine from the file of this name.
@@ -25,11 +25,11 @@ pub(crate) fn read(file: &str) -> Result<Machine, Error> {
     parse(file, &text)
 }
 
-/// Nesting that no file of hwloc comes near to.
+/// Maximum nesting, far beyond that of any hwloc file.
 const DEPTH_MAX: usize = 128;
 
-/// Refuses what the XML reader would do without bound: elements in elements, and entities, which hwloc does not use and which can
-/// make any amount of text from little.
+/// Refuses what the XML reader would do without limit: nested elements, and entities, which hwloc does not use and which can turn a little text
+/// into any amount.
 fn check_bounds(text: &str) -> Result<(), String> {
     let mut depth = 0usize;
     let mut rest = text;
@@ -46,7 +46,7 @@ fn check_bounds(text: &str) -> Result<(), String> {
         if rest.starts_with("<!ENTITY") {
             return Err("it defines entities, which files of hwloc do not".into());
         }
-        // To the end of the tag; attributes in quotes may contain its sign.
+        // To the end of the tag; quoted attributes may contain its character.
         let mut quote = None;
         let end = rest.char_indices().skip(1).find(|&(_, one)| {
             match quote {
@@ -105,7 +105,7 @@ fn children<'a, 'i>(node: &Node<'a, 'i>, name: &'static str) -> impl Iterator<It
         .filter(move |child| child.has_tag_name(name))
 }
 
-/// What contains an object.
+/// The objects that contain an object.
 #[derive(Clone, Copy, Debug, Default)]
 struct Inside {
     package: Option<u64>,
@@ -121,7 +121,7 @@ struct Reading<'a, 'i> {
     cpus: Vec<(u32, Inside)>,
     /// Number and CPUs of each node.
     nodes: Vec<(u32, BTreeSet<u32>)>,
-    /// Objects seen, to tell them apart.
+    /// Number of objects seen, to identify them.
     objects: u64,
 }
 
@@ -150,7 +150,7 @@ impl<'i> Reading<'_, 'i> {
                 ),
             ));
         }
-        // Files of hwloc 1 have no version and nest nodes and caches otherwise.
+        // Files of hwloc 1 have no version, and nest nodes and caches differently.
         match topology.attribute("version").map(|version| version.split('.').next()) {
             Some(Some("2" | "3")) => Ok(()),
             _ => Err(self.error(
@@ -234,12 +234,12 @@ impl<'i> Reading<'_, 'i> {
         if self.cpus.is_empty() {
             return Err(self.error(topology, "it has no CPU (PU object); export the file again"));
         }
-        // A CPU with several memories belongs to the first.
+        // A CPU with several memories belongs to the first one.
         self.nodes.sort();
         let capacities = self.capacities(topology)?;
         let distances = self.distances(topology)?;
-        // Groups that the file does not name get numbers that no object has; what is missing
-        // follows from the same rules as in synthetic descriptions.
+        // Groups that the file does not name get numbers that no object has; what is missing follows from the same rules as in synthetic
+        // descriptions.
         let fresh = self.objects;
         let mut shared_caches = BTreeMap::new();
         let cpus = self
@@ -299,7 +299,7 @@ impl<'i> Reading<'_, 'i> {
         }
     }
 
-    /// Capacities by CPU: the kernel's, or else in proportion to the highest frequencies.
+    /// Capacities by CPU: the kernel's, otherwise in proportion to the maximum frequencies.
     fn capacities(&self, topology: &Node<'_, 'i>) -> Result<BTreeMap<u32, u32>, Error> {
         let kinds: Vec<_> = children(topology, "cpukind").collect();
         for name in ["LinuxCapacity", "FrequencyMaxMHz"] {
