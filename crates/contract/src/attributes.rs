@@ -1,11 +1,11 @@
-//! Attributes of a task that no policy of the kernel can carry, as `schedulers/include/task_attributes.h` lays them out.
+//! Task attributes that no kernel policy can express, as laid out in `schedulers/include/task_attributes.h`.
 //!
-//! Workload files write them under a task's `fairground` key, `fairground task` takes them as options; both mean the same.
+//! Workload files have them under a task's `fairground` key, `fairground task` takes them as options; both mean the same.
 
-/// Name of the task-storage map that holds them.
+/// Name of the task storage map that holds them.
 pub const MAP: &str = "task_attributes";
 
-/// Their names, as a scheduler's manifest lists those that it reads.
+/// Their names, by which a scheduler's manifest lists those that it reads.
 pub const NAMES: [&str; 6] = [
     "shares",
     "hard_cap",
@@ -18,9 +18,9 @@ pub const NAMES: [&str; 6] = [
 /// A fraction of one CPU: numerator and denominator, both at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fraction {
-    /// Above the line.
+    /// Numerator.
     pub numerator: u32,
-    /// Below the line.
+    /// Denominator.
     pub denominator: u32,
 }
 
@@ -67,7 +67,7 @@ impl Attributes {
     ///
     /// # Errors
     ///
-    /// One sentence that names the attribute, what is wrong with it and what it may be.
+    /// One sentence that names the attribute, what is wrong with it, and its possible values.
     pub fn parse(written: &[(String, String)]) -> Result<Attributes, String> {
         let mut attributes = Attributes::default();
         for (name, value) in written {
@@ -88,7 +88,7 @@ impl Attributes {
         match name {
             "shares" => self.shares = Some(number(name, value, 1, 420)?),
             "cap" => {
-                // The task's one cap: soft unless it ends with "!".
+                // The task's only cap: soft unless it ends with "!".
                 (self.hard_cap, self.soft_cap) = match value.strip_suffix('!') {
                     Some(value) => (Some(hard_cap(name, value)?), None),
                     None => (None, Some(fraction(name, value)?)),
@@ -121,7 +121,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// The names of those that are set.
+    /// The names of the attributes that are set.
     pub fn names(&self) -> Vec<&'static str> {
         let set = [
             self.shares.is_some(),
@@ -137,8 +137,8 @@ impl Attributes {
             .collect()
     }
 
-    /// What the task shall have beside others, in the scale where 20 shares, the default, are the load weight of nice 0, 1024:
-    /// shares in their proportions, `idle` for background tasks and soft caps of nothing; `None` leaves it to nice.
+    /// The weight that the task is to have relative to others, on the scale where 20 shares, the default, equal 1024, the load weight of nice
+    /// 0: proportional to its shares, and `idle` for background tasks and for soft caps of 0; `None` leaves it to nice.
     pub fn weight(&self, idle: u32) -> Option<u32> {
         let nothing = self.soft_cap.is_some_and(|cap| cap.numerator == 0);
         if nothing || self.background == Some(true) {

@@ -1,20 +1,20 @@
-//! How schedulers end, as `enum scx_exit_kind` of the kernel names it.
+//! How schedulers end, by the kernel's `enum scx_exit_kind`.
 
 /// Why a scheduler was unloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ExitKind {
-    /// It was not.
+    /// It was not unloaded.
     None = 0,
-    /// It has been, and the kernel is done with it.
+    /// It was unloaded, and the kernel is done with it.
     Done = 1,
     /// User space unloaded it; the normal end.
     Unregistered = 64,
     /// It called `scx_bpf_exit`.
     UnregisteredBpf = 65,
-    /// The kernel unloaded it, for example at hotplug.
+    /// The kernel unloaded it, for example because of hotplug.
     UnregisteredKernel = 66,
-    /// The console did, with SysRq-S.
+    /// The console unloaded it, with SysRq-S.
     SysRq = 67,
     /// The scheduler that it is part of ended.
     Parent = 68,
@@ -50,12 +50,12 @@ impl ExitKind {
         Self::ErrorRescue,
     ];
 
-    /// The kernel's number of the kind.
+    /// The kernel's number for the kind.
     pub const fn number(self) -> u32 {
         self as u32
     }
 
-    /// The kernel's name of the kind.
+    /// The kernel's name for the kind.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "SCX_EXIT_NONE",
@@ -80,7 +80,7 @@ impl ExitKind {
     }
 }
 
-/// Name of the kind with this number; one that later kernels have added is called by its number.
+/// Name of the kind with this number; kinds added by later kernels are named by number.
 pub fn kind_name(number: i64) -> String {
     let kinds = ExitKind::ALL.into_iter();
     let known = kinds
@@ -89,8 +89,8 @@ pub fn kind_name(number: i64) -> String {
     known.map_or_else(|| format!("kind {number}"), |kind| kind.name().to_owned())
 }
 
-/// An exit in words: `runtime error (SCX_EXIT_ERROR): invalid CPU 5`. `reason` is the kernel's text for the kind, `message` says what
-/// exactly happened; both may be empty.
+/// An exit in words: `runtime error (SCX_EXIT_ERROR): invalid CPU 5`. `reason` is the kernel's text for the kind, `message` says exactly what
+/// happened; both may be empty.
 pub fn describe(kind: &str, reason: &str, message: &str) -> String {
     let what = match reason {
         "" => kind.to_owned(),

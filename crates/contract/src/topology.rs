@@ -2,20 +2,19 @@
 
 use fairground_machine::{Cpu, Machine};
 
-/// A read-only variable of a scheduler and the bytes it is to hold.
+/// A read-only variable of a scheduler, and the bytes it is to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// Its name in the object.
     pub name: &'static str,
-    /// The section it lies in.
+    /// The section that it is in.
     pub section: &'static str,
-    /// Its bytes. For the arrays they are longer than the variable in the object: the array lies alone in its section, and the
-    /// section is to become as long as these bytes.
+    /// Its bytes. For arrays, they are longer than the variable in the object: the array is alone in its section, and the section has to grow
+    /// to the length of these bytes.
     pub bytes: Vec<u8>,
 }
 
-/// The variables that describe `machine`. An object that has none of them does not use topology; a loader sets those
-/// that it finds.
+/// The variables that describe `machine`. An object that has none of them does not use topology; a loader sets those that it finds.
 pub fn variables(machine: &Machine) -> Vec<Variable> {
     let order = Order::of(machine);
     let count = |group: fn(&Cpu) -> u32| {
@@ -54,7 +53,7 @@ pub fn variables(machine: &Machine) -> Vec<Variable> {
     ]
 }
 
-/// The levels of the topology that have a span in a record, in the order of the record.
+/// The levels of the topology that have a span in a record, in record order.
 const LEVELS: [fn(&Cpu) -> u32; 4] = [
     |cpu| cpu.core,
     |cpu| cpu.llc,
@@ -71,8 +70,8 @@ struct Order {
 }
 
 impl Order {
-    /// Levels with fewer groups are further out in the tree, so CPUs are sorted by the groups of the coarsest level first. That is
-    /// right whether a package holds several nodes or a node several packages.
+    /// Levels with fewer groups are further out in the tree, so CPUs are sorted by the groups of the coarsest level first. That is right
+    /// whether a package contains several nodes or a node several packages.
     fn of(machine: &Machine) -> Self {
         let mut levels = LEVELS.to_vec();
         levels.sort_by_key(|group| {
@@ -93,7 +92,7 @@ impl Order {
         Self { cpus, positions }
     }
 
-    /// The first position and the number of CPUs around `position` that are in the same group.
+    /// The first position of the CPUs around `position` that are in the same group, and their number.
     fn span(&self, machine: &Machine, position: usize, group: fn(&Cpu) -> u32) -> (usize, usize) {
         let group_at = |position: usize| group(&machine.cpus[self.cpus[position]]);
         let mine = group_at(position);
@@ -125,7 +124,7 @@ impl Order {
     }
 }
 
-/// A number as the 16 bits that records have; machines with more than 65,535 CPUs do not exist.
+/// A number as the 16 bits that records have; there are no machines with more than 65,535 CPUs.
 fn narrow<T: TryInto<u16>>(value: T) -> u16 {
     value.try_into().unwrap_or(u16::MAX)
 }
@@ -134,7 +133,7 @@ fn narrow<T: TryInto<u16>>(value: T) -> u16 {
 mod tests {
     use super::*;
 
-    /// Two packages of two cores with two siblings each, numbered as firmware does: CPUs 0 to 3 are the first siblings.
+    /// Two packages of two cores with two siblings each, numbered as by firmware: CPUs 0 to 3 are the first siblings.
     fn machine() -> Machine {
         let cpu = |core: u32| Cpu {
             core,
