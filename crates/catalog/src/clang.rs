@@ -16,8 +16,8 @@ const OLDEST_VERSION: u32 = 19;
 /// Commands tried in this order if the environment names none.
 const COMMANDS: [&str; 5] = ["clang-19", "clang", "clang-20", "clang-21", "clang-22"];
 
-/// The most memory and CPU time that clang gets. Schedulers take a hundredth of it; a source may take any amount, by a macro that doubles
-/// itself or a header that has no end.
+/// Maximum memory and CPU time for clang. Schedulers need a hundredth of it, but a source can take any amount, with a macro that doubles itself
+/// or a header without end.
 const MEMORY: u64 = 4 << 30;
 const SECONDS: u64 = 120;
 
@@ -90,7 +90,7 @@ impl Clang {
         if architecture_headers.is_dir() {
             command.arg("-idirafter").arg(architecture_headers);
         }
-        // A file whose name begins with a dash is no option.
+        // A file whose name begins with a dash is not an option.
         let source = match source.as_os_str().as_encoded_bytes().first() {
             Some(b'-') => &Path::new(".").join(source),
             _ => source,
@@ -123,10 +123,10 @@ impl Clang {
     }
 }
 
-/// Limits what this process takes, and ends it with the process that started it.
+/// Limits the resources of this process, and ends it with the process that started it.
 fn be_bounded(parent: Pid) -> rustix::io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have ended before it was to be told.
+    // The parent may have ended before the signal was set up.
     if getppid() != Some(parent) {
         return Err(rustix::io::Errno::SRCH);
     }
@@ -139,14 +139,14 @@ fn be_bounded(parent: Pid) -> rustix::io::Result<()> {
     setrlimit(Resource::Core, at_most(0))
 }
 
-/// The major version of a clang command, or none if it cannot be run or is no clang.
+/// The major version of a clang command; none if it cannot be run or is not clang.
 fn version(command: &str) -> Option<u32> {
     let output = Command::new(command).arg("-dumpversion").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     text.trim().split('.').next()?.parse().ok()
 }
 
-/// The name libbpf's tracing header gives this machine's architecture.
+/// The name that libbpf's tracing header gives this machine's architecture.
 fn target_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "x86",

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// One failure, with its place and the way out.
+/// One failure, with its place and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No usable compiler.
@@ -32,7 +32,7 @@ pub enum Error {
     DoesNotCompile {
         /// The C file.
         source_file: PathBuf,
-        /// clang's output, and what helps where that can be told from it.
+        /// clang's output, and a remedy if the output suggests one.
         diagnostics: String,
     },
 
@@ -54,14 +54,14 @@ pub enum Error {
         cause: std::io::Error,
     },
 
-    /// There is no place for what a compilation needs for a while.
+    /// There is no room for the temporary files of a compilation.
     #[error("cannot make a temporary folder: {cause}; set TMPDIR to a folder that you may write")]
     Scratch {
         /// What the system says.
         cause: std::io::Error,
     },
 
-    /// A manifest is not as it should be.
+    /// A manifest is invalid.
     #[error("{place}: {message}")]
     Manifest {
         /// `file:line:column`.
@@ -86,7 +86,7 @@ pub enum Error {
         scheduler: String,
         /// What was asked for.
         tunable: String,
-        /// Empty, or what there is.
+        /// Empty, or the existing tunables.
         hint: String,
     },
 

@@ -12,11 +12,11 @@ use crate::tunable::{IntegerType, Tunable, Unit};
 /// The section of the constants that may be set before a scheduler is loaded.
 const CONSTANTS: &str = ".rodata";
 
-/// The map of the counters.
+/// The map that holds the counters.
 const STATISTICS: &str = "statistics";
 
-/// The `const volatile` numbers of an object, with their compiled values: what may be set before it is loaded. Those that
-/// loaders fill themselves are left out: the topology, and what scx's headers define (`__SCX_…`, the lengths of dumps).
+/// The `const volatile` numbers of an object, with their compiled values: what may be set before it is loaded. Those that loaders fill in are
+/// left out: the topology, and what scx's headers define (`__SCX_…`, the lengths of dumps).
 pub fn tunables(object: &Object) -> Vec<Tunable> {
     let filled = topology::variables(&fairground_machine::Machine {
         description: String::new(),
@@ -63,8 +63,8 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
     tunables
 }
 
-/// Checks a manifest against its object: its tunables are variables of the object, of the same type and with the same
-/// values, it names as many statistics as there are counters, and it lists attributes of tasks if the source reads any. `manifest_file` is the place that errors show.
+/// Checks a manifest against its object: its tunables are variables of the object with the same types and values, it names as many statistics
+/// as there are counters, and it lists task attributes if the source reads any. `manifest_file` is the place that errors show.
 pub fn check(manifest: &Manifest, manifest_file: &Path, object: &Object) -> Result<(), Error> {
     let wrong = |message: String| Error::Manifest {
         place: manifest_file.display().to_string(),

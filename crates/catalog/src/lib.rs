@@ -1,8 +1,8 @@
 //! The catalogue of schedulers.
 //!
-//! Every folder of `schedulers/` with a `scheduler.toml` is compiled to one BPF object when this crate is built; the
-//! object, the manifest, the source and the README are embedded. The very same object is loaded into a kernel and into the
-//! simulator. A user's own source is compiled when it is asked for, see [`open`].
+//! Every folder of `schedulers/` with a `scheduler.toml` is compiled to one BPF object when this crate is built; the object, the manifest, the
+//! source and the README are embedded. The very same object is loaded into a kernel and into the simulator. A user's own source is compiled on
+//! request, see [`open`].
 
 mod clang;
 mod error;
@@ -32,7 +32,7 @@ pub struct Scheduler {
     pub manifest: Manifest,
     /// The BPF object, as libbpf and the simulator load it.
     pub object: Cow<'static, [u8]>,
-    /// Which of its object's tables of callbacks is meant, where the object has several schedulers.
+    /// Which of the object's tables of callbacks is meant, if the object has several schedulers.
     pub table: Option<String>,
     /// Where its source is: relative to the project for a built-in scheduler, otherwise as the user named it.
     pub source_file: PathBuf,
@@ -42,7 +42,7 @@ pub struct Scheduler {
     pub readme: Cow<'static, str>,
     /// What clang warned about when it compiled a user's source; empty otherwise.
     pub warnings: String,
-    /// Sources that were not named and were linked with a user's, because those need them.
+    /// Sources that were not named, but linked with a user's because those need them.
     pub linked: Vec<PathBuf>,
 }
 
@@ -52,16 +52,16 @@ impl Scheduler {
         &self.manifest.id
     }
 
-    /// Reads its object, with no scheduler in it but the one that is meant.
+    /// Reads its object, which then has no scheduler but the one that is meant.
     ///
     /// # Errors
     ///
-    /// [`Error::Object`] if it is no BPF object, or has no such table.
+    /// [`Error::Object`] if it is not a BPF object, or has no such table.
     pub fn parse(&self) -> Result<Object, Error> {
         parse(&self.object, &self.source_file, self.table.as_deref())
     }
 
-    /// The tunable with this name; the error lists those that there are.
+    /// The tunable with this name; the error lists the existing ones.
     pub fn tunable(&self, name: &str) -> Result<&Tunable, Error> {
         let tunables = &self.manifest.tunables;
         tunables
@@ -132,13 +132,12 @@ pub fn find(id: &str) -> Result<&'static Scheduler, Error> {
         })
 }
 
-/// A scheduler by id or by path: what has a `/`, ends in `.c` or `.o`, or is `.` or `..`, is a path.
+/// A scheduler by id or by path: anything with a `/`, ending in `.c` or `.o`, or `.` or `..`, is a path.
 ///
-/// Sources joined by `+` become one object, as do all the `.bpf.c` of a folder. They are compiled with [`compile_sources`].
-/// Every `const volatile` number of them is a tunable, whether a manifest lists it or not. If a `scheduler.toml` lies beside the
-/// file, or the first of them, it is its manifest; without one the id is the file's name up to the first dot, or for
-/// a `main.bpf.c` the name of the project it lies in. Behind a `#` is the name of the table of callbacks that is meant, for an
-/// object that has several.
+/// Sources joined by `+` become one object, as do all `.bpf.c` files of a folder. They are compiled with [`compile_sources`]. Every `const
+/// volatile` number in them is a tunable, whether a manifest lists it or not. If there is a `scheduler.toml` beside the file, or the first of
+/// them, it is the manifest; without one, the id is the file's name up to the first dot or, for a `main.bpf.c`, the name of the project that it
+/// belongs to. If an object has several tables of callbacks, the name of the one that is meant follows after a `#`.
 pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
     let (reference, table) = match reference.rsplit_once('#') {
         Some((file, table)) if !Path::new(reference).exists() => (file, Some(table.to_owned())),
@@ -230,7 +229,7 @@ fn parse(bytes: &[u8], path: &Path, table: Option<&str>) -> Result<Object, Error
     Ok(object)
 }
 
-/// What a `+` joins. It is part of a name where only that makes one that exists.
+/// The parts that `+` joins. A `+` counts as part of a name if only that makes a name that exists.
 fn joined(reference: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = Some(reference);
@@ -245,7 +244,7 @@ fn joined(reference: &str) -> Vec<&str> {
     parts
 }
 
-/// The `.bpf.c` of a folder by name, but `main.bpf.c` first.
+/// The `.bpf.c` files of a folder by name, but `main.bpf.c` first.
 fn sources_of_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let wrong = |cause| Error::File {
         action: "read",
@@ -267,8 +266,8 @@ fn sources_of_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(sources)
 }
 
-/// The name of a scheduler without a manifest: its file's up to the first dot. Where that says nothing it is that of the next
-/// folder above which says something.
+/// The name of a scheduler without a manifest: that of its file up to the first dot. If that says nothing, it is the name of the nearest folder
+/// above that does.
 fn name_of(path: &Path) -> String {
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let parts = whole.ancestors().filter_map(Path::file_name);
@@ -300,7 +299,7 @@ fn unknown_manifest(path: &Path) -> Manifest {
     }
 }
 
-/// The candidate that is most like `name`, if one is.
+/// The candidate most similar to `name`, if any is similar.
 fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))

@@ -1,4 +1,4 @@
-//! Sources that take part in a scheduler because others of it need them, as from a library.
+//! Sources that become part of a scheduler because its other sources need them, as if from a library.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use fairground_bpf::Symbols;
 use crate::error::Error;
 use crate::user::{Build, CompiledSource, compile_source, home_of_scx};
 
-/// A source and what came of it.
+/// A source and the result of compiling it.
 pub(crate) struct Part {
     pub source: PathBuf,
     pub compiled: CompiledSource,
@@ -30,7 +30,7 @@ impl Part {
     }
 }
 
-/// Adds the sources that define what the others only use or [`Build::wanted`] names, from beside the first one and, in a copy of
+/// Adds the sources that define what the others only use or what [`Build::wanted`] names, from the folder of the first one and, in a copy of
 /// scx's repository, from its `lib`. What none of them defines is left to the loader of the object.
 pub(crate) fn add_needed(parts: &mut Vec<Part>, build: &Build) {
     if missing(parts, &build.wanted).is_empty() {
@@ -57,7 +57,7 @@ pub(crate) fn add_needed(parts: &mut Vec<Part>, build: &Build) {
     }
 }
 
-/// What the parts use, or others want, and none of the parts defines.
+/// What the parts use, or others want, but none of the parts defines.
 fn missing(parts: &[Part], wanted: &[String]) -> Vec<String> {
     let used = parts.iter().flat_map(|part| &part.symbols.missing);
     let used = used.chain(wanted);
@@ -68,11 +68,11 @@ fn missing(parts: &[Part], wanted: &[String]) -> Vec<String> {
 struct Candidate {
     source: PathBuf,
     text: String,
-    /// Once it was compiled: none if it does not compile.
+    /// Set once it was compiled: none if it does not compile.
     part: Option<Option<Part>>,
 }
 
-/// Takes the candidate that defines `name` out of the list. Only sources that have the name in their text are compiled.
+/// Takes the candidate that defines `name` out of the list. Only sources whose text contains the name are compiled.
 fn provider(name: &str, candidates: &mut Vec<Candidate>, build: &Build) -> Option<Part> {
     let found = candidates.iter_mut().position(|one| {
         one.text.contains(name)
@@ -85,7 +85,7 @@ fn provider(name: &str, candidates: &mut Vec<Candidate>, build: &Build) -> Optio
     candidates.swap_remove(found).part?
 }
 
-/// All sources that may be parts: a source with a table of callbacks is a scheduler of its own.
+/// All sources that may be parts; a source with a table of callbacks is a scheduler of its own.
 fn candidates(first: &Path, build: &Build) -> Vec<Candidate> {
     let beside = first.parent().map(Path::to_owned);
     let library = home_of_scx(first, &build.include).map(|home| home.with_file_name("lib"));

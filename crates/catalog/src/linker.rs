@@ -1,4 +1,4 @@
-//! libbpf's static linker. libbpf-rs has it too, but its version of today panics where libbpf refuses a file.
+//! libbpf's static linker. libbpf-rs has it, too, but its current version panics when libbpf refuses a file.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -7,7 +7,7 @@ use std::ptr::{NonNull, null_mut};
 
 use crate::error::Error;
 
-/// Links BPF objects to one.
+/// Links BPF objects into one.
 pub struct Linker(NonNull<libbpf_sys::bpf_linker>);
 
 impl Linker {
@@ -18,7 +18,7 @@ impl Linker {
     /// If the file cannot be written.
     pub fn new(output: &Path) -> Result<Self, Error> {
         let path = c_path(output)?;
-        // SAFETY: the path is a string of C; without options libbpf has its defaults.
+        // SAFETY: the path is a C string; without options libbpf uses its defaults.
         let linker = unsafe { libbpf_sys::bpf_linker__new(path.as_ptr(), null_mut()) };
         let failed = || failure(std::io::Error::last_os_error(), output);
         NonNull::new(linker).map(Self).ok_or_else(failed)
@@ -28,10 +28,10 @@ impl Linker {
     ///
     /// # Errors
     ///
-    /// If it is none, or does not fit to those before it.
+    /// If it is not an object, or does not fit with the previous ones.
     pub fn add_file(&mut self, object: &Path) -> Result<(), Error> {
         let path = c_path(object)?;
-        // SAFETY: the linker lives, and the path is a string of C.
+        // SAFETY: the linker is alive, and the path is a C string.
         let result =
             unsafe { libbpf_sys::bpf_linker__add_file(self.0.as_ptr(), path.as_ptr(), null_mut()) };
         check(result, object)
@@ -43,7 +43,7 @@ impl Linker {
     ///
     /// If something is still missing, or the file cannot be written.
     pub fn link(self) -> Result<(), Error> {
-        // SAFETY: the linker lives until it is dropped, behind this.
+        // SAFETY: the linker lives until it is dropped, after this.
         let result = unsafe { libbpf_sys::bpf_linker__finalize(self.0.as_ptr()) };
         check(result, Path::new("the linked object"))
     }
@@ -51,7 +51,7 @@ impl Linker {
 
 impl Drop for Linker {
     fn drop(&mut self) {
-        // SAFETY: nobody else has it.
+        // SAFETY: nothing else uses it.
         unsafe { libbpf_sys::bpf_linker__free(self.0.as_ptr()) };
     }
 }
@@ -60,7 +60,7 @@ fn c_path(path: &Path) -> Result<CString, Error> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| failure("its path has a zero byte", path))
 }
 
-/// libbpf returns 0, or the negative number of an error; what is wrong it has printed.
+/// libbpf returns 0 or a negative error number; it has already printed what is wrong.
 fn check(result: i32, path: &Path) -> Result<(), Error> {
     match result {
         0 => Ok(()),

@@ -44,7 +44,7 @@ use crate::tunable::{IntegerType, Tunable, Unit};
 pub struct Manifest {
     /// Short name, also the scheduler's name in the kernel.
     pub id: String,
-    /// One line: what it is.
+    /// One line that says what it is.
     pub title: String,
     /// Year it appeared.
     pub year: u32,
@@ -52,7 +52,7 @@ pub struct Manifest {
     pub lineage: String,
     /// The document it was written from.
     pub source_document: String,
-    /// Attributes of tasks that it reads, by the names of `attributes::NAMES` of the contract.
+    /// Task attributes that it reads, by their names in `attributes::NAMES` of the contract.
     pub attributes: Vec<String>,
     /// Where it came from, a paragraph.
     pub history: String,
@@ -68,7 +68,7 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statistic {
-    /// Name for people and machines, in snake case.
+    /// Name for people and programs, in snake case.
     pub name: String,
     /// What it counts, one line.
     pub doc: String,

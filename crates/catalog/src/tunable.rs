@@ -7,7 +7,7 @@ use crate::error::Error;
 pub struct IntegerType {
     /// Size in bytes: 1, 2, 4 or 8.
     pub size: u32,
-    /// Whether it holds negative numbers.
+    /// Whether it can hold negative numbers.
     pub signed: bool,
     /// Whether it is `bool`; then size is 1.
     pub boolean: bool,
@@ -102,7 +102,7 @@ pub enum Unit {
     Time(i128),
     /// Hundredths.
     Percent,
-    /// Things that have a name: `ticks`, `Hz`, `tasks`.
+    /// Named things: `ticks`, `Hz`, `tasks`.
     Named(String),
 }
 
@@ -171,7 +171,7 @@ pub struct Tunable {
     pub integer_type: IntegerType,
     /// What it counts.
     pub unit: Unit,
-    /// Its value unless it is set, in `unit`.
+    /// Its value if it is not set, in `unit`.
     pub default: i128,
     /// Smallest value allowed, in `unit`.
     pub minimum: i128,
@@ -184,9 +184,8 @@ pub struct Tunable {
 }
 
 impl Tunable {
-    /// Reads a value as people write it and checks it: a whole number in the tunable's unit, a number with a suffix
-    /// (`20ms`, `0.5 s`, `30%`, `6 ticks`), `true` or `false`, or the name of a choice. The result counts the
-    /// tunable's unit and lies in its range.
+    /// Reads a value as people write it, and checks it: a whole number in the tunable's unit, a number with a suffix (`20ms`, `0.5 s`, `30%`,
+    /// `6 ticks`), `true` or `false`, or the name of a choice. The result is in the tunable's unit and within its range.
     pub fn parse_value(&self, text: &str) -> Result<i128, Error> {
         let text = text.trim();
         let value = if let Some(index) = self.choices.iter().position(|choice| choice == text) {
@@ -199,7 +198,7 @@ impl Tunable {
         self.check(value)
     }
 
-    /// `value` if it lies in the range, otherwise an error that names the range.
+    /// `value` if it is in range, otherwise an error that names the range.
     pub fn check(&self, value: i128) -> Result<i128, Error> {
         if (self.minimum..=self.maximum).contains(&value) {
             Ok(value)
@@ -225,7 +224,7 @@ impl Tunable {
             .unwrap_or_else(|| self.unit.format(value))
     }
 
-    /// Which values are possible, as people read it.
+    /// The possible values, as people read them.
     pub fn format_range(&self) -> String {
         if self.integer_type.boolean {
             "true or false".to_owned()

@@ -1,4 +1,4 @@
-//! A user's own scheduler: compiled when it is asked for.
+//! A user's own scheduler, compiled on request.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::library::{Part, add_needed};
 use crate::linker::Linker;
 
-/// The headers that come with the program: ours, with the fallback `vmlinux.h`, and libbpf's under `bpf/`.
+/// The headers that come with the program: the project's own, with the fallback `vmlinux.h`, and libbpf's under `bpf/`.
 const HEADERS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 
-/// Headers that stand in for a system's, for sources that come without them.
+/// Headers that replace those of a system, for sources that come without them.
 const STAND_INS: &[(&str, &str)] = &[
     ("vmlinux.h", include_str!("../headers/vmlinux.h")),
     ("gnu/stubs.h", include_str!("../headers/gnu/stubs.h")),
@@ -23,7 +23,7 @@ pub struct CompiledSource {
     pub object: Vec<u8>,
     /// clang's warnings, empty if there are none.
     pub warnings: String,
-    /// Sources that were not named, and that others need.
+    /// Sources that were not named, but that others need.
     pub added: Vec<PathBuf>,
 }
 
@@ -34,14 +34,14 @@ pub struct Build {
     pub include: Vec<PathBuf>,
     /// Macros, as `NAME` or `NAME=VALUE`.
     pub defines: Vec<String>,
-    /// Functions that others than the sources want, as a loader that runs them by their names.
+    /// Functions that something other than the sources wants, such as a loader that runs them by name.
     pub wanted: Vec<String>,
 }
 
-/// Compiles sched_ext C sources of the user's own to one BPF object: what several define together is linked as libbpf does it.
+/// Compiles a user's own sched_ext C sources to one BPF object; several are linked as by libbpf.
 ///
-/// What the named sources use, or others want, and they do not define is looked for in sources beside the first one and in the `lib` of scx's
-/// repository, if it lies in a copy of that: as from a library, those take part that are needed.
+/// What the named sources use, or others want, but they do not define is looked for in the sources beside the first one and, if that is in a
+/// copy of scx's repository, in its `lib`: those that are needed are added, as if from a library.
 ///
 /// # Errors
 ///
@@ -94,8 +94,8 @@ fn link(parts: &[Part]) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// Where scx's headers are, if the source or a folder of headers lies in a copy of its repository: the first folder above, or its
-/// `scheds`, that has `include/scx/common.bpf.h`. Links are followed only where the way as it is written has none.
+/// Where scx's headers are, if the source or a folder of headers is in a copy of its repository: the first folder above it that has
+/// `include/scx/common.bpf.h`, directly or in `scheds`. Links are followed only if the path as written leads to none.
 pub(crate) fn home_of_scx(source: &Path, include: &[PathBuf]) -> Option<PathBuf> {
     let ways = std::iter::once(source).chain(include.iter().map(PathBuf::as_path));
     let ways: Vec<PathBuf> = ways
@@ -116,7 +116,7 @@ fn headers_of_scx(source: &Path, include: &[PathBuf]) -> Vec<PathBuf> {
     folders.filter(|folder| folder.is_dir()).collect()
 }
 
-/// Writes headers, named by their places below `folder`.
+/// Writes headers, named by their paths below `folder`.
 fn write_headers<'a>(
     folder: &Path,
     headers: impl Iterator<Item = &'a (&'a str, &'a str)>,
@@ -134,7 +134,7 @@ fn write_headers<'a>(
     Ok(())
 }
 
-/// What helps, where it can be told from what clang says; a line of its own.
+/// A remedy, if clang's output suggests one, as a line of its own.
 fn way_out(diagnostics: &str) -> String {
     if diagnostics.contains("fatal error: 'scx/") {
         return "\nThe missing header is one of scx's: say with -I in which folder they are (scheds/include of scx, \
@@ -157,11 +157,11 @@ fn scratch_folder() -> Result<tempfile::TempDir, Error> {
     tempfile::tempdir().map_err(|cause| Error::Scratch { cause })
 }
 
-/// Compiles a sched_ext C source of the user's own to a BPF object.
+/// Compiles a user's own sched_ext C source to a BPF object.
 ///
-/// Headers are looked for in this order: the folders of `build`, the source's folder, its `include` folder and that of
-/// the folder above, those of scx if the source or a folder of `build` is part of it, libbpf's headers as they come with this program, and last the
-/// project's own, which bring a `vmlinux.h` for sources that come without one.
+/// Headers are looked for in this order: the folders of `build`, the source's folder, its `include` folder and that of the folder above, those
+/// of scx if the source or a folder of `build` is part of it, libbpf's headers as they come with this program, and finally the project's own,
+/// which include a `vmlinux.h` for sources that come without one.
 ///
 /// # Errors
 ///
@@ -198,8 +198,8 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
     directories.extend(headers_of_scx(source, &build.include));
     directories.extend([libbpf, stand_ins, ours]);
 
-    // What the kernel's own build of such schedulers switches off: the two warnings are about the macros that declare
-    // callbacks, and newer versions of clang make errors of them.
+    // The kernel's own build of such schedulers disables these, too: the two warnings are about the macros that declare callbacks, and newer
+    // versions of clang turn them into errors.
     let mut options = vec![
         "-Wno-compare-distinct-pointer-types".to_owned(),
         "-Wno-incompatible-function-pointer-types".to_owned(),
@@ -230,8 +230,8 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
     if !has_arena(&compiled.object) {
         return Ok(compiled);
     }
-    // What older versions of clang make one copy of, they do at addresses in the arena that are not those of the kernel's own
-    // mapping, and the verifier refuses the program.
+    // When older versions of clang combine accesses into one copy, it uses arena addresses that are not those of the kernel's own mapping,
+    // and the verifier refuses the program.
     options.extend([
         "-fno-builtin-memset".to_owned(),
         "-fno-builtin-memcpy".to_owned(),
