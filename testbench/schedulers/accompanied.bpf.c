@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * accompanied - one global FIFO queue, which needs its loader
+ * accompanied - one global FIFO queue that depends on its loader
  *
- * Its init callback checks that everything was set as accompanied.companion.toml says, on whatever machine. Once the program that its
- * loader runs at an interval has run three times, it says so and ends.
+ * Its init callback checks, on any machine, that everything was set as accompanied.companion.toml says. Once the program that its
+ * loader runs at an interval has run three times, it reports this and ends.
  */
 #include "fairground.bpf.h"
 
@@ -26,7 +26,7 @@ struct {
 	struct domain first;
 } layout;
 
-/* As long as the loader makes it. */
+/* The loader sets the length. */
 u32 weights[1] SEC(".data.weights");
 
 struct {
@@ -43,7 +43,7 @@ struct {
 	__type(value, u32);
 } numbers SEC(".maps");
 
-/* Made by the loader, one for each CPU. */
+/* Created by the loader, one for each CPU. */
 struct queue {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
@@ -112,7 +112,7 @@ void BPF_STRUCT_OPS(accompanied_dispatch, s32 cpu, struct task_struct *prev)
 	scx_bpf_dsq_move_to_local(QUEUE, 0);
 }
 
-/* The number of values that fit into the queue of a CPU, -1 if there is no such queue. */
+/* The number of values that fit into the queue of a CPU; -1 if there is no such queue. */
 static int room(u32 cpu)
 {
 	void *queue = bpf_map_lookup_elem(&queues, &cpu);
@@ -127,7 +127,7 @@ static int room(u32 cpu)
 	return count;
 }
 
-/* Not inlined, so that the verifier sees the index checked. */
+/* Not inlined, so that the verifier sees the check of the index. */
 static __noinline u32 capacity(u32 cpu)
 {
 	return cpu < MAX_CPUS ? capacities[cpu] : 0;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * faulty - one global FIFO queue, with faults to choose
+ * faulty - one global FIFO queue, with optional faults
  *
- * Without a fault it schedules well enough. Each fault is a tunable and concerns tasks whose name begins with
- * "victim" only, so that the rest of the machine stays usable until the kernel takes the scheduler out.
+ * Without a fault it schedules well enough. Each fault is a tunable and only affects tasks whose name begins with
+ * "victim", so that the rest of the machine stays usable until the kernel ejects the scheduler.
  */
 #include "fairground.bpf.h"
 
 #define QUEUE 0
 
-/* A victim is taken and never run: the kernel's watchdog finds it. */
+/* A victim is accepted but never run: the kernel's watchdog detects this. */
 const volatile bool lose_victims = false;
 
 /* A victim makes the scheduler report this as an error of its own; 0 for none. */
@@ -28,7 +28,7 @@ static bool is_victim(const struct task_struct *p)
 	       p->comm[4] == 'i' && p->comm[5] == 'm';
 }
 
-/* No task passes faulty_enqueue() by: the kernel's own choice would run it at once where a CPU is idle. */
+/* Makes every task go through faulty_enqueue(): the kernel's default would run it directly on an idle CPU. */
 s32 BPF_STRUCT_OPS(faulty_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	return prev_cpu;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * rejected - a scheduler that the kernel's verifier does not accept
+ * rejected - a scheduler that the kernel's verifier rejects
  */
 #include "fairground.bpf.h"
 

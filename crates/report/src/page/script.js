@@ -1,6 +1,6 @@
 "use strict";
-// Zooms into timelines and names what the pointer is on. Everything it needs is in the figure: places in data-view, times in the
-// CSV below. Without it the page shows the same, at one scale.
+// Zooms into timelines and names what is under the pointer. Everything it needs is in the figure: positions in data-view, times in the
+// CSV below. Without this script the page shows the same at a fixed scale.
 (() => {
 	const tip = document.createElement("div");
 	tip.className = "tip";
