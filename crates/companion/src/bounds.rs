@@ -1,17 +1,16 @@
-//! What expressions in files may take. The files may come from others.
+//! Limits of expressions in files. The files may come from others.
 
 use rhai::module_resolvers::DummyModuleResolver;
 use rhai::{Engine, EvalAltResult, FLOAT, INT};
 
-/// Calls and operators inside of each other.
+/// Maximum nesting of calls and operators.
 const DEPTH: usize = 64;
-/// Bytes of a text.
+/// Maximum bytes of a text.
 const TEXT: usize = 1 << 20;
-/// Members of a list or table, with those of the lists and tables in it: more than all that expressions may say of the largest machine.
+/// Maximum members of a list or table, including nested ones: more than expressions can need to say about the largest machine.
 const MEMBERS: usize = 1 << 25;
 
-/// Bounds what an expression can ask of `engine`, in depth and size, and leaves it nothing but to compute: it reads no file, prints nothing
-/// and does not sleep.
+/// Limits the depth and size of what an expression can ask of `engine`, and allows nothing but computation: no reading of files, no output, no sleep.
 pub fn bound(engine: &mut Engine) {
     engine.set_max_expr_depths(DEPTH, DEPTH);
     engine.set_max_string_size(TEXT);

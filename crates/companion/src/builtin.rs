@@ -10,13 +10,13 @@ macro_rules! companions {
     };
 }
 
-/// `ops.name`, file and text of each.
+/// `ops.name`, file and text of each companion.
 static COMPANIONS: &[(&str, &str, &str)] = companions![
     "beerland", "bpfland", "cake", "central", "chaos", "cosmos", "flash", "forge", "lavd", "p2dq",
     "pair", "qmap", "rusty", "scx_flow", "tickless"
 ];
 
-/// File and text of the one for the scheduler that calls itself `scheduler`.
+/// File and text of the companion for the scheduler that calls itself `scheduler`.
 pub(crate) fn find(scheduler: &str) -> Option<(&'static str, &'static str)> {
     COMPANIONS
         .iter()

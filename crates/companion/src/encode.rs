@@ -10,7 +10,7 @@ pub(crate) struct Spot {
     pub type_id: TypeId,
     /// Offset in bits.
     pub bit_offset: usize,
-    /// Size in bits if it is a bit field, else 0.
+    /// Size in bits if it is a bit field, otherwise 0.
     pub bit_size: usize,
 }
 
@@ -95,7 +95,7 @@ fn member(btf: &Btf, spot: Spot, name: &str) -> Result<Spot, String> {
     Ok(names)
 }
 
-/// The member called `name`, looked for in anonymous structures too.
+/// The member called `name`; anonymous structures are searched, too.
 fn find_member(btf: &Btf, spot: Spot, name: &str) -> Result<Option<Spot>, String> {
     let (Kind::Structure { members, .. } | Kind::Union { members, .. }) =
         btf.resolved(spot.type_id)
@@ -164,7 +164,7 @@ pub(crate) fn describe(btf: &Btf, type_id: TypeId) -> String {
     }
 }
 
-/// Writes `value` into `bytes`, the memory that `spot` is in.
+/// Writes `value` to `bytes`, the memory that contains `spot`.
 pub(crate) fn write(
     btf: &Btf,
     spot: Spot,
@@ -268,7 +268,7 @@ fn write_number(btf: &Btf, spot: Spot, value: &Dynamic, bytes: &mut [u8]) -> Res
     let (low, high): (i128, i128) = match (boolean, signed) {
         (true, _) => (0, 1),
         (_, true) => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-        // Expressions have signed numbers of 64 bits: a constant such as SCX_SLICE_INF is -1 there.
+        // Expressions have signed 64-bit numbers, in which a constant such as SCX_SLICE_INF is -1.
         _ if bits == 64 => (i128::from(i64::MIN), i128::from(u64::MAX)),
         _ => (0, (1 << bits) - 1),
     };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// Why a companion cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}: {cause}", path.display())]
     File {
         /// The file.
@@ -13,12 +13,12 @@ pub enum Error {
         /// Why.
         cause: std::io::Error,
     },
-    /// It says something that it cannot.
+    /// The file says something invalid.
     #[error("{place}: {message}")]
     Wrong {
         /// `FILE:LINE`, or the option of the command line.
         place: String,
-        /// What is wrong, and the way out.
+        /// What is wrong, and what to do about it.
         message: String,
     },
 }

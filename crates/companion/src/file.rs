@@ -13,19 +13,19 @@ use crate::error::Error;
 /// Values by name, with their places in the file.
 pub(crate) type Values = BTreeMap<Spanned<String>, Spanned<Value>>;
 
-/// A companion file as it is written.
+/// A companion file as written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
     /// `ops.name` of the scheduler that it is for.
     pub scheduler: String,
-    /// Which source, and which loader with which options, it was made from.
+    /// The source, and the loader with its options, that it was made from.
     #[serde(default)]
     pub from: String,
-    /// What the loader does that is not here.
+    /// What the loader does that is missing here.
     #[serde(default)]
     pub missing: Vec<String>,
-    /// Named values that later ones, and all other expressions, may use.
+    /// Named values, for use in later ones and in all other expressions.
     #[serde(default)]
     pub option: Values,
     /// Programs that the loader loads although their section begins with `?`, or does not load although it does not.
@@ -60,23 +60,23 @@ pub(crate) struct MapChange {
 pub(crate) struct MapEntry {
     /// The map.
     pub map: Spanned<String>,
-    /// A list; there is an entry for each of its elements, `it`.
+    /// A list with one entry for each of its elements, `it`.
     pub each: Option<Spanned<Value>>,
     /// Whether there is an entry at all.
     #[serde(rename = "if")]
     pub condition: Option<Spanned<Value>>,
     /// The key.
     pub key: Spanned<Value>,
-    /// The value; in a map with values for each CPU it may name `cpu`. In a map of maps there is none: it is a new map.
+    /// The value; in a per-CPU map it may use `cpu`. Entries of a map of maps have none: theirs is a new map.
     pub value: Option<Spanned<Value>>,
-    /// Capacity of a new map in a map of maps, if not the declared one.
+    /// Capacity of the new map in a map of maps, if not the declared one.
     pub max_entries: Option<Spanned<Value>>,
-    /// What is in that new map.
+    /// The contents of the new map.
     #[serde(default)]
     pub inside: Vec<InnerEntry>,
 }
 
-/// An entry of a map that is itself in a map.
+/// An entry of a map inside another map.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InnerEntry {
@@ -101,15 +101,15 @@ pub(crate) struct Run {
     pub when: When,
     /// Nanoseconds from one run to the next, after attaching.
     pub every: Option<Spanned<Value>>,
-    /// CPU that the loader is on.
+    /// CPU that the loader runs on.
     pub cpu: Option<Spanned<Value>>,
     /// Members of the context.
     #[serde(default)]
     pub context: Values,
-    /// What is written to addresses that the program has left in its context: 64-bit words by member.
+    /// What is written to addresses that the program left in its context: 64-bit words by member.
     #[serde(default)]
     pub write: Values,
-    /// Runs that follow this one, for the same element.
+    /// Runs that follow this one for the same element.
     #[serde(default)]
     pub then: Vec<Then>,
 }
@@ -122,7 +122,7 @@ pub(crate) struct Then {
     /// Members of the context.
     #[serde(default)]
     pub context: Values,
-    /// Members of the context that are as the run before has left them in its own.
+    /// Members of the context that are taken from what the previous run left in its own.
     #[serde(default)]
     pub pass: Vec<Spanned<String>>,
     /// As for runs.
@@ -152,7 +152,7 @@ impl Companion {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or says what no companion can; with the place.
+    /// If it cannot be read or says something invalid; with the place.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = fairground_files::read_text(path).map_err(|cause| Error::File {
             path: path.to_owned(),
@@ -161,7 +161,7 @@ impl Companion {
         Self::parse(&path.display().to_string(), &text)
     }
 
-    /// Reads the text of a companion file that is called `name`.
+    /// Reads the text of a companion file called `name`.
     ///
     /// # Errors
     ///
@@ -182,16 +182,16 @@ impl Companion {
         })
     }
 
-    /// One that sets nothing, for a scheduler without a companion.
+    /// A companion that sets nothing, for a scheduler without one.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// The one that comes with fairground for the scheduler that calls itself `scheduler`.
+    /// The companion that comes with fairground for the scheduler that calls itself `scheduler`.
     ///
     /// # Errors
     ///
-    /// If it says what no companion can.
+    /// If it says something invalid.
     pub fn built_in(scheduler: &str) -> Option<Result<Self, Error>> {
         let (name, text) = builtin::find(scheduler)?;
         Some(Self::parse(name, text).map(|companion| Self {
@@ -200,8 +200,8 @@ impl Companion {
         }))
     }
 
-    /// The companion of a user's own scheduler, whose source or object is the file `source`: the one beside it, or the one that comes with fairground for the name
-    /// that it gives itself, `scheduler`. One that sets nothing if there is neither.
+    /// The companion of a user's own scheduler with source or object file `source`: the file beside it, or the companion that comes with
+    /// fairground for `scheduler`, the name that the scheduler gives itself. If there is neither, one that sets nothing.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ impl Companion {
         Self::built_in(scheduler).unwrap_or_else(|| Ok(Self::empty()))
     }
 
-    /// Name of the file; empty for one that sets nothing.
+    /// Name of the file; empty for a companion that sets nothing.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -234,14 +234,14 @@ impl Companion {
         runs.chain(loads.map(|(program, _)| program.get_ref().as_str()))
     }
 
-    /// Makes the loader's choice among the programs of `object`. Names that the object lacks are left to [`prepare`](Self::prepare).
+    /// Applies the loader's choice of programs to `object`. Names that the object lacks are left to [`prepare`](Self::prepare).
     pub fn choose_programs(&self, object: &mut Object) {
         for (program, load) in &self.file.load {
             object.set_autoload(program.get_ref(), *load);
         }
     }
 
-    /// Whether the loader loads the same programs as that of another.
+    /// Whether the loader chooses the same programs as that of another companion.
     pub fn chooses_as(&self, other: &Self) -> bool {
         let choices = |one: &Self| -> BTreeMap<String, bool> {
             let load = one.file.load.iter();
@@ -256,7 +256,7 @@ impl Companion {
         &self.file.scheduler
     }
 
-    /// Which source, and which loader with which options, it was made from; empty if it does not say.
+    /// The source, and the loader with its options, that it was made from; empty if it does not say.
     pub fn from(&self) -> &str {
         &self.file.from
     }
@@ -267,7 +267,7 @@ impl Companion {
         self.file.option.keys().any(|key| key.get_ref() == name)
     }
 
-    /// `FILE:LINE` of something in it.
+    /// `FILE:LINE` of something in the file.
     pub(crate) fn place<T>(&self, what: &Spanned<T>) -> String {
         place(&self.name, &self.text, what.span().start)
     }

@@ -1,8 +1,8 @@
 //! Companion files: what a scheduler's loader does, as data.
 //!
-//! Most sched_ext schedulers are two halves. The BPF half is the object; the other is a loader that sets `ops` fields and global
-//! variables, sizes and fills maps, and runs programs, in part from what it finds out about the machine. A [`Companion`] says the same in
-//! TOML, with expressions over the machine, and becomes a [`Setup`](fairground_bpf::Setup) for one object on one machine.
+//! Most sched_ext schedulers have two halves. The BPF half is the object; the other is a loader that sets `ops` fields and global variables,
+//! sizes and fills maps, and runs programs, partly depending on what it finds out about the machine. A [`Companion`] expresses this in TOML,
+//! with expressions over the machine, and becomes a [`Setup`](fairground_bpf::Setup) for one object on one machine.
 
 mod bounds;
 mod builtin;

@@ -1,4 +1,4 @@
-//! What expressions may name: the machine, units of time, constants of the kernel and of the scheduler.
+//! What expressions can refer to: the machine, units of time, constants of the kernel and of the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
 
 use crate::bounds::bound;
 
-/// Nanoseconds of the units that expressions may name.
+/// Nanoseconds of each unit that expressions can use.
 const UNITS: [(&str, INT); 4] = [
     ("ns", 1),
     ("us", 1_000),
@@ -17,12 +17,12 @@ const UNITS: [(&str, INT); 4] = [
     ("s", 1_000_000_000),
 ];
 
-/// Steps that all expressions of a companion may take together, some seconds.
+/// Maximum steps of all expressions of a companion together; some seconds.
 pub(crate) const STEPS: u64 = 10_000_000;
 /// No kernel has more CPUs.
 const CPUS: usize = 1 << 16;
 
-/// An engine without access to any data but the scope and the sizes of the structures of `object` that `text` speaks of.
+/// An engine whose only data are the scope and the sizes of those structures of `object` that `text` mentions.
 pub(crate) fn engine(text: &str, object: &Object) -> Engine {
     let sizes = sizes(text, object);
     let mut engine = Engine::new();
@@ -67,7 +67,7 @@ fn mask(cpus: Array) -> Result<Array, Box<EvalAltResult>> {
         .collect())
 }
 
-/// The scope of all expressions of a companion. `text` is everything that they say: only constants that occur there are looked up.
+/// The scope of all expressions of a companion. `text` is all of their text: only constants that occur in it are looked up.
 pub(crate) fn scope(
     text: &str,
     object: &Object,

@@ -1,4 +1,4 @@
-//! Sizes of maps, and what is in them.
+//! Sizes and contents of maps.
 
 use fairground_bpf::{MapEntry, NewEntry, NewMap, TypeId};
 use rhai::{Array, Dynamic, INT};
@@ -9,7 +9,7 @@ use crate::encode::{self, Spot};
 use crate::error::Error;
 use crate::file;
 
-/// Bits of `enum bpf_map_type` that have a value for each CPU.
+/// The numbers of per-CPU map types in `enum bpf_map_type`.
 const PER_CPU_MAPS: [u32; 3] = [5, 6, 10];
 
 impl Preparation<'_> {
@@ -171,7 +171,7 @@ impl Preparation<'_> {
         })
     }
 
-    /// What is in a new map.
+    /// The contents of a new map.
     fn inner_entries(
         &mut self,
         entry: &file::MapEntry,

@@ -1,4 +1,4 @@
-//! From a companion to what is set, filled in and run for one object on one machine.
+//! From a companion to what is to be set, filled in and run for one object on one machine.
 
 mod maps;
 mod runs;
@@ -16,12 +16,12 @@ use crate::file::{Companion, Values};
 use crate::scope;
 use variables::find_variable;
 
-/// A value that the command line gives instead of the companion's, or besides.
+/// A value from the command line, which replaces one of the companion's or adds to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// An option of the companion, `ops.MEMBER`, `map.NAME.max_entries`, or a global variable with a path into it.
     pub key: String,
-    /// Its value: an expression as in a companion.
+    /// Its value: an expression, as in a companion.
     pub value: String,
     /// Where it is written, for errors.
     pub place: String,
@@ -32,17 +32,17 @@ pub struct Setting {
 pub struct Prepared {
     /// What to do.
     pub setup: Setup,
-    /// What the reader of a result should know: what the loader does besides, and what the object does not have.
+    /// What the reader of a result should know: what else the loader does, and what the object does not have.
     pub notes: Vec<String>,
 }
 
 impl Companion {
-    /// What the companion and the settings mean for `object` on `machine`. `constants` knows the kernel's constants by name.
+    /// What the companion and the settings mean for `object` on `machine`. `constants` looks up the kernel's constants by name.
     ///
     /// # Errors
     ///
-    /// The first key that cannot be, with its place and what could stand there. What a companion that comes with fairground sets, and
-    /// an object of another revision does not have, is a note instead.
+    /// The first invalid key, with its place and what could be there instead. If a companion that comes with fairground sets something that an
+    /// object of another revision does not have, that is a note instead.
     pub fn prepare(
         &self,
         object: &Object,
@@ -70,7 +70,7 @@ impl Companion {
     }
 }
 
-/// Bytes that a companion may set in all.
+/// Maximum bytes that a companion may set in all.
 const MOST_BYTES: usize = 256 << 20;
 
 struct Preparation<'a> {
@@ -79,14 +79,14 @@ struct Preparation<'a> {
     machine: &'a Machine,
     engine: Engine,
     scope: Scope<'static>,
-    /// Sections of global variables as they are so far.
+    /// Sections of global variables with what has been set so far.
     sections: BTreeMap<usize, Vec<u8>>,
-    /// Bytes of all values so far.
+    /// Total bytes of values so far.
     bytes: usize,
     done: Prepared,
 }
 
-/// The entries of a table in the order of the file.
+/// The entries of a table in file order.
 fn in_order(values: &Values) -> Vec<(&Spanned<String>, &Spanned<Value>)> {
     let mut entries: Vec<_> = values.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
@@ -179,7 +179,7 @@ impl Preparation<'_> {
         result.map_err(|Absent(message)| wrong(place, message))
     }
 
-    /// What to do about a name that the object lacks: a note if the companion is ours and may be of another revision, else an error.
+    /// Handles a name that the object lacks: with a note if the companion is built in and may be for another revision, otherwise with an error.
     fn note_absent(&mut self, result: Result<(), Absent>, place: &str) -> Result<(), Error> {
         let Err(Absent(message)) = result else {
             return Ok(());
@@ -215,7 +215,7 @@ impl Preparation<'_> {
     fn evaluate(&mut self, text: &str) -> Result<Dynamic, String> {
         let level = self.scope.len();
         let value = self.engine.eval_with_scope(&mut self.scope, text);
-        // What the expression names for itself ends with it.
+        // Names that the expression defines end with it.
         self.scope.rewind(level);
         value.map_err(|error| match *error {
             EvalAltResult::ErrorTerminated(..) => format!(
@@ -226,7 +226,7 @@ impl Preparation<'_> {
         })
     }
 
-    /// The value at a key: a text is an expression, lists and tables hold values.
+    /// The value of a key: a text is an expression; lists and tables contain values.
     fn value(&mut self, value: &Spanned<Value>, key: &str) -> Result<Dynamic, Error> {
         let place = self.companion.place(value);
         self.plain_value(value.get_ref(), &place, key)
@@ -270,7 +270,7 @@ impl Preparation<'_> {
         })
     }
 
-    /// The elements that an entry or a run is for; without `each` a single one.
+    /// The elements that an entry or a run is for; a single one without `each`.
     fn elements(
         &mut self,
         each: Option<&Spanned<Value>>,
@@ -319,7 +319,7 @@ fn wrong(place: &str, message: String) -> Error {
     }
 }
 
-/// `, did you mean X?` if there is something like `name`.
+/// `, did you mean X?` if something is similar to `name`.
 fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     candidates
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))

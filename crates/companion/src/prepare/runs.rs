@@ -149,7 +149,7 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// Whether the loader loads a program that is no callback.
+    /// Sets whether the loader loads a program that is not a callback.
     pub(super) fn load_program(&mut self, program: &str, load: bool) -> Result<(), Absent> {
         let programs = self.object.programs().iter();
         let free: Vec<&str> = programs
@@ -166,7 +166,7 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// The type that the context of a program has: what its only parameter points to.
+    /// The type of a program's context: what its only parameter points to.
     pub(super) fn context_type(&self, program: &str) -> Result<Option<TypeId>, Absent> {
         let programs = self.object.programs();
         let Some(found) = programs.iter().find(|one| one.name == program) else {

@@ -84,7 +84,7 @@ impl Preparation<'_> {
             Ok(spot) => spot,
             Err(problem) => return Ok(Err(Absent(format!("{key}: {problem}")))),
         };
-        // An array that lies alone in its section is as long as its loader makes it.
+        // An array that is alone in its section is as long as its loader makes it.
         let mut size = variable.size as usize;
         let mut spot = spot;
         if let (true, Some(list)) = (rest.is_empty(), value.read_lock::<Array>())
@@ -135,9 +135,9 @@ impl Preparation<'_> {
     }
 }
 
-/// The variable that `path` begins with: section, variable, and the rest of the path.
+/// The variable at the beginning of `path`: section, variable, and the rest of the path.
 pub(super) fn find_variable<'p>(object: &Object, path: &'p str) -> Option<(usize, usize, &'p str)> {
-    // Static variables of functions have a dot in their names: the longest name wins.
+    // Static variables of functions have a dot in their names, so the longest name wins.
     let ends = path
         .char_indices()
         .filter(|(_, character)| matches!(character, '.' | '['))
@@ -156,7 +156,7 @@ pub(super) fn find_variable<'p>(object: &Object, path: &'p str) -> Option<(usize
     None
 }
 
-/// An array that is longer than its type says.
+/// Writes an array that is longer than its type says.
 pub(super) fn write_long_array(
     btf: &Btf,
     element: TypeId,
