@@ -9,9 +9,9 @@ use crate::object::Reader;
 
 /// What is wrong with a reference.
 enum Finding {
-    /// The file cannot mean this.
+    /// This cannot be meant.
     Error(String),
-    /// It may be meant, but is worth a word.
+    /// This may be meant, but is worth mentioning.
     Note(&'static str),
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn references(
     Ok(())
 }
 
-/// A use that needs another one to make sense, in a file that has none.
+/// A use that makes no sense without another one, in a file without the other.
 fn unanswered(usage: Use, shared: &Shared, used: impl Fn(Use) -> bool) -> Option<Finding> {
     let finding = match usage {
         Use::Unlock(mutex) if !used(Use::Lock(mutex)) => Finding::Error(format!(
@@ -108,7 +108,7 @@ fn unanswered(usage: Use, shared: &Shared, used: impl Fn(Use) -> bool) -> Option
     Some(finding)
 }
 
-/// A beginning or end of a lap, in a task that does not have the other.
+/// The beginning or end of a lap, in a task that does not have the other.
 fn open_lap(reference: &Reference, references: &[Reference]) -> Option<Finding> {
     let has = |usage: Use| {
         let mut own = references
@@ -128,7 +128,7 @@ fn open_lap(reference: &Reference, references: &[Reference]) -> Option<Finding> 
     }
 }
 
-/// A barrier that a forked task uses, or one task alone.
+/// A barrier that is used by a forked task, or by only one task.
 fn barrier(
     reference: &Reference,
     shared: &Shared,
@@ -151,7 +151,7 @@ fn barrier(
     ))
 }
 
-/// Makes all uses of a timer agree on its mode: in rt-app one absolute use makes the timer so.
+/// Makes all uses of a timer agree on its mode: as in rt-app, one absolute use makes the timer absolute.
 pub(crate) fn timer_modes(tasks: &mut [Task], timers: usize) {
     let mut absolute = vec![false; timers];
     for event in events(tasks) {
@@ -178,7 +178,7 @@ fn events(tasks: &[Task]) -> impl Iterator<Item = Event> + use<'_> {
     phases.flat_map(|phase| phase.events.iter())
 }
 
-/// Refuses endless loops in which no time can pass: a simulation would never leave them.
+/// Refuses endless loops in which no time can pass, which a simulation would never leave.
 pub(crate) fn endless_loops(reader: &Reader, shared: &Shared, tasks: &[Task]) -> Result<(), Error> {
     const WAY_OUT: &str = "the loop never ends and no time passes in it; add an event that runs, \
                            sleeps or waits, or limit `loop`";
@@ -196,7 +196,7 @@ pub(crate) fn endless_loops(reader: &Reader, shared: &Shared, tasks: &[Task]) ->
     Ok(())
 }
 
-/// Whether executing the events again and again takes time sooner or later.
+/// Whether repeating the events takes time sooner or later.
 fn takes_time(events: impl Iterator<Item = Event>, barriers: &[Barrier]) -> bool {
     let mut semaphores: BTreeMap<usize, i64> = BTreeMap::new();
     let mut pipes: BTreeMap<usize, i64> = BTreeMap::new();
@@ -205,7 +205,7 @@ fn takes_time(events: impl Iterator<Item = Event>, barriers: &[Barrier]) -> bool
             Event::Run(duration) | Event::Runtime(duration) | Event::Sleep(duration) => {
                 duration > 0
             }
-            // A late timer does not sleep, but its expiry moves on until it is no longer late.
+            // A late timer does not sleep, but its expiry advances until it is no longer late.
             Event::Timer { period, .. } => period > 0,
             Event::Mem(bytes) | Event::IoRun(bytes) => bytes > 0,
             Event::MemRun { accesses, .. } => accesses > 0,
@@ -228,7 +228,7 @@ fn takes_time(events: impl Iterator<Item = Event>, barriers: &[Barrier]) -> bool
                 *pipes.entry(pipe).or_default() += bytes as i64;
                 false
             }
-            // Nothing may be there to read back.
+            // There may be nothing to read back in.
             Event::Fault { .. } | Event::Evict { .. } | Event::Lap { .. } => false,
             Event::Lock(_)
             | Event::Unlock(_)
@@ -242,7 +242,7 @@ fn takes_time(events: impl Iterator<Item = Event>, barriers: &[Barrier]) -> bool
             return true;
         }
     }
-    // A loop that takes more of a semaphore than it gives has to wait for others, and so has one that fills or empties a pipe.
+    // A loop that takes more from a semaphore than it gives has to wait for others, and so does one that fills or empties a pipe.
     semaphores.into_values().any(|balance| balance > 0)
         || pipes.into_values().any(|balance| balance != 0)
 }

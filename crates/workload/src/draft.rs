@@ -1,4 +1,4 @@
-//! The text of an rt-app file as something that can be made smaller.
+//! The text of an rt-app file in a form that can be made smaller.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -6,13 +6,13 @@ use std::ops::Range;
 use crate::error::Error;
 use crate::json::{self, Member, Node, Value};
 
-/// An rt-app file whose parts can be left out one by one. Whether what is left is still a workload, [`Workload::parse`] says.
+/// An rt-app file whose parts can be left out one by one. [`Workload::parse`] says whether the rest is still a workload.
 ///
 /// [`Workload::parse`]: crate::Workload::parse
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft(Node);
 
-/// Where in a draft an object or an array is, or a number: places of members and elements from the outermost in.
+/// Where an object, an array or a number is in a draft: places of members and elements, from the outermost inwards.
 pub type Path = Vec<usize>;
 
 impl Draft {
@@ -34,7 +34,7 @@ impl Draft {
         }
     }
 
-    /// The text of the file, plain JSON but for repeated keys and keys without a value.
+    /// The text of the file: plain JSON except for repeated keys and keys without a value.
     pub fn text(&self) -> String {
         let mut text = String::new();
         write(&self.0, 0, &mut text);
@@ -42,12 +42,12 @@ impl Draft {
         text
     }
 
-    /// All objects and arrays, each before those in it.
+    /// All objects and arrays, each before those inside it.
     pub fn lists(&self) -> Vec<Path> {
         self.find(|node| matches!(node.value, Value::Object(_) | Value::Array(_)))
     }
 
-    /// All whole numbers above 1, with their values.
+    /// All integers above 1, with their values.
     pub fn numbers(&self) -> Vec<(Path, u64)> {
         let number = |node: &Node| match &node.value {
             Value::Number(text) => text.parse::<u64>().ok().filter(|number| *number > 1),
@@ -61,7 +61,7 @@ impl Draft {
         found.into_iter().filter_map(value).collect()
     }
 
-    /// Members or elements of the list at `path`; 0 if there is none.
+    /// Number of members or elements of the list at `path`; 0 if there is none.
     pub fn length(&self, path: &[usize]) -> usize {
         match self.at(path).map(|node| &node.value) {
             Some(Value::Object(members)) => members.len(),
@@ -70,7 +70,7 @@ impl Draft {
         }
     }
 
-    /// Without some of the members or elements of the list at `path`.
+    /// A copy without some of the members or elements of the list at `path`.
     #[must_use]
     pub fn without(&self, path: &[usize], range: Range<usize>) -> Self {
         let mut smaller = self.clone();
@@ -82,7 +82,7 @@ impl Draft {
         smaller
     }
 
-    /// With another number at `path`.
+    /// A copy with another number at `path`.
     #[must_use]
     pub fn with_number(&self, path: &[usize], number: u64) -> Self {
         let mut changed = self.clone();
@@ -123,7 +123,7 @@ impl Draft {
     }
 }
 
-/// What is in a list, with its places there.
+/// The contents of a list, with their places in it.
 fn children(node: &Node) -> Box<dyn Iterator<Item = (usize, &Node)> + '_> {
     match &node.value {
         Value::Object(members) => {

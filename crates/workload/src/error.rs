@@ -4,11 +4,10 @@ use std::fmt;
 
 /// Why a workload cannot be used, and where.
 ///
-/// It is displayed as `file:line:column: json.path: message`, and the message ends with the way
-/// out.
+/// It is displayed as `file:line:column: json.path: message`; the message ends with what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The file, as it was named.
+    /// The file, as named by the caller.
     pub file: String,
     /// Line from 1; 0 if the error is about the file as a whole.
     pub line: u32,

@@ -34,11 +34,11 @@ enum Kind {
     IoRun,
     Yield,
     Fork,
-    /// One of our own.
+    /// An event of fairground's own.
     Extension,
 }
 
-/// How keys of events begin; a longer beginning comes before a shorter one that it contains.
+/// How keys of events begin; a longer beginning comes before a shorter one that it starts with.
 const BEGINNINGS: [(&str, Kind); 20] = [
     ("runtime", Kind::Runtime),
     ("run", Kind::Run),
@@ -63,7 +63,7 @@ const BEGINNINGS: [(&str, Kind); 20] = [
 ];
 
 fn kind_of(key: &str) -> Option<Kind> {
-    // The bare word is what concerns a whole task.
+    // The bare word is for what concerns a whole task.
     let suffix = key.strip_prefix("fairground");
     if suffix.is_some_and(|suffix| !suffix.is_empty()) {
         return Some(Kind::Extension);
@@ -74,14 +74,14 @@ fn kind_of(key: &str) -> Option<Kind> {
         .map(|(_, kind)| *kind)
 }
 
-/// Whether a key is that of an event: as in rt-app, by its beginning.
+/// Whether a key is that of an event, which its beginning decides, as in rt-app.
 pub(crate) fn is_event(key: &str) -> bool {
     kind_of(key).is_some()
 }
 
 /// Reads the events among the fields of an object, in order, and how they vary, by index.
 ///
-/// `task` is the index of the task definition, `instances` how many tasks it starts.
+/// `task` is the index of the task definition, `instances` the number of tasks that it starts.
 pub(crate) fn read_all(
     reader: &mut Reader,
     object: &Object,
@@ -204,7 +204,7 @@ impl Reading<'_, '_, '_> {
                 Event::IoRun(bytes as u64)
             }
             Kind::Yield => match self.field.value {
-                // rt-app does not look at the value.
+                // rt-app ignores the value.
                 Some(Value::Array(_) | Value::Object(_)) | None => {
                     return Err(self.field.mismatch(self.reader, "\"\""));
                 }
@@ -239,7 +239,7 @@ impl Reading<'_, '_, '_> {
         Ok(self.shared.semaphores.intern(name))
     }
 
-    /// A name in an object; where it is missing, rt-app takes the name `unknown`.
+    /// A name in an object; if it is missing, it is `unknown`, as in rt-app.
     fn name_in(&mut self, object: &Object, key: &str) -> Result<String, Error> {
         match object.get(self.reader, key) {
             Some(field) => Ok(field.name(self.reader)?.to_string()),
@@ -264,7 +264,7 @@ impl Reading<'_, '_, '_> {
         ))
     }
 
-    /// A timer; `extended` has a mode more than rt-app knows.
+    /// A timer; `extended` allows one mode more than rt-app has.
     pub fn timer(&mut self, extended: bool) -> Result<Event, Error> {
         let object = self.field.object(self.reader)?;
         object.check_keys(self.reader, &["ref", "period", "mode"], |_| false)?;

@@ -1,10 +1,10 @@
-//! The events of a phase: as they are while there are few, and packed when there are many, as in programs that were recorded.
+//! The events of a phase: as they are while there are few, and packed if there are many, as in recorded programs.
 
 use crate::model::Event;
 
-/// More events than these are packed: what does not fit into a cache is slower to fetch than to unpack.
+/// More events than this are packed: fetching what does not fit into a cache takes longer than unpacking.
 const FEW: usize = 1024;
-/// Events of a block, whose places are known.
+/// Events per block; the position of each block is known.
 const BLOCK: usize = 64;
 const UNPACKS: &str = "what was packed can be unpacked";
 
@@ -18,7 +18,7 @@ enum Form {
     Packed(Packed),
 }
 
-/// Events as bytes, a handful each.
+/// Events as bytes, a few for each.
 #[derive(Clone, Debug, Default)]
 struct Packed {
     bytes: Vec<u8>,
@@ -27,7 +27,7 @@ struct Packed {
     count: usize,
 }
 
-/// Where a reader is that goes through events one after the other; it belongs to the events that it was last used with.
+/// The position of a reader that goes through events in order; it belongs to the events with which it was last used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
     /// The event that was read last, with its number, and where the next one begins.
@@ -35,7 +35,7 @@ pub struct Cursor {
 }
 
 impl Events {
-    /// How many there are.
+    /// Number of events.
     pub fn len(&self) -> usize {
         match &self.0 {
             Form::Listed(list) => list.len(),
@@ -53,7 +53,7 @@ impl Events {
         self.read(number, &mut Cursor::default())
     }
 
-    /// The event with this number; quick for the same one and the next one of a cursor.
+    /// The event with this number; fast for the cursor's last event and the one after it.
     #[inline]
     pub fn read(&self, number: usize, cursor: &mut Cursor) -> Option<Event> {
         match &self.0 {
@@ -108,7 +108,7 @@ impl Packed {
             self.blocks.push(self.bytes.len());
         }
         self.count += 1;
-        // No event has more than a kind and four numbers of at most ten bytes each.
+        // An event has at most a kind and four numbers of at most ten bytes each.
         let mut room = [0; 48];
         let bytes = postcard::to_slice(&event, &mut room).expect("an event finds room");
         self.bytes.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! What rt-app's language has no word for: the events and settings under keys that begin with `fairground`.
+//! What rt-app's language cannot express: the events and settings under keys that begin with `fairground`.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::object::{Field, Object, Reader};
 use crate::policy::MICROSECONDS_MAX;
 use crate::variation::{Factor, Variation};
 
-/// Most bytes that one pipe event moves, and that a pipe holds.
+/// Maximum bytes that one pipe event moves, and that a pipe holds.
 const BYTES_MAX: i64 = 1 << 30;
 
-/// Events that a key beginning with `fairground` may hold, exactly one.
+/// Events that can be under a key beginning with `fairground`, exactly one per key.
 const EVENTS: [&str; 7] = [
     "lap",
     "pipe_read",
@@ -91,7 +91,7 @@ fn disk(reading: &mut Reading) -> Result<Event, Error> {
     Ok(Event::Disk { disk, service })
 }
 
-/// The disk of events that name none.
+/// The disk of events that do not name one.
 const DEFAULT_DISK: &str = "disk";
 
 fn disk_of(reader: &mut Reader, shared: &mut Shared, object: &Object) -> Result<usize, Error> {
@@ -149,7 +149,7 @@ struct Entry {
 }
 
 impl<'a> Variations<'a> {
-    /// Reads `vary` of a task.
+    /// Reads the `vary` object of a task.
     pub fn read(reader: &mut Reader, field: &Field<'a>) -> Result<Self, Error> {
         let object = field.object(reader)?;
         let mut variations = BTreeMap::new();
@@ -195,7 +195,7 @@ impl<'a> Variations<'a> {
         Ok(Some(entry.variation))
     }
 
-    /// Checks that every variation was of an event.
+    /// Checks that every variation belongs to an event.
     pub fn check_used(&self, reader: &Reader) -> Result<(), Error> {
         match self.0.iter().find(|(_, entry)| !entry.used) {
             None => Ok(()),
@@ -274,7 +274,7 @@ fn uniform(reader: &Reader, field: &Field) -> Result<Factor, Error> {
     }
 }
 
-/// Reads the `fairground` object of the whole file: settings of what the events share.
+/// Reads the `fairground` object of the whole file: settings of what events share.
 pub(crate) fn read_settings(
     reader: &mut Reader,
     object: &Object,
@@ -314,7 +314,7 @@ pub(crate) fn read_settings(
     Ok(())
 }
 
-/// Hands the object of each name among the members of `field` to `read`, with the index of the name.
+/// Passes the object of each name among the members of `field` to `read`, with the index of the name.
 fn each(
     reader: &mut Reader,
     field: &Field,
@@ -336,7 +336,7 @@ fn each(
     Ok(())
 }
 
-/// Whether a timer of this mode is rt-app's own.
+/// The timer mode with this name; `extended` allows those that rt-app does not have.
 pub(crate) fn timer_mode(name: &str, extended: bool) -> Option<TimerMode> {
     match name {
         "relative" => Some(TimerMode::Relative),

@@ -20,17 +20,17 @@ const KEYS: [&str; 14] = [
     "io_device",
     "mem_buffer_size",
     "cumulative_slack",
-    // Long without meaning, but in most of rt-app's own examples.
+    // Long without effect, but in most of rt-app's own examples.
     "frag",
 ];
 
 /// Categories of `ftrace`.
 const FTRACE: [&str; 6] = ["main", "task", "loop", "event", "stats", "none"];
 
-/// What a program of tasks needs of the global settings; the others concern rt-app's logs.
+/// The global settings that a program of tasks needs; the others concern rt-app's logs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Global {
-    /// In nanoseconds; `None` until all tasks end.
+    /// In nanoseconds; `None` for until all tasks end.
     pub duration: Option<u64>,
     pub default_policy: PolicyName,
 }
@@ -109,7 +109,7 @@ fn check_log_size(reader: &mut Reader, object: &Object) -> Result<(), Error> {
     };
     let valid = match field.value {
         Some(Value::Number(number)) => number.parse::<i32>().is_ok_and(|size| size >= 0),
-        // The tutorial writes some of these words with a capital.
+        // The tutorial capitalizes some of these words.
         Some(Value::String(text)) => {
             ["file", "disable", "auto"].contains(&text.to_ascii_lowercase().as_str())
         }

@@ -1,17 +1,15 @@
-//! A JSON reader for the dialect that rt-app files are written in.
+//! A JSON reader for the dialect of rt-app files.
 //!
-//! It keeps what general JSON libraries drop and this format needs: the position of every key and
-//! value, the order of keys, repeated keys, and keys without a value (`"suspend",`, which the
-//! `workgen` script completes). Like json-c, which rt-app reads with, it accepts comments,
-//! trailing commas, single quotes, and `True`, `False`, `Null` in any case; each of these is
-//! reported to the caller.
+//! It keeps what general JSON libraries drop and this format needs: the position of every key and value, the order of keys, repeated keys, and
+//! keys without a value (`"suspend",`, which the `workgen` script completes). Like json-c, rt-app's JSON library, it accepts comments, trailing
+//! commas, single quotes, and `True`, `False`, `Null` in any case; each of these is reported to the caller.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Nesting that json-c, and so rt-app, accepts.
+/// Maximum nesting that json-c, and so rt-app, accepts.
 const DEPTH_MAX: u32 = 32;
 
 /// A place in the text: line and column in characters, from 1.
@@ -60,7 +58,7 @@ pub(crate) struct Member {
     pub position: Position,
     pub key: String,
     pub value: Option<Node>,
-    /// Where the same key is in front of this one, if it is.
+    /// Where the same key occurs before this one, if it does.
     pub repeats: Option<Position>,
 }
 
@@ -80,7 +78,7 @@ pub(crate) struct SyntaxError {
     pub message: String,
 }
 
-/// Reads one value and everything around it; `departures` receives what JSON itself forbids.
+/// Reads one value and everything around it; `departures` receives what JSON itself does not allow.
 pub(crate) fn parse(
     text: &str,
     departures: &mut Vec<(Departure, Position)>,
@@ -116,7 +114,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes the next character and moves the position past it.
+    /// Returns the next character and moves the position past it.
     fn next(&mut self) -> Option<char> {
         let next = self.rest.next()?;
         if next == '\n' {
@@ -282,7 +280,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes the comma between two elements and returns its place; the closing character stays.
+    /// Skips the comma between two elements and returns its place; the closing character stays.
     fn separator(
         &mut self,
         start: Position,
@@ -318,7 +316,7 @@ impl Parser<'_> {
                 Some(c) if c == quote => return Ok(text),
                 Some('\\') => {
                     let character = self.escape(position)?;
-                    // Names are shown on terminals and given to threads, whose names end with a zero.
+                    // Names are shown on terminals and given to threads, whose names end at a zero byte.
                     if character.is_control() && !matches!(character, '\n' | '\t') {
                         return Err(SyntaxError {
                             position,
@@ -440,7 +438,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether the text is a number by JSON's grammar.
+/// Whether the text is a number by the JSON grammar.
 fn is_number(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
     let unsigned = text.strip_prefix('-').unwrap_or(text);

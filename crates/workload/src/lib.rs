@@ -1,18 +1,17 @@
 //! Workloads: rt-app files as programs of tasks.
 //!
-//! [`Workload::read`] reads a file in rt-app's JSON language, as the current rt-app and version 1.0
-//! understand it. Reading is strict: an unknown key, a reference to nothing, a repeated name or a
-//! value out of range is an [`Error`] with its place. What rt-app or its `workgen` script tolerate
-//! is accepted and recorded in [`Workload::notes`], as is what a simulation only approximates.
+//! [`Workload::read`] reads a file in rt-app's JSON language, as understood by the current rt-app and version 1.0. Reading is strict: an
+//! unknown key, a dangling reference, a repeated name or a value out of range is an [`Error`] with its place. What rt-app or its `workgen`
+//! script tolerate is accepted and recorded in [`Workload::notes`], as is what a simulation only approximates.
 //!
-//! The language beyond rt-app's own is under keys that begin with `fairground`, which rt-app ignores. The key `"fairground"` of a
-//! task is an object of attributes for the scheduler (shares, caps and the like; see [`Task::attributes`]), of the process whose
-//! address space the task has ([`Task::process`]), and of how its events vary ([`Phase::variations`]); at the top level it has
-//! settings of mutexes and pipes. Among the events, longer keys hold events of our own. `workloads/README.md` describes all.
+//! Extensions of the language are under keys that begin with `fairground`, which rt-app ignores. The key `"fairground"` of a task is an object
+//! with attributes for the scheduler (shares, caps and the like; see [`Task::attributes`]), the process whose address space the task has
+//! ([`Task::process`]), and how its events vary ([`Phase::variations`]); at the top level it has settings of mutexes and pipes. Among the
+//! events, longer keys hold additional events. `workloads/README.md` describes all of this.
 //!
-//! Where versions of rt-app differ, the reader takes the current one, with one exception: the name
-//! that `suspend` carries is the condition it waits on, as in rt-app 1.0 and as the examples that
-//! come with every version intend; the current rt-app ignores the name and waits on the task's own.
+//! Where versions of rt-app differ, the reader follows the current one, with one exception: the name that `suspend` carries is the condition
+//! that it waits on, as in rt-app 1.0 and as intended by the examples that come with every version; the current rt-app ignores the name and
+//! waits on the task's own.
 
 mod check;
 mod draft;

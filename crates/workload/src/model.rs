@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::events::Events;
 use crate::variation::Variation;
 
-/// A workload: task definitions and the named resources they share.
+/// A workload: task definitions and the named resources that they share.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workload {
     /// File name without folder and suffix, or a name given by the caller.
@@ -30,9 +30,9 @@ pub struct Workload {
     pub pipes: Vec<Pipe>,
     /// Names of disks.
     pub disks: Vec<String>,
-    /// Names of memories that are fought over.
+    /// Names of memories that tasks compete for.
     pub memories: Vec<String>,
-    /// Things the reader accepted but the user should know of, one sentence each with file:line:column.
+    /// Things that the reader accepted but the user should know about, one sentence each with file:line:column.
     pub notes: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct Workload {
 pub struct Mutex {
     /// Its name.
     pub name: String,
-    /// CPU time that a task spins for it before it blocks, nanoseconds; 0 is that of a plain mutex.
+    /// CPU time for which a task spins before it blocks, nanoseconds; 0 for a plain mutex.
     pub spin: u64,
 }
 
@@ -50,12 +50,12 @@ pub struct Mutex {
 pub struct Pipe {
     /// Its name.
     pub name: String,
-    /// Bytes that it holds, before they are rounded up to the pages that the kernel gives it.
+    /// Bytes that it holds, before rounding up to the pages that the kernel gives it.
     pub capacity: u64,
 }
 
 impl Pipe {
-    /// What a pipe holds that nobody enlarged or reduced.
+    /// Capacity of a pipe unless it was changed.
     pub const CAPACITY: u64 = 65536;
 }
 
@@ -64,7 +64,7 @@ impl Pipe {
 pub struct Barrier {
     /// Its name.
     pub name: String,
-    /// Arrivals that open it.
+    /// Number of arrivals that open it.
     pub parties: u32,
 }
 
@@ -96,7 +96,7 @@ pub enum Policy {
     },
     /// `SCHED_IDLE`.
     Idle,
-    /// `SCHED_EXT` with nice: the sched_ext scheduler's even where it has only those (`SCX_OPS_SWITCH_PARTIAL`).
+    /// `SCHED_EXT` with nice: such tasks are the sched_ext scheduler's even if it has no others (`SCX_OPS_SWITCH_PARTIAL`).
     Ext {
         /// -20 to 19.
         nice: i32,
@@ -113,7 +113,7 @@ pub enum Policy {
     },
     /// `SCHED_DEADLINE`, all in nanoseconds.
     Deadline {
-        /// Runtime of a period.
+        /// Runtime per period.
         runtime: u64,
         /// Period.
         period: u64,
@@ -127,22 +127,22 @@ pub enum Policy {
 pub struct Task {
     /// Its key in the file.
     pub name: String,
-    /// Tasks to start; 0 for a definition that is only forked.
+    /// Number of tasks to start; 0 for a definition that is only forked.
     pub instances: u32,
     /// Delay before the first event, nanoseconds.
     pub delay: u64,
-    /// Passes over all phases; `None` is for ever.
+    /// Number of passes over all phases; `None` for ever.
     pub loops: Option<u64>,
     /// Phases in order.
     pub phases: Vec<Phase>,
     /// Policy at start.
     pub policy: Policy,
-    /// Allowed CPUs at start; `None` is all.
+    /// Allowed CPUs at start; `None` for all.
     pub cpus: Option<Vec<u32>>,
     /// Attributes from the `fairground` key: name and value as written, in file order.
     pub attributes: Vec<(String, String)>,
-    /// Process whose address space it has: tasks that name the same one share it. `None` is that of the task that forked it, and of
-    /// the workload for the first tasks. From the `fairground` key.
+    /// Process whose address space it has: tasks that name the same process share it. `None` for that of the task that forked it or, for the
+    /// first tasks, of the workload. From the `fairground` key.
     pub process: Option<String>,
     /// `taskgroup` path, if any.
     pub taskgroup: Option<String>,
@@ -153,18 +153,18 @@ pub struct Task {
 pub struct Phase {
     /// Its key in the file.
     pub name: String,
-    /// Passes over its events; `None` is for ever.
+    /// Number of passes over its events; `None` for ever.
     pub loops: Option<u64>,
-    /// Policy to switch to on entry, if the phase changes it; otherwise the one in force stays.
+    /// Policy to switch to on entry, if the phase changes it; otherwise the current one stays.
     pub policy: Option<Policy>,
-    /// Affinity of this phase, if it names one. A phase that names none does not keep that of the
-    /// phase before it: it runs on `Task::cpus` (see [`Task::cpus_in`]).
+    /// Affinity of this phase, if it names one. A phase that does not name one does not keep that of the previous phase: it runs on
+    /// `Task::cpus` (see [`Task::cpus_in`]).
     pub cpus: Option<Vec<u32>>,
     /// `taskgroup` to move to on entry, if the phase names one; otherwise the task stays in its group.
     pub taskgroup: Option<String>,
     /// Events in order.
     pub events: Events,
-    /// How events vary, by index; those that do not are not in it.
+    /// How events vary, by index; only for those that do.
     pub variations: BTreeMap<usize, Variation>,
 }
 
@@ -175,16 +175,16 @@ pub enum TimerMode {
     Relative,
     /// The grid is kept: following activations are late too until caught up.
     Absolute,
-    /// The grid is kept, and whole periods that are over are left out: following activations are late by less than a period.
+    /// The grid is kept, and whole periods that have passed are skipped: following activations are late by less than a period.
     Skip,
 }
 
-/// One event of a phase. Times in nanoseconds; indices point into the vectors of [`Workload`].
+/// One event of a phase. Times are in nanoseconds; indices refer to the vectors of [`Workload`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// Use this much CPU time on the fastest CPU (fixed work).
     Run(u64),
-    /// Be busy until this much wall time has passed, preempted time included.
+    /// Be busy until this much wall time has passed, including time while preempted.
     Runtime(u64),
     /// Relative sleep.
     Sleep(u64),
@@ -194,14 +194,14 @@ pub enum Event {
         timer: usize,
         /// Period in nanoseconds.
         period: u64,
-        /// What lateness does.
+        /// How lateness is treated.
         mode: TimerMode,
     },
     /// Lock a mutex.
     Lock(usize),
     /// Unlock a mutex.
     Unlock(usize),
-    /// Wait for a condition, releasing the mutex meanwhile (if this task holds it).
+    /// Wait for a condition, with the mutex released meanwhile (if this task holds it).
     Wait {
         /// Index into `Workload::conditions`.
         condition: usize,
@@ -242,29 +242,28 @@ pub enum Event {
     IoRun(u64),
     /// `sched_yield`.
     Yield,
-    /// Start one more task of the definition (index into `Workload::tasks`). rt-app stops with an
-    /// error when one name has been forked 1024 times.
+    /// Start one more task of the definition (index into `Workload::tasks`). rt-app stops with an error when one name has been forked 1024 times.
     Fork(usize),
-    /// The task starts or stops its watch: the time between is one sample.
+    /// The task starts or stops its watch; the time in between is one sample.
     Lap {
-        /// Whether it starts it.
+        /// Whether it starts the watch.
         begins: bool,
     },
     /// Read from a pipe until this many bytes have come.
     PipeRead {
         /// Index into `Workload::pipes`.
         pipe: usize,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Write to a pipe.
     PipeWrite {
         /// Index into `Workload::pipes`.
         pipe: usize,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Wait until a disk, which serves one request after the other, has served this one.
+    /// Wait until a disk, which serves one request at a time, has served this one.
     Disk {
         /// Index into `Workload::disks`.
         disk: usize,
@@ -278,7 +277,7 @@ pub enum Event {
         /// Pages taken.
         pages: u64,
     },
-    /// Read pages that were taken away back in, one disk request each.
+    /// Read back in pages that were taken away, one disk request each.
     Fault {
         /// Index into `Workload::memories`.
         memory: usize,
@@ -286,13 +285,13 @@ pub enum Event {
         disk: usize,
         /// How long the disk needs for a page.
         service: u64,
-        /// Most pages that are read.
+        /// Maximum number of pages to read.
         most: u64,
     },
 }
 
 impl Event {
-    /// The time that the event names, if it is one that can vary.
+    /// The duration of the event, if it has one that can vary.
     pub fn duration(mut self) -> Option<u64> {
         self.duration_mut().copied()
     }
@@ -310,7 +309,7 @@ impl Event {
 }
 
 impl Task {
-    /// Period of the timer that a task comes to next when the event with this index of a phase is the next, if it has timers.
+    /// Period of the timer that a task reaches next if the event with this index of a phase is its next one, if it has timers.
     pub fn next_period(&self, phase: usize, event: usize) -> Option<u64> {
         let period = |event: Event| match event {
             Event::Timer { period, .. } => Some(period),
@@ -329,8 +328,7 @@ impl Task {
             .find_map(period)
     }
 
-    /// CPUs allowed during the phase with this index; `None` is all. A phase's own list comes
-    /// before that of the task.
+    /// CPUs allowed during the phase with this index; `None` for all. A phase's own list has precedence over that of the task.
     ///
     /// # Panics
     ///
@@ -339,7 +337,7 @@ impl Task {
         self.phases[phase].cpus.as_deref().or(self.cpus.as_deref())
     }
 
-    /// Name of the instance with this number: with a suffix where there are several.
+    /// Name of the instance with this number, with a suffix if there are several.
     pub fn instance_name(&self, instance: u32) -> String {
         if self.instances > 1 {
             format!("{}-{instance}", self.name)

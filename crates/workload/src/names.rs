@@ -13,7 +13,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The index of a name, which is added if it is new.
+    /// The index of a name; a new name is added.
     pub fn intern(&mut self, name: &str) -> usize {
         if let Some(&index) = self.index.get(name) {
             return index;
@@ -24,7 +24,7 @@ impl Names {
         index
     }
 
-    /// The index of a name, if it is there.
+    /// The index of a name, if it is known.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }

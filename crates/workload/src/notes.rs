@@ -1,4 +1,4 @@
-//! Notes: what was accepted but the user should know of.
+//! Notes: what was accepted but the user should know about.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,7 @@ pub(crate) struct Place {
     pub path: String,
 }
 
-/// A remark that a file can deserve many times; it is made once, at the first place, with the
-/// number of places.
+/// A remark that a file can deserve many times; it is made once, at the first place, with the number of places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Remark {
     Departure(Departure),
@@ -93,18 +92,18 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// Notes something that is said once.
+    /// Adds a note that is made once.
     pub fn add(&mut self, place: &Place, sentence: impl Into<String>) {
         self.single.push((place.clone(), sentence.into()));
     }
 
-    /// Notes something that can occur many times.
+    /// Adds a remark that can occur many times.
     pub fn remark(&mut self, place: &Place, remark: Remark) {
         self.repeated
             .entry(remark)
             .and_modify(|(first, count)| {
                 *count += 1;
-                // Whole-file checks come after reading, so a later report can be of an earlier place.
+                // Whole-file checks come after reading, so a later report can be for an earlier place.
                 if place < first {
                     *first = place.clone();
                 }
@@ -112,7 +111,7 @@ impl Notes {
             .or_insert_with(|| (place.clone(), 1));
     }
 
-    /// The notes as sentences, in the order of their places.
+    /// The notes as sentences, in order of their places.
     pub fn into_sentences(mut self, file: &str) -> Vec<String> {
         for (remark, (place, count)) in self.repeated {
             let times = match count {

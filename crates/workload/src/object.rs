@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::json::{Member, Node, Value};
 use crate::notes::{Notes, Place, Remark};
 
-/// What reading a file needs everywhere: its name for errors, and the notes.
+/// What is needed everywhere while a file is read: its name for errors, and the notes.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     pub file: &'a str,
@@ -39,7 +39,7 @@ pub(crate) struct Field<'a> {
     pub key: &'a str,
     /// Where the key is.
     pub key_place: Place,
-    /// Where the value is; the key, if there is none.
+    /// Where the value is, or the key if it has none.
     pub place: Place,
     /// `None` for a key without a value.
     pub value: Option<&'a Value>,
@@ -59,7 +59,7 @@ fn join(path: &str, key: &str) -> String {
 }
 
 impl<'a> Object<'a> {
-    /// The object that a file consists of.
+    /// The object at the top of a file.
     pub fn root(reader: &Reader, node: &'a Node) -> Result<Self, Error> {
         let place = Place {
             position: node.position,
@@ -104,7 +104,7 @@ impl<'a> Object<'a> {
         self.members.iter().any(|member| member.key == key)
     }
 
-    /// The field with this key, unless it is absent or, noted, null.
+    /// The field with this key, unless it is absent or null; null is noted.
     pub fn get(&self, reader: &mut Reader, key: &str) -> Option<Field<'a>> {
         let member = self.members.iter().find(|member| member.key == key)?;
         let field = self.field(member);
@@ -115,7 +115,7 @@ impl<'a> Object<'a> {
         Some(field)
     }
 
-    /// The field with this key, or an error that says what it is for.
+    /// The field with this key, or an error that says what the key is for.
     pub fn require(
         &self,
         reader: &mut Reader,
@@ -216,7 +216,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The value as a number that is `valid`; `expected` says which are.
+    /// The value as a number that is `valid`; `expected` says which numbers are.
     pub fn decimal(
         &self,
         reader: &Reader,
@@ -267,8 +267,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The value as a list of numbers up to `max`, at least one; CPU and node lists are such. Like
-    /// rt-app it accepts numbers in quotes.
+    /// The value as a list of numbers up to `max`, at least one, such as CPU and node lists. Like rt-app, it accepts numbers in quotes.
     pub fn numbers(&self, reader: &mut Reader, max: u32) -> Result<Vec<u32>, Error> {
         let expected = format!("a list of numbers from 0 to {max}, such as [0, 1]");
         let elements = match self.value {
@@ -314,7 +313,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The message for a key that does not exist, with the nearest that does.
+/// The message for an unknown key, with the most similar known one.
 fn unknown_key(key: &str, known: &[&str]) -> String {
     let nearest = known
         .iter()

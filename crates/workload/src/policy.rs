@@ -16,7 +16,7 @@ pub(crate) const KEYS: [&str; 7] = [
     "util_max",
 ];
 
-/// Microseconds that fit rt-app's integers.
+/// Maximum microseconds that fit rt-app's integers.
 pub(crate) const MICROSECONDS_MAX: i64 = i32::MAX as i64;
 
 /// A policy without its parameters.
@@ -72,7 +72,7 @@ struct Parameters<'a> {
     object: &'a Object<'a>,
     policy: Option<PolicyName>,
     priority: Option<(i64, Place)>,
-    /// Microseconds, each with the place it was given at.
+    /// In microseconds, with the place where it was given.
     runtime: Option<(i64, Place)>,
     period: Option<(i64, Place)>,
     deadline: Option<(i64, Place)>,
@@ -80,8 +80,8 @@ struct Parameters<'a> {
 
 /// The policy a task starts with.
 ///
-/// `legacy_runtime` says that `runtime` is only the old name of `dl-runtime` here, because the task
-/// has its events in phases; otherwise it is an event and, as in rt-app, the parameter as well.
+/// `legacy_runtime` says that `runtime` is only the old name of `dl-runtime` here, because the task has its events in phases; otherwise it is
+/// an event and, as in rt-app, also the parameter.
 pub(crate) fn of_task(
     reader: &mut Reader,
     object: &Object,
@@ -142,7 +142,7 @@ fn microseconds(
         return Ok(None);
     };
     let value = field.integer(reader, 0..=MICROSECONDS_MAX)?;
-    // rt-app reads 0 as not given.
+    // rt-app takes 0 as not given.
     Ok((value > 0).then_some((value, field.place)))
 }
 
@@ -158,7 +158,7 @@ impl<'a> Parameters<'a> {
         };
         for key in ["util_min", "util_max"] {
             if let Some(field) = object.get(reader, key) {
-                // -1 leaves the clamp as it is.
+                // -1 leaves the clamp unchanged.
                 if field.integer(reader, -1..=1024)? >= 0 {
                     reader.notes.remark(&field.place, Remark::UtilizationClamp);
                 }
@@ -224,7 +224,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// The slice that a task without real-time policy asks for.
+    /// The slice that a task without a real-time policy asks for.
     fn slice(&self) -> Option<u64> {
         self.runtime
             .as_ref()

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::notes::Remark;
 use crate::object::{Field, Reader};
 
-/// Types of resources that rt-app knows.
+/// Types of resources in rt-app.
 const TYPES: [&str; 8] = [
     "mutex",
     "signal",
@@ -16,7 +16,7 @@ const TYPES: [&str; 8] = [
     "timer",
 ];
 
-/// Checks the object; nothing in it is needed, since events name what they use.
+/// Checks the object; nothing in it is needed, because events name what they use.
 pub(crate) fn check(reader: &mut Reader, field: &Field) -> Result<(), Error> {
     let resources = field.object(reader)?;
     for (index, field) in resources.fields().enumerate() {

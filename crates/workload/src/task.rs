@@ -13,14 +13,14 @@ use crate::notes::Remark;
 use crate::object::{Field, Object, Reader};
 use crate::policy;
 
-/// Tasks that one file may start in all; far above what any machine schedules usefully, and small
-/// enough that a mistyped number does not exhaust memory.
+/// Maximum number of tasks that one file may start; far above what any machine schedules usefully, and small enough that a mistyped number does
+/// not exhaust memory.
 pub(crate) const INSTANCES_MAX: i64 = 100_000;
 
-/// Highest CPU and node number a file may name; the largest machine has 4096 CPUs.
+/// Highest CPU and node number that a file may name; the largest machine has 4096 CPUs.
 const CPU_MAX: u32 = 4095;
 
-/// Control groups that rt-app manages at most.
+/// Maximum number of control groups in rt-app.
 const TASKGROUPS_MAX: usize = 32;
 
 const KEYS: [&str; 10] = [
@@ -48,7 +48,7 @@ pub(crate) fn read_all(
     global: &Global,
     shared: &mut Shared,
 ) -> Result<Vec<Task>, Error> {
-    // All names first, because events refer to tasks that come later.
+    // All names first, because events can refer to later tasks.
     for (index, field) in tasks.fields().enumerate() {
         tasks.check_unique(reader, index, &field)?;
         shared.tasks.intern(field.key);
@@ -134,7 +134,7 @@ fn read(
     } else {
         let (events, varied) =
             event::read_all(reader, object, shared, &mut variations, index, instances)?;
-        // As in rt-app, `loop` is then that of the only phase, and without one there is no end.
+        // As in rt-app, `loop` then belongs to the only phase; without `loop`, the task never ends.
         let loops = loops(reader, object)?;
         if let (Some(Some(_)), Some(field)) = (loops, object.get(reader, "loop")) {
             reader.notes.add(
@@ -298,8 +298,7 @@ fn check_taskgroup_policy(
     }
 }
 
-/// Reads the key `fairground`: attributes for the scheduler, as written, and the name of the process; returns how the
-/// events vary.
+/// Reads the key `fairground`: attributes for the scheduler, as written, and the name of the process. Returns how the events vary.
 fn read_extension<'a>(
     reader: &mut Reader,
     object: &Object<'a>,

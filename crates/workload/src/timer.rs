@@ -2,22 +2,22 @@
 
 use crate::model::TimerMode;
 
-/// What a timer says to a task that comes to it.
+/// What a task finds when it comes to a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
     /// The nominal end of the period that the task worked in, nanoseconds.
     pub due: u64,
-    /// Whether that time is over already: then the task does not sleep.
+    /// Whether that time has already passed: then the task does not sleep.
     pub late: bool,
-    /// Whole periods that are left out, the first from `due` on.
+    /// Number of whole periods that are skipped, starting at `due`.
     pub skipped: u64,
     /// The time from which the new job counts.
     pub release: u64,
 }
 
 impl TimerMode {
-    /// When a timer expires next. `last` is its last expiry (for a timer in its first use the start of the
-    /// task's events) and is moved on.
+    /// When a timer expires next. `last` is its last expiry (the start of the task's events if the timer is used for the first time), and is
+    /// advanced.
     pub fn expire(self, last: &mut u64, period: u64, now: u64) -> Expiry {
         let due = *last + period;
         let late = now >= due;
@@ -42,7 +42,7 @@ impl TimerMode {
 mod tests {
     use super::*;
 
-    /// A timer of 50 ns that expired at 150, at which a task arrives at this time.
+    /// A timer of 50 ns that expired at 150, reached by a task at this time.
     fn at(mode: TimerMode, now: u64) -> (Expiry, u64) {
         let mut last = 150;
         let expiry = mode.expire(&mut last, 50, now);

@@ -9,9 +9,9 @@ use crate::model::Event;
 /// How an event varies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Variation {
-    /// What its duration is multiplied with; `None` leaves it as it is.
+    /// The factor of its duration; `None` leaves that unchanged.
     pub factor: Option<Factor>,
-    /// Probability with which it happens at all, above 0 and up to 1; `None` is always.
+    /// Probability that it happens at all, above 0 and up to 1; `None` for always.
     pub chance: Option<f64>,
 }
 
@@ -26,12 +26,12 @@ pub enum Factor {
     Exponential(f64),
 }
 
-/// The random numbers of one task: the same for the same seed, whatever other tasks and the scheduler do.
+/// The random numbers of one task: the same for the same seed, no matter what other tasks and the scheduler do.
 #[derive(Clone, Debug)]
 pub struct Draws(Xoshiro256PlusPlus);
 
 impl Draws {
-    /// The numbers of an instance of a task definition.
+    /// The numbers for an instance of a task definition.
     #[must_use]
     pub fn new(seed: u64, definition: usize, instance: u32) -> Self {
         let parts = [seed, definition as u64, u64::from(instance)];
@@ -46,7 +46,7 @@ impl Draws {
         variation.chance.is_none_or(|chance| self.unit() < chance)
     }
 
-    /// An event as it is this time, rounded to nanoseconds.
+    /// The event as it is this time, rounded to nanoseconds.
     #[must_use]
     pub fn vary(&mut self, mut event: Event, variation: &Variation) -> Event {
         if let (Some(duration), Some(factor)) = (event.duration_mut(), variation.factor) {
@@ -60,7 +60,7 @@ impl Draws {
             Factor::Uniform(least, most) => least + (most - least) * self.unit(),
             Factor::LogNormal(shape) => {
                 let normal: f64 = StandardNormal.sample(&mut self.0);
-                // The same on every processor, which the exponential function of the system need not be.
+                // Gives the same result on every processor, which the system's exponential function need not.
                 libm::exp(shape * normal - shape * shape / 2.0)
             }
             Factor::Exponential(mean) => {
@@ -70,7 +70,7 @@ impl Draws {
         }
     }
 
-    /// Uniform from 0 to below 1.
+    /// Uniform from 0 to just below 1.
     fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }

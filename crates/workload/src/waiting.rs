@@ -27,8 +27,8 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// The thing in words if only another task can end the wait, for reports of deadlocks. `holder` names the task that holds a mutex,
-    /// `arrived` says how many are at a barrier.
+    /// What is waited for, in words, if only another task can end the wait; for deadlock reports. `holder` names the task that holds a mutex,
+    /// `arrived` says how many tasks are at a barrier.
     pub fn describe(
         self,
         workload: &Workload,

@@ -20,13 +20,13 @@ impl Workload {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or used; the error names the place and the way out.
+    /// If the file cannot be read or used; the error names the place and what to do about it.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         Self::of_bytes(&path.display().to_string(), fairground_files::read(path))
     }
 
-    /// Reads what is left of a file that has been opened. `file` names it in messages; without folder and suffix it is the name of the workload.
+    /// Reads the rest of an open file. `file` names it in messages; without folder and suffix it is the name of the workload.
     ///
     /// # Errors
     ///
@@ -67,12 +67,11 @@ impl Workload {
         Self::parse(file, &text)
     }
 
-    /// Reads the text of an rt-app file. `file` names it in messages; without folder and suffix it
-    /// is the name of the workload.
+    /// Reads the text of an rt-app file. `file` names it in messages; without folder and suffix it is the name of the workload.
     ///
     /// # Errors
     ///
-    /// If the text cannot be used; the error names the place and the way out.
+    /// If the text cannot be used; the error names the place and what to do about it.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let mut departures = Vec::new();
         let node = json::parse(text, &mut departures).map_err(|error| Error {
