@@ -3,6 +3,7 @@
 use std::fmt;
 
 /// Why a description is not a machine.
+///
 /// It is displayed as `machine <description>: <message>`; the message names the offending word or place, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
