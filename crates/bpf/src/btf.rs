@@ -106,7 +106,7 @@ pub enum Kind {
     },
     /// A section with its variables.
     DataSection {
-        /// Size in bytes, 0 where the compiler left it to the ELF section.
+        /// Size in bytes; 0 if the compiler left it to the ELF section.
         size: u32,
         /// The variables.
         variables: Vec<SectionVariable>,

@@ -180,7 +180,7 @@ impl<'a> Compiler<'a> {
         let mut context = self.module.make_context();
         context.func.signature = self.signature.clone();
         context.func.name = UserFuncName::user(0, id.as_u32());
-        // References to the callees, declared before the building starts.
+        // References to the callees, declared before building starts.
         let mut callees = Vec::new();
         for operation in &linked.operations {
             if let Some(Operand::Function(target)) = operation.operand

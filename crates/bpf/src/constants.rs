@@ -306,7 +306,7 @@ fn branch(one: Instruction, state: &State) -> Option<bool> {
     })
 }
 
-/// What is known on one path out of a jump: equality tells a value.
+/// What is known on one path out of a jump: equality reveals a value.
 fn after_branch(one: Instruction, state: &State, taken: bool) -> State {
     let mut state = state.clone();
     let equal = match one.operation() {

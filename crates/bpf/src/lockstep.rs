@@ -63,7 +63,7 @@ pub enum BpfCall {
     Run {
         /// The program.
         program: String,
-        /// Its context, which comes back as the program leaves it.
+        /// Its context, which is returned as the program leaves it.
         context: Vec<u8>,
     },
 }

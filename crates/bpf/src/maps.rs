@@ -42,7 +42,7 @@ pub struct Map {
     pub flags: u32,
     /// Additional 64-bit parameter, such as the address of an arena.
     pub map_extra: u64,
-    /// Memory node to allocate on, where the object names one.
+    /// Memory node to allocate on, if the object names one.
     pub numa_node: Option<u32>,
     /// Pinning mode (`LIBBPF_PIN_*`).
     pub pinning: u32,

@@ -308,7 +308,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Reports to the sinks something that happens at `time`, now or later. Inlined, so that an event is written where it stays.
+    /// Reports to the sinks something that happens at `time`, now or later. Inlined, so that the event is constructed in place.
     #[inline(always)]
     pub(crate) fn emit_at(&mut self, time: u64, kind: EventKind) {
         if self.reports.is_open()

@@ -63,7 +63,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// A run of `workload` on `machine` with default costs at 250 ticks a second.
+    /// A run of `workload` on `machine` with default costs at 250 ticks per second.
     pub fn new(machine: impl Into<Arc<Machine>>, workload: Arc<Workload>) -> Options {
         Options {
             machine: machine.into(),

@@ -24,7 +24,7 @@ pub struct Surroundings {
     pub tick_offset: Nanoseconds,
 }
 
-/// A process that prepares for a while, creates the tasks one after the other, and lets them go at the same time. That is when the run begins;
+/// A process that prepares for a while, creates the tasks one after the other, and starts them at the same time. That is when the run begins;
 /// nothing before it is in any result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Creator {
@@ -36,7 +36,7 @@ pub struct Creator {
     pub waits: u64,
     /// CPU time that each task uses before it waits for the common start, nanoseconds.
     pub preparation: Nanoseconds,
-    /// When it lets them go, in nanoseconds after a full second of the clock that schedulers see; `None`: as soon as they are prepared.
+    /// When it starts them, in nanoseconds after a full second of the clock that schedulers see; `None`: as soon as they are prepared.
     pub begin: Option<Nanoseconds>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) enum Errand {
     Live { left: u64, running: bool },
     /// The creator creates the tasks, starting with this one.
     Create { next: usize },
-    /// The creator, which nothing may delay any more, lets the tasks go.
+    /// The creator, which nothing may delay any more, starts the tasks.
     Begin,
     /// The creator waits for the end.
     Rest,
@@ -241,7 +241,7 @@ impl Kernel<'_> {
         self.wake_at(thread, self.origin + turn.at);
     }
 
-    /// When the clock of the simulation begins, so that the tasks are prepared shortly before they are let go.
+    /// When the clock of the simulation begins, so that the tasks are prepared shortly before their common start.
     pub(crate) fn first_time(&self) -> Nanoseconds {
         match self.settings.surroundings.creator {
             Some(Creator {

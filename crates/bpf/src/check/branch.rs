@@ -1,4 +1,4 @@
-//! What a conditional jump tells about each outcome.
+//! What is known after each outcome of a conditional jump.
 
 use super::state::State;
 use super::value::{Null, Number, Root, Value, largest};
@@ -148,7 +148,7 @@ fn differ(first: Bounds, second: Bounds) -> Option<(Bounds, Bounds)> {
     Some((without(first, second)?, without(second, first)?))
 }
 
-/// What `first < second` or `first <= second` tells if it holds, or if it does not.
+/// What follows from `first < second` or `first <= second`, or from its not holding.
 fn ordered(first: Bounds, second: Bounds, holds: bool, strict: bool) -> Option<(Bounds, Bounds)> {
     if !holds {
         return ordered(second, first, true, !strict).map(swap);

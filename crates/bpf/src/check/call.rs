@@ -333,7 +333,7 @@ impl Facts<'_> {
 
     fn release(&self, name: &str, argument: usize, state: &mut State) -> Verdict {
         let Value::Pointer(pointer) = state.registers[argument + 1] else {
-            // What was given back is unknown.
+            // It is unknown what was released.
             state.holding = None;
             return Verdict::Fine;
         };

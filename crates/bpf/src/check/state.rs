@@ -43,7 +43,7 @@ pub(super) struct State {
     slots: Vec<(i64, Value)>,
     /// Four-byte constants on the stack, by offset from its end: the verifier knows which element of an array they select.
     words: Vec<(i64, u32)>,
-    /// What tests have told about constants that the loader sets.
+    /// What tests have shown about constants that the loader sets.
     cells: Vec<(Root, u64, u64)>,
     pub holding: Holding,
     /// Whether every path to here passed a test whose outcome the verifier may know, such as one of a constant that the loader sets.
@@ -143,7 +143,7 @@ impl State {
         }
     }
 
-    /// A constant that the loader sets, with what tests have told about it.
+    /// A constant that the loader sets, with what tests have shown about it.
     pub(super) fn cell(&self, root: Root, size: u8) -> Value {
         let known = self.cells.iter().find(|cell| cell.0 == root);
         let number = Number {

@@ -1,4 +1,4 @@
-//! Topological CPU ids, and the functions for schedulers that may have sub-schedulers: here the root has none, and holds everything itself.
+//! Topological CPU ids, and the functions for schedulers that may have sub-schedulers: here the root has none, and holds all capabilities itself.
 
 use super::{error, kernel_functions, signed};
 use crate::cids;

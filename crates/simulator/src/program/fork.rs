@@ -352,7 +352,7 @@ impl Kernel<'_> {
         let to = self.class_of(policy);
         self.with_change(task, flags, to, |kernel, task| {
             kernel.apply_policy(task, policy);
-            // `set_load_weight` tells the class even if the weight has not changed.
+            // `set_load_weight` notifies the class even if the weight has not changed.
             if to == Class::Ext && task.class == Class::Ext {
                 kernel.reweight(task);
             }
