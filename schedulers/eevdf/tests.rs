@@ -1037,8 +1037,8 @@ fn nobody_is_owed_more_than_the_longest_slice_and_a_tick() {
         let outcome = outcome_at(ID, "2", json, end * SECOND / 2, &settings);
         for task in &outcome.tasks {
             let entity = outcome_storage(&outcome, &task.name, "sched_entities");
-            // struct task_ctx: vruntime, deadline, slice, vlag
-            let vlag = i64::from_ne_bytes(entity[24..32].try_into().unwrap());
+            // struct task_ctx: FAIR_TASK_STATE, which are 40 bytes, deadline, slice, vlag
+            let vlag = i64::from_ne_bytes(entity[56..64].try_into().unwrap());
             assert!(vlag.abs() <= limit, "{}: {vlag} ns", task.name);
         }
     }
