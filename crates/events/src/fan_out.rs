@@ -33,6 +33,12 @@ impl Sink for FanOut<'_> {
         }
     }
 
+    fn events(&mut self, events: &[Event]) {
+        for sink in &mut self.sinks {
+            sink.events(events);
+        }
+    }
+
     fn finish(&mut self, end: Nanoseconds) {
         for sink in &mut self.sinks {
             sink.finish(end);

@@ -265,6 +265,12 @@ pub trait Sink {
     fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo);
     /// Something happened. Times never decrease.
     fn event(&mut self, event: &Event);
+    /// All this happened, one after the other. A producer with many events spares itself a call for each.
+    fn events(&mut self, events: &[Event]) {
+        for event in events {
+            self.event(event);
+        }
+    }
     /// The run ended at `end`; no call follows.
     fn finish(&mut self, end: Nanoseconds);
 }

@@ -8,29 +8,13 @@ use fairground_events::{Event, Nanoseconds, Sink, TaskId, TaskInfo};
 /// Number of reports that are kept before sinks get them.
 const BATCH: usize = 128;
 
-/// What sinks are told.
-#[derive(Clone)]
-enum Report {
-    /// Something happened.
-    Event(Event),
-    /// A task appeared or changed.
-    Task(Nanoseconds, TaskId, Box<TaskInfo>),
-}
-
-impl Report {
-    fn time(&self) -> Nanoseconds {
-        match self {
-            Self::Event(event) => event.time,
-            Self::Task(time, ..) => *time,
-        }
-    }
-
-    fn tell(&self, sink: &mut dyn Sink) {
-        match self {
-            Self::Event(event) => sink.event(event),
-            Self::Task(time, task, info) => sink.task(*time, *task, info),
-        }
-    }
+/// A task appeared or changed.
+struct TaskReport {
+    time: Nanoseconds,
+    task: TaskId,
+    info: TaskInfo,
+    /// How many of the events that are kept come before.
+    place: usize,
 }
 
 /// The sinks of a run, and what they have not been told yet.
@@ -38,14 +22,14 @@ pub struct Reports<'a> {
     sinks: Vec<&'a mut dyn Sink>,
     /// Whether they are told anything.
     open: bool,
-    /// In the order of arrival.
-    kept: Vec<Report>,
-    /// How many make it worth the while to tell the sinks.
+    /// By time; among equal times the first to arrive goes first.
+    events: Vec<Event>,
+    /// In the same order. There are few, and apart from the events these can be handed over as they are.
+    tasks: Vec<TaskReport>,
+    /// No earlier than anything that is kept.
+    latest: Nanoseconds,
+    /// How many events make it worth the while to tell the sinks.
     enough: usize,
-    /// Times and places in `kept`, by time; among equal times the first to arrive goes first. Empty but while sinks are told.
-    order: Vec<(Nanoseconds, usize)>,
-    /// Empty; kept to save allocations.
-    spare: Vec<Report>,
 }
 
 impl<'a> Reports<'a> {
@@ -54,10 +38,10 @@ impl<'a> Reports<'a> {
         Self {
             sinks,
             open: false,
-            kept: Vec::new(),
+            events: Vec::with_capacity(2 * BATCH),
+            tasks: Vec::new(),
+            latest: 0,
             enough: BATCH,
-            order: Vec::new(),
-            spare: Vec::new(),
         }
     }
 
@@ -75,44 +59,77 @@ impl<'a> Reports<'a> {
     /// Something happens at the time of the event, now or later.
     #[inline]
     pub fn add_event(&mut self, event: Event) {
-        self.kept.push(Report::Event(event));
+        self.events.push(event);
+        if event.time < self.latest {
+            self.put_last_in_order();
+        } else {
+            self.latest = event.time;
+        }
+    }
+
+    /// Moves the last event behind all that are not later: not far, as nearly everything comes in order.
+    #[inline(never)]
+    fn put_last_in_order(&mut self) {
+        let mut place = self.events.len() - 1;
+        let event = self.events[place];
+        while place > 0 && self.events[place - 1].time > event.time {
+            self.events[place] = self.events[place - 1];
+            place -= 1;
+        }
+        self.events[place] = event;
+        for task in self.tasks.iter_mut().rev() {
+            if task.time <= event.time {
+                break;
+            }
+            task.place += 1;
+        }
     }
 
     /// A task appears or changes at `time`, now or later.
     pub fn add_task(&mut self, time: Nanoseconds, task: TaskId, info: TaskInfo) {
-        self.kept.push(Report::Task(time, task, Box::new(info)));
+        let report = TaskReport {
+            time,
+            task,
+            info,
+            place: self.events.partition_point(|event| event.time <= time),
+        };
+        let at = self.tasks.partition_point(|other| other.time <= time);
+        self.tasks.insert(at, report);
+        self.latest = self.latest.max(time);
     }
 
     /// The time of the latest report that the sinks have not been told.
     pub fn latest(&self) -> Option<Nanoseconds> {
-        self.kept.iter().map(Report::time).max()
+        let event = self.events.last().map(|event| event.time);
+        event.max(self.tasks.last().map(|task| task.time))
     }
 
     /// Whether there is enough to tell.
     #[inline]
     pub fn are_many(&self) -> bool {
-        self.kept.len() >= self.enough
+        self.events.len() >= self.enough
     }
 
     /// Tells the sinks what has happened until `now`; nothing earlier may be added later.
     #[inline(never)]
     pub fn release(&mut self, now: Nanoseconds) {
-        for (place, report) in self.kept.iter().enumerate() {
-            insert(&mut self.order, (report.time(), place));
-        }
-        let past = self.order.partition_point(|(time, _)| *time <= now);
-        let (past, future) = self.order.split_at(past);
+        let events = self.events.partition_point(|event| event.time <= now);
+        let tasks = self.tasks.partition_point(|task| task.time <= now);
         for sink in &mut self.sinks {
-            for &(_, place) in past {
-                self.kept[place].tell(*sink);
+            let mut told = 0;
+            for task in &self.tasks[..tasks] {
+                sink.events(&self.events[told..task.place]);
+                sink.task(task.time, task.task, &task.info);
+                told = task.place;
             }
+            sink.events(&self.events[told..events]);
         }
-        let future = future.iter().map(|&(_, place)| self.kept[place].clone());
-        self.spare.extend(future);
-        std::mem::swap(&mut self.kept, &mut self.spare);
-        self.spare.clear();
-        self.order.clear();
-        self.enough = self.kept.len() + BATCH;
+        self.events.drain(..events);
+        self.tasks.drain(..tasks);
+        for task in &mut self.tasks {
+            task.place -= events;
+        }
+        self.enough = self.events.len() + BATCH;
     }
 
     /// Tells the sinks what has happened until `end`, and that this is all.
@@ -123,17 +140,6 @@ impl<'a> Reports<'a> {
             sink.finish(end);
         }
     }
-}
-
-/// Inserts behind all that are not later: near the end, as nearly everything comes in order.
-fn insert(order: &mut Vec<(Nanoseconds, usize)>, key: (Nanoseconds, usize)) {
-    let mut at = order.len();
-    order.push(key);
-    while at > 0 && order[at - 1].0 > key.0 {
-        order[at] = order[at - 1];
-        at -= 1;
-    }
-    order[at] = key;
 }
 
 #[cfg(test)]
@@ -184,7 +190,8 @@ mod tests {
             allowed: Vec::new(),
             parent: None,
         };
-        reports.add_task(7, TaskId(5), info);
+        reports.add_task(7, TaskId(5), info.clone());
+        reports.add_task(9, TaskId(8), info);
         reports.release(8);
         assert_eq!(reports.latest(), Some(12));
         reports.add_event(sleep(9, 6));
@@ -197,6 +204,7 @@ mod tests {
             (7, 5),
             (8, 7),
             (9, 1),
+            (9, 8),
             (9, 6),
             (10, u32::MAX),
         ];
