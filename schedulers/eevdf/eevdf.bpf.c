@@ -322,22 +322,37 @@ static __always_inline struct rq_lock *lock_of(const struct run_queue *cfs_rq)
 	return bpf_map_lookup_elem(&rq_locks, &key);
 }
 
+/* Takes the lock of a CPU's sums; a machine of one CPU needs none, since callbacks are not interrupted. NULL, which cannot be, for none. */
+static __always_inline struct rq_lock *lock_sums(const struct run_queue *cfs_rq)
+{
+	struct rq_lock *lock = lock_of(cfs_rq);
+
+	if (lock && topology_nr_cpus != 1)
+		bpf_spin_lock(&lock->lock);
+	return lock;
+}
+
+static __always_inline void unlock_sums(struct rq_lock *lock)
+{
+	if (topology_nr_cpus != 1)
+		bpf_spin_unlock(&lock->lock);
+}
+
 /*
  * Counts a waiting or delayed entity into the sums, or with a negative weight out of them: sum_w_vruntime = Sum (v_i - v0) * w_i. Returns
  * these, without the running task.
  */
 static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vruntime, s64 weight)
 {
-	struct rq_lock *lock = lock_of(cfs_rq);
+	struct rq_lock *lock = lock_sums(cfs_rq);
 	struct virtual_time time = {};
 
 	if (!lock)
 		return time;
-	bpf_spin_lock(&lock->lock);
 	time.zero = cfs_rq->zero_vruntime;
 	time.avg = cfs_rq->sum_w_vruntime += (s64)(vruntime - time.zero) * weight;
 	time.load = cfs_rq->sum_weight += weight;
-	bpf_spin_unlock(&lock->lock);
+	unlock_sums(lock);
 	return time;
 }
 
@@ -347,14 +362,13 @@ static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *
  */
 static __always_inline u64 avg_vruntime(struct run_queue *cfs_rq, u64 now)
 {
-	struct rq_lock *lock = lock_of(cfs_rq);
 	bool curr = cfs_rq->curr;
 	u64 curr_vruntime = curr_vruntime_at(cfs_rq, now), curr_weight = cfs_rq->curr_weight, weight, vruntime;
+	struct rq_lock *lock = lock_sums(cfs_rq);
 	s64 runtime, delta = 0;
 
 	if (!lock)
 		return 0;
-	bpf_spin_lock(&lock->lock);
 	weight = cfs_rq->sum_weight;
 	if (weight) {
 		runtime = cfs_rq->sum_w_vruntime;
@@ -369,7 +383,7 @@ static __always_inline u64 avg_vruntime(struct run_queue *cfs_rq, u64 now)
 	cfs_rq->sum_w_vruntime -= cfs_rq->sum_weight * delta;
 	cfs_rq->zero_vruntime += delta;
 	vruntime = cfs_rq->zero_vruntime;
-	bpf_spin_unlock(&lock->lock);
+	unlock_sums(lock);
 	return vruntime;
 }
 
@@ -481,7 +495,7 @@ static __always_inline void tree_del(struct task_ctx *se)
 
 	if (!old)
 		return;
-	cfs_rq = run_queue_of(old - 1);
+	cfs_rq = near_run_queue(old - 1);
 	if (cfs_rq)
 		sum_w_vruntime_add(cfs_rq, se->vruntime, -(s64)se->weight);
 }
@@ -694,6 +708,10 @@ __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 		return PICK_MOVED;
 
 	virtual_time_of(cfs_rq, &time, now);
+	/* Someone is eligible: if no delayed task is, then who waits alone, and in its queue already */
+	if (!curr && cfs_rq->nr_running == 1 && cfs_rq->last_dsq == eligible_dsq(cpu) &&
+	    best_delayed(cfs_rq, &time, false, 0) < 0 && scx_bpf_dsq_move_to_local(cfs_rq->last_dsq, 0))
+		return PICK_MOVED;
 	found = sort_waiting(cfs_rq, &time);
 
 	if (cfs_rq->next_pid && vruntime_eligible(&time, cfs_rq->next_vruntime) && move_buddy_to_local(cfs_rq)) {
@@ -914,7 +932,7 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 	u32 i;
 	s32 slot;
 
-	bpf_for(i, 0, NR_DELAYED) {
+	for (i = 0; i < NR_DELAYED && can_loop; i++) {
 		if (protect && cfs_rq->next_pid && vruntime_eligible(time, cfs_rq->next_vruntime))
 			return cfs_rq->next_pid == p->pid;
 
@@ -953,7 +971,8 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 __noinline bool wakeup_preempt(struct task_struct *p __arg_trusted, struct run_queue *cfs_rq __arg_nonnull,
 			       struct task_ctx *se __arg_nonnull, struct virtual_time *time __arg_nonnull, bool fork)
 {
-	u64 now = scx_bpf_now();
+	/* The running task has just been charged up to now */
+	u64 now = cfs_rq->exec_start;
 	bool shorter = false;
 
 	/* An idle task gives way to any other, and is not preempted by its like; batch tasks preempt nobody */
@@ -1163,7 +1182,7 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 	se->changing = !sleep;
 	se->old_weight = se->weight;
 
-	cfs_rq = run_queue_of(se->vruntime_cpu - 1);
+	cfs_rq = near_run_queue(se->vruntime_cpu - 1);
 	if (!cfs_rq) {
 		account_dequeue(se, now);
 		return;
@@ -1186,7 +1205,7 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 	se->was_running = false;
 	if (sleep)
 		util_est_update(se);
-	account_dequeue(se, now);
+	account_dequeue_from(cfs_rq, se, now);
 
 	if (delay && set_delayed(cfs_rq, se, p->pid))
 		count(DELAYED_DEQUEUES);

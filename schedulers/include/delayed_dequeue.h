@@ -7,33 +7,45 @@
  */
 #pragma once
 
-/* Leaves a note of @se, which goes to sleep. False if there is no room. */
-static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ctx *se, s32 pid)
+/* The first free slot; NR_DELAYED if there is none. */
+static __always_inline u32 free_slot(struct run_queue *cfs_rq)
 {
 	struct delayed_entity *delayed;
 	u32 i;
 
-	for_each_slot(delayed, i, cfs_rq, NR_DELAYED) {
-		if (delayed->pid)
-			continue;
+	/* Mostly */
+	if (!cfs_rq->delayed[0].pid)
+		return 0;
+	for_each_slot(delayed, i, cfs_rq, NR_DELAYED)
+		if (!delayed->pid)
+			return i;
+	return NR_DELAYED;
+}
 
-		delayed->weight = se->weight;
-		delayed->vruntime = se->vruntime;
-		delayed->deadline = se->deadline;
-		delayed->slice = se->slice;
-		delayed->pid = pid;
-		if (cfs_rq->delayed_top <= i)
-			cfs_rq->delayed_top = i + 1;
-		se->delayed_slot = i;
-		se->delayed_cpu = cfs_rq->cpu + 1;
+/* Leaves a note of @se, which goes to sleep. False if there is no room. */
+static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ctx *se, s32 pid)
+{
+	struct delayed_entity *delayed;
+	u32 slot = free_slot(cfs_rq);
 
-		cfs_rq->nr_delayed++;
-		if (se->custom_slice)
-			__sync_fetch_and_add(&cfs_rq->nr_custom, 1);
-		sum_w_vruntime_add(cfs_rq, se->vruntime, se->weight);
-		return true;
-	}
-	return false;
+	if (slot >= NR_DELAYED)
+		return false;
+	delayed = &cfs_rq->delayed[slot];
+	delayed->weight = se->weight;
+	delayed->vruntime = se->vruntime;
+	delayed->deadline = se->deadline;
+	delayed->slice = se->slice;
+	delayed->pid = pid;
+	if (cfs_rq->delayed_top <= slot)
+		cfs_rq->delayed_top = slot + 1;
+	se->delayed_slot = slot;
+	se->delayed_cpu = cfs_rq->cpu + 1;
+
+	cfs_rq->nr_delayed++;
+	if (se->custom_slice)
+		__sync_fetch_and_add(&cfs_rq->nr_custom, 1);
+	sum_w_vruntime_add(cfs_rq, se->vruntime, se->weight);
+	return true;
 }
 
 /*
@@ -92,7 +104,7 @@ __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
  */
 static __always_inline bool cancel_delayed(struct task_ctx *se, struct virtual_time *time, u64 now)
 {
-	struct run_queue *cfs_rq = run_queue_of(se->delayed_cpu - 1);
+	struct run_queue *cfs_rq = near_run_queue(se->delayed_cpu - 1);
 	struct virtual_time with;
 	u32 slot = se->delayed_slot;
 	u64 avruntime = 0;

@@ -54,13 +54,16 @@ static __always_inline void run_until(struct run_queue *rq, struct task_struct *
 /* Another task has come to the CPU: the running one's slice, which the kernel counts, ends at @end if that is earlier than it would. */
 static __always_inline void end_slice_at(struct run_queue *rq, u64 end)
 {
-	struct task_struct *curr = scx_bpf_cpu_curr(rq->cpu);
+	struct task_struct *curr;
 	u64 earlier, slice;
 
+	if (!time_before(end, rq->slice_end))
+		return;
+	curr = scx_bpf_cpu_curr(rq->cpu);
 	if (!curr || curr->pid != rq->curr_pid)
 		return;
 	slice = curr->scx.slice;
-	if (!slice || !time_before(end, rq->slice_end))
+	if (!slice)
 		return;
 	/* The kernel has charged it up to some earlier moment, so take off what it ends earlier */
 	earlier = rq->slice_end - end;
