@@ -32,13 +32,20 @@ struct Summary {
 
 impl Samples {
     /// Adds one sample in nanoseconds.
+    #[inline]
     pub(crate) fn add(&mut self, value: u64) {
         if self.latest.len() == EXACT_SAMPLES {
-            let summary = self.summary.get_or_insert_with(Box::default);
-            summary.add(&self.latest);
-            self.latest.clear();
+            self.summarize();
         }
         self.latest.push(value);
+    }
+
+    /// Moves the latest into the summary.
+    #[inline(never)]
+    fn summarize(&mut self) {
+        let summary = self.summary.get_or_insert_with(Box::default);
+        summary.add(&self.latest);
+        self.latest.clear();
     }
 
     /// The distribution of the samples, `None` if there are none.

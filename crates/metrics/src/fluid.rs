@@ -48,12 +48,23 @@ struct Class {
     count: usize,
     /// Service one task of the class would have received had it been in service all along.
     service: f64,
-    /// Growth of `service` per nanosecond.
+    /// Growth of `service` per nanosecond, and how much of a whole CPU that leaves.
     rate: f64,
+    rest: f64,
     /// What one task of the class would have received in addition had it had a whole CPU whenever it was in service.
     denied: f64,
     /// Draining tasks by the class service at which they have caught up; entries of an old generation are void.
     draining: BinaryHeap<Reverse<(Ordered, u32, u32)>>,
+}
+
+impl Class {
+    fn demand(&self) -> Demand {
+        Demand {
+            weight: self.weight,
+            set: self.set,
+            tasks: self.count,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -189,7 +200,7 @@ impl Fluid {
             self.refresh(cpus);
             match self.next_completion() {
                 Some((span, class)) if span <= left => {
-                    self.grow(span, cpus);
+                    self.grow(span);
                     left -= span;
                     let Some(Reverse((_, task, _))) = self.classes[class].draining.pop() else {
                         unreachable!("a completion comes from an entry")
@@ -197,7 +208,7 @@ impl Fluid {
                     self.complete(task as usize);
                 }
                 _ => {
-                    self.grow(left, cpus);
+                    self.grow(left);
                     left = 0.0;
                 }
             }
@@ -224,6 +235,7 @@ impl Fluid {
                 count: 0,
                 service: 0.0,
                 rate: 0.0,
+                rest: 0.0,
                 denied: 0.0,
                 draining: BinaryHeap::new(),
             });
@@ -286,11 +298,11 @@ impl Fluid {
         )));
     }
 
-    fn grow(&mut self, span: f64, cpus: &CpuSets) {
+    fn grow(&mut self, span: f64) {
         for &index in &self.active {
             let class = &mut self.classes[index];
             class.service += class.rate * span;
-            class.denied += (cpus.capacity(class.set).of(1) - class.rate) * span;
+            class.denied += class.rest * span;
         }
     }
 
@@ -378,24 +390,38 @@ impl Fluid {
     }
 
     /// Brings rates up to date with the tasks in service.
+    #[inline]
     fn refresh(&mut self, cpus: &CpuSets) {
-        if !self.stale {
+        if self.stale {
+            self.stale = false;
+            self.solve(cpus);
+        }
+    }
+
+    /// Finds the rates of the active classes.
+    fn solve(&mut self, cpus: &CpuSets) {
+        self.total_rate = 0.0;
+        // By far the most frequent case, for which the general solution is long-winded.
+        if let [only] = *self.active {
+            let rate = self.classes[only].demand().rate_alone(cpus);
+            self.set_rate(only, rate, cpus);
             return;
         }
-        self.stale = false;
-        let classes = &self.classes;
-        let demands = self.active.iter().map(|&index| Demand {
-            weight: classes[index].weight,
-            set: classes[index].set,
-            tasks: classes[index].count,
-        });
+        let demands = self
+            .active
+            .iter()
+            .map(|&index| self.classes[index].demand());
         self.solver.solve(demands, cpus);
-        self.total_rate = 0.0;
-        for (&index, &rate) in self.active.iter().zip(self.solver.rates()) {
-            let class = &mut self.classes[index];
-            class.rate = rate;
-            self.total_rate += rate * class.count as f64;
+        for place in 0..self.active.len() {
+            self.set_rate(self.active[place], self.solver.rates()[place], cpus);
         }
+    }
+
+    fn set_rate(&mut self, index: usize, rate: f64, cpus: &CpuSets) {
+        let class = &mut self.classes[index];
+        class.rate = rate;
+        class.rest = cpus.capacity(class.set).of(1) - rate;
+        self.total_rate += rate * class.count as f64;
     }
 }
 

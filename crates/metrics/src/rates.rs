@@ -20,6 +20,14 @@ pub(crate) struct Demand {
     pub(crate) tasks: usize,
 }
 
+impl Demand {
+    /// The rate of each task if there is no other demand.
+    pub(crate) fn rate_alone(&self, cpus: &CpuSets) -> f64 {
+        let level = cpus.capacity(self.set).of(self.tasks) / (self.weight * self.tasks as f64);
+        self.weight * level
+    }
+}
+
 /// Computes rates, keeping its buffers and what it knows of the sets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Solver {
@@ -67,12 +75,7 @@ impl Solver {
         self.rates.clear();
         match self.demands.as_slice() {
             [] => {}
-            // By far the most frequent case, for which the general solution is long-winded.
-            &[only] => {
-                let level =
-                    cpus.capacity(only.set).of(only.tasks) / (only.weight * only.tasks as f64);
-                self.rates.push(only.weight * level);
-            }
+            [only] => self.rates.push(only.rate_alone(cpus)),
             [first, others @ ..] if others.iter().all(|demand| demand.set == first.set) => {
                 self.solve_common_set(cpus.capacity(first.set));
             }

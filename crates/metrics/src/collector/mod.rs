@@ -195,9 +195,13 @@ impl Metrics {
     }
 
     /// Books the time of `cpu` until now: to overhead first, the rest to its task.
+    #[inline]
     fn book(&mut self, cpu: usize) {
         let slot = &mut self.cpus[cpu];
         let span = self.now - slot.booked;
+        if span == 0 {
+            return;
+        }
         let overhead = slot
             .overhead_until
             .min(self.now)
@@ -212,10 +216,15 @@ impl Metrics {
             }
         }
         if has_loader {
-            // What a scheduler decides in user space costs as much as what it decides in the kernel.
-            self.overhead_booked += rest;
-            self.count_overhead(OverheadKind::Scheduling, rest);
+            self.book_loader(rest);
         }
+    }
+
+    /// What a scheduler decides in user space costs as much as what it decides in the kernel.
+    #[cold]
+    fn book_loader(&mut self, time: u64) {
+        self.overhead_booked += time;
+        self.count_overhead(OverheadKind::Scheduling, time);
     }
 
     /// Books the time of `cpu` until now and gives it to its task.
@@ -500,6 +509,7 @@ impl Metrics {
         }
     }
 
+    #[inline]
     fn count_overhead(&mut self, kind: OverheadKind, duration: u64) {
         let kinds = self.overhead.get_or_insert_default();
         kinds[match kind {
@@ -510,6 +520,7 @@ impl Metrics {
         }] += duration;
     }
 
+    #[inline]
     fn overhead(&mut self, cpu: usize, kind: OverheadKind, duration: u64) {
         self.count_overhead(kind, duration);
         if cpu >= self.cpus.len() {
@@ -607,9 +618,44 @@ impl Sink for Metrics {
         self.ideal.describe(number, weight, set);
     }
 
+    // So that a batch of events is one loop without calls for the most frequent ones.
+    #[inline(always)]
     fn event(&mut self, event: &Event) {
         self.advance(event.time);
         match event.kind {
+            // The most frequent ones, which change little.
+            EventKind::Overhead {
+                cpu,
+                kind,
+                duration,
+            } => self.overhead(cpu_index(cpu), kind, duration),
+            EventKind::Pass { duration, .. } => self.scheduler_pass.add(duration),
+            _ => self.change(&event.kind),
+        }
+    }
+
+    fn finish(&mut self, end: Nanoseconds) {
+        self.advance(end);
+        for cpu in 0..self.cpus.len() {
+            self.pay(cpu);
+        }
+        self.serve();
+        for number in self.living.clone() {
+            self.sample_lag(number);
+        }
+        for number in self.cpus.iter().filter_map(|cpu| cpu.current) {
+            if let Some(task) = &mut self.tasks[number] {
+                task.switch_out(end);
+            }
+        }
+    }
+}
+
+impl Metrics {
+    /// What changes more than a sum.
+    #[inline(never)]
+    fn change(&mut self, kind: &EventKind) {
+        match *kind {
             EventKind::Wake { task, .. } => self.wake(index(task)),
             EventKind::Sleep { task } => self.stop(index(task), false),
             EventKind::Exit { task } => self.stop(index(task), true),
@@ -648,32 +694,11 @@ impl Sink for Metrics {
                     task.lap(at, begins);
                 }
             }
-            EventKind::Overhead {
-                cpu,
-                kind,
-                duration,
-            } => self.overhead(cpu_index(cpu), kind, duration),
-            EventKind::Pass { duration, .. } => self.scheduler_pass.add(duration),
             EventKind::Loader { cpu, begins } => self.give_to_loader(cpu_index(cpu), begins),
             EventKind::CpuOnline { cpu, online } => self.set_online(cpu_index(cpu), online),
+            EventKind::Overhead { .. } | EventKind::Pass { .. } => {}
             // How the scheduler came to its decisions; what came of them is measured.
             EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {}
-        }
-    }
-
-    fn finish(&mut self, end: Nanoseconds) {
-        self.advance(end);
-        for cpu in 0..self.cpus.len() {
-            self.pay(cpu);
-        }
-        self.serve();
-        for number in self.living.clone() {
-            self.sample_lag(number);
-        }
-        for number in self.cpus.iter().filter_map(|cpu| cpu.current) {
-            if let Some(task) = &mut self.tasks[number] {
-                task.switch_out(end);
-            }
         }
     }
 }
