@@ -129,6 +129,7 @@ static struct {
 static u32 scaled_rr_interval;
 static u32 nr_cpus;
 
+#define record_of task_data_of
 #include "earliest_deadline.h"
 
 /* ---- Slices and deadlines -------------------------------------------------------------------------------------- */
@@ -144,7 +145,7 @@ static __always_inline u64 prio_deadline_diff(s32 nice)
 {
 	u64 jiffies = (u64)prio_ratio(nice) * scaled_rr_interval * hz / (1000 * PRIO_RATIO_BASE);
 
-	return (jiffies ? jiffies : 1) * tick_length(hz);
+	return (jiffies ?: 1) * tick_length();
 }
 
 /* A new slice, and with it a new deadline: nothing else renews either. */
@@ -153,7 +154,7 @@ static __always_inline void time_slice_expired(struct task_struct *p, struct tas
 	data->nice = task_nice(p);
 	data->time_slice = timeslice();
 	data->first_time_slice = false;
-	data->deadline = tick_at(now, hz) * tick_length(hz) + prio_deadline_diff(data->nice);
+	data->deadline = tick_at(now) * tick_length() + prio_deadline_diff(data->nice);
 	count(SLICES);
 }
 
@@ -169,8 +170,7 @@ static __always_inline void update_cpu_clock(struct task_data *data, u64 now)
 {
 	if (!data->running)
 		return;
-	if (time_before(data->last_ran, now))
-		data->time_slice -= now - data->last_ran;
+	data->time_slice -= elapsed(data->last_ran, now);
 	data->last_ran = now;
 }
 
@@ -180,7 +180,7 @@ static __always_inline void update_cpu_clock(struct task_data *data, u64 now)
  */
 static __always_inline void set_rq_task(struct task_struct *p, struct task_data *data, const struct rq_data *rq, u64 now)
 {
-	data->dither = now - rq->last_tick <= tick_length(hz) / 2;
+	data->dither = now - rq->last_tick <= tick_length() / 2;
 	scx_bpf_task_set_slice(p, KERNEL_SLICE);
 }
 
@@ -189,12 +189,7 @@ static __always_inline void set_rq_task(struct task_struct *p, struct task_data 
 /* SCHED_ISO is an attribute here: Linux has given no policy to it. */
 static __always_inline bool iso_task(struct task_struct *p)
 {
-	const struct task_attributes *attributes;
-
-	if (p->policy == SCHED_IDLE)
-		return false;
-	attributes = attributes_of(p);
-	return attributes && (attributes->present & TASK_ATTRIBUTE_ISOCHRONOUS) && attributes->isochronous;
+	return p->policy != SCHED_IDLE && asks_for_isochronous(attributes_of(p));
 }
 
 /* An idle task that others may wait for is no idle task until it waits for the CPU again. */
@@ -316,10 +311,8 @@ static __always_inline void no_iso_ticks(u64 ticks)
 
 	while (ticks && iso.ticks && can_loop) {
 		u64 step = iso.ticks / period + 1;
-		u64 steps = iso.ticks % period / step + 1;
+		u64 steps = min(iso.ticks % period / step + 1, ticks);
 
-		if (steps > ticks)
-			steps = ticks;
 		iso.ticks = steps * step < iso.ticks ? iso.ticks - steps * step : 0;
 		ticks -= steps;
 	}
@@ -330,11 +323,7 @@ static __always_inline void no_iso_ticks(u64 ticks)
 /* Ticks at which one did. */
 static __always_inline void iso_ticks(u64 ticks)
 {
-	u64 limit = iso_period() * 128 - 128;
-
-	iso.ticks += 100 * ticks;
-	if (iso.ticks > limit + 100)
-		iso.ticks = limit + 100;
+	iso.ticks = min(iso.ticks + 100 * ticks, iso_period() * 128 - 28);
 }
 
 /*
@@ -352,7 +341,7 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 	if (!rq)
 		return false;
 	was = rq->use;
-	ticks = ticks_between(rq->use_since, now, hz);
+	ticks = ticks_between(rq->use_since, now);
 	rq->use = use;
 	rq->use_since = now;
 
@@ -366,7 +355,7 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 	scx_bpf_put_idle_cpumask(idle);
 	bpf_spin_lock(&iso.lock);
 	if (idle_ticks) {
-		u64 tick = tick_at(now, hz);
+		u64 tick = tick_at(now);
 
 		if (tick > iso.idle_counted) {
 			no_iso_ticks((tick - iso.idle_counted) * nr_idle);
@@ -411,7 +400,6 @@ static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct 
 		return false;
 	c->prio = data->prio;
 	c->deadline = deadline_seen_from(data, cpu);
-	c->waiting_since = data->waiting_since;
 	return true;
 }
 
@@ -426,17 +414,11 @@ static __always_inline bool is_worse(const struct candidate *a, const struct can
 	return goes_first(b, a);
 }
 
-/* Offers a task that waits: to an idle CPU, else to the CPU that runs the worst task if that is worse. */
-static __always_inline void try_preempt(struct task_struct *p, struct task_data *data)
+/* Offers a task that waits to the CPU that runs the worst task if that is worse. Idle tasks never preempt. */
+static __always_inline void try_preempt(struct task_struct *p)
 {
-	s32 cpu;
+	s32 cpu = p->policy == SCHED_IDLE ? -1 : worst_running(p);
 
-	if (resched_best_idle(p, data->cpu))
-		return;
-	/* Idle tasks never preempt */
-	if (p->policy == SCHED_IDLE)
-		return;
-	cpu = worst_running(p);
 	if (cpu < 0)
 		return;
 	count(PREEMPTIONS);
@@ -473,15 +455,13 @@ static __always_inline bool is_process(const struct task_struct *p)
 /* A task waits: woken, forked, changed, or because it has lost its CPU. */
 void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_data *data = expected_task_data(p);
 	s32 this_cpu = bpf_get_smp_processor_id();
 	u64 now = scx_bpf_now();
 	bool descheduled, synchronous, new;
 
-	if (!data) {
-		scx_bpf_error("task %d has no data", p->pid);
+	if (!data)
 		return;
-	}
 	descheduled = data->descheduled;
 	synchronous = data->synchronous && (enq_flags & SCX_ENQ_WAKEUP);
 	new = data->new;
@@ -494,22 +474,16 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 	data->waiting_since = now;
 	scx_bpf_dsq_insert_vtime(p, RUNQ, KERNEL_SLICE, data->prio, 0);
 
-	if (descheduled) {
-		resched_best_idle(p, data->cpu);
+	if (resched_best_idle(p, data->cpu) || descheduled)
 		return;
-	}
 	/* The parent of a process gives way: their deadlines are the same, and the child is queued first. A thread's parent is another one. */
 	if (new && is_process(p) && scx_bpf_task_cpu(p) == this_cpu) {
-		if (!resched_best_idle(p, data->cpu))
-			scx_bpf_kick_cpu(this_cpu, SCX_KICK_PREEMPT);
+		scx_bpf_kick_cpu(this_cpu, SCX_KICK_PREEMPT);
 		return;
 	}
-	/* The waker is about to leave its CPU; unless one idles, that is early enough */
-	if (synchronous) {
-		resched_best_idle(p, data->cpu);
-		return;
-	}
-	try_preempt(p, data);
+	/* A synchronous waker is about to leave its CPU; unless one idles, that is early enough */
+	if (!synchronous)
+		try_preempt(p);
 }
 
 /* ---- schedule() ------------------------------------------------------------------------------------------------ */
@@ -558,7 +532,7 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 		prev_prio = effective_prio(prev, prev_data);
 		prev_deadline = prev_data->deadline;
 	}
-	if (rescue_starved(cpu, now))
+	if (rescue_starved(now))
 		return;
 
 	if (!earliest_deadline_task(cpu, prev_prio, prev_deadline, now) && prev && prev_data) {
@@ -600,7 +574,7 @@ void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
 static __always_inline bool slice_used_up(const struct task_data *data)
 {
 	if (data->dither)
-		return data->time_slice <= (s64)(tick_length(hz) / 2);
+		return data->time_slice <= (s64)(tick_length() / 2);
 	return data->time_slice < (s64)US_TO_NS(resched_us);
 }
 
@@ -617,7 +591,7 @@ void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
 	if (count_iso_ticks(scx_bpf_task_cpu(p), use_by(p), now) || (data->prio == ISO_PRIO && iso.refractory && iso_task(p)))
 		data->time_slice = 0;
 	/* The kernel's ticks may come more often than those of the era */
-	if (!ticks_between(rq->last_tick, now, hz))
+	if (!ticks_between(rq->last_tick, now))
 		return;
 	rq->last_tick = now;
 	if (!slice_used_up(data))
@@ -656,6 +630,14 @@ void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
 
 /* ---- Yield, nice, fork, exit ----------------------------------------------------------------------------------- */
 
+/* Adds what another task has left to a slice, which gets no longer than a new one. */
+static __always_inline void lengthen_slice(struct task_data *data, s64 left)
+{
+	data->time_slice += left;
+	if (data->time_slice > timeslice())
+		data->time_slice = timeslice();
+}
+
 /*
  * sched_yield(): the task is put back as it is, and if its deadline is the earliest it goes on at once. yield_to(): the other one
  * gets the earlier of both deadlines and what is left of the slice.
@@ -678,9 +660,7 @@ bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
 	if (data->deadline < to_data->deadline)
 		to_data->deadline = data->deadline;
 	if (data->time_slice > 0)
-		to_data->time_slice += data->time_slice;
-	if (to_data->time_slice > timeslice())
-		to_data->time_slice = timeslice();
+		lengthen_slice(to_data, data->time_slice);
 	data->time_slice = 0;
 	return true;
 }
@@ -753,25 +733,17 @@ void BPF_STRUCT_OPS(bfs_exit_task, struct task_struct *p, struct scx_exit_task_a
 		return;
 	parent = p->real_parent;
 	parent_data = parent ? task_data_of(parent) : NULL;
-	if (parent_data) {
-		parent_data->time_slice += data->time_slice;
-		if (parent_data->time_slice > timeslice())
-			parent_data->time_slice = timeslice();
-	}
+	if (parent_data)
+		lengthen_slice(parent_data, data->time_slice);
 }
 
 /* More CPUs, longer slices: half as long again with each doubling. */
 static __always_inline u32 scale_rr_interval(u32 cpus)
 {
 	u32 rr = rr_interval;
-	s32 doubling;
 
-	bpf_for(doubling, 0, 16) {
-		if (cpus <= 1)
-			break;
+	for (; cpus > 1 && can_loop; cpus >>= 1)
 		rr = rr * 3 / 2;
-		cpus >>= 1;
-	}
 	return rr;
 }
 

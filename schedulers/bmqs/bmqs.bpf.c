@@ -144,6 +144,11 @@ struct task_data {
 
 DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
+#define record_of task_data_of
+#define waits_since(t) ((t)->waiting_since)
+#define mark_rescued(t) ((t)->rescued = true)
+#include "starving_queue.h"
+
 /* The second list of a queue lies behind the first: its places have this bit. */
 #define CPU_BOUND (1ULL << 62)
 
@@ -185,16 +190,6 @@ static __always_inline u64 list_dsq(s32 qid)
 	return qid - RT_QID;
 }
 
-static __always_inline u64 jiffies_at(u64 now)
-{
-	return tick_at(now, hz);
-}
-
-static __always_inline u64 ms_to_ticks(u64 ms)
-{
-	return ms * hz / 1000;
-}
-
 static __always_inline bool is_realtime(const struct task_data *t)
 {
 	return t->realtime != REALTIME_NONE;
@@ -219,8 +214,7 @@ static __always_inline void read_attributes(struct task_struct *p, struct task_d
 	const struct task_attributes *attributes = attributes_of(p);
 
 	t->realtime = REALTIME_NONE;
-	t->rt_priority = 0;
-	if (!attributes || !(attributes->present & TASK_ATTRIBUTE_REALTIME))
+	if (!asks_for_realtime(attributes))
 		return;
 	t->realtime = attributes->realtime_kind;
 	t->rt_priority = attributes->realtime_priority;
@@ -261,10 +255,10 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 /* expire_task() for the timer ticks since the running task last paid: the tick that takes the last of the slice takes a point as well. */
 static __noinline void charge_ticks(struct task_data *t, struct run_queue *rq, u64 now)
 {
-	u64 ticks = ticks_between(t->counter.paid_until, now, hz);
+	u64 ticks = ticks_between(t->counter.paid_until, now);
 	s32 had = t->counter.left;
 
-	pay_ticks(&t->counter, now, hz);
+	pay_ticks(&t->counter, now);
 	if (ticks && !t->counter.left && had && t->dyn_prio > 0)
 		t->dyn_prio--;
 	if (ticks && (!t->counter.left || t->rescued))
@@ -279,8 +273,8 @@ static __always_inline void run_slice_down(struct task_struct *p, const struct t
 {
 	s32 ticks = t->counter.left > 0 && !t->rescued ? t->counter.left : 1;
 
-	rq->slice_end = jiffies_at(now) + ticks;
-	run_for_ticks(p, ticks, now, hz);
+	rq->slice_end = tick_at(now) + ticks;
+	run_for_ticks(p, ticks, now);
 }
 
 /* ---- Goodness -------------------------------------------------------------------------------------------------- */
@@ -301,7 +295,7 @@ static __always_inline s32 goodness(struct task_struct *p, const struct task_dat
 		return REALTIME_GOODNESS + t->rt_priority;
 	if (t->yielding)
 		return -1;
-	if (!ticks_left_at(&t->counter, now, hz))
+	if (!ticks_left_at(&t->counter, now))
 		return 0;
 	weight = t->dyn_prio + 1;
 	if ((u64)p->mm == this_mm || !p->mm)
@@ -489,15 +483,13 @@ void BPF_STRUCT_OPS(bmqs_quiescent, struct task_struct *p, u64 deq_flags)
 /* A task waits: one that has been woken, forked, changed or moved, or one that has lost its CPU and keeps its place. */
 void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *t = task_data_of(p);
+	struct task_data *t = expected_task_data(p);
 	u64 now = scx_bpf_now();
 	bool put_prev;
 	s32 qid;
 
-	if (!t) {
-		scx_bpf_error("task %d has no data", p->pid);
+	if (!t)
 		return;
-	}
 	put_prev = t->put_prev;
 	t->put_prev = false;
 	t->yielding = false;
@@ -515,7 +507,7 @@ void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 		move_last_runqueue(t);
 	t->waiting_since = now;
 	t->fresh = is_global(t) && !put_prev;
-	scx_bpf_dsq_insert_vtime(p, list_dsq(qid), tick_length(hz), t->place, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, list_dsq(qid), tick_length(), t->place, enq_flags);
 
 	if (put_prev)
 		return;
@@ -544,7 +536,7 @@ static bool idle_tick(void)
 			continue;
 		if (rq->slice_end) {
 			/* The slice ends here, whatever rate the running kernel ticks at. */
-			if (jiffies_at(now) >= rq->slice_end)
+			if (tick_at(now) >= rq->slice_end)
 				scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		} else if (rq->online && num_online_cpus > 1) {
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -553,7 +545,7 @@ static bool idle_tick(void)
 	return true;
 }
 
-DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1, hz))
+DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1))
 
 /* ---- Picking the next task ------------------------------------------------------------------------------------- */
 
@@ -578,7 +570,7 @@ static __always_inline s32 weigh(struct task_struct *p, const struct task_data *
 	s32 weight;
 
 	if (in_fifo(t) && !t->yielding)
-		return ticks_left_at(&t->counter, c->now, hz) != 0;
+		return ticks_left_at(&t->counter, c->now) != 0;
 	weight = goodness(p, t, c->this_mm, c->now);
 	return weight > 0 && !is_cpu_bound(t) ? weight + FIRST_LIST_WEIGHT : weight;
 }
@@ -629,8 +621,6 @@ __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
 	return 0;
 }
 
-static bool rescue_starved(struct run_queue *rq, s32 cpu, u64 now);
-
 /* A full slice for a task that is runnable at a recalculation: no points for that. */
 static __always_inline void refill(struct task_struct *p, struct task_data *t, const struct run_queue *rq)
 {
@@ -671,6 +661,15 @@ __noinline int recalculate(s32 cpu)
 	return 0;
 }
 
+/* Nobody waits for ever (not BMQS's). A global real-time task goes before others. */
+__noinline bool rescue_starved(s32 cpu)
+{
+	if (!rescue_from_queue(list_dsq(RT_QID), 0, 0) && !rescue_from_queue(list_dsq(cpu), 0, 0))
+		return false;
+	count(RESCUES);
+	return true;
+}
+
 /*
  * schedule(): a global real-time task if one waits that this CPU has not looked for; else the best task of this CPU's run queue;
  * else one from another CPU.
@@ -702,7 +701,7 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 			move_last_runqueue(prev_data);
 	}
 	__sync_lock_test_and_set(&rq->need_resched, 0);
-	if (rescue_starved(rq, cpu, now))
+	if (starvation_check_is_due(&rq->rescue_at, now) && rescue_starved(cpu))
 		return;
 
 	bpf_for(attempt, 0, WALKS) {
@@ -772,7 +771,7 @@ void BPF_STRUCT_OPS(bmqs_running, struct task_struct *p)
 	start_paying_ticks(&t->counter, now);
 	t->put_prev = false;
 	t->fresh = false;
-	t->run_jtime = jiffies_at(now);
+	t->run_jtime = tick_at(now);
 	if (p->mm)
 		rq->active_mm = (u64)p->mm;
 	run_slice_down(p, t, rq, now);
@@ -790,7 +789,7 @@ void BPF_STRUCT_OPS(bmqs_stopping, struct task_struct *p, bool runnable)
 	t->counter.running = false;
 	t->rescued = false;
 	rq->slice_end = 0;
-	t->run_jtime = jiffies_at(now);
+	t->run_jtime = tick_at(now);
 	t->put_prev = runnable;
 	/* Displaced by a real-time task of the kernel it goes back to its list, too, and is not kept in front. */
 	if (runnable)
@@ -890,7 +889,7 @@ s32 BPF_STRUCT_OPS(bmqs_init_task, struct task_struct *p, struct scx_init_task_a
 	t->counter.left = nice_to_ticks(nice_of(p));
 	t->counted_on = NO_QUEUE;
 	t->processor = cpu;
-	t->run_jtime = jiffies_at(scx_bpf_now());
+	t->run_jtime = tick_at(scx_bpf_now());
 	belong_to(t, cpu);
 	if (!args->fork)
 		return 0;
@@ -921,15 +920,11 @@ void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_
 	if (!t)
 		return;
 	count_on(t, NO_QUEUE);
-	if (args->cancelled || !(p->flags & PF_EXITING) || t->counter.left <= 0)
-		return;
-	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
+	parent = heir_of(p, args);
 	parent_data = parent ? task_data_of(parent) : NULL;
-	if (parent_data) {
+	if (parent_data && t->counter.left > 0) {
 		had = parent_data->counter.left;
-		parent_data->counter.left += t->counter.left;
-		if (parent_data->counter.left > limit)
-			parent_data->counter.left = limit;
+		parent_data->counter.left = min(had + t->counter.left, limit);
 		if (parent_data->counter.left > had)
 			count_by(INHERITED, parent_data->counter.left - had);
 	}
@@ -954,40 +949,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bmqs_init)
 		error = scx_bpf_create_dsq(list_dsq(cpu), NUMA_NO_NODE);
 		if (error)
 			break;
-		if (!rq)
-			continue;
-		rq->online = bpf_cpumask_test_cpu(cpu, online);
+		if (rq)
+			rq->online = bpf_cpumask_test_cpu(cpu, online);
 	}
 	scx_bpf_put_cpumask(online);
 	return error ?: init_idle_timer() ?: start_idle_timer();
-}
-
-/* ---- Nobody waits for ever (not BMQS's) ------------------------------------------------------------------------ */
-
-/* Moves the first task of a list that has starved to the CPU, for one tick. */
-__noinline bool rescue_from(s32 qid, s32 cpu, u64 now)
-{
-	struct task_struct *p;
-
-	bpf_for_each(scx_dsq, p, list_dsq(qid), 0) {
-		struct task_data *t = task_data_of(p);
-
-		if (!t || !can_schedule(p, cpu) || !starved_for(t->waiting_since, now))
-			continue;
-		t->rescued = true;
-		if (scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
-			count(RESCUES);
-			return true;
-		}
-		t->rescued = false;
-	}
-	return false;
-}
-
-/* A global real-time task before others */
-static __always_inline bool rescue_starved(struct run_queue *rq, s32 cpu, u64 now)
-{
-	return starvation_check_is_due(&rq->rescue_at, now) && (rescue_from(RT_QID, cpu, now) || rescue_from(cpu, cpu, now));
 }
 
 DEFINE_SCHEDULER(bmqs,

@@ -411,21 +411,15 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 
 /* ---- Choosing -------------------------------------------------------------------------------------------------- */
 
-/* What one of the two queues has to offer */
-struct candidate {
-	struct runq_head head;
-	/* It is the thread that has run so far */
-	bool is_prev;
-};
-
-/* The best of a queue, in which @prev, unless it is NULL, counts as waiting. */
-static __always_inline void best_of(struct candidate *c, u64 queue, const struct td_sched *prev)
+/* The best of a queue, in which @prev, unless it is NULL, counts as waiting. True if it is @prev. */
+static __always_inline bool best_of(struct runq_head *head, u64 queue, const struct td_sched *prev)
 {
-	bool empty = !runq_choose(queue, &c->head);
+	bool empty = !runq_choose(queue, head);
 
-	c->is_prev = prev && (empty || time_before(runq_place(prev), c->head.place));
-	if (c->is_prev && prev)
-		c->head.priority = prev->priority;
+	if (!prev || !(empty || time_before(runq_place(prev), head->place)))
+		return false;
+	head->priority = prev->priority;
+	return true;
 }
 
 /*
@@ -434,8 +428,8 @@ static __always_inline void best_of(struct candidate *c, u64 queue, const struct
  */
 static __noinline bool sched_choose(s32 cpu, struct td_sched *prev, bool limited)
 {
-	struct candidate global = {}, own = { .head.priority = NO_PRIORITY };
-	bool own_is_best;
+	struct runq_head global = {}, own = { .priority = NO_PRIORITY };
+	bool own_is_best, prev_is_best, prev_is_own = false;
 	s32 attempt;
 
 	/* With nothing to compare, the first thread of the global queue it is */
@@ -445,11 +439,11 @@ static __noinline bool sched_choose(s32 cpu, struct td_sched *prev, bool limited
 	}
 	/* Another CPU may take a thread that has been chosen: then the next one is */
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
-		best_of(&global, GLOBAL_RUNQ, limited ? NULL : prev);
+		prev_is_best = best_of(&global, GLOBAL_RUNQ, limited ? NULL : prev);
 		if (smp_cpus > 1)
-			best_of(&own, private_runq(cpu), limited ? prev : NULL);
-		own_is_best = own.head.priority < global.head.priority;
-		if (own_is_best ? own.is_prev : global.is_prev)
+			prev_is_own = best_of(&own, private_runq(cpu), limited ? prev : NULL);
+		own_is_best = own.priority < global.priority;
+		if (own_is_best ? prev_is_own : prev_is_best)
 			return true;
 		if (scx_bpf_dsq_move_to_local(own_is_best ? private_runq(cpu) : GLOBAL_RUNQ, 0))
 			return false;
@@ -626,13 +620,7 @@ static bool schedcpu(void)
 	return true;
 }
 
-DEFINE_TIMER(schedcpu_callout, schedcpu, time_to_tick(scx_bpf_now(), hz, hz))
-
-/* `ticks` to the next sample of the load: 5 seconds on average, at random lest it beats with a thread of that period */
-static __always_inline u64 loadav_interval(void)
-{
-	return hz * 4 + bpf_get_prandom_u32() % (hz * 2 + 1);
-}
+DEFINE_TIMER(schedcpu_callout, schedcpu, time_to_tick(scx_bpf_now(), hz))
 
 /* loadav(): ldavg = ldavg * exp(-1/12) + load * (1 - exp(-1/12)) */
 static bool loadav(void)
@@ -641,7 +629,8 @@ static bool loadav(void)
 	return true;
 }
 
-DEFINE_TIMER(loadav_callout, loadav, time_to_tick(scx_bpf_now(), loadav_interval(), hz))
+/* The next sample of the load: in 5 seconds on average, at random lest it beats with a thread of that period */
+DEFINE_TIMER(loadav_callout, loadav, time_to_tick(scx_bpf_now(), hz * 4 + bpf_get_prandom_u32() % (hz * 2 + 1)))
 
 /* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
 

@@ -843,7 +843,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 	s32 cpu, error;
 
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
-	tick_nsec = tick_length(hz);
+	tick_nsec = tick_length();
 	num_online_cpus = count_online_cpus();
 
 	for_each_rq(rq, cpu, nr_cpus) {

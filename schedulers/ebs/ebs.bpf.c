@@ -75,12 +75,7 @@ struct parameters {
 	u32 time_slice_ms;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct parameters);
-} parameters SEC(".maps");
+DEFINE_ARRAY(ARRAY, parameters, 1, struct parameters)
 
 /* ---- Tasks ----------------------------------------------------------------------------------------------------- */
 
@@ -169,11 +164,6 @@ DEFINE_TASK_DATA(struct task_ctx, task_statistics, task_ctx)
 static u32 nr_cpu_ids;
 static u32 num_online_cpus;
 static u64 tick_nsec;
-
-static __always_inline u32 ms_to_ticks(u32 ms)
-{
-	return (u64)ms * hz / 1000 ?: 1;
-}
 
 /* One CPU's run queue, at whose start its statistics are, for anybody to read; stable as struct ebs_task is. */
 struct run_queue {
@@ -379,10 +369,10 @@ static __always_inline u64 promotion_time(u32 k)
 /* Sets half life and slice, and what follows from them. */
 __noinline int set_parameters(u32 half_life_ms, u32 time_slice_ms)
 {
-	u64 now = scx_bpf_now(), clock = promotion_clock(now), tick = tick_length(hz);
+	u64 now = scx_bpf_now(), clock = promotion_clock(now), tick = tick_length();
 	u32 sum = 0, k, i;
 
-	slice_ticks = ms_to_ticks(time_slice_ms);
+	slice_ticks = ms_to_ticks(time_slice_ms) ?: 1;
 	if (half_life_ns == half_life_ms * NSEC_PER_MSEC)
 		return 0;
 	half_life_ns = half_life_ms * NSEC_PER_MSEC;
@@ -909,9 +899,9 @@ static __noinline void read_parameters(void)
  */
 static bool timer_tick(void)
 {
-	u64 half = tick_length(hz) / 2;
-	u64 jiffies = tick_at(scx_bpf_now() + half, hz);
-	bool review = jiffies % ms_to_ticks(REVIEW_INTERVAL) == 0;
+	u64 half = tick_length() / 2;
+	u64 jiffies = tick_at(scx_bpf_now() + half);
+	bool review = jiffies % (ms_to_ticks(REVIEW_INTERVAL) ?: 1) == 0;
 	bool sinbin = nr_in_sinbin;
 	struct run_queue *rq;
 	int cpu;
@@ -935,7 +925,7 @@ static bool timer_tick(void)
 	return true;
 }
 
-DEFINE_TIMER(tick_timer, timer_tick, time_to_tick(scx_bpf_now() + tick_length(hz) / 2, 1, hz))
+DEFINE_TIMER(tick_timer, timer_tick, time_to_tick(scx_bpf_now() + tick_length() / 2, 1))
 
 /* ---- Picking the next task ------------------------------------------------------------------------------------- */
 
@@ -1113,7 +1103,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ebs_init)
 
 	nr_cpu_ids = scx_bpf_nr_cpu_ids();
 	num_online_cpus = count_online_cpus();
-	tick_nsec = tick_length(hz);
+	tick_nsec = tick_length();
 
 	initial = bpf_map_lookup_elem(&parameters, &key);
 	if (!initial)

@@ -241,12 +241,7 @@ struct rq_lock {
 	struct bpf_timer hrtick;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, NR_LOCKS);
-	__type(key, u32);
-	__type(value, struct rq_lock);
-} rq_locks SEC(".maps");
+DEFINE_ARRAY(ARRAY, rq_locks, NR_LOCKS, struct rq_lock)
 
 /* Set by init() from the tunables and the machine */
 /* Base slice, scaled by the number of CPUs */

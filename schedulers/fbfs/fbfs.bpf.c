@@ -65,6 +65,7 @@ struct td_sched {
 
 DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
+#define record_of td_sched_of
 #include "earliest_deadline.h"
 #include "freebsd.h"
 
@@ -79,13 +80,9 @@ static __always_inline s32 own_priority(struct task_struct *p)
 	const struct task_attributes *attributes = attributes_of(p);
 
 	/* rtprio, 32 priorities; and what the report calls SCHED_ISO: static and in turn, the weakest of these */
-	if (attributes && (attributes->present & TASK_ATTRIBUTE_REALTIME) &&
-	    attributes->realtime_kind != REALTIME_NONE) {
-		u32 weakness = 99 - (attributes->realtime_priority < 99 ? attributes->realtime_priority : 99);
-
-		return PRI_MIN_REALTIME + weakness * 32 / 99;
-	}
-	if (attributes && (attributes->present & TASK_ATTRIBUTE_ISOCHRONOUS) && attributes->isochronous)
+	if (asks_for_realtime(attributes))
+		return PRI_MIN_REALTIME + (99 - min(attributes->realtime_priority, 99)) * 32 / 99;
+	if (asks_for_isochronous(attributes))
 		return PRI_MAX_REALTIME;
 
 	switch (thread_class_of(p)) {
@@ -112,19 +109,14 @@ static __always_inline u32 queue_of(s32 priority)
 	if (priority <= PRI_MAX_ITHD)
 		return list_of(priority);
 	list = FIRST_STATIC_LIST + priority - PRI_MIN_REALTIME;
-	return list < LAST_STATIC_LIST ? list : LAST_STATIC_LIST;
-}
-
-static __always_inline bool has_deadline(s32 priority)
-{
-	return queue_of(priority) >= TIMESHARE_LIST;
+	return min(list, LAST_STATIC_LIST);
 }
 
 /* ---- Slices and deadlines -------------------------------------------------------------------------------------- */
 
 static __always_inline s32 ticks(u64 now)
 {
-	return ticks_at(now) - first_tick;
+	return tick_at(now) - first_tick;
 }
 
 /* What a slice's end does. The distance is computed in ticks of stathz and added to those of hz: a defect of the original. */
@@ -181,15 +173,14 @@ static __always_inline u32 interrupt_all_idle(struct task_struct *p)
 static __always_inline u32 interrupt_idle_neighbours(struct task_struct *p, s32 cpu)
 {
 	const volatile struct cpu_topology *place = topology_of(cpu);
+	const volatile struct topology_span *group;
 	u32 interrupted = 0;
 
 	if (place) {
-		if (place->core_cpus.count > 1)
-			interrupted = interrupt_idle(p, place->core_cpus.first, place->core_cpus.count);
-		else
-			interrupted = interrupt_idle(p, place->llc_cpus.first, place->llc_cpus.count);
+		group = place->core_cpus.count > 1 ? &place->core_cpus : &place->llc_cpus;
+		interrupted = interrupt_idle(p, group->first, group->count);
 	}
-	return interrupted ? interrupted : interrupt_all_idle(p);
+	return interrupted ?: interrupt_all_idle(p);
 }
 
 static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct candidate *c)
@@ -200,7 +191,6 @@ static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct 
 		return false;
 	c->prio = ts->priority;
 	c->deadline = ts->deadline;
-	c->waiting_since = ts->waiting_since;
 	return true;
 }
 
@@ -227,8 +217,7 @@ static __always_inline void notify_cpus(struct task_struct *p, const struct td_s
 	s32 cpu;
 
 	if (bpf_cpumask_test_cpu(ts->cpu, p->cpus_ptr) &&
-	    (idle || (running_on(ts->cpu, p, &c) && goes_first(&own, &c) &&
-		      (own.prio < c.prio || has_deadline(own.prio))))) {
+	    (idle || (running_on(ts->cpu, p, &c) && goes_first(&own, &c) && (own.prio < c.prio || queue_of(own.prio) >= TIMESHARE_LIST)))) {
 		if (!idle) {
 			count(PREEMPTIONS);
 			request_reschedule(ts->cpu, false);
@@ -258,12 +247,10 @@ s32 BPF_STRUCT_OPS(fbfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
  */
 void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct td_sched *ts = td_sched_of(p);
+	struct td_sched *ts = expected_td_sched(p);
 
-	if (!ts) {
-		scx_bpf_error("thread %d has no data", p->pid);
+	if (!ts)
 		return;
-	}
 	ts->priority = own_priority(p);
 	if (enq_flags & SCX_ENQ_WAKEUP) {
 		u32 kernel_priority = p->in_iowait ? disk_priority : sleep_priority;
@@ -295,7 +282,7 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 		charge_ticks(prev, ts, now);
 		ts->priority = own_priority(prev);
 	}
-	if (rescue_starved(cpu, now))
+	if (rescue_starved(now))
 		return;
 	if (!earliest_deadline_task(cpu, ts ? queue_of(ts->priority) : RQ_NQS, ts ? ts->deadline : 0, now) && prev && ts) {
 		/* It goes on */
@@ -305,25 +292,20 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /* The idle threads look for work until there is some: a thread that was announced to a busy CPU does not escape them. */
-__noinline u32 idle_threads_look(void)
+static __always_inline void idle_threads_look(void)
 {
 	const struct cpumask *idle;
-	u32 told = 0;
 	s32 cpu;
 
 	if (scx_bpf_dsq_nr_queued(RUNQ) <= 0)
-		return 0;
+		return;
 	idle = scx_bpf_get_idle_cpumask();
 	if (!bpf_cpumask_empty(idle)) {
-		bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-			if (!bpf_cpumask_test_cpu(cpu, idle))
-				continue;
-			scx_bpf_kick_cpu(cpu, 0);
-			told++;
-		}
+		bpf_for(cpu, 0, scx_bpf_nr_cpu_ids())
+			if (bpf_cpumask_test_cpu(cpu, idle))
+				scx_bpf_kick_cpu(cpu, 0);
 	}
 	scx_bpf_put_idle_cpumask(idle);
-	return told;
 }
 
 void BPF_STRUCT_OPS(fbfs_running, struct task_struct *p)
@@ -415,7 +397,7 @@ s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_a
 s32 BPF_STRUCT_OPS_SLEEPABLE(fbfs_init)
 {
 	fill_prio_ratios(PRIO_RATIO_BASE);
-	first_tick = ticks_at(scx_bpf_now());
+	first_tick = tick_at(scx_bpf_now());
 	return scx_bpf_create_dsq(RUNQ, NUMA_NO_NODE);
 }
 

@@ -78,15 +78,8 @@ __noinline s32 task_cpu_place(struct task_struct *p __arg_trusted, s32 this_cpu)
 
 /* ---- Balancing ------------------------------------------------------------------------------------------------- */
 
-/* Tasks that are not the balancer's business: real-time tasks, and those that belong to another queue */
-static __always_inline bool task_foreign(const struct task_data *t, s32 src_cpu)
-{
-	return is_realtime(t) || t->task_qid != src_cpu;
-}
-
 /* The longer a task has not run, the better it is to move it. */
-static __always_inline s64 move_goodness(const struct task_struct *p, const struct task_data *t, u64 this_mm,
-					 u64 jiffies)
+static __always_inline s64 move_goodness(const struct task_struct *p, const struct task_data *t, u64 this_mm, u64 jiffies)
 {
 	s64 mgds = jiffies - t->run_jtime;
 
@@ -100,7 +93,7 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 {
 	struct run_queue *rq = run_queue_of(dst_cpu);
 	struct task_struct *tsk, *mvtsk = NULL;
-	u64 jiffies = jiffies_at(scx_bpf_now());
+	u64 jiffies = tick_at(scx_bpf_now());
 	struct task_data *chosen = NULL;
 	struct bpf_iter_scx_dsq it;
 	bool moved = false;
@@ -113,7 +106,8 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 		struct task_data *t = task_data_of(tsk);
 		s64 mvg;
 
-		if (!t || task_foreign(t, src_cpu) || !can_schedule(tsk, dst_cpu))
+		/* task_foreign(): not the balancer's business are real-time tasks, and those that belong to another queue */
+		if (!t || is_realtime(t) || t->task_qid != src_cpu || !can_schedule(tsk, dst_cpu))
 			continue;
 		mvg = move_goodness(tsk, t, rq->active_mm, jiffies);
 		if (mvg <= mgdns || !keep_task(&mvtsk, tsk))
@@ -136,13 +130,10 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 	return moved;
 }
 
-/* A real-time task of the kernel that runs on a CPU counts as one of its queue, like a local one. */
-static __always_inline u32 queue_length(const struct run_queue *rq, s32 cpu)
-{
-	return rq->qnr_running + higher_class_runs(cpu);
-}
-
-/* Looks at all other CPUs: counts how often in a row each was overloaded, and lists those that were long enough. */
+/*
+ * Looks at all other CPUs: counts how often in a row each was overloaded, and lists those that were long enough. A real-time task of the
+ * kernel that runs on a CPU counts as one of its queue, like a local one.
+ */
 __noinline bool count_hits(s32 this_cpu)
 {
 	struct run_queue *this_rq = run_queue_of(this_cpu);
@@ -157,7 +148,7 @@ __noinline bool count_hits(s32 this_cpu)
 
 		if (i >= MAX_CPUS)
 			break;
-		if ((s32)i != this_cpu && rq && rq->online && queue_length(rq, i) >= min_mov_rqlen)
+		if ((s32)i != this_cpu && rq && rq->online && rq->qnr_running + higher_class_runs(i) >= min_mov_rqlen)
 			hits = this_rq->ldhits[i] < MAX_DISTANCE ? this_rq->ldhits[i] + 1 : MAX_DISTANCE;
 		this_rq->ldhits[i] = hits;
 		this_rq->hcpus[i] = hits && hits >= cpu_distance(this_cpu, i);
@@ -194,16 +185,6 @@ __noinline s32 cheapest_cpu(s32 this_cpu)
 	return max_cpu;
 }
 
-/* After a theft the count starts again. */
-static __always_inline void forget_hits(struct run_queue *this_rq)
-{
-	u32 i;
-
-	bpf_for(i, 0, nr_cpus)
-		if (i < MAX_CPUS)
-			this_rq->ldhits[i] = 0;
-}
-
 /* get_remote_task(): this CPU has nothing to run. True if it has taken a task from another one. */
 __noinline bool get_remote_task(s32 this_cpu)
 {
@@ -219,7 +200,10 @@ __noinline bool get_remote_task(s32 this_cpu)
 			break;
 		if (try_steal_task(max_cpu, this_cpu)) {
 			count(STEALS);
-			forget_hits(this_rq);
+			/* After a theft the count starts again */
+			bpf_for(i, 0, nr_cpus)
+				if (i < MAX_CPUS)
+					this_rq->ldhits[i] = 0;
 			return true;
 		}
 	}

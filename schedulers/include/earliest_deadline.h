@@ -6,7 +6,7 @@
  * virtual times are the numbers of the classes' lists. The deadlines of a list are in no order, so a CPU walks over the first list
  * that has a task for it.
  *
- * The file that includes this has defined before LIST_STEPS, RESCUES and
+ * The file that includes this has defined before LIST_STEPS, RESCUES, record_of() and
  *
  *	candidate_of()	what counts of a task
  *	ends_scan()	whether a waiting task is taken without a look at the rest of its list
@@ -17,12 +17,12 @@
 #include "best_task.h"
 #include "idle_task.h"
 #include "starvation.h"
+#define waits_since(t) ((t)->waiting_since)
+#include "starving_queue.h"
 
 struct candidate {
 	s32 prio;
 	s64 deadline;
-	/* Since when it waits */
-	u64 waiting_since;
 };
 
 /* What counts of a task, as @cpu sees it, or, if that is ANY_CPU, as it is; false if it has no data. */
@@ -51,11 +51,10 @@ static u32 prio_ratios[NR_PRIO_RATIOS];
 static __always_inline void fill_prio_ratios(u32 base)
 {
 	u32 ratio = base;
-	s32 index;
+	u32 index;
 
 	bpf_for(index, 0, NR_PRIO_RATIOS) {
-		if (index >= 0 && index < NR_PRIO_RATIOS)
-			prio_ratios[index] = ratio;
+		prio_ratios[index] = ratio;
 		ratio = ratio * 11 / 10;
 	}
 }
@@ -64,7 +63,7 @@ static __always_inline u32 prio_ratio(s32 nice)
 {
 	u32 index = nice + PRIO_RATIO_NICE_0;
 
-	return prio_ratios[index < NR_PRIO_RATIOS ? index : NR_PRIO_RATIOS - 1];
+	return prio_ratios[min(index, NR_PRIO_RATIOS - 1)];
 }
 
 /* ---- The choice ------------------------------------------------------------------------------------------------ */
@@ -150,21 +149,11 @@ __noinline s32 worst_running(struct task_struct *p __arg_trusted)
 /* When a starved task is looked for next, nanoseconds */
 static u64 starvation_check_at;
 
-/* Moves the first task of the best class that has starved to @cpu: true if there is one. It has a slice then, or what is left of it. */
-static __always_inline bool rescue_starved(s32 cpu, u64 now)
+/* Moves the first task of the best class that has starved to this CPU: true if there is one. It has a slice then, or what is left of it. */
+static __always_inline bool rescue_starved(u64 now)
 {
-	struct task_struct *p;
-	struct candidate c;
-
-	if (!starvation_check_is_due(&starvation_check_at, now))
+	if (!starvation_check_is_due(&starvation_check_at, now) || !rescue_from_queue(RUNQ, 0, 0))
 		return false;
-	bpf_for_each(scx_dsq, p, RUNQ, 0) {
-		if (!can_run_on(p, cpu) || !candidate_of(p, ANY_CPU, &c) || !starved_for(c.waiting_since, now))
-			continue;
-		if (scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
-			count(RESCUES);
-			return true;
-		}
-	}
-	return false;
+	count(RESCUES);
+	return true;
 }

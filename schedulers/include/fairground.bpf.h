@@ -19,6 +19,15 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
+/* A map of records that are numbered from 0: DEFINE_ARRAY(PERCPU_ARRAY, name of the map, how many, type of a record). */
+#define DEFINE_ARRAY(kind, name, number, record_type)					\
+	struct {									\
+		__uint(type, BPF_MAP_TYPE_##kind);					\
+		__uint(max_entries, number);						\
+		__type(key, u32);							\
+		__type(value, record_type);						\
+	} name SEC(".maps");
+
 #include "kernel_constants.h"
 #include "kfuncs.bpf.h"
 #include "exit_record.h"

@@ -21,7 +21,6 @@ const volatile u32 hz = 1000;
 #define PRI_MIN_REALTIME 48
 #define PRI_MAX_REALTIME 79
 #define PRI_MIN_KERN 80
-#define PRI_MAX_KERN 119
 #define PRI_MIN_TIMESHARE 120
 #define PRI_MAX_TIMESHARE 223
 #define PRI_MIN_IDLE 224
@@ -67,16 +66,15 @@ static __always_inline s32 static_priority(const struct task_struct *p)
 
 /* ---- Clocks ---------------------------------------------------------------------------------------------------- */
 
-/* Number of the stathz tick in which @now lies */
-static __always_inline u64 stat_tick_at(u64 now)
+/* Length of a tick of stathz, and number of that in which @now lies; the ticks of hz are the kernel's `ticks`. */
+static __always_inline u64 stat_tick_length(void)
 {
-	return tick_at(now, stathz);
+	return NSEC_PER_SEC / (stathz ?: 1);
 }
 
-/* The kernel's `ticks`: timer ticks since the clock's zero */
-static __always_inline u64 ticks_at(u64 now)
+static __always_inline u64 stat_tick_at(u64 now)
 {
-	return tick_at(now, hz);
+	return now / stat_tick_length();
 }
 
 /* ---- The slice ------------------------------------------------------------------------------------------------- */
@@ -84,7 +82,7 @@ static __always_inline u64 ticks_at(u64 now)
 /* Time to the tick at which the slice ends, nanoseconds */
 static __always_inline u64 slice_left(const struct td_sched *ts, u64 now)
 {
-	return time_to_tick(now, ts->slice > 0 ? ts->slice : 1, stathz);
+	return time_to_multiple(now, ts->slice > 0 ? ts->slice : 1, stat_tick_length());
 }
 
 /* Takes a tick from the slice. True if that ends it; the next one has @slice. */

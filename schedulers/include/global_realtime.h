@@ -88,7 +88,6 @@ static __always_inline void resched_weakest(struct task_struct *p, const struct 
 __noinline int rtt_reschedule_idle(struct task_struct *p __arg_trusted)
 {
 	struct task_data *t = task_data_of(p);
-	bool found = false;
 	s32 cpu;
 
 	if (!t)
@@ -96,18 +95,16 @@ __noinline int rtt_reschedule_idle(struct task_struct *p __arg_trusted)
 	bpf_rcu_read_lock();
 	if (resched_unless_realtime(p, t->processor)) {
 		count(RT_ON_LAST_CPU);
-		found = true;
+		goto told;
 	}
 	bpf_for(cpu, 0, nr_cpus) {
-		if (found)
-			break;
 		if (resched_unless_realtime(p, cpu)) {
 			count(RT_ON_OTHER_CPU);
-			found = true;
+			goto told;
 		}
 	}
-	if (!found)
-		resched_weakest(p, t);
+	resched_weakest(p, t);
+told:
 	bpf_rcu_read_unlock();
 	return 0;
 }
@@ -119,7 +116,7 @@ __noinline int rtt_reschedule_idle(struct task_struct *p __arg_trusted)
  */
 static __always_inline void recheck_realtime(u64 now)
 {
-	u64 limit = rt_recheck * NSEC_PER_MSEC, asked = 2 * tick_length(hz);
+	u64 limit = rt_recheck * NSEC_PER_MSEC, asked = 2 * tick_length();
 	struct task_struct *p;
 
 	if (scx_bpf_dsq_nr_queued(list_dsq(RT_QID)) <= 0)

@@ -125,7 +125,7 @@ static u64 tick_nsec;
 static __always_inline void init_machine(void)
 {
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
-	tick_nsec = tick_length(hz ?: 250);
+	tick_nsec = NSEC_PER_SEC / (hz ?: 250);
 }
 
 /* Ticks of the era since the clock's zero. */

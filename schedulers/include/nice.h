@@ -31,18 +31,12 @@ static __always_inline int task_nice(const struct task_struct *p)
 	return nice;
 }
 
-/* Index of a nice value in the table above. */
-static __always_inline u32 nice_index(int nice)
-{
-	u32 index = nice - MIN_NICE;
-
-	return index < NICE_WIDTH ? index : NICE_WIDTH - 1;
-}
-
 /* Weight of an ordinary task by its nice value. */
 static __always_inline u32 weight_of_nice(int nice)
 {
-	return nice_to_weight[nice_index(nice)];
+	u32 index = nice - MIN_NICE;
+
+	return nice_to_weight[index < NICE_WIDTH ? index : NICE_WIDTH - 1];
 }
 
 /* Static priority, 100 to 139, for schedulers that are older than SCHED_IDLE: that is the weakest there is. */

@@ -41,20 +41,15 @@ enum sleep_type {
 
 /* ---- Formulas -------------------------------------------------------------------------------------------------- */
 
-static __always_inline u32 ms_to_ticks(u32 ms)
-{
-	return (u64)ms * hz / 1000;
-}
-
 /* Ticks since the clock's zero, and one: 0 means "never" in expired_timestamp. */
 static __always_inline u64 jiffies_at(u64 now)
 {
-	return tick_at(now, hz) + 1;
+	return tick_at(now) + 1;
 }
 
 static __always_inline u64 jiffies_to_ns(u64 ticks)
 {
-	return ticks * tick_length(hz);
+	return ticks * tick_length();
 }
 
 /*
@@ -90,8 +85,7 @@ static __always_inline u32 task_timeslice(const struct task_ctx *t)
 /* Slice of nice 0, ticks: 100 ms, in 2.6.2 102 ms */
 static __always_inline u32 timeslice_default(void)
 {
-	return release == O1_2_6_22 ? ms_to_ticks(def_timeslice) :
-					  static_prio_timeslice(DEFAULT_PRIO);
+	return release == O1_2_6_22 ? ms_to_ticks(def_timeslice) : static_prio_timeslice(DEFAULT_PRIO);
 }
 
 /* MAX_SLEEP_AVG, which is also STARVATION_LIMIT, ticks */
@@ -108,7 +102,7 @@ static __always_inline u64 ns_max_sleep_avg(void)
 /* CURRENT_BONUS: 0 to MAX_BONUS, from the sleep credit in whole ticks */
 static u32 current_bonus(const struct task_ctx *t)
 {
-	return tick_at(t->sleep_avg, hz) * MAX_BONUS / max_sleep_avg();
+	return tick_at(t->sleep_avg) * MAX_BONUS / max_sleep_avg();
 }
 
 /* prio = static_prio - bonus, within 100 to 139, where bonus = CURRENT_BONUS - MAX_BONUS / 2 */

@@ -10,12 +10,7 @@
 #pragma once
 
 #define DEFINE_PER_CPU(record_type, name)						\
-	struct {									\
-		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);				\
-		__uint(max_entries, 1);							\
-		__type(key, u32);							\
-		__type(value, record_type);						\
-	} name##_map SEC(".maps");							\
+	DEFINE_ARRAY(PERCPU_ARRAY, name##_map, 1, record_type)				\
 											\
 	static __always_inline __attribute__((unused)) record_type *name##_of(s32 cpu)				\
 	{										\

@@ -11,7 +11,6 @@
  *   hz, num_online_cpus   ticks of the era in a second, number of CPUs
  *   struct run_queue      with nr_running and idle
  *   nr_overloaded         CPUs that have tasks waiting (runnable_load.h)
- *   ms_to_ticks()
  *   unknown_zero          0 (fixed_point.h)
  *
  * and defines pull_tasks(), which moves up to balance->imbalance waiting tasks from balance->busiest to balance->cpu and adds their
@@ -197,7 +196,7 @@ __noinline int rebalance_tick(const struct run_queue *rq __arg_nonnull, u64 jiff
 	/* Nobody waits that an idle CPU could help */
 	if (b.idle && !nr_overloaded)
 		return 0;
-	ticks = ms_to_ticks(b.idle ? IDLE_REBALANCE_TICK : BUSY_REBALANCE_TICK);
+	ticks = ms_to_ticks(b.idle ? IDLE_REBALANCE_TICK : BUSY_REBALANCE_TICK) ?: 1;
 	node_ticks = ticks * (b.idle ? IDLE_NODE_REBALANCE : BUSY_NODE_REBALANCE);
 	if (topology_nr_nodes > 1 && jiffies % node_ticks == 0 && find_busiest_node(&b))
 		pulled = load_balance(&b);

@@ -13,7 +13,8 @@
  *   ops.dispatch(), running()  the CPU is the scheduler's again
  *
  * A run queue has a member `u32 real_time`, and a scheduler that counts tasks counts one more when real_time_came() says so: in
- * ops.cpu_release(), before take_back_local_tasks(), and if higher_class_runs() in ops.enqueue() and a timer. It counts one less when
+ * ops.cpu_release(), before scx_bpf_reenqueue_local(), which sends tasks that have been picked and have not run yet back to
+ * ops.enqueue() with SCX_ENQ_REENQ, and if higher_class_runs() in ops.enqueue() and a timer. It counts one less when
  * real_time_left() says so, in ops.dispatch() and ops.running(). In ops.stopping() it does hand_back() with a runnable task.
  * runnable_load.h has that done.
  *
@@ -48,10 +49,4 @@ static __always_inline bool real_time_left(u32 *real_time)
 static __always_inline void hand_back(struct task_struct *p)
 {
 	scx_bpf_task_set_slice(p, 0);
-}
-
-/* Tasks that have been picked and have not run yet go back to ops.enqueue() too, with SCX_ENQ_REENQ. */
-static __always_inline void take_back_local_tasks(void)
-{
-	scx_bpf_reenqueue_local();
 }

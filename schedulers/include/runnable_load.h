@@ -70,7 +70,7 @@ static __always_inline void notice_real_time(struct run_queue *rq, u64 now)
 											\
 		if (rq)									\
 			count_real_time(rq, scx_bpf_now());				\
-		take_back_local_tasks();						\
+		scx_bpf_reenqueue_local();						\
 	}
 
 /* Makes the task count on @rq and nowhere else. If it did not count yet, it does so with @weight. */

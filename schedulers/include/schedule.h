@@ -66,11 +66,6 @@ static __always_inline void resched_cpu(s32 cpu)
  */
 #define STARVED_TASKS_INTERVAL NSEC_PER_SEC
 
-static __always_inline u64 bound_task_starved_for(const struct task_struct *p, const struct task_data *data, u64 now)
-{
-	return p->nr_cpus_allowed < nr_cpu_ids ? starved_for(data->waiting_since, now) : 0;
-}
-
 /* Begins an epoch. */
 static __always_inline void recalculate(u64 now)
 {
@@ -83,7 +78,7 @@ static __always_inline void recalculate(u64 now)
 
 		if (!data)
 			continue;
-		refill_ticks(&data->counter, quantum_of(p), now, hz);
+		refill_ticks(&data->counter, quantum_of(p), now);
 		tasks++;
 	}
 	count_by(RECALCULATED_TASKS, tasks);
@@ -115,7 +110,7 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 		candidate = goodness(p, data, cpu, this_mm, now);
 		if (candidate == NOTHING)
 			continue;
-		starved = bound_task_starved_for(p, data, now);
+		starved = p->nr_cpus_allowed < nr_cpu_ids ? starved_for(data->waiting_since, now) : 0;
 		if (longest ? starved > longest : starved || candidate > weight) {
 			if (!keep_task(&next, p))
 				continue;
@@ -163,7 +158,7 @@ static __always_inline void schedule(s32 cpu, struct task_struct *prev, u64 this
 	if (!cpu_data)
 		return;
 	if (prev && data) {
-		pay_ticks(&data->counter, now, hz);
+		pay_ticks(&data->counter, now);
 		if (!quantum_has_ended(data) && !cpu_data->need_resched && now - data->running_since < STARVED_TASKS_INTERVAL) {
 			/* Another CPU has begun an epoch since this quantum was laid out. */
 			run_counter_down(prev, data, now);
@@ -195,7 +190,8 @@ static __always_inline void take_cpu(struct task_struct *p, struct task_data *da
 /* The task leaves it. Displaced by a real-time task or not, it goes back to the list, and is not kept in front of its CPU. */
 static __always_inline void leave_cpu(struct task_struct *p, struct task_data *data, bool runnable, u64 now)
 {
-	stop_paying_ticks(&data->counter, now, hz);
+	pay_ticks(&data->counter, now);
+	data->counter.running = false;
 	data->waiting_since = now;
 	if (runnable)
 		hand_back(p);

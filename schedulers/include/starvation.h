@@ -22,9 +22,7 @@ const volatile u32 starvation_limit = STARVATION_LIMIT;
 /* How long a task has waited beyond the limit; 0 if it has not. */
 static __always_inline u64 starved_for(u64 waiting_since, u64 now)
 {
-	u64 since = waiting_since + starvation_limit * NSEC_PER_MSEC;
-
-	return starvation_limit && time_before(since, now) ? now - since : 0;
+	return starvation_limit ? elapsed(waiting_since + starvation_limit * NSEC_PER_MSEC, now) : 0;
 }
 
 /* Whether a CPU whose next look is due at @check_at is to look now. */

@@ -3,29 +3,35 @@
  * starving_queue.h - takes starving tasks (starvation.h) out of a dispatch queue
  *
  * The file that includes this has defined before waits_since(t), since when a task waits, and, where it wants to know later whom it
- * has rescued, mark_rescued(t).
+ * has rescued, mark_rescued(t); record_of(p), if the function that finds a task's record is not task_ctx_of().
  */
 #pragma once
 
+#ifndef record_of
+#define record_of task_ctx_of
+#endif
 #ifndef mark_rescued
 #define mark_rescued(t)
 #endif
 
 /*
- * Moves the first task of a queue that has waited for starvation_limit to this CPU's local queue: true if there is one. Looks at
- * @depth tasks, 0 for all, from the front or, with SCX_DSQ_ITER_REV in @flags, from the back.
+ * Moves the first task of a queue that has waited for starvation_limit and may run here to this CPU's local queue: true if there is
+ * one. Looks at @depth tasks, 0 for all, from the front or, with SCX_DSQ_ITER_REV in @flags, from the back.
  */
 static __always_inline bool rescue_from_queue(u64 dsq, u64 flags, u32 depth)
 {
+	s32 cpu = bpf_get_smp_processor_id();
 	u64 now = scx_bpf_now();
 	struct task_struct *p;
-	struct task_ctx *t;
 	u32 seen = 0;
 
-	for_each_queued(p, t, dsq, flags) {
+	bpf_for_each(scx_dsq, p, dsq, flags) {
+		typeof(record_of(p)) t = record_of(p);
+
 		if (depth && seen++ >= depth)
 			break;
-		if (starved_for(waits_since(t), now) && scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
+		if (t && starved_for(waits_since(t), now) && can_run_on(p, cpu) &&
+		    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
 			mark_rescued(t);
 			return true;
 		}

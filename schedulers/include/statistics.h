@@ -9,12 +9,7 @@
 
 /* Defines the map and count() for @number counters; once per scheduler. */
 #define DEFINE_STATISTICS(number)							\
-	struct {									\
-		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);				\
-		__uint(max_entries, number);						\
-		__type(key, u32);							\
-		__type(value, u64);							\
-	} statistics SEC(".maps");							\
+	DEFINE_ARRAY(PERCPU_ARRAY, statistics, number, u64)				\
 											\
 	/* Adds @amount to a counter of this CPU. */					\
 	static __always_inline __attribute__((unused)) void count_by(u32 statistic, u64 amount)		\

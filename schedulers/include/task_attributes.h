@@ -47,17 +47,17 @@ struct task_attributes {
 	u32 realtime_priority;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_attributes);
-} task_attributes SEC(".maps");
+/* attributes_of() is NULL for a task of which none has been set. */
+DEFINE_TASK_DATA(struct task_attributes, task_attributes, attributes)
 
-/* The attributes of @p, or NULL if none has been set. */
-static __always_inline const struct task_attributes *attributes_of(struct task_struct *p)
+static __always_inline bool asks_for_isochronous(const struct task_attributes *attributes)
 {
-	return bpf_task_storage_get(&task_attributes, p, 0, 0);
+	return attributes && (attributes->present & TASK_ATTRIBUTE_ISOCHRONOUS) && attributes->isochronous;
+}
+
+static __always_inline bool asks_for_realtime(const struct task_attributes *attributes)
+{
+	return attributes && (attributes->present & TASK_ATTRIBUTE_REALTIME) && attributes->realtime_kind != REALTIME_NONE;
 }
 
 /* A child that is being forked by the current task has the attributes of its parent, unless it has been given some of its own. */
@@ -68,7 +68,7 @@ static __always_inline void inherit_attributes(struct task_struct *child)
 
 	if (!theirs || attributes_of(child))
 		return;
-	ours = bpf_task_storage_get(&task_attributes, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	ours = new_attributes(child);
 	if (ours)
 		*ours = *theirs;
 }

@@ -2,9 +2,9 @@
 /*
  * task_data.h - what a scheduler keeps of every task
  *
- * DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx) defines the map task_ctx_map and two functions. task_ctx_of(p) is the
- * record of a task, or NULL if it has none, so callers check; new_task_ctx(p), for ops.init_task(), makes one, zeroed, if there is
- * memory. The kernel frees it with the task.
+ * DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx) defines the map task_ctx_map and three functions. task_ctx_of(p) is the
+ * record of a task, or NULL if it has none, so callers check; expected_task_ctx(p) is the same, and ends the scheduler where there is none.
+ * new_task_ctx(p), for ops.init_task(), makes one, zeroed, if there is memory. The kernel frees it with the task.
  *
  * for_each_queued(p, t, dsq, flags) walks over the tasks of a dispatch queue, of a scheduler whose records are of this name: @t is that of @p.
  */
@@ -23,6 +23,15 @@
 		return bpf_task_storage_get(&map_name, p, NULL, 0);			\
 	}										\
 											\
+	static __always_inline __attribute__((unused)) record_type *expected_##name(struct task_struct *p)	\
+	{										\
+		record_type *record = name##_of(p);					\
+											\
+		if (!record)								\
+			scx_bpf_error("task %d has no data", p->pid);			\
+		return record;								\
+	}										\
+											\
 	static __always_inline __attribute__((unused)) record_type *new_##name(struct task_struct *p)		\
 	{										\
 		return bpf_task_storage_get(&map_name, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);		\
@@ -31,3 +40,11 @@
 #define for_each_queued(p, t, dsq, flags)						\
 	bpf_for_each(scx_dsq, p, dsq, flags)						\
 		if (!((t) = task_ctx_of(p))) {} else
+
+/* Who gets what a task leaves behind that ends now: its parent, and of a thread its process. NULL if it only leaves the scheduler. */
+static __always_inline struct task_struct *heir_of(struct task_struct *p, const struct scx_exit_task_args *args)
+{
+	if (args->cancelled || !(p->flags & PF_EXITING))
+		return NULL;
+	return p->pid == p->tgid ? p->real_parent : p->group_leader;
+}

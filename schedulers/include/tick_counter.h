@@ -25,23 +25,23 @@ static __always_inline s32 nice_of(const struct task_struct *p)
 }
 
 /* What is left at @now once the ticks are paid that have come until then. */
-static __always_inline s32 ticks_left_at(const struct tick_counter *counter, u64 now, u64 hz)
+static __always_inline s32 ticks_left_at(const struct tick_counter *counter, u64 now)
 {
 	s64 left = counter->left;
 
 	if (counter->running)
-		left -= ticks_between(counter->paid_until, now, hz);
+		left -= ticks_between(counter->paid_until, now);
 	return left > 0 ? left : 0;
 }
 
 /* Pays the ticks that have come since the last call. */
-static __always_inline void pay_ticks(struct tick_counter *counter, u64 now, u64 hz)
+static __always_inline void pay_ticks(struct tick_counter *counter, u64 now)
 {
 	s64 ticks;
 
 	if (!counter->running || !time_before(counter->paid_until, now))
 		return;
-	ticks = ticks_between(counter->paid_until, now, hz);
+	ticks = ticks_between(counter->paid_until, now);
 	counter->paid_until = now;
 	if (ticks > counter->left)
 		counter->overdrawn = true;
@@ -56,23 +56,16 @@ static __always_inline void start_paying_ticks(struct tick_counter *counter, u64
 	counter->paid_until = now;
 }
 
-/* The task leaves its CPU. */
-static __always_inline void stop_paying_ticks(struct tick_counter *counter, u64 now, u64 hz)
-{
-	pay_ticks(counter, now, hz);
-	counter->running = false;
-}
-
 /* A new epoch: half of what is left, and a quantum. */
-static __always_inline void refill_ticks(struct tick_counter *counter, s32 quantum, u64 now, u64 hz)
+static __always_inline void refill_ticks(struct tick_counter *counter, s32 quantum, u64 now)
 {
-	pay_ticks(counter, now, hz);
+	pay_ticks(counter, now);
 	counter->left = (counter->left >> 1) + quantum;
 	counter->overdrawn = false;
 }
 
 /* Lets @p run until the tick that is @ticks ahead; at least until the next one. */
-static __always_inline void run_for_ticks(struct task_struct *p, s32 ticks, u64 now, u64 hz)
+static __always_inline void run_for_ticks(struct task_struct *p, s32 ticks, u64 now)
 {
-	scx_bpf_task_set_slice(p, time_to_tick(now, ticks > 0 ? ticks : 1, hz));
+	scx_bpf_task_set_slice(p, time_to_tick(now, ticks > 0 ? ticks : 1));
 }

@@ -13,12 +13,7 @@
 		struct bpf_timer timer;							\
 	};										\
 											\
-	struct {									\
-		__uint(type, BPF_MAP_TYPE_ARRAY);					\
-		__uint(max_entries, 1);							\
-		__type(key, u32);							\
-		__type(value, struct name);						\
-	} name##_map SEC(".maps");							\
+	DEFINE_ARRAY(ARRAY, name##_map, 1, struct name)					\
 											\
 	static int name##_fires(void *map, u32 *key, struct name *name)			\
 	{										\

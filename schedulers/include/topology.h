@@ -82,24 +82,18 @@ const volatile u16 node_distance[1] SEC(".rodata.node_distance");
 /* Where @cpu is, or NULL if the topology or the CPU is unknown. */
 static __always_inline const volatile struct cpu_topology *topology_of(s32 cpu)
 {
-	const volatile struct cpu_topology *place;
-
-	place = TOPOLOGY_ELEMENT(cpu_topology, (u32)cpu, topology_nr_cpus);
-	return place;
+	return TOPOLOGY_ELEMENT(cpu_topology, (u32)cpu, topology_nr_cpus);
 }
 
-/* The CPU at a position of the order, or -1. */
-static __always_inline s32 topology_cpu_at(s32 position)
-{
-	const volatile struct cpu_topology *place = topology_of(position);
-
-	return place ? place->cpu_at_position : -1;
-}
-
-/* The CPU at a position of the order; without a known topology the order is that of the numbers. */
+/* The CPU at a position of the order, or -1; without a known topology the order is that of the numbers. */
 static __always_inline s32 cpu_at(s32 position)
 {
-	return topology_nr_cpus ? topology_cpu_at(position) : position;
+	const volatile struct cpu_topology *place;
+
+	if (!topology_nr_cpus)
+		return position;
+	place = topology_of(position);
+	return place ? place->cpu_at_position : -1;
 }
 
 /*

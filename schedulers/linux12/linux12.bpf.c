@@ -70,13 +70,13 @@ static __always_inline s32 quantum_of(const struct task_struct *p)
 /* The CPU is left on the tick that takes the counter to 0. */
 static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data, u64 now)
 {
-	run_for_ticks(p, data->counter.left, now, hz);
+	run_for_ticks(p, data->counter.left, now);
 }
 
 /* There is no goodness() yet: of the runnable tasks the one with the largest counter runs. */
 static __always_inline s32 goodness(struct task_struct *p, const struct task_data *data, s32 cpu, u64 this_mm, u64 now)
 {
-	return data->state == TASK_RUNNING ? ticks_left_at(&data->counter, now, hz) : NOTHING;
+	return data->state == TASK_RUNNING ? ticks_left_at(&data->counter, now) : NOTHING;
 }
 
 static __always_inline bool quantum_has_ended(const struct task_data *data)
@@ -144,7 +144,7 @@ static __always_inline void wake_up(struct task_struct *p, struct task_data *dat
 
 			if (!current_data || !is_ordinary(current_task))
 				continue;
-			counter = ticks_left_at(&current_data->counter, now, hz);
+			counter = ticks_left_at(&current_data->counter, now);
 		}
 		if (counter < smallest || (counter == smallest && target >= 0 && cpu == data->processor)) {
 			smallest = counter;
@@ -176,7 +176,7 @@ static __always_inline void select_at_next_tick(void)
 		return;
 	count(TIMER_SELECTIONS);
 	cpu_data->need_resched = true;
-	run_for_ticks(current_task, 1, scx_bpf_now(), hz);
+	run_for_ticks(current_task, 1, scx_bpf_now());
 }
 
 /* A task stays where it was; schedule() on any CPU may take it. */
@@ -227,16 +227,14 @@ void BPF_STRUCT_OPS(linux12_quiescent, struct task_struct *p, u64 deq_flags)
 /* A task waits, at its place in the ring: woken, forked, or without its CPU. Only those that wake_up() woke may preempt. */
 void BPF_STRUCT_OPS(linux12_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_data *data = expected_task_data(p);
 	bool woken;
 
-	if (!data) {
-		scx_bpf_error("task %d has no data", p->pid);
+	if (!data)
 		return;
-	}
 	woken = data->woken;
 	data->woken = false;
-	scx_bpf_dsq_insert_vtime(p, RUNQUEUE, tick_length(hz), data->place, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, RUNQUEUE, tick_length(), data->place, enq_flags);
 	wake_up(p, data, woken);
 }
 
@@ -302,7 +300,7 @@ s32 BPF_STRUCT_OPS(linux12_init_task, struct task_struct *p, struct scx_init_tas
 
 	parent_data = task_data_of(bpf_get_current_task_btf());
 	if (parent_data)
-		data->counter.left = ticks_left_at(&parent_data->counter, scx_bpf_now(), hz) >> 1;
+		data->counter.left = ticks_left_at(&parent_data->counter, scx_bpf_now()) >> 1;
 	return 0;
 }
 

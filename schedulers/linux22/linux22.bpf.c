@@ -90,16 +90,13 @@ static __always_inline u32 rt_priority_of(struct task_struct *p)
 {
 	const struct task_attributes *attributes = attributes_of(p);
 
-	if (!attributes || !(attributes->present & TASK_ATTRIBUTE_REALTIME) ||
-	    attributes->realtime_kind == REALTIME_NONE)
-		return 0;
-	return attributes->realtime_priority ?: 1;
+	return asks_for_realtime(attributes) ? attributes->realtime_priority ?: 1 : 0;
 }
 
 /* The CPU is left on the tick that finds the counter at 0: a quantum of k ticks lasts k + 1. */
 static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data, u64 now)
 {
-	run_for_ticks(p, data->counter.left + 1, now, hz);
+	run_for_ticks(p, data->counter.left + 1, now);
 }
 
 /*
@@ -123,7 +120,7 @@ __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *d
 	}
 	if (rt_priority)
 		return REALTIME_GOODNESS + rt_priority;
-	weight = ticks_left_at(&data->counter, now, hz);
+	weight = ticks_left_at(&data->counter, now);
 	if (!weight)
 		return 0;
 	weight += quantum_of(p);
@@ -135,17 +132,12 @@ __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *d
 }
 
 /* Time to fill the cache: 5000 / 1024 of its KB in microseconds. A task that runs for less has not filled it. */
-static __always_inline u64 cacheflush_time(void)
-{
-	return cache_size * NSEC_PER_SEC / 1024 / 5000;
-}
+#define CACHEFLUSH_TIME (cache_size * NSEC_PER_SEC / 1024 / 5000)
 
 /* A slice has ended, by a switch or by the choice of the same task. */
 static __always_inline void update_avg_slice(struct task_data *data, u64 now)
 {
-	u64 this_slice = time_before(data->slice_since, now) ? now - data->slice_since : 0;
-
-	data->avg_slice = (this_slice + data->avg_slice) / 2;
+	data->avg_slice = (elapsed(data->slice_since, now) + data->avg_slice) / 2;
 	data->slice_since = now;
 }
 
@@ -197,10 +189,10 @@ static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struc
 	current_data = task_data_of(current_task);
 	if (!current_data || !is_ordinary(current_task))
 		return LOOK_FOR_IDLE_CPU;
-	if (rt_priority_of(p) || ticks_left_at(&data->counter, now, hz) >
-					 ticks_left_at(&current_data->counter, now, hz) + (s32)wakeup_margin)
+	if (rt_priority_of(p) || ticks_left_at(&data->counter, now) >
+					 ticks_left_at(&current_data->counter, now) + (s32)wakeup_margin)
 		return PREEMPT_CURRENT;
-	if (current_data->avg_slice < cacheflush_time() && big_kernel_lock && !in_interrupt())
+	if (current_data->avg_slice < CACHEFLUSH_TIME && big_kernel_lock && !in_interrupt())
 		return LEAVE_IT_WAITING;
 	return LOOK_FOR_IDLE_CPU;
 }
@@ -303,17 +295,15 @@ void BPF_STRUCT_OPS(linux22_quiescent, struct task_struct *p, u64 deq_flags)
 /* A task waits: one that has been woken or forked, or one that has lost its CPU and keeps its place, for which no CPU is kicked. */
 void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_data *data = expected_task_data(p);
 	bool woken;
 
-	if (!data) {
-		scx_bpf_error("task %d has no data", p->pid);
+	if (!data)
 		return;
-	}
 	woken = data->woken;
 	data->woken = false;
 	notice_policy(p, data);
-	scx_bpf_dsq_insert_vtime(p, RUNQUEUE, tick_length(hz), data->place, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, RUNQUEUE, tick_length(), data->place, enq_flags);
 	if (woken)
 		reschedule_idle(p, data);
 }
@@ -390,7 +380,7 @@ static bool idle_tick(void)
 	return true;
 }
 
-DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1, hz))
+DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1))
 
 /*
  * do_fork(): parent and child get half of what the parent has left, and an odd tick is lost. Tasks that were there before this
@@ -415,7 +405,7 @@ s32 BPF_STRUCT_OPS(linux22_init_task, struct task_struct *p, struct scx_init_tas
 	parent_data = task_data_of(parent);
 	if (!parent_data)
 		return 0;
-	pay_ticks(&parent_data->counter, now, hz);
+	pay_ticks(&parent_data->counter, now);
 	parent_data->counter.left >>= 1;
 	data->counter.left = parent_data->counter.left;
 	data->avg_slice = parent_data->avg_slice;
@@ -429,9 +419,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux22_init)
 	s32 error = init_runqueue();
 
 	smp = nr_cpu_ids > 1;
-	if (error || !smp)
-		return error;
-	return init_idle_timer() ?: start_idle_timer();
+	return error ?: smp ? init_idle_timer() ?: start_idle_timer() : 0;
 }
 
 DEFINE_SCHEDULER(linux22,

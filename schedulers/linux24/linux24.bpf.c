@@ -76,7 +76,7 @@ static __always_inline s32 quantum_of(const struct task_struct *p)
 /* Lets @p run until the tick that takes its last one; with nothing left until the next tick. */
 static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data, u64 now)
 {
-	run_for_ticks(p, data->counter.left, now, hz);
+	run_for_ticks(p, data->counter.left, now);
 }
 
 /*
@@ -95,7 +95,7 @@ __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *d
 
 	if (data->yielding)
 		return -1;
-	weight = ticks_left_at(&data->counter, now, hz);
+	weight = ticks_left_at(&data->counter, now);
 	if (!weight)
 		return 0;
 	if (data->processor == cpu)
@@ -140,7 +140,7 @@ static __always_inline bool core_is_idle(s32 cpu)
 	if (!place || place->core_cpus.count != 2)
 		return false;
 	first = place->core_cpus.first;
-	return cpu_is_idle(topology_cpu_at(first)) && cpu_is_idle(topology_cpu_at(first + 1));
+	return cpu_is_idle(cpu_at(first)) && cpu_is_idle(cpu_at(first + 1));
 }
 
 /*
@@ -165,8 +165,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 		struct cpu_data *cpu_data = cpu_data_of(cpu);
 		struct task_struct *current_task;
 
-		if (!cpu_data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-		    !bpf_cpumask_test_cpu(cpu, online))
+		if (!cpu_data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !bpf_cpumask_test_cpu(cpu, online))
 			continue;
 		current_task = scx_bpf_cpu_curr(cpu);
 		if (!current_task || current_task->pid == p->pid)
@@ -188,8 +187,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 
 			if (!current_data)
 				continue;
-			prio = preemption_goodness(current_task, current_data, p, data, cpu,
-						   cpu_data->active_mm, now);
+			prio = preemption_goodness(current_task, current_data, p, data, cpu, cpu_data->active_mm, now);
 			if (prio > max_prio) {
 				max_prio = prio;
 				target = cpu;
@@ -207,11 +205,6 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 		count(PREEMPTIONS);
 		resched_cpu(target);
 	}
-}
-
-static __always_inline void move_last_runqueue(struct task_data *data)
-{
-	data->place = place_at_end();
 }
 
 /* The waker's CPU does not change; schedule() on any CPU may take the task. */
@@ -232,7 +225,7 @@ void BPF_STRUCT_OPS(linux24_runnable, struct task_struct *p, u64 enq_flags)
 	if (!data || data->listed)
 		return;
 	data->listed = true;
-	move_last_runqueue(data);
+	data->place = place_at_end();
 }
 
 void BPF_STRUCT_OPS(linux24_quiescent, struct task_struct *p, u64 deq_flags)
@@ -246,20 +239,17 @@ void BPF_STRUCT_OPS(linux24_quiescent, struct task_struct *p, u64 deq_flags)
 /* A task waits: one that has been woken or forked, or one that has lost its CPU and keeps its place. */
 void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_data *data = expected_task_data(p);
 	s32 this_cpu = bpf_get_smp_processor_id();
 	bool synchronous, yielding;
 
-	if (!data) {
-		scx_bpf_error("task %d has no data", p->pid);
+	if (!data)
 		return;
-	}
 	data->waiting_since = scx_bpf_now();
-	scx_bpf_dsq_insert_vtime(p, RUNQUEUE, tick_length(hz), data->place, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, RUNQUEUE, tick_length(), data->place, enq_flags);
 
 	/* The waker of a synchronous wake-up will call schedule() itself in a moment. */
-	synchronous = data->synchronous && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) &&
-		      !cpu_is_idle(this_cpu);
+	synchronous = data->synchronous && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) && !cpu_is_idle(this_cpu);
 	yielding = data->yielding;
 	data->synchronous = false;
 	data->yielding = false;
@@ -308,7 +298,7 @@ bool BPF_STRUCT_OPS(linux24_yield, struct task_struct *from, struct task_struct 
 		return false;
 	count(YIELDS);
 	data->yielding = true;
-	move_last_runqueue(data);
+	data->place = place_at_end();
 	cpu_data->need_resched = true;
 	scx_bpf_task_set_slice(from, 0);
 	return false;
@@ -345,7 +335,7 @@ s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_tas
 	parent_data = task_data_of(parent);
 	if (!parent_data)
 		return 0;
-	pay_ticks(&parent_data->counter, now, hz);
+	pay_ticks(&parent_data->counter, now);
 	data->counter.left = (parent_data->counter.left + 1) >> 1;
 	data->processor = parent_data->processor;
 	parent_data->counter.left >>= 1;
@@ -362,17 +352,11 @@ s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_tas
 void BPF_STRUCT_OPS(linux24_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task_data *data = task_data_of(p), *parent_data;
-	struct task_struct *parent;
+	struct task_struct *parent = heir_of(p, args);
 
-	if (!data || args->cancelled || !(p->flags & PF_EXITING))
-		return;
-	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
-	parent_data = parent ? task_data_of(parent) : NULL;
-	if (parent_data) {
-		parent_data->counter.left += data->counter.left;
-		if (parent_data->counter.left > (s32)max_counter)
-			parent_data->counter.left = max_counter;
-	}
+	parent_data = data && parent ? task_data_of(parent) : NULL;
+	if (parent_data)
+		parent_data->counter.left = min(parent_data->counter.left + data->counter.left, max_counter);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)

@@ -315,14 +315,14 @@ static __noinline bool charge_ticks(struct run_queue *rq, struct task_ctx *t, u6
 /* Time to the tick at which the task's slice ends, nanoseconds */
 static __always_inline u64 slice_left(const struct task_ctx *t, u64 now)
 {
-	return time_to_tick(now, t->rescued ? 1 : t->time_slice ?: 1, hz);
+	return time_to_tick(now, t->rescued ? 1 : t->time_slice ?: 1);
 }
 
 /* ---- Counting and queueing ------------------------------------------------------------------------------------- */
 
 static bool balance_tick(void);
 
-DEFINE_TIMER(balance_timer, balance_tick, time_to_tick(scx_bpf_now(), 1, hz))
+DEFINE_TIMER(balance_timer, balance_tick, time_to_tick(scx_bpf_now(), 1))
 
 /* RTPRIO_TO_LOAD_WEIGHT for a priority in the middle; sched_ext is not told that of a task that came to an idle CPU. */
 #define real_time_weight (1024 + 50 * 128 / 100)

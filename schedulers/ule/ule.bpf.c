@@ -155,11 +155,6 @@ static u32 num_online_cpus;
 
 /* ---- Formulas -------------------------------------------------------------------------------------------------- */
 
-static __always_inline u64 ms_to_ticks(u64 ms)
-{
-	return ms * hz / 1000;
-}
-
 /* Half of what nice spans, and the range of priorities that CPU use spans */
 #define SCHED_PRI_NHALF 20
 #define SCHED_PRI_RANGE (PRI_MAX_TIMESHARE - PRI_MIN_BATCH - 2 * SCHED_PRI_NHALF + 1)
@@ -440,7 +435,7 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 
 	if (!tdq)
 		return;
-	sched_pctcpu_update(ts, ticks_at(scx_bpf_now()), true);
+	sched_pctcpu_update(ts, tick_at(scx_bpf_now()), true);
 	/* Lets every thread have a turn: one inserted from now on comes after those that wait */
 	follow_idx(tdq, cpu);
 	if (tdq->idx == tdq->ridx) {
@@ -501,7 +496,7 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last)
 	s32 self = bpf_get_smp_processor_id(), cpu = -1;
 	struct cpu_search s = { .number = LEAVE_NONE_OUT, .prefer = last, .limit = 1 << 30 };
 	struct topology_span wide = {};
-	u64 now = ticks_at(scx_bpf_now());
+	u64 now = tick_at(scx_bpf_now());
 	bool self_allowed, last_allowed;
 	u32 level;
 	s32 pri;
@@ -642,7 +637,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	ts->requeued = false;
 	ts->waiting_since = now;
 	if (enq_flags & SCX_ENQ_WAKEUP)
-		sched_wakeup(ts, ticks_at(now));
+		sched_wakeup(ts, tick_at(now));
 	if (!requeued)
 		sched_priority(p, ts);
 	count_on(ts, cpu);
@@ -744,7 +739,7 @@ static bool stat_clock_tick(void)
 	return true;
 }
 
-DEFINE_TIMER(stat_clock, stat_clock_tick, time_to_tick(scx_bpf_now(), 1, stathz))
+DEFINE_TIMER(stat_clock, stat_clock_tick, time_to_multiple(scx_bpf_now(), 1, stat_tick_length()))
 
 /* ---- Choosing the next thread ---------------------------------------------------------------------------------- */
 
@@ -828,7 +823,7 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 		tdq->lowpri = tdq->curpri;
 	if (pick == PICK_PREV && ts) {
 		ts->yielding = false;
-		ts->rltick = ticks_at(now);
+		ts->rltick = tick_at(now);
 		scx_bpf_task_set_slice(prev, switched_to(ts, tdq, cpu, now));
 	}
 }
@@ -845,7 +840,7 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 	tdq_runq_rem(ts);
 	if (ts->cpu != cpu)
 		count_on(ts, cpu);
-	sched_pctcpu_update(ts, ticks_at(now), false);
+	sched_pctcpu_update(ts, tick_at(now), false);
 	ts->running = true;
 	ts->yielding = false;
 	ts->charged_until = stat_tick_at(now);
@@ -863,9 +858,9 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 	if (!ts || !tdq)
 		return;
 	charge_ticks(p, ts, now);
-	sched_pctcpu_update(ts, ticks_at(now), true);
+	sched_pctcpu_update(ts, tick_at(now), true);
 	ts->running = false;
-	ts->rltick = ticks_at(now);
+	ts->rltick = tick_at(now);
 	/* Until somebody else runs here, nobody is better */
 	tdq->curpri = 0;
 	if (!runnable)
@@ -914,7 +909,7 @@ static void sched_fork(struct task_struct *p, struct td_sched *ts)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	struct td_sched *parent_ts = td_sched_of(parent);
-	u64 now = ticks_at(scx_bpf_now());
+	u64 now = tick_at(scx_bpf_now());
 
 	if (!parent_ts)
 		return;
@@ -945,7 +940,7 @@ s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_ar
 	ts->cpu = -1;
 	ts->transferable_on = -1;
 	ts->slice = slice;
-	ts->ltick = ticks_at(scx_bpf_now());
+	ts->ltick = tick_at(scx_bpf_now());
 	ts->ftick = ts->ltick;
 	if (args->fork)
 		sched_fork(p, ts);
