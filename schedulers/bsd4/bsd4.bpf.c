@@ -128,6 +128,13 @@ static volatile u64 unknown_zero;
 /* Runnable and running threads: the load */
 static u64 sched_tdcnt;
 
+static __always_inline void sched_load_rem(struct td_sched *ts)
+{
+	if (ts->loaded)
+		__sync_fetch_and_add(&sched_tdcnt, -1);
+	ts->loaded = false;
+}
+
 /* Fixed point of the load average */
 #define FSHIFT 11
 #define FSCALE (1 << FSHIFT)
@@ -154,13 +161,7 @@ static __always_inline u32 estcpulim(u32 estcpu)
 	return estcpu < limit ? estcpu : limit;
 }
 
-/* loadfactor(): twice the load average */
-static __always_inline u64 loadfactor(u64 loadav)
-{
-	return 2 * loadav;
-}
-
-/* decay_cpu(): 2L / (2L + 1) of it */
+/* decay_cpu(): 2L / (2L + 1) of it, where loadfactor() is 2L */
 static __always_inline u32 decay_cpu(u64 loadfac, u32 cpu)
 {
 	return loadfac * cpu / (loadfac + FSCALE);
@@ -179,12 +180,9 @@ static void resetpriority(struct task_struct *p, struct td_sched *ts)
 /* sched_prio() for a thread that is not in a list */
 static __always_inline void sched_prio(struct td_sched *ts, s32 priority)
 {
-	struct pcpu *pc;
+	struct pcpu *pc = ts->running ? pcpu_of(ts->lastcpu) : NULL;
 
 	ts->priority = priority;
-	if (!ts->running)
-		return;
-	pc = pcpu_of(ts->lastcpu);
 	if (pc)
 		pc->curpri = priority;
 }
@@ -195,9 +193,8 @@ static __always_inline void sched_prio(struct td_sched *ts, s32 priority)
  */
 static __always_inline void resetpriority_thread(struct td_sched *ts)
 {
-	if (ts->priority < PRI_MIN_TIMESHARE)
-		return;
-	sched_prio(ts, ts->user_pri);
+	if (ts->priority >= PRI_MIN_TIMESHARE)
+		sched_prio(ts, ts->user_pri);
 }
 
 /* ---- The tick -------------------------------------------------------------------------------------------------- */
@@ -349,7 +346,7 @@ s32 BPF_STRUCT_OPS(bsd4_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 /* updatepri(): what the passes left out while the thread slept. */
 static void updatepri(struct td_sched *ts)
 {
-	u64 loadfac = loadfactor(ldavg);
+	u64 loadfac = 2 * ldavg;
 	u32 estcpu = ts->estcpu;
 	u32 i;
 
@@ -398,10 +395,7 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	ts->waiting_since = 0;
 	ts->preempted = false;
-	if (ts->loaded) {
-		ts->loaded = false;
-		__sync_fetch_and_add(&sched_tdcnt, -1);
-	}
+	sched_load_rem(ts);
 	if (!(deq_flags & SCX_DEQ_SLEEP))
 		return;
 	ts->slptime = 0;
@@ -555,21 +549,17 @@ bool BPF_STRUCT_OPS(bsd4_yield, struct task_struct *from, struct task_struct *to
 /* schedcpu() for one thread */
 static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sched *ts)
 {
-	u64 loadfac = loadfactor(ldavg);
 	bool awake = ts->loaded || ts->running || ts->waiting_since || ts->didrun;
 
 	count(STAT_VISITED);
 	if (!ts->running)
 		ts->didrun = false;
-	if (awake)
-		ts->slptime = 0;
-	else
-		ts->slptime++;
+	ts->slptime = awake ? 0 : ts->slptime + 1;
 	/* The rest at its wake-up */
 	if (ts->slptime > 1)
 		return;
 	count(STAT_DECAYED);
-	ts->estcpu = decay_cpu(loadfac, ts->estcpu);
+	ts->estcpu = decay_cpu(2 * ldavg, ts->estcpu);
 	resetpriority(p, ts);
 	resetpriority_thread(ts);
 }
@@ -635,30 +625,20 @@ DEFINE_TIMER(loadav_callout, loadav, time_to_tick(scx_bpf_now(), hz * 4 + bpf_ge
 /* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
 
 /* sched_fork(): the child has used as much as its parent, and a slice of one tick. */
-static void sched_fork(struct td_sched *ts)
-{
-	struct task_struct *parent = bpf_get_current_task_btf();
-	struct td_sched *parent_ts = td_sched_of(parent);
-
-	if (!parent_ts)
-		return;
-	ts->estcpu = parent_ts->estcpu;
-	count_by(STAT_INHERITED, ts->estcpu);
-	ts->slice = 1;
-}
-
 s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	struct td_sched *ts;
+	struct td_sched *ts = new_td_sched(p), *parent_ts;
 
-	ts = new_td_sched(p);
 	if (!ts)
 		return -ENOMEM;
 	ts->lastcpu = -1;
 	ts->slice = slice;
-	if (args->fork) {
-		ts->new = true;
-		sched_fork(ts);
+	ts->new = args->fork;
+	parent_ts = args->fork ? td_sched_of(bpf_get_current_task_btf()) : NULL;
+	if (parent_ts) {
+		ts->estcpu = parent_ts->estcpu;
+		count_by(STAT_INHERITED, ts->estcpu);
+		ts->slice = 1;
 	}
 	resetpriority(p, ts);
 	ts->priority = ts->user_pri;
@@ -666,31 +646,19 @@ s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_a
 }
 
 /* sched_exit(): what the child has used counts as the parent's; of a thread, as its process's. */
-static void sched_exit(struct task_struct *p, struct td_sched *ts)
+void BPF_STRUCT_OPS(bsd4_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct task_struct *parent;
-	struct td_sched *parent_ts;
+	struct td_sched *ts = td_sched_of(p), *parent_ts;
+	struct task_struct *parent = heir_of(p, args);
 
-	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
+	if (!ts)
+		return;
+	sched_load_rem(ts);
 	parent_ts = parent ? td_sched_of(parent) : NULL;
 	if (parent_ts) {
 		parent_ts->estcpu = estcpulim(parent_ts->estcpu + ts->estcpu);
 		count_by(STAT_RETURNED, ts->estcpu);
 	}
-}
-
-void BPF_STRUCT_OPS(bsd4_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-{
-	struct td_sched *ts = td_sched_of(p);
-
-	if (!ts)
-		return;
-	if (ts->loaded) {
-		ts->loaded = false;
-		__sync_fetch_and_add(&sched_tdcnt, -1);
-	}
-	if (!args->cancelled && (p->flags & PF_EXITING))
-		sched_exit(p, ts);
 }
 
 /* sched_nice(); also called when a task comes to sched_ext or changes its policy within it. */

@@ -43,26 +43,14 @@ static __always_inline void group_span(u32 level, s32 cpu, struct topology_span 
 {
 	const volatile struct cpu_topology *place = topology_of(cpu);
 
-	span->first = 0;
-	span->count = nr_cpu_ids;
-	if (!place) {
-		if (level != LEVEL_CORE)
-			return;
-		span->first = cpu;
-		span->count = 1;
-		return;
-	}
-	switch (level) {
-	case LEVEL_CORE:
+	if (!place && level == LEVEL_CORE)
+		*span = (struct topology_span){ cpu, 1 };
+	else if (!place || level >= LEVEL_MACHINE)
+		*span = (struct topology_span){ 0, nr_cpu_ids };
+	else if (level == LEVEL_CORE)
 		*span = place->core_cpus;
-		break;
-	case LEVEL_LLC:
-		*span = place->llc_cpus;
-		break;
-	case LEVEL_PACKAGE:
-		*span = place->package_cpus;
-		break;
-	}
+	else
+		*span = level == LEVEL_LLC ? place->llc_cpus : place->package_cpus;
 }
 
 /* False for a group that is no larger than the one it holds: the tree has no such node. */
@@ -91,7 +79,7 @@ struct found {
 
 /* sched_lowest() and sched_highest() */
 struct cpu_search {
-	/* Number of the search: CPUs that carry it are left out */
+	/* Number of the search: CPUs that carry this one or a later one are left out */
 	u64 number;
 	/* Where to look */
 	struct topology_span span;
@@ -116,8 +104,7 @@ static __always_inline void begin_group(struct found *f, bool highest)
 #define PREFERENCE 64
 
 /* Compares what one child of a group, a CPU or a group, has to offer with the best so far. */
-static __always_inline void compare_child(struct found *f, bool highest, s64 load, s64 cpu_load,
-					  s32 cpu)
+static __always_inline void compare_child(struct found *f, bool highest, s64 load, s64 cpu_load, s32 cpu)
 {
 	bool better;
 
@@ -162,14 +149,9 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
 	load = (s64)threads * 256 - (preferred ? PREFERENCE : 0);
 	cpu_load = load - (bpf_get_prandom_u32() & (PREFERENCE - 1));
 	total = load;
-	if (allowed && tdq->left_out_by != s->number) {
-		if (s->highest) {
-			if (threads >= s->limit && tdq->transferable)
-				candidate = cpu;
-		} else if (threads <= s->limit && tdq->lowpri > s->pri) {
-			candidate = cpu;
-		}
-	}
+	if (allowed && tdq->left_out_by < s->number &&
+	    (s->highest ? threads >= s->limit && tdq->transferable : threads <= s->limit && tdq->lowpri > s->pri))
+		candidate = cpu;
 
 	/* From the last CPU of a group to its first: there the group is complete and becomes a child of the next larger one */
 	for (level = 0; level < NR_LEVELS; level++) {
@@ -193,8 +175,7 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
  * cpu_search() among the CPUs of a group, from the last to the first, of those that @p may run on. Groups compare by the sum
  * of their loads, and so do CPUs. Returns the CPU, or -1.
  */
-__noinline s32 cpu_search(struct cpu_search *s __arg_nonnull,
-			  struct task_struct *p __arg_trusted __arg_nullable)
+__noinline s32 cpu_search(struct cpu_search *s __arg_nonnull, struct task_struct *p __arg_trusted __arg_nullable)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	u32 i, level;
@@ -205,10 +186,8 @@ __noinline s32 cpu_search(struct cpu_search *s __arg_nonnull,
 	bpf_for(i, 0, s->span.count) {
 		u32 position = s->span.first + s->span.count - 1 - i;
 		s32 cpu = cpu_at(position);
-		bool allowed = bpf_cpumask_test_cpu(cpu, online);
+		bool allowed = bpf_cpumask_test_cpu(cpu, online) && (!p || bpf_cpumask_test_cpu(cpu, p->cpus_ptr));
 
-		if (allowed && p)
-			allowed = bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 		visit_cpu(s, position, allowed);
 	}
 	bpf_rcu_read_unlock();

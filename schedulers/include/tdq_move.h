@@ -117,23 +117,9 @@ __noinline bool tdq_idled(s32 cpu)
 
 /* ---- The balancer ---------------------------------------------------------------------------------------------- */
 
-/* Number of the current pass */
-static u64 balance_pass;
-
-/* Its two searches, which would be too large for the stack; only one CPU balances at a time */
-static struct cpu_search balance_high;
-static struct cpu_search balance_low;
-
-/* Begins a search for a CPU that gives a thread, or gets one. */
-static __always_inline void begin_search(struct cpu_search *s, bool highest)
-{
-	s->number = LEAVE_NONE_OUT;
-	group_span(LEVEL_MACHINE, 0, &s->span);
-	s->pri = -1;
-	s->limit = highest ? 1 : 1 << 30;
-	s->prefer = -1;
-	s->highest = highest;
-}
+/* Its searches for a CPU that gives a thread, and for one that gets it: too large for the stack. Only one CPU balances at a time. */
+static struct cpu_search balance_high = { .limit = 1, .prefer = -1, .highest = true };
+static struct cpu_search balance_low = { .pri = -1 };
 
 /* Moves one thread, and has its new CPU look at it. */
 static __always_inline bool balance_move(s32 high, s32 low)
@@ -156,19 +142,13 @@ __noinline bool balance_from(s32 high)
 	struct cpu_search *low = &balance_low;
 	struct tdq *high_tdq = tdq_of(high), *low_tdq;
 	bool any_low = true;
-	u32 i, cpu;
+	u32 i;
 
 	if (!high_tdq)
 		return false;
-	low->number = __sync_fetch_and_add(&searches, 1) + 1;
+	low->number++;
 	low->limit = (s32)high_tdq->load - 1;
 	low->prefer = high;
-	/* A CPU that has given or got a thread in this pass is left out */
-	bpf_for(cpu, 0, nr_cpu_ids) {
-		low_tdq = tdq_of(cpu);
-		if (low_tdq && low_tdq->no_donor_by == balance_pass)
-			low_tdq->left_out_by = low->number;
-	}
 	bpf_for(i, 0, nr_cpu_ids) {
 		s32 to = cpu_search(low, NULL);
 
@@ -178,7 +158,7 @@ __noinline bool balance_from(s32 high)
 		if (!low_tdq)
 			return false;
 		if (high_tdq->load > low_tdq->load && balance_move(high, to)) {
-			low_tdq->no_donor_by = balance_pass;
+			low_tdq->left_out_by = balance_high.number;
 			return true;
 		}
 		low_tdq->left_out_by = low->number;
@@ -187,31 +167,27 @@ __noinline bool balance_from(s32 high)
 	return true;
 }
 
-/* sched_balance(), for the whole machine: from the most loaded CPU on, one thread each. */
+/*
+ * sched_balance(), for the whole machine: from the most loaded CPU on, one thread each. A CPU that has given or got one has the number of
+ * the search for the most loaded, which is larger than those of the searches for the others' new CPUs: all leave it out.
+ */
 __noinline int sched_balance(void)
 {
 	struct cpu_search *high = &balance_high;
-	struct tdq *tdq;
-	u32 i, cpu;
+	u32 i;
 
 	count(STAT_BALANCE_PASSES);
-	balance_pass++;
-	begin_search(high, true);
-	begin_search(&balance_low, false);
+	balance_low.number = __sync_fetch_and_add(&searches, nr_cpu_ids + 1);
+	high->number = balance_low.number + nr_cpu_ids + 1;
+	group_span(LEVEL_MACHINE, 0, &high->span);
+	balance_low.span = high->span;
 	bpf_for(i, 0, nr_cpu_ids) {
-		s32 from;
+		s32 from = cpu_search(high, NULL);
+		struct tdq *tdq = tdq_of(from);
 
-		high->number = __sync_fetch_and_add(&searches, 1) + 1;
-		bpf_for(cpu, 0, nr_cpu_ids) {
-			tdq = tdq_of(cpu);
-			if (tdq && tdq->no_donor_by == balance_pass)
-				tdq->left_out_by = high->number;
-		}
-		from = cpu_search(high, NULL);
-		tdq = tdq_of(from);
 		if (from < 0 || !tdq)
 			break;
-		tdq->no_donor_by = balance_pass;
+		tdq->left_out_by = high->number;
 		if (!balance_from(from))
 			break;
 	}

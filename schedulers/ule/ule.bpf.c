@@ -137,10 +137,8 @@ struct tdq {
 	bool idle;
 	/* Interrupted and not yet here */
 	bool ipipending;
-	/* Number of the search that leaves this CPU out */
+	/* Number of the last search that leaves this CPU out */
 	u64 left_out_by;
-	/* And of that in which it may give no thread away */
-	u64 no_donor_by;
 };
 
 DEFINE_PER_CPU(struct tdq, tdq)
@@ -951,30 +949,21 @@ s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_ar
 }
 
 /* sched_exit(): what the child has run counts as the parent's, but not what it has slept; of a thread, as its process's. */
-static void sched_exit(struct task_struct *p, struct td_sched *ts)
+void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct task_struct *parent;
-	struct td_sched *parent_ts;
+	struct td_sched *ts = td_sched_of(p), *parent_ts;
+	struct task_struct *parent = heir_of(p, args);
 
-	parent = p->pid == p->tgid ? p->real_parent : p->group_leader;
+	if (!ts)
+		return;
+	tdq_runq_rem(ts);
+	count_on(ts, -1);
 	parent_ts = parent ? td_sched_of(parent) : NULL;
 	if (parent_ts) {
 		parent_ts->runtime += ts->runtime;
 		sched_interact_update(parent_ts);
 		sched_priority(parent, parent_ts);
 	}
-}
-
-void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-{
-	struct td_sched *ts = td_sched_of(p);
-
-	if (!ts)
-		return;
-	tdq_runq_rem(ts);
-	count_on(ts, -1);
-	if (!args->cancelled && (p->flags & PF_EXITING))
-		sched_exit(p, ts);
 }
 
 /* sched_nice(); also called when a task comes to sched_ext or changes its policy within it. */
