@@ -19,11 +19,23 @@
  *	quantum_has_ended()	whether the running task has to leave its CPU
  *	run_counter_down()	lets it run until then
  *	goes_on()		the task that ran until now has been chosen again
+ *	loaded_mm()		the address space that is loaded on a CPU, where goodness() asks for it
+ *	switched_in()		if defined: a task has been given its CPU
+ *	switched_out()		if defined: it leaves it
+ *
+ * and names the callbacks of one_list in its table.
  */
 #pragma once
 
 #include "best_task.h"
 #include "starvation.h"
+
+#ifndef switched_in
+#define switched_in(p, data, now)
+#endif
+#ifndef switched_out
+#define switched_out(data, now)
+#endif
 
 #define RUNQUEUE 0
 
@@ -145,14 +157,12 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 	return weight == NOTHING || prev_wins || moved;
 }
 
-/*
- * schedule(): @prev goes on until its quantum has ended or somebody calls for a search. @this_mm is the address space that is loaded.
- */
-static __always_inline void schedule(s32 cpu, struct task_struct *prev, u64 this_mm)
+/* schedule(): @prev goes on until its quantum has ended or somebody calls for a search. */
+void BPF_STRUCT_OPS(one_list_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct task_data *data = prev && can_go_on(prev, cpu) ? task_data_of(prev) : NULL;
 	struct cpu_data *cpu_data = cpu_data_of(cpu);
-	u64 now = scx_bpf_now();
+	u64 this_mm, now = scx_bpf_now();
 	s32 attempt;
 
 	if (!cpu_data)
@@ -167,6 +177,7 @@ static __always_inline void schedule(s32 cpu, struct task_struct *prev, u64 this
 	}
 	cpu_data->need_resched = false;
 	prepare_search(prev, data);
+	this_mm = loaded_mm(cpu_data, prev);
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
 		if (search(cpu, prev, this_mm, now))
 			break;
@@ -178,21 +189,32 @@ static __always_inline void schedule(s32 cpu, struct task_struct *prev, u64 this
 /* processor of a task that has not run yet */
 #define NO_PROC_ID -1
 
-/* The task is given its CPU. */
-static __always_inline void take_cpu(struct task_struct *p, struct task_data *data, u64 now)
+void BPF_STRUCT_OPS(one_list_running, struct task_struct *p)
 {
+	struct task_data *data = task_data_of(p);
+	u64 now = scx_bpf_now();
+
+	if (!data)
+		return;
 	data->processor = scx_bpf_task_cpu(p);
 	data->running_since = now;
 	start_paying_ticks(&data->counter, now);
 	run_counter_down(p, data, now);
+	switched_in(p, data, now);
 }
 
-/* The task leaves it. Displaced by a real-time task or not, it goes back to the list, and is not kept in front of its CPU. */
-static __always_inline void leave_cpu(struct task_struct *p, struct task_data *data, bool runnable, u64 now)
+/* Displaced by a real-time task or not, it goes back to the list, and is not kept in front of its CPU. */
+void BPF_STRUCT_OPS(one_list_stopping, struct task_struct *p, bool runnable)
 {
+	struct task_data *data = task_data_of(p);
+	u64 now = scx_bpf_now();
+
+	if (!data)
+		return;
 	pay_ticks(&data->counter, now);
 	data->counter.running = false;
 	data->waiting_since = now;
+	switched_out(data, now);
 	if (runnable)
 		hand_back(p);
 }

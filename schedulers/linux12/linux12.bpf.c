@@ -113,6 +113,7 @@ static __always_inline void prepare_search(struct task_struct *prev, struct task
 
 /* 1.2 has one need_resched; with several CPUs each has its own, idle ones that have been told of a task included. */
 #define SEARCHES_AGAIN false
+#define loaded_mm(cpu_data, prev) 0
 #include "schedule.h"
 
 /*
@@ -238,31 +239,6 @@ void BPF_STRUCT_OPS(linux12_enqueue, struct task_struct *p, u64 enq_flags)
 	wake_up(p, data, woken);
 }
 
-/*
- * schedule(): of all runnable tasks and @prev the one with the largest counter, the oldest one if there are several. If that is
- * 0 an epoch ends, and still the one that has been found runs: there is no second search.
- */
-void BPF_STRUCT_OPS(linux12_dispatch, s32 cpu, struct task_struct *prev)
-{
-	schedule(cpu, prev, 0);
-}
-
-void BPF_STRUCT_OPS(linux12_running, struct task_struct *p)
-{
-	struct task_data *data = task_data_of(p);
-
-	if (data)
-		take_cpu(p, data, scx_bpf_now());
-}
-
-void BPF_STRUCT_OPS(linux12_stopping, struct task_struct *p, bool runnable)
-{
-	struct task_data *data = task_data_of(p);
-
-	if (data)
-		leave_cpu(p, data, runnable, scx_bpf_now());
-}
-
 /* 1.2 has no such system call: nothing happens. */
 bool BPF_STRUCT_OPS(linux12_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -310,7 +286,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux12_init)
 }
 
 DEFINE_SCHEDULER(linux12,
-	CALLBACKS_OF(linux12, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle, init_task, init)
-	CALLBACKS_OF(one_list, cpu_online, cpu_offline)
+	CALLBACKS_OF(linux12, select_cpu, enqueue, runnable, quiescent, yield, update_idle, init_task, init)
+	CALLBACKS_OF(one_list, dispatch, running, stopping, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "linux12");

@@ -163,6 +163,9 @@ static __always_inline void prepare_search(struct task_struct *prev, struct task
 }
 
 #define SEARCHES_AGAIN false
+#define loaded_mm(cpu_data, prev) ((prev) ? (u64)BPF_CORE_READ(prev, mm) : 0)
+#define switched_in(p, data, now) ((data)->slice_since = (now))
+#define switched_out update_avg_slice
 #include "schedule.h"
 
 /* What a wake-up does on the CPU where it happens. */
@@ -308,33 +311,6 @@ void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 		reschedule_idle(p, data);
 }
 
-void BPF_STRUCT_OPS(linux22_dispatch, s32 cpu, struct task_struct *prev)
-{
-	schedule(cpu, prev, prev ? (u64)BPF_CORE_READ(prev, mm) : 0);
-}
-
-void BPF_STRUCT_OPS(linux22_running, struct task_struct *p)
-{
-	struct task_data *data = task_data_of(p);
-	u64 now = scx_bpf_now();
-
-	if (!data)
-		return;
-	take_cpu(p, data, now);
-	data->slice_since = now;
-}
-
-void BPF_STRUCT_OPS(linux22_stopping, struct task_struct *p, bool runnable)
-{
-	struct task_data *data = task_data_of(p);
-	u64 now = scx_bpf_now();
-
-	if (!data)
-		return;
-	leave_cpu(p, data, runnable, now);
-	update_avg_slice(data, now);
-}
-
 /*
  * sched_yield(): an ordinary task counts as used up in the next search, every one goes to the end of the list. Nobody asks whether
  * another task waits. Yielding to a certain task is younger than 2.2.
@@ -423,8 +399,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux22_init)
 }
 
 DEFINE_SCHEDULER(linux22,
-	CALLBACKS_OF(linux22, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle,
-		     init_task, init)
-	CALLBACKS_OF(one_list, cpu_online, cpu_offline)
+	CALLBACKS_OF(linux22, select_cpu, enqueue, runnable, quiescent, yield, update_idle, init_task, init)
+	CALLBACKS_OF(one_list, dispatch, running, stopping, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "linux22");

@@ -121,8 +121,23 @@ static __always_inline void prepare_search(struct task_struct *prev, struct task
 {
 }
 
+static void note_switch(struct task_struct *p, const struct task_data *data, u64 now);
+
 #define SEARCHES_AGAIN true
+#define loaded_mm(cpu_data, prev) ((cpu_data)->active_mm)
+#define switched_in note_switch
 #include "schedule.h"
+
+static __always_inline void note_switch(struct task_struct *p, const struct task_data *data, u64 now)
+{
+	struct cpu_data *cpu_data = cpu_data_of(data->processor);
+
+	if (!cpu_data)
+		return;
+	cpu_data->last_schedule = now;
+	if (p->mm)
+		cpu_data->active_mm = (u64)p->mm;
+}
 
 /* What @cpu wins by running @p in place of @current_task. */
 static __always_inline s32 preemption_goodness(struct task_struct *current_task, struct task_data *current_data,
@@ -257,37 +272,6 @@ void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 		reschedule_idle(p, data);
 }
 
-void BPF_STRUCT_OPS(linux24_dispatch, s32 cpu, struct task_struct *prev)
-{
-	struct cpu_data *cpu_data = cpu_data_of(cpu);
-
-	if (cpu_data)
-		schedule(cpu, prev, cpu_data->active_mm);
-}
-
-void BPF_STRUCT_OPS(linux24_running, struct task_struct *p)
-{
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct cpu_data *cpu_data = cpu_data_of(cpu);
-	struct task_data *data = task_data_of(p);
-	u64 now = scx_bpf_now();
-
-	if (!data || !cpu_data)
-		return;
-	take_cpu(p, data, now);
-	cpu_data->last_schedule = now;
-	if (p->mm)
-		cpu_data->active_mm = (u64)p->mm;
-}
-
-void BPF_STRUCT_OPS(linux24_stopping, struct task_struct *p, bool runnable)
-{
-	struct task_data *data = task_data_of(p);
-
-	if (data)
-		leave_cpu(p, data, runnable, scx_bpf_now());
-}
-
 /* sched_yield(): nothing happens unless another task waits. Yielding to a certain task is younger than 2.4. */
 bool BPF_STRUCT_OPS(linux24_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -365,8 +349,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)
 }
 
 DEFINE_SCHEDULER(linux24,
-	CALLBACKS_OF(linux24, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, update_idle, init_task,
-		     exit_task, init)
-	CALLBACKS_OF(one_list, cpu_online, cpu_offline)
+	CALLBACKS_OF(linux24, select_cpu, enqueue, runnable, quiescent, yield, update_idle, init_task, exit_task, init)
+	CALLBACKS_OF(one_list, dispatch, running, stopping, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "linux24");
