@@ -43,14 +43,26 @@ static __always_inline void group_span(u32 level, s32 cpu, struct topology_span 
 {
 	const volatile struct cpu_topology *place = topology_of(cpu);
 
-	if (!place && level == LEVEL_CORE)
-		*span = (struct topology_span){ cpu, 1 };
-	else if (!place || level >= LEVEL_MACHINE)
-		*span = (struct topology_span){ 0, nr_cpu_ids };
-	else if (level == LEVEL_CORE)
+	span->first = 0;
+	span->count = nr_cpu_ids;
+	if (!place) {
+		if (level != LEVEL_CORE)
+			return;
+		span->first = cpu;
+		span->count = 1;
+		return;
+	}
+	switch (level) {
+	case LEVEL_CORE:
 		*span = place->core_cpus;
-	else
-		*span = level == LEVEL_LLC ? place->llc_cpus : place->package_cpus;
+		break;
+	case LEVEL_LLC:
+		*span = place->llc_cpus;
+		break;
+	case LEVEL_PACKAGE:
+		*span = place->package_cpus;
+		break;
+	}
 }
 
 /* False for a group that is no larger than the one it holds: the tree has no such node. */

@@ -31,18 +31,22 @@ static __always_inline int task_nice(const struct task_struct *p)
 	return nice;
 }
 
+/* The same for schedulers that are older than SCHED_IDLE: that is the weakest there is. */
+static __always_inline s32 nice_of(const struct task_struct *p)
+{
+	return p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
+}
+
+/* And the static priority, 100 to 139 */
+static __always_inline s32 static_prio_of(const struct task_struct *p)
+{
+	return DEFAULT_PRIO + nice_of(p);
+}
+
 /* Weight of an ordinary task by its nice value. */
 static __always_inline u32 weight_of_nice(int nice)
 {
 	u32 index = nice - MIN_NICE;
 
 	return nice_to_weight[index < NICE_WIDTH ? index : NICE_WIDTH - 1];
-}
-
-/* Static priority, 100 to 139, for schedulers that are older than SCHED_IDLE: that is the weakest there is. */
-static __always_inline s32 static_prio_of(const struct task_struct *p)
-{
-	if (p->policy == SCHED_IDLE)
-		return MAX_PRIO - 1;
-	return DEFAULT_PRIO + task_nice(p);
 }

@@ -18,12 +18,6 @@ struct tick_counter {
 	u64 paid_until;
 };
 
-/* Nice value of a task; SCHED_IDLE is younger than these schedulers, and such a task is as weak as a task can be. */
-static __always_inline s32 nice_of(const struct task_struct *p)
-{
-	return p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
-}
-
 /* What is left at @now once the ticks are paid that have come until then. */
 static __always_inline s32 ticks_left_at(const struct tick_counter *counter, u64 now)
 {

@@ -705,7 +705,20 @@ __noinline bool work_to_steal(void)
 	return false;
 }
 
-__noinline int rescue_threads_of(s32 cpu);
+/* Nobody waits for ever (not ULE's): looks after all queues of a CPU. */
+__noinline int rescue_threads_of(s32 cpu)
+{
+	struct tdq *tdq = tdq_of(cpu);
+	u32 queue;
+
+	if (!tdq)
+		return 0;
+	for (queue = 0; queue < NR_QUEUES; queue++) {
+		if (rescue(runq_of(cpu, queue), runq_of(cpu, QUEUE_REALTIME)))
+			tdq->lowpri = 0;
+	}
+	return 0;
+}
 
 /*
  * The part of sched_clock() that is the balancer's, which one CPU's clock runs, and the clock of the idle CPUs: each of its
@@ -1005,23 +1018,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 			return error;
 	}
 	return init_stat_clock() ?: start_stat_clock();
-}
-
-/* ---- Nobody waits for ever (not ULE's) ------------------------------------------------------------------------- */
-
-/* Looks after all queues of a CPU. */
-__noinline int rescue_threads_of(s32 cpu)
-{
-	struct tdq *tdq = tdq_of(cpu);
-	u32 queue;
-
-	if (!tdq)
-		return 0;
-	for (queue = 0; queue < NR_QUEUES; queue++) {
-		if (rescue(runq_of(cpu, queue), runq_of(cpu, QUEUE_REALTIME)))
-			tdq->lowpri = 0;
-	}
-	return 0;
 }
 
 DEFINE_SCHEDULER(ule,
