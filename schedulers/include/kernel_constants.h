@@ -40,6 +40,8 @@
 #define ENOENT 2
 #define ESRCH 3
 #define ENOMEM 12
+#define EBUSY 16
+#define EINVAL 22
 
 /* Clocks of bpf_timer_init() */
 #define CLOCK_MONOTONIC 1
