@@ -1012,6 +1012,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 		tdq->idle = true;
 		tdq->curpri = PRI_MAX_IDLE;
 		tdq->lowpri = tdq->curpri;
+		tdq->last_runq = runq_of(cpu, QUEUE_TIMESHARE);
 		for (queue = 0; queue < NR_QUEUES && !error; queue++)
 			error = scx_bpf_create_dsq(runq_of(cpu, queue), scx_bpf_cpu_node(cpu));
 		if (error)
