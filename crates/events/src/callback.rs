@@ -33,7 +33,7 @@ callbacks! {
 }
 
 impl Callback {
-    /// Whether it is one by which a runnable task is placed and run, with the task as its first argument.
+    /// Whether it takes part in placing and running a runnable task, which is then its first argument.
     pub const fn is_of_a_task(self) -> bool {
         matches!(
             self,

@@ -2,14 +2,14 @@
 
 use crate::{Event, Nanoseconds, Sink, TaskId, TaskInfo};
 
-/// Hands every call on to several sinks, in order.
+/// Forwards every call to several sinks, in order.
 #[derive(Default)]
 pub struct FanOut<'a> {
     sinks: Vec<&'a mut dyn Sink>,
 }
 
 impl<'a> FanOut<'a> {
-    /// Without sinks yet.
+    /// Creates one without sinks.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,8 +1,8 @@
 //! The event stream: the one place where the simulator and the real kernel meet.
 //!
-//! A producer (the simulator, the kernel recorder, a trace file) calls a [`Sink`] in time order; metrics and exporters are sinks
-//! and cannot tell which of them produced the stream. A [`FanOut`] feeds several sinks, a [`TraceWriter`] stores the stream for a
-//! [`TraceReader`] to play again, a [`PerfettoWriter`] writes a trace that the Perfetto UI opens.
+//! A producer (the simulator, the kernel recorder, a trace file) calls a [`Sink`] in order of time. Metrics and exporters are sinks
+//! and cannot tell where the stream comes from. A [`FanOut`] feeds several sinks, a [`TraceWriter`] stores the stream for a [`TraceReader`]
+//! to replay, and a [`PerfettoWriter`] writes a trace for the Perfetto UI.
 
 mod callback;
 mod fan_out;
@@ -19,24 +19,24 @@ pub use weight::load_weight;
 /// Virtual or real time in nanoseconds since the start of the run.
 pub type Nanoseconds = u64;
 
-/// Dense number of a task within one run, in order of creation. Not a pid.
+/// Number of a task within one run, in order of creation without gaps. Not a pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
 
-/// Dense number of a CPU within one run.
+/// Number of a CPU within one run, without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CpuId(pub u32);
 
 /// Kernel scheduling policy of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// `SCHED_NORMAL` (`SCHED_OTHER`), ordered by nice.
+    /// `SCHED_NORMAL` (`SCHED_OTHER`), weighted by nice.
     Normal,
     /// `SCHED_BATCH`.
     Batch,
     /// `SCHED_IDLE`.
     Idle,
-    /// `SCHED_EXT`, only distinct from `Normal` when a scheduler switches partially.
+    /// `SCHED_EXT`, distinct from `Normal` only if the scheduler does not take over all tasks (a partial switch).
     Ext,
     /// `SCHED_FIFO`, above sched_ext.
     Fifo,
@@ -47,7 +47,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// The policy with the kernel's number; an unknown one counts as normal.
+    /// The policy with this number in the kernel; unknown numbers count as normal.
     #[must_use]
     pub fn from_number(number: u32) -> Self {
         match number {
@@ -62,10 +62,10 @@ impl Policy {
     }
 }
 
-/// What is known of a task; sent when the task appears and whenever something in it changes.
+/// What is known about a task. Sent when the task appears and whenever any of it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskInfo {
-    /// Name as in the workload, with an instance suffix where there are several (`hog-0`, `hog-1`).
+    /// Name as in the workload, with the number of the instance if there are several (`hog-0`, `hog-1`).
     pub name: String,
     /// Current scheduling policy.
     pub policy: Policy,
@@ -73,7 +73,7 @@ pub struct TaskInfo {
     pub nice: i32,
     /// Real-time priority, 1 to 99 for `Fifo` and `RoundRobin`, else 0.
     pub rt_priority: u32,
-    /// What the task shall have beside others: its load weight, or what the workload gives it, in the scale where nice 0 is 1024.
+    /// The task's share relative to others: its load weight, or the weight that the workload sets, on the scale where nice 0 is 1024.
     pub weight: u32,
     /// CPUs that the task may use, ascending; empty means all.
     pub allowed: Vec<CpuId>,
@@ -81,10 +81,10 @@ pub struct TaskInfo {
     pub parent: Option<TaskId>,
 }
 
-/// Where CPU time went that no task could use.
+/// What took CPU time away from tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OverheadKind {
-    /// Scheduler callbacks, with the kfuncs and locks they use.
+    /// Scheduler callbacks, including their kfuncs and locks.
     Scheduling,
     /// Switching from one task to another.
     Switch,
@@ -101,7 +101,7 @@ pub enum Queue {
     Local(CpuId),
     /// The global queue of a node.
     Global,
-    /// A queue that the scheduler made, by its id.
+    /// A queue that the scheduler created, by its id.
     User(u64),
 }
 
@@ -117,8 +117,8 @@ pub struct Event {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// `task` became runnable (woken, or new). `cpu` is where it was queued first, `waker` the task that woke it (`None`: an
-    /// interrupt or timer).
+    /// `task` became runnable: it was woken, or is new. `cpu` is where it was first queued, `waker` the task that woke it (`None` for an
+    /// interrupt or a timer).
     Wake {
         /// The task that became runnable.
         task: TaskId,
@@ -127,84 +127,83 @@ pub enum EventKind {
         /// The task that woke it, if a task did.
         waker: Option<TaskId>,
     },
-    /// `task` stopped being runnable: it sleeps, blocks or waits. Comes before the `Switch` that leaves it.
+    /// `task` stopped being runnable: it sleeps, blocks or waits. Comes before the `Switch` away from it.
     Sleep {
         /// The task that went to sleep.
         task: TaskId,
     },
-    /// `cpu` stopped running `prev` and starts to run `next` (`None`: idle, or a task outside the run).
+    /// `cpu` stopped running `prev` and starts running `next` (`None` for idle or a task outside the run).
     Switch {
         /// The CPU that switches.
         cpu: CpuId,
-        /// The task that leaves, if it is part of the run.
+        /// The task that leaves the CPU, if it is part of the run.
         prev: Option<TaskId>,
-        /// The task that comes, if it is part of the run.
+        /// The task that gets the CPU, if it is part of the run.
         next: Option<TaskId>,
     },
     /// `task` moved between CPUs.
     Migrate {
         /// The task that moved.
         task: TaskId,
-        /// Where it was.
+        /// The CPU it was on.
         from: CpuId,
-        /// Where it is now.
+        /// The CPU it is on now.
         to: CpuId,
     },
-    /// `task` ended. Comes before the `Switch` that leaves it.
+    /// `task` ended. Comes before the `Switch` away from it.
     Exit {
         /// The task that ended.
         task: TaskId,
     },
-    /// A job of a periodic task is released at `due`, which may still be to come: it is told as soon as it is known. Comes after
-    /// the completion of the job before.
+    /// A job of a periodic task is released at `due`. That may be in the future: the event comes as soon as the time is known, but after
+    /// the completion of the previous job.
     JobRelease {
         /// The periodic task.
         task: TaskId,
-        /// Nominal activation time.
+        /// Nominal release time.
         due: Nanoseconds,
-        /// Nominal end of its period, as far as is known now; the completion may correct it.
+        /// Nominal end of its period, as far as known; the completion may correct it.
         deadline: Nanoseconds,
     },
-    /// The job released last is complete (the task reached its next timer). `deadline` is the nominal end of
-    /// its period.
+    /// The job released last is complete: the task reached its next timer. `deadline` is the nominal end of its period.
     JobComplete {
         /// The periodic task.
         task: TaskId,
         /// Nominal end of the period.
         deadline: Nanoseconds,
     },
-    /// The task left out whole periods because it was late: the first began at `due`.
+    /// The task skipped whole periods because it was late; the first began at `due`.
     JobSkip {
         /// The periodic task.
         task: TaskId,
-        /// Nominal beginning of the first that was left out.
+        /// Nominal start of the first skipped period.
         due: Nanoseconds,
         /// Length of a period.
         period: Nanoseconds,
         /// How many.
         count: u64,
     },
-    /// The task started or stopped its own watch.
+    /// The task started or stopped its own stopwatch.
     Lap {
         /// The task.
         task: TaskId,
-        /// When, as the task itself sees it: the time of this event, or later by what its CPU has to do before.
+        /// When, as the task itself sees it: the time of this event, or later if its CPU has other things to do first.
         at: Nanoseconds,
-        /// Whether it started it.
+        /// Whether the task started it.
         begins: bool,
     },
-    /// `cpu` spends `duration` from now on something other than its task; if earlier overhead still lasts, from its end.
-    /// The time is in no task's share, whichever task is switched in meanwhile.
+    /// `cpu` spends the next `duration` on something other than its task, beginning when earlier overhead ends if that still lasts.
+    /// No task is charged for the time, whichever is switched in meanwhile.
     Overhead {
         /// The CPU that lost the time.
         cpu: CpuId,
-        /// What for.
+        /// What it was spent on.
         kind: OverheadKind,
         /// How long, in nanoseconds.
         duration: Nanoseconds,
     },
-    /// `cpu` has just gone through its scheduler: from the entry to the end of the choice of the next task, waits for locks
-    /// included, the switch that may follow not.
+    /// `cpu` has just passed through its scheduler: from the entry until the next task is chosen, including waits for locks but not the
+    /// switch that may follow.
     Pass {
         /// The CPU.
         cpu: CpuId,
@@ -218,39 +217,39 @@ pub enum EventKind {
         /// Whether it is online now.
         online: bool,
     },
-    /// The scheduler's loader, which goes on beside it in user space, has `cpu` from now on, or has it no more. No other event names its
-    /// threads: the time is the scheduler's.
+    /// The scheduler's loader, which keeps running in user space, gets `cpu` or leaves it. No other event names its threads: their time
+    /// is charged to the scheduler.
     Loader {
         /// The CPU.
         cpu: CpuId,
-        /// Whether it has just got it.
+        /// Whether the loader gets it.
         begins: bool,
     },
-    /// The scheduler's callback has just returned. This and the next two are only in streams with details.
+    /// A callback of the scheduler has just returned. Only streams with details have this event and the next two.
     Callback {
         /// The CPU on which it ran.
         cpu: CpuId,
         /// Which.
         callback: Callback,
-        /// The task that it was about, if it was about one.
+        /// The task it was called for, if any.
         task: Option<TaskId>,
-        /// The CPU that it chose (`select_cpu`).
+        /// The CPU it chose (`select_cpu`).
         chosen: Option<CpuId>,
         /// How long it took, in nanoseconds.
         duration: Nanoseconds,
     },
-    /// `task` is on a dispatch queue from now on.
+    /// `task` was put on a dispatch queue.
     Insert {
         /// The task.
         task: TaskId,
         /// The queue.
         queue: Queue,
-        /// The slice that it has, in nanoseconds; the largest number is no end.
+        /// Its slice, in nanoseconds; the largest number means an infinite one.
         slice: Nanoseconds,
-        /// Its place in the order of virtual time, where the queue is ordered so.
+        /// Its virtual time, if the queue is ordered by that.
         vtime: Option<u64>,
     },
-    /// `task` has left the dispatch queue that it was on.
+    /// `task` left its dispatch queue.
     Remove {
         /// The task.
         task: TaskId,
@@ -265,7 +264,7 @@ pub trait Sink {
     fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo);
     /// Something happened. Times never decrease.
     fn event(&mut self, event: &Event);
-    /// All this happened, one after the other. A producer with many events spares itself a call for each.
+    /// All of these happened, in this order. Saves a producer with many events a call for each.
     fn events(&mut self, events: &[Event]) {
         for event in events {
             self.event(event);
@@ -275,7 +274,7 @@ pub trait Sink {
     fn finish(&mut self, end: Nanoseconds);
 }
 
-/// Takes no notice.
+/// Ignores everything.
 impl Sink for () {
     fn task(&mut self, _: Nanoseconds, _: TaskId, _: &TaskInfo) {}
     fn event(&mut self, _: &Event) {}

@@ -1,10 +1,10 @@
-//! The part of Perfetto's trace format that is written: messages with the field numbers that Perfetto publishes.
+//! The part of Perfetto's trace format that the export needs, with Perfetto's published field numbers.
 //!
-//! Fields of Perfetto's `oneof data` are plain optional fields here; a packet sets exactly one of them.
+//! Perfetto's `oneof data` is a set of optional fields here; a packet sets exactly one of them.
 
 use prost::Message;
 
-/// A trace is a sequence of these, each as field [`PACKET_FIELD`] of the trace message.
+/// A trace is a sequence of these, each in field [`PACKET_FIELD`] of the trace message.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TracePacket {
     #[prost(message, optional, tag = "1")]
@@ -28,7 +28,7 @@ pub(super) struct TracePacket {
 /// Field number and wire type of a packet in the trace message.
 pub(super) const PACKET_FIELD: u8 = (1 << 3) | 2;
 
-/// `SEQ_INCREMENTAL_STATE_CLEARED`: a reader need not have seen earlier packets of the sequence.
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: a reader does not need earlier packets of the sequence.
 pub(super) const SEQUENCE_STARTS: u32 = 1;
 
 #[derive(Clone, PartialEq, Message)]

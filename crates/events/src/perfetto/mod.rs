@@ -1,8 +1,8 @@
 //! Export to Perfetto.
 //!
-//! CPUs and threads are told as the kernel's own scheduling events (`sched_switch`, `sched_waking`, `sched_migrate_task`), which
-//! the Perfetto UI and its SQL engine understand best: per-CPU slices, thread states, wake-up latencies. What the kernel has
-//! no event for becomes slices: overhead on a track for each CPU, the jobs of a periodic task on its thread, its laps on a track below.
+//! CPUs and threads appear as the kernel's own scheduling events (`sched_switch`, `sched_waking`, `sched_migrate_task`), from which
+//! the Perfetto UI and its SQL engine derive per-CPU slices, thread states and wake-up latencies. What the kernel has no event for
+//! becomes slices: overhead on a track per CPU, the jobs of a periodic task on its thread, laps on a track below the thread.
 
 mod messages;
 
@@ -15,28 +15,28 @@ use messages::{
 use prost::Message;
 use std::io::{self, Write};
 
-/// Scheduling events of one CPU that are collected into one packet.
+/// Number of scheduling events of a CPU that share a packet.
 const BUNDLE: usize = 256;
 
-/// Process that all tasks are threads of. Threads are numbered from the next number.
+/// Process whose threads all tasks are. Thread numbers follow its number.
 const PROCESS: i32 = 1;
 
-/// Sequence of the packets; Perfetto wants one other than 0.
+/// Sequence of the packets; Perfetto requires a number other than 0.
 const SEQUENCE: u32 = 1;
 
-/// Track that holds the tracks of the CPUs; those follow, then those of the tasks.
+/// Parent of the CPU tracks, which follow it; then come the tracks of tasks and of laps.
 const MACHINE_TRACK: u64 = 1;
 const FIRST_CPU_TRACK: u64 = 2;
 const FIRST_TASK_TRACK: u64 = 1 << 32;
 const FIRST_LAP_TRACK: u64 = 1 << 33;
 
-/// `prev_state` of `sched_switch` as kernels since 4.14 report it.
+/// `prev_state` of `sched_switch` as reported since Linux 4.14.
 const STATE_SLEEPING: i64 = 0x1;
 const STATE_DEAD: i64 = 0x10;
 const STATE_PREEMPTED: i64 = 0x100;
 const STATE_IDLE_THREAD: i64 = 0;
 
-/// Kernel release that the trace names, so that readers decode `prev_state` by the rules above.
+/// Kernel release named in the trace, so that readers decode `prev_state` as above.
 const RELEASE: &str = "6.18.0";
 
 /// Kernel priority of the idle thread.
@@ -44,8 +44,8 @@ const IDLE_PRIORITY: i32 = 120;
 
 /// A sink that writes a Perfetto trace.
 ///
-/// Packets are written as they fill up, so memory does not grow with the run. Sinks cannot fail, so the first error is
-/// kept, nothing more is written, and [`PerfettoWriter::close`] returns it.
+/// Packets are written as they fill up, so memory does not grow with the run. Sinks cannot fail, so after the first error nothing
+/// more is written, and [`PerfettoWriter::close`] returns the error.
 pub struct PerfettoWriter<W: Write> {
     output: W,
     error: Option<io::Error>,
@@ -61,7 +61,7 @@ struct Cpu {
     bundle: Vec<FtraceEvent>,
     has_track: bool,
     overhead_until: Nanoseconds,
-    /// Since when the scheduler's loader has it, if it has.
+    /// Since when the scheduler's loader has had it, if it has.
     loader_since: Option<Nanoseconds>,
 }
 
@@ -74,20 +74,20 @@ struct Task {
     has_track: bool,
     job: Job,
     has_lap_track: bool,
-    /// When the present lap began.
+    /// When the current lap began.
     lap: Option<Nanoseconds>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Job {
-    /// Nominal release of the job that is not complete.
+    /// Nominal release of the job not yet complete.
     due: Option<Nanoseconds>,
-    /// When the job before was complete; slices of one track must not overlap.
+    /// When the previous job was complete; slices on a track must not overlap.
     previous_end: Nanoseconds,
 }
 
 impl<W: Write> PerfettoWriter<W> {
-    /// Starts a trace of a workload of this name on a machine of this many CPUs.
+    /// Starts a trace of the workload of this name, on a machine with this many CPUs.
     pub fn new(output: W, workload: &str, cpus: usize) -> Self {
         let mut writer = Self {
             output,
@@ -127,7 +127,7 @@ impl<W: Write> PerfettoWriter<W> {
     ///
     /// # Errors
     ///
-    /// The first error of writing.
+    /// The first error in writing.
     pub fn close(mut self) -> io::Result<W> {
         self.flush();
         match self.error {
@@ -171,7 +171,7 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// Adds a scheduling event of `cpu`, on which `running` ran.
+    /// Adds a scheduling event on `cpu`, which was running `running`.
     fn scheduling_event(&mut self, cpu: CpuId, running: Option<TaskId>, event: FtraceEvent) {
         let cpu = cpu.0 as usize;
         if cpu >= self.cpus.len() {
@@ -311,7 +311,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.track_event(end, track, SLICE_END, None);
     }
 
-    /// The track of a CPU, described at its first use.
+    /// The track of a CPU, described on first use.
     fn cpu_track(&mut self, cpu: CpuId) -> u64 {
         let number = cpu.0 as usize;
         if number >= self.cpus.len() {
@@ -338,7 +338,7 @@ impl<W: Write> PerfettoWriter<W> {
         track
     }
 
-    /// The track of a task's thread, described at its first use.
+    /// The track of a task's thread, described on first use.
     fn task_track(&mut self, task: TaskId) -> u64 {
         let track = FIRST_TASK_TRACK + u64::from(task.0);
         let described = self
@@ -465,7 +465,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                 }
             }
             EventKind::JobComplete { task, deadline } => self.complete_job(time, task, deadline),
-            // The gap shows it.
+            // Shows as a gap.
             EventKind::JobSkip { .. } => {}
             EventKind::Lap { task, at, begins } => self.lap(task, at, begins),
             EventKind::Overhead {
@@ -482,9 +482,9 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                     self.slice(begin, end, track, overhead_name(kind));
                 }
             }
-            // It shows as the overhead that it is part of.
+            // Already shown as overhead.
             EventKind::Pass { .. } => {}
-            // Overhead as well, and not in streams for people to look at.
+            // Already shown as overhead, and absent from streams made for viewing.
             EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {}
             EventKind::Loader { cpu, begins } => {
                 let since = &mut self.cpus[cpu.0 as usize].loader_since;
@@ -503,7 +503,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
     }
 
     fn finish(&mut self, end: Nanoseconds) {
-        // Every CPU ends idle, so that the last slices have an end.
+        // All CPUs end idle, so that the last slices have an end.
         for number in 0..self.tasks.len() {
             let task = TaskId(number as u32);
             if let Some(cpu) = self.task_mut(task).and_then(|task| task.cpu) {

@@ -1,43 +1,43 @@
-//! Trace files: a whole event stream, stored.
+//! Trace files: event streams stored whole.
 //!
-//! # Format, version 3
+//! # Format, version 4
 //!
-//! A *number* is unsigned LEB128: seven bits a byte, lowest first, the top bit set in all bytes but the last, in as few bytes
-//! as possible. A *signed number* is the number `2n` for `n >= 0` and `-2n - 1` for `n < 0`. A *text* is the number of its
-//! bytes, then UTF-8. An *optional task* is 0 for none, else the task's number plus 1.
+//! A *number* is unsigned LEB128: seven bits per byte, lowest first, the top bit set in all bytes but the last, in as few bytes
+//! as possible. A *signed number* `n` is the number `2n` for `n >= 0` and `-2n - 1` for `n < 0`. A *text* is its length in bytes,
+//! then UTF-8. An *optional task* is 0 for none, otherwise the task's number plus 1.
 //!
 //! | part | content |
 //! | --- | --- |
-//! | magic | the 8 bytes `fgtrace` and line feed |
-//! | version | number, 3 |
+//! | magic | 8 bytes: `fgtrace` and a line feed |
+//! | version | number, 4 |
 //! | machine | number of CPUs, then the capacity of each as a number |
-//! | records | each: a byte that says its kind, the time since the previous record as a number of nanoseconds, its fields |
-//! | end | a record of kind 0 with the number of records before it as field |
-//! | checksum | CRC-32 (IEEE) of all bytes before, 4 bytes, lowest first |
+//! | records | each: a byte for its kind, the nanoseconds since the previous record as a number, its fields |
+//! | end | a record of kind 0 whose field is the number of records before it |
+//! | checksum | CRC-32 (IEEE) of all bytes before it, 4 bytes, lowest first |
 //!
 //! | kind | record | fields |
 //! | --- | --- | --- |
 //! | 1 | task | task; name (text); policy (0 normal, 1 batch, 2 idle, 3 ext, 4 fifo, 5 round-robin, 6 deadline); nice (signed); real-time priority; weight; number of allowed CPUs, then each; optional parent task |
 //! | 2 | wake | task; CPU; optional waking task |
 //! | 3 | sleep | task |
-//! | 4 | switch | CPU; optional task that leaves; optional task that comes |
+//! | 4 | switch | CPU; optional task that leaves it; optional task that gets it |
 //! | 5 | migrate | task; CPU it was on; CPU it is on |
 //! | 6 | exit | task |
-//! | 7 | job release | task; nominal time and deadline, as signed differences to the time of the record |
-//! | 8 | job complete | task; deadline, as signed difference to the time of the record |
+//! | 7 | job release | task; nominal time and deadline, as signed differences from the time of the record |
+//! | 8 | job complete | task; deadline, as signed difference from the time of the record |
 //! | 9 | overhead | CPU; kind (0 scheduling, 1 switch, 2 migration, 3 interrupt); duration |
 //! | 10 | CPU online | CPU; 1 online, 0 offline |
 //! | 11 | pass through the scheduler | CPU; duration |
-//! | 12 | job skip | task; nominal time of the first, as signed difference to the time of the record; period; count |
-//! | 13 | lap | task; time, as signed difference to the time of the record; 1 begin, 0 end |
+//! | 12 | job skip | task; nominal time of the first, as signed difference from the time of the record; period; count |
+//! | 13 | lap | task; time, as signed difference from the time of the record; 1 begin, 0 end |
 //! | 14 | callback | CPU; number of the callback; optional task; optional chosen CPU (its number plus 1); duration |
-//! | 15 | insert | task; queue; slice; 1 and the virtual time, or 0 |
+//! | 15 | insert | task; queue; slice; 1 and the virtual time, or 0 without one |
 //! | 16 | remove | task; queue |
-//! | 17 | loader | CPU; 1 the scheduler's loader has it from now on, 0 no more |
+//! | 17 | loader | CPU; 1 the scheduler's loader gets it, 0 leaves it |
 //!
-//! A queue is 0 and a CPU for the local one of that CPU, 1 for the global one, 2 and an id for one of the scheduler's.
+//! A queue is 0 and a CPU for the local queue of that CPU, 1 for the global queue, 2 and an id for a queue of the scheduler.
 //!
-//! Tasks are numbered from 0 in the order of their first task record, and no record names a task before that.
+//! Tasks are numbered from 0 in order of their first task record. No record names a task before that.
 
 mod reader;
 mod writer;
@@ -48,9 +48,9 @@ pub use writer::TraceWriter;
 const MAGIC: &[u8; 8] = b"fgtrace\n";
 const VERSION: u64 = 4;
 
-/// Most CPUs that a trace file may have.
+/// Maximum number of CPUs in a trace file.
 const MOST_CPUS: u64 = 1 << 16;
-/// Most bytes of a name.
+/// Maximum length of a name, in bytes.
 const LONGEST_NAME: u64 = 1 << 16;
 
 const END: u8 = 0;

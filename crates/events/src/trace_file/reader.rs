@@ -12,7 +12,7 @@ use std::io::{self, BufReader, Read};
 /// Why a trace file cannot be read, and where.
 #[derive(Debug)]
 pub struct TraceError {
-    /// Byte of the file, from 0, at which the trouble begins.
+    /// Offset in the file, in bytes, at which the problem begins.
     pub offset: u64,
     /// What is wrong and what to do.
     pub problem: String,
@@ -26,13 +26,13 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// A trace file that is being read.
+/// A trace file being read.
 pub struct TraceReader<R: Read> {
     input: BufReader<R>,
     checksum: crc32fast::Hasher,
     /// Bytes read so far.
     offset: u64,
-    /// Where the record or field that is being read began.
+    /// Where the current record or field begins.
     start: u64,
     capacities: Vec<u32>,
     tasks: u64,
@@ -41,11 +41,11 @@ pub struct TraceReader<R: Read> {
 }
 
 impl<R: Read> TraceReader<R> {
-    /// Reads the start of a trace file.
+    /// Reads the beginning of a trace file.
     ///
     /// # Errors
     ///
-    /// If it is not a trace file, or one of another version, or damaged.
+    /// If it is not a trace file, has another version, or is damaged.
     pub fn new(input: R) -> Result<Self, TraceError> {
         let mut reader = Self {
             input: BufReader::new(input),
@@ -87,8 +87,8 @@ impl<R: Read> TraceReader<R> {
         &self.capacities
     }
 
-    /// Sends the whole stream to `sink`. Where it fails, `sink` has seen the sound part before the damage, or all if only the
-    /// checksum is wrong: do not use what it made.
+    /// Sends the whole stream to `sink`. On an error, `sink` has seen the part before the damage, or everything if only the checksum is
+    /// wrong: discard its results.
     ///
     /// # Errors
     ///
@@ -313,7 +313,7 @@ impl<R: Read> TraceReader<R> {
         Ok(CpuId(cpu as u32))
     }
 
-    /// A time given as difference to the time of the record.
+    /// A time stored as its difference from the time of the record.
     fn near_time(&mut self) -> Result<Nanoseconds, TraceError> {
         let difference = signed(self.number()?);
         self.time

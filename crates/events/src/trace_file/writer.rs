@@ -8,12 +8,12 @@ use super::{
 use crate::{CpuId, Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
 use std::io::{self, Write};
 
-/// Bytes that are collected before they are written out.
+/// Bytes to collect before writing them out.
 const BUFFER: usize = 1 << 16;
 
 /// A sink that stores the stream in a trace file.
 ///
-/// Sinks cannot fail, so the first error is kept, nothing more is written, and [`TraceWriter::close`] returns it.
+/// Sinks cannot fail, so after the first error nothing more is written, and [`TraceWriter::close`] returns the error.
 pub struct TraceWriter<W: Write> {
     output: W,
     buffer: Vec<u8>,
@@ -27,11 +27,11 @@ pub struct TraceWriter<W: Write> {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Starts a trace file of a machine whose CPUs have these capacities.
+    /// Starts a trace file for a machine whose CPUs have these capacities.
     ///
     /// # Errors
     ///
-    /// If the machine has more than 65536 CPUs or the start cannot be written.
+    /// If the machine has more than 65536 CPUs, or the beginning cannot be written.
     pub fn new(output: W, capacities: &[u32]) -> io::Result<Self> {
         let cpus = capacities.len() as u64;
         if cpus > MOST_CPUS {
@@ -64,8 +64,8 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// The first error of writing, or of the stream: [`Sink::finish`] was not called, or an event contradicts the format
-    /// (a task that was never described, a CPU that the machine does not have, time that runs backwards).
+    /// The first error in writing or in the stream: [`Sink::finish`] was not called, or an event violates the format (a task that was
+    /// never described, a CPU that the machine does not have, time running backwards).
     pub fn close(mut self) -> io::Result<W> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -86,7 +86,7 @@ impl<W: Write> TraceWriter<W> {
     }
 
     fn signed(&mut self, number: i128) {
-        // Differences of two times have 65 bits; the format has 64, which is enough for any run under 292 years.
+        // The difference of two times takes 65 bits. The format has 64, enough for any run of less than 292 years.
         let zigzag = if number >= 0 {
             2 * number
         } else {
@@ -98,7 +98,7 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// A time as difference to the time of the record.
+    /// Writes a time as its difference from the time of the record.
     fn near_time(&mut self, near: Nanoseconds, time: Nanoseconds) {
         self.signed(i128::from(near) - i128::from(time));
     }
@@ -185,7 +185,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Writes an event of those that only streams with details have.
+    /// Writes an event that only streams with details have.
     fn detail(&mut self, event: &Event) {
         let time = event.time;
         match event.kind {
