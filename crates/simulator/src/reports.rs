@@ -1,11 +1,11 @@
-//! What sinks are told, and when.
+//! What the sinks receive, and when.
 //!
-//! Reports arrive a little out of order, since events of other CPUs may still precede what a CPU does late in its work. They are put in order
-//! and handed over in batches: engine and sinks would drive each other's code out of the processor's instruction cache at every event.
+//! Reports arrive slightly out of order, since events of other CPUs may still precede what a CPU does late in its work. They are sorted and
+//! delivered in batches: event by event, engine and sinks would keep evicting each other's code from the instruction cache.
 
 use fairground_events::{Event, Nanoseconds, Sink, TaskId, TaskInfo};
 
-/// Number of reports that are kept before sinks get them.
+/// Number of events to collect before delivery.
 const BATCH: usize = 128;
 
 /// A task appeared or changed.
@@ -13,27 +13,27 @@ struct TaskReport {
     time: Nanoseconds,
     task: TaskId,
     info: TaskInfo,
-    /// How many of the events that are kept come before.
+    /// How many of the pending events come before it.
     place: usize,
 }
 
-/// The sinks of a run, and what they have not been told yet.
+/// The sinks of a run, and the reports that they have not received yet.
 pub struct Reports<'a> {
     sinks: Vec<&'a mut dyn Sink>,
-    /// Whether they are told anything.
+    /// Whether the sinks receive anything.
     open: bool,
-    /// By time; among equal times the first to arrive goes first.
+    /// Pending events, by time and then by arrival.
     events: Vec<Event>,
-    /// In the same order. There are few, and apart from the events these can be handed over as they are.
+    /// In the same order. There are few, and keeping them apart lets the events be passed on as slices.
     tasks: Vec<TaskReport>,
-    /// No earlier than anything that is kept.
+    /// No pending report is later than this.
     latest: Nanoseconds,
-    /// How many events make it worth the while to tell the sinks.
+    /// Number of pending events at which delivery is worthwhile.
     enough: usize,
 }
 
 impl<'a> Reports<'a> {
-    /// Sinks that are told nothing before [`Self::open`].
+    /// Reports to these sinks, which receive nothing before [`Self::open`].
     pub fn new(sinks: Vec<&'a mut dyn Sink>) -> Self {
         Self {
             sinks,
@@ -45,18 +45,18 @@ impl<'a> Reports<'a> {
         }
     }
 
-    /// Begins to tell the sinks, if there are any.
+    /// Begins to report, if there are any sinks.
     pub fn open(&mut self) {
         self.open = !self.sinks.is_empty();
     }
 
-    /// Whether sinks are told anything.
+    /// Whether the sinks receive anything.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Something happens at the time of the event, now or later.
+    /// Adds an event, which happens now or later.
     #[inline]
     pub fn add_event(&mut self, event: Event) {
         self.events.push(event);
@@ -67,7 +67,7 @@ impl<'a> Reports<'a> {
         }
     }
 
-    /// Moves the last event behind all that are not later: not far, as nearly everything comes in order.
+    /// Moves the last event before all later ones. It does not move far, because nearly everything arrives in order.
     #[inline(never)]
     fn put_last_in_order(&mut self) {
         let mut place = self.events.len() - 1;
@@ -85,7 +85,7 @@ impl<'a> Reports<'a> {
         }
     }
 
-    /// A task appears or changes at `time`, now or later.
+    /// Adds a task that appears or changes at `time`, now or later.
     pub fn add_task(&mut self, time: Nanoseconds, task: TaskId, info: TaskInfo) {
         let report = TaskReport {
             time,
@@ -98,19 +98,19 @@ impl<'a> Reports<'a> {
         self.latest = self.latest.max(time);
     }
 
-    /// The time of the latest report that the sinks have not been told.
+    /// The time of the latest pending report.
     pub fn latest(&self) -> Option<Nanoseconds> {
         let event = self.events.last().map(|event| event.time);
         event.max(self.tasks.last().map(|task| task.time))
     }
 
-    /// Whether there is enough to tell.
+    /// Whether there are enough events to deliver.
     #[inline]
     pub fn are_many(&self) -> bool {
         self.events.len() >= self.enough
     }
 
-    /// Tells the sinks what has happened until `now`; nothing earlier may be added later.
+    /// Delivers all reports up to `now`; nothing earlier may be added later.
     #[inline(never)]
     pub fn release(&mut self, now: Nanoseconds) {
         let events = self.events.partition_point(|event| event.time <= now);
@@ -132,7 +132,7 @@ impl<'a> Reports<'a> {
         self.enough = self.events.len() + BATCH;
     }
 
-    /// Tells the sinks what has happened until `end`, and that this is all.
+    /// Delivers all reports up to `end` and finishes the sinks.
     pub fn finish(&mut self, end: Nanoseconds) {
         self.release(end);
         self.open = false;
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use fairground_events::{EventKind, Policy};
 
-    /// Notes times and tasks.
+    /// Records times and tasks.
     #[derive(Default)]
     struct Notes(Vec<(Nanoseconds, u32)>);
 
