@@ -1,4 +1,4 @@
-//! Which CPUs there are, which are online, and the sets of CPUs that tasks are allowed on.
+//! The CPUs of the machine, which of them are online, and the sets of CPUs that tasks may use.
 
 use fairground_events::CpuId;
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ pub(crate) type SetId = u32;
 /// The set of all CPUs.
 pub(crate) const ALL_CPUS: SetId = 0;
 
-/// The machine as the metrics see it: capacities, CPUs online, and every distinct set of allowed CPUs seen so far.
+/// The machine as the metrics see it: capacities, online CPUs, and every distinct set of allowed CPUs so far.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuSets {
-    /// Per CPU, work per nanosecond: 1.0 for capacity 1024.
+    /// Work per nanosecond of each CPU: 1.0 for capacity 1024.
     speeds: Vec<f64>,
     online: Vec<bool>,
     sets: Vec<Set>,
@@ -25,7 +25,7 @@ struct Set {
     capacity: CapacityCurve,
 }
 
-/// The most work per nanosecond that k tasks can do at once on a set of CPUs, for every k.
+/// The most work per nanosecond that k tasks can do on a set of CPUs, for every k.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CapacityCurve {
     /// `sums[k]` is the sum of the k fastest CPUs' speeds; `sums[0]` is 0.
@@ -86,7 +86,7 @@ impl CpuSets {
         )
     }
 
-    /// The number of the set of `allowed` CPUs; empty means all. CPUs that the machine lacks are left out.
+    /// The number of the set of `allowed` CPUs; empty means all. CPUs that the machine does not have are ignored.
     pub(crate) fn intern(&mut self, allowed: &[CpuId]) -> SetId {
         if allowed.is_empty() {
             return ALL_CPUS;
@@ -108,7 +108,7 @@ impl CpuSets {
         id
     }
 
-    /// Takes a CPU on- or offline.
+    /// Takes a CPU online or offline.
     pub(crate) fn set_online(&mut self, cpu: usize, online: bool) {
         self.online[cpu] = online;
         for id in 0..self.sets.len() {
@@ -136,12 +136,12 @@ impl CpuSets {
         self.sets[set as usize].members[cpu]
     }
 
-    /// What the online CPUs of the set can do.
+    /// Capacity of the online CPUs in the set.
     pub(crate) fn capacity(&self, set: SetId) -> &CapacityCurve {
         &self.sets[set as usize].capacity
     }
 
-    /// What the online CPUs in any of the sets can do.
+    /// Capacity of the online CPUs in any of the sets.
     pub(crate) fn union_capacity(&self, sets: &[SetId]) -> CapacityCurve {
         self.curve(&self.union(sets))
     }

@@ -3,25 +3,25 @@
 use crate::result::Distribution;
 use hdrhistogram::Histogram;
 
-/// Samples that are kept one by one before a histogram takes over.
+/// Number of samples kept exactly before a histogram takes over.
 const EXACT_SAMPLES: usize = 128;
 
-/// Significant decimal digits of the histogram: values are off by at most 1 %. A task costs at most some 20 kB.
+/// Significant decimal digits of the histogram: values are off by at most 1 %. It takes at most about 20 kB per task.
 const SIGNIFICANT_DIGITS: u8 = 2;
 
-/// Values above this (146 years) are kept as this in the histogram, whose range ends near.
+/// The histogram records larger values as this one (146 years), because its range ends not far above.
 const LARGEST_RECORDED: u64 = 1 << 62;
 
-/// Collects times. Up to [`EXACT_SAMPLES`] are kept as they are, so short runs give exact percentiles; of more, a histogram keeps
-/// percentiles to 1 %. Count, mean and maximum are always exact.
+/// Collects times. Up to [`EXACT_SAMPLES`] are kept as they are, so short runs have exact percentiles. Beyond that, a histogram gives
+/// percentiles to within 1 %. Count, mean and maximum are always exact.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples {
-    /// The latest, which the summary does not have yet: many go there at once.
+    /// The latest samples, which are added to the summary in batches.
     latest: Vec<u64>,
     summary: Option<Box<Summary>>,
 }
 
-/// What is kept of many samples.
+/// A summary of many samples.
 #[derive(Clone, Debug)]
 struct Summary {
     count: u64,
@@ -40,7 +40,7 @@ impl Samples {
         self.latest.push(value);
     }
 
-    /// Moves the latest into the summary.
+    /// Moves the latest samples into the summary.
     #[inline(never)]
     fn summarize(&mut self) {
         let summary = self.summary.get_or_insert_with(Box::default);
@@ -48,7 +48,7 @@ impl Samples {
         self.latest.clear();
     }
 
-    /// The distribution of the samples, `None` if there are none.
+    /// The distribution of the samples; `None` if there are none.
     pub(crate) fn distribution(&self) -> Option<Distribution> {
         Self::distribution_of_all([self])
     }
@@ -110,7 +110,7 @@ impl Summary {
     }
 }
 
-/// Adds a value, growing the histogram as needed.
+/// Adds a value; the histogram grows as needed.
 fn record(histogram: &mut Histogram<u64>, value: u64) {
     histogram
         .record(value.min(LARGEST_RECORDED))

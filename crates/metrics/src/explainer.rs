@@ -1,4 +1,4 @@
-//! Finding out what happened while tasks waited.
+//! Finds out what happened while tasks waited.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,22 +9,22 @@ use fairground_events::{
 use crate::explanation::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
 use crate::timeline::{LongestWait, States};
 
-/// Steps that are kept of the beginning of a wait; those between these and the last ones are counted.
+/// Number of steps to keep from the beginning of a wait. Those between these and the last ones are only counted.
 const FIRST_STEPS: usize = 24;
-/// How many of the end.
+/// Number of steps to keep from the end of a wait.
 pub const LAST_STEPS: usize = 12;
 
-/// What is known of a task.
+/// What is known about a task.
 struct Known {
     name: String,
     real_time: bool,
     allowed: Vec<CpuId>,
 }
 
-/// What is followed of a task whose waits are explained.
+/// State of a task whose waits are explained.
 #[derive(Default)]
 struct Followed {
-    /// When the waits begin that are wanted.
+    /// When the waits to explain begin.
     wanted: Vec<Nanoseconds>,
     /// What was done with it since it last ran or slept.
     steps: Steps,
@@ -32,13 +32,13 @@ struct Followed {
     open: Option<Open>,
 }
 
-/// A wait that goes on.
+/// A wait that has not ended.
 struct Open {
     from: Nanoseconds,
-    /// Since when the task is where it is.
+    /// Since when the task has been where it is.
     there_since: Nanoseconds,
     stays: Vec<Stay>,
-    /// What CPUs ran, by CPU and task.
+    /// How long tasks ran meanwhile, by CPU and task.
     ran: BTreeMap<(u32, TaskId), Nanoseconds>,
 }
 
@@ -64,22 +64,22 @@ impl Steps {
     }
 }
 
-/// Explains waits. It needs a stream with details.
+/// Explains waits. Needs a stream with details.
 pub struct Explainer {
     cpus: u32,
     tasks: BTreeMap<TaskId, Known>,
     wanted: BTreeMap<String, Vec<Nanoseconds>>,
     followed: BTreeMap<TaskId, Followed>,
     states: States,
-    /// The task that runs on each CPU, and since when.
+    /// The task running on each CPU, and since when.
     running: Vec<Option<(TaskId, Nanoseconds)>>,
-    /// The task that left a queue last.
+    /// The last task that left a queue, and that queue.
     moving: Option<(TaskId, Place)>,
     explanations: Vec<Explanation>,
 }
 
 impl Explainer {
-    /// Will explain `waits` on a machine of `cpus` CPUs.
+    /// Will explain `waits` on a machine with `cpus` CPUs.
     #[must_use]
     pub fn new(cpus: u32, waits: &[LongestWait]) -> Self {
         let mut wanted: BTreeMap<String, Vec<Nanoseconds>> = BTreeMap::new();
@@ -99,7 +99,7 @@ impl Explainer {
         }
     }
 
-    /// The explanations, the longest wait first; of equal ones, the first that ended.
+    /// The explanations, longest wait first; equally long waits in the order in which they ended.
     #[must_use]
     pub fn result(mut self) -> Vec<Explanation> {
         let length = |one: &Explanation| std::cmp::Reverse(one.to_ns - one.from_ns);
@@ -112,14 +112,14 @@ impl Explainer {
         known.map(|known| known.name.clone()).unwrap_or_default()
     }
 
-    /// Adds a step to the story of a task that is followed.
+    /// Adds a step to the story of a task, if its waits are explained.
     fn step(&mut self, time: Nanoseconds, task: TaskId, action: Action) {
         if let Some(followed) = self.followed.get_mut(&task) {
             followed.steps.add(time, action);
         }
     }
 
-    /// Forgets what was done with a task before, unless it waits.
+    /// Forgets what was done with a task so far, unless a wait is being explained.
     fn begin_story(&mut self, task: TaskId) {
         if let Some(followed) = self.followed.get_mut(&task)
             && followed.open.is_none()
@@ -155,7 +155,7 @@ impl Explainer {
         if matches!(callback, Callback::SelectCpu | Callback::Stopping) {
             self.begin_story(task);
         }
-        // Ticks are of a task that runs.
+        // Ticks concern a running task.
         if callback != Callback::Tick {
             self.step(now, task, action);
         }
@@ -193,7 +193,7 @@ impl Explainer {
         }
     }
 
-    /// Begins and ends waits as what the tasks do says.
+    /// Begins or ends a wait of `task`, according to its state.
     fn follow(&mut self, now: Nanoseconds, task: TaskId) {
         let waits_since = self.states.waits_since(task);
         let Some(followed) = self.followed.get_mut(&task) else {
@@ -243,7 +243,7 @@ impl Explainer {
         });
     }
 
-    /// What the CPUs did that `task` may use, in a wait of this length.
+    /// What the allowed CPUs of `task` did during a wait of this length.
     fn uses(&self, open: &Open, task: TaskId, length: Nanoseconds) -> Vec<CpuUse> {
         let Some(known) = self.tasks.get(&task) else {
             return Vec::new();
@@ -278,7 +278,7 @@ impl Known {
 }
 
 impl Followed {
-    /// Accounts the time since the task came to where it is.
+    /// Counts the time since it was last called as spent in the task's place.
     fn settle(&mut self, now: Nanoseconds) {
         let place = self.place.unwrap_or(Place::Kernel);
         if let Some(open) = &mut self.open {
@@ -342,7 +342,7 @@ impl Open {
     }
 }
 
-/// What mainly made a task wait that lay in `stays`.
+/// The main reason for a wait of this length with these stays.
 fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds) -> Cause {
     let longest = stays.iter().max_by_key(|stay| stay.duration_ns);
     let place = longest.map_or(Place::Kernel, |stay| stay.place);
@@ -514,7 +514,7 @@ mod tests {
         }
     }
 
-    /// Explains the wait of A that begins at 10, on two CPUs; B is of `policy`, A may use CPUs `allowed`.
+    /// Explains the wait of A that begins at 10, on two CPUs. B has this `policy`; both tasks may use the CPUs `allowed`.
     fn explain(policy: Policy, allowed: &[u32], events: &[(u64, EventKind)]) -> Explanation {
         let wait = LongestWait {
             task: "a".to_owned(),
@@ -601,7 +601,7 @@ mod tests {
                 place: Place::Scheduler
             }
         );
-        // CPU 0 is not its.
+        // A may not use CPU 0.
         assert_eq!(found.places[0].dispatches, 1);
         assert_eq!(found.cpus.len(), 1);
         assert_eq!((found.to_ns, found.ran), (100, false));

@@ -1,4 +1,4 @@
-//! What happened while a task waited: what ran instead, what the scheduler did with the task, and where it was queued.
+//! What happened while a task waited: what ran instead, what the scheduler did with the task, and where the task was queued.
 
 use fairground_events::{Nanoseconds, Queue};
 use serde::Serialize;
@@ -10,38 +10,38 @@ pub struct Explanation {
     pub task: String,
     /// When it began to wait.
     pub from_ns: Nanoseconds,
-    /// When it ran at last, or the run ended.
+    /// When it finally ran, or the run ended.
     pub to_ns: Nanoseconds,
-    /// Whether it ran at last.
+    /// Whether it finally ran.
     pub ran: bool,
     /// Why it waited so long.
     pub cause: Cause,
-    /// Where it lay, in the order in which it came there first.
+    /// Where it was, in order of first arrival.
     pub places: Vec<Stay>,
-    /// What the CPUs did that it may use.
+    /// What its allowed CPUs did.
     pub cpus: Vec<CpuUse>,
-    /// What was done with it, from what made it wait on.
+    /// What was done with it, beginning with what made it wait.
     pub steps: Vec<Step>,
-    /// How many steps are left out, behind the first ones.
+    /// How many steps are left out between the first and the last ones.
     pub steps_left_out: u64,
 }
 
-/// Where a runnable task is while it does not run.
+/// Where a runnable task is while it is not running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Place {
-    /// In a class of the kernel's own, or on its way.
+    /// In one of the kernel's own scheduling classes, or on its way to another place.
     Kernel,
-    /// In the scheduler's own data: it was enqueued and is in no dispatch queue.
+    /// In the scheduler's own data: enqueued, but on no dispatch queue.
     Scheduler,
-    /// In the local dispatch queue of a CPU.
+    /// On the local dispatch queue of a CPU.
     Local {
         /// The CPU.
         cpu: u32,
     },
-    /// In the global dispatch queue of a node.
+    /// On the global dispatch queue of a node.
     Global,
-    /// In a dispatch queue that the scheduler made.
+    /// On a dispatch queue that the scheduler created.
     Queue {
         /// Its id.
         id: u64,
@@ -63,11 +63,11 @@ impl From<Queue> for Place {
 pub struct Stay {
     /// The place.
     pub place: Place,
-    /// For how long in all.
+    /// Total time.
     pub duration_ns: Nanoseconds,
-    /// Tasks that CPUs took from there meanwhile.
+    /// Other tasks that CPUs took from there meanwhile.
     pub taken: Vec<Taken>,
-    /// Calls of `dispatch` on CPUs that the task may use meanwhile.
+    /// Calls of `dispatch` on the task's allowed CPUs meanwhile.
     pub dispatches: u64,
 }
 
@@ -85,9 +85,9 @@ pub struct Taken {
 pub struct CpuUse {
     /// The CPU.
     pub cpu: u32,
-    /// The tasks that it ran, those that ran longest first.
+    /// The tasks that it ran, by falling run time.
     pub ran: Vec<Ran>,
-    /// How long it ran none of the run's tasks.
+    /// How long it ran no task of the run.
     pub idle_ns: Nanoseconds,
 }
 
@@ -96,24 +96,24 @@ pub struct CpuUse {
 pub struct Ran {
     /// Name of the task.
     pub task: String,
-    /// Whether it is a real-time task, which goes before all of the scheduler's.
+    /// Whether it is a real-time task, which takes precedence over all tasks of the scheduler.
     pub real_time: bool,
-    /// For how long.
+    /// How long.
     pub duration_ns: Nanoseconds,
 }
 
-/// What mainly made a task wait.
+/// The main reason why a task waited.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Cause {
-    /// Real-time tasks had its CPUs for most of the time.
+    /// Real-time tasks occupied its CPUs for at least half of the time.
     RealTime {
-        /// How long they ran, on all of these CPUs.
+        /// How long they ran, summed over these CPUs.
         duration_ns: Nanoseconds,
-        /// The CPU in whose local queue the task lay; `None`: all that it may use.
+        /// The CPU on whose local queue the task was; `None` stands for all its allowed CPUs.
         cpu: Option<u32>,
     },
-    /// It lay in a place.
+    /// It was stuck in a place.
     Lay {
         /// Which.
         place: Place,
@@ -141,13 +141,13 @@ pub enum Action {
         /// Name of the task that woke it, if a task did.
         by: Option<String>,
     },
-    /// The scheduler's callback has returned.
+    /// A callback of the scheduler returned.
     Callback {
         /// Name of the callback.
         callback: &'static str,
         /// The CPU on which it ran.
         cpu: u32,
-        /// The CPU that it chose.
+        /// The CPU it chose.
         chosen_cpu: Option<u32>,
         /// How long it took.
         duration_ns: Nanoseconds,
@@ -156,9 +156,9 @@ pub enum Action {
     Inserted {
         /// Which.
         queue: Place,
-        /// With which slice; `None` is one without end.
+        /// Its slice; `None` if infinite.
         slice_ns: Option<Nanoseconds>,
-        /// With which virtual time, where the queue is ordered by it.
+        /// Its virtual time, if the queue is ordered by that.
         vtime: Option<u64>,
     },
     /// It was taken off a dispatch queue.

@@ -1,12 +1,12 @@
-//! The ideal fluid processor: what an ideal scheduler gives tasks of the same weights and demands.
+//! The ideal fluid processor: what an ideal scheduler gives tasks with the same weights and demands.
 //!
-//! All tasks with the same weight and the same allowed CPUs are served at the same rate, so they form a *class*, and
-//! service is accumulated per class: a task's own service is the growth of its class's service since the task joined.
-//! An event therefore costs time in the number of classes (a few tens), not of tasks.
+//! All tasks with the same weight and the same allowed CPUs are served at the same rate. They form a *class*, and service is
+//! accumulated per class: a task's own service is the growth of its class's service since the task joined. The cost of an event
+//! therefore depends on the number of classes (a few tens), not of tasks.
 //!
-//! The processor learns a task's demand as the real machine reveals it. A task that slept with less ideal than real service is
-//! served on until it has caught up (*draining*); a task that slept with more gives the surplus back to those that could not run at
-//! full rate in the meantime: to each class at most what it was *denied* since the task woke.
+//! The processor learns a task's demand as the real machine reveals it. A task that goes to sleep with less ideal than real service
+//! is served until it has caught up (*draining*). A task that goes to sleep with more gives the surplus back to tasks that could not
+//! run at full rate meanwhile: to each class at most what it has been *denied* since the task woke.
 
 use crate::cpu_sets::{CpuSets, SetId};
 use crate::rates::{self, Demand};
@@ -14,21 +14,21 @@ use fairground_events::Nanoseconds;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Surplus below this is not worth handing on, in nanoseconds of work.
+/// Surplus too small to hand on, in nanoseconds of work.
 const NEGLIGIBLE: f64 = 0.001;
 
-/// Void entries that a queue of draining tasks may hold before it is cleaned.
+/// Number of stale entries that a queue of draining tasks may hold before they are removed.
 const SPARE_ENTRIES: usize = 64;
 
 /// The ideal fluid processor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fluid {
     now: Nanoseconds,
-    /// Work that overhead took from the real machine and that the next call of `advance` takes from the ideal one.
+    /// Work that the real machine lost to overhead. The next `advance` takes it from the ideal one.
     lost: f64,
     classes: Vec<Class>,
     class_of: BTreeMap<(u64, SetId), usize>,
-    /// Classes with tasks in service, by falling weight.
+    /// Classes with tasks in service, heaviest first.
     active: Vec<usize>,
     members: Vec<Member>,
     /// Whether the rates of the active classes are out of date.
@@ -36,7 +36,7 @@ pub(crate) struct Fluid {
     /// Sum of the rates of all tasks in service.
     total_rate: f64,
     solver: rates::Solver,
-    /// Classes that take part of a surplus; kept to save allocations.
+    /// Classes that get part of a surplus; kept to save allocations.
     takers: Vec<usize>,
 }
 
@@ -46,14 +46,14 @@ struct Class {
     set: SetId,
     /// Tasks in service.
     count: usize,
-    /// Service one task of the class would have received had it been in service all along.
+    /// Service that a task of the class would have received if it had always been in service.
     service: f64,
-    /// Growth of `service` per nanosecond, and how much of a whole CPU that leaves.
+    /// Growth of `service` per nanosecond, and what that leaves of a whole CPU.
     rate: f64,
     rest: f64,
-    /// What one task of the class would have received in addition had it had a whole CPU whenever it was in service.
+    /// How much more a task of the class would have received with a whole CPU to itself whenever the class was in service.
     denied: f64,
-    /// Draining tasks by the class service at which they have caught up; entries of an old generation are void.
+    /// Draining tasks by the class service at which they have caught up; entries of an old generation are stale.
     draining: BinaryHeap<Reverse<(Ordered, u32, u32)>>,
 }
 
@@ -71,14 +71,14 @@ impl Class {
 struct Member {
     class: usize,
     phase: Phase,
-    /// Class service when `service` was brought up to date.
+    /// Class service when `service` was last updated.
     base: f64,
-    /// Service received until then.
+    /// Service received by then.
     service: f64,
-    /// All that the task will ever get unless it becomes runnable again; valid while draining.
+    /// All the service that the task will get unless it becomes runnable again; valid while draining.
     demand: f64,
     generation: u32,
-    /// What each class had been denied when the task woke; classes made later are not in it and had been denied nothing.
+    /// What each class had been denied when the task woke. Classes created later are missing: they had been denied nothing.
     denied_at_wake: Vec<f64>,
 }
 
@@ -86,9 +86,9 @@ struct Member {
 enum Phase {
     #[default]
     Absent,
-    /// Runnable in the real machine.
+    /// Runnable on the real machine.
     Runnable,
-    /// Not runnable any more but still behind its real service.
+    /// No longer runnable, but still behind its real service.
     Draining,
 }
 
@@ -111,7 +111,7 @@ impl Ord for Ordered {
 }
 
 impl Fluid {
-    /// Service that the task has received so far.
+    /// Service received by the task so far.
     pub(crate) fn service(&self, task: usize) -> f64 {
         match self.members.get(task) {
             None => 0.0,
@@ -157,7 +157,7 @@ impl Fluid {
             .extend(self.classes.iter().map(|class| class.denied));
     }
 
-    /// The task is no longer runnable, and `received` is all the service that the real machine gave it.
+    /// The task is no longer runnable; the real machine gave it `received` service in all.
     pub(crate) fn deactivate(&mut self, task: usize, received: f64, cpus: &CpuSets) {
         if self.members[task].phase != Phase::Runnable {
             return;
@@ -173,27 +173,27 @@ impl Fluid {
         }
     }
 
-    /// The real machine lost `work` to overhead: so does the ideal one, at the expense of all tasks in service now, in
+    /// The real machine lost `work` to overhead. So does the ideal one, at the expense of all tasks in service now, in
     /// proportion to their rates.
     pub(crate) fn lose(&mut self, work: f64) {
         self.lost += work;
     }
 
-    /// The machine changed (a CPU went on- or offline).
+    /// The machine changed: a CPU went online or offline.
     pub(crate) fn machine_changed(&mut self) {
         self.stale = true;
         self.solver.forget();
     }
 
-    /// Whether all tasks are served until `now`.
+    /// Whether all tasks have been served up to `now`.
     #[inline]
     pub(crate) fn is_at(&self, now: Nanoseconds) -> bool {
         self.now == now && self.lost == 0.0
     }
 
-    /// Serves all tasks until `now`.
+    /// Serves all tasks up to `now`.
     pub(crate) fn advance(&mut self, now: Nanoseconds, cpus: &CpuSets) {
-        // Class services grow by rate times time; the time left is a float because completions fall between nanoseconds.
+        // Class service grows by rate times time. The time left is a float because completions fall between nanoseconds.
         let mut left = (now - self.now) as f64;
         self.now = now;
         while left > 0.0 && !self.active.is_empty() {
@@ -216,7 +216,7 @@ impl Fluid {
         if self.lost > 0.0 {
             self.refresh(cpus);
             if self.total_rate > 0.0 {
-                // As if service had paused for as long as the loss takes to make up.
+                // As if service had paused for as long as it takes to make up for the loss.
                 let pause = self.lost / self.total_rate;
                 for &index in &self.active {
                     let class = &mut self.classes[index];
@@ -272,7 +272,7 @@ impl Fluid {
         self.stale = true;
     }
 
-    /// Ends the service of a task with exactly its demand.
+    /// Ends the service of a task, at exactly its demand.
     fn complete(&mut self, task: usize) {
         self.leave(task);
         let member = &mut self.members[task];
@@ -285,7 +285,7 @@ impl Fluid {
         let member = &self.members[task];
         let class = &mut self.classes[member.class];
         if class.draining.len() > 2 * class.count + SPARE_ENTRIES {
-            // Void entries behind a valid one would pile up.
+            // Stale entries after a valid one would pile up.
             let members = &self.members;
             class.draining.retain(|&Reverse((_, task, generation))| {
                 members[task as usize].generation == generation
@@ -306,7 +306,7 @@ impl Fluid {
         }
     }
 
-    /// The first draining task that catches up: in how many nanoseconds, and its class.
+    /// When the next draining task catches up, in nanoseconds from now, and its class.
     fn next_completion(&mut self) -> Option<(f64, usize)> {
         let mut first: Option<(f64, usize)> = None;
         for &index in &self.active {
@@ -327,7 +327,7 @@ impl Fluid {
         first
     }
 
-    /// The class service at which its first draining task has caught up.
+    /// The class service at which the first draining task of `class` has caught up.
     fn first_target(class: &mut Class, members: &[Member]) -> Option<f64> {
         while let Some(&Reverse((target, task, generation))) = class.draining.peek() {
             if members[task as usize].generation == generation {
@@ -338,8 +338,8 @@ impl Fluid {
         None
     }
 
-    /// Gives the `surplus` of `task` to the tasks that may use the same CPUs, by weight, as far as they were denied
-    /// service since `task` woke, and none more than it still needs: what is given goes in rounds, each until a task has enough.
+    /// Divides the `surplus` of `task` by weight among the tasks of classes that share CPUs with it. None gets more than its class has
+    /// been denied since `task` woke, or than it still needs. This goes in rounds, each of which ends when a task has enough.
     fn hand_on(&mut self, mut surplus: f64, task: usize, cpus: &CpuSets) {
         let set = self.classes[self.members[task].class].set;
         let denied_at_wake = std::mem::take(&mut self.members[task].denied_at_wake);
@@ -375,7 +375,7 @@ impl Fluid {
         self.members[task].denied_at_wake = denied_at_wake;
     }
 
-    /// Completes the draining tasks of a class that have what they need.
+    /// Completes the draining tasks of a class that have enough.
     fn complete_satisfied(&mut self, index: usize) {
         let service = self.classes[index].service;
         while let Some(target) = Self::first_target(&mut self.classes[index], &self.members) {
@@ -401,7 +401,7 @@ impl Fluid {
     /// Finds the rates of the active classes.
     fn solve(&mut self, cpus: &CpuSets) {
         self.total_rate = 0.0;
-        // By far the most frequent case, for which the general solution is long-winded.
+        // By far the most frequent case: a shortcut around the general solution.
         if let [only] = *self.active {
             let rate = self.classes[only].demand().rate_alone(cpus);
             self.set_rate(only, rate, cpus);
@@ -425,8 +425,8 @@ impl Fluid {
     }
 }
 
-/// The weight that stands for a real-time policy: so much above every weight of a fair policy that the rest gets what
-/// real-time tasks leave.
+/// The weight that stands for a real-time policy. It is so far above any fair weight that fair tasks get only what real-time tasks
+/// leave.
 pub(crate) const REAL_TIME_WEIGHT: u64 = 1 << 50;
 
 #[cfg(test)]
@@ -435,13 +435,13 @@ mod tests {
     use crate::cpu_sets::ALL_CPUS;
     use proptest::prelude::*;
 
-    /// The same processor on one CPU, task by task: slow and plain.
+    /// The same processor for one CPU, task by task: simple and slow.
     struct Plain {
         weights: Vec<u64>,
         service: Vec<f64>,
-        /// `None`: absent; infinite: runnable; else draining until this much service.
+        /// `None` if absent, infinite if runnable; otherwise the service up to which the task drains.
         limits: Vec<Option<f64>>,
-        /// By weight: what a task of this weight was denied.
+        /// What a task was denied, by weight.
         denied: BTreeMap<u64, f64>,
         denied_at_wake: Vec<BTreeMap<u64, f64>>,
     }
@@ -464,7 +464,7 @@ mod tests {
         }
 
         /// Divides an amount among tasks by weight, but gives none more than it still needs, nor more per weight than `most`.
-        /// Returns what was given per weight.
+        /// Returns how much was given.
         fn divide(&mut self, tasks: &[usize], amount: f64, most: f64) -> f64 {
             let weight: u64 = tasks.iter().map(|&task| self.weights[task]).sum();
             let per_weight = tasks
@@ -544,7 +544,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Activate(usize),
-        /// A task stops with this much more, or less, than the ideal gave it.
+        /// A task stops with this much more than the ideal gave it, or less if negative.
         Deactivate(usize, f64),
     }
 
@@ -593,7 +593,7 @@ mod tests {
         }
     }
 
-    /// What a draining task has no need of is not taken from what its class was denied.
+    /// What a draining task does not need is not subtracted from what its class was denied.
     #[test]
     fn what_nobody_needed_stays_denied() {
         let cpus = CpuSets::new(&[1024]);
@@ -604,11 +604,11 @@ mod tests {
         for task in 0..3 {
             fluid.activate(task);
         }
-        // Task 2 is served on until it has 27.
+        // Task 2 is still served until it has 27.
         fluid.deactivate(2, 27.0, &cpus);
         fluid.advance(38, &cpus);
-        // Of the 76 / 9 that task 1 gives back, task 2 needs 27 - 190 / 9, and task 0 gets the rest: it has 11 now. Weight 5 was denied
-        // 38 - 190 / 9 and got 27 - 190 / 9 of it: 11 are left for whoever comes with this weight.
+        // Of the 76 / 9 that task 1 gives back, task 2 needs 27 - 190 / 9, and task 0 gets the rest: it now has 11. Weight 5 was denied
+        // 38 - 190 / 9 and got 27 - 190 / 9 of it, which leaves 11 for the next task with this weight.
         fluid.deactivate(1, 0.0, &cpus);
         assert!((fluid.service(0) - 11.0).abs() < 0.01);
         fluid.activate(3);
@@ -625,7 +625,7 @@ mod tests {
             fluid.describe(task, 1024, ALL_CPUS);
             fluid.activate(task);
         }
-        // The first task ends far behind; the second, still farther behind, sleeps and wakes all the time.
+        // The first task ends far behind. The second, even farther behind, keeps sleeping and waking.
         fluid.deactivate(0, 1e9, &cpus);
         for now in 1..10_000 {
             fluid.advance(now, &cpus);

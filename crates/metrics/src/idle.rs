@@ -10,7 +10,7 @@ pub(crate) struct WaitingTasks {
 }
 
 impl WaitingTasks {
-    /// A task of this set began to wait.
+    /// A task with this set began to wait.
     pub(crate) fn add(&mut self, set: SetId) {
         let set = set as usize;
         if set >= self.by_set.len() {
@@ -20,13 +20,13 @@ impl WaitingTasks {
         self.total += 1;
     }
 
-    /// A task of this set no longer waits.
+    /// A task with this set no longer waits.
     pub(crate) fn remove(&mut self, set: SetId) {
         self.by_set[set as usize] -= 1;
         self.total -= 1;
     }
 
-    /// How many of the idle CPUs could run a waiting task at once: a maximum matching of idle CPUs and waiting tasks.
+    /// How many idle CPUs could run waiting tasks at the same time: the size of a maximum matching between them.
     pub(crate) fn usable(&self, idle: &IdleCpus, cpus: &CpuSets) -> usize {
         if self.total == 0 || idle.count == 0 {
             return 0;
@@ -46,12 +46,12 @@ impl WaitingTasks {
                 matched += 1;
             }
         }
-        // Tasks without restriction fit on whatever the others leave.
+        // Unrestricted tasks fit on any CPU that the others leave.
         matched + unrestricted.min(idle.count - matched)
     }
 }
 
-/// Which online CPUs run no task.
+/// The online CPUs that run no task.
 #[derive(Clone, Debug)]
 pub(crate) struct IdleCpus {
     idle: Vec<bool>,
@@ -59,7 +59,7 @@ pub(crate) struct IdleCpus {
 }
 
 impl IdleCpus {
-    /// All `cpus` idle.
+    /// `cpus` CPUs, all idle.
     pub(crate) fn new(cpus: usize) -> Self {
         Self {
             idle: vec![true; cpus],
@@ -85,16 +85,16 @@ impl IdleCpus {
     }
 }
 
-/// A matching under construction between idle CPUs and the waiting tasks that have restrictions.
+/// A matching under construction between idle CPUs and restricted waiting tasks.
 struct Matching<'a> {
     waiting: &'a [usize],
     cpus: &'a CpuSets,
-    /// CPUs given to the tasks of each set.
+    /// CPUs assigned to the tasks of each set.
     assigned: Vec<Vec<usize>>,
 }
 
 impl Matching<'_> {
-    /// Finds a task for `cpu`, moving earlier CPUs to other tasks where that helps (an augmenting path).
+    /// Finds a task for `cpu`, reassigning other CPUs if necessary (an augmenting path).
     fn place(&mut self, cpu: usize, visited: &mut [bool]) -> bool {
         for set in 0..self.waiting.len() {
             let id = set as SetId;
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn earlier_choices_are_revised() {
-        // CPU 0 serves {0, 1} first and must move over when only it can serve {0}.
+        // CPU 0 is first assigned to {0, 1} and must move to {0}, which only it can serve.
         let mut sets = CpuSets::new(&[1024; 3]);
         let both = set(&mut sets, &[0, 1]);
         let first = set(&mut sets, &[0]);

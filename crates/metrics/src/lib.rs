@@ -1,8 +1,8 @@
-//! What is computed from the event stream, once, for the simulator and the real kernel alike.
+//! Metrics of the event stream, computed by the same code for the simulator and the real kernel.
 //!
-//! [`Metrics`] is a [`Sink`](fairground_events::Sink): it takes the events one by one, keeps only sums, and so needs
-//! memory for the tasks and CPUs of a run but not for its length, unless [`Options::records`] asks for more. [`Metrics::result`] gives the [`RunMetrics`]. Every
-//! definition, with its formula, is in `docs/metrics.md`; the names there and here are the same.
+//! [`Metrics`] is a [`Sink`](fairground_events::Sink): it takes events one by one and keeps only sums, so its memory depends on the
+//! number of tasks and CPUs but not on the length of the run, unless [`Options::records`] asks for more. [`Metrics::result`] returns
+//! the [`RunMetrics`]. `docs/metrics.md` defines every metric with its formula, under the names used here.
 
 mod collector;
 mod cpu_sets;

@@ -1,17 +1,17 @@
 //! Rates of the ideal fluid processor: weighted max-min fair, at most one CPU per task, on allowed CPUs only.
 //!
-//! *Water filling*: all rates grow in proportion to weight until some cannot grow any more, because a task has a whole CPU
-//! or a set of CPUs is used up; these stay, the others grow on.
+//! *Water filling*: all rates grow in proportion to weight until some can grow no more, because a task has a whole CPU or a set of
+//! CPUs is used up. Those stay fixed while the others keep growing.
 
 use crate::cpu_sets::{ALL_CPUS, CapacityCurve, CpuSets, SetId};
 
-/// Up to this many distinct sets of allowed CPUs that overlap without nesting, every union of them is watched.
+/// With up to this many distinct sets of allowed CPUs, if some overlap without nesting, every union of them is a constraint.
 const MOST_SETS_FOR_ALL_UNIONS: usize = 8;
 
-/// Relative slack below which two fill levels count as equal.
+/// Relative difference below which two fill levels count as equal.
 const TOLERANCE: f64 = 1e-12;
 
-/// Runnable tasks of one weight and one set of allowed CPUs.
+/// Runnable tasks with the same weight and the same set of allowed CPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Demand {
     pub(crate) weight: f64,
@@ -21,25 +21,25 @@ pub(crate) struct Demand {
 }
 
 impl Demand {
-    /// The rate of each task if there is no other demand.
+    /// The rate of each task when there is no other demand.
     pub(crate) fn rate_alone(&self, cpus: &CpuSets) -> f64 {
         let level = cpus.capacity(self.set).of(self.tasks) / (self.weight * self.tasks as f64);
         self.weight * level
     }
 }
 
-/// Computes rates, keeping its buffers and what it knows of the sets.
+/// Computes rates; keeps its buffers and what it knows about the sets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Solver {
     demands: Vec<Demand>,
     rates: Vec<f64>,
     segments: Vec<Segment>,
-    /// Distinct sets of the demands for which `constraints` holds, ascending.
+    /// The distinct sets for which `constraints` was computed, ascending.
     sets: Vec<SetId>,
     constraints: Vec<Constraint>,
 }
 
-/// Demands that are served at the same rate per weight.
+/// Consecutive demands served at the same rate per weight.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     /// Index after the last demand.
@@ -48,27 +48,27 @@ struct Segment {
     capacity: f64,
 }
 
-/// Tasks that are confined to a union of sets share its CPUs.
+/// Tasks confined to a union of sets share its CPUs.
 #[derive(Clone, Debug)]
 struct Constraint {
-    /// Whether tasks of `Solver::sets[i]` are confined to it.
+    /// Whether tasks with the set `Solver::sets[i]` are confined to it.
     confines: Vec<bool>,
     capacity: CapacityCurve,
 }
 
 impl Solver {
-    /// Forgets what was learnt of the sets, because the machine changed.
+    /// Forgets what is known about the sets, because the machine changed.
     pub(crate) fn forget(&mut self) {
         self.sets.clear();
         self.constraints.clear();
     }
 
-    /// The rate of each task of the demands solved last, in their order, as work per nanosecond.
+    /// The rate of each task in work per nanosecond, for the demands solved last and in their order.
     pub(crate) fn rates(&self) -> &[f64] {
         &self.rates
     }
 
-    /// Computes the rates of `demands`, which come by falling weight.
+    /// Computes the rates of `demands`, which must come in order of falling weight.
     pub(crate) fn solve(&mut self, demands: impl Iterator<Item = Demand>, cpus: &CpuSets) {
         self.demands.clear();
         self.demands.extend(demands);
@@ -83,9 +83,9 @@ impl Solver {
         }
     }
 
-    /// All tasks have the same allowed CPUs. Any k tasks get at most what the k fastest CPUs give, and the k heaviest are
-    /// the first to reach that. So with the points (weight of the k heaviest tasks, capacity for k tasks), the slopes
-    /// of the greatest convex function below all points are the rates per weight.
+    /// All tasks have the same allowed CPUs. Any k tasks get at most what the k fastest CPUs give, and the k heaviest reach that first. So
+    /// the rates per weight are the slopes of the greatest convex function below all points (weight of the k heaviest tasks, capacity for
+    /// k tasks).
     fn solve_common_set(&mut self, capacity: &CapacityCurve) {
         self.segments.clear();
         let mut tasks = 0;
@@ -97,7 +97,7 @@ impl Solver {
                 weight: demand.weight * demand.tasks as f64,
                 capacity: capacity.of(tasks) - before,
             };
-            // A later segment with a smaller slope would give a lighter task less per weight than a heavier one.
+            // A later segment with a smaller slope would give lighter tasks less per weight than heavier ones.
             while let Some(&last) = self.segments.last() {
                 if last.capacity * segment.weight < segment.capacity * last.weight {
                     break;
@@ -117,7 +117,7 @@ impl Solver {
         }
     }
 
-    /// Tasks have different allowed CPUs: fill step by step, and at each step find the constraint that is met first.
+    /// Tasks have different allowed CPUs: fill in steps, and find the constraint that becomes tight first in each.
     fn solve_many_sets(&mut self, cpus: &CpuSets) {
         self.learn_sets(cpus);
         let set_index: Vec<usize> = self
@@ -180,7 +180,7 @@ impl Solver {
         }
     }
 
-    /// Finds the constraints for the sets of the demands, unless they are the ones known already.
+    /// Finds the constraints for the sets of the demands, unless they are already known.
     fn learn_sets(&mut self, cpus: &CpuSets) {
         let mut sets: Vec<SetId> = self.demands.iter().map(|demand| demand.set).collect();
         sets.sort_unstable();
@@ -223,7 +223,7 @@ impl Solver {
     }
 }
 
-/// Whether any two of the sets are disjoint or one holds the other. Then the sets alone, without unions, say all.
+/// Whether any two of the sets are disjoint or one contains the other. If so, the sets are constraints enough, without unions.
 fn nested_or_disjoint(sets: &[SetId], cpus: &CpuSets) -> bool {
     sets.iter().enumerate().all(|(index, &a)| {
         sets[..index].iter().all(|&b| {
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn the_heaviest_tasks_get_the_fastest_cpus() {
-        // One big CPU and two of half its speed. The heavy task takes the big one whole; the two light ones have one each.
+        // One big CPU and two of half its speed. The heavy task gets all of the big one, the two light ones one small CPU each.
         let cpus = CpuSets::new(&[512, 1024, 512]);
         assert_eq!(
             solve(&[demand(4.0, 0, 1), demand(1.0, 0, 2)], &cpus),
@@ -300,7 +300,7 @@ mod tests {
     fn pinned_tasks_share_their_cpu_only() {
         let mut cpus = CpuSets::new(&[1024; 2]);
         let first = set(&mut cpus, &[0]);
-        // Three tasks pinned to CPU 0 and a free one: the free one has CPU 1 for itself.
+        // Three tasks pinned to CPU 0 and a free one, which has CPU 1 to itself.
         let rates = solve(&[demand(1.0, 0, 1), demand(1.0, first, 3)], &cpus);
         assert_eq!(rates[0], 1.0);
         assert!((rates[1] - 1.0 / 3.0).abs() < 1e-12);
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn overlapping_sets_are_shared_as_a_whole() {
-        // Two tasks on {0, 1} and two on {1, 2}: together three CPUs for four tasks.
+        // Two tasks on {0, 1} and two on {1, 2}: three CPUs for four tasks.
         let mut cpus = CpuSets::new(&[1024; 3]);
         let low = set(&mut cpus, &[0, 1]);
         let high = set(&mut cpus, &[1, 2]);
@@ -317,9 +317,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the weights and sets (up to four distinct ones, equal CPUs), the rates are feasible and max-min fair:
-        /// no set of CPUs is overcommitted, and each task has a whole CPU or sits in a full set in which none has more
-        /// per weight.
+        /// Whatever the weights and sets (up to four distinct ones, on equal CPUs), the rates are feasible and max-min fair:
+        /// no set of CPUs is overcommitted, and each task has a whole CPU or is confined to a full set in which no task has
+        /// more per weight.
         #[test]
         fn rates_are_feasible_and_max_min_fair(
             masks in prop::collection::vec(1_u32..32, 1..4),
@@ -341,7 +341,7 @@ mod tests {
                 .collect();
             demands.sort_by(|a, b| b.weight.total_cmp(&a.weight));
             let rates = solve(&demands, &cpus);
-            // Use of every subset of CPUs by the tasks that are confined to it.
+            // Use of every subset of CPUs by the tasks confined to it.
             let mut tight = Vec::new();
             for mask in 1_u32..1 << CPUS {
                 let members: Vec<bool> = (0..CPUS).map(|n| mask & (1 << n) != 0).collect();

@@ -1,4 +1,4 @@
-//! What is kept one by one, on request. Memory grows with the length of the run.
+//! Records of single laps, jobs and windows, kept on request. Memory grows with the length of the run.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use crate::distribution::Samples;
 use crate::result::{Bucket, JobRecord, LapRecord, TaskRecords, WindowRecord};
 use fairground_events::Nanoseconds;
 
-/// First digits of the bounds of histograms.
+/// Bounds of histograms, to be multiplied by powers of ten.
 const BOUNDS: [u64; 6] = [10, 15, 20, 30, 50, 70];
 
 /// The records of one task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     pub(crate) laps: Vec<LapRecord>,
-    /// Complete or skipped jobs.
+    /// Completed or skipped jobs.
     pub(crate) jobs: Vec<JobRecord>,
     pub(crate) windows: Vec<WindowRecord>,
     pub(crate) stretches: Samples,
@@ -22,7 +22,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// The records with a job that is not complete.
+    /// The records, including the `open` job if there is one.
     pub(crate) fn result(&self, open: Option<JobRecord>) -> TaskRecords {
         TaskRecords {
             laps: self.laps.clone(),
@@ -34,7 +34,7 @@ impl Records {
         }
     }
 
-    /// Adds `count` periods that were left out, the first from `due` on.
+    /// Adds `count` skipped periods, the first of which began at `due`.
     pub(crate) fn skip(&mut self, due: Nanoseconds, period: Nanoseconds, count: u64) {
         self.jobs.extend((0..count).map(|number| JobRecord {
             due_ns: due + number * period,
@@ -46,7 +46,7 @@ impl Records {
     }
 }
 
-/// A coarse histogram of times, with bounds that are the same everywhere.
+/// A coarse histogram of times; all histograms have the same bounds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Histogram(BTreeMap<u64, u64>);
 
@@ -62,7 +62,7 @@ impl Histogram {
     }
 }
 
-/// The smallest bound that is not below a value.
+/// The smallest bound not below a value.
 fn bound(value: u64) -> u64 {
     let mut unit = 1;
     loop {

@@ -1,11 +1,11 @@
 //! The metrics of one run, as plain data.
 //!
-//! Times are in nanoseconds. *Work* is CPU time weighted with the capacity of the CPU: one nanosecond on a CPU of capacity
+//! Times are in nanoseconds. *Work* is CPU time weighted by the capacity of the CPU: one nanosecond on a CPU of capacity
 //! 1024 is one nanosecond of work. A metric without samples is `None`, never 0.
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that is measured of one run.
+/// All measurements of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunMetrics {
@@ -15,13 +15,13 @@ pub struct RunMetrics {
     pub cpus: u32,
     /// Where the CPU time went.
     pub cpu_time: CpuTime,
-    /// Useful work against a work-conserving machine without overhead; `None` if no task ever wanted a CPU.
+    /// Useful work compared with a work-conserving machine without overhead; `None` if no task ever wanted a CPU.
     pub throughput: Option<Throughput>,
     /// How evenly CPU time was divided; `None` if no task of a fair policy ever wanted a CPU.
     pub fairness: Option<Fairness>,
-    /// From runnable to running, all tasks together.
+    /// From runnable to running, over all tasks.
     pub wakeup_latency: Option<Distribution>,
-    /// From the nominal release of a job to its completion, all periodic tasks together.
+    /// From the nominal release of a job to its completion, over all periodic tasks.
     pub response_time: Option<Distribution>,
     /// Jobs of all periodic tasks.
     pub periods: Option<Periods>,
@@ -33,16 +33,16 @@ pub struct RunMetrics {
     pub wakeups: u64,
     /// Moves of a task between CPUs.
     pub migrations: u64,
-    /// CPU time spent in scheduling code and switching; `None` if the source of the events does not tell.
+    /// CPU time lost to overhead of all kinds; `None` if the source of the events does not report it.
     pub overhead: Option<OverheadTime>,
-    /// Passes through the scheduler, from the entry to the choice of the next task, waits for locks included; `None` if the source
-    /// of the events does not tell.
+    /// Passes through the scheduler, from the entry until the next task is chosen, including waits for locks; `None` if the source of
+    /// the events does not report them.
     pub scheduler_pass: Option<Distribution>,
-    /// Longest time that a task was runnable without running, also if it still waited at the end.
+    /// Longest time that a task was runnable without running, even if it still waited at the end.
     pub longest_wait_ns: Option<u64>,
-    /// Time at which the last task ended; `None` if a task was still alive at the end of the run.
+    /// When the last task ended; `None` if a task was still alive at the end of the run.
     pub makespan_ns: Option<u64>,
-    /// Events that contradict earlier ones (a recording with lost events); 0 for a sound stream.
+    /// Events that contradict earlier ones, as in a recording that lost events; 0 for a sound stream.
     pub inconsistent_events: u64,
     /// Per task, in order of creation.
     pub tasks: Vec<TaskMetrics>,
@@ -52,7 +52,7 @@ pub struct RunMetrics {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuTime {
-    /// Sum over CPUs of the time they were online.
+    /// Time that CPUs were online, summed over all CPUs.
     pub available_ns: u64,
     /// Part of it that tasks used.
     pub busy_ns: u64,
@@ -60,17 +60,17 @@ pub struct CpuTime {
     pub overhead_ns: u64,
     /// The rest.
     pub idle_ns: u64,
-    /// Part of the idle time in which a waiting task was allowed on the idle CPU (0: work conserving).
+    /// Part of the idle time that waiting tasks could have used; 0 if the scheduler was work conserving.
     pub idle_while_runnable_ns: u64,
 }
 
-/// Useful work against a work-conserving machine without overhead.
+/// Useful work compared with a work-conserving machine without overhead.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Throughput {
     /// Work done by all tasks.
     pub work_ns: u64,
-    /// Work that a work-conserving machine without overhead does with the tasks that are runnable at each moment.
+    /// Work that a work-conserving machine without overhead would have done with the tasks runnable at each moment.
     pub ideal_work_ns: u64,
     /// `work_ns / ideal_work_ns`.
     pub ratio: f64,
@@ -88,7 +88,7 @@ pub struct Fairness {
     pub worst_window: Option<WindowSpread>,
 }
 
-/// Extremes of lag: work received minus the work an ideal fluid processor gives.
+/// Extremes of lag: work received minus what the ideal fluid processor would have given.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lag {
@@ -106,12 +106,12 @@ pub struct WindowSpread {
     pub window_ns: u64,
     /// When the worst window began.
     pub start_ns: u64,
-    /// Largest minus smallest deviation of a task from its ideal share in it, as a fraction of one CPU. For equal
-    /// tasks that is the largest minus the smallest share.
+    /// Largest minus smallest deviation of a task from its ideal share in that window, as a fraction of one CPU. For equal
+    /// tasks, this is the largest minus the smallest share.
     pub spread: f64,
 }
 
-/// A distribution of times. A percentile is the smallest value that this many of 100 samples do not exceed.
+/// A distribution of times. The nth percentile is the smallest value that at least n % of the samples do not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distribution {
@@ -119,24 +119,24 @@ pub struct Distribution {
     pub samples: u64,
     /// Arithmetic mean.
     pub mean_ns: f64,
-    /// 1 of 100 samples are at most this.
+    /// 1 % of the samples are at most this.
     pub p1_ns: u64,
-    /// 5 of 100 samples are at most this.
+    /// 5 % of the samples are at most this.
     pub p5_ns: u64,
     /// Half of the samples are at most this.
     pub p50_ns: u64,
-    /// 95 of 100 samples are at most this.
+    /// 95 % of the samples are at most this.
     pub p95_ns: u64,
-    /// 99 of 100 samples are at most this.
+    /// 99 % of the samples are at most this.
     pub p99_ns: u64,
-    /// 999 of 1000 samples are at most this.
+    /// 99.9 % of the samples are at most this.
     pub p999_ns: u64,
     /// The largest sample.
     pub max_ns: u64,
 }
 
 impl Distribution {
-    /// The distribution of samples in any order, which are sorted; `None` without samples.
+    /// The distribution of samples in any order; sorts them. `None` without samples.
     pub fn of(samples: &mut [u64]) -> Option<Self> {
         samples.sort_unstable();
         let max_ns = *samples.last()?;
@@ -144,13 +144,13 @@ impl Distribution {
         let count = samples.len();
         let mean_ns = sum as f64 / count as f64;
         Some(Self::with(count as u64, mean_ns, max_ns, |quantile| {
-            // A factor of 1000 makes the product of a whole number of samples whole.
+            // All quantiles are whole multiples of 1/1000, so this product is whole but for rounding errors.
             let rank = (count as f64 * quantile * 1000.0).round() as usize;
             samples[rank.div_ceil(1000).max(1) - 1]
         }))
     }
 
-    /// A distribution whose percentiles come from a function of the quantile, 0 to 1.
+    /// A distribution whose percentiles come from `at`, a function of the quantile, 0 to 1.
     pub(crate) fn with(samples: u64, mean_ns: f64, max_ns: u64, at: impl Fn(f64) -> u64) -> Self {
         Self {
             samples,
@@ -170,13 +170,13 @@ impl Distribution {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Periods {
-    /// Periods that began, with those that were skipped.
+    /// Periods that began, including skipped ones.
     pub released: u64,
     /// Jobs completed.
     pub completed: u64,
-    /// Jobs that were not complete at the end of their period, with those of periods that were skipped.
+    /// Jobs not complete at the end of their period, including those of skipped periods.
     pub missed: u64,
-    /// Periods that the task left out because it was late.
+    /// Periods that the task skipped because it was late.
     pub skipped: u64,
 }
 
@@ -184,7 +184,7 @@ pub struct Periods {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OverheadTime {
-    /// Scheduler callbacks, with the helpers and locks they use.
+    /// Scheduler callbacks, including their kfuncs and locks.
     pub scheduling_ns: u64,
     /// Switching from one task to another.
     pub switch_ns: u64,
@@ -194,11 +194,11 @@ pub struct OverheadTime {
     pub interrupt_ns: u64,
     /// All kinds.
     pub total_ns: u64,
-    /// `total_ns` in percent of the available CPU time.
+    /// `total_ns` as a percentage of the available CPU time.
     pub percent: f64,
 }
 
-/// What is measured of one task.
+/// Measurements of one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskMetrics {
@@ -210,9 +210,9 @@ pub struct TaskMetrics {
     pub weight: u32,
     /// CPU time used.
     pub cpu_time_ns: u64,
-    /// CPU time used, weighted with capacity.
+    /// CPU time used, weighted by capacity.
     pub work_ns: u64,
-    /// Share of the machine against the ideal; `None` if it never wanted a CPU.
+    /// Share of the machine, and the ideal one; `None` if it never wanted a CPU.
     pub share: Option<Share>,
     /// Extremes of lag; `None` for a task that never wanted a CPU and for real-time policies.
     pub lag: Option<Lag>,
@@ -224,7 +224,7 @@ pub struct TaskMetrics {
     pub response_time: Option<Distribution>,
     /// Jobs, if periodic.
     pub periods: Option<Periods>,
-    /// Laps by the task's own watch.
+    /// Laps by the task's own stopwatch.
     pub laps: Option<Distribution>,
     /// Total time runnable without running.
     pub wait_ns: u64,
@@ -232,38 +232,38 @@ pub struct TaskMetrics {
     pub longest_wait_ns: Option<u64>,
     /// Times it became runnable.
     pub wakeups: u64,
-    /// Times it left a CPU because it slept or ended.
+    /// Times it left a CPU because it went to sleep or ended.
     pub voluntary_switches: u64,
-    /// Times it left a CPU although it could have gone on.
+    /// Times it left a CPU although it could have gone on running.
     pub involuntary_switches: u64,
     /// Moves between CPUs.
     pub migrations: u64,
     /// When it ended, if it did.
     pub ended_ns: Option<u64>,
-    /// What happened one by one, if it was asked for.
+    /// Records of its laps, jobs, windows and so on, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<TaskRecords>,
 }
 
-/// What happened to a task one by one, in order of time.
+/// Records of one task, in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskRecords {
     /// Laps that ended.
     pub laps: Vec<LapRecord>,
-    /// Jobs of a periodic task, with those that were skipped or were not complete at the end.
+    /// Jobs of a periodic task, including those that were skipped or not complete at the end.
     pub jobs: Vec<JobRecord>,
     /// Shares of one CPU in the windows that the task lived through.
     pub windows: Vec<WindowRecord>,
     /// Times on a CPU without interruption, from switch to switch.
     pub stretches: Option<Distribution>,
-    /// Wakeup latencies, roughly.
+    /// Coarse histogram of wake-up latencies.
     pub wakeup_latency_histogram: Vec<Bucket>,
-    /// Response times, roughly.
+    /// Coarse histogram of response times.
     pub response_time_histogram: Vec<Bucket>,
 }
 
-/// A lap by a task's own watch.
+/// A lap by a task's own stopwatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LapRecord {
@@ -279,13 +279,13 @@ pub struct LapRecord {
 pub struct JobRecord {
     /// Nominal release.
     pub due_ns: u64,
-    /// When the task was first on a CPU from then on; `None` if never.
+    /// When the task was first on a CPU at or after the release; `None` if never.
     pub first_run_ns: Option<u64>,
-    /// When it was complete; `None` if it was skipped or the run ended before.
+    /// When it was complete; `None` if it was skipped or the run ended first.
     pub completed_ns: Option<u64>,
     /// Nominal end of the period.
     pub deadline_ns: u64,
-    /// Whether the task left this period out because it was late.
+    /// Whether the task skipped this period because it was late.
     pub skipped: bool,
 }
 
@@ -301,11 +301,11 @@ pub struct WindowRecord {
     pub ideal: f64,
 }
 
-/// Samples of a histogram between the next smaller bound and this one.
+/// A bucket of a histogram: samples above the next smaller bound, up to and including this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bucket {
-    /// Largest value of the bucket: 10, 15, 20, 30, 50 or 70 times a power of ten.
+    /// Upper bound: 10, 15, 20, 30, 50 or 70 times a power of ten.
     pub up_to_ns: u64,
     /// Samples in it, at least 1.
     pub samples: u64,
@@ -315,7 +315,7 @@ pub struct Bucket {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
-    /// Work of the task over all the work the online CPUs could have done, 0 to 1.
+    /// Work of the task divided by all the work that the online CPUs could have done, 0 to 1.
     pub actual: f64,
     /// The same for the ideal fluid processor.
     pub ideal: f64,
@@ -325,7 +325,7 @@ pub struct Share {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShareRange {
-    /// Windows seen.
+    /// Number of windows.
     pub windows: u64,
     /// Smallest share.
     pub min: f64,

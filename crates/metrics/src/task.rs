@@ -1,4 +1,4 @@
-//! What the collector keeps of one task.
+//! What the collector keeps about one task.
 
 use crate::cpu_sets::SetId;
 use crate::distribution::Samples;
@@ -6,14 +6,14 @@ use crate::records::Records;
 use crate::result::{JobRecord, Lag, LapRecord, Periods, Share, ShareRange};
 use fairground_events::{Nanoseconds, Policy, TaskInfo};
 
-/// Where a task is in its life.
+/// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum State {
     /// New, or asleep.
     Sleeping,
     /// Runnable but not on a CPU.
     Waiting,
-    /// On a CPU; `leaving` says that it went to sleep or ended and only has to be switched away.
+    /// On a CPU; if `leaving`, it has gone to sleep or ended and is about to be switched out.
     Running { cpu: usize, leaving: bool },
     /// Gone.
     Ended,
@@ -29,17 +29,17 @@ pub(crate) struct Task {
     pub(crate) fair: bool,
     pub(crate) set: SetId,
     pub(crate) state: State,
-    /// When the present wait began.
+    /// When the current wait began.
     pub(crate) waiting_since: Nanoseconds,
-    /// When it was woken, while it has not run since.
+    /// When it was woken, if it has not run since.
     pub(crate) woken: Option<Nanoseconds>,
     /// CPU time when it was last woken.
     pub(crate) cpu_time_at_wake: u64,
     /// CPU time in nanoseconds.
     pub(crate) cpu_time: u64,
-    /// CPU time times speed of the CPU.
+    /// CPU time times the speed of the CPU.
     pub(crate) work: f64,
-    /// First time it became runnable.
+    /// When it first became runnable.
     pub(crate) born: Option<Nanoseconds>,
     pub(crate) ended: Option<Nanoseconds>,
     pub(crate) lag: LagExtremes,
@@ -47,12 +47,12 @@ pub(crate) struct Task {
     pub(crate) wakeup_latency: Samples,
     pub(crate) response_time: Samples,
     pub(crate) periods: Option<Periods>,
-    /// The job that is not complete yet.
+    /// The job not yet complete.
     pub(crate) job: Option<JobRecord>,
     pub(crate) laps: Samples,
-    /// When the present lap began.
+    /// When the current lap began.
     pub(crate) lap: Option<Nanoseconds>,
-    /// When it came to its CPU.
+    /// When it was last switched in.
     pub(crate) switched_in: Nanoseconds,
     pub(crate) records: Option<Box<Records>>,
     pub(crate) wait: u64,
@@ -98,24 +98,24 @@ impl Task {
         }
     }
 
-    /// Books a wait that lasted until `now`.
+    /// Accounts a wait that lasted until `now`.
     pub(crate) fn end_wait(&mut self, now: Nanoseconds) {
         let wait = now - self.waiting_since;
         self.wait += wait;
         self.longest_wait = self.longest_wait.max(Some(wait));
     }
 
-    /// The jobs, made when the first is seen.
+    /// The counts of jobs, created for the first one.
     pub(crate) fn periods(&mut self) -> &mut Periods {
         self.periods.get_or_insert_default()
     }
 
-    /// The job that is not complete, if its release has come.
+    /// The job not yet complete, if its release is in the past.
     pub(crate) fn open_job(&self, now: Nanoseconds) -> Option<JobRecord> {
         self.job.filter(|job| job.due_ns < now)
     }
 
-    /// The jobs until now: one whose release is still to come does not count, one whose period is over is missed.
+    /// The counts of jobs up to now. A job not yet due does not count; one that is not complete counts as missed if its period is over.
     pub(crate) fn periods_until(&self, now: Nanoseconds) -> Option<Periods> {
         let mut periods = self.periods?;
         match self.open_job(now) {
@@ -138,7 +138,7 @@ impl Task {
         });
     }
 
-    /// Completes the job released last, if there is one.
+    /// Completes the job released last; returns whether there is one.
     #[must_use]
     pub(crate) fn complete(&mut self, deadline: Nanoseconds, now: Nanoseconds) -> bool {
         let Some(mut job) = self.job.take() else {
@@ -151,7 +151,7 @@ impl Task {
         self.response_time.add(response);
         job.deadline_ns = deadline;
         job.completed_ns = Some(now);
-        // It was on its CPU already when the job was due.
+        // It was already on its CPU when the job was due.
         job.first_run_ns.get_or_insert(job.due_ns.min(now));
         if let Some(records) = &mut self.records {
             records.jobs.push(job);
@@ -160,7 +160,7 @@ impl Task {
         true
     }
 
-    /// Leaves out `count` periods, the first from `due` on.
+    /// Skips `count` periods, the first of which began at `due`.
     pub(crate) fn skip(&mut self, due: Nanoseconds, period: Nanoseconds, count: u64) {
         let periods = self.periods();
         periods.released += count;
@@ -171,7 +171,7 @@ impl Task {
         }
     }
 
-    /// Starts or stops the task's watch.
+    /// Starts or stops the task's stopwatch.
     pub(crate) fn lap(&mut self, at: Nanoseconds, begins: bool) {
         if begins {
             self.lap = Some(at);
@@ -190,7 +190,7 @@ impl Task {
         }
     }
 
-    /// It comes to a CPU.
+    /// The task gets a CPU.
     pub(crate) fn switch_in(&mut self, now: Nanoseconds) {
         self.switched_in = now;
         if let Some(job) = &mut self.job
@@ -200,7 +200,7 @@ impl Task {
         }
     }
 
-    /// It leaves its CPU, or the run ends.
+    /// The task leaves its CPU, or the run ends.
     pub(crate) fn switch_out(&mut self, now: Nanoseconds) {
         if let Some(records) = &mut self.records {
             records.stretches.add(now - self.switched_in);
@@ -208,7 +208,7 @@ impl Task {
     }
 }
 
-/// Whether tasks of this policy divide CPU time by weight; the others come before all of these.
+/// Whether tasks of this policy divide CPU time by weight. All others take precedence over them.
 pub(crate) fn is_fair(policy: Policy) -> bool {
     match policy {
         Policy::Normal | Policy::Batch | Policy::Idle | Policy::Ext => true,
@@ -218,9 +218,9 @@ pub(crate) fn is_fair(policy: Policy) -> bool {
 
 /// Extremes of one task's lag.
 ///
-/// Lag is extreme when a task starts or stops running, so it is sampled there. How much the ideal processor may give to a
-/// job is known for certain only when the job ends: until then the lowest point is kept aside, with the service received
-/// at that point, and it counts with the ideal service cut off at the demand.
+/// Lag is extreme when a task starts or stops running, so it is sampled there. How much the ideal processor may give to a job is
+/// certain only when the job ends. Until then the lowest point is kept aside, with the service received by then. When it is counted,
+/// its ideal service is capped at the demand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LagExtremes {
     ahead: f64,
@@ -235,7 +235,7 @@ struct Lowest {
 }
 
 impl LagExtremes {
-    /// The task has `received` this much service and the ideal processor gave it `ideal`.
+    /// The task has `received` this much service, and the ideal processor has given it `ideal`.
     pub(crate) fn sample(&mut self, received: f64, ideal: f64) {
         let lag = received - ideal;
         self.ahead = self.ahead.max(lag);
@@ -247,13 +247,13 @@ impl LagExtremes {
         }
     }
 
-    /// The task's demand is met with `received` service in all.
+    /// The task's demand is met, with `received` service in all.
     pub(crate) fn demand_met(&mut self, received: f64) {
         self.behind = self.behind_if(received);
         self.lowest = None;
     }
 
-    /// The extremes; a job that is not complete may demand any amount.
+    /// The extremes so far; a job not yet complete may demand any amount.
     pub(crate) fn extremes(&self) -> Lag {
         Lag {
             ahead_ns: self.ahead.round() as u64,
@@ -268,7 +268,7 @@ impl LagExtremes {
     }
 }
 
-/// Shares of one task in consecutive windows (Welford's method for mean and variance).
+/// Shares of one task in consecutive windows, with mean and variance by Welford's method.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WindowState {
     work_at_start: f64,
@@ -287,7 +287,7 @@ impl WindowState {
         self.ideal_at_start = ideal;
     }
 
-    /// Ends a window of `length` in which the task lived all the time, and begins the next. Returns the shares of one CPU.
+    /// Ends a window of this `length`, through all of which the task lived, and begins the next. Returns the task's shares of one CPU.
     pub(crate) fn roll(&mut self, work: f64, ideal: f64, length: u64) -> Share {
         let length = length as f64;
         let share = (work - self.work_at_start) / length;
@@ -310,7 +310,7 @@ impl WindowState {
         }
     }
 
-    /// The range of shares, `None` before the first window ended.
+    /// The range of shares; `None` until the first window has ended.
     pub(crate) fn range(&self) -> Option<ShareRange> {
         (self.windows > 0).then(|| ShareRange {
             windows: self.windows,

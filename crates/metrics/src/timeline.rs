@@ -4,25 +4,25 @@ use fairground_events::{Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What CPUs and tasks did from one time to another.
+/// What CPUs and tasks did during a span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeline {
-    /// Its beginning.
+    /// Beginning of the span.
     pub from_ns: Nanoseconds,
-    /// Its end; earlier than was asked for if there was too much to keep, or if the run ended.
+    /// End of the span; earlier than requested if there was too much to keep or the run ended.
     pub to_ns: Nanoseconds,
     /// CPUs of the machine.
     pub cpus: u32,
     /// Names of the tasks that ran or waited, in order of creation.
     pub tasks: Vec<String>,
-    /// Stays of tasks on CPUs, in the order in which they ended.
+    /// Uninterrupted times of tasks on CPUs, in the order in which they ended.
     pub slices: Vec<Slice>,
     /// Waits of tasks, in the order in which they ended.
     pub waits: Vec<Wait>,
 }
 
-/// A task on a CPU, without a break.
+/// An uninterrupted time of a task on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slice {
@@ -36,19 +36,19 @@ pub struct Slice {
     pub to_ns: Nanoseconds,
 }
 
-/// A task that is runnable without running.
+/// A time that a task was runnable without running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
     /// Index of the task in [`Timeline::tasks`].
     pub task: usize,
-    /// Since when, or the beginning of the span.
+    /// When it began to wait, or the beginning of the span.
     pub from_ns: Nanoseconds,
-    /// Until when, or the end of the span.
+    /// When it stopped waiting, or the end of the span.
     pub to_ns: Nanoseconds,
 }
 
-/// What a task does.
+/// What a task is doing, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Asleep,
@@ -56,19 +56,19 @@ enum State {
     Running(u32, Nanoseconds),
 }
 
-/// Something a task did, until now.
+/// What a task did until now, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stretch {
     Waited(Nanoseconds),
     Ran(u32, Nanoseconds),
 }
 
-/// Follows what every task does, from events alone.
+/// Tracks what every task is doing, from events alone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct States(BTreeMap<TaskId, State>);
 
 impl States {
-    /// Takes in an event; tells `ended` of each stretch that it ends.
+    /// Takes an event; calls `ended` for each stretch that it ends.
     pub(crate) fn take(&mut self, event: &Event, mut ended: impl FnMut(TaskId, Stretch)) {
         let now = event.time;
         match event.kind {
@@ -79,7 +79,7 @@ impl States {
             EventKind::Switch { prev, next, .. } if prev == next => {}
             EventKind::Switch { cpu, prev, next } => {
                 if let Some(task) = prev {
-                    // One that fell asleep or ended before has left already.
+                    // A task that went to sleep or ended has left already.
                     if matches!(self.0.get(&task), Some(State::Running(..))) {
                         self.enter(task, State::Waiting(now), &mut ended);
                     }
@@ -98,7 +98,7 @@ impl States {
         }
     }
 
-    /// Since when a task has waited, if it waits.
+    /// Since when a task has been waiting, if it is.
     pub(crate) fn waits_since(&self, task: TaskId) -> Option<Nanoseconds> {
         match self.0.get(&task) {
             Some(State::Waiting(since)) => Some(*since),
@@ -106,7 +106,7 @@ impl States {
         }
     }
 
-    /// What every task is doing.
+    /// What every task that is not asleep is doing.
     pub(crate) fn last(&self) -> impl Iterator<Item = (TaskId, Stretch)> + '_ {
         self.0
             .iter()
@@ -122,8 +122,8 @@ fn stretch(state: State) -> Option<Stretch> {
     }
 }
 
-/// Keeps one span of the stream as a [`Timeline`] and forgets the rest. A simulation is deterministic, so it can be run again
-/// for the moment that turned out to matter.
+/// Keeps one span of the stream as a [`Timeline`] and forgets the rest. Simulations are deterministic, so one can be run again
+/// to record the moment that turned out to matter.
 #[derive(Clone, Debug)]
 pub struct TimelineRecorder {
     cpus: u32,
@@ -138,7 +138,7 @@ pub struct TimelineRecorder {
 }
 
 impl TimelineRecorder {
-    /// Will keep what happens on `cpus` CPUs from `from` to `to`. When it has kept `most` slices, the span ends there.
+    /// Will keep what happens on `cpus` CPUs from `from` to `to`. The span ends early once it has `most` slices.
     #[must_use]
     pub fn new(cpus: u32, from: Nanoseconds, to: Nanoseconds, most: usize) -> Self {
         Self {
@@ -154,7 +154,7 @@ impl TimelineRecorder {
         }
     }
 
-    /// The span; of a run that ended before it began, one without anything in it.
+    /// The span; an empty one if the run ended before it began.
     #[must_use]
     pub fn timeline(self) -> Timeline {
         let mut seen: Vec<TaskId> = self.slices.iter().map(|slice| slice.0).collect();
@@ -193,7 +193,7 @@ impl TimelineRecorder {
         }
     }
 
-    /// Ends the span at `now`, with everything that still lasts.
+    /// Ends the span at `now`, together with everything still going on.
     fn close(&mut self, now: Nanoseconds) {
         if self.closed {
             return;
@@ -263,11 +263,11 @@ pub struct LongestWait {
     pub task: String,
     /// When it began to wait.
     pub from_ns: Nanoseconds,
-    /// When it ran at last, or the run ended.
+    /// When the wait ended, or the run.
     pub to_ns: Nanoseconds,
 }
 
-/// Finds the longest waits of a run; of equal ones, the first that ended.
+/// Finds the longest waits of a run. Of equally long ones, those that ended first are preferred.
 #[derive(Clone, Debug)]
 pub struct LongestWaitFinder {
     most: usize,
@@ -292,14 +292,14 @@ impl LongestWaitFinder {
         }
     }
 
-    /// Leaves out all tasks but those of this name, with or without the number of an instance.
+    /// Limits the search to tasks of this name, with or without the number of an instance.
     #[must_use]
     pub fn only(mut self, task: Option<String>) -> Self {
         self.only = task;
         self
     }
 
-    /// The longest waits, the longest first.
+    /// The longest waits, longest first.
     #[must_use]
     pub fn result(&self) -> Vec<LongestWait> {
         let named = |&(task, from_ns, to_ns): &(TaskId, Nanoseconds, Nanoseconds)| LongestWait {
@@ -310,7 +310,7 @@ impl LongestWaitFinder {
         self.longest.iter().map(named).collect()
     }
 
-    /// Whether a task of the name that was asked for has been there.
+    /// Whether a task of the requested name has appeared.
     #[must_use]
     pub fn has_seen_it(&self) -> bool {
         self.names.values().any(|name| self.is_wanted(name))
@@ -399,7 +399,7 @@ mod tests {
         }
     }
 
-    /// Two tasks on one CPU: a runs from 0, b from 30, a from 70, which sleeps at 80.
+    /// Two tasks on one CPU: a runs from 0, b from 30, a from 70; a goes to sleep at 80, and b runs again.
     fn play(sink: &mut dyn Sink) {
         for (task, name) in [(A, "a"), (B, "b")] {
             let info = TaskInfo {

@@ -12,10 +12,10 @@ use fairground_events::{
     CpuId, Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo,
 };
 
-/// What the metrics need to know of the machine.
+/// What the metrics need to know about the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineFacts {
-    /// Capacity of each CPU, 1024 for the reference CPU; the index is the CPU number. All CPUs are online at the start.
+    /// Capacity of each CPU, by CPU number; 1024 for the reference CPU. All CPUs are online at the start.
     pub capacities: Vec<u32>,
 }
 
@@ -28,12 +28,12 @@ impl MachineFacts {
     }
 }
 
-/// What can be chosen about the metrics.
+/// Options of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Length of the windows in which shares are compared, more than 0.
+    /// Length of the windows in which shares are compared; more than 0.
     pub window: Nanoseconds,
-    /// Whether to keep laps, jobs, windows and the like of every task one by one. Memory then grows with the length of the run.
+    /// Whether to keep every single lap, job, window and so on of each task. Memory then grows with the length of the run.
     pub records: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Metrics {
     idle: IdleCpus,
     waiting: WaitingTasks,
     tasks: Vec<Option<Task>>,
-    /// Numbers of the tasks that have become runnable at least once and have not ended, ascending.
+    /// Numbers of the tasks that have been runnable at least once and have not ended, ascending.
     living: Vec<usize>,
     ideal: Fluid,
     window_end: Nanoseconds,
@@ -72,7 +72,7 @@ pub struct Metrics {
     wakeups: u64,
     migrations: u64,
     overhead: Option<[u64; 4]>,
-    /// Overhead that lies in the past.
+    /// Overhead up to the present.
     overhead_booked: u64,
     inconsistent: u64,
 }
@@ -80,31 +80,31 @@ pub struct Metrics {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     current: Option<usize>,
-    /// Until when its time is booked.
+    /// Until when its time has been accounted.
     booked: Nanoseconds,
     /// Until when it has overhead.
     overhead_until: Nanoseconds,
-    /// Booked time of its task that the task has not been given yet.
+    /// Accounted time of its task that has not been added to the task yet.
     ran: Nanoseconds,
     /// Whether the scheduler's loader has it.
     has_loader: bool,
 }
 
-/// What the machine could have done until some time.
+/// What the machine could have done up to some time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Capacity {
     until: Nanoseconds,
-    /// CPU time of online CPUs, and the work that they could do in it.
+    /// Time of online CPUs, and the work they could have done in it.
     available: u64,
     available_work: f64,
-    /// Time of idle CPUs that waiting tasks could have used.
+    /// Idle time that waiting tasks could have used.
     idle_while_runnable: u64,
     /// Work that a work-conserving machine without overhead would have done.
     possible_work: f64,
 }
 
 impl Metrics {
-    /// Metrics of a run that starts now, at time 0, with no tasks.
+    /// Metrics of a run that starts at time 0, without tasks.
     ///
     /// # Panics
     ///
@@ -140,7 +140,7 @@ impl Metrics {
         }
     }
 
-    /// Lets time pass until `time`.
+    /// Advances to `time`.
     #[inline]
     fn advance(&mut self, time: Nanoseconds) {
         debug_assert!(time >= self.now, "events come in time order");
@@ -150,7 +150,7 @@ impl Metrics {
         self.now = self.now.max(time);
     }
 
-    /// Ends all windows that end until `time`.
+    /// Ends all windows that end by `time`.
     #[cold]
     fn end_windows(&mut self, time: Nanoseconds) {
         while self.window_end <= time {
@@ -159,7 +159,7 @@ impl Metrics {
         }
     }
 
-    /// What the machine could have done until now, if nothing has changed since what is known.
+    /// What the machine could have done up to now. Idle CPUs and waiting tasks must not have changed since `self.capacity`.
     fn capacity_until_now(&self) -> Capacity {
         let mut capacity = self.capacity;
         let span = self.now - capacity.until;
@@ -168,7 +168,7 @@ impl Metrics {
         }
         let usable = self.waiting.usable(&self.idle, &self.sets);
         let busy = self.online as usize - self.idle.count();
-        // The busy CPUs and these, if the tasks had the fastest ones.
+        // As many CPUs as are busy or usable, assuming the fastest ones.
         let speed = self.sets.capacity(ALL_CPUS).of(busy + usable);
         capacity.until = self.now;
         capacity.available += self.online * span;
@@ -178,7 +178,7 @@ impl Metrics {
         capacity
     }
 
-    /// Comes before every change of which CPUs are idle or online and which tasks wait.
+    /// Must be called before a CPU becomes idle or busy or goes online or offline, and before a task begins or ends a wait.
     #[inline]
     fn use_changes(&mut self) {
         if self.capacity.until != self.now {
@@ -186,7 +186,7 @@ impl Metrics {
         }
     }
 
-    /// Brings the ideal processor to the present.
+    /// Brings the ideal processor up to date.
     #[inline]
     fn serve(&mut self) {
         if !self.ideal.is_at(self.now) {
@@ -194,7 +194,7 @@ impl Metrics {
         }
     }
 
-    /// Books the time of `cpu` until now: to overhead first, the rest to its task.
+    /// Accounts the time of `cpu` up to now: first to overhead, the rest to its task.
     #[inline]
     fn book(&mut self, cpu: usize) {
         let slot = &mut self.cpus[cpu];
@@ -220,20 +220,20 @@ impl Metrics {
         }
     }
 
-    /// What a scheduler decides in user space costs as much as what it decides in the kernel.
+    /// Time that a scheduler spends in user space counts like time it spends in the kernel.
     #[cold]
     fn book_loader(&mut self, time: u64) {
         self.overhead_booked += time;
         self.count_overhead(OverheadKind::Scheduling, time);
     }
 
-    /// Books the time of `cpu` until now and gives it to its task.
+    /// Accounts the time of `cpu` up to now and adds it to its task.
     fn pay(&mut self, cpu: usize) {
         self.book(cpu);
         self.hand_over(cpu);
     }
 
-    /// Gives the task of `cpu` what is booked.
+    /// Adds the accounted time of `cpu` to its task.
     fn hand_over(&mut self, cpu: usize) {
         let ran = std::mem::take(&mut self.cpus[cpu].ran);
         let current = self.cpus[cpu].current;
@@ -285,7 +285,7 @@ impl Metrics {
         self.window_end += window_ns;
     }
 
-    /// Samples the lag of a task; the ideal processor and the task's CPU time are up to date.
+    /// Samples the lag of a task. The ideal processor and the task's CPU time must be up to date.
     fn sample_lag(&mut self, number: usize) {
         let ideal = self.ideal.service(number);
         if let Some(task) = &mut self.tasks[number] {
@@ -339,7 +339,7 @@ impl Metrics {
         }
     }
 
-    /// The task wants no CPU any more; its CPU time is booked.
+    /// The task no longer wants a CPU. Its CPU time must be up to date.
     fn cease_runnable(&mut self, number: usize) {
         self.serve();
         self.sample_lag(number);
@@ -451,7 +451,7 @@ impl Metrics {
         }
         task.involuntary_switches += 1;
         if task.cpu_time > task.cpu_time_at_wake {
-            // Woken before it had left its CPU, it went on running: nothing to wait for.
+            // It was woken before it left its CPU and went on running, so there is no wake-up latency to measure.
             task.woken = None;
         }
         self.preemptions += 1;
@@ -618,12 +618,12 @@ impl Sink for Metrics {
         self.ideal.describe(number, weight, set);
     }
 
-    // So that a batch of events is one loop without calls for the most frequent ones.
+    // Inlined so that a batch is one loop without calls for the most frequent events.
     #[inline(always)]
     fn event(&mut self, event: &Event) {
         self.advance(event.time);
         match event.kind {
-            // The most frequent ones, which change little.
+            // The most frequent events, which change little.
             EventKind::Overhead {
                 cpu,
                 kind,
@@ -652,7 +652,7 @@ impl Sink for Metrics {
 }
 
 impl Metrics {
-    /// What changes more than a sum.
+    /// Handles events that change more than a sum.
     #[inline(never)]
     fn change(&mut self, kind: &EventKind) {
         match *kind {
@@ -697,7 +697,7 @@ impl Metrics {
             EventKind::Loader { cpu, begins } => self.give_to_loader(cpu_index(cpu), begins),
             EventKind::CpuOnline { cpu, online } => self.set_online(cpu_index(cpu), online),
             EventKind::Overhead { .. } | EventKind::Pass { .. } => {}
-            // How the scheduler came to its decisions; what came of them is measured.
+            // They show how the scheduler decides; only the outcome is measured.
             EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {}
         }
     }

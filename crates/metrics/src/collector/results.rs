@@ -1,4 +1,4 @@
-//! The metrics of what was collected.
+//! Computes the metrics from what was collected.
 
 use super::{Capacity, Metrics};
 use crate::distribution::Samples;
@@ -8,7 +8,7 @@ use crate::result::{
 use crate::task::{State, Task};
 
 impl Metrics {
-    /// The metrics from the start to the time of the last call; complete after [`Sink::finish`](fairground_events::Sink::finish).
+    /// The metrics up to the last event; complete after [`Sink::finish`](fairground_events::Sink::finish).
     pub fn result(&self) -> RunMetrics {
         let capacity = self.capacity_until_now();
         let tasks: Vec<TaskMetrics> = (0..self.tasks.len())
@@ -111,7 +111,7 @@ impl Metrics {
             lag.behind_ns = lag.behind_ns.max(own.behind_ns);
         }
         (tasks > 0.0).then(|| Fairness {
-            // All tasks without any service are all treated alike.
+            // If no task got any service, all were treated alike.
             jain_index: if squares > 0.0 {
                 sum * sum / (tasks * squares)
             } else {
@@ -155,7 +155,7 @@ impl Metrics {
         })
     }
 
-    /// How long a task that waits has been waiting.
+    /// How long a waiting task has been waiting.
     fn open_wait(&self, task: &Task) -> Option<u64> {
         (task.state == State::Waiting).then(|| self.now - task.waiting_since)
     }
