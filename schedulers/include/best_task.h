@@ -8,31 +8,31 @@
  *			...
  *	moved = take_task(&it, best);
  *
- * The walk holds a reference to the best task so far. Another CPU may take that task all the same; then it is not moved, and who
- * walked walks again.
+ * The walk holds a reference to the best task so far. Another CPU may still take that task; then it is not moved, and
+ * the caller walks again.
  */
 #pragma once
 
-/* The last and the first place that have been handed out, for lists that are ordered by places; there is room on either side. */
+/* The last and first places handed out, for lists ordered by place; there is room on either side. */
 static u64 last_place = 1ULL << 61;
 static u64 first_place = 1ULL << 61;
 
-/* A place behind all others */
+/* A place after all others */
 static __always_inline u64 place_at_end(void)
 {
 	return __sync_fetch_and_add(&last_place, 1) + 1;
 }
 
-/* A place in front of all others */
+/* A place before all others */
 static __always_inline u64 place_at_front(void)
 {
 	return __sync_fetch_and_add(&first_place, -1ULL) - 1;
 }
 
-/* A walk is repeated if the chosen task has been taken away meanwhile; more often than this, the next event does. */
+/* Number of walks, repeated if another CPU takes the chosen task meanwhile, before it is left to the next event. */
 #define SCHEDULE_ATTEMPTS 4
 
-/* Keeps @p in place of what has been kept; false if @p is about to be freed. */
+/* Keeps @p in place of the task kept so far; false if @p is about to be freed. */
 static __always_inline bool keep_task(struct task_struct **best, struct task_struct *p)
 {
 	struct task_struct *better = bpf_task_acquire(p);
@@ -53,7 +53,7 @@ static __always_inline void end_walk(struct bpf_iter_scx_dsq *it, struct task_st
 		bpf_task_release(best);
 }
 
-/* Ends the walk and moves what has been kept to this CPU. False if nothing has been, or if it has been taken away. */
+/* Ends the walk and moves the kept task to this CPU. False if there is none, or if another CPU has taken it. */
 static __always_inline bool take_task(struct bpf_iter_scx_dsq *it, struct task_struct *best)
 {
 	bool moved = best && scx_bpf_dsq_move(it, best, SCX_DSQ_LOCAL, 0);

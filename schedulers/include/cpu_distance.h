@@ -2,12 +2,12 @@
 /*
  * cpu_distance.h - balancing by distance, the second half of BMQS: where a new task goes, and what an idle CPU takes from others
  *
- * The file that includes this has defined before: struct run_queue and struct task_data, their functions, and the tunables of
- * distances (MSI) and costs.
+ * The including file first defines struct run_queue and struct task_data, their functions, and the tunables for distances (MSI) and
+ * costs.
  */
 #pragma once
 
-/* The distance map has bytes. */
+/* Entries of the distance map are bytes. */
 #define MAX_DISTANCE 255
 
 /* cpu_distance(i, j): an entry of the map cpus_dmap, ( MSI(i, j) * HZ ) / 1000 ticks */
@@ -39,13 +39,13 @@ static __always_inline s64 queue_weight(const struct run_queue *rq)
 	return (u64)rq->qnr_running * mvtsk_cost * hz * kd / 1000;
 }
 
-/* MC(i, j) = DIST(i, j) * Kd - QNR(i) * Kq: what it costs to move a task from a loaded CPU to an idle one */
+/* MC(i, j) = DIST(i, j) * Kd - QNR(i) * Kq: the cost of moving a task from a loaded CPU to an idle one */
 static __always_inline s64 move_cost(const struct run_queue *src_rq, s32 src_cpu, s32 dst_cpu)
 {
 	return (s64)cpu_distance(src_cpu, dst_cpu) * kd - queue_weight(src_rq);
 }
 
-/* The distance of a CPU for a new task: the nearer and the emptier, the better. */
+/* The distance of a CPU for a new task: the nearer and emptier the CPU, the better. */
 static __always_inline s64 rt_cpu_dist(const struct run_queue *src_rq, s32 src_cpu, s32 dst_cpu)
 {
 	return (s64)cpu_distance(src_cpu, dst_cpu) * kd + queue_weight(src_rq);
@@ -78,7 +78,7 @@ __noinline s32 task_cpu_place(struct task_struct *p __arg_trusted, s32 this_cpu)
 
 /* ---- Balancing ------------------------------------------------------------------------------------------------- */
 
-/* The longer a task has not run, the better it is to move it. */
+/* The longer ago a task last ran, the better it is to move. */
 static __always_inline s64 move_goodness(const struct task_struct *p, const struct task_data *t, u64 this_mm, u64 jiffies)
 {
 	s64 mgds = jiffies - t->run_jtime;
@@ -88,7 +88,7 @@ static __always_inline s64 move_goodness(const struct task_struct *p, const stru
 	return mgds;
 }
 
-/* try_steal_task(): moves the task of a loaded CPU that is best to move to the idle one. */
+/* try_steal_task(): moves the task with the best goodness from a loaded CPU to the idle one. */
 __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 {
 	struct run_queue *rq = run_queue_of(dst_cpu);
@@ -106,7 +106,7 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 		struct task_data *t = task_data_of(tsk);
 		s64 mvg;
 
-		/* task_foreign(): not the balancer's business are real-time tasks, and those that belong to another queue */
+		/* task_foreign(): the balancer leaves alone real-time tasks and tasks that belong to another queue */
 		if (!t || is_realtime(t) || t->task_qid != src_cpu || !can_schedule(tsk, dst_cpu))
 			continue;
 		mvg = move_goodness(tsk, t, rq->active_mm, jiffies);
@@ -131,8 +131,8 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 }
 
 /*
- * Looks at all other CPUs: counts how often in a row each was overloaded, and lists those that were long enough. A real-time task of the
- * kernel that runs on a CPU counts as one of its queue, like a local one.
+ * Looks at all other CPUs: counts how often in a row each was overloaded, and lists those that were for long enough. A kernel real-time
+ * task that runs on a CPU counts as part of its queue, like a local one.
  */
 __noinline bool count_hits(s32 this_cpu)
 {
@@ -157,7 +157,7 @@ __noinline bool count_hits(s32 this_cpu)
 	return found;
 }
 
-/* The CPU among those listed that costs least to take a task from; it is struck off the list. -1 if there is none. */
+/* The listed CPU from which it costs least to take a task, or -1. Removes it from the list. */
 __noinline s32 cheapest_cpu(s32 this_cpu)
 {
 	struct run_queue *this_rq = run_queue_of(this_cpu);
@@ -185,7 +185,7 @@ __noinline s32 cheapest_cpu(s32 this_cpu)
 	return max_cpu;
 }
 
-/* get_remote_task(): this CPU has nothing to run. True if it has taken a task from another one. */
+/* get_remote_task(): called when this CPU has nothing to run. True if it has taken a task from another one. */
 __noinline bool get_remote_task(s32 this_cpu)
 {
 	struct run_queue *this_rq = run_queue_of(this_cpu);
@@ -200,7 +200,7 @@ __noinline bool get_remote_task(s32 this_cpu)
 			break;
 		if (try_steal_task(max_cpu, this_cpu)) {
 			count(STEALS);
-			/* After a theft the count starts again */
+			/* The count starts over after a steal */
 			bpf_for(i, 0, nr_cpus)
 				if (i < MAX_CPUS)
 					this_rq->ldhits[i] = 0;

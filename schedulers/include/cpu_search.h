@@ -2,14 +2,14 @@
 /*
  * cpu_search.h - cpu_search() of ULE: the least or most loaded CPU by the tree of caches
  *
- * The topology's order of CPUs puts the members of a group side by side, so one walk over the CPUs, from the last to the first, sees
- * every group complete when it comes to its first CPU, and compares it there with its siblings.
+ * The topology's order of CPUs puts the members of a group side by side, so one walk over the CPUs, from the last to the first, has seen
+ * all of a group when it comes to its first CPU, and compares it with its siblings there.
  *
- * The file that includes this has defined before: struct tdq with load, transferable, lowpri and left_out_by, nr_cpu_ids.
+ * The including file first defines struct tdq with load, transferable, lowpri and left_out_by, nr_cpu_ids.
  */
 #pragma once
 
-/* Numbers the searches */
+/* Number of the last search */
 static u64 searches;
 
 /* Levels of the tree, from the smallest groups to the whole machine */
@@ -65,7 +65,7 @@ static __always_inline void group_span(u32 level, s32 cpu, struct topology_span 
 	}
 }
 
-/* False for a group that is no larger than the one it holds: the tree has no such node. */
+/* False for a group no larger than the one inside it: the tree has no such node. */
 static __always_inline bool group_exists(u32 level, s32 cpu)
 {
 	struct topology_span span, inner = { .count = 1 };
@@ -76,11 +76,11 @@ static __always_inline bool group_exists(u32 level, s32 cpu)
 	return span.count > inner.count;
 }
 
-/* The best CPU of a group, of those seen so far */
+/* The best CPU of a group so far */
 struct found {
 	/* Sum over the group's CPUs */
 	s64 total;
-	/* Load of the group or CPU inside that was chosen, and of the CPU itself with its random part */
+	/* Load of the chosen child, a group or CPU, and of the chosen CPU itself with its random part */
 	s64 load;
 	s64 cpu_load;
 	s32 cpu;
@@ -91,11 +91,11 @@ struct found {
 
 /* sched_lowest() and sched_highest() */
 struct cpu_search {
-	/* Number of the search: CPUs that carry this one or a later one are left out */
+	/* Number of the search: CPUs marked with this or a later number are left out */
 	u64 number;
 	/* Where to look */
 	struct topology_span span;
-	/* Lowest: best priority there must be worse than pri, load at most limit. Highest: load at least limit. */
+	/* Lowest: best priority on the CPU worse than pri, load at most limit. Highest: load at least limit. */
 	s32 pri;
 	s32 limit;
 	/* Preferred at equal loads, -1 for none */
@@ -112,10 +112,10 @@ static __always_inline void begin_group(struct found *f, bool highest)
 	f->cpu = -1;
 }
 
-/* What the preferred CPU has less load than another with as many threads; 256 is a thread */
+/* How much less load the preferred CPU has than others with as many threads; a thread is 256 */
 #define PREFERENCE 64
 
-/* Compares what one child of a group, a CPU or a group, has to offer with the best so far. */
+/* Compares the candidate of one child of a group, itself a CPU or a group, with the best so far. */
 static __always_inline void compare_child(struct found *f, bool highest, s64 load, s64 cpu_load, s32 cpu)
 {
 	bool better;
@@ -133,7 +133,7 @@ static __always_inline void compare_child(struct found *f, bool highest, s64 loa
 	f->cpu = cpu;
 }
 
-/* Threads of a CPU; a real-time task of the kernel that runs there is one of them. The timer that balances is no RCU section by itself. */
+/* Threads of a CPU, including a running kernel real-time task. The balancing timer is not in an RCU section of its own. */
 static __always_inline u32 load_of(const struct tdq *tdq, s32 cpu)
 {
 	bool real_time;
@@ -144,7 +144,7 @@ static __always_inline u32 load_of(const struct tdq *tdq, s32 cpu)
 	return tdq->load + real_time;
 }
 
-/* One CPU of a search: a child of its core, which may end with it, and so on upwards. */
+/* One CPU of a search: a child of its core, which it may complete, and so on upwards. */
 __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool allowed)
 {
 	s32 cpu = cpu_at(position), candidate = -1;
@@ -165,7 +165,7 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
 	    (s->highest ? threads >= s->limit && tdq->transferable : threads <= s->limit && tdq->lowpri > s->pri))
 		candidate = cpu;
 
-	/* From the last CPU of a group to its first: there the group is complete and becomes a child of the next larger one */
+	/* The walk goes down: at the first CPU of a group the group is complete, and becomes a child of the next larger one */
 	for (level = 0; level < NR_LEVELS; level++) {
 		struct found *f = &s->found[level];
 
@@ -184,8 +184,8 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
 }
 
 /*
- * cpu_search() among the CPUs of a group, from the last to the first, of those that @p may run on. Groups compare by the sum
- * of their loads, and so do CPUs. Returns the CPU, or -1.
+ * cpu_search() among the CPUs of a group that @p may run on, from last to first. Groups are compared by the sum of their loads, and
+ * CPUs by their load. Returns the CPU, or -1.
  */
 __noinline s32 cpu_search(struct cpu_search *s __arg_nonnull, struct task_struct *p __arg_trusted __arg_nullable)
 {
@@ -204,7 +204,7 @@ __noinline s32 cpu_search(struct cpu_search *s __arg_nonnull, struct task_struct
 	}
 	bpf_rcu_read_unlock();
 	scx_bpf_put_cpumask(online);
-	/* The groups above the searched one are left open, with one child */
+	/* Groups above the searched one stay incomplete, with one child */
 	for (level = 0; level < NR_LEVELS; level++)
 		if (s->found[level].cpu >= 0)
 			return s->found[level].cpu;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * delayed_dequeue.h - tasks that sleep and stay in the competition until they are owed nothing, Linux 6.12 to 7.3
+ * delayed_dequeue.h - sleeping tasks that keep competing until their debt is paid, Linux 6.12 to 7.3
  *
- * A task that sleeps with more service than its due would come back with its debt forgotten. So it stays, as an entry that may be picked:
- * then, or when its lag has come to zero, it leaves. The entries of a CPU are in struct run_queue.
+ * A task that went to sleep having received more service than its due would come back with its debt forgotten. So it stays, as an entry that
+ * may be picked, and leaves when that happens or when its lag reaches zero. The entries of a CPU are in struct run_queue.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ static __always_inline u32 free_slot(struct run_queue *cfs_rq)
 	struct delayed_entity *delayed;
 	u32 i;
 
-	/* Mostly */
+	/* The common case */
 	if (!cfs_rq->delayed[0].pid)
 		return 0;
 	for_each_slot(delayed, i, cfs_rq, NR_DELAYED)
@@ -22,7 +22,7 @@ static __always_inline u32 free_slot(struct run_queue *cfs_rq)
 	return NR_DELAYED;
 }
 
-/* Leaves a note of @se, which goes to sleep. False if there is no room. */
+/* Leaves an entry for @se, which goes to sleep. False if there is no room. */
 static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ctx *se, s32 pid)
 {
 	struct delayed_entity *delayed;
@@ -49,15 +49,15 @@ static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ct
 }
 
 /*
- * The lag of a task that wakes or is picked while delayed. It has grown since the task fell asleep, when it was negative, and may not have
- * shrunk, and it ends at zero.
+ * The lag of a task that wakes or is picked while delayed. It was negative when the task fell asleep, and has grown since; it must not
+ * shrink, nor exceed zero.
  */
 static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct task_ctx *se, u64 avruntime)
 {
 	return clamp(entity_lag(cfs_rq, se, avruntime), se->vlag, 0);
 }
 
-/* Takes the note of a delayed task out of @cfs_rq. The sums without it are in @time then; false if another CPU has done so. */
+/* Removes the entry of a delayed task from @cfs_rq, and puts the sums without it into @time. False if another CPU has removed it. */
 static __always_inline bool clear_delayed(struct run_queue *cfs_rq, struct delayed_entity *delayed, struct virtual_time *time)
 {
 	u64 vruntime = delayed->vruntime, slice = delayed->slice;
@@ -73,7 +73,7 @@ static __always_inline bool clear_delayed(struct run_queue *cfs_rq, struct delay
 	return true;
 }
 
-/* A delayed task has been picked: now it is dequeued, its debt is paid. */
+/* A delayed task has been picked, so its debt is paid: dequeues it. */
 __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
 {
 	struct delayed_entity *delayed;
@@ -99,8 +99,8 @@ __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
 }
 
 /*
- * The task wakes, or leaves this scheduler: takes back its note, wherever it is, and sets its lag, which it had with the note in the
- * sums. These are in @time then, without the note. True if the lag did not have to be limited.
+ * The task wakes, or leaves this scheduler: removes its entry, wherever it is, and sets the lag that the task had while the sums included
+ * the entry. Puts the sums without it into @time. True if the lag did not have to be limited.
  */
 static __always_inline bool cancel_delayed(struct task_ctx *se, struct virtual_time *time, u64 now)
 {
@@ -127,8 +127,8 @@ static __always_inline bool cancel_delayed(struct task_ctx *se, struct virtual_t
 /* ---- Picking the next task --------------------------------------------------------------------------------------- */
 
 /*
- * The delayed task with the earliest deadline before @deadline, if there is a limit, that is eligible at @time; -1 if there is none. Its
- * deadline is cfs_rq->delayed_deadline.
+ * The eligible delayed task, at @time, with the earliest deadline, which must be before @deadline if @limit; -1 if there is none. Stores its
+ * deadline in cfs_rq->delayed_deadline.
  */
 __noinline s32 best_delayed(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull, bool limit,
 			    u64 deadline)

@@ -2,12 +2,12 @@
 /*
  * domain_balance.h - when a CPU balances, and the walk over its domains: the same from Linux 2.6.22 to 7.3
  *
- * See machine_levels.h. The file that includes this has defined before
+ * See machine_levels.h. The including file first defines
  *
- *   balance_domain(rq, sd, level, idle)  evens out one domain of a CPU: how many tasks came, less than 0 if none did but the CPU shall
- *                                        not count as idle, or BALANCE_ELSEWHERE
- *   sched_idle_rq(rq)                    whether a CPU counts as idle although tasks run
- *   nr_overloaded                        CPUs that have a task to give (runnable_load.h)
+ *   balance_domain(rq, sd, level, idle)  balances one domain of a CPU: returns how many tasks came, a negative number if none did but
+ *                                        the CPU must not count as idle, or BALANCE_ELSEWHERE
+ *   sched_idle_rq(rq)                    whether a CPU counts as idle although it runs tasks
+ *   nr_overloaded                        CPUs that have a task to spare (runnable_load.h)
  */
 #pragma once
 
@@ -19,14 +19,14 @@ static __always_inline struct topology_span own_group(const struct run_queue *rq
 {
 	u32 below = level - 1;
 
-	/* The verifier shall see this number checked, not the level */
+	/* The verifier must see this number checked, not the level */
 	barrier_var(below);
 	return rq->span[below < NR_LEVELS ? below : LEVEL_SELF];
 }
 
 /*
- * The next group of @rq's domain of a level: its first CPU, NULL after the last one. The walk begins at position @from and goes round. It
- * is in the record of a CPU, for the verifier would follow every value of local variables.
+ * The next group of @rq's domain of a level: its first CPU, or NULL after the last group. The walk begins at position @from and wraps around.
+ * Its state is in a CPU's record, because the verifier would follow every value of local variables.
  */
 static __always_inline struct run_queue *next_group(struct group_walk *walk, const struct run_queue *rq, u32 level, u32 from, u32 step)
 {
@@ -66,7 +66,7 @@ static __always_inline u32 common_level(const struct run_queue *rq, const struct
 	return NR_LEVELS;
 }
 
-/* Asks the busiest CPU to hand this CPU one task, running or not, the next time it schedules; false if it is asked already. */
+/* Asks the busiest CPU to hand this CPU one task, running or not, the next time it schedules; false if it has been asked already. */
 static __always_inline bool ask_for_push(struct run_queue *busiest, s32 this_cpu)
 {
 	if (__sync_val_compare_and_swap(&busiest->push_cpu, 0, this_cpu + 1))
@@ -75,7 +75,7 @@ static __always_inline bool ask_for_push(struct run_queue *busiest, s32 this_cpu
 	return true;
 }
 
-/* Ticks between two balancings of a domain. In 7.3 a busy CPU's are no multiples of each other, so that levels do not meet. */
+/* Ticks between two balancings of a domain. In 7.3 those of a busy CPU are not multiples of each other, so that levels do not coincide. */
 static __always_inline u64 balance_interval(const struct run_queue *rq, const struct sched_domain *sd, u32 idle)
 {
 	bool busy = idle != CPU_IDLE && !sched_idle_rq(rq);
@@ -109,7 +109,7 @@ __noinline int rebalance_domains(struct run_queue *rq __arg_nonnull, u32 idle, u
 			/* Tasks have come, or the core is busy: no longer idle */
 			if (moved)
 				idle = moved < 0 || rq->nr_running ? CPU_NOT_IDLE : CPU_IDLE;
-			/* Before 7.3, a CPU that finds another one at it looks again at the next tick */
+			/* Before 7.3, a CPU that finds another one balancing tries again at the next tick */
 			if (!taken || balance_rules == BALANCE_7_3)
 				sd->last_balance = ticks;
 			if (balance_rules == BALANCE_7_3)
@@ -148,7 +148,7 @@ static __always_inline bool worth_balancing(void)
 	return false;
 }
 
-/* Prepares the run queue of a CPU, but for its domains: balancing is due from now on. */
+/* Prepares the run queue of a CPU except for its domains: balancing is due from now on. */
 static __always_inline void init_balancing(struct run_queue *rq, s32 cpu)
 {
 	const volatile struct cpu_topology *place = topology_of(cpu);

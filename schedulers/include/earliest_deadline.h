@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * earliest_deadline.h - the choice of BFS and of FBFS, which took it from there: by class, and in a class by virtual deadline
+ * earliest_deadline.h - the choice of BFS, and of FBFS after it: by class, and within a class by virtual deadline
  *
- * One queue for all CPUs holds the waiting tasks of the best class first, and each class in the order of arrival. It is a dispatch queue whose
- * virtual times are the numbers of the classes' lists. The deadlines of a list are in no order, so a CPU walks over the first list
- * that has a task for it.
+ * One queue for all CPUs holds the waiting tasks, best class first, and each class in order of arrival. It is a dispatch queue whose virtual
+ * times are the numbers of the classes' lists. A list is not sorted by deadline, so a CPU walks over the first list that has a task
+ * for it.
  *
- * The file that includes this has defined before LIST_STEPS, RESCUES, record_of() and
+ * The including file first defines LIST_STEPS, RESCUES, record_of() and
  *
- *	candidate_of()	what counts of a task
- *	ends_scan()	whether a waiting task is taken without a look at the rest of its list
- *	is_worse()	which of two running tasks is to give way
+ *	candidate_of()	class and deadline of a task
+ *	ends_scan()	whether a waiting task is taken without looking at the rest of its list
+ *	is_worse()	whether one running task should give way rather than another
  */
 #pragma once
 
@@ -25,13 +25,13 @@ struct candidate {
 	s64 deadline;
 };
 
-/* What counts of a task, as @cpu sees it, or, if that is ANY_CPU, as it is; false if it has no data. */
+/* Class and deadline of a task as @cpu sees them, or as they are for ANY_CPU; false if the task has no data. */
 #define ANY_CPU (-1)
 static bool candidate_of(struct task_struct *p, s32 cpu, struct candidate *c);
 static bool ends_scan(u32 list, const struct candidate *c, u64 now);
 static bool is_worse(const struct candidate *a, const struct candidate *b);
 
-/* A task of a better class goes first, and of equals the one with the earlier deadline. */
+/* A task of a better class goes first, and among equals the one with the earlier deadline. */
 static __always_inline bool goes_first(const struct candidate *a, const struct candidate *b)
 {
 	return a->prio < b->prio || (a->prio == b->prio && a->deadline < b->deadline);
@@ -39,15 +39,15 @@ static __always_inline bool goes_first(const struct candidate *a, const struct c
 
 /* ---- Nice values ----------------------------------------------------------------------------------------------- */
 
-/* There are 41, since FreeBSD has nice 20. */
+/* 41, because FreeBSD has nice 20. */
 #define NR_PRIO_RATIOS 41
-/* Where prio_ratios[] has nice 0 */
+/* Index of nice 0 in prio_ratios[] */
 #define PRIO_RATIO_NICE_0 20
 
 /* How far away a deadline is set, in fractions of a base */
 static u32 prio_ratios[NR_PRIO_RATIOS];
 
-/* Fills the table: @base for nice -20, then eleven tenths of the one before, in whole numbers. */
+/* Fills the table: @base for nice -20, then each eleven tenths of the one before, in integers. */
 static __always_inline void fill_prio_ratios(u32 base)
 {
 	u32 ratio = base;
@@ -72,15 +72,15 @@ static __always_inline u32 prio_ratio(s32 nice)
 #define RUNQ 0
 
 /*
- * earliest_deadline_task(): moves the best waiting task to @cpu; false if there is none, or if the task that has run until now goes on, which
- * counts with @prev_deadline as if it had been put back at the end of @prev_list.
+ * earliest_deadline_task(): moves the best waiting task to @cpu; false if there is none, or if the previous task goes on, which counts with
+ * @prev_deadline as if it had been put back at the end of @prev_list.
  */
 __noinline bool earliest_deadline_task(s32 cpu, u32 prev_list, s64 prev_deadline, u64 now)
 {
 	struct candidate c;
 	s32 attempt;
 
-	/* Where ends_scan() has no use for it the compiler would not pass it, and the verifier wants it passed. */
+	/* If ends_scan() does not use it the compiler would not pass it, but the verifier wants it passed. */
 	barrier_var(now);
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
 		struct task_struct *p, *edt = NULL;
@@ -117,7 +117,7 @@ __noinline bool earliest_deadline_task(s32 cpu, u32 prev_list, s64 prev_deadline
 
 /* ---- Preemption ------------------------------------------------------------------------------------------------ */
 
-/* The task that runs on @cpu; false if that is idle, @p itself, or a real-time task of the kernel. */
+/* The task that runs on @cpu; false if it is the idle task, @p itself, or a kernel real-time task. */
 static __always_inline bool running_on(s32 cpu, const struct task_struct *p, struct candidate *c)
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
@@ -125,7 +125,7 @@ static __always_inline bool running_on(s32 cpu, const struct task_struct *p, str
 	return curr && is_ordinary(curr) && curr->pid != p->pid && candidate_of(curr, ANY_CPU, c);
 }
 
-/* The CPU that runs the worst task of all, of those that @p may use, if @p is better; else -1. */
+/* Of the CPUs that @p may use, the one that runs the worst task, if @p is better; else -1. */
 __noinline s32 worst_running(struct task_struct *p __arg_trusted)
 {
 	struct candidate own, c, worst = {};
@@ -144,12 +144,12 @@ __noinline s32 worst_running(struct task_struct *p __arg_trusted)
 	return worst_cpu >= 0 && goes_first(&own, &worst) ? worst_cpu : -1;
 }
 
-/* ---- Nobody waits for ever ------------------------------------------------------------------------------------- */
+/* ---- No task waits for ever ------------------------------------------------------------------------------------ */
 
-/* When a starved task is looked for next, nanoseconds */
+/* When to look for a starved task next, nanoseconds */
 static u64 starvation_check_at;
 
-/* Moves the first task of the best class that has starved to this CPU: true if there is one. It has a slice then, or what is left of it. */
+/* Moves the first starved task of the best class to this CPU; true if there is one. It gets a slice, or what is left of it. */
 static __always_inline bool rescue_starved(u64 now)
 {
 	if (!starvation_check_is_due(&starvation_check_at, now) || !rescue_from_queue(RUNQ, 0, 0))

@@ -2,8 +2,8 @@
 /*
  * Why a scheduler was switched off, as the loader reads it.
  *
- * The kernel tells a sched_ext scheduler the reason of its end in ops.exit(), and nobody else. So that callback copies it into
- * one global record; the loader reads it once the kernel has let go of the scheduler.
+ * The kernel gives the reason for a scheduler's end only to its ops.exit(). So that callback copies it into one global record, which the
+ * loader reads once the kernel has released the scheduler.
  */
 #pragma once
 
@@ -13,19 +13,19 @@
 
 /* The loader finds the members by name through BTF; texts end with a zero byte. */
 struct exit_record {
-	/* enum scx_exit_kind; 0 as long as the scheduler has not ended. */
+	/* enum scx_exit_kind; 0 until the scheduler has ended. */
 	s32 kind;
 	/* What scx_bpf_exit() was called with, or a combination of enum scx_exit_code. */
 	s64 exit_code;
-	/* One line by the kernel for the kind. */
+	/* The kernel's one-line description of the kind. */
 	char reason[EXIT_REASON_LENGTH];
-	/* What exactly went wrong, may be empty. */
+	/* What exactly went wrong; may be empty. */
 	char msg[EXIT_MESSAGE_LENGTH];
-	/* The kernel's report of run queues and tasks at that moment, may be empty. */
+	/* The kernel's report of run queues and tasks at that moment; may be empty. */
 	char dump[EXIT_DUMP_LENGTH];
 };
 
-/* Copies what the kernel says, the kind last: a loader that sees the kind sees the texts as well. */
+/* Copies the kernel's record, the kind last, so that a loader that sees the kind also sees the texts. */
 static __always_inline void record_exit(struct exit_record *record, struct scx_exit_info *info)
 {
 	bpf_probe_read_kernel_str(record->reason, EXIT_REASON_LENGTH, info->reason);

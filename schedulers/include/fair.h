@@ -2,10 +2,10 @@
 /*
  * fair.h - virtual time, slices and preemption of the Completely Fair Scheduler, Linux 2.6.24 and 3.0
  *
- * What kernel/sched_fair.c does on one CPU, without its tree: schedulers that order tasks by virtual runtime share it. Tasks that wait
- * have their virtual runtime in p->scx.dsq_vtime; the running task is in no queue, its virtual runtime is in the run queue.
+ * What kernel/sched_fair.c does on one CPU, without its tree, for schedulers that order tasks by virtual runtime. The virtual runtime of a
+ * waiting task is in p->scx.dsq_vtime; that of the running task, which is in no queue, is in the run queue.
  *
- * The file that includes this has defined before
+ * The including file first defines
  *
  *   release              RELEASE_2_6_24 or RELEASE_3_0, as a tunable or as a constant
  *   its tunables         hz, wakeup_preempt
@@ -13,9 +13,9 @@
  *   struct run_queue     with CFS_QUEUE_STATE (fair_state.h)
  *   struct task_ctx      with CFS_TASK_STATE
  *   leftmost_dsq(rq)     the queue of the tasks that wait for the CPU
- *   charge_besides(rq, delta_exec)  what else is charged for the time that the running task ran, where there is something
+ *   charge_besides(rq, delta_exec)  what else is charged for the running task's time, if anything
  *
- * and included runnable_load.h.
+ * and includes runnable_load.h.
  */
 #pragma once
 
@@ -29,8 +29,8 @@
 #define LATENCY_LIMIT (200 * NSEC_PER_MSEC)
 
 /*
- * Constants, as the release has them or as they were set, scaled by the number of CPUs. Volatile, or clang keeps what can have but one value
- * besides 0 in a byte, and the kernel refuses a variable whose length is not its type's.
+ * Constants, the release's or as set, scaled by the number of CPUs. Volatile, because otherwise clang keeps a variable that can only have one
+ * value besides 0 in a byte, and the kernel rejects a variable whose length is not that of its type.
  */
 static volatile u64 latency;
 static volatile u64 min_granularity;
@@ -70,7 +70,7 @@ static __always_inline struct task_struct *leftmost_task(const struct run_queue 
 	return rq->nr_running > rq->curr ? scx_bpf_dsq_peek(leftmost_dsq(rq)) : NULL;
 }
 
-/* And its virtual runtime; false if none waits. */
+/* The virtual runtime of the leftmost waiting task; false if none waits. */
 static __always_inline bool leftmost_vruntime(const struct run_queue *rq, u64 *vruntime)
 {
 	struct task_struct *p = leftmost_task(rq);
@@ -89,7 +89,7 @@ static __always_inline u64 min_vruntime_at(const struct run_queue *rq, u64 now)
 		return rq->min_vruntime;
 
 	vruntime = curr_vruntime_at(rq, now);
-	/* Then it stays, whoever is leftmost */
+	/* Then it stays, whichever task is leftmost */
 	if (!time_before(rq->min_vruntime, vruntime))
 		return rq->min_vruntime;
 	if (leftmost_vruntime(rq, &leftmost) && time_before(leftmost, vruntime))
@@ -98,19 +98,19 @@ static __always_inline u64 min_vruntime_at(const struct run_queue *rq, u64 now)
 	return max_vruntime(rq->min_vruntime, vruntime);
 }
 
-/* A virtual runtime on @from as one on @to: v -= old min_vruntime - new min_vruntime. */
+/* Converts a virtual runtime on @from to one on @to: v -= old min_vruntime - new min_vruntime. */
 static __always_inline u64 vruntime_on(const struct run_queue *to, const struct run_queue *from, u64 vruntime, u64 now)
 {
 	return vruntime - (min_vruntime_at(from, now) - min_vruntime_at(to, now));
 }
 
-/* The virtual runtime of a task that comes to @rq, as one there. */
+/* The virtual runtime of a task that comes to @rq, relative to @rq. */
 static __always_inline u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t, const struct task_struct *p, u64 now)
 {
 	u64 vruntime = p->scx.dsq_vtime;
 	struct run_queue *old_rq;
 
-	/* Or clang loads one of the two through a pointer of either kind, which the verifier refuses */
+	/* Otherwise clang loads one of the two through a pointer of either kind, which the verifier rejects */
 	barrier_var(vruntime);
 	if (t->put)
 		vruntime = t->vruntime;
@@ -126,7 +126,7 @@ static __always_inline u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t
 	return vruntime;
 }
 
-/* A task that was there before the scheduler begins level with the others. */
+/* A task that is older than the scheduler starts level with the others. */
 static __always_inline void begin_level(struct run_queue *rq, struct task_ctx *t)
 {
 	if (t->vruntime_cpu)
@@ -136,7 +136,7 @@ static __always_inline void begin_level(struct run_queue *rq, struct task_ctx *t
 	t->put = true;
 }
 
-/* 3.0: the task is nobody's buddy any more. */
+/* 3.0: the task is no longer a buddy. */
 static __always_inline void clear_buddies(struct run_queue *rq, s32 pid)
 {
 	if (rq->next == pid)
@@ -163,7 +163,7 @@ static __always_inline void update_curr(struct run_queue *rq, u64 now)
 	charge_besides(rq, delta_exec);
 }
 
-/* Whoever leaves the queue to sleep, or for a moment to be changed, counts no more and is nobody's buddy. Defines ops.quiescent(). */
+/* Defines ops.quiescent(): a task that leaves the queue, to sleep or for a change of attributes, no longer counts and is no buddy. */
 #define DEFINE_QUIESCENT(id)								\
 	void BPF_STRUCT_OPS(id##_quiescent, struct task_struct *p, u64 deq_flags)	\
 	{										\
@@ -180,8 +180,8 @@ static __always_inline void update_curr(struct run_queue *rq, u64 now)
 	}
 
 /*
- * The task gets the CPU, at the time that this says. If only an attribute of it has been changed, it comes here without having been enqueued,
- * and better or worse, it may not be the one to run any more.
+ * The task gets the CPU; returns when. After a mere change of attributes it comes here without having been enqueued, and with another weight
+ * it may no longer be the one to run.
  */
 static __always_inline u64 set_curr_task(struct run_queue *rq, struct task_ctx *t, const struct task_struct *p)
 {
@@ -205,7 +205,7 @@ static __always_inline u64 set_curr_task(struct run_queue *rq, struct task_ctx *
 	return now;
 }
 
-/* It has lost it. */
+/* The task has lost the CPU. */
 static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx *t, struct task_struct *p, bool runnable)
 {
 	u64 now = scx_bpf_now();
@@ -224,8 +224,8 @@ static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx 
 /* ---- The tick -------------------------------------------------------------------------------------------------- */
 
 /*
- * At the last tick, had the running task exceeded its slice? 3.0: or was the leftmost more than a slice behind, in virtual time, after
- * the running one had had min_granularity? So a task that narrowly missed preempting waits for less than a whole slice.
+ * At the last tick, had the running task exceeded its slice? 3.0: or was the leftmost task more than a slice behind in virtual time,
+ * after the running one had run for min_granularity? So a task that narrowly missed preempting waits for less than a whole slice.
  */
 static __always_inline bool check_preempt_tick(struct run_queue *rq, u64 now)
 {
@@ -248,8 +248,8 @@ static __always_inline bool check_preempt_tick(struct run_queue *rq, u64 now)
 }
 
 /*
- * The tick at which check_preempt_tick() will be true if nothing changes; @never if it is later. A task that is just coming to the CPU is not
- * in the queue yet: @arriving is its virtual runtime, if it @arrives.
+ * The tick at which check_preempt_tick() will be true if nothing changes, but @never at the latest. A task that is just coming to the CPU is
+ * not in the queue yet: if one @arrives, @arriving is its virtual runtime.
  */
 static __always_inline u64 preempt_tick(const struct run_queue *rq, bool arrives, u64 arriving, u64 never, u64 now)
 {
@@ -261,7 +261,7 @@ static __always_inline u64 preempt_tick(const struct run_queue *rq, bool arrives
 		return never;
 	ideal_runtime = sched_slice(rq);
 	left = ideal_runtime > rq->slice_exec ? ideal_runtime - rq->slice_exec : 0;
-	/* Beside the running one and the one that arrives */
+	/* Besides the running task and the arriving one */
 	waits = rq->nr_running > 1 + arrives && leftmost_vruntime(rq, &leftmost);
 	if (arrives && (!waits || time_before(arriving, leftmost))) {
 		leftmost = arriving;
@@ -286,9 +286,9 @@ static __always_inline bool wakeup_preempt_entity(u64 later, u64 vruntime, u32 w
 }
 
 /*
- * Shall a task of @vruntime that has come to a busy CPU preempt: v + G * 1024 / w_curr < v_curr? In 3.0 G is scaled by the weight of the
- * task that comes, which is then the next buddy, and SCHED_IDLE tasks give way to all others at once. Who is preempted where
- * many tasks wait is the last buddy.
+ * Should a task of @vruntime that has come to a busy CPU preempt: v + G * 1024 / w_curr < v_curr? In 3.0 G is scaled by the weight of the
+ * arriving task, which then becomes the next buddy, and SCHED_IDLE tasks give way to all others at once. With many runnable tasks the
+ * preempted one becomes the last buddy.
  */
 static __always_inline bool check_preempt_wakeup(struct run_queue *rq, const struct task_struct *p, u32 weight, u64 vruntime)
 {
@@ -300,7 +300,7 @@ static __always_inline bool check_preempt_wakeup(struct run_queue *rq, const str
 	if (rq->need_resched)
 		return false;
 	if (rq->curr_policy != SCHED_IDLE || p->policy == SCHED_IDLE) {
-		/* Batch and idle tasks do not preempt, the tick brings them on */
+		/* Batch and idle tasks do not preempt; they wait for the tick */
 		if (no_preemption || p->policy == SCHED_IDLE ||
 		    !wakeup_preempt_entity(rq->curr_vruntime, vruntime, weight))
 			return false;
@@ -316,13 +316,13 @@ static __always_inline u64 place_entity(const struct run_queue *rq, u64 se_vrunt
 {
 	u64 vruntime = rq->min_vruntime;
 
-	/* Sleep up to one latency does not count, and sleeping gains nothing beyond it; GENTLE_FAIR_SLEEPERS of 3.0: half of that */
+	/* A sleeper gains at most one latency over min_vruntime; GENTLE_FAIR_SLEEPERS of 3.0: half of that */
 	if (new_fair_sleepers)
 		vruntime -= release == RELEASE_2_6_24 ? latency : latency / 2;
 	return max_vruntime(se_vruntime, vruntime);
 }
 
-/* The constants of the release, or those set, multiplied by 1 + log2(CPUs); 3.0 counts no more than 8 CPUs, 2.6.24 limits the latency. */
+/* The constants of the release, or as set, multiplied by 1 + log2(CPUs); 3.0 counts at most 8 CPUs, 2.6.24 limits the latency. */
 static __always_inline void set_constants(u32 online)
 {
 	bool v3_0 = release == RELEASE_3_0;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_arrival.h - a task comes to the queue of a CPU, in fair classes that balance load by domains
+ * fair_arrival.h - a task comes to a CPU's queue, in fair classes that balance load by domains
  *
- * The file that includes this has defined the counter PUSHED_ACTIVE and struct task_ctx with FAIR_TASK_STATE and push_cpu, the CPU onto
- * which active balancing pushes the task plus one, or 0; and included runnable_load.h.
+ * The including file first defines the counter PUSHED_ACTIVE and struct task_ctx with FAIR_TASK_STATE and push_cpu, one plus the CPU to
+ * which active balancing pushes the task, or 0; and includes runnable_load.h.
  */
 #pragma once
 
 struct arrival {
-	/* The task's CPU, and the one to whose queue it comes */
+	/* The task's CPU, and the CPU whose queue it joins */
 	s32 task_cpu;
 	s32 cpu;
 	bool wakeup;
 	bool new_task;
-	/* It was off the queue only to change an attribute */
+	/* It was off the queue only for a change of attributes */
 	bool changing;
-	/* The running task has been put: the CPU has its next task already */
+	/* The task was running and has been put: the CPU has its next task already */
 	bool put_prev;
 };
 
-/* What ops.enqueue() is called for. */
+/* Why ops.enqueue() is called. */
 static __always_inline struct arrival arrival_of(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -48,7 +48,7 @@ static __always_inline struct arrival arrival_of(struct task_struct *p, struct t
 	return a;
 }
 
-/* It has been put into the queue of a CPU where no task of this scheduler runs. */
+/* The task has joined the queue of a CPU where no task of this scheduler runs. */
 static __always_inline void arrive_where_none_runs(struct run_queue *rq, const struct arrival *a, u64 now)
 {
 	if (higher_class_runs(a->cpu))
@@ -58,7 +58,7 @@ static __always_inline void arrive_where_none_runs(struct run_queue *rq, const s
 		scx_bpf_kick_cpu(a->cpu, SCX_KICK_IDLE);
 }
 
-/* Nothing is known of a task but whether it is new. Defines ops.init_task(). */
+/* Defines ops.init_task(): all that is known about a task is whether it is new. */
 #define DEFINE_INIT_TASK(id)								\
 	s32 BPF_STRUCT_OPS_SLEEPABLE(id##_init_task, struct task_struct *p, struct scx_init_task_args *args)		\
 	{										\

@@ -2,8 +2,8 @@
 /*
  * fair_balance.h - the balancer of the fair class of Linux 7.3
  *
- * CPUs pull tasks from the busiest CPU of the busiest group, domain by domain: at intervals, and when they have run out of work. Names are
- * those of kernel/sched/fair.c and topology.c.
+ * CPUs pull tasks from the busiest CPU of the busiest group, domain by domain: at intervals, and when they run out of work. Names are those
+ * of kernel/sched/fair.c and topology.c.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ static __always_inline u32 parent_level(const struct run_queue *cfs_rq, u32 leve
 	return NR_LEVELS;
 }
 
-/* Shared by the CPUs of a last-level cache. */
+/* The run queue whose record the CPUs of a last-level cache share. */
 static __always_inline struct run_queue *llc_of(const struct run_queue *cfs_rq)
 {
 	return run_queue_of(cpu_at(cfs_rq->span[LEVEL_MC].first));
@@ -119,7 +119,7 @@ static __always_inline u32 group_classify(u32 imbalance_pct, const struct sg_lb_
 	return GROUP_HAS_SPARE;
 }
 
-/* Adds what a CPU has to do to the sums of its group. */
+/* Adds the load of a CPU to the sums of its group. */
 static __always_inline void add_cpu_load(struct sg_lb_stats *sgs, const struct run_queue *cfs_rq, u64 now)
 {
 	sgs->group_load += cpu_load(cfs_rq, now);
@@ -164,7 +164,7 @@ __noinline int update_sg_lb_stats(struct run_queue *this_rq __arg_nonnull, const
 		if (!local_group && (sd->flags & SD_ASYM_CPUCAPACITY) && !available_idle_cpu(cfs_rq))
 			sgs->misfit_task_load = max(sgs->misfit_task_load, cfs_rq->misfit_task_load);
 	}
-	/* A slower or equal CPU is no help for what does not fit */
+	/* A CPU that is not faster cannot help a misfit task */
 	if (sgs->misfit_task_load && !capacity_greater(this_rq->capacity, sgs->max_capacity))
 		sgs->misfit_task_load = 0;
 
@@ -187,7 +187,7 @@ static __always_inline bool update_sd_pick_busiest(const struct run_queue *this_
 	if ((flags & SD_ASYM_CPUCAPACITY) && sgs->group_type == GROUP_MISFIT_TASK &&
 	    (env->local.group_type != GROUP_HAS_SPARE || !is_core_idle(this_rq)))
 		return false;
-	/* And a slower CPU none that has a CPU for itself */
+	/* And a slower CPU cannot help a task that has a CPU to itself */
 	if ((flags & SD_ASYM_CPUCAPACITY) && sgs->group_type <= GROUP_FULLY_BUSY &&
 	    capacity_greater(sgs->min_capacity, this_rq->capacity))
 		return false;
@@ -252,7 +252,7 @@ static __always_inline s64 adjust_numa_imbalance(s64 imbalance, u32 dst_running,
 	return imbalance <= NUMA_IMBALANCE_MIN ? 0 : imbalance;
 }
 
-/* What to move from the busiest group to this one, and counted how; env->imbalance is 0 if nothing. */
+/* What to move from the busiest group to this one, and in which unit; env->imbalance is 0 if nothing. */
 static __always_inline void calculate_imbalance(struct lb_env *env, const struct sched_domain *sd)
 {
 	struct sg_lb_stats *local = &env->local, *busiest = &env->busiest;
@@ -305,7 +305,7 @@ static __always_inline void calculate_imbalance(struct lb_env *env, const struct
 			     (avg_load - local->avg_load) * local->group_capacity) / SCHED_CAPACITY_SCALE;
 }
 
-/* The CPUs of a last-level cache that a wake-up looks at, fewer the busier they are: none from 85 % on. */
+/* How many CPUs of a last-level cache a wake-up looks at: fewer the busier they are, none from 85 % on. */
 static __always_inline void update_idle_cpu_scan(const struct run_queue *this_rq, const struct sched_domain *sd)
 {
 	u64 weight = this_rq->span[LEVEL_MC].count, x, y, pct = sd->imbalance_pct;
@@ -342,7 +342,7 @@ __noinline int update_sd_lb_stats(struct run_queue *this_rq __arg_nonnull, const
 		} else if (update_sd_pick_busiest(this_rq, env, sd->flags)) {
 			env->busiest = env->sgs;
 			env->has_busiest = true;
-			/* The groups are domains of their own, whose tasks shall rather be spread */
+			/* The groups are domains of their own, whose tasks should rather be spread */
 			env->prefer_sibling = env->walk.count > 1 && (group_rq->sd[level - 1].flags & SD_PREFER_SIBLING);
 		}
 		env->total_load += env->sgs.group_load;
@@ -378,7 +378,7 @@ __noinline bool sched_balance_find_src_group(struct lb_env *env __arg_nonnull, c
 		goto force_balance;
 
 	if (busiest->group_type != GROUP_OVERLOADED) {
-		/* Some idle CPU shall help, not this one */
+		/* An idle CPU should help, not this one */
 		if (env->idle == CPU_NOT_IDLE)
 			return false;
 		if (busiest->group_type == GROUP_SMT_BALANCE && local->smt != busiest->smt)
@@ -395,9 +395,9 @@ force_balance:
 }
 
 /*
- * How much a CPU of the busiest group has of what the balancing of @this_rq should move: load, utilization, tasks, or the load
- * of a task that does not fit; 0 if nothing should be taken from it. A function of its own for the verifier, which would follow
- * each of its branches through the rest of the walk.
+ * How much a CPU of the busiest group has of what @this_rq should pull: load, utilization, tasks, or the load of a misfit task; 0 if
+ * nothing should be taken from it. A function of its own, because the verifier would follow each of its branches through the rest
+ * of the walk.
  */
 __noinline u64 load_to_move(const struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull,
 			    const struct run_queue *cfs_rq __arg_nonnull)
@@ -429,7 +429,7 @@ __noinline u64 load_to_move(const struct run_queue *this_rq __arg_nonnull, const
 	return 0;
 }
 
-/* The CPU of the busiest group to take from, -1 if there is none. Loads are compared in relation to the capacities. */
+/* The CPU of the busiest group to take from, -1 if there is none. Loads are compared relative to capacities. */
 __noinline s32 sched_balance_find_src_rq(const struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull)
 {
 	u64 busiest_load = 0, busiest_capacity = 1, load, capacity;
@@ -455,7 +455,7 @@ static __always_inline bool kthread_is_per_cpu(const struct task_struct *p)
 	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
 }
 
-/* Did the task run so lately that its data may still be in the CPU's cache? */
+/* Did the task run so recently that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_struct *p, const struct task_ctx *se,
 				     const struct run_queue *src_rq, const struct run_queue *dst_rq, u32 flags, u64 now)
 {
@@ -473,7 +473,7 @@ static __always_inline bool can_migrate_task(struct lb_env *env, const struct sc
 	u32 position;
 	s32 cpu;
 
-	/* It would be ineligible there, too: only if all else has failed */
+	/* It would be ineligible there, too: moved only if all else has failed */
 	if (!sd->nr_balance_failed && place_lag && h_nr_queued(dst_rq) && !vruntime_eligible(&env->src_time, se->vruntime))
 		return false;
 	if (kthread_is_per_cpu(p))
@@ -498,7 +498,7 @@ static __always_inline bool can_migrate_task(struct lb_env *env, const struct sc
 	return !task_hot(p, se, src_rq, dst_rq, sd->flags, env->now) || sd->nr_balance_failed > sd->cache_nice_tries;
 }
 
-/* Is the task within what is left to move? Takes it off if so. */
+/* Is the task within what is left to move? Subtracts it if so. */
 static __always_inline bool within_imbalance(struct lb_env *env, const struct sched_domain *sd, const struct task_ctx *se,
 					     const struct run_queue *src_rq)
 {
@@ -507,7 +507,7 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct sc
 	switch (env->migration_type) {
 	case MIGRATE_LOAD:
 	case MIGRATE_UTIL:
-		/* A task that is too large becomes small enough when it was in vain several times */
+		/* A task that is too large becomes small enough after several failures */
 		amount = env->migration_type == MIGRATE_LOAD ? max(task_h_load(se), 1) : task_util_est(se);
 		if (amount >> min(sd->nr_balance_failed, 63) > env->imbalance)
 			return false;
@@ -522,7 +522,7 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct sc
 	return true;
 }
 
-/* Where a waiting task would be on another CPU: it keeps its lag, which is place->vlag, and its relative deadline. */
+/* The place of a waiting task on another CPU: it keeps its lag, place->vlag, and its relative deadline. */
 static __always_inline void place_on(struct run_queue *dst_rq, const struct task_ctx *se, struct placement *place, u64 now)
 {
 	struct virtual_time time = {};
@@ -537,7 +537,7 @@ static __always_inline void place_on(struct run_queue *dst_rq, const struct task
 	place->eligible = vruntime_eligible(&time, place->vruntime);
 }
 
-/* Moves the accounts of a task whose place in the queues has been moved; the task may have left meanwhile. */
+/* Moves the accounting of a task that has been moved to another queue; the task may have left meanwhile. */
 static __always_inline void account_moved_entity(struct task_ctx *se, struct run_queue *from, struct run_queue *to,
 						 const struct placement *place, s32 pid, u64 now)
 {
@@ -558,7 +558,7 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 	hrtick_update(to, now);
 }
 
-/* Moves task @p of an iteration over a queue of @from to @to, with the lag of @place, which becomes where it is then. */
+/* Moves task @p of an iteration over a queue of @from to @to, with the lag in @place; the rest of @place is set to its new place. */
 #define move_entity(p, se, from, to, place, now)									\
 	({														\
 		bool moved_;												\
@@ -575,8 +575,8 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 	})
 
 /*
- * Takes tasks from one queue of @src_rq to @dst_rq, until env->imbalance is used up or all have been looked at. Adds how many to
- * env->pulled.
+ * Takes tasks from one queue of @src_rq to @dst_rq, until env->imbalance is used up or all have been looked at. Adds their number
+ * to env->pulled.
  */
 __noinline int detach_tasks(struct lb_env *env __arg_nonnull, const struct sched_domain *sd __arg_nonnull,
 			    struct run_queue *src_rq __arg_nonnull, struct run_queue *dst_rq __arg_nonnull, bool eligible)
@@ -616,13 +616,13 @@ __noinline int detach_tasks(struct lb_env *env __arg_nonnull, const struct sched
 	return 0;
 }
 
-/* Moves tasks from @src_rq to @dst_rq, those first that are owed service and have waited longest. Returns how many. */
+/* Moves tasks from @src_rq to @dst_rq, starting with those that are owed service. Returns how many. */
 static __always_inline s32 move_tasks(struct lb_env *env, const struct sched_domain *sd, struct run_queue *src_rq,
 				      struct run_queue *dst_rq)
 {
 	env->loop = 0;
 	env->dst_pinned = false;
-	/* The running task is not moved, but it is looked at */
+	/* The running task is not moved, but counts here */
 	if (env->all_pinned && !curr_is_pinned(src_rq->cpu, dst_rq->cpu))
 		env->all_pinned = false;
 
@@ -635,7 +635,7 @@ static __always_inline s32 move_tasks(struct lb_env *env, const struct sched_dom
 	return env->pulled;
 }
 
-/* Tasks have been put into a queue of a CPU that is not locked: let it look itself. */
+/* Tasks have been put into a queue of a CPU that is not locked: makes it reschedule. */
 static __always_inline void kick_for_pulled(struct run_queue *cfs_rq)
 {
 	cfs_rq->need_resched = true;
@@ -643,8 +643,8 @@ static __always_inline void kick_for_pulled(struct run_queue *cfs_rq)
 }
 
 /*
- * Should this CPU balance the domain? The first idle CPU of its group shall, preferably on an idle core, else the first of the
- * group. A newly idle CPU always may.
+ * Should this CPU balance the domain? The first idle CPU of its group should, preferably on an idle core, otherwise the first CPU
+ * of the group. A newly idle CPU always may.
  */
 static __always_inline bool should_we_balance(const struct run_queue *this_rq, const struct sched_domain *sd, u32 level, u32 idle)
 {
@@ -669,7 +669,7 @@ static __always_inline bool should_we_balance(const struct run_queue *this_rq, c
 	return (idle_smt >= 0 ? idle_smt : cpu_at(group.first)) == this_rq->cpu;
 }
 
-/* Evens out one domain of this CPU. Returns how many tasks moved, or that another CPU of the group does it. */
+/* Balances one domain of this CPU. Returns how many tasks moved, or BALANCE_ELSEWHERE. */
 __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle)
 {
 	struct run_queue *busiest = NULL, *dst_rq, *group_rq;
@@ -708,7 +708,7 @@ __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct 
 			env->loop_max = min(sched_nr_migrate, rq_nr_running(busiest));
 			ld_moved += move_tasks(env, sd, busiest, this_rq);
 
-			/* Tasks that may not come here but to a neighbour */
+			/* Tasks that may not run here, but on a neighbour */
 			bpf_for(again, 0, MAX_PINNED_CPUS) {
 				dst_rq = run_queue_of(env->new_dst_cpu);
 				if (!env->dst_pinned || env->imbalance <= 0 || !dst_rq)
@@ -719,7 +719,7 @@ __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct 
 				}
 			}
 
-			/* What affinities keep from being balanced here the next level may balance */
+			/* The next level may balance what affinities prevent here */
 			if (parent < NR_LEVELS && group_rq && env->some_pinned && env->imbalance > 0)
 				group_rq->group_imbalance[parent] = true;
 		}
@@ -768,7 +768,7 @@ backoff:
 	return 0;
 }
 
-/* Counts an attempt of a newly idle CPU; after 1024 of them, their success decides how often to try on. */
+/* Counts an attempt of a newly idle CPU; after 1024 of them, their success decides how often to try. */
 static __always_inline void update_newidle_stats(struct sched_domain *sd, u32 success)
 {
 	u64 now;
@@ -778,7 +778,7 @@ static __always_inline void update_newidle_stats(struct sched_domain *sd, u32 su
 	if (sd->newidle_call < 1024)
 		return;
 
-	/* Rare attempts are worth it anyway */
+	/* Rare attempts are always worthwhile */
 	now = scx_bpf_now();
 	sd->newidle_ratio = min(1024, sd->newidle_success + ((now - sd->newidle_stamp) >> 22));
 	sd->newidle_stamp = now;
@@ -799,7 +799,7 @@ static __always_inline void update_newidle_cost(struct sched_domain *sd, u64 cos
 	}
 }
 
-/* Balances when the CPU has just run out of tasks; stops at the first level that yields one. */
+/* Balances when the CPU has just run out of tasks; stops at the first level that yields a task. */
 __noinline int sched_balance_newidle(struct run_queue *cfs_rq __arg_nonnull)
 {
 	u64 next_balance = balance_ticks_at(scx_bpf_now() + NSEC_PER_SEC), t0, t1, curr_cost = 0;
@@ -815,7 +815,7 @@ __noinline int sched_balance_newidle(struct run_queue *cfs_rq __arg_nonnull)
 
 		next_balance = min(next_balance, sd->last_balance + balance_interval(cfs_rq, sd, CPU_IDLE));
 
-		/* Nowhere are two tasks, or the time until it has work again is too short for the search */
+		/* No CPU has two tasks, or the time until this one has work again is too short for the search */
 		if (!nr_overloaded || cfs_rq->avg_idle < curr_cost + sd->max_newidle_lb_cost)
 			break;
 
@@ -838,12 +838,12 @@ __noinline int sched_balance_newidle(struct run_queue *cfs_rq __arg_nonnull)
 		if (pulled_task)
 			break;
 	}
-	/* The time may have been set when the CPU was busy, with a long interval */
+	/* It may have been set with the long interval of a busy CPU */
 	cfs_rq->next_balance = min(cfs_rq->next_balance, next_balance);
 	return 0;
 }
 
-/* Shall the task that has come from another CPU, of several the last one, take this one from the running task? */
+/* Should the task pulled to this CPU, the last one if several, preempt the running task? */
 __noinline bool pulled_preempts(struct run_queue *cfs_rq __arg_nonnull)
 {
 	struct task_struct *p = bpf_task_from_pid(cfs_rq->pulled_pid);
@@ -863,7 +863,7 @@ __noinline bool pulled_preempts(struct run_queue *cfs_rq __arg_nonnull)
 	return preempts;
 }
 
-/* Hands the first waiting task that may go there to the CPU that asked for one. False if there is none. */
+/* Hands the first suitable waiting task to the CPU that asked for one. False if there is none. */
 __noinline bool push_waiting(struct run_queue *busiest __arg_nonnull, struct run_queue *target __arg_nonnull)
 {
 	struct placement *place = &busiest->env.place;
@@ -888,8 +888,8 @@ __noinline bool push_waiting(struct run_queue *busiest __arg_nonnull, struct run
 }
 
 /*
- * Gives the running task away to the CPU that asked for one. It leaves this CPU at once, so that the next pick is made without
- * it, and enqueue() will insert it there. False if it may not go there.
+ * Gives the running task to the CPU that asked for one. It leaves this CPU at once, so that the next pick ignores it, and enqueue()
+ * inserts it there. False if it may not run there.
  */
 __noinline bool push_running(struct task_struct *prev __arg_trusted, struct run_queue *busiest __arg_nonnull, s32 target_cpu)
 {
@@ -971,7 +971,7 @@ __noinline int sd_init(struct run_queue *cfs_rq __arg_nonnull, u32 level)
 	}
 
 	sd->last_balance = balance_ticks_at(now);
-	/* Half of the attempts are taken to succeed */
+	/* Assume that half of the attempts succeed */
 	sd->newidle_call = 512;
 	sd->newidle_success = 256;
 	sd->newidle_ratio = 512;

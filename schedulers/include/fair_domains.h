@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_domains.h - what the fair class of Linux 7.3 looks at when it balances load at the levels of the machine (machine_levels.h)
+ * fair_domains.h - the data with which the fair class of Linux 7.3 balances load at the levels of the machine (machine_levels.h)
  *
  * The functions are in fair_balance.h.
  */
 #pragma once
 
-/* How busy a group is, least first */
+/* How busy a group is, least busy first */
 enum group_type {
 	GROUP_HAS_SPARE,
 	GROUP_FULLY_BUSY,
@@ -16,7 +16,7 @@ enum group_type {
 	GROUP_OVERLOADED,
 };
 
-/* What an attempt to balance counts */
+/* What balancing moves, and measures the imbalance in */
 enum migration_type {
 	MIGRATE_LOAD,
 	MIGRATE_UTIL,
@@ -24,7 +24,7 @@ enum migration_type {
 	MIGRATE_MISFIT,
 };
 
-/* What a CPU remembers of its balancing at one level; times in ticks of the era, intervals in milliseconds */
+/* A CPU's balancing at one level; times in ticks of the era, intervals in milliseconds */
 struct sched_domain {
 	u64 last_balance;
 	u32 balance_interval;
@@ -35,9 +35,9 @@ struct sched_domain {
 	u32 cache_nice_tries;
 	u32 flags;
 	u32 nr_balance_failed;
-	/* Imbalance between nodes that is allowed, tasks */
+	/* Allowed imbalance between nodes, tasks */
 	u32 imb_numa_nr;
-	/* Success of balancing when newly idle: calls, successes, and of 1024 how many are worth a try */
+	/* Success of newly idle balancing: calls, successes, and how many of 1024 are worth a try */
 	u32 newidle_call;
 	u32 newidle_success;
 	u32 newidle_ratio;
@@ -74,15 +74,15 @@ struct placement {
 };
 
 /*
- * One look of a CPU at one of its domains, or for the idlest one to place a new task. A program and all that it calls have a stack
- * of 512 bytes, so what such a look keeps is here.
+ * One attempt of a CPU to balance a domain, or a search for the idlest CPU for a new task. It is kept here because a program and all the
+ * functions it calls share a stack of 512 bytes.
  */
 struct lb_env {
 	u64 now;
 	u32 level;
 	u32 idle;
 	s32 new_dst_cpu;
-	/* The group of the CPU that looks */
+	/* The group of the CPU that balances */
 	struct topology_span dst_grpmask;
 	u32 migration_type;
 	s64 imbalance;
@@ -95,7 +95,7 @@ struct lb_env {
 
 	struct group_walk walk;
 
-	/* The source CPU's virtual time, and the longest slice there; where the task goes that is looked at */
+	/* The source CPU's virtual time and longest slice, and the place for the task at hand */
 	u64 src_avruntime;
 	u64 src_max_slice;
 	struct virtual_time src_time;
@@ -104,7 +104,7 @@ struct lb_env {
 
 	struct sg_lb_stats sgs;
 	struct sg_lb_stats local;
-	/* Of a new task: the idlest */
+	/* For a new task: the idlest */
 	struct sg_lb_stats busiest;
 	bool has_busiest;
 	bool prefer_sibling;

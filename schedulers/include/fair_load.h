@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_load.h - how much tasks and CPUs have lately been runnable and running, as the fair class of Linux 7.3 averages it
+ * fair_load.h - how much tasks and CPUs have been runnable and running lately, as averaged by the fair class of Linux 7.3
  *
- * Per-entity load tracking: averages of 1024 that a stretch of time enters with a weight that halves every 32 ms (pelt.h), for
- * each task and for each CPU the sums of its tasks'; and the estimate of what a task will use when it wakes.
+ * Per-entity load tracking: averages out of 1024 in which the weight of the past halves every 32 ms (pelt.h), for each task,
+ * and summed up for each CPU; and an estimate of what a task will use when it wakes.
  */
 #pragma once
 
-/* Takes up what other CPUs have taken away from an average or brought. */
+/* Applies what other CPUs have added to an average or taken from it. */
 static __always_inline void take_moved(u64 *average, s64 *moved_here)
 {
 	s64 moved = __sync_lock_test_and_set(moved_here, 0);
@@ -16,7 +16,7 @@ static __always_inline void take_moved(u64 *average, s64 *moved_here)
 		*average = (s64)*average > -moved ? *average + moved : 0;
 }
 
-/* Brings the averages of a CPU up to @now; called before what they average changes. */
+/* Updates the averages of a CPU to @now; called before a change of what they average. */
 static __always_inline void update_cfs_rq_load_avg(struct run_queue *cfs_rq, u64 now)
 {
 	if (nr_cpus == 1)
@@ -36,7 +36,7 @@ static __always_inline void update_cfs_rq_load_avg(struct run_queue *cfs_rq, u64
 	take_moved(&cfs_rq->util_avg, &cfs_rq->moved_util);
 }
 
-/* An average of another CPU at @now, without fraction. */
+/* An average of a CPU after the time of @factor, without fraction. */
 static __always_inline u64 average_at(u64 average, u64 target, s64 moved, u64 factor)
 {
 	s64 value = pelt_average(average, target, factor) + moved;
@@ -60,7 +60,7 @@ static __always_inline u64 cpu_runnable(const struct run_queue *cfs_rq, u64 now)
 			  load_factor(cfs_rq, now));
 }
 
-/* Utilization: what it has been, or what the tasks there are known to need. */
+/* Utilization: its average, or what the CPU's tasks are estimated to need if that is more. */
 static __always_inline u64 cpu_util_cfs(const struct run_queue *cfs_rq, u64 now)
 {
 	u64 util = average_at(cfs_rq->util_avg, cfs_rq->curr ? cfs_rq->capacity : 0, cfs_rq->moved_util,
@@ -69,7 +69,7 @@ static __always_inline u64 cpu_util_cfs(const struct run_queue *cfs_rq, u64 now)
 	return min(max(util, cfs_rq->util_est), cfs_rq->capacity);
 }
 
-/* Brings the averages of a task up to @now; until now it has been in the state given. */
+/* Updates the averages of a task to @now; it has been in the given state since the last update. */
 static __always_inline void update_load_avg(struct task_ctx *se, u64 now, bool runnable, u32 running_capacity)
 {
 	u64 factor;
@@ -82,7 +82,7 @@ static __always_inline void update_load_avg(struct task_ctx *se, u64 now, bool r
 	se->pelt_last = now;
 }
 
-/* Load of a task: its weight, by how much of the time it wants to run. */
+/* Load of a task: its weight times the fraction of time it is runnable. */
 static __always_inline u64 task_h_load(const struct task_ctx *se)
 {
 	return se->weight * (se->load_avg >> PELT_SHIFT) / 1024;
@@ -100,7 +100,7 @@ static __always_inline void move_averages(struct run_queue *cfs_rq, const struct
 	__sync_fetch_and_add(&cfs_rq->moved_util, sign * (s64)se->util_avg);
 }
 
-/* Takes the averages of a task out of the CPU that has them and into @cfs_rq, which may be NULL. */
+/* Moves the averages of a task from the CPU that has them to @cfs_rq, which may be NULL. */
 static __always_inline void attach_entity_load_avg(struct run_queue *cfs_rq, struct task_ctx *se)
 {
 	struct run_queue *old_rq;
@@ -119,7 +119,7 @@ static __always_inline void attach_entity_load_avg(struct run_queue *cfs_rq, str
 	}
 }
 
-/* What the task used until it slept, as an estimate for when it wakes: rises at once, falls slowly. */
+/* The task's use when it goes to sleep, as an estimate for when it wakes: rises at once, falls slowly. */
 static __always_inline void util_est_update(struct task_ctx *se)
 {
 	if (se->util_avg >= se->util_est)
@@ -128,7 +128,7 @@ static __always_inline void util_est_update(struct task_ctx *se)
 		se->util_est -= (se->util_est - se->util_avg) / 4;
 }
 
-/* A new task is taken to want all of its time, and half of what its CPU has left. */
+/* A new task counts as always runnable, and as using up to half of what its CPU has left. */
 static __always_inline void post_init_entity_util_avg(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
 {
 	u64 util = cpu_util_cfs(cfs_rq, now);
@@ -144,7 +144,7 @@ static __always_inline void post_init_entity_util_avg(struct run_queue *cfs_rq, 
 
 /* ---- Counts of a CPU --------------------------------------------------------------------------------------------- */
 
-/* Of a task that counts as runnable, its CPU also knows these; of a real-time task, that who waits behind it is one task too many. */
+/* What a CPU also counts of its runnable tasks; with a real-time task, a task that waits behind it makes the CPU overloaded. */
 #define before_load_changes(cfs_rq, now) update_cfs_rq_load_avg(cfs_rq, now)
 #define count_real_time_task(cfs_rq, number, now) __sync_fetch_and_add(&nr_overloaded, number)
 #define count_besides(cfs_rq, se, number)						\
@@ -164,7 +164,7 @@ static __always_inline u32 rq_nr_running(const struct run_queue *cfs_rq)
 	return cfs_rq->nr_running + cfs_rq->real_time;
 }
 
-/* What real-time tasks leave of a CPU's capacity: nothing to speak of, as long as one runs. */
+/* What real-time tasks leave of a CPU's capacity: next to nothing while one runs. */
 static __always_inline u64 capacity_of(const struct run_queue *cfs_rq)
 {
 	return cfs_rq->real_time ? 1 : cfs_rq->capacity;

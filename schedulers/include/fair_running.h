@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_running.h - the running task of a fair class: its virtual runtime, and its slice, which ends at a tick of the era, and earlier when
+ * fair_running.h - the running task of a fair class: its virtual runtime, and its slice, which ends at a tick of the era, or earlier if
  * another task comes
  *
- * The file that includes this has defined hz, tick_nsec and struct run_queue with FAIR_QUEUE_STATE (fair_state.h).
+ * The including file first defines hz, tick_nsec and struct run_queue with FAIR_QUEUE_STATE (fair_state.h).
  */
 #pragma once
 
-/* A task that nothing limits looks around at least this often */
+/* A task that nothing limits reschedules at least this often */
 #define MAX_RUN NSEC_PER_SEC
 
-/* The clock for a task that begins to run: that of its pick, as the kernel reads it once for both. */
+/* The clock for a task that begins to run: that of its pick, because the kernel reads the clock once for both. */
 static __always_inline u64 clock_of_pick(struct run_queue *rq)
 {
 	u64 now = rq->picked_at ?: scx_bpf_now();
@@ -19,7 +19,7 @@ static __always_inline u64 clock_of_pick(struct run_queue *rq)
 	return now;
 }
 
-/* The running task's virtual runtime at @now, which other CPUs may ask for. */
+/* The running task's virtual runtime at @now; other CPUs may ask for it. */
 static __always_inline u64 curr_vruntime_at(const struct run_queue *rq, u64 now)
 {
 	u64 vruntime = rq->curr_vruntime;
@@ -36,7 +36,7 @@ static __always_inline void resched_curr(struct run_queue *rq)
 	scx_bpf_kick_cpu(rq->cpu, SCX_KICK_PREEMPT);
 }
 
-/* First tick at @time or after it; with hz = 0 the kernel's own ticks do the rounding. */
+/* First tick at or after @time; with hz = 0 the kernel's own ticks do the rounding. */
 static __always_inline u64 tick_from(u64 time)
 {
 	return hz ? (time + tick_nsec - 1) / (tick_nsec ?: 1) * tick_nsec : time;
@@ -46,12 +46,12 @@ static __always_inline u64 tick_from(u64 time)
 static __always_inline void run_until(struct run_queue *rq, struct task_struct *p, u64 end, u64 now)
 {
 	rq->slice_end = end;
-	/* Asking the kernel costs more than looking */
+	/* Asking the kernel costs more than checking */
 	if (p->scx.slice != end - now)
 		scx_bpf_task_set_slice(p, end - now);
 }
 
-/* Another task has come to the CPU: the running one's slice, which the kernel counts, ends at @end if that is earlier than it would. */
+/* Another task has come to the CPU: shortens the running task's slice, which the kernel counts down, to end at @end. */
 static __always_inline void end_slice_at(struct run_queue *rq, u64 end)
 {
 	struct task_struct *curr;
@@ -65,7 +65,7 @@ static __always_inline void end_slice_at(struct run_queue *rq, u64 end)
 	slice = curr->scx.slice;
 	if (!slice)
 		return;
-	/* The kernel has charged it up to some earlier moment, so take off what it ends earlier */
+	/* The kernel last charged it at some earlier time, so subtract the difference between the ends */
 	earlier = rq->slice_end - end;
 	scx_bpf_task_set_slice(curr, slice > earlier ? slice - earlier : 1);
 	rq->slice_end = end;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_state.h - what the fair classes of Linux keep of a CPU and of a task, as members of their records
+ * fair_state.h - what the fair classes of Linux keep for a CPU and a task, as members of their records
  *
- * All of them; with what CFS keeps besides (fair.h) it is CFS_QUEUE_STATE and CFS_TASK_STATE.
+ * FAIR_* is common to all of them; CFS_QUEUE_STATE and CFS_TASK_STATE add what CFS keeps besides (fair.h).
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #define FAIR_QUEUE_STATE								\
 	s32 cpu;									\
-	/* Number and sum of the weights of the runnable tasks, the running one included; changed atomically */		\
+	/* Number and total weight of the runnable tasks, including the running one; changed atomically */		\
 	u32 nr_running;									\
 	u64 load_weight;								\
 	/* A real-time task has the CPU */						\
@@ -20,7 +20,7 @@
 	u64 rescue_at;									\
 	/* The running task, if there is one */						\
 	bool curr;									\
-	/* The task that runs shall be put back and another be picked */		\
+	/* The running task is to be put back and another one picked */		\
 	bool need_resched;								\
 	s32 curr_pid;									\
 	u32 curr_weight;								\
@@ -34,7 +34,7 @@
 
 #define CFS_QUEUE_STATE									\
 	FAIR_QUEUE_STATE								\
-	/* Smallest virtual runtime of the CPU, never goes back */			\
+	/* Smallest virtual runtime of the CPU, never decreases */			\
 	u64 min_vruntime;								\
 	s32 curr_prio;									\
 	u32 curr_policy;								\
@@ -49,11 +49,11 @@
 	s32 skip;
 
 #define FAIR_TASK_STATE									\
-	/* In CFS, of a task that does not run any more and is in no queue yet */	\
+	/* In CFS, of a task that no longer runs and is not in a queue yet */		\
 	u64 vruntime;									\
-	/* CPU whose sums hold the task plus one, or 0 if it is not runnable; changed atomically */			\
+	/* One plus the CPU whose sums include the task, or 0 if it is not runnable; changed atomically */			\
 	s32 on_rq;									\
-	/* CPU to whose virtual time the virtual runtime relates plus one, or 0 for none yet */				\
+	/* One plus the CPU whose virtual time the virtual runtime relates to, or 0 for none yet */				\
 	s32 vruntime_cpu;								\
 	u32 weight;									\
 	u32 old_weight;									\

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fairground.bpf.h - the one header that every scheduler includes
+ * fairground.bpf.h - the header that every scheduler includes
  *
- * It brings the kernel's interface (types, constants, kfuncs), libbpf's helpers and macros, and what every scheduler
+ * It provides the kernel's interface (types, constants, kfuncs), libbpf's helpers and macros, and what every scheduler
  * has: the licence, the exit record, counters, loops. Shared pieces that define maps or variables are included by
  * the schedulers that use them: task_attributes.h, topology.h.
  *
- * A scheduler does not know in which world it runs: the same object is loaded into a kernel and into the simulator.
+ * A scheduler does not know where it runs: the same object is loaded into a kernel or the simulator.
  */
 #pragma once
 
-/* kfuncs.bpf.h declares the kernel functions; a generated vmlinux.h must not do so a second time */
+/* kfuncs.bpf.h declares the kernel functions; a generated vmlinux.h must not do so again */
 #define BPF_NO_KFUNC_PROTOTYPES
 
 #include "vmlinux.h"
@@ -19,7 +19,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
-/* A map of records that are numbered from 0: DEFINE_ARRAY(PERCPU_ARRAY, name of the map, how many, type of a record). */
+/* A map of records numbered from 0: DEFINE_ARRAY(PERCPU_ARRAY, name of the map, how many, type of a record). */
 #define DEFINE_ARRAY(kind, name, number, record_type)					\
 	struct {									\
 		__uint(type, BPF_MAP_TYPE_##kind);					\
@@ -51,9 +51,9 @@
 	BPF_PROG(name, ##args)
 
 /*
- * Members of the operations table for callbacks that are called by the scheduler's name and theirs: CALLBACKS_OF(o1, enqueue, dispatch) is
- * .enqueue = (void *)o1_enqueue, .dispatch = (void *)o1_dispatch,. The preprocessor calls no macro within itself, so the rest of
- * the list waits until the next scan; there are enough for 32 names.
+ * Members of the operations table for callbacks named after the scheduler and the operation: CALLBACKS_OF(o1, enqueue, dispatch) is
+ * .enqueue = (void *)o1_enqueue, .dispatch = (void *)o1_dispatch,. The preprocessor does not expand a macro within itself, so the
+ * rest of the list waits for the next scan; there are enough scans for 32 names.
  */
 #define CALLBACKS_OF(id, names...) SCANS(CALLBACK(id, names))
 #define CALLBACK(id, callback, ...)							\
@@ -66,7 +66,7 @@
 
 /*
  * Ends a scheduler's file: DEFINE_SCHEDULER(o1, CALLBACKS_OF(o1, enqueue, dispatch, ...) .name = "o1"). Defines the operations
- * table, the licence, and the exit callback that fills the exit record. The watchdog's limit is the longest, 30 s.
+ * table, the licence, and the exit callback that fills the exit record. The watchdog's timeout is the maximum, 30 s.
  */
 #define DEFINE_SCHEDULER(id, members...)						\
 	char _license[] SEC("license") = "GPL";						\
@@ -84,8 +84,8 @@
 	}
 
 /*
- * True until a loop has run for some millions of rounds: while (can_loop && ...) or for (...; ... && can_loop; ...) is a
- * loop that the verifier takes to be bounded. Use bpf_for(i, from, to) for counting loops.
+ * True until a loop has run for some millions of iterations: the verifier takes while (can_loop && ...) and
+ * for (...; ... && can_loop; ...) to be bounded. Use bpf_for(i, from, to) for counting loops.
  */
 #define can_loop									\
 	({										\
@@ -113,8 +113,8 @@
 	})
 
 /*
- * @number, which is not negative, as a value of its own. Where a loop keeps a plain copy of a number for later, the verifier of some
- * kernels 6.18 ends in "backtracking call unexpected regs": a bug of the verifier that later kernels have fixed.
+ * @number, which is not negative, as a separate value. If a loop keeps a plain copy of a number for later, the verifier of some 6.18
+ * kernels fails with "backtracking call unexpected regs", a bug that is fixed in later kernels.
  */
 static __always_inline s32 unlinked(s32 number)
 {
@@ -122,7 +122,7 @@ static __always_inline s32 unlinked(s32 number)
 	return number;
 }
 
-/* bpf_for(i, from, to), which counts, as libbpf has it, but for is_within() */
+/* The counting loop bpf_for(i, from, to) of libbpf, but with is_within() */
 #undef bpf_for
 #define bpf_for(i, from, to)								\
 	for (struct bpf_iter_num it_ __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))),	\
@@ -155,7 +155,7 @@ static __always_inline bool time_before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
-/* Nanoseconds from one moment to another; none if clocks of two CPUs have them the other way round. */
+/* Nanoseconds from one moment to another; 0 if the clocks of two CPUs have them in reverse order. */
 static __always_inline u64 elapsed(u64 from, u64 to)
 {
 	return time_before(from, to) ? to - from : 0;

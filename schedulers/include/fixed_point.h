@@ -2,18 +2,18 @@
 /*
  * fixed_point.h - powers and logarithms of two without floating point
  *
- * Fractions are parts of 2^32, logarithms parts of 2^16. Pure functions.
+ * Fractions are in units of 2^-32, logarithms in units of 2^-16. Pure functions.
  */
 #pragma once
 
 #define ONE (1ULL << 32)
 #define LN_2 2977044472ULL
 
-/* Zero, though the verifier cannot know: it would follow a sum that starts from a number it knows through every round of a loop. */
+/* Zero, but unknown to the verifier, which would follow a sum that starts from a known number through every iteration of a loop. */
 static volatile u64 unknown_zero;
 
 /*
- * 2^(-time / half life): what is left after @time of something that loses half of itself in @half_life. Whole half lives are shifts, the
+ * 2^(-time / half life): what is left after @time of something that halves in @half_life. Whole half lives are shifts; the
  * rest is the series of e^-x, whose terms beyond the eighth are below 2^-24.
  */
 __noinline u64 decay_over(u64 time, u64 half_life)
