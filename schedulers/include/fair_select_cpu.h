@@ -2,13 +2,13 @@
 /*
  * fair_select_cpu.h - where the fair class of Linux 7.3 puts a waking or new task
  *
- * A new task goes to the idlest CPU of the idlest group, domain by domain. A waking one goes to its waker's CPU or to its last one, and from
- * there to an idle one that shares the cache. Names are those of kernel/sched/fair.c.
+ * A new task goes to the idlest CPU of the idlest group, domain by domain. A waking one goes to its waker's CPU or its last one, or to an idle
+ * one that shares the cache with that. Names are those of kernel/sched/fair.c.
  */
 #pragma once
 
 /*
- * Adds up the allowed CPUs of the group of @count CPUs at the position @first for a new task, into env->sgs. False if there is
+ * Adds up into env->sgs the CPUs that a new task may use, of the group of @count CPUs at position @first. False if there are
  * none.
  */
 __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, struct lb_env *env __arg_nonnull, u32 first, u32 count,
@@ -54,7 +54,7 @@ static __always_inline bool update_pick_idlest(const struct sg_lb_stats *idlest,
 	return false;
 }
 
-/* Is the idlest group better than the one of this CPU by enough? */
+/* Is the idlest group enough better than this CPU's own? */
 static __always_inline bool worth_leaving(struct task_struct *p, const struct sg_lb_stats *local,
 					  const struct sg_lb_stats *idlest, const struct sched_domain *sd)
 {
@@ -146,7 +146,7 @@ __noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trus
 	return idle_cpu >= 0 ? idle_cpu : least_loaded_cpu;
 }
 
-/* A new task goes to the idlest CPU of the idlest group, domain by domain inward; looked for by the CPU of @env. */
+/* A new task goes to the idlest CPU of the idlest group, domain by domain inward. The CPU of @env searches. */
 __noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted, struct lb_env *env __arg_nonnull, s32 cpu,
 					  bool idle_policy)
 {
@@ -193,13 +193,13 @@ static __always_inline bool cpus_share_cache(const struct run_queue *one, const 
 	return one->span[LEVEL_MC].first == other->span[LEVEL_MC].first;
 }
 
-/* Shall a task that last ran on @prev_rq wake on the CPU of its waker? */
+/* Should a task that last ran on @prev_rq wake on its waker's CPU? */
 static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_queue *prev_rq, const struct task_ctx *se,
 					const struct task_ctx *waker, u32 imbalance_pct, bool sync, u64 now)
 {
 	u64 this_load, prev_load, current_load, task_load = task_h_load(se);
 
-	/* An idle CPU that wakes someone is one that has been interrupted */
+	/* If this CPU is idle, the wake-up comes from an interrupt */
 	if (available_idle_cpu(this_rq) && cpus_share_cache(this_rq, prev_rq))
 		return !available_idle_cpu(prev_rq);
 	if (sync && this_rq->nr_running == 1)
@@ -257,13 +257,13 @@ __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, const s
 	return best_cpu;
 }
 
-/* How far a CPU suits a task that looks for an idle one */
+/* How well a CPU suits a task that needs an idle one */
 enum idle_match {
 	NO_MATCH,
-	/* It is allowed */
+	/* Allowed, but not idle */
 	ALLOWED_CPU,
 	IDLE_CPU,
-	/* With all its siblings */
+	/* Idle with all its siblings */
 	IDLE_CORE,
 };
 
@@ -278,7 +278,7 @@ __noinline u32 match_idle_cpu(struct task_struct *p __arg_trusted, s32 cpu, bool
 	return available_idle_cpu(cfs_rq) && is_core_idle(cfs_rq) ? IDLE_CORE : IDLE_CPU;
 }
 
-/* An idle CPU that shares the cache of @target_rq: a whole idle core if there is said to be one, else the first of a few. */
+/* An idle CPU that shares the cache of @target_rq: a wholly idle core if has_idle_core, otherwise the first idle one of a few. */
 __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, const struct run_queue *target_rq __arg_nonnull, bool has_idle_core,
 			       bool idle_policy)
 {
@@ -325,7 +325,7 @@ __noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, const struct
 	return -1;
 }
 
-/* The CPU for a task that wakes: @target or an idle one close to it. */
+/* The CPU for a waking task: @target or an idle one close to it. */
 static __always_inline s32 select_idle_sibling(struct task_struct *p, struct task_ctx *se, s32 prev, s32 target,
 					       const struct task_struct *waker)
 {

@@ -2,21 +2,21 @@
 /*
  * freebsd.h - what FreeBSD's schedulers have in common: two clocks, priorities by range, a thread's slice, run queues of 64 lists
  *
- * FreeBSD counts `ticks` at hz and calls the scheduler at stathz, a rate of its own so that nobody can hide from both.
- * Smaller numbers are better priorities, 0 to 255; four share a list of a run queue.
+ * FreeBSD counts `ticks` at hz and calls the scheduler at stathz, a different rate so that no thread can hide from both. Priorities are
+ * 0 to 255, smaller is better; four share a list of a run queue.
  *
- * The file that includes this has defined before struct td_sched with priority, slice, sliceend, running, charged_until and waiting_since,
+ * The including file first defines struct td_sched with priority, slice, sliceend, running, charged_until and waiting_since,
  * and RESCUES, which counts threads that had waited for too long. This header defines the tunables hz and stathz.
  */
 #pragma once
 
-/* Calls of the scheduler's per-tick hook in a second, and timer ticks in a second */
+/* Calls of the scheduler's per-tick hook per second, and timer ticks per second */
 const volatile u32 stathz = 127;
 const volatile u32 hz = 1000;
 
 /* ---- Priorities ------------------------------------------------------------------------------------------------ */
 
-/* FreeBSD 9: where a class of threads begins and ends */
+/* FreeBSD 9: priority range of each class of threads */
 #define PRI_MAX_ITHD 47
 #define PRI_MIN_REALTIME 48
 #define PRI_MAX_REALTIME 79
@@ -33,7 +33,7 @@ enum thread_class {
 	THREAD_IDLE,
 	/* A kernel thread: never returns to user mode, so it keeps a kernel priority */
 	THREAD_KERNEL,
-	/* A kernel thread that is bound to one CPU: does what interrupt threads do */
+	/* A kernel thread bound to one CPU: does what interrupt threads do */
 	THREAD_INTERRUPT,
 };
 
@@ -66,7 +66,7 @@ static __always_inline s32 static_priority(const struct task_struct *p)
 
 /* ---- Clocks ---------------------------------------------------------------------------------------------------- */
 
-/* Length of a tick of stathz, and number of that in which @now lies; the ticks of hz are the kernel's `ticks`. */
+/* Length of a tick of stathz, and number of the one in which @now lies; the ticks of hz are the kernel's `ticks`. */
 static __always_inline u64 stat_tick_length(void)
 {
 	return NSEC_PER_SEC / (stathz ?: 1);
@@ -79,7 +79,7 @@ static __always_inline u64 stat_tick_at(u64 now)
 
 /* ---- The slice ------------------------------------------------------------------------------------------------- */
 
-/* Time to the tick at which the slice ends, nanoseconds */
+/* Time until the tick at which the slice ends, nanoseconds */
 static __always_inline u64 slice_left(const struct td_sched *ts, u64 now)
 {
 	return time_to_multiple(now, ts->slice > 0 ? ts->slice : 1, stat_tick_length());
@@ -95,7 +95,7 @@ static __always_inline bool slice_ends(struct td_sched *ts, u32 slice)
 	return true;
 }
 
-/* Charges a running thread one tick of stathz; the scheduler's. */
+/* Charges a running thread one tick of stathz; defined by the scheduler. */
 static void sched_clock(struct task_struct *p, struct td_sched *ts);
 
 /* Charges a running thread the ticks since it was last charged. */
@@ -109,7 +109,7 @@ static __noinline void charge_ticks(struct task_struct *p, struct td_sched *ts, 
 	from = __sync_lock_test_and_set(&ts->charged_until, tick);
 	if (from >= tick)
 		return;
-	/* No slice is longer, whatever kept the tick away */
+	/* No slice is longer, no matter what kept the tick away */
 	bpf_for(i, 0, tick - from < 1000 ? tick - from : 1000)
 		sched_clock(p, ts);
 }
@@ -140,9 +140,8 @@ static __always_inline u32 list_of(s32 priority)
 }
 
 /*
- * A run queue is one dispatch queue that is ordered by places: a thread's list, the best one first, and in the bits below its place
- * in the list. Threads of the same place stay in the order in which they came. The number of a list may wrap around, as the calendar of ULE
- * does.
+ * A run queue is one dispatch queue ordered by place: a thread's list, best first, and in the lower bits its place in the list. Threads at
+ * the same place stay in order of arrival. List numbers may wrap around, as ULE's calendar does.
  */
 #define LIST_SHIFT 48
 
@@ -151,7 +150,7 @@ static __always_inline u16 list_at(u64 place)
 	return place >> LIST_SHIFT;
 }
 
-/* How many threads have been put in front of others */
+/* How many threads have been put at the head of a list */
 static u64 put_in_front;
 
 /* The place at the end of a list, or at its head. */
@@ -171,7 +170,7 @@ struct runq_head {
 /* A priority that is worse than all others */
 #define NO_PRIORITY 256
 
-/* runq_choose(), as far as to look at that thread; false if there is none. */
+/* runq_choose(), but only looks at the thread; false if there is none. */
 __noinline bool runq_choose(u64 runq, struct runq_head *head __arg_nonnull)
 {
 	struct task_struct *p;
@@ -190,9 +189,9 @@ __noinline bool runq_choose(u64 runq, struct runq_head *head __arg_nonnull)
 	return head->priority != NO_PRIORITY;
 }
 
-/* ---- Nobody waits for ever ------------------------------------------------------------------------------------- */
+/* ---- No thread waits for ever ----------------------------------------------------------------------------------- */
 
-/* Puts the threads of a run queue that have waited for too long in front of all others of run queue @front, for a slice. */
+/* Moves the threads of a run queue that have waited too long to the front of run queue @front, for a slice. */
 __noinline u32 rescue(u64 runq, u64 front)
 {
 	u64 now = scx_bpf_now();

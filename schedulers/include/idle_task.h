@@ -2,8 +2,8 @@
 /*
  * idle_task.h - what a CPU runs, seen from another one
  *
- * A CPU is idle here if its idle task runs at this moment: a CPU that has been told of work and has not answered yet
- * still counts, as it did for schedulers without a mask of idle CPUs.
+ * A CPU is idle here if its idle task is running: a CPU that has been kicked but has not responded yet still counts,
+ * as it did for schedulers without a mask of idle CPUs.
  */
 #pragma once
 

@@ -2,10 +2,10 @@
 /*
  * idle_tick.h - the tick of idle CPUs, which get none from the kernel
  *
- * It wakes those whose balancing is due, so that they look for tasks, and it notices when tasks wait behind a real-time task that took
- * a CPU when that was idle. ops.init() starts it: init_idle_tick() ?: start_idle_tick().
+ * It wakes those whose balancing is due, so that they look for tasks, and notices tasks that wait behind a real-time task that took an
+ * idle CPU. ops.init() starts it: init_idle_tick() ?: start_idle_tick().
  *
- * The file that includes this has defined nr_cpus, tick_nsec, struct run_queue with exists and nr_running, and
+ * The including file first defines nr_cpus, tick_nsec, struct run_queue with exists and nr_running, and
  *
  *   notice_real_time()             of runnable_load.h
  *   worth_balancing()              whether balancing can find anything

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * in_interrupt.h - whether the code that called the scheduler is an interrupt handler
+ * in_interrupt.h - whether the scheduler was called from an interrupt handler
  *
- * Older schedulers treat a wake-up by a device or a timer differently from one by another task. On x86 the kernel keeps
- * its preemption counter, which tells the two apart, in the per-CPU variable __preempt_count; bits 8 to 15 count soft
- * interrupts (sections with soft interrupts switched off included). Four bits count hardware interrupts, non-maskable ones
- * included: from bit 16 on, or from bit 24 on in kernels whose counter also counts sections with interrupts switched off. These
- * have a second variable for that. Where there is no such counter the answer is false: every wake-up then counts as one by
- * a task.
+ * Older schedulers treat a wake-up by a device or timer differently from one by another task. On x86 the preemption counter, which tells
+ * the two apart, is the per-CPU variable __preempt_count; bits 8 to 15 count soft interrupts (and sections with soft interrupts
+ * disabled). Four bits count hardware interrupts, including non-maskable ones: from bit 16, or from bit 24 in kernels whose counter also
+ * counts sections with interrupts disabled, which have a second variable for that. Without such a counter the answer is
+ * false: every wake-up then counts as one by a task.
  */
 #pragma once
 
@@ -28,14 +27,14 @@ static __always_inline bool preempt_count_has(int mask)
 	return *count & mask;
 }
 
-/* The bits that count hardware interrupts, the timer's among them */
+/* The bits that count hardware interrupts, including the timer's */
 static __always_inline int hard_interrupt_mask(void)
 {
 	return bpf_ksym_exists(&local_interrupt_disable_state) ? HARD_INTERRUPT_MASK_ABOVE_DISABLED :
 								 HARD_INTERRUPT_MASK;
 }
 
-/* True in an interrupt handler, and in a task that has switched soft interrupts off. */
+/* True in an interrupt handler, and in a task that has disabled soft interrupts. */
 static __always_inline bool in_interrupt(void)
 {
 	return preempt_count_has(SOFT_INTERRUPT_MASK | hard_interrupt_mask());

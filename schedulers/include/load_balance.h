@@ -2,25 +2,25 @@
 /*
  * load_balance.h - the balancer of Linux 2.6.22 to 3.0: load history, placement of waking and new tasks, busiest group, busiest queue
  *
- * CPUs even out their loads domain by domain (sched_domains.h): at intervals, and when one has just run out of tasks. Which tasks move is the
- * scheduler's.
+ * CPUs balance their loads domain by domain (sched_domains.h): at intervals, and when one has just run out of tasks. The scheduler decides
+ * which tasks move.
  *
- * The file that includes this has defined before, besides what sched_domains.h and runnable_load.h ask for,
+ * The including file first defines, besides what sched_domains.h and runnable_load.h ask for,
  *
- *   SCHED_LOAD_SCALE     load of a task of nice 0, and power of a CPU
+ *   SCHED_LOAD_SCALE     load of a nice 0 task, and power of a CPU
  *   struct run_queue     with curr, curr_weight
  *   sched_migration_cost for 3.0
  *   task_hot()           whether a task's data may still be in its CPU's cache
- *   move_tasks()         moves up to attempt->imbalance of load from the busiest CPU to this one, returns how many tasks that were, and
- *                        sets attempt->all_pinned if it came to none that may run here
- *   BALANCES, AFFINE_WAKEUPS, IDLE_WAKEUPS  its counters of attempts, and of wake-ups on the waker's CPU and on an idle one
+ *   move_tasks()         moves up to attempt->imbalance of load from the busiest CPU to this one, returns how many tasks moved, and sets
+ *                        attempt->all_pinned if it met none that may run here
+ *   BALANCES, AFFINE_WAKEUPS, IDLE_WAKEUPS  counters of attempts, and of wake-ups on the waker's CPU and on an idle one
  */
 #pragma once
 
 /* Ticks after which even the slowest load average has settled to the last unit */
 #define LOAD_SETTLED 64
 
-/* Load by which 2.6.24 is generous when it decides whether to move a task */
+/* Slack of 2.6.24 when it decides whether to move a task, load */
 #define BALANCE_FUZZ 1024
 
 /* 3.0: what the threads of a core are worth together */
@@ -49,7 +49,7 @@ __noinline u64 decay_load(u64 old_load, u64 load, u32 i, u64 ticks)
 	return old_load;
 }
 
-/* Ticks that have passed at @now and are not in the averages yet. */
+/* Ticks up to @now that are not in the averages yet. */
 static __always_inline u64 missed_load_ticks(const struct run_queue *rq, u64 now)
 {
 	if (time_before(now, rq->domains.next_load_tick))
@@ -57,7 +57,7 @@ static __always_inline u64 missed_load_ticks(const struct run_queue *rq, u64 now
 	return (now - rq->domains.next_load_tick) / (tick_nsec ?: 1) + 1;
 }
 
-/* Brings the averages up to @now; called before the load changes, so between ticks it was constant. */
+/* Updates the averages to @now; called before the load changes, so it has been constant since the last update. */
 static __always_inline void update_cpu_load(struct run_queue *rq, u64 now)
 {
 	u64 ticks = missed_load_ticks(rq, now);
@@ -85,13 +85,13 @@ static __always_inline u64 load_history(const struct run_queue *rq, u32 type, u6
 	return ticks && history != load ? decay_load(history, load, type - 1, ticks) : history;
 }
 
-/* A low guess of the load, for a CPU that tasks would leave. */
+/* A low estimate of the load, for a CPU that tasks would leave. */
 static __always_inline u64 source_load(const struct run_queue *rq, u32 type, u64 now)
 {
 	return type ? min(load_history(rq, type, now), rq->load_weight) : rq->load_weight;
 }
 
-/* A high guess of the load, for a CPU that tasks would come to. */
+/* A high estimate of the load, for a CPU that tasks would come to. */
 static __always_inline u64 target_load(const struct run_queue *rq, u32 type, u64 now)
 {
 	return type ? max(load_history(rq, type, now), rq->load_weight) : rq->load_weight;
@@ -101,7 +101,7 @@ static __always_inline u64 target_load(const struct run_queue *rq, u32 type, u64
 
 #include "runnable_load.h"
 
-/* 3.0 has the last value for a CPU without tasks */
+/* 3.0 keeps the last value for a CPU without tasks */
 static __always_inline u64 cpu_avg_load_per_task(struct run_queue *rq)
 {
 	u32 nr_running = rq->nr_running;
@@ -143,7 +143,7 @@ __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_qu
 			  const struct sched_domain *sd __arg_nonnull);
 
 /*
- * Power of the group of a CPU. 2.6.24: each last-level cache counts as one CPU at the level above, and so do its parts. 3.0: every
+ * Power of the group of a CPU. 2.6.24: each last-level cache counts as one CPU at the level above, and so does each of its parts. 3.0: every
  * CPU counts, and the threads of a core for 1.15 CPUs together.
  */
 static __always_inline u64 group_power(const struct run_queue *group_rq, u32 level)
@@ -166,7 +166,7 @@ static __always_inline u64 group_power(const struct run_queue *group_rq, u32 lev
 	return SCHED_LOAD_SCALE * (last->llc - first->llc + 1);
 }
 
-/* Tasks that a group has room for. */
+/* How many tasks a group has room for. */
 static __always_inline u64 group_capacity(u64 power)
 {
 	if (balance_rules != BALANCE_3_0)
@@ -174,7 +174,7 @@ static __always_inline u64 group_capacity(u64 power)
 	return (power + SCHED_LOAD_SCALE / 2) / SCHED_LOAD_SCALE ?: 1;
 }
 
-/* Adds up the group of @count CPUs at the position @first into attempt->group, with loads guessed high or low. */
+/* Adds up the group of @count CPUs at the position @first into attempt->group, with high or low estimates of loads. */
 __noinline int sum_group(struct balance_attempt *attempt __arg_nonnull, u32 load_idx, u32 first, u32 count, bool guess_high)
 {
 	struct group_stats *group = &attempt->group;
@@ -192,7 +192,7 @@ __noinline int sum_group(struct balance_attempt *attempt __arg_nonnull, u32 load
 	for_each_rq_in_span(rq, position, first, count) {
 		if (!rq->exists)
 			continue;
-		/* The power of CPUs that are left out counts */
+		/* CPUs that are left out still add power */
 		if (group->first_cpu < 0)
 			group->first_cpu = rq->cpu;
 		if (is_pinned(&attempt->pinned, rq->cpu))
@@ -217,13 +217,13 @@ __noinline int sum_group(struct balance_attempt *attempt __arg_nonnull, u32 load
 	return 0;
 }
 
-/* Is the domain balanced, in that the busiest group has nothing to spare for this one? */
+/* Is the domain balanced, that is, has the busiest group nothing to spare for this one? */
 static __always_inline bool is_balanced(const struct balance_attempt *attempt, const struct sched_domain *sd, u64 avg_load)
 {
 	const struct group_stats *local = &attempt->local, *busiest = &attempt->busiest;
 
 	if (balance_rules == BALANCE_3_0) {
-		/* Tasks that may not go everywhere; or this CPU would idle beside a group that is full */
+		/* Affinities got in the way, or this CPU would idle beside a full group */
 		if (busiest->imb || (attempt->idle == CPU_NEWLY_IDLE && local->has_capacity && !busiest->has_capacity))
 			return false;
 	}
@@ -235,8 +235,8 @@ static __always_inline bool is_balanced(const struct balance_attempt *attempt, c
 }
 
 /*
- * Less than a task of @per_task, the mean of the busiest group: raises it to one if the difference is worth it, or if the two groups
- * would get more done, where a CPU's use is at most its load.
+ * The imbalance is less than @per_task, the mean load of a task of the busiest group: raises it to that if the difference is worth it,
+ * or if the two groups would get more done, where a CPU's use is at most its load.
  */
 static __always_inline void fix_small_imbalance(struct balance_attempt *attempt, struct run_queue *this_rq, u64 per_task)
 {
@@ -293,9 +293,9 @@ __noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull, con
 		return false;
 
 	/*
-	 * The document's L_imbal = min(min(L_busiest, L_avg), L_avg - L_k). The kernels take L_max - L_avg for the first, and
+	 * The document's L_imbal = min(min(L_busiest, L_avg), L_avg - L_k). The kernels use L_max - L_avg for the first;
 	 * 2.6.24 leaves the busiest group one task's load, 3.0 takes no more than its tasks beyond its capacity, at 1024 each,
-	 * unless they are there because they may not go elsewhere.
+	 * unless affinities keep them there.
 	 */
 	if (max_load >= avg_load) {
 		if (balance_rules != BALANCE_3_0)
@@ -310,11 +310,11 @@ __noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull, con
 			return true;
 	}
 	fix_small_imbalance(attempt, this_rq, per_task);
-	/* Later releases take what there is, which may be nothing, and count it as a failure */
+	/* Later releases take what there is; if that is nothing it counts as a failure */
 	return balance_rules != BALANCE_2_6_22 || attempt->imbalance >= per_task;
 }
 
-/* From 2.6.24 on: do the CPUs of a group differ by more than a task of weight 1024, or in 3.0 by a mean one, where a CPU has tasks to give? */
+/* From 2.6.24 on: do the CPUs of a group differ by more than weight 1024, or in 3.0 by a mean task if a CPU has tasks to spare? */
 static __always_inline bool group_is_imbalanced(const struct group_stats *group)
 {
 	u64 per_task = group->sum_nr_running ? group->sum_weighted_load / group->sum_nr_running : 0;
@@ -326,7 +326,7 @@ static __always_inline bool group_is_imbalanced(const struct group_stats *group)
 	return group->max_cpu_load - group->min_cpu_load >= per_task && group->max_nr_running > 1;
 }
 
-/* 3.0: does the next lower domain of the CPU prefer that tasks go to groups beside it, so that each group has one? */
+/* 3.0: does the CPU's next lower domain prefer to spread tasks to sibling groups, so that each has one? */
 static __always_inline bool prefers_siblings(const struct run_queue *rq, u32 level)
 {
 	u32 below;
@@ -337,7 +337,7 @@ static __always_inline bool prefers_siblings(const struct run_queue *rq, u32 lev
 	return false;
 }
 
-/* Finds the group of the domain with the highest load, and how much of it to take. Returns whether there is such a group. */
+/* Finds the group of the domain with the highest load, and how much of it to take. Returns whether there is one. */
 __noinline bool find_busiest_group(struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
@@ -359,7 +359,7 @@ __noinline bool find_busiest_group(struct run_queue *this_rq __arg_nonnull, cons
 	for_each_group(group_rq, step, &attempt->walk, this_rq, level, own) {
 		sum_group(attempt, load_idx, attempt->walk.first, attempt->walk.count, !step);
 
-		/* The first idle CPU of a group, else its first, balances for the group; newly idle CPUs all may */
+		/* The first idle CPU of a group, or else its first, balances for the group; newly idle CPUs always may */
 		balance_cpu = group->first_idle_cpu < 0 ? group->first_cpu : group->first_idle_cpu;
 		if (!step && attempt->idle != CPU_NEWLY_IDLE && balance_cpu != this_rq->cpu) {
 			attempt->balance = false;
@@ -404,8 +404,8 @@ __noinline s32 find_busiest_queue(const struct balance_attempt *attempt __arg_no
 }
 
 /*
- * Evens out one domain of this CPU. Returns how many tasks came, or in 2.6.24 -1 if none did but a CPU of this core is busy, so that
- * the core shall not count as idle. With CPU_NEWLY_IDLE the count of failures does not grow, nor in 2.6.24 the interval.
+ * Balances one domain of this CPU. Returns how many tasks came, or in 2.6.24 -1 if none did but a CPU of this core is busy, so that
+ * the core does not count as idle. With CPU_NEWLY_IDLE the failure count does not grow, nor in 2.6.24 the interval.
  */
 __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle)
 {
@@ -433,7 +433,7 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sche
 		if (!busiest)
 			break;
 
-		/* With one task there is nothing to take; the group stays unbalanced, which counts as failure below */
+		/* With one task there is nothing to take; the group stays unbalanced, which counts as a failure below */
 		if (busiest->nr_running > 1)
 			moved = move_tasks(this_rq, busiest, sd);
 		if (!attempt->all_pinned) {
@@ -468,7 +468,7 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sche
 		}
 	}
 
-	/* Balanced, or nothing but force helps: look less often. Else look again soon. */
+	/* Balanced, or only force helps: look less often. Otherwise look again soon. */
 	if (!failed && !active_balance)
 		sd->balance_interval = sd->min_interval;
 	else if (sd->balance_interval < sd->max_interval || (failed && all_pinned && sd->balance_interval < MAX_PINNED_INTERVAL))
@@ -479,7 +479,7 @@ out:
 	return !moved && share_power && !attempt->sd_idle && balance_rules != BALANCE_3_0 ? -1 : moved;
 }
 
-/* Balances when the CPU has just run out of tasks; stops at the first level that yields one. */
+/* Balances when the CPU has just run out of tasks; stops at the first level that yields a task. */
 static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 {
 	u64 ticks = balance_ticks_at(now);
@@ -498,7 +498,7 @@ static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 
 	for_each_domain(sd, level, rq) {
 		if (sd->flags & SD_BALANCE_NEWIDLE) {
-			/* Without a CPU that has two tasks the search cannot end otherwise, so it is spared */
+			/* If no CPU has two tasks the search cannot end otherwise, so it is skipped */
 			if (nr_overloaded || level == LEVEL_SMT) {
 				pulled_task = load_balance(rq, sd, level, CPU_NEWLY_IDLE);
 			} else {
@@ -513,7 +513,7 @@ static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 			break;
 	}
 
-	/* The time may have been set when the CPU was busy, with a long interval */
+	/* It may have been set with the long interval of a busy CPU */
 	if (balance_rules == BALANCE_2_6_22)
 		reset = !pulled_task;
 	else
@@ -536,7 +536,7 @@ static __always_inline bool allowed_in(const struct task_struct *p, u32 first, u
 	return false;
 }
 
-/* The idlest CPU of the idlest group of @cpu's domain, where that is clearly idler than @cpu's own; -1 if there is none. */
+/* The idlest CPU of the idlest group of @cpu's domain, if that is clearly idler than @cpu's own; otherwise -1. */
 __noinline s32 find_idlest(struct task_struct *p __arg_trusted, s32 cpu, u32 level)
 {
 	struct run_queue *this_rq = this_run_queue(), *cpu_rq = run_queue_of(cpu), *group_rq, *rq;
@@ -584,7 +584,7 @@ __noinline s32 find_idlest(struct task_struct *p __arg_trusted, s32 cpu, u32 lev
 	return idlest;
 }
 
-/* Fork balancing: in the domains that ask for it, from the machine inwards, to the idlest CPU of the idlest group. */
+/* Fork balancing: to the idlest CPU of the idlest group, in each domain that asks for it, from the machine inwards. */
 static __always_inline s32 sched_balance_fork(struct task_struct *p, s32 cpu)
 {
 	u32 step;
@@ -602,7 +602,7 @@ static __always_inline s32 sched_balance_fork(struct task_struct *p, s32 cpu)
 	return cpu;
 }
 
-/* Shall a task that last ran on @prev_rq wake on the CPU of its waker? */
+/* Should a task that last ran on @prev_rq wake on its waker's CPU? */
 static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_queue *prev_rq, struct task_struct *p,
 					struct task_ctx *t, bool sync, u64 now)
 {
@@ -637,7 +637,7 @@ static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_qu
 	return (sd->flags & SD_WAKE_BALANCE) && imbalance * this_load <= 100 * load;
 }
 
-/* An idle CPU close to @cpu if that is busy with one task; with more tasks its neighbours are thought busy too. */
+/* An idle CPU close to @cpu if @cpu is busy with one task; with more, its neighbours are assumed to be busy too. */
 static __always_inline s32 wake_idle(s32 cpu, struct task_struct *p)
 {
 	struct run_queue *rq = run_queue_of(cpu);
@@ -703,7 +703,7 @@ out:
 	return target;
 }
 
-/* The CPU for a task that wakes or is new. */
+/* The CPU for a waking or new task. */
 static __always_inline s32 select_task_rq(struct task_struct *p, struct task_ctx *t, s32 prev_cpu, u64 wake_flags)
 {
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu = prev_cpu, new_cpu;

@@ -3,25 +3,25 @@
  * machine_levels.h - the levels of the machine at which Linux balances load, from 2.6.22 on
  *
  * A CPU balances in a domain for each level that has more CPUs than the one below: the threads of its core, the CPUs that share its
- * last-level cache, its node, the machine. The groups of a domain are the domains of the level below. What all releases do at them is in
- * domain_balance.h.
+ * last-level cache, its node, the machine. The groups of a domain are the domains of the level below. What all releases do
+ * at them is in domain_balance.h.
  *
- * The file that includes this has defined before
+ * The including file first defines
  *
  *   balance_rules   whose rules apply: BALANCE_2_6_22, BALANCE_2_6_24, BALANCE_3_0 or BALANCE_7_3
- *   hz              ticks of the era in a second, 0 for those of the running kernel
+ *   hz              ticks of the era per second, 0 for those of the running kernel
  *
  * and has cpu, nr_running and BALANCE_STATE in its struct run_queue.
  */
 #pragma once
 
-/* CPUs whose tasks are all pinned that one balancing attempt steps over before it gives up */
+/* How many CPUs with only pinned tasks a balancing attempt skips before it gives up */
 #define MAX_PINNED_CPUS 8
 
-/* Up to where tasks that may not move lengthen the interval, milliseconds */
+/* Limit to which pinned tasks lengthen the interval, milliseconds */
 #define MAX_PINNED_INTERVAL 512
 
-/* Innermost first; the domain of level l has as its groups the spans of level l - 1. Releases of today have two other names. */
+/* Innermost first; the groups of a domain of level l are the spans of level l - 1. Current releases call two of them differently. */
 enum level {
 	LEVEL_SELF,
 	LEVEL_SMT,
@@ -44,7 +44,7 @@ enum cpu_idle_type {
 #define BALANCE_3_0 2
 #define BALANCE_7_3 3
 
-/* What a domain does; the later two names are those of 7.3 */
+/* What a domain does; the last two names are those of 7.3 */
 #define SD_BALANCE_NEWIDLE 1
 #define SD_BALANCE_FORK 2
 #define SD_WAKE_AFFINE 4
@@ -59,30 +59,30 @@ enum cpu_idle_type {
 #define SD_SHARE_CPUCAPACITY SD_SHARE_CPUPOWER
 #define SD_SHARE_LLC SD_SHARE_PKG_RESOURCES
 
-/* Of balancing a domain: another CPU of the group does that one and those above */
+/* Result of balancing a domain: another CPU of the group balances it and those above */
 #define BALANCE_ELSEWHERE (-2)
 
-/* What a CPU keeps for its balancing, as members of the record of its run queue; struct sched_domain is the release's */
+/* A CPU's balancing state, as members of its run queue; struct sched_domain is that of the release */
 #define BALANCE_STATE									\
 	/* Numbers of CPUs may have gaps */						\
 	bool exists;									\
-	/* The CPUs of each level that are around it */					\
+	/* The CPUs around it at each level */						\
 	struct topology_span span[NR_LEVELS];						\
 	struct sched_domain sd[NR_LEVELS];						\
-	/* When balancing is due (tick), and the CPU that a push has been asked for plus one, or 0 */	\
+	/* When balancing is due (tick), and one plus the CPU that asked for a push, or 0 */	\
 	u64 next_balance;								\
 	s32 push_cpu;									\
 	/* Clock since when the CPU has been idle, 0 if it is not, and how long it is on average */	\
 	u64 idle_stamp;									\
 	u64 avg_idle;
 
-/* CPUs that have been found to hold pinned tasks only, and are left out */
+/* CPUs found to have only pinned tasks, which are left out */
 struct pinned_cpus {
 	u32 number;
 	s32 cpus[MAX_PINNED_CPUS];
 };
 
-/* A walk over the groups of a domain: where the present one begins and how many CPUs it has; where the next one begins, how many are left */
+/* A walk over the groups of a domain: beginning and size of the current group; beginning of the next one, number of CPUs left */
 struct group_walk {
 	u32 first;
 	u32 count;
@@ -121,7 +121,7 @@ static u32 nr_cpus;
 static u32 nr_online;
 static u64 tick_nsec;
 
-/* The first thing that ops.init() does. Where the running kernel's ticks serve (hz = 0), the balancer still needs a length for them. */
+/* The first thing that ops.init() does. Even with the running kernel's ticks (hz = 0) the balancer needs a tick length. */
 static __always_inline void init_machine(void)
 {
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
@@ -152,8 +152,8 @@ static __always_inline bool domain_exists(const struct topology_span *span, u32 
 		if (!domain_exists((rq)->span, level) || !((sd) = &(rq)->sd[level])) {} else
 
 /*
- * Sets the spans of a CPU. Caches that reach beyond a node count as the node's. If nobody asks for @caches they are no level; if the
- * topology is not known they are like level @unknown.
+ * Sets the spans of a CPU. Caches that span nodes count as the node's. Without @caches they are not a level; without a known
+ * topology they are like level @unknown.
  */
 static __always_inline void init_spans(struct topology_span *span, s32 cpu, bool caches, enum level unknown)
 {
