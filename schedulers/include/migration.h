@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * migration.h - whether a task may leave its CPU for a moment
+ * migration.h - whether a task may leave its CPU
  */
 #pragma once
 
 /*
- * True if the task has disabled migration for itself. Whoever runs a BPF program cannot migrate meanwhile, so the current task, which
- * calls the scheduler when it is put back, always shows one level that is the program's own and not the task's.
+ * True if the task has disabled migration for itself. A task cannot migrate while it runs a BPF program, so the current task, which calls
+ * the scheduler when it is put back, always shows one level that is the program's and not its own.
  */
 static __always_inline bool is_migration_disabled(const struct task_struct *p)
 {
@@ -16,8 +16,8 @@ static __always_inline bool is_migration_disabled(const struct task_struct *p)
 }
 
 /*
- * True if @cpu may run @p. A waiting task that has disabled migration can only go on where it was; for a moment after it has lost its
- * CPU its mask does not say so yet, and to move it then ends the scheduler.
+ * True if @cpu may run @p. A waiting task that has disabled migration can only continue where it was; for a moment after it has lost
+ * its CPU its mask does not say so yet, and moving it then ends the scheduler.
  */
 static __always_inline bool can_run_on(const struct task_struct *p, s32 cpu)
 {

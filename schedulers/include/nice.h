@@ -19,7 +19,7 @@ static const u32 nice_to_weight[NICE_WIDTH] = {
 	36,    29,    23,    18,    15,
 };
 
-/* The nice value of a task, -20 to 19. Real-time tasks have one too, which counts once they are ordinary again. */
+/* The nice value of a task, -20 to 19. Real-time tasks have one too, which applies once they are ordinary again. */
 static __always_inline int task_nice(const struct task_struct *p)
 {
 	int nice = p->static_prio - DEFAULT_PRIO;
@@ -31,19 +31,19 @@ static __always_inline int task_nice(const struct task_struct *p)
 	return nice;
 }
 
-/* The same for schedulers that are older than SCHED_IDLE: that is the weakest there is. */
+/* The same for schedulers older than SCHED_IDLE, which counts as the weakest nice value. */
 static __always_inline s32 nice_of(const struct task_struct *p)
 {
 	return p->policy == SCHED_IDLE ? MAX_NICE : task_nice(p);
 }
 
-/* And the static priority, 100 to 139 */
+/* The static priority for them, 100 to 139 */
 static __always_inline s32 static_prio_of(const struct task_struct *p)
 {
 	return DEFAULT_PRIO + nice_of(p);
 }
 
-/* Weight of an ordinary task by its nice value. */
+/* Weight of an ordinary task of this nice value. */
 static __always_inline u32 weight_of_nice(int nice)
 {
 	u32 index = nice - MIN_NICE;

@@ -2,7 +2,7 @@
 /*
  * o1_priority.h - time slices, sleep credit and dynamic priorities of Linux 2.6.22 and 2.6.2
  *
- * What the O(1) scheduler computes of a task, without its queues.
+ * What the O(1) scheduler computes for a task, without its queues.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #define MIN_TIMESLICE 5
 #define GRANULARITY 10
 
-/* Percent: of the wait after a wake-up by a task that counts as sleep, of the bonus that a child inherits and a parent keeps */
+/* Percent: how much of the wait after a wake-up by a task counts as sleep; how much of the bonus a child inherits and a parent keeps */
 #define ON_RUNQUEUE_WEIGHT 30
 #define CHILD_PENALTY 95
 #define PARENT_PENALTY 100
@@ -28,10 +28,10 @@
 #define MIN_TIMESLICE_2_6_2 10
 #define MAX_TIMESLICE_2_6_2 200
 
-/* From how many proofs 2.6.2 takes a task for interactive, or for a hog */
+/* Number of proofs beyond which 2.6.2 takes a task to be interactive, or a hog */
 #define CREDIT_LIMIT 100
 
-/* What the last sleep was, and with that, what waiting on the run queue after it is worth. */
+/* Kind of the last sleep, and so what waiting on the run queue after it is worth. */
 enum sleep_type {
 	SLEEP_NORMAL,
 	SLEEP_NONINTERACTIVE,
@@ -41,7 +41,7 @@ enum sleep_type {
 
 /* ---- Formulas -------------------------------------------------------------------------------------------------- */
 
-/* Ticks since the clock's zero, and one: 0 means "never" in expired_timestamp. */
+/* Ticks since the clock's zero, plus one: 0 means "never" in expired_timestamp. */
 static __always_inline u64 jiffies_at(u64 now)
 {
 	return tick_at(now) + 1;
@@ -53,8 +53,8 @@ static __always_inline u64 jiffies_to_ns(u64 ticks)
 }
 
 /*
- * Time slice by static priority. In 2.6.22, 20 ms for each step of a priority better than 120 and 5 ms for each step
- * of the others, at least MIN_TIMESLICE; in 2.6.2, linear from 10 to 200 ms.
+ * Time slice by static priority. In 2.6.22, 20 ms for each step if the priority is better than 120, otherwise 5 ms for
+ * each, at least MIN_TIMESLICE; in 2.6.2, linear from 10 to 200 ms.
  */
 static u32 static_prio_timeslice(s32 static_prio)
 {
@@ -148,7 +148,7 @@ static u64 interactive_sleep(const struct task_ctx *t)
 
 /*
  * TIMESLICE_GRANULARITY: an interactive task's turn within its slice, ticks. 10 ms at full bonus and for one CPU,
- * doubled for each step of bonus that is missing.
+ * doubled for each missing step of bonus.
  */
 static u32 timeslice_granularity(const struct task_ctx *t)
 {
@@ -159,7 +159,7 @@ static u32 timeslice_granularity(const struct task_ctx *t)
 	return (unit << ((missing - 1) & 31)) * nr_online ?: 1;
 }
 
-/* Tasks that never earn credit by sleeping and wake up into the expired array (2.6.22) */
+/* Tasks that never earn credit by sleeping, and wake up into the expired array (2.6.22) */
 static __always_inline bool batch_task(const struct task_struct *p)
 {
 	return p->policy == SCHED_BATCH || p->policy == SCHED_IDLE;
@@ -167,7 +167,7 @@ static __always_inline bool batch_task(const struct task_struct *p)
 
 /* ---- Sleep credit ---------------------------------------------------------------------------------------------- */
 
-/* 2.6.2: only tasks that have proven interactive are charged less, only those proven hogs are credited less */
+/* 2.6.2: only tasks proven interactive are charged less, only tasks proven hogs are credited less */
 static __always_inline bool high_credit(const struct task_ctx *t)
 {
 	return t->interactive_credit > CREDIT_LIMIT;
@@ -184,7 +184,7 @@ static __always_inline void earn_credit(struct task_ctx *t)
 		t->interactive_credit++;
 }
 
-/* After an uninterruptible sleep the credit grows no further than INTERACTIVE_SLEEP: what is left of @slept. */
+/* After an uninterruptible sleep the credit grows no further than INTERACTIVE_SLEEP. Returns what is left of @slept. */
 static u64 limit_at_ceiling(struct task_ctx *t, u64 slept, u64 ceiling)
 {
 	if (t->sleep_avg >= ceiling)
@@ -202,7 +202,7 @@ static void credit_sleep(struct task_ctx *t, bool has_mm, u64 slept)
 	u64 ceiling = interactive_sleep(t);
 
 	if (has_mm && slept > ceiling && t->sleep_avg < ceiling) {
-		/* One long sleep makes no task interactive, and waiting after it earns nothing */
+		/* One long sleep does not make a task interactive, and waiting after it earns nothing */
 		t->sleep_avg = ceiling;
 		t->sleep_type = SLEEP_NONINTERACTIVE;
 		return;
@@ -255,8 +255,8 @@ static __noinline s32 recalc_task_prio(struct task_struct *p, struct task_ctx *t
 }
 
 /*
- * What schedule() does to the task it found running: takes the time since it was switched to from its credit,
- * at full bonus a tenth of it.
+ * What schedule() does to the task it finds running: subtracts the time since the switch to it from its credit, or a tenth
+ * of that at full bonus.
  */
 static __noinline void charge_run_time(struct task_ctx *t, u64 now)
 {
@@ -279,8 +279,8 @@ static __noinline void charge_run_time(struct task_ctx *t, u64 now)
 /* ---- Starvation --------------------------------------------------------------------------------------------------- */
 
 /*
- * EXPIRED_STARVING: tasks in the expired array have waited too long, or a better one waits there, for interactive tasks
- * to be put back into the active array.
+ * EXPIRED_STARVING: interactive tasks may not go back to the active array, because tasks in the expired array have waited too
+ * long, or a better one waits there.
  */
 static bool expired_starving(const struct run_queue *rq, const struct task_ctx *curr, u64 jiffies)
 {

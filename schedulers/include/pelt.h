@@ -3,18 +3,18 @@
  * pelt.h - per-entity load tracking: averages over the recent past, as Linux has kept them since 3.8
  *
  * Time is cut into periods of 2^20 ns, and what happened n periods ago counts y^n, where y^32 = 1/2. So an average loses half
- * of its value in 32 periods, about 34 ms. As long as what is averaged stays the same for a while, the average after it is
+ * of its value in 32 periods, about 34 ms. If what is averaged stays the same for some time, the average after that is
  *
  *	value' = target - (target - value) * y^(time / period)
  *
  * which is what these functions compute, at any time and in one step. Within a period the curve is a straight line. Averages
- * carry PELT_SHIFT bits of fraction. Pure functions.
+ * have PELT_SHIFT fraction bits. Pure functions.
  */
 #pragma once
 
-/* Bits of fraction of an average */
+/* Fraction bits of an average */
 #define PELT_SHIFT 10
-/* Bits of a period's nanoseconds, periods in which the past loses half of its weight, bits of such a weight */
+/* Bits of a period's nanoseconds, periods in which the past loses half its weight, fraction bits of such a weight */
 #define PELT_PERIOD_SHIFT 20
 #define PELT_HALF_LIFE 32
 #define PELT_FACTOR_SHIFT 24
@@ -27,7 +27,7 @@ static const u32 pelt_factors[PELT_HALF_LIFE] = {
 	9975792, 9762032, 9552851, 9348154, 9147842, 8951823, 8760003, 8572295,
 };
 
-/* What is left of the past after @time nanoseconds, of 2^24. */
+/* What is left of the past after @time nanoseconds, out of 2^24. */
 static __always_inline u64 pelt_factor(u64 time)
 {
 	u64 periods = time >> PELT_PERIOD_SHIFT, rest = time & ((1ULL << PELT_PERIOD_SHIFT) - 1);
@@ -41,7 +41,7 @@ static __always_inline u64 pelt_factor(u64 time)
 			(1ULL << PELT_PERIOD_SHIFT);
 }
 
-/* The average @value (with fraction) after it has stood at @target (without) for the time of @factor. Both below 2^29. */
+/* The average @value (with fraction) after the time of @factor with its input at @target (without). Both below 2^29. */
 static __always_inline u64 pelt_average(u64 value, u64 target, u64 factor)
 {
 	target <<= PELT_SHIFT;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * pending_signals.h - whether a signal has been sent to a task and not been delivered yet
+ * pending_signals.h - whether a signal has been sent to a task but not delivered yet
  *
- * Schedulers of the time before wait queues carried everything treat a task that a signal wakes differently. A kernel model without signals
- * answers that there are none.
+ * Schedulers from before wait queues were used for everything treat a task woken by a signal differently. In a kernel model without signals
+ * there are none.
  */
 #pragma once
 
-/* The kernel's structures as far as signals go; the name up to ___ is the kernel's. */
+/* The parts of the kernel's structures that signals need; the name up to ___ is the kernel's. */
 struct sigset___signals {
 	unsigned long sig[1];
 } __attribute__((preserve_access_index));
@@ -27,7 +27,7 @@ struct task_struct___signals {
 	struct sigpending___signals pending;
 } __attribute__((preserve_access_index));
 
-/* True if a signal that @p does not block, of the 64 there are, waits for it or for its process. */
+/* True if one of the 64 signals is pending for the task or its process, and not blocked by the task. */
 static __always_inline bool signal_is_pending(struct task_struct *task)
 {
 	struct task_struct___signals *p = (void *)task;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * per_cpu.h - one record for every CPU, of any number of CPUs
+ * per_cpu.h - one record per CPU, for any number of CPUs
  *
  * DEFINE_PER_CPU(struct run_queue, run_queue) defines the map run_queue_map and three functions: run_queue_of(cpu),
- * this_run_queue(), and near_run_queue(cpu), which is cheaper for a CPU that mostly is this one. They answer NULL for a CPU
- * that does not exist, so callers check. The records start zeroed.
- * A record may hold up to 32 KiB and neither bpf_spin_lock nor bpf_timer, which the kernel allows only in arrays.
+ * this_run_queue(), and near_run_queue(cpu), which is cheaper for a CPU that is mostly this one. They return NULL for a CPU
+ * that does not exist, so callers must check. Records start zeroed.
+ * A record may have up to 32 KiB, but no bpf_spin_lock or bpf_timer, which the kernel allows only in arrays.
  */
 #pragma once
 
@@ -31,7 +31,7 @@
 		return cpu == (s32)bpf_get_smp_processor_id() ? this_##name() : name##_of(cpu);			\
 	}
 
-/* How many CPUs are online. */
+/* Number of online CPUs. */
 static __always_inline u32 count_online_cpus(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();

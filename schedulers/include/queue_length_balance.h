@@ -2,35 +2,35 @@
 /*
  * queue_length_balance.h - the balancer of Linux 2.6.2: by the length of run queues
  *
- * A CPU takes waiting tasks from the longest run queue of its node, and when it has looked for the busiest node first, from that: every
- * tick when it is idle, every 200 ms when it is busy, and when it has just run out of tasks. It remembers how long the queues
- * were when it last looked, so that short fluctuations count for nothing.
+ * A CPU takes waiting tasks from the longest run queue of its node: every tick when idle, every 200 ms when busy, and when it has just
+ * run out of tasks. Less often it takes them from the busiest node. It remembers how long the queues were when it last looked, so
+ * that short fluctuations do not count.
  *
- * The file that includes this has defined before
+ * The including file first defines
  *
- *   hz, num_online_cpus   ticks of the era in a second, number of CPUs
+ *   hz, num_online_cpus   ticks of the era per second, number of CPUs
  *   struct run_queue      with nr_running and idle
- *   nr_overloaded         CPUs that have tasks waiting (runnable_load.h)
+ *   nr_overloaded         number of CPUs with waiting tasks (runnable_load.h)
  *   unknown_zero          0 (fixed_point.h)
  *
  * and defines pull_tasks(), which moves up to balance->imbalance waiting tasks from balance->busiest to balance->cpu and adds their
- * number to balance->pulled. It asks can_migrate_task().
+ * number to balance->pulled, subject to can_migrate_task().
  */
 #pragma once
 
-/* Milliseconds between two looks, and how many of them between two at other nodes */
+/* Milliseconds between balancings, and how many of them make up the interval for other nodes */
 #define BUSY_REBALANCE_TICK 200
 #define IDLE_REBALANCE_TICK 1
 #define BUSY_NODE_REBALANCE 2
 #define IDLE_NODE_REBALANCE 5
 
-/* Load of another node, percent of this one's, from which tasks are pulled */
+/* Load of another node, in percent of this one's, beyond which tasks are pulled */
 #define NODE_THRESHOLD 125
 
-/* cache_decay_ticks, which was measured at boot: for so long a task that has lost its CPU is too cache-hot for a busy CPU to pull */
+/* cache_decay_ticks, which was measured at boot: how long a task that has lost its CPU is too cache-hot for a busy CPU to pull */
 #define CACHE_DECAY (2 * NSEC_PER_MSEC)
 
-/* CPUs and nodes whose load a CPU remembers; beyond them it takes the load of the moment */
+/* How many CPUs and nodes a CPU remembers the load of; beyond that it uses the current load */
 #define NR_REMEMBERED_CPUS 1024
 #define NR_REMEMBERED_NODES 64
 
@@ -50,14 +50,14 @@ struct balance {
 	/* The CPUs to pull from: positions */
 	struct topology_span span;
 	s32 busiest;
-	/* How many more tasks to pull, and how many have been */
+	/* How many more tasks to pull, and how many have been pulled */
 	u32 imbalance;
 	u32 pulled;
 };
 
 __noinline int pull_tasks(struct balance *b __arg_nonnull);
 
-/* CPUs of the node of @cpu; all if the topology is unknown. */
+/* CPUs of @cpu's node; all if the topology is unknown. */
 static __always_inline void node_span(s32 cpu, struct topology_span *span)
 {
 	const volatile struct cpu_topology *place = topology_of(cpu);
@@ -67,8 +67,8 @@ static __always_inline void node_span(s32 cpu, struct topology_span *span)
 }
 
 /*
- * The length of the run queue of @cpu, and in place of the remembered one: fluctuations are kept out by taking the shorter of the two
- * for others and the longer for this CPU. Idle CPUs take the present one.
+ * The length of the run queue of @cpu, which it also remembers: to filter out fluctuations, it is the lesser of the current and the
+ * remembered length for other CPUs, and the greater for this one. Idle CPUs use the current one.
  */
 static __always_inline u32 cpu_load(s32 this_cpu, s32 cpu, bool idle, bool local)
 {
@@ -109,13 +109,13 @@ __noinline bool find_busiest_queue(struct balance *b __arg_nonnull)
 	}
 	if (b->busiest < 0 || max_load <= nr_running)
 		return false;
-	/* It takes a difference of a quarter */
+	/* The difference must be at least a quarter */
 	if (!b->idle && (max_load - nr_running) * 4 < max_load)
 		return false;
 	busiest_rq = run_queue_of(b->busiest);
 	if (!busiest_rq || busiest_rq->nr_running <= nr_running)
 		return false;
-	/* Half of the difference, lest it be turned around; an idle CPU takes one */
+	/* Half of the difference, so as not to reverse it; an idle CPU takes one task */
 	b->imbalance = b->idle ? 1 : max((max_load - nr_running) / 2, 1);
 	return true;
 }
@@ -138,7 +138,7 @@ __noinline u32 load_balance(struct balance *b __arg_nonnull)
 	return b->pulled;
 }
 
-/* A node's load: ten times the tasks for each CPU, and half of what it was when this CPU last looked. */
+/* A node's load: ten times the tasks per CPU, plus half of what it was when this CPU last looked. */
 __noinline u32 node_load(s32 this_cpu, u32 node, u32 first, u32 count)
 {
 	struct queue_lengths *lengths = queue_lengths_of(this_cpu);
@@ -187,13 +187,13 @@ __noinline bool find_busiest_node(struct balance *b __arg_nonnull)
 	return found;
 }
 
-/* rebalance_tick(): between nodes, then within the node, each when its time has come. */
+/* rebalance_tick(): between nodes, then within the node, each when it is due. */
 __noinline int rebalance_tick(const struct run_queue *rq __arg_nonnull, u64 jiffies)
 {
 	struct balance b = { .cpu = rq->cpu, .idle = rq->idle };
 	u32 ticks, node_ticks, pulled = 0;
 
-	/* Nobody waits that an idle CPU could help */
+	/* No task waits that an idle CPU could take */
 	if (b.idle && !nr_overloaded)
 		return 0;
 	ticks = ms_to_ticks(b.idle ? IDLE_REBALANCE_TICK : BUSY_REBALANCE_TICK) ?: 1;
@@ -209,7 +209,7 @@ __noinline int rebalance_tick(const struct run_queue *rq __arg_nonnull, u64 jiff
 	return 0;
 }
 
-/* Pulls a task to a CPU that has run out of them. */
+/* Pulls a task to a CPU that has run out of tasks. */
 __noinline bool balance_newly_idle(s32 cpu)
 {
 	struct balance b = { .cpu = cpu, .idle = true };

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * runnable_load.h - how many tasks are runnable on a CPU, and what they weigh together
+ * runnable_load.h - number and total weight of the runnable tasks of a CPU
  *
- * A task counts on one CPU from when it becomes runnable until it sleeps, running or waiting, and moves with its place in the queues.
- * Other CPUs move tasks too, so counts change atomically, and whoever takes a task's mark (on_rq) changes the counts.
+ * A task, running or waiting, counts on one CPU from when it becomes runnable until it sleeps, and its count moves with it between queues.
+ * Other CPUs move tasks too, so counts change atomically, and the CPU that changes a task's mark (on_rq) changes the counts.
  *
- * The file that includes this has defined before
+ * The including file first defines
  *
- *   struct run_queue               with cpu, nr_running, load_weight, real_time, and curr, which says that a task of the scheduler runs
+ *   struct run_queue               with cpu, nr_running, load_weight, real_time, and curr, true if a task of the scheduler runs
  *   struct task_ctx                with on_rq (the CPU plus one, or 0) and weight
- *   before_load_changes(rq, now)   what has to be done before the load of a CPU changes
+ *   before_load_changes(rq, now)   what to do before the load of a CPU changes
  *   real_time_weight               what a real-time task weighs in the sums, or count_real_time_task(rq, number, now)
- *   count_besides(rq, t, number)   what else is counted with a task, where there is something
+ *   count_besides(rq, t, number)   what else is counted with a task, if anything
  */
 #pragma once
 
@@ -23,10 +23,10 @@
 #define count_besides(rq, t, number)
 #endif
 
-/* CPUs with more than one runnable task: with none there is nothing to balance */
+/* CPUs with more than one runnable task: without any there is nothing to balance */
 static u32 nr_overloaded;
 
-/* Counts @number tasks of @weight, 1 or -1, in the sums of a CPU. */
+/* Adds a task of @weight to the sums of a CPU if @number is 1, removes it if -1. */
 static __always_inline void load_change(struct run_queue *rq, u32 weight, s32 number, u64 now)
 {
 	before_load_changes(rq, now);
@@ -41,7 +41,7 @@ static __always_inline void count_task(struct run_queue *rq, struct task_ctx *t,
 	count_besides(rq, t, number);
 }
 
-/* A real-time task takes the CPU, or has taken it unnoticed while it was idle. */
+/* A real-time task takes the CPU, or was found to have taken it while idle. */
 static __always_inline void count_real_time(struct run_queue *rq, u64 now)
 {
 	if (real_time_came(&rq->real_time))
@@ -73,7 +73,7 @@ static __always_inline void notice_real_time(struct run_queue *rq, u64 now)
 		scx_bpf_reenqueue_local();						\
 	}
 
-/* Makes the task count on @rq and nowhere else. If it did not count yet, it does so with @weight. */
+/* Makes the task count on @rq and nowhere else; with @weight, if it did not count yet. */
 static __always_inline void account_enqueue(struct run_queue *rq, struct task_ctx *t, u32 weight, u64 now)
 {
 	struct run_queue *old_rq;
@@ -93,7 +93,7 @@ static __always_inline void account_enqueue(struct run_queue *rq, struct task_ct
 	count_task(rq, t, 1, now);
 }
 
-/* Makes the task count nowhere. Returns the CPU on which it did, or NULL. */
+/* Makes the task count nowhere. Returns the run queue on which it did, or NULL. */
 static __always_inline struct run_queue *account_dequeue(struct task_ctx *t, u64 now)
 {
 	s32 old = __sync_lock_test_and_set(&t->on_rq, 0);
@@ -104,7 +104,7 @@ static __always_inline struct run_queue *account_dequeue(struct task_ctx *t, u64
 	return rq;
 }
 
-/* The same on behalf of @rq, where it counts unless it has been moved meanwhile: no need to look for it. */
+/* The same, cheaper for a task that counts on @rq unless it has been moved meanwhile. */
 static __always_inline void account_dequeue_from(struct run_queue *rq, struct task_ctx *t, u64 now)
 {
 	if (__sync_val_compare_and_swap(&t->on_rq, rq->cpu + 1, 0) == rq->cpu + 1)
@@ -113,7 +113,7 @@ static __always_inline void account_dequeue_from(struct run_queue *rq, struct ta
 		account_dequeue(t, now);
 }
 
-/* Moves the load of a task whose place in the queues has been moved; false if the task has left meanwhile. */
+/* Moves the load of a task that has been moved to another queue; false if the task has left meanwhile. */
 static __always_inline bool account_move(struct task_ctx *t, struct run_queue *from, struct run_queue *to, u64 now)
 {
 	if (__sync_val_compare_and_swap(&t->on_rq, from->cpu + 1, to->cpu + 1) != from->cpu + 1)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sched_domains.h - how Linux 2.6.22 to 3.0 balance load at the levels of the machine, and what a CPU remembers of each
+ * sched_domains.h - how Linux 2.6.22 to 3.0 balance load at the levels of the machine, and what a CPU keeps for each
  *
- * The functions are in load_balance.h. The file that includes this has defined before, besides what machine_levels.h asks for,
+ * The functions are in load_balance.h. The including file first defines, besides what machine_levels.h asks for,
  *
  *   sched_mc   CONFIG_SCHED_MC: whether CPUs that share a cache are a level
  *
@@ -15,7 +15,7 @@
 /* Load averages kept; domains use source_load() and target_load() of types 0 to 3 */
 #define CPU_LOAD_IDX_MAX 3
 
-/* A CPU's domain of one level: what include/linux/topology.h says of it, or x86-64 of nodes, and what the CPU remembers of it */
+/* A CPU's domain of one level: parameters from include/linux/topology.h, or x86-64's for nodes, and the CPU's balancing state */
 struct sched_domain {
 	/* Milliseconds */
 	u32 min_interval;
@@ -36,8 +36,8 @@ struct sched_domain {
 };
 
 /*
- * What the levels are at first: shortest and longest interval, busy_factor, imbalance_pct, cache_nice_tries; the load index for busy, idle and
- * newly idle CPUs, wake-ups and forks; flags. CPU and NODE are the same in 2.6.22 and 2.6.24, and 2.6.22 has MC not tuned yet.
+ * Initial values of the levels: shortest and longest interval, busy_factor, imbalance_pct, cache_nice_tries; the load index for busy, idle and
+ * newly idle CPUs, wake-ups and forks; flags. CPU and NODE are the same in 2.6.22 and 2.6.24; 2.6.22 does not tune MC yet.
  */
 #define SD_2_6 (SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE)
 #define SD_3_0 (SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE)
@@ -66,7 +66,7 @@ static const struct sched_domain domains_3_0[NR_LEVELS] = {
 	[LEVEL_NODE] = { 8, 32, 32, 125, 1,  3, 2, 0, 0, 0,  SD_3_0 | SD_SERIALIZE },
 };
 
-/* What a level is at first. Only rules that a scheduler has as a constant leave a table behind. */
+/* Initial values of a level. If balance_rules is constant, the compiler drops the other releases' tables. */
 static __always_inline const struct sched_domain *initial_domain(u32 level)
 {
 	if (level >= NR_LEVELS)
@@ -76,14 +76,14 @@ static __always_inline const struct sched_domain *initial_domain(u32 level)
 	return balance_rules == BALANCE_2_6_24 ? &domains_2_6_24[level] : &domains_3_0[level];
 }
 
-/* A group of CPUs as one look sees it */
+/* A group of CPUs in one balancing attempt */
 struct group_stats {
 	/* Position of its first CPU, and how many it has; the first one that exists and the first idle one, or -1 */
 	u32 first;
 	u32 count;
 	s32 first_cpu;
 	s32 first_idle_cpu;
-	/* Sum of the loads, guessed high or low, and then in relation to its power; load of its tasks as it is */
+	/* Sum of the loads, estimated high or low, then relative to its power; actual load of its tasks */
 	u64 avg_load;
 	u64 sum_weighted_load;
 	u64 power;
@@ -92,43 +92,43 @@ struct group_stats {
 	/* Tasks that it has room for, and whether it has fewer */
 	u64 capacity;
 	bool has_capacity;
-	/* Loads of its CPUs, and tasks of the one with the highest; whether they differ too much */
+	/* Extreme loads of its CPUs, tasks of the CPU with the highest; whether the loads differ too much */
 	u64 max_cpu_load;
 	u64 min_cpu_load;
 	u64 max_nr_running;
 	bool imb;
 };
 
-/* One look of a CPU at one of its domains */
+/* A CPU's attempt to balance one of its domains */
 struct balance_attempt {
 	u64 now;
 	u32 level;
 	u32 idle;
 	/* False if another CPU of this one's group balances this level and those above */
 	bool balance;
-	/* 3.0: groups of the level below shall have one task each first, while this CPU's group has room */
+	/* 3.0: groups should first have one task each, while this CPU's group has room */
 	bool prefer_sibling;
 	/* All CPUs of the domain are idle, and that matters */
 	bool sd_idle;
 	struct pinned_cpus pinned;
 	struct group_walk walk;
 
-	/* The group that is looked at, this CPU's, and the busiest of the others; the domain */
+	/* The group being examined, this CPU's, and the busiest of the others; sums over the domain */
 	struct group_stats group;
 	struct group_stats local;
 	struct group_stats busiest;
 	u64 total_load;
 	u64 total_power;
 
-	/* Load that is still to be moved, and how many tasks have been; whether none of those looked at may come here */
+	/* Load still to be moved, number of tasks moved, and whether none of those examined may run here */
 	s64 imbalance;
 	u32 pulled;
 	bool all_pinned;
 };
 
-/* A CPU's part in balancing, besides BALANCE_STATE */
+/* A CPU's balancing state besides BALANCE_STATE */
 struct sched_domains {
-	/* Averages of the load over ticks, the clock of the next tick that will update them, and the last load for each task */
+	/* Averages of the load over ticks, the clock of the next tick that will update them, and the last load per task */
 	u64 cpu_load[CPU_LOAD_IDX_MAX];
 	u64 next_load_tick;
 	u64 avg_load_per_task;
