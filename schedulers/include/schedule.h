@@ -3,23 +3,23 @@
  * schedule.h - schedule() of Linux 1.2 to 2.4
  *
  * All CPUs take from one list of runnable tasks. schedule() walks over all of it and takes the task with the largest goodness, the
- * first one of equals. If that is 0 an epoch begins: every task of the system, asleep or not, gets a quantum and keeps half of what
- * it has left. So sleepers gain, up to nearly twice their quantum.
+ * first among equals. If that is 0 an epoch begins: every task of the system, asleep or not, keeps half of what it has left and gets
+ * a quantum. So sleepers gain, up to nearly twice their quantum.
  *
- * The list without the tasks that run is a dispatch queue ordered by virtual time: a task's place in the list, smaller is nearer the
+ * The list without the running tasks is a dispatch queue whose virtual times are the tasks' places in the list, smaller is nearer the
  * front. A task that leaves the queue for a CPU keeps its place and may come back to it.
  *
- * The file that includes this has defined before
+ * The including file first defines
  *
  *	struct task_data	with counter, processor, place, running_since, waiting_since
  *	prepare_search()	what schedule() does before it searches
- *	SEARCHES_AGAIN		whether an epoch begins with another search: 2.4; before, the task that has been found runs all the same
- *	goodness()		of a task on a CPU where an address space is loaded, or NOTHING
+ *	SEARCHES_AGAIN		whether another search follows when an epoch begins, as in 2.4; before, the task that has been found runs anyway
+ *	goodness()		of a task on a CPU, given its loaded address space, or NOTHING
  *	quantum_of()		what a task gets when an epoch begins
  *	quantum_has_ended()	whether the running task has to leave its CPU
  *	run_counter_down()	lets it run until then
  *	goes_on()		the task that ran until now has been chosen again
- *	loaded_mm()		the address space that is loaded on a CPU, where goodness() asks for it
+ *	loaded_mm()		the address space that is loaded on a CPU, if goodness() uses it
  *	switched_in()		if defined: a task has been given its CPU
  *	switched_out()		if defined: it leaves it
  *
@@ -48,11 +48,11 @@ static __always_inline s32 init_runqueue(void)
 	return scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
 }
 
-/* What is kept of each CPU; the last two members are 2.4's. */
+/* What is kept for each CPU; the last two members are those of 2.4. */
 struct cpu_data {
 	/* The current task is to give the CPU to schedule() */
 	bool need_resched;
-	/* Time of the last switch, to idle included */
+	/* Time of the last switch, including to idle */
 	u64 last_schedule;
 	/* The address space that is loaded; kernel threads borrow it */
 	u64 active_mm;
@@ -72,9 +72,9 @@ static __always_inline void resched_cpu(s32 cpu)
 /* ---- The choice ------------------------------------------------------------------------------------------------ */
 
 /*
- * A task that waits is served by whichever CPU is done first, and these schedulers rely on it: a CPU that has no other task with ticks
- * left begins an epoch for all, and so the tasks that run elsewhere need never come to the end of their quanta. A task that is
- * bound to their CPUs, which is younger than these schedulers, would wait for ever. So it is looked for this often.
+ * A waiting task is served by whichever CPU is done first, and these schedulers rely on it: a CPU that has no other task with ticks
+ * left begins an epoch for all, so tasks that run elsewhere may never come to the end of their quanta. A task bound to their CPUs,
+ * which these schedulers did not have, would wait for ever. So CPUs look for such tasks this often.
  */
 #define STARVED_TASKS_INTERVAL NSEC_PER_SEC
 
@@ -97,8 +97,8 @@ static __always_inline void recalculate(u64 now)
 }
 
 /*
- * One walk, with @prev at its place if it can go on; a bound task that starves goes first. Returns whether that settles who runs: the
- * chosen task may have been taken away meanwhile, and an epoch may begin with another search.
+ * One walk, with @prev at its place if it can go on; a starving bound task goes first. Returns whether that settles which task runs: the
+ * chosen task may have been taken meanwhile, and an epoch may begin with another search.
  */
 __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nullable, u64 this_mm, u64 now)
 {
@@ -109,7 +109,7 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 	struct task_struct *p, *next = NULL;
 	struct bpf_iter_scx_dsq it;
 
-	/* Where goodness() leaves it out the compiler would not pass it, and the verifier wants it passed. */
+	/* If goodness() does not use it the compiler would not pass it, but the verifier wants it passed. */
 	barrier_var(this_mm);
 	count(SCHEDULES);
 	bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
@@ -157,7 +157,7 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 	return weight == NOTHING || prev_wins || moved;
 }
 
-/* schedule(): @prev goes on until its quantum has ended or somebody calls for a search. */
+/* schedule(): @prev goes on until its quantum has ended or a search is requested. */
 void BPF_STRUCT_OPS(one_list_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct task_data *data = prev && can_go_on(prev, cpu) ? task_data_of(prev) : NULL;
@@ -203,7 +203,7 @@ void BPF_STRUCT_OPS(one_list_running, struct task_struct *p)
 	switched_in(p, data, now);
 }
 
-/* Displaced by a real-time task or not, it goes back to the list, and is not kept in front of its CPU. */
+/* Whether displaced by a real-time task or not, the task goes back to the list, and is not kept on the CPU's local queue. */
 void BPF_STRUCT_OPS(one_list_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_data *data = task_data_of(p);
@@ -220,8 +220,8 @@ void BPF_STRUCT_OPS(one_list_stopping, struct task_struct *p, bool runnable)
 }
 
 /*
- * A CPU that goes idle has found nothing, but a task may have been listed since, by a CPU that saw this one busy still. One lock held
- * both together; here the CPU looks again.
+ * A CPU that goes idle has found nothing, but another CPU may have listed a task since, while it still saw this one busy. The original
+ * does both under one lock; here the CPU looks again.
  */
 static __always_inline void look_again(s32 cpu)
 {
@@ -229,7 +229,7 @@ static __always_inline void look_again(s32 cpu)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-/* One list for all CPUs: whether one of them comes or goes changes nothing. */
+/* With one list for all CPUs, hotplug needs no work. */
 void BPF_STRUCT_OPS(one_list_cpu_online, s32 cpu)
 {
 }

@@ -2,8 +2,8 @@
 /*
  * starving_queue.h - takes starving tasks (starvation.h) out of a dispatch queue
  *
- * The file that includes this has defined before waits_since(t), since when a task waits, and, where it wants to know later whom it
- * has rescued, mark_rescued(t); record_of(p), if the function that finds a task's record is not task_ctx_of().
+ * The including file first defines waits_since(t), since when a task waits; mark_rescued(t), if it marks the tasks it rescues; and
+ * record_of(p), if the function that finds a task's record is not task_ctx_of().
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #endif
 
 /*
- * Moves the first task of a queue that has waited for starvation_limit and may run here to this CPU's local queue: true if there is
+ * Moves the first task of a queue that has waited for starvation_limit and may run here to this CPU's local queue; true if there is
  * one. Looks at @depth tasks, 0 for all, from the front or, with SCX_DSQ_ITER_REV in @flags, from the back.
  */
 static __always_inline bool rescue_from_queue(u64 dsq, u64 flags, u32 depth)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * task_attributes.h - attributes of a task that no policy of the kernel can carry
+ * task_attributes.h - task attributes that the kernel's policies cannot express
  *
- * One layout for all schedulers. In the simulator the workload sets them, on a real kernel `fairground task` does,
- * through a pidfd. A scheduler reads those that its document knows and ignores the others. Nice, SCHED_IDLE, SCHED_BATCH,
- * SCHED_FIFO and SCHED_RR are not here: they keep their kernel meaning.
+ * One layout for all schedulers. In the simulator the workload sets them; on a real kernel `fairground task` does,
+ * through a pidfd. A scheduler reads those that its document describes and ignores the others. Nice, SCHED_IDLE,
+ * SCHED_BATCH, SCHED_FIFO and SCHED_RR are not here: they keep their kernel meaning.
  *
  * Include this header only in a scheduler that reads attributes: it defines the map.
  */
 #pragma once
 
-/* task_attributes.present: which members have been set; an absent one has the scheduler's default. */
+/* task_attributes.present: which members are set; an absent one has the scheduler's default. */
 enum task_attribute {
 	TASK_ATTRIBUTE_SHARES = 1 << 0,
 	TASK_ATTRIBUTE_HARD_CAP = 1 << 1,
@@ -32,14 +32,14 @@ struct task_attributes {
 	u32 present;
 	/* Shares (EBS) */
 	u32 shares;
-	/* Caps (EBS): a fraction of one CPU that a task gets at most, hard always, soft unless a CPU would idle */
+	/* Caps (EBS): the most that a task gets, as a fraction of one CPU; hard always, soft unless a CPU would idle */
 	u32 hard_cap_numerator;
 	u32 hard_cap_denominator;
 	u32 soft_cap_numerator;
 	u32 soft_cap_denominator;
 	/* Isochronous (BFS): 1 if the task asks for it */
 	u32 isochronous;
-	/* Background: 1 if the task is to run only when nothing else would */
+	/* Background: 1 if the task should run only when nothing else would */
 	u32 background;
 	/* enum realtime_kind */
 	u32 realtime_kind;
@@ -47,7 +47,7 @@ struct task_attributes {
 	u32 realtime_priority;
 };
 
-/* attributes_of() is NULL for a task of which none has been set. */
+/* attributes_of() is NULL for a task without attributes. */
 DEFINE_TASK_DATA(struct task_attributes, task_attributes, attributes)
 
 static __always_inline bool asks_for_isochronous(const struct task_attributes *attributes)
@@ -60,7 +60,7 @@ static __always_inline bool asks_for_realtime(const struct task_attributes *attr
 	return attributes && (attributes->present & TASK_ATTRIBUTE_REALTIME) && attributes->realtime_kind != REALTIME_NONE;
 }
 
-/* A child that is being forked by the current task has the attributes of its parent, unless it has been given some of its own. */
+/* Gives a child that the current task is forking the attributes of its parent, unless it already has its own. */
 static __always_inline void inherit_attributes(struct task_struct *child)
 {
 	const struct task_attributes *theirs = attributes_of(bpf_get_current_task_btf());

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * task_data.h - what a scheduler keeps of every task
+ * task_data.h - what a scheduler keeps for every task
  *
- * DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx) defines the map task_ctx_map and three functions. task_ctx_of(p) is the
- * record of a task, or NULL if it has none, so callers check; expected_task_ctx(p) is the same, and ends the scheduler where there is none.
+ * DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx) defines the map task_ctx_map and three functions. task_ctx_of(p) returns the
+ * record of a task, or NULL if it has none, so callers must check; expected_task_ctx(p) also ends the scheduler in that case.
  * new_task_ctx(p), for ops.init_task(), makes one, zeroed, if there is memory. The kernel frees it with the task.
  *
- * for_each_queued(p, t, dsq, flags) walks over the tasks of a dispatch queue, of a scheduler whose records are of this name: @t is that of @p.
+ * for_each_queued(p, t, dsq, flags) walks over the tasks of a dispatch queue, in a scheduler that calls its records task_ctx: @t is that of @p.
  */
 #pragma once
 
@@ -41,7 +41,7 @@
 	bpf_for_each(scx_dsq, p, dsq, flags)						\
 		if (!((t) = task_ctx_of(p))) {} else
 
-/* Who gets what a task leaves behind that ends now: its parent, and of a thread its process. NULL if it only leaves the scheduler. */
+/* The heir of a task that is exiting: its parent, or for a thread the leader of its process. NULL if it only leaves the scheduler. */
 static __always_inline struct task_struct *heir_of(struct task_struct *p, const struct scx_exit_task_args *args)
 {
 	if (args->cancelled || !(p->flags & PF_EXITING))

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tdq_move.h - how ULE moves threads that wait: idle CPUs steal, and a balancer moves one from each loaded CPU
+ * tdq_move.h - how ULE moves waiting threads: idle CPUs steal, and a balancer moves one from each loaded CPU
  *
- * The file that includes this has defined before, besides what cpu_search.h asks for: runq_of(), queue_of(), runq_place() and follow_idx();
+ * The including file first defines, besides what cpu_search.h asks for: runq_of(), queue_of(), runq_place() and follow_idx();
  * add_to(), thread_can_migrate() and tdq_setlowpri(); the tunables steal_idle and steal_thresh.
  */
 #pragma once
 
 /* ---- Moving threads between CPUs ------------------------------------------------------------------------------- */
 
-/* A thread that waits has moved. If it has run or slept since, it is counted where it did. */
+/* Moves the counts of a waiting thread that has moved. If it has run or slept since, it is counted where it did. */
 static __always_inline void recount(struct td_sched *ts, s32 from, s32 to)
 {
 	if (__sync_val_compare_and_swap(&ts->cpu, from, to) == from) {
@@ -23,8 +23,8 @@ static __always_inline void recount(struct td_sched *ts, s32 from, s32 to)
 }
 
 /*
- * runq_steal(), for real-time and interactive threads and for idle ones: moves the first thread that may. runq_steal_from(), for the
- * calendar, passes the very first one over unless it is the only one.
+ * runq_steal(), for real-time and interactive threads and for idle ones: moves the first thread that may move. runq_steal_from(),
+ * for the calendar, skips the very first one unless it is the only one.
  */
 __noinline bool runq_steal(s32 from, s32 to, u32 queue)
 {
@@ -58,7 +58,7 @@ __noinline bool runq_steal(s32 from, s32 to, u32 queue)
 	return moved;
 }
 
-/* tdq_move(): one thread of @from to @to, by tdq_steal() the best queue first. */
+/* tdq_move(): moves one thread of @from to @to, best queue first like tdq_steal(). */
 __noinline bool tdq_move(s32 from, s32 to)
 {
 	struct tdq *tdq = tdq_of(from);
@@ -74,7 +74,7 @@ __noinline bool tdq_move(s32 from, s32 to)
 	return false;
 }
 
-/* One group: steals from its most loaded CPU, or the next one if nothing can be had there. */
+/* One group: steals from its most loaded CPU, or from the next one if there is nothing to steal. */
 __noinline bool steal_in_group(struct cpu_search *s __arg_nonnull, s32 cpu, u32 level)
 {
 	struct tdq *victim;
@@ -117,11 +117,11 @@ __noinline bool tdq_idled(s32 cpu)
 
 /* ---- The balancer ---------------------------------------------------------------------------------------------- */
 
-/* Its searches for a CPU that gives a thread, and for one that gets it: too large for the stack. Only one CPU balances at a time. */
+/* Its searches for a CPU that gives a thread and for one that gets it: too large for the stack. Only one CPU balances at a time. */
 static struct cpu_search balance_high = { .limit = 1, .prefer = -1, .highest = true };
 static struct cpu_search balance_low = { .pri = -1 };
 
-/* Moves one thread, and has its new CPU look at it. */
+/* Moves one thread, and makes its new CPU notice. */
 static __always_inline bool balance_move(s32 high, s32 low)
 {
 	struct tdq *tdq = tdq_of(low);
@@ -134,8 +134,8 @@ static __always_inline bool balance_move(s32 high, s32 low)
 }
 
 /*
- * Gives one thread of @high, by sched_balance_pair(), to the least loaded CPU that can have one. False if no CPU has less load, which
- * ends the pass.
+ * sched_balance_pair(): gives one thread of @high to the least loaded CPU that can take one. False if no CPU has less load, which ends
+ * the pass.
  */
 __noinline bool balance_from(s32 high)
 {
@@ -168,8 +168,8 @@ __noinline bool balance_from(s32 high)
 }
 
 /*
- * sched_balance(), for the whole machine: from the most loaded CPU on, one thread each. A CPU that has given or got one has the number of
- * the search for the most loaded, which is larger than those of the searches for the others' new CPUs: all leave it out.
+ * sched_balance(), for the whole machine: one thread from each CPU, starting with the most loaded. A CPU that has given or got one is marked
+ * with the number of the search for the most loaded, which is larger than those of the other searches, so all of them leave it out.
  */
 __noinline int sched_balance(void)
 {

@@ -2,23 +2,23 @@
 /*
  * tick_counter.h - a task's quantum in ticks, as Linux counted it up to 2.4
  *
- * A task has a counter: the ticks it may still run. Every timer interrupt takes one from the counter of the task that it finds
- * running; nobody else pays, however long he ran. Once all runnable tasks have used theirs up an epoch begins: every task
- * keeps half of what it has left and gets a new quantum. The ticks are those of virtual_ticks.h.
+ * A task has a counter: the ticks it may still run. Every timer interrupt takes one from the counter of the task it finds
+ * running; no other task pays, however long it ran. Once all runnable tasks have used up theirs an epoch begins: every task keeps
+ * half of what it has left and gets a new quantum. The ticks are those of virtual_ticks.h.
  */
 #pragma once
 
 struct tick_counter {
 	/* Ticks left of the quantum */
 	s32 left;
-	/* A tick has come when none was left */
+	/* A tick came when none was left */
 	bool overdrawn;
 	bool running;
-	/* Until when a running task has paid its ticks, nanoseconds */
+	/* Time up to which a running task has paid its ticks, nanoseconds */
 	u64 paid_until;
 };
 
-/* What is left at @now once the ticks are paid that have come until then. */
+/* What is left at @now, after paying the ticks until then. */
 static __always_inline s32 ticks_left_at(const struct tick_counter *counter, u64 now)
 {
 	s64 left = counter->left;
@@ -28,7 +28,7 @@ static __always_inline s32 ticks_left_at(const struct tick_counter *counter, u64
 	return left > 0 ? left : 0;
 }
 
-/* Pays the ticks that have come since the last call. */
+/* Pays the ticks since the last call. */
 static __always_inline void pay_ticks(struct tick_counter *counter, u64 now)
 {
 	s64 ticks;
@@ -58,7 +58,7 @@ static __always_inline void refill_ticks(struct tick_counter *counter, s32 quant
 	counter->overdrawn = false;
 }
 
-/* Lets @p run until the tick that is @ticks ahead; at least until the next one. */
+/* Lets @p run until the @ticks-th tick from now, or at least the next one. */
 static __always_inline void run_for_ticks(struct task_struct *p, s32 ticks, u64 now)
 {
 	scx_bpf_task_set_slice(p, time_to_tick(now, ticks > 0 ? ticks : 1));

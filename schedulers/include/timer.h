@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * timer.h - what a scheduler does by the clock
+ * timer.h - what a scheduler does periodically
  *
- * sched_ext gives no ticks to idle CPUs and to those that run other classes, and lets tasks be moved between queues from a timer but
- * not from ops.tick(). DEFINE_TIMER(idle_tick, idle_balance, tick_nsec) defines init_idle_tick(), for ops.init(), and
- * start_idle_tick(). When the time is up idle_balance() is called; as long as it returns true the timer goes on.
+ * sched_ext does not call ops.tick() on CPUs that are idle or run other classes, and lets a timer move tasks between queues, but not
+ * ops.tick(). DEFINE_TIMER(idle_tick, idle_balance, tick_nsec) defines init_idle_tick(), for ops.init(), and
+ * start_idle_tick(). When the timer fires it calls idle_balance(), and it is restarted if that returns true.
  */
 #pragma once
 

@@ -3,27 +3,27 @@
  * topology.h - the machine's topology, for schedulers that balance by it
  *
  * The kernel tells a sched_ext scheduler little about cores, caches and nodes. So the loader, which knows the machine,
- * fills read-only variables before the scheduler is loaded; the simulator and the kernel loader do so alike, by the
- * variables' names. Include this header only where topology is used.
+ * fills in read-only variables by name before it loads the scheduler, in the simulator and the kernel alike. Include
+ * this header only where topology is used.
  *
  *   topology_nr_cpus, _cores, _llcs, _nodes, _packages
- *                    how many; ids are dense, 0 to number - 1. CPU ids are the kernel's: a CPU that does not exist
- *                    below topology_nr_cpus has capacity 0.
+ *                    how many; ids are dense, 0 to number - 1. CPU ids are the kernel's: one below topology_nr_cpus
+ *                    without a CPU has capacity 0.
  *   cpu_topology[]   one record per CPU id, topology_nr_cpus of them
  *   node_distance[]  topology_nr_nodes rows of topology_nr_nodes distances, 10 is local (as in ACPI's SLIT)
  *
- * Both arrays are compiled with one element and lie alone in a section of their own; the loader lengthens the section
- * (bpf_map__set_value_size()) to the number of CPUs, so a small machine costs little and a large one has no limit
- * but 65,535 CPUs. If a loader fills nothing, topology_nr_cpus is 0 and all functions below say "unknown" (NULL or
- * negative); a scheduler then takes the machine for flat.
+ * Both arrays are compiled with one element, each in a section of its own; the loader extends the section to the number of
+ * elements (bpf_map__set_value_size()), so a small machine costs little and the only limit for a large one is 65,535 CPUs.
+ * If the loader fills in nothing, topology_nr_cpus is 0 and all functions below return "unknown" (NULL or negative); a
+ * scheduler then takes the machine to be flat.
  *
- * CPUs also have an order: the depth-first order of the topology tree (hwloc's logical index). In that order the CPUs of a
- * core, of a last-level cache, of a node and of a package each lie side by side, so a level's CPUs are a span of
- * positions and a scan of a level, for_each_cpu_in_span(), costs as much as it has CPUs.
+ * CPUs also have an order: the depth-first order of the topology tree (hwloc's logical index). In that order the CPUs
+ * of a core, a last-level cache, a node or a package are adjacent, so they are a span of positions, and the cost of scanning
+ * them with for_each_cpu_in_span() depends only on their number.
  */
 #pragma once
 
-/* CPUs that lie side by side in the order: positions first to first + count - 1. */
+/* CPUs that are adjacent in the order: positions first to first + count - 1. */
 struct topology_span {
 	u16 first;
 	u16 count;
@@ -35,11 +35,11 @@ struct cpu_topology {
 	u16 llc;
 	u16 node;
 	u16 package;
-	/* Capacity relative to the fastest CPU, which has 1024; 0 if there is no such CPU */
+	/* Capacity relative to the fastest CPU, which has 1024; 0 if the CPU does not exist */
 	u16 capacity;
 	/* This CPU's position in the order */
 	u16 position;
-	/* The CPU at the position that equals this record's index: the order, turned around */
+	/* The CPU at the position that equals this record's index: the inverse of the order */
 	u16 cpu_at_position;
 	struct topology_span core_cpus;
 	struct topology_span llc_cpus;
@@ -57,9 +57,9 @@ const volatile struct cpu_topology cpu_topology[1] SEC(".rodata.cpu_topology");
 const volatile u16 node_distance[1] SEC(".rodata.node_distance");
 
 /*
- * Address of element @index of an array of @elements elements that the loader has lengthened, or NULL beyond its end. The
- * check is against the offset of the last element, since the verifier does not know that offsets are multiples of a size;
- * it is in assembly, so that check and access use the same register and the verifier can follow.
+ * Address of element @index of an array of @elements elements that the loader has extended, or NULL beyond its end. The check
+ * is against the offset of the last element, because the verifier does not know that offsets are multiples of a size; it is
+ * in assembly, so that check and access use the same register and the verifier can follow.
  */
 #define TOPOLOGY_ELEMENT(array, index, elements)					\
 	({										\
@@ -85,7 +85,7 @@ static __always_inline const volatile struct cpu_topology *topology_of(s32 cpu)
 	return TOPOLOGY_ELEMENT(cpu_topology, (u32)cpu, topology_nr_cpus);
 }
 
-/* The CPU at a position of the order, or -1; without a known topology the order is that of the numbers. */
+/* The CPU at a position of the order, or -1; without a known topology the order is that of CPU numbers. */
 static __always_inline s32 cpu_at(s32 position)
 {
 	const volatile struct cpu_topology *place;
@@ -97,8 +97,8 @@ static __always_inline s32 cpu_at(s32 position)
 }
 
 /*
- * Walks over the CPUs at positions @first to @first + @count - 1; of a scheduler with per-CPU records named run_queue, over those, or over
- * the records of the CPUs below @number in the order of their numbers.
+ * Walk over the CPUs at positions @first to @first + @count - 1; over their records, in a scheduler that names them run_queue; and over
+ * the records of the CPUs below @number, in order of CPU number.
  */
 #define for_each_cpu_in_span(cpu, position, first, count)				\
 	bpf_for(position, first, (first) + (count))					\
@@ -124,7 +124,7 @@ static __always_inline s32 idle_cpu_in(u32 first, u32 count, const struct cpumas
 	return -1;
 }
 
-/* Distance of two nodes, 10 for a node to itself, or -1. */
+/* Distance between two nodes, 10 from a node to itself, or -1 if unknown. */
 static __always_inline s32 topology_distance(u32 from, u32 to)
 {
 	const volatile u16 *distance;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * virtual_runtime.h - arithmetic of virtual time, as CFS has it
+ * virtual_runtime.h - arithmetic of virtual time, as in CFS
  *
- * Virtual time of a task is the time it ran, scaled by NICE_0_WEIGHT / weight. Values wrap around: compare them with
- * time_before() only.
+ * The virtual time of a task is the time it ran, scaled by NICE_0_WEIGHT / weight. Values wrap around: compare them only with
+ * time_before().
  */
 #pragma once
 
-/* delta * 1024 / weight, rounded to the nearest. */
+/* delta * 1024 / weight, rounded to nearest. */
 static __always_inline u64 calc_delta_fair(u64 delta, u32 weight)
 {
 	if (weight == NICE_0_WEIGHT)

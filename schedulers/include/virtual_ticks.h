@@ -3,13 +3,13 @@
  * virtual_ticks.h - the timer tick of an older kernel
  *
  * Schedulers before CFS charge time by sampling: the task that runs when the timer fires pays one whole tick. The running kernel's
- * own tick has another rate, so the tick of the era is virtual: its boundaries are the multiples of 1/hz on the global
- * clock (scx_bpf_now()). A task that ran from @start to @end has been hit by the boundaries in (start, end], and a
- * quantum of k ticks ends at the k-th boundary from now. Times are nanoseconds.
+ * tick has another rate, so the tick of the era is virtual: its boundaries are the multiples of 1/hz on the global clock
+ * (scx_bpf_now()). A task that ran from @start to @end has been hit by the boundaries in (start, end], and a quantum of k
+ * ticks ends at the k-th boundary from now. Times are in nanoseconds.
  */
 #pragma once
 
-/* Ticks a second: a tunable of the scheduler */
+/* Ticks per second, a tunable of the scheduler */
 extern const volatile u32 hz;
 
 /* Length of a tick. */
@@ -32,7 +32,7 @@ static __always_inline u64 ms_to_ticks(u64 ms)
 	return ms * hz / 1000;
 }
 
-/* Tick boundaries in (start, end]; 0 if @end is before @start, as clocks of two CPUs may differ a little. */
+/* Tick boundaries in (start, end]; 0 if @end is before @start, because the clocks of two CPUs may differ a little. */
 static __always_inline u64 ticks_between(u64 start, u64 end)
 {
 	u64 length = tick_length(), first = start / length, last = end / length;
@@ -46,7 +46,7 @@ static __always_inline u64 time_to_multiple(u64 now, u64 ticks, u64 length)
 	return ticks ? (now / length + ticks) * length - now : 0;
 }
 
-/* The same for the boundaries of ticks. */
+/* The same for tick boundaries. */
 static __always_inline u64 time_to_tick(u64 now, u64 ticks)
 {
 	return time_to_multiple(now, ticks, tick_length());
