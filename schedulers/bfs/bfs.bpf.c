@@ -2,26 +2,26 @@
 /*
  * BFS: one queue for all CPUs, one slice for all tasks, and a virtual deadline that is renewed when the slice is used up.
  * The waiting task with the earliest deadline runs, on whichever CPU looks first. The rules are those of 0.318, the release whose
- * scan is the one that sched-BFS.txt describes.
+ * scan sched-BFS.txt describes.
  *
- * README.md says where each mechanism is and what is different here.
+ * README.md says where each mechanism is and what differs here.
  */
 #include "fairground.bpf.h"
 #include "pending_signals.h"
 #include "task_attributes.h"
 #include "topology.h"
 
-/* Timer ticks a second: slices end at ticks */
+/* Timer ticks per second: slices end at ticks */
 const volatile u32 hz = 1000;
 /* Slice of every task, milliseconds of 2^20 nanoseconds */
 const volatile u32 rr_interval = 6;
-/* Percent of all CPUs' time that isochronous tasks may have before they become ordinary ones, over five seconds */
+/* Percent of all CPUs' time over five seconds that isochronous tasks may use before they become ordinary ones */
 const volatile u32 iso_cpu = 70;
 /* A slice with less than this left is used up, microseconds of 2^10 nanoseconds */
 const volatile u32 resched_us = 100;
 /* Whether idle CPUs tick, which counts against the share of isochronous tasks */
 const volatile u32 idle_ticks = 1;
-/* Priorities, which are the ids of the lists as well. Below 100 are real-time tasks, which the kernel schedules itself. */
+/* Priorities, which are also the ids of the lists. Below 100 are real-time tasks, which the kernel schedules itself. */
 #define ISO_PRIO 100
 #define NORMAL_PRIO 101
 #define IDLE_PRIO 102
@@ -34,7 +34,7 @@ const volatile u32 idle_ticks = 1;
 #define MS_TO_NS(ms) ((u64)(ms) << 20)
 #define US_TO_NS(us) ((u64)(us) << 10)
 
-/* Distances between CPUs, as cpu_locality[] has them */
+/* Distances between CPUs, as in cpu_locality[] */
 #define LOCALITY_SAME_CPU 0
 #define LOCALITY_SIBLING 1
 #define LOCALITY_SHARED_CACHE 2
@@ -49,7 +49,7 @@ const volatile u32 idle_ticks = 1;
 #define CPUIDLE_THREAD_BUSY 16
 #define CPUIDLE_OTHER_NODE 32
 
-/* The kernel's slice: longer than any of ours, so that slices end at ticks only */
+/* The kernel's slice: longer than any of ours, so that slices end only at ticks */
 #define KERNEL_SLICE (10 * NSEC_PER_SEC)
 
 enum {
@@ -70,7 +70,7 @@ struct task_data {
 	u64 deadline;
 	/* What is left of the slice, nanoseconds; may be overdrawn */
 	s64 time_slice;
-	/* Until when a running task has been charged */
+	/* Time up to which a running task has been charged */
 	u64 last_ran;
 	/* Since when it waits */
 	u64 waiting_since;
@@ -78,7 +78,7 @@ struct task_data {
 	s32 prio;
 	/* CPU it ran on last */
 	s32 cpu;
-	/* The nice value that the deadline has been laid out for */
+	/* The nice value that the deadline was computed for */
 	s32 nice;
 	bool running;
 	/* Has lost the CPU and is about to be put back */
@@ -87,7 +87,7 @@ struct task_data {
 	bool dither;
 	/* Is being started by fork */
 	bool new;
-	/* Still uses the slice that fork gave */
+	/* Still uses the slice it got from fork */
 	bool first_time_slice;
 	/* Is being woken synchronously: the waker is about to sleep */
 	bool synchronous;
@@ -97,7 +97,7 @@ struct task_data {
 
 DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
-/* What has a CPU, as the count of isochronous ticks sees it */
+/* What occupies a CPU, as the count of isochronous ticks sees it */
 enum cpu_use {
 	USE_IDLE,
 	/* Not idle and not ours: a real-time task */
@@ -106,9 +106,9 @@ enum cpu_use {
 	USE_OTHER,
 };
 
-/* Per CPU: what of struct rq is left */
+/* What remains of struct rq, per CPU */
 struct rq_data {
-	/* enum cpu_use, and until when its ticks have been counted */
+	/* enum cpu_use, and the time up to which its ticks have been counted */
 	u32 use;
 	u64 use_since;
 	/* The last tick of the era: the first of the kernel's at or after a multiple of 1/hz */
@@ -116,12 +116,12 @@ struct rq_data {
 };
 DEFINE_PER_CPU(struct rq_data, rq)
 
-/* Of all CPUs together: how many ticks isochronous tasks have had. */
+/* Ticks of isochronous tasks on all CPUs together. */
 static struct {
 	struct bpf_spin_lock lock;
 	u32 refractory;
 	u64 ticks;
-	/* Number of the last tick that idle CPUs have been counted for */
+	/* Number of the last tick up to which idle CPUs have been counted */
 	u64 idle_counted;
 } iso SEC(".data.iso");
 
@@ -158,14 +158,14 @@ static __always_inline void time_slice_expired(struct task_struct *p, struct tas
 	count(SLICES);
 }
 
-/* In schedule(): a task whose slice is used up gets the next one. Batch tasks get one every time, so theirs are late. */
+/* In schedule(): a task whose slice is used up gets the next one. Batch tasks get one every time, so their deadlines are late. */
 static __always_inline void check_deadline(struct task_struct *p, struct task_data *data, u64 now)
 {
 	if (data->time_slice < (s64)US_TO_NS(resched_us) || p->policy == SCHED_BATCH)
 		time_slice_expired(p, data, now);
 }
 
-/* The running task pays what it has used, in real time. */
+/* Charges the running task what it has used, in real time. */
 static __always_inline void update_cpu_clock(struct task_data *data, u64 now)
 {
 	if (!data->running)
@@ -175,8 +175,8 @@ static __always_inline void update_cpu_clock(struct task_data *data, u64 now)
 }
 
 /*
- * Lets the task run until a tick finds its slice used up, which is no concern of the kernel's slice. Whether it begins in the first
- * half of a tick decides what that means: see task_running_tick().
+ * Lets the task run until a tick finds its slice used up, independently of the kernel's slice. What counts as used up depends on
+ * whether it begins in the first half of a tick: see task_running_tick().
  */
 static __always_inline void set_rq_task(struct task_struct *p, struct task_data *data, const struct rq_data *rq, u64 now)
 {
@@ -186,13 +186,13 @@ static __always_inline void set_rq_task(struct task_struct *p, struct task_data 
 
 /* ---- Classes --------------------------------------------------------------------------------------------------- */
 
-/* SCHED_ISO is an attribute here: Linux has given no policy to it. */
+/* SCHED_ISO is an attribute here: Linux has no such policy. */
 static __always_inline bool iso_task(struct task_struct *p)
 {
 	return p->policy != SCHED_IDLE && asks_for_isochronous(attributes_of(p));
 }
 
-/* An idle task that others may wait for is no idle task until it waits for the CPU again. */
+/* An idle task that others may wait for does not count as one until it waits for the CPU again. */
 static __always_inline bool idleprio_suitable(struct task_struct *p, const struct task_data *data)
 {
 	return !data->uninterruptible && !(p->flags & PF_EXITING) && !signal_is_pending(p);
@@ -228,7 +228,7 @@ static __always_inline s32 locality_diff(s32 cpu, s32 other)
 	return place->node == other_place->node ? LOCALITY_SAME_NODE : LOCALITY_OTHER_NODE;
 }
 
-/* All of a span of CPUs but @cpu itself are idle. */
+/* All CPUs of a span except @cpu itself are idle. */
 static __always_inline bool others_idle(s32 cpu, u32 first, u32 number, const struct cpumask *idle)
 {
 	s32 position, other;
@@ -266,8 +266,8 @@ __noinline s32 idle_ranking(s32 cpu, s32 from)
 }
 
 /*
- * Tells the best idle CPU that @p waits, seen from CPU @from: @from itself if it idles, else the one that least speaks against.
- * False if no CPU that @p may use is idle.
+ * Kicks the best idle CPU for @p, seen from CPU @from: @from itself if it is idle, otherwise the one with the lowest ranking. False if
+ * no CPU that @p may use is idle.
  */
 __noinline bool resched_best_idle(struct task_struct *p __arg_trusted, s32 from)
 {
@@ -304,7 +304,7 @@ static __always_inline u64 iso_period(void)
 	return 5ULL * hz * nr_cpus + 1;
 }
 
-/* Ticks at which no isochronous task ran; each takes what is there / iso_period + 1. Steps of equal size are taken together. */
+/* Ticks at which no isochronous task ran; each subtracts the current count / iso_period + 1. Equal steps are taken together. */
 static __always_inline void no_iso_ticks(u64 ticks)
 {
 	u64 period = iso_period();
@@ -327,7 +327,7 @@ static __always_inline void iso_ticks(u64 ticks)
 }
 
 /*
- * Counts the ticks that have hit a CPU; @use says what has it from now on. Ticks of idle CPUs are counted when the next task comes.
+ * Counts the ticks that have hit a CPU; @use says what occupies it from now on. Ticks of idle CPUs are counted when the next task comes.
  * True if the running isochronous task must become an ordinary one.
  */
 __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
@@ -349,7 +349,7 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 	if (!iso.ticks && (!ticks || was == USE_IDLE || was == USE_OTHER))
 		return false;
 
-	/* A CPU that changes hands is what it was in this mask */
+	/* While a CPU switches, this mask still has its old state */
 	idle = scx_bpf_get_idle_cpumask();
 	nr_idle = bpf_cpumask_weight(idle);
 	scx_bpf_put_idle_cpumask(idle);
@@ -378,7 +378,7 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 
 /* ---- Wake-up --------------------------------------------------------------------------------------------------- */
 
-/* What a distance costs, in time that a deadline is moved by. */
+/* What a distance costs: the time by which a deadline is moved. */
 static __always_inline u64 cache_distance(s32 locality)
 {
 	if (locality == LOCALITY_SAME_NODE)
@@ -414,7 +414,7 @@ static __always_inline bool is_worse(const struct candidate *a, const struct can
 	return goes_first(b, a);
 }
 
-/* Offers a task that waits to the CPU that runs the worst task if that is worse. Idle tasks never preempt. */
+/* Offers a waiting task to the CPU that runs the worst task, if that is worse. Idle tasks never preempt. */
 static __always_inline void try_preempt(struct task_struct *p)
 {
 	s32 cpu = p->policy == SCHED_IDLE ? -1 : worst_running(p);
@@ -452,7 +452,7 @@ static __always_inline bool is_process(const struct task_struct *p)
 	return p->pid == p->tgid;
 }
 
-/* A task waits: woken, forked, changed, or because it has lost its CPU. */
+/* A task waits: it was woken, forked or changed, or has lost its CPU. */
 void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_data *data = expected_task_data(p);
@@ -476,12 +476,12 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (resched_best_idle(p, data->cpu) || descheduled)
 		return;
-	/* The parent of a process gives way: their deadlines are the same, and the child is queued first. A thread's parent is another one. */
+	/* The parent of a process gives way: their deadlines are equal, and the child is queued first. A thread's parent is a different task. */
 	if (new && is_process(p) && scx_bpf_task_cpu(p) == this_cpu) {
 		scx_bpf_kick_cpu(this_cpu, SCX_KICK_PREEMPT);
 		return;
 	}
-	/* A synchronous waker is about to leave its CPU; unless one idles, that is early enough */
+	/* A synchronous waker is about to leave its CPU; unless another one is idle, that is early enough */
 	if (!synchronous)
 		try_preempt(p);
 }
@@ -489,8 +489,8 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 /* ---- schedule() ------------------------------------------------------------------------------------------------ */
 
 /*
- * CPUs idle though tasks wait: several that woke at the same moment have told the same one. BFS leaves it to the next interrupt or
- * kernel thread there; here the next CPU that goes through schedule() offers the first task that may have an idle CPU.
+ * CPUs are idle although tasks wait: several tasks that woke at once have kicked the same CPU. BFS leaves them to the next interrupt or
+ * kernel thread there; here the next CPU that goes through schedule() offers the first task that may use an idle CPU.
  */
 __noinline int wake_idle_cpus(s32 cpu)
 {
@@ -544,7 +544,7 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 		wake_idle_cpus(cpu);
 }
 
-/* What counts as isochronous: the policy, whether or not its share is used up. */
+/* What counts as isochronous is the policy, whether or not its share is used up. */
 static __always_inline u32 use_by(struct task_struct *p)
 {
 	return iso_task(p) ? USE_ISO : USE_OTHER;
@@ -568,8 +568,8 @@ void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
 }
 
 /*
- * task_running_tick(): a slice with less than 100 us left is used up. A task that began in the first half of a tick is not to
- * begin the second half of another one: for it half a tick is too little.
+ * task_running_tick(): a slice with less than 100 us left is used up. A task that began in the first half of a tick should
+ * not begin the second half of another one: for it half a tick is too little.
  */
 static __always_inline bool slice_used_up(const struct task_data *data)
 {
@@ -612,14 +612,14 @@ void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
 	data->descheduled = runnable;
 	/* What comes now is a task of ours, the idle task, or else a real-time task */
 	count_iso_ticks(scx_bpf_task_cpu(p), USE_REALTIME, now);
-	/* Displaced by a real-time task or not, it waits where all wait */
+	/* Whether displaced by a real-time task or not, it waits where all tasks wait */
 	if (runnable)
 		scx_bpf_task_set_slice(p, 0);
 }
 
 /*
- * A CPU that goes idle has found nothing, but a task may have been queued since, by a CPU that saw this one busy still. BFS
- * held one lock for both; here the CPU looks again.
+ * A CPU that goes idle has found nothing, but another CPU may have queued a task since, while it still saw this one busy. BFS
+ * does both under one lock; here the CPU looks again.
  */
 void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
 {
@@ -630,7 +630,7 @@ void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
 
 /* ---- Yield, nice, fork, exit ----------------------------------------------------------------------------------- */
 
-/* Adds what another task has left to a slice, which gets no longer than a new one. */
+/* Adds the rest of another task's slice to a slice, up to the length of a new one. */
 static __always_inline void lengthen_slice(struct task_data *data, s64 left)
 {
 	data->time_slice += left;
@@ -639,7 +639,7 @@ static __always_inline void lengthen_slice(struct task_data *data, s64 left)
 }
 
 /*
- * sched_yield(): the task is put back as it is, and if its deadline is the earliest it goes on at once. yield_to(): the other one
+ * sched_yield(): the task is put back as it is, and goes on at once if its deadline is the earliest. yield_to(): the other one
  * gets the earlier of both deadlines and what is left of the slice.
  */
 bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
@@ -665,7 +665,7 @@ bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
 	return true;
 }
 
-/* set_user_nice(): the deadline moves by the difference of the distances, at once; a running task that gets worse has to compete. */
+/* set_user_nice(): the deadline moves at once by the difference of the distances; a running task that gets worse has to compete. */
 void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 {
 	struct task_data *data = task_data_of(p);
@@ -681,7 +681,7 @@ void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 
 /*
  * sched_fork(): parent and child share what is left of the slice, and have the same deadline. If that is too little to share,
- * both get a new slice, the child first. Tasks that were there before this scheduler start with a full slice.
+ * both get a new slice, the child first. Tasks older than this scheduler start with a full slice.
  */
 s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {

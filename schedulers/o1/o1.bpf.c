@@ -7,7 +7,7 @@
  * priority is the static one (120 + nice) less a bonus of -5 to +5 for the time the task has slept. README.md
  * maps the documents to this file and lists the departures.
  *
- * Variables are named as the documents name them. Lists are dispatch queues (DSQs), 40 for each array: real-time
+ * Variables are named as in the documents. Lists are dispatch queues (DSQs), 40 for each array: real-time
  * priorities 0 to 99 never reach sched_ext.
  */
 #include "fairground.bpf.h"
@@ -22,8 +22,8 @@
 #define SCHED_LOAD_SCALE 128ULL
 
 /*
- * How many tasks of each list a CPU looks at when it looks for starving ones. Whoever has waited longest is first, but for a task
- * that had to make way and its children; and a pick is to cost the same for any number of tasks.
+ * How many tasks of each list a CPU checks when it looks for starving ones. The task that has waited longest is first, except for one
+ * that had to make way and its children; and a pick should cost the same for any number of tasks.
  */
 #define RESCUE_DEPTH 4
 #define RESCUE_INTERVAL NSEC_PER_SEC
@@ -41,7 +41,7 @@
 /* Whose priorities: O1_2_6_22, or O1_2_6_2 for the kernel that EBS was compared with */
 const volatile u32 release = 0;
 
-/* Ticks of the era in a second */
+/* Ticks of the era per second */
 const volatile u32 hz = 250;
 
 /* DEF_TIMESLICE, milliseconds, as the documents write it; the formulas turn it into ticks */
@@ -103,16 +103,16 @@ struct task_ctx {
 	u32 sleep_type;
 	/* Still in the slice it got from its parent */
 	bool first_time_slice;
-	/* Goes to the front of its list: it ran without being requeued, and so keeps the place it had */
+	/* Goes to the front of its list: it ran without being requeued, so it keeps its place */
 	bool at_head;
 	/* A child has been put in front of the task */
 	bool child_first;
-	/* Sleeping, and the sleep cannot be interrupted */
+	/* Sleeping uninterruptibly */
 	bool uninterruptible;
 	bool running;
 	/* Runs for one tick because it has waited for starvation_limit */
 	bool rescued;
-	/* Share of the run queue's load, and the CPU that counts the task plus one, 0 while it is not runnable */
+	/* Share of the run queue's load, and one plus the CPU that counts the task, 0 while it is not runnable */
 	u32 weight;
 	s32 on_rq;
 	/* CPU to which active balancing pushes the task, -1 for none */
@@ -145,7 +145,7 @@ struct run_queue {
 	/* Index of the active array; the other one is the expired array */
 	u32 active;
 	s32 cpu;
-	/* Runnable tasks, the running one included, and the sum of their weights */
+	/* Number of runnable tasks, including the running one, and the sum of their weights */
 	u32 nr_running;
 	u64 load_weight;
 	/* Jiffies when the first task entered the expired array since the last switch, 0 for none */
@@ -197,7 +197,7 @@ static __always_inline void set_list_bit(struct run_queue *rq, u32 array, u32 in
 
 /*
  * Clears the bit of a list that turned out empty; only the CPU itself does so. Another CPU may move a task into the list
- * meanwhile and sets the bit after that, so looking once more after clearing catches every order of the two.
+ * meanwhile and sets the bit after that, so checking again after clearing catches either order of the two.
  */
 static __always_inline void clear_list_bit(struct run_queue *rq, u32 array, u32 index)
 {
@@ -207,8 +207,8 @@ static __always_inline void clear_list_bit(struct run_queue *rq, u32 array, u32 
 }
 
 /*
- * A task has been picked from a list. If it was the only one that waited, the list is empty now, and the next pick need not find that
- * out. Who moves a task here counts it before setting the bit, so looking at the number once more catches every order of the two.
+ * A task has been picked from a list. If no other task waited, the list is empty now, and clearing its bit spares the next pick finding
+ * out. A CPU that moves a task here counts it before it sets the bit, so checking the number again catches either order of the two.
  */
 static __always_inline void picked_from_list(struct run_queue *rq, u32 array, u32 index, u32 not_waiting)
 {
@@ -235,7 +235,7 @@ static __always_inline void set_expired(const struct run_queue *rq, struct task_
 	set_array(t, rq, rq->active + expired);
 }
 
-/* 1 while nobody is runnable on any CPU and the balancing timer is off */
+/* 1 while no task is runnable on any CPU and the balancing timer is off */
 static u32 balancing_is_off;
 
 #include "o1_priority.h"
@@ -255,7 +255,7 @@ static __noinline bool task_running_tick(struct run_queue *rq, struct task_ctx *
 {
 	u32 turn;
 
-	/* It has expired but was not switched away from yet */
+	/* It has expired but has not been switched away from yet */
 	if (is_expired(rq, t))
 		return true;
 
@@ -294,7 +294,7 @@ static __noinline bool task_running_tick(struct run_queue *rq, struct task_ctx *
 	return false;
 }
 
-/* Charges the running task the ticks that have passed since it was last charged: true if it has to make way. */
+/* Charges the running task the ticks since it was last charged; true if it has to make way. */
 static __noinline bool charge_ticks(struct run_queue *rq, struct task_ctx *t, u64 now)
 {
 	u64 jiffies = jiffies_at(now);
@@ -324,10 +324,10 @@ static bool balance_tick(void);
 
 DEFINE_TIMER(balance_timer, balance_tick, time_to_tick(scx_bpf_now(), 1))
 
-/* RTPRIO_TO_LOAD_WEIGHT for a priority in the middle; sched_ext is not told that of a task that came to an idle CPU. */
+/* RTPRIO_TO_LOAD_WEIGHT for a medium priority; sched_ext does not learn that of a task that took an idle CPU. */
 #define real_time_weight (1024 + 50 * 128 / 100)
 
-/* Did the task run so lately that its data may still be in the CPU's cache? */
+/* Did the task run so recently that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 now)
 {
 	u32 microseconds = level <= LEVEL_MC ? CACHE_HOT_TIME_SHARED :
@@ -342,12 +342,12 @@ static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 no
 static __noinline void count_on(struct task_ctx *t, struct run_queue *rq, u64 now)
 {
 	account_enqueue(rq, t, t->weight, now);
-	/* Somebody is runnable, so balancing goes on. Also for a task that moves: between its two CPUs, nobody seemed to be runnable */
+	/* A task is runnable, so balancing goes on. Also if a task moves: between its two CPUs, none seemed to be runnable */
 	if (balancing_is_off && __sync_lock_test_and_set(&balancing_is_off, 0))
 		start_balance_timer();
 }
 
-/* Has @cpu reconsider what it runs. */
+/* Makes @cpu reconsider what it runs. */
 static __always_inline void resched_cpu(s32 cpu, const struct run_queue *rq)
 {
 	scx_bpf_kick_cpu(cpu, rq->idle ? SCX_KICK_IDLE : SCX_KICK_PREEMPT);
@@ -361,7 +361,7 @@ static __always_inline bool task_preempts_curr(const struct task_ctx *t, const s
 
 /* ---- Sleeping and waking up ------------------------------------------------------------------------------------ */
 
-/* activate_task(): credits the sleep and puts the task's priority right. */
+/* activate_task(): credits the sleep and updates the task's priority. */
 static void activate_task(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
 {
 	if (t->uninterruptible)
@@ -416,22 +416,22 @@ s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 	return select_task_rq(p, t, prev_cpu, wake_flags);
 }
 
-/* ---- Nobody waits for ever (not O(1)'s) ------------------------------------------------------------------------ */
+/* ---- No task waits for ever (not in O(1)) ------------------------------------------------------------------------ */
 
 __noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
 {
 	return rescue_from_queue(list_dsq(cpu, array, index), 0, RESCUE_DEPTH);
 }
 
-/* Is it time to look for tasks that have waited for too long? */
+/* Is it time to look for tasks that have waited too long? */
 static __always_inline bool rescue_is_due(const struct run_queue *rq, u64 now)
 {
 	return starvation_limit && rq->nr_running > 1 && !time_before(now, rq->rescue_at);
 }
 
 /*
- * Runs a task that has waited for too long for one tick: the rules let tasks wait for longer than sched_ext's watchdog does. Looks
- * once a second, and again at the next pick if it has found one.
+ * Runs a task that has waited too long for one tick: the rules let tasks wait longer than sched_ext's watchdog does. Looks once a second,
+ * and again at the next pick if it has found one.
  */
 __noinline bool rescue_starved(s32 cpu, u64 now)
 {
@@ -453,7 +453,7 @@ __noinline bool rescue_starved(s32 cpu, u64 now)
 	return false;
 }
 
-/* Has nothing been picked for a second, so that nobody has looked? Slices may be set as long as that. */
+/* Has nothing been picked, and so no look taken, for a second? Slices may be set as long as that. */
 static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
 {
 	return rescue_is_due(rq, now - RESCUE_INTERVAL);
@@ -463,7 +463,7 @@ static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
 
 /*
  * wake_up_new_task(): lowers the credit of child and parent. On the parent's CPU, a child with an address space of its
- * own goes directly in front of its parent, which this says; otherwise it queues like any other.
+ * own goes directly in front of its parent: returns true; otherwise it queues like any other.
  */
 static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
 {
@@ -492,7 +492,7 @@ static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *
 	return true;
 }
 
-/* A task that wakes up or is new: try_to_wake_up() and wake_up_new_task(), apart from the choice of a CPU. */
+/* A waking or new task: try_to_wake_up() and wake_up_new_task(), apart from the choice of a CPU. */
 static __always_inline void wake_up(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 enq_flags, bool sync, u64 now)
 {
 	if (t->new) {
@@ -555,14 +555,14 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 
 	index = prio_index(t->prio);
 	set_list_bit(rq, t->array, index);
-	/* The task that had been picked when a real-time task came was the first of its list */
+	/* The task picked when a real-time task came was the first of its list */
 	scx_bpf_dsq_insert(p, list_dsq(cpu, t->array, index), slice,
 			   t->at_head || (enq_flags & SCX_ENQ_REENQ) ? SCX_ENQ_HEAD : 0);
 	t->at_head = false;
 
 	if (!task_preempts_curr(t, rq))
 		return;
-	/* The waker will leave the CPU soon, and then the task's turn comes without more ado */
+	/* The waker will leave the CPU soon, and then the task's turn comes anyway */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && sync && cpu == (s32)bpf_get_smp_processor_id())
 		return;
 	count(STAT_PREEMPTIONS);
@@ -579,7 +579,7 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 	if (!t || !rq)
 		return;
 	uncount_real_time(rq, now);
-	/* A running task whose attribute has been changed comes here without having been enqueued */
+	/* A running task whose attributes were changed comes here without having been enqueued */
 	if (t->on_rq != cpu + 1)
 		count_on(t, rq, now);
 
@@ -613,7 +613,7 @@ void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 		hand_back(p);
 		return;
 	}
-	/* Kernel threads that wait without counting as load wait as older ones waited interruptibly */
+	/* Kernel threads that sleep without counting as load used to sleep interruptibly */
 	t->uninterruptible = (p->__state & TASK_UNINTERRUPTIBLE) && !(p->__state & TASK_NOLOAD);
 	account_dequeue_from(rq, t, now);
 }
@@ -658,7 +658,7 @@ void BPF_STRUCT_OPS(o1_update_idle, s32 cpu, bool idle)
 	if (!idle)
 		return;
 	rq->expired_timestamp = 0;
-	/* A task came while the CPU was on its way to being idle */
+	/* A task came while the CPU was going idle */
 	if (rq->bitmap[0] | rq->bitmap[1])
 		scx_bpf_kick_cpu(cpu, 0);
 }
@@ -684,7 +684,7 @@ static __always_inline s32 rq_best_prio(const struct run_queue *rq)
 	return prio < rq->best_expired_prio ? prio : rq->best_expired_prio;
 }
 
-/* Pulls tasks from one list of the busiest CPU, the one queued last first. Returns how many more may be pulled. */
+/* Pulls tasks from one list of the busiest CPU, last queued first. Returns how many more may be pulled. */
 __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_queue *rq __arg_nonnull, struct move *m __arg_nonnull,
 			 u32 source, u32 index)
 {
@@ -695,7 +695,7 @@ __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_que
 
 	bpf_rcu_read_lock();
 	for_each_queued(p, t, list_dsq(rq->cpu, source, index), SCX_DSQ_ITER_REV) {
-		/* Too heavy, unless it would be the best here and is not the only one of the best there */
+		/* Too heavy, unless it would be the best here and is not the only best one there */
 		bool skip = t->weight > attempt->imbalance;
 
 		if (skip && prio < m->this_best_prio)
@@ -733,7 +733,7 @@ __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_que
 
 /*
  * move_tasks(): pulls waiting tasks from the busiest CPU: from the expired array first, then from the active one,
- * in each from the best priority on. Pulled tasks keep array and priority. Returns their number.
+ * each in order of priority. Pulled tasks keep array and priority. Returns their number.
  */
 __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_queue *rq __arg_nonnull,
 			  const struct sched_domain *sd __arg_nonnull)
@@ -785,9 +785,9 @@ __noinline bool somebody_is_runnable(void)
 }
 
 /*
- * The part of scheduler_tick() that balances, on behalf of every CPU: sched_ext lets tasks be moved between lists here and in dispatch,
- * and not in ops.tick(), which idle CPUs do not get at all. Without a runnable task there is nothing to balance, and
- * the timer stays off until there is one.
+ * The part of scheduler_tick() that balances, on behalf of every CPU: sched_ext lets tasks be moved between lists here and in dispatch, but
+ * not in ops.tick(), which is not called on idle CPUs at all. Without a runnable task there is nothing to balance, and the
+ * timer stays off until there is one.
  */
 static bool balance_tick(void)
 {
@@ -807,7 +807,7 @@ static bool balance_tick(void)
 
 	if (!somebody_is_runnable()) {
 		__sync_lock_test_and_set(&balancing_is_off, 1);
-		/* Whoever became runnable before that has not seen it */
+		/* A task that became runnable before that has not seen it */
 		if (!somebody_is_runnable() || !__sync_lock_test_and_set(&balancing_is_off, 0))
 			return false;
 	}
@@ -816,7 +816,7 @@ static bool balance_tick(void)
 
 /* ---- Picking the next task ------------------------------------------------------------------------------------- */
 
-/* Takes in the tasks that other CPUs have pushed here, and sends back those that may not run here after all. */
+/* Accepts the tasks that other CPUs have pushed here, and sends back those that may not run here after all. */
 static __noinline void accept_pushed(s32 cpu, struct run_queue *rq)
 {
 	struct task_struct *p;
@@ -859,17 +859,17 @@ static void switch_arrays(struct run_queue *rq)
 	rq->best_expired_prio = MAX_PRIO;
 }
 
-/* What a pick came to */
+/* Result of a pick */
 enum pick {
 	PICK_NONE,
-	/* The task that ran so far goes on */
+	/* The previous task goes on */
 	PICK_PREV,
 	PICK_OTHER,
 };
 
 /*
- * The first task of the first list that has one, in the active array: moves it to this CPU's local queue. @prev is the task
- * that ran so far if it is still runnable; it is in no list but counts as if it were in its own.
+ * The first task of the first list that has one, in the active array: moves it to this CPU's local queue. @prev is the
+ * previous task if it is still runnable; it is in no list but counts as if it were in its own.
  */
 static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task_ctx *prev)
 {
@@ -1024,7 +1024,7 @@ void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_ar
 					t->sleep_avg / (EXIT_WEIGHT + 1);
 }
 
-/* The task ends, or leaves for another class, waiting maybe. */
+/* The task ends, or leaves for another class, possibly while waiting. */
 void BPF_STRUCT_OPS(o1_disable, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -1033,7 +1033,7 @@ void BPF_STRUCT_OPS(o1_disable, struct task_struct *p)
 		account_dequeue(t, scx_bpf_now());
 }
 
-/* set_user_nice(): a new static priority and what follows from it; also called when a task comes to sched_ext. */
+/* set_user_nice(): a new static priority and its consequences; also called when a task comes to sched_ext. */
 void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -1043,11 +1043,11 @@ void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 	if (!t || (t->static_prio == static_prio && t->batch == batch_task(p)))
 		return;
 	old_prio = t->prio;
-	/* It is queued again with the weight that it has then */
+	/* It is queued again with the weight it has then */
 	account_dequeue(t, scx_bpf_now());
 	t->static_prio = static_prio;
 	t->weight = load_weight(static_prio);
-	/* In 2.6.2 the bonus is lost until it is next reckoned */
+	/* In 2.6.2 the bonus is lost until it is next computed */
 	t->prio = release == O1_2_6_22 ? effective_prio(t) : static_prio;
 	t->at_head = false;
 	if (t->batch != batch_task(p) && release == O1_2_6_22) {

@@ -2,10 +2,10 @@
 /*
  * ule - ULE, FreeBSD's scheduler since 7.1
  *
- * Each CPU has three run queues of 64 lists: one for interactive threads (and whatever has a kernel's priority), one for the
- * rest that is a calendar, and one for idle ones. A thread is interactive if it sleeps enough for what it runs. A thread goes to the
- * least loaded CPU by the tree of caches when it wakes up, idle CPUs steal, and a balancer moves single threads now and
- * then. The rules are those of 9.1 to 9.3. README.md maps the document to this file and lists the departures.
+ * Each CPU has three run queues of 64 lists: one for interactive threads (and those with a kernel priority), a calendar for
+ * other timeshare threads, and one for idle ones. A thread is interactive if it sleeps enough for how much it runs. A waking thread
+ * goes to the least loaded CPU by the tree of caches, idle CPUs steal, and a balancer occasionally moves single
+ * threads. The rules are those of 9.1 to 9.3. README.md maps the document to this file and lists the departures.
  *
  * Names are those of FreeBSD's sched_ule.c.
  */
@@ -30,7 +30,7 @@ const volatile bool balance = true;
 const volatile u32 balance_interval = 127;
 
 const volatile bool steal_idle = true;
-/* Load from which on a CPU is stolen from; within a core it is 1 */
+/* Least load of a CPU to steal from; within a core it is 1 */
 const volatile u32 steal_thresh = 2;
 
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
@@ -63,7 +63,7 @@ DEFINE_STATISTICS(NR_STATISTICS)
 /* Half of the range of scores */
 #define SCHED_INTERACT_HALF 50
 
-/* SCHED_SLP_RUN_MAX and SCHED_SLP_RUN_FORK: history that the score looks at, and that a child keeps, ms */
+/* SCHED_SLP_RUN_MAX and SCHED_SLP_RUN_FORK: history that the score covers, and that a child keeps, ms */
 #define SCHED_SLP_RUN_MAX 5000
 #define SCHED_SLP_RUN_FORK 500
 
@@ -120,22 +120,22 @@ static __always_inline u64 runq_of(s32 cpu, u32 queue)
 }
 
 struct tdq {
-	/* Threads, the running one included, and those of them that wait and may move */
+	/* Threads including the running one, and those that wait and may move */
 	u32 load;
 	u32 transferable;
 	/* Best priority that waits or runs */
 	s32 lowpri;
-	/* Priority of the current thread: of the idle thread the worst, of one above sched_ext the best */
+	/* Priority of the current thread: worst for the idle thread, best for one above sched_ext */
 	s32 curpri;
 	/* Clock at which the current thread's slice ends */
 	u64 slice_end;
-	/* The calendar, whose lists are numbered on and on: where to insert and where to remove */
+	/* The calendar, whose list numbers keep growing: where to insert and where to remove */
 	u16 idx;
 	u16 ridx;
 	/* The queue that the last thread was put into */
 	u64 last_runq;
 	bool idle;
-	/* Interrupted and not yet here */
+	/* Interrupted, but has not responded yet */
 	bool ipipending;
 	/* Number of the last search that leaves this CPU out */
 	u64 left_out_by;
@@ -192,7 +192,7 @@ static u32 sched_interact_score(const struct td_sched *ts)
 	return ts->runtime ? SCHED_INTERACT_HALF : 0;
 }
 
-/* sched_interact_update(): keeps the history within its limit, and so young. */
+/* sched_interact_update(): keeps the history within its limit, and so recent. */
 static void sched_interact_update(struct td_sched *ts)
 {
 	u64 limit = ms_to_ticks(SCHED_SLP_RUN_MAX) << SCHED_TICK_SHIFT;
@@ -220,7 +220,7 @@ static void sched_interact_update(struct td_sched *ts)
 	ts->slptime = ts->slptime / 5 * 4;
 }
 
-/* sched_interact_fork(): a child learns quickly, since it has little to forget. */
+/* sched_interact_fork(): a child learns quickly, because it has little to forget. */
 static void sched_interact_fork(struct td_sched *ts)
 {
 	u64 limit = ms_to_ticks(SCHED_SLP_RUN_FORK) << SCHED_TICK_SHIFT;
@@ -234,7 +234,7 @@ static void sched_interact_fork(struct td_sched *ts)
 	ts->slptime /= ratio;
 }
 
-/* sched_pctcpu_update(): CPU use up to now, the time since the last update counted as run or not. */
+/* sched_pctcpu_update(): updates CPU use up to now; the time since the last update counts as run or not. */
 static void sched_pctcpu_update(struct td_sched *ts, u64 t, bool run)
 {
 	u64 targ = sched_tick_targ();
@@ -280,7 +280,7 @@ static __always_inline s32 interactive_priority(u32 score)
 }
 
 /*
- * sched_priority(): an interactive thread's user priority follows its score, 120 to 149; that of the others CPU use and nice value,
+ * sched_priority(): an interactive thread's user priority follows its score, 120 to 149; that of others follows CPU use and nice value,
  * 152 + 0..31 + 0..39.
  */
 static void sched_priority(struct task_struct *p, struct td_sched *ts)
@@ -311,7 +311,7 @@ static __always_inline u32 queue_of(s32 priority)
 
 /*
  * The calendar's removal index follows the insertion index while its list is empty (tdq_advance_ts_deq_off()). FreeBSD moves it when
- * the last thread leaves the list; here this is made up for whenever the indices are used.
+ * the last thread leaves the list; here it is updated whenever the indices are used.
  */
 static __always_inline void follow_idx(struct tdq *tdq, s32 cpu)
 {
@@ -323,8 +323,8 @@ static __always_inline void follow_idx(struct tdq *tdq, s32 cpu)
 }
 
 /*
- * The list of the calendar for a batch priority: the better, the nearer to the insertion index. The last one is that before the removal
- * index, since the calendar is a ring. A preempted thread goes to where the next one is taken from.
+ * The list of the calendar for a batch priority: the better the nearer to the insertion index. The last one is just before the removal
+ * index, because the calendar is a ring. A preempted thread goes to where the next one is taken from.
  */
 static __always_inline u16 calendar_list(const struct tdq *tdq, s32 priority, bool preempted)
 {
@@ -336,7 +336,7 @@ static __always_inline u16 calendar_list(const struct tdq *tdq, s32 priority, bo
 	return ridx + (distance < RQ_NQS ? distance : RQ_NQS - 1);
 }
 
-/* tdq_runq_add(): the place in its queue that a priority has */
+/* tdq_runq_add(): the place of a priority in its queue */
 static __always_inline u64 runq_place(const struct tdq *tdq, s32 priority, bool preempted)
 {
 	bool calendar = queue_of(priority) == QUEUE_TIMESHARE;
@@ -344,7 +344,7 @@ static __always_inline u64 runq_place(const struct tdq *tdq, s32 priority, bool 
 	return place_in(calendar ? calendar_list(tdq, priority, preempted) : list_of(priority), preempted);
 }
 
-/* THREAD_CAN_MIGRATE: not bound to its CPU; whether another one is allowed is not asked. */
+/* THREAD_CAN_MIGRATE: not bound to its CPU; affinity is not checked. */
 static __always_inline bool thread_can_migrate(const struct task_struct *p)
 {
 	return !is_migration_disabled(p) && thread_class_of(p) != THREAD_INTERRUPT;
@@ -434,7 +434,7 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 	if (!tdq)
 		return;
 	sched_pctcpu_update(ts, tick_at(scx_bpf_now()), true);
-	/* Lets every thread have a turn: one inserted from now on comes after those that wait */
+	/* Gives every thread a turn: one inserted from now on comes after those that wait */
 	follow_idx(tdq, cpu);
 	if (tdq->idx == tdq->ridx) {
 		tdq->idx++;
@@ -459,7 +459,7 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 
 /* ---- Choosing a CPU -------------------------------------------------------------------------------------------- */
 
-/* SCHED_AFFINITY: the cache of this level is still warm */
+/* SCHED_AFFINITY: the thread's cache of this level is still warm */
 static __always_inline bool sched_affinity(const struct td_sched *ts, u32 level, u64 ticks)
 {
 	return ts->rltick && ts->rltick + level * affinity > ticks;
@@ -515,7 +515,7 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last)
 		return last;
 	}
 
-	/* The largest group whose cache is warm; hardware threads of a core are none */
+	/* The largest group whose cache is warm; the hardware threads of a core do not count as one */
 	bpf_for(level, LEVEL_LLC, NR_LEVELS) {
 		if (level < LEVEL_MACHINE && group_exists(level, last) &&
 		    sched_affinity(ts, cg_level(level), now))
@@ -552,7 +552,7 @@ s32 BPF_STRUCT_OPS(ule_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 
 /* ---- Adding a thread to a run queue ---------------------------------------------------------------------------- */
 
-/* sched_shouldpreempt(): whether a thread of priority @pri makes one of @cpri leave at once. */
+/* sched_shouldpreempt(): whether a thread of priority @pri preempts one of @cpri at once. */
 static bool sched_shouldpreempt(s32 pri, s32 cpri, bool remote)
 {
 	if (pri >= cpri)
@@ -565,7 +565,7 @@ static bool sched_shouldpreempt(s32 pri, s32 cpri, bool remote)
 }
 
 /*
- * True if the current thread, told to leave for one of priority @pri, goes on at once: a batch thread that has slice left goes to the
+ * True if the current thread, preempted for one of priority @pri, would continue at once: a batch thread with slice left goes to the
  * head of the calendar, where tdq_choose() finds it unless something waits in the real-time queue.
  */
 static bool leads_back(const struct tdq *tdq, s32 pri, u64 now)
@@ -576,7 +576,7 @@ static bool leads_back(const struct tdq *tdq, s32 pri, u64 now)
 
 /*
  * sched_setpreempt(): on this CPU a better thread gets the CPU at the latest when the current one returns to user mode. To
- * sched_ext this and an immediate preemption are one and the same: the kernel decides where a thread may be preempted.
+ * sched_ext this and an immediate preemption are the same: the kernel decides where a thread may be preempted.
  */
 static __always_inline void sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri, u64 now)
 {
@@ -590,7 +590,7 @@ static __always_inline void sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri, 
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* tdq_notify(): another CPU hears only of threads that preempt. */
+/* tdq_notify(): another CPU is notified only of threads that preempt. */
 static __always_inline void tdq_notify(struct tdq *tdq, s32 cpu, s32 pri)
 {
 	if (tdq->ipipending)
@@ -688,10 +688,10 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 
 /* stathz ticks to the next pass of the balancer */
 static u64 balance_ticks;
-/* When a starved thread is looked for next, nanoseconds */
+/* When to look for a starved thread next, nanoseconds */
 static u64 rescue_at;
 
-/* True if a CPU has threads to spare. */
+/* True if any CPU has threads to spare. */
 __noinline bool work_to_steal(void)
 {
 	u32 cpu;
@@ -705,7 +705,7 @@ __noinline bool work_to_steal(void)
 	return false;
 }
 
-/* Nobody waits for ever (not ULE's): looks after all queues of a CPU. */
+/* No thread waits for ever (not in ULE): checks all queues of a CPU. */
 __noinline int rescue_threads_of(s32 cpu)
 {
 	struct tdq *tdq = tdq_of(cpu);
@@ -721,9 +721,9 @@ __noinline int rescue_threads_of(s32 cpu)
 }
 
 /*
- * The part of sched_clock() that is the balancer's, which one CPU's clock runs, and the clock of the idle CPUs: each of its
- * interrupts brings an idle CPU back into the idle loop, where it takes what waits for it, and otherwise tries to steal. Idle
- * CPUs have no ticks here.
+ * The balancer's part of sched_clock(), which runs on one CPU's clock, and the clock of idle CPUs, which have no ticks here: each of
+ * its interrupts brings an idle CPU back into the idle loop, where it takes what waits for it, or else tries to
+ * steal.
  */
 static bool stat_clock_tick(void)
 {
@@ -756,14 +756,14 @@ DEFINE_TIMER(stat_clock, stat_clock_tick, time_to_multiple(scx_bpf_now(), 1, sta
 
 enum pick {
 	PICK_NONE,
-	/* The thread that ran so far goes on */
+	/* The previous thread goes on */
 	PICK_PREV,
 	PICK_OTHER,
 };
 
 /*
- * tdq_choose(): the best real-time list, the calendar from its removal index on, the best idle list. @prev, the thread that ran so
- * far, is in no list but counts as if it were put into its own, at the head if it was preempted.
+ * tdq_choose(): the best real-time list, the calendar from its removal index on, the best idle list. @prev, the previous
+ * thread, is in no list but counts as if it were put into its own, at the head if it was preempted.
  */
 static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched *prev)
 {
@@ -771,7 +771,7 @@ static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched
 	struct runq_head head;
 	u32 queue;
 
-	/* Mostly one thread waits, in the queue that got the last one: to ask the kernel for an empty queue is not cheap */
+	/* Mostly one thread waits, in the queue that got the last one: asking the kernel about an empty queue is not cheap */
 	if (!prev && tdq->load == 1 && scx_bpf_dsq_move_to_local(tdq->last_runq, 0))
 		return PICK_OTHER;
 	for (queue = 0; queue < NR_QUEUES && tdq->load > (prev != NULL); queue++) {
@@ -784,7 +784,7 @@ static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched
 	return prev ? PICK_PREV : PICK_NONE;
 }
 
-/* What a thread finds when it leaves the scheduler: the rest of its slice, and in user mode its own priority */
+/* What a thread gets when it leaves the scheduler: the rest of its slice, and in user mode its own priority */
 static __always_inline u64 switched_to(struct td_sched *ts, struct tdq *tdq, s32 cpu, u64 now)
 {
 	u64 left = slice_left(ts, now);
@@ -872,12 +872,12 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 	sched_pctcpu_update(ts, tick_at(now), true);
 	ts->running = false;
 	ts->rltick = tick_at(now);
-	/* Until somebody else runs here, nobody is better */
+	/* Until another thread runs here, none is better */
 	tdq->curpri = 0;
 	if (!runnable)
 		return;
 	requeue(ts);
-	/* With slice left it would wait outside of its list and come back before a better one */
+	/* With slice left it would wait outside its list and come back before a better one */
 	scx_bpf_task_set_slice(p, 0);
 }
 
@@ -915,7 +915,7 @@ bool BPF_STRUCT_OPS(ule_yield, struct task_struct *from, struct task_struct *to)
 
 /* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
 
-/* sched_fork(): the child has its parent's history, made short, and one tick of slice; the parent pays a tick. */
+/* sched_fork(): the child has its parent's history, shortened, and one tick of slice; the parent pays a tick. */
 static void sched_fork(struct task_struct *p, struct td_sched *ts)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
@@ -961,7 +961,7 @@ s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_ar
 	return 0;
 }
 
-/* sched_exit(): what the child has run counts as the parent's, but not what it has slept; of a thread, as its process's. */
+/* sched_exit(): the child's running time, but not its sleep, is added to the parent's; a thread's to its process's. */
 void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct td_sched *ts = td_sched_of(p), *parent_ts;
