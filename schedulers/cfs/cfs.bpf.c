@@ -4,7 +4,7 @@
  *
  * Every task has a virtual runtime: the time it ran, divided by its weight. Each CPU keeps its waiting tasks ordered by
  * it and runs the leftmost. There are no time slices in the old sense; a task may run for its share of a period in which
- * every task of the CPU shall run once, and the timer tick looks whether it has. Between CPUs, load means the sum of
+ * every task of the CPU should run once, and the timer tick checks whether it has. Between CPUs, load means the sum of
  * weights, and a balancer evens it out level by level of the machine.
  *
  * Names are those of kernel/sched.c and kernel/sched_fair.c of those releases. The red-black tree of a CPU is a dispatch
@@ -25,7 +25,7 @@ enum release {
 const volatile u32 release = RELEASE_2_6_24;
 const volatile u32 hz = 250;
 
-/* 0: what the release has */
+/* 0: the release's value */
 const volatile u64 sched_latency = 0;
 const volatile u64 sched_min_granularity = 0;
 const volatile u64 sched_wakeup_granularity = 0;
@@ -63,7 +63,7 @@ enum statistic {
 
 DEFINE_STATISTICS(NR_STATISTICS);
 
-/* Tasks that one balancing looks at, and one more */
+/* One balancing examines this many tasks, and one more */
 #define sched_nr_migrate 32
 
 #define SCHED_LOAD_SCALE 1024ULL
@@ -72,14 +72,14 @@ DEFINE_STATISTICS(NR_STATISTICS);
 
 #include "sched_domains.h"
 
-/* One of the tasks that may be next in 3.0: its virtual runtime, and its weight; pid 0 for none */
+/* A task that may be next in 3.0, with its virtual runtime and weight; pid 0 for none */
 struct candidate {
 	u64 vruntime;
 	u32 weight;
 	s32 pid;
 };
 
-/* In the record of a CPU and not in variables, whose values the verifier would follow through every round */
+/* In a CPU's record, because the verifier would follow the values of variables through every iteration */
 struct candidates {
 	struct candidate left;
 	struct candidate second;
@@ -92,7 +92,7 @@ struct candidates {
 struct run_queue {
 	CFS_QUEUE_STATE
 	struct candidates candidates;
-	/* Numbers the tasks in the order in which they become runnable here */
+	/* Last number given to a task, in the order in which they become runnable here */
 	u64 enqueued;
 	BALANCE_STATE
 	struct sched_domains domains;
@@ -103,9 +103,9 @@ DEFINE_PER_CPU(struct run_queue, run_queue);
 /* What the scheduler keeps of a task */
 struct task_ctx {
 	CFS_TASK_STATE
-	/* The number that its run queue gave it when it became runnable or came there */
+	/* Number from its run queue when it became runnable or came there */
 	u64 enqueued;
-	/* CPU onto which active balancing pushes the task plus one, or 0 */
+	/* One plus the CPU to which active balancing pushes the task, or 0 */
 	s32 push_cpu;
 };
 
@@ -115,7 +115,7 @@ DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
 #include "starving_queue.h"
 
-/* In the load, real-time tasks weigh as two of nice -20. */
+/* A real-time task counts in the load as two tasks of nice -20. */
 #define real_time_weight (2 * 88761)
 #define count_besides(rq, t, number)							\
 	do {										\
@@ -123,7 +123,7 @@ DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 			(t)->enqueued = __sync_fetch_and_add(&(rq)->enqueued, 1) + 1;	\
 	} while (0)
 
-/* Did the task run so lately that its data may still be in the CPU's cache? */
+/* Did the task run so recently that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 now)
 {
 	return (s64)(now - t->last_ran) < (s64)sched_migration_cost;
@@ -170,7 +170,7 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
 
 /*
  * May the task be moved, and is it light enough? A task heavier than twice what is left to move stays, the document's W / 2 > L_imbal.
- * 2.6.24 is generous by the fuzz, and takes it all the same if it would be the best priority here.
+ * 2.6.24 adds some slack, and takes the task anyway if it would have the best priority here.
  */
 static __always_inline bool can_migrate_task(struct run_queue *this_rq, const struct sched_domain *sd, const struct task_struct *p,
 					     const struct task_ctx *t, s32 this_best_prio)
@@ -187,8 +187,8 @@ static __always_inline bool can_migrate_task(struct run_queue *this_rq, const st
 }
 
 /*
- * 3.0 walks the tasks of a CPU as they became runnable there, the last one first. Moves the first task of that walk that comes after
- * number @before and may be moved. Returns its number, 0 if there is none; takes its weight off the load that is left to move.
+ * 3.0 walks the tasks of a CPU in reverse order of becoming runnable there. Moves the first task of that walk that comes after number
+ * @before and may be moved. Returns its number, 0 if there is none; subtracts its weight from the load left to move.
  */
 __noinline u64 move_latest(struct run_queue *this_rq __arg_nonnull, struct run_queue *busiest __arg_nonnull,
 			   const struct sched_domain *sd __arg_nonnull, u64 before)
@@ -241,8 +241,8 @@ static __noinline void move_leftmost(struct run_queue *this_rq, struct run_queue
 }
 
 /*
- * Moves up to attempt->imbalance of load from the waiting tasks of the busiest CPU to this CPU. Returns how many tasks that were; sets
- * attempt->all_pinned if it came to no task that was light enough and allowed here.
+ * Moves up to attempt->imbalance of load from the waiting tasks of the busiest CPU to this CPU. Returns how many tasks moved; sets
+ * attempt->all_pinned if it found no task that was light enough and allowed here.
  */
 __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_queue *busiest __arg_nonnull,
 			  const struct sched_domain *sd __arg_nonnull)
@@ -270,7 +270,7 @@ __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_qu
 
 /*
  * Hands one task to the CPU that asked for it; the running task @prev counts as put back. 2.6.24 takes the leftmost that may run
- * there, 3.0 the one that became runnable last. Returns true if that is @prev, which enqueue() will then insert there.
+ * there, 3.0 the one that became runnable last. Returns true if that is @prev, which enqueue() then inserts there.
  */
 static __noinline bool active_load_balance(struct run_queue *busiest, struct task_struct *prev, u64 now)
 {
@@ -328,9 +328,9 @@ s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 /* ---- Queueing ---------------------------------------------------------------------------------------------------- */
 
 /*
- * Virtual runtime of a new task. The current period is promised already: it begins where its slot would be, at the period's end. A
- * child that shall run first takes its parent's place if that is better. 3.0 does all this on the parent's CPU, wherever the
- * child will run, and does not place it before its parent.
+ * Virtual runtime of a new task. The current period is already promised, so the task begins where its slot would be, at the period's
+ * end. A child that should run first takes its parent's place if that is better. 3.0 does all this on the parent's CPU, wherever
+ * the child will run, and does not place it before its parent.
  */
 static __always_inline u64 place_new_task(struct run_queue *rq, const struct task_ctx *t, bool *first, u64 now)
 {
@@ -423,7 +423,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	} else if (a.cpu == a.task_cpu) {
 		end_slice_at(rq, next_event(rq, true, vruntime, now));
 	} else {
-		/* That CPU is not locked: let it look itself */
+		/* That CPU is not locked: make it reschedule */
 		scx_bpf_kick_cpu(a.cpu, SCX_KICK_PREEMPT);
 	}
 }
@@ -441,11 +441,11 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 	count(YIELDS);
 	update_curr(rq, scx_bpf_now());
 	if (release == RELEASE_3_0) {
-		/* Passed over once, unless the next one is too far ahead */
+		/* Skipped once, unless the next one is too far ahead */
 		clear_buddies(rq, from->pid);
 		rq->skip = from->pid;
 	} else if (sched_compat_yield || from->policy == SCHED_BATCH) {
-		/* To the end of the queue: just behind the rightmost, unless there already */
+		/* To the end of the queue: just after the rightmost, unless it is there already */
 		bpf_for_each(scx_dsq, rightmost, rq->cpu, SCX_DSQ_ITER_REV) {
 			if (!time_before(rightmost->scx.dsq_vtime, rq->curr_vruntime))
 				rq->curr_vruntime = rightmost->scx.dsq_vtime + 1;
@@ -458,11 +458,11 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 	return false;
 }
 
-/* ---- Nobody waits for ever (not CFS's) --------------------------------------------------------------------------- */
+/* ---- No task waits for ever (not in CFS) -------------------------------------------------------------------------- */
 
 /*
- * Runs a task that has waited for too long, out of turn: a new task among much heavier ones waits for a slice of its own in virtual
- * time, which may be minutes, longer than sched_ext's watchdog allows. True if there is one.
+ * Runs a task that has waited too long, out of turn: a new task among much heavier ones waits for a slice of its own in virtual time,
+ * which may be minutes, longer than sched_ext's watchdog allows. True if there is one.
  */
 __noinline bool rescue_starved(s32 cpu)
 {
@@ -471,7 +471,7 @@ __noinline bool rescue_starved(s32 cpu)
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
-/* 3.0: may @buddy run instead of @left, who is not more than the granularity before it? */
+/* 3.0: may @buddy run instead of @left, which is not more than the granularity before it? */
 static __always_inline bool buddy_may_run(const struct candidate *buddy, const struct candidate *left)
 {
 	return buddy->pid && !wakeup_preempt_entity(buddy->vruntime, left->vruntime, left->weight);
@@ -493,7 +493,7 @@ static __always_inline void consider(struct run_queue *rq, const struct candidat
 }
 
 /*
- * pick_next_entity() of 3.0: the leftmost, which is passed over if it has yielded; or the last buddy, whose cache is warm; or the next
+ * pick_next_entity() of 3.0: the leftmost, which is skipped if it has yielded; or the last buddy, whose cache is warm; or the next
  * buddy, whose waker waits for it; if that is not too unfair. @prev is the running task if it may go on; it counts as put back.
  * Moves the choice to the CPU's local queue; returns false if it is @prev or there is none.
  */
@@ -656,7 +656,7 @@ void BPF_STRUCT_OPS(cfs_enable, struct task_struct *p)
 
 	if (!t || !rq)
 		return;
-	/* Which is read before it runs */
+	/* Read before it runs */
 	t->weight = task_weight(p);
 	begin_level(rq, t);
 }
@@ -675,7 +675,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 		if (err)
 			return err;
 		init_domains(rq, cpu);
-		/* As in the original, so that virtual times wrap around soon and always have */
+		/* As in the original, so that virtual times soon wrap around */
 		rq->min_vruntime = -(1ULL << 20);
 	}
 	set_constants(nr_online);

@@ -2,15 +2,15 @@
 /*
  * eevdf - the fair class of Linux 7.3: Earliest Eligible Virtual Deadline First
  *
- * As in CFS a task's virtual runtime grows with the time it runs, divided by its weight. The average of all virtual runtimes,
- * weighted, is the virtual time V of a CPU: a task behind it is owed service (its lag is positive) and is eligible, one ahead of
- * it has had too much. A task asks for a slice at a time; the virtual time by which it should have it is its deadline. The CPU
- * goes to the eligible task with the earliest deadline. What a task is owed or owes when it falls asleep it keeps.
+ * As in CFS a task's virtual runtime grows with the time it runs, divided by its weight. The weighted average
+ * of all virtual runtimes is the virtual time V of a CPU: a task behind it is owed service (its lag is positive) and is eligible,
+ * one ahead of it has had too much. A task asks for a slice at a time; the virtual time by which it should have it is its deadline.
+ * The CPU goes to the eligible task with the earliest deadline. A sleeping task keeps what it is owed or owes.
  *
  * Names are those of kernel/sched/fair.c. The kernel keeps the waiting tasks of a CPU in one tree ordered by deadline, augmented
  * with the least virtual runtime of each subtree, and finds the task to run in O(log n). A dispatch queue cannot be augmented, so
  * the waiting tasks are in two: those known to be eligible, ordered by deadline, and the others, ordered by virtual runtime. When
- * V passes the first of the others it changes over, which is once for each request: O(log n) each, as the tree's.
+ * V passes the first of the others that one changes queues, once for each request: O(log n) each, like the tree's.
  */
 #include "fairground.bpf.h"
 #include "fair_state.h"
@@ -61,24 +61,24 @@ DEFINE_STATISTICS(NR_STATISTICS);
 #define NICE_0_LOAD NICE_0_WEIGHT
 #define SCHED_IDLE_WEIGHT 3
 
-/* Tasks that one balancing looks at */
+/* Number of tasks that one balancing examines */
 #define sched_nr_migrate 32
 
 /* Limits of a slice that a task asks for itself */
 #define MIN_CUSTOM_SLICE (NSEC_PER_MSEC / 10)
 #define MAX_CUSTOM_SLICE (100 * NSEC_PER_MSEC)
 
-/* Sleeping tasks that a CPU can keep in the competition; one more is dequeued at once */
+/* Number of sleeping tasks that a CPU can keep competing; any more are dequeued at once */
 #define NR_DELAYED 64
 
 /* CPUs with a lock and a timer of their own, a power of two; others share a lock, and have no timer */
 #define NR_LOCKS 1024
 
-/* No timer is set for less, nor set again for a smaller difference */
+/* No timer is set for less time, nor reset for a smaller difference */
 #define HRTICK_SHORTEST (10 * NSEC_PER_USEC)
 #define HRTICK_MARGIN (5 * NSEC_PER_USEC)
 
-/* A key beyond this is decided by its sign: multiplied with the sum of weights it might not fit 64 bits */
+/* Beyond this a key's sign decides: multiplied by the sum of weights it might not fit in 64 bits */
 #define KEY_LIMIT (1LL << 36)
 
 /* Distance beyond which a NUMA domain neither balances forks nor pulls wake-ups */
@@ -87,10 +87,10 @@ DEFINE_STATISTICS(NR_STATISTICS);
 /* Imbalance between nodes that a pair of tasks may cause */
 #define NUMA_IMBALANCE_MIN 2
 
-/* A newly idle CPU's dice have so many sides */
+/* Sides of a newly idle CPU's dice */
 #define NEWIDLE_DICE 1024
 
-/* task_struct.__state that do not sleep in the ordinary way: stopped, traced, parked, dead, waking, frozen */
+/* Bits of task_struct.__state for states that are not ordinary sleep: stopped, traced, parked, dead, waking, frozen */
 #define SPECIAL_STATES 0x82cc
 
 /* Virtual time of a CPU, such that v is eligible if avg >= (v - zero) * load */
@@ -105,7 +105,7 @@ struct virtual_time {
 #include "machine_levels.h"
 #include "fair_domains.h"
 
-/* A task that sleeps with negative lag and competes on until that is used up */
+/* A task that sleeps with negative lag, and competes until that is used up */
 struct delayed_entity {
 	/* 0: free */
 	s32 pid;
@@ -118,7 +118,7 @@ struct delayed_entity {
 /* Run queue of a CPU */
 struct run_queue {
 	FAIR_QUEUE_STATE
-	/* Sums over the waiting and the delayed tasks, without the running one; under the CPU's lock of rq_locks */
+	/* Sums over the waiting and delayed tasks, without the running one; under the CPU's lock in rq_locks */
 	s64 sum_w_vruntime;
 	u64 sum_weight;
 	u64 zero_vruntime;
@@ -143,12 +143,12 @@ struct run_queue {
 	u64 hrtick_time;
 	u64 timer_time;
 
-	/* The queue into which the CPU has last put a task: most likely the one that is not empty */
+	/* The queue into which the CPU last put a task: most likely the one that is not empty */
 	u64 last_dsq;
 
 	/* The task that has just come from another CPU, or 0 */
 	s32 pulled_pid;
-	/* Buddy: the task that shall run next if it is eligible, or 0 */
+	/* Buddy: the task that should run next if it is eligible, or 0 */
 	s32 next_pid;
 	u64 next_vruntime;
 	u64 next_slice;
@@ -157,7 +157,7 @@ struct run_queue {
 	u64 best_deadline;
 	u64 delayed_deadline;
 
-	/* Load, runnable and utilization averages, and what other CPUs took away or brought */
+	/* Load, runnable and utilization averages, and what other CPUs added or took away */
 	u64 pelt_last;
 	u64 load_avg;
 	u64 runnable_avg;
@@ -170,7 +170,7 @@ struct run_queue {
 	u64 misfit_task_load;
 
 	BALANCE_STATE
-	/* In the first CPU of a group: pinned tasks kept it from being balanced; by the level whose group it is */
+	/* In the first CPU of a group, by the group's level: pinned tasks kept it from being balanced */
 	bool group_imbalance[NR_LEVELS];
 	/* In the first CPU of a last-level cache: shared by its CPUs */
 	bool has_idle_cores;
@@ -184,7 +184,7 @@ struct run_queue {
 
 DEFINE_PER_CPU(struct run_queue, run_queue);
 
-/* Walks over the slots below @top that may hold delayed tasks. */
+/* Walk over the slots below @top that may hold delayed tasks. */
 #define for_each_slot(slot, i, cfs_rq, top)						\
 	bpf_for(i, 0, top)								\
 		if ((i) >= NR_DELAYED || !((slot) = &(cfs_rq)->delayed[i])) break; else
@@ -198,12 +198,12 @@ struct task_ctx {
 	u64 slice;
 	s64 vlag;
 	u64 vprot;
-	/* CPU whose sums hold the task as waiting plus one, or 0; changed atomically */
+	/* One plus the CPU whose sums include the task as waiting, or 0; changed atomically */
 	s32 in_tree;
-	/* CPU that keeps it in the competition while it sleeps plus one, or 0, and where */
+	/* One plus the CPU where it competes while it sleeps, or 0, and its slot there */
 	s32 delayed_cpu;
 	u32 delayed_slot;
-	/* CPU onto which active balancing pushes the task plus one, or 0 */
+	/* One plus the CPU to which active balancing pushes the task, or 0 */
 	s32 push_cpu;
 	/* It ran until now */
 	bool was_running;
@@ -214,7 +214,7 @@ struct task_ctx {
 	/* Clock when it last ran */
 	u64 exec_start;
 
-	/* Averages of being runnable and of running, of 1024; the CPU whose sums hold them plus one */
+	/* Averages of being runnable and running, out of 1024; one plus the CPU whose sums include them */
 	u64 pelt_last;
 	u64 load_avg;
 	u64 util_avg;
@@ -222,7 +222,7 @@ struct task_ctx {
 	u64 util_est_counted;
 	s32 pelt_cpu;
 
-	/* How often it wakes another task than the last time, the wake-up rate of the document of wake_wide() */
+	/* How often it wakes a different task than before: the wake-up rate in the description of wake_wide() */
 	u32 wakee_flips;
 	u64 wakee_flip_decay;
 	s32 last_wakee;
@@ -235,7 +235,7 @@ DEFINE_TASK_DATA(struct task_ctx, sched_entities, task_ctx)
 
 #include "starving_queue.h"
 
-/* Records of CPUs may hold neither locks nor timers, so they are here */
+/* CPUs' records may not contain locks or timers, so they are here */
 struct rq_lock {
 	struct bpf_spin_lock lock;
 	struct bpf_timer hrtick;
@@ -249,7 +249,7 @@ static u64 base_slice;
 static bool smt_active;
 static bool asym_active;
 
-/* Virtual times wrap around: the sign of the difference decides. */
+/* Virtual times wrap around: the sign of the difference counts. */
 static __always_inline u64 min_vruntime(u64 a, u64 b)
 {
 	return time_before(b, a) ? b : a;
@@ -286,7 +286,7 @@ static __always_inline u32 h_nr_queued(const struct run_queue *cfs_rq)
 
 /* ---- Virtual time ------------------------------------------------------------------------------------------------ */
 
-/* Time in which a task of @weight spends @vdelta of virtual time, rounded up. */
+/* Time in which a task of @weight uses up @vdelta of virtual time, rounded up. */
 static __always_inline u64 time_of_virtual(u64 vdelta, u32 weight)
 {
 	if (weight == NICE_0_LOAD)
@@ -317,7 +317,7 @@ static __always_inline struct rq_lock *lock_of(const struct run_queue *cfs_rq)
 	return bpf_map_lookup_elem(&rq_locks, &key);
 }
 
-/* Takes the lock of a CPU's sums; a machine of one CPU needs none, since callbacks are not interrupted. NULL, which cannot be, for none. */
+/* Takes the lock of a CPU's sums, which a single CPU does not need, as callbacks are not interrupted. NULL, which cannot occur, for none. */
 static __always_inline struct rq_lock *lock_sums(const struct run_queue *cfs_rq)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
@@ -334,8 +334,8 @@ static __always_inline void unlock_sums(struct rq_lock *lock)
 }
 
 /*
- * Counts a waiting or delayed entity into the sums, or with a negative weight out of them: sum_w_vruntime = Sum (v_i - v0) * w_i. Returns
- * these, without the running task.
+ * Adds a waiting or delayed entity to the sums, or removes it if the weight is negative: sum_w_vruntime = Sum (v_i - v0) * w_i. Returns
+ * the sums, without the running task.
  */
 static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vruntime, s64 weight)
 {
@@ -352,8 +352,8 @@ static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *
 }
 
 /*
- * Virtual time V = v0 + Sum (v_i - v0) * w_i / Sum w_i over all that compete, the running task included, rounded down, so that
- * what is placed there is eligible. The reference v0 becomes V.
+ * Virtual time V = v0 + Sum (v_i - v0) * w_i / Sum w_i over all competing tasks, including the running one, rounded down, so that
+ * a task placed there is eligible. The reference v0 becomes V.
  */
 static __always_inline u64 avg_vruntime(struct run_queue *cfs_rq, u64 now)
 {
@@ -382,7 +382,7 @@ static __always_inline u64 avg_vruntime(struct run_queue *cfs_rq, u64 now)
 	return vruntime;
 }
 
-/* Counts the running task into sums of the others. */
+/* Adds the running task to sums of the others. */
 static __always_inline void add_curr(const struct run_queue *cfs_rq, struct virtual_time *time, u64 now)
 {
 	if (!cfs_rq->curr)
@@ -391,7 +391,7 @@ static __always_inline void add_curr(const struct run_queue *cfs_rq, struct virt
 	time->load += cfs_rq->curr_weight;
 }
 
-/* The sums as they are of all that compete, for any number of vruntime_eligible(). */
+/* The current sums over all competing tasks, for any number of calls of vruntime_eligible(). */
 static __always_inline void virtual_time_of(struct run_queue *cfs_rq, struct virtual_time *time, u64 now)
 {
 	*time = sum_w_vruntime_add(cfs_rq, 0, 0);
@@ -405,7 +405,7 @@ static __always_inline u64 average_of(const struct virtual_time *time)
 }
 
 /*
- * lag_i >= 0 means v_i <= V, which without the error of a division is
+ * lag_i >= 0 means v_i <= V, which without division error is
  *
  *	Sum (v_j - v0) * w_j >= (v_i - v0) * Sum w_j
  */
@@ -421,8 +421,8 @@ static __always_inline bool vruntime_eligible(const struct virtual_time *time, u
 }
 
 /*
- * Shortest or longest slice of all that compete. The kernel has them at the root of its tree; here a CPU that has tasks with
- * slices of their own looks at all of its tasks.
+ * Shortest or longest slice of all competing tasks. The kernel has them at the root of its tree; here a CPU that has tasks with
+ * slices of their own examines all its tasks.
  */
 __noinline u64 scan_slices(struct run_queue *cfs_rq __arg_nonnull, bool want_longest)
 {
@@ -457,7 +457,7 @@ static __always_inline u64 cfs_rq_max_slice(struct run_queue *cfs_rq)
 	return cfs_rq->nr_custom ? scan_slices(cfs_rq, true) : base_slice;
 }
 
-/* Lag that a task may keep on leaving a CPU where the longest slice is @max_slice. */
+/* Lag that a task may keep when it leaves a CPU where the longest slice is @max_slice. */
 static __always_inline s64 max_lag(const struct task_ctx *se, u64 max_slice)
 {
 	return calc_delta_fair(max(max_slice, se->slice) + tick_nsec, se->weight);
@@ -471,18 +471,18 @@ static __always_inline s64 entity_lag(struct run_queue *cfs_rq, const struct tas
 	return clamp(avruntime - se->vruntime, -limit, limit);
 }
 
-/* Averages of load: a CPU's cover its sleeping tasks too, until those wake elsewhere */
+/* Load averages: a CPU's include its sleeping tasks too, until those wake elsewhere */
 #include "fair_load.h"
 #include "fair_arrival.h"
 
-/* Makes the task wait, in the sums of @cfs_rq. */
+/* Adds the task to the sums of @cfs_rq, as waiting. */
 static __always_inline struct virtual_time tree_add(struct run_queue *cfs_rq, struct task_ctx *se)
 {
 	se->in_tree = cfs_rq->cpu + 1;
 	return sum_w_vruntime_add(cfs_rq, se->vruntime, se->weight);
 }
 
-/* Ends its waiting. */
+/* Removes it: it no longer waits. */
 static __always_inline void tree_del(struct task_ctx *se)
 {
 	s32 old = __sync_lock_test_and_set(&se->in_tree, 0);
@@ -523,7 +523,7 @@ static __always_inline s64 inflate_lag(const struct run_queue *cfs_rq, s64 vlag,
 	return vlag + divide(vlag * weight, load);
 }
 
-/* Gives a task that comes to @cfs_rq its virtual runtime and deadline; @nr_queued others compete there, whose V is @avruntime. */
+/* Gives a task that comes to @cfs_rq its virtual runtime and deadline; @nr_queued others compete there, with V at @avruntime. */
 static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_ctx *se, u32 nr_queued, bool initial,
 					 u64 avruntime)
 {
@@ -548,7 +548,7 @@ static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_c
 	se->deadline = se->vruntime + vslice;
 }
 
-/* A task that leaves: its lag stays its own, and so does its deadline relative to its virtual runtime unless it sleeps. */
+/* A leaving task keeps its lag and, unless it sleeps, its deadline relative to its virtual runtime. */
 static __always_inline void save_lag(struct run_queue *cfs_rq, struct task_ctx *se, bool sleep, u64 now)
 {
 	se->vlag = entity_lag(cfs_rq, se, avg_vruntime(cfs_rq, now));
@@ -560,7 +560,7 @@ static __always_inline void save_lag(struct run_queue *cfs_rq, struct task_ctx *
 
 /*
  * Delayed dequeue. The kernel leaves a task that sleeps with negative lag in its tree, flagged, until it would be picked or
- * wakes. A sched_ext scheduler does not keep sleeping tasks, so what competes on in its place is a note in delayed[].
+ * wakes. A sched_ext scheduler does not keep sleeping tasks, so an entry in delayed[] competes in its place.
  */
 
 #include "delayed_dequeue.h"
@@ -586,7 +586,7 @@ static __always_inline void set_next_buddy(struct run_queue *cfs_rq, const struc
 	cfs_rq->next_slice = se->slice;
 }
 
-/* Deadline of the best waiting task but @other without moving any, into cfs_rq->best_deadline. False if none is eligible. */
+/* Finds the deadline of the best waiting task except @other, moving none, for cfs_rq->best_deadline. False if none is eligible. */
 __noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull, s32 other)
 {
 	struct task_ctx *se;
@@ -600,7 +600,7 @@ __noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 		found = true;
 		break;
 	}
-	/* Those that V has passed since the last pick */
+	/* Tasks that V has passed since the last pick */
 	for_each_queued(p, se, ineligible_dsq(cfs_rq->cpu), 0) {
 		if (!vruntime_eligible(time, se->vruntime))
 			break;
@@ -614,7 +614,7 @@ __noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 	return found;
 }
 
-/* Is the first task of a queue eligible? Then cfs_rq->best_deadline is its deadline. */
+/* Is the first task of a queue eligible? If so, sets cfs_rq->best_deadline to its deadline. */
 static __always_inline bool first_is_eligible(struct run_queue *cfs_rq, const struct virtual_time *time, u64 dsq)
 {
 	struct task_struct *p = scx_bpf_dsq_peek(dsq);
@@ -626,7 +626,7 @@ static __always_inline bool first_is_eligible(struct run_queue *cfs_rq, const st
 	return true;
 }
 
-/* Sorts the waiting tasks of a CPU as V is now. True if one is eligible: the first of eligible_dsq(), cfs_rq->best_deadline. */
+/* Sorts the waiting tasks of a CPU by the current V. True if one is eligible: the first of eligible_dsq(), cfs_rq->best_deadline. */
 __noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull)
 {
 	s32 cpu = cfs_rq->cpu;
@@ -635,7 +635,7 @@ __noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 	bool found = false;
 	u32 moved = 0;
 
-	/* Mostly there is nothing to sort, which is cheap to see */
+	/* Usually there is nothing to sort, which is cheap to check */
 	if (cfs_rq->nr_running == cfs_rq->curr + 1 && first_is_eligible(cfs_rq, time, eligible_dsq(cpu)))
 		return true;
 
@@ -660,7 +660,7 @@ __noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 	return found;
 }
 
-/* Takes the buddy for this CPU's next task. */
+/* Makes the buddy this CPU's next task. */
 static __always_inline bool move_buddy_to_local(struct run_queue *cfs_rq)
 {
 	struct bpf_iter_scx_dsq it;
@@ -694,7 +694,7 @@ __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 	bool curr = cfs_rq->curr, found;
 	s32 cpu = cfs_rq->cpu, slot;
 
-	/* One that competes alone needs not be eligible */
+	/* A task that competes alone need not be eligible */
 	if (h_nr_queued(cfs_rq) == 1 && curr)
 		return PICK_CURR;
 	if (h_nr_queued(cfs_rq) == 1 && (scx_bpf_dsq_move_to_local(cfs_rq->last_dsq, 0) ||
@@ -703,7 +703,7 @@ __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 		return PICK_MOVED;
 
 	virtual_time_of(cfs_rq, &time, now);
-	/* Someone is eligible: if no delayed task is, then who waits alone, and in its queue already */
+	/* Some task is eligible: if no delayed one is, the only waiting one, which is already in its queue */
 	if (!curr && cfs_rq->nr_running == 1 && cfs_rq->last_dsq == eligible_dsq(cpu) &&
 	    best_delayed(cfs_rq, &time, false, 0) < 0 && scx_bpf_dsq_move_to_local(cfs_rq->last_dsq, 0))
 		return PICK_MOVED;
@@ -719,7 +719,7 @@ __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 	if (curr && protect_slice(cfs_rq))
 		return PICK_CURR;
 
-	/* A delayed task that is the pick ends to compete, and the pick is repeated */
+	/* A delayed task that is picked stops competing, and the pick is repeated */
 	slot = best_delayed(cfs_rq, &time, found, cfs_rq->best_deadline);
 	if (slot >= 0 && !(curr && time_before(cfs_rq->curr_deadline, cfs_rq->delayed_deadline))) {
 		finish_delayed(cfs_rq, slot);
@@ -730,7 +730,7 @@ __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 		return PICK_CURR;
 	if (found)
 		return scx_bpf_dsq_move_to_local(eligible_dsq(cpu), 0) ? PICK_MOVED : PICK_AGAIN;
-	/* Someone is always eligible, unless another CPU is just taking a task away */
+	/* Some task is always eligible, unless another CPU is just taking one away */
 	if (scx_bpf_dsq_move_to_local(ineligible_dsq(cpu), 0))
 		return PICK_MOVED;
 	return cfs_rq->curr ? PICK_CURR : PICK_NOTHING;
@@ -750,8 +750,8 @@ static __always_inline s32 pick_next_entity(struct run_queue *cfs_rq, u64 now)
 /* ---- The running task -------------------------------------------------------------------------------------------- */
 
 /*
- * Gives the running task a new deadline if it has used up its request: vd_i = ve_i + r_i / w_i. The kernel looks at every tick, and
- * @now; of a task that nobody disturbed, the ticks are made up for here. True if there is a new deadline.
+ * Gives the running task a new deadline if it has used up its request: vd_i = ve_i + r_i / w_i. The kernel checks at every tick, and
+ * @now; here the ticks of an undisturbed task are made up for. True if there is a new deadline.
  */
 static __always_inline bool update_deadline(struct run_queue *cfs_rq, u64 now)
 {
@@ -781,7 +781,7 @@ out:
 	return true;
 }
 
-/* Charges the running task up to @now. True if it is to be picked against the others. */
+/* Charges the running task up to @now. True if it has to compete in a new pick. */
 static __always_inline bool update_curr(struct run_queue *cfs_rq, u64 now)
 {
 	bool resched;
@@ -801,7 +801,7 @@ static __always_inline bool update_curr(struct run_queue *cfs_rq, u64 now)
 	return true;
 }
 
-/* The virtual time until which a task that has been picked keeps the CPU: its deadline, or less if someone's slice is shorter. */
+/* The virtual time until which a picked task keeps the CPU: its deadline, or less if another task's slice is shorter. */
 static __always_inline void set_protect_slice(struct run_queue *cfs_rq)
 {
 	u64 slice = sched_base_slice;
@@ -812,12 +812,12 @@ static __always_inline void set_protect_slice(struct run_queue *cfs_rq)
 		slice = cfs_rq_min_slice(cfs_rq);
 	if (slice >= cfs_rq->curr_slice)
 		return;
-	/* V as if the running task were not there, and one more, is where it becomes ineligible */
+	/* It becomes ineligible at one more than the V of the others */
 	time = sum_w_vruntime_add(cfs_rq, 0, 0);
 	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, average_of(&time) + 1);
 }
 
-/* @se, which is in no queue yet, has come and did not preempt: the protection lasts one slice from here at most, the shortest one. */
+/* @se, which is in no queue yet, has come and did not preempt: limits the protection to one slice from now, the shortest one. */
 static __always_inline void update_protect_slice(struct run_queue *cfs_rq, const struct task_ctx *se, u64 avruntime)
 {
 	u64 slice = min(cfs_rq_min_slice(cfs_rq), se->slice);
@@ -826,14 +826,14 @@ static __always_inline void update_protect_slice(struct run_queue *cfs_rq, const
 	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, vruntime + calc_delta_fair(slice, cfs_rq->curr_weight));
 }
 
-/* Has the CPU's timer fire at @time. One that fires earlier stays and is set again then, which costs less than moving it each time. */
+/* Makes the CPU's timer fire at @time. One that fires earlier stays and is set again then, which costs less than moving it each time. */
 static __always_inline void set_timer(struct run_queue *cfs_rq, u64 time, u64 now)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
 
 	if (!lock || (cfs_rq->timer_time && !time_before(time, cfs_rq->timer_time)))
 		return;
-	/* The kernel may have no memory for it: then the request ends at a tick */
+	/* The kernel may lack memory for it: then the request ends at a tick */
 	cfs_rq->timer_time = bpf_timer_start(&lock->hrtick, time - now, 0) ? 0 : time;
 }
 
@@ -855,7 +855,7 @@ static __always_inline void hrtick_start(struct run_queue *cfs_rq, u64 now)
 	set_timer(cfs_rq, time, now);
 }
 
-/* A task has come: as in the original, a timer that is set already stays as it is. */
+/* A task has come: as in the original, a timer that is already set stays as it is. */
 static __always_inline void hrtick_update(struct run_queue *cfs_rq, u64 now)
 {
 	if (cfs_rq->curr && !cfs_rq->hrtick_time)
@@ -907,17 +907,17 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 	}
 	if (nr_cpus > 1)
 		end = min(end, max(cfs_rq->next_balance * tick_nsec, tick_from(now + 1)));
-	/* The tick looks whether the task fits this CPU */
+	/* The tick checks whether the task fits this CPU */
 	if (asym_active)
 		end = min(end, now + 64 * NSEC_PER_MSEC);
 	return end;
 }
 
-/* ---- Preemption by a task that comes ----------------------------------------------------------------------------- */
+/* ---- Preemption by an arriving task ------------------------------------------------------------------------------ */
 
 /*
- * Would @p, which is in the sums of @time and in a queue maybe, be picked now? Delayed tasks that would be are dequeued, and @time is
- * without them then.
+ * Would @p, which is in the sums of @time and perhaps in a queue, be picked now? Delayed tasks that would be are dequeued, and removed
+ * from @time.
  */
 static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_struct *p, struct task_ctx *se,
 					struct virtual_time *time, bool protect, u64 now)
@@ -936,7 +936,7 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 			return false;
 
 		eligible = vruntime_eligible(time, se->vruntime);
-		/* Beside it and the running one */
+		/* Besides it and the running task */
 		found = cfs_rq->nr_running > 2 && best_waiting(cfs_rq, time, p->pid);
 		deadline = cfs_rq->best_deadline;
 		if (eligible && (!found || time_before(se->deadline, deadline))) {
@@ -960,8 +960,8 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 }
 
 /*
- * Shall the task that has come, by itself or from another CPU, take this one from the running task? If not, the protection of the latter
- * may become shorter.
+ * Should the task that has come, by itself or from another CPU, preempt the running task? If not, the protection of the latter may become
+ * shorter.
  */
 __noinline bool wakeup_preempt(struct task_struct *p __arg_trusted, struct run_queue *cfs_rq __arg_nonnull,
 			       struct task_ctx *se __arg_nonnull, struct virtual_time *time __arg_nonnull, bool fork)
@@ -970,7 +970,7 @@ __noinline bool wakeup_preempt(struct task_struct *p __arg_trusted, struct run_q
 	u64 now = cfs_rq->exec_start;
 	bool shorter = false;
 
-	/* An idle task gives way to any other, and is not preempted by its like; batch tasks preempt nobody */
+	/* An idle task gives way to any other, and is not preempted by another idle one; batch tasks never preempt */
 	if (cfs_rq->curr_idle_policy && !se->idle_policy)
 		goto preempt;
 	if (cfs_rq->curr_idle_policy != se->idle_policy || p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
@@ -981,7 +981,7 @@ __noinline bool wakeup_preempt(struct task_struct *p __arg_trusted, struct run_q
 		goto update;
 	if (is_the_pick(cfs_rq, p, se, time, !shorter, now))
 		goto preempt;
-	/* It asks for less than the running task and is owed it: do not let it wait */
+	/* It asks for less than the running task and is eligible: do not let it wait */
 	if (shorter && vruntime_eligible(time, se->vruntime))
 		goto preempt;
 update:
@@ -1002,7 +1002,7 @@ preempt:
 
 /* ---- Balancing --------------------------------------------------------------------------------------------------- */
 
-/* The running task does not run any longer; one that leaves takes its lag with it. */
+/* The running task no longer runs; one that leaves takes its lag with it. */
 static __always_inline void put_prev_entity(struct run_queue *cfs_rq, struct task_ctx *se, bool leaves, u64 now)
 {
 	update_curr(cfs_rq, now);
@@ -1043,7 +1043,7 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 		return sched_balance_find_dst_cpu(p, &this_rq->env, prev_cpu, se->idle_policy);
 	}
 
-	/* The kernel has it in the tree still: it wakes there */
+	/* The kernel still has it in the tree: it wakes there */
 	waker = task_ctx_of(current);
 	if (waker)
 		record_wakee(waker, p, now);
@@ -1069,7 +1069,7 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 
 /* ---- Queueing ---------------------------------------------------------------------------------------------------- */
 
-/* Reads what @p is now: weight, slice, policy. */
+/* Reads the current attributes of @p: weight, slice, policy. */
 static __always_inline void read_attributes(struct task_ctx *se, const struct task_struct *p)
 {
 	u32 weight = task_weight(p);
@@ -1092,7 +1092,7 @@ static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, 
 		same_lag = cancel_delayed(se, &time, now);
 		if (never_left)
 			count(DELAYED_WAKEUPS);
-		/* If its lag may stay as it is, so do virtual runtime and deadline */
+		/* If its lag may stay as it is, so may its virtual runtime and deadline */
 		if (never_left && same_lag)
 			return;
 	}
@@ -1230,10 +1230,10 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 	return false;
 }
 
-/* ---- Nobody waits for ever (not EEVDF's) ------------------------------------------------------------------------- */
+/* ---- No task waits for ever (not in EEVDF) ------------------------------------------------------------------------ */
 
 /*
- * Runs a task that has waited for too long, out of turn. Weights differ by up to 29,587, so that EEVDF alone would let a light
+ * Runs a task that has waited too long, out of turn. Weights differ by up to 29,587, so that EEVDF alone would let a light
  * task wait for minutes, longer than sched_ext's watchdog does. True if there is one.
  */
 __noinline bool rescue_starved(s32 cpu)
@@ -1270,7 +1270,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (nr_cpus > 1) {
 		update_cfs_rq_load_avg(cfs_rq, now);
-		/* Active balancing: one task to the CPU that asked for it, first of the waiting ones */
+		/* Active balancing: one task to the CPU that asked for it, preferably a waiting one */
 		target = run_queue_of(cfs_rq->push_cpu - 1);
 		cfs_rq->push_cpu = 0;
 		if (target && !push_waiting(cfs_rq, target) && prev && prev_runs && push_running(prev, cfs_rq, target->cpu))
@@ -1328,10 +1328,10 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	tree_del(se);
 	changing = se->changing;
 	if (!se->on_rq) {
-		/* A running task whose attribute has been changed comes here without having been enqueued */
+		/* A running task whose attributes were changed comes here without having been enqueued */
 		join(cfs_rq, se, p, false, now);
 	} else if (se->vruntime_cpu != cfs_rq->cpu + 1) {
-		/* It was moved while another CPU moved it */
+		/* It was moved while another CPU was moving it */
 		old_rq = run_queue_of(se->vruntime_cpu - 1);
 		if (old_rq)
 			save_lag(old_rq, se, false, now);
@@ -1368,7 +1368,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 		hrtick_start(cfs_rq, now);
 	}
 	run_until(cfs_rq, p, next_event(cfs_rq, now), now);
-	/* Worse than it was, it may not be the one to run any more */
+	/* With less weight it may no longer be the one to run */
 	if (changing && se->weight < se->old_weight && h_nr_queued(cfs_rq) > 1)
 		resched_curr(cfs_rq);
 }
@@ -1400,12 +1400,12 @@ void BPF_STRUCT_OPS(eevdf_enable, struct task_struct *p)
 
 	if (!se)
 		return;
-	/* Before it runs, so that other CPUs read a weight */
+	/* Before it runs, so that other CPUs find a weight */
 	read_attributes(se, p);
 	se->pelt_last = scx_bpf_now();
 }
 
-/* The task ends, or leaves for another class, asleep maybe. */
+/* The task ends, or leaves for another class, possibly asleep. */
 void BPF_STRUCT_OPS(eevdf_disable, struct task_struct *p)
 {
 	struct task_ctx *se = task_ctx_of(p);
@@ -1449,7 +1449,7 @@ __noinline int init_rq(struct run_queue *cfs_rq __arg_nonnull, s32 cpu)
 	cfs_rq->capacity = place ? place->capacity : SCHED_CAPACITY_SCALE;
 	/* Until it is known to be busy */
 	cfs_rq->idle = true;
-	/* As in the original, so that virtual times wrap around soon and always have */
+	/* As in the original, so that virtual times soon wrap around */
 	cfs_rq->zero_vruntime = -(1ULL << 20);
 	cfs_rq->pelt_last = scx_bpf_now();
 	init_spans(cfs_rq->span, cpu, true, LEVEL_NUMA);
