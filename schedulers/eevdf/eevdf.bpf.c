@@ -924,10 +924,11 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 {
 	bool curr, eligible, found;
 	u64 deadline;
-	u32 i;
+	u32 rounds;
 	s32 slot;
 
-	for (i = 0; i < NR_DELAYED && can_loop; i++) {
+	/* Each round but the last dequeues a task. The verifier would try every value of a counter that starts from a constant. */
+	for (rounds = cfs_rq->nr_delayed + 1; rounds && can_loop; rounds--) {
 		if (protect && cfs_rq->next_pid && vruntime_eligible(time, cfs_rq->next_vruntime))
 			return cfs_rq->next_pid == p->pid;
 
