@@ -94,11 +94,12 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
         .and_then(|()| File::create(&arguments.output))
         .map_err(cannot_write)?;
 
+    // Before the command, which may be what the scheduler fails on.
+    let incumbent = Incumbent::now();
     let origin = clock::monotonic();
     if let Some(command) = &mut command {
         roots = Roots::Tasks(vec![command.start()?]);
     }
-    let incumbent = Incumbent::now();
     let header = header(arguments, roots, origin, incumbent.name())?;
     let mut writer = Writer::new(BufWriter::new(file), &header).map_err(cannot_write)?;
 
