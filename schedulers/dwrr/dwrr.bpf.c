@@ -2,15 +2,15 @@
 /*
  * dwrr - Distributed Weighted Round-Robin
  *
- * A layer over a host scheduler, CFS, that makes it fair across CPUs. Every thread may run for a round slice, w * B, in a
- * round: w is its weight and B the same for the whole system. A CPU has two queues: RQ holds the threads that have not used
- * up their slice of the CPU's current round, EQ those that have and wait for the next. When RQ is empty the CPU does round
- * balancing: before it begins a new round it takes threads from CPUs that are behind. So all threads go through the same
- * number of rounds, on however many CPUs. Within a round the host's rules decide which task runs, by virtual runtime. README.md
- * maps the documents to this file and lists the departures.
+ * A layer over a host scheduler, CFS, that makes it fair across CPUs. In each round every thread may run for one round slice,
+ * w * B: w is its weight, and B is the same for the whole system. Each CPU has two queues: RQ holds the threads that have not
+ * used up their slice of the CPU's current round, EQ those that have and wait for the next. When RQ is empty, the CPU does round
+ * balancing: before it begins a new round, it takes threads that have not finished the highest round from other CPUs. So all
+ * threads go through the same number of rounds, however many CPUs there are. Within a round the host's rules decide which task
+ * runs, by virtual runtime. README.md maps the documents to this file and lists the departures.
  *
- * round(p) is run_queue.round, highest is what it says. A thread knows the round its slice is for, task_ctx.round: it belongs
- * into RQ of a CPU that has reached that round, and into EQ of one that has not.
+ * The document's round(p) is run_queue.round; highest has the same name here. task_ctx.round is the round that a thread's slice
+ * is for: the thread belongs in RQ of a CPU that has reached that round, and in EQ of one that has not.
  */
 #include "fairground.bpf.h"
 #include "fair_state.h"
@@ -21,10 +21,10 @@
 /* B, the round slice of nice 0 */
 const volatile u64 round_slice = 25 * NSEC_PER_MSEC;
 
-/* X, how many threads one round balancing moves at most */
+/* X, the most threads that one round balancing moves */
 const volatile u32 threads_moved = 1;
 
-/* Ticks of the host's era in a second */
+/* Timer ticks per second in the host's era */
 const volatile u32 hz = 200;
 
 /* The host's load balancer */
@@ -59,7 +59,7 @@ DEFINE_STATISTICS(NR_STATISTICS)
 /* ---- Threads --------------------------------------------------------------------------------------------------- */
 
 struct task_ctx {
-	/* The round that the slice is for, and what is left of the slice, nanoseconds; the running thread's is in its run queue */
+	/* The round that the slice is for, and what is left of the slice, nanoseconds; while the thread runs, that is in its run queue */
 	u64 round;
 	s64 round_slice;
 	CFS_TASK_STATE
@@ -76,17 +76,17 @@ enum reason {
 	HOST_BALANCING,
 };
 
-/* What a CPU looks for in another CPU's queue: threads whose round is @up_to or before, up to @wanted of them */
+/* What a CPU looks for in another CPU's queue: up to @wanted threads whose round is @up_to or earlier */
 struct search {
 	enum reason reason;
 	u64 up_to;
 	u32 wanted;
-	/* The host's balancer: load that is still to be moved */
+	/* The host's balancer: load still to be moved */
 	s64 rem_load_move;
-	/* In the queue that is being searched; not in variables, whose values the verifier would follow through every round */
+	/* In the queue being searched; not local variables, whose values the verifier would follow through every iteration */
 	u32 looked_at;
 	u32 moved;
-	/* In the scan of all CPUs: what has been taken, and the lowest round of a busy CPU */
+	/* In the scan of all CPUs: the number of threads taken, and the lowest round of a busy CPU */
 	u32 taken;
 	u64 lowest_round;
 };
@@ -99,7 +99,7 @@ struct run_queue {
 
 	/* round(p) */
 	u64 round;
-	/* Which of the two queues is RQ; the other one is EQ */
+	/* Which of the two queues is RQ; the other is EQ */
 	u32 active;
 
 	/* What is left of the running thread's round slice, as of exec_start */
@@ -122,18 +122,18 @@ static u32 nr_cpus;
 static u32 num_online_cpus;
 static u64 tick_nsec;
 
-/* Threads and rounds that one pick steps over before it takes whom it finds, however far ahead in its rounds */
+/* How many threads and rounds one pick steps over before it takes a thread no matter how far ahead it is */
 #define MAX_PICKS 256
 
-/* Percent of the load at the thread's last CPU that its waker's may have to draw it there: 100 + (125 - 100) / 2 */
+/* A thread moves to its waker's CPU if the load there, with it, is at most this percentage of its last CPU's: 100 + (125 - 100) / 2 */
 #define WAKE_IMBALANCE 112
 
-/* The host's load balancer: time between two looks, how long a thread is cache-hot for it, how many of a queue it looks at */
+/* The host's load balancer: its interval, how long it considers a thread cache-hot, and after how many threads of a queue it stops looking */
 #define BALANCE_INTERVAL (64 * NSEC_PER_MSEC)
 #define sched_migration_cost (500 * NSEC_PER_USEC)
 #define sched_nr_migrate 32
 
-/* CFS is that of 3.0, as the case study set it */
+/* CFS of 3.0, with the settings of the case study */
 enum release {
 	RELEASE_2_6_24,
 	RELEASE_3_0,
@@ -170,7 +170,7 @@ static __always_inline u64 round_slice_of(const struct task_ctx *t)
 	return round_slice * t->weight / NICE_0_WEIGHT ?: 1;
 }
 
-/* May the thread run in this CPU's round? Else its place is EQ. */
+/* May the thread run in this CPU's round? Otherwise it belongs in EQ. */
 static __always_inline bool in_round(const struct run_queue *rq, const struct task_ctx *t)
 {
 	return t->round <= rq->round;
@@ -190,8 +190,8 @@ static __always_inline void raise_highest(u64 round)
 }
 
 /*
- * The thread has used up its round slice: it gets the one of the next round. What it ran beyond the end of the slice, which
- * comes at a tick, is taken from that; if it is more than all of it the thread has run ahead by another round, and so on.
+ * The thread has used up its round slice: it gets that of the next round. Since the kernel ends slices at ticks, it may have run for
+ * longer; the excess is taken from the new slice. If that leaves nothing, the thread has run ahead by another round, and so on.
  */
 static __always_inline void finish_round_slice(const struct run_queue *rq, struct task_ctx *t)
 {
@@ -209,8 +209,8 @@ static __always_inline void finish_round_slice(const struct run_queue *rq, struc
 }
 
 /*
- * The thread comes to a CPU. What it has left counts in its own round only: after a sleep into a later one it has a full slice.
- * One that was runnable all the time (@slept is false) and comes from a CPU that was behind keeps it on top of that.
+ * The thread comes to a CPU. What is left of its slice counts only in its own round: if it slept into a later one, it gets a full
+ * slice. If it stayed runnable (@slept is false) and comes from a CPU that was behind, it keeps the rest on top of that.
  */
 static __always_inline void join_round(const struct run_queue *rq, struct task_ctx *t, bool slept)
 {
@@ -228,7 +228,7 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 
 /* ---- CFS: virtual time and slices ------------------------------------------------------------------------------ */
 
-/* In the load, real-time tasks weigh as two of nice -20. They do not enter rounds. */
+/* In the load, a real-time task weighs as much as two of nice -20. Real-time tasks do not enter rounds. */
 #define real_time_weight (2 * 88761)
 #define before_load_changes(rq, now)
 
@@ -239,7 +239,7 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 
 #include "fair.h"
 
-/* Virtual runtime of a new thread: at the end of the current period, which is promised already, and not before its parent. */
+/* Virtual runtime of a new thread: the end of the current period, which is already promised, but not before the running thread's. */
 static __always_inline u64 place_new_thread(const struct run_queue *rq)
 {
 	u64 vruntime = rq->min_vruntime + sched_vslice(rq->nr_running, rq->load_weight);
@@ -250,8 +250,8 @@ static __always_inline u64 place_new_thread(const struct run_queue *rq)
 /* ---- Taking threads from other CPUs ---------------------------------------------------------------------------- */
 
 /*
- * Moves the threads that this CPU searches for from a queue of @victim_cpu, EQ if it is @expired, to one of its own, EQ if that is
- * @to_expired, in the order of the queue. The host's balancer leaves what is too heavy or cache-hot. Returns how many it moved.
+ * Moves the threads that this CPU searches for from RQ of @victim, or EQ if @expired, to its own RQ, or EQ if @to_expired, in the
+ * order of the queue. The host's balancer skips threads that are too heavy or cache-hot. Returns how many threads were moved.
  */
 __noinline u32 take_threads(struct run_queue *rq __arg_nonnull, struct run_queue *victim __arg_nonnull, bool expired, bool to_expired)
 {
@@ -287,7 +287,7 @@ __noinline u32 take_threads(struct run_queue *rq __arg_nonnull, struct run_queue
 		search->wanted--;
 
 		if (search->reason == WOULD_BE_IDLE && t->round > rq->round) {
-			/* It has finished its round; an idle CPU begins the next one, and no later one, with it */
+			/* It has finished this round; the idle CPU begins the next round with it, and no later one */
 			t->round = rq->round + 1;
 			rq->round = t->round;
 			raise_highest(t->round);
@@ -302,9 +302,9 @@ __noinline u32 take_threads(struct run_queue *rq __arg_nonnull, struct run_queue
 }
 
 /*
- * Scans the other CPUs, beginning with the next one, for threads that do not run and have not finished round @top, and takes
- * up to X of them. They are in RQ of a CPU in that round, and in RQ or EQ of one that is behind: by one round, or by more if
- * threads were bound to it or one alone was entitled to more than a CPU. With @any, whatever waits.
+ * Scans the other CPUs, starting with the next one, for waiting threads that have not finished round @top, and takes up to X of
+ * them. They are in RQ of a CPU in that round, or in RQ or EQ of one that is behind: by one round, or by more if threads are bound
+ * to it or a single thread is entitled to more than a CPU. With @any, takes one waiting thread of any round.
  */
 __noinline u32 scan_cpus(struct run_queue *rq __arg_nonnull, u64 top, bool any)
 {
@@ -331,7 +331,7 @@ __noinline u32 scan_cpus(struct run_queue *rq __arg_nonnull, u64 top, bool any)
 			continue;
 		if (other->nr_running && other->round < search->lowest_round)
 			search->lowest_round = other->round;
-		/* Nobody waits there */
+		/* No thread waits there */
 		if (other->nr_running <= other->curr)
 			continue;
 		behind = other->round < top;
@@ -370,8 +370,8 @@ static __always_inline void next_round(struct run_queue *rq)
 }
 
 /*
- * Round balancing: RQ of this CPU is empty. @prev_expired says that the thread that ran so far is runnable and has finished its
- * round, so that EQ has it although it is not in a queue yet. Returns false if there is nothing to run.
+ * Round balancing, when RQ of this CPU is empty. If @prev_expired, the thread that ran until now is runnable and has finished its
+ * round: it counts as in EQ although it is not queued yet. Returns false if there is nothing to run.
  */
 __noinline bool round_balance(struct run_queue *rq __arg_nonnull, bool prev_expired)
 {
@@ -388,7 +388,7 @@ __noinline bool round_balance(struct run_queue *rq __arg_nonnull, bool prev_expi
 			return true;
 		}
 		if (eq_empty) {
-			/* The host's balancing of a CPU without threads; such a CPU joins the highest round */
+			/* A CPU without threads joins the highest round and, as in the host, takes any thread */
 			rq->round = top;
 			return nr_overloaded && scan_cpus(rq, top, true);
 		}
@@ -398,8 +398,8 @@ __noinline bool round_balance(struct run_queue *rq __arg_nonnull, bool prev_expi
 }
 
 /*
- * The host's balancer, as the document has it: L_k = sum of weights of CPU k, L_imbal = min(min(L_busiest, L_avg), L_avg - L_k), and
- * no thread moves if L_imbal < W / 2. It works between CPUs in the same round only, and from RQ to RQ or EQ to EQ.
+ * The host's balancer, as in the document: L_k = sum of weights of CPU k, L_imbal = min(min(L_busiest, L_avg), L_avg - L_k), and a
+ * thread of weight W does not move if L_imbal < W / 2. It balances only CPUs in the same round, from RQ to RQ and from EQ to EQ.
  */
 __noinline int balance_load(struct run_queue *rq __arg_nonnull)
 {
@@ -438,8 +438,8 @@ __noinline int balance_load(struct run_queue *rq __arg_nonnull)
 /* ---- Slices and preemption ------------------------------------------------------------------------------------- */
 
 /*
- * When the running thread has to look around: at the end of its round slice, of the host's slice, or when balancing is due. A thread
- * that is just coming to RQ is not there yet: @arriving is its virtual runtime, if it @arrives there.
+ * When the CPU must next go through schedule(): at the end of the running thread's round slice or of the host's slice, or when balancing
+ * is due. A thread that is just coming to RQ is not there yet: if one @arrives, @arriving is its virtual runtime.
  */
 static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, u64 arriving, u64 now)
 {
@@ -498,7 +498,7 @@ static __always_inline s32 least_loaded_cpu(s32 cpu, const struct task_struct *p
 	return best;
 }
 
-/* Shall a thread that last ran on @prev_rq wake on the CPU of its waker? */
+/* Should a thread that last ran on @prev_rq wake on the CPU of its waker? */
 static __always_inline bool wake_affine(const struct run_queue *this_rq, const struct run_queue *prev_rq,
 					const struct task_ctx *t, bool sync)
 {
@@ -536,7 +536,7 @@ s32 BPF_STRUCT_OPS(dwrr_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	if (wake_flags & SCX_WAKE_FORK)
 		return least_loaded_cpu(prev_cpu, p);
 
-	/* The host's choice, restricted to CPUs whose round is not long past */
+	/* The host's choice, restricted to CPUs that are at most one round behind */
 	rq = run_queue_of(cpu);
 	if (rq && round_is_open(rq))
 		return cpu;
@@ -548,7 +548,7 @@ s32 BPF_STRUCT_OPS(dwrr_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 
 /* ---- Queueing -------------------------------------------------------------------------------------------------- */
 
-/* A thread waits on a busy CPU: an idle one that may run it shall look for it. */
+/* A thread waits on a busy CPU: makes an idle CPU that may run it look for it. */
 static __always_inline void wake_idle_cpu(const struct task_struct *p)
 {
 	s32 idle;
@@ -580,7 +580,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!changing)
 		t->wait_start = now;
 
-	/* The running thread has been put: the CPU has its next thread already */
+	/* The running thread has been put back: the CPU already has its next thread */
 	put_prev = t->on_rq == cpu + 1 && !wakeup && !(enq_flags & SCX_ENQ_LAST);
 
 	if (!rq->nr_running && rq->round < highest)
@@ -651,7 +651,7 @@ bool BPF_STRUCT_OPS(dwrr_yield, struct task_struct *from, struct task_struct *to
 
 /* ---- Nobody waits for ever (not DWRR's) ------------------------------------------------------------------------ */
 
-/* Runs a thread that has waited for too long, whatever its round: one of nice -20 has a slice of seconds. True if there is one. */
+/* Runs a thread that has waited too long, whatever its round: round slices of nice -20 last seconds. True if there is one. */
 __noinline bool rescue_starved(s32 cpu)
 {
 	if (!rescue_from_queue((u64)cpu * 2, 0, 0) && !rescue_from_queue((u64)cpu * 2 + 1, 0, 0))
@@ -664,17 +664,17 @@ __noinline bool rescue_starved(s32 cpu)
 
 enum pick {
 	PICK_NONE,
-	/* The thread that ran so far goes on */
+	/* The thread that ran until now continues */
 	PICK_PREV,
 	PICK_OTHER,
 };
 
-/* The host's rule: does the thread that ran so far, which counts as if it were in RQ, come before the first one there? */
+/* The host's rule: does the thread that ran until now come before the first one in RQ, as if it were queued there? */
 static __always_inline bool prev_is_first(const struct run_queue *rq, u64 leftmost)
 {
 	if (rq->skip == rq->curr_pid)
 		return !time_before(leftmost, rq->curr_vruntime + calc_delta_fair(wakeup_granularity, rq->curr_weight));
-	/* Of equals the one that waits is before the one that is put back */
+	/* If they are equal, the waiting thread comes first */
 	return time_before(rq->curr_vruntime, leftmost);
 }
 
@@ -695,8 +695,8 @@ static __always_inline bool defer_first(struct run_queue *rq, struct task_struct
 }
 
 /*
- * The host's choice from RQ, after round balancing if that is empty; moves it to this CPU's local queue. @prev is the thread that ran
- * so far if it is still runnable; it is in no queue but counts as if it were in its own.
+ * Picks a thread from RQ by the host's rule, after round balancing if RQ is empty, and moves it to this CPU's local queue. @prev is the
+ * thread that ran until now, if it is still runnable; it is in no queue but counts as if it were in its own.
  */
 static __noinline enum pick pick_next(struct run_queue *rq, struct task_ctx *prev)
 {
@@ -718,12 +718,12 @@ static __noinline enum pick pick_next(struct run_queue *rq, struct task_ctx *pre
 			return PICK_OTHER;
 	}
 
-	/* All are far ahead: the first one runs all the same */
+	/* All are far ahead: one of them runs anyway */
 	if (prev) {
 		prev->round = rq->round;
 		return PICK_PREV;
 	}
-	/* It may just have been sent to EQ once more */
+	/* The last thread of RQ may just have been sent to EQ */
 	return scx_bpf_dsq_move_to_local(rq_dsq(rq), 0) ||
 	       (round_balance(rq, false) && scx_bpf_dsq_move_to_local(rq_dsq(rq), 0)) ? PICK_OTHER : PICK_NONE;
 }
@@ -808,7 +808,7 @@ void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 
 DEFINE_CPU_RELEASE(dwrr)
 
-/* The host's balancer has idle CPUs look for threads that wait. */
+/* The host's balancer makes idle CPUs look for waiting threads. */
 #define worth_balancing() nr_overloaded
 #define balancing_is_due(rq, now) true
 
@@ -858,7 +858,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 		rq->llc.first = place ? place->llc_cpus.first : 0;
 		rq->llc.count = place ? place->llc_cpus.count : nr_cpus;
 		rq->lowest_round = ~0ULL;
-		/* As in the host, so that virtual times wrap around soon and always have */
+		/* As in the host, so that virtual times soon wrap around */
 		rq->min_vruntime = -(1ULL << 20);
 		rq->next_balance = scx_bpf_now() + BALANCE_INTERVAL;
 	}
