@@ -2,13 +2,13 @@
 /*
  * bmqs - Davide Libenzi's Balanced Multi Queue Scheduler for Linux 2.5, second version
  *
- * Each CPU has a list of runnable tasks of its own and chooses from it by goodness, as Linux 2.4 did from the one list it had.
- * A task belongs to its CPU: it wakes there, and nobody looks for an idle CPU. Only a CPU that idles looks around, once a
- * tick, and takes a task from an overloaded one that it has seen overloaded for as many ticks as the two are apart.
+ * Each CPU has its own list of runnable tasks and chooses from it by goodness, as Linux 2.4 did from its only list. A task
+ * belongs to its CPU: it wakes there, and nothing looks for an idle CPU. Only idle CPUs look around, at every tick: one takes
+ * a task from a CPU that it has found overloaded N times in a row, where N is the distance between the two in ticks.
  * Global real-time tasks have a list of their own and may preempt on any CPU.
  *
- * Names are those of the document and of kernel/sched.c of that time. README.md says where each mechanism is and what is
- * different here.
+ * Names are those of the document and of kernel/sched.c of that time. README.md says where each mechanism is and what
+ * differs here.
  */
 #include "fairground.bpf.h"
 #include "best_task.h"
@@ -20,25 +20,25 @@
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
 
-/* Timer ticks a second */
+/* Timer ticks per second */
 const volatile u32 hz = 100;
 
 /* Time slices of nice 19 and nice -20, microseconds, and the number of steps between them */
 const volatile u32 min_nice_tslice = 10000;
 const volatile u32 max_nice_tslice = 65000;
 const volatile u32 nice_tslice_steps = 39;
-/* Limit of the slice of a parent that gets what a dead child has left, ms */
+/* Limit of a parent's slice when it gets what its dead child had left, ms */
 const volatile u32 max_tslice = 200;
 const volatile u32 max_dynprio = 40;
 const volatile u32 mm_affinity_bonus = 1;
-/* What sched_yield() does: 0 ends the slice and takes a point, 1 neither, but goes to the end: 2.5.1 */
+/* What sched_yield() does: 0 ends the slice and takes a point; 1, as in 2.5.1, does neither but moves the task to the end of its list */
 const volatile u32 yield_rule;
 
-/* Distances of CPUs, MSI: how long one may idle that sees the other overloaded, ms, by what the two have in common */
+/* Distances between CPUs, MSI, by what the two share: how long one may idle while it sees the other overloaded, ms */
 const volatile u32 msi_core = 20;
 const volatile u32 msi_cache = 50;
 const volatile u32 msi_node = 50;
-/* For CPUs of two nodes: for every 10 by which the nodes' distance exceeds the 10 of a node to itself */
+/* For CPUs of different nodes: for each 10 by which the distance between the nodes exceeds 10, the distance of a node to itself */
 const volatile u32 msi_remote = 100;
 
 /* Weight of a task in a run queue, MSTW, ms */
@@ -47,17 +47,17 @@ const volatile u32 mvtsk_cost = 24;
 const volatile u32 min_mov_rqlen = 2;
 /* Scaling factor of move costs, Kd */
 const volatile u32 kd = 16;
-/* CPUs that cost as much or more to take a task from are left alone */
+/* No task is taken from a CPU if that costs this much or more */
 const volatile u32 max_move_cost = 1000;
 /* Advantage of a task whose address space was the last one on the idle CPU, ms */
 const volatile u32 move_mm_bonus = 20;
 
-/* Real-time tasks of one priority: 0 take turns (SCHED_RR), 1 run on (SCHED_FIFO) */
+/* Real-time tasks of the same priority: 0 take turns (SCHED_RR), 1 keep the CPU (SCHED_FIFO) */
 const volatile u32 realtime_policy;
 
-/* Two lists for each CPU: 0 no, 1 yes, and CPU-bound tasks run in order, 2 yes, and they run by goodness */
+/* Two lists per CPU: 0 no; 1 yes, CPU-bound tasks run in order; 2 yes, CPU-bound tasks run by goodness */
 const volatile u32 dual_queue;
-/* Ticks that a task of the I/O-bound list has more than, 0 for the slice of nice 0 */
+/* A task with more ticks than this belongs in the I/O-bound list; 0 stands for the slice of nice 0 */
 const volatile u32 dual_queue_threshold;
 
 #define YIELD_OLD 1
@@ -102,31 +102,31 @@ DEFINE_STATISTICS(NR_STATISTICS)
 #define NOTHING -1000
 #define REALTIME_GOODNESS 1000
 
-/* A walk is also repeated if slices are handed out or a task is stolen. */
+/* The walk is also repeated after slices are handed out or a task is stolen. */
 #define WALKS (SCHEDULE_ATTEMPTS + 2)
 
-/* CPUs that the balancing memory of a CPU has room for */
+/* How many CPUs a CPU's balancing memory has room for */
 #define MAX_CPUS 8192
 
 struct task_data {
-	/* time_slice: ticks left of it */
+	/* time_slice: how many ticks are left */
 	struct tick_counter counter;
-	/* Points for the recalculations that it was not there for */
+	/* Points for the recalculations that it missed */
 	s32 dyn_prio;
-	/* Recalculations of its run queue that it has been paid for */
+	/* Number of the last recalculation of its run queue for which it got a slice or a point */
 	u32 rcl_last;
-	/* Its run queue, that of the CPU it belongs to or RT_QID, also while it sleeps */
+	/* Its run queue, also while it sleeps: that of the CPU it belongs to, or RT_QID */
 	s32 task_qid;
 	/* The run queue that counts it, NO_QUEUE while it is not runnable */
 	s32 counted_on;
 	/* CPU it ran on last */
 	s32 processor;
-	/* enum realtime_kind, and the priority then */
+	/* enum realtime_kind, and the priority if it is real-time */
 	u32 realtime;
 	u32 rt_priority;
 	/* Place in the list of its queue: smaller is nearer the front */
 	u64 place;
-	/* Tick of the clock when it last ran */
+	/* Tick at which it last ran */
 	u64 run_jtime;
 	/* Since when it waits, nanoseconds */
 	u64 waiting_since;
@@ -149,26 +149,26 @@ DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 #define mark_rescued(t) ((t)->rescued = true)
 #include "starving_queue.h"
 
-/* The second list of a queue lies behind the first: its places have this bit. */
+/* The second list of a queue comes after the first: its places have this bit set. */
 #define CPU_BOUND (1ULL << 62)
 
 struct run_queue {
-	/* Runnable tasks of the queue, the running one included */
+	/* Runnable tasks of the queue, including the running one */
 	u32 qnr_running;
 	/* Recalculations so far */
 	u32 rcl_curr;
-	/* The checkpoint up to which this CPU knows that all global real-time tasks have a CPU */
+	/* This CPU has found that all global real-time tasks up to this checkpoint have a CPU */
 	u64 rtt_chkp;
-	/* The address space that is loaded; kernel threads borrow it */
+	/* The loaded address space; kernel threads borrow it */
 	u64 active_mm;
-	/* The current task is to give the CPU to schedule() */
+	/* The current task must call schedule() */
 	u32 need_resched;
 	bool online;
-	/* Tick at which the current task is to give way, 0 without one */
+	/* Tick at which the current task must give way, 0 if there is none */
 	u64 slice_end;
-	/* When this CPU looks next for a starved task, nanoseconds */
+	/* When this CPU next looks for a starved task, nanoseconds */
 	u64 rescue_at;
-	/* Balancing: how often in a row each CPU was overloaded when looked at, and whether that was often enough */
+	/* Balancing: how many looks in a row found each CPU overloaded, and whether they are enough to take a task from it */
 	u8 ldhits[MAX_CPUS];
 	bool hcpus[MAX_CPUS];
 };
@@ -200,7 +200,7 @@ static __always_inline bool is_global(const struct task_data *t)
 	return t->realtime == REALTIME_GLOBAL;
 }
 
-/* False also for a CPU that does not exist. */
+/* Also false for a CPU that does not exist. */
 static __always_inline bool can_schedule(const struct task_struct *p, s32 cpu)
 {
 	struct run_queue *rq = run_queue_of(cpu);
@@ -208,7 +208,7 @@ static __always_inline bool can_schedule(const struct task_struct *p, s32 cpu)
 	return rq && rq->online && can_run_on(p, cpu);
 }
 
-/* What the task is by its attributes, which may change at any time. */
+/* Reads from the task's attributes, which may change at any time, whether it is real-time. */
 static __always_inline void read_attributes(struct task_struct *p, struct task_data *t)
 {
 	const struct task_attributes *attributes = attributes_of(p);
@@ -230,7 +230,7 @@ static __always_inline void add_to_length(s32 qid, u32 number)
 		__sync_fetch_and_add(&rq->qnr_running, number);
 }
 
-/* Has the task counted in the length of a run queue, or of none. */
+/* Counts the task in the length of run queue @qid, and no other. */
 static __noinline void count_on(struct task_data *t, s32 qid)
 {
 	s32 old = __sync_lock_test_and_set(&t->counted_on, qid);
@@ -252,7 +252,7 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 	return ticks ?: 1;
 }
 
-/* expire_task() for the timer ticks since the running task last paid: the tick that takes the last of the slice takes a point as well. */
+/* expire_task() for the timer ticks since the running task last paid: the tick that takes the last of the slice also takes a point. */
 static __noinline void charge_ticks(struct task_data *t, struct run_queue *rq, u64 now)
 {
 	u64 ticks = ticks_between(t->counter.paid_until, now);
@@ -266,8 +266,8 @@ static __noinline void charge_ticks(struct task_data *t, struct run_queue *rq, u
 }
 
 /*
- * Lets @p run until the tick at which the timer would ask for another task. The running kernel looks at the slice at ticks of its
- * own only; idle_tick() keeps to those of this scheduler.
+ * Lets @p run until the tick at which the timer would ask for another task. The running kernel checks the slice only at its own
+ * ticks; idle_tick() ends it at this scheduler's ticks.
  */
 static __always_inline void run_slice_down(struct task_struct *p, const struct task_data *t, struct run_queue *rq, u64 now)
 {
@@ -284,7 +284,7 @@ static __always_inline void run_slice_down(struct task_struct *p, const struct t
  *
  *	-1	yields; after every other task
  *	0	runnable, but its slice is used up
- *	else	dyn_prio + 1 + 20 - nice, and 1 if no address space is to be loaded
+ *	else	dyn_prio + 1 + 20 - nice, and 1 more if no address space has to be loaded
  *	1000	and more: real time
  */
 static __always_inline s32 goodness(struct task_struct *p, const struct task_data *t, u64 this_mm, u64 now)
@@ -303,7 +303,7 @@ static __always_inline s32 goodness(struct task_struct *p, const struct task_dat
 	return weight + 20 - nice_of(p);
 }
 
-/* What a CPU wins by running @p in place of @current_task. */
+/* What a CPU gains by running @p instead of @current_task. */
 static __always_inline s32 preemption_goodness(struct task_struct *current_task, const struct task_data *current_data,
 					       struct task_struct *p, const struct task_data *t, u64 this_mm, u64 now)
 {
@@ -313,8 +313,8 @@ static __always_inline s32 preemption_goodness(struct task_struct *current_task,
 /* ---- Dual queue ------------------------------------------------------------------------------------------------ */
 
 /*
- * The list of its queue that a task belongs to. The document classifies by 2.4's counter, in which a sleeper collects slices; here it
- * collects points instead, each of which stands for a slice.
+ * Which list of its queue a task belongs in. The document classifies tasks by 2.4's counter, to which sleeping adds slices. Here
+ * sleeping adds points instead, each of which counts as a slice.
  */
 static __always_inline u64 list_for(const struct task_struct *p, const struct task_data *t)
 {
@@ -331,7 +331,7 @@ static __always_inline bool is_cpu_bound(const struct task_data *t)
 	return t->place & CPU_BOUND;
 }
 
-/* move_last_runqueue(), and to the front: within its list */
+/* move_last_runqueue(), and its counterpart for the front: both stay within the task's list */
 static __always_inline void move_last_runqueue(struct task_data *t)
 {
 	t->place = place_at_end() | (t->place & CPU_BOUND);
@@ -342,7 +342,7 @@ static __always_inline void move_first_runqueue(struct task_data *t)
 	t->place = place_at_front() | (t->place & CPU_BOUND);
 }
 
-/* The CPU-bound tasks run in the order in which they have used their slices up. */
+/* With DUAL_QUEUE_FIFO, CPU-bound tasks run in the order in which they used up their slices. */
 static __always_inline bool in_fifo(const struct task_data *t)
 {
 	return dual_queue == DUAL_QUEUE_FIFO && is_cpu_bound(t);
@@ -350,7 +350,7 @@ static __always_inline bool in_fifo(const struct task_data *t)
 
 /* ---- Waking up ------------------------------------------------------------------------------------------------- */
 
-/* The recalculations that a task has missed on the queue it belongs to are its points. */
+/* A task gets a point for each recalculation that it has missed on the queue it belongs to, up to max_dynprio. */
 static __always_inline void collect_dyn_prio(struct task_data *t)
 {
 	struct run_queue *rq = run_queue_of(t->task_qid);
@@ -368,7 +368,7 @@ static __always_inline void collect_dyn_prio(struct task_data *t)
 	count_by(DYN_PRIO_GAINED, gained);
 }
 
-/* Makes a run queue the task's own. The queues count their recalculations apart, so a move is worth no points. */
+/* Makes a run queue the task's own. Each queue counts its own recalculations, so a move gains no points. */
 static __always_inline void belong_to(struct task_data *t, s32 qid)
 {
 	struct run_queue *rq = run_queue_of(qid);
@@ -378,7 +378,7 @@ static __always_inline void belong_to(struct task_data *t, s32 qid)
 	move_first_runqueue(t);
 }
 
-/* The queue for a task that becomes runnable or waits again: its own, unless it may not run there any more. */
+/* The queue for a task that becomes runnable or waits again: its own, unless it may no longer run there. */
 static __always_inline s32 queue_for(struct task_struct *p, const struct task_data *t)
 {
 	s32 cpu = t->task_qid;
@@ -406,7 +406,7 @@ static __always_inline void resched_cpu(struct run_queue *rq, s32 cpu, u64 kick_
 		scx_bpf_kick_cpu(cpu, kick_flags);
 }
 
-/* For ordinary and local real-time tasks: the CPU the task belongs to and no other. */
+/* For ordinary and local real-time tasks: considers only the CPU that the task belongs to. */
 static __always_inline void std_reschedule_idle(struct task_struct *p, const struct task_data *t)
 {
 	s32 best_cpu = t->task_qid;
@@ -419,12 +419,12 @@ static __always_inline void std_reschedule_idle(struct task_struct *p, const str
 		return;
 	if (is_idle(tsk)) {
 		count(IDLE_RESCHEDULES);
-		/* The kernel has told the CPU on which it wakes a task. */
+		/* The kernel itself interrupts the CPU on which it wakes a task. */
 		if (best_cpu != scx_bpf_task_cpu(p))
 			scx_bpf_kick_cpu(best_cpu, SCX_KICK_IDLE);
 		return;
 	}
-	/* Real-time tasks of the kernel are above this scheduler. */
+	/* The kernel's real-time tasks are above this scheduler. */
 	if (tsk->pid == p->pid || !is_ordinary(tsk))
 		return;
 	current_data = task_data_of(tsk);
@@ -457,7 +457,7 @@ s32 BPF_STRUCT_OPS(bmqs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	return cpu;
 }
 
-/* add_to_runqueue(): pays what the task has missed and puts it to the front of its list. */
+/* add_to_runqueue(): gives the task the points it has missed, and puts it at the front of its list. */
 void BPF_STRUCT_OPS(bmqs_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct task_data *t = task_data_of(p);
@@ -480,7 +480,7 @@ void BPF_STRUCT_OPS(bmqs_quiescent, struct task_struct *p, u64 deq_flags)
 		t->listed = false;
 }
 
-/* A task waits: one that has been woken, forked, changed or moved, or one that has lost its CPU and keeps its place. */
+/* A task waits: it was woken, forked, changed or moved, or has lost its CPU and keeps its place. */
 void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_data *t = expected_task_data(p);
@@ -497,7 +497,7 @@ void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 	read_attributes(p, t);
 	qid = queue_for(p, t);
 	if (qid != t->task_qid) {
-		/* Made a global real-time task since, it comes to their list as if it woke. */
+		/* If it has become a global real-time task, it enters their list as if it woke. */
 		put_prev &= qid != RT_QID;
 		belong_to(t, qid);
 	}
@@ -522,7 +522,7 @@ void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 
 /* ---- The idle CPUs' tick --------------------------------------------------------------------------------------- */
 
-/* The timer tick, also for idle CPUs, which get none from the kernel. sched_wake_idle(): every one of them calls schedule(). */
+/* The timer tick, also for idle CPUs, which get none from the kernel. sched_wake_idle(): every idle CPU calls schedule(). */
 static bool idle_tick(void)
 {
 	u64 now = scx_bpf_now();
@@ -535,7 +535,7 @@ static bool idle_tick(void)
 		if (!rq)
 			continue;
 		if (rq->slice_end) {
-			/* The slice ends here, whatever rate the running kernel ticks at. */
+			/* The slice ends here, at whatever rate the running kernel ticks. */
 			if (tick_at(now) >= rq->slice_end)
 				scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		} else if (rq->online && num_online_cpus > 1) {
@@ -554,15 +554,15 @@ struct choice {
 	s32 cpu;
 	u64 this_mm;
 	u64 now;
-	/* The best so far, NOTHING if there is none: the task that ran until now, or a waiting one */
+	/* The best task so far: a waiting one, or the one that ran until now (prev_wins). NOTHING if there is none. */
 	s32 weight;
 	u64 place;
 	bool prev_wins;
-	/* A waiting one has been moved to the CPU */
+	/* A waiting task has been moved to the CPU */
 	bool moved;
 };
 
-/* A task of the first list that has something left is better than all of the second; in a FIFO those are alike that have. */
+/* A task of the first list with slice left is better than all of the second; in a FIFO, all tasks with slice left are equal. */
 #define FIRST_LIST_WEIGHT 200
 
 static __always_inline s32 weigh(struct task_struct *p, const struct task_data *t, const struct choice *c)
@@ -584,7 +584,7 @@ static __always_inline void begin_with_prev(struct choice *c, struct task_struct
 	c->prev_wins = true;
 }
 
-/* Walks over a list and moves the best task to the CPU if it has something left. Of a FIFO only the first that may run here counts. */
+/* Walks over a list and moves the best task to the CPU if it has slice left. In a FIFO only the first task that may run here counts. */
 __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
 {
 	struct task_struct *p, *next = NULL;
@@ -621,7 +621,7 @@ __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
 	return 0;
 }
 
-/* A full slice for a task that is runnable at a recalculation: no points for that. */
+/* A task that is runnable at a recalculation gets a full slice, and no point. */
 static __always_inline void refill(struct task_struct *p, struct task_data *t, const struct run_queue *rq)
 {
 	t->counter.left = nice_to_ticks(nice_of(p));
@@ -629,8 +629,8 @@ static __always_inline void refill(struct task_struct *p, struct task_data *t, c
 }
 
 /*
- * New slices for the tasks of this run queue that are runnable, and for no others: the sleepers will collect points. With two lists,
- * tasks may have become I/O-bound by that.
+ * New slices for the runnable tasks of this run queue only: sleepers collect points instead. With two lists, a new slice may make a
+ * task I/O-bound.
  */
 __noinline int recalculate(s32 cpu)
 {
@@ -645,7 +645,7 @@ __noinline int recalculate(s32 cpu)
 	bpf_for_each(scx_dsq, p, list_dsq(cpu), 0) {
 		struct task_data *t = task_data_of(p);
 
-		/* Done already, before it came to the other list */
+		/* Already refilled, before it moved to the other list */
 		if (!t || t->rcl_last == rq->rcl_curr)
 			continue;
 		read_attributes(p, t);
@@ -661,7 +661,7 @@ __noinline int recalculate(s32 cpu)
 	return 0;
 }
 
-/* Nobody waits for ever (not BMQS's). A global real-time task goes before others. */
+/* Nobody waits for ever (not BMQS's). Global real-time tasks go first. */
 __noinline bool rescue_starved(s32 cpu)
 {
 	if (!rescue_from_queue(list_dsq(RT_QID), 0, 0) && !rescue_from_queue(list_dsq(cpu), 0, 0))
@@ -671,8 +671,8 @@ __noinline bool rescue_starved(s32 cpu)
 }
 
 /*
- * schedule(): a global real-time task if one waits that this CPU has not looked for; else the best task of this CPU's run queue;
- * else one from another CPU.
+ * schedule(): a waiting global real-time task, if any has woken since this CPU's checkpoint; otherwise the best task of this
+ * CPU's run queue; otherwise one from another CPU.
  */
 void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -687,7 +687,7 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 		prev_data = task_data_of(prev);
 	if (prev && prev_data) {
 		charge_ticks(prev_data, rq, now);
-		/* The task has been given a new slice since this one was laid out. */
+		/* The task got a new slice after the kernel's was set. */
 		if (prev_data->counter.left && !rq->need_resched) {
 			run_slice_down(prev, prev_data, rq, now);
 			return;
@@ -709,7 +709,7 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 		u64 chkp = grt_chkp;
 
 		count(SCHEDULES);
-		/* rt_queue_select: the best of the global real-time tasks that wait, unless all of them have a CPU */
+		/* rt_queue_select: the best waiting global real-time task, unless all such tasks have a CPU */
 		if (chkp != rq->rtt_chkp && rt_qnr_running) {
 			if (prev && prev_data && is_global(prev_data))
 				begin_with_prev(&c, prev, prev_data);
@@ -748,7 +748,7 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 		if (c.moved)
 			return;
 	}
-	/* Other CPUs have been faster every time. */
+	/* Other CPUs were faster every time. */
 	scx_bpf_dsq_move_to_local(list_dsq(cpu), 0);
 }
 
@@ -791,7 +791,7 @@ void BPF_STRUCT_OPS(bmqs_stopping, struct task_struct *p, bool runnable)
 	rq->slice_end = 0;
 	t->run_jtime = tick_at(now);
 	t->put_prev = runnable;
-	/* Displaced by a real-time task of the kernel it goes back to its list, too, and is not kept in front. */
+	/* A task displaced by one of the kernel's real-time tasks also goes back to its list, and is not kept in front. */
 	if (runnable)
 		hand_back(p);
 }
@@ -818,9 +818,9 @@ void BPF_STRUCT_OPS(bmqs_tick, struct task_struct *p)
 }
 
 /*
- * sched_yield(): nothing happens unless another task is in the run queue. The yielder loses the rest of its slice, waits for
- * the next recalculation and sinks by a point; it keeps its place. The old yield, that of 2.5.1, keeps the slice and goes to
- * the end of the list. Yielding to a certain task is younger.
+ * sched_yield(): does nothing unless another task is in the run queue. The yielder loses the rest of its slice and a point,
+ * waits for the next recalculation and keeps its place. A real-time task, or any task under the yield rule of 2.5.1, instead
+ * keeps its slice and goes to the end of the list. Yielding to a given task came later.
  */
 bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -849,7 +849,7 @@ bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to
 /* ---- Fork and exit --------------------------------------------------------------------------------------------- */
 
 /*
- * do_fork(): parent and child share what the parent has left, the child gets the odd tick; a parent left with nothing gives way.
+ * do_fork(): parent and child share what the parent has left; the child gets the odd tick. A parent left with nothing gives way.
  * The child inherits the points.
  */
 static __always_inline void share_slice(struct task_data *t)
@@ -877,7 +877,7 @@ static __always_inline void share_slice(struct task_data *t)
 		resched_cpu(rq, parent_data->processor, SCX_KICK_PREEMPT);
 }
 
-/* Tasks that were there before this scheduler start with a full slice. */
+/* Tasks that existed before this scheduler start with a full slice. */
 s32 BPF_STRUCT_OPS(bmqs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_data *t;
@@ -910,7 +910,7 @@ void BPF_STRUCT_OPS(bmqs_disable, struct task_struct *p)
 	t->listed = false;
 }
 
-/* release_task(): the parent gets what the child has left, up to a limit. */
+/* release_task(): the parent gets what the child had left, up to a limit. */
 void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task_data *t = task_data_of(p), *parent_data;
