@@ -3,12 +3,10 @@
  * bsd4 - 4BSD, the traditional scheduler of FreeBSD
  *
  * One queue of 64 lists for all CPUs, best priority first. A thread's priority is PUSER + estcpu / W + nice + 20, where
- * estcpu counts the ticks that caught it running; once a second everybody forgets a part of it that shrinks as the load
- * grows. The rules are those of 9.1 to 9.3. README.md maps the document
- * to this file and lists the departures.
+ * estcpu counts the ticks that found it running. Once a second all estcpu values decay; the higher the load, the less.
+ * The rules are those of 9.1 to 9.3. README.md maps the document to this file and lists the departures.
  *
- * Names are those of FreeBSD's sched_4bsd.c. A sleeper's cpu use decays at its wake-up, by as many passes as it slept
- * through.
+ * Names are those of FreeBSD's sched_4bsd.c. A sleeper's CPU use decays at its wake-up, for the passes it slept through.
  */
 #include "fairground.bpf.h"
 #include "best_task.h"
@@ -20,15 +18,15 @@
 /* stathz ticks of a slice */
 const volatile u32 slice = 12;
 
-/* Ticks of estcpu for one step of priority, for each CPU; steps of priority for one of nice */
+/* Ticks of estcpu per step of priority, for each CPU; steps of priority per step of nice */
 const volatile u32 inverse_estcpu_weight = 8;
 const volatile u32 nice_weight = 1;
 
-/* Kernel priority of a sleeper: waiting for anything, and for a disk */
+/* Kernel priority of a sleeper: in general, and while it waits for a disk */
 #define PWAIT (PRI_MIN_KERN + 28)
 #define PRIBIO (PRI_MIN_KERN + 12)
 
-/* Load average when the scheduler starts, hundredths; a machine that boots has 0 */
+/* Load average when the scheduler starts, hundredths; 0 as at boot */
 const volatile u32 initial_load = 0;
 
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
@@ -64,9 +62,9 @@ struct td_sched {
 	u32 estcpu;
 	/* Passes that it slept through */
 	u32 slptime;
-	/* Ticks left; signed, since another CPU's pass may look at it between two steps */
+	/* Ticks left of the slice */
 	s32 slice;
-	/* td_priority, the one that counts, and td_user_pri, the one that user mode has */
+	/* td_priority, the one in effect, and td_user_pri, the one for user mode */
 	s32 priority;
 	s32 user_pri;
 	/* stathz tick up to which the current run is charged */
@@ -94,7 +92,7 @@ DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
 #include "freebsd.h"
 
-/* The queue of all CPUs, and for each CPU one of threads that may not run everywhere */
+/* The queue of all CPUs; each CPU also has one, for threads that may not run everywhere */
 #define GLOBAL_RUNQ 0
 
 static __always_inline u64 private_runq(s32 cpu)
@@ -103,14 +101,14 @@ static __always_inline u64 private_runq(s32 cpu)
 }
 
 struct pcpu {
-	/* Priority of the current thread: of the idle thread the worst, of one above sched_ext the best */
+	/* Priority of the current thread: the worst for the idle thread, the best for one above sched_ext */
 	s32 curpri;
 	bool idle;
 };
 
 DEFINE_PER_CPU(struct pcpu, pcpu)
 
-/* The place in its queue of a thread that waits, or is about to: preempted ones are first in their lists. */
+/* The place in its queue of a thread that waits or is about to: preempted threads come first in their lists. */
 static __always_inline u64 runq_place(const struct td_sched *ts)
 {
 	return place_in(list_of(ts->priority), ts->preempted);
@@ -120,8 +118,8 @@ static u32 nr_cpu_ids;
 static u32 smp_cpus;
 
 /*
- * Zero, though the verifier cannot know: from a number that it knows it would follow a sum through every round of a loop
- * and give up.
+ * Zero, which the verifier cannot know. If it knew where a sum starts, it would follow the sum through every iteration of a
+ * loop and give up.
  */
 static volatile u64 unknown_zero;
 
@@ -152,7 +150,7 @@ static __always_inline u32 estcpu_weight(void)
 	return inverse_estcpu_weight * smp_cpus ?: 1;
 }
 
-/* ESTCPULIM: together with nice, estcpu may span all but one list's worth of the priorities that nice spans */
+/* ESTCPULIM: estcpu may span as many priorities as nice does, less one list's worth */
 static __always_inline u32 estcpulim(u32 estcpu)
 {
 	u32 weight = estcpu_weight();
@@ -161,7 +159,7 @@ static __always_inline u32 estcpulim(u32 estcpu)
 	return estcpu < limit ? estcpu : limit;
 }
 
-/* decay_cpu(): 2L / (2L + 1) of it, where loadfactor() is 2L */
+/* decay_cpu(): leaves 2L / (2L + 1) of it, where loadfactor() is 2L */
 static __always_inline u32 decay_cpu(u64 loadfac, u32 cpu)
 {
 	return loadfac * cpu / (loadfac + FSCALE);
@@ -188,8 +186,8 @@ static __always_inline void sched_prio(struct td_sched *ts, s32 priority)
 }
 
 /*
- * resetpriority_thread(): the user priority becomes the one that counts, unless the thread has the priority of the kernel. The
- * test whether this CPU's thread has to make way, which compares the old priority, is maybe_resched()'s.
+ * resetpriority_thread(): puts the user priority into effect, unless the thread has a kernel priority. Whether this CPU's thread
+ * must give way, which maybe_resched() decides by the old priority, is for the caller to test.
  */
 static __always_inline void resetpriority_thread(struct td_sched *ts)
 {
@@ -230,7 +228,7 @@ static __always_inline bool is_limited(struct task_struct *p)
 	return limited;
 }
 
-/* sched_pickcpu(): the allowed CPU with the shortest private queue, beginning with the last one. */
+/* sched_pickcpu(): the allowed CPU with the shortest private queue, starting from the thread's last CPU. */
 __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted)
 {
 	s32 cpu, best = scx_bpf_task_cpu(p);
@@ -250,7 +248,7 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted)
 }
 
 /*
- * forward_wakeup(): interrupts all idle CPUs, so that one of them takes the thread. One interrupt would do. False if there is none.
+ * forward_wakeup(): interrupts all idle CPUs so that one of them takes the thread, though one interrupt would do. False if none is idle.
  */
 __noinline bool forward_wakeup(s32 me)
 {
@@ -273,9 +271,9 @@ __noinline bool forward_wakeup(s32 me)
 }
 
 /*
- * maybe_preempt() and, failing that, maybe_resched(), of which kick_other_cpu() has its own: a better thread gets @cpu. At once
- * only if it is an interrupt thread or @cpu runs a thread of the idle class, otherwise when the current thread returns to user
- * mode. To sched_ext this is one and the same: the kernel decides where a thread may be preempted.
+ * maybe_preempt() and, failing that, maybe_resched(); kick_other_cpu() has its own version of them. A better thread gets @cpu: at
+ * once if it is an interrupt thread or @cpu runs a thread of the idle class, otherwise when the current thread returns to user
+ * mode. For sched_ext the two are the same: the kernel decides where a thread may be preempted.
  */
 static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 priority)
 {
@@ -289,7 +287,7 @@ static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 priority)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* Whom sched_add() tells that a thread of this priority waits; @cpu is -1 if it may run anywhere. */
+/* Notifies the CPUs that sched_add() would that a thread of this priority waits; @cpu is -1 if it may run anywhere. */
 static __noinline void notify_cpus(s32 cpu, s32 priority, bool srq_intr)
 {
 	s32 me = bpf_get_smp_processor_id();
@@ -303,7 +301,7 @@ static __noinline void notify_cpus(s32 cpu, s32 priority, bool srq_intr)
 			preempt_cpu(cpu, pc, priority);
 		return;
 	}
-	/* Threads on an idle CPU are woken by its clock's thread, so to FreeBSD the CPU is not idle; it picks a moment later */
+	/* On an idle CPU, FreeBSD's clock thread does the waking: the CPU does not count as idle, and picks a moment later */
 	if (cpu < 0 && smp_cpus > 1 && !srq_intr && forward_wakeup(me) && !my_pc->idle)
 		return;
 	preempt_cpu(me, my_pc, priority);
@@ -335,7 +333,7 @@ void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 	notify_cpus(cpu, ts->priority, srq_intr);
 }
 
-/* Nothing is placed at a wake-up: whoever picks takes the thread. */
+/* A wake-up does not place the thread: the CPU that picks next takes it. */
 s32 BPF_STRUCT_OPS(bsd4_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	return prev_cpu;
@@ -343,7 +341,7 @@ s32 BPF_STRUCT_OPS(bsd4_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 
 /* ---- Sleep and wake-up ----------------------------------------------------------------------------------------- */
 
-/* updatepri(): what the passes left out while the thread slept. */
+/* updatepri(): makes up for the passes that skipped the thread while it slept, all but one. */
 static void updatepri(struct td_sched *ts)
 {
 	u64 loadfac = 2 * ldavg;
@@ -351,7 +349,7 @@ static void updatepri(struct td_sched *ts)
 	u32 i;
 
 	count(STAT_UPDATED);
-	/* Meant to compare seconds, it compares them with a fixed-point number and is never true */
+	/* Meant to compare seconds, but loadfac is a fixed-point number: true only for loads near 0 */
 	if (ts->slptime > 5 * loadfac) {
 		ts->estcpu = 0;
 		return;
@@ -364,7 +362,7 @@ static void updatepri(struct td_sched *ts)
 	ts->estcpu = estcpu;
 }
 
-/* sched_wakeup(), apart from adding the thread, and counting it in the load */
+/* sched_wakeup() without adding the thread to a queue; also counts it in the load */
 void BPF_STRUCT_OPS(bsd4_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct td_sched *ts = td_sched_of(p);
@@ -386,7 +384,7 @@ void BPF_STRUCT_OPS(bsd4_runnable, struct task_struct *p, u64 enq_flags)
 	ts->slice = slice;
 }
 
-/* sched_sleep(): a timeshare thread that sleeps in the kernel has a kernel's priority until it is back in user mode. */
+/* sched_sleep(): a timeshare thread that sleeps in the kernel has a kernel priority until it is back in user mode. */
 void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct td_sched *ts = td_sched_of(p);
@@ -405,7 +403,7 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 
 /* ---- Choosing -------------------------------------------------------------------------------------------------- */
 
-/* The best of a queue, in which @prev, unless it is NULL, counts as waiting. True if it is @prev. */
+/* Finds the best thread of a queue, in which @prev, unless NULL, counts as waiting. True if that is @prev. */
 static __always_inline bool best_of(struct runq_head *head, u64 queue, const struct td_sched *prev)
 {
 	bool empty = !runq_choose(queue, head);
@@ -417,8 +415,8 @@ static __always_inline bool best_of(struct runq_head *head, u64 queue, const str
 }
 
 /*
- * sched_choose(): the first thread of the global queue, or of this CPU's own if that has a strictly better priority. True if it is
- * @prev, which is in no list but counts as if it were, in its own.
+ * sched_choose(): the first thread of the global queue, or that of this CPU's own queue if its priority is strictly better. True if
+ * that is @prev, which is in no list but counts as if it were in its own.
  */
 static __noinline bool sched_choose(s32 cpu, struct td_sched *prev, bool limited)
 {
@@ -426,12 +424,12 @@ static __noinline bool sched_choose(s32 cpu, struct td_sched *prev, bool limited
 	bool own_is_best, prev_is_best, prev_is_own = false;
 	s32 attempt;
 
-	/* With nothing to compare, the first thread of the global queue it is */
+	/* With nothing to compare, take the first thread of the global queue */
 	if (!prev && (smp_cpus == 1 || !scx_bpf_dsq_nr_queued(private_runq(cpu)))) {
 		scx_bpf_dsq_move_to_local(GLOBAL_RUNQ, 0);
 		return false;
 	}
-	/* Another CPU may take a thread that has been chosen: then the next one is */
+	/* Another CPU may take the chosen thread: then choose again */
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
 		prev_is_best = best_of(&global, GLOBAL_RUNQ, limited ? NULL : prev);
 		if (smp_cpus > 1)
@@ -445,7 +443,7 @@ static __noinline bool sched_choose(s32 cpu, struct td_sched *prev, bool limited
 	return prev != NULL;
 }
 
-/* What a thread finds when it leaves the scheduler: its slice, and in user mode its own priority */
+/* The thread leaves the scheduler, with its user priority; returns the time until its slice ends. */
 static __always_inline u64 switched_to(struct td_sched *ts, struct pcpu *pc, u64 now)
 {
 	ts->sliceend = false;
@@ -506,12 +504,12 @@ void BPF_STRUCT_OPS(bsd4_stopping, struct task_struct *p, bool runnable)
 		return;
 	charge_ticks(p, ts, scx_bpf_now());
 	ts->running = false;
-	/* Until somebody else runs here, nobody is better */
+	/* Until another thread runs here, none is better */
 	pc->curpri = 0;
 	if (!runnable)
 		return;
 	ts->preempted = !ts->sliceend;
-	/* With slice left it would wait outside of its list and come back before a better one */
+	/* With slice left, it would wait outside its list and come back before a better thread */
 	scx_bpf_task_set_slice(p, 0);
 }
 
@@ -555,7 +553,7 @@ static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sch
 	if (!ts->running)
 		ts->didrun = false;
 	ts->slptime = awake ? 0 : ts->slptime + 1;
-	/* The rest at its wake-up */
+	/* The rest is done at its wake-up */
 	if (ts->slptime > 1)
 		return;
 	count(STAT_DECAYED);
@@ -564,7 +562,7 @@ static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sch
 	resetpriority_thread(ts);
 }
 
-/* Puts the threads of a queue whose priority has changed into the list that it now has, at the end. */
+/* Moves each thread of a queue whose priority now belongs in another list to the end of that list. */
 __noinline int requeue(u64 queue)
 {
 	struct task_struct *p;
@@ -583,7 +581,7 @@ __noinline int requeue(u64 queue)
 	return 0;
 }
 
-/* schedcpu(): a pass over all threads. Afterwards its thread sleeps, and this CPU picks whoever is best by now. */
+/* schedcpu(): a pass over all threads. Then FreeBSD's schedcpu thread sleeps, so this CPU picks the thread that is best by now. */
 static bool schedcpu(void)
 {
 	s32 cpu = bpf_get_smp_processor_id();
@@ -619,12 +617,12 @@ static bool loadav(void)
 	return true;
 }
 
-/* The next sample of the load: in 5 seconds on average, at random lest it beats with a thread of that period */
+/* The next sample of the load: after 5 seconds on average, at random to avoid running in step with a thread of that period */
 DEFINE_TIMER(loadav_callout, loadav, time_to_tick(scx_bpf_now(), hz * 4 + bpf_get_prandom_u32() % (hz * 2 + 1)))
 
 /* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
 
-/* sched_fork(): the child has used as much as its parent, and a slice of one tick. */
+/* sched_fork(): the child starts with its parent's estcpu and a slice of one tick. */
 s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct td_sched *ts = new_td_sched(p), *parent_ts;
@@ -645,7 +643,7 @@ s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_a
 	return 0;
 }
 
-/* sched_exit(): what the child has used counts as the parent's; of a thread, as its process's. */
+/* sched_exit(): the child's estcpu is added to its parent's; that of a thread to its process's. */
 void BPF_STRUCT_OPS(bsd4_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct td_sched *ts = td_sched_of(p), *parent_ts;
@@ -674,7 +672,7 @@ void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)
 	resetpriority(p, ts);
 	if (ts->user_pri == old)
 		return;
-	/* maybe_resched() compares the thread's old priority with that of the caller */
+	/* maybe_resched() compares the thread's old priority with the caller's */
 	if (ts->priority < pc->curpri) {
 		count(STAT_RESCHEDULES);
 		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
