@@ -2,17 +2,17 @@
 /*
  * ebs - the O(1) Entitlement Based Scheduler for Linux 2.6.2, Aurema 2004
  *
- * Every task holds shares. A filter estimates the part of a CPU that it uses; usage divided by shares is compared with the
- * highest usage per share seen on its CPU, and the ratio becomes its priority: those who get less than others, or sleep
- * much, are better. Caps limit the usage: soft ones through the priority, hard ones by taking the task off the run
- * queue into the sinbin. README.md maps the document to this file, describes the maps that can be read, and lists the
+ * Every task holds shares. A filter estimates the fraction of a CPU that a task uses; usage divided by shares is compared with
+ * the highest usage per share seen on its CPU, and the ratio becomes its priority: tasks that get less than others, or sleep
+ * much, have better priorities. Caps limit the usage: soft caps through the priority, hard caps by moving the task from the
+ * run queue to the sinbin. README.md maps the document to this file, describes the maps that can be read, and lists the
  * departures.
  *
- * Usage rates and caps are fractions of 2^32. Priorities are written as levels: 0 to 39 for 100 to 139, 40 for background.
+ * Usage rates and caps are in units of 2^-32. Priorities appear as levels: 0 to 39 for 100 to 139, 40 for background.
  */
 #include "fairground.bpf.h"
 
-/* By the document's own rules a task may wait for 24 s */
+/* By the document's own rules a task of the mean level may wait for 24 s */
 #define STARVATION_LIMIT 20000
 
 #include "fixed_point.h"
@@ -24,13 +24,13 @@
 #define NR_LEVELS (MAX_PRIO - MAX_RT_PRIO)
 /* The SCHED_NORMAL level of a ratio of 1.0 */
 #define MEAN_LEVEL (NR_LEVELS / 2)
-/* Behind all SCHED_NORMAL levels */
+/* Worse than all SCHED_NORMAL levels */
 #define BACKGROUND_LEVEL NR_LEVELS
 #define NO_LEVEL (NR_LEVELS + 1)
-/* In front of all: a task that would otherwise wait for too long */
+/* Better than all others: a task that would otherwise wait too long */
 #define OVERDUE_LEVEL (-1)
 
-/* Their turn: what is left of the present tick, and a whole one */
+/* Ticks in the turn of such a task: the rest of the current one, and a whole one */
 #define OVERDUE_TICKS 2
 
 #define MIN_SHARES 1
@@ -39,10 +39,10 @@
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
 
-/* Ticks of the era in a second */
+/* Ticks of the era per second */
 const volatile u32 hz = 1000;
 
-/* Milliseconds, as the document writes them; what `parameters` holds at the start */
+/* Milliseconds, as in the document; the initial values of `parameters` */
 const volatile u32 half_life = 5000;
 const volatile u32 time_slice = 100;
 
@@ -67,7 +67,7 @@ enum statistic {
 DEFINE_STATISTICS(NR_STATISTICS)
 
 /*
- * /proc/cpu_half_life and /proc/timeslice: written by the administrator while the scheduler runs, milliseconds. Values
+ * /proc/cpu_half_life and /proc/timeslice, in milliseconds. The administrator may write them while the scheduler runs. Values
  * out of range are ignored.
  */
 struct parameters {
@@ -79,7 +79,7 @@ DEFINE_ARRAY(ARRAY, parameters, 1, struct parameters)
 
 /* ---- Tasks ----------------------------------------------------------------------------------------------------- */
 
-/* enum ebs_task_flags: what ebs_task.flags says */
+/* Bits of ebs_task.flags */
 enum ebs_task_flags {
 	EBS_HARD_CAP = 1 << 0,
 	EBS_SOFT_CAP = 1 << 1,
@@ -88,62 +88,62 @@ enum ebs_task_flags {
 };
 
 /*
- * A task's statistics, at the start of its record in the map task_statistics, for anybody to read. The layout is stable: new
- * members are added at the end. Times are in nanoseconds.
+ * A task's public statistics, at the start of its record in the map task_statistics. The layout is stable: new members are
+ * added at the end. Times are in nanoseconds.
  */
 struct ebs_task {
 	/* sizeof(struct ebs_task) */
 	u32 size;
 	u32 flags;
-	/* 1 to 420, and the nice value that they amount to */
+	/* 1 to 420, and the corresponding nice value */
 	u32 shares;
 	s32 nice;
-	/* Estimated usage rate as of `estimated_at`, and cap: parts of 2^32 */
+	/* Estimated usage rate as of `estimated_at`, and cap, in units of 2^-32 */
 	u64 usage;
 	u64 cap;
 	u64 estimated_at;
-	/* Priority when it was last reckoned, 100 to 140 */
+	/* Priority as last calculated, 100 to 140 */
 	s32 prio;
 	u32 reserved;
-	/* On a CPU, waiting for one, in the sinbin; sleep is the rest */
+	/* Time on a CPU, waiting for one, and in the sinbin; the rest is sleep */
 	u64 run_time;
 	u64 wait_time;
 	u64 sinbin_time;
 	u64 wakeups;
-	/* Times it got a CPU, used up a slice, lost the CPU before, was put into the sinbin */
+	/* How often it got a CPU, used up a slice, lost the CPU before that, and was put into the sinbin */
 	u64 runs;
 	u64 slices;
 	u64 preempted;
 	u64 sinbinned;
-	/* Levels it was lifted while it waited, and times it ran because it had waited for too long */
+	/* Levels gained by promotion while it waited, and how often it ran because it had waited too long */
 	u64 promotions;
 	u64 overdue;
 };
 
 struct task_ctx {
 	struct ebs_task public;
-	/* Time up to which usage is accounted for, and what is not in the estimate yet: length and part spent on a CPU */
+	/* Time up to which usage is accounted for; length of the period not yet in the estimate, and time on a CPU in it */
 	u64 accounted;
 	u64 period;
 	u64 busy;
-	/* Cap that keeps it out of the run queue; ONE if there is none */
+	/* Cap above which it is kept off the run queue; ONE if there is none */
 	u64 hard_cap;
-	/* When it last became runnable or lost the CPU, time spent in the sinbin since, and when it went there */
+	/* When it last became runnable or lost the CPU, time spent in the sinbin since, and when it last went there */
 	u64 waiting_since;
 	u64 waited_in_sinbin;
 	u64 sinbinned_at;
 	/* When it leaves the sinbin */
 	u64 release_at;
-	/* When it got the CPU, and up to which tick the slice is charged */
+	/* Time up to which run_time is counted, and tick up to which the slice is charged */
 	u64 started;
 	u64 charged_until;
-	/* Ticks left, and ticks left of the turn of a task that has waited for too long, 0 for others */
+	/* Ticks left of the slice; and of the turn of a task that has waited too long, 0 for others */
 	u32 slice_left;
 	u32 overdue;
 	/* Level at which it was queued */
 	s32 level;
 	s32 static_prio;
-	/* CPU whose run queue counts the task plus one, 0 for none, and what it counts as; and the CPU in whose sinbin it is */
+	/* One plus the CPU whose run queue counts the task, or 0; its weight there; and the CPU in whose sinbin it is */
 	s32 on_rq;
 	u32 weight;
 	s32 sinbin_cpu;
@@ -151,9 +151,9 @@ struct task_ctx {
 	bool running;
 	/* Still in the slice it got from its parent */
 	bool first_time_slice;
-	/* To the end of its list, though its slice is not used up */
+	/* Goes to the end of its list although its slice is not used up */
 	bool yielded;
-	/* The waker said that it will soon leave the CPU on which the task wakes up */
+	/* Is being woken synchronously: the waker is about to sleep */
 	bool sync;
 };
 
@@ -165,15 +165,15 @@ static u32 nr_cpu_ids;
 static u32 num_online_cpus;
 static u64 tick_nsec;
 
-/* One CPU's run queue, at whose start its statistics are, for anybody to read; stable as struct ebs_task is. */
+/* A CPU's run queue. It begins with public statistics, whose layout is as stable as that of struct ebs_task. */
 struct run_queue {
-	/* Number of bytes up to in_sinbin */
+	/* Number of bytes up to and including in_sinbin */
 	u32 size;
 	u32 nr_running;
-	/* Highest usage per share, as of `entitlement_at`: parts of 2^32 */
+	/* Highest usage per share, as of `entitlement_at`, in units of 2^-32 */
 	u64 effective_entitlement_per_share;
 	u64 entitlement_at;
-	/* Priority of the running task, 100 to 140; 99 while one that has waited for too long runs, 141 for none */
+	/* Priority of the running task, 100 to 140; 99 if it has waited too long, 141 if there is none */
 	s32 curr_prio;
 	u32 in_sinbin;
 
@@ -182,10 +182,10 @@ struct run_queue {
 	u32 real_time;
 	/* In 2.6.2 the load is the number of tasks */
 	u64 load_weight;
-	/* A task runs; the CPU runs none of any kind */
+	/* A task of this scheduler runs; the CPU is idle */
 	bool curr;
 	bool idle;
-	/* Nobody can have waited for too long before, nanoseconds */
+	/* Time before which no task can have waited too long, nanoseconds */
 	u64 rescue_at;
 };
 
@@ -197,7 +197,7 @@ DEFINE_PER_CPU(struct run_queue, run_queue)
 #include "runnable_load.h"
 #include "queue_length_balance.h"
 
-/* DSQs of a CPU: the waiting tasks, by when they are due, and the sinbin, by the time of release */
+/* DSQs of a CPU: the waiting tasks, ordered by when they are due, and the sinbin, ordered by time of release */
 static __always_inline u64 waiting_dsq(s32 cpu)
 {
 	return (u64)cpu * 2;
@@ -223,9 +223,9 @@ __noinline u64 time_to_decay(u64 usage, u64 target)
 }
 
 /*
- * Updates the estimate: towards the part of the time that the task was on a CPU, half of the way in a half life. That is exact
- * for a stretch of running or of not running, however long. Stretches of less than a millisecond wait for more, since
- * their steps would vanish in the rounding.
+ * Moves the estimate towards the fraction of time that the task was on a CPU, half of the way in each half life. This is exact
+ * for a stretch of running or of not running, however long. Stretches are added up to at least a millisecond, since shorter
+ * steps would be lost to rounding.
  */
 __noinline int estimate_usage(struct task_ctx *t __arg_nonnull, u64 now)
 {
@@ -254,21 +254,21 @@ static __always_inline u32 nice_to_shares(s32 nice)
 	return nice >= 0 ? DEFAULT_SHARES - nice : DEFAULT_SHARES + nice * nice;
 }
 
-/* The nice value that shares amount to, rounded to the nearest. */
+/* The nice value that corresponds to @shares, rounded to the nearest. */
 static __noinline s32 shares_to_nice(u32 shares)
 {
 	s32 nice;
 
 	if (shares <= DEFAULT_SHARES)
 		return DEFAULT_SHARES - shares;
-	/* n * n + n is where the square root rounds up to n + 1 */
+	/* Above n * n + n the square root rounds up to n + 1 */
 	bpf_for(nice, 1, -MIN_NICE)
 		if (shares - DEFAULT_SHARES <= (u32)(nice * nice + nice))
 			return -nice;
 	return MIN_NICE;
 }
 
-/* A rational number as a part of 2^32, at most 1. */
+/* A rational number in units of 2^-32, at most 1. */
 static __always_inline u64 rate(u32 numerator, u32 denominator)
 {
 	if (!denominator || numerator >= denominator)
@@ -276,7 +276,7 @@ static __always_inline u64 rate(u32 numerator, u32 denominator)
 	return ((u64)numerator << 32) / denominator;
 }
 
-/* Takes over what the task's attributes say now. */
+/* Updates shares, caps and flags from the task's attributes. */
 static __noinline void read_attributes(struct task_struct *p, struct task_ctx *t)
 {
 	const struct task_attributes *a = attributes_of(p);
@@ -286,7 +286,7 @@ static __noinline void read_attributes(struct task_struct *p, struct task_ctx *t
 
 	if (a && (a->present & TASK_ATTRIBUTE_SHARES))
 		shares = a->shares < MIN_SHARES ? MIN_SHARES : a->shares > MAX_SHARES ? MAX_SHARES : a->shares;
-	/* A hard cap of nothing is not permitted */
+	/* A hard cap of 0 is not permitted */
 	if (a && (a->present & TASK_ATTRIBUTE_HARD_CAP) && a->hard_cap_numerator) {
 		hard = rate(a->hard_cap_numerator, a->hard_cap_denominator) ?: 1;
 		flags |= EBS_HARD_CAP;
@@ -312,31 +312,31 @@ static __noinline void read_attributes(struct task_struct *p, struct task_ctx *t
 /* ---- Priorities ------------------------------------------------------------------------------------------------ */
 
 /*
- * Promotion. With E as it is, the ratio of a waiting task falls from (k + 1) / 20 to k / 20 in half life * log2((k + 1) / k):
- * the inverse of the filter and of the priority function. The shortest of these times, that of the last level, is the promotion
- * interval; promotion_steps[k] is how many of them it takes from level k to the best list, over all levels in between.
+ * Promotion. At a constant entitlement, the ratio of a waiting task falls from (k + 1) / 20 to k / 20 in half life *
+ * log2((k + 1) / k): this inverts the filter and the priority function. The shortest of these times, that of the last level, is
+ * the promotion interval; promotion_steps[k] is the number of intervals from level k to the best list, through all levels between.
  */
 static u64 promotion_interval;
 static u32 promotion_steps[NR_LEVELS];
 
-/* The level by that number of intervals, which is 168 at most */
+/* Level for each number of intervals to the best list, which is at most 168 */
 #define NR_STEPS 256
 static u8 level_by_steps[NR_STEPS];
 
-/* Intervals that never pass: background tasks are due this far behind all others, and tasks that have waited for too long this far before */
+/* More intervals than ever pass: background tasks are due this far in the future, tasks that have waited too long this far in the past */
 #define FAR (1ULL << 32)
 
-/* Intervals passed at a time, both set when the half life last changed */
+/* Number of the interval that began at intervals_since, when the half life last changed */
 static u64 intervals_base = 2 * FAR;
 static u64 intervals_since;
 
-/* Number of the present promotion interval */
+/* Number of the current promotion interval */
 static __always_inline u64 promotion_clock(u64 now)
 {
 	return intervals_base + elapsed(intervals_since, now) / (promotion_interval ?: NSEC_PER_SEC);
 }
 
-/* Level of a task that is due at an interval: which level that is changes as time passes, and that is the promotion. */
+/* Level of a task that is due at interval @due. It improves as time passes: this is the promotion. */
 static __always_inline s32 level_at(u64 due, u64 clock)
 {
 	u64 steps = due - clock;
@@ -347,9 +347,9 @@ static __always_inline s32 level_at(u64 due, u64 clock)
 }
 
 /*
- * The interval at which a task that comes to a level now will be the best. The waiting tasks are ordered by that, which is the promotion
- * list and the priority list in one: those of a priority lie side by side, in the order in which they came, and are promoted
- * together. Tasks that have been promoted to a level and tasks that come to it meanwhile are due together.
+ * The interval at which a task that enters a level now will reach the best one. Waiting tasks are ordered by it, so one queue is both
+ * the promotion list and the priority list: tasks of the same priority lie side by side, in order of arrival, and are promoted
+ * together. Tasks promoted to a level and tasks that enter it in the same interval are due together.
  */
 static __always_inline u64 due_at(s32 level, u64 now)
 {
@@ -360,13 +360,13 @@ static __always_inline u64 due_at(s32 level, u64 now)
 	return clock + (level < NR_LEVELS ? promotion_steps[level] : FAR);
 }
 
-/* T(k): time in which a task at level @k comes to deserve the next better one */
+/* T(k): time after which a waiting task at level @k deserves the next better one */
 static __always_inline u64 promotion_time(u32 k)
 {
 	return half_life_ns * (log2_of(k + 1) - log2_of(k)) >> 16;
 }
 
-/* Sets half life and slice, and what follows from them. */
+/* Sets half life and slice, and what is derived from them. */
 __noinline int set_parameters(u32 half_life_ms, u32 time_slice_ms)
 {
 	u64 now = scx_bpf_now(), clock = promotion_clock(now), tick = tick_length();
@@ -393,7 +393,7 @@ __noinline int set_parameters(u32 half_life_ms, u32 time_slice_ms)
 	return 0;
 }
 
-/* The run queue's effective entitlement per share: the highest usage per share seen, which fades like any usage. */
+/* The run queue's effective entitlement per share: the highest usage per share seen, which decays like any usage. */
 __noinline u64 effective_entitlement(struct run_queue *rq __arg_nonnull, u64 usage_per_share, u64 now)
 {
 	u64 time = elapsed(rq->entitlement_at, now);
@@ -410,7 +410,7 @@ __noinline u64 effective_entitlement(struct run_queue *rq __arg_nonnull, u64 usa
 
 /*
  * The task's level on a run queue: the ratio of its usage per share to the smaller of its cap per share and the effective entitlement
- * per share, mapped so that 1.0 is the mean and every 1/20 is a level.
+ * per share, mapped so that 1.0 is the mean level and each 1/20 is one level.
  */
 static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
 {
@@ -423,7 +423,7 @@ static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx 
 	shares = t->public.shares ?: DEFAULT_SHARES;
 	usage_per_share = t->public.usage / shares;
 	allowed = effective_entitlement(rq, usage_per_share, now);
-	/* Without a cap a task may use as much as its entitlement allows: a cap of a whole CPU would limit it where its shares are many */
+	/* Without a cap only the entitlement limits a task: a cap of a whole CPU would restrict one with many shares */
 	if (t->public.flags & (EBS_HARD_CAP | EBS_SOFT_CAP))
 		allowed = min(t->public.cap / shares, allowed);
 
@@ -437,7 +437,7 @@ static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx 
 	return level;
 }
 
-/* True if the task has to go to the sinbin. Not if it exits or has a signal to see to, which may be the one that ends it. */
+/* True if the task must go to the sinbin. Not if it is exiting or has a pending signal, which may be the one that ends it. */
 static __always_inline bool over_hard_cap(struct task_struct *p, const struct task_ctx *t)
 {
 	return t->public.usage > t->hard_cap && !(p->flags & PF_EXITING) && !signal_is_pending(p);
@@ -445,10 +445,10 @@ static __always_inline bool over_hard_cap(struct task_struct *p, const struct ta
 
 /* ---- Queueing -------------------------------------------------------------------------------------------------- */
 
-/* Tasks in sinbins */
+/* Number of tasks in all sinbins */
 static u32 nr_in_sinbin;
 
-/* The task leaves the sinbin, in whatever way, if it is there. */
+/* Updates all records when a task leaves the sinbin, for any reason; does nothing if it is not there. */
 __noinline int leave_sinbin(struct task_ctx *t __arg_nonnull, u64 now)
 {
 	struct run_queue *rq;
@@ -478,13 +478,13 @@ static __always_inline void set_current_level(struct run_queue *rq, s32 level)
 	rq->curr_prio = MAX_RT_PRIO + level;
 }
 
-/* TASK_PREEMPTS_CURR: strictly better than what the run queue has stored for the running task */
+/* TASK_PREEMPTS_CURR: strictly better than the running task, by the priority stored in the run queue */
 static __always_inline bool task_preempts_curr(const struct run_queue *rq, s32 level)
 {
 	return current_level(rq) <= BACKGROUND_LEVEL && level < current_level(rq);
 }
 
-/* Time that is left of a runnable task's longest wait */
+/* Time left before a runnable task has waited too long */
 static __always_inline u64 patience(const struct task_ctx *t, u64 now)
 {
 	u64 waited = elapsed(t->waiting_since, now), limit = starvation_limit * NSEC_PER_MSEC;
@@ -493,8 +493,8 @@ static __always_inline u64 patience(const struct task_ctx *t, u64 now)
 }
 
 /*
- * The sinbin: off the run queue until the usage rate has decayed to the cap; returns when that will be. A task that would have to
- * wait there for too long comes out earlier, for a short turn.
+ * Puts a task into the sinbin: off the run queue until t->release_at, when its usage rate has decayed to the cap. A task that
+ * would wait there too long comes out earlier, for a short turn.
  */
 static void to_sinbin(struct task_ctx *t, struct run_queue *rq, s32 cpu, u64 now)
 {
@@ -513,7 +513,7 @@ static void to_sinbin(struct task_ctx *t, struct run_queue *rq, s32 cpu, u64 now
 	account_dequeue(t, now);
 }
 
-/* A task comes to the waiting ones of @rq, which may have waited elsewhere: when to look whether it has been for too long. */
+/* Counts a task that starts to wait on @rq. It may have waited elsewhere before, so rescue() may have to look earlier. */
 static __always_inline void start_waiting(struct run_queue *rq, struct task_ctx *t, s32 level, u64 now)
 {
 	t->level = level;
@@ -536,7 +536,7 @@ static __always_inline void start_waiting(struct run_queue *rq, struct task_ctx 
 		moved_;											\
 	})
 
-/* Time to the tick at which the task's turn ends, nanoseconds */
+/* Time until the tick at which the task's turn ends, nanoseconds */
 static __always_inline u64 slice_time(const struct task_ctx *t, u64 now)
 {
 	return time_to_multiple(now, t->overdue ?: t->slice_left ?: 1, tick_nsec);
@@ -576,7 +576,7 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
-	/* The kernel does not ask ops.select_cpu() for a task that has only one CPU */
+	/* Reset here: the kernel does not call ops.select_cpu() for a task that may use only one CPU */
 	sync = t->sync;
 	t->sync = false;
 	if (t->in_sinbin)
@@ -609,7 +609,7 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 		count_real_time(rq, now);
 	if (!task_preempts_curr(rq, level))
 		return;
-	/* The waker will leave the CPU soon, and then the task's turn comes without more ado */
+	/* The waker is about to leave the CPU, which then takes the task anyway */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && sync && cpu == (s32)bpf_get_smp_processor_id())
 		return;
 	count(STAT_PREEMPTIONS);
@@ -618,7 +618,7 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 
 /* ---- The tick -------------------------------------------------------------------------------------------------- */
 
-/* Charges the running task the ticks that have passed since it was last charged: true if its turn is over. */
+/* Charges the running task the ticks since it was last charged. True if its turn is over. */
 __noinline bool charge_ticks(struct task_ctx *t __arg_nonnull, u64 now)
 {
 	u64 jiffies = now / tick_nsec, ticks = elapsed(t->charged_until, jiffies);
@@ -736,14 +736,14 @@ void BPF_STRUCT_OPS(ebs_update_idle, s32 cpu, bool idle)
 	if (!rq)
 		return;
 	rq->idle = idle;
-	/* A task came while the CPU was on its way to being idle */
+	/* A task was queued while the CPU was going idle */
 	if (idle && scx_bpf_dsq_nr_queued(waiting_dsq(cpu)) > 0)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
 /* ---- Balancing ------------------------------------------------------------------------------------------------- */
 
-/* Pulls the waiting task of the best priority that may come, of several the one queued last. It stays due when it is. False if there is none. */
+/* Pulls the waiting task with the best priority that may migrate, the last queued among equals. When it is due does not change. False if none. */
 __noinline bool pull_task(struct balance *b __arg_nonnull)
 {
 	struct run_queue *this_rq = run_queue_of(b->cpu);
@@ -792,11 +792,11 @@ __noinline int pull_tasks(struct balance *b __arg_nonnull)
 	return 0;
 }
 
-/* ---- The sinbin, and tasks that wait for too long --------------------------------------------------------------- */
+/* ---- The sinbin, and tasks that wait too long ------------------------------------------------------------------- */
 
 /*
- * Lets a task out of a CPU's sinbin when its usage has decayed to its cap. With @review, looks at all of them: caps
- * may have changed.
+ * Releases the tasks in a CPU's sinbin whose usage has decayed to their cap. With @review, checks all tasks there: caps may
+ * have changed.
  */
 __noinline int release_sinbin(struct run_queue *rq __arg_nonnull, bool review)
 {
@@ -825,7 +825,7 @@ __noinline int release_sinbin(struct run_queue *rq __arg_nonnull, bool review)
 	return 0;
 }
 
-/* Moves tasks that have waited for too long in front of all others, and returns when to look next. */
+/* Moves tasks that have waited too long ahead of all others, and sets when to look next. */
 __noinline int rescue(struct run_queue *rq __arg_nonnull)
 {
 	u64 now = scx_bpf_now(), next = ~0ULL;
@@ -853,7 +853,7 @@ __noinline int rescue(struct run_queue *rq __arg_nonnull)
 	return 0;
 }
 
-/* Background tasks that have stopped being so, by their attributes, come before the others without having to run first. */
+/* Requeues waiting background tasks that by their attributes no longer are: otherwise they would have to run first. */
 __noinline int review_background(struct run_queue *rq __arg_nonnull)
 {
 	u64 now = scx_bpf_now();
@@ -874,10 +874,10 @@ __noinline int review_background(struct run_queue *rq __arg_nonnull)
 	return 0;
 }
 
-/* Milliseconds between looks at changed attributes of tasks that do not come by themselves, and at tasks that wait too long */
+/* Milliseconds between checks of `parameters`, of attributes of tasks in the sinbin or background, and of tasks that wait too long */
 #define REVIEW_INTERVAL 100
 
-/* Takes over what has been written to `parameters`, if it is in range. */
+/* Applies what has been written to `parameters`, if it is in range. */
 static __noinline void read_parameters(void)
 {
 	u32 key = 0;
@@ -893,9 +893,9 @@ static __noinline void read_parameters(void)
 }
 
 /*
- * The part of 2.6.2's scheduler_tick() that has to move tasks, on behalf of every CPU: sched_ext lets tasks be moved between queues here
- * and in dispatch, and not in ops.tick(), which idle CPUs do not get at all. It comes half a tick early: the original balances
- * before the task whose slice has just ended is switched away from and counts as cache-hot.
+ * The part of 2.6.2's scheduler_tick() that moves tasks, for every CPU: sched_ext allows moves between queues here and in dispatch, but
+ * not in ops.tick(), which is not called on idle CPUs at all. It runs half a tick early: the original balances before the task
+ * whose slice has just ended is switched out and counts as cache-hot.
  */
 static bool timer_tick(void)
 {
@@ -929,7 +929,7 @@ DEFINE_TIMER(tick_timer, timer_tick, time_to_tick(scx_bpf_now() + tick_length() 
 
 /* ---- Picking the next task ------------------------------------------------------------------------------------- */
 
-/* Moves the first waiting task to this CPU's local queue, if it is due at interval @last at the latest. */
+/* Moves the first waiting task to this CPU's local queue, if it is due by interval @last. */
 static __noinline bool pick_next(s32 cpu, u64 last)
 {
 	struct task_struct *p;
@@ -942,7 +942,7 @@ static __noinline bool pick_next(s32 cpu, u64 last)
 	return due && scx_bpf_dsq_move_to_local(waiting_dsq(cpu), 0);
 }
 
-/* The same for a CPU that has nothing else: whoever waits, here or elsewhere. */
+/* The same for a CPU that has no other task: takes any task that waits here or elsewhere. */
 static __always_inline void pick_any(s32 cpu)
 {
 	if (!scx_bpf_dsq_move_to_local(waiting_dsq(cpu), 0) && balance_newly_idle(cpu))
@@ -967,17 +967,17 @@ void BPF_STRUCT_OPS(ebs_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	if (charge_ticks(t, now)) {
-		/* It goes behind the others of its new level, if there are any */
+		/* The task goes behind the others of its new level, if there are any */
 		level = calculate_priority(prev, t, rq, now);
 		if (over_hard_cap(prev, t)) {
-			/* With nothing left of its slice the kernel hands it back even if there is no other */
+			/* With no slice left, the kernel enqueues it again even if there is no other task */
 			scx_bpf_task_set_slice(prev, 0);
 			pick_any(cpu);
 			return;
 		}
 		last = due_at(level, now);
 	} else {
-		/* It is preempted by a better one only */
+		/* Only a better task preempts it */
 		level = current_level(rq);
 		last = due_at(level - 1, now);
 	}
@@ -996,8 +996,8 @@ void BPF_STRUCT_OPS(ebs_dispatch, s32 cpu, struct task_struct *prev)
 /* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
 
 /*
- * The only heuristic: a child starts with its parent's usage rate. It also has its attributes, and by the rules of 2.6.2 half of
- * what is left of its slice. Runs in the parent.
+ * The only heuristic: a child starts with its parent's usage rate. It also inherits the parent's attributes and, by the rules of
+ * 2.6.2, half of what is left of the parent's slice. Runs in the parent's context.
  */
 static void sched_fork(struct task_struct *p, struct task_ctx *t)
 {
@@ -1046,7 +1046,7 @@ void BPF_STRUCT_OPS(ebs_exit_task, struct task_struct *p, struct scx_exit_task_a
 		parent_ctx->slice_left = min(parent_ctx->slice_left + t->slice_left, slice_ticks);
 }
 
-/* The task ends, or leaves for another class, waiting or in the sinbin maybe. */
+/* The task ends or leaves for another class, possibly while it waits or is in the sinbin. */
 void BPF_STRUCT_OPS(ebs_disable, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -1059,8 +1059,8 @@ void BPF_STRUCT_OPS(ebs_disable, struct task_struct *p)
 }
 
 /*
- * A new nice value sets the shares, also those that were set directly before; also called when a task comes to sched_ext. The
- * priority follows when it is next reckoned: at once for a waiting task, since the kernel puts it back.
+ * A new nice value sets the shares, even if they were set directly before. Also called when a task joins sched_ext. The priority
+ * changes when it is next calculated: at once for a waiting task, since the kernel enqueues it again.
  */
 void BPF_STRUCT_OPS(ebs_set_weight, struct task_struct *p, u32 weight)
 {
@@ -1079,7 +1079,7 @@ void BPF_STRUCT_OPS(ebs_set_weight, struct task_struct *p, u32 weight)
 
 /* ---- Start ----------------------------------------------------------------------------------------------------- */
 
-/* Starts one CPU: its queues, empty. */
+/* Initializes a CPU's run queue and creates its DSQs. */
 static s32 init_cpu(s32 cpu, u64 now)
 {
 	struct run_queue *rq = run_queue_of(cpu);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * FBFS: BFS for FreeBSD. One run queue of 64 lists for all CPUs; interrupt, real-time and kernel threads by static priority
- * and in turn, user threads from one list by the earliest deadline, idle threads from another. FreeBSD's clocks, priorities,
- * slices and ways of telling CPUs stay.
+ * FBFS: BFS for FreeBSD. One run queue of 64 lists for all CPUs: interrupt, real-time and kernel threads run by static
+ * priority, round robin; user threads are in one list and idle threads in another, earliest deadline first. Clocks,
+ * priorities, slices and the way CPUs are notified are still FreeBSD's.
  *
- * README.md says where each mechanism is and what is different here.
+ * README.md says where each mechanism is and what differs here.
  */
 #include "fairground.bpf.h"
 #include "starvation.h"
@@ -13,7 +13,7 @@
 
 /* Slice of every thread, ticks of stathz */
 const volatile u32 sched_slice = 12;
-/* Kernel priority of a thread that slept, until it is back in user mode; 0 keeps the user priority, as select() does */
+/* Kernel priority of a thread that slept, until it returns to user mode; 0 keeps the user priority, as select() does */
 const volatile u32 sleep_priority;
 /* The same for threads that waited for a disk: PRIBIO */
 const volatile u32 disk_priority = 92;
@@ -22,7 +22,7 @@ const volatile u32 disk_priority = 92;
 #define INTERRUPT_PRIORITY 24
 #define KERNEL_PRIORITY 84
 
-/* The lists of the run queue. Real-time and kernel priorities begin at 12, one list each. */
+/* The lists of the run queue. Real-time and kernel priorities begin at list 12, one list each. */
 #define FIRST_STATIC_LIST 12
 #define LAST_STATIC_LIST 61
 #define TIMESHARE_LIST 62
@@ -50,7 +50,7 @@ struct td_sched {
 	s32 deadline;
 	/* What is left of the slice, stathz ticks */
 	s32 slice;
-	/* Priority it has now: better than its own while it is in the kernel after a sleep */
+	/* Current priority: better than its own while it is in the kernel after a sleep */
 	s32 priority;
 	/* CPU it ran on last */
 	s32 cpu;
@@ -74,12 +74,12 @@ static u64 first_tick;
 
 /* ---- Priorities ------------------------------------------------------------------------------------------------ */
 
-/* Priority of a thread by itself. In user mode all timeshare threads are equal: nice is in the deadline only. */
+/* A thread's own priority. In user mode all timeshare threads are equal: nice affects only the deadline. */
 static __always_inline s32 own_priority(struct task_struct *p)
 {
 	const struct task_attributes *attributes = attributes_of(p);
 
-	/* rtprio, 32 priorities; and what the report calls SCHED_ISO: static and in turn, the weakest of these */
+	/* rtprio, 32 priorities; and what the report calls SCHED_ISO: static and round robin, the weakest of these */
 	if (asks_for_realtime(attributes))
 		return PRI_MIN_REALTIME + (99 - min(attributes->realtime_priority, 99)) * 32 / 99;
 	if (asks_for_isochronous(attributes))
@@ -119,7 +119,7 @@ static __always_inline s32 ticks(u64 now)
 	return tick_at(now) - first_tick;
 }
 
-/* What a slice's end does. The distance is computed in ticks of stathz and added to those of hz: a defect of the original. */
+/* What happens at a slice's end. The distance is computed in ticks of stathz but added to ticks of hz: a defect of the original. */
 static __always_inline void renew_deadline(struct task_struct *p, struct td_sched *ts, u64 now)
 {
 	ts->deadline = ticks(now) + (s32)(sched_slice * prio_ratio(task_nice(p)) / PRIO_RATIO_BASE);
@@ -127,16 +127,16 @@ static __always_inline void renew_deadline(struct task_struct *p, struct td_sche
 	ts->sliceend = true;
 }
 
-/* sched_clock(): every tick of stathz that hits the thread takes one of its slice. */
+/* sched_clock(): every tick of stathz that hits the thread takes one tick from its slice. */
 static __always_inline void sched_clock(struct task_struct *p, struct td_sched *ts)
 {
 	if (--ts->slice <= 0)
 		renew_deadline(p, ts, scx_bpf_now());
 }
 
-/* ---- Telling CPUs ---------------------------------------------------------------------------------------------- */
+/* ---- Notifying CPUs -------------------------------------------------------------------------------------------- */
 
-/* Asks a CPU to call mi_switch(): an interrupt, if it is another one. */
+/* Asks a CPU to call mi_switch(), by an interrupt if it is another one. */
 static __always_inline void request_reschedule(s32 cpu, bool idle)
 {
 	if (cpu != (s32)bpf_get_smp_processor_id())
@@ -144,7 +144,7 @@ static __always_inline void request_reschedule(s32 cpu, bool idle)
 	scx_bpf_kick_cpu(cpu, idle ? 0 : SCX_KICK_PREEMPT);
 }
 
-/* Interrupts the idle CPUs that the thread may use at positions @first to @first + @number - 1, and returns how many those are. */
+/* Interrupts the idle CPUs at positions @first to @first + @number - 1 that the thread may use, and returns their number. */
 __noinline u32 interrupt_idle(struct task_struct *p __arg_trusted, u32 first, u32 number)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -167,8 +167,8 @@ static __always_inline u32 interrupt_all_idle(struct task_struct *p)
 }
 
 /*
- * Interrupts the idle CPUs of the last CPU's group, its core if that has several threads, else its cache; if there are none, all
- * idle CPUs. The original means to climb to the next group but looks at the first one only.
+ * Interrupts the idle CPUs in the last CPU's group: its core if that has several threads, otherwise its cache. If there are none,
+ * interrupts all idle CPUs. The original was meant to climb to the next group, but looks only at the first.
  */
 static __always_inline u32 interrupt_idle_neighbours(struct task_struct *p, s32 cpu)
 {
@@ -194,21 +194,21 @@ static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct 
 	return true;
 }
 
-/* Lists of static priorities go in turn. */
+/* In lists of static priorities the first thread is taken. */
 static __always_inline bool ends_scan(u32 list, const struct candidate *c, u64 now)
 {
 	return list < TIMESHARE_LIST;
 }
 
-/* The worst priority, and of equals the earliest deadline, where the latest would be meant. */
+/* The worst priority, and among equals the earliest deadline: a defect of the original, which should take the latest. */
 static __always_inline bool is_worse(const struct candidate *a, const struct candidate *b)
 {
 	return a->prio > b->prio || (a->prio == b->prio && a->deadline < b->deadline);
 }
 
 /*
- * The end of sched_add(): the last CPU if it idles or runs something worse, and all that idle besides; else the idle ones near the
- * last CPU; else the CPU that runs the worst.
+ * The end of sched_add(): notifies the last CPU if it is idle or runs a worse thread, and all other idle CPUs too; otherwise the
+ * idle CPUs near the last CPU, or else all idle CPUs; if none is idle, the CPU that runs the worst thread, if @p is better.
  */
 static __always_inline void notify_cpus(struct task_struct *p, const struct td_sched *ts)
 {
@@ -242,8 +242,8 @@ s32 BPF_STRUCT_OPS(fbfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 }
 
 /*
- * sched_add(): a thread waits; woken, forked, changed, or because it has lost its CPU. In sched_switch() only one that is preempted
- * inside the kernel would go to the front: `flags & SWT_RELINQUISH` is true for every switch on the way to user mode.
+ * sched_add(): a thread waits: it was woken, forked or changed, or has lost its CPU. In sched_switch() only a thread preempted
+ * inside the kernel would go to the front, since `flags & SWT_RELINQUISH` is true for every switch on the way to user mode.
  */
 void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -267,8 +267,8 @@ void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * sched_choose(): the first list that has a thread for this CPU. Of user threads the earliest deadline, of idle threads too; of all
- * others the first. @prev, if it could go on, counts as if it had been put back at the end.
+ * sched_choose(): the first list that has a thread for this CPU. Among user or idle threads the one with the earliest deadline
+ * runs, among all others the first. @prev, if it can go on, counts as if it had been put back at the end.
  */
 void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -285,13 +285,13 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 	if (rescue_starved(now))
 		return;
 	if (!earliest_deadline_task(cpu, ts ? queue_of(ts->priority) : RQ_NQS, ts ? ts->deadline : 0, now) && prev && ts) {
-		/* It goes on */
+		/* @prev goes on */
 		ts->sliceend = false;
 		scx_bpf_task_set_slice(prev, slice_left(ts, now));
 	}
 }
 
-/* The idle threads look for work until there is some: a thread that was announced to a busy CPU does not escape them. */
+/* Idle threads look for work until there is some, so they also find a thread of which only a busy CPU was notified. */
 static __always_inline void idle_threads_look(void)
 {
 	const struct cpumask *idle;
@@ -321,7 +321,7 @@ void BPF_STRUCT_OPS(fbfs_running, struct task_struct *p)
 	ts->running = true;
 	ts->sliceend = false;
 	ts->charged_until = stat_tick_at(now);
-	/* Back to user mode it has its own priority again; nobody asks whether it should still run */
+	/* Back in user mode it has its own priority again; nothing checks whether it should still run */
 	ts->priority = own_priority(p);
 	scx_bpf_task_set_slice(p, slice_left(ts, now));
 	idle_threads_look();
@@ -335,7 +335,7 @@ void BPF_STRUCT_OPS(fbfs_stopping, struct task_struct *p, bool runnable)
 		return;
 	charge_ticks(p, ts, scx_bpf_now());
 	ts->running = false;
-	/* Displaced by a real-time task of the kernel or not, it waits where all wait */
+	/* Whether displaced by a real-time task of the kernel or not, it waits where all threads wait */
 	if (runnable)
 		hand_back(p);
 }
@@ -347,7 +347,7 @@ void BPF_STRUCT_OPS(fbfs_update_idle, s32 cpu, bool idle)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-/* sched_relinquish(): to the end of its list. Deadline and slice stay, so with the earliest deadline it goes on. */
+/* sched_relinquish(): the thread goes to the end of its list. Deadline and slice stay, so it goes on if its deadline is the earliest. */
 bool BPF_STRUCT_OPS(fbfs_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct td_sched *ts = td_sched_of(from);
@@ -361,8 +361,8 @@ bool BPF_STRUCT_OPS(fbfs_yield, struct task_struct *from, struct task_struct *to
 }
 
 /*
- * sched_fork(): the parent keeps half of its slice, and the child gets as much; the deadline is the same. Threads that were there
- * before this scheduler have the deadline 0, until their first slice ends.
+ * sched_fork(): the parent keeps half of its slice, and the child gets as much, with the same deadline. Threads that existed
+ * before this scheduler have deadline 0 until their first slice ends.
  */
 s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
