@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Linux 1.2: one ring of all tasks, in the order of their creation, and at every switch two walks around it: the first one wakes
- * those whose time has come, the second one finds the runnable task with the most ticks left. The rules are those of 1.2.13.
+ * Linux 1.2: one ring of all tasks, in order of creation. Every switch walks around it twice: the first walk wakes the sleeping
+ * tasks that are due, the second finds the runnable task with the most ticks left. The rules are those of 1.2.13.
  *
- * 1.2 knew one CPU. README.md says how several are served, where each mechanism is and what is different here.
+ * 1.2 knew only one CPU. README.md says how several are served, where each mechanism is and what differs here.
  */
 #include "fairground.bpf.h"
 #include "idle_task.h"
@@ -11,18 +11,18 @@
 #include "pending_signals.h"
 #include "tick_counter.h"
 
-/* Timer ticks a second */
+/* Timer ticks per second */
 const volatile u32 hz = 100;
 /* Quantum of nice 0, ticks: DEF_PRIORITY */
 const volatile u32 def_priority = 15;
-/* Ticks that a woken task must have more than the current one to take its CPU */
+/* A woken task takes the current one's CPU if it has more than this many ticks more */
 const volatile u32 wakeup_margin = 3;
-/* What a sleep that the timer ends was: a timeout that selections look for, or an interval timer that calls for one */
+/* What a sleep that the timer ends is taken for: a timeout, which selections look for, or an interval timer, which requests one */
 const volatile u32 timed_sleep;
 
 #define TIMED_SLEEP_INTERVAL_TIMER 1
 
-/* Counter of the idle task, and the start of the search for the largest one */
+/* Counter of the idle task, and the value from which the search for the largest counter starts */
 #define IDLE_COUNTER -100
 #define NOTHING -1000
 
@@ -46,20 +46,20 @@ struct task_data {
 	s32 processor;
 	/* Place in the ring: smaller is nearer task 0. It never changes. */
 	u64 place;
-	/* Since when it has had or wanted its CPU, nanoseconds */
+	/* Since when it has had its CPU, and since when it has waited for one, nanoseconds */
 	u64 running_since;
 	u64 waiting_since;
 	/* TASK_RUNNING or TASK_INTERRUPTIBLE, as 1.2 would see it */
 	u32 state;
-	/* Asleep for 1.2, but its timeout is over or a signal is pending: the next selection will find that */
+	/* Asleep as 1.2 sees it, but its timeout is over or a signal is pending: the next selection will find that */
 	bool due;
-	/* Woken, and not yet in the queue */
+	/* Woken, but not yet in the queue */
 	bool woken;
 };
 
 DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
-/* priority, nice level and quantum in one, ticks: setpriority() makes 15 - nice of it and at least 1. So nice 14 to 19 are the same. */
+/* priority: nice level and quantum in one, in ticks. setpriority() sets it to 15 - nice, at least 1, so nice 14 to 19 are the same. */
 static __always_inline s32 quantum_of(const struct task_struct *p)
 {
 	s32 priority = (s32)def_priority - nice_of(p);
@@ -67,13 +67,13 @@ static __always_inline s32 quantum_of(const struct task_struct *p)
 	return priority > 0 ? priority : 1;
 }
 
-/* The CPU is left on the tick that takes the counter to 0. */
+/* The task leaves the CPU at the tick that takes its counter to 0. */
 static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data, u64 now)
 {
 	run_for_ticks(p, data->counter.left, now);
 }
 
-/* There is no goodness() yet: of the runnable tasks the one with the largest counter runs. */
+/* 1.2 has no goodness() yet: the runnable task with the largest counter runs. */
 static __always_inline s32 goodness(struct task_struct *p, const struct task_data *data, s32 cpu, u64 this_mm, u64 now)
 {
 	return data->state == TASK_RUNNING ? ticks_left_at(&data->counter, now) : NOTHING;
@@ -90,8 +90,8 @@ static __always_inline void goes_on(struct task_struct *prev, struct task_data *
 }
 
 /*
- * The first walk of schedule(): wakes the tasks whose timeout is over or that have been sent a signal. Until a selection gets here they
- * sleep on, however long that takes.
+ * The first walk of schedule(): wakes the tasks whose timeout is over or that have been sent a signal. They sleep until a selection
+ * gets here, however long that takes.
  */
 static __always_inline void prepare_search(struct task_struct *prev, struct task_data *prev_data)
 {
@@ -111,14 +111,14 @@ static __always_inline void prepare_search(struct task_struct *prev, struct task
 	count_by(LIST_STEPS, steps);
 }
 
-/* 1.2 has one need_resched; with several CPUs each has its own, idle ones that have been told of a task included. */
+/* 1.2 has one need_resched; here each CPU has its own, which is also set for an idle CPU that has been notified of a task. */
 #define SEARCHES_AGAIN false
 #define loaded_mm(cpu_data, prev) 0
 #include "schedule.h"
 
 /*
- * wake_up(): the current task gives way if the woken one has more than 3 ticks more. With several CPUs the current task is the one
- * with the fewest ticks, the last CPU's among equals; idle ones have -100. Without @preempting only idle CPUs are kicked.
+ * wake_up(): the current task gives way if the woken one has more than 3 ticks more. With several CPUs the one with the fewest ticks
+ * gives way, among equals the one on the last CPU; an idle task has -100. Without @preempting only idle CPUs are kicked.
  */
 static __always_inline void wake_up(struct task_struct *p, struct task_data *data, bool preempting)
 {
@@ -166,7 +166,7 @@ static __always_inline void wake_up(struct task_struct *p, struct task_data *dat
 	}
 }
 
-/* An interval timer has expired: the tick that finds it so calls for a selection on its CPU. */
+/* An interval timer has expired: the tick that finds this requests a selection on its CPU. */
 static __always_inline void select_at_next_tick(void)
 {
 	s32 cpu = bpf_get_smp_processor_id();
@@ -188,7 +188,7 @@ s32 BPF_STRUCT_OPS(linux12_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 /*
  * A sleep ends. wake_up() makes the task runnable at once; a timeout or a signal is only noted, and the first walk of the next
- * selection makes it runnable. Of sleeps that the timer's interrupt ends, timeouts are the ones.
+ * selection makes the task runnable. A sleep that a hardware interrupt ends counts as timed.
  */
 void BPF_STRUCT_OPS(linux12_runnable, struct task_struct *p, u64 enq_flags)
 {
@@ -225,7 +225,7 @@ void BPF_STRUCT_OPS(linux12_quiescent, struct task_struct *p, u64 deq_flags)
 	data->woken = false;
 }
 
-/* A task waits, at its place in the ring: woken, forked, or without its CPU. Only those that wake_up() woke may preempt. */
+/* A task waits, at its place in the ring: it was woken or forked, or has lost its CPU. Only tasks woken by wake_up() may preempt. */
 void BPF_STRUCT_OPS(linux12_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_data *data = expected_task_data(p);
@@ -257,8 +257,8 @@ void BPF_STRUCT_OPS(linux12_update_idle, s32 cpu, bool idle)
 }
 
 /*
- * fork(): the child gets half of what its parent has left, and the parent keeps all of it. It is linked in before task 0, at the end
- * of the walk. Tasks that were there before this scheduler start with a full quantum.
+ * fork(): the child gets half of what its parent has left, but the parent keeps all of it. The child is linked in before task 0, at
+ * the end of the walk. Tasks that existed before this scheduler start with a full quantum.
  */
 s32 BPF_STRUCT_OPS(linux12_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {

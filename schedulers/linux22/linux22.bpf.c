@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Linux 2.2: one list of runnable tasks for all CPUs, classes of tasks, and at every switch a walk over all of the list for the
- * task with the largest goodness, which knows of processors and address spaces. The rules are those of 2.2.1.
+ * Linux 2.2: one list of runnable tasks for all CPUs, with scheduling classes. Every switch walks over the whole list to find the
+ * task with the largest goodness, which takes processors and address spaces into account. The rules are those of 2.2.1.
  *
- * README.md says where each mechanism is and what is different here.
+ * README.md says where each mechanism is and what differs here.
  */
 #include "fairground.bpf.h"
 #include "best_task.h"
@@ -12,26 +12,26 @@
 #include "task_attributes.h"
 #include "tick_counter.h"
 
-/* Timer ticks a second */
+/* Timer ticks per second */
 const volatile u32 hz = 100;
 /* Quantum of nice 0, ticks: DEF_PRIORITY */
 const volatile u32 def_priority = 20;
-/* Ticks that a woken task must have more than the current one to take its CPU */
+/* A woken task takes the current one's CPU if it has more than this many ticks more */
 const volatile u32 wakeup_margin = 3;
 /* Goodness of having run on this CPU last; i386 has 15 */
 const volatile u32 proc_change_penalty = 15;
 /* Goodness of sharing the address space of the task that leaves the CPU */
 const volatile u32 mm_bonus = 1;
-/* Size of the secondary cache, KB; 0 is a machine without a cycle counter */
+/* Size of the secondary cache, KB; 0 stands for a machine without a cycle counter */
 const volatile u32 cache_size = 512;
-/* Whether a task that wakes another one and the one that is woken count as inside the big kernel lock */
+/* Whether a task that wakes another and the task it wakes count as holding the big kernel lock */
 const volatile u32 big_kernel_lock = 1;
-/* How tasks with the attribute "realtime" are scheduled: first in, first out, or round robin */
+/* How tasks with the attribute "realtime" are scheduled: FIFO or round robin */
 const volatile u32 realtime_policy;
 
 #define REALTIME_POLICY_RR 1
 
-/* Goodness below that of every task, and of real-time tasks without their priority */
+/* Goodness below that of every task; and goodness of real-time tasks, to which their priority is added */
 #define NOTHING -1000
 #define REALTIME_GOODNESS 1000
 
@@ -53,22 +53,22 @@ struct task_data {
 	struct tick_counter counter;
 	/* CPU it ran on last */
 	s32 processor;
-	/* Policy and real-time priority that it has been listed with */
+	/* Policy and real-time priority when it was last queued */
 	u32 policy;
 	u32 rt_priority;
 	/* Place in the list of runnable tasks: smaller is nearer the front */
 	u64 place;
-	/* How long it runs without a switch, each run counting half of all before; nanoseconds */
+	/* Average length of its slices, of which the last counts half; nanoseconds */
 	u64 avg_slice;
-	/* Start of the current slice, and since when it has had or wanted its CPU; nanoseconds */
+	/* Start of the current slice; since when it has had its CPU, and since when it has waited for one; nanoseconds */
 	u64 slice_since;
 	u64 running_since;
 	u64 waiting_since;
 	/* On the list: waiting or running */
 	bool listed;
-	/* Put on the list, and not yet placed by reschedule_idle() */
+	/* Put on the list, but not yet handled by reschedule_idle() */
 	bool woken;
-	/* SCHED_YIELD: counts as used up once */
+	/* SCHED_YIELD: its quantum counts as used up once */
 	bool yielding;
 };
 
@@ -77,7 +77,7 @@ DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 /* Compiled for several CPUs: __SMP__ */
 static bool smp;
 
-/* priority, nice level and quantum in one, ticks: 20 - nice, 1 to 40 */
+/* priority: nice level and quantum in one, in ticks: 20 - nice, 1 to 40 */
 static __always_inline s32 quantum_of(const struct task_struct *p)
 {
 	s32 priority = (s32)def_priority - nice_of(p);
@@ -93,7 +93,7 @@ static __always_inline u32 rt_priority_of(struct task_struct *p)
 	return asks_for_realtime(attributes) ? attributes->realtime_priority ?: 1 : 0;
 }
 
-/* The CPU is left on the tick that finds the counter at 0: a quantum of k ticks lasts k + 1. */
+/* The task leaves the CPU at the tick that finds its counter at 0: a quantum of k ticks lasts k + 1. */
 static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data, u64 now)
 {
 	run_for_ticks(p, data->counter.left + 1, now);
@@ -106,7 +106,7 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
  *	0		runnable, but its quantum is used up or it yields
  *	else		counter + priority + 15 if it was here last + 1 if the address space stays
  *
- * A function of its own for the verifier, which would follow each of its branches through the rest of the walk.
+ * A function of its own, since the verifier would otherwise follow each of its branches through the rest of the walk.
  */
 __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *data __arg_nonnull, s32 cpu, u64 prev_mm,
 			u64 now)
@@ -131,10 +131,10 @@ __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *d
 	return weight;
 }
 
-/* Time to fill the cache: 5000 / 1024 of its KB in microseconds. A task that runs for less has not filled it. */
+/* Time to fill the cache, at 5000 MB per second. A task that runs for less has not filled it. */
 #define CACHEFLUSH_TIME (cache_size * NSEC_PER_SEC / 1024 / 5000)
 
-/* A slice has ended, by a switch or by the choice of the same task. */
+/* A slice has ended: by a switch, or because the same task was chosen again. */
 static __always_inline void update_avg_slice(struct task_data *data, u64 now)
 {
 	data->avg_slice = (elapsed(data->slice_since, now) + data->avg_slice) / 2;
@@ -153,7 +153,7 @@ static __always_inline void goes_on(struct task_struct *prev, struct task_data *
 	run_counter_down(prev, data, now);
 }
 
-/* A round robin task gets its next quantum at once, behind the others. */
+/* A round robin task that has used up its quantum gets the next one at once and goes behind the others. */
 static __always_inline void prepare_search(struct task_struct *prev, struct task_data *data)
 {
 	if (!prev || !data || realtime_policy != REALTIME_POLICY_RR || !rt_priority_of(prev) || data->counter.left)
@@ -176,9 +176,9 @@ enum wakeup {
 };
 
 /*
- * The first part of reschedule_idle(), about the current task of the waking CPU: it gives way to a real-time task and to one that
- * has more than 3 ticks more. Otherwise, if it never runs for long and both are in the kernel, it will soon be gone, and the
- * woken task waits for that. An idle CPU has a counter of -100.
+ * The first part of reschedule_idle(): the current task of the waking CPU gives way to a real-time task and to one that has more
+ * than 3 ticks more. Otherwise, if its slices are short on average and both hold the big kernel lock, it will soon be gone, and
+ * the woken task waits for that. The idle task has a counter of -100, so it always gives way.
  */
 static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struct task_data *data, s32 this_cpu, u64 now)
 {
@@ -200,7 +200,7 @@ static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struc
 	return LOOK_FOR_IDLE_CPU;
 }
 
-/* The second part: the last CPU of the woken task if it is idle, else the last idle one there is, but not the waking one. */
+/* The second part: the woken task's last CPU if that is idle, otherwise the last idle CPU in the scan, except the waking one. */
 static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct task_data *data, s32 this_cpu)
 {
 	const struct cpumask *online;
@@ -220,7 +220,7 @@ static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct tas
 	return target;
 }
 
-/* A task has been put on the list: which CPU is to know. Running tasks of other CPUs are never interrupted. */
+/* A task has been put on the list: decides which CPU to notify. Tasks running on other CPUs are never interrupted. */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_data *data)
 {
 	s32 target, this_cpu = bpf_get_smp_processor_id();
@@ -244,7 +244,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 	}
 }
 
-/* sched_setscheduler(): a runnable task comes to the front of the list, and the caller reschedules. */
+/* sched_setscheduler(): a runnable task goes to the front of the list, and the caller reschedules. */
 static __always_inline void notice_policy(struct task_struct *p, struct task_data *data)
 {
 	u32 rt_priority = rt_priority_of(p);
@@ -258,8 +258,8 @@ static __always_inline void notice_policy(struct task_struct *p, struct task_dat
 }
 
 /*
- * The task stays where it was; schedule() on any CPU may take it. But the kernel tells an idle CPU of a task that is left with
- * it, and where 2.2 would not do so the waking CPU takes care of the task.
+ * The task stays where it was; schedule() on any CPU may take it. But the kernel notifies an idle CPU of a task placed there.
+ * Where 2.2 would not notify it, the task is placed on the waking CPU instead.
  */
 s32 BPF_STRUCT_OPS(linux22_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -272,7 +272,7 @@ s32 BPF_STRUCT_OPS(linux22_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return prev_cpu;
 }
 
-/* wake_up_process(): a task that was not on the list goes to its front. So do new ones. */
+/* wake_up_process(): a task that was not on the list goes to its front, and so does a new one. */
 void BPF_STRUCT_OPS(linux22_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct task_data *data = task_data_of(p);
@@ -295,7 +295,7 @@ void BPF_STRUCT_OPS(linux22_quiescent, struct task_struct *p, u64 deq_flags)
 		data->listed = false;
 }
 
-/* A task waits: one that has been woken or forked, or one that has lost its CPU and keeps its place, for which no CPU is kicked. */
+/* A task waits: it was woken or forked, or has lost its CPU; then it keeps its place and no CPU is kicked for it. */
 void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_data *data = expected_task_data(p);
@@ -312,8 +312,8 @@ void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * sched_yield(): an ordinary task counts as used up in the next search, every one goes to the end of the list. Nobody asks whether
- * another task waits. Yielding to a certain task is younger than 2.2.
+ * sched_yield(): the quantum of an ordinary task counts as used up in the next search; every task goes to the end of the list, even
+ * if no other one waits. Yielding to a given task is younger than 2.2.
  */
 bool BPF_STRUCT_OPS(linux22_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -337,7 +337,7 @@ void BPF_STRUCT_OPS(linux22_update_idle, s32 cpu, bool idle)
 		look_again(cpu);
 }
 
-/* cpu_idle(): every interrupt ends the halt of an idle CPU, and it calls schedule(). The timer's comes every tick. */
+/* cpu_idle(): every interrupt ends the halt of an idle CPU, which then calls schedule(). The timer interrupts it at every tick. */
 static bool idle_tick(void)
 {
 	const struct cpumask *online;
@@ -359,7 +359,7 @@ static bool idle_tick(void)
 DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1))
 
 /*
- * do_fork(): parent and child get half of what the parent has left, and an odd tick is lost. Tasks that were there before this
+ * do_fork(): parent and child each get half of what the parent has left, and an odd tick is lost. Tasks that existed before this
  * scheduler start with a full quantum.
  */
 s32 BPF_STRUCT_OPS(linux22_init_task, struct task_struct *p, struct scx_init_task_args *args)
