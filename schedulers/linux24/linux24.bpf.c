@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Linux 2.4: one list of runnable tasks for all CPUs, and at every switch a walk over all of it for the task with the
+ * Linux 2.4: one list of runnable tasks for all CPUs. Every switch walks over the whole list to find the task with the
  * largest goodness. The rules are those of 2.4.20 to 2.4.27.
  *
- * README.md says where each mechanism is and what is different here.
+ * README.md says where each mechanism is and what differs here.
  */
 #include "fairground.bpf.h"
 #include "idle_task.h"
 #include "tick_counter.h"
 #include "topology.h"
 
-/* Timer ticks a second */
+/* Timer ticks per second */
 const volatile u32 hz = 100;
 /* Goodness of having run on this CPU last; i386 has 15, many others 20 */
 const volatile u32 proc_change_penalty = 15;
 /* Goodness of sharing the address space that is loaded */
 const volatile u32 mm_bonus = 1;
-/* Limit of the counter of a parent that inherits what a dead child has left, ticks */
+/* Limit of a parent's counter when it inherits what a dead child has left, ticks */
 const volatile u32 max_counter = 20;
 
 /* Goodness below that of every task */
@@ -40,11 +40,11 @@ struct task_data {
 	struct tick_counter counter;
 	/* On the list: waiting or running */
 	bool listed;
-	/* Place in it: smaller is nearer the front */
+	/* Place on the list: smaller is nearer the front */
 	u64 place;
 	/* CPU it ran on last */
 	s32 processor;
-	/* Since when it has its CPU without a switch, and since when it waits for one */
+	/* When it was last chosen to run, and since when it has waited for a CPU */
 	u64 running_since;
 	u64 waiting_since;
 	/* SCHED_YIELD: gives way to every other task once */
@@ -55,7 +55,7 @@ struct task_data {
 
 DEFINE_TASK_DATA(struct task_data, task_data, task_data)
 
-/* NICE_TO_TICKS of 2.4: quantum by nice value, about 50 ms for nice 0 at every rate of the timer */
+/* NICE_TO_TICKS of 2.4: quantum by nice value, about 50 ms for nice 0 at any timer rate */
 static __always_inline s32 quantum_of(const struct task_struct *p)
 {
 	u32 strength = 20 - nice_of(p);
@@ -73,7 +73,7 @@ static __always_inline s32 quantum_of(const struct task_struct *p)
 	return strength + 1;
 }
 
-/* Lets @p run until the tick that takes its last one; with nothing left until the next tick. */
+/* Lets @p run until the tick that takes its last one, or until the next tick if none is left. */
 static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data, u64 now)
 {
 	run_for_ticks(p, data->counter.left, now);
@@ -84,9 +84,9 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
  *
  *	-1	yields; after every other task
  *	0	runnable, but its quantum is used up
- *	else	counter + 15 if it was here last + 1 if no address space is to be loaded + 20 - nice
+ *	else	counter + 15 if it was here last + 1 if no address space has to be loaded + 20 - nice
  *
- * A function of its own for the verifier, which would follow each of its branches through the rest of the walk.
+ * A function of its own, since the verifier would otherwise follow each of its branches through the rest of the walk.
  */
 __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *data __arg_nonnull, s32 cpu, u64 this_mm,
 			u64 now)
@@ -139,14 +139,14 @@ static __always_inline void note_switch(struct task_struct *p, const struct task
 		cpu_data->active_mm = (u64)p->mm;
 }
 
-/* What @cpu wins by running @p in place of @current_task. */
+/* How much better it is to run @p on @cpu than @current_task. */
 static __always_inline s32 preemption_goodness(struct task_struct *current_task, struct task_data *current_data,
 					       struct task_struct *p, struct task_data *data, s32 cpu, u64 this_mm, u64 now)
 {
 	return goodness(p, data, cpu, this_mm, now) - goodness(current_task, current_data, cpu, this_mm, now);
 }
 
-/* Two siblings in a core, and the other one idle too: such a CPU is taken at once. */
+/* True if the core has two siblings and both are idle: such a CPU is taken at once. */
 static __always_inline bool core_is_idle(s32 cpu)
 {
 	const volatile struct cpu_topology *place = topology_of(cpu);
@@ -159,9 +159,9 @@ static __always_inline bool core_is_idle(s32 cpu)
 }
 
 /*
- * Finds a CPU for a task that has become runnable or lost its CPU: its last one if that is idle; else the idle one that
- * switched longest ago; else the one where it beats the current task by most. That CPU calls schedule(), and goodness
- * decides which task it takes from the list.
+ * Finds a CPU for a task that has become runnable or lost its CPU: its last CPU if that is idle; otherwise the idle CPU that
+ * switched longest ago; otherwise the CPU where the task beats the current one by most. That CPU calls schedule(), and
+ * goodness decides which task it takes from the list.
  */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_data *data)
 {
@@ -222,7 +222,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 	}
 }
 
-/* The waker's CPU does not change; schedule() on any CPU may take the task. */
+/* The task stays where it was; schedule() on any CPU may take it. */
 s32 BPF_STRUCT_OPS(linux24_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct task_data *data = task_data_of(p);
@@ -251,7 +251,7 @@ void BPF_STRUCT_OPS(linux24_quiescent, struct task_struct *p, u64 deq_flags)
 		data->listed = false;
 }
 
-/* A task waits: one that has been woken or forked, or one that has lost its CPU and keeps its place. */
+/* A task waits: it was woken or forked, or has lost its CPU and keeps its place. */
 void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_data *data = expected_task_data(p);
@@ -272,7 +272,7 @@ void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 		reschedule_idle(p, data);
 }
 
-/* sched_yield(): nothing happens unless another task waits. Yielding to a certain task is younger than 2.4. */
+/* sched_yield(): nothing happens unless another task waits. Yielding to a given task is younger than 2.4. */
 bool BPF_STRUCT_OPS(linux24_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct cpu_data *cpu_data = this_cpu_data();
@@ -299,7 +299,7 @@ void BPF_STRUCT_OPS(linux24_update_idle, s32 cpu, bool idle)
 }
 
 /*
- * do_fork(): parent and child share what the parent has left, the child gets the odd tick. Tasks that were there before this
+ * do_fork(): parent and child share what the parent has left; the child gets the odd tick. Tasks that existed before this
  * scheduler start with a full quantum.
  */
 s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_task_args *args)
