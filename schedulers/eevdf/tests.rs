@@ -1,9 +1,7 @@
 //! EEVDF shows what makes it recognisable: shares by weight, runs of one request and the rest of a tick, lag that outlives sleep,
 //! deadlines by slice, and a balancer that classifies groups.
 
-use crate::support::{
-    History, MS, Run, SECOND, assert_near, outcome_at, outcome_storage, run, statistic,
-};
+use crate::support::{History, MS, Run, SECOND, assert_near, run, statistic};
 use fairground_events::Nanoseconds;
 
 const ID: &str = "eevdf";
@@ -734,13 +732,11 @@ fn forks_spread_over_cores_and_stay_in_the_node_while_few() {
     };
     let (history, outcome) = run(ID, "numa:2 core:8 pu:2", &json(1), 1, &KHZ);
     assert!(statistic(ID, &outcome, "forks") >= 1);
+    // From the beginning, before a balancer looks
     let cpu_of = |name: &str| {
-        let run = history
-            .runs
-            .iter()
-            .filter(|run| run.task.starts_with(name))
-            .max_by_key(|run| run.length());
-        run.unwrap().cpu
+        let mut runs = history.runs.iter();
+        let first = runs.find(|run| run.task.starts_with(name) && run.length() > 0);
+        first.unwrap().cpu
     };
     let (parent, child) = (cpu_of("parent"), cpu_of("child"));
     assert_ne!(parent / 2, child / 2, "core of parent and child");
@@ -1011,35 +1007,35 @@ fn a_woken_task_goes_to_a_cpu_that_it_fits() {
 
 #[test]
 fn who_ends_is_not_delayed() {
-    // They end when they have had more than their due as often as not
-    let json = r#"{ "tasks": {
-            "hog": { "instance": 2, "run": 1000 },
-            "a": { "instance": 3, "run": 13000, "loop": 1 },
-            "b": { "instance": 3, "run": 17300, "loop": 1 },
-            "c": { "instance": 4, "run": 29100, "loop": 1 } },
-        "global": { "duration": 1000 } }"#;
-    let (_, outcome) = run(ID, "1", json, 2, &[]);
-    assert_eq!(statistic(ID, &outcome, "delayed_dequeues"), 0);
+    // It leaves shortly before the end of its first request, when the others have had less
+    for (leaves, delayed) in [(r#""loop": 1"#, 0), (r#""sleep": 2000000"#, 1)] {
+        let json = on_cpu_0(&[
+            ("short", &format!(r#""run": 600, {leaves}"#)),
+            ("hog", r#""instance": 2, "run": 1000"#),
+        ]);
+        let (_, outcome) = run(ID, "1", &json, 1, &[]);
+        let dequeues = statistic(ID, &outcome, "delayed_dequeues");
+        assert_eq!(dequeues, delayed, "{leaves}");
+    }
 }
 
 #[test]
 fn nobody_is_owed_more_than_the_longest_slice_and_a_tick() {
-    // Who is owed much and leaves takes V forward for those who stay.
-    let json = r#"{ "tasks": {
-            "hog": { "instance": 7, "run": 1000 },
-            "long": { "instance": 3, "run": 9000, "sleep": 13700 },
-            "short": { "instance": 3, "run": 900, "sleep": 3100 } },
-        "global": { "duration": 1000 } }"#;
-    // On two CPUs a slice is twice the base slice; ticks come every 4 ms
-    let limit = 44 * MS as i64;
-    let settings = [("sched_base_slice", "20 ms")];
-    for end in 1..=20 {
-        let outcome = outcome_at(ID, "2", json, end * SECOND / 2, &settings);
-        for task in &outcome.tasks {
-            let entity = outcome_storage(&outcome, &task.name, "sched_entities");
-            // struct task_ctx: FAIR_TASK_STATE, which are 40 bytes, deadline, slice, vlag
-            let vlag = i64::from_ne_bytes(entity[56..64].try_into().unwrap());
-            assert!(vlag.abs() <= limit, "{}: {vlag} ns", task.name);
-        }
-    }
+    // A batch task waits for the end of the hog's request whenever it wakes, runs for a moment, and so is owed more and more.
+    let json = on_cpu_0(&[
+        ("hog", r#""run": 1000"#),
+        (
+            "saver",
+            r#""policy": "SCHED_BATCH", "phases": {
+            "save": { "loop": 200, "run": 50, "sleep": 1000 },
+            "spend": { "loop": 1, "run": 1000000 } }"#,
+        ),
+    ]);
+    let (history, _) = run(ID, "8", &json, 2, &KHZ);
+    // 3.8 ms of lag are paid with twice as much time, as its own running takes V forward too
+    let longest = milliseconds(history.longest_wait("hog", 0, 2 * SECOND));
+    assert!(
+        (5.0..=11.4).contains(&longest),
+        "the hog waited {longest:.1} ms"
+    );
 }
