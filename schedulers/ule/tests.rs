@@ -519,6 +519,30 @@ fn the_first_thread_of_the_calendar_is_passed_over_and_that_of_other_queues_is_s
 }
 
 #[test]
+fn a_cpu_that_had_no_thread_so_far_runs_the_one_that_it_steals() {
+    // CPUs 0 and 2 begin to have an interactive thread waiting at once that may leave, and CPU 3 steals from its neighbour.
+    let pair = |name: &str, cpu: u32| {
+        let task = |cpus: &str| {
+            format!(
+                r#"{{ "cpus": [{cpu}], "phases": {{
+                    "rest": {{ "loop": 2, "cpus": [{cpu}], "run": 1000, "sleep": 1000000 }},
+                    "work": {{ "loop": -1, "cpus": {cpus}, "run": 1000 }} }} }}"#
+            )
+        };
+        let (free, bound) = (task(&format!("[{cpu}, 3]")), task(&format!("[{cpu}]")));
+        format!(r#""{name}": {free}, "beside-{name}": {bound}"#)
+    };
+    let json = format!(
+        r#"{{ "tasks": {{ {}, {} }} }}"#,
+        pair("far", 0),
+        pair("near", 2)
+    );
+    let (history, _) = run(ID, "l3:2 core:2", &json, 3, &[("balance", "false")]);
+    let first = history.runs.iter().find(|run| run.cpu == 3).unwrap();
+    assert_eq!(first.task, "near", "{first:?}");
+}
+
+#[test]
 fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
     assert_the_displaced_move(ID, 20);
 }
