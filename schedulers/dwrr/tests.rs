@@ -599,3 +599,97 @@ fn who_would_starve_runs_out_of_turn() {
     let (history, _) = run(ID, "1", json, 30, &settings);
     assert_eq!(history.cpu_time("light-0", 10 * SECOND, 30 * SECOND), 0);
 }
+
+#[test]
+fn who_wakes_stays_away_from_a_cpu_rounds_behind() {
+    // The heavy hog's round slice is as long as 86 of the light one's
+    let json = r#"{ "tasks": {
+            "heavy": { "priority": -20, "cpus": [0], "run": 1000 },
+            "light": { "cpus": [1], "run": 1000 },
+            "sleeper": { "phases": {
+                "placed": { "loop": 1, "cpus": [0], "run": 100 },
+                "free": { "loop": -1, "cpus": [0, 1], "sleep": 100000, "run": 1000 } } } },
+        "global": { "duration": 1000 } }"#;
+    let (history, outcome) = run(ID, "2", json, 2, &[]);
+    assert!(statistic(ID, &outcome, "redirected") > 0);
+    let runs = history.runs_of("sleeper", 50 * MS, 2 * SECOND);
+    assert!(runs.len() > 10 && runs.iter().all(|run| run.cpu == 1));
+}
+
+#[test]
+fn a_cpu_without_threads_joins_the_highest_round() {
+    // The hog's CPU goes through 400 rounds before the other one has a thread. Without this it would have as many to catch up with.
+    let json = r#"{ "tasks": {
+            "hog": { "run": 1000 },
+            "late": { "instance": 2, "delay": 10000000, "run": 1000 } },
+        "global": { "duration": 1000 } }"#;
+    let (history, _) = run(ID, "2", json, 20, &[]);
+    for name in ["hog", "late-0", "late-1"] {
+        let percent = history.percent(name, 10 * SECOND, 20 * SECOND);
+        assert_near(percent, 66.7, 1.0, name);
+    }
+}
+
+#[test]
+fn who_comes_from_a_cpu_behind_keeps_the_rest_of_its_slice() {
+    // CPU 1 takes the second thread at the end of its own third round, when that one has a quarter of its first slice left
+    let json = r#"{ "tasks": {
+            "heavy": { "cpus": [0], "priority": -5, "run": 1000 },
+            "taken": { "phases": {
+                "bound": { "loop": 1, "cpus": [0], "run": 300000 },
+                "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } },
+            "taker": { "cpus": [1], "run": 1000 } },
+        "global": { "duration": 1000 } }"#;
+    let settings = [("round_slice", "1 s"), ("host_balance", "false")];
+    let (history, outcome) = run(ID, "2", json, 6, &settings);
+    assert_eq!(statistic(ID, &outcome, "stolen_behind"), 1);
+    let slice = history.longest_wait("taker", 0, 6 * SECOND);
+    assert_near(slice as f64 / SECOND as f64, 1.26, 0.01, "its second slice");
+}
+
+#[test]
+fn who_wakes_in_a_round_that_it_has_finished_does_not_disturb() {
+    // Its slice ends between ticks, and then it sleeps
+    let json = r#"{ "tasks": {
+            "heavy": { "priority": -5, "run": 1000 },
+            "expired": { "run": 700, "sleep": 300 } },
+        "global": { "duration": 1000 } }"#;
+    let (_, outcome) = run_with(ID, "1", json, 20, &[], |options| options.hz = 100);
+    let expired = statistic(ID, &outcome, "woken_expired");
+    assert!(expired > 50, "{expired}");
+    assert_eq!(statistic(ID, &outcome, "ran_ahead"), 0);
+}
+
+#[test]
+fn the_hosts_balancer_moves_threads_within_a_round() {
+    // Round slices of 86 s: nobody is in EQ
+    let json = r#"{ "tasks": {
+            "hog": { "priority": -20, "instance": 3, "phases": {
+                "placed": { "loop": 1, "cpus": [0], "run": 1000 },
+                "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } },
+            "bound": { "priority": -20, "cpus": [1], "run": 1000 } },
+        "global": { "duration": 1000 } }"#;
+    let (history, _) = run(ID, "2", json, 4, &[("round_slice", "1 s")]);
+    assert_near(
+        history.percent("bound", SECOND, 4 * SECOND),
+        50.0,
+        1.0,
+        "share of the one that had a CPU for itself",
+    );
+}
+
+#[test]
+fn who_wakes_behind_a_real_time_task_goes_to_the_next_idle_cpu_at_once() {
+    // It wakes when no CPU is idle, and waits for 2 ms. The timer of idle CPUs would come after 20 ms.
+    let json = r#"{ "tasks": {
+            "fifo": { "policy": "SCHED_FIFO", "priority": 10, "cpus": [0],
+                "timer": { "ref": "a", "period": 130000 }, "run": 10000 },
+            "short": { "cpus": [1], "timer": { "ref": "b", "period": 130000 }, "run": 3000 },
+            "sleeper": { "delay": 1000, "phases": {
+                "back": { "loop": 1, "cpus": [0], "run": 10 },
+                "anywhere": { "loop": 1, "cpus": [0, 1], "timer": { "ref": "c", "period": 130000 }, "run": 1000 } } } },
+        "global": { "duration": 1000 } }"#;
+    let (history, _) = run(ID, "2", json, 1, &[("hz", "20")]);
+    let runs = history.runs_of("sleeper", 125 * MS, 145 * MS);
+    assert_eq!((runs[0].cpu, runs[0].start), (1, 133 * MS), "{runs:?}");
+}
