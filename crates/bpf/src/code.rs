@@ -48,6 +48,13 @@ struct Compiled {
     source: Places,
 }
 
+impl Compiled {
+    fn entry(&self) -> Entry {
+        // SAFETY: the address is that of a function compiled with exactly this signature.
+        unsafe { std::mem::transmute::<usize, Entry>(self.address) }
+    }
+}
+
 /// Compiles the programs of an object that are marked for loading
 /// ([`crate::Program::autoload`]), and the functions they use.
 ///
@@ -275,9 +282,16 @@ impl Code {
     #[must_use]
     pub fn entry(&self, program: &str) -> Option<Entry> {
         let one = self.functions.iter().find(|one| one.name == program)?;
-        // SAFETY: the address is that of a function compiled with exactly
-        // this signature.
-        Some(unsafe { std::mem::transmute::<usize, Entry>(one.address) })
+        Some(one.entry())
+    }
+
+    /// The same for the code of a program or function that begins at `address`.
+    #[must_use]
+    pub fn entry_at(&self, address: usize) -> Option<Entry> {
+        let place = self
+            .functions
+            .binary_search_by_key(&address, |one| one.address);
+        Some(self.functions[place.ok()?].entry())
     }
 
     /// The source line of an address inside the code, for crash reports.

@@ -141,6 +141,7 @@ pub const SCHED_EXT: u32 = 7;
 pub const EPERM: i64 = 1;
 pub const ENOENT: i64 = 2;
 pub const E2BIG: i64 = 7;
+pub const EFAULT: i64 = 14;
 pub const ENOMEM: i64 = 12;
 pub const EBUSY: i64 = 16;
 pub const EEXIST: i64 = 17;

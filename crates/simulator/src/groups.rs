@@ -162,6 +162,11 @@ impl Groups {
         &raw mut *self.groups[number].cgroup
     }
 
+    /// How deep the group is in the hierarchy.
+    pub fn level(&self, number: usize) -> i32 {
+        self.groups[number].cgroup.level
+    }
+
     /// Number of the group whose `struct cgroup` is at `address`.
     pub fn number_of(&self, address: u64) -> Option<usize> {
         self.groups

@@ -17,14 +17,14 @@ use crate::dispatch_queue::{DispatchQueue, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
 use crate::lockstep::Companion;
-use crate::maps::{Map, Retired};
+use crate::maps::{Maps, Retired};
 use crate::operations::{Op, Operations};
 use crate::program::{Programs, Sleep};
 use crate::reports::Reports;
 use crate::scheduler::Scheduler;
 use crate::structures::{CpuMask, EventStats, MmStruct, RunQueue, ScxRq};
 use crate::surroundings::{Surroundings, is_hidden, visible};
-use crate::task::{Class, Process, TaskRef};
+use crate::task::{Class, Process, TaskMemory, TaskRef};
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
 use crate::tracing::Tracing;
@@ -198,15 +198,15 @@ pub struct Kernel<'a> {
     pub(crate) cid_masks: u64,
     pub(crate) cids: crate::cids::Cids,
     pub(crate) objects: crate::kfunc::Objects,
-    /// Boxed, since schedulers hold their addresses.
-    #[allow(clippy::vec_box)]
-    pub(crate) maps: Vec<Box<Map>>,
+    pub(crate) maps: Maps,
     pub(crate) operations: Operations,
     pub(crate) settings: Settings,
     pub(crate) machine: Arc<Machine>,
     pub(crate) topology: Topology,
     pub(crate) clock: Clock,
     pub(crate) cpus: Vec<Cpu>,
+    /// All tasks: those below, the surroundings and the idle tasks.
+    pub(crate) task_memory: TaskMemory,
     pub(crate) tasks: Vec<TaskRef>,
     /// The parent of the tasks that exist at the start.
     pub(crate) initial_parent: TaskRef,
@@ -678,21 +678,5 @@ impl<'a> Kernel<'a> {
     pub(crate) fn set_current(&mut self, cpu: usize, task: TaskRef) {
         self.cpus[cpu].current = task;
         self.cpus[cpu].rq.curr = task.address() as *mut _;
-    }
-}
-
-impl Drop for Kernel<'_> {
-    fn drop(&mut self) {
-        for task in self.tasks.drain(..).chain(self.unborn.drain(..)) {
-            // SAFETY: the scheduler's code no longer runs, and no handle outlives the kernel.
-            unsafe { task.free() };
-        }
-        // SAFETY: as above; these are not in the table of tasks.
-        for task in self.hidden_tasks().collect::<Vec<_>>() {
-            unsafe { task.free() };
-        }
-        for cpu in &self.cpus {
-            unsafe { cpu.idle.free() };
-        }
     }
 }

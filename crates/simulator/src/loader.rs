@@ -55,8 +55,7 @@ impl Kernel<'_> {
         for (key, values) in &new.entries {
             write_entry(&mut inner, key, values)?;
         }
-        self.maps.push(Box::new(inner));
-        let address = self.maps.last().map_or(0, |map| &raw const **map as u64);
+        let address = self.maps.add(inner);
         self.maps[map].put_map(key, address)
     }
 

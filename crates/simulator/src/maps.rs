@@ -1,12 +1,14 @@
 //! BPF maps. Storage never moves: schedulers keep pointers into it.
 
 use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
 
 use fairground_bpf::{MapOperation, map_kind as kind};
 use indexmap::IndexMap;
 
 use crate::dsq_table::FixedState;
 use crate::elements::Elements;
+use crate::kfunc::{copy, load, read_bytes, write_bytes};
 
 const BPF_NOEXIST: u64 = 1;
 const BPF_EXIST: u64 = 2;
@@ -58,7 +60,8 @@ pub enum Store {
     Arena,
 }
 
-/// A map.
+/// A map. Its size is a power of two, so that an array of them is searched fast.
+#[repr(align(256))]
 pub struct Map {
     /// Its name in the object.
     pub name: String,
@@ -80,6 +83,80 @@ pub struct Map {
     cpu_stride: usize,
     /// Values.
     pub store: Store,
+}
+
+/// All maps of a simulation. Schedulers hold their addresses.
+pub struct Maps {
+    /// Those of the object, in its order. They are together, so that an address is found fast.
+    own: Box<[Map]>,
+    /// Those that the loader puts into maps of maps, by their addresses.
+    added: IndexMap<u64, Box<Map>, FixedState>,
+}
+
+impl Maps {
+    /// The maps of an object.
+    pub fn new(own: Vec<Map>) -> Maps {
+        Maps {
+            own: own.into(),
+            added: IndexMap::default(),
+        }
+    }
+
+    /// Adds a map that is not one of the object's; returns its address.
+    pub fn add(&mut self, map: Map) -> u64 {
+        let map = Box::new(map);
+        let address = &raw const *map as u64;
+        self.added.insert(address, map);
+        address
+    }
+
+    /// The place of the map at `address`, if there is one there.
+    #[inline(always)]
+    pub fn find(&self, address: u64) -> Option<usize> {
+        const { assert!(size_of::<Map>().is_power_of_two()) };
+        let size = size_of::<Map>() as u64;
+        let offset = address.wrapping_sub(self.own.as_ptr() as u64);
+        let place = (offset / size) as usize;
+        if offset.is_multiple_of(size) && place < self.own.len() {
+            return Some(place);
+        }
+        self.find_added(address)
+    }
+
+    #[cold]
+    fn find_added(&self, address: u64) -> Option<usize> {
+        let place = self.added.get_index_of(&address)?;
+        Some(self.own.len() + place)
+    }
+
+    /// The object's maps in their order.
+    pub fn own(&self) -> &[Map] {
+        &self.own
+    }
+
+    /// All maps.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Map> {
+        let added = self.added.values_mut().map(|map| &mut **map);
+        self.own.iter_mut().chain(added)
+    }
+}
+
+impl Index<usize> for Maps {
+    type Output = Map;
+    #[inline]
+    fn index(&self, place: usize) -> &Map {
+        let own = self.own.get(place);
+        own.unwrap_or_else(|| &self.added[place - self.own.len()])
+    }
+}
+
+impl IndexMut<usize> for Maps {
+    #[inline]
+    fn index_mut(&mut self, place: usize) -> &mut Map {
+        let count = self.own.len();
+        let own = self.own.get_mut(place);
+        own.unwrap_or_else(|| &mut self.added[place - count])
+    }
 }
 
 impl Map {
@@ -142,13 +219,11 @@ impl Map {
     }
 
     fn key(&self, address: u64) -> Box<[u8]> {
-        // SAFETY: the scheduler passes a key of the size that it declared.
-        unsafe { std::slice::from_raw_parts(address as *const u8, self.key_size) }.into()
+        read_bytes(address, self.key_size).into()
     }
 
     fn index(&self, address: u64) -> usize {
-        // SAFETY: keys of arrays are 32-bit numbers.
-        unsafe { (address as *const u32).read_unaligned() as usize }
+        load::<u32>(address) as usize
     }
 
     /// Address of the value for the key at `key`, seen from `cpu`; 0 if there is none.
@@ -157,8 +232,7 @@ impl Map {
         let Store::Array(values) = &mut self.store else {
             return self.lookup_by_key(key, cpu);
         };
-        // SAFETY: keys of arrays are 32-bit numbers.
-        let index = unsafe { (key as *const u32).read_unaligned() as usize };
+        let index = load::<u32>(key) as usize;
         if index >= self.max_entries {
             return 0;
         }
@@ -240,8 +314,8 @@ impl Map {
         }
         let target = self.lookup(key, cpu);
         if target != 0 {
-            // SAFETY: both point to at least `value_size` bytes; the scheduler may pass the value itself.
-            unsafe { std::ptr::copy(value as *const u8, target as *mut u8, value_size) };
+            // The scheduler may pass the value itself.
+            copy(value, target, value_size);
         }
         Ok(retired)
     }
@@ -399,9 +473,7 @@ impl Map {
 
     /// Adds a value to a queue or stack.
     pub fn push(&mut self, value: u64, flags: u64) -> Result<(), Errno> {
-        // SAFETY: the scheduler passes a value of the size that it declared.
-        let bytes: Box<[u8]> =
-            unsafe { std::slice::from_raw_parts(value as *const u8, self.value_size) }.into();
+        let bytes = read_bytes(value, self.value_size).into();
         let (full, exist) = (self.max_entries, flags & BPF_EXIST != 0);
         let Store::Queue(queue) = &mut self.store else {
             return Err(EINVAL);
@@ -428,8 +500,7 @@ impl Map {
             queue.front()
         }
         .ok_or(ENOENT)?;
-        // SAFETY: the scheduler passes room for a value.
-        unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), target as *mut u8, value.len()) };
+        write_bytes(target, value.len(), value);
         if remove {
             if last_first {
                 queue.pop_back()

@@ -4,15 +4,14 @@ use fairground_bpf::{InitialValue, Slot, map_kind};
 
 use crate::kfunc::arena::Arena;
 use crate::lockstep::Companion;
-use crate::maps::{Map, Store, words};
+use crate::maps::{Map, Maps, Store, words};
 use crate::scheduler::{LoadError, Scheduler};
 use crate::simulation::Options;
 
 /// What the scheduler's code addresses. It never moves, because code and values hold addresses in it.
 pub struct Memory {
-    /// The maps, in the order of the object. Schedulers hold their addresses.
-    #[allow(clippy::vec_box)]
-    pub maps: Vec<Box<Map>>,
+    /// The maps, in the order of the object.
+    pub maps: Maps,
     /// The arena, if the object has one.
     pub arena: Option<Arena>,
     /// The global variables, by section.
@@ -67,7 +66,7 @@ impl Memory {
         let slots = scheduler.object.slots().into_iter();
         let (slots, slot_sizes) = slots
             .map(|slot| match slot {
-                Slot::Map(number) => ((&raw mut *maps[number]).cast(), 0),
+                Slot::Map(number) => ((&raw mut maps[number]).cast(), 0),
                 Slot::Section(number) => places[number],
             })
             .unzip();
@@ -82,12 +81,11 @@ impl Memory {
 }
 
 /// The maps of the object, and its arena.
-#[allow(clippy::vec_box)]
 fn maps(
     scheduler: &Scheduler,
     options: &Options,
     cpus: usize,
-) -> Result<(Vec<Box<Map>>, Option<Arena>), LoadError> {
+) -> Result<(Maps, Option<Arena>), LoadError> {
     let definitions = scheduler.object.maps();
     let mut maps = Vec::new();
     let mut arena = None;
@@ -101,13 +99,14 @@ fn maps(
             arena = Some(Arena::new(definition.max_entries as usize).map_err(LoadError::Map)?);
         }
         let map = Map::new(&definition, number, cpus).map_err(LoadError::Map)?;
-        maps.push(Box::new(map));
+        maps.push(map);
     }
+    let mut maps = Maps::new(maps);
     // Maps of maps get the maps that the object names.
     for (number, definition) in definitions.iter().enumerate() {
         for (index, value) in &definition.initial {
             if let InitialValue::Map(inner) = value {
-                let address = &raw mut *maps[*inner] as u64;
+                let address = &raw const maps[*inner] as u64;
                 if let Store::Maps(slots) = &mut maps[number].store
                     && let Some(slot) = slots.get_mut(*index as usize)
                 {

@@ -22,7 +22,7 @@ use crate::kernel::{Cpu, Kernel, Settings};
 use crate::kfunc::arena::{Arena, PAGE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
 use crate::lockstep::Companion;
-use crate::maps::Map;
+use crate::maps::Maps;
 use crate::memory::Memory;
 use crate::operations::Op;
 use crate::program::Programs;
@@ -30,7 +30,7 @@ use crate::reports::Reports;
 use crate::scheduler::{LoadError, Scheduler};
 use crate::structures::{CpuMask, EventStats, MmStruct};
 use crate::surroundings::{self, Surroundings};
-use crate::task::{Class, Task, TaskRef};
+use crate::task::{Class, Task, TaskMemory, TaskRef};
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
 use crate::tracing::{Hook, Tracing};
@@ -97,8 +97,8 @@ pub struct TaskOutcome {
 }
 
 impl TaskOutcome {
-    fn of(task: &Task, maps: &[Box<Map>]) -> TaskOutcome {
-        let values = maps.iter().zip(&task.storage);
+    fn of(task: &Task, maps: &Maps) -> TaskOutcome {
+        let values = maps.own().iter().zip(&task.storage);
         TaskOutcome {
             id: task.id,
             name: task.name.clone(),
@@ -210,14 +210,25 @@ pub fn simulate_beside<'a>(
     })
 }
 
+/// The CPUs of a machine, each with its idle task.
+fn idle_cpus(machine: &Machine, tasks: &mut TaskMemory, possible: CpuMask) -> Vec<Cpu> {
+    let count = machine.cpus.len();
+    let cpus = machine.cpus.iter().enumerate();
+    let cpus = cpus.map(|(cpu, description)| {
+        let capacity = u64::from(description.capacity.max(1));
+        Cpu::new(cpu, capacity, idle_task(tasks, cpu, possible, count))
+    });
+    cpus.collect()
+}
+
 /// The idle task of a CPU.
-fn idle_task(cpu: usize, possible: CpuMask, count: usize) -> TaskRef {
+fn idle_task(tasks: &mut TaskMemory, cpu: usize, possible: CpuMask, count: usize) -> TaskRef {
     let mut idle = Task::blank(TaskId(u32::MAX), "swapper".into(), 0, possible, count);
     idle.set_class(Class::Idle);
     idle.seen.prio = 140;
     idle.seen.flags = PF_IDLE | PF_KTHREAD;
     idle.seen.thread_info.cpu = cpu as u32;
-    let idle = TaskRef::allocate(idle);
+    let idle = tasks.place(idle);
     idle.fix_pointers();
     idle
 }
@@ -225,6 +236,7 @@ fn idle_task(cpu: usize, possible: CpuMask, count: usize) -> TaskRef {
 /// The task that creates those of the workload; it sleeps.
 fn creator(
     options: &Options,
+    tasks: &mut TaskMemory,
     memory: &mut MmStruct,
     groups: &mut Groups,
     possible: CpuMask,
@@ -238,7 +250,7 @@ fn creator(
     let (set, group) = groups.pointers(0);
     task.seen.cgroups = set;
     task.seen.sched_task_group = group;
-    let task = TaskRef::allocate(task);
+    let task = tasks.place(task);
     task.fix_pointers();
     task
 }
@@ -307,12 +319,8 @@ impl<'a> Kernel<'a> {
         let mut memory = Memory::new(scheduler, options, count, companion.as_mut())?;
         let mut stack = Stack::new();
         let context = context(&mut memory, &mut stack);
-        let cpus = machine.cpus.iter().enumerate();
-        let cpus = cpus.map(|(cpu, description)| {
-            let capacity = u64::from(description.capacity.max(1));
-            Cpu::new(cpu, capacity, idle_task(cpu, possible, count))
-        });
-        let cpus = cpus.collect();
+        let mut tasks = TaskMemory::default();
+        let cpus = idle_cpus(&machine, &mut tasks, possible);
         let nodes = topology.nodes.len();
         let (dsqs, global_dsqs) = built_in_queues(count, nodes);
         let tracks_itself =
@@ -320,7 +328,14 @@ impl<'a> Kernel<'a> {
         let per_node = operations.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
         let mut groups = Groups::new(group_paths(&options.workload));
         let mut parent_memory = Box::new(MmStruct { mm_users: 1 });
-        let initial_parent = creator(options, &mut parent_memory, &mut groups, possible, count);
+        let initial_parent = creator(
+            options,
+            &mut tasks,
+            &mut parent_memory,
+            &mut groups,
+            possible,
+            count,
+        );
         Ok(Kernel {
             scheduler: scheduler.clone(),
             context,
@@ -335,6 +350,7 @@ impl<'a> Kernel<'a> {
             settings: settings(options),
             clock: Clock::new(count),
             cpus,
+            task_memory: tasks,
             tasks: Vec::new(),
             initial_parent,
             other_threads: Vec::new(),
@@ -519,7 +535,7 @@ impl<'a> Kernel<'a> {
     }
 
     fn read_statistics(&self) -> Vec<u64> {
-        let map = self.maps.iter().find(|map| map.name == "statistics");
+        let map = self.maps.own().iter().find(|map| map.name == "statistics");
         map.map(|map| map.counters()).unwrap_or_default()
     }
 

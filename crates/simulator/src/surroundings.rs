@@ -197,7 +197,7 @@ impl Kernel<'_> {
         let (set, group) = self.groups.pointers(0);
         task.seen.cgroups = set;
         task.seen.sched_task_group = group;
-        TaskRef::allocate(task)
+        self.task_memory.place(task)
     }
 
     /// Sets the policy and CPUs of such a thread, and adds it.

@@ -1103,11 +1103,42 @@ fn maps_have_a_largest_size() {
 }
 
 #[test]
-fn garbage_for_a_list_is_an_error_of_the_scheduler() {
-    let outcome = run(&scheduler("fault", &["GARBAGE_LIST"]), &free("2", TWO_HOGS));
-    assert_eq!(outcome.exit.kind, ExitKind::Error);
-    let message = "there is no bpf_list_head where one was passed";
-    assert_eq!(outcome.exit.message, message);
+fn what_functions_rely_on_is_looked_up_when_a_scheduler_passes_it() {
+    for (call, what) in [
+        ("scx_bpf_task_cpu(nowhere)", "task_struct"),
+        ("scx_bpf_task_running(inside + 8)", "task_struct"),
+        ("scx_bpf_dsq_insert(nowhere, 0, 0, 0)", "task_struct"),
+        ("bpf_map_lookup_elem(nowhere, &key)", "map"),
+        ("bpf_map_delete_elem(inside, &key)", "map"),
+        ("bpf_loop(1, nowhere, NULL, 0)", "function"),
+        (
+            "bpf_for_each_map_elem(&values, inside, NULL, 0)",
+            "function",
+        ),
+        (
+            "bpf_spin_lock((void *)&value->word); bpf_spin_unlock((void *)&value->word)",
+            "bpf_spin_lock",
+        ),
+        ("bpf_list_front(&garbage)", "bpf_list_head"),
+        ("bpf_rbtree_first(&garbage)", "bpf_rb_root"),
+    ] {
+        let call_it = format!("CALL {call}");
+        let outcome = run(&scheduler("arguments", &[&call_it]), &free("1", TWO_HOGS));
+        let message = format!("there is no {what} where one was passed");
+        assert_eq!(outcome.exit.kind, ExitKind::Error, "{call}");
+        assert_eq!(outcome.exit.message, message, "{call}");
+    }
+}
+
+#[test]
+fn memory_that_a_kernel_cannot_read_is_an_error_number() {
+    for address in ["NULL", "(void *)(0xdeadULL << 48 | p->se.sum_exec_runtime)"] {
+        let call =
+            format!("CALL bpf_printk(\"%d\", (int)bpf_probe_read_kernel(&buffer, 8, {address}))");
+        let outcome = run(&scheduler("arguments", &[&call]), &free("1", TWO_HOGS));
+        assert_eq!(outcome.exit.kind, ExitKind::Unregistered, "{address}");
+        assert_eq!(outcome.messages[0], "-14", "{address}");
+    }
 }
 
 #[test]

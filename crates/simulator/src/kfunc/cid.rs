@@ -1,11 +1,10 @@
 //! Topological CPU ids, and the functions for schedulers that may have sub-schedulers: here the root has none, and holds all capabilities itself.
 
+use super::passed::store;
 use super::{error, kernel_functions, signed};
 use crate::cids;
 use crate::constants::*;
 use crate::kernel::Kernel;
-use crate::structures::CidTopology;
-use crate::task::TaskRef;
 
 impl Kernel<'_> {
     /// The CPU with this id (`scx_cid_to_cpu`); an id that no CPU has is an error.
@@ -156,13 +155,12 @@ kernel_functions! { TABLE;
             Some(_) => kernel.cids.topology[cid as u32 as usize],
             None => cids::NO_TOPOLOGY,
         };
-        // SAFETY: the scheduler passes the address of a structure of its own.
-        unsafe { (target as *mut CidTopology).write_unaligned(topology) };
+        store(target, topology);
         0
     }
 
     fn scx_bpf_task_cid(kernel, task) {
-        TaskRef::from_address(task).map_or(error(EINVAL), |task| kernel.cid_of(task.cpu()))
+        kernel.passed_task(task).map_or(error(EINVAL), |task| kernel.cid_of(task.cpu()))
     }
 
     fn scx_bpf_this_cid(kernel) {

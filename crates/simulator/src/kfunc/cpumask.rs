@@ -1,5 +1,8 @@
 //! CPU masks that schedulers own (`struct bpf_cpumask`) and operations on any mask.
 
+use std::mem::offset_of;
+
+use super::passed::{load, mask, store};
 use super::{kernel_functions, signed};
 use crate::mask::first_common_from;
 use crate::structures::{BpfCpuMask, CPU_MASK_WORDS, CpuMask};
@@ -45,11 +48,6 @@ impl Masks {
     }
 }
 
-fn mask<'m>(address: u64) -> &'m mut CpuMask {
-    // SAFETY: the scheduler passes a CPU mask of the kernel's or of its own; references live for one call.
-    unsafe { &mut *(address as *mut CpuMask) }
-}
-
 fn combine(target: u64, a: u64, b: u64, operation: impl Fn(u64, u64) -> u64) -> u64 {
     let mut any = 0;
     for word in 0..CPU_MASK_WORDS {
@@ -76,8 +74,8 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_cpumask_acquire(kernel, address) {
-        // SAFETY: the scheduler passes a mask of its own.
-        unsafe { (*(address as *mut BpfCpuMask)).usage += 1 };
+        let usage = address + offset_of!(BpfCpuMask, usage) as u64;
+        store(usage, load::<i32>(usage).wrapping_add(1));
         kernel.holdings.take("the reference that bpf_cpumask_acquire() returned", address)
     }
 

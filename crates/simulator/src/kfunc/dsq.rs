@@ -1,5 +1,6 @@
 //! Dispatch queues: insertion, moves, queries. Messages are the kernel's.
 
+use super::passed::{load, store};
 use super::{error, kernel_functions, signed};
 use crate::constants::*;
 use crate::dispatch_queue::{DispatchQueue, DsqIndex};
@@ -11,7 +12,22 @@ use crate::task::TaskRef;
 const HAS_SLICE: u64 = 1;
 const HAS_VTIME: u64 = 2;
 
+/// The queue of an iteration, by its slot: the queue's index, and the iteration's number on that queue plus 1.
+fn queue_of(slot: u64) -> DsqIndex {
+    DsqIndex((slot >> 32) as u32)
+}
+
 impl Kernel<'_> {
+    /// The queue and number of the iteration with this slot; none if it never began. A slot that no iteration has is an error.
+    fn iteration(&mut self, slot: u64) -> Option<(DsqIndex, u32)> {
+        let (queue, number) = (queue_of(slot), (slot as u32).checked_sub(1));
+        if slot != 0 && (number.is_none() || queue.0 as usize >= self.dsqs.len()) {
+            self.refuse_passed("bpf_iter_scx_dsq");
+            return None;
+        }
+        Some((queue, number?))
+    }
+
     fn vet_flags(&mut self, dsq_id: u64, flags: &mut u64) -> bool {
         let local = dsq_id == SCX_DSQ_LOCAL || dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON;
         if *flags & SCX_ENQ_INTERNAL_MASK != 0 {
@@ -48,7 +64,7 @@ impl Kernel<'_> {
         mut flags: u64,
         ordered: bool,
     ) -> bool {
-        let Some(mut task) = TaskRef::from_address(task) else {
+        let Some(mut task) = self.passed_task(task) else {
             self.fail(ExitKind::Error, "called with NULL task".into());
             return false;
         };
@@ -124,11 +140,16 @@ impl Kernel<'_> {
         mut flags: u64,
         ordered: bool,
     ) -> bool {
-        // SAFETY: the scheduler passes its iterator, which lives on its stack.
-        let iterator = unsafe { &mut *(iterator as *mut DsqIterator) };
-        let overrides = std::mem::take(&mut iterator.overrides);
-        let (slice, vtime) = (iterator.slice, iterator.vtime);
-        let Some(mut task) = TaskRef::from_address(task) else {
+        let place = iterator;
+        let iterator = load::<DsqIterator>(place);
+        store(
+            place,
+            DsqIterator {
+                overrides: 0,
+                ..iterator
+            },
+        );
+        let Some(mut task) = self.passed_task(task) else {
             return false;
         };
         if iterator.slot == 0 || !self.vet_flags(dsq_id, &mut flags) {
@@ -137,17 +158,17 @@ impl Kernel<'_> {
         if ordered {
             flags |= SCX_ENQ_DSQ_PRIQ;
         }
-        let source = DsqIndex((iterator.slot >> 32) as u32);
+        let source = queue_of(iterator.slot);
         if task.dsq != Some(source) {
             return false;
         }
         self.charge_dsq_lock(source, 0);
         let target = self.dsq_for_dispatch(self.this_cpu, dsq_id, task.cpu());
-        if overrides & HAS_VTIME != 0 {
-            task.seen.scx.dsq_vtime = vtime;
+        if iterator.overrides & HAS_VTIME != 0 {
+            task.seen.scx.dsq_vtime = iterator.vtime;
         }
-        if overrides & HAS_SLICE != 0 {
-            self.set_slice(task, slice);
+        if iterator.overrides & HAS_SLICE != 0 {
+            self.set_slice(task, iterator.slice);
         }
         self.move_between(task, flags, target);
         true
@@ -208,8 +229,7 @@ kernel_functions! { TABLE;
     }
 
     fn __scx_bpf_dsq_insert_vtime(kernel, task, arguments) {
-        // SAFETY: the scheduler passes the address of the structure on its stack.
-        let arguments = unsafe { *(arguments as *const InsertVtimeArgs) };
+        let arguments = load::<InsertVtimeArgs>(arguments);
         u64::from(kernel.insert(task, arguments.dsq_id, arguments.slice, arguments.vtime, arguments.enq_flags, true))
     }
 
@@ -234,18 +254,14 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_dsq_move_set_slice(kernel, iterator, slice) {
-        // SAFETY: the scheduler passes its iterator, which lives on its stack.
-        let iterator = unsafe { &mut *(iterator as *mut DsqIterator) };
-        iterator.slice = slice;
-        iterator.overrides |= HAS_SLICE;
+        let before = load::<DsqIterator>(iterator);
+        store(iterator, DsqIterator { slice, overrides: before.overrides | HAS_SLICE, ..before });
         0
     }
 
     fn scx_bpf_dsq_move_set_vtime(kernel, iterator, vtime) {
-        // SAFETY: as above.
-        let iterator = unsafe { &mut *(iterator as *mut DsqIterator) };
-        iterator.vtime = vtime;
-        iterator.overrides |= HAS_VTIME;
+        let before = load::<DsqIterator>(iterator);
+        store(iterator, DsqIterator { vtime, overrides: before.overrides | HAS_VTIME, ..before });
         0
     }
 
@@ -309,37 +325,30 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_iter_scx_dsq_new(kernel, iterator, dsq_id, flags) {
-        // SAFETY: the scheduler passes its iterator, which lives on its stack.
-        let iterator = unsafe { &mut *(iterator as *mut DsqIterator) };
-        iterator.slot = 0;
-        iterator.overrides = 0;
+        let before = DsqIterator { slot: 0, overrides: 0, ..load(iterator) };
+        store(iterator, before);
         if flags & !SCX_DSQ_ITER_REV != 0 {
             return error(EINVAL);
         }
         let Some(index) = kernel.dsq_numbers.get(dsq_id) else { return error(ENOENT) };
         let number = kernel.dsq_mut(index).start_iteration(flags & SCX_DSQ_ITER_REV != 0);
-        iterator.slot = (u64::from(index.0) << 32) | (u64::from(number) + 1);
+        store(iterator, DsqIterator { slot: (u64::from(index.0) << 32) | (u64::from(number) + 1), ..before });
         0
     }
 
     fn bpf_iter_scx_dsq_next(kernel, iterator) {
-        // SAFETY: as above.
-        let slot = unsafe { (*(iterator as *mut DsqIterator)).slot };
-        if slot == 0 {
-            return 0;
-        }
-        let index = DsqIndex((slot >> 32) as u32);
-        let (task, visited) = kernel.dsq_mut(index).next_of_iteration(slot as u32 - 1);
+        let slot = load::<DsqIterator>(iterator).slot;
+        let Some((index, number)) = kernel.iteration(slot) else { return 0 };
+        let (task, visited) = kernel.dsq_mut(index).next_of_iteration(number);
         kernel.charge_dsq_lock(index, visited);
         task.map_or(0, TaskRef::address)
     }
 
     fn bpf_iter_scx_dsq_destroy(kernel, iterator) {
-        // SAFETY: as above.
-        let iterator = unsafe { &mut *(iterator as *mut DsqIterator) };
-        if iterator.slot != 0 {
-            kernel.dsq_mut(DsqIndex((iterator.slot >> 32) as u32)).end_iteration(iterator.slot as u32 - 1);
-            iterator.slot = 0;
+        let before = load::<DsqIterator>(iterator);
+        if let Some((index, number)) = kernel.iteration(before.slot) {
+            kernel.dsq_mut(index).end_iteration(number);
+            store(iterator, DsqIterator { slot: 0, ..before });
         }
         0
     }
@@ -352,7 +361,7 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_task_set_slice(kernel, task, slice) {
-        match TaskRef::from_address(task) {
+        match kernel.passed_task(task) {
             Some(task) if task.seen.scx.flags & SCX_TASK_STATE_MASK != SCX_TASK_NONE => {
                 kernel.set_slice_for_scheduler(task, slice);
                 1
@@ -362,7 +371,7 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_task_set_dsq_vtime(kernel, task, vtime) {
-        match TaskRef::from_address(task) {
+        match kernel.passed_task(task) {
             Some(mut task) if task.seen.scx.flags & SCX_TASK_STATE_MASK != SCX_TASK_NONE => {
                 task.seen.scx.dsq_vtime = vtime;
                 1

@@ -1,29 +1,22 @@
 //! BPF helpers by number (`enum bpf_func_id`).
 
-use fairground_bpf::{Entry, Native};
+use fairground_bpf::Native;
 
 use super::output::{format, format_at};
-use super::{error, kernel_functions, read_bytes, read_string, signed};
+use super::passed::{
+    data, load, read_bytes, read_string, replace, store, string_bytes, write_bytes, write_string,
+};
+use super::{error, kernel_functions, signed};
 use crate::constants::*;
 use crate::cost::Lock;
 use crate::kernel::Kernel;
-use crate::maps::{Map, Store, words};
+use crate::maps::{Store, words};
 use crate::task::TaskRef;
 
 /// Maximum number of iterations of `bpf_loop`.
 const MAX_LOOPS: u64 = 8 * 1024 * 1024;
 const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
 const BPF_F_TIMER_ABS: u64 = 1;
-
-pub(super) fn map<'m>(address: u64) -> &'m mut Map {
-    // SAFETY: the scheduler passes one of its maps, whose addresses the kernel gave it.
-    unsafe { &mut *(address as *mut Map) }
-}
-
-pub(super) fn callback(address: u64) -> Entry {
-    // SAFETY: the scheduler passes the address of one of its functions; all have this signature.
-    unsafe { std::mem::transmute(address as *const u8) }
-}
 
 fn result(outcome: Result<(), i64>) -> u64 {
     match outcome {
@@ -32,71 +25,55 @@ fn result(outcome: Result<(), i64>) -> u64 {
     }
 }
 
-fn write_bytes(target: u64, size: usize, bytes: &[u8]) {
-    // SAFETY: the scheduler passes the address and size of its buffer.
-    let buffer = unsafe { std::slice::from_raw_parts_mut(target as *mut u8, size) };
-    buffer.fill(0);
-    let length = bytes.len().min(size);
-    buffer[..length].copy_from_slice(&bytes[..length]);
-}
-
-fn write_string(target: u64, size: usize, text: &str) -> u64 {
-    if size == 0 {
-        return 0;
-    }
-    let length = text.len().min(size - 1);
-    write_bytes(target, size, &text.as_bytes()[..length]);
-    length as u64 + 1
+/// A value of `size` bytes, a copy of the one at `initial`; zeroed if that is 0.
+fn new_value(size: usize, initial: u64) -> Box<[u64]> {
+    let mut value = vec![0u64; words(size)].into_boxed_slice();
+    write_bytes(value.as_mut_ptr() as u64, size, &read_bytes(initial, size));
+    value
 }
 
 impl Kernel<'_> {
-    fn task_storage(&mut self, map: &mut Map, task: u64, initial: u64, flags: u64) -> u64 {
-        let Some(mut task) = TaskRef::from_address(task) else {
+    fn task_storage(&mut self, map: u64, task: u64, initial: u64, flags: u64) -> u64 {
+        let (Some(mut task), Some(map)) = (self.passed_task(task), self.passed_map(map)) else {
             return 0;
         };
-        match task.storage.get_mut(map.number) {
+        let (number, size) = (map.number, map.value_size);
+        match task.storage.get_mut(number) {
             Some(Some(value)) => value.as_mut_ptr() as u64,
             _ if flags & BPF_LOCAL_STORAGE_GET_F_CREATE == 0 => 0,
-            _ => self.create_task_storage(map, task, initial),
+            _ => self.create_task_storage(number, size, task, initial),
         }
     }
 
     /// Creates a value for `task` in a task storage map, a copy of the one at address `initial` or zeroed. Returns its address.
     #[inline(never)]
-    fn create_task_storage(&mut self, map: &mut Map, mut task: TaskRef, initial: u64) -> u64 {
-        task.storage.resize_with(self.maps.len(), || None);
-        let mut value = vec![0u64; words(map.value_size)].into_boxed_slice();
-        let address = value.as_mut_ptr() as u64;
-        if initial != 0 {
-            write_bytes(
-                address,
-                map.value_size,
-                &read_bytes(initial, map.value_size),
-            );
-        }
-        task.storage[map.number] = Some(value);
-        address
+    fn create_task_storage(
+        &mut self,
+        map: usize,
+        size: usize,
+        mut task: TaskRef,
+        initial: u64,
+    ) -> u64 {
+        task.storage.resize_with(self.maps.own().len(), || None);
+        let value = task.storage[map].insert(new_value(size, initial));
+        value.as_mut_ptr() as u64
     }
 
-    fn cgroup_storage(&mut self, map: &mut Map, cgroup: u64, initial: u64, flags: u64) -> u64 {
+    fn cgroup_storage(&mut self, map: u64, cgroup: u64, initial: u64, flags: u64) -> u64 {
         let Some(number) = self.groups.number_of(cgroup) else {
             return 0;
         };
-        let (value_size, count) = (map.value_size, self.groups.count());
+        let count = self.groups.count();
+        let Some(map) = self.passed_map(map) else {
+            return 0;
+        };
+        let value_size = map.value_size;
         let Store::Cgroup(values) = &mut map.store else {
             return 0;
         };
         values.resize_with(count.max(values.len()), || None);
         if values[number].is_none() && flags & BPF_LOCAL_STORAGE_GET_F_CREATE != 0 {
-            let mut value = vec![0u64; words(value_size)].into_boxed_slice();
-            if initial != 0 {
-                write_bytes(
-                    value.as_mut_ptr() as u64,
-                    value_size,
-                    &read_bytes(initial, value_size),
-                );
-            }
-            values[number] = Some(value);
+            values[number] = Some(new_value(value_size, initial));
         }
         values[number]
             .as_mut()
@@ -105,33 +82,34 @@ impl Kernel<'_> {
 
     fn read_kernel(&mut self, target: u64, size: u64, source: u64) -> u64 {
         let size = size as u32 as usize;
-        if source < 4096 {
-            write_bytes(target, size, &[]);
-            return error(14);
-        }
-        write_bytes(target, size, &read_bytes(source, size));
-        0
+        let bytes = data(source, size);
+        write_bytes(target, size, bytes.as_deref().unwrap_or_default());
+        bytes.map_or(error(EFAULT), |_| 0)
     }
 
     fn read_kernel_string(&mut self, target: u64, size: u64, source: u64) -> u64 {
         let size = size as u32 as usize;
-        if source < 4096 {
-            write_bytes(target, size, &[]);
-            return error(14);
+        match string_bytes(source, size) {
+            Some(text) => write_string(target, size, &String::from_utf8_lossy(&text)),
+            None => {
+                write_bytes(target, size, &[]);
+                error(EFAULT)
+            }
         }
-        let text = read_string(source, size);
-        write_string(target, size, &text)
     }
 
-    /// The spin lock at `address`, which holds its index in the kernel's table plus 1.
-    fn spin_lock(&mut self, address: u64) -> &mut Lock {
-        // SAFETY: the scheduler passes the address of a `struct bpf_spin_lock`, a word that it cannot use itself.
-        let place = unsafe { &mut *(address as *mut u32) };
-        if *place == 0 {
+    /// The spin lock at `address`, which holds its index in the kernel's table plus 1. `None` if something else is there, which is an error.
+    fn spin_lock(&mut self, address: u64) -> Option<usize> {
+        if load::<u32>(address) == 0 {
             self.spin_locks.push(Lock::default());
-            *place = self.spin_locks.len() as u32;
+            store(address, self.spin_locks.len() as u32);
         }
-        &mut self.spin_locks[*place as usize - 1]
+        let lock = load::<u32>(address) as usize - 1;
+        if lock >= self.spin_locks.len() {
+            self.refuse_passed("bpf_spin_lock");
+            return None;
+        }
+        Some(lock)
     }
 
     /// Takes the spin lock at `address`; `false` if the program already holds it.
@@ -140,18 +118,22 @@ impl Kernel<'_> {
             return false;
         }
         self.holdings.take("a spin lock", address);
-        let state = *self.spin_lock(address);
-        *self.spin_lock(address) = self.charge_lock(state, 0);
+        if let Some(lock) = self.spin_lock(address) {
+            self.spin_locks[lock] = self.charge_lock(self.spin_locks[lock], 0);
+        }
         true
     }
 
     /// Sets up the structure at `address`, in a value of `map`, as a timer or work.
-    pub(super) fn init_timer(&mut self, address: u64, map: &mut Map) -> u64 {
-        let Some(key) = map.key_of_value(address) else {
+    pub(super) fn init_timer(&mut self, address: u64, map: u64) -> u64 {
+        let cpu = self.this_cpu;
+        let Some(place) = self.passed_map(map) else {
             return error(EINVAL);
         };
-        let value = map.lookup(key.as_ptr() as u64, self.this_cpu);
-        let map = &raw const *map as u64;
+        let Some(key) = place.key_of_value(address) else {
+            return error(EINVAL);
+        };
+        let value = place.lookup(key.as_ptr() as u64, cpu);
         if self.timers.init(address, map, key, value) {
             0
         } else {
@@ -165,47 +147,65 @@ impl Kernel<'_> {
             return false;
         }
         self.charge_instructions();
-        self.spin_lock(address).free_at = self.local_time();
+        if let Some(lock) = self.spin_lock(address) {
+            self.spin_locks[lock].free_at = self.local_time();
+        }
         true
     }
 }
 
 kernel_functions! { TABLE;
     fn bpf_map_lookup_elem(kernel, address, key) {
-        let map = map(address);
+        let cpu = kernel.this_cpu;
+        let Some(map) = kernel.passed_map(address) else { return 0 };
+        let value = map.lookup(key, cpu);
         if matches!(map.store, Store::Array(_)) {
             kernel.inline_call(7);
         }
-        map.lookup(key, kernel.this_cpu)
+        value
     }
 
     fn bpf_map_update_elem(kernel, address, key, value, flags) {
-        let outcome = map(address).update(key, value, flags, kernel.this_cpu);
+        let cpu = kernel.this_cpu;
+        let Some(map) = kernel.passed_map(address) else { return error(EINVAL) };
+        let outcome = map.update(key, value, flags, cpu);
         result(outcome.map(|retired| kernel.retire(retired)))
     }
 
     fn bpf_map_delete_elem(kernel, address, key) {
-        let outcome = map(address).delete(key);
+        let Some(map) = kernel.passed_map(address) else { return error(EINVAL) };
+        let outcome = map.delete(key);
         result(outcome.map(|retired| kernel.retire(Some(retired))))
     }
 
     fn bpf_map_lookup_percpu_elem(kernel, address, key, cpu) {
-        if cpu as u32 as usize >= kernel.cpus.len() { 0 } else { map(address).lookup(key, cpu as u32 as usize) }
+        let cpu = cpu as u32 as usize;
+        if cpu >= kernel.cpus.len() { 0 } else { kernel.passed_map(address).map_or(0, |map| map.lookup(key, cpu)) }
     }
 
-    fn bpf_map_push_elem(kernel, address, value, flags) { result(map(address).push(value, flags)) }
-    fn bpf_map_pop_elem(kernel, address, target) { result(map(address).pop(target, true)) }
-    fn bpf_map_peek_elem(kernel, address, target) { result(map(address).pop(target, false)) }
+    fn bpf_map_push_elem(kernel, address, value, flags) {
+        result(kernel.passed_map(address).map_or(Err(EINVAL), |map| map.push(value, flags)))
+    }
+
+    fn bpf_map_pop_elem(kernel, address, target) {
+        result(kernel.passed_map(address).map_or(Err(EINVAL), |map| map.pop(target, true)))
+    }
+
+    fn bpf_map_peek_elem(kernel, address, target) {
+        result(kernel.passed_map(address).map_or(Err(EINVAL), |map| map.pop(target, false)))
+    }
 
     fn bpf_for_each_map_elem(kernel, address, function, context, flags) {
-        let mut visited = 0;
-        for key in map(address).keys() {
-            let value = map(address).lookup(key.as_ptr() as u64, kernel.this_cpu);
+        let (cpu, mut visited) = (kernel.this_cpu, 0);
+        let Some(callback) = kernel.passed_function(function) else { return error(EINVAL) };
+        let Some(map) = kernel.passed_map(address) else { return error(EINVAL) };
+        for key in map.keys() {
+            let value = kernel.passed_map(address).map_or(0, |map| map.lookup(key.as_ptr() as u64, cpu));
             if value == 0 {
                 continue;
             }
             visited += 1;
-            let result = kernel.call_function(callback(function), [address, key.as_ptr() as u64, value, context, 0]);
+            let result = kernel.call_function(callback, [address, key.as_ptr() as u64, value, context, 0]);
             if result != 0 || kernel.is_stopped() {
                 break;
             }
@@ -266,14 +266,14 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_ringbuf_output(kernel, address, data, size, flags) {
-        if let Store::Records { submitted, .. } = &mut map(address).store {
+        if let Some(Store::Records { submitted, .. }) = kernel.passed_map(address).map(|map| &mut map.store) {
             *submitted += 1;
         }
         0
     }
 
     fn bpf_ringbuf_reserve(kernel, address, size, flags) {
-        let map = map(address);
+        let Some(map) = kernel.passed_map(address) else { return 0 };
         match &mut map.store {
             Store::Records { reserved, .. } if size <= map.max_entries as u64 => {
                 let mut record = vec![0u64; words(size as usize)].into_boxed_slice();
@@ -287,7 +287,7 @@ kernel_functions! { TABLE;
 
     fn bpf_ringbuf_submit(kernel, record, flags) {
         kernel.holdings.give_back(record);
-        for map in &mut kernel.maps {
+        for map in kernel.maps.all_mut() {
             if let Store::Records { reserved, submitted } = &mut map.store {
                 let before = reserved.len();
                 reserved.retain(|kept| kept.as_ptr() as u64 != record);
@@ -299,7 +299,7 @@ kernel_functions! { TABLE;
 
     fn bpf_ringbuf_discard(kernel, record, flags) {
         kernel.holdings.give_back(record);
-        for map in &mut kernel.maps {
+        for map in kernel.maps.all_mut() {
             if let Store::Records { reserved, .. } = &mut map.store {
                 reserved.retain(|kept| kept.as_ptr() as u64 != record);
             }
@@ -309,7 +309,7 @@ kernel_functions! { TABLE;
 
     fn bpf_ringbuf_query(kernel, address, flags) {
         // Records are read at once, so all numbers but the size of the buffer are zero.
-        if flags == 1 { map(address).max_entries as u64 } else { 0 }
+        if flags == 1 { kernel.passed_map(address).map_or(0, |map| map.max_entries as u64) } else { 0 }
     }
 
     fn bpf_user_ringbuf_drain(kernel, address, function, context, flags) { 0 }
@@ -324,12 +324,13 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_task_storage_get(kernel, address, task, initial, flags) {
-        kernel.task_storage(map(address), task, initial, flags)
+        kernel.task_storage(address, task, initial, flags)
     }
 
     fn bpf_task_storage_delete(kernel, address, task) {
-        let Some(mut task) = TaskRef::from_address(task) else { return error(EINVAL) };
-        match task.storage.get_mut(map(address).number) {
+        let Some(mut task) = kernel.passed_task(task) else { return error(EINVAL) };
+        let Some(map) = kernel.passed_map(address) else { return error(EINVAL) };
+        match task.storage.get_mut(map.number) {
             Some(slot) if slot.is_some() => {
                 kernel.retire(slot.take());
                 0
@@ -339,18 +340,18 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_cgrp_storage_get(kernel, address, cgroup, initial, flags) {
-        kernel.cgroup_storage(map(address), cgroup, initial, flags)
+        kernel.cgroup_storage(address, cgroup, initial, flags)
     }
 
     fn bpf_cgrp_storage_delete(kernel, address, cgroup) {
         let number = kernel.groups.number_of(cgroup);
-        let Store::Cgroup(values) = &mut map(address).store else { return error(EINVAL) };
-        match number.and_then(|number| values.get_mut(number)) {
-            Some(slot) if slot.is_some() => {
-                kernel.retire(slot.take());
+        let Some(Store::Cgroup(values)) = kernel.passed_map(address).map(|map| &mut map.store) else { return error(EINVAL) };
+        match number.and_then(|number| values.get_mut(number)?.take()) {
+            Some(value) => {
+                kernel.retire(Some(value));
                 0
             }
-            _ => error(ENOENT),
+            None => error(ENOENT),
         }
     }
 
@@ -385,20 +386,22 @@ kernel_functions! { TABLE;
         if rounds > MAX_LOOPS {
             return error(E2BIG);
         }
+        let Some(callback) = kernel.passed_function(function) else { return error(EINVAL) };
         kernel.inline_call(11);
         for round in 0..rounds {
             kernel.context.instructions += 6;
-            if kernel.call_function(callback(function), [round, context, 0, 0, 0]) != 0 || kernel.is_stopped() {
+            if kernel.call_function(callback, [round, context, 0, 0, 0]) != 0 || kernel.is_stopped() {
                 return round + 1;
             }
         }
         rounds
     }
 
-    fn bpf_timer_init(kernel, timer, address, flags) { kernel.init_timer(timer, map(address)) }
+    fn bpf_timer_init(kernel, timer, address, flags) { kernel.init_timer(timer, address) }
 
     fn bpf_timer_set_callback(kernel, timer, function) {
-        if kernel.timers.set_callback(timer, callback(function)) { 0 } else { error(EINVAL) }
+        let Some(callback) = kernel.passed_function(function) else { return error(EINVAL) };
+        if kernel.timers.set_callback(timer, callback) { 0 } else { error(EINVAL) }
     }
 
     fn bpf_timer_start(kernel, timer, duration, flags) {
@@ -412,8 +415,7 @@ kernel_functions! { TABLE;
 
     fn bpf_kptr_xchg(kernel, place, value) {
         kernel.inline_call(2);
-        // SAFETY: the scheduler passes the address of a kernel-pointer field of one of its values.
-        let before = unsafe { std::mem::replace(&mut *(place as *mut u64), value) };
+        let before = replace::<u64>(place, value);
         kernel.holdings.give_back(value);
         if !kernel.is_object(before) {
             kernel.holdings.take("the pointer that bpf_kptr_xchg() returned", before);

@@ -1,5 +1,6 @@
 //! Idle CPUs: masks, claims, choices.
 
+use super::passed::{load, mask, store};
 use super::{error, kernel_functions, signed};
 use crate::constants::*;
 use crate::kernel::Kernel;
@@ -54,7 +55,7 @@ impl Kernel<'_> {
         within: Option<&CpuMask>,
         flags: u64,
     ) -> i32 {
-        let Some(task) = TaskRef::from_address(task) else {
+        let Some(task) = self.passed_task(task) else {
             return -(EINVAL as i32);
         };
         if !self.cpu_is_valid(previous, "") {
@@ -110,7 +111,7 @@ impl Kernel<'_> {
     }
 
     fn pick(&mut self, allowed: u64, group: usize, flags: u64, any: bool) -> u64 {
-        let allowed = mask_at(allowed);
+        let allowed = mask(allowed);
         if self.idle.enabled
             && let Some(cpu) = self.idle.pick(allowed, group, flags, &self.topology)
         {
@@ -132,27 +133,20 @@ impl Kernel<'_> {
     }
 }
 
-fn mask_at<'m>(address: u64) -> &'m CpuMask {
-    // SAFETY: the scheduler passes a CPU mask of the kernel's or of its own, which stays valid during the call.
-    unsafe { &*(address as *const CpuMask) }
-}
-
 kernel_functions! { TABLE;
     fn scx_bpf_select_cpu_dfl(kernel, task, previous, wake_flags, is_idle) {
         let cpu = kernel.select_from_bpf(task, previous as i32, wake_flags, None, 0);
-        // SAFETY: the scheduler passes the address of a bool on its stack.
-        unsafe { *(is_idle as *mut bool) = cpu >= 0 };
+        store(is_idle, u8::from(cpu >= 0));
         if cpu >= 0 { signed(cpu) } else { signed(previous as i32) }
     }
 
     fn scx_bpf_select_cpu_and(kernel, task, previous, wake_flags, within, flags) {
-        signed(kernel.select_from_bpf(task, previous as i32, wake_flags, Some(mask_at(within)), flags))
+        signed(kernel.select_from_bpf(task, previous as i32, wake_flags, Some(&*mask(within)), flags))
     }
 
     fn __scx_bpf_select_cpu_and(kernel, task, within, arguments) {
-        // SAFETY: the scheduler passes the address of the structure on its stack.
-        let arguments = unsafe { *(arguments as *const SelectCpuAndArgs) };
-        let within = Some(mask_at(within));
+        let arguments = load::<SelectCpuAndArgs>(arguments);
+        let within = Some(&*mask(within));
         signed(kernel.select_from_bpf(task, arguments.prev_cpu, arguments.wake_flags, within, arguments.flags))
     }
 

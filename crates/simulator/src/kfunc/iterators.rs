@@ -1,5 +1,8 @@
 //! Open-coded iterators other than those over dispatch queues.
 
+use std::mem::offset_of;
+
+use super::passed::{load, read_bytes, replace, store};
 use super::{error, kernel_functions};
 use crate::constants::*;
 use crate::kernel::Kernel;
@@ -25,16 +28,13 @@ impl Kernel<'_> {
     fn begin_task_walk(&mut self, place: u64, visited: Vec<TaskRef>) -> u64 {
         self.task_walks.push((visited, 0));
         let number = self.task_walks.len() as u64;
-        // SAFETY: the scheduler passes its iterator, which lives on its stack and is at least one word long.
-        unsafe { *(place as *mut u64) = number };
+        store(place, number);
         0
     }
 
     /// The next task of an iteration; 0 at its end, or if it never began.
     fn next_of_task_walk(&mut self, place: u64) -> u64 {
-        // SAFETY: as above.
-        let number = unsafe { *(place as *const u64) };
-        let walk = number.checked_sub(1);
+        let walk = load::<u64>(place).checked_sub(1);
         let walk = walk.and_then(|number| self.task_walks.get_mut(number as usize));
         let Some((visited, next)) = walk else {
             return 0;
@@ -51,9 +51,7 @@ impl Kernel<'_> {
 
     /// Ends an iteration; iterations are nested.
     fn end_task_walk(&mut self, place: u64) -> u64 {
-        // SAFETY: as above.
-        let number = unsafe { std::mem::take(&mut *(place as *mut u64)) };
-        if let Some(number) = number.checked_sub(1) {
+        if let Some(number) = replace::<u64>(place, 0).checked_sub(1) {
             self.task_walks.truncate(number as usize);
         }
         0
@@ -61,106 +59,96 @@ impl Kernel<'_> {
 }
 
 kernel_functions! { TABLE;
-    fn bpf_iter_num_new(kernel, iterator, start, end) {
+    fn bpf_iter_num_new(kernel, place, start, end) {
         kernel.inline_call(9);
-        // SAFETY: the scheduler passes its iterator, which lives on its stack.
-        let iterator = unsafe { &mut *(iterator as *mut NumberIterator) };
         let (start, end) = (start as i32, end as i32);
+        store(place, NumberIterator { current: 0, end: 0 });
         if start > end {
-            *iterator = NumberIterator { current: 0, end: 0 };
             return error(EINVAL);
         }
         // The kernel limits the span of an iteration to BPF_MAX_LOOPS.
         if i64::from(end) - i64::from(start) > 8 * 1024 * 1024 {
-            *iterator = NumberIterator { current: 0, end: 0 };
             return error(E2BIG);
         }
-        *iterator = NumberIterator { current: start.wrapping_sub(1), end };
+        store(place, NumberIterator { current: start.wrapping_sub(1), end });
         0
     }
 
-    fn bpf_iter_num_next(kernel, iterator) {
+    fn bpf_iter_num_next(kernel, place) {
         kernel.inline_call(7);
-        // SAFETY: as above.
-        let iterator = unsafe { &mut *(iterator as *mut NumberIterator) };
-        if i64::from(iterator.current) + 1 >= i64::from(iterator.end) {
-            *iterator = NumberIterator { current: 0, end: 0 };
+        let NumberIterator { current, end } = load(place);
+        if i64::from(current) + 1 >= i64::from(end) {
+            store(place, NumberIterator { current: 0, end: 0 });
             return 0;
         }
-        iterator.current += 1;
-        &raw mut iterator.current as u64
+        store(place, NumberIterator { current: current + 1, end });
+        place + offset_of!(NumberIterator, current) as u64
     }
 
-    fn bpf_iter_num_destroy(kernel, iterator) {
+    fn bpf_iter_num_destroy(kernel, place) {
         kernel.inline_call(1);
-        // SAFETY: as above.
-        unsafe { *(iterator as *mut NumberIterator) = NumberIterator { current: 0, end: 0 } };
+        store(place, NumberIterator { current: 0, end: 0 });
         0
     }
 
-    fn bpf_iter_css_new(kernel, iterator, start, order) {
-        // SAFETY: the scheduler passes its iterator, which lives on its stack.
-        let iterator = unsafe { &mut *(iterator as *mut GroupIterator) };
-        *iterator = GroupIterator { order: 0, position: 0, unused: 0 };
+    fn bpf_iter_css_new(kernel, place, start, order) {
+        let mut iterator = GroupIterator { order: 0, position: 0, unused: 0 };
+        store(place, iterator);
         let Some(visited) = kernel.groups.iteration(start, order as u32) else { return error(EINVAL) };
         kernel.group_iterations.push(visited);
         iterator.order = kernel.group_iterations.len() as u64;
+        store(place, iterator);
         0
     }
 
-    fn bpf_iter_css_next(kernel, iterator) {
-        // SAFETY: as above.
-        let iterator = unsafe { &mut *(iterator as *mut GroupIterator) };
+    fn bpf_iter_css_next(kernel, place) {
+        let mut iterator = load::<GroupIterator>(place);
         let order = iterator.order.checked_sub(1).and_then(|place| kernel.group_iterations.get(place as usize));
         let next = order.and_then(|order| order.get(iterator.position as usize)).copied();
-        iterator.position += 1;
+        iterator.position = iterator.position.wrapping_add(1);
+        store(place, iterator);
         next.unwrap_or(0)
     }
 
-    fn bpf_iter_css_destroy(kernel, iterator) {
-        // SAFETY: as above.
-        let iterator = unsafe { &mut *(iterator as *mut GroupIterator) };
+    fn bpf_iter_css_destroy(kernel, place) {
+        let iterator = load::<GroupIterator>(place);
+        store(place, GroupIterator { order: 0, ..iterator });
         // Iterations are nested.
-        if let Some(place) = std::mem::take(&mut iterator.order).checked_sub(1) {
-            kernel.group_iterations.truncate(place as usize);
+        if let Some(number) = iterator.order.checked_sub(1) {
+            kernel.group_iterations.truncate(number as usize);
         }
         0
     }
 
-    fn bpf_iter_bits_new(kernel, iterator, bits, words) {
+    fn bpf_iter_bits_new(kernel, place, bits, words) {
         const BITS_WORDS_MAX: u64 = 511;
-        // SAFETY: the scheduler passes its iterator of two words, which lives on its stack.
-        let iterator = unsafe { &mut *(iterator as *mut [u64; 2]) };
-        *iterator = [0; 2];
+        store(place, [0_u64; 2]);
         let words = u64::from(words as u32);
-        if bits < 4096 || words == 0 {
-            return error(EINVAL);
-        }
         if words > BITS_WORDS_MAX {
             return error(E2BIG);
         }
         // The iteration visits the bits as they are now.
-        let bytes = super::read_bytes(bits, words as usize * 8);
+        let bytes = read_bytes(bits, words as usize * 8);
+        if bytes.is_empty() {
+            return error(EINVAL);
+        }
         let set = |bit: &u32| bytes[*bit as usize / 8] >> (bit % 8) & 1 == 1;
         kernel.bit_iterations.push((0..words as u32 * 64).filter(set).collect());
-        iterator[0] = kernel.bit_iterations.len() as u64;
+        store(place, [kernel.bit_iterations.len() as u64, 0]);
         0
     }
 
-    fn bpf_iter_bits_next(kernel, iterator) {
-        // SAFETY: as above.
-        let iterator = unsafe { &mut *(iterator as *mut [u64; 2]) };
-        let order = iterator[0].checked_sub(1).and_then(|place| kernel.bit_iterations.get(place as usize));
-        let next = order.and_then(|order| order.get(iterator[1] as usize));
-        iterator[1] += 1;
+    fn bpf_iter_bits_next(kernel, place) {
+        let [number, position] = load::<[u64; 2]>(place);
+        let order = number.checked_sub(1).and_then(|number| kernel.bit_iterations.get(number as usize));
+        let next = order.and_then(|order| order.get(position as usize));
+        store(place, [number, position.wrapping_add(1)]);
         next.map_or(0, |bit| &raw const *bit as u64)
     }
 
-    fn bpf_iter_bits_destroy(kernel, iterator) {
-        // SAFETY: as above.
-        let iterator = unsafe { &mut *(iterator as *mut [u64; 2]) };
-        if let Some(place) = std::mem::take(&mut iterator[0]).checked_sub(1) {
-            kernel.bit_iterations.truncate(place as usize);
+    fn bpf_iter_bits_destroy(kernel, place) {
+        if let Some(number) = replace::<u64>(place, 0).checked_sub(1) {
+            kernel.bit_iterations.truncate(number as usize);
         }
         0
     }
@@ -171,15 +159,14 @@ kernel_functions! { TABLE;
             walk::ALL_PROCESSES => kernel.living_tasks(is_leader),
             walk::ALL_THREADS => kernel.living_tasks(|_| true),
             walk::THREADS_OF_PROCESS if task != 0 => {
-                let first = TaskRef::from_address(task);
+                let first = kernel.passed_task(task);
                 let process = first.map(|task| task.seen.group_leader);
                 let threads = kernel.living_tasks(|task| Some(task.seen.group_leader) == process);
                 // Threads before the one that it begins with are not visited.
                 threads.into_iter().skip_while(|task| Some(*task) != first).collect()
             }
             _ => {
-                // SAFETY: the scheduler passes its iterator, which lives on its stack.
-                unsafe { *(iterator as *mut u64) = 0 };
+                store(iterator, 0_u64);
                 return error(EINVAL);
             }
         };
@@ -195,8 +182,7 @@ kernel_functions! { TABLE;
         let flags = flags as u32;
         let group = kernel.groups.number_of_css(css);
         let (Some(group), 0 | PROCESSES | PROCESSES_OF_THREADED) = (group, flags) else {
-            // SAFETY: as above.
-            unsafe { *(iterator as *mut u64) = 0 };
+            store(iterator, 0_u64);
             return error(EINVAL);
         };
         let visited = kernel.living_tasks(|task| {

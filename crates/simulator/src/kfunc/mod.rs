@@ -15,6 +15,7 @@ mod idle;
 mod iterators;
 mod objects;
 mod output;
+mod passed;
 mod strings;
 mod task;
 mod work;
@@ -26,6 +27,7 @@ mod work;
 /// Only for calls that come from compiled scheduler code: [`Kernel::call_function`] has just stored the pointer, and does not
 /// use its own reference before the code returns.
 pub(crate) unsafe fn kernel_of<'k>(context: *mut Context) -> &'k mut Kernel<'k> {
+    // SAFETY: the caller says so.
     unsafe { &mut *(*context).kernel.cast::<Kernel<'k>>() }
 }
 
@@ -55,6 +57,7 @@ macro_rules! kernel_functions {
 }
 pub(crate) use kernel_functions;
 pub(crate) use objects::Objects;
+pub(crate) use passed::{copy, load, read_bytes, write_bytes};
 
 /// The code of the kernel function called `name`.
 pub(crate) fn find(name: &str) -> Option<Native> {
@@ -103,36 +106,4 @@ pub(crate) fn signed(value: i32) -> u64 {
 /// A negative error number.
 pub(crate) fn error(number: i64) -> u64 {
     (-number) as u64
-}
-
-/// Reads `length` bytes that the scheduler points to; empty for addresses that no object can have.
-pub(crate) fn read_bytes(address: u64, length: usize) -> Vec<u8> {
-    if address < 4096 {
-        return Vec::new();
-    }
-    // SAFETY: the scheduler passes the address and size of its own data.
-    unsafe { std::slice::from_raw_parts(address as *const u8, length) }.to_vec()
-}
-
-/// Reads a zero-terminated string of at most `limit` bytes.
-pub(crate) fn read_string(address: u64, limit: usize) -> String {
-    let bytes = string_bytes(address, limit).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The bytes of a zero-terminated string, at most `limit`; `None` for addresses that no object can have.
-fn string_bytes(address: u64, limit: usize) -> Option<Vec<u8>> {
-    if address < 4096 {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    for position in 0..limit {
-        // SAFETY: the scheduler passes the address of a string of its own.
-        let byte = unsafe { *(address as *const u8).add(position) };
-        if byte == 0 {
-            break;
-        }
-        bytes.push(byte);
-    }
-    Some(bytes)
 }

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 
 use indexmap::IndexMap;
 
+use super::passed::{load, store};
 use super::{error, kernel_functions};
-use crate::constants::{EINVAL, ExitKind};
+use crate::constants::EINVAL;
 use crate::dsq_table::FixedState;
 use crate::kernel::Kernel;
 
@@ -57,35 +58,25 @@ impl Kernel<'_> {
     /// The tree whose root is at `root`; the first word of a root holds the number of its tree plus one. If something else is there, ejects the
     /// scheduler and returns `None`.
     fn tree(&mut self, root: u64) -> Option<&mut Vec<u64>> {
-        // SAFETY: the scheduler passes the root, two words long, in one of its maps or globals.
-        let word = unsafe { &mut *(root as *mut u64) };
-        if *word == 0 {
+        if load::<u64>(root) == 0 {
             self.objects.trees.push(Vec::new());
-            *word = self.objects.trees.len() as u64;
+            store(root, self.objects.trees.len() as u64);
         }
-        let number = *word as usize - 1;
+        let number = load::<u64>(root) as usize - 1;
         if number >= self.objects.trees.len() {
-            self.fail(
-                ExitKind::Error,
-                "there is no bpf_rb_root where one was passed".into(),
-            );
+            self.refuse_passed("bpf_rb_root");
         }
         self.objects.trees.get_mut(number)
     }
 
     fn list(&mut self, head: u64) -> Option<&mut VecDeque<u64>> {
-        // SAFETY: as for trees.
-        let word = unsafe { &mut *(head as *mut u64) };
-        if *word == 0 {
+        if load::<u64>(head) == 0 {
             self.objects.lists.push(VecDeque::new());
-            *word = self.objects.lists.len() as u64;
+            store(head, self.objects.lists.len() as u64);
         }
-        let number = *word as usize - 1;
+        let number = load::<u64>(head) as usize - 1;
         if number >= self.objects.lists.len() {
-            self.fail(
-                ExitKind::Error,
-                "there is no bpf_list_head where one was passed".into(),
-            );
+            self.refuse_passed("bpf_list_head");
         }
         self.objects.lists.get_mut(number)
     }
@@ -123,8 +114,9 @@ impl Kernel<'_> {
     }
 
     fn add_to_tree(&mut self, root: u64, node: u64, less: u64) -> u64 {
-        // SAFETY: the verifier knows the callback by its type: (node, node) -> bool.
-        let less: fairground_bpf::Entry = unsafe { std::mem::transmute(less as *const u8) };
+        let Some(less) = self.passed_function(less) else {
+            return error(EINVAL);
+        };
         let Some(nodes) = self.tree(root).cloned() else {
             return error(EINVAL);
         };

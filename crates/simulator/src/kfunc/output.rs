@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{kernel_functions, read_string, signed};
+use super::passed::{load, read_string};
+use super::{kernel_functions, signed};
 use crate::constants::*;
 
 /// Maximum length of a format, a text or a field.
@@ -111,8 +112,7 @@ fn make_visible(text: String) -> String {
 /// Formats with a format string and an array of arguments in the scheduler's memory.
 pub(super) fn format_at(text: u64, data: u64, size: u64) -> String {
     let arguments: Vec<u64> = (0..size as usize / 8)
-        // SAFETY: the scheduler passes the address and size of its arguments.
-        .map(|position| unsafe { (data as *const u64).add(position).read_unaligned() })
+        .map(|position| load::<u64>(data + position as u64 * 8))
         .collect();
     format(&read_string(text, TEXT_LIMIT), &arguments)
 }

@@ -1,6 +1,7 @@
 //! String functions (`bpf_str*()` in `kernel/bpf/helpers.c`). A string at an invalid address gives the error `-ERANGE`.
 
-use super::{error, kernel_functions, signed, string_bytes};
+use super::passed::string_bytes;
+use super::{error, kernel_functions, signed};
 use crate::constants::{ENOENT, ERANGE};
 
 /// Maximum length of a string that the kernel searches (`XATTR_SIZE_MAX`).

@@ -1,11 +1,11 @@
 //! Tasks, CPUs, time, performance levels, control groups.
 
+use super::passed::write_bytes;
 use super::{error, kernel_functions, signed};
 use crate::constants::*;
 use crate::holdings;
 use crate::kernel::Kernel;
 use crate::structures::EventStats;
-use crate::task::TaskRef;
 
 impl Kernel<'_> {
     /// Requests a performance level; `false` after an error.
@@ -30,11 +30,11 @@ impl Kernel<'_> {
 
 kernel_functions! { TABLE;
     fn scx_bpf_task_running(kernel, task) {
-        u64::from(TaskRef::from_address(task).is_some_and(|task| kernel.cpus[task.cpu()].current == task))
+        u64::from(kernel.passed_task(task).is_some_and(|task| kernel.cpus[task.cpu()].current == task))
     }
 
     fn scx_bpf_task_cpu(kernel, task) {
-        TaskRef::from_address(task).map_or(error(EINVAL), |task| signed(task.cpu() as i32))
+        kernel.passed_task(task).map_or(error(EINVAL), |task| signed(task.cpu() as i32))
     }
 
     fn scx_bpf_locked_rq(kernel) {
@@ -66,11 +66,10 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_events(kernel, target, size) {
-        let size = (size as usize).min(std::mem::size_of::<EventStats>());
-        // SAFETY: the scheduler passes the address and size of a structure of its own.
-        unsafe {
-            std::ptr::copy_nonoverlapping(&raw const kernel.statistics as *const u8, target as *mut u8, size);
-        }
+        let size = (size as usize).min(size_of::<EventStats>());
+        // SAFETY: the structure consists of 64-bit numbers.
+        let bytes = unsafe { std::slice::from_raw_parts((&raw const kernel.statistics).cast(), size_of::<EventStats>()) };
+        write_bytes(target, size, bytes);
         0
     }
 
@@ -88,7 +87,7 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_task_acquire(kernel, task) {
-        if let Some(mut task) = TaskRef::from_address(task) {
+        if let Some(mut task) = kernel.passed_task(task) {
             task.references += 1;
         }
         kernel.holdings.take("the reference that bpf_task_acquire() returned", task)
@@ -96,7 +95,7 @@ kernel_functions! { TABLE;
 
     fn bpf_task_release(kernel, task) {
         kernel.holdings.give_back(task);
-        if let Some(mut task) = TaskRef::from_address(task) {
+        if let Some(mut task) = kernel.passed_task(task) {
             task.references = task.references.saturating_sub(1);
         }
         0
@@ -174,7 +173,7 @@ kernel_functions! { TABLE;
     fn bpf_rdonly_cast(kernel, address, type_id) { address }
 
     fn scx_bpf_task_cgroup(kernel, task) {
-        match TaskRef::from_address(task) {
+        match kernel.passed_task(task) {
             Some(task) => {
                 let group = kernel.groups.cgroup_address(task.cgroup) as u64;
                 kernel.holdings.take("the reference that scx_bpf_task_cgroup() returned", group)
@@ -205,16 +204,13 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_task_under_cgroup(kernel, task, cgroup) {
-        let Some(task) = TaskRef::from_address(task) else { return 0 };
+        let Some(task) = kernel.passed_task(task) else { return 0 };
         let Some(above) = kernel.groups.number_of(cgroup) else { return 0 };
-        let level = unsafe { (*kernel.groups.cgroup_address(above)).level };
+        let level = kernel.groups.level(above);
         u64::from(kernel.groups.ancestor(task.cgroup, level) == Some(above))
     }
 
     fn bpf_map_sum_elem_count(kernel, map) {
-        // SAFETY: the scheduler passes one of its maps.
-        let map = unsafe { &*(map as *const crate::maps::Map) };
-        map.keys().len() as u64
+        kernel.passed_map(map).map_or(0, |map| map.keys().len() as u64)
     }
-
 }

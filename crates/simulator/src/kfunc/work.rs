@@ -1,7 +1,6 @@
 //! Work queues (`struct bpf_wq`), and timer functions that are kernel functions. Work is a timer that expires at once: it runs when the worker
 //! of its CPU does, which is never delayed here.
 
-use super::helpers::{callback, map};
 use super::{error, kernel_functions};
 use crate::constants::*;
 
@@ -10,11 +9,12 @@ kernel_functions! { TABLE;
         if flags as u32 != 0 {
             return error(EINVAL);
         }
-        kernel.init_timer(work, map(address))
+        kernel.init_timer(work, address)
     }
 
     fn bpf_wq_set_callback(kernel, work, function, flags) {
-        let valid = flags as u32 == 0 && kernel.timers.set_callback(work, callback(function));
+        let Some(callback) = kernel.passed_function(function) else { return error(EINVAL) };
+        let valid = flags as u32 == 0 && kernel.timers.set_callback(work, callback);
         if valid { 0 } else { error(EINVAL) }
     }
 

@@ -196,7 +196,7 @@ impl Kernel<'_> {
             None => origin.cgroup,
         };
         task.seen.scx.tid = number as u64 + 1;
-        TaskRef::allocate(task)
+        self.task_memory.place(task)
     }
 
     /// Sets the process, group, policy and CPUs of a new task.
@@ -239,8 +239,7 @@ impl Kernel<'_> {
         origin: TaskRef,
     ) -> (*mut MmStruct, TaskRef) {
         let Some(name) = name else {
-            let leader = TaskRef::from_address(origin.seen.group_leader as u64);
-            return (origin.seen.mm, leader.unwrap_or(origin));
+            return (origin.seen.mm, origin.leader().unwrap_or(origin));
         };
         let index = self
             .processes
@@ -263,7 +262,12 @@ impl Kernel<'_> {
         if task.attributes.is_empty() {
             return;
         }
-        let Some(number) = self.maps.iter().position(|map| map.name == attributes::MAP) else {
+        let Some(number) = self
+            .maps
+            .own()
+            .iter()
+            .position(|map| map.name == attributes::MAP)
+        else {
             let message = format!(
                 "{} reads no task attributes: those of the workload have no effect",
                 self.operations.name
@@ -282,7 +286,7 @@ impl Kernel<'_> {
                     u64::from_le_bytes(word)
                 });
                 let value: Box<[u64]> = words.collect();
-                task.storage.resize_with(self.maps.len(), || None);
+                task.storage.resize_with(self.maps.own().len(), || None);
                 task.storage[number] = Some(value);
             }
             Err(message) => self.programs.failure = Some(format!("{}: {message}", task.name)),

@@ -27,11 +27,6 @@ struct {
 } huge SEC(".maps");
 #endif
 
-#ifdef GARBAGE_LIST
-extern void *bpf_list_front(u64 *head) __ksym;
-static u64 garbage = 12345;
-#endif
-
 #ifdef LOOPS_IN_LOOPS
 #define MANY (8 * 1024 * 1024)
 static u64 rounds;
@@ -104,9 +99,6 @@ void BPF_STRUCT_OPS(fault_enqueue, struct task_struct *p, u64 enq_flags)
 #endif
 #ifdef LOOPS_IN_LOOPS
 	bpf_loop(MANY, inner, NULL, 0);
-#endif
-#ifdef GARBAGE_LIST
-	bpf_list_front(&garbage);
 #endif
 #ifdef ENDLESS
 	for (;;)
