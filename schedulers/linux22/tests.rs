@@ -2,9 +2,9 @@
 //! look for idle CPUs.
 
 use crate::support::early_linux::{
-    assert_bound_tasks_wait_below, assert_runs, assert_the_loaded_address_space_is_preferred,
-    assert_weak_bound_task_is_rescued, cpu_of_the_woken, first_run, hog_on, hogs, run_hogs,
-    ticks_left,
+    assert_bound_tasks_wait_below, assert_only_the_idle_last_cpu_looks, assert_runs,
+    assert_the_loaded_address_space_is_preferred, assert_weak_bound_task_is_rescued,
+    cpu_of_the_woken, first_run, hog_on, hogs, run_hogs, ticks_left,
 };
 use crate::support::{
     History, MS, Run, SECOND, assert_near, assert_the_displaced_move, run, statistic,
@@ -464,4 +464,9 @@ fn three_yielders_take_turns() {
     for three in names.windows(3) {
         assert!(three[0] != three[1] && three[0] != three[2], "{names:?}");
     }
+}
+
+#[test]
+fn only_the_idle_last_cpu_looks_for_a_woken_task() {
+    assert_only_the_idle_last_cpu_looks(ID, &[("big_kernel_lock", "0")]);
 }

@@ -1,8 +1,9 @@
 //! Linux 2.4 shows what made it recognisable: quanta, nice staircase, sleeper credit, fork, yield, walk over one list.
 
 use crate::support::early_linux::{
-    assert_bound_tasks_wait_below, assert_the_loaded_address_space_is_preferred,
-    assert_weak_bound_task_is_rescued, cpu_of_the_woken, hog_on, late_on, ticks_left,
+    assert_bound_tasks_wait_below, assert_only_the_idle_last_cpu_looks,
+    assert_the_loaded_address_space_is_preferred, assert_weak_bound_task_is_rescued,
+    cpu_of_the_woken, hog_on, late_on, ticks_left,
 };
 use crate::support::{
     MS, Run, SECOND, assert_near, assert_synchronous_waker_finishes, assert_the_displaced_move,
@@ -426,4 +427,9 @@ fn of_equal_quanta_the_better_nice_value_runs_first() {
 #[test]
 fn a_waker_that_is_about_to_sleep_finishes_first() {
     assert_synchronous_waker_finishes(ID);
+}
+
+#[test]
+fn only_the_idle_last_cpu_looks_for_a_woken_task() {
+    assert_only_the_idle_last_cpu_looks(ID, &[]);
 }

@@ -1180,3 +1180,14 @@ fn the_power_of_a_cpu_that_is_left_out_counts_in_the_average() {
         );
     }
 }
+
+#[test]
+fn who_wakes_does_not_interrupt_an_equal() {
+    // Neither has a credit for sleep
+    let json = r#"{ "tasks": {
+        "hog": { "policy": "SCHED_BATCH", "run": 1000 },
+        "sleeper": { "policy": "SCHED_BATCH", "run": 100, "sleep": 20000 } } }"#;
+    let (_, outcome) = run(ID, "1", json, 10, &[]);
+    assert!(statistic(ID, &outcome, "wakeups") > 50);
+    assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
+}

@@ -649,3 +649,20 @@ fn an_interactive_yielder_gives_way_to_an_equal() {
     let whole = runs.iter().filter(|run| milliseconds(run) > 3.0).count();
     assert!(runs.len() > 150 && whole == 0, "{whole} of {}", runs.len());
 }
+
+#[test]
+fn a_nice_value_counts_at_once() {
+    // Both are interactive. The first has the better score, but is nicer for 5 ms when the second wakes up.
+    let json = r#"{ "tasks": {
+        "renicer": { "phases": {
+            "wakes": { "loop": 1, "timer": { "ref": "a", "period": 100000 }, "run": 1000 },
+            "nicer": { "loop": 1, "priority": 15, "run": 5000 },
+            "ends": { "loop": 1, "priority": 0, "run": 10 } } },
+        "second": { "delay": 3000, "timer": { "ref": "b", "period": 100000 }, "run": 10000 } } }"#;
+    let (history, _) = run(ID, "1", json, 10, &[]);
+    let runs = bursts(&history, "second", SECOND, 10 * SECOND);
+    assert!(runs.len() > 80, "{}", runs.len());
+    for (start, _) in runs {
+        assert_eq!(start % (100 * MS), 3 * MS, "{start}");
+    }
+}

@@ -163,3 +163,23 @@ pub fn late_on(cpu: u32) -> String {
             "end": {{ "sleep": 100000000, "loop": -1 }} }} }}"#
     )
 }
+
+/// Asserts that a weak task that wakes up while a hog runs on the waking CPU and its own last one is idle goes there, and that no other
+/// CPU has to look for it.
+#[track_caller]
+pub fn assert_only_the_idle_last_cpu_looks(id: &str, settings: &[(&str, &str)]) {
+    let json = r#"{ "tasks": {
+            "waker": { "cpus": [0], "run": 3000, "sem_post": "s" },
+            "woken": { "priority": 19, "phases": {
+                "home": { "cpus": [1], "run": 1, "loop": 1 },
+                "work": { "cpus": [0, 1, 2, 3], "loop": -1, "sem_wait": "s", "run": 1000 } } } },
+        "global": { "duration": 5 } }"#;
+    let (history, _) = run(id, "4", json, 5, settings);
+    let woken = history.runs_of("woken", SECOND, 5 * SECOND);
+    assert!(woken.len() > 1000 && woken.iter().all(|run| run.cpu == 1));
+    let passes = history.passes.iter();
+    let others = passes
+        .filter(|(time, cpu)| *time > SECOND && *cpu > 1)
+        .count();
+    assert_eq!(others, 0, "passes of CPUs that have nothing to run");
+}

@@ -47,6 +47,8 @@ pub struct History {
     pub runs: Vec<Run>,
     /// Moves between CPUs: when, and which task.
     pub migrations: Vec<(Nanoseconds, String)>,
+    /// Passes through the scheduler: when, and which CPU.
+    pub passes: Vec<(Nanoseconds, u32)>,
 }
 
 impl History {
@@ -117,6 +119,7 @@ impl Sink for History {
                 let name = self.name(task);
                 self.migrations.push((event.time, name));
             }
+            EventKind::Pass { cpu, .. } => self.passes.push((event.time, cpu.0)),
             _ => {}
         }
     }
