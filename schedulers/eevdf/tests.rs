@@ -1039,3 +1039,38 @@ fn nobody_is_owed_more_than_the_longest_slice_and_a_tick() {
         "the hog waited {longest:.1} ms"
     );
 }
+
+#[test]
+fn a_pulled_task_keeps_the_rest_of_its_request() {
+    // Of its second request, of 100 ms, 26 ms are left when CPU 1, whose own task ends, pulls it. Then another one comes there.
+    let json = r#"{ "tasks": {
+        "pulled": { "phases": {
+            "placed": { "loop": 1, "cpus": [0], "run": 30000 },
+            "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } },
+        "short": { "cpus": [0], "dl-runtime": 1000, "delay": 120000, "run": 1000 },
+        "late": { "cpus": [1], "delay": 130000, "run": 1000 },
+        "ends": { "cpus": [1], "loop": 1, "run": 125000 } } }"#;
+    let settings = [
+        ("hz", "1000"),
+        ("sched_base_slice", "50 ms"),
+        ("sched_migration_cost", "0 ms"),
+    ];
+    let (history, _) = run(ID, "2", json, 1, &settings);
+    let start = history.runs_of("late", 130 * MS, SECOND)[0].start;
+    assert_near(milliseconds(start), 153.0, 2.0, "start of the late one");
+}
+
+#[test]
+fn a_big_cpu_takes_the_hog_that_does_not_fit_a_little_one() {
+    // CPU 0 has as many tasks, but its own may not leave
+    let json = r#"{ "tasks": {
+        "bound": { "cpus": [0], "run": 1000 },
+        "misfit": { "phases": {
+            "placed": { "loop": 1, "cpus": [1], "run": 100000 },
+            "free": { "loop": -1, "cpus": [1, 2, 3], "run": 1000 } } } } }"#;
+    let machine = "l3:2 core:2 capacity:2x400,2x1024";
+    let (history, _) = run(ID, machine, json, 3, &KHZ);
+    let runs = history.runs.iter().filter(|run| run.cpu >= 2);
+    let there: u64 = runs.map(Run::length).sum();
+    assert!(there > 2 * SECOND, "{there} ns");
+}
