@@ -184,6 +184,12 @@ struct run_queue {
 
 DEFINE_PER_CPU(struct run_queue, run_queue);
 
+/* The run queue of @cpu, which is most likely @near. */
+static __always_inline struct run_queue *run_queue_beside(struct run_queue *near, s32 cpu)
+{
+	return near && near->cpu == cpu ? near : run_queue_of(cpu);
+}
+
 /* Walk over the slots below @top that may hold delayed tasks. */
 #define for_each_slot(slot, i, cfs_rq, top)						\
 	bpf_for(i, 0, top)								\
@@ -205,8 +211,6 @@ struct task_ctx {
 	u32 delayed_slot;
 	/* One plus the CPU to which active balancing pushes the task, or 0 */
 	s32 push_cpu;
-	/* It ran until now */
-	bool was_running;
 	/* The deadline is relative to vruntime */
 	bool rel_deadline;
 	bool custom_slice;
@@ -317,19 +321,19 @@ static __always_inline struct rq_lock *lock_of(const struct run_queue *cfs_rq)
 	return bpf_map_lookup_elem(&rq_locks, &key);
 }
 
-/* Takes the lock of a CPU's sums, which a single CPU does not need, as callbacks are not interrupted. NULL, which cannot occur, for none. */
+/* Takes the lock of a CPU's sums; none, NULL, on a single CPU, where nothing interrupts a callback. */
 static __always_inline struct rq_lock *lock_sums(const struct run_queue *cfs_rq)
 {
-	struct rq_lock *lock = lock_of(cfs_rq);
+	struct rq_lock *lock = topology_nr_cpus == 1 ? NULL : lock_of(cfs_rq);
 
-	if (lock && topology_nr_cpus != 1)
+	if (lock)
 		bpf_spin_lock(&lock->lock);
 	return lock;
 }
 
 static __always_inline void unlock_sums(struct rq_lock *lock)
 {
-	if (topology_nr_cpus != 1)
+	if (lock)
 		bpf_spin_unlock(&lock->lock);
 }
 
@@ -340,10 +344,8 @@ static __always_inline void unlock_sums(struct rq_lock *lock)
 static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vruntime, s64 weight)
 {
 	struct rq_lock *lock = lock_sums(cfs_rq);
-	struct virtual_time time = {};
+	struct virtual_time time;
 
-	if (!lock)
-		return time;
 	time.zero = cfs_rq->zero_vruntime;
 	time.avg = cfs_rq->sum_w_vruntime += (s64)(vruntime - time.zero) * weight;
 	time.load = cfs_rq->sum_weight += weight;
@@ -362,8 +364,6 @@ static __always_inline u64 avg_vruntime(struct run_queue *cfs_rq, u64 now)
 	struct rq_lock *lock = lock_sums(cfs_rq);
 	s64 runtime, delta = 0;
 
-	if (!lock)
-		return 0;
 	weight = cfs_rq->sum_weight;
 	if (weight) {
 		runtime = cfs_rq->sum_w_vruntime;
@@ -482,15 +482,15 @@ static __always_inline struct virtual_time tree_add(struct run_queue *cfs_rq, st
 	return sum_w_vruntime_add(cfs_rq, se->vruntime, se->weight);
 }
 
-/* Removes it: it no longer waits. */
-static __always_inline void tree_del(struct task_ctx *se)
+/* Removes it, most likely from the sums of @near: it no longer waits. */
+static __always_inline void tree_del(struct run_queue *near, struct task_ctx *se)
 {
 	s32 old = __sync_lock_test_and_set(&se->in_tree, 0);
 	struct run_queue *cfs_rq;
 
 	if (!old)
 		return;
-	cfs_rq = near_run_queue(old - 1);
+	cfs_rq = run_queue_beside(near, old - 1);
 	if (cfs_rq)
 		sum_w_vruntime_add(cfs_rq, se->vruntime, -(s64)se->weight);
 }
@@ -897,13 +897,16 @@ static __always_inline long init_hrtick(s32 cpu)
 /* Clock of the next tick that has something to do for the running task: its request or its protection ends, or balancing is due. */
 static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 {
-	u64 end = now + MAX_RUN, until = cfs_rq->curr_deadline, left = 0;
+	u64 end = now + MAX_RUN, until = cfs_rq->curr_deadline, left = 0, tick;
 
 	if (h_nr_queued(cfs_rq) > 1) {
 		until = min_vruntime(until, cfs_rq->vprot);
 		if (time_before(cfs_rq->curr_vruntime, until))
 			left = time_of_virtual(until - cfs_rq->curr_vruntime, cfs_rq->curr_weight);
-		end = min(end, tick_from(now + (left ?: 1)));
+		tick = tick_from(now + (left ?: 1));
+		/* The timer may fire first, after which this is asked again */
+		if (!cfs_rq->timer_time || !cfs_rq->hrtick_time || !time_before(cfs_rq->hrtick_time, tick))
+			end = min(end, tick);
 	}
 	if (nr_cpus > 1)
 		end = min(end, max(cfs_rq->next_balance * tick_nsec, tick_from(now + 1)));
@@ -1003,8 +1006,8 @@ preempt:
 
 /* ---- Balancing --------------------------------------------------------------------------------------------------- */
 
-/* The running task no longer runs; one that leaves takes its lag with it. */
-static __always_inline void put_prev_entity(struct run_queue *cfs_rq, struct task_ctx *se, bool leaves, u64 now)
+/* Brings the record of the running task up to date. */
+static __always_inline void store_curr(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
 {
 	update_curr(cfs_rq, now);
 	update_load_avg(se, now, true, cfs_rq->capacity);
@@ -1014,8 +1017,10 @@ static __always_inline void put_prev_entity(struct run_queue *cfs_rq, struct tas
 	se->slice = cfs_rq->curr_slice;
 	se->vprot = cfs_rq->vprot;
 	se->exec_start = now;
-	if (leaves)
-		se->vlag = entity_lag(cfs_rq, se, avg_vruntime(cfs_rq, now));
+}
+
+static __always_inline void clear_curr(struct run_queue *cfs_rq)
+{
 	cfs_rq->curr = false;
 	cfs_rq->curr_pid = 0;
 }
@@ -1070,11 +1075,9 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 
 /* ---- Queueing ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the current attributes of @p: weight, slice, policy. */
-static __always_inline void read_attributes(struct task_ctx *se, const struct task_struct *p)
+/* Reads the current attributes of @p, which has @weight: slice, policy. */
+static __always_inline void read_attributes(struct task_ctx *se, const struct task_struct *p, u32 weight)
 {
-	u32 weight = task_weight(p);
-
 	rescale_entity(se, weight);
 	se->weight = weight;
 	se->slice = task_slice(p);
@@ -1086,18 +1089,19 @@ static __always_inline void read_attributes(struct task_ctx *se, const struct ta
 static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, struct task_struct *p, bool initial,
 				 u64 now)
 {
-	bool here = se->delayed_cpu == cfs_rq->cpu + 1, never_left = here && se->weight == task_weight(p), same_lag;
-	struct virtual_time time;
+	u32 weight = task_weight(p);
+	bool here = se->delayed_cpu == cfs_rq->cpu + 1, never_left = here && se->weight == weight, same_lag;
+	struct virtual_time time = {};
 
 	if (se->delayed_cpu) {
-		same_lag = cancel_delayed(se, &time, now);
+		same_lag = cancel_delayed(cfs_rq, se, &time, now);
 		if (never_left)
 			count(DELAYED_WAKEUPS);
 		/* If its lag may stay as it is, so may its virtual runtime and deadline */
 		if (never_left && same_lag)
 			return;
 	}
-	read_attributes(se, p);
+	read_attributes(se, p, weight);
 	place_entity(cfs_rq, se, h_nr_queued(cfs_rq), initial, here ? average_of(&time) : avg_vruntime(cfs_rq, now));
 }
 
@@ -1114,13 +1118,12 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 
 	a = arrival_of(p, se, enq_flags);
-	se->was_running = false;
 	cfs_rq = near_run_queue(a.cpu);
 	if (!cfs_rq)
 		return;
 
 	resched = update_curr(cfs_rq, now);
-	tree_del(se);
+	tree_del(cfs_rq, se);
 	if (!se->on_rq) {
 		join(cfs_rq, se, p, a.new_task, now);
 		if (a.new_task)
@@ -1169,7 +1172,7 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *se = task_ctx_of(p);
-	bool sleep = deq_flags & SCX_DEQ_SLEEP, delay;
+	bool sleep = deq_flags & SCX_DEQ_SLEEP, runs, delay;
 	struct run_queue *cfs_rq;
 	u64 now = scx_bpf_now();
 
@@ -1185,20 +1188,18 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 	}
 	clear_buddies(cfs_rq, p->pid);
 
+	runs = cfs_rq->curr && cfs_rq->curr_pid == p->pid;
+	if (runs)
+		store_curr(cfs_rq, se, now);
+	save_lag(cfs_rq, se, sleep, now);
+	if (runs)
+		clear_curr(cfs_rq);
 	if (se->in_tree) {
-		/* It waited */
-		save_lag(cfs_rq, se, sleep, now);
-		tree_del(se);
+		tree_del(cfs_rq, se);
 		update_load_avg(se, now, true, 0);
-	} else if (!sleep && !se->rel_deadline) {
-		/* It ran: stopping() has saved its lag */
-		se->deadline -= se->vruntime;
-		se->rel_deadline = true;
 	}
 
-	delay = delay_dequeue && sleep && se->was_running && se->vlag < 0 && !(p->__state & SPECIAL_STATES) &&
-		!(p->flags & PF_EXITING);
-	se->was_running = false;
+	delay = delay_dequeue && sleep && runs && se->vlag < 0 && !(p->__state & SPECIAL_STATES) && !(p->flags & PF_EXITING);
 	if (sleep)
 		util_est_update(se);
 	account_dequeue_from(cfs_rq, se, now);
@@ -1326,7 +1327,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 
 	now = clock_of_pick(cfs_rq);
 	uncount_real_time(cfs_rq, now);
-	tree_del(se);
+	tree_del(cfs_rq, se);
 	changing = se->changing;
 	if (!se->on_rq) {
 		/* A running task whose attributes were changed comes here without having been enqueued */
@@ -1359,7 +1360,6 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	clear_buddies(cfs_rq, p->pid);
 	se->push_cpu = 0;
 	se->changing = false;
-	se->was_running = false;
 	update_misfit_status(cfs_rq, p, se);
 
 	if (changing) {
@@ -1376,17 +1376,20 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 
 void BPF_STRUCT_OPS(eevdf_stopping, struct task_struct *p, bool runnable)
 {
-	struct run_queue *cfs_rq = near_run_queue(scx_bpf_task_cpu(p));
-	struct task_ctx *se = task_ctx_of(p);
-	u64 now = scx_bpf_now();
+	struct run_queue *cfs_rq;
+	struct task_ctx *se;
 
+	/* Of a task that leaves, quiescent() takes care, which follows */
+	if (!runnable)
+		return;
+	cfs_rq = near_run_queue(scx_bpf_task_cpu(p));
+	se = task_ctx_of(p);
 	if (!cfs_rq || !se || !cfs_rq->curr)
 		return;
 
-	se->was_running = !runnable;
-	put_prev_entity(cfs_rq, se, !runnable, now);
-	if (runnable)
-		hand_back(p);
+	store_curr(cfs_rq, se, scx_bpf_now());
+	clear_curr(cfs_rq);
+	hand_back(p);
 }
 
 DEFINE_CPU_RELEASE(eevdf)
@@ -1402,7 +1405,7 @@ void BPF_STRUCT_OPS(eevdf_enable, struct task_struct *p)
 	if (!se)
 		return;
 	/* Before it runs, so that other CPUs find a weight */
-	read_attributes(se, p);
+	read_attributes(se, p, task_weight(p));
 	se->pelt_last = scx_bpf_now();
 }
 
@@ -1415,7 +1418,7 @@ void BPF_STRUCT_OPS(eevdf_disable, struct task_struct *p)
 	if (!se)
 		return;
 	if (se->delayed_cpu)
-		cancel_delayed(se, &time, scx_bpf_now());
+		cancel_delayed(NULL, se, &time, scx_bpf_now());
 	attach_entity_load_avg(NULL, se);
 }
 

@@ -102,9 +102,9 @@ __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
  * The task wakes, or leaves this scheduler: removes its entry, wherever it is, and sets the lag that the task had while the sums included
  * the entry. Puts the sums without it into @time. True if the lag did not have to be limited.
  */
-static __always_inline bool cancel_delayed(struct task_ctx *se, struct virtual_time *time, u64 now)
+static __always_inline bool cancel_delayed(struct run_queue *near, struct task_ctx *se, struct virtual_time *time, u64 now)
 {
-	struct run_queue *cfs_rq = near_run_queue(se->delayed_cpu - 1);
+	struct run_queue *cfs_rq = run_queue_beside(near, se->delayed_cpu - 1);
 	struct virtual_time with;
 	u32 slot = se->delayed_slot;
 	u64 avruntime = 0;
@@ -140,11 +140,13 @@ __noinline s32 best_delayed(struct run_queue *cfs_rq __arg_nonnull, const struct
 	if (!cfs_rq->nr_delayed)
 		return -1;
 
-	for_each_slot(delayed, i, cfs_rq, cfs_rq->delayed_top) {
+	/* From the top, as the verifier would try every value of a counter that starts from a constant */
+	for (i = cfs_rq->delayed_top; i && i <= NR_DELAYED && can_loop; i--) {
+		delayed = &cfs_rq->delayed[i - 1];
 		if (!delayed->pid || (limit && !time_before(delayed->deadline, deadline)) ||
 		    !vruntime_eligible(time, delayed->vruntime))
 			continue;
-		best = i;
+		best = i - 1;
 		limit = true;
 		deadline = delayed->deadline;
 		cfs_rq->delayed_deadline = deadline;

@@ -899,9 +899,9 @@ __noinline bool push_running(struct task_struct *prev __arg_trusted, struct run_
 	if (!se || !task_allowed(prev, target_cpu))
 		return false;
 	se->push_cpu = target_cpu + 1;
-	put_prev_entity(busiest, se, true, now);
-	se->deadline -= se->vruntime;
-	se->rel_deadline = true;
+	store_curr(busiest, se, now);
+	save_lag(busiest, se, false, now);
+	clear_curr(busiest);
 	account_dequeue(se, now);
 	scx_bpf_task_set_slice(prev, 0);
 	return true;
