@@ -864,14 +864,14 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct td_sched *ts = td_sched_of(p);
 	struct tdq *tdq = near_tdq(cpu);
-	u64 now = scx_bpf_now();
+	u64 now = scx_bpf_now(), tick = tick_at(now);
 
 	if (!ts || !tdq)
 		return;
 	charge_ticks(p, ts, now);
-	sched_pctcpu_update(ts, tick_at(now), true);
+	sched_pctcpu_update(ts, tick, true);
 	ts->running = false;
-	ts->rltick = tick_at(now);
+	ts->rltick = tick;
 	/* Until another thread runs here, none is better */
 	tdq->curpri = 0;
 	if (!runnable)
