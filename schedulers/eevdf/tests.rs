@@ -1074,3 +1074,43 @@ fn a_big_cpu_takes_the_hog_that_does_not_fit_a_little_one() {
     let there: u64 = runs.map(Run::length).sum();
     assert!(there > 2 * SECOND, "{there} ns");
 }
+
+#[test]
+fn a_task_that_becomes_nicer_keeps_its_protection() {
+    // When it becomes nicer, early in its request, the last one is eligible too, and has the earlier deadline from then on
+    let json = on_cpu_0(&[
+        ("first", r#""run": 1000"#),
+        (
+            "changing",
+            r#""phases": {
+            "before": { "loop": 1, "priority": 0, "run": 10000 },
+            "after": { "loop": -1, "priority": 1, "run": 1000 } }"#,
+        ),
+        ("last", r#""run": 1000"#),
+    ]);
+    let settings = [
+        ("hz", "1000"),
+        ("sched_base_slice", "50 ms"),
+        ("place_deadline_initial", "false"),
+    ];
+    let (history, _) = run(ID, "1", &json, 1, &settings);
+    let start = history.runs_of("last", 0, SECOND)[0].start;
+    assert!(start > 90 * MS, "{start} ns");
+}
+
+#[test]
+fn a_child_goes_where_less_is_used_by_the_estimates_of_who_has_slept() {
+    // Two other caches have an idle CPU. Of the first one the other CPU has a task whose average has decayed in its sleep.
+    let json = r#"{ "tasks": {
+        "hog": { "cpus": [1], "run": 1000 },
+        "burst": { "cpus": [2], "phases": {
+            "once": { "loop": 1, "run": 200000, "sleep": 1800000 },
+            "again": { "loop": 1, "run": 200000 } } },
+        "steady": { "cpus": [4], "timer": { "ref": "t", "period": 10000 }, "run": 6000 },
+        "parent": { "cpus": [0], "delay": 2001000, "loop": 1, "run": 1000, "fork": "child", "run1": 10000 },
+        "child": { "instance": 0, "loop": 1, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "l3:3 core:2", json, 3, &KHZ);
+    let mut runs = history.runs.iter();
+    let child = runs.find(|run| run.task.starts_with("child") && run.length() > 0);
+    assert_eq!(child.unwrap().cpu, 5);
+}
