@@ -31,7 +31,6 @@ use supervisor::{Left, Supervisor};
 pub use calls::{Memory, Place};
 pub use error::Error;
 pub use lockstep::Followed;
-pub use process::end_with;
 
 /// The kernel that loaders see.
 pub trait KernelFacts {

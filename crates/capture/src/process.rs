@@ -112,23 +112,6 @@ fn check(result: i64) -> io::Result<i64> {
     Ok(result)
 }
 
-/// Has this process killed when its parent ends. `parent`: the number of the process that forked it, which may have ended already.
-///
-/// # Errors
-///
-/// The parent has ended.
-pub fn end_with(parent: u32) -> io::Result<()> {
-    // SAFETY: two system calls, which touch no memory.
-    let now = unsafe {
-        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL).into())?;
-        libc::getppid()
-    };
-    if u32::try_from(now) != Ok(parent) {
-        return Err(io::Error::from_raw_os_error(libc::ESRCH));
-    }
-    Ok(())
-}
-
 fn pipe() -> io::Result<(File, File)> {
     let mut ends = [0; 2];
     // SAFETY: the array has room for both descriptors, which nothing else owns.
@@ -172,7 +155,7 @@ impl Loader {
                     filter: filter.as_ptr().cast_mut(),
                 };
                 // The loader does not outlive the process that answers its calls.
-                end_with(parent)?;
+                fairground_files::end_with(parent, fairground_files::Signal::KILL)?;
                 // The same addresses in every run.
                 check(i64::from(libc::personality(
                     libc::ADDR_NO_RANDOMIZE as libc::c_ulong,
@@ -629,15 +612,4 @@ pub(crate) fn signal(process: i32, thread: Option<i32>, signal: i32) -> io::Resu
         }
     };
     check(sent).map(|_| ())
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_process_whose_parent_has_ended_does_not_begin() {
-        // SAFETY: a system call without arguments.
-        let parent = unsafe { libc::getppid() }.cast_unsigned();
-        assert!(super::end_with(parent).is_ok());
-        assert!(super::end_with(std::process::id()).is_err());
-    }
 }

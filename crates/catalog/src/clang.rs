@@ -4,9 +4,8 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit,
-};
+use fairground_files::{Signal, end_with};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::error::Error;
 
@@ -96,9 +95,9 @@ impl Clang {
             _ => source,
         };
         command.arg("-c").arg(source).arg("-o").arg(output);
-        let parent = getpid();
+        let parent = std::process::id();
         // SAFETY: system calls only, which are allowed between fork and exec.
-        unsafe { command.pre_exec(move || Ok(be_bounded(parent)?)) };
+        unsafe { command.pre_exec(move || be_bounded(parent)) };
 
         let result = command.output().map_err(|cause| Error::File {
             action: "run",
@@ -124,19 +123,15 @@ impl Clang {
 }
 
 /// Limits the resources of this process, and ends it with the process that started it.
-fn be_bounded(parent: Pid) -> rustix::io::Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have ended before the signal was set up.
-    if getppid() != Some(parent) {
-        return Err(rustix::io::Errno::SRCH);
-    }
+fn be_bounded(parent: u32) -> std::io::Result<()> {
+    end_with(parent, Signal::KILL)?;
     let at_most = |most| Rlimit {
         current: Some(most),
         maximum: Some(most),
     };
     setrlimit(Resource::As, at_most(MEMORY))?;
     setrlimit(Resource::Cpu, at_most(SECONDS))?;
-    setrlimit(Resource::Core, at_most(0))
+    Ok(setrlimit(Resource::Core, at_most(0))?)
 }
 
 /// The major version of a clang command; none if it cannot be run or is not clang.

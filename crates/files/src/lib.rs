@@ -1,8 +1,13 @@
-//! Reads files made by others, whole but up to a limit, and suggests what to do if files cannot be read or written.
+//! Reads files made by others, whole but up to a limit, suggests what to do if files cannot be read or written, and ends processes with their
+//! parents.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
+
+use rustix::process::{getppid, set_parent_process_death_signal};
+
+pub use rustix::process::Signal;
 
 /// The maximum size of a file, far more than any useful file has. Devices and pipes may be endless.
 pub const MOST: u64 = 512 << 20;
@@ -58,6 +63,20 @@ pub fn remedy(cause: &Error) -> &'static str {
     }
 }
 
+/// Sends this process `signal` when the thread that started it ends. `parent` is that thread's process, which may have ended by now. Makes only
+/// system calls, so it may be used between fork and exec.
+///
+/// # Errors
+///
+/// If the parent has ended.
+pub fn end_with(parent: u32, signal: Signal) -> Result<()> {
+    set_parent_process_death_signal(Some(signal))?;
+    match getppid() {
+        Some(now) if now.as_raw_nonzero().get().cast_unsigned() == parent => Ok(()),
+        _ => Err(rustix::io::Errno::SRCH.into()),
+    }
+}
+
 fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
     rest_at_most(File::open(path)?, most)
 }
@@ -93,6 +112,13 @@ mod tests {
         std::fs::write(&path, b"\xff").expect("a file");
         let error = read_text(&path).expect_err("it is none");
         assert_eq!(error.to_string(), "it is not UTF-8 text");
+    }
+
+    #[test]
+    fn a_process_whose_parent_has_ended_does_not_begin() {
+        let parent = std::os::unix::process::parent_id();
+        assert!(end_with(parent, Signal::KILL).is_ok());
+        assert!(end_with(std::process::id(), Signal::KILL).is_err());
     }
 
     #[test]

@@ -14,18 +14,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use fairground_files::end_with;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{
-    ForkResult, Pid, fork, getgrouplist, getpid, getppid, setgid, setgroups, setuid,
-};
+use nix::unistd::{ForkResult, Pid, fork, getgrouplist, getppid, setgid, setgroups, setuid};
 
 use crate::Error;
-use crate::supervise::{ENDING, PATIENCE, end_with};
+use crate::supervise::{ENDING, PATIENCE};
 
 /// Messages from the guard: the command runs (with this process id), it cannot be run (and why), it has ended (with this code).
 const RUNS: u8 = b'r';
@@ -280,12 +279,12 @@ fn guard(mut line: UnixStream, mut command: Command) {
     let (Ok(signals), Ok(1)) = (ready, line.read(&mut order)) else {
         return;
     };
-    let own = getpid();
+    let own = std::process::id();
     // SAFETY: three system calls, which are allowed between fork and exec. The command must not inherit the signals blocked here. The command
     // is killed when this process ends; a change of user, which comes before, would undo this.
     unsafe {
         command.pre_exec(move || {
-            end_with(own, Signal::SIGKILL)?;
+            end_with(own, fairground_files::Signal::KILL)?;
             Ok(SigSet::empty().thread_set_mask()?)
         });
     }

@@ -5,12 +5,12 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use fairground_files::end_with;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl::set_pdeathsig;
 pub use nix::sys::signal::Signal;
 use nix::sys::signal::{SigSet, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{Pid, getpid, getppid};
+use nix::unistd::Pid;
 
 use crate::Error;
 
@@ -24,20 +24,6 @@ pub(crate) const ENDING: [Signal; 4] = [
 
 /// How long a command may take to end after it has been asked to.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Sends this process `signal` when its parent ends. `parent` is the process id of the one that forked it, which may have ended by now. Makes
-/// only system calls, so it may be used between fork and exec.
-///
-/// # Errors
-/// The parent has ended.
-pub(crate) fn end_with(parent: Pid, signal: Signal) -> nix::Result<()> {
-    set_pdeathsig(signal)?;
-    if getppid() == parent {
-        Ok(())
-    } else {
-        Err(nix::errno::Errno::ESRCH)
-    }
-}
 
 /// A request to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,12 +104,12 @@ impl Supervised {
     /// It cannot be started. The exit code of the error is 2: what the user named is not a program.
     pub fn start_group(mut command: Command) -> Result<Self, Error> {
         command.process_group(0);
-        let parent = getpid();
+        let parent = std::process::id();
         // SAFETY: three system calls, which are allowed between fork and exec. Without the mask the command would inherit the signals blocked
         // here and could not be ended by them.
         unsafe {
             command.pre_exec(move || {
-                end_with(parent, Signal::SIGTERM)?;
+                end_with(parent, fairground_files::Signal::TERM)?;
                 Ok(SigSet::empty().thread_set_mask()?)
             });
         }

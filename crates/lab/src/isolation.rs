@@ -60,7 +60,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     }
     if child == 0 {
         let stream = stream.map(|(_, writer)| writer);
-        let code = match fairground_capture::end_with(parent) {
+        let code = match fairground_files::end_with(parent, fairground_files::Signal::KILL) {
             Ok(()) => isolated(kept, capacities, result_writer, words_writer, stream, work),
             Err(_) => NO_RESULT,
         };
