@@ -56,33 +56,35 @@ impl<'a> Reports<'a> {
         self.open
     }
 
-    /// Adds an event, which happens now or later.
-    #[inline]
+    /// Adds an event, which happens now or later. Inlined, so that the event is written where it stays: to read it back at once, in
+    /// order to move it, would wait for the writes.
+    #[inline(always)]
     pub fn add_event(&mut self, event: Event) {
-        self.events.push(event);
         if event.time < self.latest {
-            self.put_last_in_order();
+            let place = self.place_before_later(event.time);
+            self.events.insert(place, event);
         } else {
             self.latest = event.time;
+            self.events.push(event);
         }
     }
 
-    /// Moves the last event before all later ones. It does not move far, because nearly everything arrives in order.
+    /// Where to insert an event that happens at `time`, before all later reports. That is not far from the end, because nearly everything
+    /// arrives in order.
     #[inline(never)]
-    fn put_last_in_order(&mut self) {
-        let mut place = self.events.len() - 1;
-        let event = self.events[place];
-        while place > 0 && self.events[place - 1].time > event.time {
-            self.events[place] = self.events[place - 1];
-            place -= 1;
-        }
-        self.events[place] = event;
+    fn place_before_later(&mut self, time: Nanoseconds) -> usize {
         for task in self.tasks.iter_mut().rev() {
-            if task.time <= event.time {
+            if task.time <= time {
                 break;
             }
             task.place += 1;
         }
+        let later = self
+            .events
+            .iter()
+            .rev()
+            .take_while(|event| event.time > time);
+        self.events.len() - later.count()
     }
 
     /// Adds a task that appears or changes at `time`, now or later.

@@ -207,11 +207,12 @@ impl Kernel<'_> {
         } else if next == self.cpus[cpu].idle {
             self.update_idle(cpu, true, stopped);
         }
+        // Charged first, since the time that the pass took began before its end.
+        self.settle(OverheadKind::Scheduling);
         self.emit(EventKind::Pass {
             cpu: CpuId(cpu as u32),
             duration: self.local_time() - begin,
         });
-        self.settle(OverheadKind::Scheduling);
         if next != previous {
             self.trace_switch(previous, next, state);
             self.switch(cpu, previous, next);
