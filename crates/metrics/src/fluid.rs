@@ -17,6 +17,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Surplus too small to hand on, in nanoseconds of work.
 const NEGLIGIBLE: f64 = 0.001;
 
+/// Just above 1: what exceeds a product times this exceeds it however the floats are rounded.
+const NEARLY_ONE: f64 = 1.000_000_001;
+
 /// Number of stale entries that a queue of draining tasks may hold before they are removed.
 const SPARE_ENTRIES: usize = 64;
 
@@ -48,21 +51,53 @@ struct Class {
     count: usize,
     /// Service that a task of the class would have received if it had always been in service.
     service: f64,
-    /// Growth of `service` per nanosecond, and what that leaves of a whole CPU.
-    rate: f64,
-    rest: f64,
+    rates: Rates,
+    /// The rates while no other class is active, for 1, 2, 3, ... tasks, as far as they have been needed.
+    rates_alone: Vec<Rates>,
     /// How much more a task of the class would have received with a whole CPU to itself whenever the class was in service.
     denied: f64,
+    /// The class service at which the first draining task has caught up; infinite if there is none.
+    target: f64,
     /// Draining tasks by the class service at which they have caught up; entries of an old generation are stale.
     draining: BinaryHeap<Reverse<(Ordered, u32, u32)>>,
 }
 
+/// What the tasks of a class get.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates {
+    /// Growth of the class's service per nanosecond, and what that leaves of a whole CPU.
+    each: f64,
+    rest: f64,
+    /// The rates of all its tasks together.
+    total: f64,
+}
+
 impl Class {
-    fn demand(&self) -> Demand {
+    /// The demand of so many of its tasks.
+    fn demand(&self, tasks: usize) -> Demand {
         Demand {
             weight: self.weight,
             set: self.set,
-            tasks: self.count,
+            tasks,
+        }
+    }
+
+    /// The rates if each of so many tasks gets `rate`.
+    fn rates(&self, rate: f64, tasks: usize, cpus: &CpuSets) -> Rates {
+        Rates {
+            each: rate,
+            rest: cpus.capacity(self.set).of(1) - rate,
+            total: rate * tasks as f64,
+        }
+    }
+
+    /// Finds the rates without other active classes for so many tasks, and for fewer.
+    #[cold]
+    fn find_rates_alone(&mut self, tasks: usize, cpus: &CpuSets) {
+        for tasks in self.rates_alone.len() + 1..=tasks {
+            let rate = self.demand(tasks).rate_alone(cpus);
+            let rates = self.rates(rate, tasks, cpus);
+            self.rates_alone.push(rates);
         }
     }
 }
@@ -112,6 +147,7 @@ impl Ord for Ordered {
 
 impl Fluid {
     /// Service received by the task so far.
+    #[inline]
     pub(crate) fn service(&self, task: usize) -> f64 {
         match self.members.get(task) {
             None => 0.0,
@@ -134,11 +170,12 @@ impl Fluid {
             self.members[task].class = class;
             return;
         }
-        self.leave(task);
+        let service = self.service(task);
+        self.leave(task, service);
         self.members[task].class = class;
         self.join(task);
         if phase == Phase::Draining {
-            self.drain(task);
+            self.drain(task, service);
         }
     }
 
@@ -146,7 +183,10 @@ impl Fluid {
     pub(crate) fn activate(&mut self, task: usize) {
         match self.members[task].phase {
             Phase::Absent => self.join(task),
-            Phase::Draining => self.members[task].generation += 1,
+            Phase::Draining => {
+                self.members[task].generation += 1;
+                self.find_target(self.members[task].class);
+            }
             Phase::Runnable => return,
         }
         let member = &mut self.members[task];
@@ -162,11 +202,12 @@ impl Fluid {
         if self.members[task].phase != Phase::Runnable {
             return;
         }
-        let surplus = self.service(task) - received;
+        let service = self.service(task);
+        let surplus = service - received;
         self.members[task].demand = received;
         if surplus < 0.0 {
             self.members[task].phase = Phase::Draining;
-            self.drain(task);
+            self.drain(task, service);
         } else {
             self.complete(task);
             self.hand_on(surplus, task, cpus);
@@ -183,6 +224,9 @@ impl Fluid {
     pub(crate) fn machine_changed(&mut self) {
         self.stale = true;
         self.solver.forget();
+        for class in &mut self.classes {
+            class.rates_alone.clear();
+        }
     }
 
     /// Whether all tasks have been served up to `now`.
@@ -192,14 +236,15 @@ impl Fluid {
     }
 
     /// Serves all tasks up to `now`.
+    #[inline(never)]
     pub(crate) fn advance(&mut self, now: Nanoseconds, cpus: &CpuSets) {
         // Class service grows by rate times time. The time left is a float because completions fall between nanoseconds.
         let mut left = (now - self.now) as f64;
         self.now = now;
         while left > 0.0 && !self.active.is_empty() {
             self.refresh(cpus);
-            match self.next_completion() {
-                Some((span, class)) if span <= left => {
+            match self.next_completion(left) {
+                Some((span, class)) => {
                     self.grow(span);
                     left -= span;
                     let Some(Reverse((_, task, _))) = self.classes[class].draining.pop() else {
@@ -207,7 +252,7 @@ impl Fluid {
                     };
                     self.complete(task as usize);
                 }
-                _ => {
+                None => {
                     self.grow(left);
                     left = 0.0;
                 }
@@ -220,7 +265,7 @@ impl Fluid {
                 let pause = self.lost / self.total_rate;
                 for &index in &self.active {
                     let class = &mut self.classes[index];
-                    class.service -= class.rate * pause;
+                    class.service -= class.rates.each * pause;
                 }
             }
             self.lost = 0.0;
@@ -234,9 +279,10 @@ impl Fluid {
                 set,
                 count: 0,
                 service: 0.0,
-                rate: 0.0,
-                rest: 0.0,
+                rates: Rates::default(),
+                rates_alone: Vec::new(),
                 denied: 0.0,
+                target: f64::INFINITY,
                 draining: BinaryHeap::new(),
             });
             self.classes.len() - 1
@@ -258,8 +304,8 @@ impl Fluid {
         self.stale = true;
     }
 
-    fn leave(&mut self, task: usize) {
-        let service = self.service(task);
+    /// The task leaves its class with this much service.
+    fn leave(&mut self, task: usize, service: f64) {
         let member = &mut self.members[task];
         member.service = service;
         member.generation += 1;
@@ -269,20 +315,20 @@ impl Fluid {
             self.active.retain(|&class| class != index);
             self.classes[index].draining.clear();
         }
+        self.find_target(index);
         self.stale = true;
     }
 
     /// Ends the service of a task, at exactly its demand.
     fn complete(&mut self, task: usize) {
-        self.leave(task);
-        let member = &mut self.members[task];
-        member.phase = Phase::Absent;
-        member.service = member.demand;
+        self.members[task].phase = Phase::Absent;
+        self.leave(task, self.members[task].demand);
     }
 
-    fn drain(&mut self, task: usize) {
-        let missing = self.members[task].demand - self.service(task);
+    /// Lets a task with this much service catch up with its demand.
+    fn drain(&mut self, task: usize, service: f64) {
         let member = &self.members[task];
+        let missing = member.demand - service;
         let class = &mut self.classes[member.class];
         if class.draining.len() > 2 * class.count + SPARE_ENTRIES {
             // Stale entries after a valid one would pile up.
@@ -291,8 +337,10 @@ impl Fluid {
                 members[task as usize].generation == generation
             });
         }
+        let target = class.service + missing;
+        class.target = class.target.min(target);
         class.draining.push(Reverse((
-            Ordered(class.service + missing),
+            Ordered(target),
             u32::try_from(task).expect("task numbers have 32 bits"),
             member.generation,
         )));
@@ -301,41 +349,45 @@ impl Fluid {
     fn grow(&mut self, span: f64) {
         for &index in &self.active {
             let class = &mut self.classes[index];
-            class.service += class.rate * span;
-            class.denied += class.rest * span;
+            class.service += class.rates.each * span;
+            class.denied += class.rates.rest * span;
         }
     }
 
-    /// When the next draining task catches up, in nanoseconds from now, and its class.
-    fn next_completion(&mut self) -> Option<(f64, usize)> {
+    /// When the next draining task catches up, in nanoseconds from now, and its class; `None` if none does within `span`.
+    fn next_completion(&self, span: f64) -> Option<(f64, usize)> {
         let mut first: Option<(f64, usize)> = None;
         for &index in &self.active {
-            let class = &mut self.classes[index];
-            let Some(target) = Self::first_target(class, &self.members) else {
+            let class = &self.classes[index];
+            let missing = (class.target - class.service).max(0.0);
+            // Spares most divisions; those that decide are exact.
+            if missing > class.rates.each * span * NEARLY_ONE {
                 continue;
-            };
-            let missing = (target - class.service).max(0.0);
-            let span = if missing == 0.0 {
+            }
+            let needed = if missing == 0.0 {
                 0.0
             } else {
-                missing / class.rate
+                missing / class.rates.each
             };
-            if span.is_finite() && first.is_none_or(|(best, _)| span < best) {
-                first = Some((span, index));
+            if needed <= span && first.is_none_or(|(best, _)| needed < best) {
+                first = Some((needed, index));
             }
         }
         first
     }
 
-    /// The class service at which the first draining task of `class` has caught up.
-    fn first_target(class: &mut Class, members: &[Member]) -> Option<f64> {
+    /// Brings the target of a class up to date after one of its tasks has stopped draining.
+    #[inline]
+    fn find_target(&mut self, index: usize) {
+        let class = &mut self.classes[index];
+        class.target = f64::INFINITY;
         while let Some(&Reverse((target, task, generation))) = class.draining.peek() {
-            if members[task as usize].generation == generation {
-                return Some(target.0);
+            if self.members[task as usize].generation == generation {
+                class.target = target.0;
+                break;
             }
             class.draining.pop();
         }
-        None
     }
 
     /// Divides the `surplus` of `task` by weight among the tasks of classes that share CPUs with it. None gets more than its class has
@@ -348,15 +400,13 @@ impl Fluid {
             let mut most = f64::INFINITY;
             self.takers.clear();
             for &index in &self.active {
-                let class = &mut self.classes[index];
+                let class = &self.classes[index];
                 let denied = class.denied - denied_at_wake.get(index).copied().unwrap_or(0.0);
                 if denied > NEGLIGIBLE && cpus.overlap(set, class.set) {
                     self.takers.push(index);
                     weight += class.weight * class.count as f64;
                     most = most.min(denied / class.weight);
-                    if let Some(target) = Self::first_target(class, &self.members) {
-                        most = most.min((target - class.service).max(0.0) / class.weight);
-                    }
+                    most = most.min((class.target - class.service).max(0.0) / class.weight);
                 }
             }
             if self.takers.is_empty() {
@@ -378,10 +428,7 @@ impl Fluid {
     /// Completes the draining tasks of a class that have enough.
     fn complete_satisfied(&mut self, index: usize) {
         let service = self.classes[index].service;
-        while let Some(target) = Self::first_target(&mut self.classes[index], &self.members) {
-            if target > service + NEGLIGIBLE {
-                break;
-            }
+        while self.classes[index].target <= service + NEGLIGIBLE {
             let Some(Reverse((_, task, _))) = self.classes[index].draining.pop() else {
                 unreachable!("a target comes from an entry")
             };
@@ -392,36 +439,34 @@ impl Fluid {
     /// Brings rates up to date with the tasks in service.
     #[inline]
     fn refresh(&mut self, cpus: &CpuSets) {
-        if self.stale {
-            self.stale = false;
-            self.solve(cpus);
+        if !self.stale {
+            return;
         }
+        self.stale = false;
+        // By far the most frequent case: a shortcut around the general solution.
+        let [only] = *self.active else {
+            return self.solve(cpus);
+        };
+        let class = &mut self.classes[only];
+        if class.rates_alone.len() < class.count {
+            class.find_rates_alone(class.count, cpus);
+        }
+        class.rates = class.rates_alone[class.count - 1];
+        self.total_rate = class.rates.total;
     }
 
     /// Finds the rates of the active classes.
+    #[inline(never)]
     fn solve(&mut self, cpus: &CpuSets) {
-        self.total_rate = 0.0;
-        // By far the most frequent case: a shortcut around the general solution.
-        if let [only] = *self.active {
-            let rate = self.classes[only].demand().rate_alone(cpus);
-            self.set_rate(only, rate, cpus);
-            return;
-        }
-        let demands = self
-            .active
-            .iter()
-            .map(|&index| self.classes[index].demand());
+        let demand = |&index: &usize| self.classes[index].demand(self.classes[index].count);
+        let demands = self.active.iter().map(demand);
         self.solver.solve(demands, cpus);
-        for place in 0..self.active.len() {
-            self.set_rate(self.active[place], self.solver.rates()[place], cpus);
+        self.total_rate = 0.0;
+        for (&index, &rate) in self.active.iter().zip(self.solver.rates()) {
+            let class = &mut self.classes[index];
+            class.rates = class.rates(rate, class.count, cpus);
+            self.total_rate += class.rates.total;
         }
-    }
-
-    fn set_rate(&mut self, index: usize, rate: f64, cpus: &CpuSets) {
-        let class = &mut self.classes[index];
-        class.rate = rate;
-        class.rest = cpus.capacity(class.set).of(1) - rate;
-        self.total_rate += rate * class.count as f64;
     }
 }
 

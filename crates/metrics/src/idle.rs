@@ -27,6 +27,7 @@ impl WaitingTasks {
     }
 
     /// How many idle CPUs could run waiting tasks at the same time: the size of a maximum matching between them.
+    #[inline]
     pub(crate) fn usable(&self, idle: &IdleCpus, cpus: &CpuSets) -> usize {
         if self.total == 0 || idle.count == 0 {
             return 0;
@@ -35,6 +36,12 @@ impl WaitingTasks {
         if unrestricted == self.total {
             return self.total.min(idle.count);
         }
+        self.usable_by_restricted(unrestricted, idle, cpus)
+    }
+
+    /// The same if only some of the waiting tasks are unrestricted.
+    #[inline(never)]
+    fn usable_by_restricted(&self, unrestricted: usize, idle: &IdleCpus, cpus: &CpuSets) -> usize {
         let mut matching = Matching {
             waiting: &self.by_set,
             cpus,

@@ -238,7 +238,9 @@ impl LagExtremes {
     /// The task has `received` this much service, and the ideal processor has given it `ideal`.
     pub(crate) fn sample(&mut self, received: f64, ideal: f64) {
         let lag = received - ideal;
-        self.ahead = self.ahead.max(lag);
+        if lag > self.ahead {
+            self.ahead = lag;
+        }
         if self
             .lowest
             .is_none_or(|lowest| lag < lowest.received - lowest.ideal)

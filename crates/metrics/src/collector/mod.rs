@@ -66,11 +66,13 @@ pub struct Metrics {
     window_end: Nanoseconds,
     worst_window: Option<WindowSpread>,
     scheduler_pass: Samples,
+    available: Available,
     capacity: Capacity,
     context_switches: u64,
     preemptions: u64,
     wakeups: u64,
     migrations: u64,
+    /// By [`OverheadKind`].
     overhead: Option<[u64; 4]>,
     /// Overhead up to the present.
     overhead_booked: u64,
@@ -79,6 +81,8 @@ pub struct Metrics {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
+    /// Work per nanosecond.
+    speed: f64,
     current: Option<usize>,
     /// Until when its time has been accounted.
     booked: Nanoseconds,
@@ -90,13 +94,19 @@ struct Cpu {
     has_loader: bool,
 }
 
-/// What the machine could have done up to some time.
+/// What the machine had up to some time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Available {
+    until: Nanoseconds,
+    /// Time of online CPUs, and the work they could have done in it.
+    time: u64,
+    work: f64,
+}
+
+/// What could have been done with it up to some time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Capacity {
     until: Nanoseconds,
-    /// Time of online CPUs, and the work they could have done in it.
-    available: u64,
-    available_work: f64,
     /// Idle time that waiting tasks could have used.
     idle_while_runnable: u64,
     /// Work that a work-conserving machine without overhead would have done.
@@ -117,7 +127,12 @@ impl Metrics {
         Self {
             options,
             now: 0,
-            cpus: vec![Cpu::default(); cpus],
+            cpus: (0..cpus)
+                .map(|cpu| Cpu {
+                    speed: sets.speed(cpu),
+                    ..Cpu::default()
+                })
+                .collect(),
             online: cpus as u64,
             online_speed: (0..cpus).map(|cpu| sets.speed(cpu)).sum(),
             sets,
@@ -129,6 +144,7 @@ impl Metrics {
             window_end: options.window,
             worst_window: None,
             scheduler_pass: Samples::default(),
+            available: Available::default(),
             capacity: Capacity::default(),
             context_switches: 0,
             preemptions: 0,
@@ -159,31 +175,42 @@ impl Metrics {
         }
     }
 
-    /// What the machine could have done up to now. Idle CPUs and waiting tasks must not have changed since `self.capacity`.
-    fn capacity_until_now(&self) -> Capacity {
-        let mut capacity = self.capacity;
-        let span = self.now - capacity.until;
-        if span == 0 {
-            return capacity;
+    /// What the machine had up to now. No CPU must have gone online or offline since `self.available`.
+    fn available_until_now(&self) -> Available {
+        let span = self.now - self.available.until;
+        Available {
+            until: self.now,
+            time: self.available.time + self.online * span,
+            work: self.available.work + self.online_speed * span as f64,
         }
+    }
+
+    /// What could have been done up to now. Idle CPUs and waiting tasks must not have changed since `self.capacity`.
+    #[inline(always)]
+    fn capacity_until_now(&self) -> Capacity {
+        let span = self.now - self.capacity.until;
         let usable = self.waiting.usable(&self.idle, &self.sets);
         let busy = self.online as usize - self.idle.count();
         // As many CPUs as are busy or usable, assuming the fastest ones.
         let speed = self.sets.capacity(ALL_CPUS).of(busy + usable);
-        capacity.until = self.now;
-        capacity.available += self.online * span;
-        capacity.available_work += self.online_speed * span as f64;
-        capacity.idle_while_runnable += usable as u64 * span;
-        capacity.possible_work += speed * span as f64;
-        capacity
+        Capacity {
+            until: self.now,
+            idle_while_runnable: self.capacity.idle_while_runnable + usable as u64 * span,
+            possible_work: self.capacity.possible_work + speed * span as f64,
+        }
     }
 
     /// Must be called before a CPU becomes idle or busy or goes online or offline, and before a task begins or ends a wait.
     #[inline]
     fn use_changes(&mut self) {
         if self.capacity.until != self.now {
-            self.capacity = self.capacity_until_now();
+            self.use_capacity();
         }
+    }
+
+    #[inline(never)]
+    fn use_capacity(&mut self) {
+        self.capacity = self.capacity_until_now();
     }
 
     /// Brings the ideal processor up to date.
@@ -197,25 +224,20 @@ impl Metrics {
     /// Accounts the time of `cpu` up to now: first to overhead, the rest to its task.
     #[inline]
     fn book(&mut self, cpu: usize) {
+        // Often nothing is left to account; not to ask costs less than to guess wrong.
         let slot = &mut self.cpus[cpu];
         let span = self.now - slot.booked;
-        if span == 0 {
-            return;
-        }
-        let overhead = slot
-            .overhead_until
-            .min(self.now)
-            .saturating_sub(slot.booked);
+        let overhead = span.min(slot.overhead_until.saturating_sub(slot.booked));
+        let rest = span - overhead;
         slot.booked = self.now;
         self.overhead_booked += overhead;
-        let (rest, has_loader) = (span - overhead, slot.has_loader);
-        if slot.current.is_some() {
-            slot.ran += rest;
-            if overhead > 0 {
-                self.ideal.lose(overhead as f64 * self.sets.speed(cpu));
-            }
-        }
-        if has_loader {
+        let (ran, lost) = match slot.current {
+            Some(_) => (rest, overhead),
+            None => (0, 0),
+        };
+        slot.ran += ran;
+        self.ideal.lose(lost as f64 * slot.speed);
+        if slot.has_loader {
             self.book_loader(rest);
         }
     }
@@ -235,11 +257,11 @@ impl Metrics {
 
     /// Adds the accounted time of `cpu` to its task.
     fn hand_over(&mut self, cpu: usize) {
-        let ran = std::mem::take(&mut self.cpus[cpu].ran);
-        let current = self.cpus[cpu].current;
-        if let Some(task) = current.and_then(|number| self.tasks[number].as_mut()) {
+        let slot = &mut self.cpus[cpu];
+        let ran = std::mem::take(&mut slot.ran);
+        if let Some(task) = slot.current.and_then(|number| self.tasks[number].as_mut()) {
             task.cpu_time += ran;
-            task.work += ran as f64 * self.sets.speed(cpu);
+            task.work += ran as f64 * slot.speed;
         }
     }
 
@@ -328,12 +350,13 @@ impl Metrics {
         self.serve();
         self.ideal.activate(number);
         let now = self.now;
-        let ideal = self.ideal.service(number);
         let task = self.known(number);
         task.ended = None;
         if task.born.is_none() {
             task.born = Some(now);
-            task.window.start(task.work, ideal);
+            let work = task.work;
+            let ideal = self.ideal.service(number);
+            self.known(number).window.start(work, ideal);
             let at = self.living.partition_point(|&other| other < number);
             self.living.insert(at, number);
         }
@@ -511,13 +534,7 @@ impl Metrics {
 
     #[inline]
     fn count_overhead(&mut self, kind: OverheadKind, duration: u64) {
-        let kinds = self.overhead.get_or_insert_default();
-        kinds[match kind {
-            OverheadKind::Scheduling => 0,
-            OverheadKind::Switch => 1,
-            OverheadKind::Migration => 2,
-            OverheadKind::Interrupt => 3,
-        }] += duration;
+        self.overhead.get_or_insert_default()[kind as usize] += duration;
     }
 
     #[inline]
@@ -555,6 +572,7 @@ impl Metrics {
         }
         self.serve();
         self.use_changes();
+        self.available = self.available_until_now();
         self.sets.set_online(cpu, online);
         self.ideal.machine_changed();
         if online {

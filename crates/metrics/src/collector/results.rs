@@ -1,6 +1,6 @@
 //! Computes the metrics from what was collected.
 
-use super::{Capacity, Metrics};
+use super::{Available, Metrics};
 use crate::distribution::Samples;
 use crate::result::{
     CpuTime, Fairness, Lag, OverheadTime, Periods, RunMetrics, Share, TaskMetrics, Throughput,
@@ -10,9 +10,10 @@ use crate::task::{State, Task};
 impl Metrics {
     /// The metrics up to the last event; complete after [`Sink::finish`](fairground_events::Sink::finish).
     pub fn result(&self) -> RunMetrics {
+        let available = self.available_until_now();
         let capacity = self.capacity_until_now();
         let tasks: Vec<TaskMetrics> = (0..self.tasks.len())
-            .filter_map(|task| self.task_result(task, &capacity))
+            .filter_map(|task| self.task_result(task, &available))
             .collect();
         let busy_ns = tasks.iter().map(|task| task.cpu_time_ns).sum();
         let alive = self.tasks.iter().flatten().any(|task| task.ended.is_none());
@@ -20,15 +21,15 @@ impl Metrics {
             duration_ns: self.now,
             cpus: self.cpus.len() as u32,
             cpu_time: CpuTime {
-                available_ns: capacity.available,
+                available_ns: available.time,
                 busy_ns,
                 overhead_ns: self.overhead_booked,
-                idle_ns: capacity
-                    .available
+                idle_ns: available
+                    .time
                     .saturating_sub(busy_ns + self.overhead_booked),
                 idle_while_runnable_ns: capacity.idle_while_runnable,
             },
-            throughput: self.throughput(&capacity),
+            throughput: self.throughput(capacity.possible_work),
             fairness: self.fairness(),
             wakeup_latency: Samples::distribution_of_all(
                 self.tasks.iter().flatten().map(|task| &task.wakeup_latency),
@@ -49,7 +50,7 @@ impl Metrics {
             preemptions: self.preemptions,
             wakeups: self.wakeups,
             migrations: self.migrations,
-            overhead: self.overhead_time(&capacity),
+            overhead: self.overhead_time(&available),
             scheduler_pass: self.scheduler_pass.distribution(),
             longest_wait_ns: tasks.iter().filter_map(|task| task.longest_wait_ns).max(),
             makespan_ns: if alive {
@@ -66,7 +67,7 @@ impl Metrics {
         }
     }
 
-    fn overhead_time(&self, capacity: &Capacity) -> Option<OverheadTime> {
+    fn overhead_time(&self, available: &Available) -> Option<OverheadTime> {
         let kinds = self.overhead?;
         let total_ns = kinds.iter().sum();
         let [scheduling_ns, switch_ns, migration_ns, interrupt_ns] = kinds;
@@ -76,13 +77,12 @@ impl Metrics {
             migration_ns,
             interrupt_ns,
             total_ns,
-            percent: 100.0 * total_ns as f64 / capacity.available.max(1) as f64,
+            percent: 100.0 * total_ns as f64 / available.time.max(1) as f64,
         })
     }
 
-    fn throughput(&self, capacity: &Capacity) -> Option<Throughput> {
+    fn throughput(&self, ideal: f64) -> Option<Throughput> {
         let work: f64 = self.tasks.iter().flatten().map(|task| task.work).sum();
-        let ideal = capacity.possible_work;
         (ideal > 0.0).then(|| Throughput {
             work_ns: work.round() as u64,
             ideal_work_ns: ideal.round() as u64,
@@ -122,7 +122,7 @@ impl Metrics {
         })
     }
 
-    fn task_result(&self, number: usize, capacity: &Capacity) -> Option<TaskMetrics> {
+    fn task_result(&self, number: usize, available: &Available) -> Option<TaskMetrics> {
         let task = self.tasks[number].as_ref()?;
         let ideal = self.ideal.service(number);
         Some(TaskMetrics {
@@ -131,9 +131,9 @@ impl Metrics {
             weight: task.weight,
             cpu_time_ns: task.cpu_time,
             work_ns: task.work.round() as u64,
-            share: (task.born.is_some() && capacity.available_work > 0.0).then(|| Share {
-                actual: task.work / capacity.available_work,
-                ideal: ideal / capacity.available_work,
+            share: (task.born.is_some() && available.work > 0.0).then(|| Share {
+                actual: task.work / available.work,
+                ideal: ideal / available.work,
             }),
             lag: (task.fair && task.born.is_some()).then(|| task.lag.extremes()),
             windows: task.window.range(),
