@@ -2,8 +2,8 @@
 //! for all CPUs, and a pass over all threads once a second.
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_idle_gets_leftovers, assert_near, assert_the_displaced_move,
-    outcome_at, run, statistic,
+    History, MS, Run, SECOND, assert_idle_gets_leftovers, assert_kernel_threads_come_first,
+    assert_near, assert_the_displaced_move, outcome_at, run, statistic,
 };
 use fairground_events::Nanoseconds;
 
@@ -524,4 +524,9 @@ fn who_is_better_after_the_pass_runs_at_once() {
         .filter(|run| milliseconds(run) < 11.5 * STAT_TICK);
     let at_passes = cut_short.filter(|run| run.end % SECOND < 2 * MS).count();
     assert!(at_passes >= 2, "{at_passes} runs end with the pass");
+}
+
+#[test]
+fn kernel_threads_come_first() {
+    assert_kernel_threads_come_first(ID);
 }

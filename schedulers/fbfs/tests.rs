@@ -1,7 +1,8 @@
 //! FBFS shows what makes it recognisable: slices of 12 stathz ticks, deadlines in another unit, interrupts for every idle CPU.
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, run, run_with, statistic,
+    History, MS, Run, SECOND, assert_kernel_threads_come_first, assert_near,
+    assert_the_displaced_move, busy_kernel_thread, run, run_with, statistic,
 };
 use fairground_simulator::CostModel;
 
@@ -383,4 +384,24 @@ fn of_two_threads_at_once_one_goes_to_another_core() {
         .collect();
     assert_eq!(children.len(), 2, "{children:?}");
     assert_eq!(children[0].start / MS, children[1].start / MS);
+}
+
+#[test]
+fn kernel_threads_come_first() {
+    assert_kernel_threads_come_first(ID);
+}
+
+#[test]
+fn a_kernel_thread_goes_before_an_earlier_deadline() {
+    // It wakes up in the middle of the user thread's run. That one never uses up a slice, so it keeps its first deadline.
+    let json = r#"{ "tasks": {
+        "user": { "delay": 9500, "timer": { "ref": "t", "period": 10000, "mode": "absolute" }, "run": 1000 } } }"#;
+    let mut thread = busy_kernel_thread();
+    thread.turns[0].cpu_time = 100 * MS;
+    let (history, _) = run_with(ID, "1", json, 3, &[], |options| {
+        options.surroundings.threads = vec![thread];
+    });
+    let runs = history.runs_of("user", 2 * SECOND, 3 * SECOND);
+    let until = runs.iter().filter(|run| run.end % (10 * MS) == 0).count();
+    assert!(until > 90 && runs.len() > 190, "{until} of {}", runs.len());
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_idle_gets_leftovers, assert_near, assert_the_displaced_move,
-    outcome_at, run, statistic,
+    History, MS, Run, SECOND, assert_idle_gets_leftovers, assert_kernel_threads_come_first,
+    assert_near, assert_the_displaced_move, outcome_at, run, statistic,
 };
 use fairground_events::Nanoseconds;
 
@@ -665,4 +665,9 @@ fn a_nice_value_counts_at_once() {
     for (start, _) in runs {
         assert_eq!(start % (100 * MS), 3 * MS, "{start}");
     }
+}
+
+#[test]
+fn kernel_threads_come_first() {
+    assert_kernel_threads_come_first(ID);
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use fairground_events::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, Options, Outcome, Scheduler, simulate};
-use fairground_workload::Workload;
+use fairground_simulator::{CostModel, Options, Outcome, Scheduler, Thread, Turn, simulate};
+use fairground_workload::{Policy, Workload};
 
 /// One millisecond.
 pub const MS: Nanoseconds = 1_000_000;
@@ -307,4 +307,40 @@ pub fn assert_idle_gets_leftovers(id: &str) {
     let (history, _) = run(id, "1", json, 10, &[]);
     let share = history.percent("idle", SECOND, 10 * SECOND);
     assert!(share < 1.0, "{share}");
+}
+
+/// A kernel thread, bound to no CPU, that wants one for 8 of every 10 ms.
+pub fn busy_kernel_thread() -> Thread {
+    let turn = |number: u64| Turn {
+        at: number * 10 * MS,
+        cpu_time: 8 * MS,
+    };
+    Thread {
+        name: "kernel".to_owned(),
+        kernel: true,
+        policy: Policy::Other {
+            nice: 0,
+            slice: None,
+        },
+        cpus: None,
+        turns: (1..1000).map(turn).collect(),
+    }
+}
+
+/// Asserts that a kernel thread gets all that it wants beside three hogs of nice -20 for each CPU, whether there is one CPU or it can choose.
+#[track_caller]
+pub fn assert_kernel_threads_come_first(id: &str) {
+    for cpus in 1..=2_u32 {
+        let hogs = 3 * cpus;
+        let json = format!(
+            r#"{{ "tasks": {{ "hog": {{ "instance": {hogs}, "priority": -20, "run": 1000 }} }} }}"#
+        );
+        let (history, _) = run_with(id, &cpus.to_string(), &json, 5, &[], |options| {
+            options.surroundings.threads = vec![busy_kernel_thread()];
+        });
+        let ran: Nanoseconds = history.runs.iter().map(Run::length).sum();
+        let percent = ran as f64 / (5 * SECOND / 100) as f64;
+        let left = f64::from(cpus) * 100.0 - 80.0;
+        assert_near(percent, left, 1.0, &format!("hogs on {cpus} CPUs"));
+    }
 }
