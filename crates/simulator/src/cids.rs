@@ -27,6 +27,8 @@ pub struct Cids {
     pub topology: Vec<CidTopology>,
     /// Whether the scheduler may use them: `ops.init_cids` has returned.
     pub published: bool,
+    /// Arena address of one mask of ids per CPU, used to tell the scheduler which CPUs a task may use, and one of the online CPUs; 0 if there are none.
+    pub masks: u64,
 }
 
 impl Cids {

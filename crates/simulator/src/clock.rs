@@ -220,6 +220,52 @@ impl Clock {
     }
 }
 
+/// The kernel's tick count. It starts near its wrap-around in a kernel, and at 0 here.
+#[derive(Default)]
+pub struct Jiffies {
+    count: u64,
+    next_at: u64,
+}
+
+impl Jiffies {
+    /// The count at `now`, which is not before the last time; a tick takes `length`.
+    pub fn at(&mut self, now: u64, length: u64) -> u64 {
+        if now >= self.next_at {
+            self.count = now / length;
+            self.next_at = (self.count + 1) * length;
+        }
+        self.count
+    }
+}
+
+/// How many events there were, and whether time goes on with them.
+#[derive(Default)]
+pub struct Progress {
+    events: u64,
+    /// Events since time last advanced.
+    at_once: u64,
+    /// When time last advanced.
+    instant: u64,
+}
+
+impl Progress {
+    /// Counts an event at `now`; returns the number of events at this instant so far.
+    pub fn count(&mut self, now: u64) -> u64 {
+        self.events += 1;
+        if now != self.instant {
+            self.instant = now;
+            self.at_once = 0;
+        }
+        self.at_once += 1;
+        self.at_once
+    }
+
+    /// Number of events so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,13 @@
 //! Dispatch queues: FIFO or ordered by virtual time, like `struct scx_dispatch_q`.
 
 use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
 
 use fairground_events::{CpuId, Queue};
 
-use crate::constants::{SCX_DSQ_GLOBAL, SCX_TASK_DSQ_ON_PRIQ};
+use crate::constants::{SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL, SCX_TASK_DSQ_ON_PRIQ};
 use crate::cost::Lock;
+use crate::dsq_table::DsqTable;
 use crate::structures::DispatchQueueHandle;
 use crate::task::TaskRef;
 
@@ -289,5 +291,80 @@ impl DispatchQueue {
         if let Some(cursor) = self.cursors.get_mut(number as usize) {
             *cursor = None;
         }
+    }
+}
+
+/// All dispatch queues of a simulation. Their places do not change.
+pub struct DispatchQueues {
+    /// The local queues of the CPUs in order, the global queues of the nodes, then those that the scheduler creates.
+    all: Vec<DispatchQueue>,
+    /// The scheduler's own that exist.
+    by_id: DsqTable,
+    /// The place of the first global queue.
+    first_global: u32,
+}
+
+impl DispatchQueues {
+    /// The queues that a kernel has by itself.
+    pub fn new(cpus: usize, nodes: usize) -> DispatchQueues {
+        let local = (0..cpus).map(|cpu| DispatchQueue::new(SCX_DSQ_LOCAL, Some(cpu)));
+        let global = (0..nodes).map(|_| DispatchQueue::new(SCX_DSQ_GLOBAL, None));
+        DispatchQueues {
+            all: local.chain(global).collect(),
+            by_id: DsqTable::default(),
+            first_global: cpus as u32,
+        }
+    }
+
+    /// The global queue of a node.
+    pub fn global(&self, node: usize) -> DsqIndex {
+        DsqIndex(self.first_global + node as u32)
+    }
+
+    /// The scheduler's queue with this id.
+    pub fn by_id(&self, id: u64) -> Option<DsqIndex> {
+        self.by_id.get(id)
+    }
+
+    /// Creates a queue of the scheduler; `false` if it has one with this id.
+    pub fn create(&mut self, id: u64) -> bool {
+        if self.by_id(id).is_some() {
+            return false;
+        }
+        let index = DsqIndex(self.all.len() as u32);
+        self.all.push(DispatchQueue::new(id, None));
+        self.by_id.insert(id, index);
+        true
+    }
+
+    /// Destroys a queue of the scheduler.
+    pub fn destroy(&mut self, index: DsqIndex) {
+        self[index].live = false;
+        self.by_id.remove(self[index].id());
+    }
+
+    /// Whether there is, or was, a queue at this place.
+    pub fn has(&self, index: DsqIndex) -> bool {
+        (index.0 as usize) < self.all.len()
+    }
+
+    /// All queues in the order of their places.
+    pub fn iter(&self) -> impl Iterator<Item = &DispatchQueue> {
+        self.all.iter()
+    }
+}
+
+impl Index<DsqIndex> for DispatchQueues {
+    type Output = DispatchQueue;
+    #[inline]
+    fn index(&self, index: DsqIndex) -> &DispatchQueue {
+        &self.all[index.0 as usize]
+    }
+}
+
+impl IndexMut<DsqIndex> for DispatchQueues {
+    #[inline]
+    fn index_mut(&mut self, index: DsqIndex) -> &mut DispatchQueue {
+        &mut self.all[index.0 as usize]
     }
 }

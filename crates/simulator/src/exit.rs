@@ -78,9 +78,10 @@ impl Kernel<'_> {
         self.exit_groups();
         let tasks: Vec<TaskRef> = self
             .tasks
+            .workload()
             .iter()
             .copied()
-            .chain(self.hidden_tasks())
+            .chain(self.tasks.hidden())
             .collect();
         for mut task in tasks {
             if task.seen.__state == TASK_DEAD {

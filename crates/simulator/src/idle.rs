@@ -294,8 +294,8 @@ impl Kernel<'_> {
 
         if wake_flags & SCX_WAKE_SYNC != 0 {
             let waker = &self.cpus[self.this_cpu];
-            let waker_is_free = waker.current.seen.flags & PF_EXITING == 0
-                && self.dsqs[waker.local.0 as usize].is_empty();
+            let waker_is_free =
+                waker.current.seen.flags & PF_EXITING == 0 && self.dsqs[waker.local].is_empty();
             let pick = SyncPick {
                 waker_cpu: self.this_cpu,
                 waker_is_free,

@@ -1,6 +1,6 @@
 //! The state of one simulated kernel and the loop that drives it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fairground_bpf::{Context, Setup};
@@ -9,22 +9,25 @@ use fairground_machine::{Distance, Machine};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
-use crate::clock::{Clock, Due};
+use crate::clock::{Clock, Due, Jiffies, Progress};
 use crate::constants::*;
 use crate::cost::{CostModel, Lock};
 use crate::deadline_server::DeadlineServer;
-use crate::dispatch_queue::{DispatchQueue, DsqIndex};
+use crate::dispatch_queue::{DispatchQueues, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
 use crate::lockstep::Companion;
-use crate::maps::{Maps, Retired};
+use crate::maps::Retired;
+use crate::memory::Memory;
+use crate::messages::Messages;
 use crate::operations::{Op, Operations};
 use crate::program::{Programs, Sleep};
 use crate::reports::Reports;
 use crate::scheduler::Scheduler;
 use crate::structures::{CpuMask, EventStats, MmStruct, RunQueue, ScxRq};
 use crate::surroundings::{Surroundings, is_hidden, visible};
-use crate::task::{Class, Process, TaskMemory, TaskRef};
+use crate::task::{Class, Process, TaskRef};
+use crate::tasks::Tasks;
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
 use crate::tracing::Tracing;
@@ -32,9 +35,6 @@ use crate::tracing::Tracing;
 /// Number of events in one instant beyond which time counts as stopped; each task and CPU raises the limit.
 const EVENTS_AT_ONCE: u64 = 1 << 21;
 const EVENTS_OF_A_TASK: u64 = 64;
-
-/// Maximum number of lines kept of what a scheduler prints.
-const MESSAGES: usize = 100_000;
 
 /// An insertion that waits in the dispatch buffer (`struct scx_dsp_buf_ent`).
 #[derive(Clone, Copy)]
@@ -179,46 +179,28 @@ pub struct Settings {
 pub struct Kernel<'a> {
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) context: Box<Context>,
-    /// Addresses of data sections and maps, in the order of the object's slots; the context points here.
-    pub(crate) _slots: Vec<*mut u8>,
-    /// Sizes of the data sections, in the same order; the context points here.
-    pub(crate) _slot_sizes: Vec<u64>,
-    /// Memory of data sections; the slots point here.
-    pub(crate) _sections: Vec<Box<[u64]>>,
-    /// Stack memory of the scheduler's code; the context points here.
-    pub(crate) _stack: fairground_bpf::Stack,
+    /// What the scheduler's code addresses; the context points here.
+    pub(crate) memory: Memory,
     /// The address space that the workload's threads share; tasks point here.
-    pub(crate) _memory: Box<MmStruct>,
+    pub(crate) _address_space: Box<MmStruct>,
     /// Processes that the workload names.
     pub(crate) processes: Vec<Process>,
-    pub(crate) arena: Option<crate::kfunc::arena::Arena>,
     /// The scheduler's loader, if it keeps running.
     pub(crate) companion: Option<Companion<'a>>,
-    /// Arena address of one mask of CPU ids per CPU, used to tell the scheduler which CPUs a task may use.
-    pub(crate) cid_masks: u64,
     pub(crate) cids: crate::cids::Cids,
     pub(crate) objects: crate::kfunc::Objects,
-    pub(crate) maps: Maps,
     pub(crate) operations: Operations,
     pub(crate) settings: Settings,
     pub(crate) machine: Arc<Machine>,
     pub(crate) topology: Topology,
     pub(crate) clock: Clock,
     pub(crate) cpus: Vec<Cpu>,
-    /// All tasks: those below, the surroundings and the idle tasks.
-    pub(crate) task_memory: TaskMemory,
-    pub(crate) tasks: Vec<TaskRef>,
-    /// The parent of the tasks that exist at the start.
-    pub(crate) initial_parent: TaskRef,
-    /// Threads that are not part of the workload.
-    pub(crate) other_threads: Vec<TaskRef>,
+    pub(crate) tasks: Tasks,
     /// When the part of the run began that results cover.
     pub(crate) origin: u64,
     /// Whether that part has begun.
     pub(crate) observed: bool,
-    pub(crate) dsqs: Vec<DispatchQueue>,
-    pub(crate) dsq_numbers: crate::dsq_table::DsqTable,
-    pub(crate) global_dsqs: Vec<DsqIndex>,
+    pub(crate) dsqs: DispatchQueues,
     pub(crate) idle: crate::idle::IdleState,
     pub(crate) timers: BpfTimers,
     pub(crate) programs: Programs,
@@ -234,12 +216,7 @@ pub struct Kernel<'a> {
     pub(crate) running_op: Option<Op>,
     /// Its first argument.
     pub(crate) running_argument: u64,
-    /// What the iterations over control groups in progress visit.
-    pub(crate) group_iterations: Vec<Vec<u64>>,
-    /// What the iterations over tasks in progress visit, and how far each has come.
-    pub(crate) task_walks: Vec<(Vec<TaskRef>, usize)>,
-    /// What the iterations over bits in progress visit.
-    pub(crate) bit_iterations: Vec<Box<[u32]>>,
+    pub(crate) iterations: crate::kfunc::Iterations,
     /// Depth of nested calls into the scheduler's code.
     pub(crate) nested_calls: usize,
     /// The scheduler's spin locks. Each holds its index here plus 1, so that zeroed memory is a new lock.
@@ -259,27 +236,13 @@ pub struct Kernel<'a> {
     pub(crate) warned_zero_slice: bool,
     pub(crate) online: CpuMask,
     pub(crate) possible: CpuMask,
-    pub(crate) jiffies: u64,
-    pub(crate) next_jiffy: u64,
-    pub(crate) live_tasks: u32,
-    /// Number of positions handed out in lists of runnable tasks.
-    pub(crate) runnable_places: u64,
-    /// Tasks that the scheduler refused at fork. Nothing refers to them unless the scheduler has kept their address.
-    pub(crate) unborn: Vec<TaskRef>,
-    /// Number of refused forks by error.
-    pub(crate) refused_forks: BTreeMap<i32, u32>,
+    pub(crate) jiffies: Jiffies,
     pub(crate) context_switches: u64,
-    pub(crate) events_handled: u64,
+    pub(crate) progress: Progress,
     pub(crate) dump: Option<String>,
-    pub(crate) messages: Vec<String>,
-    /// Number of lines that were not kept because there were too many.
-    pub(crate) unkept_messages: u64,
+    pub(crate) messages: Messages,
     /// What the running program removed from its map or storage, and may still use.
     pub(crate) retired: Vec<Retired>,
-    /// Events since time last advanced.
-    pub(crate) events_at_once: u64,
-    /// When time last advanced.
-    pub(crate) instant: u64,
     pub(crate) reports: Reports<'a>,
     pub(crate) allocations: crate::kfunc::cpumask::Masks,
 }
@@ -372,9 +335,9 @@ impl<'a> Kernel<'a> {
 
     /// Takes the lock of a dispatch queue for one operation that visits `visited` tasks.
     pub(crate) fn charge_dsq_lock(&mut self, dsq: DsqIndex, visited: u64) {
-        let lock = self.dsqs[dsq.0 as usize].lock;
+        let lock = self.dsqs[dsq].lock;
         let scan = visited * self.settings.cost.scan;
-        self.dsqs[dsq.0 as usize].lock = self.charge_lock(lock, scan);
+        self.dsqs[dsq].lock = self.charge_lock(lock, scan);
     }
 
     /// Takes the lock of the run queue of `cpu`, to be held until [`Kernel::unlock_run_queue`].
@@ -488,7 +451,6 @@ impl<'a> Kernel<'a> {
             let Some(due) = self.clock.next(self.end()) else {
                 break;
             };
-            self.events_handled += 1;
             if self.is_at_a_standstill() {
                 break;
             }
@@ -496,7 +458,7 @@ impl<'a> Kernel<'a> {
                 self.reports.release(self.clock.now() - self.origin);
             }
             self.handle(due);
-            if self.live_tasks == 0 && self.programs.started {
+            if !self.tasks.are_left() && self.programs.started {
                 break;
             }
             if self.programs.failure.is_some() {
@@ -504,13 +466,13 @@ impl<'a> Kernel<'a> {
             }
         }
         let end = self.end();
-        if self.live_tasks == 0
+        if !self.tasks.are_left()
             && let Some(last) = self.reports.latest()
         {
             // The last task is still on its way off its CPU.
             self.clock.advance_to((self.origin + last).min(end));
         }
-        if self.exit.is_some() || self.live_tasks == 0 || self.programs.failure.is_some() {
+        if self.exit.is_some() || !self.tasks.are_left() || self.programs.failure.is_some() {
             return;
         }
         let reasons = self.deadlock();
@@ -522,16 +484,12 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Whether time has stopped: events follow one another endlessly in one instant. If so, ejects the scheduler.
+    /// Counts an event. Whether time has stopped: events follow one another endlessly in one instant. If so, ejects the scheduler.
     fn is_at_a_standstill(&mut self) -> bool {
-        let now = self.clock.now();
-        if now != self.instant {
-            self.instant = now;
-            self.events_at_once = 0;
-        }
-        self.events_at_once += 1;
-        let limit = EVENTS_AT_ONCE + EVENTS_OF_A_TASK * (self.tasks.len() + self.cpus.len()) as u64;
-        if self.events_at_once <= limit {
+        let at_once = self.progress.count(self.clock.now());
+        let limit = EVENTS_AT_ONCE
+            + EVENTS_OF_A_TASK * (self.tasks.workload().len() + self.cpus.len()) as u64;
+        if at_once <= limit {
             return false;
         }
         let message = format!(
@@ -543,11 +501,7 @@ impl<'a> Kernel<'a> {
 
     /// Keeps a line that the scheduler or the kernel printed.
     pub(crate) fn say(&mut self, line: String) {
-        if self.messages.len() < MESSAGES {
-            self.messages.push(line);
-        } else {
-            self.unkept_messages += 1;
-        }
+        self.messages.add(line);
     }
 
     /// Keeps what was removed from its map until the running program has ended; its timers end at once.

@@ -23,7 +23,7 @@ impl Kernel<'_> {
         let setup = self.settings.setup.clone();
         for entry in &setup.entries {
             if let Err(errno) = self.fill(entry) {
-                let map = &self.maps[entry.map].name;
+                let map = &self.memory.maps[entry.map].name;
                 self.programs.failure = Some(format!(
                     "{}: an entry of map {map} cannot be written (-{errno})",
                     entry.place
@@ -37,7 +37,7 @@ impl Kernel<'_> {
     fn fill(&mut self, entry: &MapEntry) -> Result<(), i64> {
         match &entry.inner {
             Some(new) => self.fill_with_map(entry.map, &entry.key, new),
-            None => write_entry(&mut self.maps[entry.map], &entry.key, &entry.values),
+            None => write_entry(&mut self.memory.maps[entry.map], &entry.key, &entry.values),
         }
     }
 
@@ -55,8 +55,8 @@ impl Kernel<'_> {
         for (key, values) in &new.entries {
             write_entry(&mut inner, key, values)?;
         }
-        let address = self.maps.add(inner);
-        self.maps[map].put_map(key, address)
+        let address = self.memory.maps.add(inner);
+        self.memory.maps[map].put_map(key, address)
     }
 
     /// What the loader does once the scheduler is attached.
@@ -165,7 +165,7 @@ impl Kernel<'_> {
     }
 
     fn write_to_arena(&mut self, address: u64, bytes: &[u8]) -> bool {
-        let arena = self.arena.as_mut();
+        let arena = self.memory.arena.as_mut();
         match arena.and_then(|arena| arena.memory(address, bytes.len())) {
             Some(memory) => {
                 memory.copy_from_slice(bytes);

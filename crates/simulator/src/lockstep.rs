@@ -261,7 +261,7 @@ impl Kernel<'_> {
         task.seen.__state = TASK_NEW;
         if let Err(error) = self.init_task(task, true) {
             self.forget_loader_thread(task);
-            *self.refused_forks.entry(error).or_default() += 1;
+            self.tasks.count_refusal(error);
             self.thread(number)?.reply.result = error.into();
             return self.exit.is_some().then_some(Action::Failed);
         }
@@ -279,10 +279,9 @@ impl Kernel<'_> {
         if let Some(companion) = &mut self.companion {
             companion.threads.pop();
         }
-        self.other_threads.pop();
+        self.tasks.take_back_other();
         task.leave_process();
         task.storage.clear();
-        self.unborn.push(task);
     }
 
     fn answer_loader(&mut self, call: &BpfCall) -> Reply {
@@ -342,7 +341,7 @@ impl Kernel<'_> {
                 let filled = self.fill_with_map(map, key, new);
                 filled.map(|()| (Vec::new(), None))
             }
-            _ => self.maps[map].operate(operation),
+            _ => self.memory.maps[map].operate(operation),
         };
         match done {
             Ok((bytes, retired)) => {

@@ -1,6 +1,6 @@
 //! The memory that a simulation gives its scheduler: maps, global variables, an arena.
 
-use fairground_bpf::{InitialValue, Slot, map_kind};
+use fairground_bpf::{Context, InitialValue, Slot, Stack, map_kind};
 
 use crate::kfunc::arena::Arena;
 use crate::lockstep::Companion;
@@ -15,11 +15,13 @@ pub struct Memory {
     /// The arena, if the object has one.
     pub arena: Option<Arena>,
     /// The global variables, by section.
-    pub sections: Vec<Box<[u64]>>,
+    _sections: Vec<Box<[u64]>>,
     /// Where the code finds maps and sections.
-    pub slots: Vec<*mut u8>,
+    slots: Vec<*mut u8>,
     /// Bytes of the sections in the same order; 0 for a map.
-    pub slot_sizes: Vec<u64>,
+    slot_sizes: Vec<u64>,
+    /// For the stacks of functions.
+    stack: Stack,
 }
 
 impl Memory {
@@ -73,10 +75,30 @@ impl Memory {
         Ok(Self {
             maps,
             arena,
-            sections,
+            _sections: sections,
             slots,
             slot_sizes,
+            stack: Stack::new(),
         })
+    }
+
+    /// What the code is called with. It points into this memory.
+    pub fn context(&mut self) -> Context {
+        let arena = self.arena.as_mut();
+        let (arena, arena_user) = arena.map_or((std::ptr::null_mut(), 0), |arena| {
+            (arena.base(), arena.user(0))
+        });
+        Context {
+            kernel: std::ptr::null_mut(),
+            instructions: 0,
+            instruction_limit: u64::MAX,
+            arena,
+            arena_user,
+            null_page: &raw const fairground_bpf::NULL_PAGE,
+            stack: self.stack.top(),
+            slots: self.slots.as_ptr(),
+            slot_sizes: self.slot_sizes.as_ptr(),
+        }
     }
 }
 

@@ -100,7 +100,7 @@ impl Kernel<'_> {
     fn emit_callback(&mut self, callback: Op, result: u64, begin: u64) {
         let task = callback.is_of_a_task().then_some(self.running_argument);
         let task = task
-            .and_then(|task| self.task_memory.at(task))
+            .and_then(|task| self.tasks.at(task))
             .map(|task| task.id);
         let chosen = self.cpu_from_scheduler(result as i32);
         let chosen = usize::try_from(chosen)
@@ -130,7 +130,7 @@ impl Kernel<'_> {
             | Op::SetWeight
             | Op::SetCpumask
             | Op::Enable
-            | Op::Disable => self.task_memory.at(self.running_argument).map(TaskRef::cpu),
+            | Op::Disable => self.tasks.at(self.running_argument).map(TaskRef::cpu),
             Op::Dispatch | Op::UpdateIdle | Op::CpuAcquire | Op::CpuRelease => {
                 let number = self.running_argument as i32 as usize;
                 Some(if self.operations.cid_form {

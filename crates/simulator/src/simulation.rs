@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fairground_bpf::{Context, Loader, Setup, Stack};
+use fairground_bpf::{Loader, Setup};
 use fairground_events::{Nanoseconds, Sink, TaskId};
 use fairground_machine::Machine;
 use fairground_workload::Workload;
@@ -14,7 +14,7 @@ use crate::cids::{self, Cids};
 use crate::clock::{Clock, Due};
 use crate::constants::*;
 use crate::cost::CostModel;
-use crate::dispatch_queue::{DispatchQueue, DsqIndex};
+use crate::dispatch_queue::DispatchQueues;
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
 use crate::idle::IdleState;
@@ -24,13 +24,15 @@ use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
 use crate::lockstep::Companion;
 use crate::maps::Maps;
 use crate::memory::Memory;
+use crate::messages::Messages;
 use crate::operations::Op;
 use crate::program::Programs;
 use crate::reports::Reports;
 use crate::scheduler::{LoadError, Scheduler};
 use crate::structures::{CpuMask, EventStats, MmStruct};
 use crate::surroundings::{self, Surroundings};
-use crate::task::{Class, Task, TaskMemory, TaskRef};
+use crate::task::{Class, Task, TaskRef};
+use crate::tasks::{TaskMemory, Tasks};
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
 use crate::tracing::{Hook, Tracing};
@@ -183,16 +185,13 @@ pub fn simulate_beside<'a>(
     let statistics = kernel.read_statistics();
     let tasks = kernel
         .tasks
+        .workload()
         .iter()
-        .map(|task| TaskOutcome::of(task, &kernel.maps))
+        .map(|task| TaskOutcome::of(task, &kernel.memory.maps))
         .collect();
     kernel.reports.finish(end);
     let exit = kernel.disable();
     kernel.report_strays();
-    if kernel.unkept_messages > 0 {
-        let more = format!("{} more lines were not kept", kernel.unkept_messages);
-        kernel.messages.push(more);
-    }
     let mut events = kernel.event_counters();
     events.retain(|(_, count)| *count != 0);
     Ok(Outcome {
@@ -200,13 +199,13 @@ pub fn simulate_beside<'a>(
         exit,
         failure,
         stuck,
-        refused_forks: std::mem::take(&mut kernel.refused_forks),
+        refused_forks: kernel.tasks.refusals().clone(),
         events,
         context_switches: kernel.context_switches,
-        engine_events: kernel.events_handled,
+        engine_events: kernel.progress.events(),
         tasks,
         statistics,
-        messages: std::mem::take(&mut kernel.messages),
+        messages: std::mem::take(&mut kernel.messages).finish(),
     })
 }
 
@@ -278,31 +277,6 @@ fn settings(options: &Options) -> Settings {
     }
 }
 
-/// The context through which compiled code reaches its memory.
-fn context(memory: &mut Memory, stack: &mut Stack) -> Box<Context> {
-    let arena_user = memory.arena.as_ref().map_or(0, |arena| arena.user(0));
-    let arena = memory.arena.as_mut();
-    Box::new(Context {
-        kernel: std::ptr::null_mut(),
-        instructions: 0,
-        instruction_limit: u64::MAX,
-        arena: arena.map_or(std::ptr::null_mut(), Arena::base),
-        arena_user,
-        null_page: &raw const fairground_bpf::NULL_PAGE,
-        stack: stack.top(),
-        slots: memory.slots.as_ptr(),
-        slot_sizes: memory.slot_sizes.as_ptr(),
-    })
-}
-
-/// The local queues of the CPUs in order, followed by the global queues of the nodes, and the places of the latter.
-fn built_in_queues(cpus: usize, nodes: usize) -> (Vec<DispatchQueue>, Vec<DsqIndex>) {
-    let local = (0..cpus).map(|cpu| DispatchQueue::new(SCX_DSQ_LOCAL, Some(cpu)));
-    let global = (0..nodes).map(|_| DispatchQueue::new(SCX_DSQ_GLOBAL, None));
-    let places = (cpus..cpus + nodes).map(|place| DsqIndex(place as u32));
-    (local.chain(global).collect(), places.collect())
-}
-
 impl<'a> Kernel<'a> {
     fn new(
         scheduler: &Arc<Scheduler>,
@@ -317,21 +291,19 @@ impl<'a> Kernel<'a> {
         let operations = scheduler.operations_with(&options.setup)?;
         let possible = CpuMask::first_cpus(count);
         let mut memory = Memory::new(scheduler, options, count, companion.as_mut())?;
-        let mut stack = Stack::new();
-        let context = context(&mut memory, &mut stack);
+        let context = Box::new(memory.context());
         let mut tasks = TaskMemory::default();
         let cpus = idle_cpus(&machine, &mut tasks, possible);
         let nodes = topology.nodes.len();
-        let (dsqs, global_dsqs) = built_in_queues(count, nodes);
         let tracks_itself =
             operations.has(Op::UpdateIdle) && operations.flags & SCX_OPS_KEEP_BUILTIN_IDLE == 0;
         let per_node = operations.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
         let mut groups = Groups::new(group_paths(&options.workload));
-        let mut parent_memory = Box::new(MmStruct { mm_users: 1 });
+        let mut address_space = Box::new(MmStruct { mm_users: 1 });
         let initial_parent = creator(
             options,
             &mut tasks,
-            &mut parent_memory,
+            &mut address_space,
             &mut groups,
             possible,
             count,
@@ -339,33 +311,22 @@ impl<'a> Kernel<'a> {
         Ok(Kernel {
             scheduler: scheduler.clone(),
             context,
-            _slots: memory.slots,
-            _slot_sizes: memory.slot_sizes,
-            _sections: memory.sections,
-            _stack: stack,
-            _memory: parent_memory,
+            memory,
+            _address_space: address_space,
             processes: Vec::new(),
-            maps: memory.maps,
             operations,
             settings: settings(options),
             clock: Clock::new(count),
             cpus,
-            task_memory: tasks,
-            tasks: Vec::new(),
-            initial_parent,
-            other_threads: Vec::new(),
+            tasks: Tasks::new(tasks, initial_parent),
             origin: 0,
             observed: false,
-            dsqs,
-            dsq_numbers: Default::default(),
-            global_dsqs,
+            dsqs: DispatchQueues::new(count, nodes),
             idle: IdleState::new(!tracks_itself, per_node, nodes),
             timers: BpfTimers::default(),
             programs: Programs::new(options.workload.clone()),
             groups,
-            arena: memory.arena,
             companion,
-            cid_masks: 0,
             cids: Default::default(),
             objects: Default::default(),
             // SAFETY: all members of the structure are integers, for which zero is a value.
@@ -376,9 +337,7 @@ impl<'a> Kernel<'a> {
             leaving: None,
             running_op: None,
             running_argument: 0,
-            group_iterations: Vec::new(),
-            task_walks: Vec::new(),
-            bit_iterations: Vec::new(),
+            iterations: Default::default(),
             nested_calls: 0,
             spin_locks: Vec::new(),
             holdings: Default::default(),
@@ -391,20 +350,12 @@ impl<'a> Kernel<'a> {
             warned_zero_slice: false,
             online: possible,
             possible,
-            jiffies: 0,
-            next_jiffy: 0,
-            live_tasks: 0,
-            runnable_places: 0,
-            unborn: Vec::new(),
-            refused_forks: BTreeMap::new(),
+            jiffies: Default::default(),
             context_switches: 0,
-            events_handled: 0,
+            progress: Default::default(),
             dump: None,
-            messages: Vec::new(),
-            unkept_messages: 0,
+            messages: Messages::default(),
             retired: Vec::new(),
-            events_at_once: 0,
-            instant: 0,
             reports: Reports::new(sinks),
             allocations: Default::default(),
             machine,
@@ -493,13 +444,13 @@ impl<'a> Kernel<'a> {
         self.cids.published = true;
         // One for each CPU, and one for the online CPUs.
         let size = cids::mask_size(self.cpus.len()) * (self.cpus.len() + 1);
-        let masks = self.arena.as_mut().and_then(|arena| {
+        let masks = self.memory.arena.as_mut().and_then(|arena| {
             let page = arena.allocate(None, size.div_ceil(PAGE))?;
             Some(arena.user(page * PAGE))
         });
         match masks {
             Some(address) => {
-                self.cid_masks = address;
+                self.cids.masks = address;
                 self.write_online_cids();
             }
             None => {
@@ -512,7 +463,7 @@ impl<'a> Kernel<'a> {
 
     /// Reports accesses to arena pages that were not allocated, as a kernel does in the program's own stream.
     fn report_strays(&mut self) {
-        let strays = self.arena.as_mut().map(Arena::strays);
+        let strays = self.memory.arena.as_mut().map(Arena::strays);
         for (address, instruction) in strays.into_iter().flatten() {
             let place = self.scheduler.locate(instruction);
             let place = place.map_or_else(String::new, |place| format!(" in {place}"));
@@ -535,7 +486,12 @@ impl<'a> Kernel<'a> {
     }
 
     fn read_statistics(&self) -> Vec<u64> {
-        let map = self.maps.own().iter().find(|map| map.name == "statistics");
+        let map = self
+            .memory
+            .maps
+            .own()
+            .iter()
+            .find(|map| map.name == "statistics");
         map.map(|map| map.counters()).unwrap_or_default()
     }
 

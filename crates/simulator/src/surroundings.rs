@@ -138,31 +138,6 @@ pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
 }
 
 impl Kernel<'_> {
-    /// The tasks of the surroundings.
-    pub(crate) fn hidden_tasks(&self) -> impl Iterator<Item = TaskRef> + '_ {
-        std::iter::once(self.initial_parent).chain(self.other_threads.iter().copied())
-    }
-
-    /// The tasks of the whole system in a fixed order, one by one: the surroundings, then the workload's.
-    pub(crate) fn nth_task(&self, place: usize) -> Option<TaskRef> {
-        match place.checked_sub(1) {
-            None => Some(self.initial_parent),
-            Some(place) => match place.checked_sub(self.other_threads.len()) {
-                None => Some(self.other_threads[place]),
-                Some(place) => self.tasks.get(place).copied(),
-            },
-        }
-    }
-
-    /// The task with this number, of the workload or of the surroundings.
-    pub(crate) fn any_task(&self, id: TaskId) -> TaskRef {
-        match id {
-            CREATOR => self.initial_parent,
-            id if is_hidden(id) => self.other_threads[(CREATOR.0 - 1 - id.0) as usize],
-            id => self.tasks[id.0 as usize],
-        }
-    }
-
     /// Creates the threads that are not part of the workload, asleep.
     pub(crate) fn create_other_threads(&mut self) {
         for (place, thread) in self
@@ -190,14 +165,14 @@ impl Kernel<'_> {
 
     /// The next thread that is not part of the workload, asleep and without memory of its own.
     pub(crate) fn blank_thread(&mut self, name: String, pid: i32) -> TaskRef {
-        let place = self.other_threads.len() as u32;
+        let place = self.tasks.others().len() as u32;
         let id = TaskId(CREATOR.0 - 1 - place);
         let mut task = Task::blank(id, name, pid, self.possible, self.cpus.len());
         task.seen.__state = TASK_INTERRUPTIBLE;
         let (set, group) = self.groups.pointers(0);
         task.seen.cgroups = set;
         task.seen.sched_task_group = group;
-        self.task_memory.place(task)
+        self.tasks.place(task)
     }
 
     /// Sets the policy and CPUs of such a thread, and adds it.
@@ -215,7 +190,7 @@ impl Kernel<'_> {
         let cpu = task.allowed().first().unwrap_or(0);
         task.seen.thread_info.cpu = cpu as u32;
         task.seen.wake_cpu = cpu as i32;
-        self.other_threads.push(task);
+        self.tasks.add_other(task);
     }
 
     /// This turn of one of the other threads, if it has that many turns.
@@ -263,7 +238,7 @@ impl Kernel<'_> {
     /// Starts the surroundings.
     pub(crate) fn start_surroundings(&mut self) {
         if let Some(creator) = self.settings.surroundings.creator {
-            let mut task = self.initial_parent;
+            let mut task = self.tasks.creator();
             task.execution.errand = Errand::Live {
                 left: creator.waits + 1,
                 running: false,
@@ -304,7 +279,7 @@ impl Kernel<'_> {
                 (Errand::Report, Action::Compute)
             }
             (Errand::Report, _) => {
-                let parent = self.initial_parent;
+                let parent = self.tasks.creator();
                 self.wake(parent, Some(task), false);
                 (Errand::None, Action::Block)
             }
@@ -375,13 +350,13 @@ impl Kernel<'_> {
     fn begin_run_of_workload(&mut self, creator: TaskRef) {
         self.begin_observation();
         self.programs.started = true;
-        for mut task in self.tasks.clone() {
+        for mut task in self.tasks.workload().to_vec() {
             task.execution.start = self.clock.now();
             task.cpu_time_before = task.seen.se.sum_exec_runtime;
             self.emit_task(task);
             self.release_first_job(task);
         }
-        for task in self.tasks.clone() {
+        for task in self.tasks.workload().to_vec() {
             self.wake(task, Some(creator), false);
         }
     }
@@ -391,7 +366,7 @@ impl Kernel<'_> {
         self.origin = self.clock.now();
         self.observed = true;
         self.reports.open();
-        for thread in self.other_threads.clone() {
+        for thread in self.tasks.others().to_vec() {
             self.await_turn(thread, 0);
         }
         for (index, (time, _, online)) in self.settings.hotplug.iter().enumerate() {
@@ -419,7 +394,7 @@ impl Kernel<'_> {
 
     /// Hands the tasks of the surroundings to the scheduler, as tasks that exist when it is loaded.
     pub(crate) fn enable_surroundings(&mut self) -> Result<(), (i32, String)> {
-        for task in self.hidden_tasks().collect::<Vec<_>>() {
+        for task in self.tasks.hidden().collect::<Vec<_>>() {
             self.init_task(task, false)
                 .map_err(|error| (error, task.label()))?;
             if task.class == Class::Ext {

@@ -3,11 +3,9 @@
 use std::ops::{Deref, DerefMut};
 
 use fairground_events::TaskId;
-use indexmap::IndexMap;
 
 use crate::constants::{SCX_DSQ_INVALID, SCX_SLICE_DFL};
 use crate::dispatch_queue::DsqIndex;
-use crate::dsq_table::FixedState;
 use crate::program::Execution;
 use crate::structures::{
     CpuMask, INITIAL_PID_NAMESPACE, ListHead, MmStruct, Pid, ROOT, SCHED_CLASSES, SignalStruct,
@@ -124,6 +122,21 @@ impl std::fmt::Debug for TaskRef {
 }
 
 impl TaskRef {
+    /// Moves a task to the heap, where it stays until [`TaskRef::free`].
+    pub fn allocate(task: Task) -> TaskRef {
+        TaskRef(Box::into_raw(Box::new(task)))
+    }
+
+    /// Frees the task.
+    ///
+    /// # Safety
+    ///
+    /// No other handle to the task is used afterwards.
+    pub unsafe fn free(self) {
+        // SAFETY: the task came from a box, and the caller says that this is the last use.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+
     /// The first thread of its process, once it is in one.
     pub fn leader(self) -> Option<TaskRef> {
         // Only this model sets the pointer: to a task, or not at all.
@@ -156,35 +169,6 @@ impl TaskRef {
     /// Name and pid as the kernel prints them.
     pub fn label(self) -> String {
         format!("{}[{}]", self.name, self.seen.pid)
-    }
-}
-
-/// The memory of all tasks of a simulation, with the address of each. None is removed before the end: a scheduler may keep the address of a task
-/// that has ended, or of one that it refused.
-#[derive(Default)]
-pub struct TaskMemory(IndexMap<u64, TaskRef, FixedState>);
-
-impl TaskMemory {
-    /// Moves a task to its place.
-    pub fn place(&mut self, task: Task) -> TaskRef {
-        let task = TaskRef(Box::into_raw(Box::new(task)));
-        self.0.insert(task.address(), task);
-        task
-    }
-
-    /// The task at `address`, if there is one.
-    pub fn at(&self, address: u64) -> Option<TaskRef> {
-        self.0.get(&address).copied()
-    }
-}
-
-impl Drop for TaskMemory {
-    fn drop(&mut self) {
-        for task in self.0.values() {
-            // SAFETY: the task was moved here by `place`, and is freed only here. The kernel that has this and all handles ends with it, and
-            // so does the scheduler's code.
-            drop(unsafe { Box::from_raw(task.0) });
-        }
     }
 }
 

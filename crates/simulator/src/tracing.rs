@@ -378,7 +378,7 @@ impl Kernel<'_> {
             pid: self.executing().seen.pid,
         };
         let number = |place: usize| arguments.get(place).copied().unwrap_or(0);
-        let task = |place: usize| self.task_memory.at(number(place));
+        let task = |place: usize| self.tasks.at(number(place));
         match (hook, task(0), task(1)) {
             (Hook::SchedSwitch, _, Some(prev)) => {
                 let Some(next) = task(2) else { return };

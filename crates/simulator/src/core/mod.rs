@@ -162,7 +162,7 @@ impl Kernel<'_> {
         task.leave_process();
         task.storage.clear();
         if !is_hidden(task.id) {
-            self.live_tasks -= 1;
+            self.tasks.end_one();
         }
     }
 

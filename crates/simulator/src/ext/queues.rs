@@ -10,15 +10,15 @@ use crate::task::{Class, OpsState, TaskRef};
 
 impl Kernel<'_> {
     pub(crate) fn dsq(&self, index: DsqIndex) -> &DispatchQueue {
-        &self.dsqs[index.0 as usize]
+        &self.dsqs[index]
     }
 
     pub(crate) fn dsq_mut(&mut self, index: DsqIndex) -> &mut DispatchQueue {
-        &mut self.dsqs[index.0 as usize]
+        &mut self.dsqs[index]
     }
 
     pub(crate) fn global_dsq(&self, cpu: usize) -> DsqIndex {
-        self.global_dsqs[self.machine.cpus[cpu].node as usize]
+        self.dsqs.global(self.machine.cpus[cpu].node as usize)
     }
 
     /// `find_dsq_for_dispatch`: the queue that `dsq_id` means on `cpu`.
@@ -42,7 +42,7 @@ impl Kernel<'_> {
         if dsq_id == SCX_DSQ_GLOBAL {
             return self.global_dsq(task_cpu);
         }
-        match self.dsq_numbers.get(dsq_id) {
+        match self.dsqs.by_id(dsq_id) {
             Some(index) => index,
             None => {
                 self.fail(ExitKind::Error, format!("non-existent DSQ 0x{dsq_id:x}"));

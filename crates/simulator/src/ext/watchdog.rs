@@ -16,14 +16,18 @@ impl Kernel<'_> {
 
     /// Puts a task at the end of a run queue's list.
     pub(super) fn append_runnable(&mut self, cpu: usize, mut task: TaskRef) {
-        self.runnable_places += 1;
-        task.runnable_place = Some(self.runnable_places);
+        task.runnable_place = Some(self.tasks.next_runnable_place());
         task.seen.scx.runnable_cpu = cpu as i32;
     }
 
     /// The waiting tasks of a CPU's run queue (`rq->scx.runnable_list`).
     pub(crate) fn runnable_list(&self, cpu: usize) -> Vec<TaskRef> {
-        let tasks = self.tasks.iter().copied().chain(self.hidden_tasks());
+        let tasks = self
+            .tasks
+            .workload()
+            .iter()
+            .copied()
+            .chain(self.tasks.hidden());
         let mut list: Vec<TaskRef> = tasks
             .filter(|task| task.runnable_place.is_some() && task.cpu() == cpu)
             .collect();
@@ -40,15 +44,10 @@ impl Kernel<'_> {
         }
     }
 
-    /// The kernel's tick count, which starts near its wrap-around there and at 0 here.
+    /// The kernel's tick count.
     pub(crate) fn jiffies(&mut self) -> u64 {
-        let now = self.clock.now();
-        if now >= self.next_jiffy {
-            let length = self.tick_length();
-            self.jiffies = now / length;
-            self.next_jiffy = (self.jiffies + 1) * length;
-        }
-        self.jiffies
+        let length = self.tick_length();
+        self.jiffies.at(self.clock.now(), length)
     }
 
     /// The stall watchdog (`scx_watchdog_workfn`).
@@ -64,9 +63,10 @@ impl Kernel<'_> {
         let length = self.tick_length();
         let stalled = self
             .tasks
+            .workload()
             .iter()
             .copied()
-            .chain(self.hidden_tasks())
+            .chain(self.tasks.hidden())
             .filter(|task| task.runnable_place.is_some() && task.class == Class::Ext)
             .filter(|task| now / length * length > task.runnable_since / length * length + timeout)
             .min_by_key(|task| (task.cpu(), task.runnable_place));

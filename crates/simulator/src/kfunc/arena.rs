@@ -154,7 +154,7 @@ impl Drop for Arena {
 
 kernel_functions! { TABLE;
     fn bpf_arena_alloc_pages(kernel, map, address, count, node, flags) {
-        let Some(arena) = &mut kernel.arena else { return 0 };
+        let Some(arena) = &mut kernel.memory.arena else { return 0 };
         let at = (address != 0).then_some((address & 0xffff_ffff) as usize / PAGE);
         match arena.allocate(at, count as u32 as usize) {
             Some(first) => arena.user(first * PAGE),
@@ -163,14 +163,14 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_arena_free_pages(kernel, map, address, count) {
-        if let Some(arena) = &mut kernel.arena {
+        if let Some(arena) = &mut kernel.memory.arena {
             arena.free((address & 0xffff_ffff) as usize / PAGE, count as u32 as usize);
         }
         0
     }
 
     fn bpf_arena_reserve_pages(kernel, map, address, count) {
-        let Some(arena) = &mut kernel.arena else { return super::error(crate::constants::EINVAL) };
+        let Some(arena) = &mut kernel.memory.arena else { return super::error(crate::constants::EINVAL) };
         let first = (address & 0xffff_ffff) as usize / PAGE;
         match arena.allocate(Some(first), count as u32 as usize) {
             Some(_) => 0,

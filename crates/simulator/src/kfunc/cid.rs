@@ -48,9 +48,9 @@ impl Kernel<'_> {
             .map_or(-(EINVAL as i32), |cpu| cpu as i32)
     }
 
-    /// Address of the mask of online CPUs, which follows those of [`Kernel::cid_masks`]; 0 if there is none yet.
+    /// Address of the mask of online CPUs, which follows those for tasks; 0 if there is none yet.
     fn online_cids(&self) -> u64 {
-        match self.cid_masks {
+        match self.cids.masks {
             0 => 0,
             first => first + (self.cpus.len() * cids::mask_size(self.cpus.len())) as u64,
         }
@@ -80,7 +80,7 @@ impl Kernel<'_> {
 
     /// The `length` bytes to which a pointer into the arena points; empty if not all of them are allocated.
     fn in_arena(&mut self, pointer: u64, length: usize) -> &mut [u8] {
-        let arena = self.arena.as_mut();
+        let arena = self.memory.arena.as_mut();
         arena
             .and_then(|arena| arena.memory(pointer, length))
             .unwrap_or(&mut [])

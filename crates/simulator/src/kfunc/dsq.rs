@@ -3,7 +3,7 @@
 use super::passed::{load, store};
 use super::{error, kernel_functions, signed};
 use crate::constants::*;
-use crate::dispatch_queue::{DispatchQueue, DsqIndex};
+use crate::dispatch_queue::DsqIndex;
 use crate::kernel::{BufferedInsert, Kernel};
 use crate::structures::{DsqIterator, InsertVtimeArgs};
 use crate::task::TaskRef;
@@ -21,7 +21,7 @@ impl Kernel<'_> {
     /// The queue and number of the iteration with this slot; none if it never began. A slot that no iteration has is an error.
     fn iteration(&mut self, slot: u64) -> Option<(DsqIndex, u32)> {
         let (queue, number) = (queue_of(slot), (slot as u32).checked_sub(1));
-        if slot != 0 && (number.is_none() || queue.0 as usize >= self.dsqs.len()) {
+        if slot != 0 && (number.is_none() || !self.dsqs.has(queue)) {
             self.refuse_passed("bpf_iter_scx_dsq");
             return None;
         }
@@ -121,7 +121,7 @@ impl Kernel<'_> {
         }
         let cpu = self.this_cpu;
         self.flush_buffer(cpu);
-        let Some(index) = self.dsq_numbers.get(dsq_id) else {
+        let Some(index) = self.dsqs.by_id(dsq_id) else {
             self.fail(ExitKind::Error, format!("invalid DSQ ID 0x{dsq_id:016x}"));
             return false;
         };
@@ -182,7 +182,7 @@ impl Kernel<'_> {
             self.cpu_is_valid(cpu, "")
                 .then(|| self.cpus[cpu as usize].local)
         } else {
-            self.dsq_numbers.get(dsq_id)
+            self.dsqs.by_id(dsq_id)
         };
         index.map_or(-ENOENT, |index| i64::from(self.dsq(index).len()))
     }
@@ -194,23 +194,16 @@ kernel_functions! { TABLE;
         if node >= kernel.topology.nodes.len() as i32 || node < -1 || dsq_id & SCX_DSQ_FLAG_BUILTIN != 0 {
             return error(EINVAL);
         }
-        if kernel.dsq_numbers.get(dsq_id).is_some() {
-            return error(EEXIST);
-        }
-        let index = DsqIndex(kernel.dsqs.len() as u32);
-        kernel.dsqs.push(DispatchQueue::new(dsq_id, None));
-        kernel.dsq_numbers.insert(dsq_id, index);
-        0
+        if kernel.dsqs.create(dsq_id) { 0 } else { error(EEXIST) }
     }
 
     fn scx_bpf_destroy_dsq(kernel, dsq_id) {
-        if let Some(index) = kernel.dsq_numbers.get(dsq_id) {
+        if let Some(index) = kernel.dsqs.by_id(dsq_id) {
             if !kernel.dsq(index).is_empty() {
                 let message = format!("attempting to destroy in-use dsq 0x{dsq_id:016x} (nr={})", kernel.dsq(index).len());
                 kernel.fail(ExitKind::Error, message);
             } else {
-                kernel.dsq_mut(index).live = false;
-                kernel.dsq_numbers.remove(dsq_id);
+                kernel.dsqs.destroy(index);
             }
         }
         0
@@ -315,7 +308,7 @@ kernel_functions! { TABLE;
             kernel.fail(ExitKind::Error, format!("peek disallowed on builtin DSQ 0x{dsq_id:x}"));
             return 0;
         }
-        match kernel.dsq_numbers.get(dsq_id) {
+        match kernel.dsqs.by_id(dsq_id) {
             Some(index) => kernel.dsq(index).first().map_or(0, TaskRef::address),
             None => {
                 kernel.fail(ExitKind::Error, format!("peek on non-existent DSQ 0x{dsq_id:x}"));
@@ -330,7 +323,7 @@ kernel_functions! { TABLE;
         if flags & !SCX_DSQ_ITER_REV != 0 {
             return error(EINVAL);
         }
-        let Some(index) = kernel.dsq_numbers.get(dsq_id) else { return error(ENOENT) };
+        let Some(index) = kernel.dsqs.by_id(dsq_id) else { return error(ENOENT) };
         let number = kernel.dsq_mut(index).start_iteration(flags & SCX_DSQ_ITER_REV != 0);
         store(iterator, DsqIterator { slot: (u64::from(index.0) << 32) | (u64::from(number) + 1), ..before });
         0

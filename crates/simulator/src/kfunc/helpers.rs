@@ -54,7 +54,8 @@ impl Kernel<'_> {
         mut task: TaskRef,
         initial: u64,
     ) -> u64 {
-        task.storage.resize_with(self.maps.own().len(), || None);
+        task.storage
+            .resize_with(self.memory.maps.own().len(), || None);
         let value = task.storage[map].insert(new_value(size, initial));
         value.as_mut_ptr() as u64
     }
@@ -287,7 +288,7 @@ kernel_functions! { TABLE;
 
     fn bpf_ringbuf_submit(kernel, record, flags) {
         kernel.holdings.give_back(record);
-        for map in kernel.maps.all_mut() {
+        for map in kernel.memory.maps.all_mut() {
             if let Store::Records { reserved, submitted } = &mut map.store {
                 let before = reserved.len();
                 reserved.retain(|kept| kept.as_ptr() as u64 != record);
@@ -299,7 +300,7 @@ kernel_functions! { TABLE;
 
     fn bpf_ringbuf_discard(kernel, record, flags) {
         kernel.holdings.give_back(record);
-        for map in kernel.maps.all_mut() {
+        for map in kernel.memory.maps.all_mut() {
             if let Store::Records { reserved, .. } = &mut map.store {
                 reserved.retain(|kept| kept.as_ptr() as u64 != record);
             }

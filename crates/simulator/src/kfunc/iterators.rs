@@ -16,18 +16,27 @@ mod walk {
     pub const THREADS_OF_PROCESS: u32 = 2;
 }
 
+/// What the iterations in progress visit. Iterations of a kind are nested; each is known by its place here plus 1.
+#[derive(Default)]
+pub struct Iterations {
+    groups: Vec<Vec<u64>>,
+    /// With how far each has come.
+    tasks: Vec<(Vec<TaskRef>, usize)>,
+    bits: Vec<Box<[u32]>>,
+}
+
 impl Kernel<'_> {
     /// All live tasks of the system that are wanted, in a fixed order.
     fn living_tasks(&self, wanted: impl Fn(TaskRef) -> bool) -> Vec<TaskRef> {
-        let all = (0..).map_while(|place| self.nth_task(place));
+        let all = (0..).map_while(|place| self.tasks.nth(place));
         all.filter(|task| task.seen.__state != TASK_DEAD && wanted(*task))
             .collect()
     }
 
     /// Begins an iteration over tasks with the iterator whose first word is at `place`.
     fn begin_task_walk(&mut self, place: u64, visited: Vec<TaskRef>) -> u64 {
-        self.task_walks.push((visited, 0));
-        let number = self.task_walks.len() as u64;
+        self.iterations.tasks.push((visited, 0));
+        let number = self.iterations.tasks.len() as u64;
         store(place, number);
         0
     }
@@ -35,7 +44,7 @@ impl Kernel<'_> {
     /// The next task of an iteration; 0 at its end, or if it never began.
     fn next_of_task_walk(&mut self, place: u64) -> u64 {
         let walk = load::<u64>(place).checked_sub(1);
-        let walk = walk.and_then(|number| self.task_walks.get_mut(number as usize));
+        let walk = walk.and_then(|number| self.iterations.tasks.get_mut(number as usize));
         let Some((visited, next)) = walk else {
             return 0;
         };
@@ -49,10 +58,10 @@ impl Kernel<'_> {
         0
     }
 
-    /// Ends an iteration; iterations are nested.
+    /// Ends an iteration.
     fn end_task_walk(&mut self, place: u64) -> u64 {
         if let Some(number) = replace::<u64>(place, 0).checked_sub(1) {
-            self.task_walks.truncate(number as usize);
+            self.iterations.tasks.truncate(number as usize);
         }
         0
     }
@@ -95,15 +104,15 @@ kernel_functions! { TABLE;
         let mut iterator = GroupIterator { order: 0, position: 0, unused: 0 };
         store(place, iterator);
         let Some(visited) = kernel.groups.iteration(start, order as u32) else { return error(EINVAL) };
-        kernel.group_iterations.push(visited);
-        iterator.order = kernel.group_iterations.len() as u64;
+        kernel.iterations.groups.push(visited);
+        iterator.order = kernel.iterations.groups.len() as u64;
         store(place, iterator);
         0
     }
 
     fn bpf_iter_css_next(kernel, place) {
         let mut iterator = load::<GroupIterator>(place);
-        let order = iterator.order.checked_sub(1).and_then(|place| kernel.group_iterations.get(place as usize));
+        let order = iterator.order.checked_sub(1).and_then(|place| kernel.iterations.groups.get(place as usize));
         let next = order.and_then(|order| order.get(iterator.position as usize)).copied();
         iterator.position = iterator.position.wrapping_add(1);
         store(place, iterator);
@@ -113,9 +122,8 @@ kernel_functions! { TABLE;
     fn bpf_iter_css_destroy(kernel, place) {
         let iterator = load::<GroupIterator>(place);
         store(place, GroupIterator { order: 0, ..iterator });
-        // Iterations are nested.
         if let Some(number) = iterator.order.checked_sub(1) {
-            kernel.group_iterations.truncate(number as usize);
+            kernel.iterations.groups.truncate(number as usize);
         }
         0
     }
@@ -133,14 +141,14 @@ kernel_functions! { TABLE;
             return error(EINVAL);
         }
         let set = |bit: &u32| bytes[*bit as usize / 8] >> (bit % 8) & 1 == 1;
-        kernel.bit_iterations.push((0..words as u32 * 64).filter(set).collect());
-        store(place, [kernel.bit_iterations.len() as u64, 0]);
+        kernel.iterations.bits.push((0..words as u32 * 64).filter(set).collect());
+        store(place, [kernel.iterations.bits.len() as u64, 0]);
         0
     }
 
     fn bpf_iter_bits_next(kernel, place) {
         let [number, position] = load::<[u64; 2]>(place);
-        let order = number.checked_sub(1).and_then(|number| kernel.bit_iterations.get(number as usize));
+        let order = number.checked_sub(1).and_then(|number| kernel.iterations.bits.get(number as usize));
         let next = order.and_then(|order| order.get(position as usize));
         store(place, [number, position.wrapping_add(1)]);
         next.map_or(0, |bit| &raw const *bit as u64)
@@ -148,7 +156,7 @@ kernel_functions! { TABLE;
 
     fn bpf_iter_bits_destroy(kernel, place) {
         if let Some(number) = replace::<u64>(place, 0).checked_sub(1) {
-            kernel.bit_iterations.truncate(number as usize);
+            kernel.iterations.bits.truncate(number as usize);
         }
         0
     }

@@ -55,6 +55,7 @@ macro_rules! kernel_functions {
         )),*];
     };
 }
+pub(crate) use iterators::Iterations;
 pub(crate) use kernel_functions;
 pub(crate) use objects::Objects;
 pub(crate) use passed::{copy, load, read_bytes, write_bytes};

@@ -30,7 +30,7 @@ impl Kernel<'_> {
 
     /// The task at `address`. `None` for NULL, and if there is none, which is an error.
     pub(super) fn passed_task(&mut self, address: u64) -> Option<TaskRef> {
-        let task = self.task_memory.at(address);
+        let task = self.tasks.at(address);
         if task.is_none() && address != 0 {
             self.refuse_passed("task_struct");
         }
@@ -40,11 +40,11 @@ impl Kernel<'_> {
     /// The map at `address`. `None` if there is none, which is an error.
     #[inline]
     pub(super) fn passed_map(&mut self, address: u64) -> Option<&mut Map> {
-        let place = self.maps.find(address);
+        let place = self.memory.maps.find(address);
         if place.is_none() {
             self.refuse_passed("map");
         }
-        place.map(|place| &mut self.maps[place])
+        place.map(|place| &mut self.memory.maps[place])
     }
 
     /// The scheduler's function at `address`. `None` if there is none, which is an error.

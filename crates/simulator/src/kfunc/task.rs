@@ -57,7 +57,7 @@ kernel_functions! { TABLE;
             kernel.fail(ExitKind::Error, "scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK".into());
             return 0;
         }
-        let task = tid.checked_sub(1).and_then(|number| kernel.tasks.get(number as usize));
+        let task = tid.checked_sub(1).and_then(|number| kernel.tasks.workload().get(number as usize));
         task.filter(|task| task.seen.__state != TASK_DEAD).map_or(0, |task| task.address())
     }
 
@@ -102,7 +102,7 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_task_from_pid(kernel, pid) {
-        let found = kernel.tasks.iter().copied().chain(kernel.hidden_tasks()).find(|task| {
+        let found = kernel.tasks.workload().iter().copied().chain(kernel.tasks.hidden()).find(|task| {
             task.seen.pid == pid as i32 && task.seen.__state != TASK_DEAD && task.seen.flags & PF_EXITING == 0
         });
         let found = found.map_or(0, |mut task| {
@@ -113,7 +113,7 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_task_from_vpid(kernel, pid) {
-        let found = kernel.tasks.iter().copied().find(|task| task.seen.pid == pid as i32 && task.seen.__state != TASK_DEAD);
+        let found = kernel.tasks.workload().iter().copied().find(|task| task.seen.pid == pid as i32 && task.seen.__state != TASK_DEAD);
         let found = found.map_or(0, |mut task| {
             task.references += 1;
             task.address()

@@ -43,7 +43,7 @@ impl Kernel<'_> {
 
     /// The interrupt with which a disk reports that it has served a request. It goes to the CPU that made the request.
     pub(crate) fn handle_disk(&mut self, number: u32, due: Due) {
-        let task = self.tasks[number as usize];
+        let task = self.tasks.workload()[number as usize];
         let home = task.execution.sleeps_on;
         let online = |cpu: &usize| self.cpus[*cpu].online;
         let cpu = std::iter::once(home).chain(0..self.cpus.len()).find(online);

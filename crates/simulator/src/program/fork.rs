@@ -104,7 +104,7 @@ impl Kernel<'_> {
         let instance = workload.tasks[target].instances + number;
         let name = format!("{}-{instance}", workload.tasks[target].name);
         if let Err(Refusal { error, .. }) = self.fork_task(target, instance, name, Some(task)) {
-            *self.refused_forks.entry(error).or_default() += 1;
+            self.tasks.count_refusal(error);
         }
         let failed = self.programs.failure.is_some();
         failed.then_some(Action::Failed)
@@ -118,15 +118,15 @@ impl Kernel<'_> {
         name: String,
         parent: Option<TaskRef>,
     ) -> Result<(), Refusal> {
-        let origin = parent.unwrap_or(self.initial_parent);
+        let origin = parent.unwrap_or(self.tasks.creator());
         let cpu = if parent.is_some() { self.this_cpu } else { 0 };
         let processes = self.processes.len();
         let mut task = self.new_task(definition, instance, name, parent);
         self.join_new_task(task, definition, origin, cpu);
-        self.tasks.push(task);
+        self.tasks.add(task);
         self.set_attributes(task);
         if let Err(error) = self.init_task(task, true) {
-            self.tasks.pop();
+            self.tasks.take_back();
             self.processes.truncate(processes);
             task.leave_process();
             task.storage.clear();
@@ -136,10 +136,9 @@ impl Kernel<'_> {
                 task: task.label(),
                 error,
             };
-            self.unborn.push(task);
             return Err(refusal);
         }
-        self.live_tasks += 1;
+        self.tasks.begin_one();
         self.emit_task(task);
         self.release_first_job(task);
         if task.class == Class::Ext {
@@ -164,10 +163,10 @@ impl Kernel<'_> {
         parent: Option<TaskRef>,
     ) -> TaskRef {
         let workload = self.programs.workload.clone();
-        let origin = parent.unwrap_or(self.initial_parent);
-        let id = TaskId(self.tasks.len() as u32);
+        let origin = parent.unwrap_or(self.tasks.creator());
+        let id = TaskId(self.tasks.workload().len() as u32);
         // The number of a refused task is not reused.
-        let number = (self.tasks.len() + self.unborn.len()) as i32;
+        let number = self.tasks.forked() as i32;
         let source = &workload.tasks[definition];
         let mut execution = Execution::new(definition, &source.phases, workload.timers.len());
         execution.start = self.clock.now();
@@ -196,7 +195,7 @@ impl Kernel<'_> {
             None => origin.cgroup,
         };
         task.seen.scx.tid = number as u64 + 1;
-        self.task_memory.place(task)
+        self.tasks.place(task)
     }
 
     /// Sets the process, group, policy and CPUs of a new task.
@@ -263,6 +262,7 @@ impl Kernel<'_> {
             return;
         }
         let Some(number) = self
+            .memory
             .maps
             .own()
             .iter()
@@ -272,7 +272,7 @@ impl Kernel<'_> {
                 "{} reads no task attributes: those of the workload have no effect",
                 self.operations.name
             );
-            if !self.messages.contains(&message) {
+            if !self.messages.has(&message) {
                 self.say(message);
             }
             return;
@@ -286,7 +286,8 @@ impl Kernel<'_> {
                     u64::from_le_bytes(word)
                 });
                 let value: Box<[u64]> = words.collect();
-                task.storage.resize_with(self.maps.own().len(), || None);
+                task.storage
+                    .resize_with(self.memory.maps.own().len(), || None);
                 task.storage[number] = Some(value);
             }
             Err(message) => self.programs.failure = Some(format!("{}: {message}", task.name)),
@@ -379,7 +380,7 @@ impl Kernel<'_> {
                 task.name,
                 mask.iter().collect::<Vec<_>>()
             );
-            if !self.messages.contains(&message) {
+            if !self.messages.has(&message) {
                 self.say(message);
             }
             return;

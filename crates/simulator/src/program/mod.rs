@@ -504,7 +504,7 @@ impl Kernel<'_> {
     /// Why no task can ever run again, if none can.
     pub(crate) fn deadlock(&self) -> Option<String> {
         let mut reasons = Vec::new();
-        for task in &self.tasks {
+        for task in self.tasks.workload() {
             if task.seen.__state == TASK_DEAD {
                 continue;
             }
@@ -515,7 +515,7 @@ impl Kernel<'_> {
                 &self.programs.workload,
                 |mutex| {
                     let owner = self.programs.mutexes[mutex].owner?;
-                    Some(self.any_task(owner).name.to_string())
+                    Some(self.tasks.any(owner).name.to_string())
                 },
                 |barrier| self.programs.barriers[barrier].len() as u64,
             )?;

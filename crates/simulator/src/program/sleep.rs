@@ -117,7 +117,7 @@ impl Kernel<'_> {
     /// The interrupt of a timer that ends a sleep. It comes to the CPU where the task went to sleep, at some time within the slack, because the
     /// kernel also checks its timers at the interrupts of other devices.
     pub(crate) fn handle_timeout(&mut self, number: u32, generation: u32, due: Due) {
-        let task = self.any_task(TaskId(number));
+        let task = self.tasks.any(TaskId(number));
         if !task.execution.sleeps_until_timeout(generation) {
             return;
         }
@@ -158,7 +158,7 @@ impl Kernel<'_> {
             && sleep.earliest < time
         {
             self.cpus[home].sleeps.pop_front();
-            let mut task = self.any_task(sleep.task);
+            let mut task = self.tasks.any(sleep.task);
             if task.execution.sleeps_until_timeout(sleep.generation) {
                 task.execution.waiting = Waiting::Nothing;
                 self.wake(task, None, false);
