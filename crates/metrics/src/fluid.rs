@@ -9,6 +9,7 @@
 //! run at full rate meanwhile: to each class at most what it has been *denied* since the task woke.
 
 use crate::cpu_sets::{CpuSets, SetId};
+use crate::float;
 use crate::rates::{self, Demand};
 use fairground_events::Nanoseconds;
 use std::cmp::Reverse;
@@ -239,7 +240,7 @@ impl Fluid {
     #[inline(never)]
     pub(crate) fn advance(&mut self, now: Nanoseconds, cpus: &CpuSets) {
         // Class service grows by rate times time. The time left is a float because completions fall between nanoseconds.
-        let mut left = (now - self.now) as f64;
+        let mut left = float(now - self.now);
         self.now = now;
         while left > 0.0 && !self.active.is_empty() {
             self.refresh(cpus);

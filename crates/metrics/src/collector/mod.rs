@@ -4,6 +4,7 @@ mod results;
 
 use crate::cpu_sets::{ALL_CPUS, CpuSets};
 use crate::distribution::Samples;
+use crate::float;
 use crate::fluid::{Fluid, REAL_TIME_WEIGHT};
 use crate::idle::{IdleCpus, WaitingTasks};
 use crate::result::{WindowRecord, WindowSpread};
@@ -181,7 +182,7 @@ impl Metrics {
         Available {
             until: self.now,
             time: self.available.time + self.online * span,
-            work: self.available.work + self.online_speed * span as f64,
+            work: self.available.work + self.online_speed * float(span),
         }
     }
 
@@ -196,7 +197,7 @@ impl Metrics {
         Capacity {
             until: self.now,
             idle_while_runnable: self.capacity.idle_while_runnable + usable as u64 * span,
-            possible_work: self.capacity.possible_work + speed * span as f64,
+            possible_work: self.capacity.possible_work + speed * float(span),
         }
     }
 
@@ -236,7 +237,7 @@ impl Metrics {
             None => (0, 0),
         };
         slot.ran += ran;
-        self.ideal.lose(lost as f64 * slot.speed);
+        self.ideal.lose(float(lost) * slot.speed);
         if slot.has_loader {
             self.book_loader(rest);
         }
@@ -261,7 +262,7 @@ impl Metrics {
         let ran = std::mem::take(&mut slot.ran);
         if let Some(task) = slot.current.and_then(|number| self.tasks[number].as_mut()) {
             task.cpu_time += ran;
-            task.work += ran as f64 * slot.speed;
+            task.work += float(ran) * slot.speed;
         }
     }
 
