@@ -1,11 +1,13 @@
 //! Running clang: C source in, BPF object out.
 
+use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fairground_files::{Signal, end_with};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::Error;
 
@@ -33,7 +35,7 @@ impl Clang {
             .ok()
             .filter(|value| !value.is_empty())
         {
-            return match version(&command) {
+            return match version(&command)? {
                 Some(version) if version < OLDEST_VERSION => {
                     Err(Error::OldClang { command, version })
                 }
@@ -46,7 +48,7 @@ impl Clang {
 
         let mut too_old = None;
         for command in COMMANDS {
-            match version(command) {
+            match version(command)? {
                 Some(version) if version >= OLDEST_VERSION => {
                     return Ok(Self {
                         command: command.to_owned(),
@@ -99,11 +101,9 @@ impl Clang {
         // SAFETY: system calls only, which are allowed between fork and exec.
         unsafe { command.pre_exec(move || be_bounded(parent)) };
 
-        let result = command.output().map_err(|cause| Error::File {
-            action: "run",
-            path: PathBuf::from(&self.command),
-            cause,
-        })?;
+        let result = command
+            .output()
+            .map_err(|cause| unrunnable(&self.command, cause))?;
         let mut diagnostics = String::from_utf8_lossy(&result.stderr).into_owned();
         if let Some(signal) = result.status.signal() {
             diagnostics = format!(
@@ -123,22 +123,47 @@ impl Clang {
 }
 
 /// Limits the resources of this process, and ends it with the process that started it.
-fn be_bounded(parent: u32) -> std::io::Result<()> {
+fn be_bounded(parent: u32) -> io::Result<()> {
     end_with(parent, Signal::KILL)?;
-    let at_most = |most| Rlimit {
-        current: Some(most),
-        maximum: Some(most),
+    // A limit that is lower already cannot be raised.
+    let limit = |resource, most| {
+        let most = Some(getrlimit(resource).maximum.unwrap_or(most).min(most));
+        let limit = Rlimit {
+            current: most,
+            maximum: most,
+        };
+        setrlimit(resource, limit)
     };
-    setrlimit(Resource::As, at_most(MEMORY))?;
-    setrlimit(Resource::Cpu, at_most(SECONDS))?;
-    Ok(setrlimit(Resource::Core, at_most(0))?)
+    limit(Resource::As, MEMORY)?;
+    limit(Resource::Cpu, SECONDS)?;
+    Ok(limit(Resource::Core, 0)?)
 }
 
-/// The major version of a clang command; none if it cannot be run or is not clang.
-fn version(command: &str) -> Option<u32> {
-    let output = Command::new(command).arg("-dumpversion").output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    text.trim().split('.').next()?.parse().ok()
+/// The major version of a clang command; none if there is no such command or it is not clang.
+fn version(command: &str) -> Result<Option<u32>, Error> {
+    let output = match Command::new(command).arg("-dumpversion").output() {
+        Ok(output) => output,
+        // No process can be started, whether the command is there or not.
+        Err(cause) if is_shortage(&cause) => return Err(unrunnable(command, cause)),
+        Err(_) => return Ok(None),
+    };
+    let text = String::from_utf8(output.stdout).unwrap_or_default();
+    let major = text.trim().split('.').next().unwrap_or_default();
+    Ok(major.parse().ok())
+}
+
+/// Whether the system had too little of something, such as processes, files or memory.
+fn is_shortage(cause: &io::Error) -> bool {
+    let shortages = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    Errno::from_io_error(cause).is_some_and(|error| shortages.contains(&error))
+}
+
+fn unrunnable(command: &str, cause: io::Error) -> Error {
+    Error::File {
+        action: "run",
+        path: PathBuf::from(command),
+        cause,
+    }
 }
 
 /// The name that libbpf's tracing header gives this machine's architecture.

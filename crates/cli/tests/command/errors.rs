@@ -537,3 +537,28 @@ fn a_page_of_an_arena_that_nobody_has_allocated_is_named_and_read_as_zeros() {
     assert!(line.is_some_and(|line| line.contains("arena.bpf.c:29:")));
     assert_eq!(ended.stdout.matches("ERROR: Arena").count(), 1);
 }
+
+/// Runs `compare` with these arguments in a shell, after this command of the shell.
+fn compare_after(setup: &str, arguments: &str) -> crate::support::Ended {
+    let line = format!("{setup}; exec \"$0\" compare workloads/hogs.json -d 50ms {arguments}");
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", &line, env!("CARGO_BIN_EXE_fairground")]);
+    crate::support::end_of(shell.current_dir(crate::support::folder()))
+}
+
+#[test]
+fn a_source_compiles_under_limits_that_are_lower_than_those_of_the_compiler() {
+    let ended = compare_after(
+        "ulimit -v 3000000; ulimit -t 100",
+        "-s schedulers/rotation.bpf.c",
+    );
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_compiler_that_cannot_be_started_is_not_said_to_be_missing() {
+    let ended = compare_after("ulimit -n 5", "-s schedulers/rotation.bpf.c");
+    let reason = "cannot run clang-19: Too many open files";
+    assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(2));
+}

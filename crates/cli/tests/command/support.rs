@@ -12,15 +12,17 @@ pub struct Ended {
 
 /// Runs `fairground` with these arguments in the folder of this crate's tests.
 pub fn fairground<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairground"));
+    end_of(command.args(arguments).current_dir(folder()))
+}
+
+/// Runs a command.
+pub fn end_of(command: &mut Command) -> Ended {
     let Output {
         status,
         stdout,
         stderr,
-    } = Command::new(env!("CARGO_BIN_EXE_fairground"))
-        .args(arguments)
-        .current_dir(folder())
-        .output()
-        .expect("the command can be run");
+    } = command.output().expect("the command can be run");
     Ended {
         code: status.code(),
         stdout: String::from_utf8(stdout).expect("results are UTF-8"),
