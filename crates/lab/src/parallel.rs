@@ -3,6 +3,7 @@
 use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 
 /// The results of `work` for the indices in `order`, sorted by index. They are started in this order, at most `threads` at a time; `None` for
 /// one per CPU of this machine.
@@ -17,16 +18,20 @@ pub(crate) fn map<T: Send>(
         .min(order.len());
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::with_capacity(order.len()));
+    let worker = || {
+        while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let result = work(index);
+            if let Ok(mut results) = results.lock() {
+                results.push((index, result));
+            }
+        }
+    };
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = work(index);
-                    if let Ok(mut results) = results.lock() {
-                        results.push((index, result));
-                    }
-                }
-            });
+        let start = |_| Builder::new().spawn_scoped(scope, worker).ok();
+        let started = (0..threads).map_while(start).count();
+        // The system may allow fewer threads, or none but this one.
+        if started == 0 {
+            worker();
         }
     });
     // A panic in a thread makes the scope above panic, so the lock cannot be poisoned.

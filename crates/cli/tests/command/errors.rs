@@ -562,3 +562,10 @@ fn a_compiler_that_cannot_be_started_is_not_said_to_be_missing() {
     assert!(ended.stderr.contains(reason), "{}", ended.stderr);
     assert_eq!(ended.code, Some(2));
 }
+
+#[test]
+fn without_further_threads_the_first_does_the_work() {
+    // The standard library reads the size of stacks from there; so much the system does not give.
+    let ended = compare_after("export RUST_MIN_STACK=$((1 << 60))", "-s linux24,linux12");
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
