@@ -87,6 +87,7 @@ fn negative_value(error: &clap::Error) -> Option<String> {
 static MEMORY: fairground_lab::Allocator = fairground_lab::Allocator;
 
 fn main() -> ExitCode {
+    output::outlive_limits();
     let command = match Cli::try_parse() {
         Ok(arguments) => arguments.command,
         Err(told) if !told.use_stderr() => {

@@ -66,6 +66,14 @@ pub fn print(text: &str) -> Result<(), ExitCode> {
     }
 }
 
+/// Lets a write beyond the maximum size of files (`ulimit -f`) fail, where the system would end this process. A signal that is handled, unlike
+/// one that is ignored, is as before in the programs that this one starts.
+pub fn outlive_limits() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    // SAFETY: the handler has the signature that is demanded and does nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, nothing as *const () as libc::sighandler_t) };
+}
+
 /// Writes a file, creating its folders if needed.
 ///
 /// # Errors

@@ -52,6 +52,9 @@ pub fn remedy(cause: &Error) -> &'static str {
     match cause.kind() {
         ErrorKind::IsADirectory => "name a file, not a folder",
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "name a folder, not a file",
+        ErrorKind::FileTooLarge if cause.raw_os_error().is_some() => {
+            "raise the limit of `ulimit -f`, or make room there"
+        }
         ErrorKind::FileTooLarge => "name a smaller file",
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "make room there or name another place"
@@ -99,6 +102,14 @@ mod tests {
     fn what_is_too_large_is_not_read_to_its_end() {
         let error = read_at_most(Path::new("/dev/zero"), 1 << 20).expect_err("it has no end");
         assert_eq!(error.to_string(), "it is larger than 1 MiB");
+    }
+
+    #[test]
+    fn the_systems_limit_is_told_from_ours() {
+        const EFBIG: i32 = 27;
+        assert!(remedy(&Error::from_raw_os_error(EFBIG)).contains("ulimit -f"));
+        let ours = read_at_most(Path::new("/dev/zero"), 1).expect_err("it has no end");
+        assert_eq!(remedy(&ours), "name a smaller file");
     }
 
     #[test]

@@ -569,3 +569,15 @@ fn without_further_threads_the_first_does_the_work() {
     let ended = compare_after("export RUST_MIN_STACK=$((1 << 60))", "-s linux24,linux12");
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn a_file_that_becomes_too_large_for_the_shells_limit_costs_no_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.html").display().to_string();
+    let ended = compare_after("ulimit -f 1", &format!("-s linux24 --report {path}"));
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stdout.contains("linux24"), "{}", ended.stdout);
+    let reason = "page.html: File too large";
+    assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+    assert!(ended.stderr.contains("ulimit -f"), "{}", ended.stderr);
+}
