@@ -175,6 +175,17 @@ impl Map {
                 LARGEST >> 20
             ));
         }
+        let counts = !matches!(
+            definition.kind,
+            kind::TASK_STORAGE | kind::CGROUP_STORAGE | kind::PERF_EVENT_ARRAY | kind::ARENA
+        );
+        if counts && max_entries == 0 {
+            return Err(format!(
+                "map {0} has room for nothing, which a kernel refuses; \
+                 give it a max_entries in the source, or set map.{0}.max_entries as its loader does",
+                definition.name
+            ));
+        }
         let words = words(value_size);
         let zeros = |count: usize| vec![0; count].into_boxed_slice();
         let mut cpu_stride = 0;

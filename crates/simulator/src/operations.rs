@@ -73,6 +73,13 @@ impl Operations {
                 self.timeout_ms
             ));
         }
+        if self.max_batch > i32::MAX as u32 {
+            return Err(format!(
+                "ops.dispatch_max_batch {} is over {}",
+                self.max_batch,
+                i32::MAX
+            ));
+        }
         Ok(())
     }
 }

@@ -125,6 +125,8 @@ impl Scheduler {
     }
 
     fn assemble(object: Arc<Object>, code: Code, table: StructOps) -> Result<Scheduler, LoadError> {
+        check_license(&object)?;
+        check_sections(&object, &table)?;
         check_programs(&object, &code)?;
         let operations = read_operations(&table, &code, &[])?;
         Ok(Scheduler {
@@ -273,6 +275,74 @@ fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
     Object::parse(bytes).map_err(LoadError::Object)
 }
 
+/// Licences that the kernel takes for compatible with the GPL (`license_is_gpl_compatible`).
+const GPL_COMPATIBLE: [&str; 6] = [
+    "GPL",
+    "GPL v2",
+    "GPL and additional rights",
+    "Dual BSD/GPL",
+    "Dual MIT/GPL",
+    "Dual MPL/GPL",
+];
+
+/// Callbacks that may sleep (`bpf_scx_check_member`).
+const MAY_SLEEP: [&str; 12] = [
+    "init_task",
+    "cgroup_init",
+    "cgroup_exit",
+    "cgroup_prep_move",
+    "cgroup_set_bandwidth",
+    "cpu_online",
+    "cpu_offline",
+    "init",
+    "init_cids",
+    "exit",
+    "sub_attach",
+    "sub_detach",
+];
+
+/// Refuses callbacks under a licence that the kernel does not accept.
+fn check_license(object: &Object) -> Result<(), LoadError> {
+    let license = object.license();
+    let mut programs = object.programs().iter();
+    if GPL_COMPATIBLE.contains(&license) || !programs.any(|one| one.autoload && one.is_callback()) {
+        return Ok(());
+    }
+    Err(LoadError::Operations(format!(
+        "the licence is {license:?}, and callbacks must have one that is compatible with the GPL, such as \
+         char _license[] SEC(\"license\") = \"GPL\""
+    )))
+}
+
+/// Refuses programs that are no callbacks, and those that may sleep as callbacks that may not.
+fn check_sections(object: &Object, table: &StructOps) -> Result<(), LoadError> {
+    let may_sleep = |member: &str| {
+        MAY_SLEEP
+            .iter()
+            .any(|one| *one == member || cid_name(one) == member)
+    };
+    for member in &table.members {
+        let StructOpsValue::Program(name) = &member.value else {
+            continue;
+        };
+        let Some(program) = object.programs().iter().find(|one| one.name == *name) else {
+            continue;
+        };
+        let wrong = if !program.is_callback() {
+            "callbacks are in sections that begin with struct_ops/"
+        } else if program.section.starts_with("struct_ops.s") && !may_sleep(&member.name) {
+            "programs there may sleep, and this callback may not"
+        } else {
+            continue;
+        };
+        return Err(LoadError::Operations(format!(
+            "ops.{} is {name} in section {}: {wrong}",
+            member.name, program.section
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses calls of kernel functions that the kernel does not allow, in programs that are not callbacks.
 fn check_programs(object: &Object, code: &Code) -> Result<(), LoadError> {
     let programs = object.programs().iter();
@@ -401,9 +471,9 @@ fn read_operations(
     let name = member("name").map(StructOpsValue::text).unwrap_or_default();
     let valid =
         |character: char| character.is_ascii_alphanumeric() || character == '_' || character == '.';
-    if name.is_empty() || !name.chars().all(valid) {
+    if name.is_empty() || !name.chars().all(valid) || name.len() as u64 >= SCX_OPS_NAME_LEN {
         return Err(LoadError::Operations(format!(
-            "ops.name is {name:?}; it has to be letters, digits, '_' and '.'"
+            "ops.name is {name:?}; it has to be letters, digits, '_' and '.', fewer than {SCX_OPS_NAME_LEN}"
         )));
     }
     let or_default = |value: u64, default: u64| if value == 0 { default } else { value };

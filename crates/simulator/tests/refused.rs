@@ -6,9 +6,9 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{free, run};
+use common::free;
 use fairground_catalog::compile_source;
-use fairground_simulator::Scheduler;
+use fairground_simulator::{Scheduler, simulate};
 
 const TASKS: &str =
     r#"{"tasks": {"t": {"instance": 3, "loop": 20, "phases": {"p": {"run": 900, "sleep": 500}}}}}"#;
@@ -26,7 +26,8 @@ fn sources(folder: &str) -> Vec<PathBuf> {
 fn outcome(file: &Path) -> Result<(), String> {
     let compiled = compile_source(file, &Default::default()).map_err(|error| error.to_string())?;
     let scheduler = Scheduler::load(&compiled.object).map_err(|error| error.to_string())?;
-    let outcome = run(&Arc::new(scheduler), &free("2", TASKS));
+    let outcome = simulate(&Arc::new(scheduler), &free("2", TASKS), Vec::new());
+    let outcome = outcome.map_err(|error| error.to_string())?;
     if outcome.exit.kind.is_error() {
         return Err(outcome.exit.message);
     }
@@ -60,6 +61,75 @@ fn what_a_kernel_refuses_is_an_error_with_its_place() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A callback that does nothing, in this section.
+fn callback_in(section: &str) -> String {
+    format!("SEC(\"{section}\") int callback(u64 *context) {{ return 0; }}")
+}
+
+/// A table of callbacks with these members, under this licence.
+fn object(license: &str, before: &str, members: &str) -> String {
+    format!(
+        "#include \"vmlinux.h\"\n#include <bpf/bpf_helpers.h>\nchar _license[] SEC(\"license\") = \"{license}\";\n{before}\n\
+         SEC(\".struct_ops.link\") struct sched_ext_ops table = {{ {members} }};\n"
+    )
+}
+
+#[test]
+fn what_a_kernel_refuses_of_an_object_is_named() {
+    let enqueue = ".enqueue = (void *)callback, .name = \"x\"";
+    let map = |kind: &str| {
+        format!(
+            "struct {{ __uint(type, BPF_MAP_TYPE_{kind}); __type(key, u32); __type(value, u64); }} m SEC(\".maps\");\n{}",
+            callback_in("struct_ops/x").replace(
+                "return 0",
+                "u32 key = 0; return !bpf_map_lookup_elem(&m, &key)"
+            )
+        )
+    };
+    let fine = callback_in("struct_ops/x");
+    let named = |name: &str| format!(".name = \"{}\"", name.repeat(128));
+    let folder = tempfile::tempdir().unwrap();
+    for (text, words) in [
+        (
+            object("Proprietary", &fine, enqueue),
+            "the licence is \"Proprietary\"",
+        ),
+        (object("", &fine, enqueue), "compatible with the GPL"),
+        (
+            object("GPL", &callback_in("xdp"), enqueue),
+            "ops.enqueue is callback in section xdp: callbacks are in sections",
+        ),
+        (
+            object("GPL", &callback_in("struct_ops.s/x"), enqueue),
+            "programs there may sleep, and this callback may not",
+        ),
+        (object("GPL", "", &named("a")), "fewer than 128"),
+        (
+            object("GPL", "", ".dispatch_max_batch = 1u << 31, .name = \"x\""),
+            "ops.dispatch_max_batch 2147483648 is over 2147483647",
+        ),
+        (
+            object("GPL", &map("HASH"), enqueue),
+            "map m has room for nothing",
+        ),
+    ] {
+        let file = folder.path().join("one.bpf.c");
+        std::fs::write(&file, text).unwrap();
+        let said = outcome(&file).expect_err(words);
+        assert!(said.contains(words), "{words}:\n  {said}");
+    }
+    for license in ["GPL v2", "Dual BSD/GPL"] {
+        let file = folder.path().join("one.bpf.c");
+        let members = ".init = (void *)callback, .name = \"x\"";
+        std::fs::write(
+            &file,
+            object(license, &callback_in("struct_ops.s/init"), members),
+        )
+        .unwrap();
+        assert_eq!(outcome(&file), Ok(()), "{license}");
+    }
 }
 
 #[test]

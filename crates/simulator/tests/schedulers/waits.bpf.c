@@ -4,6 +4,8 @@
  */
 #include "fairground.bpf.h"
 
+char _license[] SEC("license") = "GPL";
+
 void BPF_STRUCT_OPS(waits_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	if (deq_flags & SCX_DEQ_SLEEP)
