@@ -186,6 +186,12 @@ impl Kernel<'_> {
         self.fail(ExitKind::Error, message);
     }
 
+    /// Where in the source a function begins, after ` in `; empty if that is not known.
+    fn place_of(&self, entry: Entry) -> String {
+        let place = self.scheduler.locate(entry as usize);
+        place.map_or_else(String::new, |place| format!(" in {place}"))
+    }
+
     /// Whether the running code was stopped; its caller must not continue.
     pub(crate) fn is_stopped(&self) -> bool {
         self.context.instruction_limit == 0
@@ -194,9 +200,10 @@ impl Kernel<'_> {
     /// Calls any function of the scheduler with its five registers. The cost is charged to the program that it is part of.
     pub(crate) fn call_function(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
         if self.nested_calls == Stack::NESTED_CALLS {
+            let place = self.place_of(entry);
             self.fail(
                 ExitKind::Error,
-                "callbacks call each other too deeply".into(),
+                format!("callbacks call each other too deeply{place}"),
             );
             self.context.instruction_limit = 0;
             return 0;
@@ -220,9 +227,10 @@ impl Kernel<'_> {
             self.retired.clear();
         } else if !self.is_stopped() && self.context.instructions > self.context.instruction_limit {
             // Loops check the budget themselves. Those of helpers do not, but their iterations are calls.
+            let place = self.place_of(entry);
             self.fail(
                 ExitKind::Error,
-                "a callback does not end: what it calls goes on and on".into(),
+                format!("a callback does not end: what it calls goes on and on{place}"),
             );
             self.context.instruction_limit = 0;
         }

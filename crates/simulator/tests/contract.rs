@@ -342,7 +342,9 @@ fn errors_unload_the_scheduler_with_the_kernels_words() {
     ] {
         let outcome = run(&scheduler("fault", &[definition]), &free("2", TWO_HOGS));
         assert_eq!(outcome.exit.kind, kind, "{definition}");
-        assert_eq!(outcome.exit.message, message, "{definition}");
+        let said = outcome.exit.message;
+        let said = said.split(" in nested at ").next();
+        assert_eq!(said, Some(message), "{definition}");
     }
 }
 
@@ -1083,8 +1085,9 @@ fn what_a_callback_calls_counts_towards_its_budget() {
         &free("2", TWO_HOGS),
     );
     assert_eq!(outcome.exit.kind, ExitKind::Error);
-    let message = "a callback does not end: what it calls goes on and on";
-    assert_eq!(outcome.exit.message, message);
+    let message = "a callback does not end: what it calls goes on and on in innermost at ";
+    let said = outcome.exit.message;
+    assert!(said.starts_with(message), "{said}");
 }
 
 #[test]
