@@ -357,7 +357,9 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_snprintf(kernel, target, size, text, data, length) {
-        let text = format_at(text, data, length & 0xffff_ffff);
+        let Some(text) = format_at(text, data, length) else {
+            return error(EINVAL);
+        };
         let size = size as u32 as usize;
         if size > 0 {
             write_string(target, size, &text);
@@ -372,7 +374,9 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_trace_vprintk(kernel, text, size, data, length) {
-        let line = format_at(text, data, length & 0xffff_ffff);
+        let Some(line) = format_at(text, data, length) else {
+            return error(EINVAL);
+        };
         kernel.say(line);
         0
     }

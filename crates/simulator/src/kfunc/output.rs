@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use super::passed::{load, read_string};
-use super::{kernel_functions, signed};
+use super::{error, kernel_functions};
 use crate::constants::*;
+use crate::kernel::Kernel;
 
 /// Maximum length of a format, a text or a field.
 const TEXT_LIMIT: usize = 4096;
@@ -109,50 +110,75 @@ fn make_visible(text: String) -> String {
     visible
 }
 
-/// Formats with a format string and an array of arguments in the scheduler's memory.
-pub(super) fn format_at(text: u64, data: u64, size: u64) -> String {
+/// Maximum size of the arguments of a format, in bytes: `MAX_BPRINTF_VARARGS` words.
+const ARGUMENTS_LIMIT: u64 = 12 * 8;
+
+/// Formats with a format string and an array of arguments in the scheduler's memory; `None` if there cannot be such an array.
+pub(super) fn format_at(text: u64, data: u64, size: u64) -> Option<String> {
+    let size = size & 0xffff_ffff;
+    if !size.is_multiple_of(8) || size > ARGUMENTS_LIMIT || (size > 0 && data == 0) {
+        return None;
+    }
     let arguments: Vec<u64> = (0..size as usize / 8)
         .map(|position| load::<u64>(data + position as u64 * 8))
         .collect();
-    format(&read_string(text, TEXT_LIMIT), &arguments)
+    Some(format(&read_string(text, TEXT_LIMIT), &arguments))
+}
+
+impl Kernel<'_> {
+    /// The text of an exit, an error or a dump, as `bstr_format` makes it. Arguments that cannot be are an error of the scheduler.
+    fn bstr_format(&mut self, text: u64, data: u64, size: u64) -> Option<String> {
+        let formatted = format_at(text, data, size);
+        if formatted.is_none() {
+            let size = size as u32;
+            let message = format!("invalid data=0x{data:x} and data__sz={size}");
+            self.fail(ExitKind::Error, message);
+        }
+        formatted
+    }
+
+    /// Writes a line to a stream of the program.
+    fn print_to_stream(&mut self, text: u64, data: u64, size: u64) -> u64 {
+        match format_at(text, data, size) {
+            Some(line) => {
+                self.say(line);
+                0
+            }
+            None => error(EINVAL),
+        }
+    }
 }
 
 kernel_functions! { TABLE;
     fn scx_bpf_exit_bstr(kernel, code, text, data, size) {
-        let message = format_at(text, data, size & 0xffff_ffff);
-        let cpu = kernel.this_cpu as i32;
-        kernel.exit_with(ExitKind::UnregisteredBpf, code as i64, cpu, message);
+        if let Some(message) = kernel.bstr_format(text, data, size) {
+            let cpu = kernel.this_cpu as i32;
+            kernel.exit_with(ExitKind::UnregisteredBpf, code as i64, cpu, message);
+        }
         0
     }
 
     fn scx_bpf_error_bstr(kernel, text, data, size) {
-        let message = format_at(text, data, size & 0xffff_ffff);
-        kernel.fail(ExitKind::ErrorBpf, message);
+        if let Some(message) = kernel.bstr_format(text, data, size) {
+            kernel.fail(ExitKind::ErrorBpf, message);
+        }
         0
     }
 
     fn scx_bpf_dump_bstr(kernel, text, data, size) {
-        let line = format_at(text, data, size & 0xffff_ffff);
-        kernel.add_to_dump(&line);
+        if let Some(line) = kernel.bstr_format(text, data, size) {
+            kernel.add_to_dump(&line);
+        }
         0
     }
 
-    fn bpf_stream_vprintk(kernel, stream, text, data, size) {
-        let line = format_at(text, data, size & 0xffff_ffff);
-        kernel.say(line);
-        signed(0)
-    }
-
-    fn bpf_stream_vprintk_impl(kernel, stream, text, data, size) {
-        let line = format_at(text, data, size & 0xffff_ffff);
-        kernel.say(line);
-        signed(0)
-    }
+    fn bpf_stream_vprintk(kernel, stream, text, data, size) { kernel.print_to_stream(text, data, size) }
+    fn bpf_stream_vprintk_impl(kernel, stream, text, data, size) { kernel.print_to_stream(text, data, size) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::format;
+    use super::{format, format_at};
 
     #[test]
     fn numbers_and_padding_follow_the_kernel() {
@@ -164,6 +190,18 @@ mod tests {
         assert_eq!(format("0x%llx %#x %%", &[255, 16]), "0xff 0x10 %");
         assert_eq!(format("%99999999999999999999999d", &[1]).len(), 4096);
         assert_eq!(format("\u{1b}[2J%c|\t\n", &[7]), "\\u{1b}[2J\\u{7}|\t\n");
+    }
+
+    #[test]
+    fn there_are_at_most_twelve_arguments() {
+        let words = [7u64; 13];
+        let of = |size: u64| format_at(c"%d".as_ptr() as u64, words.as_ptr() as u64, size);
+        assert_eq!(of(12 * 8).as_deref(), Some("7"));
+        assert_eq!(of(1 << 32).as_deref(), Some("0"));
+        for size in [7, 13 * 8, 0x7fff_ffff, 0x7fff_fff8] {
+            assert_eq!(of(size), None, "{size}");
+        }
+        assert_eq!(format_at(c"%d".as_ptr() as u64, 0, 8), None);
     }
 
     #[test]
