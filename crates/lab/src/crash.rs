@@ -200,8 +200,8 @@ extern "C" fn report(
         _ => "ran into an illegal instruction",
     };
     let message = format!(
-        "fairground: scheduler {name} {what}{place}; the kernel's verifier would have refused it, \
-         check the pointers it uses there\n"
+        "fairground: scheduler {name} {what}{place}; a kernel would have refused the program, \
+         or have read 0 there: check the pointers it uses\n"
     );
     // SAFETY: the bytes are valid; both calls are allowed in handlers.
     unsafe {

@@ -1,6 +1,6 @@
 //! The state of one simulated kernel and the loop that drives it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fairground_bpf::{Context, Setup};
@@ -243,6 +243,8 @@ pub struct Kernel<'a> {
     pub(crate) messages: Messages,
     /// What the running program removed from its map or storage, and may still use.
     pub(crate) retired: Vec<Retired>,
+    /// Pages that programs have probed and that are memory.
+    pub(crate) probed: BTreeSet<u64>,
     pub(crate) reports: Reports<'a>,
     pub(crate) allocations: crate::kfunc::cpumask::Masks,
 }

@@ -1,6 +1,6 @@
 //! Setting up and running a simulation, and its outcome.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fairground_bpf::{Loader, Setup};
@@ -356,6 +356,7 @@ impl<'a> Kernel<'a> {
             dump: None,
             messages: Messages::default(),
             retired: Vec::new(),
+            probed: BTreeSet::new(),
             reports: Reports::new(sinks),
             allocations: Default::default(),
             machine,

@@ -4,7 +4,8 @@ use fairground_bpf::Native;
 
 use super::output::{format, format_at};
 use super::passed::{
-    data, load, read_bytes, read_string, replace, store, string_bytes, write_bytes, write_string,
+    PAGE, is_memory, load, read_bytes, read_string, replace, store, string_bytes, write_bytes,
+    write_string,
 };
 use super::{error, kernel_functions, signed};
 use crate::constants::*;
@@ -32,6 +33,8 @@ fn new_value(size: usize, initial: u64) -> Box<[u64]> {
     value
 }
 
+/// Size that the verifier accepts of no buffer (`BPF_MAX_VAR_SIZ`).
+const LARGEST_BUFFER: u32 = 1 << 29;
 impl Kernel<'_> {
     fn task_storage(&mut self, map: u64, task: u64, initial: u64, flags: u64) -> u64 {
         let (Some(mut task), Some(map)) = (self.passed_task(task), self.passed_map(map)) else {
@@ -82,21 +85,59 @@ impl Kernel<'_> {
     }
 
     fn read_kernel(&mut self, target: u64, size: u64, source: u64) -> u64 {
-        let size = size as u32 as usize;
-        let bytes = data(source, size);
-        write_bytes(target, size, bytes.as_deref().unwrap_or_default());
-        bytes.map_or(error(EFAULT), |_| 0)
+        let Some(size) = self.size_of_buffer(size) else {
+            return error(E2BIG);
+        };
+        if self.readable(source, size) < size {
+            write_bytes(target, size, &[]);
+            return error(EFAULT);
+        }
+        write_bytes(target, size, &read_bytes(source, size));
+        0
     }
 
     fn read_kernel_string(&mut self, target: u64, size: u64, source: u64) -> u64 {
-        let size = size as u32 as usize;
-        match string_bytes(source, size) {
-            Some(text) => write_string(target, size, &String::from_utf8_lossy(&text)),
-            None => {
-                write_bytes(target, size, &[]);
-                error(EFAULT)
-            }
+        let Some(size) = self.size_of_buffer(size) else {
+            return error(E2BIG);
+        };
+        let readable = self.readable(source, size);
+        let text = string_bytes(source, readable).unwrap_or_default();
+        if readable < size && text.len() == readable {
+            write_bytes(target, size, &[]);
+            return error(EFAULT);
         }
+        write_string(target, size, &String::from_utf8_lossy(&text))
+    }
+
+    /// The size of a program's buffer; one that the verifier would not accept is an error of the scheduler.
+    fn size_of_buffer(&mut self, size: u64) -> Option<usize> {
+        let size = size as u32;
+        if size >= LARGEST_BUFFER {
+            let message =
+                format!("a buffer of {size} bytes: its size may be negative or is not bounded");
+            self.fail(ExitKind::Error, message);
+            return None;
+        }
+        Some(size as usize)
+    }
+
+    /// How many of the `length` bytes at any address are memory: what the kernel reads without faults (`copy_from_kernel_nofault`).
+    fn readable(&mut self, address: u64, length: usize) -> usize {
+        let mut count = 0;
+        while count < length {
+            let Some(at) = address.checked_add(count as u64) else {
+                break;
+            };
+            let page = at & !(PAGE - 1);
+            if !self.probed.contains(&page) {
+                if !is_memory(page) {
+                    break;
+                }
+                self.probed.insert(page);
+            }
+            count = (page + PAGE - address) as usize;
+        }
+        count.min(length)
     }
 
     /// The spin lock at `address`, which holds its index in the kernel's table plus 1. `None` if something else is there, which is an error.

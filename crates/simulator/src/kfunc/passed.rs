@@ -113,6 +113,28 @@ pub(crate) fn copy(source: u64, target: u64, size: usize) {
     unsafe { std::ptr::copy(source as *const u8, target as *mut u8, size) };
 }
 
+/// Pages of memory are at least this large.
+pub(super) const PAGE: u64 = 4096;
+
+/// Whether there is memory at the address of a page. The process can make no system call to read it safely, but may have it made present.
+pub(super) fn is_memory(page: u64) -> bool {
+    // No process has the first page, nor the kernel's half.
+    if page == 0 || page >= 1 << 63 {
+        return false;
+    }
+    // SAFETY: this changes no contents, and the system checks the address.
+    let result = unsafe {
+        libc::madvise(
+            std::ptr::without_provenance_mut(page as usize),
+            PAGE as usize,
+            libc::MADV_POPULATE_READ,
+        )
+    };
+    let error = std::io::Error::last_os_error().raw_os_error();
+    // Linux before 5.14 does not know how, and memory under protection may be the arena's.
+    result == 0 || !matches!(error, Some(libc::ENOMEM | libc::EFAULT))
+}
+
 /// Reads `length` bytes; `None` for addresses that no object can have.
 pub(super) fn data(address: u64, length: usize) -> Option<Vec<u8>> {
     let is_possible = DATA.contains(&address) && DATA.contains(&(address + length as u64));
