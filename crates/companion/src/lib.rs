@@ -12,7 +12,7 @@ mod file;
 mod prepare;
 mod scope;
 
-pub use bounds::bound;
+pub use bounds::{SECONDS, bound, takes_too_long};
 pub use error::Error;
 pub use file::Companion;
 pub use prepare::{Prepared, Setting, names};

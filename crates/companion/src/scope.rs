@@ -7,7 +7,7 @@ use fairground_bpf::{Kind, Object};
 use fairground_machine::Machine;
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
 
-use crate::bounds::bound;
+use crate::bounds::{bound, takes_too_long};
 
 /// Nanoseconds of each unit that expressions can use.
 const UNITS: [(&str, INT); 4] = [
@@ -35,9 +35,9 @@ pub(crate) fn engine(text: &str, object: &Object) -> Engine {
     );
     bound(&mut engine);
     let steps = AtomicU64::new(0);
-    engine.on_progress(move |_| {
-        let is_over = steps.fetch_add(1, Ordering::Relaxed) >= STEPS;
-        is_over.then_some(Dynamic::UNIT)
+    engine.on_progress(move |step| {
+        let are_over = steps.fetch_add(1, Ordering::Relaxed) >= STEPS;
+        (are_over || takes_too_long(step)).then_some(Dynamic::UNIT)
     });
     engine.register_fn("mask", mask);
     engine.register_fn("log2", |value: INT| -> INT {

@@ -236,6 +236,10 @@ fn expressions_cannot_take_everything() {
             "Size of array",
         ),
         (
+            "slice_ns = \"let a = []; for i in 0..9000000 { a.push(i) } 1\"",
+            "and each 5 s",
+        ),
+        (
             "slice_ns = \"let a = []; a.pad(1000000000000, 1); 1\"",
             "Size of array",
         ),

@@ -11,6 +11,7 @@ use fairground_machine::Machine;
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
 use toml::{Spanned, Value};
 
+use crate::bounds;
 use crate::error::Error;
 use crate::file::{Companion, Values};
 use crate::scope;
@@ -219,8 +220,9 @@ impl Preparation<'_> {
         self.scope.rewind(level);
         value.map_err(|error| match *error {
             EvalAltResult::ErrorTerminated(..) => format!(
-                "it has no end, or is too long: all expressions together may take {} million steps",
-                scope::STEPS / 1_000_000
+                "it has no end, or is too long: all expressions together may take {} million steps, and each {} s",
+                scope::STEPS / 1_000_000,
+                bounds::SECONDS
             ),
             other => other.to_string(),
         })

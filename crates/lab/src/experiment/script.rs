@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fairground_companion::{SECONDS, takes_too_long};
 use fairground_metrics::RunMetrics;
 use fairground_results::Run;
 use rhai::serde::to_dynamic;
@@ -27,6 +28,7 @@ pub(crate) fn engine() -> Engine {
     let mut engine = Engine::new();
     fairground_companion::bound(&mut engine);
     engine.set_max_operations(STEPS);
+    engine.on_progress(|step| takes_too_long(step).then_some(Dynamic::UNIT));
     engine.set_optimization_level(OptimizationLevel::Simple);
     samples::register(&mut engine);
     engine.register_fn("named", named);
@@ -93,7 +95,12 @@ impl Expression {
     fn evaluate(&self, engine: &Engine, scope: &mut Scope<'_>) -> Result<Dynamic, String> {
         engine
             .eval_ast_with_scope::<Dynamic>(scope, &self.ast)
-            .map_err(|error| error.to_string())
+            .map_err(|error| match *error {
+                EvalAltResult::ErrorTerminated(..) => {
+                    format!("it takes more than {SECONDS} s of CPU time")
+                }
+                other => other.to_string(),
+            })
     }
 
     /// Its value as a number.
