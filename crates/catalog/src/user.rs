@@ -203,6 +203,8 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
     let mut options = vec![
         "-Wno-compare-distinct-pointer-types".to_owned(),
         "-Wno-incompatible-function-pointer-types".to_owned(),
+        // Places in the headers above have the same names in every run.
+        format!("-fdebug-prefix-map={}=fairground", scratch.path().display()),
     ];
     options.extend(build.defines.iter().map(|define| format!("-D{define}")));
     let object_file = scratch.path().join("object.o");
@@ -268,6 +270,16 @@ DEFINE_SCHEDULER(mine, .name = "mine");
         let compiled = compile_source(&source, &Build::default()).unwrap();
         assert!(compiled.object.starts_with(b"\x7fELF"));
         assert_eq!(compiled.warnings, "");
+    }
+
+    #[test]
+    fn a_source_becomes_the_same_object_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("mine.bpf.c");
+        let text = "#include \"fairground.bpf.h\"\nDEFINE_SCHEDULER(mine, .name = \"mine\");\n";
+        std::fs::write(&source, text).unwrap();
+        let compile = || compile_source(&source, &Build::default()).unwrap().object;
+        assert!(compile() == compile());
     }
 
     #[test]
