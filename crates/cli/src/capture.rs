@@ -57,7 +57,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     ] {
         let path = arguments.out.join(file);
         output::write(&path, bytes)?;
-        println!("{}", path.display());
+        output::print(&format!("{}\n", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

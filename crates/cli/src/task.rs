@@ -78,7 +78,9 @@ impl Kind {
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     match task(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(text) => crate::output::print(&text)
+            .err()
+            .unwrap_or(ExitCode::SUCCESS),
         Err(error) => {
             crate::output::say!("fairground: {error}");
             ExitCode::from(error.exit_code())
@@ -86,7 +88,8 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn task(arguments: &Arguments) -> Result<(), Error> {
+/// Does what the options say; returns what is to be printed.
+fn task(arguments: &Arguments) -> Result<String, Error> {
     let changes = arguments.changes();
     // Wrong options are reported even if no scheduler is loaded to take them.
     let mut asked = Attributes::default();
@@ -104,7 +107,7 @@ fn task(arguments: &Arguments) -> Result<(), Error> {
     })?;
     check_understood(&scheduler, &asked)?;
     if changes.is_empty() && !arguments.clear {
-        return print(&map, &threads);
+        return attributes_of(&map, &threads);
     }
     for &thread in &threads {
         let mut attributes = if arguments.clear {
@@ -119,7 +122,7 @@ fn task(arguments: &Arguments) -> Result<(), Error> {
             result => result?,
         }
     }
-    Ok(())
+    Ok(String::new())
 }
 
 /// Refuses attributes that the scheduler in charge does not read. For a scheduler outside the catalogue that is unknown.
@@ -143,22 +146,23 @@ fn check_understood(scheduler: &str, asked: &Attributes) -> Result<(), Error> {
     }
 }
 
-/// Prints the attributes of each thread; with several threads, only of those that have any.
-fn print(map: &AttributeMap, threads: &[u32]) -> Result<(), Error> {
+/// The attributes of each thread; with several threads, only of those that have any.
+fn attributes_of(map: &AttributeMap, threads: &[u32]) -> Result<String, Error> {
+    let mut text = String::new();
     for &thread in threads {
         let attributes = match map.get(thread) {
             Err(_) if threads.len() > 1 && host::thread_is_gone(thread) => continue,
             attributes => attributes?.unwrap_or_default(),
         };
         for line in describe(&attributes).lines() {
-            if threads.len() > 1 {
-                println!("{thread}: {line}");
-            } else {
-                println!("{line}");
-            }
+            let line = match threads {
+                [_] => format!("{line}\n"),
+                _ => format!("{thread}: {line}\n"),
+            };
+            text.push_str(&line);
         }
     }
-    Ok(())
+    Ok(text)
 }
 
 impl Arguments {

@@ -79,6 +79,29 @@ fn what_a_loader_does_becomes_a_companion_that_runs() {
 }
 
 #[test]
+fn names_that_cannot_be_printed_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    let object = object(folder.path()).display().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairground"));
+    command.args([
+        "capture",
+        "-o",
+        &out,
+        "--object",
+        &object,
+        "--",
+        loader(),
+        &object,
+    ]);
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let ended = command.stdout(full.unwrap()).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("cannot write to standard output"), "{said}");
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+}
+
+#[test]
 fn the_machine_is_the_described_one_and_captures_are_alike() {
     let folder = tempfile::tempdir().unwrap();
     let mut captured = Vec::new();
