@@ -1,6 +1,7 @@
 //! What a workload is once it has been read.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +121,22 @@ pub enum Policy {
         /// Relative deadline.
         deadline: u64,
     },
+}
+
+impl Display for Policy {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Other { nice, .. } => write!(formatter, "SCHED_OTHER with nice {nice}"),
+            Self::Batch { nice, .. } => write!(formatter, "SCHED_BATCH with nice {nice}"),
+            Self::Idle => formatter.write_str("SCHED_IDLE"),
+            Self::Ext { nice } => write!(formatter, "SCHED_EXT with nice {nice}"),
+            Self::Fifo { priority } => write!(formatter, "SCHED_FIFO with priority {priority}"),
+            Self::RoundRobin { priority } => {
+                write!(formatter, "SCHED_RR with priority {priority}")
+            }
+            Self::Deadline { .. } => formatter.write_str("SCHED_DEADLINE"),
+        }
+    }
 }
 
 /// A task definition; `instances` tasks are started from it.

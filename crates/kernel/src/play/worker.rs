@@ -88,6 +88,16 @@ fn leave((due, deadline): (u64, u64), end: u64, periods: &mut Periods) {
 }
 
 /// The result of a wait; an error if the end of the run cut it short.
+/// What to do if a policy cannot be set, for the end of a message.
+fn way_out(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "; without root, nice cannot become less than that of the shell"
+        }
+        _ => "",
+    }
+}
+
 fn waited(ended_well: bool) -> Result<(), Stop> {
     if ended_well { Ok(()) } else { Err(Stop::Over) }
 }
@@ -155,7 +165,7 @@ impl<'run> Worker<'run> {
         })?;
         if let Some(policy) = policy {
             scheduling::set_policy(policy)
-                .map_err(|error| format!("cannot set the policy {policy:?}: {error}"))?;
+                .map_err(|error| format!("cannot set {policy}: {error}{}", way_out(&error)))?;
         }
         Ok(())
     }
