@@ -12,7 +12,7 @@ pub enum Error {
         program: String,
     },
     /// The program carries no scheduler.
-    #[error("{} carries no BPF object with a sched_ext_ops table; name the one that it loads with --object FILE.bpf.o", path.display())]
+    #[error("{} carries no BPF object with a sched_ext_ops table; name the one that it loads: `fairground capture --object FILE.bpf.o -- LOADER`", path.display())]
     NoObject {
         /// The program.
         path: PathBuf,

@@ -147,7 +147,14 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
     let is_source = reference.ends_with(".c");
     let is_folder = matches!(reference, "." | "..");
     if !reference.contains('/') && !is_source && !is_object && !is_folder {
-        return find(reference).cloned();
+        let scheduler = find(reference)?;
+        return match table {
+            Some(table) => Err(Error::Object {
+                path: PathBuf::from(reference),
+                message: format!("it has one table of callbacks; leave #{table} out"),
+            }),
+            None => Ok(scheduler.clone()),
+        };
     }
     let path = Path::new(reference);
     if !is_source && !is_object && path.is_file() {

@@ -581,3 +581,12 @@ fn a_file_that_becomes_too_large_for_the_shells_limit_costs_no_result() {
     assert!(ended.stderr.contains(reason), "{}", ended.stderr);
     assert!(ended.stderr.contains("ulimit -f"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_scheduler_that_comes_with_the_program_has_one_table() {
+    refuse(
+        "compare workloads/hogs.json -s linux24#other",
+        2,
+        &["linux24: it has one table of callbacks; leave #other out"],
+    );
+}
