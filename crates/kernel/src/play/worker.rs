@@ -87,7 +87,6 @@ fn leave((due, deadline): (u64, u64), end: u64, periods: &mut Periods) {
     periods.missed += u64::from(end > deadline && due < end);
 }
 
-/// The result of a wait; an error if the end of the run cut it short.
 /// What to do if a policy cannot be set, for the end of a message.
 fn way_out(error: &std::io::Error) -> &'static str {
     match error.kind() {
@@ -98,6 +97,7 @@ fn way_out(error: &std::io::Error) -> &'static str {
     }
 }
 
+/// The result of a wait; an error if the end of the run cut it short.
 fn waited(ended_well: bool) -> Result<(), Stop> {
     if ended_well { Ok(()) } else { Err(Stop::Over) }
 }
