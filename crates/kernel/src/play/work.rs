@@ -134,16 +134,15 @@ impl Work {
     }
 }
 
-/// Keeps the CPU busy without touching memory.
+/// Keeps the CPU busy without touching memory: a random number generator (xorshift), which no compiler can shorten.
 fn spin(rounds: i64) {
     let mut value = 1_u64;
     for _ in 0..rounds {
-        value = black_box(
-            value
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1),
-        );
+        value ^= value << 13;
+        value ^= value >> 7;
+        value ^= value << 17;
     }
+    black_box(value);
 }
 
 #[cfg(test)]
