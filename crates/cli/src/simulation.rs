@@ -163,30 +163,10 @@ impl Simulation {
             surroundings.insert(workload.name.clone(), others);
             workloads.push(Arc::new(workload));
         }
-        let references = references(schedulers);
-        if let Some(folder) = self.include.iter().find(|folder| !folder.is_dir()) {
-            let folder = folder.display();
-            return Err(Error::Plan(format!("-I {folder}: there is no such folder")));
-        }
-        let build = Build {
-            include: self.include.clone(),
-            defines: self.defines.clone(),
-            ..Build::default()
-        };
-        let mut contenders = contenders(&references, &build, self.threads, &machine)?;
-        for contender in &contenders {
-            if !contender.warnings().is_empty() {
-                output::say!("fairground: {}", contender.warnings());
-            }
-        }
-        for file in &self.companions {
-            accompany(&mut contenders, file)?;
-        }
-        set_all(&mut contenders, &self.settings)?;
-        Ok(Plan {
+        let mut plan = Plan {
             workloads,
             surroundings,
-            contenders,
+            contenders: Vec::new(),
             machine: Arc::new(machine),
             duration: self.duration,
             seed: self.seed,
@@ -200,7 +180,34 @@ impl Simulation {
                 .collect(),
             traces: None,
             threads: self.threads,
-        })
+        };
+        plan.check_workloads()?;
+        plan.contenders = self.contenders(schedulers, &plan.machine)?;
+        Ok(plan)
+    }
+
+    /// The schedulers, with what is set for them.
+    fn contenders(&self, names: &[String], machine: &Machine) -> Result<Vec<Contender>, Error> {
+        if let Some(folder) = self.include.iter().find(|folder| !folder.is_dir()) {
+            let folder = folder.display();
+            return Err(Error::Plan(format!("-I {folder}: there is no such folder")));
+        }
+        let build = Build {
+            include: self.include.clone(),
+            defines: self.defines.clone(),
+            ..Build::default()
+        };
+        let mut contenders = contenders(&references(names), &build, self.threads, machine)?;
+        for contender in &contenders {
+            if !contender.warnings().is_empty() {
+                output::say!("fairground: {}", contender.warnings());
+            }
+        }
+        for file in &self.companions {
+            accompany(&mut contenders, file)?;
+        }
+        set_all(&mut contenders, &self.settings)?;
+        Ok(contenders)
     }
 }
 

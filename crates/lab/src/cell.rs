@@ -419,6 +419,9 @@ impl Cell {
                 self.contender.name()
             ));
         }
+        if failure.is_none() {
+            notes.extend(self.changes_after(outcome.end));
+        }
         notes.extend(failure.map(|failure| {
             format!(
                 "{} FAILED {}; its figures end there",
@@ -474,6 +477,24 @@ impl Cell {
         }
         notes.extend(given_costs(&self.options.cost));
         notes
+    }
+
+    /// CPUs that were to go or come after the end of the run.
+    fn changes_after(&self, end: Nanoseconds) -> impl Iterator<Item = String> {
+        let late = self
+            .options
+            .hotplug
+            .iter()
+            .filter(move |(at, ..)| *at > end);
+        late.map(move |(time, cpu, online)| {
+            let state = if *online { "online" } else { "offline" };
+            format!(
+                "{} ended after {}, before the time when CPU {cpu} was to be {state}, {}",
+                self.options.workload.name,
+                seconds(end),
+                seconds(*time)
+            )
+        })
     }
 
     /// Parts of the run that the scheduler does not control: tasks of another class, and programs that only a real kernel runs.
@@ -577,7 +598,7 @@ fn is_endless(workload: &Workload) -> bool {
 }
 
 /// A time in seconds with all significant digits.
-fn seconds(nanoseconds: u64) -> String {
+pub(crate) fn seconds(nanoseconds: u64) -> String {
     let text = format!(
         "{}.{:09}",
         nanoseconds / 1_000_000_000,

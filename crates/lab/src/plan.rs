@@ -11,7 +11,7 @@ use fairground_machine::Machine;
 use fairground_simulator::{CostModel, Options, Surroundings};
 use fairground_workload::Workload;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, seconds};
 use crate::contender::Contender;
 use crate::error::Error;
 
@@ -38,6 +38,34 @@ pub(crate) fn check_tasks(workload: &Workload, cpus: usize) -> Result<(), Error>
                 )));
             }
         }
+    }
+    Ok(())
+}
+
+/// Rejects changes of the machine's CPUs that would change nothing. As in the kernel, the last CPU cannot go offline.
+pub(crate) fn check_hotplug(
+    changes: &[(Nanoseconds, usize, bool)],
+    cpus: usize,
+) -> Result<(), Error> {
+    let mut changes = changes.to_vec();
+    changes.sort_by_key(|(time, ..)| *time);
+    let mut online = vec![true; cpus];
+    for (time, cpu, comes) in changes {
+        let state = if comes { "online" } else { "offline" };
+        let before = online.get_mut(cpu).map(|now| std::mem::replace(now, comes));
+        let problem = match before {
+            None => format!("the machine has CPUs 0 to {}", cpus - 1),
+            Some(before) if before == comes => {
+                format!("it is {state} then; leave this change out or correct its time")
+            }
+            Some(_) if online.contains(&true) => continue,
+            Some(_) => "it is the last one, and something has to run the tasks".to_owned(),
+        };
+        let change = if comes { "come" } else { "go" };
+        let time = seconds(time);
+        return Err(Error::Plan(format!(
+            "CPU {cpu} cannot {change} {state} at {time}: {problem}"
+        )));
     }
     Ok(())
 }
@@ -73,15 +101,7 @@ pub struct Plan {
 impl Plan {
     /// Checks what the parts of the plan cannot check by themselves.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let mut names = BTreeSet::new();
-        for workload in &self.workloads {
-            if !names.insert(workload.name.as_str()) {
-                return Err(Error::Plan(format!(
-                    "two workloads are called {}; their results could not be told apart, so rename a file or leave one out",
-                    workload.name
-                )));
-            }
-        }
+        self.check_workloads()?;
         let mut names = BTreeSet::new();
         for contender in &self.contenders {
             if !names.insert(contender.name()) {
@@ -92,34 +112,28 @@ impl Plan {
             }
             contender.prepare(&self.machine)?;
         }
-        let cpus = self.machine.cpu_count();
-        for (_, cpu, _) in &self.hotplug {
-            if *cpu >= cpus {
-                return Err(Error::Plan(format!(
-                    "CPU {cpu} cannot come or go: the machine has CPUs 0 to {}",
-                    cpus - 1
-                )));
-            }
-        }
-        self.check_last_cpu()?;
-        for workload in &self.workloads {
-            check_tasks(workload, cpus)?;
-        }
         Ok(())
     }
 
-    /// As in the kernel, the last CPU cannot go offline.
-    fn check_last_cpu(&self) -> Result<(), Error> {
-        let mut changes = self.hotplug.clone();
-        changes.sort_by_key(|(time, ..)| *time);
-        let mut online = vec![true; self.machine.cpu_count()];
-        for (time, cpu, state) in changes {
-            online[cpu] = state;
-            if !online.contains(&true) {
+    /// Checks whether the workloads and what happens to the machine fit together, whatever the schedulers, which take time to compile.
+    ///
+    /// # Errors
+    ///
+    /// The first that does not fit.
+    pub fn check_workloads(&self) -> Result<(), Error> {
+        let mut names = BTreeSet::new();
+        for workload in &self.workloads {
+            if !names.insert(workload.name.as_str()) {
                 return Err(Error::Plan(format!(
-                    "CPU {cpu} cannot go offline at {time} ns: it is the last one, and something has to run the tasks"
+                    "two workloads are called {}; their results could not be told apart, so rename a file or leave one out",
+                    workload.name
                 )));
             }
+        }
+        let cpus = self.machine.cpu_count();
+        check_hotplug(&self.hotplug, cpus)?;
+        for workload in &self.workloads {
+            check_tasks(workload, cpus)?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use fairground_workload::{Draft, Workload};
 
 use crate::cell::{Cell, DEFAULT_DURATION, Failure};
 use crate::contender::LOADER;
-use crate::plan::{Plan, check_tasks};
+use crate::plan::{Plan, check_hotplug, check_tasks};
 
 /// Lengths of shrunk runs are multiples of this.
 const GRAIN: Nanoseconds = 1_000_000;
@@ -146,10 +146,9 @@ impl Search<'_> {
         let workload = Workload::parse(self.file, &case.draft.text()).ok()?;
         let machine = Machine::parse(&case.machine).ok()?;
         let cpus = machine.cpu_count();
-        let hotplug = &self.cell.options.hotplug;
         let fits = workload.task_count() > 0
             && check_tasks(&workload, cpus).is_ok()
-            && hotplug.iter().all(|(_, cpu, _)| *cpu < cpus);
+            && check_hotplug(&self.cell.options.hotplug, cpus).is_ok();
         let options = Options {
             machine: Arc::new(machine),
             workload: Arc::new(workload),

@@ -353,12 +353,50 @@ fn names_that_are_no_schedulers() {
 }
 
 #[test]
-fn the_last_cpu_cannot_go() {
-    refuse(
-        "compare workloads/hogs.json -s linux24 -m 2 --hotplug 1:off@1ms --hotplug 0:off@2ms",
-        2,
-        &["CPU 0 cannot go offline at 2000000 ns: it is the last one"],
-    );
+fn cpus_that_cannot_come_or_go() {
+    for (changes, message) in [
+        (
+            "--hotplug 0:off@2ms --hotplug 1:off@1ms",
+            "CPU 0 cannot go offline at 0.002 s: it is the last one",
+        ),
+        (
+            "--hotplug 1:on@2ms",
+            "CPU 1 cannot come online at 0.002 s: it is online then; leave this change out",
+        ),
+        (
+            "--hotplug 1:off@1ms --hotplug 1:off@2ms",
+            "CPU 1 cannot go offline at 0.002 s: it is offline then",
+        ),
+    ] {
+        refuse(
+            &format!("compare workloads/hogs.json -s linux24 -m 2 {changes}"),
+            2,
+            &[message],
+        );
+    }
+}
+
+#[test]
+fn a_cpu_that_would_have_gone_after_the_end_is_named_in_the_result() {
+    let line = "compare workloads/hogs.json -s linux24 -d 1ms --hotplug 1:off@1s";
+    let note = "hogs ended after 0.001 s, before the time when CPU 1 was to be offline, 1 s";
+    assert!(succeed(line).contains(note));
+}
+
+#[test]
+fn what_does_not_fit_together_is_reported_before_anything_is_compiled() {
+    for (arguments, message) in [
+        ("workloads/hogs.json", "two workloads are called hogs"),
+        ("--hotplug 1:on@1ms", "CPU 1 cannot come online"),
+        ("workloads/far.json", "far may only use CPUs [40]"),
+    ] {
+        let ended = compare_after(
+            "export CLANG=/nowhere",
+            &format!("-s schedulers/rotation.bpf.c {arguments}"),
+        );
+        assert!(ended.stderr.contains(message), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(2));
+    }
 }
 
 #[test]
