@@ -1,11 +1,11 @@
 //! `fairground calibrate`: what scheduling costs on this machine.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use fairground_files::Unfinished;
 use fairground_kernel::calibrate::{self, Pairs};
 use fairground_kernel::host;
 use fairground_lab::{Measured, cost_file};
@@ -38,7 +38,8 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
-    let file = arguments.output.as_deref().map(open).transpose()?;
+    // Whether there can be a file is known before the work starts.
+    let file = arguments.output.as_deref().map(create).transpose()?;
     let machine = Machine::parse("host").map_err(|error| fail(FAILED, error))?;
     let found =
         calibrate::calibrate(&pairs(&machine)).map_err(|error| fail(error.exit_code(), error))?;
@@ -56,22 +57,17 @@ fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
     );
     let text = cost_file(&head, &measured);
     match (file, &arguments.output) {
-        (Some(mut file), Some(path)) => file
-            .set_len(0)
-            .and_then(|()| file.write_all(text.as_bytes()))
+        (Some(file), Some(path)) => { file.file() }
+            .write_all(text.as_bytes())
+            .and_then(|()| file.finish())
             .map_err(|cause| output::unwritten(path, cause)),
         _ => print(&text),
     }
 }
 
-/// Opens the output file before the work starts; its contents stay until the result is written.
-fn open(path: &Path) -> Result<File, ExitCode> {
-    let open = |()| {
-        let mut options = File::options();
-        options.write(true).create(true).truncate(false).open(path)
-    };
+fn create(path: &Path) -> Result<Unfinished, ExitCode> {
     output::make_folders(path)
-        .and_then(open)
+        .and_then(|()| Unfinished::create(path))
         .map_err(|cause| output::unwritten(path, cause))
 }
 

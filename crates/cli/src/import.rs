@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_recording::import_perf;
+use fairground_recording::{Error, import_perf};
 
-use crate::output::{UNUSABLE, fail};
+use crate::output::{FAILED, UNUSABLE, fail};
 
 /// Make a recording from a perf file
 ///
@@ -55,6 +55,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
             }
             ExitCode::SUCCESS
         }
+        Err(error @ Error::Write { .. }) => fail(FAILED, error),
         Err(error) => fail(UNUSABLE, error),
     }
 }

@@ -81,7 +81,7 @@ pub fn outlive_limits() {
 /// The exit code, after a message, if it cannot be written.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ExitCode> {
     make_folders(path)
-        .and_then(|()| std::fs::write(path, bytes))
+        .and_then(|()| fairground_files::write(path, bytes.as_ref()))
         .map_err(|cause| unwritten(path, cause))
 }
 

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::fs;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -299,7 +298,8 @@ fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Resu
     }
     match dump {
         Some(path) => {
-            let written = output::make_folders(path).and_then(|()| fs::write(path, &report.dump));
+            let written = output::make_folders(path)
+                .and_then(|()| fairground_files::write(path, report.dump.as_bytes()));
             written.map_err(|source| Error::Write {
                 path: path.to_owned(),
                 source,

@@ -1,5 +1,7 @@
-//! Reads files made by others, whole but up to a limit, suggests what to do if files cannot be read or written, and ends processes with their
-//! parents.
+//! Reads files made by others, whole but up to a limit, writes files that are complete when they appear, suggests what to do if files cannot be
+//! read or written, and ends processes with their parents.
+
+mod unfinished;
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
@@ -8,6 +10,7 @@ use std::path::Path;
 use rustix::process::{getppid, set_parent_process_death_signal};
 
 pub use rustix::process::Signal;
+pub use unfinished::{Unfinished, write};
 
 /// The maximum size of a file, far more than any useful file has. Devices and pipes may be endless.
 pub const MOST: u64 = 512 << 20;

@@ -15,6 +15,7 @@ use fairground_bpf::Loader;
 use fairground_companion::Prepared;
 use fairground_contract::exit;
 use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Sink};
+use fairground_files::Unfinished;
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_results::{Labels, Run};
 use fairground_simulator::{CostModel, ExitKind, GIVEN, Options, Outcome, simulate_beside};
@@ -27,7 +28,6 @@ use crate::error::Error;
 use crate::isolation::{self, Kept};
 use crate::lockstep::{Remote, Waiting};
 use crate::parallel;
-use crate::unfinished::Unfinished;
 
 /// Length of a run whose workload has neither a duration nor an end.
 pub const DEFAULT_DURATION: Nanoseconds = 10_000_000_000;

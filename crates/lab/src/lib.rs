@@ -23,7 +23,6 @@ mod plan;
 mod recorded;
 mod shrink;
 mod toml_file;
-mod unfinished;
 mod worlds;
 mod worlds_recording;
 mod worlds_table;

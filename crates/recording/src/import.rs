@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use fairground_files::Unfinished;
 use linux_perf_data::linux_perf_event_reader::{EventRecord, RawEventRecord, SampleRecord};
 use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRecord};
 
@@ -67,6 +68,7 @@ pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Import
         file: to.display().to_string(),
         source,
     };
+    let output = Unfinished::create(to).map_err(cannot_write)?;
     let mut import = Import::new(formats).map_err(&wrong)?;
     let mut writer = None;
     let mut bytes = Vec::new();
@@ -91,8 +93,8 @@ pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Import
             if writer.is_none() {
                 header.origin = import.first;
                 header.recorder = import.recorder();
-                let file = File::create(to).map_err(cannot_write)?;
-                writer = Some(Writer::new(BufWriter::new(file), &header).map_err(cannot_write)?);
+                let file = BufWriter::new(output.file());
+                writer = Some(Writer::new(file, &header).map_err(cannot_write)?);
             }
             if let Some(writer) = &mut writer {
                 writer.add(&bytes).map_err(cannot_write)?;
@@ -108,9 +110,11 @@ pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Import
         end: import.last,
         lost: import.lost + writer.late(),
     };
+    let entries = writer.finish(&ending).map_err(cannot_write)?;
+    output.finish().map_err(cannot_write)?;
     Ok(Imported {
         length: import.last - import.first,
-        entries: writer.finish(&ending).map_err(cannot_write)?,
+        entries,
         lost: ending.lost,
     })
 }

@@ -1,10 +1,10 @@
 //! Comparisons as Parquet: a file with a row per run, and one with a row per task of each run.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fairground_files::Unfinished;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -58,9 +58,9 @@ fn write(path: &Path, rows: &[Row]) -> io::Result<()> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .build();
-    let file = File::create(path)?;
-    let mut writer =
-        SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).map_err(other)?;
+    let file = Unfinished::create(path)?;
+    let mut writer = SerializedFileWriter::new(file.file(), Arc::new(schema), Arc::new(properties))
+        .map_err(other)?;
     let mut group = writer.next_row_group().map_err(other)?;
     for (name, _) in &columns {
         let mut column = group
@@ -73,7 +73,7 @@ fn write(path: &Path, rows: &[Row]) -> io::Result<()> {
     }
     group.close().map_err(other)?;
     writer.close().map_err(other)?;
-    Ok(())
+    file.finish()
 }
 
 fn other(error: ParquetError) -> io::Error {
@@ -132,6 +132,8 @@ fn fill(column: &mut ColumnWriter<'_>, fields: &[Option<&Value>]) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::record::RowAccessor as _;
 

@@ -132,6 +132,22 @@ fn while_a_simulation_runs_in_a_process_of_its_own() {
 }
 
 #[test]
+fn while_costs_are_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("costs.toml");
+    let is_open = |process: &String| {
+        let files = fs::read_dir(process.split(' ').next().unwrap().to_owned() + "/fd");
+        let mut files = files.into_iter().flatten().flatten();
+        files.any(|file| fs::read_link(file.path()).is_ok_and(|to| to.starts_with(folder.path())))
+    };
+    let calibrate = ["calibrate", "-o", path.to_str().unwrap()];
+    end(&calibrate, "INT", None, |_, processes| {
+        processes.iter().any(is_open)
+    });
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn while_a_loader_is_captured() {
     let object = tempfile::tempdir().unwrap();
     let path = object.path().join("mine.bpf.o");

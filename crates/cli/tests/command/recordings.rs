@@ -229,13 +229,7 @@ fn recordings_and_workloads_come_through_pipes_too() {
 fn what_perf_has_recorded_is_imported() {
     let folder = tempfile::tempdir().unwrap();
     let (perf, recording) = (folder.path().join("perf.data"), folder.path().join("x"));
-    let compressed =
-        fs::read(self::folder().join("../../recording/tests/recordings/sched.data.zst"));
-    fs::write(
-        &perf,
-        zstd::decode_all(compressed.unwrap().as_slice()).unwrap(),
-    )
-    .unwrap();
+    fs::write(&perf, perf_file()).unwrap();
     let (from, to) = (perf.display().to_string(), recording.display().to_string());
     let ended = fairground(&["import", &from, "-o", &to]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""));
@@ -253,6 +247,36 @@ fn what_perf_has_recorded_is_imported() {
         2,
         &["build.recording: cannot be imported: not a file of `perf record`"],
     );
+}
+
+#[test]
+fn an_import_that_fails_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let perf = folder.path().join("perf.data");
+    let mut bytes = perf_file();
+    fs::write(&perf, &bytes).unwrap();
+    let perf = perf.display();
+    refuse(
+        &format!("import {perf} -o /proc/x"),
+        1,
+        &["cannot write /proc/x: "],
+    );
+    // An event without an end.
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 4096].fill(0xff);
+    fs::write(folder.path().join("perf.data"), &bytes).unwrap();
+    refuse(
+        &format!("import {perf} -o {}/x", folder.path().display()),
+        2,
+        &["perf.data: cannot be imported: "],
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+/// What `perf sched record` has written.
+fn perf_file() -> Vec<u8> {
+    let compressed = folder().join("../../recording/tests/recordings/sched.data.zst");
+    zstd::decode_all(fs::read(compressed).unwrap().as_slice()).unwrap()
 }
 
 /// A recording of a machine with four CPUs, on which a task ran that may use the last of them alone.
