@@ -152,6 +152,12 @@ finds_scheduler_in_charge() {
 	assert_status 0
 	fairground task $$
 	assert_says "$work/output" 'isochronous true'
+	status=0
+	"$fairground" task $$ > /dev/full 2> "$work/errors" || status=$?
+	assert_status 1
+	assert_says "$work/errors" 'cannot write to standard output: No space left'
+	"$fairground" task $$ | true
+	[ "${PIPESTATUS[*]}" = '0 0' ]
 	kill -STOP "$loader"
 	echo S > /proc/sysrq-trigger
 	wait_until state_is disabled

@@ -490,6 +490,37 @@ fn played_threads_that_wait_for_each_other() {
     );
 }
 
+/// Runs `play` for one task with these members and without the right to prefer threads, which root would have.
+fn play_without_rights(members: &str) -> crate::support::Ended {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.json");
+    let text =
+        format!("{{ \"tasks\" : {{ \"one\" : {{ {members}, \"run\" : 10, \"loop\" : 1 }} }} }}");
+    fs::write(&path, text).unwrap();
+    let line =
+        "[ $(id -u) != 0 ] || as='setpriv --bounding-set -sys_nice'; exec $as \"$0\" play \"$1\"";
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", line, env!("CARGO_BIN_EXE_fairground")]);
+    crate::support::end_of(shell.arg(path))
+}
+
+#[test]
+fn played_threads_that_may_not_be_preferred() {
+    for (members, policy) in [
+        ("\"priority\" : -5", "SCHED_OTHER with nice -5"),
+        (
+            "\"policy\" : \"SCHED_FIFO\", \"priority\" : 7",
+            "SCHED_FIFO with priority 7",
+        ),
+    ] {
+        let ended = play_without_rights(members);
+        let message = format!("one: cannot set {policy}: ");
+        assert!(ended.stderr.contains(&message), "{}", ended.stderr);
+        assert!(ended.stderr.contains("without root"), "{}", ended.stderr);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+    }
+}
+
 #[test]
 fn files_without_an_end_are_not_read_to_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -91,7 +91,7 @@ fn leave((due, deadline): (u64, u64), end: u64, periods: &mut Periods) {
 fn way_out(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => {
-            "; without root, nice cannot become less than that of the shell"
+            "; without root, nice cannot become less than that of the shell, and no task is real-time"
         }
         _ => "",
     }

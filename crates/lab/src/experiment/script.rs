@@ -297,3 +297,25 @@ pub(crate) fn not_measured(error: &str) -> Option<&str> {
     let rest = error.split_once(NOT_MEASURED)?.1;
     Some(rest.split(" (line ").next().unwrap_or(rest))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_cannot_take_everything() {
+        for (text, problem) in [
+            ("loop {}", "Too many operations"),
+            (
+                "let a = []; for i in 0..9000000 { a.push(i) } 1",
+                "it takes more than 5 s of CPU time",
+            ),
+        ] {
+            let engine = engine();
+            let expression = Expression::compile(&engine, text).expect("it is one");
+            let error = expression.number(&engine, &mut Scope::new());
+            let error = error.expect_err("it has no end");
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+}
