@@ -1,6 +1,6 @@
 //! The memory that a simulation gives its scheduler: maps, global variables, an arena.
 
-use fairground_bpf::{Context, InitialValue, Slot, Stack, map_kind};
+use fairground_bpf::{Context, InitialValue, NULL_PAGE, NullPage, Slot, Stack, map_kind};
 
 use crate::kfunc::arena::Arena;
 use crate::lockstep::Companion;
@@ -22,6 +22,8 @@ pub struct Memory {
     slot_sizes: Vec<u64>,
     /// For the stacks of functions.
     stack: Stack,
+    /// What is read where a kernel's loads find no memory. On the heap, where addresses are the same in every run.
+    zeros: Box<NullPage>,
 }
 
 impl Memory {
@@ -79,7 +81,13 @@ impl Memory {
             slots,
             slot_sizes,
             stack: Stack::new(),
+            zeros: Box::new(NULL_PAGE),
         })
+    }
+
+    /// The address of a page of zeros.
+    pub fn zeros(&self) -> u64 {
+        self.zeros.as_ptr() as u64
     }
 
     /// What the code is called with. It points into this memory.
@@ -94,7 +102,7 @@ impl Memory {
             instruction_limit: u64::MAX,
             arena,
             arena_user,
-            null_page: &raw const fairground_bpf::NULL_PAGE,
+            null_page: &raw const NULL_PAGE,
             stack: self.stack.top(),
             slots: self.slots.as_ptr(),
             slot_sizes: self.slot_sizes.as_ptr(),

@@ -121,6 +121,15 @@ impl Kernel<'_> {
         Some(size as usize)
     }
 
+    /// Where a program finds what it reads through a pointer that it makes of any number but 0. A kernel's loads through such pointers yield 0
+    /// where there is no memory (`BPF_PROBE_MEM`).
+    pub(super) fn read_only(&mut self, address: u64) -> u64 {
+        match self.readable(address, 1) {
+            0 if address != 0 => self.memory.zeros(),
+            _ => address,
+        }
+    }
+
     /// How many of the `length` bytes at any address are memory: what the kernel reads without faults (`copy_from_kernel_nofault`).
     fn readable(&mut self, address: u64, length: usize) -> usize {
         let mut count = 0;

@@ -170,7 +170,7 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_cast_to_kern_ctx(kernel, context) { context }
-    fn bpf_rdonly_cast(kernel, address, type_id) { address }
+    fn bpf_rdonly_cast(kernel, address, type_id) { kernel.read_only(address) }
 
     fn scx_bpf_task_cgroup(kernel, task) {
         match kernel.passed_task(task) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Asks the kernel to read where there is nothing: it says so, and the buffer holds zeros. */
+/* Asks the kernel to read where there is nothing: it says so, and the buffer holds zeros. Loads there yield 0. */
 #include "one_callback.h"
 
+void *bpf_rdonly_cast(const void *obj__ign, u32 btf_id__k) __ksym;
 void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data__sz) __ksym;
 
 static const u64 nowhere[] = { 0, 8, 4096, 0xdeadbeef000, 0x7fffffffe000, 1ull << 47, 1ull << 63, ~4095ull, ~0ull };
@@ -23,7 +24,14 @@ RUNNING()
 		arguments[1] = bpf_probe_read_kernel_str(name, sizeof(name), (void *)nowhere[i]);
 		if (arguments[1] != -14 || name[0])
 			scx_bpf_error_bstr(text, arguments, sizeof(arguments));
+		arguments[1] = bpf_core_cast((void *)nowhere[i], struct task_struct)->pid;
+		if (nowhere[i])
+			arguments[1] += *(u64 *)bpf_rdonly_cast((void *)nowhere[i], 0);
+		if (arguments[1])
+			scx_bpf_error_bstr(text, arguments, sizeof(arguments));
 	}
+	if (bpf_core_cast(p, struct task_struct)->pid != p->pid)
+		scx_bpf_error_bstr(text, arguments, sizeof(arguments));
 	if (bpf_probe_read_kernel(&word, sizeof(word), &p->pid) || (u32)word != p->pid)
 		scx_bpf_error_bstr(text, arguments, sizeof(arguments));
 	if (bpf_probe_read_kernel_str(name, sizeof(name), p->comm) != 4 || name[0] != 't')
