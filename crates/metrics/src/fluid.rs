@@ -60,7 +60,7 @@ struct Class {
     /// The class service at which the first draining task has caught up; infinite if there is none.
     target: f64,
     /// Draining tasks by the class service at which they have caught up; entries of an old generation are stale.
-    draining: BinaryHeap<Reverse<(Ordered, u32, u32)>>,
+    draining: BinaryHeap<Reverse<Entry>>,
 }
 
 /// What the tasks of a class get.
@@ -90,6 +90,38 @@ impl Class {
             rest: cpus.capacity(self.set).of(1) - rate,
             total: rate * tasks as f64,
         }
+    }
+
+    /// When the next draining task catches up, in nanoseconds from now; `None` if none does within `span`.
+    #[inline]
+    fn next_completion(&self, span: f64) -> Option<f64> {
+        let missing = (self.target - self.service).max(0.0);
+        // Spares most divisions; those that decide are exact.
+        if missing > self.rates.each * span * NEARLY_ONE {
+            return None;
+        }
+        let needed = if missing == 0.0 {
+            0.0
+        } else {
+            missing / self.rates.each
+        };
+        (needed <= span).then_some(needed)
+    }
+
+    /// Serves the tasks for so long.
+    #[inline]
+    fn grow(&mut self, span: f64) {
+        self.service += self.rates.each * span;
+        self.denied += self.rates.rest * span;
+    }
+
+    /// Takes the draining task that catches up first out of the queue; there must be one.
+    #[inline]
+    fn pop(&mut self) -> usize {
+        let Some(Reverse(entry)) = self.draining.pop() else {
+            unreachable!("a target comes from an entry")
+        };
+        entry.task()
     }
 
     /// Finds the rates without other active classes for so many tasks, and for fewer.
@@ -128,21 +160,31 @@ enum Phase {
     Draining,
 }
 
-/// A non-negative number with a total order.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Ordered(f64);
+/// A draining task in its class's queue: the class service at which it has caught up, the task, and its generation, from the most
+/// significant bits to the least. One comparison without a branch orders all three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry(i128);
 
-impl Eq for Ordered {}
-
-impl PartialOrd for Ordered {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+impl Entry {
+    fn new(target: f64, task: usize, generation: u32) -> Self {
+        let task = u32::try_from(task).expect("task numbers have 32 bits");
+        // Numbers order like their bits, but negative ones the other way round.
+        let bits = target.to_bits().cast_signed();
+        let order = bits ^ (bits >> 63 & i64::MAX);
+        Self(i128::from(order) << 64 | i128::from(task) << 32 | i128::from(generation))
     }
-}
 
-impl Ord for Ordered {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
+    fn target(self) -> f64 {
+        let order = (self.0 >> 64) as i64;
+        f64::from_bits((order ^ (order >> 63 & i64::MAX)).cast_unsigned())
+    }
+
+    fn task(self) -> usize {
+        (self.0 as u64 >> 32) as usize
+    }
+
+    fn generation(self) -> u32 {
+        self.0 as u32
     }
 }
 
@@ -244,19 +286,28 @@ impl Fluid {
         self.now = now;
         while left > 0.0 && !self.active.is_empty() {
             self.refresh(cpus);
-            match self.next_completion(left) {
-                Some((span, class)) => {
-                    self.grow(span);
+            let completed = match *self.active {
+                // By far the most frequent case.
+                [only] => {
+                    let class = &mut self.classes[only];
+                    let completion = class.next_completion(left);
+                    let span = completion.unwrap_or(left);
+                    class.grow(span);
                     left -= span;
-                    let Some(Reverse((_, task, _))) = self.classes[class].draining.pop() else {
-                        unreachable!("a completion comes from an entry")
-                    };
-                    self.complete(task as usize);
+                    completion.map(|_| class.pop())
                 }
-                None => {
-                    self.grow(left);
-                    left = 0.0;
+                _ => {
+                    let completion = self.next_completion(left);
+                    let span = completion.map_or(left, |(span, _)| span);
+                    for &index in &self.active {
+                        self.classes[index].grow(span);
+                    }
+                    left -= span;
+                    completion.map(|(_, class)| self.classes[class].pop())
                 }
+            };
+            if let Some(task) = completed {
+                self.complete(task);
             }
         }
         if self.lost > 0.0 {
@@ -290,6 +341,7 @@ impl Fluid {
         })
     }
 
+    #[inline]
     fn join(&mut self, task: usize) {
         let member = &mut self.members[task];
         let index = member.class;
@@ -306,6 +358,7 @@ impl Fluid {
     }
 
     /// The task leaves its class with this much service.
+    #[inline]
     fn leave(&mut self, task: usize, service: f64) {
         let member = &mut self.members[task];
         member.service = service;
@@ -321,6 +374,7 @@ impl Fluid {
     }
 
     /// Ends the service of a task, at exactly its demand.
+    #[inline]
     fn complete(&mut self, task: usize) {
         self.members[task].phase = Phase::Absent;
         self.leave(task, self.members[task].demand);
@@ -334,43 +388,25 @@ impl Fluid {
         if class.draining.len() > 2 * class.count + SPARE_ENTRIES {
             // Stale entries after a valid one would pile up.
             let members = &self.members;
-            class.draining.retain(|&Reverse((_, task, generation))| {
-                members[task as usize].generation == generation
-            });
+            class
+                .draining
+                .retain(|&Reverse(entry)| members[entry.task()].generation == entry.generation());
         }
         let target = class.service + missing;
-        class.target = class.target.min(target);
-        class.draining.push(Reverse((
-            Ordered(target),
-            u32::try_from(task).expect("task numbers have 32 bits"),
-            member.generation,
-        )));
-    }
-
-    fn grow(&mut self, span: f64) {
-        for &index in &self.active {
-            let class = &mut self.classes[index];
-            class.service += class.rates.each * span;
-            class.denied += class.rates.rest * span;
+        if target < class.target {
+            class.target = target;
         }
+        let entry = Entry::new(target, task, member.generation);
+        class.draining.push(Reverse(entry));
     }
 
     /// When the next draining task catches up, in nanoseconds from now, and its class; `None` if none does within `span`.
     fn next_completion(&self, span: f64) -> Option<(f64, usize)> {
         let mut first: Option<(f64, usize)> = None;
         for &index in &self.active {
-            let class = &self.classes[index];
-            let missing = (class.target - class.service).max(0.0);
-            // Spares most divisions; those that decide are exact.
-            if missing > class.rates.each * span * NEARLY_ONE {
-                continue;
-            }
-            let needed = if missing == 0.0 {
-                0.0
-            } else {
-                missing / class.rates.each
-            };
-            if needed <= span && first.is_none_or(|(best, _)| needed < best) {
+            if let Some(needed) = self.classes[index].next_completion(span)
+                && first.is_none_or(|(best, _)| needed < best)
+            {
                 first = Some((needed, index));
             }
         }
@@ -382,9 +418,9 @@ impl Fluid {
     fn find_target(&mut self, index: usize) {
         let class = &mut self.classes[index];
         class.target = f64::INFINITY;
-        while let Some(&Reverse((target, task, generation))) = class.draining.peek() {
-            if self.members[task as usize].generation == generation {
-                class.target = target.0;
+        while let Some(&Reverse(entry)) = class.draining.peek() {
+            if self.members[entry.task()].generation == entry.generation() {
+                class.target = entry.target();
                 break;
             }
             class.draining.pop();
@@ -430,10 +466,8 @@ impl Fluid {
     fn complete_satisfied(&mut self, index: usize) {
         let service = self.classes[index].service;
         while self.classes[index].target <= service + NEGLIGIBLE {
-            let Some(Reverse((_, task, _))) = self.classes[index].draining.pop() else {
-                unreachable!("a target comes from an entry")
-            };
-            self.complete(task as usize);
+            let task = self.classes[index].pop();
+            self.complete(task);
         }
     }
 

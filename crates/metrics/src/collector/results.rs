@@ -1,6 +1,7 @@
 //! Computes the metrics from what was collected.
 
-use super::{Available, Metrics};
+use super::Metrics;
+use super::machine::Available;
 use crate::distribution::Samples;
 use crate::result::{
     CpuTime, Fairness, Lag, OverheadTime, Periods, RunMetrics, Share, TaskMetrics, Throughput,
@@ -10,23 +11,23 @@ use crate::task::{State, Task};
 impl Metrics {
     /// The metrics up to the last event; complete after [`Sink::finish`](fairground_events::Sink::finish).
     pub fn result(&self) -> RunMetrics {
-        let available = self.available_until_now();
-        let capacity = self.capacity_until_now();
+        let available = self.machine.available_until_now();
+        let capacity = self.machine.capacity_until_now();
         let tasks: Vec<TaskMetrics> = (0..self.tasks.len())
             .filter_map(|task| self.task_result(task, &available))
             .collect();
         let busy_ns = tasks.iter().map(|task| task.cpu_time_ns).sum();
         let alive = self.tasks.iter().flatten().any(|task| task.ended.is_none());
         RunMetrics {
-            duration_ns: self.now,
-            cpus: self.cpus.len() as u32,
+            duration_ns: self.machine.now,
+            cpus: self.machine.cpus.len() as u32,
             cpu_time: CpuTime {
                 available_ns: available.time,
                 busy_ns,
-                overhead_ns: self.overhead_booked,
+                overhead_ns: self.machine.overhead_booked,
                 idle_ns: available
                     .time
-                    .saturating_sub(busy_ns + self.overhead_booked),
+                    .saturating_sub(busy_ns + self.machine.overhead_booked),
                 idle_while_runnable_ns: capacity.idle_while_runnable,
             },
             throughput: self.throughput(capacity.possible_work),
@@ -68,7 +69,7 @@ impl Metrics {
     }
 
     fn overhead_time(&self, available: &Available) -> Option<OverheadTime> {
-        let kinds = self.overhead?;
+        let kinds = self.machine.overhead?;
         let total_ns = kinds.iter().sum();
         let [scheduling_ns, switch_ns, migration_ns, interrupt_ns] = kinds;
         Some(OverheadTime {
@@ -98,7 +99,7 @@ impl Metrics {
         };
         for (number, task) in self.tasks.iter().enumerate() {
             let Some(task) = task else { continue };
-            let ideal = self.ideal.service(number);
+            let ideal = self.machine.ideal.service(number);
             if !task.fair || ideal <= 0.0 {
                 continue;
             }
@@ -124,7 +125,7 @@ impl Metrics {
 
     fn task_result(&self, number: usize, available: &Available) -> Option<TaskMetrics> {
         let task = self.tasks[number].as_ref()?;
-        let ideal = self.ideal.service(number);
+        let ideal = self.machine.ideal.service(number);
         Some(TaskMetrics {
             name: task.name.clone(),
             nice: task.nice,
@@ -139,7 +140,7 @@ impl Metrics {
             windows: task.window.range(),
             wakeup_latency: task.wakeup_latency.distribution(),
             response_time: task.response_time.distribution(),
-            periods: task.periods_until(self.now),
+            periods: task.periods_until(self.machine.now),
             laps: task.laps.distribution(),
             wait_ns: task.wait + self.open_wait(task).unwrap_or(0),
             longest_wait_ns: task.longest_wait.max(self.open_wait(task)),
@@ -151,12 +152,12 @@ impl Metrics {
             records: task
                 .records
                 .as_ref()
-                .map(|records| records.result(task.open_job(self.now))),
+                .map(|records| records.result(task.open_job(self.machine.now))),
         })
     }
 
     /// How long a waiting task has been waiting.
     fn open_wait(&self, task: &Task) -> Option<u64> {
-        (task.state == State::Waiting).then(|| self.now - task.waiting_since)
+        (task.state == State::Waiting).then(|| self.machine.now - task.waiting_since)
     }
 }

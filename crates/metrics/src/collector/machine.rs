@@ -1,0 +1,273 @@
+//! The machine at the present: what its CPUs do, which tasks want them, and what the ideal processor has given them.
+
+use crate::collector::MachineFacts;
+use crate::cpu_sets::{ALL_CPUS, CpuSets};
+use crate::float;
+use crate::fluid::Fluid;
+use crate::idle::{IdleCpus, WaitingTasks};
+use crate::task::{State, Task};
+use fairground_events::{Nanoseconds, OverheadKind};
+
+/// The machine up to the time `now`.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    pub(super) now: Nanoseconds,
+    pub(super) cpus: Vec<Cpu>,
+    pub(super) sets: CpuSets,
+    online: u64,
+    /// Sum over online CPUs of work per nanosecond.
+    online_speed: f64,
+    idle: IdleCpus,
+    pub(super) waiting: WaitingTasks,
+    /// Numbers of the tasks that have been runnable at least once and have not ended, ascending.
+    pub(super) living: Vec<usize>,
+    pub(super) ideal: Fluid,
+    available: Available,
+    capacity: Capacity,
+    /// By [`OverheadKind`].
+    pub(super) overhead: Option<[u64; 4]>,
+    /// Overhead up to the present.
+    pub(super) overhead_booked: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cpu {
+    /// Work per nanosecond.
+    speed: f64,
+    pub(super) current: Option<usize>,
+    /// Until when its time has been accounted.
+    booked: Nanoseconds,
+    /// Until when it has overhead.
+    overhead_until: Nanoseconds,
+    /// Accounted time of its task that has not been added to the task yet.
+    ran: Nanoseconds,
+    /// Whether the scheduler's loader has it.
+    has_loader: bool,
+}
+
+/// What the machine had up to some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Available {
+    until: Nanoseconds,
+    /// Time of online CPUs, and the work they could have done in it.
+    pub(super) time: u64,
+    pub(super) work: f64,
+}
+
+/// What could have been done with it up to some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Capacity {
+    until: Nanoseconds,
+    /// Idle time that waiting tasks could have used.
+    pub(super) idle_while_runnable: u64,
+    /// Work that a work-conserving machine without overhead would have done.
+    pub(super) possible_work: f64,
+}
+
+impl Cpu {
+    /// Adds the accounted time to its task.
+    #[inline]
+    pub(super) fn hand_over(&mut self, task: &mut Task) {
+        let ran = std::mem::take(&mut self.ran);
+        task.cpu_time += ran;
+        task.work += float(ran) * self.speed;
+    }
+}
+
+impl Machine {
+    /// A machine with all CPUs online and idle, at time 0.
+    pub(super) fn new(facts: &MachineFacts) -> Self {
+        let sets = CpuSets::new(&facts.capacities);
+        let cpus = sets.cpus();
+        Self {
+            now: 0,
+            cpus: (0..cpus)
+                .map(|cpu| Cpu {
+                    speed: sets.speed(cpu),
+                    ..Cpu::default()
+                })
+                .collect(),
+            online: cpus as u64,
+            online_speed: (0..cpus).map(|cpu| sets.speed(cpu)).sum(),
+            sets,
+            idle: IdleCpus::new(cpus),
+            waiting: WaitingTasks::default(),
+            living: Vec::new(),
+            ideal: Fluid::default(),
+            available: Available::default(),
+            capacity: Capacity::default(),
+            overhead: None,
+            overhead_booked: 0,
+        }
+    }
+
+    /// What the machine had up to now. No CPU must have gone online or offline since `self.available`.
+    pub(super) fn available_until_now(&self) -> Available {
+        let span = self.now - self.available.until;
+        Available {
+            until: self.now,
+            time: self.available.time + self.online * span,
+            work: self.available.work + self.online_speed * float(span),
+        }
+    }
+
+    /// What could have been done up to now. Idle CPUs and waiting tasks must not have changed since `self.capacity`.
+    #[inline(always)]
+    pub(super) fn capacity_until_now(&self) -> Capacity {
+        let span = self.now - self.capacity.until;
+        let usable = self.waiting.usable(&self.idle, &self.sets);
+        let busy = self.online as usize - self.idle.count();
+        // As many CPUs as are busy or usable, assuming the fastest ones.
+        let speed = self.sets.capacity(ALL_CPUS).of(busy + usable);
+        Capacity {
+            until: self.now,
+            idle_while_runnable: self.capacity.idle_while_runnable + usable as u64 * span,
+            possible_work: self.capacity.possible_work + speed * float(span),
+        }
+    }
+
+    /// Must be called before a CPU becomes idle or busy or goes online or offline, and before a task begins or ends a wait.
+    #[inline]
+    pub(super) fn use_changes(&mut self) {
+        if self.capacity.until != self.now {
+            self.use_capacity();
+        }
+    }
+
+    #[inline(never)]
+    fn use_capacity(&mut self) {
+        self.capacity = self.capacity_until_now();
+    }
+
+    /// Brings the ideal processor up to date.
+    #[inline]
+    pub(super) fn serve(&mut self) {
+        if !self.ideal.is_at(self.now) {
+            self.ideal.advance(self.now, &self.sets);
+        }
+    }
+
+    /// Accounts the time of `cpu` up to now: first to overhead, the rest to its task. Returns the CPU.
+    #[inline]
+    pub(super) fn book(&mut self, cpu: usize) -> &mut Cpu {
+        let slot = &mut self.cpus[cpu];
+        let overhead_end = slot.overhead_until.clamp(slot.booked, self.now);
+        let overhead = overhead_end - slot.booked;
+        let rest = self.now - overhead_end;
+        slot.booked = self.now;
+        self.overhead_booked += overhead;
+        if slot.current.is_some() {
+            slot.ran += rest;
+            self.ideal.lose(float(overhead) * slot.speed);
+        }
+        if slot.has_loader {
+            // Time that a scheduler spends in user space counts like time it spends in the kernel.
+            self.overhead_booked += rest;
+            self.overhead.get_or_insert_default()[OverheadKind::Scheduling as usize] += rest;
+        }
+        slot
+    }
+
+    /// `cpu` has overhead from now on, or after the overhead that it already has.
+    #[inline]
+    pub(super) fn lose(&mut self, cpu: usize, duration: u64) {
+        let now = self.now;
+        let slot = self.book(cpu);
+        slot.overhead_until = slot.overhead_until.max(now) + duration;
+    }
+
+    /// `cpu` gets a task or becomes idle. Its time must be up to date.
+    #[inline]
+    pub(super) fn set_current(&mut self, cpu: usize, task: Option<usize>) {
+        self.use_changes();
+        self.cpus[cpu].current = task;
+        self.idle
+            .set(cpu, task.is_none() && self.sets.is_online(cpu));
+    }
+
+    /// Samples the lag of a task. The ideal processor and the task's CPU time must be up to date.
+    #[inline]
+    pub(super) fn sample_lag(&self, number: usize, task: &mut Task) {
+        task.lag.sample(task.work, self.ideal.service(number));
+    }
+
+    #[inline(always)]
+    pub(super) fn begin_wait(&mut self, task: &mut Task) {
+        self.use_changes();
+        task.state = State::Waiting;
+        task.waiting_since = self.now;
+        self.waiting.add(task.set);
+    }
+
+    #[inline(always)]
+    pub(super) fn end_wait(&mut self, task: &mut Task) {
+        self.use_changes();
+        task.end_wait(self.now);
+        self.waiting.remove(task.set);
+    }
+
+    /// The task wants a CPU from now on.
+    #[inline(always)]
+    pub(super) fn become_runnable(&mut self, number: usize, task: &mut Task) {
+        self.serve();
+        self.ideal.activate(number);
+        task.ended = None;
+        if task.born.is_none() {
+            task.born = Some(self.now);
+            task.window.start(task.work, self.ideal.service(number));
+            let at = self.living.partition_point(|&other| other < number);
+            self.living.insert(at, number);
+        }
+    }
+
+    /// The task no longer wants a CPU. Its CPU time must be up to date.
+    #[inline(always)]
+    pub(super) fn cease_runnable(&mut self, number: usize, task: &mut Task) {
+        self.serve();
+        self.sample_lag(number, task);
+        let received = task.work;
+        task.lag.demand_met(received);
+        let ended = task.ended.is_some();
+        task.woken = None;
+        task.state = if ended { State::Ended } else { State::Sleeping };
+        self.ideal.deactivate(number, received, &self.sets);
+        if ended {
+            self.bury(number);
+        }
+    }
+
+    pub(super) fn bury(&mut self, number: usize) {
+        if let Ok(at) = self.living.binary_search(&number) {
+            self.living.remove(at);
+        }
+    }
+
+    /// The scheduler's loader gets or leaves a CPU.
+    pub(super) fn give_to_loader(&mut self, cpu: usize, begins: bool) {
+        self.book(cpu);
+        self.use_changes();
+        self.cpus[cpu].has_loader = begins;
+        let idle = !begins && self.cpus[cpu].current.is_none() && self.sets.is_online(cpu);
+        self.idle.set(cpu, idle);
+    }
+
+    pub(super) fn set_online(&mut self, cpu: usize, online: bool) {
+        if self.sets.is_online(cpu) == online {
+            return;
+        }
+        self.serve();
+        self.use_changes();
+        self.available = self.available_until_now();
+        self.sets.set_online(cpu, online);
+        self.ideal.machine_changed();
+        if online {
+            self.online += 1;
+            self.online_speed += self.sets.speed(cpu);
+        } else {
+            self.online -= 1;
+            self.online_speed -= self.sets.speed(cpu);
+        }
+        self.idle
+            .set(cpu, online && self.cpus[cpu].current.is_none());
+    }
+}
