@@ -5,7 +5,6 @@
 //! source.
 
 use std::cell::Cell;
-use std::sync::Once;
 
 use fairground_simulator::{Scheduler, recover};
 
@@ -72,20 +71,18 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     /// Installs the handler, and a stack for it.
+    ///
+    /// Each time: what is done once for all threads, another one may be doing while this one forks, and in the child it would never be done.
     pub(crate) fn install() -> Self {
-        static HANDLER: Once = Once::new();
-        HANDLER.call_once(|| {
-            for signal in SIGNALS {
-                // SAFETY: the structure is all integers, for which zero is a value; the handler has the signature that
-                // SA_SIGINFO demands.
-                unsafe {
-                    let mut action: libc::sigaction = std::mem::zeroed();
-                    action.sa_sigaction = report as *const () as usize;
-                    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-                    libc::sigaction(signal, &action, std::ptr::null_mut());
-                }
+        for signal in SIGNALS {
+            // SAFETY: the structure is all integers, for which zero is a value; the handler has the signature that SA_SIGINFO demands.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = report as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+                libc::sigaction(signal, &action, std::ptr::null_mut());
             }
-        });
+        }
         let mut stack = vec![0; STACK].into_boxed_slice();
         let ours = libc::stack_t {
             ss_sp: stack.as_mut_ptr().cast(),

@@ -145,9 +145,11 @@ fn isolated<T: Serialize>(
     if give_all_up(words.into_raw_fd(), &mut written, &mapped, socket).is_err() {
         return NO_RESULT;
     }
-    // The default hook may print a backtrace, which needs files.
-    std::panic::set_hook(Box::new(|panic| {
-        let _ = writeln!(io::stderr(), "{panic}");
+    // The default hook may print a backtrace, which needs files, and a thread that is not in this process may have the lock of standard error.
+    // SAFETY: the descriptor is this process's own.
+    let words = unsafe { File::from_raw_fd(libc::STDERR_FILENO) };
+    std::panic::set_hook(Box::new(move |panic| {
+        let _ = writeln!(&words, "{panic}");
     }));
     // SAFETY: only the thread that called fork exists, and the filter allows no system call to create another.
     unsafe { memory::isolate() };
@@ -281,6 +283,8 @@ fn filter(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn run_alone(work: impl FnOnce() -> u64) -> Result<u64, String> {
@@ -299,6 +303,18 @@ mod tests {
         // SAFETY: the C library's abort can be called anywhere.
         let aborted = run_alone(|| unsafe { libc::abort() });
         assert_eq!(aborted, Err("it was ended by signal 6".into()));
+    }
+
+    /// Another thread may be printing while this one forks.
+    #[test]
+    fn a_panic_is_told_whoever_has_the_lock_of_standard_error() {
+        let printing = io::stderr().lock();
+        let (told, panicked) = std::sync::mpsc::channel();
+        std::thread::spawn(move || told.send(run_alone(|| panic!("no way"))));
+        let panicked = panicked.recv_timeout(Duration::from_secs(300));
+        drop(printing);
+        let panicked = panicked.expect("it does not hang").unwrap_err();
+        assert!(panicked.contains("no way"), "{panicked}");
     }
 
     #[test]
