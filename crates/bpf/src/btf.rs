@@ -1,6 +1,8 @@
 //! BPF Type Format (BTF): the types a compiler records in the `.BTF` section.
 
-use crate::bytes::{string_at, u16_at, u32_at};
+use std::borrow::Cow;
+
+use crate::bytes::{string_at, text_at, u16_at, u32_at};
 use crate::error::{Error, malformed};
 
 /// Number of a type in one object's BTF; 0 is `void`.
@@ -451,6 +453,11 @@ impl Btf {
     /// The string at `offset` of the string table.
     pub(crate) fn string(&self, offset: u32) -> Option<&str> {
         string_at(&self.strings, offset as usize)
+    }
+
+    /// The same for what need not be UTF-8: names of files, and lines of source.
+    pub(crate) fn text(&self, offset: u32) -> Option<Cow<'_, str>> {
+        text_at(&self.strings, offset as usize).map(String::from_utf8_lossy)
     }
 
     fn string_or_error(&self, offset: u32) -> Result<String, Error> {

@@ -1,5 +1,7 @@
 //! The `.BTF.ext` section: source lines and CO-RE relocations per section.
 
+use std::borrow::Cow;
+
 use crate::btf::{Btf, Header, TypeId};
 use crate::bytes::u32_at;
 use crate::error::{Error, malformed};
@@ -53,8 +55,8 @@ impl BtfExt {
                     let position = word(record, 12)?;
                     Ok(Line {
                         offset: word(record, 0)?,
-                        file: string(btf, word(record, 4)?)?,
-                        text: string(btf, word(record, 8)?)?.trim().to_owned(),
+                        file: text(btf, word(record, 4)?)?.into_owned(),
+                        text: text(btf, word(record, 8)?)?.trim().to_owned(),
                         line: position >> 10,
                         column: position & 0x3ff,
                     })
@@ -88,9 +90,16 @@ fn word(record: &[u8], offset: usize) -> Result<u32, Error> {
 }
 
 fn string(btf: &Btf, offset: u32) -> Result<String, Error> {
-    btf.string(offset)
-        .map(str::to_owned)
-        .ok_or_else(|| malformed(PLACE, format!("no string at offset {offset}")))
+    let string = btf.string(offset).map(str::to_owned);
+    string.ok_or_else(|| no_string(offset))
+}
+
+fn text(btf: &Btf, offset: u32) -> Result<Cow<'_, str>, Error> {
+    btf.text(offset).ok_or_else(|| no_string(offset))
+}
+
+fn no_string(offset: u32) -> Error {
+    malformed(PLACE, format!("no string at offset {offset}"))
 }
 
 /// Splits one part of the section into code sections and records.

@@ -14,7 +14,12 @@ pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
 
 /// The NUL-terminated UTF-8 string at `offset`, or `None` if it is not one.
 pub(crate) fn string_at(bytes: &[u8], offset: usize) -> Option<&str> {
+    std::str::from_utf8(text_at(bytes, offset)?).ok()
+}
+
+/// The same in any encoding.
+pub(crate) fn text_at(bytes: &[u8], offset: usize) -> Option<&[u8]> {
     let rest = bytes.get(offset..)?;
     let end = rest.iter().position(|&byte| byte == 0)?;
-    std::str::from_utf8(&rest[..end]).ok()
+    Some(&rest[..end])
 }

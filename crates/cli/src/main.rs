@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 mod advise;
@@ -75,8 +75,8 @@ fn negative_value(error: &clap::Error) -> Option<String> {
     };
     match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(option)) if is_negative(option) => {
-            let mut words = std::env::args().skip(1);
-            words.find(|word| is_negative(word))
+            let mut words = std::env::args_os().skip(1);
+            words.find_map(|word| word.into_string().ok().filter(|word| is_negative(word)))
         }
         _ => None,
     }
@@ -98,6 +98,13 @@ fn main() -> ExitCode {
             if let Some(word) = negative_value(&error) {
                 let message = "no value can be negative; --help says what an option takes";
                 return output::fail(UNUSABLE, format_args!("{word}: {message}"));
+            }
+            if error.kind() == ErrorKind::InvalidUtf8 {
+                let mut words = std::env::args_os();
+                let word = words.find(|word| word.to_str().is_none());
+                let word = word.unwrap_or_default();
+                let message = "it is not UTF-8, as all must be but names of workloads, recordings and results; rename it";
+                return output::fail(UNUSABLE, format_args!("{}: {message}", word.display()));
             }
             error.exit()
         }

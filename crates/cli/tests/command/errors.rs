@@ -652,6 +652,32 @@ fn a_file_that_becomes_too_large_for_the_shells_limit_costs_no_result() {
 }
 
 #[test]
+fn names_and_sources_that_are_not_utf_8() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let foreign = std::ffi::OsStr::from_bytes(b"caf\xe9.bpf.c");
+    for (last, message) in [
+        ("-5", "-5: no value can be"),
+        ("-d5ms", ": it is not UTF-8"),
+    ] {
+        let ended = fairground(&["compare".as_ref(), "-s".as_ref(), foreign, last.as_ref()]);
+        assert!(ended.stderr.contains(message), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(2));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join(foreign);
+    fs::create_dir(&folder).unwrap();
+    let rotation = fs::read_to_string(crate::support::folder().join("schedulers/rotation.bpf.c"));
+    let (before, after) = rotation.as_ref().unwrap().split_once(";\n}").unwrap();
+    let source = [before.as_bytes(), b"; /* caf\xe9 */\n}", after.as_bytes()].concat();
+    fs::write(folder.join("mine.bpf.c"), source).unwrap();
+    let hogs = crate::support::folder().join("workloads/hogs.json");
+    let mut compare = std::process::Command::new(env!("CARGO_BIN_EXE_fairground"));
+    compare.args(["compare", "-d", "1ms", "-s", "mine.bpf.c"]);
+    let ended = crate::support::end_of(compare.arg(hogs).current_dir(folder));
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
 fn a_scheduler_that_comes_with_the_program_has_one_table() {
     refuse(
         "compare workloads/hogs.json -s linux24#other",
