@@ -16,7 +16,7 @@ use fairground_machine::Machine;
 use fairground_recording::Recording;
 use fairground_report::page::{Cell, Page, Section, Table};
 
-use crate::output::{self, FAILED, Progress, UNUSABLE};
+use crate::output::{self, FAILED, Place, Progress, UNUSABLE};
 
 /// Say which scheduler suits a recorded load
 ///
@@ -101,6 +101,7 @@ fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         host::check_can_load().map_err(|error| unusable(format!("--confirm: {error}")))?;
     }
     let question = question(arguments, &recording).map_err(unusable)?;
+    let place = arguments.report.as_deref().map(Place::at).transpose()?;
     let progress = Progress::new("runs".into());
     let advice = question.answer(&|done, total| progress.tell(done, total));
     progress.clear();
@@ -109,14 +110,15 @@ fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         crate::output::say!("fairground: {failure}");
     }
     let told = tell(&recording, &question, &advice);
+    output::print(&text(&told, &advice))?;
     let (mut confirmed, mut held) = (String::new(), true);
     if arguments.confirm {
         (confirmed, held) = confirm(&recording, &question.goal, &advice)
             .map_err(|message| output::fail(FAILED, message))?;
     }
-    output::print(&format!("{}{confirmed}", text(&told, &advice)))?;
-    if let Some(path) = &arguments.report {
-        output::write(path, page(&told, &advice, &confirmed).html())?;
+    output::print(&confirmed)?;
+    if let Some(place) = place {
+        place.write(page(&told, &advice, &confirmed).html())?;
     }
     Ok(if held {
         ExitCode::SUCCESS

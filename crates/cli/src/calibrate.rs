@@ -1,17 +1,15 @@
 //! `fairground calibrate`: what scheduling costs on this machine.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_files::Unfinished;
 use fairground_kernel::calibrate::{self, Pairs};
 use fairground_kernel::host;
 use fairground_lab::{Measured, cost_file};
 use fairground_machine::{Distance, Machine};
 
-use crate::output::{self, FAILED, fail, print};
+use crate::output::{FAILED, Place, fail, print};
 
 /// Measure what scheduling costs on this machine
 ///
@@ -38,8 +36,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
-    // Whether there can be a file is known before the work starts.
-    let file = arguments.output.as_deref().map(create).transpose()?;
+    let place = arguments.output.as_deref().map(Place::at).transpose()?;
     let machine = Machine::parse("host").map_err(|error| fail(FAILED, error))?;
     let found =
         calibrate::calibrate(&pairs(&machine)).map_err(|error| fail(error.exit_code(), error))?;
@@ -56,19 +53,10 @@ fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
         calibrate::machine_name()
     );
     let text = cost_file(&head, &measured);
-    match (file, &arguments.output) {
-        (Some(file), Some(path)) => { file.file() }
-            .write_all(text.as_bytes())
-            .and_then(|()| file.finish())
-            .map_err(|cause| output::unwritten(path, cause)),
-        _ => print(&text),
+    match place {
+        Some(place) => place.write(text),
+        None => print(&text),
     }
-}
-
-fn create(path: &Path) -> Result<Unfinished, ExitCode> {
-    output::make_folders(path)
-        .and_then(|()| Unfinished::create(path))
-        .map_err(|cause| output::unwritten(path, cause))
 }
 
 /// The first pair of CPUs at each distance. If the kernel's CPU numbers have gaps, the description's numbers differ from them, and nothing is measured.

@@ -1,13 +1,13 @@
 //! `fairground compare`: workloads under several schedulers in the simulator.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use fairground_lab::{Failure, Plan, Results};
 use fairground_report::TaskTables;
 
-use crate::output::{self, FAILED, Format, Progress};
+use crate::output::{self, FAILED, Format, Place, Progress};
 use crate::shrink::shrink;
 use crate::simulation::Simulation;
 
@@ -87,13 +87,20 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         traces: arguments.trace.clone(),
         ..plan?
     };
+    let page = arguments.report.as_deref().map(Place::at).transpose()?;
+    if let Some(folder) = &arguments.out {
+        Place::at(&folder.join("runs.parquet"))?;
+    }
     let progress = Progress::new("runs".into());
     let results = fairground_lab::compare(&plan, &|done, total| progress.tell(done, total));
     progress.clear();
     let results = results.map_err(|error| output::fail(error.exit_code(), error))?;
     print(arguments, &results)?;
     // Failures are reported first, because writing the files below may fail.
-    let ended = tell_failures(&results.failures);
+    let mut ended = tell_failures(&results.failures);
+    if let Some(error) = &results.untraced {
+        ended = output::fail(FAILED, error);
+    }
     if let Some(folder) = &arguments.shrink {
         let failed = results.failed_runs.iter().copied();
         let failed: Vec<_> = failed.zip(results.failures.iter().cloned()).collect();
@@ -103,18 +110,18 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         let written = results.comparison.write_parquet(folder);
         written.map_err(|(path, cause)| output::unwritten(&path, cause))?;
     }
-    if let Some(path) = &arguments.report {
-        write_page(path, &plan, &results)?;
+    if let Some(page) = page {
+        write_page(page, &plan, &results)?;
     }
     Ok(ended)
 }
 
-fn write_page(path: &Path, plan: &Plan, results: &Results) -> Result<(), ExitCode> {
+fn write_page(page: Place<'_>, plan: &Plan, results: &Results) -> Result<(), ExitCode> {
     let comparison = &results.comparison;
     let moments = plan
         .moments(comparison)
         .map_err(|error| output::fail(FAILED, error))?;
-    output::write(path, comparison.page(&moments).html())
+    page.write(comparison.page(&moments).html())
 }
 
 fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {

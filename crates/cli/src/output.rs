@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use fairground_files::Unfinished;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Form of a result.
@@ -74,15 +75,45 @@ pub fn outlive_limits() {
     unsafe { libc::signal(libc::SIGXFSZ, nothing as *const () as libc::sighandler_t) };
 }
 
+/// The place of a result in a file. Whether there can be a file is known before the work for the result begins.
+pub struct Place<'a> {
+    path: &'a Path,
+    file: Unfinished,
+}
+
+impl<'a> Place<'a> {
+    /// A place at `path`, with the folders on the way.
+    ///
+    /// # Errors
+    ///
+    /// The exit code, after a message, if nothing can be written there.
+    pub fn at(path: &'a Path) -> Result<Self, ExitCode> {
+        make_folders(path)
+            .and_then(|()| Unfinished::create(path))
+            .map(|file| Self { path, file })
+            .map_err(|cause| unwritten(path, cause))
+    }
+
+    /// Writes the result.
+    ///
+    /// # Errors
+    ///
+    /// The exit code, after a message, if it cannot be written.
+    pub fn write(self, bytes: impl AsRef<[u8]>) -> Result<(), ExitCode> {
+        { self.file.file() }
+            .write_all(bytes.as_ref())
+            .and_then(|()| self.file.finish())
+            .map_err(|cause| unwritten(self.path, cause))
+    }
+}
+
 /// Writes a file, creating its folders if needed.
 ///
 /// # Errors
 ///
-/// The exit code, after a message, if it cannot be written.
+/// As for [`Place`].
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ExitCode> {
-    make_folders(path)
-        .and_then(|()| fairground_files::write(path, bytes.as_ref()))
-        .map_err(|cause| unwritten(path, cause))
+    Place::at(path)?.write(bytes)
 }
 
 /// Creates the parent folders of a file.

@@ -13,7 +13,7 @@ use fairground_report::page::{Axis, Moment, Plot};
 use fairground_results::Reproduction;
 
 use crate::on_kernel::{Runner, is_program};
-use crate::output::{self, FAILED, Format, Progress, UNUSABLE};
+use crate::output::{self, FAILED, Format, Place, Progress, UNUSABLE};
 use crate::quantity::nanoseconds;
 
 /// Reproduce the tables and figures of the documents
@@ -125,6 +125,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     if arguments.fit {
         return print_fits(arguments, &experiments);
     }
+    let place = arguments.report.as_deref().map(Place::at).transpose()?;
     let (outcomes, all_ran) = match arguments.on {
         On::Simulator => (outcomes(arguments, &experiments)?, true),
         On::Kernel => outcomes_on_kernel(arguments, &experiments)?,
@@ -143,9 +144,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     })?;
     // Failures are reported first, because writing the page may fail.
     let ended = tell_failures(&outcomes);
-    if let Some(path) = &arguments.report {
+    if let Some(place) = place {
         let moments = moments(arguments, &experiments)?;
-        output::write(path, page(&outcomes, &reproductions, &moments))?;
+        place.write(page(&outcomes, &reproductions, &moments))?;
     }
     if ended == ExitCode::SUCCESS && !all_ran {
         return Ok(ExitCode::from(UNUSABLE));

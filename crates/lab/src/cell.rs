@@ -62,6 +62,8 @@ pub struct CellResult {
     pub charged: Vec<(String, Nanoseconds)>,
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
+    /// The system's error number if its trace could not be written to the end.
+    pub(crate) untraced: Option<i32>,
 }
 
 /// Why a run failed.
@@ -84,7 +86,7 @@ pub struct Failure {
 ///
 /// # Errors
 ///
-/// The first trace that cannot be written. A failed run is not an error: see [`CellResult::failure`].
+/// The first trace for which there can be no file. A failed run is not an error: see [`CellResult::failure`].
 pub fn run_cells<T: Send>(
     cells: &[Cell],
     threads: Option<NonZero<usize>>,
@@ -155,7 +157,7 @@ impl Cell {
     ///
     /// # Errors
     ///
-    /// If its trace cannot be written.
+    /// If there can be no file for its trace.
     pub fn run(&self) -> Result<CellResult, Error> {
         self.run_with(&mut [])
     }
@@ -164,34 +166,28 @@ impl Cell {
     ///
     /// # Errors
     ///
-    /// If its trace cannot be written.
+    /// If there can be no file for its trace.
     pub fn run_with(&self, others: &mut [&mut dyn Sink]) -> Result<CellResult, Error> {
         let Some(path) = &self.trace else {
-            return self.run_traced(None, others);
+            return Ok(self.run_traced(None, others));
         };
         let trace = Unfinished::create(path).map_err(|cause| unwritten(path, cause))?;
-        let result = self.run_traced(Some(trace.file()), others)?;
+        let result = self.run_traced(Some(trace.file()), others);
         // Without a run a trace would be empty.
-        if result.run.is_some() {
+        if result.run.is_some() && result.untraced.is_none() {
             trace.finish().map_err(|cause| unwritten(path, cause))?;
         }
         Ok(result)
     }
 
     /// Runs the cell, with a Perfetto trace into the file if there is one.
-    fn run_traced(
-        &self,
-        trace: Option<&File>,
-        others: &mut [&mut dyn Sink],
-    ) -> Result<CellResult, Error> {
+    fn run_traced(&self, trace: Option<&File>, others: &mut [&mut dyn Sink]) -> CellResult {
         if !self.contender.is_foreign() {
             let mut sinks: Vec<&mut dyn Sink> = Vec::new();
             for other in others {
                 sinks.push(&mut **other);
             }
-            return self
-                .run_here(trace, sinks, None)
-                .map_err(|message| self.trace_error(message));
+            return self.run_here(trace, sinks, None);
         }
         let mut fan_out = FanOut::new();
         let wants_events = !others.is_empty();
@@ -204,7 +200,7 @@ impl Cell {
         let ended = match self.contender.loader().filter(|_| is_accepted) {
             Some(command) => match Waiting::start(command, &self.options.machine) {
                 Ok(mut loader) => self.run_beside(&mut loader, trace, &capacities, events),
-                Err(error) => return Ok(self.nothing(format!("before it began: {error}"))),
+                Err(error) => return self.nothing(format!("before it began: {error}")),
             },
             None => {
                 let kept = Kept {
@@ -217,9 +213,9 @@ impl Cell {
             }
         };
         match ended {
-            Ok(Ok(result)) => result.map_err(|message| self.trace_error(message)),
-            Ok(Err(crash)) => Ok(self.nothing(format!("in a crash: {crash}"))),
-            Err(error) => Ok(self.nothing(format!("before it began: no process for it: {error}"))),
+            Ok(Ok(result)) => result,
+            Ok(Err(crash)) => self.nothing(format!("in a crash: {crash}")),
+            Err(error) => self.nothing(format!("before it began: no process for it: {error}")),
         }
     }
 
@@ -230,7 +226,7 @@ impl Cell {
         trace: Option<&File>,
         capacities: &[u32],
         events: Option<&mut dyn Sink>,
-    ) -> io::Result<Result<Result<CellResult, String>, String>> {
+    ) -> io::Result<Result<CellResult, String>> {
         let (here, there) = UnixStream::pair()?;
         let memory = std::mem::take(&mut loader.memory);
         let kept = Kept {
@@ -256,8 +252,8 @@ impl Cell {
         let ended = self.run_beside(loader, None, &[], None);
         let problem = match ended {
             _ if loader.is_attached() => return Ok(()),
-            Ok(Ok(Ok(result))) => result.failure.map(|failure| failure.message),
-            Ok(Ok(Err(message)) | Err(message)) => Some(message),
+            Ok(Ok(result)) => result.failure.map(|failure| failure.message),
+            Ok(Err(message)) => Some(message),
             Err(error) => Some(error.to_string()),
         };
         Err(Error::NotFollowed {
@@ -271,13 +267,13 @@ impl Cell {
         cpus.iter().map(|cpu| cpu.capacity).collect()
     }
 
-    /// Runs the cell in this process; fails only if the trace cannot be written.
+    /// Runs the cell in this process.
     fn run_here(
         &self,
         trace: Option<&File>,
         others: Vec<&mut dyn Sink>,
         loader: Option<&mut dyn Loader>,
-    ) -> Result<CellResult, String> {
+    ) -> CellResult {
         let _reporter = crash::Reporter::install();
         let options = Options {
             duration: self.length(),
@@ -290,13 +286,11 @@ impl Cell {
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut metrics];
         sinks.extend(others.into_iter().map(|sink| sink as &mut dyn Sink));
         let loader = loader.map(|loader| loader as &mut dyn Loader);
-        let outcome = match trace {
-            Some(file) => self
-                .simulate_with_trace(&options, sinks, file, loader)
-                .map_err(|error| error.to_string())?,
-            None => self.simulate(&options, sinks, loader),
+        let (outcome, traced) = match trace {
+            Some(file) => self.simulate_with_trace(&options, sinks, file, loader),
+            None => (self.simulate(&options, sinks, loader), Ok(())),
         };
-        Ok(match outcome {
+        let result = match outcome {
             Ok(mut outcome) => {
                 // The length is only the default, so a standstill was not intended.
                 if self.has_no_length()
@@ -310,8 +304,14 @@ impl Cell {
                 run: None,
                 charged: Vec::new(),
                 failure: Some(failure),
+                untraced: None,
             },
-        })
+        };
+        let number = |error: io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+        CellResult {
+            untraced: traced.err().map(number),
+            ..result
+        }
     }
 
     /// The result of a run that left no results.
@@ -320,12 +320,8 @@ impl Cell {
             run: None,
             charged: Vec::new(),
             failure: Some(self.failure(message, String::new())),
+            untraced: None,
         }
-    }
-
-    fn trace_error(&self, message: String) -> Error {
-        let path = self.trace.as_deref().unwrap_or(Path::new(""));
-        unwritten(path, io::Error::other(message))
     }
 
     fn simulate<'a>(
@@ -355,7 +351,7 @@ impl Cell {
         sinks: Vec<&mut dyn Sink>,
         file: &File,
         loader: Option<&mut dyn Loader>,
-    ) -> io::Result<Result<Outcome, Failure>> {
+    ) -> (Result<Outcome, Failure>, io::Result<()>) {
         let mut trace = PerfettoWriter::new(
             BufWriter::new(file),
             &options.workload.name,
@@ -365,8 +361,7 @@ impl Cell {
         all.extend(sinks.into_iter().map(|sink| sink as &mut dyn Sink));
         let loader = loader.map(|loader| loader as &mut dyn Loader);
         let outcome = self.simulate(options, all, loader);
-        trace.close()?;
-        Ok(outcome)
+        (outcome, trace.close().map(drop))
     }
 
     fn result(&self, options: &Options, metrics: Metrics, outcome: &Outcome) -> CellResult {
@@ -384,6 +379,7 @@ impl Cell {
                 .map(|task| (task.name.clone(), task.cpu_time))
                 .collect(),
             failure,
+            untraced: None,
         }
     }
 

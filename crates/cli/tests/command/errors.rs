@@ -439,7 +439,9 @@ fn results_that_cannot_be_written() {
         ("--out workloads/hogs.json", "; name a folder, not a file"),
         ("--report /proc/none.html", "cannot write /proc/none.html: "),
     ] {
-        refuse(&format!("{compare} {option}"), 1, &[message]);
+        let ended = refuse(&format!("{compare} {option}"), 1, &[message]);
+        // Nothing runs if its page cannot be written.
+        assert!(ended.stdout.is_empty() || option.starts_with("--out"));
     }
 }
 
@@ -642,13 +644,20 @@ fn without_further_threads_the_first_does_the_work() {
 #[test]
 fn a_file_that_becomes_too_large_for_the_shells_limit_costs_no_result() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("page.html").display().to_string();
-    let ended = compare_after("ulimit -f 1", &format!("-s linux24 --report {path}"));
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stdout.contains("linux24"), "{}", ended.stdout);
-    let reason = "page.html: File too large";
-    assert!(ended.stderr.contains(reason), "{}", ended.stderr);
-    assert!(ended.stderr.contains("ulimit -f"), "{}", ended.stderr);
+    let place = folder.path().display();
+    for (option, file) in [
+        (format!("--report {place}/page.html"), "page.html"),
+        (format!("--trace {place}"), "hogs-linux24.perfetto-trace"),
+    ] {
+        let ended = compare_after("ulimit -f 0", &format!("-s linux24 {option}"));
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert!(ended.stdout.contains("linux24"), "{}", ended.stdout);
+        let reason = format!("{file}: File too large");
+        assert!(ended.stderr.contains(&reason), "{}", ended.stderr);
+        assert!(ended.stderr.contains("ulimit -f"), "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
