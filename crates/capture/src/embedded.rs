@@ -12,9 +12,12 @@ const IDENT: &[u8] = b"\x7fELF\x02\x01\x01";
 const MACHINE: u16 = 247;
 
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fairground_files::read(path).map_err(|cause| Error::System {
-        action: format!("read {}", path.display()),
-        cause,
+    fairground_files::read(path).map_err(|cause| Error::Object {
+        path: path.to_owned(),
+        message: format!(
+            "cannot be read: {cause}; {}",
+            fairground_files::remedy(&cause)
+        ),
     })
 }
 

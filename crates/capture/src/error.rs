@@ -26,7 +26,7 @@ pub enum Error {
         message: String,
     },
     /// A system operation failed.
-    #[error("cannot {action}: {cause}")]
+    #[error("cannot {action}: {cause}; {}", fairground_files::remedy(cause))]
     System {
         /// What was tried.
         action: String,

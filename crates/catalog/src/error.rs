@@ -44,7 +44,7 @@ pub enum Error {
     },
 
     /// A file could not be read or written.
-    #[error("cannot {action} {}: {cause}", path.display())]
+    #[error("cannot {action} {}: {cause}; {}", path.display(), fairground_files::remedy(cause))]
     File {
         /// What was tried: `read`, `write`, `run`.
         action: &'static str,

@@ -127,8 +127,11 @@ pub fn find(id: &str) -> Result<&'static Scheduler, Error> {
         .find(|scheduler| scheduler.manifest.id == id)
         .ok_or_else(|| Error::UnknownScheduler {
             id: id.to_owned(),
-            hint: closest(id, all().iter().map(Scheduler::id))
-                .map_or_else(String::new, |near| format!(", did you mean {near}?")),
+            hint: match closest(id, all().iter().map(Scheduler::id)) {
+                Some(near) => format!(", did you mean {near}?"),
+                None if Path::new(id).is_dir() => format!("; write {id}/ for the folder"),
+                None => String::new(),
+            },
         })
 }
 
@@ -457,7 +460,7 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
         assert!(scheduler.tunable("slice").is_ok());
         let empty = open(&format!("{}/", folder.path().display()), &Build::default()).unwrap_err();
         assert!(
-            empty.to_string().ends_with("no .bpf.c in this folder"),
+            empty.to_string().contains("no .bpf.c in this folder"),
             "{empty}"
         );
     }

@@ -269,6 +269,9 @@ fn print_fits(arguments: &Arguments, experiments: &[Experiment]) -> Result<ExitC
     for experiment in experiments {
         let fits = fairground_lab::fit(experiment, arguments.threads)
             .map_err(|error| output::fail(UNUSABLE, error))?;
+        if fits.is_empty() && !arguments.names.is_empty() {
+            output::say!("fairground: {}: no value of it is fitted", experiment.id);
+        }
         for fit in fits {
             output::print(&format!(
                 "{}: {} = {:.4} {} ({})\n",

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use fairground_bpf::Object;
 use fairground_companion::Companion;
 use fairground_contract::topology;
@@ -65,7 +66,7 @@ pub struct Arguments {
     include: Vec<PathBuf>,
 
     /// Macro for a source of your own; may be given several times
-    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = NonEmptyStringValueParser::new())]
     defines: Vec<String>,
 
     /// Only ask the kernel's verifier: load the scheduler and say whether it is accepted, without putting it in charge

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use fairground_catalog::Build;
 use fairground_companion::Companion;
 use fairground_lab::{Contender, DEFAULT_HZ, Error, LOADER, Plan};
@@ -68,7 +69,7 @@ pub struct Simulation {
     include: Vec<PathBuf>,
 
     /// Macro for sources of your own; may be given several times
-    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = NonEmptyStringValueParser::new())]
     defines: Vec<String>,
 
     /// Simulations at once [default: one for each CPU of this machine]

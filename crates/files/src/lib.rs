@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
+use rustix::io::Errno;
 use rustix::process::{getppid, set_parent_process_death_signal};
 
 pub use rustix::process::Signal;
@@ -52,6 +53,11 @@ pub fn stat_field(line: &str, number: usize) -> Option<&str> {
 
 /// What to do if a file cannot be read or written, for the end of a message.
 pub fn remedy(cause: &Error) -> &'static str {
+    match Errno::from_io_error(cause) {
+        Some(Errno::MFILE) => return "raise the limit of `ulimit -n`",
+        Some(Errno::AGAIN) => return "let fewer tasks run, or raise the limit of `ulimit -u`",
+        _ => {}
+    }
     match cause.kind() {
         ErrorKind::IsADirectory => "name a file, not a folder",
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "name a folder, not a file",

@@ -91,8 +91,10 @@ impl Recording {
             path: path.to_owned(),
             message,
         };
-        let text = fairground_files::read_text(path)
-            .map_err(|cause| unusable(format!("cannot be read: {cause}")))?;
+        let text = fairground_files::read_text(path).map_err(|cause| {
+            let remedy = fairground_files::remedy(&cause);
+            unusable(format!("cannot be read: {cause}; {remedy}"))
+        })?;
         let recording: Self = serde_json::from_str(&text).map_err(|cause| {
             unusable(format!(
                 "not the JSON of fairground play ({cause}); testbench/worlds collects it"

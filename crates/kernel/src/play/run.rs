@@ -359,7 +359,10 @@ impl Run {
             })
             .map_err(|error| {
                 self.living.fetch_sub(1, Ordering::AcqRel);
-                format!("cannot create the thread {name}: {error}")
+                format!(
+                    "cannot create the thread {name}: {error}; {}",
+                    fairground_files::remedy(&error)
+                )
             })?;
         let answer = if forked {
             Ok(())

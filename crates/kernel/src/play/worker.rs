@@ -93,6 +93,7 @@ fn way_out(error: &std::io::Error) -> &'static str {
         std::io::ErrorKind::PermissionDenied => {
             "; without root, nice cannot become less than that of the shell, and no task is real-time"
         }
+        std::io::ErrorKind::InvalidInput => "; this kernel does not have it",
         _ => "",
     }
 }

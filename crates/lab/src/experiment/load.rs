@@ -53,8 +53,12 @@ impl Place {
                 .ok_or_else(|| wrong("there is no such file".into()))?
                 .data
                 .into_owned(),
-            Self::Folder(folder) => fairground_files::read(&folder.join(file))
-                .map_err(|error| wrong(format!("cannot be read: {error}")))?,
+            Self::Folder(folder) => {
+                fairground_files::read(&folder.join(file)).map_err(|error| {
+                    let remedy = fairground_files::remedy(&error);
+                    wrong(format!("cannot be read: {error}; {remedy}"))
+                })?
+            }
         };
         String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".into()))
     }
