@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Result, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,17 +32,18 @@ impl Unfinished {
         }
         // A link stays, and a file that is protected is not replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        match File::options().write(true).open(&path) {
-            Ok(file) if !file.metadata()?.is_file() => {
+        let before = match File::options().write(true).open(&path) {
+            Ok(file) if file.metadata()?.is_file() => Some(file.metadata()?),
+            Ok(file) => {
                 return Ok(Self {
                     file,
                     path,
                     temporary: None,
                 });
             }
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
         let folder = match path.parent() {
             Some(folder) if folder != OsStr::new("") => folder,
             _ => Path::new("."),
@@ -63,6 +64,11 @@ impl Unfinished {
             Err((Some(Errno::OPNOTSUPP | Errno::ISDIR), _)) => File::create_new(&temporary)?,
             Err((_, error)) => return Err(error),
         };
+        if let Some(before) = before {
+            // Only root can leave it to its owner.
+            let _ = fchown(&file, Some(before.uid()), Some(before.gid()));
+            file.set_permissions(before.permissions())?;
+        }
         Ok(Self {
             file,
             path,
@@ -114,6 +120,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -129,6 +137,20 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).expect("a text"), text);
             assert_eq!(count(), 1);
         }
+    }
+
+    #[test]
+    fn a_private_file_stays_private() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("result");
+        fs::write(&path, "before").expect("it can be written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        write(&path, b"after").expect("it can be written");
+        let mode = fs::metadata(&path)
+            .expect("it is there")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]
