@@ -1,6 +1,7 @@
 //! Tasks in the kernel model.
 
 use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 
 use fairground_events::TaskId;
 
@@ -113,7 +114,7 @@ pub struct Process {
 /// code holds the same addresses. References made here must therefore be short: no reference to a task is held across a
 /// call into the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TaskRef(*mut Task);
+pub struct TaskRef(NonNull<Task>);
 
 impl std::fmt::Debug for TaskRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -124,7 +125,7 @@ impl std::fmt::Debug for TaskRef {
 impl TaskRef {
     /// Moves a task to the heap, where it stays until [`TaskRef::free`].
     pub fn allocate(task: Task) -> TaskRef {
-        TaskRef(Box::into_raw(Box::new(task)))
+        TaskRef(NonNull::from(Box::leak(Box::new(task))))
     }
 
     /// Frees the task.
@@ -134,19 +135,18 @@ impl TaskRef {
     /// No other handle to the task is used afterwards.
     pub unsafe fn free(self) {
         // SAFETY: the task came from a box, and the caller says that this is the last use.
-        drop(unsafe { Box::from_raw(self.0) });
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 
     /// The first thread of its process, once it is in one.
     pub fn leader(self) -> Option<TaskRef> {
         // Only this model sets the pointer: to a task, or not at all.
-        let leader = self.seen.group_leader.cast::<Task>();
-        (!leader.is_null()).then_some(TaskRef(leader))
+        NonNull::new(self.seen.group_leader.cast()).map(TaskRef)
     }
 
     /// The address by which schedulers know the task.
     pub fn address(self) -> u64 {
-        self.0 as u64
+        self.0.as_ptr() as u64
     }
 
     /// The CPU the task is on or was on last.
@@ -176,14 +176,14 @@ impl Deref for TaskRef {
     type Target = Task;
     fn deref(&self) -> &Task {
         // SAFETY: see the type's documentation.
-        unsafe { &*self.0 }
+        unsafe { self.0.as_ref() }
     }
 }
 
 impl DerefMut for TaskRef {
     fn deref_mut(&mut self) -> &mut Task {
         // SAFETY: see the type's documentation.
-        unsafe { &mut *self.0 }
+        unsafe { self.0.as_mut() }
     }
 }
 

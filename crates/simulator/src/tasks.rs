@@ -1,31 +1,59 @@
 //! All tasks of a simulation: those of the workload, and those around them.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 
 use fairground_events::TaskId;
-use indexmap::IndexMap;
 
 use crate::dsq_table::FixedState;
 use crate::surroundings::{CREATOR, is_hidden};
 use crate::task::{Task, TaskRef};
 
-/// The memory of tasks, with the address of each. None is removed before the end: a scheduler may keep the address of a task that has ended, or
-/// of one that it refused.
+/// The memory of tasks. None is removed before the end: a scheduler may keep the address of a task that has ended, or of one that it refused.
 #[derive(Default)]
-pub struct TaskMemory(IndexMap<u64, TaskRef, FixedState>);
+pub struct TaskMemory {
+    tasks: Vec<TaskRef>,
+    /// A hash table by address: each task is at the place that its address has, or at the next that was free. Schedulers pass tasks so
+    /// often that the cost of a look-up counts, and most places are free.
+    places: Vec<Option<TaskRef>>,
+}
 
 impl TaskMemory {
     /// Moves a task to its place.
     pub fn place(&mut self, task: Task) -> TaskRef {
         let task = TaskRef::allocate(task);
-        self.0.insert(task.address(), task);
+        self.tasks.push(task);
+        if self.tasks.len() * 4 > self.places.len() {
+            self.places = vec![None; (self.tasks.len() * 8).next_power_of_two()];
+            for place in 0..self.tasks.len() {
+                self.enter(self.tasks[place]);
+            }
+        } else {
+            self.enter(task);
+        }
         task
+    }
+
+    fn enter(&mut self, task: TaskRef) {
+        let place = self.find(task.address());
+        self.places[place] = Some(task);
+    }
+
+    /// The place of the task at `address`, or where it would be. There is at least one task.
+    #[inline]
+    fn find(&self, address: u64) -> usize {
+        let last = self.places.len() - 1;
+        let mut place = FixedState::default().hash_one(address) as usize & last;
+        while self.places[place].is_some_and(|task| task.address() != address) {
+            place = (place + 1) & last;
+        }
+        place
     }
 }
 
 impl Drop for TaskMemory {
     fn drop(&mut self) {
-        for task in self.0.values() {
+        for task in &self.tasks {
             // SAFETY: `place` allocated the task, and only this frees it. The kernel that has this and all handles ends with it, and so does
             // the scheduler's code.
             unsafe { task.free() };
@@ -73,8 +101,9 @@ impl Tasks {
     }
 
     /// The task at `address`, if there is one.
+    #[inline]
     pub fn at(&self, address: u64) -> Option<TaskRef> {
-        self.memory.0.get(&address).copied()
+        self.memory.places[self.memory.find(address)]
     }
 
     /// The parent of the tasks that exist at the start.
@@ -173,5 +202,26 @@ impl Tasks {
     pub fn next_runnable_place(&mut self) -> u64 {
         self.runnable_places += 1;
         self.runnable_places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structures::CpuMask;
+
+    #[test]
+    fn tasks_are_found_by_their_addresses_and_by_no_others() {
+        let mut memory = TaskMemory::default();
+        let blank = |pid| Task::blank(CREATOR, String::new(), pid, CpuMask::default(), 1);
+        let creator = memory.place(blank(1));
+        let mut tasks = Tasks::new(memory, creator);
+        for pid in 2..200 {
+            let task = tasks.place(blank(pid));
+            assert_eq!(tasks.at(task.address()), Some(task));
+            assert_eq!(tasks.at(task.address() + 8), None);
+        }
+        assert_eq!(tasks.at(creator.address()), Some(creator));
+        assert_eq!(tasks.at(0), None);
     }
 }
