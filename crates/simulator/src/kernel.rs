@@ -223,8 +223,8 @@ pub struct Kernel<'a> {
     pub(crate) spin_locks: Vec<Lock>,
     /// What running programs still have to release.
     pub(crate) holdings: crate::holdings::Holdings,
-    /// Number of BPF instructions charged so far.
-    pub(crate) charged_instructions: u64,
+    /// What the BPF instructions charged so far cost.
+    pub(crate) charged_for_instructions: u64,
     /// The CPU whose code is running.
     pub(crate) this_cpu: usize,
     /// Cost so far of its work in the current event.
@@ -378,15 +378,15 @@ impl<'a> Kernel<'a> {
 
     /// Charges the BPF instructions executed since the last charge.
     pub(crate) fn charge_instructions(&mut self) {
+        let executed = self.context.instructions;
         let price = self.settings.cost.kilo_instructions;
         // A 128-bit division takes longer than everything else here.
-        let cost = |instructions: u64| match instructions.checked_mul(price) {
+        let cost = match executed.checked_mul(price) {
             Some(product) => product / 1000,
-            None => (u128::from(instructions) * u128::from(price) / 1000) as u64,
+            None => (u128::from(executed) * u128::from(price) / 1000) as u64,
         };
-        let executed = self.context.instructions;
-        self.spent += cost(executed) - cost(self.charged_instructions);
-        self.charged_instructions = executed;
+        self.spent += cost - self.charged_for_instructions;
+        self.charged_for_instructions = cost;
     }
 
     /// Makes the running kernel function cost this many BPF instructions instead of a call: on x86-64 the verifier replaces the call with them.

@@ -341,7 +341,7 @@ impl<'a> Kernel<'a> {
             nested_calls: 0,
             spin_locks: Vec::new(),
             holdings: Default::default(),
-            charged_instructions: 0,
+            charged_for_instructions: 0,
             this_cpu: 0,
             spent: 0,
             direct_dispatch: None,
