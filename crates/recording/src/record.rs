@@ -172,7 +172,8 @@ impl Entry {
                     description: Description {
                         process: number(bytes, 40),
                         parent: other,
-                        name: String::from_utf8_lossy(&name[..end]).into_owned(),
+                        // A thread may call itself anything; a name in a workload can be shown.
+                        name: String::from_utf8_lossy(&name[..end]).replace(char::is_control, "?"),
                         kernel: flags & 1 != 0,
                         policy: number(bytes, 20),
                         nice: (number(bytes, 32) as i32)
