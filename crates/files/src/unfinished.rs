@@ -33,13 +33,16 @@ impl Unfinished {
         // A link stays, and a file that is protected is not replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let before = match File::options().write(true).open(&path) {
-            Ok(file) if file.metadata()?.is_file() => Some(file.metadata()?),
             Ok(file) => {
-                return Ok(Self {
-                    file,
-                    path,
-                    temporary: None,
-                });
+                let before = file.metadata()?;
+                if !before.is_file() {
+                    return Ok(Self {
+                        file,
+                        path,
+                        temporary: None,
+                    });
+                }
+                Some(before)
             }
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -56,13 +59,16 @@ impl Unfinished {
         let mut unnamed = File::options();
         unnamed.write(true);
         unnamed.custom_flags(OFlags::TMPFILE.bits().cast_signed());
-        let file = match unnamed
-            .open(folder)
-            .map_err(|error| (Errno::from_io_error(&error), error))
-        {
-            Ok(file) => file,
-            Err((Some(Errno::OPNOTSUPP | Errno::ISDIR), _)) => File::create_new(&temporary)?,
-            Err((_, error)) => return Err(error),
+        let file = match unnamed.open(folder) {
+            Err(error)
+                if matches!(
+                    Errno::from_io_error(&error),
+                    Some(Errno::OPNOTSUPP | Errno::ISDIR)
+                ) =>
+            {
+                File::create_new(&temporary)?
+            }
+            opened => opened?,
         };
         if let Some(before) = before {
             // Only root can leave it to its owner.
