@@ -148,6 +148,18 @@ impl CpuTimes {
     fn earliest(&self) -> (u64, u32) {
         self.tree[1]
     }
+
+    /// Whether a CPU other than `cpu` has a time up to and including `limit`.
+    fn is_other_due_by(&self, limit: u64, cpu: usize) -> bool {
+        let mut node = self.tree.len() / 2 + cpu;
+        while node > 1 {
+            if self.tree[node ^ 1].0 <= limit {
+                return true;
+            }
+            node /= 2;
+        }
+        false
+    }
 }
 
 /// The event queue.
@@ -212,6 +224,13 @@ impl Clock {
         }
         self.now = self.now.max(cpu_time);
         Some(Due::Cpu { cpu })
+    }
+
+    /// Whether anything but what `cpu` has to do itself is due up to and including `limit`.
+    pub fn is_due_by(&self, limit: u64, cpu: usize) -> bool {
+        !self.immediate.is_empty()
+            || self.heap.peek().is_some_and(|entry| entry.time() <= limit)
+            || self.cpus.is_other_due_by(limit, cpu)
     }
 
     /// Moves to `time` when nothing is due before it.
@@ -294,6 +313,19 @@ mod tests {
             clock.set_cpu(cpu as usize, u64::MAX);
         }
         assert_eq!(seen, [5, 4, 7, 3, 2, 1, 6, 0, 8]);
+    }
+
+    #[test]
+    fn what_a_cpu_has_to_do_itself_does_not_count_as_something_else() {
+        let mut clock = Clock::new(3);
+        clock.set_cpu(1, 5);
+        assert!(!clock.is_due_by(5, 1));
+        assert!(clock.is_due_by(5, 0) && clock.is_due_by(5, 2));
+        assert!(!clock.is_due_by(4, 0));
+        clock.at(7, Due::Watchdog);
+        assert!(clock.is_due_by(7, 1) && !clock.is_due_by(6, 1));
+        clock.at(0, Due::Watchdog);
+        assert!(clock.is_due_by(0, 1), "it is due at once");
     }
 
     #[test]

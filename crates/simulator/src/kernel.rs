@@ -75,6 +75,8 @@ pub struct Cpu {
     pub completion_at: u64,
     /// When its next tick comes; `u64::MAX` if it has none.
     pub tick_at: u64,
+    /// Interrupts that came while it was busy with kernel work, in order of arrival. It handles them when that is done, before anything else.
+    pub interrupts: VecDeque<Due>,
     /// Sleeps that a high-resolution timer of this CPU ends, in the order in which they must end.
     pub sleeps: VecDeque<Sleep>,
     /// Waiting real-time tasks.
@@ -132,6 +134,7 @@ impl Cpu {
             progress_at: 0,
             completion_at: u64::MAX,
             tick_at: u64::MAX,
+            interrupts: VecDeque::new(),
             real_time: Vec::new(),
             deadline_server: DeadlineServer::default(),
             fair: Vec::new(),
@@ -523,7 +526,8 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    fn handle(&mut self, due: Due) {
+    /// Lets happen what is due.
+    pub(crate) fn handle(&mut self, due: Due) {
         match due {
             Due::Cpu { cpu } => self.handle_cpu(cpu as usize),
             Due::Reschedule { cpu } => {
@@ -553,14 +557,24 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Puts an interrupt off while the CPU is busy with kernel work. Returns whether it did.
+    /// Puts an interrupt off while the CPU is busy with kernel work. Returns whether it did. The CPU handles it before the program of its task
+    /// goes on: interrupts are on in system calls, so even a program that only makes system calls cannot hold them up.
     pub(crate) fn postponed(&mut self, cpu: usize, due: Due) -> bool {
-        let until = self.cpus[cpu].kernel_until;
-        if until > self.clock.now() {
-            self.clock.at(until, due);
-            return true;
+        if self.cpus[cpu].kernel_until <= self.clock.now() {
+            return false;
         }
-        false
+        self.cpus[cpu].interrupts.push_back(due);
+        self.arm(cpu);
+        true
+    }
+
+    /// Whether something else is due, here or on another CPU, before the running CPU is done with its work so far.
+    pub(crate) fn something_comes_first(&self) -> bool {
+        let (cpu, done) = (self.this_cpu, self.local_time());
+        done > self.clock.now()
+            && (self.cpus[cpu].tick_at <= done
+                || !self.cpus[cpu].interrupts.is_empty()
+                || self.clock.is_due_by(done, cpu))
     }
 
     /// Begins work on `cpu`.

@@ -77,17 +77,27 @@ impl Kernel<'_> {
     }
 
     /// Tells the clock when `cpu` next has something of its own to do.
-    fn arm(&mut self, cpu: usize) {
+    pub(crate) fn arm(&mut self, cpu: usize) {
         let state = &self.cpus[cpu];
-        let time = state.completion_at.min(state.tick_at);
+        let mut time = state.completion_at.min(state.tick_at);
+        if !state.interrupts.is_empty() {
+            time = time.min(state.kernel_until);
+        }
         self.clock.set_cpu(cpu, time);
     }
 
-    /// The tick of `cpu`, or the end of its task's program step.
+    /// The tick of `cpu`, an interrupt that has waited, or the end of its task's program step.
     pub(crate) fn handle_cpu(&mut self, cpu: usize) {
         let now = self.clock.now();
         if self.cpus[cpu].tick_at <= now {
             self.handle_tick(cpu);
+            return;
+        }
+        if self.cpus[cpu].kernel_until <= now
+            && let Some(due) = self.cpus[cpu].interrupts.pop_front()
+        {
+            self.handle(due);
+            self.arm(cpu);
             return;
         }
         self.account_progress(cpu);
@@ -120,7 +130,7 @@ impl Kernel<'_> {
                     current.seen.nvcsw += 1;
                     self.schedule(cpu);
                     self.deliver_kicks(cpu);
-                    if self.cpus[cpu].current != current {
+                    if self.cpus[cpu].current != current || self.something_comes_first() {
                         return;
                     }
                 }

@@ -303,7 +303,7 @@ impl Kernel<'_> {
                 // A change of its attributes has cost it the CPU; it continues when it runs again.
                 return Action::Compute;
             }
-            task.execution.passed += 1;
+            self.count_event(task);
             if task.execution.passed > EVENTS_PER_INSTANT {
                 self.programs.failure = Some(format!(
                     "{} passes its events without letting time pass; give it a \"run\" or a \"sleep\" of at least 1",
@@ -329,19 +329,24 @@ impl Kernel<'_> {
             // by waking another task is preempted on its way out of the system call.
             let cpu = task.cpu();
             self.deliver_kicks(cpu);
-            if self.cpus[cpu].need_resched {
+            if self.cpus[cpu].need_resched || self.something_comes_first() {
                 return Action::Compute;
             }
         }
     }
 
-    /// Finishes the previous step; a task that has not begun waits for its delay.
-    fn resume_program(&mut self, mut task: TaskRef, definition: &Definition) -> Option<Action> {
-        let now = self.clock.now();
+    /// Counts the events that `task` passes at one time on the clock of its CPU.
+    fn count_event(&self, mut task: TaskRef) {
+        let now = self.local_time();
         if task.execution.instant != now {
             task.execution.instant = now;
             task.execution.passed = 0;
         }
+        task.execution.passed += 1;
+    }
+
+    /// Finishes the previous step; a task that has not begun waits for its delay.
+    fn resume_program(&mut self, mut task: TaskRef, definition: &Definition) -> Option<Action> {
         task.seen.in_iowait = 0;
         let waited = std::mem::replace(&mut task.execution.waiting, Waiting::Nothing);
         if self.traces_end_of(waited) {
