@@ -27,6 +27,7 @@ const volatile bool place_deadline_initial = true;
 const volatile bool run_to_parity = true;
 const volatile bool delay_dequeue = true;
 const volatile bool hrtick = true;
+const volatile bool preempt_full = false;
 const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
 
 /* Counters, in the order of scheduler.toml */
@@ -35,6 +36,7 @@ enum statistic {
 	FORKS,
 	WAKEUP_PREEMPTIONS,
 	SHORT_PREEMPTIONS,
+	LAZY_PREEMPTIONS,
 	TICK_PREEMPTIONS,
 	HRTICKS,
 	DEADLINES,
@@ -142,6 +144,8 @@ struct run_queue {
 	/* Clock at which the request ends between ticks, and at which the timer fires, which may be earlier; 0: not set */
 	u64 hrtick_time;
 	u64 timer_time;
+	/* need_resched was set without an interrupt */
+	bool need_resched_lazy;
 
 	/* The queue into which the CPU last put a task: most likely the one that is not empty */
 	u64 last_dsq;
@@ -855,11 +859,13 @@ static __always_inline void hrtick_start(struct run_queue *cfs_rq, u64 now)
 	set_timer(cfs_rq, time, now);
 }
 
-/* A task has come: as in the original, a timer that is already set stays as it is. */
-static __always_inline void hrtick_update(struct run_queue *cfs_rq, u64 now)
+/* A task has come: as in the original, a timer that is already set stays as it is. True if it has been set. */
+static __always_inline bool hrtick_update(struct run_queue *cfs_rq, u64 now)
 {
-	if (cfs_rq->curr && !cfs_rq->hrtick_time)
-		hrtick_start(cfs_rq, now);
+	if (!cfs_rq->curr || cfs_rq->hrtick_time)
+		return false;
+	hrtick_start(cfs_rq, now);
+	return cfs_rq->hrtick_time;
 }
 
 static int hrtick_fires(void *map, u32 *cpu, struct rq_lock *lock)
@@ -917,6 +923,32 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 }
 
 /* ---- Preemption by an arriving task ------------------------------------------------------------------------------ */
+
+/*
+ * Lazy preemption: the running task goes on until it next returns to user mode, for which no interrupt is sent. On this CPU that is at
+ * once. Another CPU has to be @interrupted for some other reason, or the preemption waits for HRTICK, the tick, or honour_lazy().
+ */
+static __always_inline void resched_curr_lazy(struct run_queue *cfs_rq, bool interrupted, u64 now)
+{
+	if (preempt_full || interrupted || cfs_rq->cpu == (s32)bpf_get_smp_processor_id()) {
+		resched_curr(cfs_rq);
+		return;
+	}
+	count(LAZY_PREEMPTIONS);
+	cfs_rq->need_resched = true;
+	cfs_rq->need_resched_lazy = true;
+	end_slice_at(cfs_rq, tick_from(now + 1));
+}
+
+/* This CPU is in the kernel, and returns to user mode soon: a preemption that waits for that comes then. */
+static __always_inline void honour_lazy(struct run_queue *this_rq)
+{
+	if (!this_rq || !this_rq->need_resched_lazy)
+		return;
+	this_rq->need_resched_lazy = false;
+	if (this_rq->curr)
+		resched_curr(this_rq);
+}
 
 /*
  * Would @p, which is in the sums of @time and perhaps in a queue, be picked now? Delayed tasks that would be are dequeued, and removed
@@ -1110,17 +1142,19 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *se = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 	struct virtual_time time;
-	struct run_queue *cfs_rq;
+	struct run_queue *cfs_rq, *this_rq;
 	struct arrival a;
-	bool resched, eligible;
+	bool resched, eligible, delayed, interrupted;
 
 	if (!se)
 		return;
 
 	a = arrival_of(p, se, enq_flags);
 	cfs_rq = near_run_queue(a.cpu);
-	if (!cfs_rq)
+	this_rq = this_run_queue();
+	if (!cfs_rq || !this_rq)
 		return;
+	delayed = se->delayed_cpu == a.cpu + 1;
 
 	resched = update_curr(cfs_rq, now);
 	tree_del(cfs_rq, se);
@@ -1149,7 +1183,10 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (a.put_prev)
 		return;
-	hrtick_update(cfs_rq, now);
+	honour_lazy(this_rq);
+	/* Setting the timer of another CPU takes an interrupt there, and so does a wake-up in another cache, by way of its wake list */
+	interrupted = (!delayed && hrtick_update(cfs_rq, now)) ||
+		      (a.wakeup && !delayed && !cpus_share_cache(this_rq, cfs_rq));
 	if (!cfs_rq->curr) {
 		arrive_where_none_runs(cfs_rq, &a, now);
 		return;
@@ -1161,9 +1198,9 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (wakeup_preempt(p, cfs_rq, se, &time, a.new_task)) {
 		count(WAKEUP_PREEMPTIONS);
-		resched_curr(cfs_rq);
+		resched_curr_lazy(cfs_rq, interrupted, now);
 	} else if (resched) {
-		resched_curr(cfs_rq);
+		resched_curr_lazy(cfs_rq, interrupted, now);
 	} else {
 		end_slice_at(cfs_rq, next_event(cfs_rq, now));
 	}
@@ -1295,6 +1332,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 			count(TICK_PREEMPTIONS);
 		if (resched || cfs_rq->need_resched) {
 			cfs_rq->need_resched = false;
+			cfs_rq->need_resched_lazy = false;
 			if (pick_next_entity(cfs_rq, now) == PICK_MOVED)
 				return;
 		}
@@ -1356,6 +1394,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	cfs_rq->curr_idle_policy = se->idle_policy;
 	cfs_rq->exec_start = now;
 	cfs_rq->need_resched = false;
+	cfs_rq->need_resched_lazy = false;
 	cfs_rq->pulled_pid = 0;
 	clear_buddies(cfs_rq, p->pid);
 	se->push_cpu = 0;

@@ -397,6 +397,77 @@ fn a_shorter_slice_runs_at_once_and_the_default_one_waits_for_the_running_reques
     assert!((0.5..=3.001).contains(&wait), "waited {wait:.3} ms");
 }
 
+/// How long "wakee" waits each time "waker" on CPU 0 has posted, in order of length, milliseconds. Its slice is shorter than those of the
+/// `number` tasks beside it on CPU `cpu`, so that it preempts them; these do what `hog` says.
+fn remote_wakeups(
+    (machine, cpu): (&str, u32),
+    (number, hog): (usize, &str),
+    settings: &[(&str, &str)],
+) -> Vec<f64> {
+    let json = format!(
+        r#"{{ "tasks": {{
+            "hog": {{ "instance": {number}, "cpus": [{cpu}], {hog} }},
+            "third": {{ "cpus": [1], "sem_wait": "third", "run": 1 }},
+            "wakee": {{ "cpus": [{cpu}], "dl-runtime": 100, "sem_wait": "wakee", "run": 20 }},
+            "waker": {{ "cpus": [0], "sleep": 9300, "run": 10, "sem_post": "wakee" }} }},
+        "global": {{ "duration": 10 }} }}"#
+    );
+    let (history, _) = run(ID, machine, &json, 4, settings);
+    let posts = history.runs_of("waker", SECOND, 4 * SECOND);
+    let mut waits: Vec<f64> = history
+        .runs_of("wakee", SECOND, 4 * SECOND)
+        .iter()
+        .filter_map(|run| {
+            let posted = posts.iter().rev().find(|post| post.end <= run.start)?;
+            Some(milliseconds(run.start - posted.end))
+        })
+        .collect();
+    assert!(waits.len() > 300, "{} wake-ups", waits.len());
+    waits.sort_by(f64::total_cmp);
+    waits
+}
+
+const HOG: &str = r#""run": 1000000"#;
+
+#[track_caller]
+fn assert_at_once(waits: &[f64]) {
+    assert!(largest(waits) < 0.001, "waited {:.3} ms", largest(waits));
+}
+
+/// They wait until some period of this length ends, which takes half of it on average.
+#[track_caller]
+fn assert_until_the_end_of(period: f64, waits: &[f64]) {
+    let (middle, last) = (waits[waits.len() / 2], waits[waits.len() * 99 / 100]);
+    assert!(largest(waits) < period + 0.001, "{:.3} ms", largest(waits));
+    assert!(last > 0.9 * period, "99 % within {last:.3} ms");
+    assert_near(middle, period / 2.0, 0.2 * period, "median");
+}
+
+#[test]
+fn a_wakeup_by_another_cpu_waits_for_an_interrupt() {
+    // A request of two CPUs is 1.4 ms
+    assert_until_the_end_of(1.4, &remote_wakeups(("2", 1), (2, HOG), &[]));
+    assert_until_the_end_of(1.4, &remote_wakeups(("2", 1), (3, HOG), &[]));
+    for hogs in 1..=3 {
+        let waits = remote_wakeups(("2", 1), (hogs, HOG), &[("hrtick", "false")]);
+        assert_until_the_end_of(4.0, &waits);
+    }
+    let full = [("preempt_full", "true")];
+    assert_at_once(&remote_wakeups(("2", 1), (2, HOG), &full));
+}
+
+#[test]
+fn an_interrupt_or_a_call_of_the_other_cpu_ends_the_wait() {
+    // As the second task there it has the timer set
+    assert_at_once(&remote_wakeups(("2", 1), (1, HOG), &[]));
+    // In another cache it goes through the wake list
+    assert_at_once(&remote_wakeups(("l3:2 core:2", 2), (2, HOG), &[]));
+    // Every 50 us its CPU wakes a task of a third one
+    let waits = remote_wakeups(("3", 2), (2, r#""run": 50, "sem_post": "third""#), &[]);
+    assert!(largest(&waits) < 0.051, "waited {:.3} ms", largest(&waits));
+    assert!(largest(&waits) > 0.03, "waited {:.3} ms", largest(&waits));
+}
+
 #[test]
 fn a_slice_of_its_own_is_how_long_a_hog_runs() {
     let json = on_cpu_0(&[
@@ -869,7 +940,9 @@ fn wakes_on_cpu_1(waker: &str, sleeper: &str) -> f64 {
             "waker": {{ "cpus": [1], "sleep": 20000, "sem_post": "s", {waker} "run": 300 }} }},
         "global": {{ "duration": 1000 }} }}"#
     );
-    let (history, _) = run(ID, "2", &json, 5, &KHZ);
+    // Lazy preemption would let it sleep less, and so wake its waker's tasks less often
+    let settings = [("hz", "1000"), ("preempt_full", "true")];
+    let (history, _) = run(ID, "2", &json, 5, &settings);
     let runs = history.runs_of("sleeper", 2 * SECOND, 5 * SECOND);
     let (there, here): (Vec<&Run>, Vec<&Run>) = runs.into_iter().partition(|run| run.cpu == 1);
     100.0 * there.len() as f64 / here.len() as f64
