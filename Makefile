@@ -5,11 +5,15 @@ examples = /usr/share/doc/rt-app/examples
 DEMO_WORKLOADS = $(wildcard $(examples)/*.json $(examples)/tutorial/*.json)
 DEMO_SCHEDULERS = linux24,o1,cfs
 
-.PHONY: help demo build test lint unit-test testbench mutants fuzz worlds overhead bench clean
+fairground = $${CARGO_TARGET_DIR:-target}/release/fairground
+PREFIX = /usr/local
+
+.PHONY: help demo build share install uninstall test lint unit-test testbench mutants fuzz worlds overhead bench clean
 
 help:
 	@echo 'make demo       build the command, compare schedulers on the examples of rt-app, and rank them for a recorded build'
 	@echo 'make build      build the command: target/release/fairground'
+	@echo 'make install    the command, its manual pages, completions and workloads: PREFIX=/usr/local, DESTDIR= for packages; make uninstall'
 	@echo 'make test       everything that must pass: lint, unit-test, testbench'
 	@echo 'make lint       formatting, and clippy without a warning'
 	@echo 'make unit-test  tests that need no kernel of their own'
@@ -22,13 +26,31 @@ help:
 	@echo 'make clean      remove everything that was built or downloaded'
 
 demo: build
-	cargo run --quiet --release --package fairground -- compare --schedulers $(DEMO_SCHEDULERS) $(DEMO_WORKLOADS)
-	cargo run --quiet --release --package fairground -- show workloads/build.recording
-	cargo run --quiet --release --package fairground -- advise --schedulers kernel,$(DEMO_SCHEDULERS) workloads/build.recording
+	scripts/install demo
+	$(fairground) compare --schedulers $(DEMO_SCHEDULERS) $(DEMO_WORKLOADS)
+	$(fairground) show workloads/build.recording
+	$(fairground) advise --schedulers kernel,$(DEMO_SCHEDULERS) workloads/build.recording
 
+# With --locked, as everywhere that a stranger builds: the versions are those that were tested.
 build:
 	scripts/install build
-	cargo build --release --package fairground
+	cargo build --locked --release --package fairground
+
+# What belongs under /usr/share, in the form in which packages take it, too.
+share: build
+	$(fairground) generate target/share
+
+install: share
+	install -D -m 755 $(fairground) $(DESTDIR)$(PREFIX)/bin/fairground
+	cd target/share && find . -type f -exec install -D -m 644 {} $(DESTDIR)$(PREFIX)/share/{} \;
+	install -d $(DESTDIR)$(PREFIX)/share/fairground/workloads
+	install -m 644 workloads/* $(DESTDIR)$(PREFIX)/share/fairground/workloads
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/fairground $(DESTDIR)$(PREFIX)/share/man/man1/fairground.1 $(DESTDIR)$(PREFIX)/share/man/man1/fairground-*.1
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/fairground $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_fairground
+	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/fairground.fish
+	rm -rf $(DESTDIR)$(PREFIX)/share/fairground
 
 # --tests, because comments contain no examples and Cargo would otherwise run rustdoc on every crate to look for them. The seed makes random
 # inputs the same in every run.

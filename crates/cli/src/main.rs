@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 mod advise;
 mod calibrate;
@@ -11,6 +11,7 @@ mod capture;
 mod compare;
 mod explain;
 mod foresee;
+mod generate;
 mod import;
 mod list;
 mod on_kernel;
@@ -55,6 +56,8 @@ enum Command {
     Worlds(worlds::Arguments),
     Foresee(foresee::Arguments),
     Calibrate(calibrate::Arguments),
+    #[command(hide = true)]
+    Generate(generate::Arguments),
 }
 
 impl Command {
@@ -62,7 +65,12 @@ impl Command {
     fn may_compile(&self) -> bool {
         !matches!(
             self,
-            Self::List(_) | Self::Show(_) | Self::Import(_) | Self::Play(_) | Self::Task(_)
+            Self::List(_)
+                | Self::Show(_)
+                | Self::Import(_)
+                | Self::Play(_)
+                | Self::Task(_)
+                | Self::Generate(_)
         )
     }
 }
@@ -126,5 +134,6 @@ fn main() -> ExitCode {
         Command::Worlds(arguments) => worlds::main(&arguments),
         Command::Foresee(arguments) => foresee::main(&arguments),
         Command::Calibrate(arguments) => calibrate::main(&arguments),
+        Command::Generate(arguments) => generate::main(&arguments, Cli::command()),
     }
 }

@@ -8,6 +8,7 @@ mod ending;
 mod errors;
 mod examples;
 mod explaining;
+mod installing;
 mod listing;
 mod recordings;
 mod reproducing;

@@ -19,8 +19,6 @@ use crate::toml_file;
 /// The experiments that come with fairground.
 #[derive(RustEmbed)]
 #[folder = "../../experiments"]
-#[include = "*.toml"]
-#[include = "*.json"]
 struct Files;
 
 /// The folder of the machines' files, beside the experiments.

@@ -78,7 +78,7 @@ fn named(tasks: &mut Array, name: &str) -> Result<Array, Box<EvalAltResult>> {
 
 /// The numbers matched by the first group of a regular expression in `text`.
 fn numbers_in(text: &str, pattern: &str) -> Result<Vec<f64>, Box<EvalAltResult>> {
-    let pattern = regex::Regex::new(pattern).map_err(|error| error.to_string())?;
+    let pattern = regex_lite::Regex::new(pattern).map_err(|error| error.to_string())?;
     let found = pattern.captures_iter(text);
     Ok(found
         .filter_map(|captures| captures.get(1)?.as_str().parse().ok())
