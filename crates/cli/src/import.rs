@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_recording::{Error, import_perf};
+use fairground_recording::{Error, counted, import_perf};
 
 use crate::output::{FAILED, UNUSABLE, fail};
 
@@ -49,10 +49,11 @@ pub fn main(arguments: &Arguments) -> ExitCode {
             );
             if imported.lost > 0 {
                 crate::output::say!(
-                    "fairground: perf has lost {} events; the recording has gaps there",
-                    imported.lost
+                    "fairground: perf has lost {}; the recording has gaps there",
+                    counted(imported.lost, "event", "events")
                 );
             }
+            crate::recording::tell_gaps(&arguments.output);
             ExitCode::SUCCESS
         }
         Err(error @ Error::Write { .. }) => fail(FAILED, error),

@@ -160,6 +160,35 @@ pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     result
 }
 
+/// Lines of a table: each column is as wide as its widest cell, the first ones aligned to the left and the others to the right.
+pub fn columns(rows: &[Vec<String>], left: usize) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells: Vec<String> = cells
+            .map(|(column, (cell, width))| match column < left {
+                true => format!("{cell:width$}"),
+                false => format!("{cell:>width$}"),
+            })
+            .collect();
+        text.push_str(&format!("  {}", cells.join("  ").trim_end()));
+        text.push('\n');
+    }
+    text
+}
+
+/// A result as indented JSON.
+pub fn json(result: &impl serde::Serialize) -> String {
+    let text = serde_json::to_string_pretty(result);
+    text.expect("all keys are texts and all numbers finite") + "\n"
+}
+
 /// A progress bar with the estimated time left; hidden if standard error is not a terminal.
 pub struct Progress(ProgressBar);
 

@@ -13,7 +13,7 @@ use fairground_kernel::guard::{Guarded, User};
 use fairground_kernel::host::{self, Incumbent};
 use fairground_kernel::supervise::Signals;
 use fairground_kernel::{Error, clock};
-use fairground_recording::{Ending, Header, Roots, Writer};
+use fairground_recording::{Ending, Header, Roots, Writer, counted};
 
 use crate::output::{self, fail};
 use crate::quantity::nanoseconds;
@@ -189,9 +189,11 @@ fn tell(path: &Path, length: u64, entries: u64, lost: u64) {
     );
     if lost > 0 {
         crate::output::say!(
-            "fairground: {lost} entries were lost: the machine was too busy for the recorder; the recording has gaps there"
+            "fairground: {} lost: the machine was too busy for the recorder; the recording has gaps there",
+            counted(lost, "entry was", "entries were")
         );
     }
+    crate::recording::tell_gaps(path);
 }
 
 /// The chosen tasks, as far as they are known before the command runs.

@@ -1,154 +1,356 @@
-//! Describes a recording for people.
+//! Describes a recording.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use fairground_lab::recorded_metrics;
-use fairground_metrics::TaskMetrics;
-use fairground_recording::{Recording, Roots};
-use fairground_workload::{Event, Task};
+use fairground_metrics::{RunMetrics, TaskMetrics};
+use fairground_recording::{Load, Loss, Recording, Roots, counted};
+use fairground_workload::{Event, Policy, Task};
+use serde::Serialize;
 
-use crate::output::wrap;
+use crate::output::{self, wrap};
 
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
-/// Tasks that are listed individually: those that used the most CPU time.
+/// Tasks that are listed unless all are asked for: those that used the most CPU time.
 const MOST: usize = 30;
+/// Version of the JSON format. It changes when a program that reads the old format could misread the new one.
+const JSON_VERSION: u32 = 1;
 
-/// What was recorded, how accurate it is as a workload, and its tasks.
+/// What a recording holds.
+#[derive(Debug, Serialize)]
+pub struct Description {
+    version: u32,
+    name: String,
+    /// The recorded command; empty for processes that were chosen in another way, or all.
+    command: Vec<String>,
+    /// Whether all tasks but the kernel's own were chosen.
+    all_tasks: bool,
+    length_ns: u64,
+    cpus: u32,
+    kernel: String,
+    /// The sched_ext scheduler in charge; `null` for the kernel's own.
+    scheduler: Option<String>,
+    /// What wrote the recording.
+    source: String,
+    wakeups: u64,
+    context_switches: u64,
+    migrations: u64,
+    other_threads: Others,
+    loss: Losses,
+    /// The one that used the most CPU time first.
+    tasks: Vec<Recorded>,
+    #[serde(skip)]
+    told_loss: String,
+}
+
+/// Threads that were not chosen.
+#[derive(Debug, Serialize)]
+struct Others {
+    count: usize,
+    cpu_time_ns: u64,
+}
+
+/// By how sure it is that it would be the same under another scheduler.
+#[derive(Debug, Serialize)]
+struct Sureness {
+    exact: u64,
+    approximated: u64,
+    assumed: u64,
+}
+
+impl Sureness {
+    fn of([exact, approximated, assumed]: [u64; 3]) -> Self {
+        Self {
+            exact,
+            approximated,
+            assumed,
+        }
+    }
+}
+
+/// How much of the recording was recorded, and how much was made up.
+#[derive(Debug, Serialize)]
+struct Losses {
+    cpu_time_ns: Sureness,
+    waits: Sureness,
+    /// Entries lost for lack of room.
+    lost_entries: u64,
+    /// Entries that contradict those before them: one between them is missing.
+    gaps: u64,
+    /// Switches in all.
+    switches: u64,
+    /// CPU time of which it is not certain whose it was, because of gaps.
+    uncertain_cpu_time_ns: u64,
+    /// Whether there are few enough gaps to rely on the recording.
+    reliable: bool,
+    without_system_calls: bool,
+    tasks_that_continue: usize,
+    tasks_cut_off: usize,
+}
+
+impl Losses {
+    fn of(loss: &Loss) -> Self {
+        Self {
+            cpu_time_ns: Sureness::of(loss.cpu_time),
+            waits: Sureness::of(loss.waits),
+            lost_entries: loss.lost,
+            gaps: loss.gaps.count,
+            switches: loss.gaps.switches,
+            uncertain_cpu_time_ns: loss.gaps.cpu_time,
+            reliable: !loss.gaps.are_many(),
+            without_system_calls: loss.without_calls,
+            tasks_that_continue: loss.going_on,
+            tasks_cut_off: loss.cut_off,
+        }
+    }
+}
+
+/// A recorded task.
+#[derive(Debug, Serialize)]
+struct Recorded {
+    name: String,
+    policy: &'static str,
+    /// Nice, or the priority of a real-time policy.
+    priority: i32,
+    cpu_time_ns: u64,
+    wakeups: u64,
+    wakeup_latency_p50_ns: Option<u64>,
+    wakeup_latency_p99_ns: Option<u64>,
+    longest_wait_ns: Option<u64>,
+    migrations: u64,
+    waits: Waits,
+    /// The interval of its jobs, if it is periodic.
+    period_ns: Option<u64>,
+    /// Whether it continues after the end of the recording.
+    continues: bool,
+}
+
+/// What a task waited for, and how often.
+#[derive(Debug, Default, Serialize)]
+struct Waits {
+    other_tasks: u64,
+    mutexes: u64,
+    sleeps: u64,
+    disks: u64,
+    points_in_time: u64,
+    yields: u64,
+}
+
+impl Recorded {
+    fn of(task: &Task, measured: &TaskMetrics) -> Self {
+        let latency = measured.wakeup_latency.as_ref();
+        let (policy, priority) = policy(task.policy);
+        let (waits, period_ns) = waits(task);
+        Self {
+            name: task.name.clone(),
+            policy,
+            priority,
+            cpu_time_ns: measured.cpu_time_ns,
+            wakeups: measured.wakeups,
+            wakeup_latency_p50_ns: latency.map(|latency| latency.p50_ns),
+            wakeup_latency_p99_ns: latency.map(|latency| latency.p99_ns),
+            longest_wait_ns: measured.longest_wait_ns,
+            migrations: measured.migrations,
+            waits,
+            period_ns,
+            continues: task.phases.len() > 1,
+        }
+    }
+}
+
+/// Name and priority of a policy.
+fn policy(policy: Policy) -> (&'static str, i32) {
+    let real_time = |priority: u32| i32::try_from(priority).unwrap_or(i32::MAX);
+    match policy {
+        Policy::Other { nice, .. } => ("SCHED_OTHER", nice),
+        Policy::Batch { nice, .. } => ("SCHED_BATCH", nice),
+        Policy::Idle => ("SCHED_IDLE", 0),
+        Policy::Ext { nice } => ("SCHED_EXT", nice),
+        Policy::Fifo { priority } => ("SCHED_FIFO", real_time(priority)),
+        Policy::RoundRobin { priority } => ("SCHED_RR", real_time(priority)),
+        Policy::Deadline { .. } => ("SCHED_DEADLINE", 0),
+    }
+}
+
+/// What a task waited for, and the period of its jobs if it has one.
+fn waits(task: &Task) -> (Waits, Option<u64>) {
+    let mut waits = Waits::default();
+    let mut last = None;
+    let recorded = task.phases.iter().take(1);
+    for event in recorded.flat_map(|phase| phase.events.iter()) {
+        let count = match event {
+            Event::SemWait(_) => &mut waits.other_tasks,
+            Event::Lock(_) => &mut waits.mutexes,
+            Event::Sleep(_) => &mut waits.sleeps,
+            Event::Disk { .. } => &mut waits.disks,
+            Event::Timer { period, .. } => {
+                last = Some(period);
+                &mut waits.points_in_time
+            }
+            Event::Yield => &mut waits.yields,
+            _ => continue,
+        };
+        *count += 1;
+    }
+    let continued = task.phases.iter().skip(1);
+    let mut events = continued.flat_map(|phase| phase.events.iter());
+    let same = |event: Event| match event {
+        Event::Timer { period, .. } => Some(period) == last,
+        _ => true,
+    };
+    let period = last.filter(|_| task.phases.len() > 1 && events.all(same));
+    (waits, period)
+}
+
+/// Describes the recording in a file.
 ///
 /// # Errors
 ///
 /// A message, if it cannot be read.
-pub fn describe(path: &Path) -> Result<String, String> {
+pub fn describe(path: &Path) -> Result<Description, String> {
     let recording = Recording::read(path).map_err(|error| error.to_string())?;
     let load = recording.load().map_err(|error| error.to_string())?;
-    let metrics = recorded_metrics(&recording);
+    Ok(description(
+        &recording,
+        &load,
+        &recorded_metrics(&recording),
+    ))
+}
+
+fn description(recording: &Recording, load: &Load, metrics: &RunMetrics) -> Description {
     let header = &recording.header;
-    let of = match (&header.roots, header.command.as_slice()) {
-        (Roots::All, _) => "all tasks".to_owned(),
-        (Roots::Tasks(_), []) => "chosen processes".to_owned(),
-        (Roots::Tasks(_), command) => command.join(" "),
-    };
-    let length = recording.length().max(1);
-    let mut text = format!(
-        "{}: {of}\n\n  {:.3} s on {} CPU{}, Linux {}, under {}, by {}\n",
-        recording.name,
-        length as f64 / 1e9,
-        header.cpus,
-        if header.cpus == 1 { "" } else { "s" },
-        header.kernel,
-        header
-            .scheduler
-            .as_deref()
-            .unwrap_or("the kernel's own scheduler"),
-        header.source,
-    );
-    let others: u64 = load
-        .others
-        .iter()
-        .flat_map(|other| &other.turns)
-        .map(|turn| turn.cpu_time)
-        .sum();
-    let _ = writeln!(
-        text,
-        "  {} tasks, {} wake-ups, {} context switches; {} other threads used {:.1} % of the CPU time\n",
-        load.workload.tasks.len(),
-        metrics.wakeups,
-        metrics.context_switches,
-        load.others.len(),
-        100.0 * others as f64 / (length * u64::from(header.cpus)) as f64
-    );
-    text.push_str("As a workload\n");
-    text.push_str(&wrap(&load.loss.to_string(), WIDTH, 2));
-    text.push_str("\nTasks, by CPU time in percent of the recording\n");
-    let mut tasks: Vec<(&TaskMetrics, &Task)> = load
+    let turns = load.others.iter().flat_map(|other| &other.turns);
+    let measured = |task: &Task| metrics.tasks.iter().find(|one| one.name == task.name);
+    let mut tasks: Vec<Recorded> = load
         .workload
         .tasks
         .iter()
-        .filter_map(|task| {
-            let measured = metrics.tasks.iter().find(|one| one.name == task.name)?;
-            Some((measured, task))
-        })
+        .filter_map(|task| Some(Recorded::of(task, measured(task)?)))
         .collect();
-    tasks.sort_by_key(|(measured, _)| std::cmp::Reverse(measured.cpu_time_ns));
-    for (measured, task) in tasks.iter().take(MOST) {
-        let latency = measured.wakeup_latency.as_ref();
-        let latency = latency.map_or(String::new(), |latency| {
-            format!(
-                ", half of {} wake-ups within {:.3} ms, 99 % within {:.3} ms",
-                latency.samples,
-                latency.p50_ns as f64 / 1e6,
-                latency.p99_ns as f64 / 1e6
-            )
-        });
-        let _ = writeln!(
-            text,
-            "  {:16} {:6.2} %{latency}{}",
-            task.name,
-            100.0 * measured.cpu_time_ns as f64 / length as f64,
-            waits(task)
-        );
+    tasks.sort_by_key(|task| std::cmp::Reverse(task.cpu_time_ns));
+    Description {
+        version: JSON_VERSION,
+        name: recording.name.clone(),
+        command: header.command.clone(),
+        all_tasks: header.roots == Roots::All,
+        length_ns: recording.length(),
+        cpus: header.cpus,
+        kernel: header.kernel.clone(),
+        scheduler: header.scheduler.clone(),
+        source: header.source.clone(),
+        wakeups: metrics.wakeups,
+        context_switches: metrics.context_switches,
+        migrations: metrics.migrations,
+        other_threads: Others {
+            count: load.others.len(),
+            cpu_time_ns: turns.map(|turn| turn.cpu_time).sum(),
+        },
+        loss: Losses::of(&load.loss),
+        tasks,
+        told_loss: load.loss.to_string(),
     }
-    if tasks.len() > MOST {
-        let _ = writeln!(text, "  and {} more", tasks.len() - MOST);
-    }
-    Ok(text)
 }
 
-/// What a task waits for, in words.
-fn waits(task: &Task) -> String {
-    let mut counts = [
-        ("woken by tasks", 0),
-        ("mutexes", 0),
-        ("timers", 0),
-        ("disks", 0),
-        ("points in time", 0),
-        ("yields", 0),
-    ];
-    let mut period = None;
-    for event in task
-        .phases
-        .iter()
-        .take(1)
-        .flat_map(|phase| phase.events.iter())
-    {
-        let place = match event {
-            Event::SemWait(_) => 0,
-            Event::Lock(_) => 1,
-            Event::Sleep(_) => 2,
-            Event::Disk { .. } => 3,
-            Event::Timer { period: length, .. } => {
-                period = Some(length);
-                4
-            }
-            Event::Yield => 5,
-            _ => continue,
+impl Description {
+    /// For people: all tasks, or those that used the most CPU time.
+    pub fn text(&self, all: bool) -> String {
+        let of = match (self.all_tasks, self.command.as_slice()) {
+            (true, _) => "all tasks".to_owned(),
+            (false, []) => "chosen processes".to_owned(),
+            (false, command) => command.join(" "),
         };
-        counts[place].1 += 1;
+        let count = |count, one, several| counted(count, one, several);
+        let mut text = format!(
+            "{}: {of}\n\n  {:.3} s on {}, Linux {}, under {}, by {}\n",
+            self.name,
+            self.length_ns as f64 / 1e9,
+            count(u64::from(self.cpus), "CPU", "CPUs"),
+            self.kernel,
+            { self.scheduler.as_deref() }.unwrap_or("the kernel's own scheduler"),
+            self.source,
+        );
+        let _ = writeln!(
+            text,
+            "  {}, {}, {}, {}; {} used {:.1} % of the CPU time\n",
+            count(self.tasks.len() as u64, "task", "tasks"),
+            count(self.wakeups, "wake-up", "wake-ups"),
+            count(self.context_switches, "context switch", "context switches"),
+            count(self.migrations, "migration", "migrations"),
+            count(
+                self.other_threads.count as u64,
+                "other thread",
+                "other threads"
+            ),
+            percent(
+                self.other_threads.cpu_time_ns,
+                self.length_ns.saturating_mul(u64::from(self.cpus))
+            )
+        );
+        text.push_str("As a workload\n");
+        text.push_str(&wrap(&self.told_loss, WIDTH, 2));
+        text.push_str("\nTasks, by CPU time in percent of the recording; what they waited for, and how often\n");
+        let shown = if all { usize::MAX } else { MOST };
+        text.push_str(&self.table(shown));
+        if let Some(more) = self.tasks.len().checked_sub(shown).filter(|more| *more > 0) {
+            let _ = writeln!(text, "  and {more} more; --tasks lists all");
+        }
+        text
     }
-    let mut words: Vec<String> = counts
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(what, count)| format!("{count} {what}"))
-        .collect();
-    let constant = task
-        .phases
-        .iter()
-        .skip(1)
-        .flat_map(|phase| phase.events.iter());
-    let same = |event: Event| match event {
-        Event::Timer { period: length, .. } => Some(length) == period,
-        _ => true,
-    };
-    if let Some(period) = period.filter(|_| task.phases.len() > 1 && constant.clone().all(same)) {
-        words.push(format!("every {:.3} ms", period as f64 / 1e6));
+
+    /// A line for each of the first `most` tasks. Columns in which nothing happened are left out.
+    fn table(&self, most: usize) -> String {
+        let tasks = || self.tasks.iter().take(most);
+        let mut rows = vec![vec!["task".to_owned()]];
+        rows.extend(tasks().map(|task| vec![task.name.clone()]));
+        let mut add = |head: &str, cell: &dyn Fn(&Recorded) -> Option<String>| {
+            let cells: Vec<Option<String>> = tasks().map(cell).collect();
+            if cells.iter().all(Option::is_none) {
+                return;
+            }
+            rows[0].push(head.to_owned());
+            for (row, cell) in rows[1..].iter_mut().zip(cells) {
+                row.push(cell.unwrap_or_default());
+            }
+        };
+        let time = |time: Option<u64>| Some(format!("{:.3} ms", time? as f64 / 1e6));
+        let number = |count: u64| (count > 0).then(|| count.to_string());
+        add("CPU", &|task| {
+            Some(format!(
+                "{:.2} %",
+                percent(task.cpu_time_ns, self.length_ns)
+            ))
+        });
+        add("wake-ups", &|task| Some(task.wakeups.to_string()));
+        add("p50", &|task| time(task.wakeup_latency_p50_ns));
+        add("p99", &|task| time(task.wakeup_latency_p99_ns));
+        add("tasks", &|task| number(task.waits.other_tasks));
+        add("mutexes", &|task| number(task.waits.mutexes));
+        add("sleeps", &|task| number(task.waits.sleeps));
+        add("disks", &|task| number(task.waits.disks));
+        add("arrivals", &|task| number(task.waits.points_in_time));
+        add("yields", &|task| number(task.waits.yields));
+        add("period", &|task| time(task.period_ns));
+        add("then", &|task| task.continues.then(|| "goes on".to_owned()));
+        output::columns(&rows, 1)
     }
-    if task.phases.len() > 1 {
-        words.push("goes on".to_owned());
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+/// Says whether the recording that was just written can be relied on.
+pub fn tell_gaps(path: &Path) {
+    // What went into a pipe cannot be read again.
+    if !path.is_file() {
+        return;
     }
-    if words.is_empty() {
-        return String::new();
+    if let Ok(recording) = Recording::read(path) {
+        let gaps = recording.gaps();
+        if gaps.count > 0 {
+            output::say!("fairground: {}: {gaps}", path.display());
+        }
     }
-    format!("; {}", words.join(", "))
 }

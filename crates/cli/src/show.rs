@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fairground_catalog::Scheduler;
 use fairground_recording::{Recording, rt_app};
 
@@ -36,12 +36,33 @@ pub struct Arguments {
     /// Print a recording's workload instead, as an rt-app file
     #[arg(long, conflicts_with_all = ["source", "readme"])]
     rt_app: bool,
+
+    /// List all tasks of a recording, not only those that used the most CPU time
+    #[arg(long, conflicts_with_all = ["source", "readme", "rt_app"])]
+    tasks: bool,
+
+    /// Form of the description of a recording
+    #[arg(long, value_enum, default_value_t = Form::Text, conflicts_with_all = ["source", "readme", "rt_app"])]
+    format: Form,
+}
+
+/// Form of a description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    Text,
+    /// Everything, for programs
+    Json,
 }
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     let path = Path::new(&arguments.scheduler);
     let found = fairground_catalog::find(&arguments.scheduler);
+    if (arguments.tasks || arguments.format != Form::Text) && found.is_ok() && !path.exists() {
+        let message = "--format and --tasks are for recordings, and this is a scheduler";
+        return output::fail(UNUSABLE, format!("{}: {message}", path.display()));
+    }
     if arguments.rt_app && found.is_ok() && !path.exists() {
         let message = "--rt-app is for recordings, and this is a scheduler";
         return output::fail(UNUSABLE, format!("{}: {message}", path.display()));
@@ -54,7 +75,10 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         let text = if arguments.rt_app {
             as_rt_app(path)
         } else {
-            recording::describe(path)
+            recording::describe(path).map(|description| match arguments.format {
+                Form::Text => description.text(arguments.tasks),
+                Form::Json => output::json(&description),
+            })
         };
         return match text {
             Ok(text) => output::print(&text).err().unwrap_or(ExitCode::SUCCESS),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::error::Error;
+use crate::lives::Gaps;
 use crate::record::{Entry, Kind};
 
 /// Version of the format.
@@ -323,6 +324,11 @@ impl Recording {
             .iter()
             .filter(|life| life.chosen && life.ended.is_none());
         living.map(|life| life.begin()).max().unwrap_or(0)
+    }
+
+    /// Where something is missing in it.
+    pub fn gaps(&self) -> Gaps {
+        crate::lives::Lives::gaps(self)
     }
 
     /// How long it lasted, nanoseconds.

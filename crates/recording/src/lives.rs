@@ -57,18 +57,46 @@ impl Life {
     }
 }
 
+/// Where entries contradict those before them, because something between them is missing: a task leaves a CPU that another one had, comes to
+/// one while it has another, or comes to one while it sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// How many such entries there are.
+    pub count: u64,
+    /// Switches from one task to the next in all.
+    pub switches: u64,
+    /// CPU time from the last switch before a missing one to the next switch: whose it was is not certain. Nanoseconds.
+    pub cpu_time: u64,
+}
+
+impl Gaps {
+    /// More gaps than this for each switch make a recording unreliable.
+    const MOST: f64 = 0.01;
+
+    /// Gaps as a fraction of the switches.
+    pub fn share(&self) -> f64 {
+        self.count as f64 / self.switches.max(1) as f64
+    }
+
+    /// Whether there are so many that the recording should not be relied on.
+    pub fn are_many(&self) -> bool {
+        self.share() > Self::MOST
+    }
+}
+
 /// All lives of a recording, and where entries contradict each other.
 #[derive(Debug, Default)]
 pub(crate) struct Lives {
     pub all: Vec<Life>,
-    /// Entries that contradict earlier ones: something is missing there.
-    pub gaps: u64,
+    pub gaps: Gaps,
     /// Whether the recording lacks system calls.
     pub without_calls: bool,
     /// Left out of runs.
     work: KernelWork,
     /// By process.
     crews: HashMap<u32, Crew>,
+    /// What is known about each CPU.
+    cpus: Vec<Cpu>,
 }
 
 /// Numbers lives.
@@ -112,8 +140,15 @@ enum Mode {
     /// It has not been seen yet.
     #[default]
     Unknown,
-    /// It has been running since then.
-    Runs(u64),
+    /// It is on a CPU.
+    Runs {
+        /// The time up to which its CPU time has been counted.
+        since: u64,
+        /// The CPU.
+        cpu: usize,
+    },
+    /// It left its CPU at this time or later, which was not seen; it sleeps or is runnable.
+    Gone(u64),
     /// It is runnable.
     Ready,
     /// It sleeps.
@@ -133,9 +168,30 @@ struct Early {
     post: u32,
 }
 
+/// The end of a task's stay on a CPU.
+#[derive(Clone, Copy)]
+struct Here {
+    cpu: usize,
+    /// When the CPU's uncounted time began.
+    since: u64,
+    /// Whether the switch before this one is missing.
+    missing: bool,
+}
+
+/// A CPU, as far as its switches tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cpu {
+    /// Which task has it, `Some(None)` for none; unknown before its first switch and where a switch is missing.
+    holder: Option<Option<LifeId>>,
+    /// The last switch, or a later time up to which its time has been counted.
+    since: u64,
+}
+
 #[derive(Clone, Debug, Default)]
 struct State {
     mode: Mode,
+    /// When it was last seen.
+    seen: u64,
     /// CPU time since its last step.
     burst: u64,
     /// How much of the next CPU time is kernel work to be left out.
@@ -189,6 +245,21 @@ struct Wakings {
     count: u32,
     /// Those that ended a wait.
     heard: Numbers,
+}
+
+/// A wait that was not seen to begin.
+fn unseen(from: u64, until: u64) -> Wait {
+    Wait {
+        from,
+        until,
+        context: Context::Task,
+        waker: None,
+        post: 0,
+        by_kernel: false,
+        disk: false,
+        call: None,
+        undisturbed: false,
+    }
 }
 
 /// All lives, with their descriptions and whether they are chosen.
@@ -256,15 +327,27 @@ fn census(recording: &Recording) -> Vec<Life> {
 impl Lives {
     /// What every task of `recording` did; `work` is left out of runs.
     pub fn of(recording: &Recording, work: KernelWork) -> Self {
-        let mut lives = Self {
+        let mut lives = Self::census(recording, work);
+        lives.read(recording);
+        lives
+    }
+
+    /// The tasks, before anything is known about what they did.
+    fn census(recording: &Recording, work: KernelWork) -> Self {
+        Self {
             work,
             crews: HashMap::new(),
+            cpus: Vec::new(),
             all: census(recording),
-            gaps: 0,
+            gaps: Gaps::default(),
             without_calls: recording.header.without_calls,
-        };
+        }
+    }
+
+    /// Reads all entries.
+    fn read(&mut self, recording: &Recording) {
         let mut census = Census::default();
-        let mut states = vec![State::default(); lives.all.len()];
+        let mut states = vec![State::default(); self.all.len()];
         let (origin, end) = (recording.header.origin, recording.ending.end);
         let mut wakings = Wakings::default();
         for entry in recording.entries() {
@@ -273,7 +356,7 @@ impl Lives {
             }
             let past = entry.time < origin;
             let time = entry.time.saturating_sub(origin);
-            lives.enter(
+            self.enter(
                 &mut census,
                 &mut states,
                 &entry,
@@ -282,9 +365,8 @@ impl Lives {
             );
             census.after(&entry.kind);
         }
-        lives.finish(&mut states, end - origin, &wakings);
-        lives.crews.clear();
-        lives
+        self.finish(&mut states, end - origin, &wakings);
+        self.crews.clear();
     }
 
     /// Processes one entry. An entry from before the beginning has no time, and only assigns numbers.
@@ -308,7 +390,16 @@ impl Lives {
                 ..
             } => {
                 let (task, next) = (census.of(*task), census.of(*next));
-                let Some(time) = time else { return };
+                let cpu = usize::from(entry.cpu);
+                if cpu >= self.cpus.len() {
+                    self.cpus.resize(cpu + 1, Cpu::default());
+                }
+                let Some(time) = time else {
+                    self.cpus[cpu].holder = Some(next);
+                    return;
+                };
+                self.gaps.switches += 1;
+                let here = self.before(states, cpu, task, time);
                 if let Some(id) = task {
                     let wait = Wait {
                         from: time,
@@ -325,7 +416,7 @@ impl Lives {
                         undisturbed: false,
                     };
                     let runnable = *state == 0 || *preempted;
-                    self.leave(&mut states[id], id, time);
+                    self.leave(&mut states[id], id, here, time);
                     if entry.kind.is_end() {
                         self.flush(&mut states[id], id);
                         states[id].mode = Mode::Over;
@@ -342,8 +433,16 @@ impl Lives {
                     }
                     states[id].early = None;
                 }
+                self.cpus[cpu] = Cpu {
+                    holder: Some(next),
+                    since: time,
+                };
                 if let Some(id) = next {
-                    self.come(&mut states[id], id, time);
+                    let state = &mut states[id];
+                    let contradicts = self.take_away(state, id)
+                        || matches!(state.mode, Mode::Sleeps(_) | Mode::Over);
+                    self.gaps.count += u64::from(contradicts);
+                    self.come(state, id, cpu, time);
                 }
             }
             Kind::Waking { task, by, context } => {
@@ -360,6 +459,7 @@ impl Lives {
                 let Some(time) = time else { return };
                 self.all[child].born = Some(time);
                 states[child].mode = Mode::Ready;
+                states[child].seen = time;
                 states[child].turn = Some(Turn {
                     at: time,
                     cpu_time: 0,
@@ -367,7 +467,7 @@ impl Lives {
                 if let Some(parent) = parent
                     && self.all[parent].chosen
                     && self.all[child].chosen
-                    && matches!(states[parent].mode, Mode::Runs(_))
+                    && matches!(states[parent].mode, Mode::Runs { .. })
                 {
                     self.pause(&mut states[parent], parent, time);
                     self.all[parent].steps.push(Step::Fork(child));
@@ -380,9 +480,18 @@ impl Lives {
         }
     }
 
+    /// Only the gaps, without what the tasks did.
+    pub fn gaps(recording: &Recording) -> Gaps {
+        let nobody = |life: &mut Life| life.chosen = false;
+        let mut lives = Self::census(recording, KernelWork::default());
+        lives.all.iter_mut().for_each(nobody);
+        lives.read(recording);
+        lives.gaps
+    }
+
     /// Adds the CPU time up to now.
     fn account(&mut self, state: &mut State, id: LifeId, time: u64) {
-        if let Mode::Runs(since) = &mut state.mode {
+        if let Mode::Runs { since, .. } = &mut state.mode {
             let used = time.saturating_sub(*since);
             *since = time;
             state.burst += used;
@@ -415,14 +524,67 @@ impl Lives {
         self.flush(state, id);
     }
 
-    fn leave(&mut self, state: &mut State, id: LifeId, time: u64) {
+    /// Compares the task that leaves a CPU with the one that had it. If they differ, the switch between them is missing, and the CPU's time
+    /// since its last switch, which cannot be divided, goes to the one that leaves: so no time of a CPU counts twice.
+    fn before(
+        &mut self,
+        states: &mut [State],
+        cpu: usize,
+        task: Option<LifeId>,
+        time: u64,
+    ) -> Here {
+        let Cpu { holder, mut since } = self.cpus[cpu];
+        let is_first = holder.is_none() && since == 0;
+        let missing = !is_first && holder != Some(task);
+        // Where the holder is unknown, the gap was counted when it turned up elsewhere.
+        self.gaps.count += u64::from(missing && holder.is_some());
+        if missing {
+            self.gaps.cpu_time += time.saturating_sub(since);
+        }
+        if let (true, Some(Some(id))) = (missing, holder)
+            && let Mode::Runs { since: counted, .. } = states[id].mode
+        {
+            since = since.max(counted);
+            states[id].mode = Mode::Gone(counted);
+            states[id].early = None;
+            self.crew(id).leave(id, counted);
+        }
+        Here {
+            cpu,
+            since,
+            missing,
+        }
+    }
+
+    /// Ends a task's stay on a CPU if it shows up as new on one; returns whether it had one.
+    fn take_away(&mut self, state: &mut State, id: LifeId) -> bool {
+        let Mode::Runs { since, cpu } = state.mode else {
+            return false;
+        };
+        state.mode = Mode::Gone(since);
+        let before = &mut self.cpus[cpu];
+        if before.holder == Some(Some(id)) {
+            before.holder = None;
+            before.since = before.since.max(since);
+        }
+        true
+    }
+
+    fn leave(&mut self, state: &mut State, id: LifeId, here: Here, time: u64) {
+        let cpu = here.cpu;
         match state.mode {
-            Mode::Runs(_) => {}
+            Mode::Runs { cpu: own, .. } if own == cpu => {}
             // It has had the CPU since before the beginning.
-            Mode::Unknown if self.all[id].born.is_none() => state.mode = Mode::Runs(0),
-            _ => self.gaps += 1,
+            Mode::Unknown if !here.missing => state.mode = Mode::Runs { since: 0, cpu },
+            _ => {
+                self.gaps.count += u64::from(!here.missing);
+                self.take_away(state, id);
+                let arrival = here.since.max(state.seen);
+                self.come(state, id, cpu, arrival);
+            }
         }
         self.account(state, id, time);
+        state.seen = time;
         self.crew(id).leave(id, time);
     }
 
@@ -437,11 +599,7 @@ impl Lives {
         self.flush(state, id);
         let back = state.back.take();
         wait.undisturbed = back.is_some_and(|back| !self.crew(id).others_ran(id, back));
-        if let Some(turn) = state.turn.take()
-            && !self.all[id].chosen
-        {
-            self.all[id].turns.push(turn);
-        }
+        self.end_turn(state, id);
         state.mode = match state.early {
             None => Mode::Sleeps(wait),
             Some(early) => {
@@ -457,29 +615,33 @@ impl Lives {
         };
     }
 
+    fn end_turn(&mut self, state: &mut State, id: LifeId) {
+        if let Some(turn) = state.turn.take()
+            && !self.all[id].chosen
+        {
+            self.all[id].turns.push(turn);
+        }
+    }
+
     fn end_wait(&mut self, id: LifeId, wait: Wait) {
         if self.all[id].chosen {
             self.all[id].steps.push(Step::Wait(wait));
         }
     }
 
-    fn come(&mut self, state: &mut State, id: LifeId, time: u64) {
-        match state.mode {
-            Mode::Runs(_) | Mode::Over => self.gaps += 1,
-            Mode::Sleeps(wait) => {
-                // Its wake-up is missing.
-                self.gaps += 1;
-                self.end_wait(
-                    id,
-                    Wait {
-                        until: time,
-                        context: Context::Device,
-                        ..wait
-                    },
-                );
-            }
-            Mode::Unknown | Mode::Ready => {}
+    fn come(&mut self, state: &mut State, id: LifeId, cpu: usize, time: u64) {
+        // Its wake-up is missing.
+        if let Mode::Sleeps(wait) = state.mode {
+            self.end_wait(
+                id,
+                Wait {
+                    until: time,
+                    context: Context::Device,
+                    ..wait
+                },
+            );
         }
+        state.seen = time;
         state.turn.get_or_insert(Turn {
             at: time,
             cpu_time: 0,
@@ -487,7 +649,7 @@ impl Lives {
         state.kernels += self.work.switch;
         state.back.get_or_insert(time);
         self.crew(id).come(id);
-        state.mode = Mode::Runs(time);
+        state.mode = Mode::Runs { since: time, cpu };
     }
 
     fn wake(
@@ -501,24 +663,21 @@ impl Lives {
     ) {
         let wait = match states[id].mode {
             Mode::Sleeps(wait) => Some(wait),
-            Mode::Unknown if self.all[id].born.is_none() => Some(Wait {
-                from: 0,
-                until: time,
-                context,
-                waker: None,
-                post: 0,
-                by_kernel: false,
-                disk: false,
-                call: None,
-                undisturbed: false,
-            }),
-            Mode::Runs(_) => None,
+            Mode::Unknown if self.all[id].born.is_none() => Some(unseen(0, time)),
+            Mode::Gone(from) => {
+                self.flush(&mut states[id], id);
+                self.end_turn(&mut states[id], id);
+                Some(unseen(from, time))
+            }
+            Mode::Runs { .. } => None,
             _ => return,
         };
         let from_task = context == Context::Task && by != Some(id);
         let by = by.filter(|_| from_task);
         let waker = by.filter(|by| {
-            self.all[id].chosen && self.all[*by].chosen && matches!(states[*by].mode, Mode::Runs(_))
+            self.all[id].chosen
+                && self.all[*by].chosen
+                && matches!(states[*by].mode, Mode::Runs { .. })
         });
         let by_kernel = by.is_some_and(|by| self.all[by].description.kernel);
         let mut post = 0;
@@ -549,6 +708,7 @@ impl Lives {
         wakings.heard.insert(post);
         self.end_wait(id, wait);
         states[id].mode = Mode::Ready;
+        states[id].seen = time;
         states[id].turn = Some(Turn {
             at: time,
             cpu_time: 0,
@@ -558,16 +718,14 @@ impl Lives {
     fn finish(&mut self, states: &mut [State], end: u64, wakings: &Wakings) {
         for (id, state) in states.iter_mut().enumerate() {
             self.pause(state, id, end);
-            if let Some(turn) = state.turn.take()
-                && !self.all[id].chosen
-            {
-                self.all[id].turns.push(turn);
-            }
+            self.end_turn(state, id);
             let life = &mut self.all[id];
-            life.open = matches!(state.mode, Mode::Runs(_) | Mode::Ready);
-            if let Mode::Sleeps(wait) = state.mode {
-                life.asleep_since = Some(wait.from);
-            }
+            life.open = matches!(state.mode, Mode::Runs { .. } | Mode::Ready);
+            life.asleep_since = match state.mode {
+                Mode::Sleeps(wait) => Some(wait.from),
+                Mode::Gone(from) => Some(from),
+                _ => None,
+            };
             let counts = |step: &Step| !matches!(step, Step::Post { id, .. } if !wakings.heard.contains(*id));
             if !life.steps.iter().all(|step| counts(&step)) {
                 life.steps = life.steps.iter().filter(counts).collect();

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use crate::lives::Gaps;
+
 /// How certain something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sure {
@@ -22,8 +24,8 @@ pub struct Loss {
     pub waits: [u64; 3],
     /// Entries lost during the recording for lack of room.
     pub lost: u64,
-    /// Places where entries contradict each other.
-    pub gaps: u64,
+    /// Where something is missing.
+    pub gaps: Gaps,
     /// Whether the recording lacks system calls, yields and affinity.
     pub without_calls: bool,
     /// Tasks that continue as before after the end of the recording.
@@ -43,30 +45,50 @@ impl Loss {
         self.cpu_time[sure as usize] += time;
     }
 
-    /// The share of each, in percent.
-    fn percent(parts: [u64; 3]) -> [f64; 3] {
+    /// The share of each, in words; those that round to nothing are left out.
+    fn shares(parts: [u64; 3]) -> String {
         let sum = parts.iter().sum::<u64>().max(1);
-        parts.map(|part| 100.0 * part as f64 / sum as f64)
+        let shares = parts.into_iter().zip(["exact", "approximated", "assumed"]);
+        let shares: Vec<String> = shares
+            .map(|(part, sure)| (100.0 * part as f64 / sum as f64, sure))
+            .filter(|(percent, _)| *percent >= 0.5)
+            .map(|(percent, sure)| format!("{percent:.0} % {sure}"))
+            .collect();
+        match shares.as_slice() {
+            [] => String::new(),
+            [..] => format!(" ({})", shares.join(", ")),
+        }
+    }
+}
+
+/// A number of things, with their name in the singular or the plural.
+pub fn counted(count: u64, one: &str, several: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        _ => format!("{count} {several}"),
     }
 }
 
 /// One line, which results repeat.
 impl Display for Loss {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let [exact, approximated, assumed] = Self::percent(self.cpu_time);
-        let [exact_waits, approximated_waits, assumed_waits] = Self::percent(self.waits);
         write!(
             formatter,
-            "of {:.3} s CPU time and {} waits, {exact:.0} % and {exact_waits:.0} % are exact, {approximated:.0} % and \
-             {approximated_waits:.0} % approximated, {assumed:.0} % and {assumed_waits:.0} % assumed",
+            "{:.3} s of CPU time{}, {}{}",
             self.cpu_time.iter().sum::<u64>() as f64 / 1e9,
-            self.waits.iter().sum::<u64>(),
+            Self::shares(self.cpu_time),
+            counted(self.waits.iter().sum(), "wait", "waits"),
+            Self::shares(self.waits),
         )?;
-        if self.going_on > 0 {
-            write!(formatter, "; {} tasks continue as they were", self.going_on)?;
+        match self.going_on {
+            0 => {}
+            1 => formatter.write_str("; 1 task continues as it was")?,
+            several => write!(formatter, "; {several} tasks continue as they were")?,
         }
-        if self.cut_off > 0 {
-            write!(formatter, "; {} tasks end with the recording", self.cut_off)?;
+        match self.cut_off {
+            0 => {}
+            1 => formatter.write_str("; 1 task ends with the recording")?,
+            several => write!(formatter, "; {several} tasks end with the recording")?,
         }
         if self.without_calls {
             formatter.write_str(
@@ -74,10 +96,38 @@ impl Display for Loss {
             )?;
         }
         if self.lost > 0 {
-            write!(formatter, "; {} entries were LOST", self.lost)?;
+            let lost = counted(self.lost, "entry was LOST", "entries were LOST");
+            write!(formatter, "; {lost}")?;
         }
-        if self.gaps > 0 {
-            write!(formatter, "; {} gaps", self.gaps)?;
+        if self.gaps.count > 0 {
+            write!(formatter, "; {}", self.gaps)?;
+        }
+        Ok(())
+    }
+}
+
+/// What they are and how much they matter.
+impl Display for Gaps {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} in {}, where an entry is missing",
+            counted(self.count, "gap", "gaps"),
+            counted(self.switches, "switch", "switches"),
+        )?;
+        if self.cpu_time > 0 {
+            let seconds = self.cpu_time as f64 / 1e9;
+            write!(
+                formatter,
+                ", so that it is not certain who had {seconds:.3} s of CPU time"
+            )?;
+        }
+        if self.are_many() {
+            let percent = 100.0 * self.share();
+            write!(
+                formatter,
+                "; with gaps at {percent:.1} % of the switches, DO NOT RELY on this recording"
+            )?;
         }
         Ok(())
     }

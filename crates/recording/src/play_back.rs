@@ -23,6 +23,8 @@ struct Told {
     task: TaskId,
     info: TaskInfo,
     state: State,
+    /// The CPU that it was last on.
+    cpu: Option<CpuId>,
 }
 
 struct Teller<'a> {
@@ -43,6 +45,7 @@ impl Recording {
                     task: TaskId(number),
                     info: info(name, &lives.all[id]),
                     state: State::Unknown,
+                    cpu: None,
                 };
                 (id, told)
             });
@@ -82,6 +85,7 @@ impl Teller<'_> {
                 let new = prev.filter(|id| self.tasks[id].state == State::Unknown);
                 if let Some(id) = new {
                     self.wake(id, time, cpu, None);
+                    self.arrive(id, time, cpu);
                     self.switch(time, cpu, None, Some(id));
                 }
                 if let Some(id) = prev {
@@ -102,6 +106,7 @@ impl Teller<'_> {
                 }
                 if let Some(id) = next {
                     self.wake(id, time, cpu, None);
+                    self.arrive(id, time, cpu);
                 }
                 if prev.is_some() || next.is_some() {
                     self.switch(time, cpu, prev, next);
@@ -129,6 +134,17 @@ impl Teller<'_> {
 
     fn event(&mut self, time: u64, kind: EventKind) {
         self.sink.event(&Event { time, kind });
+    }
+
+    /// A task gets a CPU. Where it came from shows only now: entries do not say for which CPU a task was woken.
+    fn arrive(&mut self, id: LifeId, time: u64, to: CpuId) {
+        let Some(told) = self.tasks.get_mut(&id) else {
+            return;
+        };
+        let task = told.task;
+        if let Some(from) = told.cpu.replace(to).filter(|from| *from != to) {
+            self.event(time, EventKind::Migrate { task, from, to });
+        }
     }
 
     fn switch(&mut self, time: u64, cpu: CpuId, prev: Option<LifeId>, next: Option<LifeId>) {

@@ -114,12 +114,21 @@ impl Script {
         self.add(time, Kind::Waking { task, by, context });
     }
 
-    /// The file, of a recording of this length.
-    pub fn bytes(mut self, length: u64, roots: Roots, lost: u64) -> Vec<u8> {
+    /// Adds entries of any CPU.
+    pub fn append(&mut self, entries: &mut Vec<Entry>) {
+        self.entries.append(entries);
+    }
+
+    /// The file, of a recording of this length on one CPU.
+    pub fn bytes(self, length: u64, roots: Roots, lost: u64) -> Vec<u8> {
+        self.bytes_on(1, length, roots, lost)
+    }
+
+    fn bytes_on(mut self, cpus: u32, length: u64, roots: Roots, lost: u64) -> Vec<u8> {
         self.entries.sort_by_key(|entry| entry.time);
         let header = Header {
             origin: ORIGIN,
-            cpus: 1,
+            cpus,
             roots,
             recorder: 99,
             command: vec!["make".to_owned()],
@@ -143,7 +152,11 @@ impl Script {
     }
 
     pub fn recording(self, length: u64) -> Recording {
-        let bytes = self.bytes(length, Roots::All, 0);
+        self.recording_on(1, length)
+    }
+
+    pub fn recording_on(self, cpus: u32, length: u64) -> Recording {
+        let bytes = self.bytes_on(cpus, length, Roots::All, 0);
         Recording::parse("test.recording", bytes.as_slice()).expect("it is a recording")
     }
 }
