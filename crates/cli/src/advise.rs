@@ -1,32 +1,40 @@
 //! `fairground advise`: which scheduler suits a recorded load.
 
 use std::fmt::Write as _;
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fairground_kernel::host;
 use fairground_lab::{
-    Advice, Contender, Goal, KERNEL, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Question, Rank,
-    SHARE_ERROR, recorded_metrics, value_of,
+    Advice, Difference, Goal, KERNEL, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Price, Question,
+    Rank, Recommendation, SHARE_ERROR, Verdict, recorded_metrics,
 };
 use fairground_machine::Machine;
 use fairground_recording::Recording;
 use fairground_report::page::{Cell, Page, Section, Table};
+use serde::Serialize;
 
 use crate::output::{self, FAILED, Place, Progress, UNUSABLE};
+use crate::simulation::{Sources, quoted, references};
+
+/// Width of the output, in columns.
+const WIDTH: usize = 100;
+/// Version of the JSON format. It changes when a program that reads the old format could misread the new one.
+const JSON_VERSION: u32 = 1;
 
 /// Say which scheduler suits a recorded load
 ///
-/// Replays a recording under every scheduler in the simulator and ranks them. Schedulers share a place if they differ by less than
-/// their seeds do, or by less than the known error of replays (docs/recordings.md). Other values of the winner's tunables are tried
-/// as well.
+/// Replays a recording several times under every scheduler in the simulator, each time a little different, as another recording would be,
+/// and ranks them beside the kernel's own. Schedulers share a place unless the difference, seed by seed, is certainly larger than the
+/// known error of replays (docs/recordings.md). Only a scheduler that is better than the kernel's own by more than that is recommended,
+/// with what it costs in every other respect; other values of its tunables are tried as well.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground advise build.recording
   fairground advise desktop.recording --for latency:Xorg -m 'l3:2 core:4 pu:2'
+  fairground advise build.recording -s cfs,./mine.bpf.c --set cfs.sched_latency=12ms --format json
   sudo fairground advise build.recording --for throughput --confirm")]
 pub struct Arguments {
     /// A recording (see `fairground record`)
@@ -37,13 +45,12 @@ pub struct Arguments {
     #[arg(long = "for", value_name = "GOAL", value_parser = goal)]
     goal: Option<Goal>,
 
-    /// Ids of schedulers, all of them, and kernel for the kernel's own
+    /// Schedulers, as for compare; may be given several times. The kernel's own is always ranked too
     #[arg(
         short,
         long,
-        value_name = "ID,...",
-        value_delimiter = ',',
-        default_value = "kernel,all"
+        value_name = "ID|PATH|exec:LOADER,...",
+        default_value = "all"
     )]
     schedulers: Vec<String>,
 
@@ -55,21 +62,33 @@ pub struct Arguments {
     #[arg(long, value_name = "MODEL", default_value = "default")]
     cost: String,
 
-    /// Seeds for each scheduler
-    #[arg(long, value_name = "TIMES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Replays under each scheduler
+    #[arg(long, value_name = "TIMES", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     repeat: u32,
+
+    #[command(flatten)]
+    sources: Sources,
 
     /// Also write the ranking and the comparison as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
+    /// Form of the advice
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    format: Form,
+
     /// Run the recorded command under the first two on this machine, and say whether the ranking holds
     #[arg(long)]
     confirm: bool,
+}
 
-    /// Simulations at once [default: one for each CPU of this machine]
-    #[arg(long)]
-    threads: Option<NonZero<usize>>,
+/// Form of an advice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    Text,
+    /// Everything, for programs
+    Json,
 }
 
 fn goal(text: &str) -> Result<Goal, String> {
@@ -110,13 +129,22 @@ fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         crate::output::say!("fairground: {failure}");
     }
     let told = tell(&recording, &question, &advice);
-    output::print(&text(&told, &advice))?;
+    let is_text = arguments.format == Form::Text;
+    output::print(&match arguments.format {
+        Form::Text => text(&told, &advice),
+        Form::Json => output::json(&document(&recording, &question, &told, &advice)),
+    })?;
     let (mut confirmed, mut held) = (String::new(), true);
     if arguments.confirm {
-        (confirmed, held) = confirm(&recording, &question.goal, &advice)
-            .map_err(|message| output::fail(FAILED, message))?;
+        (confirmed, held) =
+            confirm(&recording, &advice).map_err(|message| output::fail(FAILED, message))?;
     }
-    output::print(&confirmed)?;
+    match is_text {
+        true => output::print(&confirmed)?,
+        // Standard output is one document.
+        false if confirmed.is_empty() => {}
+        false => crate::output::say!("{}", confirmed.trim_end()),
+    }
     if let Some(place) = place {
         place.write(page(&told, &advice, &confirmed).html())?;
     }
@@ -130,57 +158,81 @@ fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
 fn question(arguments: &Arguments, recording: &Recording) -> Result<Question, String> {
     let cost =
         fairground_lab::read_cost_model(&arguments.cost).map_err(|error| error.to_string())?;
-    let (workload, surroundings) =
+    let (workload, replay) =
         fairground_lab::load_recording(recording, &cost).map_err(|error| error.to_string())?;
     let machine = match &arguments.machine {
         Some(description) => description.clone(),
         None => recording.header.cpus.to_string(),
     };
+    let machine = Machine::parse(&machine).map_err(|error| error.to_string())?;
     let goal = arguments.goal.clone().unwrap_or(match workload.duration {
         None => Goal::Throughput,
         Some(_) => Goal::Latency(None),
     });
-    let references = crate::simulation::references(&arguments.schedulers);
+    let mut names = arguments.schedulers.clone();
+    if !references(&names).iter().any(|name| name == KERNEL) {
+        names.insert(0, KERNEL.to_owned());
+    }
+    let contenders = arguments.sources.contenders(&names, &machine);
     Ok(Question {
         workload: Arc::new(workload),
-        surroundings,
-        contenders: Contender::open_all(&references, &Default::default(), arguments.threads)
-            .map_err(|error| error.to_string())?,
-        machine: Arc::new(Machine::parse(&machine).map_err(|error| error.to_string())?),
+        replay: Arc::new(replay),
+        contenders: contenders.map_err(|error| error.to_string())?,
+        machine: Arc::new(machine),
         cost,
         goal,
         repeats: arguments.repeat,
-        threads: arguments.threads,
+        threads: arguments.sources.threads,
     })
 }
 
 /// What is measured, in words.
-fn what(measure: Measure, goal: &Goal) -> String {
-    match (measure, goal) {
-        (Measure::Makespan, _) => "time until all tasks have ended".to_owned(),
-        (Measure::Work, _) => "work done, in percent of the CPU time that there is".to_owned(),
-        (Measure::Fairness, _) => "evenness of shares (Jain's index)".to_owned(),
-        (Measure::Latency, Goal::Latency(Some(task))) => {
-            format!("wakeup latency of {task}, 99 % of wake-ups")
-        }
-        (Measure::Latency, _) => "wakeup latency of all tasks, 99 % of wake-ups".to_owned(),
+fn what(measure: &Measure) -> String {
+    match measure {
+        Measure::Makespan => "time until all tasks have ended".to_owned(),
+        Measure::Work => "work done, in percent of the CPU time that there is".to_owned(),
+        Measure::Fairness => "evenness of shares (Jain's index)".to_owned(),
+        Measure::LongestWait => "longest wait for a CPU".to_owned(),
+        Measure::Latency(Some(task)) => format!("wakeup latency of {task}, 99 % of wake-ups"),
+        Measure::Latency(None) => "wakeup latency of all tasks, 99 % of wake-ups".to_owned(),
     }
 }
 
-fn shown(measure: Measure, value: f64) -> String {
+fn shown(measure: &Measure, value: f64) -> String {
     match measure {
         Measure::Makespan => format!("{:.3} s", value / 1e9),
         Measure::Work => format!("{:.1} %", 100.0 * value),
-        Measure::Latency => format!("{:.3} ms", value / 1e6),
+        Measure::Latency(_) | Measure::LongestWait => format!("{:.3} ms", value / 1e6),
         Measure::Fairness => format!("{value:.4}"),
     }
 }
 
+/// A difference with its interval, in words.
+fn told_difference(measure: &Measure, difference: &Difference) -> String {
+    let number = |value: f64| match measure {
+        Measure::Makespan => format!("{:+.3}", value / 1e9),
+        Measure::Work => format!("{:+.1}", 100.0 * value),
+        Measure::Latency(_) | Measure::LongestWait => format!("{:+.3}", value / 1e6),
+        Measure::Fairness => format!("{value:+.4}"),
+    };
+    let (low, high) = (number(difference.low), number(difference.high));
+    format!("{} [{low}, {high}]", number(difference.mean))
+}
+
+fn told_verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Same => "same",
+        Verdict::Worse => "WORSE",
+        Verdict::Undecided => "undecided",
+    }
+}
+
 /// The known error of replays, in words.
-fn known(measure: Measure) -> String {
+fn known(measure: &Measure) -> String {
     match measure {
         Measure::Makespan => format!("{:.0} %", 100.0 * MAKESPAN_ERROR),
-        Measure::Latency => format!(
+        Measure::Latency(_) | Measure::LongestWait => format!(
             "{:.0} % and {:.0} ms",
             100.0 * LATENCY_ERROR.0,
             LATENCY_ERROR.1 / 1e6
@@ -190,80 +242,94 @@ fn known(measure: Measure) -> String {
     }
 }
 
-/// The answer in words, except for the ranking.
+/// The answer in words, except for the tables.
 struct Told {
     /// What was measured, for which workload.
     heading: String,
+    /// Who is first, and how certain that is.
+    verdict: String,
     /// Remarks on the ranking.
     remarks: Vec<String>,
-    /// The command that loads the first one; `None` if there is no first one, or the kernel's own shares its place.
+    /// The command that loads the recommended one.
     command: Option<String>,
 }
 
 fn tell(recording: &Recording, question: &Question, advice: &Advice) -> Told {
-    let measure = advice.measure;
+    let measure = &advice.measure;
     let machine = match question.machine.description.as_str() {
         "1" => "1 CPU".to_owned(),
         cpus if cpus.parse::<u32>().is_ok() => format!("{cpus} CPUs"),
         other => other.to_owned(),
     };
-    let mut told = Told {
-        heading: format!(
-            "{} on {machine}: {}",
-            recording.name,
-            what(measure, &question.goal)
+    let mut remarks = vec![format!(
+        "{} replays under each scheduler, varied as another recording would be. Equal places, and \"same\": with the same seeds the 95 % \
+         interval of the difference is not beyond {}, by which replays are known to be off (docs/recordings.md).",
+        question.repeats,
+        known(measure)
+    )];
+    if let Some(recommended) = &advice.recommended {
+        remarks.extend(tuned(measure, recommended));
+    }
+    remarks.extend(question.workload.notes.iter().cloned());
+    remarks.extend(advice.assumptions.iter().cloned());
+    Told {
+        heading: format!("{} on {machine}: {}", recording.name, what(measure)),
+        verdict: verdict(advice),
+        remarks,
+        command: advice
+            .recommended
+            .as_ref()
+            .map(|one| command(recording, one)),
+    }
+}
+
+/// Who is first, and how certain that is.
+fn verdict(advice: &Advice) -> String {
+    let leaders = advice.leaders();
+    match leaders.as_slice() {
+        [one] => format!("{one} is first: all others are worse by more than replays are off."),
+        several => format!(
+            "No clear winner: {} cannot be told apart.",
+            several.join(", ")
         ),
-        remarks: vec![format!(
-            "Equal places: closer than their {} seeds, or than {}, by which replays are known to be off (docs/recordings.md).",
-            question.repeats,
-            known(measure)
-        )],
-        command: None,
-    };
-    let Some(first) = advice.ranking.first() else {
-        return told;
-    };
-    let mut settings = String::new();
-    match advice.tuned.first() {
-        Some(tuned) => {
-            told.remarks.push(format!(
-                "Tunables: with {}={} {} would have {}, of {} settings tried.",
-                tuned.tunable,
-                tuned.setting,
-                first.scheduler,
-                shown(measure, tuned.value),
-                advice.tried
-            ));
-            let setting = format!("{}={}", tuned.tunable, tuned.setting);
-            settings = match setting.contains(' ') {
-                true => format!(" --set '{setting}'"),
-                false => format!(" --set {setting}"),
-            };
-        }
-        None if advice.tried == 0 => {}
-        None => told.remarks.push(format!(
-            "Tunables: none of {} settings of {} that were tried makes it better by more than that.",
-            advice.tried, first.scheduler
+    }
+}
+
+fn tuned(measure: &Measure, recommended: &Recommendation) -> Option<String> {
+    let scheduler = &recommended.scheduler;
+    match &recommended.setting {
+        Some(setting) => Some(format!(
+            "Tunables: with {}={} {scheduler} has {}; the best of {} settings tried.",
+            setting.tunable,
+            setting.value,
+            shown(measure, recommended.median),
+            recommended.tried
+        )),
+        None if recommended.tried == 0 => None,
+        None => Some(format!(
+            "Tunables: none of {} settings of {scheduler} that were tried makes it better by more than replays are off.",
+            recommended.tried
         )),
     }
-    told.remarks.extend(question.workload.notes.iter().cloned());
-    told.remarks.extend(advice.assumptions.iter().cloned());
-    let words = recording.header.command.iter().map(|word| quoted(word));
-    let command = words.collect::<Vec<String>>().join(" ");
-    let command = match command.as_str() {
-        "" => command,
-        _ => format!(" -- {command}"),
-    };
-    // A scheduler other than the kernel's own is recommended only if it is known to be better.
-    let leaders = advice.ranking.iter().filter(|rank| rank.place == 1);
-    let has_it = leaders.into_iter().any(|rank| rank.scheduler == KERNEL);
-    told.command = (!has_it || !advice.tuned.is_empty())
-        .then(|| format!("sudo fairground run {}{settings}{command}", first.scheduler));
-    told
+}
+
+/// The command that loads what is recommended, for the recorded command.
+fn command(recording: &Recording, recommended: &Recommendation) -> String {
+    let mut words = ["sudo", "fairground", "run"].map(str::to_owned).to_vec();
+    words.push(quoted(&recommended.scheduler));
+    if let Some(setting) = &recommended.setting {
+        words.push("--set".to_owned());
+        words.push(quoted(&format!("{}={}", setting.tunable, setting.value)));
+    }
+    if !recording.header.command.is_empty() {
+        words.push("--".to_owned());
+        words.extend(recording.header.command.iter().map(|word| quoted(word)));
+    }
+    words.join(" ")
 }
 
 /// The values over all seeds: a single one, or the lowest and the highest.
-fn range(measure: Measure, rank: &Rank) -> String {
+fn range(measure: &Measure, rank: &Rank) -> String {
     let (low, high) = (shown(measure, rank.low), shown(measure, rank.high));
     if low == high {
         String::new()
@@ -272,25 +338,91 @@ fn range(measure: Measure, rank: &Rank) -> String {
     }
 }
 
+fn texts<const COUNT: usize>(cells: [&str; COUNT]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+/// The ranking as rows of cells, with heads.
+fn ranking(advice: &Advice) -> Vec<Vec<String>> {
+    let measure = &advice.measure;
+    let mut rows = vec![texts([
+        "place",
+        "scheduler",
+        "median",
+        "lowest to highest",
+        "beside the kernel's own",
+        "",
+    ])];
+    rows.extend(advice.ranking.iter().map(|rank| {
+        let difference = rank.difference.as_ref();
+        vec![
+            rank.place.to_string(),
+            rank.scheduler.clone(),
+            shown(measure, rank.median),
+            range(measure, rank),
+            difference.map_or(String::new(), |one| told_difference(measure, one)),
+            difference.map_or(String::new(), |one| told_verdict(one.verdict).to_owned()),
+        ]
+    }));
+    rows
+}
+
+/// What the recommended scheduler gives and costs, as rows of cells, with heads.
+fn prices(recommended: &Recommendation) -> Vec<Vec<String>> {
+    let mut rows = vec![texts([
+        "",
+        "kernel",
+        &recommended.scheduler,
+        "difference",
+        "",
+    ])];
+    rows.extend(recommended.prices.iter().map(|price| {
+        let measure = &price.measure;
+        vec![
+            what(measure),
+            shown(measure, price.kernel),
+            shown(measure, price.value),
+            told_difference(measure, &price.difference),
+            told_verdict(price.difference.verdict).to_owned(),
+        ]
+    }));
+    rows
+}
+
 /// The answer for a terminal.
 fn text(told: &Told, advice: &Advice) -> String {
     let mut text = format!("{}\n\n", told.heading);
-    for rank in &advice.ranking {
-        let line = format!(
-            "  {:2}  {:12} {:>12}   {}",
-            rank.place,
-            rank.scheduler,
-            shown(advice.measure, rank.value),
-            range(advice.measure, rank)
-        );
-        let _ = writeln!(text, "{}", line.trim_end());
+    text.push_str(&output::columns(&ranking(advice), 2));
+    let _ = writeln!(text, "\n{}", told.verdict);
+    if let Some(recommended) = &advice.recommended {
+        let _ = writeln!(text, "\n{}\n", priced(recommended));
+        text.push_str(&output::columns(&prices(recommended), 1));
     }
     text.push('\n');
     for remark in &told.remarks {
-        let _ = writeln!(text, "{remark}");
+        text.push_str(&output::wrap(remark, WIDTH, 0));
     }
     let _ = writeln!(text, "\n{}", what_to_do(told));
     text
+}
+
+/// Whether the recommended scheduler costs anything.
+fn priced(recommended: &Recommendation) -> String {
+    let worse = |price: &&Price| price.difference.verdict == Verdict::Worse;
+    let costs: Vec<String> = recommended
+        .prices
+        .iter()
+        .filter(worse)
+        .map(|price| what(&price.measure))
+        .collect();
+    let scheduler = &recommended.scheduler;
+    match costs.as_slice() {
+        [] => format!("{scheduler} is not known to cost anything beside the kernel's own:"),
+        [..] => format!(
+            "{scheduler} has a price beside the kernel's own: {}.",
+            costs.join("; ")
+        ),
+    }
 }
 
 /// What follows from the ranking.
@@ -301,39 +433,83 @@ fn what_to_do(told: &Told) -> String {
     }
 }
 
-/// The answer as a page: the ranking, then the comparison behind it.
-fn page(told: &Told, advice: &Advice, confirmed: &str) -> Page {
-    let row = |rank: &Rank| {
-        let value = Cell {
-            text: shown(advice.measure, rank.value),
-            detail: range(advice.measure, rank),
-        };
-        vec![
-            Cell::plain(rank.place.to_string()),
-            Cell::plain(rank.scheduler.clone()),
-            value,
-        ]
-    };
-    let heads = ["place", "scheduler", "median of seeds"];
-    let ranking = Table {
+/// The answer for programs.
+#[derive(Serialize)]
+struct Document<'a> {
+    version: u32,
+    recording: &'a str,
+    machine: &'a str,
+    measure: &'a Measure,
+    less_is_better: bool,
+    replays: u32,
+    ranking: &'a [Rank],
+    /// Whether a single scheduler is first.
+    clear_winner: bool,
+    recommended: Option<&'a Recommendation>,
+    /// The command that loads it.
+    command: Option<&'a str>,
+    notes: &'a [String],
+    failures: &'a [String],
+}
+
+fn document<'a>(
+    recording: &'a Recording,
+    question: &'a Question,
+    told: &'a Told,
+    advice: &'a Advice,
+) -> Document<'a> {
+    Document {
+        version: JSON_VERSION,
+        recording: &recording.name,
+        machine: &question.machine.description,
+        measure: &advice.measure,
+        less_is_better: advice.measure.less_is_better(),
+        replays: question.repeats,
+        ranking: &advice.ranking,
+        clear_winner: advice.leaders().len() == 1,
+        recommended: advice.recommended.as_ref(),
+        command: told.command.as_deref(),
+        notes: &told.remarks,
+        failures: &advice.failures,
+    }
+}
+
+/// A table of a page. The first row has the heads, the first `words` columns are words.
+fn page_table(rows: Vec<Vec<String>>, words: usize) -> Table {
+    let mut rows = rows.into_iter();
+    Table {
         caption: String::new(),
-        heads: heads.map(str::to_owned).to_vec(),
-        rows: advice.ranking.iter().map(row).collect(),
-        words: 2,
-    };
+        heads: rows.next().unwrap_or_default(),
+        rows: rows
+            .map(|row| row.into_iter().map(Cell::plain).collect())
+            .collect(),
+        words,
+    }
+}
+
+/// The answer as a page: the ranking and the price, then the comparison behind it.
+fn page(told: &Told, advice: &Advice, confirmed: &str) -> Page {
     let mut page = advice.comparison.page(&std::collections::BTreeMap::new());
-    let mut summary = vec![sentence(told, advice)];
+    let mut summary = vec![told.heading.clone() + ".", told.verdict.clone()];
+    summary.extend(advice.recommended.as_ref().map(priced));
     summary.push(what_to_do(told));
     summary.extend(confirmed.lines().map(str::to_owned));
     page.answer.summary.splice(0..0, summary);
     page.answer.certainty.push_str(
         " The ranking allows for the known error of replays as well, which these numbers do not.",
     );
+    let mut tables = vec![page_table(ranking(advice), 2)];
+    tables.extend(
+        advice
+            .recommended
+            .as_ref()
+            .map(|recommended| page_table(prices(recommended), 1)),
+    );
     let section = Section {
         id: "ranking".to_owned(),
         title: "Ranking".to_owned(),
         conditions: told.heading.clone(),
-        tables: vec![ranking],
+        tables,
         notes: told.remarks.clone(),
         ..Section::default()
     };
@@ -341,34 +517,8 @@ fn page(told: &Told, advice: &Advice, confirmed: &str) -> Page {
     page
 }
 
-/// The winner, in one sentence.
-fn sentence(told: &Told, advice: &Advice) -> String {
-    let first: Vec<&str> = advice
-        .ranking
-        .iter()
-        .filter(|rank| rank.place == 1)
-        .map(|rank| rank.scheduler.as_str())
-        .collect();
-    let value = advice.ranking.first().map(|rank| rank.value);
-    format!(
-        "{}. First: {} ({}).",
-        told.heading,
-        first.join(", "),
-        value.map_or(String::new(), |value| shown(advice.measure, value))
-    )
-}
-
-/// Quotes a word for a shell if needed.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 /// Runs the command under the first two and describes the result; also returns whether the prediction holds.
-fn confirm(recording: &Recording, goal: &Goal, advice: &Advice) -> Result<(String, bool), String> {
+fn confirm(recording: &Recording, advice: &Advice) -> Result<(String, bool), String> {
     let [first, second, ..] = advice.ranking.as_slice() else {
         return Err("--confirm: there are no two schedulers to compare".to_owned());
     };
@@ -401,18 +551,21 @@ fn confirm(recording: &Recording, goal: &Goal, advice: &Advice) -> Result<(Strin
             ));
         }
         let made = Recording::read(&file).map_err(|error| error.to_string())?;
-        let value = value_of(goal, advice.measure, &recorded_metrics(&made)).ok_or_else(|| {
-            format!(
-                "--confirm: under {} there was nothing to measure",
-                rank.scheduler
-            )
-        })?;
+        let value = advice
+            .measure
+            .value_of(&recorded_metrics(&made))
+            .ok_or_else(|| {
+                format!(
+                    "--confirm: under {} there was nothing to measure",
+                    rank.scheduler
+                )
+            })?;
         let _ = writeln!(
             text,
             "Here, under {}: {} (predicted {})",
             rank.scheduler,
-            shown(advice.measure, value),
-            shown(advice.measure, rank.value)
+            shown(&advice.measure, value),
+            shown(&advice.measure, rank.median)
         );
         values.push(value);
     }
@@ -440,13 +593,6 @@ fn confirm(recording: &Recording, goal: &Goal, advice: &Advice) -> Result<(Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_split_them() {
-        assert_eq!(quoted("-j4"), "-j4");
-        assert_eq!(quoted("a b | c"), "'a b | c'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-    }
 
     #[test]
     fn goals_are_read() {

@@ -12,11 +12,15 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use fairground_catalog::Build;
 use fairground_companion::Companion;
-use fairground_lab::{Contender, DEFAULT_HZ, Error, LOADER, Plan};
+use fairground_lab::{Contender, DEFAULT_HZ, Error, LOADER, Plan, Replay};
 use fairground_machine::Machine;
+use fairground_workload::Workload;
 
 use crate::output;
 use crate::quantity::nanoseconds;
+
+/// The machine unless another one is described.
+const USUAL_MACHINE: &str = "4";
 
 /// Workloads, the machine, and how they are run.
 #[derive(Debug, Args)]
@@ -25,9 +29,10 @@ pub struct Simulation {
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<PathBuf>,
 
-    /// A number of CPUs, an hwloc synthetic description ('numa:2 l3:2 core:4 pu:2'), an hwloc XML file, or host
-    #[arg(short, long, value_name = "DESCRIPTION", default_value = "4")]
-    machine: String,
+    /// A number of CPUs, an hwloc synthetic description ('numa:2 l3:2 core:4 pu:2'), an hwloc XML file, or host [default: as many CPUs as a
+    /// recording had, otherwise 4]
+    #[arg(short, long, value_name = "DESCRIPTION")]
+    machine: Option<String>,
 
     /// Length of every run, such as 500ms or 10s, instead of the workload's own
     ///
@@ -38,19 +43,6 @@ pub struct Simulation {
     /// Seed for all random choices; each further repetition adds 1
     #[arg(long, default_value_t = 0)]
     seed: u64,
-
-    /// Set a tunable of a scheduler; may be given several times
-    ///
-    /// For a scheduler of your own you can also set what its loader would set: ID.OPTION=VALUE for an option of its companion,
-    /// ID.ops.flags=SCX_OPS_ENQ_LAST, ID.map.tasks.max_entries=64, ID.config.limits[2]=5 for any global variable.
-    #[arg(long = "set", value_name = "ID.NAME=VALUE")]
-    settings: Vec<String>,
-
-    /// Companion file that says what a scheduler's loader does, or none; may be given several times
-    ///
-    /// The default is NAME.companion.toml beside NAME.bpf.c, or the one that comes with fairground for a scheduler of this name.
-    #[arg(long = "with", value_name = "FILE.toml|none")]
-    companions: Vec<String>,
 
     /// What scheduling costs: default, zero, or a TOML file
     #[arg(long, value_name = "MODEL", default_value = "default")]
@@ -64,6 +56,26 @@ pub struct Simulation {
     #[arg(long, value_name = "CPU:on|off@TIME")]
     hotplug: Vec<Hotplug>,
 
+    #[command(flatten)]
+    sources: Sources,
+}
+
+/// What belongs to the schedulers.
+#[derive(Debug, Args)]
+pub struct Sources {
+    /// Set a tunable of a scheduler; may be given several times
+    ///
+    /// For a scheduler of your own you can also set what its loader would set: ID.OPTION=VALUE for an option of its companion,
+    /// ID.ops.flags=SCX_OPS_ENQ_LAST, ID.map.tasks.max_entries=64, ID.config.limits[2]=5 for any global variable.
+    #[arg(long = "set", value_name = "ID.NAME=VALUE")]
+    settings: Vec<String>,
+
+    /// Companion file that says what a scheduler's loader does, or none; may be given several times
+    ///
+    /// The default is NAME.companion.toml beside NAME.bpf.c, or the one that comes with fairground for a scheduler of this name.
+    #[arg(long = "with", value_name = "FILE.toml|none")]
+    companions: Vec<String>,
+
     /// Folder with headers for sources of your own; may be given several times
     #[arg(short = 'I', value_name = "FOLDER")]
     include: Vec<PathBuf>,
@@ -74,7 +86,7 @@ pub struct Simulation {
 
     /// Simulations at once [default: one for each CPU of this machine]
     #[arg(long)]
-    threads: Option<NonZero<usize>>,
+    pub threads: Option<NonZero<usize>>,
 }
 
 /// Timer ticks per second; `None` for each scheduler's own rate.
@@ -154,21 +166,21 @@ impl Simulation {
     }
 
     fn try_plan(&self, schedulers: &[String]) -> Result<Plan, Error> {
-        let machine =
-            Machine::parse(&self.machine).map_err(|error| Error::Plan(error.to_string()))?;
         let cost = fairground_lab::read_cost_model(&self.cost)?;
         let mut workloads = Vec::new();
-        let mut surroundings = BTreeMap::new();
+        let mut replays = BTreeMap::new();
         for path in &self.workloads {
-            let (workload, others) = fairground_lab::read_workload(path, &cost)?;
-            surroundings.insert(workload.name.clone(), others);
+            let (workload, replay) = fairground_lab::read_workload(path, &cost)?;
+            if let Some(replay) = replay {
+                replays.insert(workload.name.clone(), Arc::new(replay));
+            }
             workloads.push(Arc::new(workload));
         }
         let mut plan = Plan {
+            machine: Arc::new(self.machine(&workloads, &replays)?),
             workloads,
-            surroundings,
+            replays,
             contenders: Vec::new(),
-            machine: Arc::new(machine),
             duration: self.duration,
             seed: self.seed,
             repeats: 1,
@@ -180,15 +192,48 @@ impl Simulation {
                 .map(|change| (change.time, change.cpu, change.online))
                 .collect(),
             traces: None,
-            threads: self.threads,
+            threads: self.sources.threads,
         };
         plan.check_workloads()?;
-        plan.contenders = self.contenders(schedulers, &plan.machine)?;
+        plan.contenders = self.sources.contenders(schedulers, &plan.machine)?;
         Ok(plan)
     }
 
+    /// The machine: the one that is described, or one with as many CPUs as the recordings had.
+    fn machine(
+        &self,
+        workloads: &[Arc<Workload>],
+        replays: &BTreeMap<String, Arc<Replay>>,
+    ) -> Result<Machine, Error> {
+        let recorded: BTreeSet<u32> = replays.values().map(|replay| replay.cpus).collect();
+        let mut recorded = recorded.into_iter();
+        let description = match (&self.machine, recorded.next(), recorded.next()) {
+            (Some(description), ..) => description.clone(),
+            (None, None, _) => USUAL_MACHINE.to_owned(),
+            (None, Some(cpus), None) => {
+                if replays.len() < workloads.len() {
+                    output::say!(
+                        "fairground: all workloads run on the number of CPUs that was recorded, {cpus}; --machine sets another"
+                    );
+                }
+                cpus.to_string()
+            }
+            (None, Some(_), Some(_)) => {
+                let message = "the recordings are of machines with different numbers of CPUs; choose one for all with --machine";
+                return Err(Error::Plan(message.to_owned()));
+            }
+        };
+        Machine::parse(&description).map_err(|error| Error::Plan(error.to_string()))
+    }
+}
+
+impl Sources {
     /// The schedulers, with what is set for them.
-    fn contenders(&self, names: &[String], machine: &Machine) -> Result<Vec<Contender>, Error> {
+    ///
+    /// # Errors
+    ///
+    /// The first that cannot be used.
+    pub fn contenders(&self, names: &[String], machine: &Machine) -> Result<Vec<Contender>, Error> {
         if let Some(folder) = self.include.iter().find(|folder| !folder.is_dir()) {
             let folder = folder.display();
             return Err(Error::Plan(format!("-I {folder}: there is no such folder")));
@@ -249,12 +294,12 @@ impl Simulation {
         if run.seed != 0 {
             add("--seed", run.seed.to_string());
         }
-        for setting in &self.settings {
+        for setting in &self.sources.settings {
             if is_for(run.contender, setting) {
                 add("--set", setting.clone());
             }
         }
-        for file in &self.companions {
+        for file in &self.sources.companions {
             let companion = Companion::read(Path::new(file));
             let called = companion.is_ok_and(|one| run.contender.is_called(one.scheduler()));
             if called || file == "none" {
@@ -270,10 +315,10 @@ impl Simulation {
         for change in &self.hotplug {
             add("--hotplug", change.to_string());
         }
-        for folder in &self.include {
+        for folder in &self.sources.include {
             add("-I", folder.display().to_string());
         }
-        for define in &self.defines {
+        for define in &self.sources.defines {
             add("-D", define.clone());
         }
         words.join(" ")
@@ -288,9 +333,9 @@ fn is_for(contender: &Contender, setting: &str) -> bool {
 }
 
 /// Quotes a word for a shell if needed.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |one: char| one.is_ascii_alphanumeric() || "_-./:=,@+%".contains(one);
-    match word.chars().all(is_plain) {
+    match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     }
@@ -419,4 +464,17 @@ fn set(contenders: &mut [Contender], setting: &str) -> Result<(), String> {
         "{name} is not among the schedulers compared: {}",
         names.join(", ")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_split_them() {
+        assert_eq!(quoted("-j4"), "-j4");
+        assert_eq!(quoted("a b | c"), "'a b | c'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
 }

@@ -28,6 +28,7 @@ use crate::error::Error;
 use crate::isolation::{self, Kept};
 use crate::lockstep::{Remote, Waiting};
 use crate::parallel;
+use crate::recorded::Replay;
 
 /// Length of a run whose workload has neither a duration nor an end.
 pub const DEFAULT_DURATION: Nanoseconds = 10_000_000_000;
@@ -47,6 +48,8 @@ pub struct Cell {
     pub repeat: u32,
     /// File for a Perfetto trace.
     pub trace: Option<PathBuf>,
+    /// What belongs to its workload if that is a recording, which its seed varies.
+    pub replay: Option<Arc<Replay>>,
     /// Notes on the scheduler's loader for the result.
     pub(crate) loader_notes: Vec<String>,
     /// Why the loader's actions are impossible on this machine.
@@ -137,6 +140,7 @@ impl Cell {
             metrics: fairground_metrics::Options::default(),
             repeat: 0,
             trace: None,
+            replay: None,
         }
     }
 
@@ -275,10 +279,13 @@ impl Cell {
         loader: Option<&mut dyn Loader>,
     ) -> CellResult {
         let _reporter = crash::Reporter::install();
-        let options = Options {
+        let mut options = Options {
             duration: self.length(),
             ..self.options.clone()
         };
+        if let Some(replay) = &self.replay {
+            replay.vary(&mut options);
+        }
         let facts = MachineFacts {
             capacities: self.capacities(),
         };

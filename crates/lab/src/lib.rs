@@ -16,6 +16,7 @@ mod explain;
 mod foresight;
 mod isolation;
 mod lockstep;
+mod median;
 mod memory;
 mod moments;
 mod parallel;
@@ -29,8 +30,8 @@ mod worlds_table;
 
 pub use accompanied::Accompanied;
 pub use advice::{
-    Advice, Goal, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Question, Rank, SHARE_ERROR, Tuned,
-    is_called, measure_of, value_of,
+    Advice, Difference, Goal, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Price, Question, Rank,
+    Recommendation, SHARE_ERROR, Setting, Verdict, is_called,
 };
 pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, run_cells};
 pub use compare::{Results, compare};
@@ -46,7 +47,7 @@ pub use foresight::{Foresight, Prediction, Span, foresee};
 pub use memory::Allocator;
 pub use moments::{moments, record};
 pub use plan::{DEFAULT_HZ, Plan};
-pub use recorded::{load_recording, read_workload, recorded_metrics};
+pub use recorded::{Replay, load_recording, read_workload, recorded_metrics};
 pub use shrink::Shrunk;
 pub use worlds::{Agreement, Both, Costs, Disorder, Key, Pair, TaskPair, confront};
 pub use worlds_recording::{Player, Recording, TaskTime};

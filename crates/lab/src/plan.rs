@@ -8,12 +8,13 @@ use std::sync::Arc;
 use fairground_contract::attributes::Attributes;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, Options, Surroundings};
+use fairground_simulator::{CostModel, Options};
 use fairground_workload::Workload;
 
 use crate::cell::{Cell, seconds};
 use crate::contender::Contender;
 use crate::error::Error;
+use crate::recorded::Replay;
 
 /// The tick rate of Debian's kernels, for schedulers made for no particular rate.
 pub const DEFAULT_HZ: u64 = 250;
@@ -74,8 +75,8 @@ pub(crate) fn check_hotplug(
 pub struct Plan {
     /// The workloads, in the order of the result.
     pub workloads: Vec<Arc<Workload>>,
-    /// What else runs on the machine, by the workload's name; workloads without an entry have the machine to themselves.
-    pub surroundings: BTreeMap<String, Surroundings>,
+    /// What belongs to those of the workloads that are recordings, by the workload's name; others have the machine to themselves.
+    pub replays: BTreeMap<String, Arc<Replay>>,
     /// The schedulers, in the order of the result.
     pub contenders: Vec<Contender>,
     /// The machine.
@@ -152,16 +153,15 @@ impl Plan {
     }
 
     fn cell(&self, workload: &Arc<Workload>, contender: &Contender, repeat: u32) -> Cell {
+        let replay = self.replays.get(&workload.name);
         let options = Options {
             duration: self.duration,
             cost: self.cost.clone(),
             seed: self.seed.wrapping_add(u64::from(repeat)),
             hz: self.hz_for(contender),
             hotplug: self.hotplug.clone(),
-            surroundings: self
-                .surroundings
-                .get(&workload.name)
-                .cloned()
+            surroundings: replay
+                .map(|replay| replay.surroundings.clone())
                 .unwrap_or_default(),
             ..Options::new(self.machine.clone(), workload.clone())
         };
@@ -172,6 +172,7 @@ impl Plan {
         Cell {
             repeat,
             trace,
+            replay: replay.cloned(),
             ..Cell::new(contender.clone(), options)
         }
     }

@@ -1,30 +1,61 @@
 //! Recordings as workloads.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use fairground_metrics::{MachineFacts, Metrics, RunMetrics};
-use fairground_recording::{KernelWork, Load, Recording, Source};
-use fairground_simulator::{CostModel, Surroundings, Thread, Turn};
+use fairground_recording::{Chance, KernelWork, Load, Recording, Source};
+use fairground_simulator::{CostModel, Options, Surroundings, Thread, Turn};
 use fairground_workload::Workload;
 
 use crate::error::Error;
 
-/// Reads an rt-app file or a recording: the workload, and what else runs on the machine, for a simulation with these costs.
-///
-/// # Errors
-///
-/// If it cannot be read, or is neither.
-pub fn read_workload(path: &Path, cost: &CostModel) -> Result<(Workload, Surroundings), Error> {
-    match Source::open(path)? {
-        Source::Recording(recording) => load_recording(&recording, cost),
-        Source::Other(rest) => {
-            let workload = Workload::read_rest(&path.display().to_string(), rest)?;
-            Ok((workload, Surroundings::default()))
+/// What belongs to the replay of a recording beside its tasks.
+#[derive(Clone, Debug, Default)]
+pub struct Replay {
+    /// What else ran on the machine.
+    pub surroundings: Surroundings,
+    /// What may be different another time.
+    pub chance: Chance,
+    /// CPUs of the machine.
+    pub cpus: u32,
+}
+
+impl Replay {
+    /// Changes a run's options into those of another time, according to its seed. Seed 0 repeats what was recorded.
+    pub(crate) fn vary(&self, options: &mut Options) {
+        if options.seed == 0 {
+            return;
+        }
+        self.chance
+            .vary(Arc::make_mut(&mut options.workload), options.seed);
+        for (number, thread) in options.surroundings.threads.iter_mut().enumerate() {
+            let mut turns: Vec<_> = thread.turns.iter().map(recorded_turn).collect();
+            Chance::vary_turns(&mut turns, number, options.seed);
+            thread.turns = turns.iter().map(simulated_turn).collect();
         }
     }
 }
 
-/// Turns a recording into a workload and what else runs on the machine. The tasks' programs leave out what these costs will add, and the recorder's own costs.
+/// Reads an rt-app file or a recording: the workload, and what belongs to it if it is a recording, for a simulation with these costs.
+///
+/// # Errors
+///
+/// If it cannot be read, or is neither.
+pub fn read_workload(path: &Path, cost: &CostModel) -> Result<(Workload, Option<Replay>), Error> {
+    match Source::open(path)? {
+        Source::Recording(recording) => {
+            let (workload, replay) = load_recording(&recording, cost)?;
+            Ok((workload, Some(replay)))
+        }
+        Source::Other(rest) => {
+            let workload = Workload::read_rest(&path.display().to_string(), rest)?;
+            Ok((workload, None))
+        }
+    }
+}
+
+/// Turns a recording into a workload and what belongs to it. The tasks' programs leave out what these costs will add, and the recorder's own costs.
 ///
 /// # Errors
 ///
@@ -32,7 +63,7 @@ pub fn read_workload(path: &Path, cost: &CostModel) -> Result<(Workload, Surroun
 pub fn load_recording(
     recording: &Recording,
     cost: &CostModel,
-) -> Result<(Workload, Surroundings), Error> {
+) -> Result<(Workload, Replay), Error> {
     // If no sched_ext scheduler was in charge, the kernel's own was.
     let built_in = recording.header.scheduler.is_none();
     let cost = if built_in { &cost.built_in() } else { cost };
@@ -41,8 +72,26 @@ pub fn load_recording(
         waking: cost.wakeup + cost.capture_wakeup,
         call: cost.system_call,
     })?;
-    let surroundings = surroundings(&load);
-    Ok((load.workload, surroundings))
+    let replay = Replay {
+        surroundings: surroundings(&load),
+        cpus: load.cpus,
+        chance: load.chance,
+    };
+    Ok((load.workload, replay))
+}
+
+fn simulated_turn(turn: &fairground_recording::Turn) -> Turn {
+    Turn {
+        at: turn.at,
+        cpu_time: turn.cpu_time,
+    }
+}
+
+fn recorded_turn(turn: &Turn) -> fairground_recording::Turn {
+    fairground_recording::Turn {
+        at: turn.at,
+        cpu_time: turn.cpu_time,
+    }
 }
 
 /// The threads of a recording that are not its tasks.
@@ -52,14 +101,7 @@ fn surroundings(load: &Load) -> Surroundings {
         kernel: other.kernel,
         policy: other.policy,
         cpus: other.cpus.clone(),
-        turns: other
-            .turns
-            .iter()
-            .map(|turn| Turn {
-                at: turn.at,
-                cpu_time: turn.cpu_time,
-            })
-            .collect(),
+        turns: other.turns.iter().map(simulated_turn).collect(),
     });
     Surroundings {
         threads: threads.collect(),

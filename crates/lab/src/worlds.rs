@@ -19,6 +19,7 @@ use fairground_workload::{Policy, Workload};
 use crate::cell::{Cell, Failure, run_cells};
 use crate::contender::Contender;
 use crate::error::Error;
+use crate::median::median;
 use crate::worlds_recording::{Player, Recording};
 
 /// Largest difference in CPU time, as a fraction of the run's length, on one CPU.
@@ -243,18 +244,6 @@ fn p99(latency: Option<&Distribution>, least: u64) -> Option<f64> {
     latency
         .filter(|latency| latency.samples >= least)
         .map(|latency| latency.p99_ns as f64)
-}
-
-/// The median; `None` if there are no values.
-fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        count if count % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
-    }
 }
 
 /// The medians over several runs, with the tasks in the order of the first run.

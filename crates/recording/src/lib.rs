@@ -2,9 +2,11 @@
 //!
 //! `fairground record` writes a file with a [`Writer`]; [`Recording::read`] reads one. [`Recording::load`] turns it into a [`Load`]: a
 //! workload with one program per task, which can be run under any scheduler; what else ran on the machine; and the [`Loss`], which says how
-//! much of it is exact, approximated and assumed. [`Recording::play_back`] replays it as an event stream, for metrics. `docs/recordings.md`
+//! much of it is exact, approximated and assumed. [`Recording::play_back`] replays it as an event stream, for metrics. [`Chance`] varies a load as it might have been
+//! recorded another time. `docs/recordings.md`
 //! describes the file format and how programs are made.
 
+mod chance;
 mod error;
 mod file;
 mod import;
@@ -22,6 +24,7 @@ mod rt_app;
 mod steps;
 mod tracing_data;
 
+pub use chance::Chance;
 pub use error::Error;
 pub use file::{Ending, Header, Recording, Roots, Source, VERSION, Writer, is_recording};
 pub use import::{Imported, import_perf};

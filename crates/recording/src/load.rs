@@ -5,6 +5,7 @@ use std::mem;
 
 use fairground_workload::{Event, Policy, Task, Workload};
 
+use crate::chance::Chance;
 use crate::error::Error;
 use crate::file::Recording;
 use crate::lives::{KernelWork, Life, LifeId, Lives};
@@ -47,6 +48,8 @@ pub struct Load {
     pub loss: Loss,
     /// CPUs of the machine.
     pub cpus: u32,
+    /// What may be different another time.
+    pub chance: Chance,
 }
 
 impl Recording {
@@ -113,6 +116,9 @@ impl Recording {
                 taskgroup: None,
             });
         }
+        let chance = Chance {
+            arrivals: maker.arrivals(),
+        };
         let mut workload = maker.workload(tasks);
         workload.name = self.name.clone();
         workload.duration = alive.then_some(length);
@@ -134,6 +140,7 @@ impl Recording {
                 .collect(),
             loss,
             cpus: self.header.cpus,
+            chance,
         })
     }
 }

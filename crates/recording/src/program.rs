@@ -265,6 +265,10 @@ impl<'a> Maker<'a> {
         };
         let mut of_phase = |maker: &mut Self, from: usize, repeats: bool, loss: &mut Loss| {
             let mut job_timers = 0;
+            if repeats {
+                // Times count from where the loop begins, or a second pass would find all of them in the past.
+                making.last = [begin_of(life, from); 2];
+            }
             for (place, step) in (from..).zip(life.steps.iter().without(from)) {
                 let bound = matches!(going, Going::On { from, bound: true } if place >= from);
                 match step {
@@ -453,6 +457,14 @@ impl<'a> Maker<'a> {
         }
     }
 
+    /// The timers that stand for times at which something arrives from outside.
+    pub fn arrivals(&self) -> BTreeSet<usize> {
+        let outside = |((_, moments), timer): (&(LifeId, Moments), &usize)| {
+            (*moments == Moments::Outside).then_some(*timer)
+        };
+        self.timers.iter().filter_map(outside).collect()
+    }
+
     /// The workload of these tasks, whose programs were made here.
     pub fn workload(self, tasks: Vec<Task>) -> Workload {
         let named = |count: usize, what: &str| {
@@ -483,6 +495,16 @@ impl<'a> Maker<'a> {
             notes: Vec::new(),
         }
     }
+}
+
+/// When the step with this number began.
+fn begin_of(life: &Life, step: usize) -> u64 {
+    let before = life.steps.iter().take(step);
+    let ends = before.filter_map(|step| match step {
+        Step::Wait(wait) => Some(wait.until),
+        _ => None,
+    });
+    ends.last().unwrap_or(life.begin())
 }
 
 /// How a timer of a task fits into its rhythm.

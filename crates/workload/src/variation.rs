@@ -57,7 +57,7 @@ impl Draws {
 
     fn factor(&mut self, factor: Factor) -> f64 {
         match factor {
-            Factor::Uniform(least, most) => least + (most - least) * self.unit(),
+            Factor::Uniform(least, most) => self.between(least, most),
             Factor::LogNormal(shape) => {
                 let normal: f64 = StandardNormal.sample(&mut self.0);
                 // Gives the same result on every processor, which the system's exponential function need not.
@@ -68,6 +68,11 @@ impl Draws {
                 mean * unit
             }
         }
+    }
+
+    /// Uniform from `least` to just below `most`.
+    pub fn between(&mut self, least: f64, most: f64) -> f64 {
+        least + (most - least) * self.unit()
     }
 
     /// Uniform from 0 to just below 1.

@@ -17,6 +17,7 @@ use fairground_workload::Workload;
 use crate::cell::{Cell, CellResult, run_cells};
 use crate::contender::{Contender, KERNEL};
 use crate::error::Error;
+use crate::median::median;
 use crate::plan::DEFAULT_HZ;
 use crate::recorded::{load_recording, recorded_metrics};
 
@@ -233,10 +234,10 @@ impl Replayed {
 
 impl Made {
     fn replay(&self, cost: &CostModel) -> Result<Replayed, Error> {
-        let (workload, surroundings) = load_recording(&self.recording, cost)?;
+        let (workload, replay) = load_recording(&self.recording, cost)?;
         Ok(Replayed {
             workload: Arc::new(workload),
-            surroundings,
+            surroundings: replay.surroundings,
             cpus: self.recording.header.cpus,
         })
     }
@@ -403,12 +404,6 @@ fn while_recorded(mut cost: CostModel) -> CostModel {
     cost.wakeup_remote += cost.capture_wakeup;
     cost.context_switch += cost.capture_switch;
     cost
-}
-
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 impl Foresight {

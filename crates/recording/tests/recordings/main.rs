@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use fairground_events::{Event as Told, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_recording::{
-    Context, Ending, Entry, Header, KernelWork, Kind, Load, Recording, Roots, Writer, rt_app,
+    Chance, Context, Ending, Entry, Header, KernelWork, Kind, Load, Recording, Roots, Writer,
+    rt_app,
 };
 use fairground_workload::{Event, Phase, Task, TimerMode, Workload};
 use proptest::prelude::*;
@@ -984,6 +985,104 @@ proptest! {
                 prop_assert!(!text.is_empty());
             }
         }
+    }
+}
+
+/// A task to which something comes from outside, and that then reads from a disk.
+fn server() -> Load {
+    let mut script = Script::default();
+    script.describe(1, "server");
+    script.preempt(0, 0, 1);
+    for number in 0..20 {
+        let begin = 40 * number * MS;
+        script.sleep(begin + MS, 1, 0, POLL, 0);
+        script.wake(begin + 20 * MS, 1, 0, Context::SoftInterrupt);
+        script.preempt(begin + 20 * MS, 0, 1);
+        script.disk(begin + 22 * MS, 1, 0);
+        script.wake(begin + (24 + number % 8) * MS, 1, 0, Context::Device);
+        script.preempt(begin + (24 + number % 8) * MS, 0, 1);
+    }
+    load(script, 800 * MS)
+}
+
+fn arrivals(events: &[Event]) -> Vec<Nanoseconds> {
+    let intervals = events.iter().filter_map(|event| match event {
+        Event::Timer { period, .. } => Some(*period),
+        _ => None,
+    });
+    let mut time = 0;
+    let sums = intervals.map(|interval| {
+        time += interval;
+        time
+    });
+    sums.collect()
+}
+
+#[test]
+fn what_comes_from_outside_comes_again_in_a_loop() {
+    let load = server();
+    let [recorded, on] = task(&load, "server").phases.as_slice() else {
+        panic!("{load:?}");
+    };
+    let all = |phase: &Phase| arrivals(&phase.events.iter().collect::<Vec<_>>());
+    let expected: Vec<u64> = (0..20).map(|number| (40 * number + 20) * MS).collect();
+    assert_eq!(all(recorded), expected);
+    assert_eq!(all(on), expected);
+}
+
+#[test]
+fn another_time_it_is_the_same_load_but_not_to_the_nanosecond() {
+    let load = server();
+    let vary = |seed| {
+        let mut workload = load.workload.clone();
+        load.chance.vary(&mut workload, seed);
+        let events: Vec<Event> = workload.tasks[0].phases[0].events.iter().collect();
+        (workload, events)
+    };
+    let (one, varied) = vary(1);
+    assert_eq!(one, vary(1).0);
+    assert_ne!(one, vary(2).0);
+    let before = events(&load, "server");
+    assert_eq!(varied.len(), before.len());
+    let kind = |event: &Event| std::mem::discriminant(event);
+    assert!(varied.iter().map(kind).eq(before.iter().map(kind)));
+    for (one, other) in varied.iter().zip(&before) {
+        if let (Event::Run(one), Event::Run(other)) = (one, other) {
+            assert_ne!(one, other);
+            assert!(one.abs_diff(*other) * 10 <= other + 10, "{one} {other}");
+        }
+    }
+    // An arrival moves by at most a tenth of the time to its neighbours.
+    for (one, other) in arrivals(&varied).iter().zip(arrivals(&before)) {
+        assert!(one.abs_diff(other) <= 4 * MS + 1, "{one} {other}");
+    }
+    let services = |events: &[Event]| -> Vec<u64> {
+        let services = events.iter().filter_map(|event| match event {
+            // To whole milliseconds, which is what tells them apart.
+            Event::Disk { service, .. } => Some((service + MS / 2) / MS),
+            _ => None,
+        });
+        services.collect()
+    };
+    let order = services(&before);
+    assert_eq!(order[..8], [2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_ne!(services(&varied)[..8], order[..8]);
+}
+
+#[test]
+fn other_threads_vary_too() {
+    let mut turns: Vec<fairground_recording::Turn> = (1..=50)
+        .map(|number| fairground_recording::Turn {
+            at: number * 10 * MS,
+            cpu_time: MS,
+        })
+        .collect();
+    let before = turns.clone();
+    Chance::vary_turns(&mut turns, 0, 7);
+    assert!(turns.is_sorted_by_key(|turn| turn.at));
+    for (one, other) in turns.iter().zip(&before) {
+        assert!(one.at.abs_diff(other.at) <= MS + 1 && one.cpu_time.abs_diff(MS) <= MS / 10 + 1);
+        assert_ne!(one, other);
     }
 }
 
