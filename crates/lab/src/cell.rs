@@ -19,7 +19,7 @@ use fairground_files::Unfinished;
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_results::{Labels, Run};
 use fairground_simulator::{CostModel, ExitKind, GIVEN, Options, Outcome, simulate_beside};
-use fairground_workload::Workload;
+use fairground_workload::{Event, Phase, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::contender::Contender;
@@ -594,10 +594,12 @@ fn unwritten(path: &Path, cause: io::Error) -> Error {
 
 /// Whether a task of the workload loops forever.
 fn is_endless(workload: &Workload) -> bool {
-    workload
-        .tasks
-        .iter()
-        .any(|task| task.loops.is_none() || task.phases.iter().any(|phase| phase.loops.is_none()))
+    let goes_on = |phase: &Phase| {
+        let is_endless = |event| event == Event::Run(Event::ENDLESS);
+        phase.loops.is_none() || phase.events.iter().any(is_endless)
+    };
+    let mut tasks = workload.tasks.iter();
+    tasks.any(|task| task.loops.is_none() || task.phases.iter().any(goes_on))
 }
 
 /// A time in seconds with all significant digits.

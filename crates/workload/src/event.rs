@@ -79,6 +79,11 @@ pub(crate) fn is_event(key: &str) -> bool {
     kind_of(key).is_some()
 }
 
+/// How keys of events begin.
+pub(crate) fn beginnings<'a>() -> impl Iterator<Item = &'a str> + Clone {
+    BEGINNINGS.iter().map(|(beginning, _)| *beginning)
+}
+
 /// Reads the events among the fields of an object, in order, and how they vary, by index.
 ///
 /// `task` is the index of the task definition, `instances` the number of tasks that it starts.
@@ -135,7 +140,7 @@ pub(crate) struct Reading<'a, 'f, 'r> {
 impl Reading<'_, '_, '_> {
     fn read(&mut self, kind: Kind) -> Result<Event, Error> {
         Ok(match kind {
-            Kind::Run => Event::Run(self.duration()?),
+            Kind::Run => Event::Run(self.run()?),
             Kind::Runtime => Event::Runtime(self.duration()?),
             Kind::Sleep => Event::Sleep(self.duration()?),
             Kind::Timer => self.timer(false)?,
@@ -223,6 +228,17 @@ impl Reading<'_, '_, '_> {
         self.reader.notes.remark(&self.field.key_place, remark);
     }
 
+    /// How long a run is: like other durations, or -1 for without end.
+    fn run(&mut self) -> Result<u64, Error> {
+        match self.field.integer(self.reader, -1..=MICROSECONDS_MAX)? {
+            -1 => {
+                self.remark(Remark::EndlessRun);
+                Ok(Event::ENDLESS)
+            }
+            microseconds => Ok(microseconds as u64 * 1000),
+        }
+    }
+
     /// A duration in microseconds, as nanoseconds.
     fn duration(&self) -> Result<u64, Error> {
         let microseconds = self.field.integer(self.reader, 0..=MICROSECONDS_MAX)?;
@@ -255,7 +271,7 @@ impl Reading<'_, '_, '_> {
 
     fn condition_and_mutex(&mut self) -> Result<(usize, usize), Error> {
         let object = self.field.object(self.reader)?;
-        object.check_keys(self.reader, &["ref", "mutex"], |_| false)?;
+        object.check_keys_as_rt_app(self.reader, &["ref", "mutex"], false)?;
         let condition = self.name_in(&object, "ref")?;
         let mutex = self.name_in(&object, "mutex")?;
         Ok((
@@ -267,7 +283,11 @@ impl Reading<'_, '_, '_> {
     /// A timer; `extended` allows one mode more than rt-app has.
     pub fn timer(&mut self, extended: bool) -> Result<Event, Error> {
         let object = self.field.object(self.reader)?;
-        object.check_keys(self.reader, &["ref", "period", "mode"], |_| false)?;
+        let keys = ["ref", "period", "mode"];
+        match extended {
+            true => object.check_keys(self.reader, &keys)?,
+            false => object.check_keys_as_rt_app(self.reader, &keys, false)?,
+        }
         let name = self.name_in(&object, "ref")?;
         let period = match object.integer(self.reader, "period", 0..=MICROSECONDS_MAX)? {
             Some(period) => period,
@@ -326,7 +346,7 @@ impl Reading<'_, '_, '_> {
     fn memrun(&mut self) -> Result<Event, Error> {
         let object = self.field.object(self.reader)?;
         let keys = ["type", "size", "count", "stride", "pattern", "ref"];
-        object.check_keys(self.reader, &keys, |_| false)?;
+        object.check_keys_as_rt_app(self.reader, &keys, false)?;
         let kind = object.require(self.reader, "type", "\"type\" : \"read\"")?;
         let chase = match kind.string(self.reader)? {
             "read" | "write" => false,

@@ -29,7 +29,7 @@ const EVENTS: [&str; 7] = [
 /// Reads the event under a key that begins with `fairground`.
 pub(crate) fn read_event(reading: &mut Reading) -> Result<Event, Error> {
     let object = reading.field.object(reading.reader)?;
-    object.check_keys(reading.reader, &EVENTS, |_| false)?;
+    object.check_keys(reading.reader, &EVENTS)?;
     let mut fields = object.fields();
     let (Some(field), None) = (fields.next(), fields.next()) else {
         return Err(reading.reader.error(
@@ -63,7 +63,7 @@ fn lap(reading: &mut Reading) -> Result<Event, Error> {
 fn pipe(reading: &mut Reading, writes: bool) -> Result<Event, Error> {
     let reader = &mut *reading.reader;
     let object = reading.field.object(reader)?;
-    object.check_keys(reader, &["pipe", "bytes"], |_| false)?;
+    object.check_keys(reader, &["pipe", "bytes"])?;
     let name = object.require(reader, "pipe", "\"pipe\" : \"NAME\"")?;
     let bytes = object.require(reader, "bytes", "\"bytes\" : 4")?;
     let bytes = bytes.integer(reader, 1..=BYTES_MAX)? as u64;
@@ -85,7 +85,7 @@ fn disk(reading: &mut Reading) -> Result<Event, Error> {
         return Ok(Event::Disk { disk, service });
     }
     let object = reading.field.object(reader)?;
-    object.check_keys(reader, &["disk", "service"], |_| false)?;
+    object.check_keys(reader, &["disk", "service"])?;
     let service = service(reader, &object)?;
     let disk = disk_of(reader, reading.shared, &object)?;
     Ok(Event::Disk { disk, service })
@@ -112,7 +112,7 @@ fn memory(reading: &mut Reading, object: &Object) -> Result<usize, Error> {
 
 fn evict(reading: &mut Reading) -> Result<Event, Error> {
     let object = reading.field.object(reading.reader)?;
-    object.check_keys(reading.reader, &["memory", "pages"], |_| false)?;
+    object.check_keys(reading.reader, &["memory", "pages"])?;
     let memory = memory(reading, &object)?;
     let pages = object.integer(reading.reader, "pages", 1..=i64::from(u32::MAX))?;
     reading.refer(Use::Evict(memory));
@@ -123,7 +123,7 @@ fn evict(reading: &mut Reading) -> Result<Event, Error> {
 fn fault(reading: &mut Reading) -> Result<Event, Error> {
     let object = reading.field.object(reading.reader)?;
     let keys = ["memory", "service", "disk", "most"];
-    object.check_keys(reading.reader, &keys, |_| false)?;
+    object.check_keys(reading.reader, &keys)?;
     let memory = memory(reading, &object)?;
     let service = service(reading.reader, &object)?;
     let most = object.integer(reading.reader, "most", 1..=i64::from(u32::MAX))?;
@@ -211,7 +211,7 @@ fn variation(reader: &mut Reader, field: &Field) -> Result<Variation, Error> {
     const FACTORS: [&str; 3] = ["uniform", "lognormal", "exponential"];
     let object = field.object(reader)?;
     let known = [&FACTORS[..], &["chance"]].concat();
-    object.check_keys(reader, &known, |_| false)?;
+    object.check_keys(reader, &known)?;
     let mut variation = Variation::default();
     for field in object.fields() {
         if field.key == "chance" {
@@ -281,7 +281,7 @@ pub(crate) fn read_settings(
     shared: &Shared,
     workload: &mut Workload,
 ) -> Result<(), Error> {
-    object.check_keys(reader, &["mutexes", "pipes"], |_| false)?;
+    object.check_keys(reader, &["mutexes", "pipes"])?;
     if let Some(field) = object.get(reader, "mutexes") {
         each(
             reader,
@@ -289,7 +289,7 @@ pub(crate) fn read_settings(
             &shared.mutexes,
             "mutex",
             |reader, index, object| {
-                object.check_keys(reader, &["spin"], |_| false)?;
+                object.check_keys(reader, &["spin"])?;
                 let spin = object.integer(reader, "spin", 0..=MICROSECONDS_MAX)?;
                 workload.mutexes[index].spin = spin.unwrap_or(0) as u64 * 1000;
                 Ok(())
@@ -303,7 +303,7 @@ pub(crate) fn read_settings(
             &shared.pipes,
             "pipe",
             |reader, index, object| {
-                object.check_keys(reader, &["capacity"], |_| false)?;
+                object.check_keys(reader, &["capacity"])?;
                 if let Some(capacity) = object.integer(reader, "capacity", 1..=BYTES_MAX)? {
                     workload.pipes[index].capacity = capacity as u64;
                 }

@@ -46,7 +46,7 @@ impl Default for Global {
 
 /// Reads the object and checks every setting in it.
 pub(crate) fn read(reader: &mut Reader, object: &Object) -> Result<Global, Error> {
-    object.check_keys(reader, &KEYS, |_| false)?;
+    object.check_keys_as_rt_app(reader, &KEYS, false)?;
     let mut global = Global::default();
     if let Some(field) = object.get(reader, "duration") {
         match field.integer(reader, -1..=i64::from(i32::MAX))? {

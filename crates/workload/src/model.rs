@@ -308,6 +308,9 @@ pub enum Event {
 }
 
 impl Event {
+    /// Duration of a run that does not end, nanoseconds: a hundred days, which can be multiplied by a capacity within 64 bits.
+    pub const ENDLESS: u64 = 1 << 53;
+
     /// The duration of the event, if it has one that can vary.
     pub fn duration(mut self) -> Option<u64> {
         self.duration_mut().copied()
@@ -315,6 +318,7 @@ impl Event {
 
     pub(crate) fn duration_mut(&mut self) -> Option<&mut u64> {
         match self {
+            Event::Run(Self::ENDLESS) => None,
             Event::Run(time)
             | Event::Runtime(time)
             | Event::Sleep(time)

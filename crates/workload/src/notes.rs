@@ -32,6 +32,7 @@ pub(crate) enum Remark {
     Ext,
     Deadline,
     CustomSlice,
+    EndlessRun,
 }
 
 impl Remark {
@@ -77,6 +78,7 @@ impl Remark {
             Remark::MemoryNodes => "binding memory to nodes has no effect in a simulation",
             Remark::Ext => "SCHED_EXT is a policy that the real rt-app does not read",
             Remark::Deadline => "SCHED_DEADLINE is only approximated by a simulation",
+            Remark::EndlessRun => "-1, read as a run that does not end, as rt-app does",
             Remark::CustomSlice => {
                 "a slice of the task's own (dl-runtime without SCHED_DEADLINE) has an effect only with schedulers that heed it"
             }
@@ -89,6 +91,8 @@ impl Remark {
 pub(crate) struct Notes {
     single: Vec<(Place, String)>,
     repeated: BTreeMap<Remark, (Place, u32)>,
+    /// Keys that rt-app ignores, with the ones that were probably meant.
+    ignored: BTreeMap<(String, Option<String>), (Place, u32)>,
 }
 
 impl Notes {
@@ -111,15 +115,33 @@ impl Notes {
             .or_insert_with(|| (place.clone(), 1));
     }
 
+    /// Notes a key that is ignored, with the one that was probably meant; once, at its first place, with the number of places.
+    pub fn ignored(&mut self, place: &Place, key: &str, meant: Option<&str>) {
+        let key = (key.to_owned(), meant.map(str::to_owned));
+        let (_, count) = self
+            .ignored
+            .entry(key)
+            .or_insert_with(|| (place.clone(), 0));
+        *count += 1;
+    }
+
     /// The notes as sentences, in order of their places.
     pub fn into_sentences(mut self, file: &str) -> Vec<String> {
+        let times = |count: u32| match count {
+            1 => String::new(),
+            _ => format!(" ({count} places, this is the first)"),
+        };
         for (remark, (place, count)) in self.repeated {
-            let times = match count {
-                1 => String::new(),
-                _ => format!(" ({count} places, this is the first)"),
-            };
-            self.single
-                .push((place, format!("{}{times}", remark.sentence())));
+            let sentence = format!("{}{}", remark.sentence(), times(count));
+            self.single.push((place, sentence));
+        }
+        for ((_, meant), (place, count)) in self.ignored {
+            let meant = meant.map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
+            let sentence = format!(
+                "an unknown key, ignored as rt-app does{meant}{}",
+                times(count)
+            );
+            self.single.push((place, sentence));
         }
         self.single.sort();
         self.single

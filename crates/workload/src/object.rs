@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::error::Error;
+use crate::event;
 use crate::json::{Member, Node, Value};
 use crate::notes::{Notes, Place, Remark};
 
@@ -130,22 +131,36 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// Checks that every key is one of `known` or accepted by `other`, and that no known key
-    /// occurs twice.
-    pub fn check_keys(
-        &self,
-        reader: &Reader,
-        known: &[&str],
-        other: impl Fn(&str) -> bool,
-    ) -> Result<(), Error> {
+    /// Checks an object of fairground's own: every key must be one of `known`, and none may occur twice.
+    pub fn check_keys(&self, reader: &Reader, known: &[&str]) -> Result<(), Error> {
         for (index, field) in self.fields().enumerate() {
-            if other(field.key) {
-                continue;
-            }
             if !known.contains(&field.key) {
                 return Err(reader.error(&field.key_place, unknown_key(field.key, known)));
             }
             self.check_unique(reader, index, &field)?;
+        }
+        Ok(())
+    }
+
+    /// Checks an object of rt-app's language: none of the `known` keys may occur twice. A key that is neither known nor, if the object `has_events`,
+    /// that of an event is ignored, as rt-app does, with a note.
+    pub fn check_keys_as_rt_app(
+        &self,
+        reader: &mut Reader,
+        known: &[&str],
+        has_events: bool,
+    ) -> Result<(), Error> {
+        for (index, field) in self.fields().enumerate() {
+            if known.contains(&field.key) {
+                self.check_unique(reader, index, &field)?;
+            } else if field.key == "fairground" {
+                return Err(reader.error(&field.key_place, unknown_key(field.key, known)));
+            } else if !(has_events && event::is_event(field.key)) {
+                let events = event::beginnings().filter(|_| has_events);
+                let candidates = known.iter().copied().chain(events);
+                let meant = probably_meant(field.key, candidates);
+                reader.notes.ignored(&field.key_place, field.key, meant);
+            }
         }
         Ok(())
     }
@@ -313,15 +328,45 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The message for an unknown key, with the most similar known one.
-fn unknown_key(key: &str, known: &[&str]) -> String {
-    let nearest = known
-        .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(key, candidate), *candidate))
+/// Names under which other tools and older versions of rt-app have what rt-app now calls by the second name.
+const OTHER_NAMES: [(&str, &str); 14] = [
+    ("exec_time", "run"),
+    ("wcet", "run"),
+    ("usleep", "sleep"),
+    ("spacing", "delay"),
+    ("start", "delay"),
+    ("offset", "delay"),
+    ("prio", "priority"),
+    ("nice", "priority"),
+    ("affinity", "cpus"),
+    ("cpuset", "cpus"),
+    ("count", "instance"),
+    ("threads", "instance"),
+    ("cgroup", "taskgroup"),
+    ("iterations", "loop"),
+];
+
+/// The one of the candidates that someone who wrote `key` probably meant.
+fn probably_meant<'a>(
+    key: &str,
+    candidates: impl Iterator<Item = &'a str> + Clone,
+) -> Option<&'a str> {
+    let nearest = candidates
+        .clone()
+        .map(|candidate| (strsim::damerau_levenshtein(key, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len() / 3)
         .min();
-    match (nearest, known) {
-        (Some((_, nearest)), _) => format!("unknown key; did you mean `{nearest}`?"),
+    let renamed = || {
+        let (_, name) = OTHER_NAMES.iter().find(|(other, _)| *other == key)?;
+        candidates.clone().find(|candidate| candidate == name)
+    };
+    nearest.map(|(_, nearest)| nearest).or_else(renamed)
+}
+
+/// The message for an unknown key, with the one that was probably meant.
+fn unknown_key(key: &str, known: &[&str]) -> String {
+    match (probably_meant(key, known.iter().copied()), known) {
+        (Some(meant), _) => format!("unknown key; did you mean `{meant}`?"),
         (None, []) => "unknown key; nothing is defined here, so remove it".into(),
         (None, known) => format!("unknown key; known here are {}", known.join(", ")),
     }

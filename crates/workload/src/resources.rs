@@ -22,7 +22,7 @@ pub(crate) fn check(reader: &mut Reader, field: &Field) -> Result<(), Error> {
     for (index, field) in resources.fields().enumerate() {
         resources.check_unique(reader, index, &field)?;
         let resource = field.object(reader)?;
-        resource.check_keys(reader, &["type", "target"], |_| false)?;
+        resource.check_keys_as_rt_app(reader, &["type", "target"], false)?;
         let Some(kind) = resource.get(reader, "type") else {
             continue;
         };

@@ -158,7 +158,7 @@ fn read(
     Ok(task)
 }
 
-fn check_keys(reader: &Reader, object: &Object, has_phases: bool) -> Result<(), Error> {
+fn check_keys(reader: &mut Reader, object: &Object, has_phases: bool) -> Result<(), Error> {
     let known = [&KEYS[..], &policy::KEYS[..]].concat();
     for field in object.fields() {
         if OLD_KEYS.contains(&field.key) {
@@ -176,10 +176,9 @@ fn check_keys(reader: &Reader, object: &Object, has_phases: bool) -> Result<(), 
             ));
         }
     }
-    if has_phases {
-        object.check_keys(reader, &[&known[..], &["runtime"]].concat(), |_| false)
-    } else {
-        object.check_keys(reader, &known, event::is_event)
+    match has_phases {
+        true => object.check_keys_as_rt_app(reader, &[&known[..], &["runtime"]].concat(), false),
+        false => object.check_keys_as_rt_app(reader, &known, true),
     }
 }
 
@@ -208,7 +207,7 @@ fn phases(
             );
         }
         let object = field.object(reader)?;
-        object.check_keys(reader, &known, event::is_event)?;
+        object.check_keys_as_rt_app(reader, &known, true)?;
         let policy = policy::of_phase(reader, &object, current)?;
         let taskgroup = taskgroup(reader, &object)?;
         shared.phase_places[index].push(field.key_place.clone());

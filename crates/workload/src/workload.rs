@@ -110,7 +110,7 @@ fn stem(file: &str) -> String {
 
 fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
     const KEYS: [&str; 4] = ["tasks", "global", "resources", "fairground"];
-    root.check_keys(reader, &KEYS, |_| false)?;
+    root.check_keys_as_rt_app(reader, &KEYS, false)?;
     let global = match root.get(reader, "global") {
         Some(field) => global::read(reader, &field.object(reader)?)?,
         None => Global::default(),

@@ -42,6 +42,47 @@ fn a_plain_workload_needs_no_notes() {
 }
 
 #[test]
+fn unknown_keys_are_ignored_as_rt_app_does_at_every_level() {
+    let workload = read(
+        r#"{ "_comment": "what it is about",
+             "global": { "duration": 1, "logsize": 4, "spacing": 100 },
+             "resources": { "m": { "kind": "mutex" } },
+             "tasks": {
+               "a": { "_why": "so", "exec_time": 5, "instances": 2, "run": 1, "sleep": 1 },
+               "b": { "_why": "so", "phases": { "p": { "delay": 5, "slep": 5, "run": 1,
+                 "timer": { "ref": "t", "perod": 5, "period": 1000 } } } } } }"#,
+    );
+    assert_eq!(workload.tasks[0].instances, 1);
+    assert_eq!(workload.tasks[0].phases[0].events.len(), 2);
+    assert_eq!(workload.tasks[1].phases[0].events.len(), 2);
+    for note in [
+        "rule.json:1:3: _comment: an unknown key, ignored as rt-app does",
+        "global.logsize: an unknown key, ignored as rt-app does; did you mean `log_size`?",
+        "global.spacing: an unknown key, ignored as rt-app does",
+        "resources.m.kind: an unknown key, ignored as rt-app does",
+        "tasks.a._why: an unknown key, ignored as rt-app does (2 places, this is the first)",
+        "tasks.a.exec_time: an unknown key, ignored as rt-app does; did you mean `run`?",
+        "tasks.a.instances: an unknown key, ignored as rt-app does; did you mean `instance`?",
+        "tasks.b.phases.p.delay: an unknown key, ignored as rt-app does",
+        "tasks.b.phases.p.slep: an unknown key, ignored as rt-app does; did you mean `sleep`?",
+        "tasks.b.phases.p.timer.perod: an unknown key, ignored as rt-app does; did you mean `period`?",
+    ] {
+        assert!(noted(&workload, note), "{note}: {:#?}", workload.notes);
+    }
+}
+
+#[test]
+fn a_run_without_end() {
+    let workload = read(r#"{ "tasks": { "t": { "loop": 1, "run": -1 } } }"#);
+    let task = &workload.tasks[0];
+    assert_eq!(task.phases[0].events, [Event::Run(Event::ENDLESS)]);
+    assert!(noted(
+        &workload,
+        "tasks.t.run: -1, read as a run that does not end"
+    ));
+}
+
+#[test]
 fn global_settings() {
     let workload = read(
         r#"{ "global": { "duration": -1, "calibration": 17, "default_policy": "SCHED_FIFO",
