@@ -232,6 +232,8 @@ pub struct Kernel<'a> {
     pub(crate) this_cpu: usize,
     /// Cost so far of its work in the current event.
     pub(crate) spent: u64,
+    /// The part of it that is CPU time of the current task, in system calls.
+    pub(crate) in_calls: u64,
     /// The task that select_cpu or enqueue is called for; `Some(None)` once it was inserted directly.
     pub(crate) direct_dispatch: Option<Option<TaskRef>>,
     pub(crate) in_select_cpu: bool,
@@ -402,15 +404,31 @@ impl<'a> Kernel<'a> {
     pub(crate) fn settle(&mut self, kind: OverheadKind) {
         let spent = std::mem::take(&mut self.spent);
         if spent > 0 {
-            self.charge(self.this_cpu, kind, spent);
+            let in_calls = std::mem::take(&mut self.in_calls);
+            if in_calls > 0 {
+                self.occupy(self.this_cpu, in_calls);
+            }
+            self.charge(self.this_cpu, kind, spent - in_calls);
         }
     }
 
-    /// Charges `cpu` for `duration` of kernel work from now on.
+    /// Charges `cpu` for `duration` of kernel work from now on that is nobody's CPU time.
     pub(crate) fn charge(&mut self, cpu: usize, kind: OverheadKind, duration: u64) {
         if duration == 0 {
             return;
         }
+        let begin = self.occupy(cpu, duration);
+        let cpu = CpuId(cpu as u32);
+        let overhead = EventKind::Overhead {
+            cpu,
+            kind,
+            duration,
+        };
+        self.emit_at(begin, overhead);
+    }
+
+    /// Keeps `cpu` in the kernel for `duration`, beginning when its earlier work ends; returns when that is.
+    fn occupy(&mut self, cpu: usize, duration: u64) -> u64 {
         let now = self.clock.now();
         self.account_progress(cpu);
         let begin = self.run_queue_clock(cpu);
@@ -420,13 +438,7 @@ impl<'a> Kernel<'a> {
         if state.completion_at != u64::MAX && !state.current.execution.is_timed() {
             state.completion_at += duration;
         }
-        let cpu = CpuId(cpu as u32);
-        let overhead = EventKind::Overhead {
-            cpu,
-            kind,
-            duration,
-        };
-        self.emit_at(begin, overhead);
+        begin
     }
 
     /// A random number below `bound`.
@@ -577,10 +589,16 @@ impl<'a> Kernel<'a> {
                 || self.clock.is_due_by(done, cpu))
     }
 
+    /// Makes the work so far cost nothing.
+    pub(crate) fn forget_costs(&mut self) {
+        self.spent = 0;
+        self.in_calls = 0;
+    }
+
     /// Begins work on `cpu`.
     pub(crate) fn enter(&mut self, cpu: usize) {
         self.this_cpu = cpu;
-        self.spent = 0;
+        self.forget_costs();
     }
 
     /// Begins the work of an interrupt on `cpu`; an idle CPU leaves its idle state first.

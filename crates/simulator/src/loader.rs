@@ -82,7 +82,7 @@ impl Kernel<'_> {
             self.enter(run.cpu);
             let ran = self.run_loader_program(run, &mut before);
             self.deliver_kicks(run.cpu);
-            self.spent = 0;
+            self.forget_costs();
             if !ran {
                 return false;
             }

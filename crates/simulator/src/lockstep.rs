@@ -300,7 +300,7 @@ impl Kernel<'_> {
                     self.enter(cpu);
                     reply = self.answer_loader(&call);
                     self.deliver_kicks(cpu);
-                    self.spent = 0;
+                    self.forget_costs();
                 }
                 Ok(None) => break,
                 Err(message) => {

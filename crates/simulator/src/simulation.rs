@@ -344,6 +344,7 @@ impl<'a> Kernel<'a> {
             charged_for_instructions: 0,
             this_cpu: 0,
             spent: 0,
+            in_calls: 0,
             direct_dispatch: None,
             in_select_cpu: false,
             initialised: false,
@@ -380,7 +381,7 @@ impl<'a> Kernel<'a> {
         }
         self.enter(0);
         self.trace(Hook::BpfScxReg, &[0, 0]);
-        self.spent = 0;
+        self.forget_costs();
         if !self.make_cids() {
             return;
         }
@@ -416,7 +417,7 @@ impl<'a> Kernel<'a> {
                 self.enter(cpu);
                 self.update_idle(cpu, true, true);
                 self.deliver_kicks(cpu);
-                self.spent = 0;
+                self.forget_costs();
             }
         }
         self.statistics.SCX_EV_BYPASS_ACTIVATE += 1;

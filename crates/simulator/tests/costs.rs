@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Referee, built_in, free, scheduler};
+use common::{Referee, built_in, free, referee, scheduler};
 use fairground_events::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_simulator::{CostModel, Options, Scheduler, simulate};
 use std::sync::Arc;
@@ -139,6 +139,37 @@ fn a_wake_up_of_an_idle_cpu_passes_through_interrupt_idle_exit_and_switch() {
     // The waker pays for the wake-up: it runs for 5 ms, then comes the system call, then the wake-up.
     let next = events.wake(woken + 1, 0);
     assert_eq!(next, woken + 5_000_000 + 100 + 700);
+}
+
+#[test]
+fn system_calls_are_cpu_time_of_the_task_that_makes_them() {
+    let text = r#"{"tasks": {
+        "ping": {"phases": {"p": {"fairground1": {"pipe_write": {"pipe": "a", "bytes": 1}}, "fairground2": {"pipe_read": {"pipe": "b", "bytes": 1}}}}},
+        "pong": {"phases": {"p": {"fairground1": {"pipe_read": {"pipe": "a", "bytes": 1}}, "fairground2": {"pipe_write": {"pipe": "b", "bytes": 1}}}}}
+    }, "global": {"duration": 1}}"#;
+    let mut options = free("1", text);
+    options.cost.system_call = 100;
+    options.cost.wakeup = 300;
+    options.cost.context_switch = 1_000;
+    options.duration = Some(30_000_000);
+    let (_, pair) = referee(&scheduler("bare", &[]), &options);
+    // In a round of 3 us each makes two calls, wakes the other, and gives it the CPU.
+    assert!(
+        pair.overhead.abs_diff(26_000_000) < 5_000,
+        "{}",
+        pair.overhead
+    );
+    for ran in &pair.ran {
+        assert!(ran.abs_diff(15_000_000) < 5_000, "{ran}");
+    }
+    // Alone, with a pipe of its own, a task has the whole CPU.
+    let text = r#"{"tasks": {"alone": {"loop": 1000000, "phases": {"p": {
+        "fairground1": {"pipe_write": {"pipe": "a", "bytes": 1}}, "fairground2": {"pipe_read": {"pipe": "a", "bytes": 1}}}}}}}"#;
+    let mut options = free("1", text);
+    options.cost.system_call = 100;
+    options.duration = Some(30_000_000);
+    let (_, alone) = referee(&scheduler("bare", &[]), &options);
+    assert_eq!((alone.overhead, alone.ran[0]), (0, 30_000_000));
 }
 
 #[test]

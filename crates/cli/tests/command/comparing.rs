@@ -51,6 +51,28 @@ fn json_holds_every_run_in_the_published_form() {
 }
 
 #[test]
+fn tasks_that_only_call_the_kernel_have_throughput_and_shares() {
+    let text = succeed("compare workloads/pipes.json -s cfs -m 1 -d 100ms --format json");
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let metrics = &result["runs"][0]["metrics"];
+    let number = |place: &str| metrics.pointer(place).and_then(serde_json::Value::as_f64);
+    // Four calls of 150 ns in each round of two switches and two wake-ups.
+    let throughput = number("/throughput/ratio").unwrap();
+    assert!((0.05..0.5).contains(&throughput), "{throughput}");
+    let fairness = number("/fairness/jain_index").unwrap();
+    assert!(fairness > 0.95, "{fairness}");
+    let shares: Vec<f64> = (0..4)
+        .map(|task| number(&format!("/tasks/{task}/share/actual")).unwrap())
+        .collect();
+    assert!(shares.iter().all(|share| *share > 0.01), "{shares:?}");
+    let time = |kind: &str| metrics["cpu_time"][kind].as_u64().unwrap();
+    assert_eq!(
+        time("busy_ns") + time("overhead_ns") + time("idle_ns"),
+        time("available_ns")
+    );
+}
+
+#[test]
 fn csv_has_a_row_for_each_run_and_each_task() {
     let text = succeed(&format!("{HOGS} -d 200ms --format csv"));
     let mut lines = text.lines();

@@ -494,9 +494,11 @@ impl Kernel<'_> {
         }
     }
 
-    /// Charges the CPU for a system call.
+    /// A system call of the current task, in its own CPU time.
     fn system_call(&mut self) {
-        self.spent += self.settings.cost.system_call;
+        let time = self.settings.cost.system_call;
+        self.spent += time;
+        self.in_calls += time;
     }
 
     /// Makes `task` use this much CPU time.
