@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_lab::{Failure, Plan, Results};
-use fairground_report::TaskTables;
+use fairground_lab::{Plan, Results};
+use fairground_report::{Style, TaskTables};
+use fairground_results::Patience;
 
+use crate::failures;
 use crate::output::{self, FAILED, Format, Place, Progress};
+use crate::quantity::nanoseconds;
 use crate::shrink::shrink;
 use crate::simulation::Simulation;
 
@@ -61,7 +64,14 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     trace: Option<PathBuf>,
 
-    /// Shrink the runs that fail: for each, write the smallest workload found that fails in the same way into this folder, and
+    /// How long a task may wait, such as 2s, before its run counts as starved, or off
+    ///
+    /// Without it, the bound is not a length of time but what the task misses: 500 ms of CPU time that a fair machine would have given it in
+    /// this one wait. Starved runs take no part in rankings, and the exit status is 1.
+    #[arg(long, value_name = "TIME|off", value_parser = patience)]
+    starved: Option<Patience>,
+
+    /// Shrink the runs that fail or starve a task: for each, write the smallest workload found that fails in the same way into this folder, and
     /// print the command that runs it on the smallest machine for the shortest time
     #[arg(long, value_name = "FOLDER")]
     shrink: Option<PathBuf>,
@@ -75,6 +85,13 @@ pub struct Arguments {
     tasks: bool,
 }
 
+fn patience(text: &str) -> Result<Patience, String> {
+    match text {
+        "off" => Ok(Patience::Off),
+        _ => nanoseconds(text).map(Patience::Wait),
+    }
+}
+
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     run(arguments).unwrap_or_else(|code| code)
@@ -84,6 +101,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let plan = arguments.simulation.plan(&arguments.schedulers);
     let plan = Plan {
         repeats: arguments.repeat,
+        patience: arguments.starved.unwrap_or_default(),
         traces: arguments.trace.clone(),
         ..plan?
     };
@@ -94,17 +112,23 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let progress = Progress::new("runs".into());
     let results = fairground_lab::compare(&plan, &|done, total| progress.tell(done, total));
     progress.clear();
-    let results = results.map_err(|error| output::fail(error.exit_code(), error))?;
+    let mut results = results.map_err(|error| output::fail(error.exit_code(), error))?;
+    failures::explain(&arguments.simulation, &plan, &mut results);
+    let failed = failures::of(&results.failures);
+    failures::tell(&failed, arguments.format == Format::Table);
     print(arguments, &results)?;
-    // Failures are reported first, because writing the files below may fail.
-    let mut ended = tell_failures(&results.failures);
+    failures::tell_details(&failed);
+    let mut ended = failures::exit_code(&results.comparison.runs);
     if let Some(error) = &results.untraced {
         ended = output::fail(FAILED, error);
     }
     if let Some(folder) = &arguments.shrink {
-        let failed = results.failed_runs.iter().copied();
-        let failed: Vec<_> = failed.zip(results.failures.iter().cloned()).collect();
-        shrink(&arguments.simulation, &plan, &failed, folder)?;
+        let starved = match arguments.starved {
+            Some(Patience::Wait(bound)) => format!(" --starved {bound}ns"),
+            Some(Patience::Off) => " --starved off".to_owned(),
+            _ => String::new(),
+        };
+        shrink(&arguments.simulation, &plan, &results, folder, &starved)?;
     }
     if let Some(folder) = &arguments.out {
         let written = results.comparison.write_parquet(folder);
@@ -127,35 +151,14 @@ fn write_page(page: Place<'_>, plan: &Plan, results: &Results) -> Result<(), Exi
 fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {
     let comparison = &results.comparison;
     output::print(&match arguments.format {
-        Format::Table => comparison.table(if arguments.tasks {
-            TaskTables::Always
-        } else {
-            TaskTables::WhenFew
+        Format::Table => comparison.table(Style {
+            tasks: match arguments.tasks {
+                true => TaskTables::Always,
+                false => TaskTables::WhenFew,
+            },
+            colours: output::has_colours(),
         }),
         Format::Json => comparison.json(),
         Format::Csv => comparison.csv(),
     })
-}
-
-/// Reports the failed runs and why they failed. A failure that is the same for every seed is reported once.
-pub fn tell_failures(failures: &[Failure]) -> ExitCode {
-    for (number, failure) in failures.iter().enumerate() {
-        if failures[..number].contains(failure) {
-            continue;
-        }
-        crate::output::say!(
-            "fairground: {} under {} failed {}",
-            failure.workload,
-            failure.scheduler,
-            failure.message
-        );
-        if !failure.dump.is_empty() {
-            crate::output::say!("{}", failure.dump.trim_end());
-        }
-    }
-    if failures.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(FAILED)
-    }
 }

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use fairground_lab::Search;
 use fairground_report::{waits_json, waits_text};
 
-use crate::compare::tell_failures;
-use crate::output;
+use crate::failures;
+use crate::output::{self, FAILED, UNUSABLE};
 use crate::quantity::nanoseconds;
 use crate::simulation::Simulation;
 
@@ -74,5 +74,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         Form::Text => waits_text(&runs),
         Form::Json => waits_json(&runs),
     })?;
-    Ok(tell_failures(&failures))
+    let failed: Vec<_> = failures.iter().collect();
+    failures::tell(&failed, false);
+    failures::tell_details(&failed);
+    Ok(match (failed.is_empty(), runs.is_empty()) {
+        (true, _) => ExitCode::SUCCESS,
+        (false, true) => ExitCode::from(UNUSABLE),
+        (false, false) => ExitCode::from(FAILED),
+    })
 }

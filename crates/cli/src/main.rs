@@ -10,6 +10,7 @@ mod calibrate;
 mod capture;
 mod compare;
 mod explain;
+mod failures;
 mod foresee;
 mod generate;
 mod import;

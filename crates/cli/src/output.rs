@@ -1,6 +1,6 @@
 //! Writing results.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -65,6 +65,13 @@ pub fn print(text: &str) -> Result<(), ExitCode> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Whether standard output is a terminal that shows colours, and the user has nothing against them (<https://no-color.org>).
+pub fn has_colours() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let cannot = std::env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
+    !refused && !cannot && std::io::stdout().is_terminal()
 }
 
 /// Lets a write beyond the maximum size of files (`ulimit -f`) fail, where the system would end this process. A signal that is handled, unlike

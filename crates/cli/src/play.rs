@@ -11,7 +11,8 @@ use fairground_kernel::{Error, host};
 use fairground_machine::Machine;
 use fairground_metrics::{MachineFacts, Options as Metrics};
 use fairground_recording::Source;
-use fairground_report::{Comparison, Labels, Run, TaskTables, csv_of};
+use fairground_report::{Comparison, Labels, Run, Style, csv_of};
+use fairground_results::Status;
 use fairground_workload::Workload;
 use serde::Serialize;
 
@@ -177,13 +178,15 @@ fn table(report: &Report) -> String {
                     hz: None,
                     duration_ns: Some(report.duration_ns),
                 },
-                metrics: metrics.clone(),
+                status: Status::Ok,
+                failure: None,
+                metrics: Some(metrics.clone()),
                 counters: BTreeMap::new(),
                 notes: Vec::new(),
             }],
         };
         text.push('\n');
-        text.push_str(&comparison.table(TaskTables::WhenFew));
+        text.push_str(&comparison.table(Style::default()));
     }
     text
 }

@@ -3,31 +3,48 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use fairground_lab::{Failure, Plan, Shrunk};
+use fairground_lab::{Failed, Failure, Plan, Results, Shrunk};
 use fairground_recording::{is_recording, rt_app};
-use fairground_results::short_name;
+use fairground_results::{Labels, Status, short_name};
 
+use crate::failures;
 use crate::output::{self, Progress};
 use crate::simulation::{Simulation, Single};
 
 /// Maximum number of runs per failure.
 const MOST_RUNS: usize = 500;
 
-/// Shrinks each failure, writes its workload into `folder` and prints the command that reproduces it. `failed` holds the numbers of the
-/// failed runs and how they failed.
+/// Shrinks each failure, writes its workload into `folder` and prints the command that reproduces it. `starved` is
+/// the option for how long a task may wait, if it was given.
 pub fn shrink(
     simulation: &Simulation,
     plan: &Plan,
-    failed: &[(usize, Failure)],
+    results: &Results,
     folder: &Path,
+    starved: &str,
 ) -> Result<(), ExitCode> {
     std::fs::create_dir_all(folder).map_err(|cause| output::unwritten(folder, cause))?;
-    for (number, failure) in failed {
-        let path = folder.join(file_name(plan, *number, failure));
-        match shrink_one(simulation, plan, (*number, failure), &path) {
+    if results.failures.is_empty() {
+        crate::output::say!(
+            "fairground: nothing failed and no task was starved, so there is nothing to shrink"
+        );
+    }
+    for failed in &results.failures {
+        let failure = &failed.failure;
+        if matches!(failure.status, Status::Invalid | Status::Refused) {
+            crate::output::say!(
+                "fairground: {} under {} never began, so it cannot be shrunk",
+                failure.workload,
+                failure.scheduler
+            );
+            continue;
+        }
+        let labels = &results.comparison.runs[failed.run].labels;
+        let path = folder.join(file_name(plan, labels));
+        match shrink_one(simulation, plan, failed, labels, &path) {
             Ok(Some((shrunk, command))) => {
                 output::write(&path, &shrunk.workload)?;
-                tell(&shrunk, failure, &command);
+                tell(&shrunk, failure, &format!("{command}{starved}"));
             }
             Ok(None) => crate::output::say!(
                 "fairground: {} under {}: it does not fail in a run of its rt-app file alone, so it cannot be shrunk",
@@ -47,47 +64,51 @@ pub fn shrink(
 fn shrink_one(
     simulation: &Simulation,
     plan: &Plan,
-    (number, failure): (usize, &Failure),
+    Failed { run, failure, .. }: &Failed,
+    labels: &Labels,
     path: &Path,
 ) -> Result<Option<(Shrunk, String)>, String> {
-    let place = number / (plan.contenders.len() * plan.repeats as usize);
-    let text = text_of(plan, place, &simulation.workloads[place])?;
+    let Some((workload, contender)) = failures::origin(simulation, plan, labels) else {
+        return Err("its file is not among those given".to_owned());
+    };
+    let text = text_of(plan, &failure.workload, workload)?;
     let progress = Progress::new(format!("shrinking {}", failure.workload));
     let file = path.display().to_string();
-    let shrunk = plan.shrink(number, failure, (&file, &text), MOST_RUNS, &|runs, most| {
+    let shrunk = plan.shrink(*run, failure, (&file, &text), MOST_RUNS, &|runs, most| {
         progress.tell(runs, most);
     });
     progress.clear();
     let Some(shrunk) = shrunk else {
         return Ok(None);
     };
-    let contender = &plan.contenders[number / plan.repeats as usize % plan.contenders.len()];
-    let repeat = number % plan.repeats as usize;
     let command = simulation.command(&Single {
+        command: "compare",
         workload: path,
         contender,
         machine: &shrunk.machine,
-        duration: shrunk.duration,
-        seed: plan.seed.wrapping_add(repeat as u64),
+        duration: Some(shrunk.duration),
+        seed: labels.seed.unwrap_or(plan.seed),
     });
     Ok(Some((shrunk, command)))
 }
 
 /// A workload as an rt-app file.
-fn text_of(plan: &Plan, place: usize, path: &Path) -> Result<String, String> {
+fn text_of(plan: &Plan, name: &str, path: &Path) -> Result<String, String> {
+    let mut workloads = plan.workloads.iter();
+    let workload = workloads.find(|workload| workload.name == name);
     // A pipe cannot be read a second time.
-    if !path.is_file() || is_recording(path) {
-        return rt_app(&plan.workloads[place]);
+    if let Some(workload) = workload.filter(|_| !path.is_file() || is_recording(path)) {
+        return rt_app(workload);
     }
     let read = std::fs::read_to_string(path);
     read.map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
 /// Name of the file for a run's workload.
-fn file_name(plan: &Plan, number: usize, failure: &Failure) -> PathBuf {
-    let mut name = format!("{}-{}", failure.workload, short_name(&failure.scheduler));
+fn file_name(plan: &Plan, labels: &Labels) -> PathBuf {
+    let mut name = format!("{}-{}", labels.workload, short_name(&labels.scheduler));
     if plan.repeats > 1 {
-        name.push_str(&format!("-{}", number % plan.repeats as usize));
+        name.push_str(&format!("-{}", labels.repeat));
     }
     let name: String = name
         .chars()

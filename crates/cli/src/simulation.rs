@@ -14,6 +14,7 @@ use fairground_catalog::Build;
 use fairground_companion::Companion;
 use fairground_lab::{Contender, DEFAULT_HZ, Error, LOADER, Plan, Replay};
 use fairground_machine::Machine;
+use fairground_results::Patience;
 use fairground_workload::Workload;
 
 use crate::output;
@@ -191,6 +192,7 @@ impl Simulation {
                 .iter()
                 .map(|change| (change.time, change.cpu, change.online))
                 .collect(),
+            patience: Patience::Off,
             traces: None,
             threads: self.sources.threads,
         };
@@ -259,22 +261,29 @@ impl Sources {
 
 /// One run.
 pub struct Single<'a> {
+    /// The command that runs it.
+    pub command: &'static str,
     /// File of its workload.
     pub workload: &'a Path,
     /// Its scheduler.
     pub contender: &'a Contender,
     /// Description of the machine.
     pub machine: &'a str,
-    /// How long it runs, in nanoseconds.
-    pub duration: u64,
+    /// How long it runs, in nanoseconds; `None` for as long as the workload says.
+    pub duration: Option<u64>,
     /// Its seed.
     pub seed: u64,
 }
 
 impl Simulation {
+    /// Length of every run, if one is given.
+    pub fn duration(&self) -> Option<u64> {
+        self.duration
+    }
+
     /// The command for a single run, with all other arguments unchanged.
     pub fn command(&self, run: &Single) -> String {
-        let mut words = vec!["fairground".to_owned(), "compare".to_owned()];
+        let mut words = vec!["fairground".to_owned(), run.command.to_owned()];
         let mut add = |option: &str, value: String| {
             words.extend(
                 [option, &value]
@@ -286,11 +295,13 @@ impl Simulation {
         add("", run.workload.display().to_string());
         add("-s", run.contender.name().to_owned());
         add("-m", run.machine.to_owned());
-        let duration = match run.duration {
-            whole if whole.is_multiple_of(1_000_000) => format!("{}ms", whole / 1_000_000),
-            other => format!("{other}ns"),
-        };
-        add("-d", duration);
+        if let Some(duration) = run.duration {
+            let duration = match duration {
+                whole if whole.is_multiple_of(1_000_000) => format!("{}ms", whole / 1_000_000),
+                other => format!("{other}ns"),
+            };
+            add("-d", duration);
+        }
         if run.seed != 0 {
             add("--seed", run.seed.to_string());
         }
@@ -330,6 +341,12 @@ fn is_for(contender: &Contender, setting: &str) -> bool {
     let target = setting.split('=').next().unwrap_or_default();
     let mut dots = target.match_indices('.');
     dots.any(|(dot, _)| contender.is_called(&target[..dot]))
+}
+
+/// Words for a shell.
+pub fn quoted_all(words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    words.join(" ")
 }
 
 /// Quotes a word for a shell if needed.

@@ -10,13 +10,12 @@ use std::sync::Arc;
 use fairground_machine::Machine;
 use fairground_metrics::RunMetrics;
 use fairground_report::Comparison;
-use fairground_results::Interval;
+use fairground_results::{Interval, Patience};
 use fairground_simulator::CostModel;
 use fairground_workload::Workload;
 use serde::Serialize;
 
-use crate::cell::Failure;
-use crate::compare::{Results, compare};
+use crate::compare::{Failed, Results, compare};
 use crate::contender::{Contender, KERNEL};
 use crate::error::Error;
 use crate::median::median;
@@ -304,8 +303,11 @@ fn runs_of(results: &Results) -> Runs<'_> {
     let mut runs = Runs::new();
     for run in &results.comparison.runs {
         let name = run.labels.scheduler.as_str();
-        if results.failures.iter().all(|one| one.scheduler != name) {
-            runs.entry(name).or_default().push(&run.metrics);
+        let has_failed = |one: &Failed| one.failure.scheduler == name;
+        if let Some(metrics) = &run.metrics
+            && !results.failures.iter().any(has_failed)
+        {
+            runs.entry(name).or_default().push(metrics);
         }
     }
     runs
@@ -329,6 +331,7 @@ impl Question {
             cost: self.cost.clone(),
             hz: Some(DEFAULT_HZ),
             hotplug: Vec::new(),
+            patience: Patience::default(),
             traces: None,
             threads: self.threads,
         }
@@ -362,7 +365,9 @@ impl Question {
             failures: results
                 .failures
                 .iter()
-                .map(|failure| format!("{} failed {}", failure.scheduler, failure.message))
+                .map(|Failed { failure, .. }| {
+                    format!("{} {}", failure.scheduler, failure.sentence())
+                })
                 .collect(),
             ranking,
             comparison: results.comparison,
@@ -370,12 +375,9 @@ impl Question {
     }
 
     /// Why there is no ranking.
-    fn unmeasured(&self, failures: &[Failure]) -> String {
-        if let Some(first) = failures.first() {
-            return format!(
-                "no run finished: {} failed {}",
-                first.scheduler, first.message
-            );
+    fn unmeasured(&self, failures: &[Failed]) -> String {
+        if let Some(Failed { failure: first, .. }) = failures.first() {
+            return format!("no run finished: {} {}", first.scheduler, first.sentence());
         }
         match &self.goal {
             Goal::Latency(Some(name)) => {

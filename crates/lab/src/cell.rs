@@ -1,6 +1,7 @@
 //! A cell: one simulation with everything it needs. Comparisons, experiments and comparisons with a kernel are lists of cells.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -17,12 +18,13 @@ use fairground_contract::exit;
 use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Sink};
 use fairground_files::Unfinished;
 use fairground_metrics::{MachineFacts, Metrics};
-use fairground_results::{Labels, Run};
+use fairground_results::format::time;
+use fairground_results::{Labels, Patience, Run, Starvation, Status};
 use fairground_simulator::{CostModel, ExitKind, GIVEN, Options, Outcome, simulate_beside};
 use fairground_workload::{Event, Phase, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::contender::Contender;
+use crate::contender::{Contender, Unloadable};
 use crate::crash;
 use crate::error::Error;
 use crate::isolation::{self, Kept};
@@ -44,6 +46,8 @@ pub struct Cell {
     pub options: Options,
     /// What to measure beyond the usual.
     pub metrics: fairground_metrics::Options,
+    /// How long a task may wait before the run is starved. Experiments measure how long, so a new cell has endless patience.
+    pub patience: Patience,
     /// Which repetition this is, from 0.
     pub repeat: u32,
     /// File for a Perfetto trace.
@@ -59,8 +63,8 @@ pub struct Cell {
 /// The result of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CellResult {
-    /// What was measured until the run ended or failed; `None` if it never began.
-    pub run: Option<Run>,
+    /// The run, as far as it came.
+    pub run: Run,
     /// CPU time of each task by name, as the kernel accounts it: all the time that its CPU spent on it, including overhead.
     pub charged: Vec<(String, Nanoseconds)>,
     /// Why it failed, if it did.
@@ -76,7 +80,11 @@ pub struct Failure {
     pub workload: String,
     /// Name of the scheduler.
     pub scheduler: String,
-    /// When and why: `after 3 s: the kernel ejected it ...`.
+    /// Of what sort it is.
+    pub status: Status,
+    /// The kind, as in [`fairground_results::Failure`].
+    pub kind: String,
+    /// When and why: `failed after 3 s: the kernel ejected it ...`.
     pub message: String,
     /// When, if known.
     pub after_ns: Option<Nanoseconds>,
@@ -128,9 +136,7 @@ impl Cell {
             Ok(prepared) => (prepared, None),
             Err(error) => (Prepared::default(), Some(error.to_string())),
         };
-        if let Ok(scheduler) = &contender.scheduler {
-            contender.scheduler = scheduler.for_hz(options.hz).map_err(Arc::new);
-        }
+        contender.tick_at(options.hz);
         options.setup = Arc::new(prepared.setup);
         Self {
             loader_notes: prepared.notes,
@@ -138,6 +144,7 @@ impl Cell {
             contender,
             options,
             metrics: fairground_metrics::Options::default(),
+            patience: Patience::Off,
             repeat: 0,
             trace: None,
             replay: None,
@@ -178,7 +185,7 @@ impl Cell {
         let trace = Unfinished::create(path).map_err(|cause| unwritten(path, cause))?;
         let result = self.run_traced(Some(trace.file()), others);
         // Without a run a trace would be empty.
-        if result.run.is_some() && result.untraced.is_none() {
+        if result.run.metrics.is_some() && result.untraced.is_none() {
             trace.finish().map_err(|cause| unwritten(path, cause))?;
         }
         Ok(result)
@@ -200,11 +207,13 @@ impl Cell {
         }
         let capacities: Vec<u32> = self.capacities();
         let events = wants_events.then_some(&mut fan_out as &mut dyn Sink);
-        let is_accepted = self.contender.scheduler.is_ok();
+        let is_accepted = self.contender.scheduler().is_ok();
         let ended = match self.contender.loader().filter(|_| is_accepted) {
             Some(command) => match Waiting::start(command, &self.options.machine) {
                 Ok(mut loader) => self.run_beside(&mut loader, trace, &capacities, events),
-                Err(error) => return self.nothing(format!("before it began: {error}")),
+                Err(error) => {
+                    return self.nothing(Status::Refused, format!("before it began: {error}"));
+                }
             },
             None => {
                 let kept = Kept {
@@ -218,8 +227,11 @@ impl Cell {
         };
         match ended {
             Ok(Ok(result)) => result,
-            Ok(Err(crash)) => self.nothing(format!("in a crash: {crash}")),
-            Err(error) => self.nothing(format!("before it began: no process for it: {error}")),
+            Ok(Err(crash)) => self.nothing(Status::Crashed, format!("in a crash: {crash}")),
+            Err(error) => {
+                let message = format!("before it began: no process for it: {error}");
+                self.nothing(Status::Crashed, message)
+            }
         }
     }
 
@@ -305,14 +317,9 @@ impl Cell {
                 {
                     outcome.failure = Some(format!("deadlock: {reasons}"));
                 }
-                self.result(&options, metrics, &outcome)
+                self.result(&metrics, &outcome)
             }
-            Err(failure) => CellResult {
-                run: None,
-                charged: Vec::new(),
-                failure: Some(failure),
-                untraced: None,
-            },
+            Err(failure) => self.unbegun(*failure),
         };
         let number = |error: io::Error| error.raw_os_error().unwrap_or(libc::EIO);
         CellResult {
@@ -322,11 +329,23 @@ impl Cell {
     }
 
     /// The result of a run that left no results.
-    fn nothing(&self, message: String) -> CellResult {
+    fn nothing(&self, status: Status, message: String) -> CellResult {
+        self.unbegun(self.failure(status, message))
+    }
+
+    /// The result of a run of which there is nothing but why.
+    fn unbegun(&self, failure: Failure) -> CellResult {
         CellResult {
-            run: None,
+            run: Run {
+                labels: self.labels(),
+                status: failure.status,
+                failure: Some(failure.as_result()),
+                metrics: None,
+                counters: BTreeMap::new(),
+                notes: Vec::new(),
+            },
             charged: Vec::new(),
-            failure: Some(self.failure(message, String::new())),
+            failure: Some(failure),
             untraced: None,
         }
     }
@@ -336,19 +355,24 @@ impl Cell {
         options: &Options,
         sinks: Vec<&'a mut dyn Sink>,
         loader: Option<&'a mut dyn Loader>,
-    ) -> Result<Outcome, Failure> {
-        let never_began = |problem: &dyn Display| {
-            self.failure(format!("before it began: {problem}"), String::new())
+    ) -> Result<Outcome, Box<Failure>> {
+        let never_began = |status: Status, problem: &dyn Display| {
+            Box::new(self.failure(status, format!("before it began: {problem}")))
         };
-        let scheduler = self.contender.scheduler.as_ref();
-        let scheduler = scheduler.map_err(|refusal| never_began(refusal))?;
+        let scheduler = match self.contender.scheduler() {
+            Ok(scheduler) => scheduler,
+            Err(Unloadable::Refused(reason)) => return Err(never_began(Status::Refused, reason)),
+            Err(Unloadable::Invalid(error)) => {
+                return Err(Box::new(self.invalid(&error.to_string())));
+            }
+        };
         if let Some(problem) = &self.unprepared {
-            return Err(never_began(problem));
+            return Err(never_began(Status::Refused, problem));
         }
         crash::while_running(self.contender.name(), scheduler, || {
             simulate_beside(scheduler, options, sinks, loader)
         })
-        .map_err(|error| never_began(&error))
+        .map_err(|error| never_began(Status::Refused, &error))
     }
 
     /// Like [`simulate`](Self::simulate), with a Perfetto trace.
@@ -358,7 +382,7 @@ impl Cell {
         sinks: Vec<&mut dyn Sink>,
         file: &File,
         loader: Option<&mut dyn Loader>,
-    ) -> (Result<Outcome, Failure>, io::Result<()>) {
+    ) -> (Result<Outcome, Box<Failure>>, io::Result<()>) {
         let mut trace = PerfettoWriter::new(
             BufWriter::new(file),
             &options.workload.name,
@@ -371,17 +395,25 @@ impl Cell {
         (outcome, trace.close().map(drop))
     }
 
-    fn result(&self, options: &Options, metrics: Metrics, outcome: &Outcome) -> CellResult {
-        let failure = self.failure_of(outcome);
+    fn result(&self, metrics: &Metrics, outcome: &Outcome) -> CellResult {
+        let metrics = metrics.result();
+        let failure = self.failure_of(outcome).or_else(|| {
+            let starvation = self.patience.exceeded_in(&metrics)?;
+            Some(self.starved(&starvation, metrics.duration_ns))
+        });
         let run = Run {
-            labels: self.labels(options),
-            metrics: metrics.result(),
+            labels: self.labels(),
+            status: failure
+                .as_ref()
+                .map_or(Status::Ok, |failure| failure.status),
+            failure: failure.as_ref().map(Failure::as_result),
             counters: self.contender.name_counters(&outcome.statistics),
             notes: self.notes(failure.as_ref(), outcome),
+            metrics: Some(metrics),
         };
         let charged = outcome.tasks.iter();
         CellResult {
-            run: Some(run),
+            run,
             charged: charged
                 .map(|task| (task.name.clone(), task.cpu_time))
                 .collect(),
@@ -390,7 +422,8 @@ impl Cell {
         }
     }
 
-    fn labels(&self, options: &Options) -> Labels {
+    fn labels(&self) -> Labels {
+        let options = &self.options;
         Labels {
             workload: options.workload.name.clone(),
             scheduler: self.contender.name().to_owned(),
@@ -398,9 +431,9 @@ impl Cell {
             cost_model: Some(options.cost.name.clone()),
             seed: Some(options.seed),
             repeat: self.repeat,
-            tunables: self.contender.tunables().clone(),
+            tunables: self.contender.tunables(),
             hz: Some(options.hz),
-            duration_ns: options.duration,
+            duration_ns: self.length(),
         }
     }
 
@@ -425,12 +458,6 @@ impl Cell {
         if failure.is_none() {
             notes.extend(self.changes_after(outcome.end));
         }
-        notes.extend(failure.map(|failure| {
-            format!(
-                "{} FAILED {}; its figures end there",
-                failure.scheduler, failure.message
-            )
-        }));
         let name = self.contender.name();
         notes.extend(
             self.contender.linked().map(|sources| {
@@ -439,13 +466,15 @@ impl Cell {
         );
         notes.extend(self.contender.assumption());
         let companion = self.contender.companion();
-        if !companion.name().is_empty() {
+        if let Some(companion) = companion.filter(|companion| !companion.name().is_empty()) {
             let from = match companion.from() {
                 "" => String::new(),
                 from => format!(" ({from})"),
             };
             notes.push(format!("{name}: its loader is {}{from}", companion.name()));
-        } else if failure.is_some() && self.contender.is_foreign() {
+        } else if failure.is_some_and(|failure| failure.status == Status::Ejected)
+            && self.contender.is_foreign()
+        {
             notes.push(format!(
                 "{name}: what its loader sets, if it has one of its own, is not known: a companion file says it, or 'exec:' finds it out \
                  (docs/companions.md)"
@@ -512,7 +541,7 @@ impl Cell {
                 outcome.tasks.len()
             ));
         }
-        let scheduler = self.contender.scheduler.as_ref();
+        let scheduler = self.contender.scheduler();
         let others = scheduler.map_or_else(|_| Vec::new(), |scheduler| scheduler.unattached());
         if !others.is_empty() {
             notes.push(format!(
@@ -526,9 +555,11 @@ impl Cell {
     /// Whether the run ended early, and why.
     fn failure_of(&self, outcome: &Outcome) -> Option<Failure> {
         let exit = &outcome.exit;
-        let what = match (exit.kind, &outcome.failure) {
+        let (status, kind, what) = match (exit.kind, &outcome.failure) {
             (ExitKind::Unregistered, None) => return None,
-            (ExitKind::Unregistered, Some(failure)) => failure.clone(),
+            (ExitKind::Unregistered, Some(failure)) => {
+                (Status::Deadlock, Status::Deadlock.name(), failure.clone())
+            }
             (kind, _) => {
                 let verb = if kind.is_error() {
                     "ejected"
@@ -536,31 +567,107 @@ impl Cell {
                     "unloaded"
                 };
                 let why = exit::describe(kind.name(), &exit.reason, &exit.message);
-                format!("the kernel {verb} the scheduler: {why}")
+                let what = format!("the kernel {verb} the scheduler: {why}");
+                (Status::Ejected, kind.name(), what)
             }
         };
         let message = format!("after {}: {what}", seconds(outcome.end));
         Some(Failure {
+            kind: kind.to_owned(),
             after_ns: Some(outcome.end),
-            ..self.failure(message, exit.dump.clone())
+            dump: exit.dump.clone(),
+            ..self.failure(status, message)
         })
     }
 
-    fn failure(&self, message: String, dump: String) -> Failure {
+    /// The run went on, but not for this task.
+    fn starved(&self, starvation: &Starvation, end: Nanoseconds) -> Failure {
+        let Starvation { task, wait } = starvation;
+        let (kind, until) = match wait.ended {
+            true => ("late", String::new()),
+            false => (
+                "lost",
+                format!(", to the end of the run at {}", seconds(end)),
+            ),
+        };
+        let due = match self.patience {
+            Patience::Wait(_) => String::new(),
+            _ => format!(
+                ", and was due {} of CPU time meanwhile",
+                time(wait.entitled_ns)
+            ),
+        };
+        let message = format!(
+            "after {}: {task} waited from then on for {}{until}{due}",
+            seconds(wait.from_ns),
+            time(wait.length_ns)
+        );
         Failure {
-            workload: self.options.workload.name.clone(),
-            scheduler: self.contender.name().to_owned(),
-            message,
-            after_ns: None,
-            dump,
+            kind: kind.to_owned(),
+            ..self.failure(Status::Starved, message)
         }
+    }
+
+    /// There is no scheduler. `problem` may be what the compiler says, in many lines, of which the first that names an error goes on the first.
+    fn invalid(&self, problem: &str) -> Failure {
+        let (first, rest) = problem.split_once('\n').unwrap_or((problem, ""));
+        let mut message = format!("before it began: {first}");
+        if let Some(error) = rest.lines().find(|line| line.contains("error:")) {
+            message.push_str(&format!(" {}", error.trim()));
+        }
+        Failure {
+            dump: rest.to_owned(),
+            ..self.failure(Status::Invalid, message)
+        }
+    }
+
+    fn failure(&self, status: Status, message: String) -> Failure {
+        let (workload, scheduler) = (&self.options.workload.name, self.contender.name());
+        Failure::new(workload, scheduler, status, message)
     }
 }
 
 impl Failure {
+    /// A failure of this sort at an unknown time.
+    pub(crate) fn new(workload: &str, scheduler: &str, status: Status, message: String) -> Self {
+        Self {
+            workload: workload.to_owned(),
+            scheduler: scheduler.to_owned(),
+            status,
+            kind: status.name().to_owned(),
+            message,
+            after_ns: None,
+            dump: String::new(),
+        }
+    }
+
+    /// What happened, behind the scheduler's name.
+    pub fn sentence(&self) -> String {
+        let verb = match self.status {
+            Status::Starved => "starved a task",
+            _ => "failed",
+        };
+        format!("{verb} {}", self.message)
+    }
+
+    /// The failure as part of a result.
+    fn as_result(&self) -> fairground_results::Failure {
+        fairground_results::Failure {
+            kind: self.kind.clone(),
+            message: self.sentence(),
+            at_ns: self.after_ns,
+            explain: None,
+        }
+    }
+
     /// Whether this failure is of the same kind as another and at the same place, no matter for which task, on which CPU and after what time.
     pub fn is_like(&self, other: &Self) -> bool {
-        essence(&self.message) == essence(&other.message)
+        let starved = |one: &Self| one.status == Status::Starved;
+        match (starved(self), starved(other)) {
+            (true, true) => self.kind == other.kind,
+            (false, false) => essence(&self.message) == essence(&other.message),
+            _ => false,
+        }
     }
 }
 

@@ -2,22 +2,34 @@
 
 use std::io;
 
+use fairground_metrics::Explanation;
 use fairground_report::Comparison;
+use fairground_results::{Labels, Status};
 
-use crate::cell::{Failure, run_cells};
+use crate::cell::{Cell, Failure, run_cells};
 use crate::error::Error;
+use crate::explain::why_it_waited;
+use crate::parallel;
 use crate::plan::Plan;
 
 /// The results of a plan.
 pub struct Results {
-    /// All runs, in the order of the plan. A failed run has what was measured until the failure, and a note.
+    /// All runs, in the order of the plan. A failed run has what was measured until the failure.
     pub comparison: Comparison,
-    /// The runs that failed, in the order of the plan.
-    pub failures: Vec<Failure>,
-    /// Their indices among all runs of the plan.
-    pub failed_runs: Vec<usize>,
+    /// The runs that failed or starved a task, in the order of the plan.
+    pub failures: Vec<Failed>,
     /// The first trace that could not be written to its end, and so is not there.
     pub untraced: Option<Error>,
+}
+
+/// A run that failed or starved a task.
+pub struct Failed {
+    /// Its index among all runs of the plan.
+    pub run: usize,
+    /// Why it failed.
+    pub failure: Failure,
+    /// Why the task was starved; only for the first of runs that differ in nothing but the seed.
+    pub wait: Option<Explanation>,
 }
 
 /// Runs every simulation of the plan, at most `threads` at a time. After each one `progress` is called, from any thread, with the number of
@@ -37,10 +49,10 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
     let cells = plan.cells();
     let results = run_cells(&cells, plan.threads, progress, |_, result| result)?;
     let mut comparison = Comparison::default();
-    let (mut failures, mut failed_runs) = (Vec::new(), Vec::new());
+    let mut failures = Vec::new();
     let mut untraced = None;
     for (number, result) in results.into_iter().enumerate() {
-        comparison.runs.extend(result.run);
+        comparison.runs.push(result.run);
         if let (Some(path), Some(error)) = (&cells[number].trace, result.untraced) {
             untraced.get_or_insert(Error::Write {
                 path: path.clone(),
@@ -48,14 +60,49 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
             });
         }
         if let Some(failure) = result.failure {
-            failures.push(failure);
-            failed_runs.push(number);
+            failures.push(Failed {
+                run: number,
+                failure,
+                wait: None,
+            });
         }
     }
+    explain_starvation(plan, &cells, &comparison, &mut failures)?;
     Ok(Results {
         comparison,
         failures,
-        failed_runs,
         untraced,
     })
+}
+
+/// Runs those simulations again that starved a task, one of each workload, machine and scheduler, and explains the wait.
+fn explain_starvation(
+    plan: &Plan,
+    cells: &[Cell],
+    comparison: &Comparison,
+    failures: &mut [Failed],
+) -> Result<(), Error> {
+    let mut told: Vec<&Labels> = Vec::new();
+    let mut places = Vec::new();
+    for (place, failed) in failures.iter().enumerate() {
+        let labels = &comparison.runs[failed.run].labels;
+        if failed.failure.status == Status::Starved
+            && !told.iter().any(|other| labels.is_repeat_of(other))
+        {
+            told.push(labels);
+            places.push((place, failed.run));
+        }
+    }
+    let order: Vec<usize> = (0..places.len()).collect();
+    let waits = parallel::map(&order, plan.threads, |index| {
+        let (_, run) = places[index];
+        let metrics = comparison.runs[run].metrics.as_ref();
+        let starvation = metrics.and_then(|metrics| plan.patience.exceeded_in(metrics));
+        let wait = starvation.map(|one| why_it_waited(&cells[run], &one));
+        wait.transpose().map(Option::flatten)
+    });
+    for ((place, _), wait) in places.into_iter().zip(waits) {
+        failures[place].wait = wait?;
+    }
+    Ok(())
 }

@@ -11,6 +11,7 @@ use fairground_capture::{Captured, Followed, KernelFacts};
 use fairground_catalog::Build;
 use fairground_companion::{Companion, Prepared};
 use fairground_machine::Machine;
+use fairground_results::short_name;
 use fairground_simulator::{CostModel, LoadError, Options, Scheduler};
 
 use crate::accompanied::Accompanied;
@@ -25,12 +26,27 @@ pub struct Contender {
     name: String,
     /// Whether it stands for a class that is built into the kernel.
     built_in: bool,
+    /// What there is to load, or why there is nothing.
+    opened: Result<Opened, Arc<Error>>,
+    /// The loader that keeps running alongside, with its arguments.
+    loader: Option<Vec<String>>,
+}
+
+/// A scheduler that there is.
+#[derive(Clone)]
+struct Opened {
     whole: Accompanied,
     object: Arc<Object>,
     /// The scheduler in the simulated kernel, or why the simulated kernel rejects it.
-    pub(crate) scheduler: Result<Arc<Scheduler>, Arc<LoadError>>,
-    /// The loader that keeps running alongside, with its arguments.
-    loader: Option<Vec<String>>,
+    scheduler: Result<Arc<Scheduler>, Arc<LoadError>>,
+}
+
+/// Why a scheduler cannot be loaded.
+pub(crate) enum Unloadable<'a> {
+    /// There is none.
+    Invalid(&'a Error),
+    /// The simulated kernel rejects it.
+    Refused(&'a LoadError),
 }
 
 impl Contender {
@@ -55,11 +71,31 @@ impl Contender {
         Ok(Self {
             name: reference.to_owned(),
             built_in,
-            whole,
-            object,
-            scheduler,
+            opened: Ok(Opened {
+                whole,
+                object,
+                scheduler,
+            }),
             loader: None,
         })
+    }
+
+    /// Like [`open`](Self::open), but a source that does not compile, or an object without a scheduler, gives one whose runs fail before they
+    /// begin, so that others can be compared.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such scheduler or file, no compiler, or a companion that cannot be used.
+    pub fn open_any(reference: &str, build: &Build) -> Result<Self, Error> {
+        match Self::open(reference, build) {
+            Err(error) if error.is_of_the_scheduler() => Ok(Self {
+                name: reference.to_owned(),
+                built_in: false,
+                opened: Err(Arc::new(error)),
+                loader: None,
+            }),
+            opened => opened,
+        }
     }
 
     /// Opens the scheduler that a command of the form `exec:LOADER ARGUMENTS` attaches on `machine`, with what the loader sets there. Each
@@ -89,7 +125,7 @@ impl Contender {
         let origin = format!("{command}, captured");
         contender.set_companion(Companion::parse(&origin, &captured.companion)?)?;
         contender.loader = Some(words);
-        if !loader.is_attached() && contender.scheduler.is_ok() {
+        if !loader.is_attached() && contender.scheduler().is_ok() {
             // What the loader does until then depends on the results of programs that it runs.
             let options = Options::new(machine.clone(), Arc::default());
             Cell::new(contender.clone(), options).attach(&mut loader)?;
@@ -103,7 +139,7 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open), for the first one that has any.
+    /// As for [`open_any`](Self::open_any), for the first one that has any.
     pub fn open_all(
         references: &[String],
         build: &Build,
@@ -111,7 +147,7 @@ impl Contender {
     ) -> Result<Vec<Self>, Error> {
         let order: Vec<usize> = (0..references.len()).collect();
         let opened = parallel::map(&order, threads, |index| {
-            Self::open(&references[index], build)
+            Self::open_any(&references[index], build)
         });
         opened.into_iter().collect()
     }
@@ -122,12 +158,37 @@ impl Contender {
     ///
     /// As for [`open`](Self::open), if the companion selects other programs of the object.
     pub fn set_companion(&mut self, companion: Companion) -> Result<(), Error> {
-        let as_before = companion.chooses_as(self.companion());
-        self.whole.set_companion(companion);
+        let Ok(opened) = &mut self.opened else {
+            return Ok(());
+        };
+        let as_before = companion.chooses_as(opened.whole.companion());
+        opened.whole.set_companion(companion);
         if !as_before {
-            (self.object, self.scheduler) = compile(&self.whole, &self.name)?;
+            (opened.object, opened.scheduler) = compile(&opened.whole, &self.name)?;
         }
         Ok(())
+    }
+
+    /// The scheduler in the simulated kernel.
+    pub(crate) fn scheduler(&self) -> Result<&Arc<Scheduler>, Unloadable<'_>> {
+        let opened = self.opened.as_ref();
+        let opened = opened.map_err(|error| Unloadable::Invalid(error))?;
+        let loaded = opened.scheduler.as_ref();
+        loaded.map_err(|reason| Unloadable::Refused(reason))
+    }
+
+    /// Builds the scheduler for a kernel with this tick rate.
+    pub(crate) fn tick_at(&mut self, hz: u64) {
+        if let Ok(opened) = &mut self.opened
+            && let Ok(scheduler) = &opened.scheduler
+        {
+            opened.scheduler = scheduler.for_hz(hz).map_err(Arc::new);
+        }
+    }
+
+    /// The scheduler with what its loader does; `None` if there is no scheduler.
+    fn whole(&self) -> Option<&Accompanied> {
+        self.opened.as_ref().ok().map(|opened| &opened.whole)
     }
 
     /// The loader that keeps running alongside, if any, with its arguments.
@@ -135,9 +196,9 @@ impl Contender {
         self.loader.as_deref()
     }
 
-    /// The companion that says what its loader does.
-    pub fn companion(&self) -> &Companion {
-        self.whole.companion()
+    /// The companion that says what its loader does; `None` if there is no scheduler.
+    pub fn companion(&self) -> Option<&Companion> {
+        self.whole().map(Accompanied::companion)
     }
 
     /// What its loader does on `machine`.
@@ -146,8 +207,12 @@ impl Contender {
     ///
     /// If its companion or a setting does not fit the scheduler or the machine.
     pub fn prepare(&self, machine: &Machine) -> Result<Prepared, Error> {
-        self.whole
-            .prepare(&self.object, &Scheduler::constant, machine)
+        let Ok(opened) = &self.opened else {
+            return Ok(Prepared::default());
+        };
+        opened
+            .whole
+            .prepare(&opened.object, &Scheduler::constant, machine)
     }
 
     /// The id, or the path as given.
@@ -172,7 +237,7 @@ impl Contender {
 
     /// Additional sources that had to be linked, as one text; `None` if there are none.
     pub(crate) fn linked(&self) -> Option<String> {
-        let sources = &self.whole.entry().linked;
+        let sources = &self.whole()?.entry().linked;
         let names = sources.iter().filter_map(|source| source.file_name());
         let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
         (!names.is_empty()).then(|| names.join(", "))
@@ -180,21 +245,25 @@ impl Contender {
 
     /// Whether it comes from outside this program, so that its code may do anything.
     pub(crate) fn is_foreign(&self) -> bool {
-        matches!(self.whole.entry().object, Cow::Owned(_))
+        self.whole()
+            .is_some_and(|whole| matches!(whole.entry().object, Cow::Owned(_)))
     }
 
     /// The tick rate that it was made for: its tunable `hz`, as set or by default. `None` if it has no such tunable or its value is 0, for any rate.
     pub fn native_hz(&self) -> Option<u64> {
-        let tunable = self.whole.entry().tunable("hz").ok()?;
-        let set = self.whole.values().find(|(name, _)| *name == tunable.name);
+        let whole = self.whole()?;
+        let tunable = whole.entry().tunable("hz").ok()?;
+        let set = whole.values().find(|(name, _)| *name == tunable.name);
         let value = set.map_or(tunable.default, |(_, value)| value);
         u64::try_from(value).ok().filter(|rate| *rate > 0)
     }
 
     /// The scheduler's counters by the names that its manifest gives them.
     pub(crate) fn name_counters(&self, values: &[u64]) -> BTreeMap<String, u64> {
-        let names = self.whole.entry().manifest.statistics.iter();
+        let names = self.whole().map(|whole| &whole.entry().manifest.statistics);
         names
+            .into_iter()
+            .flatten()
             .zip(values)
             .map(|(statistic, value)| (statistic.name.clone(), *value))
             .collect()
@@ -203,12 +272,12 @@ impl Contender {
     /// Other values for up to `most` of its tunables that are numbers or switches: half and twice the number, or the other state. Each with
     /// the tunable's name, as a user writes it. None for the kernel's own, which cannot be loaded with other values.
     pub(crate) fn alternatives(&self, most: usize) -> Vec<(String, String)> {
-        if self.built_in {
+        let Some(whole) = self.whole().filter(|_| !self.built_in) else {
             return Vec::new();
-        }
-        let tunables = self.whole.entry().manifest.tunables.iter();
+        };
+        let tunables = whole.entry().manifest.tunables.iter();
         let free = tunables.filter(|tunable| {
-            tunable.choices.is_empty() && !self.whole.tunables().contains_key(&tunable.name)
+            tunable.choices.is_empty() && !whole.tunables().contains_key(&tunable.name)
         });
         let mut found = Vec::new();
         for tunable in free.take(most) {
@@ -229,17 +298,22 @@ impl Contender {
 
     /// The compiler's warnings; empty for a built-in scheduler.
     pub fn warnings(&self) -> &str {
-        self.whole.entry().warnings.trim_end()
+        self.whole()
+            .map_or("", |whole| whole.entry().warnings.trim_end())
     }
 
-    /// `ops.name`.
+    /// `ops.name`; the name as given if there is no scheduler.
     pub fn kernel_name(&self) -> String {
-        self.object.scheduler_name()
+        match &self.opened {
+            Ok(opened) => opened.object.scheduler_name(),
+            Err(_) => short_name(&self.name).to_owned(),
+        }
     }
 
     /// Whether `name` refers to this scheduler: its id, its name in the kernel, or its path.
     pub fn is_called(&self, name: &str) -> bool {
-        name == self.name || name == self.whole.entry().id() || name == self.kernel_name()
+        let is_id = |whole: &Accompanied| name == whole.entry().id();
+        name == self.name || self.whole().is_some_and(is_id) || name == self.kernel_name()
     }
 
     /// Sets what the scheduler or its loader has by this name: a tunable, to a value as a user writes it; otherwise an option of the
@@ -251,18 +325,25 @@ impl Contender {
     /// If there is nothing of this name, or the value does not fit; the error says what would.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), Error> {
         let place = format!("--set {}.{key}", self.name);
-        self.whole.set(&self.object, key, text, place)
+        match &mut self.opened {
+            Ok(opened) => opened.whole.set(&opened.object, key, text, place),
+            Err(_) => Ok(()),
+        }
     }
 
     /// The settings, as the user writes them.
-    pub(crate) fn tunables(&self) -> &BTreeMap<String, String> {
-        self.whole.tunables()
+    pub(crate) fn tunables(&self) -> BTreeMap<String, String> {
+        let set = self.whole().map(|whole| whole.tunables().clone());
+        set.unwrap_or_default()
     }
 
     /// The bytes of the tunables that were set.
     pub(crate) fn variables(&self) -> Vec<(String, Vec<u8>)> {
-        let values = self.whole.values().filter_map(|(name, value)| {
-            let tunable = self.whole.entry().tunable(name).ok()?;
+        let Some(whole) = self.whole() else {
+            return Vec::new();
+        };
+        let values = whole.values().filter_map(|(name, value)| {
+            let tunable = whole.entry().tunable(name).ok()?;
             Some((name.to_owned(), tunable.encode(value)))
         });
         values.collect()

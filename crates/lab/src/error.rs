@@ -114,6 +114,18 @@ impl Error {
         ))
     }
 
+    /// Whether it concerns one scheduler that is there but is none, and not how it was named or what is missing on this machine.
+    pub(crate) fn is_of_the_scheduler(&self) -> bool {
+        use fairground_catalog::Error as Catalog;
+        matches!(
+            self,
+            Error::Load { .. }
+                | Error::Catalog(
+                    Catalog::DoesNotCompile { .. } | Catalog::Link { .. } | Catalog::Object { .. }
+                )
+        )
+    }
+
     /// Exit code of the command: 2 if the input cannot be used, 1 if something else failed, such as writing the results.
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -1,8 +1,8 @@
 //! Why tasks waited. A simulation is deterministic: one run finds the waits, and a second one, which also reports callbacks and queues, explains them.
 
 use fairground_events::Nanoseconds;
-use fairground_metrics::{Explainer, LongestWaitFinder};
-use fairground_results::Waits;
+use fairground_metrics::{Explainer, Explanation, LongestWait, LongestWaitFinder};
+use fairground_results::{Starvation, Waits};
 use fairground_workload::Workload;
 
 use crate::cell::{Cell, CellResult, Failure};
@@ -49,23 +49,42 @@ pub fn explain(plan: &Plan, search: &Search) -> Result<(Vec<Waits>, Vec<Failure>
 fn explain_cell(cell: &Cell, search: &Search) -> Result<(Option<Waits>, Option<Failure>), Error> {
     let mut finder = LongestWaitFinder::new(search.most, search.at_least).only(search.task.clone());
     let CellResult { run, failure, .. } = cell.run_with(&mut [&mut finder])?;
-    let Some(run) = run else {
+    if run.metrics.is_none() {
         return Ok((None, failure));
-    };
+    }
     if let Some(task) = search.task.as_ref().filter(|_| !finder.has_seen_it()) {
         return Err(no_such_task(&cell.options.workload, task));
     }
-    let cpus = u32::try_from(cell.options.machine.cpu_count()).unwrap_or(u32::MAX);
-    let mut explainer = Explainer::new(cpus, &finder.result());
-    let mut detailed = cell.clone();
-    detailed.options.details = true;
-    again(&detailed, &mut explainer)?;
     let waits = Waits {
         labels: run.labels,
-        waits: explainer.result(),
+        waits: explain_waits(cell, &finder.result())?,
         notes: run.notes,
     };
     Ok((Some(waits), failure))
+}
+
+/// Runs the cell again and explains these waits.
+fn explain_waits(cell: &Cell, waits: &[LongestWait]) -> Result<Vec<Explanation>, Error> {
+    let cpus = u32::try_from(cell.options.machine.cpu_count()).unwrap_or(u32::MAX);
+    let mut explainer = Explainer::new(cpus, waits);
+    let mut detailed = cell.clone();
+    detailed.options.details = true;
+    again(&detailed, &mut explainer)?;
+    Ok(explainer.result())
+}
+
+/// What happened while a task starved.
+pub(crate) fn why_it_waited(
+    cell: &Cell,
+    starvation: &Starvation,
+) -> Result<Option<Explanation>, Error> {
+    let Starvation { task, wait } = starvation;
+    let wait = LongestWait {
+        task: task.clone(),
+        from_ns: wait.from_ns,
+        to_ns: wait.from_ns + wait.length_ns,
+    };
+    Ok(explain_waits(cell, &[wait])?.pop())
 }
 
 fn no_such_task(workload: &Workload, name: &str) -> Error {

@@ -34,7 +34,7 @@ pub use advice::{
     Recommendation, SHARE_ERROR, Setting, Verdict, is_called,
 };
 pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, run_cells};
-pub use compare::{Results, compare};
+pub use compare::{Failed, Results, compare};
 pub use contender::{Contender, KERNEL, LOADER, capture_loader};
 pub use cost_file::{Measured, cost_file, read_cost_model};
 pub use error::Error;

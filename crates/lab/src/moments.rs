@@ -77,12 +77,12 @@ pub fn moments(alternatives: &[(&Cell, &Run)]) -> Result<Vec<Moment>, Error> {
 }
 
 fn longest_wait(run: &Run) -> Option<Nanoseconds> {
-    let tasks = run.metrics.tasks.iter();
+    let tasks = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
     tasks.filter_map(|task| task.longest_wait_ns).max()
 }
 
 fn worst_window(run: &Run) -> Option<WindowSpread> {
-    run.metrics.fairness?.worst_window
+    run.metrics.as_ref()?.fairness?.worst_window
 }
 
 type Alternative<'a> = (&'a Cell, &'a Run);

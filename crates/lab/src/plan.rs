@@ -8,6 +8,7 @@ use std::sync::Arc;
 use fairground_contract::attributes::Attributes;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
+use fairground_results::Patience;
 use fairground_simulator::{CostModel, Options};
 use fairground_workload::Workload;
 
@@ -93,6 +94,8 @@ pub struct Plan {
     pub hz: Option<u64>,
     /// CPUs that go offline or come online: time, CPU, online.
     pub hotplug: Vec<(Nanoseconds, usize, bool)>,
+    /// How long a task may wait before its run is starved.
+    pub patience: Patience,
     /// Folder for a Perfetto trace of each run.
     pub traces: Option<PathBuf>,
     /// Simulations at once; `None` for one per CPU of this machine.
@@ -170,6 +173,7 @@ impl Plan {
             folder.join(trace_name(workload, contender, number))
         });
         Cell {
+            patience: self.patience,
             repeat,
             trace,
             replay: replay.cloned(),

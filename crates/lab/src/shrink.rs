@@ -156,7 +156,10 @@ impl Search<'_> {
             surroundings: Surroundings::default(),
             ..self.cell.options.clone()
         };
-        fits.then(|| Cell::new(self.cell.contender.clone(), options))
+        fits.then(|| Cell {
+            patience: self.cell.patience,
+            ..Cell::new(self.cell.contender.clone(), options)
+        })
     }
 
     /// Tries shorter runs, for a failure whose time is unknown.

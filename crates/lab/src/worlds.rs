@@ -337,9 +337,9 @@ pub fn confront(
             .collect();
         let simulator: Vec<Figures> = results
             .iter()
-            .filter_map(|result| Some((result.run.as_ref()?, &result.charged)))
-            .map(|(run, charged)| {
-                Figures::of_simulation(&run.metrics, charged).order_instances(workload)
+            .filter_map(|result| Some((result.run.metrics.as_ref()?, &result.charged)))
+            .map(|(metrics, charged)| {
+                Figures::of_simulation(metrics, charged).order_instances(workload)
             })
             .collect();
         let duration = length_of(recordings[0]);

@@ -230,6 +230,10 @@ pub struct TaskMetrics {
     pub wait_ns: u64,
     /// Longest time runnable without running.
     pub longest_wait_ns: Option<u64>,
+    /// The wait that took that long, the first of equals.
+    pub longest_wait: Option<LongWait>,
+    /// Among its waits of at least [`LONG_WAIT`], the one in which it was entitled to most.
+    pub worst_wait: Option<LongWait>,
     /// Times it became runnable.
     pub wakeups: u64,
     /// Times it left a CPU because it went to sleep or ended.
@@ -243,6 +247,23 @@ pub struct TaskMetrics {
     /// Records of its laps, jobs, windows and so on, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<TaskRecords>,
+}
+
+/// Shorter waits, in nanoseconds, are not considered for [`TaskMetrics::worst_wait`].
+pub const LONG_WAIT: u64 = 50_000_000;
+
+/// A time in which a task was runnable without running, and what it was due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LongWait {
+    /// When it began.
+    pub from_ns: u64,
+    /// How long it took, or has taken by the end of the run.
+    pub length_ns: u64,
+    /// What the ideal fluid processor gave the task meanwhile.
+    pub entitled_ns: u64,
+    /// Whether the task ran, slept or ended afterwards; false if it still waited at the end of the run.
+    pub ended: bool,
 }
 
 /// Records of one task, in order of time.

@@ -3,7 +3,7 @@
 use crate::cpu_sets::SetId;
 use crate::distribution::Samples;
 use crate::records::Records;
-use crate::result::{JobRecord, Lag, LapRecord, Periods, Share, ShareRange};
+use crate::result::{JobRecord, LONG_WAIT, Lag, LapRecord, LongWait, Periods, Share, ShareRange};
 use fairground_events::{Nanoseconds, Policy, TaskInfo};
 
 /// State of a task.
@@ -31,6 +31,8 @@ pub(crate) struct Task {
     pub(crate) state: State,
     /// When the current wait began.
     pub(crate) waiting_since: Nanoseconds,
+    /// What the ideal processor had given it by then.
+    pub(crate) ideal_at_wait: f64,
     /// When it was woken, if it has not run since.
     pub(crate) woken: Option<Nanoseconds>,
     /// CPU time when it was last woken.
@@ -56,7 +58,10 @@ pub(crate) struct Task {
     pub(crate) switched_in: Nanoseconds,
     pub(crate) records: Option<Box<Records>>,
     pub(crate) wait: u64,
-    pub(crate) longest_wait: Option<u64>,
+    /// The longest wait that has ended.
+    pub(crate) longest_wait: Option<LongWait>,
+    /// The long wait that has ended in which it was entitled to most.
+    pub(crate) worst_wait: Option<LongWait>,
     pub(crate) wakeups: u64,
     pub(crate) voluntary_switches: u64,
     pub(crate) involuntary_switches: u64,
@@ -73,6 +78,7 @@ impl Task {
             set,
             state: State::Sleeping,
             waiting_since: 0,
+            ideal_at_wait: 0.0,
             woken: None,
             cpu_time_at_wake: 0,
             cpu_time: 0,
@@ -91,6 +97,7 @@ impl Task {
             records: records.then(Box::default),
             wait: 0,
             longest_wait: None,
+            worst_wait: None,
             wakeups: 0,
             voluntary_switches: 0,
             involuntary_switches: 0,
@@ -98,11 +105,38 @@ impl Task {
         }
     }
 
-    /// Accounts a wait that lasted until `now`.
-    pub(crate) fn end_wait(&mut self, now: Nanoseconds) {
-        let wait = now - self.waiting_since;
-        self.wait += wait;
-        self.longest_wait = self.longest_wait.max(Some(wait));
+    /// Accounts the wait that lasted until `now`, by when the ideal processor has given the task `ideal` in all.
+    pub(crate) fn end_long_wait(&mut self, now: Nanoseconds, ideal: f64) {
+        let wait = self.wait_until(now, ideal, true);
+        self.longest_wait = longer(self.longest_wait, Some(wait));
+        if wait.length_ns >= LONG_WAIT {
+            self.worst_wait = worse(self.worst_wait, Some(wait));
+        }
+    }
+
+    /// The wait that lasts until `now`, by when the ideal processor has given the task `ideal` in all.
+    pub(crate) fn wait_until(&self, now: Nanoseconds, ideal: f64, ended: bool) -> LongWait {
+        LongWait {
+            from_ns: self.waiting_since,
+            length_ns: now - self.waiting_since,
+            entitled_ns: (ideal - self.ideal_at_wait).round() as u64,
+            ended,
+        }
+    }
+
+    /// The run ends: a task that was woken and still waits has waited at least this long, which counts as its latency.
+    pub(crate) fn leave_waiting(&mut self, end: Nanoseconds) {
+        if let (State::Waiting, Some(woken)) = (self.state, self.woken) {
+            self.add_latency(end - woken);
+        }
+    }
+
+    /// Adds a sample of the time from a wake-up.
+    pub(crate) fn add_latency(&mut self, latency: u64) {
+        self.wakeup_latency.add(latency);
+        if let Some(records) = &mut self.records {
+            records.wakeup_latency.add(latency);
+        }
     }
 
     /// The counts of jobs, created for the first one.
@@ -205,6 +239,22 @@ impl Task {
         if let Some(records) = &mut self.records {
             records.stretches.add(now - self.switched_in);
         }
+    }
+}
+
+/// The longer one; the earlier one of equals.
+pub(crate) fn longer(one: Option<LongWait>, other: Option<LongWait>) -> Option<LongWait> {
+    match (one, other) {
+        (Some(one), Some(other)) if other.length_ns > one.length_ns => Some(other),
+        (one, other) => one.or(other),
+    }
+}
+
+/// The one in which the task was entitled to more; the earlier one of equals.
+pub(crate) fn worse(one: Option<LongWait>, other: Option<LongWait>) -> Option<LongWait> {
+    match (one, other) {
+        (Some(one), Some(other)) if other.entitled_ns > one.entitled_ns => Some(other),
+        (one, other) => one.or(other),
     }
 }
 

@@ -73,10 +73,31 @@ pub(crate) fn answer(blocks: &[Block]) -> Answer {
         .flat_map(|block| GOALS.iter().filter_map(|goal| finding(block, goal)))
         .collect();
     Answer {
+        failures: blocks.iter().flat_map(failures).collect(),
         summary: summary(&findings).into_iter().collect(),
         certainty: certainty(blocks),
         findings,
     }
+}
+
+/// What went wrong under a workload; such schedulers have no place in the answer.
+fn failures(block: &Block) -> Vec<String> {
+    let labels = block.labels();
+    let of_row = |row: &Row| {
+        let title = row.title();
+        let told = row.failures().into_iter().map(move |(failure, count)| {
+            let often = match row.runs.len() {
+                1 => String::new(),
+                all => format!(" ({count} of {all} runs)"),
+            };
+            format!(
+                "{} on {}: {title} {}{often}",
+                labels.workload, labels.machine, failure.message
+            )
+        });
+        told.collect::<Vec<_>>()
+    };
+    block.rows.iter().flat_map(of_row).collect()
 }
 
 /// How often each scheduler is the best or as good as the best.
@@ -133,6 +154,7 @@ fn finding(block: &Block, goal: &Goal) -> Option<Finding> {
     let numbers: Vec<(String, Interval)> = block
         .rows
         .iter()
+        .filter(|row| row.is_ok())
         .filter_map(|row| Some((row.title(), row.interval(goal.of)?)))
         .collect();
     if numbers.len() < 2 {
@@ -198,9 +220,8 @@ fn lost_time(first: &Row, last: &Row) -> Option<String> {
 
 /// The task with the largest `of` on average over the repeats, and this value.
 fn extreme(row: &Row, of: impl Fn(&TaskMetrics) -> Option<f64>) -> Option<(String, f64)> {
-    let first = row.runs.first()?;
+    let first = row.metrics().next()?;
     first
-        .metrics
         .tasks
         .iter()
         .filter_map(|task| Some((task.name.clone(), row.task_interval(&task.name, &of)?.mean)))
@@ -234,9 +255,8 @@ fn unfair_shares(_first: &Row, last: &Row) -> Option<String> {
 
 fn worst_window(_first: &Row, last: &Row) -> Option<String> {
     let windows = last
-        .runs
-        .iter()
-        .filter_map(|run| run.metrics.fairness?.worst_window);
+        .metrics()
+        .filter_map(|metrics| metrics.fairness?.worst_window);
     let worst = windows.max_by(|a, b| a.spread.total_cmp(&b.spread))?;
     Some(format!(
         "Under {} shares of a CPU are {} points apart in the {} from {} on.",

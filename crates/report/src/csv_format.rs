@@ -10,11 +10,8 @@ impl Comparison {
     /// and metrics without samples, are empty.
     pub fn csv(&self) -> String {
         let rows = self.runs.iter().flat_map(|run| {
-            let tasks = run
-                .metrics
-                .tasks
-                .iter()
-                .map(move |task| task_row(run, task));
+            let tasks = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
+            let tasks = tasks.map(move |task| task_row(run, task));
             std::iter::once(run_row(run)).chain(tasks)
         });
         csv(COLUMNS, rows)

@@ -6,7 +6,7 @@ use fairground_metrics::{Action, Cause, CpuUse, Explanation, Place, Stay, Step};
 use fairground_results::{Labels, Waits};
 use serde::Serialize;
 
-use crate::format::{Unit, value};
+use crate::format::time;
 use crate::groups::basis;
 
 /// Version of the JSON format. It changes when a program that reads the old format could misread the new one.
@@ -117,10 +117,6 @@ fn wait_text(wait: &Explanation) -> String {
     text
 }
 
-fn time(nanoseconds: u64) -> String {
-    value(Some(nanoseconds as f64), Unit::Time)
-}
-
 /// A time in the run, to the nanosecond.
 fn instant(nanoseconds: u64) -> String {
     let (seconds, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
@@ -189,7 +185,7 @@ fn step_text(step: &Step) -> String {
 }
 
 /// Why a task waited, in one line.
-fn why(wait: &Explanation) -> String {
+pub fn why(wait: &Explanation) -> String {
     let length = wait.to_ns - wait.from_ns;
     match wait.cause {
         Cause::RealTime { duration_ns, cpu } => {
@@ -268,17 +264,28 @@ fn lay(wait: &Explanation, stay: &Stay, length: u64) -> String {
     }
 }
 
-/// Which CPU could have run the task, if one was idle for most of the wait.
+/// Which CPUs could have run the task: those that were idle for most of the wait.
 fn idle(wait: &Explanation, length: u64) -> String {
-    let idlest = wait.cpus.iter().max_by_key(|cpu| cpu.idle_ns);
-    match idlest {
-        Some(cpu) if cpu.idle_ns >= length / 2 && cpu.idle_ns > 0 => {
-            format!(
-                "; CPU {}, which it may use, was idle for {}",
-                cpu.cpu,
-                time(cpu.idle_ns)
-            )
-        }
-        _ => String::new(),
+    let idle = |cpu: &&CpuUse| cpu.idle_ns >= length / 2 && cpu.idle_ns > 0;
+    let idle: Vec<&CpuUse> = wait.cpus.iter().filter(idle).collect();
+    let least = idle.iter().map(|cpu| cpu.idle_ns).min().unwrap_or(0);
+    let numbers: Vec<String> = idle.iter().map(|cpu| cpu.cpu.to_string()).collect();
+    match numbers.as_slice() {
+        [] => String::new(),
+        [cpu] => format!(
+            "; CPU {cpu}, which it may use, was idle for {}",
+            time(least)
+        ),
+        [first @ .., last] if numbers.len() <= NAMED => format!(
+            "; CPUs {} and {last}, which it may use, were idle for {} and more",
+            first.join(", "),
+            time(least)
+        ),
+        several => format!(
+            "; CPUs {} and {} more, which it may use, were idle for {} and more",
+            several[..NAMED].join(", "),
+            several.len() - NAMED,
+            time(least)
+        ),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{Labels, Run};
 use fairground_metrics::{RunMetrics, TaskMetrics};
-use fairground_results::{Interval, short_name};
+use fairground_results::{Failure, Interval, Status, short_name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs of one workload under the same conditions.
@@ -15,8 +15,16 @@ pub(crate) struct Row<'a> {
     pub(crate) runs: Vec<&'a Run>,
     /// The scheduler's name in the block: its short name, or its path if another one has the same short name.
     scheduler: &'a str,
-    /// The tasks of each run by name.
-    tasks: Vec<BTreeMap<&'a str, &'a TaskMetrics>>,
+    /// What counts: the runs that are ok, or, if none is, what was measured until they failed.
+    measured: Vec<Measured<'a>>,
+}
+
+/// A run with figures.
+struct Measured<'a> {
+    is_ok: bool,
+    metrics: &'a RunMetrics,
+    /// Its tasks by name.
+    tasks: BTreeMap<&'a str, &'a TaskMetrics>,
 }
 
 /// Median and spread over repeats.
@@ -40,7 +48,7 @@ pub(crate) fn blocks(runs: &[Run]) -> Vec<Block<'_>> {
     for run in runs {
         let block = match blocks
             .iter_mut()
-            .find(|block| same_conditions(block.labels(), &run.labels))
+            .find(|block| block.labels().has_conditions_of(&run.labels))
         {
             Some(block) => block,
             None => {
@@ -51,14 +59,14 @@ pub(crate) fn blocks(runs: &[Run]) -> Vec<Block<'_>> {
         match block
             .rows
             .iter_mut()
-            .find(|row| same_scheduler(row.labels(), &run.labels))
+            .find(|row| row.labels().is_repeat_of(&run.labels))
         {
             Some(row) => row.add(run),
             None => {
                 let mut row = Row {
                     runs: Vec::new(),
                     scheduler: short_name(&run.labels.scheduler),
-                    tasks: Vec::new(),
+                    measured: Vec::new(),
                 };
                 row.add(run);
                 block.rows.push(row);
@@ -69,17 +77,6 @@ pub(crate) fn blocks(runs: &[Run]) -> Vec<Block<'_>> {
         block.tell_schedulers_apart();
     }
     blocks
-}
-
-fn same_conditions(a: &Labels, b: &Labels) -> bool {
-    a.workload == b.workload
-        && a.machine == b.machine
-        && a.cost_model == b.cost_model
-        && a.duration_ns == b.duration_ns
-}
-
-fn same_scheduler(a: &Labels, b: &Labels) -> bool {
-    a.scheduler == b.scheduler && a.tunables == b.tunables
 }
 
 impl<'a> Block<'a> {
@@ -118,7 +115,8 @@ impl<'a> Block<'a> {
     pub(crate) fn tasks(&self) -> Vec<(&'a str, i32)> {
         let mut seen = BTreeSet::new();
         self.runs()
-            .flat_map(|run| &run.metrics.tasks)
+            .filter_map(|run| run.metrics.as_ref())
+            .flat_map(|metrics| &metrics.tasks)
             .filter(|task| seen.insert(task.name.as_str()))
             .map(|task| (task.name.as_str(), task.nice))
             .collect()
@@ -196,7 +194,7 @@ impl<'a> Row<'a> {
 
     /// Mean and 95 % interval of a number over the repeats; `None` if no run has it.
     pub(crate) fn interval(&self, of: impl Fn(&RunMetrics) -> Option<f64>) -> Option<Interval> {
-        let values = self.runs.iter().filter_map(|run| of(&run.metrics));
+        let values = self.measured.iter().filter_map(|one| of(one.metrics));
         interval(&values.collect::<Vec<_>>())
     }
 
@@ -206,13 +204,15 @@ impl<'a> Row<'a> {
         name: &str,
         of: impl Fn(&TaskMetrics) -> Option<f64>,
     ) -> Option<Interval> {
-        let values = self.tasks.iter().filter_map(|tasks| of(tasks.get(name)?));
+        let values = self.measured.iter();
+        let values = values.filter_map(|one| of(one.tasks.get(name)?));
         interval(&values.collect::<Vec<_>>())
     }
 
     /// Summary of a number over the repeats; `None` if no run has it.
-    pub(crate) fn summary(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<Summary> {
-        summarise(self.runs.iter().filter_map(|run| of(run)).collect())
+    pub(crate) fn summary(&self, of: impl Fn(&RunMetrics) -> Option<f64>) -> Option<Summary> {
+        let values = self.measured.iter().filter_map(|one| of(one.metrics));
+        summarise(values.collect())
     }
 
     /// Summary over the repeats of a number of the task with this name.
@@ -222,22 +222,77 @@ impl<'a> Row<'a> {
         of: impl Fn(&TaskMetrics) -> Option<f64>,
     ) -> Option<Summary> {
         summarise(
-            self.tasks
+            self.measured
                 .iter()
-                .filter_map(|tasks| of(tasks.get(name)?))
+                .filter_map(|one| of(one.tasks.get(name)?))
                 .collect(),
         )
     }
 
+    /// The metrics of the runs that count.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = &'a RunMetrics> {
+        self.measured.iter().map(|one| one.metrics)
+    }
+
+    /// How many runs count.
+    pub(crate) fn measured(&self) -> usize {
+        self.measured.len()
+    }
+
+    /// Whether all runs went on to their end and starved no task.
+    pub(crate) fn is_ok(&self) -> bool {
+        self.runs.iter().all(|run| run.is_ok())
+    }
+
+    /// How the runs ended: `ok`, `starved`, or of several `starved 2 of 10`.
+    pub(crate) fn status(&self) -> String {
+        let all = self.runs.len();
+        let counted = Status::ALL.into_iter().filter_map(|status| {
+            let count = self.runs.iter().filter(|run| run.status == status).count();
+            (count > 0 && (status != Status::Ok || count == all)).then_some((status, count))
+        });
+        let words = counted.map(|(status, count)| match count == all {
+            true => status.name().to_owned(),
+            false => format!("{status} {count} of {all}"),
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What went wrong, each sort once: for the first run, and in how many it did.
+    pub(crate) fn failures(&self) -> Vec<(&'a Failure, usize)> {
+        let mut found: Vec<(Status, &Failure, usize)> = Vec::new();
+        for run in &self.runs {
+            let Some(failure) = &run.failure else {
+                continue;
+            };
+            let mut known = found.iter_mut();
+            match known.find(|(status, one, _)| *status == run.status && one.kind == failure.kind) {
+                Some((.., count)) => *count += 1,
+                None => found.push((run.status, failure, 1)),
+            }
+        }
+        let told = found.into_iter();
+        told.map(|(_, failure, count)| (failure, count)).collect()
+    }
+
     fn add(&mut self, run: &'a Run) {
         self.runs.push(run);
-        self.tasks.push(
-            run.metrics
-                .tasks
-                .iter()
-                .map(|task| (task.name.as_str(), task))
-                .collect(),
-        );
+        let Some(metrics) = &run.metrics else {
+            return;
+        };
+        let tasks = metrics.tasks.iter();
+        let measured = Measured {
+            is_ok: run.is_ok(),
+            metrics,
+            tasks: tasks.map(|task| (task.name.as_str(), task)).collect(),
+        };
+        let has_ok = self.measured.first().is_some_and(|first| first.is_ok);
+        if measured.is_ok && !has_ok {
+            self.measured.clear();
+        }
+        if measured.is_ok || !has_ok {
+            self.measured.push(measured);
+        }
     }
 }
 

@@ -4,11 +4,12 @@
 //! median of each metric over the repeats with its spread, a [`page`] shows the mean with its 95 % interval, and JSON and CSV contain every
 //! run.
 
+use fairground_results::format;
+
 mod answer;
 mod comparison_page;
 mod csv_format;
 mod explanation;
-mod format;
 mod groups;
 mod json;
 mod measures;
@@ -20,12 +21,12 @@ mod rows;
 mod table;
 
 pub use csv_format::csv_of;
-pub use explanation::{waits_json, waits_text};
+pub use explanation::{waits_json, waits_text, why};
+pub use fairground_results::Unit;
 pub use fairground_results::{Labels, Run};
-pub use format::Unit;
 pub use reproduction::{list_table, reproductions_csv, reproductions_json, reproductions_table};
 pub use reproduction_page::reproductions_page;
-pub use table::TaskTables;
+pub use table::{Style, TaskTables};
 
 /// Runs to compare, in the order in which they are shown.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -88,6 +88,14 @@ pub(crate) const MEASURES: &[Measure] = &[
         of: |run| time(run.wakeup_latency, |latency| latency.max_ns),
     },
     Measure {
+        heading: ["longest", "wait"],
+        title: "Longest wait",
+        unit: Unit::Time,
+        always: true,
+        group: Group::Service,
+        of: |run| run.longest_wait_ns.map(|wait| wait as f64),
+    },
+    Measure {
         heading: ["response", "p99"],
         title: "Response time, 99 %",
         unit: Unit::Time,

@@ -27,7 +27,7 @@ impl Comparison {
         std::fs::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
         let runs: Vec<Row> = self.runs.iter().map(run_row).collect();
         let tasks = self.runs.iter().flat_map(|run| {
-            let of_run = run.metrics.tasks.iter();
+            let of_run = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
             of_run.map(move |task| task_row(run, task))
         });
         let tasks: Vec<Row> = tasks.collect();

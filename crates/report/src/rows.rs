@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::Run;
-use fairground_metrics::{Distribution, Lag, Periods, Share, TaskMetrics};
+use fairground_metrics::{Distribution, Lag, Periods, RunMetrics, Share, TaskMetrics};
 
 /// Columns, in order. Times are in nanoseconds; a metric without samples is an empty field.
 pub(crate) const COLUMNS: &[&str] = &[
@@ -14,6 +14,10 @@ pub(crate) const COLUMNS: &[&str] = &[
     "seed",
     "repeat",
     "tunables",
+    "status",
+    "kind",
+    "message",
+    "failed_at_ns",
     "counters",
     "task",
     "nice",
@@ -160,19 +164,32 @@ fn labels(run: &Run) -> Row {
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     row.set("tunables", tunables.join(" "));
-    row.set("duration_ns", run.metrics.duration_ns);
+    row.set("status", run.status.name());
+    if let Some(failure) = &run.failure {
+        row.set("kind", failure.kind.as_str());
+        row.set("message", failure.message.as_str());
+        row.set_some("failed_at_ns", failure.at_ns);
+    }
+    let metrics = run.metrics.as_ref();
+    row.set_some("duration_ns", metrics.map(|metrics| metrics.duration_ns));
     row
 }
 
 pub(crate) fn run_row(run: &Run) -> Row {
     let mut row = labels(run);
-    let metrics = &run.metrics;
     let counters: Vec<String> = run
         .counters
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     row.set("counters", counters.join(" "));
+    if let Some(metrics) = &run.metrics {
+        measured(&mut row, metrics);
+    }
+    row
+}
+
+fn measured(row: &mut Row, metrics: &RunMetrics) {
     row.set("cpus", metrics.cpus);
     row.set("available_ns", metrics.cpu_time.available_ns);
     row.set("busy_ns", metrics.cpu_time.busy_ns);
@@ -192,14 +209,14 @@ pub(crate) fn run_row(run: &Run) -> Row {
     }
     if let Some(fairness) = metrics.fairness {
         row.set("jain_index", fairness.jain_index);
-        lag(&mut row, Some(fairness.lag));
+        lag(row, Some(fairness.lag));
         row.set_some(
             "window_spread",
             fairness.worst_window.map(|window| window.spread),
         );
     }
-    latencies(&mut row, metrics.wakeup_latency, metrics.response_time);
-    periods(&mut row, metrics.periods);
+    latencies(row, metrics.wakeup_latency, metrics.response_time);
+    periods(row, metrics.periods);
     if let Some(pass) = metrics.scheduler_pass {
         row.set("scheduler_pass_samples", pass.samples);
         row.set("scheduler_pass_mean_ns", pass.mean_ns);
@@ -213,7 +230,6 @@ pub(crate) fn run_row(run: &Run) -> Row {
     row.set("migrations", metrics.migrations);
     row.set_some("longest_wait_ns", metrics.longest_wait_ns);
     row.set_some("ended_ns", metrics.makespan_ns);
-    row
 }
 
 pub(crate) fn task_row(run: &Run, task: &TaskMetrics) -> Row {

@@ -24,24 +24,71 @@ pub enum TaskTables {
     Always,
 }
 
+/// How a table looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// When tables of the tasks' shares are shown.
+    pub tasks: TaskTables,
+    /// Whether what failed is red, by the escape sequences of terminals.
+    pub colours: bool,
+}
+
 impl Comparison {
-    /// One block per workload: a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is longer.
-    pub fn table(&self, tasks: TaskTables) -> String {
+    /// One block per workload: what failed, a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is
+    /// longer or something failed.
+    pub fn table(&self, style: Style) -> String {
         blocks(&self.runs)
             .iter()
-            .map(|block| block_text(block, tasks))
+            .map(|block| block_text(block, style))
             .collect::<Vec<_>>()
             .join("\n")
     }
 }
 
-fn block_text(block: &Block, tasks: TaskTables) -> String {
+/// Begins and ends what is red on a terminal.
+const RED: [&str; 2] = ["\u{1b}[31m", "\u{1b}[0m"];
+
+/// The lines of a text in red, if there are colours.
+fn red(text: &str, colours: bool) -> String {
+    let [begin, end] = RED;
+    match colours {
+        true => format!("{begin}{text}{end}"),
+        false => text.to_owned(),
+    }
+}
+
+/// What went wrong, with the command that shows why.
+fn failures_text(block: &Block, colours: bool) -> String {
+    let mut text = String::new();
+    for row in &block.rows {
+        for (failure, count) in row.failures() {
+            let often = match row.runs.len() {
+                1 => String::new(),
+                all => format!(" ({count} of {all} runs)"),
+            };
+            let told = format!("{} {}{often}", row.title(), failure.message);
+            text.push_str(&red(&told, colours));
+            text.push('\n');
+            if let Some(command) = &failure.explain {
+                text.push_str(&format!("  {command}\n"));
+            }
+        }
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn block_text(block: &Block, style: Style) -> String {
+    let tasks = style.tasks;
     let mut text = format!(
         "{} ({})\n\n",
         block.labels().workload,
         block.conditions("median")
     );
-    text.push_str(&measures_tables(block));
+    text.push_str(&failures_text(block, style.colours));
+    text.push_str(&measures_tables(block, style.colours));
     let names = block.tasks();
     if !names.is_empty() && (tasks == TaskTables::Always || names.len() <= FEW_TASKS) {
         text.push_str("\nShares of the machine (in brackets: ideal)\n\n");
@@ -54,7 +101,7 @@ fn block_text(block: &Block, tasks: TaskTables) -> String {
 }
 
 /// A row per scheduler, a column per measure; if that is too wide, a table for each group of measures.
-fn measures_tables(block: &Block) -> String {
+fn measures_tables(block: &Block, colours: bool) -> String {
     let measures: Vec<&Measure> = MEASURES
         .iter()
         .filter(|measure| {
@@ -62,18 +109,37 @@ fn measures_tables(block: &Block) -> String {
                 || block
                     .rows
                     .iter()
-                    .any(|row| row.summary(|run| (measure.of)(&run.metrics)).is_some())
+                    .any(|row| row.summary(measure.of).is_some())
         })
         .collect();
     let text = measures_text(block, &measures);
     if width(&text) <= WIDTH {
-        return text;
+        return coloured(block, text, colours);
     }
     measures
         .chunk_by(|a, b| a.group == b.group)
-        .map(|group| measures_text(block, group))
+        .map(|group| coloured(block, measures_text(block, group), colours))
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// The rows of schedulers that failed in red.
+fn coloured(block: &Block, text: String, colours: bool) -> String {
+    if !colours {
+        return text;
+    }
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let mut place = 2;
+    for row in &block.rows {
+        let height = row.name().lines().count();
+        for line in lines.iter_mut().skip(place).take(height) {
+            if !row.is_ok() {
+                *line = red(line, true);
+            }
+        }
+        place += height + usize::from(row.measured() > 1);
+    }
+    lines.join("\n") + "\n"
 }
 
 /// Width of the widest line.
@@ -85,25 +151,33 @@ fn width(text: &str) -> usize {
 }
 
 fn measures_text(block: &Block, measures: &[&Measure]) -> String {
+    let all_ok = block.rows.iter().all(Row::is_ok);
+    // A column that only says ok would say nothing.
+    let named = |name: &str, status: String| match all_ok {
+        true => vec![name.to_owned()],
+        false => vec![name.to_owned(), status],
+    };
     let mut lines = vec![
-        headings(measures, 0, ""),
-        headings(measures, 1, "scheduler"),
+        headings(measures, 0, named("", String::new())),
+        headings(measures, 1, named("scheduler", "status".to_owned())),
     ];
     for row in &block.rows {
         let summaries: Vec<Option<Summary>> = measures
             .iter()
-            .map(|measure| row.summary(|run| (measure.of)(&run.metrics)))
+            .map(|measure| row.summary(measure.of))
             .collect();
         lines.push(
-            std::iter::once(row.name())
+            named(&row.name(), row.status())
+                .into_iter()
                 .chain(summaries.iter().zip(measures).map(|(summary, measure)| {
                     value(summary.map(|summary| summary.median), measure.unit)
                 }))
                 .collect(),
         );
-        if row.runs.len() > 1 {
+        if row.measured() > 1 {
             lines.push(
-                std::iter::once(" spread".to_owned())
+                named(" spread", String::new())
+                    .into_iter()
                     .chain(
                         summaries
                             .iter()
@@ -114,15 +188,16 @@ fn measures_text(block: &Block, measures: &[&Measure]) -> String {
             );
         }
     }
-    layout(&lines, 1)
+    layout(&lines, if all_ok { 1 } else { 2 })
 }
 
 fn spread(summary: Option<Summary>, unit: Unit) -> String {
     value(summary.map(|summary| summary.spread()), unit)
 }
 
-fn headings(measures: &[&Measure], line: usize, first: &str) -> Vec<String> {
-    std::iter::once(first.to_owned())
+fn headings(measures: &[&Measure], line: usize, first: Vec<String>) -> Vec<String> {
+    first
+        .into_iter()
         .chain(
             measures
                 .iter()

@@ -5,19 +5,33 @@ use std::collections::BTreeMap;
 use fairground_metrics::RunMetrics;
 use serde::{Deserialize, Serialize};
 
+use crate::{Failure, Status};
+
 /// One run: what was run, and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// What was run.
     pub labels: Labels,
-    /// What was measured.
-    pub metrics: RunMetrics,
+    /// How it ended.
+    pub status: Status,
+    /// What went wrong; `None` if it is [`Status::Ok`].
+    pub failure: Option<Failure>,
+    /// What was measured, until the run ended or failed; `None` if it never began.
+    pub metrics: Option<RunMetrics>,
     /// The scheduler's own counters (steals, promotions, recalculations) by the names that its manifest gives them.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
     /// What the reader should know about the result (for example what was only approximated), one sentence each.
     pub notes: Vec<String>,
+}
+
+impl Run {
+    /// Whether it went on to its end and starved no task, so that its figures can be compared.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.status == Status::Ok
+    }
 }
 
 /// The scheduler's name in tables: its id, or the file's name without folders and extensions if it was given as a path. For sources joined by
@@ -79,4 +93,23 @@ pub struct Labels {
     pub hz: Option<u64>,
     /// The requested length of the run; `None` for until all tasks end.
     pub duration_ns: Option<u64>,
+}
+
+impl Labels {
+    /// Whether the runs differ in nothing but their seeds.
+    #[must_use]
+    pub fn is_repeat_of(&self, other: &Self) -> bool {
+        self.scheduler == other.scheduler
+            && self.tunables == other.tunables
+            && self.has_conditions_of(other)
+    }
+
+    /// Whether the runs are of the same workload on the same machine, for the same time and with the same costs, whatever the scheduler.
+    #[must_use]
+    pub fn has_conditions_of(&self, other: &Self) -> bool {
+        self.workload == other.workload
+            && self.machine == other.machine
+            && self.cost_model == other.cost_model
+            && self.duration_ns == other.duration_ns
+    }
 }

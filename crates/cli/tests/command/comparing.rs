@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 
-use crate::support::{fairground, folder, succeed};
+use crate::support::{fairground, folder, refuse, succeed};
 
 const HOGS: &str = "compare workloads/hogs.json -s linux24,schedulers/rotation.bpf.c";
 
@@ -286,4 +286,70 @@ fn every_subcommand_has_help_with_an_example() {
             ended.stdout
         );
     }
+}
+
+/// A scheduler that loses a task, for less time than the kernel takes to notice, and one that does not.
+const STARVING: &str = "compare workloads/hogs.json -m 4 -d 3s -s schedulers/forgetful.bpf.c,schedulers/rotation.bpf.c \
+                        --set forgetful.ops.timeout_ms=30000";
+
+#[test]
+fn a_task_that_is_never_run_again_is_named_first_with_the_command_that_shows_why() {
+    let ended = refuse(
+        STARVING,
+        1,
+        &["hogs under schedulers/forgetful.bpf.c starved a task after 0."],
+    );
+    let told = ended.stdout.lines().nth(2).unwrap();
+    assert!(
+        told.starts_with("forgetful ops.timeout_ms=30000 starved a task after 0."),
+        "{told}"
+    );
+    for expected in [
+        "hog-1 waited from then on for 2.98 s, to the end of the run at 3 s, and was due 2.93 s of CPU time meanwhile: ",
+        "held in the scheduler's own data",
+        "; CPU 0, which it may use, was idle for ",
+    ] {
+        assert!(told.contains(expected), "{told}");
+    }
+    let command = ended.stdout.lines().nth(3).unwrap().trim_start();
+    let words: Vec<&str> = command.split(' ').collect();
+    assert_eq!(words[..2], ["fairground", "explain"]);
+    let explained = fairground(&words[1..]);
+    assert_eq!(explained.code, Some(0), "{}", explained.stderr);
+    assert!(
+        explained.stdout.contains("hog-1 waited 2.98 s"),
+        "{}",
+        explained.stdout
+    );
+    // The other one has nothing to do with it.
+    let row = |name: &str| {
+        ended
+            .stdout
+            .lines()
+            .filter(|line| line.starts_with(name))
+            .nth(1)
+    };
+    assert!(row("forgetful").unwrap().contains(" starved "));
+    let others = ended
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("rotation"));
+    assert!(others.unwrap().contains(" ok "), "{}", ended.stdout);
+}
+
+#[test]
+fn how_long_a_task_may_wait_can_be_chosen() {
+    let line = |starved: &str| format!("{STARVING} --format json --starved {starved}");
+    let statuses = |text: &str| -> Vec<String> {
+        let result: serde_json::Value = serde_json::from_str(text).unwrap();
+        let runs = result["runs"].as_array().unwrap().iter();
+        runs.map(|run| run["status"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(statuses(&succeed(&line("off"))), ["ok", "ok"]);
+    assert_eq!(statuses(&succeed(&line("4s"))), ["ok", "ok"]);
+    let ended = refuse(&line("1s"), 1, &["starved a task"]);
+    assert_eq!(statuses(&ended.stdout), ["starved", "ok"]);
+    let ended = refuse(&line("1us"), 1, &["starved a task"]);
+    assert_eq!(statuses(&ended.stdout), ["starved", "starved"]);
 }

@@ -175,6 +175,32 @@ fn unusable_schedulers() {
 }
 
 #[test]
+fn a_source_that_does_not_compile_fails_its_own_runs_and_no_others() {
+    let compare = "compare workloads/hogs.json -d 100ms -s schedulers/broken.bpf.c,linux24";
+    let ended = refuse(
+        &format!("{compare} --repeat 2 --format json"),
+        1,
+        &[
+            "hogs under schedulers/broken.bpf.c failed before it began: schedulers/broken.bpf.c does not compile",
+        ],
+    );
+    let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let runs = result["runs"].as_array().unwrap();
+    let status = |run: &serde_json::Value| run["status"].as_str().unwrap().to_owned();
+    let statuses: Vec<String> = runs.iter().map(status).collect();
+    assert_eq!(statuses, ["invalid", "invalid", "ok", "ok"]);
+    let message = runs[0]["failure"]["message"].as_str().unwrap();
+    assert!(message.contains("broken.bpf.c:9:24: error"), "{message}");
+    let csv = fairground(
+        &format!("{compare} --format csv")
+            .split(' ')
+            .collect::<Vec<_>>(),
+    );
+    let row = csv.stdout.lines().nth(1).unwrap();
+    assert!(row.contains(",invalid,invalid,"), "{row}");
+}
+
+#[test]
 fn what_the_kernel_model_lacks_ends_a_run_that_reaches_it_and_is_named_all_at_once() {
     refuse(
         "compare workloads/hogs.json -s schedulers/futuristic.bpf.c",
@@ -203,9 +229,13 @@ fn a_scheduler_that_loses_a_task_is_ejected_and_the_others_go_on() {
     let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let runs = result["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 2);
-    let note = runs[0]["notes"][0].as_str().unwrap();
-    assert!(note.contains("FAILED") && note.contains("hog-2["), "{note}");
-    let hint = runs[0]["notes"][1].as_str().unwrap();
+    let failure = &runs[0]["failure"];
+    assert_eq!(runs[0]["status"], "ejected");
+    assert_eq!(failure["kind"], "SCX_EXIT_ERROR_STALL");
+    let message = failure["message"].as_str().unwrap();
+    assert!(message.contains("hog-2["), "{message}");
+    assert_eq!(failure["at_ns"], runs[0]["metrics"]["duration_ns"]);
+    let hint = runs[0]["notes"][0].as_str().unwrap();
     assert!(hint.contains("what its loader sets"), "{hint}");
     assert!(runs[0]["metrics"]["duration_ns"].as_u64().unwrap() < 10_000_000_000);
     assert_eq!(runs[1]["metrics"]["duration_ns"], 10_000_000_000_u64);
@@ -226,11 +256,11 @@ fn a_scheduler_that_is_refused_takes_nothing_from_the_others() {
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let runs = result["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 2);
-    assert!(
-        runs.iter()
-            .all(|run| run["labels"]["scheduler"] == "linux24")
-    );
+    let status = |run: &serde_json::Value| run["status"].as_str().unwrap().to_owned();
+    let statuses: Vec<String> = runs.iter().map(status).collect();
+    assert_eq!(statuses, ["ok", "ok", "refused", "refused"]);
+    assert_eq!(runs[2]["metrics"], serde_json::Value::Null);
+    assert_eq!(runs[2]["labels"]["tunables"]["depth"], "5");
 }
 
 #[test]
@@ -254,7 +284,9 @@ fn a_deadlock_is_explained() {
             "deadlock: first waits for mutex right, held by second; second waits for mutex left, held by first",
         ],
     );
-    assert!(ended.stdout.contains("linux24 FAILED"), "{}", ended.stdout);
+    let first = ended.stdout.lines().nth(2).unwrap();
+    assert!(first.starts_with("linux24 failed after "), "{first}");
+    assert!(ended.stdout.contains("deadlock "), "{}", ended.stdout);
 }
 
 #[test]
@@ -283,11 +315,9 @@ fn a_crash_of_a_scheduler_names_the_line_and_takes_nothing_from_the_others() {
     );
     let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let runs = result["runs"].as_array().unwrap();
-    let schedulers: Vec<_> = runs
-        .iter()
-        .map(|run| run["labels"]["scheduler"].as_str().unwrap())
-        .collect();
-    assert_eq!(schedulers, ["schedulers/rotation.bpf.c", "linux24"]);
+    let status = |run: &serde_json::Value| run["status"].as_str().unwrap().to_owned();
+    let statuses: Vec<String> = runs.iter().map(status).collect();
+    assert_eq!(statuses, ["crashed", "ok", "ok"]);
     // Only of what ran to its end is there a trace.
     let traces: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(traces.len(), 2);

@@ -142,3 +142,59 @@ DEFINE_SCHEDULER(shy, .enqueue = (void *)shy_enqueue, .name = "shy");
         again.stderr
     );
 }
+
+/// A scheduler that loses a task, for less time than the kernel takes to notice.
+const STARVING: [&str; 9] = [
+    "workloads/hogs.json",
+    "-s",
+    "schedulers/forgetful.bpf.c",
+    "--set",
+    "forgetful.ops.timeout_ms=30000",
+    "-m",
+    "4",
+    "-d",
+    "3s",
+];
+
+#[test]
+fn a_starved_task_is_shown_with_no_more_than_it_takes() {
+    let (ended, text, _folder) = shrink(&STARVING);
+    let workload: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(workload["tasks"].get("nice").is_none(), "{text}");
+    let command = command(&ended);
+    let again = fairground(&command);
+    assert_eq!(again.code, Some(1));
+    assert!(
+        again.stderr.contains(" starved a task after "),
+        "{}",
+        again.stderr
+    );
+}
+
+#[test]
+fn what_cannot_be_shrunk_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    for (scheduler, code, told) in [
+        ("linux24", 0, "nothing failed and no task was starved"),
+        (
+            "schedulers/broken.bpf.c",
+            2,
+            "never began, so it cannot be shrunk",
+        ),
+    ] {
+        let line = [
+            "compare",
+            "workloads/hogs.json",
+            "-d",
+            "100ms",
+            "-s",
+            scheduler,
+            "--shrink",
+            &path,
+        ];
+        let ended = fairground(&line);
+        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(code));
+    }
+}

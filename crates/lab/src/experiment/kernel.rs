@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use fairground_events::Nanoseconds;
 use fairground_metrics::RunMetrics;
-use fairground_results::Where;
+use fairground_results::{Status, Where};
 use serde::Deserialize;
 
 use super::file::{ColumnFile, CpusFile, ExperimentFile, KernelFile, PointFile};
@@ -352,13 +352,9 @@ impl Runs<'_> {
                     "" => String::new(),
                     point => format!(" at {point}"),
                 };
-                let failure = Failure {
-                    workload: self.setup.experiment.id.clone(),
-                    scheduler: column.name().to_owned(),
-                    message: format!("in run {}{place}: {reason}", repeat + 1),
-                    after_ns: None,
-                    dump: String::new(),
-                };
+                let message = format!("in run {}{place}: {reason}", repeat + 1);
+                let experiment = &self.setup.experiment.id;
+                let failure = Failure::new(experiment, column.name(), Status::Ejected, message);
                 (
                     self.measures.none("a run failed"),
                     Some(failure),

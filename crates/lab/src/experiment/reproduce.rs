@@ -107,7 +107,7 @@ pub fn experiment_moments(
     let alternatives: Vec<(&Cell, &Run)> = cells
         .iter()
         .zip(&runs)
-        .filter_map(|(cell, run)| Some((cell, run.as_ref()?)))
+        .filter(|(_, run)| run.metrics.is_some())
         .collect();
     let mut shown = moments(&alternatives)?;
     shown.truncate(SHOWN_MOMENTS);
@@ -313,16 +313,15 @@ impl<'a> Simulations<'a> {
         measures: &Measures,
     ) -> (Measured, Option<Failure>, Vec<String>) {
         let CellResult { run, failure, .. } = result;
-        let measured = match (&run, &failure) {
-            (Some(run), None) => {
+        let measured = match (run.metrics.is_some(), &failure) {
+            (true, None) => {
                 let (fits, mhz) = (&self.setup.fits, self.machines[point].file.mhz);
                 let point = &self.setup.points[point].name;
-                measures.of(script::scope_of_run(run, point, fits, mhz))
+                measures.of(script::scope_of_run(&run, point, fits, mhz))
             }
             _ => measures.none("the simulation failed"),
         };
-        let notes = run.map(|run| run.notes).unwrap_or_default();
-        (measured, failure, notes)
+        (measured, failure, run.notes)
     }
 
     fn run(

@@ -196,7 +196,8 @@ pub(crate) fn scope_of_run(
     fits: &BTreeMap<String, f64>,
     mhz: Option<f64>,
 ) -> Result<Scope<'static>, String> {
-    let mut scope = scope_of_metrics(&run.metrics, point, fits)?;
+    let metrics = run.metrics.as_ref().ok_or("the run never began")?;
+    let mut scope = scope_of_metrics(metrics, point, fits)?;
     let mut counters = to_dynamic(&run.counters).map_err(|error| error.to_string())?;
     make_real(&mut counters);
     scope.push_constant_dynamic("counters", counters);

@@ -307,10 +307,8 @@ impl Figures {
 
     fn of_simulation(result: &CellResult, length: f64) -> Self {
         let charged = result.charged.iter();
-        let latency = result
-            .run
-            .as_ref()
-            .and_then(|run| run.metrics.wakeup_latency);
+        let metrics = result.run.metrics.as_ref();
+        let latency = metrics.and_then(|metrics| metrics.wakeup_latency);
         Self {
             shares: ordered(charged.map(|(name, time)| (short(name), *time as f64 / length))),
             latency: latency

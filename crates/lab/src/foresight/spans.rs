@@ -62,8 +62,10 @@ impl Simulated<'_> {
             Ok(results) => results,
             Err(failure) => return Ok(Err(failure)),
         };
-        let runs = results.iter().filter_map(|result| result.run.as_ref());
-        let mut times: Vec<Nanoseconds> = runs.filter_map(|run| run.metrics.makespan_ns).collect();
+        let runs = results
+            .iter()
+            .filter_map(|result| result.run.metrics.as_ref());
+        let mut times: Vec<Nanoseconds> = runs.filter_map(|metrics| metrics.makespan_ns).collect();
         times.sort_unstable();
         Ok(times.get(times.len() / 2).copied().ok_or_else(|| {
             format!(

@@ -5,6 +5,7 @@ use crate::cpu_sets::{ALL_CPUS, CpuSets};
 use crate::float;
 use crate::fluid::Fluid;
 use crate::idle::{IdleCpus, WaitingTasks};
+use crate::result::{LONG_WAIT, LongWait};
 use crate::task::{State, Task};
 use fairground_events::{Nanoseconds, OverheadKind};
 
@@ -191,19 +192,32 @@ impl Machine {
         task.lag.sample(task.work, self.ideal.service(number));
     }
 
+    /// The ideal processor must be up to date.
     #[inline(always)]
-    pub(super) fn begin_wait(&mut self, task: &mut Task) {
+    pub(super) fn begin_wait(&mut self, number: usize, task: &mut Task) {
         self.use_changes();
         task.state = State::Waiting;
         task.waiting_since = self.now;
+        task.ideal_at_wait = self.ideal.service(number);
         self.waiting.add(task.set);
     }
 
     #[inline(always)]
-    pub(super) fn end_wait(&mut self, task: &mut Task) {
+    pub(super) fn end_wait(&mut self, number: usize, task: &mut Task) {
         self.use_changes();
-        task.end_wait(self.now);
+        let length = self.now - task.waiting_since;
+        task.wait += length;
+        let is_shorter = |longest: LongWait| length <= longest.length_ns;
+        if length >= LONG_WAIT || !task.longest_wait.is_some_and(is_shorter) {
+            self.end_long_wait(number, task);
+        }
         self.waiting.remove(task.set);
+    }
+
+    #[cold]
+    fn end_long_wait(&mut self, number: usize, task: &mut Task) {
+        self.serve();
+        task.end_long_wait(self.now, self.ideal.service(number));
     }
 
     /// The task wants a CPU from now on.

@@ -165,7 +165,7 @@ impl Metrics {
         match task.state {
             State::Sleeping => {
                 self.machine.become_runnable(number, task);
-                self.machine.begin_wait(task);
+                self.machine.begin_wait(number, task);
             }
             State::Running { cpu, leaving: true } if task.ended.is_none() => {
                 self.machine.book(cpu).hand_over(task);
@@ -197,7 +197,7 @@ impl Metrics {
         match task.state {
             State::Running { cpu, .. } => task.state = State::Running { cpu, leaving: true },
             State::Waiting => {
-                self.machine.end_wait(task);
+                self.machine.end_wait(number, task);
                 self.machine.cease_runnable(number, task);
             }
             State::Sleeping if ends => {
@@ -251,7 +251,7 @@ impl Metrics {
         self.preemptions += 1;
         self.machine.serve();
         self.machine.sample_lag(number, task);
-        self.machine.begin_wait(task);
+        self.machine.begin_wait(number, task);
     }
 
     /// The task gets the CPU, which has no other task and whose time is up to date, or has it already.
@@ -260,7 +260,7 @@ impl Metrics {
             return;
         };
         match task.state {
-            State::Waiting => self.machine.end_wait(task),
+            State::Waiting => self.machine.end_wait(number, task),
             State::Running {
                 cpu: other,
                 leaving,
@@ -292,11 +292,7 @@ impl Metrics {
             leaving: false,
         };
         if let Some(woken) = task.woken.take() {
-            let latency = self.machine.now - woken;
-            task.wakeup_latency.add(latency);
-            if let Some(records) = &mut task.records {
-                records.wakeup_latency.add(latency);
-            }
+            task.add_latency(self.machine.now - woken);
         }
     }
 
@@ -382,6 +378,7 @@ impl Sink for Metrics {
         for &number in &self.machine.living {
             let task = known(&mut self.tasks, number);
             self.machine.sample_lag(number, task);
+            task.leave_waiting(end);
         }
         for number in self.machine.cpus.iter().filter_map(|cpu| cpu.current) {
             known(&mut self.tasks, number).switch_out(end);

@@ -4,9 +4,10 @@ use super::Metrics;
 use super::machine::Available;
 use crate::distribution::Samples;
 use crate::result::{
-    CpuTime, Fairness, Lag, OverheadTime, Periods, RunMetrics, Share, TaskMetrics, Throughput,
+    CpuTime, Fairness, LONG_WAIT, Lag, LongWait, OverheadTime, Periods, RunMetrics, Share,
+    TaskMetrics, Throughput,
 };
-use crate::task::{State, Task};
+use crate::task::{State, Task, longer, worse};
 
 impl Metrics {
     /// The metrics up to the last event; complete after [`Sink::finish`](fairground_events::Sink::finish).
@@ -126,6 +127,8 @@ impl Metrics {
     fn task_result(&self, number: usize, available: &Available) -> Option<TaskMetrics> {
         let task = self.tasks[number].as_ref()?;
         let ideal = self.machine.ideal.service(number);
+        let open = self.open_wait(number, task);
+        let longest = longer(task.longest_wait, open);
         Some(TaskMetrics {
             name: task.name.clone(),
             nice: task.nice,
@@ -142,8 +145,13 @@ impl Metrics {
             response_time: task.response_time.distribution(),
             periods: task.periods_until(self.machine.now),
             laps: task.laps.distribution(),
-            wait_ns: task.wait + self.open_wait(task).unwrap_or(0),
-            longest_wait_ns: task.longest_wait.max(self.open_wait(task)),
+            wait_ns: task.wait + open.map_or(0, |wait| wait.length_ns),
+            longest_wait_ns: longest.map(|wait| wait.length_ns),
+            longest_wait: longest,
+            worst_wait: worse(
+                task.worst_wait,
+                open.filter(|wait| wait.length_ns >= LONG_WAIT),
+            ),
             wakeups: task.wakeups,
             voluntary_switches: task.voluntary_switches,
             involuntary_switches: task.involuntary_switches,
@@ -156,8 +164,9 @@ impl Metrics {
         })
     }
 
-    /// How long a waiting task has been waiting.
-    fn open_wait(&self, task: &Task) -> Option<u64> {
-        (task.state == State::Waiting).then(|| self.machine.now - task.waiting_since)
+    /// The wait of a waiting task.
+    fn open_wait(&self, number: usize, task: &Task) -> Option<LongWait> {
+        let ideal = self.machine.ideal.service(number);
+        (task.state == State::Waiting).then(|| task.wait_until(self.machine.now, ideal, false))
     }
 }

@@ -3,7 +3,8 @@
 use crate::by_list::{MS, Run, assert_close, task_info};
 use fairground_events::{CpuId, EventKind, OverheadKind, Policy, TaskId};
 use fairground_metrics::{
-    Bucket, JobRecord, Lag, LapRecord, MachineFacts, Options, Periods, RunMetrics, WindowRecord,
+    Bucket, JobRecord, Lag, LapRecord, LongWait, MachineFacts, Options, Periods, RunMetrics,
+    WindowRecord,
 };
 
 fn ideal_shares(result: &RunMetrics) -> Vec<f64> {
@@ -104,6 +105,34 @@ fn wakeup_latency_is_from_runnable_to_running() {
 }
 
 #[test]
+fn what_a_task_is_due_while_it_waits_is_what_the_ideal_processor_gives_it() {
+    // Two hogs on a CPU: the second waits 60 ms and is due half of it, runs, and then waits to the end.
+    let result = Run::on(1)
+        .tasks(&[1024, 1024])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .at(60)
+        .switch(0, 0, 1)
+        .at(80)
+        .switch(0, 1, 0)
+        .end(280);
+    let wait = |from_ns, length_ns, entitled_ns, ended| LongWait {
+        from_ns: from_ns * MS,
+        length_ns: length_ns * MS,
+        entitled_ns: entitled_ns * MS,
+        ended,
+    };
+    let [first, second] = &result.tasks[..] else {
+        panic!("two tasks");
+    };
+    assert_eq!(second.longest_wait, Some(wait(80, 200, 100, false)));
+    assert_eq!(second.worst_wait, second.longest_wait);
+    assert_eq!(first.longest_wait, Some(wait(60, 20, 10, true)));
+    assert_eq!(first.worst_wait, None, "it is a short one");
+}
+
+#[test]
 fn what_has_no_samples_is_absent() {
     let result = Run::on(2).tasks(&[1024]).end(10);
     assert_eq!(result.throughput, None);
@@ -134,7 +163,9 @@ fn weights_divide_one_cpu() {
     assert_eq!(result.tasks[0].lag.unwrap().behind_ns, 30 * MS);
     assert_eq!(result.tasks[1].lag.unwrap().ahead_ns, 30 * MS);
     assert_eq!(result.tasks[0].longest_wait_ns, Some(40 * MS));
-    assert_eq!(result.tasks[0].wakeup_latency, None);
+    // It has waited that long, whatever comes after the end.
+    let latency = result.tasks[0].wakeup_latency.unwrap();
+    assert_eq!((latency.samples, latency.max_ns), (1, 40 * MS));
 }
 
 #[test]

@@ -8,6 +8,8 @@ use maud::{Markup, html};
 /// What a reader should know who reads nothing else.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
+    /// What went wrong, one sentence each.
+    pub failures: Vec<String>,
     /// A few sentences with the answer.
     pub summary: Vec<String>,
     /// How certain it is: how many runs, and what counts as a difference.
@@ -98,6 +100,11 @@ impl Finding {
 
 pub(super) fn markup(answer: &Answer, sections: &[Section], colours: &Colours) -> Markup {
     html! {
+        @if !answer.failures.is_empty() {
+            ul.failures {
+                @for sentence in &answer.failures { li { (sentence) } }
+            }
+        }
         @for sentence in &answer.summary { p.summary { (sentence) } }
         @if !answer.findings.is_empty() {
             div.findings {

@@ -1,6 +1,7 @@
 //! CSV.
 
-use crate::small_machine::comparison;
+use crate::small_machine::{comparison, fail, metrics};
+use fairground_results::Status;
 use std::collections::BTreeMap;
 
 fn rows(text: &str) -> Vec<BTreeMap<String, String>> {
@@ -19,7 +20,7 @@ fn a_row_per_run_and_per_task() {
     let tasks: usize = comparison
         .runs
         .iter()
-        .map(|run| run.metrics.tasks.len())
+        .map(|run| run.metrics.as_ref().unwrap().tasks.len())
         .sum();
     assert_eq!(rows.len(), runs.len() + tasks);
 }
@@ -28,7 +29,7 @@ fn a_row_per_run_and_per_task() {
 fn fields_are_under_their_headings() {
     let comparison = comparison();
     let rows = rows(&comparison.csv());
-    let metrics = &comparison.runs[0].metrics;
+    let metrics = comparison.runs[0].metrics.as_ref().unwrap();
     let run = &rows[0];
     assert_eq!(run["scheduler"], "o1");
     assert_eq!(run["seed"], "0");
@@ -59,9 +60,40 @@ fn fields_are_under_their_headings() {
 fn absent_is_empty_and_names_are_quoted() {
     let mut comparison = comparison();
     comparison.runs.truncate(1);
-    comparison.runs[0].metrics.overhead = None;
+    metrics(&mut comparison, 0).overhead = None;
     comparison.runs[0].labels.workload = "a \"strange\", name".to_owned();
     let rows = rows(&comparison.csv());
     assert_eq!(rows[0]["overhead_ns"], "");
     assert_eq!(rows[0]["workload"], "a \"strange\", name");
+}
+
+#[test]
+fn a_run_that_failed_says_so_in_columns_of_their_own() {
+    let mut comparison = comparison();
+    comparison.runs.truncate(2);
+    fail(
+        &mut comparison.runs[0],
+        Status::Ejected,
+        "SCX_EXIT_ERROR",
+        "failed after 3 s",
+    );
+    fail(
+        &mut comparison.runs[1],
+        Status::Invalid,
+        "invalid",
+        "does not compile",
+    );
+    comparison.runs[1].metrics = None;
+    let rows = rows(&comparison.csv());
+    assert_eq!(rows[0]["status"], "ejected");
+    assert_eq!(rows[0]["kind"], "SCX_EXIT_ERROR");
+    assert_eq!(rows[0]["message"], "failed after 3 s");
+    assert_eq!(rows[0]["failed_at_ns"], "7000000");
+    // A run that never began has a row of its own, without figures.
+    let last = rows.last().unwrap();
+    assert_eq!(
+        (last["status"].as_str(), last["task"].as_str()),
+        ("invalid", "")
+    );
+    assert_eq!(last["context_switches"], "");
 }

@@ -1,7 +1,8 @@
 //! JSON and its schema.
 
-use crate::small_machine::comparison;
+use crate::small_machine::{comparison, fail, metrics};
 use fairground_report::Run;
+use fairground_results::Status;
 use serde_json::{Value, json};
 
 fn schema() -> Value {
@@ -15,18 +16,20 @@ fn schema() -> Value {
 /// A comparison with every metric present in one run and every optional one absent in another.
 fn full_and_empty() -> Value {
     let mut comparison = comparison();
-    let metrics = &mut comparison.runs[0].metrics;
-    metrics.throughput = None;
-    metrics.fairness = None;
-    metrics.wakeup_latency = None;
-    metrics.overhead = None;
-    metrics.longest_wait_ns = None;
+    fail(&mut comparison.runs[0], Status::Starved, "lost", "starved");
+    comparison.runs[1].metrics = None;
+    let first = metrics(&mut comparison, 0);
+    first.throughput = None;
+    first.fairness = None;
+    first.wakeup_latency = None;
+    first.overhead = None;
+    first.longest_wait_ns = None;
     let labels = &mut comparison.runs[0].labels;
     labels.cost_model = None;
     labels.seed = None;
     labels.duration_ns = None;
-    comparison.runs[4].metrics.makespan_ns = Some(7);
-    comparison.runs[4].metrics.tasks[0].ended_ns = Some(7);
+    metrics(&mut comparison, 4).makespan_ns = Some(7);
+    metrics(&mut comparison, 4).tasks[0].ended_ns = Some(7);
     serde_json::from_str(&comparison.json()).unwrap()
 }
 

@@ -96,6 +96,7 @@ pub fn page() -> Page {
     Page {
         title: "Title".to_owned(),
         answer: Answer {
+            failures: Vec::new(),
             summary: vec!["In short.".to_owned()],
             certainty: "Sure.".to_owned(),
             findings: vec![Finding {

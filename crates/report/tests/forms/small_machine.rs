@@ -1,8 +1,9 @@
 //! Runs to show: a machine that gives each CPU to its waiting tasks in turn, for a slice each.
 
 use fairground_events::{CpuId, Event, EventKind, OverheadKind, Policy, Sink, TaskId, TaskInfo};
-use fairground_metrics::{MachineFacts, Metrics, Options};
+use fairground_metrics::{MachineFacts, Metrics, Options, RunMetrics};
 use fairground_report::{Comparison, Labels, Run};
+use fairground_results::{Failure, Status};
 use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
@@ -133,10 +134,28 @@ pub fn run(
     metrics.finish(end);
     Run {
         labels: labels(workload, scheduler, cpus, seed),
-        metrics: metrics.result(),
+        status: Status::Ok,
+        failure: None,
+        metrics: Some(metrics.result()),
         counters: Default::default(),
         notes: Vec::new(),
     }
+}
+
+/// The figures of a run.
+pub fn metrics(comparison: &mut Comparison, run: usize) -> &mut RunMetrics {
+    comparison.runs[run].metrics.as_mut().unwrap()
+}
+
+/// Lets a run end so.
+pub fn fail(run: &mut Run, status: Status, kind: &str, message: &str) {
+    run.status = status;
+    run.failure = Some(Failure {
+        kind: kind.to_owned(),
+        message: message.to_owned(),
+        at_ns: Some(7 * MS),
+        explain: Some("fairground explain hogs.json".to_owned()),
+    });
 }
 
 /// Three workloads: one without periodic tasks, one with and with repeats, one with many tasks.

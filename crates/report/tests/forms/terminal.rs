@@ -1,10 +1,18 @@
 //! The table for the terminal.
 
-use crate::small_machine::comparison;
-use fairground_report::{Comparison, TaskTables};
+use crate::small_machine::{comparison, fail, metrics};
+use fairground_report::{Comparison, Style, TaskTables};
+use fairground_results::Status;
 
 fn text(tasks: TaskTables) -> String {
-    comparison().table(tasks)
+    comparison().table(style(tasks))
+}
+
+fn style(tasks: TaskTables) -> Style {
+    Style {
+        tasks,
+        ..Style::default()
+    }
 }
 
 #[test]
@@ -105,13 +113,14 @@ fn notes_are_told_once() {
 fn an_absent_metric_is_a_dash() {
     let mut comparison = comparison();
     comparison.runs.truncate(1);
-    comparison.runs[0].metrics.overhead = None;
-    comparison.runs[0].metrics.wakeup_latency = None;
-    let text = comparison.table(TaskTables::WhenFew);
+    metrics(&mut comparison, 0).overhead = None;
+    metrics(&mut comparison, 0).wakeup_latency = None;
+    let text = comparison.table(Style::default());
+    // The overhead is in the second table.
     let row = text.lines().find(|line| line.starts_with("o1")).unwrap();
     assert_eq!(
         row.split_whitespace().filter(|&word| word == "-").count(),
-        4,
+        3,
         "{row}"
     );
 }
@@ -133,5 +142,79 @@ fn measures_that_do_not_fit_get_a_table_of_their_own() {
 
 #[test]
 fn nothing_gives_nothing() {
-    assert_eq!(Comparison::default().table(TaskTables::Always), "");
+    assert_eq!(Comparison::default().table(style(TaskTables::Always)), "");
+}
+
+/// A comparison in which one scheduler starved a task, and another never began.
+fn failing() -> Comparison {
+    let mut comparison = comparison();
+    comparison.runs.truncate(4);
+    fail(
+        &mut comparison.runs[0],
+        Status::Starved,
+        "lost",
+        "starved a task",
+    );
+    fail(
+        &mut comparison.runs[3],
+        Status::Invalid,
+        "invalid",
+        "failed",
+    );
+    comparison.runs[3].metrics = None;
+    comparison
+}
+
+#[test]
+fn what_failed_comes_first_and_has_a_status() {
+    let text = failing().table(Style::default());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[2], "o1 starved a task");
+    assert_eq!(lines[3], "  fairground explain hogs.json");
+    assert_eq!(lines[4], "linux24 failed");
+    let row = |name: &str| {
+        text.lines()
+            .filter(move |line| line.starts_with(name))
+            .nth(1)
+    };
+    assert!(row("o1").unwrap().contains(" starved "), "{text}");
+    let invalid: Vec<&str> = row("linux24").unwrap().split_whitespace().collect();
+    assert_eq!(invalid[1], "invalid");
+    assert!(invalid[2..].iter().all(|word| *word == "-"), "{text}");
+    assert!(!text.contains('\u{1b}'));
+}
+
+#[test]
+fn what_failed_is_red_where_there_are_colours() {
+    let colours = true;
+    let text = failing().table(Style {
+        colours,
+        ..Style::default()
+    });
+    let red = text.lines().filter(|line| line.starts_with("\u{1b}[31m"));
+    let mut names: Vec<&str> = red
+        .map(|line| line[5..].split(' ').next().unwrap())
+        .collect();
+    names.dedup();
+    // The lines above, and a row in each of two tables.
+    assert_eq!(names, ["o1", "linux24", "o1", "linux24", "o1", "linux24"]);
+    let plain = text.replace("\u{1b}[31m", "").replace("\u{1b}[0m", "");
+    assert_eq!(plain, failing().table(Style::default()));
+}
+
+#[test]
+fn figures_of_repeats_are_of_those_that_are_ok() {
+    let mut comparison = comparison();
+    let all = comparison.clone().table(Style::default());
+    fail(
+        &mut comparison.runs[4],
+        Status::Ejected,
+        "SCX_EXIT_ERROR",
+        "failed",
+    );
+    metrics(&mut comparison, 4).longest_wait_ns = Some(9_999_000_000_000);
+    let text = comparison.table(Style::default());
+    assert!(text.contains(" ejected 1 of 3 "), "{text}");
+    assert!(!text.contains("9999 s"), "{text}");
+    assert!(!all.contains("status"));
 }

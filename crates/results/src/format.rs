@@ -19,10 +19,11 @@ pub enum Unit {
 }
 
 /// What is printed for a metric without samples.
-pub(crate) const ABSENT: &str = "-";
+pub const ABSENT: &str = "-";
 
 /// The value in its unit, or [`ABSENT`].
-pub(crate) fn value(value: Option<f64>, unit: Unit) -> String {
+#[must_use]
+pub fn value(value: Option<f64>, unit: Unit) -> String {
     let Some(value) = value else {
         return ABSENT.to_owned();
     };
@@ -41,7 +42,8 @@ fn percentile(value: f64) -> String {
 }
 
 /// An interval as `low to high`; empty if both ends look alike. A common unit is written once.
-pub(crate) fn range(low: &str, high: &str) -> String {
+#[must_use]
+pub fn range(low: &str, high: &str) -> String {
     if low == high {
         return String::new();
     }
@@ -54,7 +56,8 @@ pub(crate) fn range(low: &str, high: &str) -> String {
 }
 
 /// A value as a tick's label: without trailing zeros, and with the digits that the steps need.
-pub(crate) fn tick(value: f64, unit: Unit) -> String {
+#[must_use]
+pub fn tick(value: f64, unit: Unit) -> String {
     // Ticks are round; further digits are noise.
     let number = |value: f64| trimmed(value, 7);
     let steps: &[(f64, &str)] = match unit {
@@ -73,6 +76,12 @@ pub(crate) fn tick(value: f64, unit: Unit) -> String {
         Some((size, name)) => format!("{}{name}", number(value / size)),
         None => number(value),
     }
+}
+
+/// A time in its unit, with three digits.
+#[must_use]
+pub fn time(nanoseconds: u64) -> String {
+    value(Some(nanoseconds as f64), Unit::Time)
 }
 
 /// A number with at least four significant digits and no trailing zeros.
@@ -96,7 +105,8 @@ fn trimmed(value: f64, digits: i32) -> String {
 }
 
 /// Shortens a name that is longer than `most` letters.
-pub(crate) fn shortened(name: &str, most: usize) -> String {
+#[must_use]
+pub fn shortened(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();
     }
@@ -106,7 +116,8 @@ pub(crate) fn shortened(name: &str, most: usize) -> String {
 }
 
 /// A fraction in percent, with one decimal, or two near 0 and just below 100, where they matter.
-pub(crate) fn percent(fraction: f64) -> String {
+#[must_use]
+pub fn percent(fraction: f64) -> String {
     let percent = fraction * 100.0;
     if percent == 0.0 {
         "0 %".to_owned()

@@ -1,0 +1,130 @@
+//! Runs that failed, or starved a task: what is said about them, and the exit code.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use fairground_lab::{Contender, Failed, Failure, Plan, Results};
+use fairground_report::why;
+use fairground_results::{Labels, Run, Status};
+
+use crate::output::{FAILED, UNUSABLE};
+use crate::simulation::{Simulation, Single};
+
+/// Adds to the result of each starved run why the task waited, as far as it was found out, and the command that tells all of it.
+pub fn explain(simulation: &Simulation, plan: &Plan, results: &mut Results) {
+    for failed in &mut results.failures {
+        let run = &mut results.comparison.runs[failed.run];
+        let Some(failure) = &mut run.failure else {
+            continue;
+        };
+        if let Some(wait) = &failed.wait {
+            let cause = why(wait);
+            failed.failure.message.push_str(&format!(": {cause}"));
+            failure.message.push_str(&format!(": {cause}"));
+            failure.explain = command(simulation, plan, &run.labels, &wait.task);
+        }
+    }
+}
+
+/// The command that explains the longest wait of `task` in the run with these labels.
+fn command(simulation: &Simulation, plan: &Plan, labels: &Labels, task: &str) -> Option<String> {
+    let (workload, contender) = origin(simulation, plan, labels)?;
+    let run = Single {
+        command: "explain",
+        workload,
+        contender,
+        machine: &labels.machine,
+        duration: simulation.duration(),
+        seed: labels.seed.unwrap_or(0),
+    };
+    let words = ["--task", task, "--most", "1"];
+    Some(format!(
+        "{} {}",
+        simulation.command(&run),
+        crate::simulation::quoted_all(&words)
+    ))
+}
+
+/// The file and the scheduler of a run.
+pub fn origin<'a>(
+    simulation: &'a Simulation,
+    plan: &'a Plan,
+    labels: &Labels,
+) -> Option<(&'a Path, &'a Contender)> {
+    let mut workloads = plan.workloads.iter();
+    let place = workloads.position(|workload| workload.name == labels.workload)?;
+    let mut contenders = plan.contenders.iter();
+    let contender = contenders.find(|contender| contender.name() == labels.scheduler)?;
+    Some((simulation.workloads.get(place)?, contender))
+}
+
+/// Says which runs failed and why, in one line each. A failure that is the same for other seeds or workloads is told once. Nothing is said if
+/// standard output is the same terminal and says it already.
+pub fn tell(failures: &[&Failure], said_in_table: bool) {
+    if said_in_table && std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
+        return;
+    }
+    for (first, count) in kinds(failures) {
+        let more = match count {
+            1 => String::new(),
+            count => format!(" ({count} runs)"),
+        };
+        crate::output::say!(
+            "fairground: {} under {} {}{more}",
+            first.workload,
+            first.scheduler,
+            first.sentence()
+        );
+    }
+}
+
+/// Prints what else is known about failures: the kernel's debug dumps, and all that the compiler says.
+pub fn tell_details(failures: &[&Failure]) {
+    for (first, _) in kinds(failures) {
+        if !first.dump.is_empty() {
+            crate::output::say!("{}", first.dump.trim_end());
+        }
+    }
+}
+
+/// The first of each kind of failure, and how many there are of it.
+fn kinds<'a>(failures: &[&'a Failure]) -> Vec<(&'a Failure, usize)> {
+    let mut found: Vec<(&Failure, usize)> = Vec::new();
+    for failure in failures {
+        let known = found.iter_mut().find(|(one, _)| is_repeated(one, failure));
+        match known {
+            Some((_, count)) => *count += 1,
+            None => found.push((failure, 1)),
+        }
+    }
+    found
+}
+
+fn is_repeated(one: &Failure, other: &Failure) -> bool {
+    one.scheduler == other.scheduler
+        && one.status == other.status
+        && match one.status {
+            // What is wrong with the scheduler itself has nothing to do with the workload.
+            Status::Invalid | Status::Refused => one.message == other.message,
+            Status::Starved => one.workload == other.workload && one.kind == other.kind,
+            _ => one.workload == other.workload && one.is_like(other),
+        }
+}
+
+/// The exit code: 0 if all is well, 1 if a run failed or starved a task, 2 if nothing could be run.
+pub fn exit_code(runs: &[Run]) -> ExitCode {
+    let never_began = |run: &Run| matches!(run.status, Status::Invalid | Status::Refused);
+    if runs.iter().all(Run::is_ok) {
+        ExitCode::SUCCESS
+    } else if runs.iter().all(never_began) {
+        ExitCode::from(UNUSABLE)
+    } else {
+        ExitCode::from(FAILED)
+    }
+}
+
+/// The failures of a comparison.
+pub fn of(failed: &[Failed]) -> Vec<&Failure> {
+    failed.iter().map(|one| &one.failure).collect()
+}

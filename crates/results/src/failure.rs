@@ -1,0 +1,140 @@
+//! How a run ended, and why it is not to be relied on if it is not.
+
+use std::fmt::{self, Display, Formatter};
+
+use fairground_metrics::{LongWait, RunMetrics, TaskMetrics};
+use serde::{Deserialize, Serialize};
+
+/// How a run ended. Only runs that are [`Status::Ok`] take part in rankings and statistics.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It went on to its end, and every task that was due CPU time got some.
+    #[default]
+    Ok,
+    /// It went on to its end, but a task waited longer than the bound allows.
+    Starved,
+    /// The kernel unloaded the scheduler before the end.
+    Ejected,
+    /// The workload could not go on, for example because tasks wait for each other.
+    Deadlock,
+    /// The kernel does not take the scheduler.
+    Refused,
+    /// There is no scheduler to load: its source does not compile, or its object is not that of a scheduler.
+    Invalid,
+    /// The process that simulated it crashed.
+    Crashed,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Ok,
+        Self::Starved,
+        Self::Ejected,
+        Self::Deadlock,
+        Self::Refused,
+        Self::Invalid,
+        Self::Crashed,
+    ];
+
+    /// Its name in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Starved => "starved",
+            Self::Ejected => "ejected",
+            Self::Deadlock => "deadlock",
+            Self::Refused => "refused",
+            Self::Invalid => "invalid",
+            Self::Crashed => "crashed",
+        }
+    }
+}
+
+impl Display for Status {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// What went wrong in a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// What exactly, for programs: the kernel's name for the kind of exit, such as `SCX_EXIT_ERROR_STALL`; for a starved run `lost` if the
+    /// task still waits at the end and otherwise `late`; else the name of the status.
+    pub kind: String,
+    /// What happened, to whom and why, as a sentence behind the scheduler's name.
+    pub message: String,
+    /// When; `None` if the run never began or the time is not known.
+    pub at_ns: Option<u64>,
+    /// The command that shows more, if there is one.
+    pub explain: Option<String>,
+}
+
+/// How long a task may wait before its run counts as starved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Patience {
+    /// Until it would have got [`DUE`] of CPU time in this one wait, had the machine been fair.
+    #[default]
+    Due,
+    /// This long, in nanoseconds, whatever it is due.
+    Wait(u64),
+    /// For ever.
+    Off,
+}
+
+/// In one wait, the ideal fluid processor gives a task at most this much CPU time, in nanoseconds, or its run is starved.
+///
+/// Where n equal tasks take turns of length s, each waits (n - 1) s at a rate of 1/n, so it is due less than one turn, however many there
+/// are and however long it waits. The longest turns of a documented scheduler are o1's of 800 ms for nice -20, of which two such tasks are
+/// due half; all others are of at most 210 ms. What waits for a rescue of starving tasks (15 s in Linux 2.6, 20 s in EBS) has a low weight
+/// and is due 290 ms.
+pub const DUE: u64 = 500_000_000;
+
+/// The wait of a task that makes a run starved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Starvation {
+    /// Name of the task.
+    pub task: String,
+    /// Its wait.
+    pub wait: LongWait,
+}
+
+impl Patience {
+    /// The worst wait of a run that exceeds the bound: that in which the ideal fluid processor gave the task most. Tasks to which it gave
+    /// nothing are not considered.
+    #[must_use]
+    pub fn exceeded_in(self, run: &RunMetrics) -> Option<Starvation> {
+        let exceeds = |wait: &LongWait| match self {
+            Self::Off => false,
+            Self::Wait(bound) => wait.length_ns > bound,
+            Self::Due => wait.entitled_ns > DUE,
+        };
+        let worst = |task: &TaskMetrics| {
+            let wait = match self {
+                Self::Wait(_) => task.longest_wait,
+                _ => task.worst_wait,
+            }?;
+            (wait.entitled_ns > 0 && exceeds(&wait)).then(|| Starvation {
+                task: task.name.clone(),
+                wait,
+            })
+        };
+        let rank = |one: &Starvation| match self {
+            Self::Wait(_) => one.wait.length_ns,
+            _ => one.wait.entitled_ns,
+        };
+        let mut found: Option<Starvation> = None;
+        for one in run.tasks.iter().filter_map(worst) {
+            if found.as_ref().is_none_or(|found| rank(&one) > rank(found)) {
+                found = Some(one);
+            }
+        }
+        found
+    }
+}
