@@ -15,6 +15,7 @@ mod foresee;
 mod generate;
 mod import;
 mod list;
+mod new;
 mod on_kernel;
 mod output;
 mod play;
@@ -44,6 +45,7 @@ struct Cli {
 enum Command {
     List(list::Arguments),
     Show(show::Arguments),
+    New(new::Arguments),
     Compare(compare::Arguments),
     Explain(explain::Arguments),
     Record(record::Arguments),
@@ -72,6 +74,7 @@ impl Command {
                 | Self::Play(_)
                 | Self::Task(_)
                 | Self::Generate(_)
+                | Self::New(_)
         )
     }
 }
@@ -122,6 +125,7 @@ fn main() -> ExitCode {
     match command {
         Command::List(arguments) => list::main(&arguments),
         Command::Show(arguments) => show::main(&arguments),
+        Command::New(arguments) => new::main(&arguments),
         Command::Compare(arguments) => compare::main(&arguments),
         Command::Explain(arguments) => explain::main(&arguments),
         Command::Record(arguments) => record::main(&arguments),

@@ -1,5 +1,6 @@
 //! The command as a user meets it.
 
+mod beginning;
 mod calibrating;
 mod capturing;
 mod companions;
