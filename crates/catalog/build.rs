@@ -1,5 +1,5 @@
-//! Compiles every scheduler to BPF and embeds it, with its manifest, its texts and the headers that a user's own scheduler
-//! is compiled against.
+//! Compiles every scheduler to BPF and embeds it, with its manifest, its texts, its own headers, and those that a user's own
+//! scheduler is compiled against.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,7 @@ fn build() -> Result<(), Error> {
 
     let clang = Clang::find()?;
     let mut code = String::from("&[\n");
+    let mut headers_code = String::from("&[\n");
     for folder in entries(&schedulers)? {
         if !folder.is_dir() || folder == headers {
             continue;
@@ -67,15 +68,16 @@ fn build() -> Result<(), Error> {
         embed(
             &clang, &workspace, &folder, &id, &libbpf, &output, &mut code,
         )?;
+        // A copy of a scheduler's source is compiled against its headers, too.
+        embed_headers(&folder, "", &mut headers_code)?;
     }
     code.push_str("]\n");
     write(&output.join("schedulers.rs"), &code)?;
 
-    let mut code = String::from("&[\n");
-    embed_headers(&headers, "", &mut code)?;
-    embed_headers(&libbpf.join("bpf"), "bpf/", &mut code)?;
-    code.push_str("]\n");
-    write(&output.join("headers.rs"), &code)
+    embed_headers(&headers, "", &mut headers_code)?;
+    embed_headers(&libbpf.join("bpf"), "bpf/", &mut headers_code)?;
+    headers_code.push_str("]\n");
+    write(&output.join("headers.rs"), &headers_code)
 }
 
 /// Checks and compiles one scheduler and writes its entry of the table.
@@ -108,6 +110,8 @@ fn embed(
     for file in [&manifest_file, &source, &readme] {
         println!("cargo:rerun-if-changed={}", file.display());
     }
+    let mut headers = String::new();
+    embed_headers(folder, "", &mut headers)?;
 
     // The object carries no path of this machine, so that it is the same wherever it is built.
     let prefix = |name: &str| format!("-ffile-prefix-map={name}");
@@ -126,14 +130,16 @@ fn embed(
         code,
         "    Embedded {{ manifest_file: {manifest_name:?}, manifest: include_str!({manifest_file:?}), \
          source_file: \"schedulers/{id}/{id}.bpf.c\", source: include_str!({source:?}), \
-         readme: include_str!({readme:?}), object: include_bytes!({object:?}) }},"
+         headers: &[\n{headers}], readme: include_str!({readme:?}), object: include_bytes!({object:?}) }},"
     );
     Ok(())
 }
 
+/// Adds the headers of a folder to a table of their names and texts.
 fn embed_headers(folder: &Path, prefix: &str, code: &mut String) -> Result<(), Error> {
     for file in entries(folder)? {
         if file.extension().is_some_and(|extension| extension == "h") {
+            println!("cargo:rerun-if-changed={}", file.display());
             let name = name_of(&file);
             let _ = writeln!(
                 code,

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * BFS: one queue for all CPUs, one slice for all tasks, and a virtual deadline that is renewed when the slice is used up.
  * The waiting task with the earliest deadline runs, on whichever CPU looks first. The rules are those of 0.318, the release whose
@@ -52,20 +52,20 @@ const volatile u32 idle_ticks = 1;
 /* The kernel's slice: longer than any of ours, so that slices end only at ticks */
 #define KERNEL_SLICE (10 * NSEC_PER_SEC)
 
-enum {
-	SCHEDULES,
-	LIST_STEPS,
-	SLICES,
-	PREEMPTIONS,
-	YIELDS,
-	ISO_REFRACTIONS,
-	RESCUES,
+enum statistic {
+	STAT_SCHEDULES,
+	STAT_LIST_STEPS,
+	STAT_SLICES,
+	STAT_PREEMPTIONS,
+	STAT_YIELDS,
+	STAT_ISO_REFRACTIONS,
+	STAT_RESCUES,
 	NR_STATISTICS,
 };
 DEFINE_STATISTICS(NR_STATISTICS)
 
 /* The scheduler's part of a task. Deadline and slice stay as they are through sleep, preemption and migration. */
-struct task_data {
+struct task_ctx {
 	/* Virtual deadline, nanoseconds on the clock */
 	u64 deadline;
 	/* What is left of the slice, nanoseconds; may be overdrawn */
@@ -95,7 +95,7 @@ struct task_data {
 	bool uninterruptible;
 };
 
-DEFINE_TASK_DATA(struct task_data, task_data, task_data)
+DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
 /* What occupies a CPU, as the count of isochronous ticks sees it */
 enum cpu_use {
@@ -129,7 +129,6 @@ static struct {
 static u32 scaled_rr_interval;
 static u32 nr_cpus;
 
-#define record_of task_data_of
 #include "earliest_deadline.h"
 
 /* ---- Slices and deadlines -------------------------------------------------------------------------------------- */
@@ -149,24 +148,24 @@ static __always_inline u64 prio_deadline_diff(s32 nice)
 }
 
 /* A new slice, and with it a new deadline: nothing else renews either. */
-static __always_inline void time_slice_expired(struct task_struct *p, struct task_data *data, u64 now)
+static __always_inline void time_slice_expired(struct task_struct *p, struct task_ctx *data, u64 now)
 {
 	data->nice = task_nice(p);
 	data->time_slice = timeslice();
 	data->first_time_slice = false;
 	data->deadline = tick_at(now) * tick_length() + prio_deadline_diff(data->nice);
-	count(SLICES);
+	count(STAT_SLICES);
 }
 
 /* In schedule(): a task whose slice is used up gets the next one. Batch tasks get one every time, so their deadlines are late. */
-static __always_inline void check_deadline(struct task_struct *p, struct task_data *data, u64 now)
+static __always_inline void check_deadline(struct task_struct *p, struct task_ctx *data, u64 now)
 {
 	if (data->time_slice < (s64)US_TO_NS(resched_us) || p->policy == SCHED_BATCH)
 		time_slice_expired(p, data, now);
 }
 
 /* Charges the running task what it has used, in real time. */
-static __always_inline void update_cpu_clock(struct task_data *data, u64 now)
+static __always_inline void update_cpu_clock(struct task_ctx *data, u64 now)
 {
 	if (!data->running)
 		return;
@@ -178,7 +177,7 @@ static __always_inline void update_cpu_clock(struct task_data *data, u64 now)
  * Lets the task run until a tick finds its slice used up, independently of the kernel's slice. What counts as used up depends on
  * whether it begins in the first half of a tick: see task_running_tick().
  */
-static __always_inline void set_rq_task(struct task_struct *p, struct task_data *data, const struct rq_data *rq, u64 now)
+static __always_inline void set_rq_task(struct task_struct *p, struct task_ctx *data, const struct rq_data *rq, u64 now)
 {
 	data->dither = now - rq->last_tick <= tick_length() / 2;
 	scx_bpf_task_set_slice(p, KERNEL_SLICE);
@@ -193,13 +192,13 @@ static __always_inline bool iso_task(struct task_struct *p)
 }
 
 /* An idle task that others may wait for does not count as one until it waits for the CPU again. */
-static __always_inline bool idleprio_suitable(struct task_struct *p, const struct task_data *data)
+static __always_inline bool idleprio_suitable(struct task_struct *p, const struct task_ctx *data)
 {
 	return !data->uninterruptible && !(p->flags & PF_EXITING) && !signal_is_pending(p);
 }
 
 /* The list that a task belongs to now. */
-static __always_inline s32 effective_prio(struct task_struct *p, const struct task_data *data)
+static __always_inline s32 effective_prio(struct task_struct *p, const struct task_ctx *data)
 {
 	if (p->policy == SCHED_IDLE)
 		return idleprio_suitable(p, data) ? IDLE_PRIO : NORMAL_PRIO;
@@ -372,7 +371,7 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 	}
 	bpf_spin_unlock(&iso.lock);
 	if (refractory_now)
-		count(ISO_REFRACTIONS);
+		count(STAT_ISO_REFRACTIONS);
 	return refractory_now;
 }
 
@@ -387,14 +386,14 @@ static __always_inline u64 cache_distance(s32 locality)
 }
 
 /* The deadline of a waiting task as CPU @cpu sees it: later if it ran elsewhere. */
-static __always_inline u64 deadline_seen_from(const struct task_data *data, s32 cpu)
+static __always_inline u64 deadline_seen_from(const struct task_ctx *data, s32 cpu)
 {
 	return data->deadline + (cpu == ANY_CPU || cpu == data->cpu ? 0 : cache_distance(locality_diff(data->cpu, cpu)));
 }
 
 static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct candidate *c)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 
 	if (!data)
 		return false;
@@ -421,14 +420,14 @@ static __always_inline void try_preempt(struct task_struct *p)
 
 	if (cpu < 0)
 		return;
-	count(PREEMPTIONS);
+	count(STAT_PREEMPTIONS);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* The task stays where it was; whichever CPU comes first may take it. */
 s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 
 	if (data)
 		data->synchronous = wake_flags & SCX_WAKE_SYNC;
@@ -437,7 +436,7 @@ s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 
 void BPF_STRUCT_OPS(bfs_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 
 	if (!data || !(deq_flags & SCX_DEQ_SLEEP))
 		return;
@@ -455,7 +454,7 @@ static __always_inline bool is_process(const struct task_struct *p)
 /* A task waits: it was woken, forked or changed, or has lost its CPU. */
 void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *data = expected_task_data(p);
+	struct task_ctx *data = expected_task_ctx(p);
 	s32 this_cpu = bpf_get_smp_processor_id();
 	u64 now = scx_bpf_now();
 	bool descheduled, synchronous, new;
@@ -502,7 +501,7 @@ __noinline int wake_idle_cpus(s32 cpu)
 	if (!others_idle)
 		return 0;
 	bpf_for_each(scx_dsq, p, RUNQ, 0) {
-		struct task_data *data = task_data_of(p);
+		struct task_ctx *data = task_ctx_of(p);
 
 		if (data && resched_best_idle(p, data->cpu))
 			break;
@@ -516,16 +515,16 @@ __noinline int wake_idle_cpus(s32 cpu)
  */
 void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct task_data *prev_data = NULL;
+	struct task_ctx *prev_data = NULL;
 	struct rq_data *rq = rq_of(cpu);
 	s32 prev_prio = PRIO_LIMIT;
 	u64 now = scx_bpf_now(), prev_deadline = 0;
 
 	if (!rq)
 		return;
-	count(SCHEDULES);
+	count(STAT_SCHEDULES);
 	if (prev && can_go_on(prev, cpu))
-		prev_data = task_data_of(prev);
+		prev_data = task_ctx_of(prev);
 	if (prev && prev_data) {
 		update_cpu_clock(prev_data, now);
 		check_deadline(prev, prev_data, now);
@@ -553,7 +552,7 @@ static __always_inline u32 use_by(struct task_struct *p)
 void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 	struct rq_data *rq = rq_of(cpu);
 	u64 now = scx_bpf_now();
 
@@ -571,7 +570,7 @@ void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
  * task_running_tick(): a slice with less than 100 us left is used up. A task that began in the first half of a tick should
  * not begin the second half of another one: for it half a tick is too little.
  */
-static __always_inline bool slice_used_up(const struct task_data *data)
+static __always_inline bool slice_used_up(const struct task_ctx *data)
 {
 	if (data->dither)
 		return data->time_slice <= (s64)(tick_length() / 2);
@@ -580,7 +579,7 @@ static __always_inline bool slice_used_up(const struct task_data *data)
 
 void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 	struct rq_data *rq = rq_of(scx_bpf_task_cpu(p));
 	u64 now = scx_bpf_now();
 
@@ -602,7 +601,7 @@ void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
 
 void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 
 	if (!data)
@@ -631,7 +630,7 @@ void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
 /* ---- Yield, nice, fork, exit ----------------------------------------------------------------------------------- */
 
 /* Adds the rest of another task's slice to a slice, up to the length of a new one. */
-static __always_inline void lengthen_slice(struct task_data *data, s64 left)
+static __always_inline void lengthen_slice(struct task_ctx *data, s64 left)
 {
 	data->time_slice += left;
 	if (data->time_slice > timeslice())
@@ -644,17 +643,17 @@ static __always_inline void lengthen_slice(struct task_data *data, s64 left)
  */
 bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
 {
-	struct task_data *data = task_data_of(from), *to_data;
+	struct task_ctx *data = task_ctx_of(from), *to_data;
 	u64 now = scx_bpf_now();
 
 	if (!data)
 		return false;
-	count(YIELDS);
+	count(STAT_YIELDS);
 	update_cpu_clock(data, now);
 	scx_bpf_task_set_slice(from, 0);
 	if (!to)
 		return false;
-	to_data = task_data_of(to);
+	to_data = task_ctx_of(to);
 	if (!to_data)
 		return false;
 	if (data->deadline < to_data->deadline)
@@ -668,7 +667,7 @@ bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
 /* set_user_nice(): the deadline moves at once by the difference of the distances; a running task that gets worse has to compete. */
 void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 	s32 nice = task_nice(p);
 
 	if (!data || data->nice == nice)
@@ -686,11 +685,11 @@ void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
-	struct task_data *data, *parent_data;
+	struct task_ctx *data, *parent_data;
 	u64 now = scx_bpf_now();
 	s64 half;
 
-	data = new_task_data(p);
+	data = new_task_ctx(p);
 	if (!data)
 		return -ENOMEM;
 	data->prio = NORMAL_PRIO;
@@ -701,7 +700,7 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 		return 0;
 
 	data->new = true;
-	parent_data = task_data_of(parent);
+	parent_data = task_ctx_of(parent);
 	if (!parent_data || !parent_data->running || parent->prio < MAX_RT_PRIO)
 		return 0;
 	update_cpu_clock(parent_data, now);
@@ -726,13 +725,13 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 /* A child that ends within its first slice gives the rest of it back. */
 void BPF_STRUCT_OPS(bfs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct task_data *data = task_data_of(p), *parent_data;
+	struct task_ctx *data = task_ctx_of(p), *parent_data;
 	struct task_struct *parent;
 
 	if (!data || args->cancelled || !data->first_time_slice || data->time_slice <= 0)
 		return;
 	parent = p->real_parent;
-	parent_data = parent ? task_data_of(parent) : NULL;
+	parent_data = parent ? task_ctx_of(parent) : NULL;
 	if (parent_data)
 		lengthen_slice(parent_data, data->time_slice);
 }

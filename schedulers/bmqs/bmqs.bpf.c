@@ -67,26 +67,26 @@ const volatile u32 dual_queue_threshold;
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
 
 enum statistic {
-	SCHEDULES,
-	LIST_STEPS,
-	RECALCULATIONS,
-	RECALCULATED_TASKS,
-	DYN_PRIO_GAINED,
-	IDLE_RESCHEDULES,
-	PREEMPTIONS,
-	YIELDS,
-	YIELD_POINTS_LOST,
-	FORKS_PLACED_ELSEWHERE,
-	INHERITED,
-	RT_WAKEUPS,
-	RT_ON_LAST_CPU,
-	RT_ON_OTHER_CPU,
-	RT_ON_WEAKEST,
-	RT_CHECKPOINTS,
-	RESCUES,
-	RT_RECHECKS,
-	IDLE_PASSES,
-	STEALS,
+	STAT_SCHEDULES,
+	STAT_LIST_STEPS,
+	STAT_RECALCULATIONS,
+	STAT_RECALCULATED_TASKS,
+	STAT_DYN_PRIO_GAINED,
+	STAT_IDLE_RESCHEDULES,
+	STAT_PREEMPTIONS,
+	STAT_YIELDS,
+	STAT_YIELD_POINTS_LOST,
+	STAT_FORKS_PLACED_ELSEWHERE,
+	STAT_INHERITED,
+	STAT_RT_WAKEUPS,
+	STAT_RT_ON_LAST_CPU,
+	STAT_RT_ON_OTHER_CPU,
+	STAT_RT_ON_WEAKEST,
+	STAT_RT_CHECKPOINTS,
+	STAT_RESCUES,
+	STAT_RT_RECHECKS,
+	STAT_IDLE_PASSES,
+	STAT_STEALS,
 	NR_STATISTICS,
 };
 
@@ -108,7 +108,7 @@ DEFINE_STATISTICS(NR_STATISTICS)
 /* How many CPUs a CPU's balancing memory has room for */
 #define MAX_CPUS 8192
 
-struct task_data {
+struct task_ctx {
 	/* time_slice: how many ticks are left */
 	struct tick_counter counter;
 	/* Points for the recalculations that it missed */
@@ -142,11 +142,19 @@ struct task_data {
 	bool rescued;
 };
 
-DEFINE_TASK_DATA(struct task_data, task_data, task_data)
+DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
-#define record_of task_data_of
-#define waits_since(t) ((t)->waiting_since)
-#define mark_rescued(t) ((t)->rescued = true)
+static __always_inline u64 waits_since(const struct task_ctx *t)
+{
+	return t->waiting_since;
+}
+
+static __always_inline void mark_rescued(struct task_ctx *t)
+{
+	t->rescued = true;
+}
+#define mark_rescued mark_rescued
+
 #include "starving_queue.h"
 
 /* The second list of a queue comes after the first: its places have this bit set. */
@@ -190,12 +198,12 @@ static __always_inline u64 list_dsq(s32 qid)
 	return qid - RT_QID;
 }
 
-static __always_inline bool is_realtime(const struct task_data *t)
+static __always_inline bool is_realtime(const struct task_ctx *t)
 {
 	return t->realtime != REALTIME_NONE;
 }
 
-static __always_inline bool is_global(const struct task_data *t)
+static __always_inline bool is_global(const struct task_ctx *t)
 {
 	return t->realtime == REALTIME_GLOBAL;
 }
@@ -209,7 +217,7 @@ static __always_inline bool can_schedule(const struct task_struct *p, s32 cpu)
 }
 
 /* Reads from the task's attributes, which may change at any time, whether it is real-time. */
-static __always_inline void read_attributes(struct task_struct *p, struct task_data *t)
+static __always_inline void read_attributes(struct task_struct *p, struct task_ctx *t)
 {
 	const struct task_attributes *attributes = attributes_of(p);
 
@@ -231,7 +239,7 @@ static __always_inline void add_to_length(s32 qid, u32 number)
 }
 
 /* Counts the task in the length of run queue @qid, and no other. */
-static __noinline void count_on(struct task_data *t, s32 qid)
+static __noinline void count_on(struct task_ctx *t, s32 qid)
 {
 	s32 old = __sync_lock_test_and_set(&t->counted_on, qid);
 
@@ -253,7 +261,7 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 }
 
 /* expire_task() for the timer ticks since the running task last paid: the tick that takes the last of the slice also takes a point. */
-static __noinline void charge_ticks(struct task_data *t, struct run_queue *rq, u64 now)
+static __noinline void charge_ticks(struct task_ctx *t, struct run_queue *rq, u64 now)
 {
 	u64 ticks = ticks_between(t->counter.paid_until, now);
 	s32 had = t->counter.left;
@@ -269,7 +277,7 @@ static __noinline void charge_ticks(struct task_data *t, struct run_queue *rq, u
  * Lets @p run until the tick at which the timer would ask for another task. The running kernel checks the slice only at its own
  * ticks; idle_tick() ends it at this scheduler's ticks.
  */
-static __always_inline void run_slice_down(struct task_struct *p, const struct task_data *t, struct run_queue *rq, u64 now)
+static __always_inline void run_slice_down(struct task_struct *p, const struct task_ctx *t, struct run_queue *rq, u64 now)
 {
 	s32 ticks = t->counter.left > 0 && !t->rescued ? t->counter.left : 1;
 
@@ -287,7 +295,7 @@ static __always_inline void run_slice_down(struct task_struct *p, const struct t
  *	else	dyn_prio + 1 + 20 - nice, and 1 more if no address space has to be loaded
  *	1000	and more: real time
  */
-static __always_inline s32 goodness(struct task_struct *p, const struct task_data *t, u64 this_mm, u64 now)
+static __always_inline s32 goodness(struct task_struct *p, const struct task_ctx *t, u64 this_mm, u64 now)
 {
 	s32 weight;
 
@@ -304,8 +312,8 @@ static __always_inline s32 goodness(struct task_struct *p, const struct task_dat
 }
 
 /* What a CPU gains by running @p instead of @current_task. */
-static __always_inline s32 preemption_goodness(struct task_struct *current_task, const struct task_data *current_data,
-					       struct task_struct *p, const struct task_data *t, u64 this_mm, u64 now)
+static __always_inline s32 preemption_goodness(struct task_struct *current_task, const struct task_ctx *current_data,
+					       struct task_struct *p, const struct task_ctx *t, u64 this_mm, u64 now)
 {
 	return goodness(p, t, this_mm, now) - goodness(current_task, current_data, this_mm, now);
 }
@@ -316,7 +324,7 @@ static __always_inline s32 preemption_goodness(struct task_struct *current_task,
  * Which list of its queue a task belongs in. The document classifies tasks by 2.4's counter, to which sleeping adds slices. Here
  * sleeping adds points instead, each of which counts as a slice.
  */
-static __always_inline u64 list_for(const struct task_struct *p, const struct task_data *t)
+static __always_inline u64 list_for(const struct task_struct *p, const struct task_ctx *t)
 {
 	s32 slice = nice_to_ticks(nice_of(p));
 	s32 counter = t->counter.left + t->dyn_prio * slice;
@@ -326,24 +334,24 @@ static __always_inline u64 list_for(const struct task_struct *p, const struct ta
 	return counter <= (s32)(dual_queue_threshold ?: nice_to_ticks(0)) ? CPU_BOUND : 0;
 }
 
-static __always_inline bool is_cpu_bound(const struct task_data *t)
+static __always_inline bool is_cpu_bound(const struct task_ctx *t)
 {
 	return t->place & CPU_BOUND;
 }
 
 /* move_last_runqueue(), and its counterpart for the front: both stay within the task's list */
-static __always_inline void move_last_runqueue(struct task_data *t)
+static __always_inline void move_last_runqueue(struct task_ctx *t)
 {
 	t->place = place_at_end() | (t->place & CPU_BOUND);
 }
 
-static __always_inline void move_first_runqueue(struct task_data *t)
+static __always_inline void move_first_runqueue(struct task_ctx *t)
 {
 	t->place = place_at_front() | (t->place & CPU_BOUND);
 }
 
 /* With DUAL_QUEUE_FIFO, CPU-bound tasks run in the order in which they used up their slices. */
-static __always_inline bool in_fifo(const struct task_data *t)
+static __always_inline bool in_fifo(const struct task_ctx *t)
 {
 	return dual_queue == DUAL_QUEUE_FIFO && is_cpu_bound(t);
 }
@@ -351,7 +359,7 @@ static __always_inline bool in_fifo(const struct task_data *t)
 /* ---- Waking up ------------------------------------------------------------------------------------------------- */
 
 /* A task gets a point for each recalculation that it has missed on the queue it belongs to, up to max_dynprio. */
-static __always_inline void collect_dyn_prio(struct task_data *t)
+static __always_inline void collect_dyn_prio(struct task_ctx *t)
 {
 	struct run_queue *rq = run_queue_of(t->task_qid);
 	s32 gained, limit = max_dynprio;
@@ -365,11 +373,11 @@ static __always_inline void collect_dyn_prio(struct task_data *t)
 	if (gained <= 0)
 		return;
 	t->dyn_prio += gained;
-	count_by(DYN_PRIO_GAINED, gained);
+	count_by(STAT_DYN_PRIO_GAINED, gained);
 }
 
 /* Makes a run queue the task's own. Each queue counts its own recalculations, so a move gains no points. */
-static __always_inline void belong_to(struct task_data *t, s32 qid)
+static __always_inline void belong_to(struct task_ctx *t, s32 qid)
 {
 	struct run_queue *rq = run_queue_of(qid);
 
@@ -379,7 +387,7 @@ static __always_inline void belong_to(struct task_data *t, s32 qid)
 }
 
 /* The queue for a task that becomes runnable or waits again: its own, unless it may no longer run there. */
-static __always_inline s32 queue_for(struct task_struct *p, const struct task_data *t)
+static __always_inline s32 queue_for(struct task_struct *p, const struct task_ctx *t)
 {
 	s32 cpu = t->task_qid;
 	u32 any;
@@ -407,18 +415,18 @@ static __always_inline void resched_cpu(struct run_queue *rq, s32 cpu, u64 kick_
 }
 
 /* For ordinary and local real-time tasks: considers only the CPU that the task belongs to. */
-static __always_inline void std_reschedule_idle(struct task_struct *p, const struct task_data *t)
+static __always_inline void std_reschedule_idle(struct task_struct *p, const struct task_ctx *t)
 {
 	s32 best_cpu = t->task_qid;
 	struct run_queue *rq = run_queue_of(best_cpu);
-	struct task_data *current_data;
+	struct task_ctx *current_data;
 	struct task_struct *tsk;
 
 	tsk = rq ? scx_bpf_cpu_curr(best_cpu) : NULL;
 	if (!tsk)
 		return;
 	if (is_idle(tsk)) {
-		count(IDLE_RESCHEDULES);
+		count(STAT_IDLE_RESCHEDULES);
 		/* The kernel itself interrupts the CPU on which it wakes a task. */
 		if (best_cpu != scx_bpf_task_cpu(p))
 			scx_bpf_kick_cpu(best_cpu, SCX_KICK_IDLE);
@@ -427,9 +435,9 @@ static __always_inline void std_reschedule_idle(struct task_struct *p, const str
 	/* The kernel's real-time tasks are above this scheduler. */
 	if (tsk->pid == p->pid || !is_ordinary(tsk))
 		return;
-	current_data = task_data_of(tsk);
+	current_data = task_ctx_of(tsk);
 	if (current_data && preemption_goodness(tsk, current_data, p, t, rq->active_mm, scx_bpf_now()) > 0) {
-		count(PREEMPTIONS);
+		count(STAT_PREEMPTIONS);
 		resched_cpu(rq, best_cpu, SCX_KICK_PREEMPT);
 	}
 }
@@ -440,7 +448,7 @@ static __always_inline void std_reschedule_idle(struct task_struct *p, const str
 s32 BPF_STRUCT_OPS(bmqs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	s32 cpu, this_cpu = bpf_get_smp_processor_id();
-	struct task_data *t = task_data_of(p);
+	struct task_ctx *t = task_ctx_of(p);
 
 	if (!t)
 		return prev_cpu;
@@ -451,7 +459,7 @@ s32 BPF_STRUCT_OPS(bmqs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		this_cpu = prev_cpu;
 	cpu = task_cpu_place(p, this_cpu);
 	if (cpu != this_cpu)
-		count(FORKS_PLACED_ELSEWHERE);
+		count(STAT_FORKS_PLACED_ELSEWHERE);
 	belong_to(t, cpu);
 	t->processor = cpu;
 	return cpu;
@@ -460,7 +468,7 @@ s32 BPF_STRUCT_OPS(bmqs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 /* add_to_runqueue(): gives the task the points it has missed, and puts it at the front of its list. */
 void BPF_STRUCT_OPS(bmqs_runnable, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *t = task_data_of(p);
+	struct task_ctx *t = task_ctx_of(p);
 
 	if (!t || t->listed)
 		return;
@@ -471,7 +479,7 @@ void BPF_STRUCT_OPS(bmqs_runnable, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(bmqs_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	struct task_data *t = task_data_of(p);
+	struct task_ctx *t = task_ctx_of(p);
 
 	if (!t)
 		return;
@@ -483,7 +491,7 @@ void BPF_STRUCT_OPS(bmqs_quiescent, struct task_struct *p, u64 deq_flags)
 /* A task waits: it was woken, forked, changed or moved, or has lost its CPU and keeps its place. */
 void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *t = expected_task_data(p);
+	struct task_ctx *t = expected_task_ctx(p);
 	u64 now = scx_bpf_now();
 	bool put_prev;
 	s32 qid;
@@ -514,7 +522,7 @@ void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!is_global(t)) {
 		std_reschedule_idle(p, t);
 	} else {
-		count(RT_WAKEUPS);
+		count(STAT_RT_WAKEUPS);
 		__sync_fetch_and_add(&grt_chkp, 1);
 		rtt_reschedule_idle(p);
 	}
@@ -565,7 +573,7 @@ struct choice {
 /* A task of the first list with slice left is better than all of the second; in a FIFO, all tasks with slice left are equal. */
 #define FIRST_LIST_WEIGHT 200
 
-static __always_inline s32 weigh(struct task_struct *p, const struct task_data *t, const struct choice *c)
+static __always_inline s32 weigh(struct task_struct *p, const struct task_ctx *t, const struct choice *c)
 {
 	s32 weight;
 
@@ -576,9 +584,9 @@ static __always_inline s32 weigh(struct task_struct *p, const struct task_data *
 }
 
 /* The task that ran until now is in no list, but counts as if it were at its place. */
-static __always_inline void begin_with_prev(struct choice *c, struct task_struct *prev, const struct task_data *t)
+static __always_inline void begin_with_prev(struct choice *c, struct task_struct *prev, const struct task_ctx *t)
 {
-	count(LIST_STEPS);
+	count(STAT_LIST_STEPS);
 	c->weight = weigh(prev, t, c);
 	c->place = t->place;
 	c->prev_wins = true;
@@ -593,7 +601,7 @@ __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
 
 	bpf_iter_scx_dsq_new(&it, list_dsq(qid), 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		struct task_data *t = task_data_of(p);
+		struct task_ctx *t = task_ctx_of(p);
 		s32 weight;
 
 		if (!t)
@@ -613,7 +621,7 @@ __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
 		if (in_fifo(t))
 			break;
 	}
-	count_by(LIST_STEPS, steps);
+	count_by(STAT_LIST_STEPS, steps);
 	if (c->prev_wins || !c->weight)
 		end_walk(&it, next);
 	else
@@ -622,7 +630,7 @@ __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
 }
 
 /* A task that is runnable at a recalculation gets a full slice, and no point. */
-static __always_inline void refill(struct task_struct *p, struct task_data *t, const struct run_queue *rq)
+static __always_inline void refill(struct task_struct *p, struct task_ctx *t, const struct run_queue *rq)
 {
 	t->counter.left = nice_to_ticks(nice_of(p));
 	t->rcl_last = rq->rcl_curr;
@@ -640,10 +648,10 @@ __noinline int recalculate(s32 cpu)
 
 	if (!rq)
 		return 0;
-	count(RECALCULATIONS);
+	count(STAT_RECALCULATIONS);
 	rq->rcl_curr++;
 	bpf_for_each(scx_dsq, p, list_dsq(cpu), 0) {
-		struct task_data *t = task_data_of(p);
+		struct task_ctx *t = task_ctx_of(p);
 
 		/* Already refilled, before it moved to the other list */
 		if (!t || t->rcl_last == rq->rcl_curr)
@@ -657,7 +665,7 @@ __noinline int recalculate(s32 cpu)
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, t->place);
 		scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, list_dsq(cpu), 0);
 	}
-	count_by(RECALCULATED_TASKS, tasks);
+	count_by(STAT_RECALCULATED_TASKS, tasks);
 	return 0;
 }
 
@@ -666,7 +674,7 @@ __noinline bool rescue_starved(s32 cpu)
 {
 	if (!rescue_from_queue(list_dsq(RT_QID), 0, 0) && !rescue_from_queue(list_dsq(cpu), 0, 0))
 		return false;
-	count(RESCUES);
+	count(STAT_RESCUES);
 	return true;
 }
 
@@ -677,14 +685,14 @@ __noinline bool rescue_starved(s32 cpu)
 void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = run_queue_of(cpu);
-	struct task_data *prev_data = NULL;
+	struct task_ctx *prev_data = NULL;
 	u64 now = scx_bpf_now();
 	s32 attempt;
 
 	if (!rq)
 		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && can_schedule(prev, cpu))
-		prev_data = task_data_of(prev);
+		prev_data = task_ctx_of(prev);
 	if (prev && prev_data) {
 		charge_ticks(prev_data, rq, now);
 		/* The task got a new slice after the kernel's was set. */
@@ -708,14 +716,14 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 		struct choice c = { .cpu = cpu, .this_mm = rq->active_mm, .now = now, .weight = NOTHING };
 		u64 chkp = grt_chkp;
 
-		count(SCHEDULES);
+		count(STAT_SCHEDULES);
 		/* rt_queue_select: the best waiting global real-time task, unless all such tasks have a CPU */
 		if (chkp != rq->rtt_chkp && rt_qnr_running) {
 			if (prev && prev_data && is_global(prev_data))
 				begin_with_prev(&c, prev, prev_data);
 			scan_list(&c, RT_QID);
 			if (c.weight == NOTHING) {
-				count(RT_CHECKPOINTS);
+				count(STAT_RT_CHECKPOINTS);
 				rq->rtt_chkp = chkp;
 			}
 		}
@@ -734,7 +742,7 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 			recalculate(cpu);
 			if (prev && prev_data) {
 				refill(prev, prev_data, rq);
-				count(RECALCULATED_TASKS);
+				count(STAT_RECALCULATED_TASKS);
 			}
 			continue;
 		}
@@ -758,7 +766,7 @@ void BPF_STRUCT_OPS(bmqs_running, struct task_struct *p)
 {
 	s32 qid, cpu = scx_bpf_task_cpu(p);
 	struct run_queue *rq = run_queue_of(cpu);
-	struct task_data *t = task_data_of(p);
+	struct task_ctx *t = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 
 	if (!t || !rq)
@@ -780,7 +788,7 @@ void BPF_STRUCT_OPS(bmqs_running, struct task_struct *p)
 void BPF_STRUCT_OPS(bmqs_stopping, struct task_struct *p, bool runnable)
 {
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
-	struct task_data *t = task_data_of(p);
+	struct task_ctx *t = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 
 	if (!t || !rq)
@@ -799,7 +807,7 @@ void BPF_STRUCT_OPS(bmqs_stopping, struct task_struct *p, bool runnable)
 void BPF_STRUCT_OPS(bmqs_tick, struct task_struct *p)
 {
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
-	struct task_data *t = task_data_of(p);
+	struct task_ctx *t = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 
 	if (!t || !rq)
@@ -825,11 +833,11 @@ void BPF_STRUCT_OPS(bmqs_tick, struct task_struct *p)
 bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(from));
-	struct task_data *t = task_data_of(from);
+	struct task_ctx *t = task_ctx_of(from);
 
 	if (to || !t || !rq || (t->task_qid == RT_QID ? rt_qnr_running : rq->qnr_running) < 2)
 		return false;
-	count(YIELDS);
+	count(STAT_YIELDS);
 	charge_ticks(t, rq, scx_bpf_now());
 	t->yielding = !is_realtime(t);
 	if (is_realtime(t) || yield_rule == YIELD_OLD) {
@@ -838,7 +846,7 @@ bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to
 		t->counter.left = 0;
 		if (t->dyn_prio > 0) {
 			t->dyn_prio--;
-			count(YIELD_POINTS_LOST);
+			count(STAT_YIELD_POINTS_LOST);
 		}
 	}
 	rq->need_resched = true;
@@ -852,10 +860,10 @@ bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to
  * do_fork(): parent and child share what the parent has left; the child gets the odd tick. A parent left with nothing gives way.
  * The child inherits the points.
  */
-static __always_inline void share_slice(struct task_data *t)
+static __always_inline void share_slice(struct task_ctx *t)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
-	struct task_data *parent_data = task_data_of(parent);
+	struct task_ctx *parent_data = task_ctx_of(parent);
 	u64 now = scx_bpf_now();
 	struct run_queue *rq;
 
@@ -880,10 +888,10 @@ static __always_inline void share_slice(struct task_data *t)
 /* Tasks that existed before this scheduler start with a full slice. */
 s32 BPF_STRUCT_OPS(bmqs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	struct task_data *t;
+	struct task_ctx *t;
 	s32 cpu = scx_bpf_task_cpu(p);
 
-	t = new_task_data(p);
+	t = new_task_ctx(p);
 	if (!t)
 		return -ENOMEM;
 	t->counter.left = nice_to_ticks(nice_of(p));
@@ -902,7 +910,7 @@ s32 BPF_STRUCT_OPS(bmqs_init_task, struct task_struct *p, struct scx_init_task_a
 /* A task leaves for one of the kernel's classes. */
 void BPF_STRUCT_OPS(bmqs_disable, struct task_struct *p)
 {
-	struct task_data *t = task_data_of(p);
+	struct task_ctx *t = task_ctx_of(p);
 
 	if (!t)
 		return;
@@ -913,7 +921,7 @@ void BPF_STRUCT_OPS(bmqs_disable, struct task_struct *p)
 /* release_task(): the parent gets what the child had left, up to a limit. */
 void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct task_data *t = task_data_of(p), *parent_data;
+	struct task_ctx *t = task_ctx_of(p), *parent_data;
 	s32 limit = ms_to_ticks(max_tslice), had;
 	struct task_struct *parent;
 
@@ -921,12 +929,12 @@ void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_
 		return;
 	count_on(t, NO_QUEUE);
 	parent = heir_of(p, args);
-	parent_data = parent ? task_data_of(parent) : NULL;
+	parent_data = parent ? task_ctx_of(parent) : NULL;
 	if (parent_data && t->counter.left > 0) {
 		had = parent_data->counter.left;
 		parent_data->counter.left = min(had + t->counter.left, limit);
 		if (parent_data->counter.left > had)
-			count_by(INHERITED, parent_data->counter.left - had);
+			count_by(STAT_INHERITED, parent_data->counter.left - had);
 	}
 }
 

@@ -543,7 +543,7 @@ fn hogs_before_yielder(settings: &[(&str, &str)]) -> Vec<usize> {
 
 /// Points of dynamic priority that a task has at the end, by the scheduler's record of it.
 fn points_left(outcome: &Outcome, task: &str) -> i32 {
-    let bytes = outcome_storage(outcome, task, "task_data");
+    let bytes = outcome_storage(outcome, task, "task_ctx_map");
     i32::from_ne_bytes(bytes[16..20].try_into().unwrap())
 }
 

@@ -14,14 +14,9 @@
 #include "fair_state.h"
 #include "topology.h"
 
-/* Tunables; scheduler.toml explains them */
+/* ---- Tunables; scheduler.toml explains them ---------------------------------------------------------------------- */
 
-/* Which kernel's rules */
-enum release {
-	RELEASE_2_6_24,
-	RELEASE_3_0,
-};
-
+/* Which kernel's rules: enum cfs_release */
 const volatile u32 release = RELEASE_2_6_24;
 const volatile u32 hz = 250;
 
@@ -42,35 +37,44 @@ const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
 #define CHILD_RUNS_LATER 1
 #define CHILD_RUNS_FIRST 2
 
-/* Counters, in the order of scheduler.toml */
+/* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
+
 enum statistic {
-	WAKEUPS,
-	FORKS,
-	WAKEUP_PREEMPTIONS,
-	TICK_PREEMPTIONS,
-	YIELDS,
-	AFFINE_WAKEUPS,
-	IDLE_WAKEUPS,
-	BALANCES,
+	STAT_WAKEUPS,
+	STAT_FORKS,
+	STAT_WAKEUP_PREEMPTIONS,
+	STAT_TICK_PREEMPTIONS,
+	STAT_YIELDS,
+	STAT_AFFINE_WAKEUPS,
+	STAT_IDLE_WAKEUPS,
+	STAT_BALANCES,
 	/* In the order of enum cpu_idle_type */
-	PULLED_BUSY,
-	PULLED_IDLE,
-	PULLED_NEWLY_IDLE,
-	PUSHED_ACTIVE,
-	RESCUES,
+	STAT_PULLED_BUSY,
+	STAT_PULLED_IDLE,
+	STAT_PULLED_NEWLY_IDLE,
+	STAT_PUSHED_ACTIVE,
+	STAT_RESCUES,
 	NR_STATISTICS,
 };
 
-DEFINE_STATISTICS(NR_STATISTICS);
+DEFINE_STATISTICS(NR_STATISTICS)
 
 /* One balancing examines this many tasks, and one more */
 #define sched_nr_migrate 32
 
 #define SCHED_LOAD_SCALE 1024ULL
 
-#define balance_rules (release == RELEASE_2_6_24 ? BALANCE_2_6_24 : BALANCE_3_0)
-
 #include "sched_domains.h"
+
+static __always_inline u32 balance_rules(void)
+{
+	return release == RELEASE_2_6_24 ? BALANCE_2_6_24 : BALANCE_3_0;
+}
+
+static __always_inline u64 migration_cost(void)
+{
+	return sched_migration_cost;
+}
 
 /* A task that may be next in 3.0, with its virtual runtime and weight; pid 0 for none */
 struct candidate {
@@ -98,7 +102,7 @@ struct run_queue {
 	struct sched_domains domains;
 };
 
-DEFINE_PER_CPU(struct run_queue, run_queue);
+DEFINE_PER_CPU(struct run_queue, run_queue)
 
 /* What the scheduler keeps of a task */
 struct task_ctx {
@@ -111,17 +115,23 @@ struct task_ctx {
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
-#define waits_since(t) ((t)->wait_start)
+static __always_inline u64 waits_since(const struct task_ctx *t)
+{
+	return t->wait_start;
+}
 
 #include "starving_queue.h"
 
 /* A real-time task counts in the load as two tasks of nice -20. */
-#define real_time_weight (2 * 88761)
-#define count_besides(rq, t, number)							\
-	do {										\
-		if ((number) > 0)							\
-			(t)->enqueued = __sync_fetch_and_add(&(rq)->enqueued, 1) + 1;	\
-	} while (0)
+#define REAL_TIME_WEIGHT (2 * 88761)
+
+/* Numbers the tasks in the order in which they come. */
+static __always_inline void count_besides(struct run_queue *rq, struct task_ctx *t, s32 number)
+{
+	if (number > 0)
+		t->enqueued = __sync_fetch_and_add(&rq->enqueued, 1) + 1;
+}
+#define count_besides count_besides
 
 /* Did the task run so recently that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 now)
@@ -132,7 +142,10 @@ static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 no
 #include "load_balance.h"
 #include "fair_arrival.h"
 
-#define leftmost_dsq(rq) ((rq)->cpu)
+static __always_inline u64 leftmost_dsq(const struct run_queue *rq)
+{
+	return rq->cpu;
+}
 
 #include "fair.h"
 
@@ -264,7 +277,7 @@ __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_qu
 				break;
 		}
 	}
-	count_by(PULLED_BUSY + attempt->idle, attempt->pulled);
+	count_by(STAT_PULLED_BUSY + attempt->idle, attempt->pulled);
 	return attempt->pulled;
 }
 
@@ -304,7 +317,7 @@ static __noinline bool active_load_balance(struct run_queue *busiest, struct tas
 	}
 
 	if (moved) {
-		count(PUSHED_ACTIVE);
+		count(STAT_PUSHED_ACTIVE);
 		scx_bpf_kick_cpu(target->cpu, target->curr ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 		return false;
 	}
@@ -397,10 +410,10 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (a.new_task) {
 		vruntime = place_new_task(rq, t, &first, now);
-		count(FORKS);
+		count(STAT_FORKS);
 	} else if (a.wakeup) {
 		vruntime = place_entity(rq, vruntime);
-		count(WAKEUPS);
+		count(STAT_WAKEUPS);
 		update_avg_idle(rq, now);
 	}
 
@@ -418,7 +431,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	if ((a.new_task && (first || release == RELEASE_2_6_24)) || (a.changing && t->weight > t->old_weight)) {
 		resched_curr(rq);
 	} else if (check_preempt_wakeup(rq, p, t->weight, vruntime)) {
-		count(WAKEUP_PREEMPTIONS);
+		count(STAT_WAKEUP_PREEMPTIONS);
 		resched_curr(rq);
 	} else if (a.cpu == a.task_cpu) {
 		end_slice_at(rq, next_event(rq, true, vruntime, now));
@@ -438,7 +451,7 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 	if (to || !rq || rq->nr_running == 1)
 		return false;
 
-	count(YIELDS);
+	count(STAT_YIELDS);
 	update_curr(rq, scx_bpf_now());
 	if (release == RELEASE_3_0) {
 		/* Skipped once, unless the next one is too far ahead */
@@ -592,7 +605,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	if (starvation_check_is_due(&rq->rescue_at, now) && rescue_starved(cpu)) {
-		count(RESCUES);
+		count(STAT_RESCUES);
 		return;
 	}
 
@@ -600,7 +613,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 		resched = rq->need_resched;
 		if (!resched && check_preempt_tick(rq, now)) {
 			resched = true;
-			count(TICK_PREEMPTIONS);
+			count(STAT_TICK_PREEMPTIONS);
 		}
 		if (resched) {
 			if (pick_next(rq, true, now))

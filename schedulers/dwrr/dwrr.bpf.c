@@ -113,7 +113,7 @@ struct run_queue {
 	struct topology_span llc;
 };
 
-DEFINE_PER_CPU(struct run_queue, run_queue);
+DEFINE_PER_CPU(struct run_queue, run_queue)
 
 /* The largest round of any CPU */
 static u64 highest;
@@ -133,21 +133,19 @@ static u64 tick_nsec;
 #define sched_migration_cost (500 * NSEC_PER_USEC)
 #define sched_nr_migrate 32
 
-/* CFS of 3.0, with the settings of the case study */
-enum release {
-	RELEASE_2_6_24,
-	RELEASE_3_0,
-	release = RELEASE_3_0,
-};
+/* The host: CFS of 3.0, with the settings of the case study */
+static const u32 release = RELEASE_3_0;
+static const u64 sched_latency = 6 * NSEC_PER_MSEC;
+static const u64 sched_min_granularity = 750 * NSEC_PER_USEC;
+static const u64 sched_wakeup_granularity = 1 * NSEC_PER_MSEC;
+static const bool sched_tunable_scaling = false;
+static const bool wakeup_preempt = true;
+static const bool new_fair_sleepers = true;
 
-#define sched_latency (6 * NSEC_PER_MSEC)
-#define sched_min_granularity (750 * NSEC_PER_USEC)
-#define sched_wakeup_granularity (1 * NSEC_PER_MSEC)
-#define sched_tunable_scaling false
-#define wakeup_preempt true
-#define new_fair_sleepers true
-
-#define waits_since(t) ((t)->wait_start)
+static __always_inline u64 waits_since(const struct task_ctx *t)
+{
+	return t->wait_start;
+}
 
 #include "starving_queue.h"
 
@@ -229,13 +227,22 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 /* ---- CFS: virtual time and slices ------------------------------------------------------------------------------ */
 
 /* In the load, a real-time task weighs as much as two of nice -20. Real-time tasks do not enter rounds. */
-#define real_time_weight (2 * 88761)
-#define before_load_changes(rq, now)
+#define REAL_TIME_WEIGHT (2 * 88761)
 
 #include "runnable_load.h"
 
-#define leftmost_dsq(rq) rq_dsq(rq)
-#define charge_besides(rq, delta_exec) ((rq)->curr_round_slice -= (delta_exec))
+/* RQ is the tree of CFS. */
+static __always_inline u64 leftmost_dsq(const struct run_queue *rq)
+{
+	return rq_dsq(rq);
+}
+
+/* Time is also charged to the round slice. */
+static __always_inline void charge_besides(struct run_queue *rq, u64 delta_exec)
+{
+	rq->curr_round_slice -= delta_exec;
+}
+#define charge_besides charge_besides
 
 #include "fair.h"
 
@@ -808,9 +815,16 @@ void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 
 DEFINE_CPU_RELEASE(dwrr)
 
-/* The host's balancer makes idle CPUs look for waiting threads. */
-#define worth_balancing() nr_overloaded
-#define balancing_is_due(rq, now) true
+/* The host's balancer makes idle CPUs look for waiting threads: at every tick, while there are any. */
+static __always_inline bool worth_balancing(void)
+{
+	return nr_overloaded;
+}
+
+static __always_inline bool balancing_is_due(const struct run_queue *rq, u64 now)
+{
+	return true;
+}
 
 #include "idle_tick.h"
 

@@ -191,8 +191,8 @@ struct run_queue {
 
 DEFINE_PER_CPU(struct run_queue, run_queue)
 
-#define real_time_weight 1
-#define before_load_changes(rq, now)
+/* Queues are compared by their lengths */
+#define REAL_TIME_WEIGHT 1
 
 #include "runnable_load.h"
 #include "queue_length_balance.h"

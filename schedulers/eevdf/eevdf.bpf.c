@@ -18,7 +18,7 @@
 #include "pelt.h"
 #include "topology.h"
 
-/* Tunables; scheduler.toml explains them */
+/* ---- Tunables; scheduler.toml explains them ---------------------------------------------------------------------- */
 
 const volatile u32 hz = 250;
 const volatile u64 sched_base_slice = 700 * NSEC_PER_USEC;
@@ -30,35 +30,36 @@ const volatile bool hrtick = true;
 const volatile bool preempt_full = false;
 const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
 
-/* Counters, in the order of scheduler.toml */
+/* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
+
 enum statistic {
-	WAKEUPS,
-	FORKS,
-	WAKEUP_PREEMPTIONS,
-	SHORT_PREEMPTIONS,
-	LAZY_PREEMPTIONS,
-	TICK_PREEMPTIONS,
-	HRTICKS,
-	DEADLINES,
-	ELIGIBLE_MOVES,
-	DELAYED_DEQUEUES,
-	DELAYED_WAKEUPS,
-	DELAYED_PICKS,
-	UNEVEN_SUMS,
-	RESCUES,
-	YIELDS,
-	AFFINE_WAKEUPS,
-	IDLE_WAKEUPS,
-	BALANCES,
+	STAT_WAKEUPS,
+	STAT_FORKS,
+	STAT_WAKEUP_PREEMPTIONS,
+	STAT_SHORT_PREEMPTIONS,
+	STAT_LAZY_PREEMPTIONS,
+	STAT_TICK_PREEMPTIONS,
+	STAT_HRTICKS,
+	STAT_DEADLINES,
+	STAT_ELIGIBLE_MOVES,
+	STAT_DELAYED_DEQUEUES,
+	STAT_DELAYED_WAKEUPS,
+	STAT_DELAYED_PICKS,
+	STAT_UNEVEN_SUMS,
+	STAT_RESCUES,
+	STAT_YIELDS,
+	STAT_AFFINE_WAKEUPS,
+	STAT_IDLE_WAKEUPS,
+	STAT_BALANCES,
 	/* In the order of enum cpu_idle_type */
-	PULLED_BUSY,
-	PULLED_IDLE,
-	PULLED_NEWLY_IDLE,
-	PUSHED_ACTIVE,
+	STAT_PULLED_BUSY,
+	STAT_PULLED_IDLE,
+	STAT_PULLED_NEWLY_IDLE,
+	STAT_PUSHED_ACTIVE,
 	NR_STATISTICS,
 };
 
-DEFINE_STATISTICS(NR_STATISTICS);
+DEFINE_STATISTICS(NR_STATISTICS)
 
 #define NICE_0_LOAD NICE_0_WEIGHT
 #define SCHED_IDLE_WEIGHT 3
@@ -102,10 +103,18 @@ struct virtual_time {
 	u64 load;
 };
 
-#define balance_rules BALANCE_7_3
-
 #include "machine_levels.h"
 #include "fair_domains.h"
+
+static __always_inline u32 balance_rules(void)
+{
+	return BALANCE_7_3;
+}
+
+static __always_inline u64 migration_cost(void)
+{
+	return sched_migration_cost;
+}
 
 /* A task that sleeps with negative lag, and competes until that is used up */
 struct delayed_entity {
@@ -186,7 +195,7 @@ struct run_queue {
 	struct delayed_entity delayed[NR_DELAYED];
 };
 
-DEFINE_PER_CPU(struct run_queue, run_queue);
+DEFINE_PER_CPU(struct run_queue, run_queue)
 
 /* The run queue of @cpu, which is most likely @near. */
 static __always_inline struct run_queue *run_queue_beside(struct run_queue *near, s32 cpu)
@@ -237,9 +246,12 @@ struct task_ctx {
 	s32 recent_used_cpu;
 };
 
-DEFINE_TASK_DATA(struct task_ctx, sched_entities, task_ctx)
+DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
-#define waits_since(se) ((se)->wait_start)
+static __always_inline u64 waits_since(const struct task_ctx *se)
+{
+	return se->wait_start;
+}
 
 #include "starving_queue.h"
 
@@ -562,12 +574,16 @@ static __always_inline void save_lag(struct run_queue *cfs_rq, struct task_ctx *
 	}
 }
 
+/* ---- Delayed dequeue --------------------------------------------------------------------------------------------- */
+
 /*
- * Delayed dequeue. The kernel leaves a task that sleeps with negative lag in its tree, flagged, until it would be picked or
+ * The kernel leaves a task that sleeps with negative lag in its tree, flagged, until it would be picked or
  * wakes. A sched_ext scheduler does not keep sleeping tasks, so an entry in delayed[] competes in its place.
  */
 
 #include "delayed_dequeue.h"
+
+/* ---- Pick -------------------------------------------------------------------------------------------------------- */
 
 static __always_inline bool protect_slice(const struct run_queue *cfs_rq)
 {
@@ -660,7 +676,7 @@ __noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, se->vruntime);
 		moved += scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, ineligible_dsq(cpu), 0);
 	}
-	count_by(ELIGIBLE_MOVES, moved);
+	count_by(STAT_ELIGIBLE_MOVES, moved);
 	return found;
 }
 
@@ -781,7 +797,7 @@ static __always_inline bool update_deadline(struct run_queue *cfs_rq, u64 now)
 out:
 	/* Keeps v0 close to all virtual runtimes */
 	avg_vruntime(cfs_rq, now);
-	count(DEADLINES);
+	count(STAT_DEADLINES);
 	return true;
 }
 
@@ -884,7 +900,7 @@ static int hrtick_fires(void *map, u32 *cpu, struct rq_lock *lock)
 	}
 	cfs_rq->hrtick_time = 0;
 	if (cfs_rq->curr) {
-		count(HRTICKS);
+		count(STAT_HRTICKS);
 		resched_curr(cfs_rq);
 	}
 	return 0;
@@ -934,7 +950,7 @@ static __always_inline void resched_curr_lazy(struct run_queue *cfs_rq, bool int
 		resched_curr(cfs_rq);
 		return;
 	}
-	count(LAZY_PREEMPTIONS);
+	count(STAT_LAZY_PREEMPTIONS);
 	cfs_rq->need_resched = true;
 	cfs_rq->need_resched_lazy = true;
 	end_slice_at(cfs_rq, tick_from(now + 1));
@@ -1031,7 +1047,7 @@ preempt:
 	if (shorter) {
 		if (!(cfs_rq->next_pid && cfs_rq->next_slice < se->slice))
 			set_next_buddy(cfs_rq, p, se);
-		count(SHORT_PREEMPTIONS);
+		count(STAT_SHORT_PREEMPTIONS);
 	}
 	return true;
 }
@@ -1058,6 +1074,9 @@ static __always_inline void clear_curr(struct run_queue *cfs_rq)
 }
 
 #include "fair_balance.h"
+
+/* ---- Choosing a CPU ---------------------------------------------------------------------------------------------- */
+
 #include "fair_select_cpu.h"
 
 s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -1096,12 +1115,12 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 		if (is_within(level, LEVEL_SMT, NR_LEVELS) && (this_rq->sd[level].flags & SD_WAKE_AFFINE) &&
 		    wake_affine(this_rq, prev_rq, se, waker, this_rq->sd[level].imbalance_pct, sync, now)) {
 			cpu = this_cpu;
-			count(AFFINE_WAKEUPS);
+			count(STAT_AFFINE_WAKEUPS);
 		}
 	}
 	new_cpu = select_idle_sibling(p, se, prev_cpu, cpu, current);
 	if (new_cpu != cpu)
-		count(IDLE_WAKEUPS);
+		count(STAT_IDLE_WAKEUPS);
 	return new_cpu;
 }
 
@@ -1128,7 +1147,7 @@ static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, 
 	if (se->delayed_cpu) {
 		same_lag = cancel_delayed(cfs_rq, se, &time, now);
 		if (never_left)
-			count(DELAYED_WAKEUPS);
+			count(STAT_DELAYED_WAKEUPS);
 		/* If its lag may stay as it is, so may its virtual runtime and deadline */
 		if (never_left && same_lag)
 			return;
@@ -1172,9 +1191,9 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	se->wait_start = now;
 
 	if (a.new_task)
-		count(FORKS);
+		count(STAT_FORKS);
 	else if (a.wakeup)
-		count(WAKEUPS);
+		count(STAT_WAKEUPS);
 
 	eligible = vruntime_eligible(&time, se->vruntime);
 	cfs_rq->last_dsq = eligible ? eligible_dsq(a.cpu) : ineligible_dsq(a.cpu);
@@ -1197,7 +1216,7 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 
 	if (wakeup_preempt(p, cfs_rq, se, &time, a.new_task)) {
-		count(WAKEUP_PREEMPTIONS);
+		count(STAT_WAKEUP_PREEMPTIONS);
 		resched_curr_lazy(cfs_rq, interrupted, now);
 	} else if (resched) {
 		resched_curr_lazy(cfs_rq, interrupted, now);
@@ -1242,7 +1261,7 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 	account_dequeue_from(cfs_rq, se, now);
 
 	if (delay && set_delayed(cfs_rq, se, p->pid))
-		count(DELAYED_DEQUEUES);
+		count(STAT_DELAYED_DEQUEUES);
 }
 
 bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *to)
@@ -1254,7 +1273,7 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 	if (to || !cfs_rq || !cfs_rq->curr || h_nr_queued(cfs_rq) == 1)
 		return false;
 
-	count(YIELDS);
+	count(STAT_YIELDS);
 	clear_buddies(cfs_rq, from->pid);
 	update_curr(cfs_rq, now);
 	virtual_time_of(cfs_rq, &time, now);
@@ -1323,13 +1342,13 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	if (starvation_check_is_due(&cfs_rq->rescue_at, now) && rescue_starved(cpu)) {
-		count(RESCUES);
+		count(STAT_RESCUES);
 		return;
 	}
 
 	if (prev && prev_runs) {
 		if (resched && !cfs_rq->need_resched)
-			count(TICK_PREEMPTIONS);
+			count(STAT_TICK_PREEMPTIONS);
 		if (resched || cfs_rq->need_resched) {
 			cfs_rq->need_resched = false;
 			cfs_rq->need_resched_lazy = false;
@@ -1345,7 +1364,7 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	/* Of an empty queue all sums are zero */
 	if (!h_nr_queued(cfs_rq) && (cfs_rq->sum_weight || cfs_rq->sum_w_vruntime))
-		count(UNEVEN_SUMS);
+		count(STAT_UNEVEN_SUMS);
 	if (nr_cpus > 1 && !balanced) {
 		sched_balance_newidle(cfs_rq);
 		if (cfs_rq->nr_running)

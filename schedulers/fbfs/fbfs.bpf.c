@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * FBFS: BFS for FreeBSD. One run queue of 64 lists for all CPUs: interrupt, real-time and kernel threads run by static
  * priority, round robin; user threads are in one list and idle threads in another, earliest deadline first. Clocks,
@@ -31,15 +31,15 @@ const volatile u32 disk_priority = 92;
 /* prio_ratios[] for nice -20 */
 #define PRIO_RATIO_BASE 128
 
-enum {
-	CHOICES,
-	LIST_STEPS,
-	SWITCHES,
-	INTERRUPTS,
-	PREEMPTIONS,
-	FORKS,
-	YIELDS,
-	RESCUES,
+enum statistic {
+	STAT_CHOICES,
+	STAT_LIST_STEPS,
+	STAT_SWITCHES,
+	STAT_INTERRUPTS,
+	STAT_PREEMPTIONS,
+	STAT_FORKS,
+	STAT_YIELDS,
+	STAT_RESCUES,
 	NR_STATISTICS,
 };
 DEFINE_STATISTICS(NR_STATISTICS)
@@ -65,7 +65,6 @@ struct td_sched {
 
 DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
-#define record_of td_sched_of
 #include "earliest_deadline.h"
 #include "freebsd.h"
 
@@ -140,7 +139,7 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 static __always_inline void request_reschedule(s32 cpu, bool idle)
 {
 	if (cpu != (s32)bpf_get_smp_processor_id())
-		count(INTERRUPTS);
+		count(STAT_INTERRUPTS);
 	scx_bpf_kick_cpu(cpu, idle ? 0 : SCX_KICK_PREEMPT);
 }
 
@@ -219,7 +218,7 @@ static __always_inline void notify_cpus(struct task_struct *p, const struct td_s
 	if (bpf_cpumask_test_cpu(ts->cpu, p->cpus_ptr) &&
 	    (idle || (running_on(ts->cpu, p, &c) && goes_first(&own, &c) && (own.prio < c.prio || queue_of(own.prio) >= TIMESHARE_LIST)))) {
 		if (!idle) {
-			count(PREEMPTIONS);
+			count(STAT_PREEMPTIONS);
 			request_reschedule(ts->cpu, false);
 		}
 		interrupt_all_idle(p);
@@ -230,7 +229,7 @@ static __always_inline void notify_cpus(struct task_struct *p, const struct td_s
 	cpu = worst_running(p);
 	if (cpu < 0)
 		return;
-	count(PREEMPTIONS);
+	count(STAT_PREEMPTIONS);
 	request_reschedule(cpu, false);
 }
 
@@ -275,7 +274,7 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 	struct td_sched *ts = NULL;
 	u64 now = scx_bpf_now();
 
-	count(CHOICES);
+	count(STAT_CHOICES);
 	if (prev && can_go_on(prev, cpu))
 		ts = td_sched_of(prev);
 	if (prev && ts) {
@@ -316,7 +315,7 @@ void BPF_STRUCT_OPS(fbfs_running, struct task_struct *p)
 
 	if (!ts)
 		return;
-	count(SWITCHES);
+	count(STAT_SWITCHES);
 	ts->cpu = cpu;
 	ts->running = true;
 	ts->sliceend = false;
@@ -354,7 +353,7 @@ bool BPF_STRUCT_OPS(fbfs_yield, struct task_struct *from, struct task_struct *to
 
 	if (to || !ts)
 		return false;
-	count(YIELDS);
+	count(STAT_YIELDS);
 	charge_ticks(from, ts, scx_bpf_now());
 	scx_bpf_task_set_slice(from, 0);
 	return false;
@@ -380,7 +379,7 @@ s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_a
 	if (!args->fork)
 		return 0;
 
-	count(FORKS);
+	count(STAT_FORKS);
 	parent_ts = td_sched_of(parent);
 	if (!parent_ts)
 		return 0;

@@ -2,14 +2,21 @@
 /*
  * domain_balance.h - when a CPU balances, and the walk over its domains: the same from Linux 2.6.22 to 7.3
  *
- * See machine_levels.h. The including file first defines
- *
- *   balance_domain(rq, sd, level, idle)  balances one domain of a CPU: returns how many tasks came, a negative number if none did but
- *                                        the CPU must not count as idle, or BALANCE_ELSEWHERE
- *   sched_idle_rq(rq)                    whether a CPU counts as idle although it runs tasks
- *   nr_overloaded                        CPUs that have a task to spare (runnable_load.h)
+ * See machine_levels.h; runnable_load.h counts the tasks. What differs between releases are the functions declared first.
  */
 #pragma once
+
+/*
+ * Balances one domain of a CPU: returns how many tasks came, a negative number if none did but the CPU must not count as idle, or
+ * BALANCE_ELSEWHERE.
+ */
+static s32 balance_domain(struct run_queue *rq, struct sched_domain *sd, u32 level, u32 idle);
+
+/* Does a CPU count as idle although it runs tasks? */
+static bool sched_idle_rq(const struct run_queue *rq);
+
+/* What it costs to move a task away from its cache, nanoseconds: a CPU that is idle for less than that on average does not look for tasks. */
+static u64 migration_cost(void);
 
 /* Held while a domain with SD_SERIALIZE is balanced */
 static u32 balancing;
@@ -81,7 +88,7 @@ static __always_inline u64 balance_interval(const struct run_queue *rq, const st
 	bool busy = idle != CPU_IDLE && !sched_idle_rq(rq);
 	u64 interval = msecs_to_jiffies(sd->balance_interval * (busy ? sd->busy_factor : 1));
 
-	if (busy && balance_rules == BALANCE_7_3)
+	if (busy && balance_rules() == BALANCE_7_3)
 		interval = max(interval - 1, 1);
 	/* At most a tenth of a second for every CPU of the machine */
 	return min(interval, max(NSEC_PER_SEC * nr_online / 10 / (tick_nsec ?: 1), 1));
@@ -110,9 +117,9 @@ __noinline int rebalance_domains(struct run_queue *rq __arg_nonnull, u32 idle, u
 			if (moved)
 				idle = moved < 0 || rq->nr_running ? CPU_NOT_IDLE : CPU_IDLE;
 			/* Before 7.3, a CPU that finds another one balancing tries again at the next tick */
-			if (!taken || balance_rules == BALANCE_7_3)
+			if (!taken || balance_rules() == BALANCE_7_3)
 				sd->last_balance = ticks;
-			if (balance_rules == BALANCE_7_3)
+			if (balance_rules() == BALANCE_7_3)
 				interval = balance_interval(rq, sd, idle);
 		}
 		next_balance = min(next_balance, sd->last_balance + interval);
@@ -123,12 +130,15 @@ __noinline int rebalance_domains(struct run_queue *rq __arg_nonnull, u32 idle, u
 	return 0;
 }
 
-#define balancing_is_due(rq, now) (balance_ticks_at(now) >= (rq)->next_balance)
+static __always_inline bool balancing_is_due(const struct run_queue *rq, u64 now)
+{
+	return balance_ticks_at(now) >= rq->next_balance;
+}
 
 /* Can idle CPUs find anything? Two tasks on a CPU, two busy threads of a core, or in 7.3 of a cache if there are more caches. */
 static __always_inline bool worth_balancing(void)
 {
-	bool caches = balance_rules == BALANCE_7_3 && topology_nr_llcs > 1;
+	bool caches = balance_rules() == BALANCE_7_3 && topology_nr_llcs > 1;
 	u32 position, core = ~0U, llc = ~0U;
 	struct run_queue *rq;
 
@@ -157,5 +167,5 @@ static __always_inline void init_balancing(struct run_queue *rq, s32 cpu)
 	rq->exists = !place || place->capacity;
 	nr_online += rq->exists;
 	rq->next_balance = balance_ticks_at(scx_bpf_now());
-	rq->avg_idle = 2 * sched_migration_cost;
+	rq->avg_idle = 2 * migration_cost();
 }

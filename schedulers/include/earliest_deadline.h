@@ -6,7 +6,7 @@
  * times are the numbers of the classes' lists. A list is not sorted by deadline, so a CPU walks over the first list that has a task
  * for it.
  *
- * The including file first defines LIST_STEPS, RESCUES, record_of() and
+ * The including file first defines STAT_LIST_STEPS, STAT_RESCUES, and the records of tasks (task_data.h) with waiting_since; and it defines
  *
  *	candidate_of()	class and deadline of a task
  *	ends_scan()	whether a waiting task is taken without looking at the rest of its list
@@ -17,8 +17,12 @@
 #include "best_task.h"
 #include "idle_task.h"
 #include "starvation.h"
-#define waits_since(t) ((t)->waiting_since)
 #include "starving_queue.h"
+
+static __always_inline u64 waits_since(const task_record *t)
+{
+	return t->waiting_since;
+}
 
 struct candidate {
 	s32 prio;
@@ -104,7 +108,7 @@ __noinline bool earliest_deadline_task(s32 cpu, u32 prev_list, s64 prev_deadline
 			earliest_deadline = c.deadline;
 			ended = ends_scan(list, &c, now);
 		}
-		count_by(LIST_STEPS, steps);
+		count_by(STAT_LIST_STEPS, steps);
 		if (!edt || (edt_list == prev_list && !ended && prev_deadline < earliest_deadline)) {
 			end_walk(&it, edt);
 			return false;
@@ -154,6 +158,6 @@ static __always_inline bool rescue_starved(u64 now)
 {
 	if (!starvation_check_is_due(&starvation_check_at, now) || !rescue_from_queue(RUNQ, 0, 0))
 		return false;
-	count(RESCUES);
+	count(STAT_RESCUES);
 	return true;
 }

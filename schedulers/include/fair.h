@@ -7,19 +7,21 @@
  *
  * The including file first defines
  *
- *   release              RELEASE_2_6_24 or RELEASE_3_0, as a tunable or as a constant
- *   its tunables         hz, wakeup_preempt
+ *   release              of enum cfs_release (fair_state.h), as a tunable or as a constant
+ *   CFS's settings       hz, sched_latency, sched_min_granularity, sched_wakeup_granularity, sched_tunable_scaling, wakeup_preempt,
+ *                        new_fair_sleepers, as tunables or as constants
  *   tick_nsec, nr_cpus   length of a tick of the era, number of CPUs
  *   struct run_queue     with CFS_QUEUE_STATE (fair_state.h)
  *   struct task_ctx      with CFS_TASK_STATE
- *   leftmost_dsq(rq)     the queue of the tasks that wait for the CPU
- *   charge_besides(rq, delta_exec)  what else is charged for the running task's time, if anything
  *
- * and includes runnable_load.h.
+ * and includes runnable_load.h. If the running task's time is also charged elsewhere, the function charge_besides(rq, delta_exec) does so.
  */
 #pragma once
 
 #include "fair_running.h"
+
+/* The queue of the tasks that wait for the CPU. */
+static u64 leftmost_dsq(const struct run_queue *rq);
 
 #ifndef charge_besides
 #define charge_besides(rq, delta_exec)

@@ -2,7 +2,7 @@
 /*
  * fair_arrival.h - a task comes to a CPU's queue, in fair classes that balance load by domains
  *
- * The including file first defines the counter PUSHED_ACTIVE and struct task_ctx with FAIR_TASK_STATE and push_cpu, one plus the CPU to
+ * The including file first defines the counter STAT_PUSHED_ACTIVE and struct task_ctx with FAIR_TASK_STATE and push_cpu, one plus the CPU to
  * which active balancing pushes the task, or 0; and includes runnable_load.h.
  */
 #pragma once
@@ -37,7 +37,7 @@ static __always_inline struct arrival arrival_of(struct task_struct *p, struct t
 		/* Active balancing sends the task, which has just been put, to another CPU */
 		if (!a.wakeup && task_allowed(p, t->push_cpu - 1)) {
 			a.cpu = t->push_cpu - 1;
-			count(PUSHED_ACTIVE);
+			count(STAT_PUSHED_ACTIVE);
 		}
 		t->push_cpu = 0;
 	} else if (a.changing && t->vruntime_cpu && task_allowed(p, t->vruntime_cpu - 1)) {

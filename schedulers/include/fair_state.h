@@ -9,6 +9,12 @@
 #include "starvation.h"
 #include "virtual_runtime.h"
 
+/* Whose CFS: the rules differ */
+enum cfs_release {
+	RELEASE_2_6_24,
+	RELEASE_3_0,
+};
+
 #define FAIR_QUEUE_STATE								\
 	s32 cpu;									\
 	/* Number and total weight of the runnable tasks, including the running one; changed atomically */		\

@@ -6,7 +6,7 @@
  * 0 to 255, smaller is better; four share a list of a run queue.
  *
  * The including file first defines struct td_sched with priority, slice, sliceend, running, charged_until and waiting_since,
- * and RESCUES, which counts threads that had waited for too long. This header defines the tunables hz and stathz.
+ * and STAT_RESCUES, which counts threads that had waited for too long. This header defines the tunables hz and stathz.
  */
 #pragma once
 
@@ -207,7 +207,7 @@ __noinline u32 rescue(u64 runq, u64 front)
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place_in(0, false));
 		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, front, 0))
 			continue;
-		count(RESCUES);
+		count(STAT_RESCUES);
 		ts->priority = 0;
 		rescued++;
 	}

@@ -5,13 +5,13 @@
  * It wakes those whose balancing is due, so that they look for tasks, and notices tasks that wait behind a real-time task that took an
  * idle CPU. ops.init() starts it: init_idle_tick() ?: start_idle_tick().
  *
- * The including file first defines nr_cpus, tick_nsec, struct run_queue with exists and nr_running, and
- *
- *   notice_real_time()             of runnable_load.h
- *   worth_balancing()              whether balancing can find anything
- *   balancing_is_due(rq, now)
+ * The including file first defines nr_cpus, tick_nsec, and struct run_queue with exists and nr_running, and includes runnable_load.h.
  */
 #pragma once
+
+/* Can balancing find anything? */
+static bool worth_balancing(void);
+static bool balancing_is_due(const struct run_queue *rq, u64 now);
 
 static bool idle_balance_tick(void)
 {

@@ -9,11 +9,7 @@
  *
  *   SCHED_LOAD_SCALE     load of a nice 0 task, and power of a CPU
  *   struct run_queue     with curr, curr_weight
- *   sched_migration_cost for 3.0
- *   task_hot()           whether a task's data may still be in its CPU's cache
- *   move_tasks()         moves up to attempt->imbalance of load from the busiest CPU to this one, returns how many tasks moved, and sets
- *                        attempt->all_pinned if it met none that may run here
- *   BALANCES, AFFINE_WAKEUPS, IDLE_WAKEUPS  counters of attempts, and of wake-ups on the waker's CPU and on an idle one
+ *   STAT_BALANCES, STAT_AFFINE_WAKEUPS, STAT_IDLE_WAKEUPS  counters of attempts, and of wake-ups on the waker's CPU and on an idle one
  */
 #pragma once
 
@@ -97,7 +93,11 @@ static __always_inline u64 target_load(const struct run_queue *rq, u32 type, u64
 	return type ? max(load_history(rq, type, now), rq->load_weight) : rq->load_weight;
 }
 
-#define before_load_changes(rq, now) update_cpu_load(rq, now)
+static __always_inline void before_load_changes(struct run_queue *rq, u64 now)
+{
+	update_cpu_load(rq, now);
+}
+#define before_load_changes before_load_changes
 
 #include "runnable_load.h"
 
@@ -108,7 +108,7 @@ static __always_inline u64 cpu_avg_load_per_task(struct run_queue *rq)
 
 	if (nr_running)
 		rq->domains.avg_load_per_task = rq->load_weight / nr_running;
-	else if (balance_rules != BALANCE_3_0)
+	else if (balance_rules() != BALANCE_3_0)
 		return SCHED_LOAD_SCALE;
 	return rq->domains.avg_load_per_task;
 }
@@ -117,10 +117,17 @@ static __always_inline u64 cpu_avg_load_per_task(struct run_queue *rq)
 
 __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle);
 
-#define balance_domain load_balance
-#define sched_idle_rq(rq) false
-
 #include "domain_balance.h"
+
+static __always_inline s32 balance_domain(struct run_queue *rq, struct sched_domain *sd, u32 level, u32 idle)
+{
+	return load_balance(rq, sd, level, idle);
+}
+
+static __always_inline bool sched_idle_rq(const struct run_queue *rq)
+{
+	return false;
+}
 
 /* Prepares the run queue of a CPU. */
 static __always_inline void init_domains(struct run_queue *rq, s32 cpu)
@@ -137,8 +144,15 @@ static __always_inline void init_domains(struct run_queue *rq, s32 cpu)
 	rq->domains.next_load_tick = (rq->next_balance + 1) * tick_nsec;
 }
 
+/* Did the task run so recently that its data may still be in the CPU's cache? */
+static bool task_hot(const struct task_ctx *t, u32 level, u64 now);
+
 /* ---- Balancing ------------------------------------------------------------------------------------------------- */
 
+/*
+ * Moves up to attempt->imbalance of load from the busiest CPU to this one, returns how many tasks moved, and sets attempt->all_pinned if
+ * it met none that may run here.
+ */
 __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_queue *busiest __arg_nonnull,
 			  const struct sched_domain *sd __arg_nonnull);
 
@@ -150,7 +164,7 @@ static __always_inline u64 group_power(const struct run_queue *group_rq, u32 lev
 {
 	const volatile struct cpu_topology *first, *last;
 
-	if (balance_rules == BALANCE_3_0) {
+	if (balance_rules() == BALANCE_3_0) {
 		u32 threads = group_rq->span[LEVEL_SMT].count;
 		u64 power = threads > 1 ? SMT_GAIN / threads : SCHED_LOAD_SCALE;
 
@@ -169,7 +183,7 @@ static __always_inline u64 group_power(const struct run_queue *group_rq, u32 lev
 /* How many tasks a group has room for. */
 static __always_inline u64 group_capacity(u64 power)
 {
-	if (balance_rules != BALANCE_3_0)
+	if (balance_rules() != BALANCE_3_0)
 		return power / SCHED_LOAD_SCALE;
 	return (power + SCHED_LOAD_SCALE / 2) / SCHED_LOAD_SCALE ?: 1;
 }
@@ -222,14 +236,14 @@ static __always_inline bool is_balanced(const struct balance_attempt *attempt, c
 {
 	const struct group_stats *local = &attempt->local, *busiest = &attempt->busiest;
 
-	if (balance_rules == BALANCE_3_0) {
+	if (balance_rules() == BALANCE_3_0) {
 		/* Affinities got in the way, or this CPU would idle beside a full group */
 		if (busiest->imb || (attempt->idle == CPU_NEWLY_IDLE && local->has_capacity && !busiest->has_capacity))
 			return false;
 	}
 	if (local->avg_load >= busiest->avg_load || local->avg_load >= avg_load)
 		return true;
-	if (balance_rules == BALANCE_3_0 && attempt->idle == CPU_IDLE)
+	if (balance_rules() == BALANCE_3_0 && attempt->idle == CPU_IDLE)
 		return local->idle_cpus <= busiest->idle_cpus + 1 && busiest->sum_nr_running <= busiest->count;
 	return 100 * busiest->avg_load <= sd->imbalance_pct * local->avg_load;
 }
@@ -243,17 +257,17 @@ static __always_inline void fix_small_imbalance(struct balance_attempt *attempt,
 	const struct group_stats *local = &attempt->local;
 	u64 power = attempt->busiest.power ?: 1, this_per_task = SCHED_LOAD_SCALE;
 	u64 max_load = attempt->busiest.avg_load, this_load = local->avg_load;
-	u64 scaled_per_task = per_task, slack = balance_rules == BALANCE_2_6_24 ? BALANCE_FUZZ : 0, less, more, now, move;
+	u64 scaled_per_task = per_task, slack = balance_rules() == BALANCE_2_6_24 ? BALANCE_FUZZ : 0, less, more, now, move;
 	u32 imbn = 2;
 
 	if (local->sum_nr_running) {
 		this_per_task = local->sum_weighted_load / local->sum_nr_running;
 		if (per_task > this_per_task)
 			imbn = 1;
-	} else if (balance_rules == BALANCE_3_0) {
+	} else if (balance_rules() == BALANCE_3_0) {
 		this_per_task = cpu_avg_load_per_task(this_rq);
 	}
-	if (balance_rules == BALANCE_3_0) {
+	if (balance_rules() == BALANCE_3_0) {
 		scaled_per_task = per_task * SCHED_LOAD_SCALE / power;
 		slack = scaled_per_task;
 	}
@@ -289,7 +303,7 @@ __noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull, con
 	per_task = busiest->sum_weighted_load / busiest->sum_nr_running;
 	if (busiest->imb)
 		per_task = min(per_task, avg_load);
-	if (balance_rules != BALANCE_3_0 && max_load <= per_task)
+	if (balance_rules() != BALANCE_3_0 && max_load <= per_task)
 		return false;
 
 	/*
@@ -298,7 +312,7 @@ __noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull, con
 	 * unless affinities keep them there.
 	 */
 	if (max_load >= avg_load) {
-		if (balance_rules != BALANCE_3_0)
+		if (balance_rules() != BALANCE_3_0)
 			max_pull = max_load - per_task;
 		else if (busiest->imb)
 			max_pull = ~0ULL;
@@ -311,7 +325,7 @@ __noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull, con
 	}
 	fix_small_imbalance(attempt, this_rq, per_task);
 	/* Later releases take what there is; if that is nothing it counts as a failure */
-	return balance_rules != BALANCE_2_6_22 || attempt->imbalance >= per_task;
+	return balance_rules() != BALANCE_2_6_22 || attempt->imbalance >= per_task;
 }
 
 /* From 2.6.24 on: do the CPUs of a group differ by more than weight 1024, or in 3.0 by a mean task if a CPU has tasks to spare? */
@@ -319,9 +333,9 @@ static __always_inline bool group_is_imbalanced(const struct group_stats *group)
 {
 	u64 per_task = group->sum_nr_running ? group->sum_weighted_load / group->sum_nr_running : 0;
 
-	if (balance_rules == BALANCE_2_6_22)
+	if (balance_rules() == BALANCE_2_6_22)
 		return false;
-	if (balance_rules == BALANCE_2_6_24)
+	if (balance_rules() == BALANCE_2_6_24)
 		return group->max_cpu_load > group->min_cpu_load + SCHED_LOAD_SCALE;
 	return group->max_cpu_load - group->min_cpu_load >= per_task && group->max_nr_running > 1;
 }
@@ -420,10 +434,10 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sche
 	attempt->level = level;
 	attempt->idle = idle;
 	attempt->balance = true;
-	attempt->prefer_sibling = balance_rules == BALANCE_3_0 && prefers_siblings(this_rq, level);
-	attempt->sd_idle = share_power && idle != CPU_NOT_IDLE && balance_rules != BALANCE_3_0;
+	attempt->prefer_sibling = balance_rules() == BALANCE_3_0 && prefers_siblings(this_rq, level);
+	attempt->sd_idle = share_power && idle != CPU_NOT_IDLE && balance_rules() != BALANCE_3_0;
 	attempt->pinned.number = 0;
-	count(BALANCES);
+	count(STAT_BALANCES);
 
 	bpf_for(round, 0, MAX_PINNED_CPUS + 1) {
 		attempt->all_pinned = false;
@@ -447,7 +461,7 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sche
 		}
 	}
 
-	if (idle == CPU_NEWLY_IDLE && balance_rules != BALANCE_3_0) {
+	if (idle == CPU_NEWLY_IDLE && balance_rules() != BALANCE_3_0) {
 		if (moved || (!found && (!share_power || attempt->sd_idle)))
 			sd->nr_balance_failed = 0;
 		goto out;
@@ -476,23 +490,23 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sche
 out:
 	if (!attempt->balance)
 		return BALANCE_ELSEWHERE;
-	return !moved && share_power && !attempt->sd_idle && balance_rules != BALANCE_3_0 ? -1 : moved;
+	return !moved && share_power && !attempt->sd_idle && balance_rules() != BALANCE_3_0 ? -1 : moved;
 }
 
 /* Balances when the CPU has just run out of tasks; stops at the first level that yields a task. */
 static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 {
 	u64 ticks = balance_ticks_at(now);
-	u64 next_balance = ticks + balance_ticks_at((balance_rules == BALANCE_2_6_22 ? 60 : 1) * NSEC_PER_SEC);
-	s32 pulled_task = balance_rules == BALANCE_2_6_22 ? 0 : -1;
+	u64 next_balance = ticks + balance_ticks_at((balance_rules() == BALANCE_2_6_22 ? 60 : 1) * NSEC_PER_SEC);
+	s32 pulled_task = balance_rules() == BALANCE_2_6_22 ? 0 : -1;
 	struct sched_domain *sd;
 	bool reset;
 	u32 level;
 
 	/* 3.0: not worth it for a CPU that will have work again soon */
-	if (balance_rules == BALANCE_3_0) {
+	if (balance_rules() == BALANCE_3_0) {
 		rq->idle_stamp = now;
-		if (rq->avg_idle < sched_migration_cost)
+		if (rq->avg_idle < migration_cost())
 			return;
 	}
 
@@ -514,7 +528,7 @@ static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 	}
 
 	/* It may have been set with the long interval of a busy CPU */
-	if (balance_rules == BALANCE_2_6_22)
+	if (balance_rules() == BALANCE_2_6_22)
 		reset = !pulled_task;
 	else
 		reset = pulled_task || ticks > rq->next_balance;
@@ -625,11 +639,11 @@ static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_qu
 		tl -= min(tl, this_rq->curr_weight);
 	balanced = 100 * (tl + t->weight) <= imbalance * load;
 
-	if (balance_rules == BALANCE_3_0)
+	if (balance_rules() == BALANCE_3_0)
 		return balanced || !tl || (!sync && tl <= load && tl + prev_target <= cpu_avg_load_per_task(this_rq));
 	if (sd->flags & SD_WAKE_AFFINE) {
 		/* And the woken task's cache is cold anyway */
-		if (balance_rules == BALANCE_2_6_24 && sync && !task_hot(t, level, now))
+		if (balance_rules() == BALANCE_2_6_24 && sync && !task_hot(t, level, now))
 			return true;
 		if (balanced || (tl <= load && tl + prev_target <= cpu_avg_load_per_task(this_rq)))
 			return true;
@@ -714,14 +728,14 @@ static __always_inline s32 select_task_rq(struct task_struct *p, struct task_ctx
 
 	this_rq = run_queue_of(this_cpu);
 	prev_rq = run_queue_of(prev_cpu);
-	if (!this_rq || !prev_rq || (balance_rules == BALANCE_3_0 && !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)))
+	if (!this_rq || !prev_rq || (balance_rules() == BALANCE_3_0 && !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)))
 		return prev_cpu;
 	if (this_cpu != prev_cpu && wake_affine(this_rq, prev_rq, p, t, wake_flags & SCX_WAKE_SYNC, scx_bpf_now())) {
-		count(AFFINE_WAKEUPS);
+		count(STAT_AFFINE_WAKEUPS);
 		cpu = this_cpu;
 	}
-	new_cpu = balance_rules == BALANCE_3_0 ? select_idle_sibling(cpu, this_cpu, prev_cpu, p) : wake_idle(cpu, p);
+	new_cpu = balance_rules() == BALANCE_3_0 ? select_idle_sibling(cpu, this_cpu, prev_cpu, p) : wake_idle(cpu, p);
 	if (new_cpu != cpu)
-		count(IDLE_WAKEUPS);
+		count(STAT_IDLE_WAKEUPS);
 	return new_cpu;
 }

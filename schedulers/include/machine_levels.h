@@ -8,8 +8,7 @@
  *
  * The including file first defines
  *
- *   balance_rules   whose rules apply: BALANCE_2_6_22, BALANCE_2_6_24, BALANCE_3_0 or BALANCE_7_3
- *   hz              ticks of the era per second, 0 for those of the running kernel
+ *   hz   ticks of the era per second, 0 for those of the running kernel
  *
  * and has cpu, nr_running and BALANCE_STATE in its struct run_queue.
  */
@@ -43,6 +42,9 @@ enum cpu_idle_type {
 #define BALANCE_2_6_24 1
 #define BALANCE_3_0 2
 #define BALANCE_7_3 3
+
+/* Whose rules apply: one of these. */
+static u32 balance_rules(void);
 
 /* What a domain does; the last two names are those of 7.3 */
 #define SD_BALANCE_NEWIDLE 1

@@ -9,14 +9,22 @@
  *
  *   struct run_queue               with cpu, nr_running, load_weight, real_time, and curr, true if a task of the scheduler runs
  *   struct task_ctx                with on_rq (the CPU plus one, or 0) and weight
- *   before_load_changes(rq, now)   what to do before the load of a CPU changes
- *   real_time_weight               what a real-time task weighs in the sums, or count_real_time_task(rq, number, now)
- *   count_besides(rq, t, number)   what else is counted with a task, if anything
+ *   REAL_TIME_WEIGHT               what a real-time task weighs in the sums; or count_real_time_task(rq, number, now), if it is counted otherwise
+ *
+ * and if they do anything, the functions before_load_changes(rq, now), before the load of a CPU changes, and count_besides(rq, t, number),
+ * which counts more than a task's weight. A function that replaces a default is also defined as a macro of its own name.
  */
 #pragma once
 
 #ifndef count_real_time_task
-#define count_real_time_task(rq, number, now) load_change(rq, real_time_weight, number, now)
+#ifndef REAL_TIME_WEIGHT
+#error "Define REAL_TIME_WEIGHT or count_real_time_task() before including runnable_load.h"
+#endif
+#define count_real_time_task(rq, number, now) load_change(rq, REAL_TIME_WEIGHT, number, now)
+#endif
+
+#ifndef before_load_changes
+#define before_load_changes(rq, now)
 #endif
 
 #ifndef count_besides

@@ -66,14 +66,14 @@ static const struct sched_domain domains_3_0[NR_LEVELS] = {
 	[LEVEL_NODE] = { 8, 32, 32, 125, 1,  3, 2, 0, 0, 0,  SD_3_0 | SD_SERIALIZE },
 };
 
-/* Initial values of a level. If balance_rules is constant, the compiler drops the other releases' tables. */
+/* Initial values of a level. If balance_rules() is constant, the compiler drops the other releases' tables. */
 static __always_inline const struct sched_domain *initial_domain(u32 level)
 {
 	if (level >= NR_LEVELS)
 		level = LEVEL_SELF;
-	if (balance_rules == BALANCE_2_6_22)
+	if (balance_rules() == BALANCE_2_6_22)
 		return &domains_2_6_22[level];
-	return balance_rules == BALANCE_2_6_24 ? &domains_2_6_24[level] : &domains_3_0[level];
+	return balance_rules() == BALANCE_2_6_24 ? &domains_2_6_24[level] : &domains_3_0[level];
 }
 
 /* A group of CPUs in one balancing attempt */

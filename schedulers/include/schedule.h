@@ -11,31 +11,22 @@
  *
  * The including file first defines
  *
- *	struct task_data	with counter, processor, place, running_since, waiting_since
- *	prepare_search()	what schedule() does before it searches
+ *	struct task_ctx	with counter, processor, place, running_since, waiting_since
  *	SEARCHES_AGAIN		whether another search follows when an epoch begins, as in 2.4; before, the task that has been found runs anyway
+ *	NOTHING			less than any goodness
+ *	prepare_search()	what schedule() does before it searches
  *	goodness()		of a task on a CPU, given its loaded address space, or NOTHING
- *	quantum_of()		what a task gets when an epoch begins
- *	quantum_has_ended()	whether the running task has to leave its CPU
- *	run_counter_down()	lets it run until then
- *	goes_on()		the task that ran until now has been chosen again
- *	loaded_mm()		the address space that is loaded on a CPU, if goodness() uses it
- *	switched_in()		if defined: a task has been given its CPU
- *	switched_out()		if defined: it leaves it
  *
  * and names the callbacks of one_list in its table.
  */
 #pragma once
 
+#ifndef SEARCHES_AGAIN
+#error "Define SEARCHES_AGAIN before including schedule.h"
+#endif
+
 #include "best_task.h"
 #include "starvation.h"
-
-#ifndef switched_in
-#define switched_in(p, data, now)
-#endif
-#ifndef switched_out
-#define switched_out(data, now)
-#endif
 
 #define RUNQUEUE 0
 
@@ -58,6 +49,21 @@ struct cpu_data {
 	u64 active_mm;
 };
 DEFINE_PER_CPU(struct cpu_data, cpu_data)
+
+/* What a task gets when an epoch begins, ticks. */
+static s32 quantum_of(const struct task_struct *p);
+
+/* Does the running task have to leave its CPU? And lets it run until then. */
+static bool quantum_has_ended(const struct task_ctx *data);
+static void run_counter_down(struct task_struct *p, const struct task_ctx *data, u64 now);
+
+/* The address space that is loaded on a CPU, for goodness(). */
+static u64 loaded_mm(const struct cpu_data *cpu_data, struct task_struct *prev);
+
+/* The task that ran until now has been chosen again; a task has been given its CPU, or leaves it. */
+static void goes_on(struct task_struct *prev, struct task_ctx *data, u64 now);
+static void switched_in(struct task_struct *p, struct task_ctx *data, u64 now);
+static void switched_out(struct task_ctx *data, u64 now);
 
 /* need_resched: the task that runs on @cpu is to call schedule(). */
 static __always_inline void resched_cpu(s32 cpu)
@@ -84,16 +90,16 @@ static __always_inline void recalculate(u64 now)
 	struct task_struct *p;
 	u64 tasks = 0;
 
-	count(RECALCULATIONS);
+	count(STAT_RECALCULATIONS);
 	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
-		struct task_data *data = task_data_of(p);
+		struct task_ctx *data = task_ctx_of(p);
 
 		if (!data)
 			continue;
 		refill_ticks(&data->counter, quantum_of(p), now);
 		tasks++;
 	}
-	count_by(RECALCULATED_TASKS, tasks);
+	count_by(STAT_RECALCULATED_TASKS, tasks);
 }
 
 /*
@@ -102,7 +108,7 @@ static __always_inline void recalculate(u64 now)
  */
 __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nullable, u64 this_mm, u64 now)
 {
-	struct task_data *prev_data = prev && can_go_on(prev, cpu) ? task_data_of(prev) : NULL;
+	struct task_ctx *prev_data = prev && can_go_on(prev, cpu) ? task_ctx_of(prev) : NULL;
 	bool moved = false, prev_wins = false, epoch_ends;
 	s32 weight = NOTHING, candidate;
 	u64 place = 0, longest = 0, steps = 0, starved;
@@ -111,10 +117,10 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 
 	/* If goodness() does not use it the compiler would not pass it, but the verifier wants it passed. */
 	barrier_var(this_mm);
-	count(SCHEDULES);
+	count(STAT_SCHEDULES);
 	bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		struct task_data *data = task_data_of(p);
+		struct task_ctx *data = task_ctx_of(p);
 
 		steps++;
 		if (!data || !can_run_on(p, cpu))
@@ -138,7 +144,7 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 		if (prev_wins)
 			weight = candidate;
 	}
-	count_by(LIST_STEPS, steps);
+	count_by(STAT_LIST_STEPS, steps);
 
 	epoch_ends = !weight && !longest;
 	if (prev_wins || (epoch_ends && SEARCHES_AGAIN))
@@ -146,7 +152,7 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 	else
 		moved = take_task(&it, next);
 	if (moved && longest)
-		count(RESCUES);
+		count(STAT_RESCUES);
 	if (epoch_ends) {
 		recalculate(now);
 		if (SEARCHES_AGAIN)
@@ -160,7 +166,7 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 /* schedule(): @prev goes on until its quantum has ended or a search is requested. */
 void BPF_STRUCT_OPS(one_list_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct task_data *data = prev && can_go_on(prev, cpu) ? task_data_of(prev) : NULL;
+	struct task_ctx *data = prev && can_go_on(prev, cpu) ? task_ctx_of(prev) : NULL;
 	struct cpu_data *cpu_data = cpu_data_of(cpu);
 	u64 this_mm, now = scx_bpf_now();
 	s32 attempt;
@@ -191,7 +197,7 @@ void BPF_STRUCT_OPS(one_list_dispatch, s32 cpu, struct task_struct *prev)
 
 void BPF_STRUCT_OPS(one_list_running, struct task_struct *p)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 
 	if (!data)
@@ -206,7 +212,7 @@ void BPF_STRUCT_OPS(one_list_running, struct task_struct *p)
 /* Whether displaced by a real-time task or not, the task goes back to the list, and is not kept on the CPU's local queue. */
 void BPF_STRUCT_OPS(one_list_stopping, struct task_struct *p, bool runnable)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 	u64 now = scx_bpf_now();
 
 	if (!data)

@@ -2,17 +2,16 @@
 /*
  * starving_queue.h - takes starving tasks (starvation.h) out of a dispatch queue
  *
- * The including file first defines waits_since(t), since when a task waits; mark_rescued(t), if it marks the tasks it rescues; and
- * record_of(p), if the function that finds a task's record is not task_ctx_of().
+ * The including file first defines the records of tasks (task_data.h), and mark_rescued(t) if it marks the tasks that it rescues.
  */
 #pragma once
 
-#ifndef record_of
-#define record_of task_ctx_of
-#endif
 #ifndef mark_rescued
 #define mark_rescued(t)
 #endif
+
+/* Since when a task waits, nanoseconds. */
+static u64 waits_since(const task_record *t);
 
 /*
  * Moves the first task of a queue that has waited for starvation_limit and may run here to this CPU's local queue; true if there is
@@ -26,7 +25,7 @@ static __always_inline bool rescue_from_queue(u64 dsq, u64 flags, u32 depth)
 	u32 seen = 0;
 
 	bpf_for_each(scx_dsq, p, dsq, flags) {
-		typeof(record_of(p)) t = record_of(p);
+		task_record *t = record_of(p);
 
 		if (depth && seen++ >= depth)
 			break;

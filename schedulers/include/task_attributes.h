@@ -48,7 +48,7 @@ struct task_attributes {
 };
 
 /* attributes_of() is NULL for a task without attributes. */
-DEFINE_TASK_DATA(struct task_attributes, task_attributes, attributes)
+DEFINE_TASK_STORAGE(struct task_attributes, task_attributes, attributes)
 
 static __always_inline bool asks_for_isochronous(const struct task_attributes *attributes)
 {

@@ -4,13 +4,15 @@
  *
  * DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx) defines the map task_ctx_map and three functions. task_ctx_of(p) returns the
  * record of a task, or NULL if it has none, so callers must check; expected_task_ctx(p) also ends the scheduler in that case.
- * new_task_ctx(p), for ops.init_task(), makes one, zeroed, if there is memory. The kernel frees it with the task.
+ * new_task_ctx(p), for ops.init_task(), makes one, zeroed, if there is memory. The kernel frees it with the task. FreeBSD's schedulers
+ * call their records td_sched, as FreeBSD does, so pieces that all schedulers share say task_record and record_of(p). DEFINE_TASK_STORAGE()
+ * is the same for a second record.
  *
  * for_each_queued(p, t, dsq, flags) walks over the tasks of a dispatch queue, in a scheduler that calls its records task_ctx: @t is that of @p.
  */
 #pragma once
 
-#define DEFINE_TASK_DATA(record_type, map_name, name)					\
+#define DEFINE_TASK_STORAGE(record_type, map_name, name)				\
 	struct {									\
 		__uint(type, BPF_MAP_TYPE_TASK_STORAGE);				\
 		__uint(map_flags, BPF_F_NO_PREALLOC);					\
@@ -35,6 +37,16 @@
 	static __always_inline __attribute__((unused)) record_type *new_##name(struct task_struct *p)		\
 	{										\
 		return bpf_task_storage_get(&map_name, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);		\
+	}
+
+#define DEFINE_TASK_DATA(record_type, map_name, name)					\
+	DEFINE_TASK_STORAGE(record_type, map_name, name)				\
+											\
+	typedef record_type task_record;						\
+											\
+	static __always_inline __attribute__((unused)) task_record *record_of(struct task_struct *p)		\
+	{										\
+		return name##_of(p);							\
 	}
 
 #define for_each_queued(p, t, dsq, flags)						\

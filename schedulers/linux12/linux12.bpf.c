@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Linux 1.2: one ring of all tasks, in order of creation. Every switch walks around it twice: the first walk wakes the sleeping
  * tasks that are due, the second finds the runnable task with the most ticks left. The rules are those of 1.2.13.
@@ -10,6 +10,8 @@
 #include "in_interrupt.h"
 #include "pending_signals.h"
 #include "tick_counter.h"
+
+/* ---- Tunables ---------------------------------------------------------------------------------------------------- */
 
 /* Timer ticks per second */
 const volatile u32 hz = 100;
@@ -26,21 +28,25 @@ const volatile u32 timed_sleep;
 #define IDLE_COUNTER -100
 #define NOTHING -1000
 
-enum {
-	SCHEDULES,
-	LIST_STEPS,
-	POLLED_WAKEUPS,
-	RECALCULATIONS,
-	RECALCULATED_TASKS,
-	PREEMPTIONS,
-	TIMER_SELECTIONS,
-	RESCUES,
+/* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
+
+enum statistic {
+	STAT_SCHEDULES,
+	STAT_LIST_STEPS,
+	STAT_POLLED_WAKEUPS,
+	STAT_RECALCULATIONS,
+	STAT_RECALCULATED_TASKS,
+	STAT_PREEMPTIONS,
+	STAT_TIMER_SELECTIONS,
+	STAT_RESCUES,
 	NR_STATISTICS,
 };
 DEFINE_STATISTICS(NR_STATISTICS)
 
+/* ---- Tasks and their quanta -------------------------------------------------------------------------------------- */
+
 /* The scheduler's part of a task. */
-struct task_data {
+struct task_ctx {
 	struct tick_counter counter;
 	/* CPU it ran on last */
 	s32 processor;
@@ -57,7 +63,7 @@ struct task_data {
 	bool woken;
 };
 
-DEFINE_TASK_DATA(struct task_data, task_data, task_data)
+DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
 /* priority: nice level and quantum in one, in ticks. setpriority() sets it to 15 - nice, at least 1, so nice 14 to 19 are the same. */
 static __always_inline s32 quantum_of(const struct task_struct *p)
@@ -68,23 +74,25 @@ static __always_inline s32 quantum_of(const struct task_struct *p)
 }
 
 /* The task leaves the CPU at the tick that takes its counter to 0. */
-static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data, u64 now)
+static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data, u64 now)
 {
 	run_for_ticks(p, data->counter.left, now);
 }
 
+/* ---- schedule() -------------------------------------------------------------------------------------------------- */
+
 /* 1.2 has no goodness() yet: the runnable task with the largest counter runs. */
-static __always_inline s32 goodness(struct task_struct *p, const struct task_data *data, s32 cpu, u64 this_mm, u64 now)
+static __always_inline s32 goodness(struct task_struct *p, const struct task_ctx *data, s32 cpu, u64 this_mm, u64 now)
 {
 	return data->state == TASK_RUNNING ? ticks_left_at(&data->counter, now) : NOTHING;
 }
 
-static __always_inline bool quantum_has_ended(const struct task_data *data)
+static __always_inline bool quantum_has_ended(const struct task_ctx *data)
 {
 	return !data->counter.left;
 }
 
-static __always_inline void goes_on(struct task_struct *prev, struct task_data *data, u64 now)
+static __always_inline void goes_on(struct task_struct *prev, struct task_ctx *data, u64 now)
 {
 	run_counter_down(prev, data, now);
 }
@@ -93,34 +101,50 @@ static __always_inline void goes_on(struct task_struct *prev, struct task_data *
  * The first walk of schedule(): wakes the tasks whose timeout is over or that have been sent a signal. They sleep until a selection
  * gets here, however long that takes.
  */
-static __always_inline void prepare_search(struct task_struct *prev, struct task_data *prev_data)
+static __always_inline void prepare_search(struct task_struct *prev, struct task_ctx *prev_data)
 {
 	struct task_struct *p;
 	u64 steps = 0;
 
 	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
-		struct task_data *data = task_data_of(p);
+		struct task_ctx *data = task_ctx_of(p);
 
 		steps++;
 		if (!data || data->state == TASK_RUNNING || !data->due)
 			continue;
 		data->due = false;
 		data->state = TASK_RUNNING;
-		count(POLLED_WAKEUPS);
+		count(STAT_POLLED_WAKEUPS);
 	}
-	count_by(LIST_STEPS, steps);
+	count_by(STAT_LIST_STEPS, steps);
 }
 
 /* 1.2 has one need_resched; here each CPU has its own, which is also set for an idle CPU that has been notified of a task. */
 #define SEARCHES_AGAIN false
-#define loaded_mm(cpu_data, prev) 0
+
 #include "schedule.h"
+
+/* Address spaces do not count yet, and a switch changes nothing but the current task. */
+static __always_inline u64 loaded_mm(const struct cpu_data *cpu_data, struct task_struct *prev)
+{
+	return 0;
+}
+
+static __always_inline void switched_in(struct task_struct *p, struct task_ctx *data, u64 now)
+{
+}
+
+static __always_inline void switched_out(struct task_ctx *data, u64 now)
+{
+}
+
+/* ---- Waking up --------------------------------------------------------------------------------------------------- */
 
 /*
  * wake_up(): the current task gives way if the woken one has more than 3 ticks more. With several CPUs the one with the fewest ticks
  * gives way, among equals the one on the last CPU; an idle task has -100. Without @preempting only idle CPUs are kicked.
  */
-static __always_inline void wake_up(struct task_struct *p, struct task_data *data, bool preempting)
+static __always_inline void wake_up(struct task_struct *p, struct task_ctx *data, bool preempting)
 {
 	s32 cpu, target = -1, smallest = preempting ? data->counter.left - (s32)wakeup_margin : IDLE_COUNTER + 1;
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
@@ -141,7 +165,7 @@ static __always_inline void wake_up(struct task_struct *p, struct task_data *dat
 			if (cpu_data->need_resched)
 				continue;
 		} else {
-			struct task_data *current_data = task_data_of(current_task);
+			struct task_ctx *current_data = task_ctx_of(current_task);
 
 			if (!current_data || !is_ordinary(current_task))
 				continue;
@@ -161,7 +185,7 @@ static __always_inline void wake_up(struct task_struct *p, struct task_data *dat
 		cpu_data->need_resched = true;
 		scx_bpf_kick_cpu(target, 0);
 	} else {
-		count(PREEMPTIONS);
+		count(STAT_PREEMPTIONS);
 		resched_cpu(target);
 	}
 }
@@ -175,10 +199,12 @@ static __always_inline void select_at_next_tick(void)
 
 	if (!current_task || !cpu_data || !is_ordinary(current_task))
 		return;
-	count(TIMER_SELECTIONS);
+	count(STAT_TIMER_SELECTIONS);
 	cpu_data->need_resched = true;
 	run_for_ticks(current_task, 1, scx_bpf_now());
 }
+
+/* ---- Sleep, wake-up and waiting ---------------------------------------------------------------------------------- */
 
 /* A task stays where it was; schedule() on any CPU may take it. */
 s32 BPF_STRUCT_OPS(linux12_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -192,7 +218,7 @@ s32 BPF_STRUCT_OPS(linux12_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
  */
 void BPF_STRUCT_OPS(linux12_runnable, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 
 	if (!data)
 		return;
@@ -216,7 +242,7 @@ void BPF_STRUCT_OPS(linux12_runnable, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(linux12_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 
 	if (!data || !(deq_flags & SCX_DEQ_SLEEP))
 		return;
@@ -228,7 +254,7 @@ void BPF_STRUCT_OPS(linux12_quiescent, struct task_struct *p, u64 deq_flags)
 /* A task waits, at its place in the ring: it was woken or forked, or has lost its CPU. Only tasks woken by wake_up() may preempt. */
 void BPF_STRUCT_OPS(linux12_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *data = expected_task_data(p);
+	struct task_ctx *data = expected_task_ctx(p);
 	bool woken;
 
 	if (!data)
@@ -256,15 +282,17 @@ void BPF_STRUCT_OPS(linux12_update_idle, s32 cpu, bool idle)
 	look_again(cpu);
 }
 
+/* ---- Fork, and start --------------------------------------------------------------------------------------------- */
+
 /*
  * fork(): the child gets half of what its parent has left, but the parent keeps all of it. The child is linked in before task 0, at
  * the end of the walk. Tasks that existed before this scheduler start with a full quantum.
  */
 s32 BPF_STRUCT_OPS(linux12_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	struct task_data *data, *parent_data;
+	struct task_ctx *data, *parent_data;
 
-	data = new_task_data(p);
+	data = new_task_ctx(p);
 	if (!data)
 		return -ENOMEM;
 	data->counter.left = quantum_of(p);
@@ -274,7 +302,7 @@ s32 BPF_STRUCT_OPS(linux12_init_task, struct task_struct *p, struct scx_init_tas
 	if (!args->fork)
 		return 0;
 
-	parent_data = task_data_of(bpf_get_current_task_btf());
+	parent_data = task_ctx_of(bpf_get_current_task_btf());
 	if (parent_data)
 		data->counter.left = ticks_left_at(&parent_data->counter, scx_bpf_now()) >> 1;
 	return 0;

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Linux 2.2: one list of runnable tasks for all CPUs, with scheduling classes. Every switch walks over the whole list to find the
  * task with the largest goodness, which takes processors and address spaces into account. The rules are those of 2.2.1.
@@ -11,6 +11,8 @@
 #include "in_interrupt.h"
 #include "task_attributes.h"
 #include "tick_counter.h"
+
+/* ---- Tunables ---------------------------------------------------------------------------------------------------- */
 
 /* Timer ticks per second */
 const volatile u32 hz = 100;
@@ -35,21 +37,25 @@ const volatile u32 realtime_policy;
 #define NOTHING -1000
 #define REALTIME_GOODNESS 1000
 
-enum {
-	SCHEDULES,
-	LIST_STEPS,
-	RECALCULATIONS,
-	RECALCULATED_TASKS,
-	PREEMPTIONS,
-	RELATED_WAKEUPS,
-	YIELDS,
-	RESCUES,
+/* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
+
+enum statistic {
+	STAT_SCHEDULES,
+	STAT_LIST_STEPS,
+	STAT_RECALCULATIONS,
+	STAT_RECALCULATED_TASKS,
+	STAT_PREEMPTIONS,
+	STAT_RELATED_WAKEUPS,
+	STAT_YIELDS,
+	STAT_RESCUES,
 	NR_STATISTICS,
 };
 DEFINE_STATISTICS(NR_STATISTICS)
 
+/* ---- Tasks and their quanta -------------------------------------------------------------------------------------- */
+
 /* The scheduler's part of a task. */
-struct task_data {
+struct task_ctx {
 	struct tick_counter counter;
 	/* CPU it ran on last */
 	s32 processor;
@@ -72,7 +78,7 @@ struct task_data {
 	bool yielding;
 };
 
-DEFINE_TASK_DATA(struct task_data, task_data, task_data)
+DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
 /* Compiled for several CPUs: __SMP__ */
 static bool smp;
@@ -94,10 +100,12 @@ static __always_inline u32 rt_priority_of(struct task_struct *p)
 }
 
 /* The task leaves the CPU at the tick that finds its counter at 0: a quantum of k ticks lasts k + 1. */
-static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data, u64 now)
+static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data, u64 now)
 {
 	run_for_ticks(p, data->counter.left + 1, now);
 }
+
+/* ---- schedule() -------------------------------------------------------------------------------------------------- */
 
 /*
  * How good it is to run @p on @cpu after a task with the address space @prev_mm:
@@ -108,7 +116,7 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
  *
  * A function of its own, since the verifier would otherwise follow each of its branches through the rest of the walk.
  */
-__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *data __arg_nonnull, s32 cpu, u64 prev_mm,
+__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_ctx *data __arg_nonnull, s32 cpu, u64 prev_mm,
 			u64 now)
 {
 	u32 rt_priority = rt_priority_of(p);
@@ -135,18 +143,18 @@ __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *d
 #define CACHEFLUSH_TIME (cache_size * NSEC_PER_SEC / 1024 / 5000)
 
 /* A slice has ended: by a switch, or because the same task was chosen again. */
-static __always_inline void update_avg_slice(struct task_data *data, u64 now)
+static __always_inline void update_avg_slice(struct task_ctx *data, u64 now)
 {
 	data->avg_slice = (elapsed(data->slice_since, now) + data->avg_slice) / 2;
 	data->slice_since = now;
 }
 
-static __always_inline bool quantum_has_ended(const struct task_data *data)
+static __always_inline bool quantum_has_ended(const struct task_ctx *data)
 {
 	return data->counter.overdrawn;
 }
 
-static __always_inline void goes_on(struct task_struct *prev, struct task_data *data, u64 now)
+static __always_inline void goes_on(struct task_struct *prev, struct task_ctx *data, u64 now)
 {
 	update_avg_slice(data, now);
 	start_paying_ticks(&data->counter, now);
@@ -154,7 +162,7 @@ static __always_inline void goes_on(struct task_struct *prev, struct task_data *
 }
 
 /* A round robin task that has used up its quantum gets the next one at once and goes behind the others. */
-static __always_inline void prepare_search(struct task_struct *prev, struct task_data *data)
+static __always_inline void prepare_search(struct task_struct *prev, struct task_ctx *data)
 {
 	if (!prev || !data || realtime_policy != REALTIME_POLICY_RR || !rt_priority_of(prev) || data->counter.left)
 		return;
@@ -163,10 +171,26 @@ static __always_inline void prepare_search(struct task_struct *prev, struct task
 }
 
 #define SEARCHES_AGAIN false
-#define loaded_mm(cpu_data, prev) ((prev) ? (u64)BPF_CORE_READ(prev, mm) : 0)
-#define switched_in(p, data, now) ((data)->slice_since = (now))
-#define switched_out update_avg_slice
+
 #include "schedule.h"
+
+/* That of the task that leaves the CPU. */
+static __always_inline u64 loaded_mm(const struct cpu_data *cpu_data, struct task_struct *prev)
+{
+	return prev ? (u64)BPF_CORE_READ(prev, mm) : 0;
+}
+
+static __always_inline void switched_in(struct task_struct *p, struct task_ctx *data, u64 now)
+{
+	data->slice_since = now;
+}
+
+static __always_inline void switched_out(struct task_ctx *data, u64 now)
+{
+	update_avg_slice(data, now);
+}
+
+/* ---- Which CPU is notified: reschedule_idle() -------------------------------------------------------------------- */
 
 /* What a wake-up does on the CPU where it happens. */
 enum wakeup {
@@ -180,16 +204,16 @@ enum wakeup {
  * than 3 ticks more. Otherwise, if its slices are short on average and both hold the big kernel lock, it will soon be gone, and
  * the woken task waits for that. The idle task has a counter of -100, so it always gives way.
  */
-static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struct task_data *data, s32 this_cpu, u64 now)
+static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struct task_ctx *data, s32 this_cpu, u64 now)
 {
 	struct task_struct *current_task = scx_bpf_cpu_curr(this_cpu);
-	struct task_data *current_data;
+	struct task_ctx *current_data;
 
 	if (!current_task || !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
 		return LOOK_FOR_IDLE_CPU;
 	if (is_idle(current_task))
 		return PREEMPT_CURRENT;
-	current_data = task_data_of(current_task);
+	current_data = task_ctx_of(current_task);
 	if (!current_data || !is_ordinary(current_task))
 		return LOOK_FOR_IDLE_CPU;
 	if (rt_priority_of(p) || ticks_left_at(&data->counter, now) >
@@ -201,7 +225,7 @@ static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struc
 }
 
 /* The second part: the woken task's last CPU if that is idle, otherwise the last idle CPU in the scan, except the waking one. */
-static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct task_data *data, s32 this_cpu)
+static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct task_ctx *data, s32 this_cpu)
 {
 	const struct cpumask *online;
 	s32 cpu, target = -1;
@@ -221,7 +245,7 @@ static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct tas
 }
 
 /* A task has been put on the list: decides which CPU to notify. Tasks running on other CPUs are never interrupted. */
-static __always_inline void reschedule_idle(struct task_struct *p, struct task_data *data)
+static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *data)
 {
 	s32 target, this_cpu = bpf_get_smp_processor_id();
 
@@ -231,11 +255,11 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 			scx_bpf_kick_cpu(this_cpu, 0);
 			return;
 		}
-		count(PREEMPTIONS);
+		count(STAT_PREEMPTIONS);
 		resched_cpu(this_cpu);
 		return;
 	case LEAVE_IT_WAITING:
-		count(RELATED_WAKEUPS);
+		count(STAT_RELATED_WAKEUPS);
 		return;
 	default:
 		target = find_idle_cpu(p, data, this_cpu);
@@ -244,8 +268,10 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 	}
 }
 
+/* ---- Sleep, wake-up and waiting ---------------------------------------------------------------------------------- */
+
 /* sched_setscheduler(): a runnable task goes to the front of the list, and the caller reschedules. */
-static __always_inline void notice_policy(struct task_struct *p, struct task_data *data)
+static __always_inline void notice_policy(struct task_struct *p, struct task_ctx *data)
 {
 	u32 rt_priority = rt_priority_of(p);
 
@@ -263,7 +289,7 @@ static __always_inline void notice_policy(struct task_struct *p, struct task_dat
  */
 s32 BPF_STRUCT_OPS(linux22_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 	s32 this_cpu = bpf_get_smp_processor_id();
 
 	if (data && cpu_is_idle(prev_cpu) && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) &&
@@ -275,7 +301,7 @@ s32 BPF_STRUCT_OPS(linux22_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 /* wake_up_process(): a task that was not on the list goes to its front, and so does a new one. */
 void BPF_STRUCT_OPS(linux22_runnable, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 
 	if (!data)
 		return;
@@ -289,7 +315,7 @@ void BPF_STRUCT_OPS(linux22_runnable, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(linux22_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 
 	if (data && (deq_flags & SCX_DEQ_SLEEP))
 		data->listed = false;
@@ -298,7 +324,7 @@ void BPF_STRUCT_OPS(linux22_quiescent, struct task_struct *p, u64 deq_flags)
 /* A task waits: it was woken or forked, or has lost its CPU; then it keeps its place and no CPU is kicked for it. */
 void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *data = expected_task_data(p);
+	struct task_ctx *data = expected_task_ctx(p);
 	bool woken;
 
 	if (!data)
@@ -318,11 +344,11 @@ void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 bool BPF_STRUCT_OPS(linux22_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct cpu_data *cpu_data = this_cpu_data();
-	struct task_data *data = task_data_of(from);
+	struct task_ctx *data = task_ctx_of(from);
 
 	if (to || !data || !cpu_data)
 		return false;
-	count(YIELDS);
+	count(STAT_YIELDS);
 	if (!rt_priority_of(from))
 		data->yielding = true;
 	data->place = place_at_end();
@@ -336,6 +362,8 @@ void BPF_STRUCT_OPS(linux22_update_idle, s32 cpu, bool idle)
 	if (idle)
 		look_again(cpu);
 }
+
+/* ---- Idle CPUs --------------------------------------------------------------------------------------------------- */
 
 /* cpu_idle(): every interrupt ends the halt of an idle CPU, which then calls schedule(). The timer interrupts it at every tick. */
 static bool idle_tick(void)
@@ -358,6 +386,8 @@ static bool idle_tick(void)
 
 DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1))
 
+/* ---- Fork, and start --------------------------------------------------------------------------------------------- */
+
 /*
  * do_fork(): parent and child each get half of what the parent has left, and an odd tick is lost. Tasks that existed before this
  * scheduler start with a full quantum.
@@ -365,10 +395,10 @@ DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1))
 s32 BPF_STRUCT_OPS(linux22_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
-	struct task_data *data, *parent_data;
+	struct task_ctx *data, *parent_data;
 	u64 now = scx_bpf_now();
 
-	data = new_task_data(p);
+	data = new_task_ctx(p);
 	if (!data)
 		return -ENOMEM;
 	data->counter.left = quantum_of(p);
@@ -378,7 +408,7 @@ s32 BPF_STRUCT_OPS(linux22_init_task, struct task_struct *p, struct scx_init_tas
 	if (!args->fork)
 		return 0;
 
-	parent_data = task_data_of(parent);
+	parent_data = task_ctx_of(parent);
 	if (!parent_data)
 		return 0;
 	pay_ticks(&parent_data->counter, now);

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+// SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Linux 2.4: one list of runnable tasks for all CPUs. Every switch walks over the whole list to find the task with the
  * largest goodness. The rules are those of 2.4.20 to 2.4.27.
@@ -9,6 +9,8 @@
 #include "idle_task.h"
 #include "tick_counter.h"
 #include "topology.h"
+
+/* ---- Tunables ---------------------------------------------------------------------------------------------------- */
 
 /* Timer ticks per second */
 const volatile u32 hz = 100;
@@ -22,21 +24,25 @@ const volatile u32 max_counter = 20;
 /* Goodness below that of every task */
 #define NOTHING -1000
 
-enum {
-	SCHEDULES,
-	LIST_STEPS,
-	RECALCULATIONS,
-	RECALCULATED_TASKS,
-	IDLE_RESCHEDULES,
-	PREEMPTIONS,
-	YIELDS,
-	RESCUES,
+/* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
+
+enum statistic {
+	STAT_SCHEDULES,
+	STAT_LIST_STEPS,
+	STAT_RECALCULATIONS,
+	STAT_RECALCULATED_TASKS,
+	STAT_IDLE_RESCHEDULES,
+	STAT_PREEMPTIONS,
+	STAT_YIELDS,
+	STAT_RESCUES,
 	NR_STATISTICS,
 };
 DEFINE_STATISTICS(NR_STATISTICS)
 
+/* ---- Tasks and their quanta -------------------------------------------------------------------------------------- */
+
 /* The scheduler's part of a task. */
-struct task_data {
+struct task_ctx {
 	struct tick_counter counter;
 	/* On the list: waiting or running */
 	bool listed;
@@ -53,7 +59,7 @@ struct task_data {
 	bool synchronous;
 };
 
-DEFINE_TASK_DATA(struct task_data, task_data, task_data)
+DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
 /* NICE_TO_TICKS of 2.4: quantum by nice value, about 50 ms for nice 0 at any timer rate */
 static __always_inline s32 quantum_of(const struct task_struct *p)
@@ -74,10 +80,12 @@ static __always_inline s32 quantum_of(const struct task_struct *p)
 }
 
 /* Lets @p run until the tick that takes its last one, or until the next tick if none is left. */
-static __always_inline void run_counter_down(struct task_struct *p, const struct task_data *data, u64 now)
+static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data, u64 now)
 {
 	run_for_ticks(p, data->counter.left, now);
 }
+
+/* ---- schedule() -------------------------------------------------------------------------------------------------- */
 
 /*
  * How good it is to run @p on @cpu while the address space @this_mm is loaded there:
@@ -88,7 +96,7 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
  *
  * A function of its own, since the verifier would otherwise follow each of its branches through the rest of the walk.
  */
-__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *data __arg_nonnull, s32 cpu, u64 this_mm,
+__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_ctx *data __arg_nonnull, s32 cpu, u64 this_mm,
 			u64 now)
 {
 	s32 weight;
@@ -105,30 +113,33 @@ __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_data *d
 	return weight + 20 - nice_of(p);
 }
 
-static __always_inline bool quantum_has_ended(const struct task_data *data)
+static __always_inline bool quantum_has_ended(const struct task_ctx *data)
 {
 	return !data->counter.left;
 }
 
-static __always_inline void goes_on(struct task_struct *prev, struct task_data *data, u64 now)
+static __always_inline void goes_on(struct task_struct *prev, struct task_ctx *data, u64 now)
 {
 	data->yielding = false;
 	data->running_since = now;
 	run_counter_down(prev, data, now);
 }
 
-static __always_inline void prepare_search(struct task_struct *prev, struct task_data *data)
+static __always_inline void prepare_search(struct task_struct *prev, struct task_ctx *data)
 {
 }
 
-static void note_switch(struct task_struct *p, const struct task_data *data, u64 now);
-
 #define SEARCHES_AGAIN true
-#define loaded_mm(cpu_data, prev) ((cpu_data)->active_mm)
-#define switched_in note_switch
+
 #include "schedule.h"
 
-static __always_inline void note_switch(struct task_struct *p, const struct task_data *data, u64 now)
+/* A kernel thread leaves that of the task before it. */
+static __always_inline u64 loaded_mm(const struct cpu_data *cpu_data, struct task_struct *prev)
+{
+	return cpu_data->active_mm;
+}
+
+static __always_inline void switched_in(struct task_struct *p, struct task_ctx *data, u64 now)
 {
 	struct cpu_data *cpu_data = cpu_data_of(data->processor);
 
@@ -139,9 +150,15 @@ static __always_inline void note_switch(struct task_struct *p, const struct task
 		cpu_data->active_mm = (u64)p->mm;
 }
 
+static __always_inline void switched_out(struct task_ctx *data, u64 now)
+{
+}
+
+/* ---- Which CPU is notified: reschedule_idle() -------------------------------------------------------------------- */
+
 /* How much better it is to run @p on @cpu than @current_task. */
-static __always_inline s32 preemption_goodness(struct task_struct *current_task, struct task_data *current_data,
-					       struct task_struct *p, struct task_data *data, s32 cpu, u64 this_mm, u64 now)
+static __always_inline s32 preemption_goodness(struct task_struct *current_task, struct task_ctx *current_data,
+					       struct task_struct *p, struct task_ctx *data, s32 cpu, u64 this_mm, u64 now)
 {
 	return goodness(p, data, cpu, this_mm, now) - goodness(current_task, current_data, cpu, this_mm, now);
 }
@@ -163,14 +180,14 @@ static __always_inline bool core_is_idle(s32 cpu)
  * switched longest ago; otherwise the CPU where the task beats the current one by most. That CPU calls schedule(), and
  * goodness decides which task it takes from the list.
  */
-static __always_inline void reschedule_idle(struct task_struct *p, struct task_data *data)
+static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *data)
 {
 	u64 now = scx_bpf_now(), oldest_idle = ~0ULL;
 	const struct cpumask *online;
 	s32 cpu, target = -1, max_prio = 0;
 
 	if (bpf_cpumask_test_cpu(data->processor, p->cpus_ptr) && cpu_is_idle(data->processor)) {
-		count(IDLE_RESCHEDULES);
+		count(STAT_IDLE_RESCHEDULES);
 		scx_bpf_kick_cpu(data->processor, 0);
 		return;
 	}
@@ -197,7 +214,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 				target = cpu;
 			}
 		} else if (oldest_idle == ~0ULL && is_ordinary(current_task)) {
-			struct task_data *current_data = task_data_of(current_task);
+			struct task_ctx *current_data = task_ctx_of(current_task);
 			s32 prio;
 
 			if (!current_data)
@@ -214,18 +231,20 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_d
 	if (target < 0)
 		return;
 	if (oldest_idle != ~0ULL) {
-		count(IDLE_RESCHEDULES);
+		count(STAT_IDLE_RESCHEDULES);
 		scx_bpf_kick_cpu(target, 0);
 	} else {
-		count(PREEMPTIONS);
+		count(STAT_PREEMPTIONS);
 		resched_cpu(target);
 	}
 }
 
+/* ---- Sleep, wake-up and waiting ---------------------------------------------------------------------------------- */
+
 /* The task stays where it was; schedule() on any CPU may take it. */
 s32 BPF_STRUCT_OPS(linux24_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 
 	if (data)
 		data->synchronous = wake_flags & SCX_WAKE_SYNC;
@@ -235,7 +254,7 @@ s32 BPF_STRUCT_OPS(linux24_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 /* add_to_runqueue(): a task that was not on the list goes to its end. */
 void BPF_STRUCT_OPS(linux24_runnable, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 
 	if (!data || data->listed)
 		return;
@@ -245,7 +264,7 @@ void BPF_STRUCT_OPS(linux24_runnable, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(linux24_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	struct task_data *data = task_data_of(p);
+	struct task_ctx *data = task_ctx_of(p);
 
 	if (data && (deq_flags & SCX_DEQ_SLEEP))
 		data->listed = false;
@@ -254,7 +273,7 @@ void BPF_STRUCT_OPS(linux24_quiescent, struct task_struct *p, u64 deq_flags)
 /* A task waits: it was woken or forked, or has lost its CPU and keeps its place. */
 void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_data *data = expected_task_data(p);
+	struct task_ctx *data = expected_task_ctx(p);
 	s32 this_cpu = bpf_get_smp_processor_id();
 	bool synchronous, yielding;
 
@@ -276,11 +295,11 @@ void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 bool BPF_STRUCT_OPS(linux24_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct cpu_data *cpu_data = this_cpu_data();
-	struct task_data *data = task_data_of(from);
+	struct task_ctx *data = task_ctx_of(from);
 
 	if (to || !data || !cpu_data || scx_bpf_dsq_nr_queued(RUNQUEUE) <= 0)
 		return false;
-	count(YIELDS);
+	count(STAT_YIELDS);
 	data->yielding = true;
 	data->place = place_at_end();
 	cpu_data->need_resched = true;
@@ -298,6 +317,8 @@ void BPF_STRUCT_OPS(linux24_update_idle, s32 cpu, bool idle)
 	look_again(cpu);
 }
 
+/* ---- Fork, exit and start ---------------------------------------------------------------------------------------- */
+
 /*
  * do_fork(): parent and child share what the parent has left; the child gets the odd tick. Tasks that existed before this
  * scheduler start with a full quantum.
@@ -305,10 +326,10 @@ void BPF_STRUCT_OPS(linux24_update_idle, s32 cpu, bool idle)
 s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
-	struct task_data *data, *parent_data;
+	struct task_ctx *data, *parent_data;
 	u64 now = scx_bpf_now();
 
-	data = new_task_data(p);
+	data = new_task_ctx(p);
 	if (!data)
 		return -ENOMEM;
 	data->counter.left = quantum_of(p);
@@ -316,7 +337,7 @@ s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_tas
 	if (!args->fork)
 		return 0;
 
-	parent_data = task_data_of(parent);
+	parent_data = task_ctx_of(parent);
 	if (!parent_data)
 		return 0;
 	pay_ticks(&parent_data->counter, now);
@@ -335,10 +356,10 @@ s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_tas
 /* release_task(): the parent inherits what the child has left, up to a limit. */
 void BPF_STRUCT_OPS(linux24_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct task_data *data = task_data_of(p), *parent_data;
+	struct task_ctx *data = task_ctx_of(p), *parent_data;
 	struct task_struct *parent = heir_of(p, args);
 
-	parent_data = data && parent ? task_data_of(parent) : NULL;
+	parent_data = data && parent ? task_ctx_of(parent) : NULL;
 	if (parent_data)
 		parent_data->counter.left = min(parent_data->counter.left + data->counter.left, max_counter);
 }

@@ -63,8 +63,8 @@ enum statistic {
 	STAT_YIELDS,
 	STAT_CHILDREN_FIRST,
 	STAT_SLICES_RETURNED,
-	STAT_WAKE_AFFINE,
-	STAT_WAKE_IDLE,
+	STAT_AFFINE_WAKEUPS,
+	STAT_IDLE_WAKEUPS,
 	STAT_BALANCES,
 	STAT_PULLED_PERIODIC,
 	STAT_PULLED_NEWLY_IDLE,
@@ -75,15 +75,18 @@ enum statistic {
 
 DEFINE_STATISTICS(NR_STATISTICS)
 
-/* 3.0's, for what the releases' balancers share */
-#define sched_migration_cost 0ULL
-
-#define BALANCES STAT_BALANCES
-#define AFFINE_WAKEUPS STAT_WAKE_AFFINE
-#define IDLE_WAKEUPS STAT_WAKE_IDLE
-#define balance_rules BALANCE_2_6_22
-
 #include "sched_domains.h"
+
+static __always_inline u32 balance_rules(void)
+{
+	return BALANCE_2_6_22;
+}
+
+/* However short its idle times are, a CPU that becomes idle looks for tasks. */
+static __always_inline u64 migration_cost(void)
+{
+	return 0;
+}
 
 /* ---- Tasks ----------------------------------------------------------------------------------------------------- */
 
@@ -132,8 +135,16 @@ struct task_ctx {
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
-#define waits_since(t) ((t)->timestamp)
-#define mark_rescued(t) ((t)->rescued = true)
+static __always_inline u64 waits_since(const struct task_ctx *t)
+{
+	return t->timestamp;
+}
+
+static __always_inline void mark_rescued(struct task_ctx *t)
+{
+	t->rescued = true;
+}
+#define mark_rescued mark_rescued
 
 #include "starving_queue.h"
 
@@ -325,7 +336,7 @@ static bool balance_tick(void);
 DEFINE_TIMER(balance_timer, balance_tick, time_to_tick(scx_bpf_now(), 1))
 
 /* RTPRIO_TO_LOAD_WEIGHT for a medium priority; sched_ext does not learn that of a task that took an idle CPU. */
-#define real_time_weight (1024 + 50 * 128 / 100)
+#define REAL_TIME_WEIGHT (1024 + 50 * 128 / 100)
 
 /* Did the task run so recently that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 now)

@@ -38,6 +38,8 @@ pub struct Scheduler {
     pub source_file: PathBuf,
     /// Its C source; empty if only an object was given.
     pub source: Cow<'static, str>,
+    /// Names and texts of the headers that lie beside the source of a built-in scheduler, in the order of their names.
+    pub headers: &'static [(&'static str, &'static str)],
     /// Its README; empty if it has none.
     pub readme: Cow<'static, str>,
     /// What clang warned about when it compiled a user's source; empty otherwise.
@@ -89,6 +91,7 @@ struct Embedded {
     manifest: &'static str,
     source_file: &'static str,
     source: &'static str,
+    headers: &'static [(&'static str, &'static str)],
     readme: &'static str,
     object: &'static [u8],
 }
@@ -105,6 +108,7 @@ static SCHEDULERS: LazyLock<Vec<Scheduler>> = LazyLock::new(|| {
             table: None,
             source_file: PathBuf::from(embedded.source_file),
             source: Cow::Borrowed(embedded.source),
+            headers: embedded.headers,
             readme: Cow::Borrowed(embedded.readme),
             warnings: String::new(),
             linked: Vec::new(),
@@ -118,6 +122,12 @@ static SCHEDULERS: LazyLock<Vec<Scheduler>> = LazyLock::new(|| {
 /// All built-in schedulers, by year and then by id.
 pub fn all() -> &'static [Scheduler] {
     &SCHEDULERS
+}
+
+/// Name and text of a header that comes with the program: one of the built-in schedulers' own, or one that they share.
+pub fn header(name: &str) -> Option<(&'static str, &'static str)> {
+    let mut headers = user::HEADERS.iter().copied();
+    headers.find(|(known, _)| *known == name)
 }
 
 /// The built-in scheduler with this id; the error names the nearest one.
@@ -212,6 +222,7 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
         table,
         source_file: path.to_owned(),
         source: Cow::Owned(source),
+        headers: &[],
         readme: Cow::Borrowed(""),
         warnings,
         linked,

@@ -7,8 +7,8 @@ use crate::error::Error;
 use crate::library::{Part, add_needed};
 use crate::linker::Linker;
 
-/// The headers that come with the program: the project's own, with the fallback `vmlinux.h`, and libbpf's under `bpf/`.
-const HEADERS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/headers.rs"));
+/// The headers that come with the program: those of single schedulers, those that they share, and libbpf's under `bpf/`.
+pub(crate) const HEADERS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 
 /// Headers that replace those of a system, for sources that come without them.
 const STAND_INS: &[(&str, &str)] = &[
@@ -269,6 +269,17 @@ DEFINE_SCHEDULER(mine, .name = "mine");
         .unwrap();
         let compiled = compile_source(&source, &Build::default()).unwrap();
         assert!(compiled.object.starts_with(b"\x7fELF"));
+        assert_eq!(compiled.warnings, "");
+    }
+
+    #[test]
+    fn a_copy_of_a_built_in_source_compiles_without_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let scheduler = crate::find("ule").unwrap();
+        assert!(!scheduler.headers.is_empty());
+        let source = folder.path().join("mine.bpf.c");
+        std::fs::write(&source, scheduler.source.as_bytes()).unwrap();
+        let compiled = compile_source(&source, &Build::default()).unwrap();
         assert_eq!(compiled.warnings, "");
     }
 

@@ -18,6 +18,7 @@ const WIDTH: usize = 100;
 #[command(after_help = "Examples:
   fairground show o1
   fairground show o1 --source | less
+  fairground show o1 --source=o1_priority.h | less
   fairground show build.recording
   fairground show build.recording --rt-app > build.json")]
 pub struct Arguments {
@@ -25,9 +26,15 @@ pub struct Arguments {
     #[arg(value_name = "ID|FILE")]
     scheduler: String,
 
-    /// Print its C source instead
-    #[arg(long, conflicts_with = "readme")]
-    source: bool,
+    /// Print its C source instead, or a header that it includes
+    #[arg(
+        long,
+        value_name = "HEADER",
+        num_args = 0..=1,
+        require_equals = true,
+        conflicts_with = "readme"
+    )]
+    source: Option<Option<String>>,
 
     /// Print its README instead, which maps the source document to the code
     #[arg(long)]
@@ -68,7 +75,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         return output::fail(UNUSABLE, format!("{}: {message}", path.display()));
     }
     if arguments.rt_app || found.is_err() && path.exists() {
-        if arguments.source || arguments.readme {
+        if arguments.source.is_some() || arguments.readme {
             let message = "--source and --readme are for schedulers, and this is a file";
             return output::fail(UNUSABLE, format!("{}: {message}", path.display()));
         }
@@ -89,14 +96,31 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         Ok(scheduler) => scheduler,
         Err(error) => return output::fail(UNUSABLE, error),
     };
-    let printed = if arguments.source {
-        output::print(&scheduler.source)
+    let printed = if let Some(header) = &arguments.source {
+        match source_of(scheduler, header.as_deref()) {
+            Ok(text) => output::print(text),
+            Err(message) => return output::fail(UNUSABLE, message),
+        }
     } else if arguments.readme {
         output::print(&scheduler.readme)
     } else {
         output::print(&describe(scheduler))
     };
     printed.err().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// The text of a scheduler's source, or of the `header` that is named.
+fn source_of<'s>(scheduler: &'s Scheduler, header: Option<&str>) -> Result<&'s str, String> {
+    let Some(name) = header else {
+        return Ok(&scheduler.source);
+    };
+    match fairground_catalog::header(name) {
+        Some((_, text)) => Ok(text),
+        None => Err(format!(
+            "--source={name}: no such header; the lines that begin with #include in {} and its headers name them",
+            scheduler.source_file.display()
+        )),
+    }
 }
 
 fn as_rt_app(path: &Path) -> Result<String, String> {
@@ -149,13 +173,18 @@ fn describe(scheduler: &Scheduler) -> String {
     if !statistics.is_empty() {
         section("Counters", &statistics);
     }
-    section(
-        "Source",
-        &format!(
-            "  {} ({} lines; --source prints it, --readme explains it)\n",
-            scheduler.source_file.display(),
-            scheduler.source.lines().count()
-        ),
+    let mut source = format!(
+        "  {} ({} lines; --source prints it, --readme explains it)\n",
+        scheduler.source_file.display(),
+        scheduler.source.lines().count()
     );
+    for (name, header) in scheduler.headers {
+        source.push_str(&format!(
+            "  {} ({} lines; --source={name})\n",
+            scheduler.source_file.with_file_name(name).display(),
+            header.lines().count()
+        ));
+    }
+    section("Source", &source);
     text
 }

@@ -161,9 +161,11 @@ fn none_but_the_command_prints() {
 
 #[test]
 fn schedulers_do_not_know_their_world() {
-    let mut seen = 0;
-    for path in files(&root().join("schedulers"), ".bpf.c") {
-        seen += 1;
+    let mut own = files(&root().join("schedulers"), ".bpf.c");
+    assert!(own.len() >= 3);
+    own.extend(files(&root().join("schedulers"), ".h"));
+    own.retain(|path| !path.starts_with(root().join("schedulers/include")));
+    for path in own {
         let text = fs::read_to_string(&path).unwrap();
         for line in text.lines() {
             let line = line.trim();
@@ -177,5 +179,73 @@ fn schedulers_do_not_know_their_world() {
             }
         }
     }
-    assert!(seen >= 3);
+}
+
+/// The embedded ones are one folder to a copy of a scheduler's source.
+#[test]
+fn no_two_headers_have_the_same_name() {
+    let mut seen = BTreeSet::new();
+    for path in files(&root().join("schedulers"), ".h") {
+        let name = path.file_name().unwrap().to_owned();
+        assert!(seen.insert(name), "{} is the second one", path.display());
+    }
+}
+
+#[test]
+fn a_header_that_one_scheduler_uses_lies_in_its_folder() {
+    let includes = |path: &Path, name: &str| {
+        let text = fs::read_to_string(path).unwrap();
+        text.lines()
+            .any(|line| line == format!("#include \"{name}\""))
+    };
+    let mut sources = files(&root().join("schedulers"), ".bpf.c");
+    sources.extend(files(&root().join("schedulers"), ".h"));
+    for path in files(&root().join("schedulers/include"), ".h") {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let mut users = sources.iter().filter(|one| includes(one, &name));
+        let Some(first) = users.next() else { continue };
+        assert!(
+            users.next().is_some() || first.starts_with(root().join("schedulers/include")),
+            "{name} belongs beside {}",
+            first.display()
+        );
+    }
+}
+
+/// The functions that a row of the table of mechanisms names, and the files in which it says they are.
+#[test]
+fn mechanisms_are_in_the_files_that_the_tables_name() {
+    let schedulers = root().join("schedulers");
+    let mut rows = 0;
+    for readme in files(&schedulers, "README.md") {
+        let folder = readme.parent().unwrap();
+        let id = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&readme).unwrap();
+        let table = text
+            .lines()
+            .skip_while(|line| !line.starts_with("| mechanism"));
+        for row in table.take_while(|line| line.starts_with('|')).skip(2) {
+            let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+            let named = cells.get(2).copied().unwrap_or_default();
+            let mut code = fs::read_to_string(folder.join(format!("{id}.bpf.c"))).unwrap();
+            for header in named.split('`').filter(|part| part.ends_with(".h")) {
+                let own = folder.join(header);
+                let shared = schedulers.join("include").join(header);
+                code += &fs::read_to_string(if own.is_file() { own } else { shared })
+                    .unwrap_or_else(|error| panic!("{id}: {header}: {error}"));
+            }
+            for name in cells[1]
+                .split('`')
+                .filter_map(|part| part.strip_suffix("()"))
+            {
+                let is_there = code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                assert!(
+                    is_there.into_iter().any(|word| word == name),
+                    "{id}: {name}() is not where the row says: {row}"
+                );
+            }
+            rows += 1;
+        }
+    }
+    assert!(rows > 300, "{rows} rows");
 }

@@ -1,6 +1,6 @@
 //! The schedulers that there are.
 
-use crate::support::succeed;
+use crate::support::{refuse, succeed};
 
 #[test]
 fn all_forms_of_the_list_have_every_scheduler() {
@@ -38,4 +38,20 @@ fn a_scheduler_shows_its_tunables_source_and_readme() {
     let scheduler = fairground_catalog::find("linux24").unwrap();
     assert_eq!(succeed("show linux24 --source"), scheduler.source);
     assert_eq!(succeed("show linux24 --readme"), scheduler.readme);
+}
+
+#[test]
+fn a_scheduler_shows_its_headers_and_those_that_it_shares() {
+    let scheduler = fairground_catalog::find("ule").unwrap();
+    let text = succeed("show ule");
+    for (name, header) in scheduler.headers {
+        assert!(text.contains(&format!("schedulers/ule/{name} (")), "{text}");
+        assert_eq!(&succeed(&format!("show ule --source={name}")), header);
+    }
+    assert!(succeed("show ule --source=freebsd.h").contains("run queues of 64 lists"));
+    refuse(
+        "show ule --source=nothing.h",
+        2,
+        &["--source=nothing.h: no such header"],
+    );
 }

@@ -32,7 +32,7 @@ pub fn assert_runs(history: &History, task: &str, expected: u64, until: u64) {
 /// Ticks that a task has left at the end, as it last paid: the first member of the scheduler's record of it.
 #[track_caller]
 pub fn ticks_left(outcome: &Outcome, task: &str) -> i32 {
-    let bytes = outcome_storage(outcome, task, "task_data");
+    let bytes = outcome_storage(outcome, task, "task_ctx_map");
     i32::from_ne_bytes(bytes[..4].try_into().unwrap())
 }
 

@@ -2,7 +2,7 @@
 /*
  * global_realtime.h - which CPU of BMQS is interrupted for a global real-time task
  *
- * The including file first defines struct run_queue, struct task_data, preemption_goodness(), resched_cpu(), the run queue
+ * The including file first defines struct run_queue, struct task_ctx, preemption_goodness(), resched_cpu(), the run queue
  * RT_QID and the checkpoint grt_chkp.
  */
 #pragma once
@@ -13,13 +13,13 @@ const volatile u32 rt_recheck = 1000;
 /* task_realtime() for the current task of a CPU; tasks of the kernel's own classes count as real-time tasks too. */
 static __always_inline bool runs_realtime(struct task_struct *tsk)
 {
-	struct task_data *t;
+	struct task_ctx *t;
 
 	if (is_idle(tsk))
 		return false;
 	if (!is_ordinary(tsk))
 		return true;
-	t = task_data_of(tsk);
+	t = task_ctx_of(tsk);
 	return t && is_realtime(t);
 }
 
@@ -44,14 +44,14 @@ static __always_inline bool resched_unless_realtime(struct task_struct *p, s32 c
 }
 
 /* Step three: the CPU whose real-time task is weakest, if it is weaker than this one. */
-static __always_inline void resched_weakest(struct task_struct *p, const struct task_data *t)
+static __always_inline void resched_weakest(struct task_struct *p, const struct task_ctx *t)
 {
 	u64 now = scx_bpf_now();
 	s32 cpu, maxpg = 0, target = -1;
 	struct run_queue *rq;
 
 	bpf_for(cpu, 0, nr_cpus) {
-		struct task_data *current_data;
+		struct task_ctx *current_data;
 		struct task_struct *tsk;
 		s32 pg;
 
@@ -65,7 +65,7 @@ static __always_inline void resched_weakest(struct task_struct *p, const struct 
 			target = cpu;
 			break;
 		}
-		current_data = task_data_of(tsk);
+		current_data = task_ctx_of(tsk);
 		if (!current_data || !is_ordinary(tsk) || tsk->pid == p->pid)
 			continue;
 		pg = preemption_goodness(tsk, current_data, p, t, rq->active_mm, now);
@@ -77,7 +77,7 @@ static __always_inline void resched_weakest(struct task_struct *p, const struct 
 	rq = run_queue_of(target);
 	if (target < 0 || !rq)
 		return;
-	count(RT_ON_WEAKEST);
+	count(STAT_RT_ON_WEAKEST);
 	resched_cpu(rq, target, SCX_KICK_PREEMPT);
 }
 
@@ -87,19 +87,19 @@ static __always_inline void resched_weakest(struct task_struct *p, const struct 
  */
 __noinline int rtt_reschedule_idle(struct task_struct *p __arg_trusted)
 {
-	struct task_data *t = task_data_of(p);
+	struct task_ctx *t = task_ctx_of(p);
 	s32 cpu;
 
 	if (!t)
 		return 0;
 	bpf_rcu_read_lock();
 	if (resched_unless_realtime(p, t->processor)) {
-		count(RT_ON_LAST_CPU);
+		count(STAT_RT_ON_LAST_CPU);
 		goto told;
 	}
 	bpf_for(cpu, 0, nr_cpus) {
 		if (resched_unless_realtime(p, cpu)) {
-			count(RT_ON_OTHER_CPU);
+			count(STAT_RT_ON_OTHER_CPU);
 			goto told;
 		}
 	}
@@ -123,11 +123,11 @@ static __always_inline void recheck_realtime(u64 now)
 		return;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, list_dsq(RT_QID), 0) {
-		struct task_data *t = task_data_of(p);
+		struct task_ctx *t = task_ctx_of(p);
 
 		if (!t || time_before(now, t->waiting_since + (t->fresh ? asked : limit)))
 			continue;
-		count(RT_RECHECKS);
+		count(STAT_RT_RECHECKS);
 		t->waiting_since = now;
 		__sync_fetch_and_add(&grt_chkp, 1);
 		rtt_reschedule_idle(p);

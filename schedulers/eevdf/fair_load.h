@@ -144,17 +144,25 @@ static __always_inline void post_init_entity_util_avg(struct run_queue *cfs_rq, 
 
 /* ---- Counts of a CPU --------------------------------------------------------------------------------------------- */
 
-/* What a CPU also counts of its runnable tasks; with a real-time task, a task that waits behind it makes the CPU overloaded. */
-#define before_load_changes(cfs_rq, now) update_cfs_rq_load_avg(cfs_rq, now)
+static __always_inline void before_load_changes(struct run_queue *cfs_rq, u64 now)
+{
+	update_cfs_rq_load_avg(cfs_rq, now);
+}
+#define before_load_changes before_load_changes
+
+/* With a real-time task, a task that waits behind it makes the CPU overloaded. */
 #define count_real_time_task(cfs_rq, number, now) __sync_fetch_and_add(&nr_overloaded, number)
-#define count_besides(cfs_rq, se, number)						\
-	do {										\
-		__sync_fetch_and_add(&(cfs_rq)->util_est, (number) * (s64)(se)->util_est_counted);	\
-		if ((se)->custom_slice)							\
-			__sync_fetch_and_add(&(cfs_rq)->nr_custom, number);		\
-		if ((se)->idle_policy)							\
-			__sync_fetch_and_add(&(cfs_rq)->nr_idle, number);		\
-	} while (0)
+
+/* What a CPU also counts of its runnable tasks. */
+static __always_inline void count_besides(struct run_queue *cfs_rq, struct task_ctx *se, s32 number)
+{
+	__sync_fetch_and_add(&cfs_rq->util_est, number * (s64)se->util_est_counted);
+	if (se->custom_slice)
+		__sync_fetch_and_add(&cfs_rq->nr_custom, number);
+	if (se->idle_policy)
+		__sync_fetch_and_add(&cfs_rq->nr_idle, number);
+}
+#define count_besides count_besides
 
 #include "runnable_load.h"
 

@@ -94,7 +94,7 @@ __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
 		bpf_task_release(p);
 	}
 	clear_delayed(cfs_rq, delayed, &time);
-	count(DELAYED_PICKS);
+	count(STAT_DELAYED_PICKS);
 	return 0;
 }
 

@@ -9,7 +9,10 @@
 
 __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle);
 
-#define balance_domain sched_balance_rq
+static __always_inline s32 balance_domain(struct run_queue *rq, struct sched_domain *sd, u32 level, u32 idle)
+{
+	return sched_balance_rq(rq, sd, level, idle);
+}
 
 /* Runs nothing but tasks with policy SCHED_IDLE. */
 static __always_inline bool sched_idle_rq(const struct run_queue *cfs_rq)
@@ -631,7 +634,7 @@ static __always_inline s32 move_tasks(struct lb_env *env, const struct sched_dom
 	detach_tasks(env, sd, src_rq, dst_rq, true);
 	if (env->imbalance > 0)
 		detach_tasks(env, sd, src_rq, dst_rq, false);
-	count_by(PULLED_BUSY + env->idle, env->pulled);
+	count_by(STAT_PULLED_BUSY + env->idle, env->pulled);
 	return env->pulled;
 }
 
@@ -689,7 +692,7 @@ __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct 
 	env->idle = idle;
 	env->pinned.number = 0;
 	env->migration_type = MIGRATE_LOAD;
-	count(BALANCES);
+	count(STAT_BALANCES);
 
 	bpf_for(round, 0, MAX_PINNED_CPUS + 1) {
 		balanced = true;
@@ -881,7 +884,7 @@ __noinline bool push_waiting(struct run_queue *busiest __arg_nonnull, struct run
 			break;
 	}
 	if (moved) {
-		count(PUSHED_ACTIVE);
+		count(STAT_PUSHED_ACTIVE);
 		kick_for_pulled(target);
 	}
 	return moved;

@@ -2,7 +2,7 @@
 /*
  * cpu_distance.h - balancing by distance, the second half of BMQS: where a new task goes, and what an idle CPU takes from others
  *
- * The including file first defines struct run_queue and struct task_data, their functions, and the tunables for distances (MSI) and
+ * The including file first defines struct run_queue and struct task_ctx, their functions, and the tunables for distances (MSI) and
  * costs.
  */
 #pragma once
@@ -79,7 +79,7 @@ __noinline s32 task_cpu_place(struct task_struct *p __arg_trusted, s32 this_cpu)
 /* ---- Balancing ------------------------------------------------------------------------------------------------- */
 
 /* The longer ago a task last ran, the better it is to move. */
-static __always_inline s64 move_goodness(const struct task_struct *p, const struct task_data *t, u64 this_mm, u64 jiffies)
+static __always_inline s64 move_goodness(const struct task_struct *p, const struct task_ctx *t, u64 this_mm, u64 jiffies)
 {
 	s64 mgds = jiffies - t->run_jtime;
 
@@ -94,7 +94,7 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 	struct run_queue *rq = run_queue_of(dst_cpu);
 	struct task_struct *tsk, *mvtsk = NULL;
 	u64 jiffies = tick_at(scx_bpf_now());
-	struct task_data *chosen = NULL;
+	struct task_ctx *chosen = NULL;
 	struct bpf_iter_scx_dsq it;
 	bool moved = false;
 	s64 mgdns = -1;
@@ -103,7 +103,7 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 		return false;
 	bpf_iter_scx_dsq_new(&it, list_dsq(src_cpu), 0);
 	while ((tsk = bpf_iter_scx_dsq_next(&it))) {
-		struct task_data *t = task_data_of(tsk);
+		struct task_ctx *t = task_ctx_of(tsk);
 		s64 mvg;
 
 		/* task_foreign(): the balancer leaves alone real-time tasks and tasks that belong to another queue */
@@ -191,7 +191,7 @@ __noinline bool get_remote_task(s32 this_cpu)
 	struct run_queue *this_rq = run_queue_of(this_cpu);
 	s32 i, max_cpu;
 
-	count(IDLE_PASSES);
+	count(STAT_IDLE_PASSES);
 	if (!this_rq || !count_hits(this_cpu))
 		return false;
 	bpf_for(i, 0, nr_cpus) {
@@ -199,7 +199,7 @@ __noinline bool get_remote_task(s32 this_cpu)
 		if (max_cpu < 0)
 			break;
 		if (try_steal_task(max_cpu, this_cpu)) {
-			count(STEALS);
+			count(STAT_STEALS);
 			/* The count starts over after a steal */
 			bpf_for(i, 0, nr_cpus)
 				if (i < MAX_CPUS)
