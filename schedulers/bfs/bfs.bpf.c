@@ -265,21 +265,21 @@ __noinline s32 idle_ranking(s32 cpu, s32 from)
 }
 
 /*
- * Kicks the best idle CPU for @p, seen from CPU @from: @from itself if it is idle, otherwise the one with the lowest ranking. False if
- * no CPU that @p may use is idle.
+ * Kicks the best idle CPU for @p but @except, seen from CPU @from: @from itself if it is idle, otherwise the one with the lowest ranking.
+ * False if no CPU that @p may use is idle.
  */
-__noinline bool resched_best_idle(struct task_struct *p __arg_trusted, s32 from)
+__noinline bool resched_best_idle(struct task_struct *p __arg_trusted, s32 from, s32 except)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	s32 cpu, best = -1, best_ranking = 1 << 30;
 
-	if (bpf_cpumask_test_cpu(from, idle) && bpf_cpumask_test_cpu(from, p->cpus_ptr)) {
+	if (from != except && bpf_cpumask_test_cpu(from, idle) && bpf_cpumask_test_cpu(from, p->cpus_ptr)) {
 		best = from;
 	} else {
 		bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
 			s32 ranking;
 
-			if (!bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			if (cpu == except || !bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 				continue;
 			ranking = idle_ranking(cpu, from);
 			if (ranking < best_ranking) {
@@ -473,7 +473,7 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 	data->waiting_since = now;
 	scx_bpf_dsq_insert_vtime(p, RUNQ, KERNEL_SLICE, data->prio, 0);
 
-	if (resched_best_idle(p, data->cpu) || descheduled)
+	if (resched_best_idle(p, data->cpu, -1) || descheduled)
 		return;
 	/* The parent of a process gives way: their deadlines are equal, and the child is queued first. A thread's parent is a different task. */
 	if (new && is_process(p) && scx_bpf_task_cpu(p) == this_cpu) {
@@ -489,7 +489,8 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 /*
  * CPUs are idle although tasks wait: several tasks that woke at once have kicked the same CPU. BFS leaves them to the next interrupt or
- * kernel thread there; here the next CPU that goes through schedule() offers the first task that may use an idle CPU.
+ * kernel thread there; here the next CPU that goes through schedule() offers the first task that may use an idle CPU. It counts as idle
+ * itself until it has switched.
  */
 __noinline int wake_idle_cpus(s32 cpu)
 {
@@ -503,7 +504,7 @@ __noinline int wake_idle_cpus(s32 cpu)
 	bpf_for_each(scx_dsq, p, RUNQ, 0) {
 		struct task_ctx *data = task_ctx_of(p);
 
-		if (data && resched_best_idle(p, data->cpu))
+		if (data && resched_best_idle(p, data->cpu, cpu))
 			break;
 	}
 	return 0;

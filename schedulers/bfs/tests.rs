@@ -601,6 +601,18 @@ fn a_task_that_two_cpus_could_take_does_not_wait_beside_an_idle_one() {
 }
 
 #[test]
+fn tasks_that_start_at_one_instant_use_all_cpus() {
+    for (cpus, number) in [(4, 4), (8, 8), (16, 24)] {
+        let json =
+            format!(r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "run": 10000 }} }} }}"#);
+        let (history, _) = run(ID, &cpus.to_string(), &json, 1, &[]);
+        let hogs = (0..number).map(|hog| format!("hog-{hog}"));
+        let all: u64 = hogs.map(|hog| history.cpu_time(&hog, 0, 100 * MS)).sum();
+        assert!(all > cpus * 99 * MS, "{cpus} CPUs: {} ms", all / MS);
+    }
+}
+
+#[test]
 fn a_running_task_that_gets_worse_gives_way_at_once() {
     let json = r#"{ "tasks": {
         "first": { "phases": {

@@ -425,6 +425,31 @@ fn who_would_starve_is_put_in_front() {
 }
 
 #[test]
+fn a_bound_thread_waits_for_a_better_one_that_could_go_elsewhere() {
+    let bound = |nice: i32| {
+        format!(
+            r#"{{ "tasks": {{
+                "free": {{ "phases": {{
+                    "home": {{ "cpus": [0], "run": 100000, "loop": 1 }},
+                    "work": {{ "cpus": [0, 1, 2, 3, 4, 5, 6, 7], "run": 1000, "loop": -1 }} }} }},
+                "bound": {{ "cpus": [0], "priority": {nice}, "run": 1000 }} }} }}"#
+        )
+    };
+    let (history, outcome) = run(ID, "8", &bound(5), 18, &[]);
+    assert_eq!(history.cpu_time("bound", 0, 15 * SECOND), 0);
+    assert!(history.cpu_time("bound", 15 * SECOND, 18 * SECOND) > 0);
+    assert!(statistic(ID, &outcome, "rescues") > 0);
+    // An equal one waits for the end of a slice, after which the other one goes elsewhere
+    let (history, _) = run(ID, "8", &bound(0), 3, &[]);
+    for task in ["free", "bound"] {
+        assert!(
+            history.cpu_time(task, SECOND, 3 * SECOND) > 1900 * MS,
+            "{task}"
+        );
+    }
+}
+
+#[test]
 fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
     assert_the_displaced_move(ID, 20);
 }

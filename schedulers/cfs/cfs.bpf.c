@@ -255,7 +255,8 @@ static __noinline void move_leftmost(struct run_queue *this_rq, struct run_queue
 
 /*
  * Moves up to attempt->imbalance of load from the waiting tasks of the busiest CPU to this CPU. Returns how many tasks moved; sets
- * attempt->all_pinned if it found no task that was light enough and allowed here.
+ * attempt->all_pinned if it found no task that was light enough and allowed here. 3.0 looks at the running task as well: it does not move,
+ * but if it could, force helps.
  */
 __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_queue *busiest __arg_nonnull,
 			  const struct sched_domain *sd __arg_nonnull)
@@ -276,6 +277,9 @@ __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_qu
 			if (!number || attempt->imbalance <= 0)
 				break;
 		}
+		if (busiest->curr && (s64)(busiest->curr_weight >> 1) <= attempt->imbalance &&
+		    !curr_is_pinned(busiest->cpu, this_rq->cpu))
+			attempt->all_pinned = false;
 	}
 	count_by(STAT_PULLED_BUSY + attempt->idle, attempt->pulled);
 	return attempt->pulled;

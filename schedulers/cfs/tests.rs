@@ -440,6 +440,20 @@ fn tasks_stay_where_they_may_run() {
 }
 
 #[test]
+fn a_hog_leaves_the_cpu_of_a_bound_task_in_3_0_only() {
+    let json = r#"{ "tasks": {
+        "free": { "phases": {
+            "home": { "cpus": [0], "run": 100000, "loop": 1 },
+            "work": { "cpus": [0, 1, 2, 3, 4, 5, 6, 7], "run": 1000, "loop": -1 } } },
+        "bound": { "cpus": [0], "priority": 19, "run": 1000 } } }"#;
+    for (release, least, most) in [("2.6.24", 1.0, 2.0), ("3.0", 99.0, 100.0)] {
+        let (history, _) = run(ID, "8", json, 8, &[("release", release)]);
+        let share = history.percent("bound", 2 * SECOND, 8 * SECOND);
+        assert!((least..=most).contains(&share), "{release}: {share:.2} %");
+    }
+}
+
+#[test]
 fn of_two_busy_siblings_one_goes_to_the_idle_core() {
     let json = r#"{ "tasks": {
             "first": { "phases": {

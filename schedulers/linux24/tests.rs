@@ -299,6 +299,23 @@ fn a_task_whose_address_space_is_loaded_is_preferred() {
 }
 
 #[test]
+fn a_bound_task_that_chose_a_busy_cpu_waits_beside_an_idle_one() {
+    let bound = |apart: u32| {
+        format!(
+            r#"{{ "tasks": {{
+                "first": {{ "run": 1000 }}, "second": {{ "delay": {apart}, "run": 1000 }},
+                "bound": {{ "cpus": [3, 5], "delay": {}, "run": 1000 }} }} }}"#,
+            2 * apart
+        )
+    };
+    let (history, _) = run(ID, "8", &bound(0), 18, &[]);
+    assert_eq!(history.cpu_time("bound", 0, 15 * SECOND), 0);
+    assert!(history.cpu_time("bound", 16 * SECOND, 18 * SECOND) > SECOND);
+    let (history, _) = run(ID, "8", &bound(100), 3, &[]);
+    assert!(history.cpu_time("bound", SECOND, 3 * SECOND) > 1900 * MS);
+}
+
+#[test]
 fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
     assert_the_displaced_move(ID, 0);
 }
