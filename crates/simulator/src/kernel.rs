@@ -11,6 +11,7 @@ use rand_xoshiro::rand_core::Rng;
 
 use crate::clock::{Clock, Due, Jiffies, Progress};
 use crate::constants::*;
+use crate::core::RealTimeQueue;
 use crate::cost::{CostModel, Lock};
 use crate::deadline_server::DeadlineServer;
 use crate::dispatch_queue::{DispatchQueues, DsqIndex};
@@ -79,8 +80,8 @@ pub struct Cpu {
     pub interrupts: VecDeque<Due>,
     /// Sleeps that a high-resolution timer of this CPU ends, in the order in which they must end.
     pub sleeps: VecDeque<Sleep>,
-    /// Waiting real-time tasks.
-    pub real_time: Vec<TaskRef>,
+    /// Its real-time tasks.
+    pub real_time: RealTimeQueue,
     /// Gives sched_ext tasks their share next to real-time tasks.
     pub deadline_server: DeadlineServer,
     /// Waiting tasks of the fair class.
@@ -135,7 +136,7 @@ impl Cpu {
             completion_at: u64::MAX,
             tick_at: u64::MAX,
             interrupts: VecDeque::new(),
-            real_time: Vec::new(),
+            real_time: RealTimeQueue::default(),
             deadline_server: DeadlineServer::default(),
             fair: Vec::new(),
             fair_min_vruntime: 0,

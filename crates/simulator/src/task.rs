@@ -70,8 +70,10 @@ pub struct Task {
     pub dsq_key: u64,
     /// Order of arrival among equals on that queue.
     pub dsq_arrival: u64,
-    /// Slice left in the real-time or fair class, nanoseconds.
-    pub class_slice: u64,
+    /// Ticks of its `SCHED_RR` quantum that are used up.
+    pub round_robin_ticks: u32,
+    /// Slice left in the fair class, nanoseconds.
+    pub fair_slice: u64,
     /// Virtual runtime in the fair class.
     pub fair_vruntime: u64,
     /// Program and progress.
@@ -235,7 +237,8 @@ impl Task {
             requested_slice: None,
             dsq_key: 0,
             dsq_arrival: 0,
-            class_slice: 0,
+            round_robin_ticks: 0,
+            fair_slice: 0,
             fair_vruntime: 0,
             execution: Execution::new(usize::MAX, &[], 0),
             storage: Vec::new(),

@@ -14,6 +14,8 @@ pub struct Topology {
     pub nodes: Vec<CpuMask>,
     /// Whether any core has more than one CPU.
     pub smt: bool,
+    /// Whether CPUs differ in capacity.
+    pub unequal: bool,
     /// 64-bit words that masks of this machine need.
     pub words: usize,
     /// Cache of each CPU.
@@ -68,6 +70,10 @@ impl Topology {
             siblings,
             caches,
             smt,
+            unequal: machine
+                .cpus
+                .iter()
+                .any(|cpu| cpu.capacity != machine.cpus[0].capacity),
             words: count.div_ceil(64),
             cache_of,
             node_of,

@@ -3,7 +3,6 @@
 use fairground_events::{CpuId, EventKind};
 
 use super::fair::FAIR_SLICE;
-use super::real_time::ROUND_ROBIN_QUANTUM;
 use crate::constants::*;
 use crate::core::Successor;
 use crate::kernel::Kernel;
@@ -60,9 +59,9 @@ impl Kernel<'_> {
             }
         }
         if from != to {
-            self.class_changed(task, queued);
-        } else if to == Class::RealTime && running {
-            self.real_time_priority_changed(cpu, task);
+            self.class_changed(task, from, queued);
+        } else if to == Class::RealTime {
+            self.real_time_priority_changed(cpu, task, priority);
         }
     }
 
@@ -77,12 +76,7 @@ impl Kernel<'_> {
                 }
                 self.cpus[cpu].fair.retain(|other| *other != task);
             }
-            Class::RealTime => {
-                if running {
-                    self.update_class_time(cpu, task);
-                }
-                self.cpus[cpu].real_time.retain(|other| *other != task);
-            }
+            Class::RealTime => return self.real_time_dequeue(cpu, task, flags),
             Class::Idle => return,
         }
         self.cpus[cpu].rq.nr_running -= 1;
@@ -93,29 +87,30 @@ impl Kernel<'_> {
         let running = self.cpus[cpu].current == task;
         match task.class {
             Class::Ext => self.ext_enqueue(cpu, task, flags),
-            Class::Fair | Class::RealTime if running => self.cpus[cpu].rq.nr_running += 1,
+            Class::Fair if running => self.cpus[cpu].rq.nr_running += 1,
             Class::Fair => self.fair_enqueue(cpu, task, false),
-            Class::RealTime => self.real_time_enqueue(cpu, task, flags & ENQUEUE_HEAD != 0),
+            Class::RealTime => self.real_time_enqueue(cpu, task, flags),
             Class::Idle => {}
         }
     }
 
     /// What follows a change of class.
-    fn class_changed(&mut self, mut task: TaskRef, queued: bool) {
+    fn class_changed(&mut self, mut task: TaskRef, from: Class, queued: bool) {
         let cpu = task.cpu();
         let running = self.cpus[cpu].current == task;
         if running {
             self.cpus[cpu].next_class = task.class;
         }
-        match task.class {
-            Class::RealTime => task.class_slice = ROUND_ROBIN_QUANTUM,
-            Class::Fair => task.class_slice = FAIR_SLICE,
-            Class::Ext | Class::Idle => {}
+        if task.class == Class::Fair {
+            task.fair_slice = FAIR_SLICE;
         }
         if queued && running {
             self.resched(cpu);
         } else if queued {
             self.wakeup_preempt(cpu, task);
+        }
+        if from == Class::RealTime {
+            self.switched_from_real_time(cpu, task);
         }
     }
 
@@ -171,10 +166,9 @@ impl Kernel<'_> {
                 self.fair_enqueue(to, task, false);
             }
             Class::RealTime => {
-                self.cpus[from].real_time.retain(|other| *other != task);
-                self.cpus[from].rq.nr_running -= 1;
+                self.real_time_dequeue(from, task, 0);
                 self.set_task_cpu(task, to);
-                self.real_time_enqueue(to, task, false);
+                self.real_time_enqueue(to, task, 0);
             }
             Class::Idle => {}
         }

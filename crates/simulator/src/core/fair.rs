@@ -10,6 +10,7 @@ pub(super) const FAIR_SLICE: u64 = 2_800_000;
 impl Kernel<'_> {
     pub(super) fn update_fair(&mut self, cpu: usize, mut task: TaskRef) {
         let ran = self.update_class_time(cpu, task);
+        task.fair_slice = task.fair_slice.saturating_sub(ran);
         task.fair_vruntime += ran * 1024 / task.seen.se.load.weight.max(1);
         let least = self.cpus[cpu]
             .fair
@@ -55,7 +56,7 @@ impl Kernel<'_> {
         let mut next = match least {
             Some(least)
                 if !stays
-                    || previous.class_slice == 0
+                    || previous.fair_slice == 0
                     || (previous.fair_vruntime.wrapping_sub(least.fair_vruntime) as i64)
                         > FAIR_SLICE as i64 =>
             {
@@ -64,8 +65,8 @@ impl Kernel<'_> {
             _ if stays => previous,
             _ => return None,
         };
-        if next != previous || next.class_slice == 0 {
-            next.class_slice = FAIR_SLICE;
+        if next != previous || next.fair_slice == 0 {
+            next.fair_slice = FAIR_SLICE;
         }
         Some(next)
     }

@@ -1,5 +1,6 @@
 //! The scheduler core above the classes: wake-ups, rescheduling, the switch, ticks. `kernel/sched/core.c`.
 
+mod balance;
 mod change;
 mod fair;
 mod real_time;
@@ -15,7 +16,7 @@ use crate::program::Action;
 use crate::surroundings::is_hidden;
 use crate::task::{Class, TaskRef};
 use crate::tracing::Hook;
-use real_time::ROUND_ROBIN_QUANTUM;
+pub use real_time::RealTimeQueue;
 
 /// What takes over the CPU from a task that is put back.
 #[derive(Clone, Copy)]
@@ -123,8 +124,8 @@ impl Kernel<'_> {
                 Action::Yield => {
                     match current.class {
                         Class::Ext => self.ext_yield(cpu, current),
-                        Class::Fair => current.class_slice = 0,
-                        Class::RealTime => current.class_slice = 0,
+                        Class::Fair => current.fair_slice = 0,
+                        Class::RealTime => self.real_time_yield(cpu, current),
                         Class::Idle => {}
                     }
                     current.seen.nvcsw += 1;
@@ -191,6 +192,7 @@ impl Kernel<'_> {
         let mut rounds = 0;
         let next = loop {
             self.cpus[cpu].next_class = previous.class;
+            self.balance_real_time(cpu, previous, stopped);
             match self.pick_next(cpu, previous) {
                 Some(next) => break next,
                 None if rounds < 8 => rounds += 1,
@@ -226,6 +228,9 @@ impl Kernel<'_> {
         if next != previous {
             self.trace_switch(previous, next, state);
             self.switch(cpu, previous, next);
+            if next.class == Class::RealTime {
+                self.push_real_time(cpu);
+            }
         }
         self.unlock_run_queue(cpu);
         self.run_deferred(cpu);
@@ -237,11 +242,12 @@ impl Kernel<'_> {
     fn deactivate(&mut self, cpu: usize, mut task: TaskRef) {
         match task.class {
             Class::Ext => self.ext_dequeue(cpu, task, SCX_DEQ_SLEEP),
-            Class::Fair => self.update_fair(cpu, task),
-            Class::RealTime | Class::Idle => {}
-        }
-        if task.class != Class::Ext {
-            self.cpus[cpu].rq.nr_running -= 1;
+            Class::Fair => {
+                self.update_fair(cpu, task);
+                self.cpus[cpu].rq.nr_running -= 1;
+            }
+            Class::RealTime => self.real_time_dequeue(cpu, task, 0),
+            Class::Idle => {}
         }
         task.seen.on_rq = 0;
     }
@@ -250,7 +256,7 @@ impl Kernel<'_> {
         if let Some(next) = self.pick_by_deadline_server(cpu, previous) {
             return Some(next);
         }
-        if let Some(next) = self.real_time_pick(cpu, previous) {
+        if let Some(next) = self.real_time_pick(cpu) {
             return Some(next);
         }
         if let Some(next) = self.fair_pick(cpu, previous) {
@@ -294,10 +300,7 @@ impl Kernel<'_> {
                 next.seen.se.exec_start = now;
                 self.cpus[cpu].fair.retain(|task| *task != next);
             }
-            Class::RealTime => {
-                next.seen.se.exec_start = now;
-                self.cpus[cpu].real_time.retain(|task| *task != next);
-            }
+            Class::RealTime => self.real_time_set_next(cpu, next),
             Class::Idle => {
                 next.seen.se.exec_start = now;
                 self.update_idle(cpu, true, true);
@@ -382,27 +385,15 @@ impl Kernel<'_> {
         self.spent += self.settings.cost.tick;
         self.settle(OverheadKind::Interrupt);
         self.update_clock(cpu);
-        let mut current = self.cpus[cpu].current;
+        let current = self.cpus[cpu].current;
         self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
         let run_queue = self.run_queue_address(cpu);
         match current.class {
             Class::Ext => self.ext_tick(cpu, current),
-            Class::RealTime => {
-                self.update_class_time(cpu, current);
-                if current.seen.policy == SCHED_RR && current.class_slice == 0 {
-                    current.class_slice = ROUND_ROBIN_QUANTUM;
-                    if self.cpus[cpu]
-                        .real_time
-                        .iter()
-                        .any(|task| task.seen.prio == current.seen.prio)
-                    {
-                        self.resched(cpu);
-                    }
-                }
-            }
+            Class::RealTime => self.real_time_tick(cpu, current),
             Class::Fair => {
                 self.update_fair(cpu, current);
-                if !self.cpus[cpu].fair.is_empty() && current.class_slice == 0 {
+                if !self.cpus[cpu].fair.is_empty() && current.fair_slice == 0 {
                     self.resched(cpu);
                 }
             }
@@ -423,9 +414,6 @@ impl Kernel<'_> {
         task.seen.se.sum_exec_runtime += ran;
         if ran > 0 {
             self.trace(Hook::SchedStatRuntime, &[task.address(), ran]);
-        }
-        if task.seen.policy != SCHED_FIFO {
-            task.class_slice = task.class_slice.saturating_sub(ran);
         }
         ran
     }

@@ -52,6 +52,7 @@ impl Kernel<'_> {
                 self.lock_run_queue(cpu);
                 self.finish_wakeup(cpu, task, flags);
                 self.emit_wake(task, cpu, waker);
+                self.real_time_woken(cpu, task);
                 self.unlock_run_queue(cpu);
                 self.run_deferred(cpu);
             }
@@ -159,6 +160,7 @@ impl Kernel<'_> {
         self.trace(Hook::SchedWakeupNew, &[task.address()]);
         self.wakeup_preempt(cpu, task);
         self.emit_wake(task, cpu, waker);
+        self.real_time_woken(cpu, task);
         self.unlock_run_queue(cpu);
         self.run_deferred(cpu);
         self.trace_return(Hook::WakeUpNewTask, &[task.address()], 0);
@@ -169,7 +171,7 @@ impl Kernel<'_> {
         match task.class {
             Class::Ext => self.ext_enqueue(cpu, task, flags),
             Class::Fair => self.fair_enqueue(cpu, task, flags & SCX_ENQ_WAKEUP != 0),
-            Class::RealTime => self.real_time_enqueue(cpu, task, false),
+            Class::RealTime => self.real_time_enqueue(cpu, task, 0),
             Class::Idle => {}
         }
     }
@@ -185,17 +187,16 @@ impl Kernel<'_> {
             self.resched(cpu);
         } else if task.class == next_class {
             let current = self.cpus[cpu].current;
-            let preempts = match task.class {
-                Class::RealTime => task.seen.prio < current.seen.prio,
-                Class::Fair => {
-                    current.class == Class::Fair
+            match task.class {
+                Class::RealTime => self.real_time_wakeup_preempt(cpu, task),
+                Class::Fair
+                    if current.class == Class::Fair
                         && (current.fair_vruntime.wrapping_sub(task.fair_vruntime) as i64)
-                            > FAIR_SLICE as i64
+                            > FAIR_SLICE as i64 =>
+                {
+                    self.resched(cpu);
                 }
-                Class::Ext | Class::Idle => false,
-            };
-            if preempts {
-                self.resched(cpu);
+                Class::Fair | Class::Ext | Class::Idle => {}
             }
         }
     }

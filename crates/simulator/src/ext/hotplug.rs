@@ -67,8 +67,8 @@ impl Kernel<'_> {
     fn tasks_to_push(&self, cpu: usize) -> Vec<TaskRef> {
         let state = &self.cpus[cpu];
         let current = (state.current != state.idle).then_some(state.current);
-        let mut real_time = state.real_time.clone();
-        real_time.sort_by_key(|task| task.seen.prio);
+        let waiting = |task: &TaskRef| Some(*task) != current;
+        let real_time = state.real_time.tasks().iter().copied().filter(waiting);
         let local = std::iter::successors(self.dsq(state.local).first(), |task| task.dsq_next);
         let tasks = current.into_iter().chain(real_time);
         tasks.chain(local).chain(state.fair.clone()).collect()

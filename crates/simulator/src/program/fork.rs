@@ -333,9 +333,6 @@ impl Kernel<'_> {
         let weight = load_weight(events::Policy::from_number(policy), nice);
         task.seen.se.load.weight = u64::from(weight);
         task.seen.se.load.inv_weight = (u32::MAX as u64 / u64::from(weight)) as u32;
-        if task.class_slice == 0 {
-            task.class_slice = 100_000_000;
-        }
     }
 
     /// The class of tasks with this policy (`__setscheduler_class`).
