@@ -9,7 +9,7 @@ use fairground_contract::attributes::Attributes;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_results::Patience;
-use fairground_simulator::{CostModel, Options};
+use fairground_simulator::{CostModel, Options, check_deadline_tasks};
 use fairground_workload::Workload;
 
 use crate::cell::{Cell, seconds};
@@ -21,7 +21,8 @@ use crate::recorded::Replay;
 pub const DEFAULT_HZ: u64 = 250;
 
 /// Rejects tasks that could not exist in any run on this machine.
-pub(crate) fn check_tasks(workload: &Workload, cpus: usize) -> Result<(), Error> {
+pub(crate) fn check_tasks(workload: &Workload, machine: &Machine) -> Result<(), Error> {
+    let cpus = machine.cpu_count();
     for task in &workload.tasks {
         let name = &task.name;
         Attributes::parse(&task.attributes).map_err(|problem| {
@@ -41,7 +42,8 @@ pub(crate) fn check_tasks(workload: &Workload, cpus: usize) -> Result<(), Error>
             }
         }
     }
-    Ok(())
+    check_deadline_tasks(workload, machine)
+        .map_err(|problem| Error::Plan(format!("{}: {problem}", workload.name)))
 }
 
 /// Rejects changes of the machine's CPUs that would change nothing. As in the kernel, the last CPU cannot go offline.
@@ -137,7 +139,7 @@ impl Plan {
         let cpus = self.machine.cpu_count();
         check_hotplug(&self.hotplug, cpus)?;
         for workload in &self.workloads {
-            check_tasks(workload, cpus)?;
+            check_tasks(workload, &self.machine)?;
         }
         Ok(())
     }

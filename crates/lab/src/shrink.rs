@@ -147,7 +147,7 @@ impl Search<'_> {
         let machine = Machine::parse(&case.machine).ok()?;
         let cpus = machine.cpu_count();
         let fits = workload.task_count() > 0
-            && check_tasks(&workload, cpus).is_ok()
+            && check_tasks(&workload, &machine).is_ok()
             && check_hotplug(&self.cell.options.hotplug, cpus).is_ok();
         let options = Options {
             machine: Arc::new(machine),

@@ -47,12 +47,31 @@ pub enum Due {
         /// Number of its timer.
         timer: u32,
     },
+    /// The next period of a throttled deadline task begins.
+    DeadlineTask {
+        /// Task number.
+        task: u32,
+        /// Number of its timer.
+        timer: u32,
+    },
+    /// The budget of the deadline task that a CPU runs is used up.
+    DeadlineTick {
+        /// CPU.
+        cpu: u32,
+        /// Number of its timer.
+        timer: u32,
+    },
     /// The stall watchdog runs.
     Watchdog,
     /// A CPU comes online or goes offline.
     Hotplug {
         /// Index into the plan.
         index: u32,
+    },
+    /// A CPU that waited for a task to end its section without migration goes offline.
+    Offline {
+        /// CPU.
+        cpu: u32,
     },
     /// The scheduler's loader runs a program; index into what it runs.
     Loader {

@@ -11,9 +11,9 @@ use crate::kernel::Kernel;
 use crate::task::{Class, TaskRef};
 
 /// Runtime of sched_ext tasks per period (`dl_server_init_params`).
-const RUNTIME: i64 = 50_000_000;
+pub(crate) const RUNTIME: i64 = 50_000_000;
 /// Length of a period, and time until its deadline.
-const PERIOD: u64 = 1_000_000_000;
+pub(crate) const PERIOD: u64 = 1_000_000_000;
 
 /// The server of one CPU.
 #[derive(Default)]
@@ -37,6 +37,11 @@ pub struct DeadlineServer {
 }
 
 impl DeadlineServer {
+    /// Its deadline, if it competes for the CPU.
+    pub(crate) fn competes(&self) -> Option<u64> {
+        (self.active && !self.throttled).then_some(self.deadline)
+    }
+
     /// Begins a period (`replenish_dl_new_period`).
     fn begin_period(&mut self, now: u64) {
         self.deadline = now + PERIOD;
@@ -105,7 +110,11 @@ impl Kernel<'_> {
         let server = &mut self.cpus[cpu].deadline_server;
         server.throttled = false;
         server.armed = false;
-        self.resched(cpu);
+        let deadline = server.deadline;
+        let current = self.cpus[cpu].current;
+        if current.class != Class::Deadline || deadline < current.deadline.deadline {
+            self.resched(cpu);
+        }
     }
 
     /// Arms its timer; `false` if the time has passed (`start_dl_timer`).
@@ -185,7 +194,7 @@ impl Kernel<'_> {
         // What it will be charged for what the CPU is doing right now.
         let pending = match current.class {
             Class::Ext | Class::Idle => now.saturating_sub(current.seen.se.exec_start),
-            Class::Fair | Class::RealTime => 0,
+            Class::Fair | Class::RealTime | Class::Deadline => 0,
         };
         let online = self.cpus[cpu].online;
         let server = &mut self.cpus[cpu].deadline_server;
@@ -220,14 +229,17 @@ impl Kernel<'_> {
         self.leave(OverheadKind::Scheduling);
     }
 
-    /// The task that it runs, if it is its turn (`ext_server_pick_task`).
+    /// The task that it runs, if it is its turn (`ext_server_pick_task`): no deadline task has an earlier deadline.
     pub(crate) fn pick_by_deadline_server(
         &mut self,
         cpu: usize,
         previous: TaskRef,
     ) -> Option<TaskRef> {
-        let server = &self.cpus[cpu].deadline_server;
-        if !server.active || server.throttled {
+        let deadline = self.cpus[cpu].deadline_server.competes()?;
+        if self
+            .deadline_pick(cpu)
+            .is_some_and(|task| task.deadline.deadline <= deadline)
+        {
             return None;
         }
         let picked = self.ext_pick(cpu, previous);

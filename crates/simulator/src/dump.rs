@@ -127,6 +127,7 @@ impl Kernel<'_> {
             Class::Ext => "ext_sched_class",
             Class::Fair => "fair_sched_class",
             Class::RealTime => "rt_sched_class",
+            Class::Deadline => "dl_sched_class",
         };
         let label = match current == state.idle {
             true => format!("swapper/{cpu}[0]"),

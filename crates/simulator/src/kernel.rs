@@ -11,7 +11,7 @@ use rand_xoshiro::rand_core::Rng;
 
 use crate::clock::{Clock, Due, Jiffies, Progress};
 use crate::constants::*;
-use crate::core::RealTimeQueue;
+use crate::core::{DeadlineQueue, RealTimeQueue};
 use crate::cost::{CostModel, Lock};
 use crate::deadline_server::DeadlineServer;
 use crate::dispatch_queue::{DispatchQueues, DsqIndex};
@@ -58,6 +58,10 @@ pub struct Cpu {
     pub idle: TaskRef,
     /// Whether it is online.
     pub online: bool,
+    /// Whether it goes offline as soon as no task is in a section without migration there.
+    pub goes_offline: bool,
+    /// The mask of this CPU alone (`cpumask_of`).
+    pub mask: Box<CpuMask>,
     /// Whether it has to reschedule.
     pub need_resched: bool,
     /// The stopper has just run: the idle task is current only until the next switch.
@@ -80,6 +84,8 @@ pub struct Cpu {
     pub interrupts: VecDeque<Due>,
     /// Sleeps that a high-resolution timer of this CPU ends, in the order in which they must end.
     pub sleeps: VecDeque<Sleep>,
+    /// Its deadline tasks.
+    pub deadline: DeadlineQueue,
     /// Its real-time tasks.
     pub real_time: RealTimeQueue,
     /// Gives sched_ext tasks their share next to real-time tasks.
@@ -126,6 +132,8 @@ impl Cpu {
             current: idle,
             idle,
             online: true,
+            goes_offline: false,
+            mask: Box::new(CpuMask::only(cpu)),
             need_resched: false,
             stopped: false,
             next_class: Class::Idle,
@@ -136,6 +144,7 @@ impl Cpu {
             completion_at: u64::MAX,
             tick_at: u64::MAX,
             interrupts: VecDeque::new(),
+            deadline: DeadlineQueue::default(),
             real_time: RealTimeQueue::default(),
             deadline_server: DeadlineServer::default(),
             fair: Vec::new(),
@@ -560,11 +569,16 @@ impl<'a> Kernel<'a> {
             Due::DeadlineServer { cpu, timer } => {
                 self.handle_deadline_server(cpu as usize, timer, due);
             }
+            Due::DeadlineTask { task, timer } => self.handle_deadline_task(task, timer, due),
+            Due::DeadlineTick { cpu, timer } => {
+                self.handle_deadline_tick(cpu as usize, timer, due);
+            }
             Due::Watchdog => self.handle_watchdog(),
             Due::Hotplug { index } => {
                 let (_, cpu, online) = self.settings.hotplug[index as usize];
                 self.set_online(cpu, online);
             }
+            Due::Offline { cpu } => self.set_online(cpu as usize, false),
             Due::Loader { run } => self.handle_loader(run, due),
             Due::Start => self.start_programs(),
         }

@@ -45,6 +45,7 @@ mod timers;
 mod topology;
 mod tracing;
 
+pub use core::check_deadline_tasks;
 pub use cost::{CostError, CostModel, CostValue, GIVEN};
 pub use exit::ExitRecord;
 pub use fairground_contract::exit::ExitKind;

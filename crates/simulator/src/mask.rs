@@ -12,6 +12,13 @@ impl CpuMask {
         mask
     }
 
+    /// The mask of one CPU.
+    pub fn only(cpu: usize) -> CpuMask {
+        let mut mask = CpuMask::default();
+        mask.set(cpu);
+        mask
+    }
+
     /// Whether `cpu` is in it.
     pub fn test(&self, cpu: usize) -> bool {
         cpu < CPU_MASK_WORDS * 64 && self.bits[cpu / 64] >> (cpu % 64) & 1 != 0

@@ -269,7 +269,7 @@ pub static INITIAL_PID_NAMESPACE: PidNamespace = PidNamespace {
     ns: NsCommon { inum: 0xeffffffc },
 };
 /// Scheduling classes in the order of [`crate::task::Class`]; only their addresses are compared.
-pub static SCHED_CLASSES: [u64; 4] = [0; 4];
+pub static SCHED_CLASSES: [u64; 5] = [0; 5];
 
 impl Default for PtRegs {
     fn default() -> Self {

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use fairground_events::TaskId;
 
 use crate::constants::{SCX_DSQ_INVALID, SCX_SLICE_DFL};
+use crate::core::DeadlineEntity;
 use crate::dispatch_queue::DsqIndex;
 use crate::program::Execution;
 use crate::structures::{
@@ -22,8 +23,10 @@ pub enum Class {
     Ext,
     /// The kernel's own scheduler for ordinary tasks (only with `SCX_OPS_SWITCH_PARTIAL`).
     Fair,
-    /// `SCHED_FIFO`, `SCHED_RR` and `SCHED_DEADLINE`.
+    /// `SCHED_FIFO` and `SCHED_RR`.
     RealTime,
+    /// `SCHED_DEADLINE`.
+    Deadline,
 }
 
 /// Whether the scheduler or the core owns a task that waits for a CPU (`enum scx_ops_state`).
@@ -70,6 +73,8 @@ pub struct Task {
     pub dsq_key: u64,
     /// Order of arrival among equals on that queue.
     pub dsq_arrival: u64,
+    /// Its deadline scheduling.
+    pub deadline: DeadlineEntity,
     /// Ticks of its `SCHED_RR` quantum that are used up.
     pub round_robin_ticks: u32,
     /// Slice left in the fair class, nanoseconds.
@@ -162,6 +167,11 @@ impl TaskRef {
         unsafe { &*self.seen.cpus_ptr }
     }
 
+    /// Whether its own mask says which CPUs it may use now, as everywhere but in a section without migration.
+    pub fn is_allowed_by_own_mask(&self) -> bool {
+        std::ptr::eq(self.seen.cpus_ptr, &raw const self.seen.cpus_mask)
+    }
+
     /// Sets the CPUs that it may use (`set_cpus_allowed_common`).
     pub fn allow(&mut self, mask: CpuMask) {
         self.seen.cpus_mask = mask;
@@ -237,6 +247,7 @@ impl Task {
             requested_slice: None,
             dsq_key: 0,
             dsq_arrival: 0,
+            deadline: DeadlineEntity::default(),
             round_robin_ticks: 0,
             fair_slice: 0,
             fair_vruntime: 0,

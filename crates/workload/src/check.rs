@@ -196,6 +196,39 @@ pub(crate) fn endless_loops(reader: &Reader, shared: &Shared, tasks: &[Task]) ->
     Ok(())
 }
 
+/// Refuses sections without migration that do not begin and end one after the other within a phase.
+pub(crate) fn sections(reader: &Reader, shared: &Shared, tasks: &[Task]) -> Result<(), Error> {
+    for (index, task) in tasks.iter().enumerate() {
+        for (phase, place) in task.phases.iter().zip(&shared.phase_places[index]) {
+            let mut enabled = true;
+            for event in phase.events.iter() {
+                let Event::Migration { enable } = event else {
+                    continue;
+                };
+                if enable == enabled {
+                    let problem = match enable {
+                        true => {
+                            "ends a section without migration that has not begun; write { \"migration\" : \"disable\" } before"
+                        }
+                        false => {
+                            "begins a section without migration inside another one; end that one before"
+                        }
+                    };
+                    return Err(reader.error(place, problem));
+                }
+                enabled = enable;
+            }
+            if !enabled {
+                return Err(reader.error(
+                    place,
+                    "does not end a section without migration; add { \"migration\" : \"enable\" }",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Whether repeating the events takes time sooner or later.
 fn takes_time(events: impl Iterator<Item = Event>, barriers: &[Barrier]) -> bool {
     let mut semaphores: BTreeMap<usize, i64> = BTreeMap::new();
@@ -229,7 +262,10 @@ fn takes_time(events: impl Iterator<Item = Event>, barriers: &[Barrier]) -> bool
                 false
             }
             // There may be nothing to read back in.
-            Event::Fault { .. } | Event::Evict { .. } | Event::Lap { .. } => false,
+            Event::Fault { .. }
+            | Event::Evict { .. }
+            | Event::Lap { .. }
+            | Event::Migration { .. } => false,
             Event::Lock(_)
             | Event::Unlock(_)
             | Event::Signal(_)

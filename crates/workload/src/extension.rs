@@ -16,8 +16,9 @@ use crate::variation::{Factor, Variation};
 const BYTES_MAX: i64 = 1 << 30;
 
 /// Events that can be under a key beginning with `fairground`, exactly one per key.
-const EVENTS: [&str; 7] = [
+const EVENTS: [&str; 8] = [
     "lap",
+    "migration",
     "pipe_read",
     "pipe_write",
     "disk",
@@ -40,6 +41,7 @@ pub(crate) fn read_event(reading: &mut Reading) -> Result<Event, Error> {
     reading.field = field;
     match reading.field.key {
         "lap" => lap(reading),
+        "migration" => migration(reading),
         "pipe_read" => pipe(reading, false),
         "pipe_write" => pipe(reading, true),
         "disk" => disk(reading),
@@ -58,6 +60,16 @@ fn lap(reading: &mut Reading) -> Result<Event, Error> {
     };
     reading.refer(if begins { Use::LapBegin } else { Use::LapEnd });
     Ok(Event::Lap { begins })
+}
+
+fn migration(reading: &mut Reading) -> Result<Event, Error> {
+    let field = &reading.field;
+    let enable = match field.string(reading.reader)? {
+        "disable" => false,
+        "enable" => true,
+        _ => return Err(field.mismatch(reading.reader, "\"disable\" or \"enable\"")),
+    };
+    Ok(Event::Migration { enable })
 }
 
 fn pipe(reading: &mut Reading, writes: bool) -> Result<Event, Error> {
@@ -184,7 +196,11 @@ impl<'a> Variations<'a> {
         }
         let pairs = matches!(
             event,
-            Event::Lock(_) | Event::Unlock(_) | Event::Barrier(_) | Event::Lap { .. }
+            Event::Lock(_)
+                | Event::Unlock(_)
+                | Event::Barrier(_)
+                | Event::Lap { .. }
+                | Event::Migration { .. }
         );
         if entry.variation.chance.is_some() && pairs {
             return Err(reader.error(

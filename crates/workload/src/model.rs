@@ -266,6 +266,11 @@ pub enum Event {
         /// Whether it starts the watch.
         begins: bool,
     },
+    /// Begin or end a section in which the task stays on its CPU (`migrate_disable()`, `migrate_enable()`).
+    Migration {
+        /// Whether it may move from here on.
+        enable: bool,
+    },
     /// Read from a pipe until this many bytes have come.
     PipeRead {
         /// Index into `Workload::pipes`.

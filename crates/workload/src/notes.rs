@@ -30,7 +30,6 @@ pub(crate) enum Remark {
     UtilizationClamp,
     MemoryNodes,
     Ext,
-    Deadline,
     CustomSlice,
     EndlessRun,
 }
@@ -77,7 +76,6 @@ impl Remark {
             Remark::UtilizationClamp => "utilization clamps have no effect in a simulation",
             Remark::MemoryNodes => "binding memory to nodes has no effect in a simulation",
             Remark::Ext => "SCHED_EXT is a policy that the real rt-app does not read",
-            Remark::Deadline => "SCHED_DEADLINE is only approximated by a simulation",
             Remark::EndlessRun => "-1, read as a run that does not end, as rt-app does",
             Remark::CustomSlice => {
                 "a slice of the task's own (dl-runtime without SCHED_DEADLINE) has an effect only with schedulers that heed it"

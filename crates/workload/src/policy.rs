@@ -19,6 +19,12 @@ pub(crate) const KEYS: [&str; 7] = [
 /// Maximum microseconds that fit rt-app's integers.
 pub(crate) const MICROSECONDS_MAX: i64 = i32::MAX as i64;
 
+/// The least runtime that the kernel takes, nanoseconds (`__checkparam_dl`).
+const RUNTIME_MIN: i64 = 1024;
+
+/// The periods that it takes, microseconds (`sched_deadline_period_min_us`, `sched_deadline_period_max_us`).
+const PERIODS: std::ops::RangeInclusive<i64> = 100..=1 << 22;
+
 /// A policy without its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolicyName {
@@ -267,7 +273,22 @@ impl<'a> Parameters<'a> {
         if let Some((_, place)) = &self.priority {
             reader.notes.add(place, "has no effect with SCHED_DEADLINE");
         }
-        reader.notes.remark(place, Remark::Deadline);
+        if runtime * 1000 < RUNTIME_MIN {
+            return Err(reader.error(
+                place,
+                format!("the kernel needs a dl-runtime of at least 2 us, not {runtime}; raise it"),
+            ));
+        }
+        if !PERIODS.contains(&period) {
+            return Err(reader.error(
+                place,
+                format!(
+                    "the kernel needs a dl-period from {} to {} us, not {period}; change it so",
+                    PERIODS.start(),
+                    PERIODS.end()
+                ),
+            ));
+        }
         let nanoseconds = |microseconds: i64| microseconds as u64 * 1000;
         Ok(Policy::Deadline {
             runtime: nanoseconds(runtime),

@@ -130,6 +130,7 @@ fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
     let mut list = task::read_all(reader, &tasks, &global, &mut shared)?;
     check::references(reader, &shared, &list)?;
     check::endless_loops(reader, &shared, &list)?;
+    check::sections(reader, &shared, &list)?;
     check::timer_modes(&mut list, shared.timers.len());
     let mutex = |name: &String| Mutex {
         name: name.clone(),

@@ -295,6 +295,21 @@ fn scheduling_parameters() {
             "",
             "dl-runtime <= dl-deadline <= dl-period",
         ),
+        (
+            r#""policy": "SCHED_DEADLINE", "dl-runtime": 1, "dl-period": 1000, "run": 1"#,
+            "",
+            "at least 2 us",
+        ),
+        (
+            r#""policy": "SCHED_DEADLINE", "dl-runtime": 10, "dl-period": 99, "run": 1"#,
+            "",
+            "from 100 to 4194304 us, not 99",
+        ),
+        (
+            r#""policy": "SCHED_DEADLINE", "dl-runtime": 10, "dl-period": 4194305, "run": 1"#,
+            "",
+            "not 4194305",
+        ),
         (r#""dl-runtime": -1, "run": 1"#, ".dl-runtime", "from 0"),
         (
             r#""policy": "SCHED_FIFO", "phases": { "p": { "priority": -5, "run": 1 } }"#,

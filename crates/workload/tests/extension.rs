@@ -79,6 +79,14 @@ fn laps_disks_and_memory() {
     assert_eq!(events.get(2), Some(Event::Lap { begins: false }));
     assert!(laps.notes.is_empty());
 
+    let pinned = read(
+        r#"{ "tasks": { "t": { "fairground1": { "migration": "disable" }, "run": 1, "fairground2": { "migration": "enable" } } } }"#,
+    );
+    let events = &pinned.tasks[0].phases[0].events;
+    assert_eq!(events.get(0), Some(Event::Migration { enable: false }));
+    assert_eq!(events.get(2), Some(Event::Migration { enable: true }));
+    assert!(pinned.notes.is_empty());
+
     let (workload, plain) = event(r#"{ "disk": 8000 }"#);
     assert_eq!(
         plain,
@@ -232,6 +240,17 @@ fn wrong_events_are_named_with_their_place() {
     refused_event(r#"{ "pipe_red": {} }"#, "did you mean `pipe_read`");
     refused_event(r#"5"#, "an object");
     refused_event(r#"{ "lap": "end" }"#, "begins no lap");
+    refused_event(r#"{ "migration": "off" }"#, "\"disable\" or \"enable\"");
+    refused_event(
+        r#"{ "migration": "disable" }"#,
+        "does not end a section without migration",
+    );
+    refused_event(
+        r#"{ "migration": "enable" }"#,
+        "ends a section without migration that has not begun",
+    );
+    let twice = r#"{ "tasks": { "t": { "fairground1": { "migration": "disable" }, "run": 1, "fairground2": { "migration": "disable" } } } }"#;
+    assert!(refused(twice).contains("inside another one"));
     refused_event(r#"{ "pipe_read": { "bytes": 4 } }"#, "`pipe` is missing");
     refused_event(r#"{ "pipe_read": { "pipe": "p" } }"#, "`bytes` is missing");
     refused_event(

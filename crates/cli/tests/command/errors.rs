@@ -299,6 +299,23 @@ fn cpus_that_the_machine_lacks_are_named() {
 }
 
 #[test]
+fn deadline_tasks_that_a_kernel_would_not_admit_are_named() {
+    refuse(
+        "compare workloads/deadlines.json -s linux24",
+        2,
+        &[
+            "deadlines: heavy-4 may not be a SCHED_DEADLINE task (EBUSY): it needs 80.0 % of a CPU and the others of its kind 320.0 %, \
+             and all together may have 380.0 %",
+        ],
+    );
+    refuse(
+        "compare workloads/bound.json -s linux24",
+        2,
+        &["bound: one may not be a SCHED_DEADLINE task (EPERM)"],
+    );
+}
+
+#[test]
 fn a_crash_of_a_scheduler_names_the_line_and_takes_nothing_from_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let traces = folder.path().display();

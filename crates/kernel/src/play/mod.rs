@@ -321,6 +321,16 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
                 ),
             });
         }
+        let mut events = phases().flat_map(|phase| phase.events.iter());
+        if events.any(|event| matches!(event, Event::Migration { .. })) {
+            return Err(Error::Usage {
+                reason: format!(
+                    "{}: tasks.{}: only the kernel's own code can disable migration, so \"migration\" cannot be played; leave it out, or \
+                     simulate the file with `fairground compare`",
+                    workload.name, task.name
+                ),
+            });
+        }
         let cpus = task
             .cpus
             .iter()

@@ -292,6 +292,12 @@ impl<'run> Worker<'run> {
             }
             // Handled where the deadline of the last job is kept.
             Event::Timer { .. } => {}
+            Event::Migration { .. } => {
+                return Err(Stop::Failed(
+                    "only the kernel's own code can disable migration, so only a simulation has sections without it"
+                        .to_owned(),
+                ));
+            }
             Event::Disk { .. } | Event::Evict { .. } | Event::Fault { .. } => {
                 return Err(Stop::Failed(
                     "only a simulation models disks and memory".to_owned(),

@@ -9,10 +9,16 @@ use crate::task::{Class, TaskRef};
 /// The capacity that a real-time task asks for (`sysctl_sched_uclamp_util_min_rt_default`), which the largest CPUs have.
 const WANTED_CAPACITY: u64 = 1024;
 
+/// The level of a CPU with a deadline task (`CPUPRI_HIGHER`).
+const DEADLINE_LEVEL: i32 = 100;
+
 impl Kernel<'_> {
-    /// At which of the 101 levels a CPU works: 0 without a real-time task, whether it is idle or not, then the real-time priorities
-    /// (`convert_prio`).
+    /// At which of the 101 levels a CPU works: 0 without a real-time task, whether it is idle or not, then the real-time priorities, and above
+    /// them deadlines (`convert_prio`).
     fn level(&self, cpu: usize) -> i32 {
+        if self.earliest_deadline(cpu).is_some() {
+            return DEADLINE_LEVEL;
+        }
         NO_PRIORITY - self.cpus[cpu].real_time.highest()
     }
 
@@ -68,7 +74,7 @@ impl Kernel<'_> {
 
     /// The CPU of `mask` that is nearest to `home`: that one itself, or one in the smallest domain around it, where the running CPU comes
     /// first, and otherwise each in turn.
-    fn nearest(&mut self, home: usize, mask: &CpuMask) -> Option<usize> {
+    pub(super) fn nearest(&mut self, home: usize, mask: &CpuMask) -> Option<usize> {
         if mask.test(home) {
             return Some(home);
         }
@@ -163,25 +169,55 @@ impl Kernel<'_> {
     /// Pushes a task that has woken and stays behind another, or what it keeps waiting (`task_woken_rt`).
     pub(super) fn real_time_woken(&mut self, cpu: usize, task: TaskRef) {
         let current = self.cpus[cpu].current;
-        if task.class == Class::RealTime
-            && current != task
+        if current != task
             && !self.cpus[cpu].need_resched
             && task.seen.nr_cpus_allowed > 1
-            && current.class == Class::RealTime
+            && current.class >= Class::RealTime
             && (current.seen.nr_cpus_allowed < 2 || current.seen.prio <= task.seen.prio)
         {
             self.push_real_time(cpu);
         }
     }
 
-    /// Before the next task of `cpu` is picked: if its real-time task has gone and the rest is less important, it pulls what waits elsewhere
-    /// (`balance_rt`).
-    pub(super) fn balance_real_time(&mut self, cpu: usize, previous: TaskRef, stopped: bool) {
-        let has_gone = previous.class == Class::RealTime && previous.seen.on_rq == 0;
+    /// Before the next task of `cpu` is picked: if its deadline or real-time task has gone and the rest is less important, it pulls what waits
+    /// elsewhere (`prev_balance`).
+    pub(super) fn balance(&mut self, cpu: usize, previous: TaskRef, stopped: bool) {
+        if previous.class < Class::RealTime && !stopped {
+            return;
+        }
+        let was_deadline = previous.class == Class::Deadline;
+        if was_deadline && !self.cpus[cpu].deadline.has(previous) {
+            self.pull_deadline(cpu);
+        }
+        if self.earliest_deadline(cpu).is_some() {
+            return;
+        }
+        let has_gone =
+            was_deadline || previous.class == Class::RealTime && previous.seen.on_rq == 0;
         let highest = self.cpus[cpu].real_time.highest();
         // The stopper has the highest priority.
         if stopped && highest > 0 || has_gone && highest > previous.seen.prio {
             self.pull_real_time(cpu);
+        }
+    }
+
+    /// Moves the running task of `cpu` to a CPU that does less important work, so that one that may not leave `cpu` can run (`push_cpu_stop`).
+    pub(super) fn push_running(&mut self, cpu: usize) {
+        let task = self.cpus[cpu].current;
+        if task.seen.migration_disabled != 0 {
+            return;
+        }
+        let target = match task.class {
+            Class::Deadline => self
+                .find_later(task)
+                .filter(|&to| self.would_be_first(task, to)),
+            Class::RealTime => self
+                .find_lowest(task)
+                .filter(|&to| task.seen.prio < self.cpus[to].real_time.highest()),
+            Class::Fair | Class::Ext | Class::Idle => None,
+        };
+        if let Some(target) = target.filter(|&target| target != cpu) {
+            self.push_off(task, Some(target));
         }
     }
 
@@ -204,6 +240,7 @@ impl Kernel<'_> {
                 continue;
             }
             if task.seen.migration_disabled != 0 {
+                self.push_running(from);
                 continue;
             }
             self.lock_run_queue(from);

@@ -2,10 +2,13 @@
 
 use fairground_events::{CpuId, EventKind};
 
+use super::deadline::Arrival;
 use super::fair::FAIR_SLICE;
+use crate::clock::Due;
 use crate::constants::*;
 use crate::core::Successor;
 use crate::kernel::Kernel;
+use crate::structures::CpuMask;
 use crate::task::{Class, TaskRef};
 
 impl Kernel<'_> {
@@ -77,6 +80,7 @@ impl Kernel<'_> {
                 self.cpus[cpu].fair.retain(|other| *other != task);
             }
             Class::RealTime => return self.real_time_dequeue(cpu, task, flags),
+            Class::Deadline => return self.deadline_dequeue(cpu, task),
             Class::Idle => return,
         }
         self.cpus[cpu].rq.nr_running -= 1;
@@ -90,6 +94,10 @@ impl Kernel<'_> {
             Class::Fair if running => self.cpus[cpu].rq.nr_running += 1,
             Class::Fair => self.fair_enqueue(cpu, task, false),
             Class::RealTime => self.real_time_enqueue(cpu, task, flags),
+            Class::Deadline if flags & DEQUEUE_MOVE != 0 => {
+                self.deadline_enqueue(cpu, task, Arrival::Changed);
+            }
+            Class::Deadline => self.deadline_enqueue(cpu, task, Arrival::Moved),
             Class::Idle => {}
         }
     }
@@ -109,9 +117,43 @@ impl Kernel<'_> {
         } else if queued {
             self.wakeup_preempt(cpu, task);
         }
-        if from == Class::RealTime {
-            self.switched_from_real_time(cpu, task);
+        match from {
+            Class::Deadline => self.switched_from_deadline(cpu, task),
+            Class::RealTime => self.switched_from_real_time(cpu, task),
+            Class::Fair | Class::Ext | Class::Idle => {}
         }
+    }
+
+    /// Before a pass through the scheduler: a task in a section without migration may use only its CPU from now on (`migrate_disable_switch`).
+    pub(super) fn keep_on_cpu(&mut self, cpu: usize, task: TaskRef) {
+        if task.seen.migration_disabled != 0 && task.is_allowed_by_own_mask() {
+            let only: *const CpuMask = &raw const *self.cpus[cpu].mask;
+            self.allow_by(task, only);
+        }
+    }
+
+    /// The running task ends a section without migration (`migrate_enable`).
+    pub(crate) fn enable_migration(&mut self, mut task: TaskRef) {
+        let cpu = task.cpu();
+        task.seen.migration_disabled -= 1;
+        if !task.is_allowed_by_own_mask() {
+            let own: *const CpuMask = &raw const task.seen.cpus_mask;
+            self.allow_by(task, own);
+        }
+        if std::mem::take(&mut self.cpus[cpu].goes_offline) {
+            let due = Due::Offline { cpu: cpu as u32 };
+            self.clock.at(self.local_time(), due);
+        }
+    }
+
+    /// Lets another mask than before say which CPUs a task may use; its affinity stays (`set_cpus_allowed_common`).
+    fn allow_by(&mut self, task: TaskRef, mask: *const CpuMask) {
+        self.with_change(task, DEQUEUE_SAVE, task.class, |kernel, mut task| {
+            task.seen.cpus_ptr = mask;
+            if task.class == Class::Ext {
+                kernel.call_set_cpumask(task);
+            }
+        });
     }
 
     /// Moves a task that may no longer run where it is to the CPU that was chosen for it (`migration_cpu_stop`) or to any that will do
@@ -169,6 +211,11 @@ impl Kernel<'_> {
                 self.real_time_dequeue(from, task, 0);
                 self.set_task_cpu(task, to);
                 self.real_time_enqueue(to, task, 0);
+            }
+            Class::Deadline => {
+                self.deadline_dequeue(from, task);
+                self.set_task_cpu(task, to);
+                self.deadline_enqueue(to, task, Arrival::Moved);
             }
             Class::Idle => {}
         }

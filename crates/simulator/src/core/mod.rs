@@ -1,7 +1,10 @@
 //! The scheduler core above the classes: wake-ups, rescheduling, the switch, ticks. `kernel/sched/core.c`.
 
+mod admission;
 mod balance;
 mod change;
+mod deadline;
+mod deadline_balance;
 mod fair;
 mod real_time;
 mod wakeup;
@@ -16,6 +19,8 @@ use crate::program::Action;
 use crate::surroundings::is_hidden;
 use crate::task::{Class, TaskRef};
 use crate::tracing::Hook;
+pub use admission::check_deadline_tasks;
+pub use deadline::{DeadlineEntity, DeadlineQueue};
 pub use real_time::RealTimeQueue;
 
 /// What takes over the CPU from a task that is put back.
@@ -126,6 +131,7 @@ impl Kernel<'_> {
                         Class::Ext => self.ext_yield(cpu, current),
                         Class::Fair => current.fair_slice = 0,
                         Class::RealTime => self.real_time_yield(cpu, current),
+                        Class::Deadline => self.deadline_yield(cpu, current),
                         Class::Idle => {}
                     }
                     current.seen.nvcsw += 1;
@@ -172,6 +178,7 @@ impl Kernel<'_> {
         task.seen.scx.flags = task.seen.scx.flags & !SCX_TASK_STATE_MASK | SCX_TASK_DEAD;
         task.leave_process();
         task.storage.clear();
+        task.deadline.set(0, 0, 0);
         if !is_hidden(task.id) {
             self.tasks.end_one();
         }
@@ -182,8 +189,9 @@ impl Kernel<'_> {
         self.account_progress(cpu);
         self.settle(OverheadKind::Scheduling);
         let begin = self.local_time();
-        self.lock_run_queue(cpu);
         let previous = self.cpus[cpu].current;
+        self.keep_on_cpu(cpu, previous);
+        self.lock_run_queue(cpu);
         let state = previous.seen.__state;
         let stopped = std::mem::take(&mut self.cpus[cpu].stopped);
         if previous != self.cpus[cpu].idle && previous.seen.__state != TASK_RUNNING {
@@ -192,7 +200,7 @@ impl Kernel<'_> {
         let mut rounds = 0;
         let next = loop {
             self.cpus[cpu].next_class = previous.class;
-            self.balance_real_time(cpu, previous, stopped);
+            self.balance(cpu, previous, stopped);
             match self.pick_next(cpu, previous) {
                 Some(next) => break next,
                 None if rounds < 8 => rounds += 1,
@@ -228,8 +236,10 @@ impl Kernel<'_> {
         if next != previous {
             self.trace_switch(previous, next, state);
             self.switch(cpu, previous, next);
-            if next.class == Class::RealTime {
-                self.push_real_time(cpu);
+            match next.class {
+                Class::Deadline => self.push_deadline(cpu),
+                Class::RealTime => self.push_real_time(cpu),
+                Class::Fair | Class::Ext | Class::Idle => {}
             }
         }
         self.unlock_run_queue(cpu);
@@ -247,6 +257,7 @@ impl Kernel<'_> {
                 self.cpus[cpu].rq.nr_running -= 1;
             }
             Class::RealTime => self.real_time_dequeue(cpu, task, 0),
+            Class::Deadline => self.deadline_dequeue(cpu, task),
             Class::Idle => {}
         }
         task.seen.on_rq = 0;
@@ -256,14 +267,15 @@ impl Kernel<'_> {
         if let Some(next) = self.pick_by_deadline_server(cpu, previous) {
             return Some(next);
         }
-        if let Some(next) = self.real_time_pick(cpu) {
+        let deadline = self.deadline_pick(cpu);
+        if let Some(next) = deadline.or_else(|| self.real_time_pick(cpu)) {
             return Some(next);
         }
         if let Some(next) = self.fair_pick(cpu, previous) {
             return Some(next);
         }
         let picked = self.ext_pick(cpu, previous);
-        if !self.cpus[cpu].real_time.is_empty() {
+        if !self.cpus[cpu].real_time.is_empty() || !self.cpus[cpu].deadline.is_empty() {
             return None;
         }
         Some(picked.unwrap_or(self.cpus[cpu].idle))
@@ -279,6 +291,7 @@ impl Kernel<'_> {
                 }
             }
             Class::RealTime => self.real_time_put(cpu, previous),
+            Class::Deadline => self.deadline_put(cpu, previous),
             Class::Idle => {
                 let idle = self.run_queue_clock(cpu) - previous.seen.se.exec_start;
                 self.charge_deadline_server(cpu, idle, true);
@@ -301,6 +314,7 @@ impl Kernel<'_> {
                 self.cpus[cpu].fair.retain(|task| *task != next);
             }
             Class::RealTime => self.real_time_set_next(cpu, next),
+            Class::Deadline => self.deadline_set_next(cpu, next),
             Class::Idle => {
                 next.seen.se.exec_start = now;
                 self.update_idle(cpu, true, true);
@@ -391,6 +405,7 @@ impl Kernel<'_> {
         match current.class {
             Class::Ext => self.ext_tick(cpu, current),
             Class::RealTime => self.real_time_tick(cpu, current),
+            Class::Deadline => self.update_deadline(cpu, current),
             Class::Fair => {
                 self.update_fair(cpu, current);
                 if !self.cpus[cpu].fair.is_empty() && current.fair_slice == 0 {

@@ -2,6 +2,7 @@
 
 use fairground_events::{CpuId, EventKind, OverheadKind, TaskId};
 
+use super::deadline::Arrival;
 use super::fair::FAIR_SLICE;
 use crate::clock::Due;
 use crate::constants::*;
@@ -52,7 +53,7 @@ impl Kernel<'_> {
                 self.lock_run_queue(cpu);
                 self.finish_wakeup(cpu, task, flags);
                 self.emit_wake(task, cpu, waker);
-                self.real_time_woken(cpu, task);
+                self.woken(cpu, task);
                 self.unlock_run_queue(cpu);
                 self.run_deferred(cpu);
             }
@@ -74,6 +75,15 @@ impl Kernel<'_> {
         self.wakeup_preempt(cpu, task);
         task.seen.__state = TASK_RUNNING;
         self.trace(Hook::SchedWakeup, &[task.address()]);
+    }
+
+    /// What the class of a task that has woken does for it and for what it keeps waiting (`task_woken`).
+    fn woken(&mut self, cpu: usize, task: TaskRef) {
+        match task.class {
+            Class::Deadline => self.deadline_woken(cpu, task),
+            Class::RealTime => self.real_time_woken(cpu, task),
+            Class::Fair | Class::Ext | Class::Idle => {}
+        }
     }
 
     /// Whether the wake-up of `task` may be handed to `cpu` (`ttwu_queue_cond`). Tasks of other classes are always woken directly here.
@@ -160,7 +170,7 @@ impl Kernel<'_> {
         self.trace(Hook::SchedWakeupNew, &[task.address()]);
         self.wakeup_preempt(cpu, task);
         self.emit_wake(task, cpu, waker);
-        self.real_time_woken(cpu, task);
+        self.woken(cpu, task);
         self.unlock_run_queue(cpu);
         self.run_deferred(cpu);
         self.trace_return(Hook::WakeUpNewTask, &[task.address()], 0);
@@ -172,6 +182,7 @@ impl Kernel<'_> {
             Class::Ext => self.ext_enqueue(cpu, task, flags),
             Class::Fair => self.fair_enqueue(cpu, task, flags & SCX_ENQ_WAKEUP != 0),
             Class::RealTime => self.real_time_enqueue(cpu, task, 0),
+            Class::Deadline => self.deadline_enqueue(cpu, task, Arrival::Wakes),
             Class::Idle => {}
         }
     }
@@ -188,6 +199,7 @@ impl Kernel<'_> {
         } else if task.class == next_class {
             let current = self.cpus[cpu].current;
             match task.class {
+                Class::Deadline => self.deadline_wakeup_preempt(cpu, task),
                 Class::RealTime => self.real_time_wakeup_preempt(cpu, task),
                 Class::Fair
                     if current.class == Class::Fair
@@ -206,6 +218,10 @@ impl Kernel<'_> {
         if task.seen.nr_cpus_allowed > 1 && task.seen.migration_disabled == 0 {
             cpu = match task.class {
                 Class::Ext => self.ext_select_cpu(task, previous, wake_flags),
+                Class::Deadline if wake_flags & SCX_WAKE_TTWU != 0 => {
+                    self.deadline_select_cpu(task, previous)
+                }
+                Class::Deadline => previous,
                 Class::RealTime => self.real_time_select_cpu(task, previous),
                 Class::Fair => self.fair_select_cpu(task, previous),
                 Class::Idle => previous,

@@ -15,6 +15,19 @@ impl Kernel<'_> {
         if self.cpus[cpu].online == online || is_last {
             return;
         }
+        if !online && !self.bandwidth_suffices_without(cpu) {
+            self.say(format!(
+                "CPU {cpu} stays online (EBUSY): without it, the SCHED_DEADLINE tasks could not have their runtimes"
+            ));
+            return;
+        }
+        let is_held = |task: &TaskRef| task.cpu() == cpu && task.seen.migration_disabled != 0;
+        if !online && self.tasks.workload().iter().any(is_held) {
+            // `balance_hotplug_wait`. A kernel has told the scheduler by now, and moves the others before it waits.
+            self.cpus[cpu].goes_offline = true;
+            return;
+        }
+        self.cpus[cpu].goes_offline = false;
         self.enter(cpu);
         self.emit(EventKind::CpuOnline {
             cpu: fairground_events::CpuId(cpu as u32),
@@ -68,7 +81,9 @@ impl Kernel<'_> {
         let state = &self.cpus[cpu];
         let current = (state.current != state.idle).then_some(state.current);
         let waiting = |task: &TaskRef| Some(*task) != current;
-        let real_time = state.real_time.tasks().iter().copied().filter(waiting);
+        let deadline = state.deadline.tasks().iter();
+        let real_time = deadline.chain(state.real_time.tasks()).copied();
+        let real_time = real_time.filter(waiting);
         let local = std::iter::successors(self.dsq(state.local).first(), |task| task.dsq_next);
         let tasks = current.into_iter().chain(real_time);
         tasks.chain(local).chain(state.fair.clone()).collect()

@@ -40,16 +40,16 @@ fn numbers_of(policy: Policy) -> (u32, i32, u32) {
         Policy::Ext { nice } => (SCHED_EXT, nice, 0),
         Policy::Fifo { priority } => (SCHED_FIFO, 0, priority),
         Policy::RoundRobin { priority } => (SCHED_RR, 0, priority),
-        Policy::Deadline { .. } => (SCHED_DEADLINE, 0, 99),
+        Policy::Deadline { .. } => (SCHED_DEADLINE, 0, 0),
     }
 }
 
 /// The kernel's priority of tasks with this policy; lower ones come first (`__normal_prio`).
 fn priority_of(policy: Policy) -> i32 {
-    let (_, nice, rt_priority) = numbers_of(policy);
-    match rt_priority {
-        0 => 120 + nice,
-        _ => 99 - rt_priority as i32,
+    match numbers_of(policy) {
+        (SCHED_DEADLINE, ..) => -1,
+        (_, nice, 0) => 120 + nice,
+        (_, _, rt_priority) => 99 - rt_priority as i32,
     }
 }
 
@@ -92,6 +92,13 @@ impl Kernel<'_> {
     /// Carries out a `fork` event of `task`. If the scheduler refuses the new task, the fork fails and `task` goes on.
     pub(super) fn fork_by_event(&mut self, task: TaskRef, target: usize) -> Option<Action> {
         let workload = self.programs.workload.clone();
+        if task.class == Class::Deadline {
+            self.programs.failure = Some(format!(
+                "{} may not fork (EAGAIN): it is a SCHED_DEADLINE task; fork under another policy",
+                task.name
+            ));
+            return Some(Action::Failed);
+        }
         let number = self.programs.forks[target];
         if number >= FORK_LIMIT {
             self.programs.failure = Some(format!(
@@ -222,10 +229,13 @@ impl Kernel<'_> {
         seen.scx.runnable_at = now / length;
         seen.__state = TASK_NEW;
         task.fix_pointers();
-        self.apply_policy(task, source.policy);
         if let Some(mask) = self.mask_of(task, source.cpus.as_deref()) {
             task.allow(mask);
         }
+        if let Some(reason) = self.refusal_of(task, source.policy) {
+            self.programs.failure = Some(reason);
+        }
+        self.apply_policy(task, source.policy);
         task.set_class(self.class_of(source.policy));
     }
 
@@ -323,6 +333,15 @@ impl Kernel<'_> {
             task.seen.se.slice =
                 slice.map_or(0, |slice| slice.clamp(CUSTOM_SLICE_MIN, CUSTOM_SLICE_MAX));
         }
+        let (runtime, period, deadline) = match policy {
+            Policy::Deadline {
+                runtime,
+                period,
+                deadline,
+            } => (runtime, period, deadline),
+            _ => (0, 0, 0),
+        };
+        task.deadline.set(runtime, period, deadline);
         let prio = priority_of(policy);
         let (policy, nice, rt_priority) = numbers_of(policy);
         task.seen.policy = policy;
@@ -338,7 +357,8 @@ impl Kernel<'_> {
     /// The class of tasks with this policy (`__setscheduler_class`).
     pub(crate) fn class_of(&self, policy: Policy) -> Class {
         match numbers_of(policy).0 {
-            SCHED_FIFO | SCHED_RR | SCHED_DEADLINE => Class::RealTime,
+            SCHED_DEADLINE => Class::Deadline,
+            SCHED_FIFO | SCHED_RR => Class::RealTime,
             SCHED_EXT => Class::Ext,
             _ if self.operations.flags & SCX_OPS_SWITCH_PARTIAL != 0 => Class::Fair,
             _ => Class::Ext,
@@ -347,6 +367,10 @@ impl Kernel<'_> {
 
     /// Changes the policy or nice value of a live task (`__sched_setscheduler`).
     pub(crate) fn change_policy(&mut self, task: TaskRef, policy: Policy) {
+        if let Some(reason) = self.refusal_of(task, policy) {
+            self.programs.failure = Some(reason);
+            return;
+        }
         let mut flags = DEQUEUE_SAVE | DEQUEUE_MOVE;
         if priority_of(policy) == task.seen.prio {
             flags &= !DEQUEUE_MOVE;
@@ -368,6 +392,13 @@ impl Kernel<'_> {
             return;
         };
         if mask.bits == task.seen.cpus_mask.bits {
+            return;
+        }
+        if task.class == Class::Deadline && !self.covers_online_cpus(|cpu| mask.test(cpu)) {
+            self.programs.failure = Some(format!(
+                "{} may not leave out CPUs (EBUSY): it is a SCHED_DEADLINE task; leave out \"cpus\"",
+                task.name
+            ));
             return;
         }
         let previous = &mut self.idle.previous;

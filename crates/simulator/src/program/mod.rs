@@ -477,6 +477,14 @@ impl Kernel<'_> {
                 });
                 None
             }
+            Event::Migration { enable: false } => {
+                task.seen.migration_disabled += 1;
+                None
+            }
+            Event::Migration { enable: true } => {
+                self.enable_migration(task);
+                None
+            }
             Event::PipeRead { pipe, bytes } => self.read_pipe(task, pipe, bytes),
             Event::PipeWrite { pipe, bytes } => self.write_pipe(task, pipe, bytes),
             Event::Disk { disk, service } => Some(self.wait_for_disk(task, disk, service)),
@@ -544,6 +552,7 @@ fn always_calls(event: &Event) -> bool {
         Event::Run(_)
             | Event::Runtime(_)
             | Event::Lap { .. }
+            | Event::Migration { .. }
             | Event::Evict { .. }
             | Event::Lock(_)
             | Event::Unlock(_)

@@ -25,7 +25,7 @@ pub struct Sleep {
 impl Kernel<'_> {
     pub(crate) fn sleep_until(&mut self, task: TaskRef, until: u64) -> Action {
         let slack = match task.class {
-            Class::RealTime => 0,
+            Class::RealTime | Class::Deadline => 0,
             _ => self.settings.cost.timer_slack,
         };
         let expires = until + self.random_below(slack + 1);

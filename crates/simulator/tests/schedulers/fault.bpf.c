@@ -85,6 +85,13 @@ void BPF_STRUCT_OPS(fault_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | LOCAL_ON, SLICE, enq_flags);
 	return;
 #endif
+#ifdef ELSEWHERE
+	/* The count of the current task includes this program's own. */
+	bool stays = p->migration_disabled > (p == bpf_get_current_task_btf());
+
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | stays, SLICE, enq_flags);
+	return;
+#endif
 #ifdef PREEMPT
 	if (p->static_prio < 120) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE, enq_flags | SCX_ENQ_PREEMPT);
