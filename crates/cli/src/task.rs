@@ -26,7 +26,7 @@ pub struct Arguments {
     #[arg(long)]
     thread: bool,
 
-    /// Shares of EBS, 1 to 420
+    /// Shares of EBS, 1 to 420; the nice value follows
     #[arg(long, value_name = "N")]
     shares: Option<String>,
 

@@ -147,6 +147,17 @@ impl Attributes {
         self.shares.map(|shares| (shares * 1024 / 20).max(1))
     }
 
+    /// The nice value that shares amount to, which whoever sets shares has to set first, because a new nice value sets the shares (Lee 2004:
+    /// 20 - nice, or 20 + nice * nice for negative ones; of two values as near the one closer to 0). `None` leaves it as it is.
+    pub fn nice(&self) -> Option<i32> {
+        let shares = i64::from(self.shares?);
+        let shares_of = |nice: i64| 20 - nice + if nice < 0 { nice * nice + nice } else { 0 };
+        (-20..=19).min_by_key(|nice| {
+            let nice = i64::from(*nice);
+            ((shares_of(nice) - shares).abs(), nice.abs())
+        })
+    }
+
     /// The bytes of `struct task_attributes`.
     pub fn encode(&self) -> [u8; SIZE] {
         let mut words = [0u32; SIZE / 4];
@@ -264,6 +275,31 @@ mod tests {
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect();
         Attributes::parse(&owned)
+    }
+
+    #[test]
+    fn shares_amount_to_the_nearest_nice_value() {
+        let nice = |shares: u32| {
+            let attributes = Attributes {
+                shares: Some(shares),
+                ..Attributes::default()
+            };
+            attributes.nice()
+        };
+        for (shares, expected) in [
+            (420, -20),
+            (381, -19),
+            (101, -9),
+            (95, -9),
+            (92, -8),
+            (21, -1),
+            (20, 0),
+            (5, 15),
+            (1, 19),
+        ] {
+            assert_eq!(nice(shares), Some(expected), "{shares} shares");
+        }
+        assert_eq!(Attributes::default().nice(), None);
     }
 
     #[test]

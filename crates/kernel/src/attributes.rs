@@ -54,12 +54,22 @@ impl AttributeMap {
         Ok(bytes.and_then(|bytes| Attributes::decode(&bytes)))
     }
 
-    /// Sets all attributes of the thread `pid` at once.
+    /// Sets all attributes of the thread `pid` at once. Shares adjust its nice value, as in the document: it is set first, because the
+    /// scheduler takes a new nice value as new shares.
     ///
     /// # Errors
     /// There is no such thread.
     pub fn set(&self, pid: u32, attributes: &Attributes) -> Result<(), Error> {
         let task = descriptor(pid)?;
+        if let Some(nice) = attributes.nice() {
+            // SAFETY: the call takes numbers.
+            let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, pid, nice) };
+            if result != 0 {
+                let error = std::io::Error::last_os_error();
+                let problem = format!("the nice value cannot be set to {nice}: {error}");
+                return Err(failed(&format!("task attributes of thread {pid}"), problem));
+            }
+        }
         self.map
             .update(
                 &task.as_raw_fd().to_ne_bytes(),

@@ -320,9 +320,10 @@ impl Run {
                 let pid = u32::try_from(nix::unistd::gettid().as_raw()).unwrap_or(0);
                 own_progress.waiting.introduce(pid);
                 let worker = Worker::new(&run, &own_progress.waiting, definition, instance);
-                let prepared = run
-                    .set_attributes(definition, pid, &own_name)
-                    .and_then(|()| worker.prepare());
+                // Attributes come last: a nice value replaces shares.
+                let prepared = worker
+                    .prepare()
+                    .and_then(|()| run.set_attributes(definition, pid, &own_name));
                 if forked {
                     run.note(pid, NoteKind::Task { name: own_name });
                 }

@@ -266,7 +266,7 @@ impl Kernel<'_> {
         (&raw mut *process.memory, process.leader)
     }
 
-    /// Passes the attributes of a new task to the scheduler, if it reads any.
+    /// Passes the attributes of a new task to the scheduler, if it reads any; shares adjust the nice value.
     fn set_attributes(&mut self, mut task: TaskRef) {
         if task.attributes.is_empty() {
             return;
@@ -289,6 +289,9 @@ impl Kernel<'_> {
         };
         match Attributes::parse(&task.attributes) {
             Ok(parsed) => {
+                if let Some(nice) = parsed.nice() {
+                    self.renice(task, nice);
+                }
                 let bytes = parsed.encode();
                 let words = bytes.chunks_exact(8).map(|chunk| {
                     let mut word = [0; 8];
@@ -301,6 +304,20 @@ impl Kernel<'_> {
                 task.storage[number] = Some(value);
             }
             Err(message) => self.programs.failure = Some(format!("{}: {message}", task.name)),
+        }
+    }
+
+    /// Gives a new task another nice value, which a real-time task keeps for later.
+    fn renice(&mut self, mut task: TaskRef, nice: i32) {
+        match task.execution.policy {
+            Some(Policy::Other { slice, .. }) => {
+                self.apply_policy(task, Policy::Other { nice, slice });
+            }
+            Some(Policy::Batch { slice, .. }) => {
+                self.apply_policy(task, Policy::Batch { nice, slice });
+            }
+            Some(Policy::Ext { .. }) => self.apply_policy(task, Policy::Ext { nice }),
+            _ => task.seen.static_prio = 120 + nice,
         }
     }
 
