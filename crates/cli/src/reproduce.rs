@@ -1,6 +1,5 @@
 //! `fairground reproduce`: the experiments of the documents.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -13,7 +12,7 @@ use fairground_report::page::{Axis, Moment, Plot};
 use fairground_results::Reproduction;
 
 use crate::on_kernel::{Runner, is_program};
-use crate::output::{self, FAILED, Format, Place, Progress, UNUSABLE};
+use crate::output::{self, FAILED, Place, Progress, UNUSABLE};
 use crate::quantity::nanoseconds;
 
 /// Reproduce the tables and figures of the documents
@@ -27,6 +26,7 @@ use crate::quantity::nanoseconds;
   fairground reproduce
   fairground reproduce o1cfs_fairness_pi -s eevdf,bfs
   fairground reproduce ./mine --seeds 40 --format json
+  fairground reproduce --format markdown
   sudo fairground reproduce --on kernel o1cfs_fairness_pi")]
 pub struct Arguments {
     /// Names of experiments, or folders with an experiment.toml of your own [default: all]
@@ -63,8 +63,8 @@ pub struct Arguments {
     fit: bool,
 
     /// Form of the result
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = Form::Table)]
+    format: Form,
 
     /// Print only the verdicts
     #[arg(long)]
@@ -89,6 +89,19 @@ impl Arguments {
             threads: self.threads,
         }
     }
+}
+
+/// Form of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    Table,
+    /// Everything, for programs
+    Json,
+    /// For spreadsheets
+    Csv,
+    /// A row for each experiment, and how many lines hold: the table in fairground's README
+    Markdown,
 }
 
 /// Where experiments run.
@@ -138,9 +151,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         .map(|outcome| &outcome.reproduction)
         .collect();
     output::print(&match arguments.format {
-        Format::Table => fairground_report::reproductions_table(&reproductions, arguments.brief),
-        Format::Json => fairground_report::reproductions_json(&reproductions),
-        Format::Csv => fairground_report::reproductions_csv(&reproductions),
+        Form::Table => fairground_report::reproductions_table(&reproductions, arguments.brief),
+        Form::Json => fairground_report::reproductions_json(&reproductions),
+        Form::Csv => fairground_report::reproductions_csv(&reproductions),
+        Form::Markdown => {
+            fairground_report::reproductions_markdown(&reproductions, &Experiments::names())
+        }
     })?;
     // Failures are reported first, because writing the page may fail.
     let ended = tell_failures(&outcomes);
@@ -154,13 +170,17 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     Ok(ended)
 }
 
-/// Runs the experiments one after the other, because each uses all cores.
+/// Runs the experiments in the simulator.
 fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Outcome>, ExitCode> {
-    let request = arguments.request();
-    with_progress(experiments, |experiment, progress| {
-        fairground_lab::reproduce(experiment, &request, progress)
-            .map_err(|error| output::fail(UNUSABLE, error))
-    })
+    let progress = Progress::new(match experiments {
+        [one] => one.id.clone(),
+        several => format!("{} experiments", several.len()),
+    });
+    let outcomes = fairground_lab::reproduce(experiments, &arguments.request(), &|done, total| {
+        progress.tell(done, total);
+    });
+    progress.clear();
+    outcomes.map_err(|error| output::fail(UNUSABLE, error))
 }
 
 /// Runs those experiments that can run on this kernel; also returns whether all that were named could run.
@@ -178,49 +198,41 @@ fn outcomes_on_kernel(
     }
     let request = arguments.request();
     let machine = runner.machine().clone();
-    let outcomes = with_progress(&able, |experiment, progress| {
-        let run = &mut |run: &_| runner.run(run);
-        reproduce_on_kernel(experiment, &request, &machine, run, progress)
-            .map_err(|error| output::fail(error.exit_code(), error))
-    })?;
-    let all_ran = arguments.names.is_empty() || able.len() == experiments.len();
-    Ok((outcomes, all_ran))
-}
-
-/// Runs the experiments one after the other, with a progress bar for each.
-fn with_progress<E: Borrow<Experiment>>(
-    experiments: &[E],
-    mut run: impl FnMut(&Experiment, &(dyn Fn(usize, usize) + Sync)) -> Result<Outcome, ExitCode>,
-) -> Result<Vec<Outcome>, ExitCode> {
     let mut outcomes = Vec::new();
-    for (number, experiment) in experiments.iter().enumerate() {
-        let experiment = experiment.borrow();
+    for (number, experiment) in able.iter().enumerate() {
         let progress = Progress::new(format!(
             "{} ({} of {})",
             experiment.id,
             number + 1,
-            experiments.len()
+            able.len()
         ));
-        let outcome = run(experiment, &|done, total| progress.tell(done, total));
+        let run = &mut |run: &_| runner.run(run);
+        let outcome = reproduce_on_kernel(experiment, &request, &machine, run, &|done, total| {
+            progress.tell(done, total);
+        });
         progress.clear();
-        outcomes.push(outcome?);
+        outcomes.push(outcome.map_err(|error| output::fail(error.exit_code(), error))?);
     }
-    Ok(outcomes)
+    let all_ran = arguments.names.is_empty() || able.len() == experiments.len();
+    Ok((outcomes, all_ran))
 }
 
 /// The distributions of samples, one plot per point.
 fn curves(outcome: &Outcome) -> Vec<Plot> {
     let mut plots = Vec::new();
     for histogram in &outcome.histograms {
-        for point in &outcome.reproduction.points {
+        for (number, point) in outcome.reproduction.points.iter().enumerate() {
             let series = histogram.series.iter().filter(|(at, _, _)| at == point);
             let samples: Vec<(String, Vec<f64>)> = series
                 .map(|(_, column, samples)| (column.clone(), samples.clone()))
                 .collect();
-            let title = match point.as_str() {
+            let mut title = match point.as_str() {
                 "" => histogram.title.clone(),
                 point => format!("{}: {point} {}", histogram.title, outcome.reproduction.axis),
             };
+            if let Some(label) = histogram.labels.get(number) {
+                title = format!("{label}: {title}");
+            }
             let axis = Axis {
                 label: histogram.x.clone(),
                 unit: Unit::Plain,

@@ -30,12 +30,14 @@ fn named(text: &str, ids: &BTreeSet<&str>) -> Vec<String> {
         .collect()
 }
 
-/// What an experiment does with every run alike: all of its file but the columns, the lines that judge them and the baseline that
-/// values were fitted to.
+/// What an experiment does with every run alike: all of its file but the columns, the lines that judge them, the column that others are
+/// divided by, and the baseline that values were fitted to.
 fn common_part(value: &toml::Value) -> toml::Value {
     match value {
         toml::Value::Table(table) => {
-            let judged = ["column", "accept", "target", "to", "caveats"];
+            let judged = [
+                "column", "accept", "headline", "over", "target", "to", "caveats",
+            ];
             let rest = table
                 .iter()
                 .filter(|(key, _)| !judged.contains(&key.as_str()))
@@ -85,5 +87,57 @@ fn every_experiment_has_what_the_document_prints_and_a_description() {
                 folder.display()
             );
         }
+    }
+}
+
+/// The part of README.md that `scripts/documents` writes.
+fn results_in_readme() -> String {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let (_, rest) = readme
+        .split_once("<!-- begin: scripts/documents -->\n")
+        .expect("README.md has the marker");
+    let (part, _) = rest
+        .split_once("<!-- end: scripts/documents -->")
+        .expect("README.md has the marker");
+    part.to_owned()
+}
+
+#[test]
+fn the_readme_has_a_row_for_each_experiment_and_counts_all_lines() {
+    let results = results_in_readme();
+    let mut levels = std::collections::BTreeMap::<String, usize>::new();
+    let mut rows = 0;
+    for path in files(&root().join("experiments"), "experiment.toml") {
+        let text = fs::read_to_string(&path).unwrap();
+        let file: toml::Table = text.parse().unwrap();
+        let id = path.parent().unwrap().file_name().unwrap();
+        let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
+        let headline = &file["headline"];
+        let row = format!(
+            "| [{}](experiments/{}) | {} | {} | ",
+            text(&file["title"]),
+            id.display(),
+            text(&headline["says"]),
+            text(&headline["document"])
+        );
+        assert!(results.contains(&row), "README.md lacks {row}");
+        rows += 1;
+        for line in file["accept"].as_array().unwrap() {
+            *levels.entry(text(&line["level"])).or_default() += 1;
+        }
+    }
+    assert_eq!(results.matches("](experiments/").count(), rows);
+    for (level, words) in [
+        ("S", "results that the documents state"),
+        ("D", "that follow from their numbers"),
+        ("X", "that the algorithms let expect"),
+        ("F", "that compare what was fitted"),
+        ("C", "that hold by construction"),
+    ] {
+        let counted = format!("{} {words}", levels[level]);
+        assert!(
+            results.contains(&counted),
+            "README.md does not say {counted}"
+        );
     }
 }

@@ -24,7 +24,9 @@ pub use csv_format::csv_of;
 pub use explanation::{waits_json, waits_text, why};
 pub use fairground_results::Unit;
 pub use fairground_results::{Labels, Run};
-pub use reproduction::{list_table, reproductions_csv, reproductions_json, reproductions_table};
+pub use reproduction::{
+    list_table, reproductions_csv, reproductions_json, reproductions_markdown, reproductions_table,
+};
 pub use reproduction_page::reproductions_page;
 pub use table::{Style, TaskTables};
 

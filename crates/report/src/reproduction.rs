@@ -3,7 +3,7 @@
 use crate::csv_format::csv;
 use crate::rows::Row;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
-use fairground_results::{Claim, Figure, Interval, Level, Reproduction, Verdict, Where};
+use fairground_results::{Claim, Figure, Interval, Level, Reproduction, Standing, Verdict, Where};
 
 /// Width of a claim in a table of verdicts.
 const CLAIM_WIDTH: u16 = 56;
@@ -36,8 +36,12 @@ fn heading(reproduction: &Reproduction) -> String {
         Where::Kernel => format!("{} runs on a kernel", reproduction.repeats),
     };
     format!(
-        "{}: {}\n{}\n{}; {repeats}\n\n",
-        reproduction.id, reproduction.title, reproduction.document, reproduction.machine
+        "{}: {}\n{}, {}\n{}; {repeats}\n\n",
+        reproduction.id,
+        reproduction.title,
+        reproduction.document,
+        reproduction.section,
+        reproduction.machine
     )
 }
 
@@ -107,11 +111,28 @@ fn interval(interval: Option<&Interval>, decimals: usize) -> String {
 }
 
 /// The word for a verdict.
-pub(crate) fn word(verdict: &Verdict) -> &'static str {
+pub(crate) fn word(verdict: &Verdict) -> String {
     match verdict.holds {
-        Claim::Holds => "holds",
-        Claim::Fails => "does not hold",
-        Claim::NotMeasured(_) => "not measured",
+        Claim::Holds => "holds".to_owned(),
+        Claim::NotShown(runs) => not_shown(runs),
+        Claim::Fails => "does not hold".to_owned(),
+        Claim::NotMeasured(_) => "not measured".to_owned(),
+    }
+}
+
+fn not_shown(runs: u32) -> String {
+    let plural = if runs == 1 { "" } else { "s" };
+    format!("not shown with {runs} run{plural}")
+}
+
+/// The word for an experiment.
+pub(crate) fn standing_word(standing: Standing) -> String {
+    match standing {
+        Standing::Holds => "yes".to_owned(),
+        Standing::Partly => "partly".to_owned(),
+        Standing::NotShown(runs) => not_shown(runs),
+        Standing::Fails => "no".to_owned(),
+        Standing::NotMeasured => "not measured".to_owned(),
     }
 }
 
@@ -134,7 +155,7 @@ fn verdict_table(verdicts: &[Verdict]) -> String {
             format!("{:?}", verdict.level),
             claim,
             numbers,
-            word(verdict).to_owned(),
+            word(verdict),
         ]);
     }
     for (number, width) in [(2, CLAIM_WIDTH), (3, NUMBERS_WIDTH)] {
@@ -171,22 +192,138 @@ fn remarks(reproduction: &Reproduction) -> String {
 
 /// How many lines of each level hold.
 fn summary(reproductions: &[&Reproduction]) -> String {
-    let verdicts = || reproductions.iter().flat_map(|one| &one.verdicts);
-    let mut parts = Vec::new();
-    for (level, name) in [
-        (Level::S, "stated"),
-        (Level::D, "derived"),
-        (Level::X, "expected"),
-    ] {
-        let all = verdicts().filter(|verdict| verdict.level == level).count();
-        let hold = verdicts()
-            .filter(|verdict| verdict.level == level && verdict.holds == Claim::Holds)
-            .count();
-        if all > 0 {
-            parts.push(format!("{hold} of {all} {name}"));
+    let parts: Vec<String> = Level::ALL
+        .into_iter()
+        .filter_map(|level| {
+            let count = Count::of(reproductions, level);
+            (count.all > 0).then(|| {
+                let not_shown = match count.not_shown {
+                    0 => String::new(),
+                    number => format!(" ({number} not shown)"),
+                };
+                format!(
+                    "{} of {} {}{not_shown}",
+                    count.hold,
+                    count.all,
+                    level.word()
+                )
+            })
+        })
+        .collect();
+    format!("lines that hold: {}\n", parts.join(", "))
+}
+
+/// Lines of a level.
+struct Count {
+    hold: usize,
+    not_shown: usize,
+    all: usize,
+}
+
+impl Count {
+    fn of(reproductions: &[&Reproduction], level: Level) -> Self {
+        let verdicts = || {
+            let all = reproductions.iter().flat_map(|one| &one.verdicts);
+            all.filter(|verdict| verdict.level == level)
+        };
+        let count = |is: fn(&Claim) -> bool| verdicts().filter(|one| is(&one.holds)).count();
+        Self {
+            hold: count(|holds| *holds == Claim::Holds),
+            not_shown: count(|holds| matches!(holds, Claim::NotShown(_))),
+            all: verdicts().count(),
         }
     }
-    format!("lines that hold: {}\n", parts.join(", "))
+}
+
+/// The reproductions that have a headline as Markdown: how many lines hold, and for each document a table with a row per experiment. Those
+/// whose ids are in `linked` link to their folder in `experiments`.
+pub fn reproductions_markdown(reproductions: &[&Reproduction], linked: &[String]) -> String {
+    let mut text = format!("{} {}\n", runs(reproductions), counted(reproductions));
+    for (document, those) in by_document(reproductions) {
+        text.push_str(&format!(
+            "\n{document}:\n\n| experiment | the document says | document | here | holds |\n\
+             | --- | --- | --- | --- | --- |\n"
+        ));
+        for one in those {
+            let Some(headline) = &one.headline else {
+                continue;
+            };
+            let title = if linked.contains(&one.id) {
+                format!("[{}](experiments/{})", one.title, one.id)
+            } else {
+                one.title.clone()
+            };
+            let holds = standing_word(one.standing());
+            let cells: [&str; 5] = [
+                &title,
+                &headline.says,
+                &headline.document,
+                &headline.here,
+                &holds,
+            ];
+            text.push_str(&format!("| {} |\n", cells.map(escaped).join(" | ")));
+        }
+    }
+    text
+}
+
+fn escaped(cell: &str) -> String {
+    cell.replace('|', "\\|").replace('\n', " ")
+}
+
+/// The reproductions by document, in the order in which the documents first appear.
+fn by_document<'a>(reproductions: &[&'a Reproduction]) -> Vec<(&'a str, Vec<&'a Reproduction>)> {
+    let mut groups: Vec<(&str, Vec<&Reproduction>)> = Vec::new();
+    for one in reproductions {
+        match groups
+            .iter_mut()
+            .find(|(document, _)| *document == one.document)
+        {
+            Some((_, those)) => those.push(one),
+            None => groups.push((&one.document, vec![one])),
+        }
+    }
+    groups
+}
+
+/// How many runs there were.
+fn runs(reproductions: &[&Reproduction]) -> String {
+    let repeats = || reproductions.iter().map(|one| one.repeats);
+    let (least, most) = (repeats().min().unwrap_or(0), repeats().max().unwrap_or(0));
+    let runs = if least == most {
+        format!("{least}")
+    } else {
+        format!("{least} to {most}")
+    };
+    format!("From {runs} runs of each scheduler at each point:")
+}
+
+/// How many lines of each level hold, in sentences.
+pub(crate) fn counted(reproductions: &[&Reproduction]) -> String {
+    let count = |level| Count::of(reproductions, level);
+    let (stated, derived, expected) = (count(Level::S), count(Level::D), count(Level::X));
+    let mut text = format!(
+        "of {} results that the documents state, {} hold",
+        stated.all, stated.hold
+    );
+    if stated.not_shown > 0 {
+        text.push_str(&format!(
+            " and {} are not shown, which means that the averages agree but the intervals of the runs overlap",
+            stated.not_shown
+        ));
+    }
+    text.push_str(&format!(
+        "; of {} that follow from their numbers, {}; of {} that the algorithms let expect, {}.",
+        derived.all, derived.hold, expected.all, expected.hold
+    ));
+    let (fitted, forced) = (count(Level::F), count(Level::C));
+    if fitted.all + forced.all > 0 {
+        text.push_str(&format!(
+            " Not counted are {} that compare what was fitted and {} that hold by construction.",
+            fitted.all, forced.all
+        ));
+    }
+    text
 }
 
 /// The reproductions as JSON.

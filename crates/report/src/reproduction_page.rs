@@ -2,9 +2,10 @@
 
 use crate::format::Unit;
 use crate::page::{
-    Answer, Axis, Category, Cell, Kind, Moment, Page, Plot, Point, Section, Series, Table,
+    Answer, Axis, Category, Cell, Kind, Moment, Page, Plot, Point, Row, Section, Series, Table,
 };
-use fairground_results::{Claim, Figure, Level, Reproduction, Where};
+use crate::reproduction::{counted, standing_word};
+use fairground_results::{Figure, Reproduction, Standing, Where};
 use std::collections::BTreeMap;
 
 /// A page with a section per experiment. `answer` is the overall conclusion; what it leaves empty is filled in with which experiments were
@@ -16,7 +17,7 @@ pub fn reproductions_page(
     curves: &BTreeMap<String, Vec<Plot>>,
 ) -> Page {
     if answer.summary.is_empty() {
-        answer.summary = vec![summary(reproductions)];
+        answer.summary = vec![capitalised(counted(reproductions)), summary(reproductions)];
     }
     if answer.certainty.is_empty() {
         answer.certainty = certainty(reproductions);
@@ -24,7 +25,7 @@ pub fn reproductions_page(
     let section = |reproduction: &&Reproduction| {
         let moments = moments.get(&reproduction.id).cloned().unwrap_or_default();
         let curves = curves.get(&reproduction.id).cloned().unwrap_or_default();
-        section(reproduction, curves, moments)
+        section(reproduction, curves, moments, row(reproduction))
     };
     Page {
         title: "Which scheduler, for which load, and why: the documents' experiments, reproduced"
@@ -34,39 +35,38 @@ pub fn reproductions_page(
     }
 }
 
-/// Whether everything that the document states about an experiment holds; `None` if none of it was measured.
-fn is_reproduced(reproduction: &Reproduction) -> Option<bool> {
-    let stated = || {
-        let verdicts = reproduction.verdicts.iter();
-        verdicts.filter(|verdict| verdict.level == Level::S)
-    };
-    if stated().any(|verdict| verdict.holds == Claim::Fails) {
-        return Some(false);
-    }
-    stated()
-        .any(|verdict| verdict.holds == Claim::Holds)
-        .then_some(true)
-}
-
 fn summary(reproductions: &[&Reproduction]) -> String {
-    let of = |wanted: Option<bool>| {
+    let of = |wanted: &dyn Fn(Standing) -> bool| {
         let those = reproductions
             .iter()
-            .filter(|reproduction| is_reproduced(reproduction) == wanted);
+            .filter(|reproduction| wanted(reproduction.standing()));
         those
             .map(|reproduction| reproduction.title.as_str())
             .collect::<Vec<_>>()
     };
-    let (reproduced, failed) = (of(Some(true)), of(Some(false)));
-    let mut text = format!(
-        "What the documents state holds in {} of {} experiments.",
-        reproduced.len(),
-        reproduced.len() + failed.len()
-    );
-    if !failed.is_empty() {
-        text.push_str(&format!(" It does not in: {}.", failed.join("; ")));
+    let measured = of(&|standing| standing != Standing::NotMeasured).len();
+    let reproduced = of(&|standing| standing == Standing::Holds).len();
+    let mut text =
+        format!("What the documents state holds in {reproduced} of {measured} experiments.");
+    let partly = of(&|standing| standing == Standing::Partly);
+    let failed = of(&|standing| standing == Standing::Fails);
+    let open = of(&|standing| matches!(standing, Standing::NotShown(_)));
+    for (verb, those) in [
+        ("It holds partly in", partly),
+        ("It does not in", failed),
+        ("There are too few runs to show it in", open),
+    ] {
+        if !those.is_empty() {
+            text.push_str(&format!(" {verb}: {}.", those.join("; ")));
+        }
     }
     text
+}
+
+fn capitalised(sentence: String) -> String {
+    let mut letters = sentence.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
 }
 
 fn certainty(reproductions: &[&Reproduction]) -> String {
@@ -89,53 +89,108 @@ fn certainty(reproductions: &[&Reproduction]) -> String {
     )
 }
 
-fn section(reproduction: &Reproduction, curves: Vec<Plot>, moments: Vec<Moment>) -> Section {
+/// First the document's own figures and tables with both values, then the verdicts; everything else is folded. `curves` with a label are
+/// figures of the document.
+fn section(
+    reproduction: &Reproduction,
+    curves: Vec<Plot>,
+    moments: Vec<Moment>,
+    row: Option<Row>,
+) -> Section {
     let (runs, world) = match reproduction.world {
         Where::Simulator => ("seeds", "simulator"),
         Where::Kernel => ("runs", "real kernel"),
     };
-    let mut tables = figure_tables(reproduction);
-    tables.extend(fits(reproduction));
-    let mut plots: Vec<Plot> = reproduction
-        .figures
-        .iter()
-        .filter_map(|figure| figure_plot(reproduction, figure))
-        .collect();
-    plots.extend(curves);
+    let (own, others): (Vec<&Figure>, Vec<&Figure>) =
+        reproduction.figures.iter().partition(|one| is_own(one));
+    let plots = |figures: &[&Figure]| -> Vec<Plot> {
+        let plots = figures.iter();
+        plots
+            .filter_map(|figure| figure_plot(reproduction, figure))
+            .collect()
+    };
+    let is_labelled = |plot: &Plot| plot.title.starts_with("Figure ");
+    let (labelled, unlabelled): (Vec<Plot>, Vec<Plot>) = curves.into_iter().partition(is_labelled);
+    let mut details = figure_tables(reproduction, &others);
+    for table in &mut details {
+        if table.caption.is_empty() {
+            table.caption = "Other measures".to_owned();
+        }
+    }
+    details.extend(fits(reproduction));
+    details.extend(printed_tables(reproduction));
     Section {
         id: reproduction.id.clone(),
         title: reproduction.title.clone(),
         conditions: format!(
-            "{}; {}; {world}: {}, {} {runs}",
-            reproduction.id, reproduction.document, reproduction.machine, reproduction.repeats
+            "{}; {}, {}; {world}: {}, {} {runs}",
+            reproduction.id,
+            reproduction.document,
+            reproduction.section,
+            reproduction.machine,
+            reproduction.repeats
         ),
+        row,
         verdicts: reproduction.verdicts.clone(),
-        tables,
-        plots,
+        tables: figure_tables(reproduction, &own),
+        plots: [labelled, plots(&own)].concat(),
         moments,
-        details: reproduction
-            .printed
-            .iter()
-            .map(|table| Table {
-                caption: format!("The document prints: {}", table.name),
-                heads: table.heads.clone(),
-                rows: table
-                    .rows
-                    .iter()
-                    .map(|row| row.iter().map(Cell::plain).collect())
-                    .collect(),
-                words: 1,
-            })
-            .collect(),
+        details,
+        folded: [plots(&others), unlabelled].concat(),
         notes: reproduction.notes.clone(),
         ..Section::default()
     }
 }
 
-fn with_unit(figure: &Figure) -> String {
-    match figure.unit.as_str() {
+/// Whether the document has this figure: it labels it, or prints numbers of it.
+fn is_own(figure: &Figure) -> bool {
+    !figure.label.is_empty() || figure.document.iter().flatten().any(Option::is_some)
+}
+
+/// The row at the top of the page.
+fn row(reproduction: &Reproduction) -> Option<Row> {
+    let headline = reproduction.headline.as_ref()?;
+    let standing = reproduction.standing();
+    Some(Row {
+        document: reproduction.document.clone(),
+        says: headline.says.clone(),
+        printed: headline.document.clone(),
+        here: headline.here.clone(),
+        holds: standing_word(standing),
+        success: match standing {
+            Standing::Holds => Some(true),
+            Standing::Fails => Some(false),
+            _ => None,
+        },
+    })
+}
+
+fn printed_tables(reproduction: &Reproduction) -> impl Iterator<Item = Table> {
+    let tables = reproduction.printed.iter();
+    tables.map(|table| Table {
+        caption: format!("The document prints: {}", table.name),
+        heads: table.heads.clone(),
+        rows: table
+            .rows
+            .iter()
+            .map(|row| row.iter().map(Cell::plain).collect())
+            .collect(),
+        words: 1,
+    })
+}
+
+fn labelled(figure: &Figure) -> String {
+    match figure.label.as_str() {
         "" => figure.title.clone(),
-        unit => format!("{} ({unit})", figure.title),
+        label => format!("{label}: {}", figure.title),
+    }
+}
+
+fn with_unit(figure: &Figure) -> String {
+    let title = labelled(figure);
+    match figure.unit.as_str() {
+        "" => title,
+        unit => format!("{title} ({unit})"),
     }
 }
 
@@ -160,7 +215,7 @@ fn cell(figure: &Figure, point: usize, column: usize) -> Cell {
 }
 
 /// A table for each figure, with a row per point; for a single point, one table with a row per figure.
-fn figure_tables(reproduction: &Reproduction) -> Vec<Table> {
+fn figure_tables(reproduction: &Reproduction, figures: &[&Figure]) -> Vec<Table> {
     let columns = || reproduction.columns.iter().cloned();
     let row = |name: String, figure: &Figure, point: usize| {
         let mut cells = vec![Cell::plain(name)];
@@ -173,7 +228,7 @@ fn figure_tables(reproduction: &Reproduction) -> Vec<Table> {
         rows,
         words: 1,
     };
-    let figures = reproduction.figures.iter();
+    let figures = figures.iter();
     if reproduction.points.len() == 1 {
         let rows: Vec<_> = figures
             .map(|figure| row(with_unit(figure), figure, 0))
@@ -204,7 +259,7 @@ fn fits(reproduction: &Reproduction) -> Option<Table> {
         .to_vec()
     };
     (!reproduction.fits.is_empty()).then(|| Table {
-        caption: "Fitted to the baseline column".to_owned(),
+        caption: "Fitted values".to_owned(),
         heads: ["value", "", "fitted to"].map(str::to_owned).to_vec(),
         rows: reproduction.fits.iter().map(row).collect(),
         words: 3,
@@ -213,19 +268,20 @@ fn fits(reproduction: &Reproduction) -> Option<Table> {
 
 /// Lines over three or more numeric points, otherwise rows of dots; `None` if there are fewer than two numbers to compare.
 fn figure_plot(reproduction: &Reproduction, figure: &Figure) -> Option<Plot> {
-    let numbers: Option<Vec<f64>> = reproduction
-        .points
-        .iter()
-        .map(|point| point.parse().ok())
+    let number = |point: usize| reproduction.points[point].parse::<f64>().ok();
+    let shown = (0..reproduction.points.len()).filter(|point| figure.is_of(*point));
+    let is_lines = shown.clone().filter_map(number).count() > 2;
+    // Points that are not on a numeric axis, such as those of another machine, are in the table only.
+    let shown: Vec<usize> = shown
+        .filter(|point| !is_lines || number(*point).is_some())
         .collect();
-    let lines = numbers.filter(|numbers| numbers.len() > 2);
-    let x = |point: usize| {
-        let number = lines.as_ref().map(|numbers| numbers[point]);
-        number.unwrap_or(point as f64)
+    let x = |point: usize| match number(point) {
+        Some(number) if is_lines => number,
+        _ => point as f64,
     };
     let mut series = Vec::new();
     for (column, name) in reproduction.columns.iter().enumerate() {
-        let points = 0..reproduction.points.len();
+        let points = shown.iter().copied();
         let here = points.clone().filter_map(|point| {
             let interval = figure.here[point][column]?;
             Some(Point::interval(x(point), interval))
@@ -251,13 +307,9 @@ fn figure_plot(reproduction: &Reproduction, figure: &Figure) -> Option<Plot> {
         return None;
     }
     Some(Plot {
-        title: figure.title.clone(),
+        title: labelled(figure),
         text: String::new(),
-        kind: if lines.is_some() {
-            Kind::Lines
-        } else {
-            Kind::Dots
-        },
+        kind: if is_lines { Kind::Lines } else { Kind::Dots },
         x: Axis {
             label: reproduction.axis.clone(),
             ..Axis::default()

@@ -10,7 +10,8 @@ mod waits;
 pub use failure::{DUE, Failure, Patience, Starvation, Status};
 pub use format::Unit;
 pub use reproduction::{
-    Claim, Figure, Fit, Interval, Level, PrintedTable, Reproduction, Verdict, Where,
+    Claim, Figure, Fit, Headline, Interval, Level, PrintedTable, Reproduction, Standing, Verdict,
+    Where,
 };
 pub use run::{Labels, Run, short_name};
 pub use surroundings::{Creator, OtherThread, Turn};

@@ -9,8 +9,10 @@ pub struct Reproduction {
     pub id: String,
     /// What it is about.
     pub title: String,
-    /// The document, and the experiment's place in it.
+    /// The document.
     pub document: String,
+    /// The experiment's place in it.
+    pub section: String,
     /// Where it ran.
     pub world: Where,
     /// The machine, its tick rate and its costs, in words.
@@ -27,6 +29,8 @@ pub struct Reproduction {
     pub figures: Vec<Figure>,
     /// The verdicts on the document's acceptance lines.
     pub verdicts: Vec<Verdict>,
+    /// The experiment in one row; `None` if its file has none.
+    pub headline: Option<Headline>,
     /// Values that were fitted to the baseline column.
     pub fits: Vec<Fit>,
     /// The document's tables, as printed.
@@ -50,6 +54,8 @@ pub enum Where {
 pub struct Figure {
     /// Its name in the experiment's file.
     pub measure: String,
+    /// What the document calls its own figure or table of it, such as `Figure 2(a)`; empty if it has none.
+    pub label: String,
     /// Its name for people.
     pub title: String,
     /// Its unit; empty for a plain number.
@@ -125,15 +131,36 @@ fn students_quantile(freedom: usize) -> f64 {
         .map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
 }
 
-/// How directly a line of an experiment follows from the document.
+/// How directly a line of an experiment follows from the document, and whether it could fail. Only [`S`](Level::S) counts as a result that the
+/// document states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
     /// Stated: in the document's words, or the order of the numbers that it prints.
     S,
     /// Derived: a band around a printed number or ratio.
     D,
-    /// Expected: what the algorithm should do although the document does not say so.
+    /// Expected: what the algorithm should do although the document does not say so, or another reading of what it says.
     X,
+    /// Fitted: values were fitted to the very numbers that it compares.
+    F,
+    /// By construction: the workload, the procedure or arithmetic forces it.
+    C,
+}
+
+impl Level {
+    /// All levels.
+    pub const ALL: [Self; 5] = [Self::S, Self::D, Self::X, Self::F, Self::C];
+
+    /// The level in a word or two.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::S => "stated",
+            Self::D => "derived",
+            Self::X => "expected",
+            Self::F => "fitted",
+            Self::C => "by construction",
+        }
+    }
 }
 
 /// Whether a line holds.
@@ -142,6 +169,8 @@ pub enum Level {
 pub enum Claim {
     /// It holds.
     Holds,
+    /// The means say so, but the 95 % intervals of this many runs overlap.
+    NotShown(u32),
     /// It does not.
     Fails,
     /// Something that it needs was not measured; what.
@@ -161,7 +190,7 @@ pub struct Verdict {
     pub holds: Claim,
     /// The numbers that decide, in words.
     pub shows: String,
-    /// If it does not hold: why, as far as known.
+    /// If it does not hold or is not shown: why, as far as known.
     pub reason: Option<String>,
 }
 
@@ -189,6 +218,70 @@ pub struct PrintedTable {
     pub rows: Vec<Vec<String>>,
 }
 
+/// An experiment in one row of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Headline {
+    /// What the document says.
+    pub says: String,
+    /// Its numbers.
+    pub document: String,
+    /// The numbers measured here; empty if they were not.
+    pub here: String,
+    /// Names of the stated lines that this is about.
+    pub lines: Vec<String>,
+}
+
+/// How an experiment compares with what its document states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// All of it holds.
+    Holds,
+    /// The headline holds in part, or it holds and something else does not.
+    Partly,
+    /// Nothing contradicts it, but the intervals of this many runs overlap.
+    NotShown(u32),
+    /// It does not hold.
+    Fails,
+    /// None of it was measured.
+    NotMeasured,
+}
+
+impl Reproduction {
+    /// How the experiment compares with what its document states, its headline first.
+    pub fn standing(&self) -> Standing {
+        let measured = |one: &&Verdict| !matches!(one.holds, Claim::NotMeasured(_));
+        let stated = self.verdicts.iter().filter(|one| one.level == Level::S);
+        let stated: Vec<&Verdict> = stated.filter(measured).collect();
+        let named = |verdict: &&&Verdict| {
+            let headline = self.headline.as_ref();
+            headline.is_some_and(|headline| headline.lines.contains(&verdict.id))
+        };
+        let mut decisive: Vec<&Verdict> = stated.iter().filter(named).copied().collect();
+        if decisive.is_empty() {
+            decisive.clone_from(&stated);
+        }
+        let all_hold = |verdicts: &[&Verdict]| {
+            let mut verdicts = verdicts.iter();
+            verdicts.all(|verdict| verdict.holds == Claim::Holds)
+        };
+        let fails = |verdict: &&Verdict| verdict.holds == Claim::Fails;
+        let holds = |verdict: &&Verdict| verdict.holds == Claim::Holds;
+        if stated.is_empty() {
+            Standing::NotMeasured
+        } else if all_hold(&stated) {
+            Standing::Holds
+        } else if all_hold(&decisive) {
+            Standing::Partly
+        } else if !decisive.iter().any(fails) {
+            Standing::NotShown(self.repeats)
+        } else if decisive.iter().any(holds) {
+            Standing::Partly
+        } else {
+            Standing::Fails
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +305,64 @@ mod tests {
         let interval = Interval::of(&[3.0]).unwrap();
         assert_eq!((interval.low, interval.high), (3.0, 3.0));
         assert!(Interval::of(&[]).is_none());
+    }
+
+    fn with_lines(lines: &[(&str, Level, Claim)]) -> Reproduction {
+        Reproduction {
+            id: "one".into(),
+            title: String::new(),
+            document: String::new(),
+            section: String::new(),
+            world: Where::Simulator,
+            machine: String::new(),
+            repeats: 20,
+            columns: Vec::new(),
+            points: Vec::new(),
+            axis: String::new(),
+            figures: Vec::new(),
+            verdicts: lines
+                .iter()
+                .map(|(id, level, holds)| Verdict {
+                    id: (*id).to_owned(),
+                    level: *level,
+                    claim: String::new(),
+                    holds: holds.clone(),
+                    shows: String::new(),
+                    reason: None,
+                })
+                .collect(),
+            headline: Some(Headline {
+                says: String::new(),
+                document: String::new(),
+                here: String::new(),
+                lines: vec!["A1".into()],
+            }),
+            fits: Vec::new(),
+            printed: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_headline_decides_and_other_stated_lines_make_it_partly() {
+        use Claim::{Fails, Holds, NotMeasured, NotShown};
+        let of = |lines: &[_]| with_lines(lines).standing();
+        let (s, d) = (Level::S, Level::D);
+        assert_eq!(of(&[("A1", s, Holds), ("A2", s, Holds)]), Standing::Holds);
+        assert_eq!(of(&[("A1", s, Holds), ("A2", s, Fails)]), Standing::Partly);
+        assert_eq!(of(&[("A1", s, Fails), ("A2", s, Holds)]), Standing::Fails);
+        assert_eq!(of(&[("A1", s, Holds), ("A2", d, Fails)]), Standing::Holds);
+        assert_eq!(
+            of(&[("A1", s, NotShown(20)), ("A2", s, Fails)]),
+            Standing::NotShown(20)
+        );
+        let mut two = with_lines(&[("A1", s, Holds), ("A2", s, Fails)]);
+        let headline = two.headline.as_mut().expect("it has one");
+        headline.lines.push("A2".into());
+        assert_eq!(two.standing(), Standing::Partly);
+        let open = || NotMeasured("no such program".into());
+        assert_eq!(of(&[("A1", s, open())]), Standing::NotMeasured);
+        assert_eq!(of(&[("A1", s, open()), ("A2", s, Fails)]), Standing::Fails);
     }
 
     #[test]

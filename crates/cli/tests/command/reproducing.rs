@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{refuse, succeed};
+use crate::support::{fairground, folder, refuse, succeed};
 
 #[test]
 fn what_an_experiment_lacks_here_is_said_once() {
@@ -41,4 +41,29 @@ fn points_are_chosen_by_name() {
     );
     let table = succeed(&format!("{line} 5"));
     assert!(table.contains("ratio of cfs at 4"), "{table}");
+}
+
+#[test]
+fn the_readme_has_the_results_that_are_reproduced() {
+    let readme = folder().join("../../../README.md");
+    let readme = std::fs::read_to_string(readme).expect("there is one");
+    // Those that take a few seconds; `scripts/documents --check` compares all.
+    let results = succeed("reproduce elc_o1_nice_ratio ebs_caps --format markdown");
+    let rows: Vec<&str> = results
+        .lines()
+        .filter(|line| line.starts_with("| ["))
+        .collect();
+    assert_eq!(rows.len(), 2, "{results}");
+    for row in rows {
+        assert!(readme.contains(row), "README.md lacks {row}");
+    }
+}
+
+#[test]
+fn shares_that_are_set_adjust_the_nice_value() {
+    let arguments = ["--point", "40 pairs", "--seeds", "1", "-d", "100ms"];
+    let ended = fairground(&[&["reproduce", "ebs_shares", "--brief"][..], &arguments].concat());
+    let line = ended.stdout.lines().find(|line| line.starts_with(" A5"));
+    let line = line.expect("the line has a verdict");
+    assert!(line.ends_with("holds") && !line.contains("not"), "{line}");
 }

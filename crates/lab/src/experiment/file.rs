@@ -58,6 +58,8 @@ pub(crate) struct ExperimentFile {
     /// The acceptance lines.
     #[serde(default)]
     pub(crate) accept: Vec<AcceptFile>,
+    /// The experiment in one row.
+    pub(crate) headline: Option<HeadlineFile>,
     /// Values fitted to the baseline column.
     #[serde(default)]
     pub(crate) fit: Vec<FitFile>,
@@ -186,6 +188,11 @@ pub(crate) struct MeasureFile {
     pub(crate) value: String,
     /// The document's name for it.
     pub(crate) printed: Option<String>,
+    /// What the document calls its own figure or table of it, such as `Figure 2(a)`.
+    #[serde(default)]
+    pub(crate) label: String,
+    /// The column over which it is also shown as a ratio, seed by seed.
+    pub(crate) over: Option<String>,
     /// The points at which it is measured; empty means all.
     #[serde(default)]
     pub(crate) points: Vec<String>,
@@ -204,7 +211,7 @@ fn two() -> usize {
 pub(crate) struct AcceptFile {
     /// Its name within the experiment.
     pub(crate) id: String,
-    /// S, D or X.
+    /// S, D, X, F or C.
     pub(crate) level: fairground_results::Level,
     /// What is claimed.
     pub(crate) claim: String,
@@ -215,6 +222,20 @@ pub(crate) struct AcceptFile {
     pub(crate) shows: String,
     /// Why the line does not hold, if it does not.
     pub(crate) reason: Option<String>,
+}
+
+/// `[headline]`: the experiment in one row of a table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeadlineFile {
+    /// What the document says.
+    pub(crate) says: String,
+    /// Its numbers.
+    pub(crate) document: String,
+    /// The expression for the numbers measured here.
+    pub(crate) here: String,
+    /// Names of the stated lines that this is about.
+    pub(crate) lines: Vec<String>,
 }
 
 /// A fitted value.
@@ -228,7 +249,7 @@ pub(crate) struct FitFile {
     /// Its unit.
     #[serde(default)]
     pub(crate) unit: String,
-    /// What it was fitted to, in words.
+    /// What it was fitted to, in words, or another origin.
     pub(crate) to: String,
     /// How to find the value again: the column, point and measure that must reach a number from the document.
     pub(crate) target: Option<TargetFile>,
@@ -257,6 +278,9 @@ pub(crate) struct TargetFile {
 pub(crate) struct PlotFile {
     /// Its title.
     pub(crate) title: String,
+    /// What the document calls its own figures of it, by point.
+    #[serde(default)]
+    pub(crate) labels: Vec<String>,
     /// The expression over one run that gives the samples.
     pub(crate) samples: String,
     /// The width of a bin.

@@ -113,6 +113,12 @@ impl ExperimentFile {
         // Reasons are about simulations, so they do not apply.
         file.accept.iter_mut().for_each(|line| line.reason = None);
         file.accept.extend(kernel.accept.iter().cloned());
+        if let Some(headline) = &mut file.headline {
+            let accept = &file.accept;
+            headline
+                .lines
+                .retain(|id| accept.iter().any(|line| line.id == *id));
+        }
         file.caveats.clone_from(&kernel.caveats);
         Ok(file)
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fairground_machine::Machine;
+use fairground_results::Level;
 use fairground_simulator::CostModel;
 use fairground_workload::Workload;
 use rust_embed::RustEmbed;
@@ -154,11 +155,6 @@ impl Experiment {
         &self.file.title
     }
 
-    /// The document, and the experiment's place in it.
-    pub fn source(&self) -> String {
-        format!("{}, {}", self.file.document, self.file.section)
-    }
-
     /// Ids of its schedulers.
     pub fn schedulers(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();
@@ -208,6 +204,25 @@ impl Experiment {
         for line in &self.file.accept {
             compile(&format!("line {}", line.id), &line.holds)?;
             compile(&format!("line {}", line.id), &line.shows)?;
+        }
+        for measure in &self.file.measure {
+            let mut columns = self.file.column.iter();
+            if let Some(over) = &measure.over
+                && !columns.any(|column| column.name() == over)
+            {
+                let message = format!("measure {}: there is no column {over}", measure.name);
+                return Err(self.wrong(message));
+            }
+        }
+        if let Some(headline) = &self.file.headline {
+            compile("headline", &headline.here)?;
+            let stated = |id: &&String| {
+                let mut lines = self.file.accept.iter();
+                lines.any(|line| line.id == **id && line.level == Level::S)
+            };
+            if let Some(id) = headline.lines.iter().find(|id| !stated(id)) {
+                return Err(self.wrong(format!("headline: there is no line {id} of level S")));
+            }
         }
         Ok(())
     }

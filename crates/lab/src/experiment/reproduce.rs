@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fairground_events::Nanoseconds;
 use fairground_report::page::Moment;
-use fairground_results::{Claim, Figure, Fit, Reproduction, Run, Verdict, Where};
+use fairground_results::{Claim, Figure, Fit, Headline, Reproduction, Run, Verdict, Where};
 use fairground_simulator::Options;
 use rhai::Scope;
 
@@ -14,7 +14,7 @@ use super::file::{AcceptFile, ColumnFile, PointFile};
 use super::load::{DocumentMachine, Experiment};
 use super::printed;
 use super::samples::Samples;
-use super::script::{self, Expression, Table};
+use super::script::{self, Evidence, Expression, Table};
 use crate::cell::{Cell, CellResult, Failure, run_cells};
 use crate::contender::Contender;
 use crate::error::Error;
@@ -50,6 +50,8 @@ pub struct Outcome {
 pub struct Histogram {
     /// Its title.
     pub title: String,
+    /// What the document calls its own figures of it, by point; may be too few.
+    pub labels: Vec<String>,
     /// Name of the x axis.
     pub x: String,
     /// Width of a bin.
@@ -65,17 +67,41 @@ pub(super) struct Measured {
     samples: Vec<Vec<f64>>,
 }
 
-/// Runs `experiment` in the simulator. `progress` is called, from any thread, with the number of finished simulations and the total.
+/// Runs `experiments` in the simulator, all their simulations in one pool, the longest first. `progress` is called, from any thread, with the
+/// number of finished simulations and the total.
 ///
 /// # Errors
 ///
-/// If a file of the experiment or a scheduler cannot be used. A failed simulation is not an error: see [`Outcome::failures`].
+/// If a file of an experiment or a scheduler cannot be used. A failed simulation is not an error: see [`Outcome::failures`].
 pub fn reproduce(
-    experiment: &Experiment,
+    experiments: &[Experiment],
     request: &Request,
     progress: &(dyn Fn(usize, usize) + Sync),
-) -> Result<Outcome, Error> {
-    Simulations::new(experiment, request)?.run(request.threads, progress)
+) -> Result<Vec<Outcome>, Error> {
+    let mut all = Vec::new();
+    let mut cells = Vec::new();
+    // The experiment and the point of each cell.
+    let mut places = Vec::new();
+    for experiment in experiments {
+        let simulations = Simulations::new(experiment, request)?;
+        for (point, some) in simulations.cells()? {
+            places.resize(places.len() + some.len(), (all.len(), point));
+            cells.extend(some);
+        }
+        all.push((simulations, Measures::compile(experiment)?));
+    }
+    let results = run_cells(&cells, request.threads, progress, |index, result| {
+        let (experiment, point) = places[index];
+        let (simulations, measures) = &all[experiment];
+        simulations.measure(result, point, measures)
+    })?;
+    let mut results = results.into_iter();
+    let outcome = |(number, (simulations, _)): (usize, &(Simulations<'_>, Measures))| {
+        let own = places.iter().filter(|(one, _)| *one == number).count();
+        let results = results.by_ref().take(own).collect();
+        simulations.setup.outcome(results, simulations.world())
+    };
+    all.iter().enumerate().map(outcome).collect()
 }
 
 /// Number of timelines for an experiment: a long wait, or else an uneven window, and the same time under another scheduler.
@@ -324,25 +350,14 @@ impl<'a> Simulations<'a> {
         (measured, failure, run.notes)
     }
 
-    fn run(
-        &self,
-        threads: Option<NonZero<usize>>,
-        progress: &(dyn Fn(usize, usize) + Sync),
-    ) -> Result<Outcome, Error> {
-        let mut cells = Vec::new();
-        let mut places = Vec::new();
-        for point in 0..self.setup.points.len() {
-            for column in 0..self.setup.columns.len() {
-                let some = self.cells_at(point, column)?;
-                places.resize(places.len() + some.len(), point);
-                cells.extend(some);
-            }
-        }
-        let measures = Measures::compile(self.setup.experiment)?;
-        let results = run_cells(&cells, threads, progress, |index, result| {
-            self.measure(result, places[index], &measures)
-        })?;
-        self.setup.outcome(results, self.world())
+    /// All cells, point by point and column by column, each list with its point.
+    fn cells(&self) -> Result<Vec<(usize, Vec<Cell>)>, Error> {
+        let columns = 0..self.setup.columns.len();
+        let points = 0..self.setup.points.len();
+        points
+            .flat_map(|point| columns.clone().map(move |column| (point, column)))
+            .map(|(point, column)| Ok((point, self.cells_at(point, column)?)))
+            .collect()
     }
 
     /// The machines, their tick rates and their costs.
@@ -437,27 +452,74 @@ impl Setup<'_> {
                 here.push(row);
                 document.push(printed_row);
             }
+            let figure = Figure {
+                measure: measure.name.clone(),
+                label: measure.label.clone(),
+                title: measure.title.clone(),
+                unit: measure.unit.clone(),
+                decimals: measure.decimals,
+                here,
+                document,
+            };
+            let ratios = measure
+                .over
+                .as_deref()
+                .map(|base| self.over(&figure, base, &table));
             if !measure.hidden {
-                figures.push(Figure {
-                    measure: measure.name.clone(),
-                    title: measure.title.clone(),
-                    unit: measure.unit.clone(),
-                    decimals: measure.decimals,
-                    here,
-                    document,
-                });
+                figures.push(figure);
             }
+            figures.extend(ratios);
         }
-        let verdicts = self.verdicts(table, printed)?;
-        Ok(self.reproduction(figures, verdicts, world))
+        let (verdicts, headline) = self.verdicts(table, printed)?;
+        Ok(self.reproduction(figures, verdicts, headline, world))
     }
 
+    /// A figure over that of the column `base`, seed by seed; the base itself has none.
+    fn over(&self, figure: &Figure, base: &str, table: &Table) -> Figure {
+        let names: Vec<&str> = self.columns.iter().map(ColumnFile::name).collect();
+        let number = names.iter().position(|name| *name == base);
+        let samples = |point: &PointFile, column: &str| {
+            let key = (
+                column.to_owned(),
+                point.name.clone(),
+                figure.measure.clone(),
+            );
+            table.get(&key)?.as_ref()
+        };
+        let here = self.points.iter().map(|point| {
+            let ratio = |name: &&str| {
+                let ratio = samples(point, name)?.over(samples(point, base)?);
+                ratio.interval().filter(|_| *name != base)
+            };
+            names.iter().map(ratio).collect()
+        });
+        let document = figure.document.iter().map(|row| {
+            let ratio = |column: usize| {
+                let (number, column) = (number?, column);
+                Some(row[column]? / row[number]?).filter(|_| column != number)
+            };
+            (0..names.len()).map(ratio).collect()
+        });
+        Figure {
+            measure: format!("{} over {base}", figure.measure),
+            label: figure.label.clone(),
+            title: format!("{}, over that of {base}", figure.title),
+            unit: String::new(),
+            decimals: 3,
+            here: here.collect(),
+            document: document.collect(),
+        }
+    }
+
+    /// The verdicts on all lines, and the headline.
     fn verdicts(
         &self,
         table: Table,
         printed: BTreeMap<(String, String, String), f64>,
-    ) -> Result<Vec<Verdict>, Error> {
-        let engine = script::engine_of_verdicts(Arc::new(table), Arc::new(printed));
+    ) -> Result<(Vec<Verdict>, Option<Headline>), Error> {
+        let (table, printed) = (Arc::new(table), Arc::new(printed));
+        let engine =
+            |evidence| script::engine_of_verdicts(table.clone(), printed.clone(), evidence);
         let mut scope = script::constants("", &self.fits);
         let names = |names: Vec<String>| -> rhai::Array {
             names.into_iter().map(rhai::Dynamic::from).collect()
@@ -468,27 +530,49 @@ impl Setup<'_> {
         let columns = self.experiment.file.column.iter();
         let columns = columns.map(|column| column.name().to_owned());
         scope.push_constant("columns", names(columns.collect()));
+        let judge = Judge {
+            by_intervals: engine(Evidence::Intervals),
+            by_means: engine(Evidence::Means),
+            scope,
+            repeats: self.seeds,
+        };
         let lines = self.experiment.file.accept.iter();
-        lines
-            .map(|line| match verdict(&engine, &scope, line) {
+        let verdicts = lines
+            .map(|line| match judge.verdict(line) {
                 Err(_) if self.partial => Ok(not_at_these_points(line)),
                 verdict => verdict,
             })
             .collect::<Result<_, _>>()
-            .map_err(|message| self.experiment.wrong(message))
+            .map_err(|message| self.experiment.wrong(message))?;
+        let headline = match &self.experiment.file.headline {
+            None => None,
+            Some(file) => Some(Headline {
+                says: file.says.clone(),
+                document: file.document.clone(),
+                here: match judge.words(&file.here, ", ") {
+                    Err(_) if self.partial => String::new(),
+                    words => words
+                        .map_err(|error| self.experiment.wrong(format!("headline: {error}")))?,
+                },
+                lines: file.lines.clone(),
+            }),
+        };
+        Ok((verdicts, headline))
     }
 
     fn reproduction(
         &self,
         figures: Vec<Figure>,
         verdicts: Vec<Verdict>,
+        headline: Option<Headline>,
         world: World,
     ) -> Reproduction {
         let file = &self.experiment.file;
         Reproduction {
             id: self.experiment.id.clone(),
             title: file.title.clone(),
-            document: self.experiment.source(),
+            document: file.document.clone(),
+            section: file.section.clone(),
             world: world.name,
             machine: world.machine,
             repeats: self.seeds,
@@ -501,6 +585,7 @@ impl Setup<'_> {
             axis: file.axis.clone(),
             figures,
             verdicts,
+            headline,
             fits: file
                 .fit
                 .iter()
@@ -535,6 +620,7 @@ impl Setup<'_> {
             }
             histograms.push(Histogram {
                 title: plot.title.clone(),
+                labels: plot.labels.clone(),
                 x: plot.x.clone(),
                 bin: plot.bin,
                 series,
@@ -603,45 +689,54 @@ fn not_at_these_points(line: &AcceptFile) -> Verdict {
     }
 }
 
-/// Judges a line.
-fn verdict(
-    engine: &rhai::Engine,
-    scope: &rhai::Scope<'static>,
-    line: &AcceptFile,
-) -> Result<Verdict, String> {
-    let compile = |text: &str| Expression::compile(engine, text);
-    let wrong = |error: String| format!("line {}: {error}", line.id);
-    let holds = match compile(&line.holds)
-        .map_err(wrong)?
-        .truth(engine, &mut scope.clone())
-    {
-        Ok(true) => Claim::Holds,
-        Ok(false) => Claim::Fails,
-        Err(error) => match script::not_measured(&error) {
-            Some(what) => Claim::NotMeasured(what.to_owned()),
-            None => return Err(wrong(error)),
-        },
-    };
-    let shows = if line.shows.is_empty() {
-        String::new()
-    } else {
-        match compile(&line.shows)
-            .map_err(wrong)?
-            .text(engine, &mut scope.clone())
-        {
-            Ok(text) => text,
-            Err(error) if script::not_measured(&error).is_some() => String::new(),
-            Err(error) => return Err(wrong(error)),
+/// Evaluates what is said about all runs of an experiment.
+struct Judge {
+    by_intervals: rhai::Engine,
+    by_means: rhai::Engine,
+    scope: Scope<'static>,
+    repeats: u32,
+}
+
+impl Judge {
+    /// Judges a line.
+    fn verdict(&self, line: &AcceptFile) -> Result<Verdict, String> {
+        let wrong = |error: String| format!("line {}: {error}", line.id);
+        let is_true = |engine: &rhai::Engine| {
+            let holds = Expression::compile(engine, &line.holds)?;
+            holds.truth(engine, &mut self.scope.clone())
+        };
+        let holds = match is_true(&self.by_intervals) {
+            Ok(true) => Claim::Holds,
+            Ok(false) if is_true(&self.by_means).map_err(wrong)? => Claim::NotShown(self.repeats),
+            Ok(false) => Claim::Fails,
+            Err(error) => match script::not_measured(&error) {
+                Some(what) => Claim::NotMeasured(what.to_owned()),
+                None => return Err(wrong(error)),
+            },
+        };
+        let is_open = matches!(holds, Claim::NotShown(_) | Claim::Fails);
+        Ok(Verdict {
+            id: line.id.clone(),
+            level: line.level,
+            claim: line.claim.clone(),
+            reason: line.reason.clone().filter(|_| is_open),
+            holds,
+            shows: self.words(&line.shows, "\n").map_err(wrong)?,
+        })
+    }
+
+    /// The value of an expression in words, with `between` the elements of a list; empty if there is none, or if something that it needs was
+    /// not measured.
+    fn words(&self, text: &str, between: &str) -> Result<String, String> {
+        if text.is_empty() {
+            return Ok(String::new());
         }
-    };
-    Ok(Verdict {
-        id: line.id.clone(),
-        level: line.level,
-        claim: line.claim.clone(),
-        reason: line.reason.clone().filter(|_| holds == Claim::Fails),
-        holds,
-        shows,
-    })
+        let engine = &self.by_intervals;
+        match Expression::compile(engine, text)?.text(engine, &mut self.scope.clone(), between) {
+            Err(error) if script::not_measured(&error).is_some() => Ok(String::new()),
+            words => words,
+        }
+    }
 }
 
 /// The compiled measures of an experiment.

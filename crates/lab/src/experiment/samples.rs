@@ -17,6 +17,11 @@ impl Samples {
         self.interval().map_or(f64::NAN, |interval| interval.mean)
     }
 
+    /// Its ratio to `other`, seed by seed.
+    pub(crate) fn over(&self, other: &Self) -> Self {
+        self.with(other, |one, two| one / two)
+    }
+
     fn with(&self, other: &Self, combine: fn(f64, f64) -> f64) -> Self {
         let pairs = self.0.iter().zip(&other.0);
         Self(pairs.map(|(one, two)| combine(*one, *two)).collect())
@@ -122,6 +127,18 @@ pub(crate) fn register(engine: &mut Engine) {
     register_statistics(engine);
 }
 
+/// Registers comparisons that ask for the means only instead of intervals: what more runs might still show.
+pub(crate) fn register_by_means(engine: &mut Engine) {
+    engine
+        .register_fn("low", Samples::mean)
+        .register_fn("high", Samples::mean)
+        .register_fn("below", |mut one: Samples, mut two: Samples| {
+            one.mean() < two.mean()
+        })
+        .register_fn("below", |mut one: Samples, limit: f64| one.mean() < limit)
+        .register_fn("below", |limit: f64, mut one: Samples| limit < one.mean());
+}
+
 /// Registers statistics on arrays of numbers.
 fn register_statistics(engine: &mut Engine) {
     fn numbers(array: &Array) -> Result<Vec<f64>, Box<EvalAltResult>> {
@@ -208,6 +225,20 @@ mod tests {
         assert!(is("within(high / low, 8.0, 10.0)"));
         assert!(is("mean(high - low) == 8.0"));
         assert!(is("mean(2 * low) == 2.0"));
+    }
+
+    #[test]
+    fn by_means_an_order_holds_before_it_is_shown() {
+        let mut engine = engine();
+        register_by_means(&mut engine);
+        let mut scope = rhai::Scope::new();
+        scope.push("low", Samples(vec![1.0, 1.1, 0.9]));
+        scope.push("wide", Samples(vec![0.0, 10.0, 20.0]));
+        let mut is = |text: &str| engine.eval_with_scope::<bool>(&mut scope, text).unwrap();
+        assert!(is("below(low, wide)"));
+        assert!(!is("below(wide, low)"));
+        assert!(is("below(wide, 11.0) && below(9.0, wide)"));
+        assert!(is("wide.low() > 9.0 && wide.high() < 11.0"));
     }
 
     #[test]

@@ -134,10 +134,15 @@ impl Expression {
             .map_err(|kind| format!("true or false was expected, not {kind}"))
     }
 
-    /// Its value in words.
-    pub(crate) fn text(&self, engine: &Engine, scope: &mut Scope<'_>) -> Result<String, String> {
+    /// Its value in words, with `between` the elements of a list.
+    pub(crate) fn text(
+        &self,
+        engine: &Engine,
+        scope: &mut Scope<'_>,
+        between: &str,
+    ) -> Result<String, String> {
         let value = self.evaluate(engine, scope)?;
-        Ok(in_words(&value))
+        Ok(in_words(&value, between))
     }
 }
 
@@ -148,11 +153,11 @@ fn as_number(value: &Dynamic) -> Option<f64> {
     number.ok().filter(|number| number.is_finite())
 }
 
-/// A value in readable form: arrays with commas, numbers with four digits.
-fn in_words(value: &Dynamic) -> String {
+/// A value in readable form: arrays with `between` their elements, numbers with four digits.
+fn in_words(value: &Dynamic, between: &str) -> String {
     if let Some(array) = value.read_lock::<Array>() {
-        let parts: Vec<String> = array.iter().map(in_words).collect();
-        return parts.join(", ");
+        let parts = array.iter().map(|one| in_words(one, ", "));
+        return parts.collect::<Vec<_>>().join(between);
     }
     if let Some(samples) = value.read_lock::<Samples>() {
         return samples.interval().map_or_else(
@@ -250,12 +255,25 @@ fn make_real(value: &mut Dynamic) {
 /// All figures of an experiment, by the names of column, point and measure.
 pub(crate) type Table = BTreeMap<(String, String, String), Option<Samples>>;
 
+/// What counts as evidence of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// Intervals that do not overlap.
+    Intervals,
+    /// The means alone, which more runs might confirm.
+    Means,
+}
+
 /// The engine for acceptance lines: `at(column, point, measure)` and `printed(column, point, measure)`, without the point if there is only one.
 pub(crate) fn engine_of_verdicts(
     table: Arc<Table>,
     printed: Arc<BTreeMap<(String, String, String), f64>>,
+    evidence: Evidence,
 ) -> Engine {
     let mut engine = engine();
+    if evidence == Evidence::Means {
+        samples::register_by_means(&mut engine);
+    }
     let find = move |column: &str, point: &str, measure: &str| {
         let key = (column.to_owned(), point.to_owned(), measure.to_owned());
         match table.get(&key) {

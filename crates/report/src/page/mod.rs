@@ -7,6 +7,7 @@
 mod answer;
 mod colours;
 mod moment;
+mod overview;
 mod plot;
 mod svg;
 mod table;
@@ -14,6 +15,7 @@ mod verdict;
 
 pub use answer::{Answer, Better, Candidate, Finding};
 pub use moment::{Mark, Moment};
+pub use overview::Row;
 pub use plot::{Axis, Category, Kind, Plot, Point, Series};
 pub use table::{Cell, Table};
 
@@ -47,6 +49,8 @@ pub struct Section {
     pub title: String,
     /// Where the result comes from (document, machine, costs, seeds), in one line.
     pub conditions: String,
+    /// Its row in the table at the top of the page, for sections that have one.
+    pub row: Option<Row>,
     /// Paragraphs before everything else.
     pub text: Vec<String>,
     /// The verdicts on acceptance lines.
@@ -59,6 +63,8 @@ pub struct Section {
     pub moments: Vec<Moment>,
     /// Tables that open on a click.
     pub details: Vec<Table>,
+    /// Plots that open on a click.
+    pub folded: Vec<Plot>,
     /// What the reader should know about the results, one sentence each.
     pub notes: Vec<String>,
 }
@@ -88,7 +94,11 @@ impl Page {
                     }
                     main {
                         (answer::markup(&self.answer, &self.sections, &colours))
-                        @if self.sections.len() > 1 { (contents(&self.sections)) }
+                        @if self.sections.iter().any(|section| section.row.is_some()) {
+                            (overview::markup(&self.sections))
+                        } @else if self.sections.len() > 1 {
+                            (contents(&self.sections))
+                        }
                         @for section in &self.sections { (section_markup(section, &mut figures)) }
                     }
                     script { (PreEscaped(SCRIPT)) }
@@ -134,24 +144,36 @@ fn contents(sections: &[Section]) -> Markup {
     }
 }
 
+fn plots(plots: &[Plot], figures: &mut Figures) -> Markup {
+    html! {
+        @if !plots.is_empty() {
+            div.plots {
+                @for plot in plots { (plot::markup(plot, figures)) }
+            }
+        }
+    }
+}
+
 fn section_markup(section: &Section, figures: &mut Figures) -> Markup {
     html! {
         section id=(anchor(&section.id)) {
             h2 { (section.title) }
             @if !section.conditions.is_empty() { p.faint { (section.conditions) } }
             @for text in &section.text { p { (text) } }
-            (verdict::list(&section.verdicts))
             @for table in &section.tables { (table::markup(table, figures.colours)) }
-            @if !section.plots.is_empty() {
-                div.plots {
-                    @for plot in &section.plots { (plot::markup(plot, figures)) }
-                }
-            }
+            (plots(&section.plots, figures))
+            (verdict::list(&section.verdicts))
             @for moment in &section.moments { (moment::markup(moment, figures)) }
             @for table in &section.details {
                 details {
                     summary { (table.caption) }
                     (table::body(table, figures.colours))
+                }
+            }
+            @if !section.folded.is_empty() {
+                details {
+                    summary { "More figures" }
+                    (plots(&section.folded, figures))
                 }
             }
             @if !section.notes.is_empty() {

@@ -449,10 +449,21 @@ fn curves(plot: &Plot, figures: &Figures) -> kuva::render::render::Scene {
     }
     if plot.y.log && values().all(|point| point.low.min(point.y) > 0.0) {
         layout = layout.with_log_y();
+    } else if plot.kind == Kind::Lines && is_narrow(values()) {
+        // The library chooses an axis that fits the values.
     } else if values().all(|point| point.low.min(point.y) >= 0.0) {
         layout = layout.with_y_axis_min(0.0);
     }
     render_multiple(drawings, layout)
+}
+
+/// Whether the values differ so little that an axis from 0 would hide it.
+fn is_narrow<'a>(values: impl Iterator<Item = &'a Point> + Clone) -> bool {
+    const NARROW: f64 = 0.7;
+    let least = values.clone().map(|point| point.low.min(point.y));
+    let most = values.map(|point| point.high.max(point.y));
+    let least = least.fold(f64::INFINITY, f64::min);
+    least > NARROW * most.fold(0.0, f64::max)
 }
 
 /// The layout with a label if there is one: the layout reserves room even for an empty label.

@@ -8,37 +8,31 @@ use maud::{Markup, html};
 struct Count {
     level: Level,
     holds: usize,
+    not_shown: usize,
     measured: usize,
     all: usize,
 }
 
 fn counts<'a>(verdicts: impl Iterator<Item = &'a Verdict> + Clone) -> Vec<Count> {
-    [Level::S, Level::D, Level::X]
+    Level::ALL
         .into_iter()
         .map(|level| {
             let of_level = verdicts
                 .clone()
                 .filter(move |verdict| verdict.level == level);
-            let failed = |verdict: &&Verdict| verdict.holds == Claim::Fails;
             let holding = |verdict: &&Verdict| verdict.holds == Claim::Holds;
-            let holds = of_level.clone().filter(holding).count();
+            let not_shown = |verdict: &&Verdict| matches!(verdict.holds, Claim::NotShown(_));
+            let measured = |verdict: &&Verdict| !matches!(verdict.holds, Claim::NotMeasured(_));
             Count {
                 level,
-                holds,
-                measured: holds + of_level.clone().filter(failed).count(),
+                holds: of_level.clone().filter(holding).count(),
+                not_shown: of_level.clone().filter(not_shown).count(),
+                measured: of_level.clone().filter(measured).count(),
                 all: of_level.count(),
             }
         })
         .filter(|count| count.all > 0)
         .collect()
-}
-
-fn word(level: Level) -> &'static str {
-    match level {
-        Level::S => "stated",
-        Level::D => "derived",
-        Level::X => "expected",
-    }
 }
 
 /// How many lines of all sections hold, by level; empty if there are none.
@@ -50,10 +44,11 @@ pub(super) fn tally(sections: &[Section]) -> Markup {
                 @for count in counts {
                     li {
                         @if count.measured > 0 {
-                            b { (count.holds) " of " (count.measured) } " " (word(count.level)) " hold"
+                            b { (count.holds) " of " (count.measured) } " " (count.level.word()) " hold"
                         } @else {
-                            (word(count.level))
+                            (count.level.word())
                         }
+                        @if count.not_shown > 0 { small { " " (count.not_shown) " not shown" } }
                         @if count.measured < count.all {
                             small { " " (count.all - count.measured) " not measured" }
                         }
@@ -69,7 +64,7 @@ pub(super) fn short_tally(verdicts: &[Verdict]) -> Markup {
     let measured = counts(verdicts.iter()).into_iter();
     html! {
         @for count in measured.filter(|count| count.measured > 0) {
-            span.mini.fails[count.holds < count.measured] {
+            span.mini.fails[count.holds + count.not_shown < count.measured] {
                 (format!("{:?}", count.level)) " " (count.holds) "/" (count.measured)
             }
         }
@@ -88,10 +83,11 @@ pub(super) fn list(verdicts: &[Verdict]) -> Markup {
 }
 
 fn line(verdict: &Verdict) -> Markup {
-    let (class, mark, text) = match &verdict.holds {
-        Claim::Holds => ("holds", "✓", "holds"),
-        Claim::Fails => ("fails", "✗", "does not hold"),
-        Claim::NotMeasured(_) => ("open", "–", "not measured"),
+    let (class, mark) = match &verdict.holds {
+        Claim::Holds => ("holds", "✓"),
+        Claim::NotShown(_) => ("open", "?"),
+        Claim::Fails => ("fails", "✗"),
+        Claim::NotMeasured(_) => ("open", "–"),
     };
     html! {
         li class=(class) {
@@ -99,13 +95,31 @@ fn line(verdict: &Verdict) -> Markup {
             div {
                 p {
                     (verdict.claim) " "
-                    span.verdict { (text) }
+                    span.verdict { (crate::reproduction::word(verdict)) }
                     " "
-                    span.level { (word(verdict.level)) " " (verdict.id) }
+                    span.level { (verdict.level.word()) " " (verdict.id) }
                 }
-                @if !verdict.shows.is_empty() { p.shows { (verdict.shows) } }
+                (shows(&verdict.shows))
                 @if let Claim::NotMeasured(missing) = &verdict.holds { p.shows { (missing) } }
                 @if let Some(reason) = &verdict.reason { p.reason { (reason) } }
+            }
+        }
+    }
+}
+
+/// The numbers that decide: a line of text, or a small table if there are several lines, with what comes before the first colon as its first
+/// column.
+fn shows(text: &str) -> Markup {
+    let lines: Vec<&str> = text.lines().collect();
+    html! {
+        @match lines.as_slice() {
+            [] => {}
+            [line] => p.shows { (line) },
+            lines => table.shows {
+                @for line in lines {
+                    @let (name, numbers) = line.split_once(": ").unwrap_or((line, ""));
+                    tr { td { (name) } td { (numbers) } }
+                }
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Reproductions as a page.
 
 use fairground_report::page::{Answer, Kind};
-use fairground_report::reproductions_page;
+use fairground_report::{reproductions_markdown, reproductions_page, reproductions_table};
 use fairground_results::{
-    Claim, Figure, Fit, Interval, Level, PrintedTable, Reproduction, Verdict, Where,
+    Claim, Figure, Fit, Headline, Interval, Level, PrintedTable, Reproduction, Verdict, Where,
 };
 use std::collections::BTreeMap;
 
@@ -17,6 +17,7 @@ fn figure(points: usize, document: bool) -> Figure {
     let here = table(&|point, column| Some(number(point, column)));
     Figure {
         measure: "time".to_owned(),
+        label: "Table 1".to_owned(),
         title: "Execution time".to_owned(),
         unit: "s".to_owned(),
         decimals: 2,
@@ -35,7 +36,8 @@ fn reproduction(id: &str, points: &[&str], holds: Claim) -> Reproduction {
     Reproduction {
         id: id.to_owned(),
         title: format!("Experiment {id}"),
-        document: "A document, its table 1".to_owned(),
+        document: "A document".to_owned(),
+        section: "its table 1".to_owned(),
         world: Where::Simulator,
         machine: "four CPUs at 1 GHz".to_owned(),
         repeats: 20,
@@ -51,6 +53,12 @@ fn reproduction(id: &str, points: &[&str], holds: Claim) -> Reproduction {
             shows: "2.00 > 1.00".to_owned(),
             reason: None,
         }],
+        headline: Some(Headline {
+            says: "dwrr takes longer".to_owned(),
+            document: "1.5, 3".to_owned(),
+            here: "1.0 | 2.0".to_owned(),
+            lines: vec!["A1".to_owned()],
+        }),
         fits: vec![Fit {
             name: "switch".to_owned(),
             value: 3.5,
@@ -79,7 +87,7 @@ fn the_documents_numbers_stand_beside_ours() {
     assert!(cell.detail.ends_with("\ndocument 6.00"), "{}", cell.detail);
     let html = page.html();
     for text in [
-        "Fitted to the baseline column",
+        "Fitted values",
         "3.5 us",
         "The document prints: Table 1",
         "A note.",
@@ -110,7 +118,44 @@ fn the_answer_names_what_was_not_reproduced() {
     ]);
     assert_eq!(
         page.answer.summary,
-        ["What the documents state holds in 1 of 2 experiments. It does not in: Experiment two."]
+        [
+            "Of 3 results that the documents state, 1 hold; of 0 that follow from their numbers, 0; of 0 that the algorithms let expect, 0.",
+            "What the documents state holds in 1 of 2 experiments. It does not in: Experiment two."
+        ]
     );
     assert!(page.answer.certainty.contains("20 runs"));
+}
+
+#[test]
+fn markdown_has_a_table_for_each_document_and_counts_what_holds() {
+    let mut other = reproduction("three", &[""], Claim::NotShown(20));
+    other.document = "Another".to_owned();
+    other.verdicts[0].level = Level::S;
+    let mut forced = reproduction("four", &[""], Claim::Holds);
+    forced.verdicts[0].level = Level::C;
+    let all = [
+        reproduction("one", &[""], Claim::Holds),
+        reproduction("two", &[""], Claim::Fails),
+        other,
+        forced,
+    ];
+    let list: Vec<&Reproduction> = all.iter().collect();
+    let text = reproductions_markdown(&list, &["one".to_owned()]);
+    for line in [
+        "From 20 runs of each scheduler at each point: of 3 results that the documents state, 1 hold and 1 are not shown",
+        "Not counted are 0 that compare what was fitted and 1 that hold by construction.",
+        "\nA document:\n\n| experiment |",
+        "| [Experiment one](experiments/one) | dwrr takes longer | 1.5, 3 | 1.0 \\| 2.0 | yes |\n",
+        "| Experiment two | dwrr takes longer | 1.5, 3 | 1.0 \\| 2.0 | no |\n",
+        "\nAnother:\n",
+        "| not shown with 20 runs |\n",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert_eq!(text.matches("| --- | --- | --- | --- | --- |").count(), 2);
+    let table = reproductions_table(&list, true);
+    assert!(
+        table.ends_with("lines that hold: 1 of 3 stated (1 not shown), 1 of 1 by construction\n"),
+        "{table}"
+    );
 }
