@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
+use crate::task::Class;
+
 /// Something that will happen to a CPU, a task or a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
@@ -40,10 +42,12 @@ pub enum Due {
         /// Generation of the timer.
         generation: u32,
     },
-    /// The deadline server of a CPU starts, or its next period begins.
+    /// A deadline server of a CPU starts, or its next period begins.
     DeadlineServer {
         /// CPU.
         cpu: u32,
+        /// The class whose server it is.
+        class: Class,
         /// Number of its timer.
         timer: u32,
     },

@@ -1,6 +1,7 @@
-//! The deadline server of sched_ext, which gives its tasks a share of a CPU next to real-time tasks: `dl_server_*()` in `kernel/sched/deadline.c`.
+//! The deadline servers of sched_ext and of the fair class, which give their tasks a share of a CPU next to real-time tasks: `dl_server_*()` in
+//! `kernel/sched/deadline.c`.
 //!
-//! The server of a CPU is deferred. While tasks of sched_ext get its runtime anyway, or the CPU is idle for that long, it only postpones its
+//! The server of a CPU is deferred. While tasks of its class get its runtime anyway, or the CPU is idle for that long, it only postpones its
 //! start. If they have not had it, it runs them before all others, as late as still lets the runtime end by the deadline; from then on at the
 //! beginning of each period, until they get their share without it again.
 
@@ -10,15 +11,15 @@ use crate::clock::Due;
 use crate::kernel::Kernel;
 use crate::task::{Class, TaskRef};
 
-/// Runtime of sched_ext tasks per period (`dl_server_init_params`).
+/// Runtime of a class's tasks per period (`dl_server_init_params`).
 pub(crate) const RUNTIME: i64 = 50_000_000;
 /// Length of a period, and time until its deadline.
 pub(crate) const PERIOD: u64 = 1_000_000_000;
 
-/// The server of one CPU.
+/// The server of one class on one CPU.
 #[derive(Default)]
-pub struct DeadlineServer {
-    /// Whether it watches over tasks of sched_ext (`dl_server_active`).
+struct DeadlineServer {
+    /// Whether it watches over tasks of its class (`dl_server_active`).
     active: bool,
     /// Whether it waits: for its latest start or for the next period (`dl_throttled`).
     throttled: bool,
@@ -38,7 +39,7 @@ pub struct DeadlineServer {
 
 impl DeadlineServer {
     /// Its deadline, if it competes for the CPU.
-    pub(crate) fn competes(&self) -> Option<u64> {
+    fn competes(&self) -> Option<u64> {
         (self.active && !self.throttled).then_some(self.deadline)
     }
 
@@ -84,11 +85,38 @@ impl DeadlineServer {
     }
 }
 
+/// The servers of one CPU.
+#[derive(Default)]
+pub struct DeadlineServers {
+    /// That of sched_ext.
+    ext: DeadlineServer,
+    /// That of the fair class, which has tasks only under a scheduler that switches partially.
+    fair: DeadlineServer,
+}
+
+impl DeadlineServers {
+    fn of(&mut self, class: Class) -> &mut DeadlineServer {
+        match class {
+            Class::Fair => &mut self.fair,
+            _ => &mut self.ext,
+        }
+    }
+
+    /// The earliest deadline of those that compete for the CPU, and whose it is.
+    pub(crate) fn first(&self) -> Option<(u64, Class)> {
+        let ext = self.ext.competes().map(|deadline| (deadline, Class::Ext));
+        let fair = self.fair.competes().map(|deadline| (deadline, Class::Fair));
+        ext.into_iter()
+            .chain(fair)
+            .min_by_key(|(deadline, _)| *deadline)
+    }
+}
+
 impl Kernel<'_> {
-    /// Starts it when the first task of sched_ext arrives (`dl_server_start`).
-    pub(crate) fn start_deadline_server(&mut self, cpu: usize) {
+    /// Starts it when the first task of its class arrives (`dl_server_start`).
+    pub(crate) fn start_deadline_server(&mut self, cpu: usize, class: Class) {
         let now = self.run_queue_clock(cpu);
-        let server = &mut self.cpus[cpu].deadline_server;
+        let server = self.cpus[cpu].deadline_servers.of(class);
         server.idle = false;
         if std::mem::replace(&mut server.active, true) {
             return;
@@ -99,15 +127,17 @@ impl Kernel<'_> {
             server.throttled = true;
             server.armed = true;
         }
-        self.queue_deadline_server(cpu, now);
+        self.queue_deadline_server(cpu, class, now);
     }
 
     /// Lets it compete for the CPU, unless it has to wait (`enqueue_dl_entity`).
-    fn queue_deadline_server(&mut self, cpu: usize, now: u64) {
-        if self.cpus[cpu].deadline_server.throttled && self.start_server_timer(cpu, now) {
+    fn queue_deadline_server(&mut self, cpu: usize, class: Class, now: u64) {
+        if self.cpus[cpu].deadline_servers.of(class).throttled
+            && self.start_server_timer(cpu, class, now)
+        {
             return;
         }
-        let server = &mut self.cpus[cpu].deadline_server;
+        let server = self.cpus[cpu].deadline_servers.of(class);
         server.throttled = false;
         server.armed = false;
         let deadline = server.deadline;
@@ -118,8 +148,8 @@ impl Kernel<'_> {
     }
 
     /// Arms its timer; `false` if the time has passed (`start_dl_timer`).
-    fn start_server_timer(&mut self, cpu: usize, now: u64) -> bool {
-        let server = &mut self.cpus[cpu].deadline_server;
+    fn start_server_timer(&mut self, cpu: usize, class: Class, now: u64) -> bool {
+        let server = self.cpus[cpu].deadline_servers.of(class);
         let time = if server.armed {
             server.latest_start(server.runtime)
         } else {
@@ -131,14 +161,15 @@ impl Kernel<'_> {
         }
         let due = Due::DeadlineServer {
             cpu: cpu as u32,
+            class,
             timer: server.timer,
         };
         self.clock.at(time, due);
         true
     }
 
-    fn stop_deadline_server(&mut self, cpu: usize) {
-        let server = &mut self.cpus[cpu].deadline_server;
+    fn stop_deadline_server(&mut self, cpu: usize, class: Class) {
+        let server = self.cpus[cpu].deadline_servers.of(class);
         server.active = false;
         server.throttled = false;
         server.armed = false;
@@ -146,10 +177,16 @@ impl Kernel<'_> {
         server.timer = server.timer.wrapping_add(1);
     }
 
-    /// Accounts the time that a task of sched_ext ran on `cpu`, or that the CPU was idle (`dl_server_update`, `dl_server_update_idle`).
-    pub(crate) fn charge_deadline_server(&mut self, cpu: usize, ran: u64, idle: bool) {
+    /// Accounts the time that a task of its class ran on `cpu`, or that the CPU was idle (`dl_server_update`, `dl_server_update_idle`).
+    pub(crate) fn charge_deadline_server(
+        &mut self,
+        cpu: usize,
+        class: Class,
+        ran: u64,
+        idle: bool,
+    ) {
         let now = self.run_queue_clock(cpu);
-        let server = &mut self.cpus[cpu].deadline_server;
+        let server = self.cpus[cpu].deadline_servers.of(class);
         if !server.active {
             return;
         }
@@ -169,20 +206,26 @@ impl Kernel<'_> {
             server.needed = false;
             server.begin_period(now);
             server.idle = idle;
-            self.start_server_timer(cpu, now);
+            self.start_server_timer(cpu, class, now);
             return;
         }
         server.throttled = true;
-        if !self.start_server_timer(cpu, now) {
-            self.cpus[cpu].deadline_server.begin_period(now);
-            self.start_server_timer(cpu, now);
+        if !self.start_server_timer(cpu, class, now) {
+            self.cpus[cpu].deadline_servers.of(class).begin_period(now);
+            self.start_server_timer(cpu, class, now);
         }
         self.resched(cpu);
     }
 
     /// Its timer expires (`dl_server_timer`).
-    pub(crate) fn handle_deadline_server(&mut self, cpu: usize, timer: u32, due: Due) {
-        let server = &self.cpus[cpu].deadline_server;
+    pub(crate) fn handle_deadline_server(
+        &mut self,
+        cpu: usize,
+        class: Class,
+        timer: u32,
+        due: Due,
+    ) {
+        let server = self.cpus[cpu].deadline_servers.of(class);
         if server.timer != timer || !server.active || !server.throttled {
             return;
         }
@@ -193,15 +236,16 @@ impl Kernel<'_> {
         let current = self.cpus[cpu].current;
         // What it will be charged for what the CPU is doing right now.
         let pending = match current.class {
-            Class::Ext | Class::Idle => now.saturating_sub(current.seen.se.exec_start),
-            Class::Fair | Class::RealTime | Class::Deadline => 0,
+            Class::Idle => now.saturating_sub(current.seen.se.exec_start),
+            running if running == class => now.saturating_sub(current.seen.se.exec_start),
+            _ => 0,
         };
         let online = self.cpus[cpu].online;
-        let server = &mut self.cpus[cpu].deadline_server;
+        let server = self.cpus[cpu].deadline_servers.of(class);
         let left = server.runtime.saturating_sub_unsigned(pending);
         let goes_by = pending > 0 && left <= 0;
         if !online || server.idle || goes_by && current.class == Class::Idle {
-            self.stop_deadline_server(cpu);
+            self.stop_deadline_server(cpu, class);
             return;
         }
         if goes_by {
@@ -218,34 +262,38 @@ impl Kernel<'_> {
             server.needed = true;
         }
         server.replenish(now);
-        if server.throttled && self.start_server_timer(cpu, now) {
+        if server.throttled && self.start_server_timer(cpu, class, now) {
             return;
         }
         self.interrupt(cpu);
         self.account_progress(cpu);
         self.spent += self.settings.cost.timer;
-        self.queue_deadline_server(cpu, now);
+        self.queue_deadline_server(cpu, class, now);
         self.settle(OverheadKind::Interrupt);
         self.leave(OverheadKind::Scheduling);
     }
 
-    /// The task that it runs, if it is its turn (`ext_server_pick_task`): no deadline task has an earlier deadline.
+    /// The task that a server runs, if it is the turn of one (`ext_server_pick_task`, `fair_server_pick_task`): no deadline task or other server
+    /// has an earlier deadline.
     pub(crate) fn pick_by_deadline_server(
         &mut self,
         cpu: usize,
         previous: TaskRef,
     ) -> Option<TaskRef> {
-        let deadline = self.cpus[cpu].deadline_server.competes()?;
-        if self
-            .deadline_pick(cpu)
-            .is_some_and(|task| task.deadline.deadline <= deadline)
-        {
-            return None;
+        loop {
+            let (deadline, class) = self.cpus[cpu].deadline_servers.first()?;
+            let first = self.deadline_pick(cpu);
+            if first.is_some_and(|task| task.deadline.deadline <= deadline) {
+                return None;
+            }
+            let picked = match class {
+                Class::Fair => self.fair_pick(cpu, previous),
+                _ => self.ext_pick(cpu, previous),
+            };
+            if picked.is_some() {
+                return picked;
+            }
+            self.stop_deadline_server(cpu, class);
         }
-        let picked = self.ext_pick(cpu, previous);
-        if picked.is_none() {
-            self.stop_deadline_server(cpu);
-        }
-        picked
     }
 }

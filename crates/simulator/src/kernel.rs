@@ -13,7 +13,7 @@ use crate::clock::{Clock, Due, Jiffies, Progress};
 use crate::constants::*;
 use crate::core::{DeadlineQueue, RealTimeQueue};
 use crate::cost::{CostModel, Lock};
-use crate::deadline_server::DeadlineServer;
+use crate::deadline_server::DeadlineServers;
 use crate::dispatch_queue::{DispatchQueues, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
@@ -88,8 +88,8 @@ pub struct Cpu {
     pub deadline: DeadlineQueue,
     /// Its real-time tasks.
     pub real_time: RealTimeQueue,
-    /// Gives sched_ext tasks their share next to real-time tasks.
-    pub deadline_server: DeadlineServer,
+    /// Give ordinary tasks their share next to real-time tasks.
+    pub deadline_servers: DeadlineServers,
     /// Waiting tasks of the fair class.
     pub fair: Vec<TaskRef>,
     /// Lower bound of virtual runtime in the fair class.
@@ -146,7 +146,7 @@ impl Cpu {
             interrupts: VecDeque::new(),
             deadline: DeadlineQueue::default(),
             real_time: RealTimeQueue::default(),
-            deadline_server: DeadlineServer::default(),
+            deadline_servers: DeadlineServers::default(),
             fair: Vec::new(),
             fair_min_vruntime: 0,
             local: DsqIndex(cpu as u32),
@@ -566,8 +566,8 @@ impl<'a> Kernel<'a> {
             Due::Timeout { task, generation } => self.handle_timeout(task, generation, due),
             Due::Disk { task } => self.handle_disk(task, due),
             Due::BpfTimer { timer, generation } => self.handle_bpf_timer(timer, generation),
-            Due::DeadlineServer { cpu, timer } => {
-                self.handle_deadline_server(cpu as usize, timer, due);
+            Due::DeadlineServer { cpu, class, timer } => {
+                self.handle_deadline_server(cpu as usize, class, timer, due);
             }
             Due::DeadlineTask { task, timer } => self.handle_deadline_task(task, timer, due),
             Due::DeadlineTick { cpu, timer } => {

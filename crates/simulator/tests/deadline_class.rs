@@ -264,3 +264,25 @@ fn a_cpu_that_deadline_tasks_need_stays_online() {
     let mut late = history.runs.iter().filter(|run| run.start > 600 * MS);
     assert!(late.all(|run| run.cpu == 0));
 }
+
+#[test]
+fn under_a_scheduler_that_switches_partially_both_classes_have_a_server() {
+    let text = r#"{ "tasks": {
+        "fifo": { "policy": "SCHED_FIFO", "priority": 10, "run": 1000000 },
+        "fair": { "instance": 2, "run": 1000000 },
+        "ext": { "policy": "SCHED_EXT", "run": 1000000 } },
+        "global": { "duration": 10 } }"#;
+    let partial = scheduler("fault", &["FLAGS SCX_OPS_SWITCH_PARTIAL"]);
+    let mut history = History::default();
+    simulate(&partial, &free("1", text), vec![&mut history]).unwrap();
+    let share = |task: &str| history.percent(task, 0, 10 * SECOND);
+    let fair = share("fair-0") + share("fair-1");
+    assert!((4.5..=5.5).contains(&fair), "{fair}");
+    assert!((4.5..=5.5).contains(&share("ext")), "{}", share("ext"));
+    // Together they leave 90 % to deadline tasks.
+    let task = deadline("task", 91, 100, r#""run": 1000"#);
+    let text = format!(r#"{{ "tasks": {{ {task} }}, "global": {{ "duration": 1 }} }}"#);
+    let outcome = simulate(&partial, &free("1", &text), Vec::new()).unwrap();
+    let failure = outcome.failure.expect("it is not admitted");
+    assert!(failure.contains("90.0 %"), "{failure}");
+}

@@ -4,6 +4,7 @@ use fairground_machine::Machine;
 use fairground_workload::{Policy, Workload};
 
 use super::deadline::ratio;
+use crate::constants::SCX_OPS_SWITCH_PARTIAL;
 use crate::deadline_server;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
@@ -11,12 +12,12 @@ use crate::task::TaskRef;
 /// Bandwidth of one CPU of full capacity, as the kernel counts it.
 const FULL: u64 = 1 << 20;
 
-/// The bandwidth that deadline tasks may have on CPUs of these capacities: all of it but that of the deadline server of each CPU.
-fn limit(capacities: impl Iterator<Item = u64>) -> u64 {
+/// The bandwidth that deadline tasks may have on CPUs of these capacities: all of it but that of the deadline servers of each CPU.
+fn limit(capacities: impl Iterator<Item = u64>, servers: u64) -> u64 {
     let server = ratio(deadline_server::RUNTIME as u64, deadline_server::PERIOD);
     let (count, capacity) =
         capacities.fold((0, 0), |(count, sum), capacity| (count + 1, sum + capacity));
-    (FULL * capacity / 1024).saturating_sub(count * server)
+    (FULL * capacity / 1024).saturating_sub(count * servers * server)
 }
 
 /// The bandwidth of tasks with this policy, if it is a deadline policy.
@@ -56,7 +57,7 @@ fn error_of_bandwidth(name: &str, new: u64, others: u64, limit: u64) -> Option<S
 ///
 /// What the kernel would refuse, with its error and a way out.
 pub fn check_deadline_tasks(workload: &Workload, machine: &Machine) -> Result<(), String> {
-    let limit = limit(machine.cpus.iter().map(|cpu| cpu.capacity.into()));
+    let limit = limit(machine.cpus.iter().map(|cpu| cpu.capacity.into()), 1);
     let all = 0..machine.cpus.len() as u32;
     let check = |name: &str, policy, cpus: Option<&[u32]>, others| {
         let Some(new) = bandwidth(policy) else {
@@ -90,7 +91,12 @@ impl Kernel<'_> {
     /// The bandwidth that deadline tasks may have while these CPUs are online.
     fn deadline_limit(&self, online: impl Fn(usize) -> bool) -> u64 {
         let cpus = (0..self.cpus.len()).filter(|&cpu| online(cpu));
-        limit(cpus.map(|cpu| self.cpus[cpu].capacity))
+        // Under a scheduler that switches partially, the fair class keeps its server.
+        let is_partial = self.operations.flags & SCX_OPS_SWITCH_PARTIAL != 0;
+        limit(
+            cpus.map(|cpu| self.cpus[cpu].capacity),
+            1 + u64::from(is_partial),
+        )
     }
 
     /// The bandwidth that deadline tasks have, without `except`. Unlike a kernel, which waits until the runtime of the current period cannot be

@@ -11,7 +11,8 @@ impl Kernel<'_> {
         let state = &self.cpus[cpu];
         let first = state.deadline.tasks().first();
         let task = first.map(|task| task.deadline.deadline);
-        let server = state.deadline_server.competes();
+        let server = state.deadline_servers.first();
+        let server = server.map(|(deadline, _)| deadline);
         task.into_iter().chain(server).min()
     }
 

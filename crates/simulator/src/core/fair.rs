@@ -11,6 +11,7 @@ impl Kernel<'_> {
     pub(super) fn update_fair(&mut self, cpu: usize, mut task: TaskRef) {
         let ran = self.update_class_time(cpu, task);
         task.fair_slice = task.fair_slice.saturating_sub(ran);
+        self.charge_deadline_server(cpu, Class::Fair, ran, false);
         task.fair_vruntime += ran * 1024 / task.seen.se.load.weight.max(1);
         let least = self.cpus[cpu]
             .fair
@@ -29,6 +30,7 @@ impl Kernel<'_> {
         task.fair_vruntime = task.fair_vruntime.max(floor.saturating_sub(credit));
         self.cpus[cpu].fair.push(task);
         self.cpus[cpu].rq.nr_running += 1;
+        self.start_deadline_server(cpu, Class::Fair);
     }
 
     pub(super) fn fair_select_cpu(&mut self, task: TaskRef, previous: usize) -> usize {
@@ -46,7 +48,7 @@ impl Kernel<'_> {
             .unwrap_or(previous)
     }
 
-    pub(super) fn fair_pick(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
+    pub(crate) fn fair_pick(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
         let least = self.cpus[cpu]
             .fair
             .iter()

@@ -294,7 +294,8 @@ impl Kernel<'_> {
             Class::Deadline => self.deadline_put(cpu, previous),
             Class::Idle => {
                 let idle = self.run_queue_clock(cpu) - previous.seen.se.exec_start;
-                self.charge_deadline_server(cpu, idle, true);
+                self.charge_deadline_server(cpu, Class::Ext, idle, true);
+                self.charge_deadline_server(cpu, Class::Fair, idle, true);
                 self.update_idle(cpu, false, true);
             }
         }

@@ -3,7 +3,7 @@
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::operations::Op;
-use crate::task::{OpsState, TaskRef};
+use crate::task::{Class, OpsState, TaskRef};
 use crate::tracing::Hook;
 
 impl Kernel<'_> {
@@ -146,7 +146,7 @@ impl Kernel<'_> {
                 self.call(Op::Runnable, &[task.address(), flags]);
             }
             if self.cpus[cpu].rq.scx.nr_running == 1 {
-                self.start_deadline_server(cpu);
+                self.start_deadline_server(cpu, Class::Ext);
             }
             self.do_enqueue(cpu, task, flags, sticky_cpu);
         }

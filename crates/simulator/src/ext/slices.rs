@@ -2,7 +2,7 @@
 
 use crate::constants::*;
 use crate::kernel::Kernel;
-use crate::task::TaskRef;
+use crate::task::{Class, TaskRef};
 use crate::tracing::Hook;
 
 impl Kernel<'_> {
@@ -64,6 +64,6 @@ impl Kernel<'_> {
         if task.seen.scx.slice != SCX_SLICE_INF {
             task.seen.scx.slice = task.seen.scx.slice.saturating_sub(ran);
         }
-        self.charge_deadline_server(cpu, ran, false);
+        self.charge_deadline_server(cpu, Class::Ext, ran, false);
     }
 }
