@@ -55,6 +55,51 @@ fn who_becomes_free_behind_a_real_time_task_takes_the_other_cpu() {
     );
 }
 
+/// The schedulers that charge whom the tick finds running, and their ticks per second.
+const SAMPLERS: [(&str, u64); 7] = [
+    ("linux12", 100),
+    ("linux22", 100),
+    ("linux24", 100),
+    ("bmqs", 100),
+    ("o1", 250),
+    ("bsd4", 127),
+    ("ule", 127),
+];
+
+/// The smaller part of a CPU, in percent, that one of two hogs has for a second beside a real-time task that runs three times in a tick of
+/// this rate, for 0.4 of its period each time, beginning `delay` periods after a tick, and a little earlier at each further tick.
+fn smaller_part(id: &str, rate: u64, delay: f64) -> f64 {
+    let period = 1_000_000 / rate / 3;
+    let part = |parts: f64| (period as f64 * parts) as u64;
+    let json = format!(
+        r#"{{ "tasks": {{
+            "fifo": {{ "policy": "SCHED_FIFO", "priority": 60, "delay": {}, "run": {}, "timer": {{ "ref": "unique", "period": {period} }} }},
+            "hog": {{ "instance": 2, "loop": -1, "run": 100000 }} }} }}"#,
+        part(delay),
+        part(0.4),
+    );
+    let (history, _) = run(id, "1", &json, 1, &[]);
+    let part = |hog: &str| history.percent(hog, SECOND / 20, SECOND);
+    part("hog-0").min(part("hog-1"))
+}
+
+#[test]
+fn sampling_schedulers_charge_nobody_for_ticks_that_find_a_real_time_task() {
+    for (id, rate) in SAMPLERS {
+        let met = smaller_part(id, rate, 0.0);
+        assert!(met < 1.0, "under {id} a hog is charged: {met:.1} %");
+        let beside = smaller_part(id, rate, 0.4);
+        assert!(beside > 15.0, "under {id} a hog has {beside:.1} %");
+    }
+    // Whose clock is exact cannot be deceived.
+    for id in ["bfs", "cfs", "dwrr", "ebs", "eevdf", "fbfs"] {
+        for rate in [100, 127, 250, 1000] {
+            let met = smaller_part(id, rate, 0.0);
+            assert!(met > 15.0, "under {id} a hog has {met:.1} % at {rate} Hz");
+        }
+    }
+}
+
 #[test]
 fn who_wakes_beside_a_real_time_task_takes_the_other_cpu() {
     let json = r#"{ "tasks": {
