@@ -22,6 +22,7 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
         description: String::new(),
         cpus: Vec::new(),
         node_distances: Vec::new(),
+        unknown_speeds: false,
     });
     let mut tunables = Vec::new();
     for section in object.sections() {

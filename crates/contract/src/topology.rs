@@ -146,6 +146,7 @@ mod tests {
             description: "test".to_owned(),
             cpus: (0..8).map(|index| cpu(index % 4)).collect(),
             node_distances: vec![10, 21, 21, 10],
+            unknown_speeds: false,
         }
     }
 

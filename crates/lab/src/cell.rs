@@ -494,6 +494,7 @@ impl Cell {
             ));
         }
         notes.extend(self.not_under_the_scheduler(outcome));
+        notes.extend(outcome.shortfalls.iter().map(ToString::to_string));
         notes.extend(outcome.stuck.as_ref().map(|reasons| {
             format!("{name}: the machine was idle to the end because every task waits: {reasons}")
         }));

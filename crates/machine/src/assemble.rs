@@ -60,6 +60,7 @@ pub(crate) fn assemble(
             })
             .collect(),
         node_distances,
+        unknown_speeds: false,
     }
 }
 

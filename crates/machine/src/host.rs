@@ -64,7 +64,15 @@ pub(crate) fn read(sys: &Path) -> Result<Machine, Error> {
             distances.insert((from, to), distance);
         }
     }
-    Ok(assemble(DESCRIPTION, cpus, &distances))
+    let mut machine = assemble(DESCRIPTION, cpus, &distances);
+    // On x86, a counter of its own for each kind of CPU tells of kinds whose capacities the kernel does not know.
+    let is_hybrid = sys.join("devices/cpu_atom/cpus").exists();
+    machine.unknown_speeds = is_hybrid
+        && machine
+            .cpus
+            .iter()
+            .all(|cpu| cpu.capacity == capacity::FULL);
+    Ok(machine)
 }
 
 struct Node {
@@ -236,6 +244,16 @@ mod tests {
             machine.to_string(),
             "2 CPUs, 2 cores, 1 last-level cache, 1 node, 1 package"
         );
+    }
+
+    #[test]
+    fn kinds_of_cpus_may_be_known_without_their_speeds() {
+        let tree = Tree::new("hybrid", &[("cpu/online", "0-1")]);
+        assert!(!read(&tree.0).unwrap().unknown_speeds);
+        tree.write("../cpu_atom/cpus", "1");
+        assert!(read(&tree.0).unwrap().unknown_speeds);
+        tree.write("cpu/cpu1/cpu_capacity", "512");
+        assert!(!read(&tree.0).unwrap().unknown_speeds);
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub struct Machine {
     pub cpus: Vec<Cpu>,
     /// ACPI-style distances between nodes (10 = local), row by row; `nodes * nodes` entries.
     pub node_distances: Vec<u32>,
+    /// Whether its CPUs are known to be of several kinds, but not how fast each kind is; they all have the full capacity then.
+    pub unknown_speeds: bool,
 }
 
 impl Machine {

@@ -263,7 +263,9 @@ impl<'i> Reading<'_, 'i> {
                 }
             })
             .collect();
-        Ok(assemble(self.file, cpus, &distances))
+        let mut machine = assemble(self.file, cpus, &distances);
+        machine.unknown_speeds = capacities.is_empty() && children(topology, "cpukind").count() > 1;
+        Ok(machine)
     }
 
     /// Latencies between nodes, if the file has them.

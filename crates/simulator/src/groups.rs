@@ -74,6 +74,11 @@ impl Groups {
         groups
     }
 
+    /// Number of groups besides the root.
+    pub fn below_the_root(&self) -> usize {
+        self.groups.len() - 1
+    }
+
     fn add(&mut self, path: &str, parent: Option<usize>) -> usize {
         let number = self.groups.len();
         let name: Box<[u8]> = path

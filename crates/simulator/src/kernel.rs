@@ -25,6 +25,7 @@ use crate::operations::{Op, Operations};
 use crate::program::{Programs, Sleep};
 use crate::reports::Reports;
 use crate::scheduler::Scheduler;
+use crate::shortfalls::Noticed;
 use crate::structures::{CpuMask, EventStats, MmStruct, RunQueue, ScxRq};
 use crate::surroundings::{Surroundings, is_hidden, visible};
 use crate::task::{Class, Process, TaskRef};
@@ -221,6 +222,8 @@ pub struct Kernel<'a> {
     pub(crate) statistics: EventStats,
     pub(crate) exit: Option<ExitRecord>,
     pub(crate) random: Xoshiro256PlusPlus,
+    /// What the run asked for and the model does not have, as far as only the run shows it.
+    pub(crate) noticed: Noticed,
     /// The scheduler's programs that are attached to kernel events.
     pub(crate) tracing: Tracing,
     /// The task that a CPU is switching away from, in whose context it still runs.

@@ -29,6 +29,7 @@ use crate::operations::Op;
 use crate::program::Programs;
 use crate::reports::Reports;
 use crate::scheduler::{LoadError, Scheduler};
+use crate::shortfalls::{Noticed, Shortfall};
 use crate::structures::{CpuMask, EventStats, MmStruct};
 use crate::surroundings::{self, Surroundings};
 use crate::task::{Class, Task, TaskRef};
@@ -143,6 +144,8 @@ pub struct Outcome {
     pub statistics: Vec<u64>,
     /// Lines that the scheduler or the kernel printed.
     pub messages: Vec<String>,
+    /// What the run asked for and the model does not have.
+    pub shortfalls: Vec<Shortfall>,
 }
 
 /// Simulates `scheduler` under `options`, and reports what happens to `sinks`.
@@ -206,6 +209,7 @@ pub fn simulate_beside<'a>(
         tasks,
         statistics,
         messages: std::mem::take(&mut kernel.messages).finish(),
+        shortfalls: kernel.shortfalls(),
     })
 }
 
@@ -345,6 +349,7 @@ impl<'a> Kernel<'a> {
             this_cpu: 0,
             spent: 0,
             in_calls: 0,
+            noticed: Noticed::new(&options.machine),
             direct_dispatch: None,
             in_select_cpu: false,
             initialised: false,

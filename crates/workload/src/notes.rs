@@ -73,8 +73,12 @@ impl Remark {
             Remark::Mem => "mem is only approximated by a simulation",
             Remark::MemRun => "memrun is only approximated by a simulation",
             Remark::IoRun => "iorun is only approximated by a simulation",
-            Remark::UtilizationClamp => "utilization clamps have no effect in a simulation",
-            Remark::MemoryNodes => "binding memory to nodes has no effect in a simulation",
+            Remark::UtilizationClamp => {
+                "utilization clamps have no effect in a simulation: CPUs always compute at full speed, and schedulers do not see them"
+            }
+            Remark::MemoryNodes => {
+                "binding memory to nodes has no effect in a simulation: memory is equally near to all CPUs"
+            }
             Remark::Ext => "SCHED_EXT is a policy that the real rt-app does not read",
             Remark::EndlessRun => "-1, read as a run that does not end, as rt-app does",
             Remark::CustomSlice => {

@@ -73,6 +73,16 @@ fn tasks_that_only_call_the_kernel_have_throughput_and_shares() {
 }
 
 #[test]
+fn what_the_model_lacks_is_said_once() {
+    let line = "compare workloads/hogs.json -s cfs,o1 -d 100ms -m";
+    let mut arguments: Vec<&str> = line.split(' ').collect();
+    arguments.push("core:1 pu:2");
+    let text = fairground(&arguments).stdout;
+    let said = text.matches("SMT siblings that are busy at the same time");
+    assert_eq!(said.count(), 1, "{text}");
+}
+
+#[test]
 fn csv_has_a_row_for_each_run_and_each_task() {
     let text = succeed(&format!("{HOGS} -d 200ms --format csv"));
     let mut lines = text.lines();

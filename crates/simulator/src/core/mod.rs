@@ -353,6 +353,7 @@ impl Kernel<'_> {
         self.context_switches += 1;
         let now = self.run_queue_clock(cpu);
         previous.off_cpu_at = now;
+        self.notice_siblings(cpu);
         if next == idle {
             return;
         }

@@ -24,6 +24,8 @@ impl Kernel<'_> {
             return false;
         }
         self.cpus[cpu].performance = level;
+        let lowest = &mut self.noticed.lowest_performance;
+        *lowest = level.min(*lowest);
         true
     }
 }

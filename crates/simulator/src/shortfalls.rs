@@ -1,0 +1,144 @@
+//! What a run asked for that the model does not have: nothing of that kind may pass in silence.
+
+use std::fmt;
+
+use fairground_events::Nanoseconds;
+use fairground_machine::Machine;
+
+use crate::constants::SCX_CPUPERF_ONE;
+use crate::kernel::Kernel;
+use crate::operations::Op;
+
+/// Something that the workload, the machine or the scheduler of a run asked for and that has no effect, or another one than on a real machine.
+/// As text, it says what that changes in the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortfall {
+    /// The workload puts tasks into control groups.
+    Groups {
+        /// How many.
+        groups: usize,
+        /// Whether the scheduler is told of them.
+        told: bool,
+    },
+    /// The scheduler lowered the performance level of CPUs (`scx_bpf_cpuperf_set`).
+    Performance {
+        /// The lowest level that it asked for, of [`SCX_CPUPERF_ONE`].
+        lowest: u32,
+    },
+    /// SMT siblings ran tasks at the same time.
+    Siblings {
+        /// Part of the time of all cores, in percent, at least 1.
+        percent: u64,
+    },
+    /// The CPUs of the machine are of several kinds, and it is not known how fast each is.
+    Speeds,
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Groups {
+                groups,
+                told: false,
+            } => write!(
+                formatter,
+                "{groups} of the workload's control groups have no effect: the scheduler does not ask for them, and a kernel divides no CPU time among \
+                 groups under sched_ext; its own scheduler would give each group an equal part, however many tasks that has"
+            ),
+            Self::Groups { groups, told: true } => write!(
+                formatter,
+                "{groups} of the workload's control groups have the settings of new groups, weight 100 and no quota: the scheduler learns of them, and what \
+                 it does is all that follows"
+            ),
+            Self::Performance { lowest } => write!(
+                formatter,
+                "the scheduler slowed down CPUs, to {} % at the lowest (scx_bpf_cpuperf_set), which has no effect here: every CPU always computes at its full \
+                 speed, so nothing takes longer and no energy is saved",
+                u64::from(*lowest) * 100 / u64::from(SCX_CPUPERF_ONE)
+            ),
+            Self::Siblings { percent } => write!(
+                formatter,
+                "SMT siblings were busy at the same time for {percent} % of the time, and each computed at full speed; on a real core the two together do \
+                 about 1.15 times (the kernel's former smt_gain) to 1.3 times the work of one, so throughput is too high here and latencies are too low"
+            ),
+            Self::Speeds => formatter.write_str(
+                "the machine has CPUs of several kinds and does not say how fast each is, so all compute at the same speed, and no scheduler can tell \
+                 them apart; LinuxCapacity for each cpukind of an hwloc XML file says it",
+            ),
+        }
+    }
+}
+
+/// What of that a run has noticed so far.
+pub struct Noticed {
+    /// The lowest performance level that was asked for.
+    pub lowest_performance: u32,
+    /// For each core with siblings, whether more than one of them runs a task, and since when that has been so.
+    shared: Vec<(bool, Nanoseconds)>,
+    /// How long cores have been shared, summed over all of them.
+    shared_time: Nanoseconds,
+}
+
+impl Noticed {
+    /// Nothing, on this machine.
+    pub fn new(machine: &Machine) -> Self {
+        let cores = machine.cores().len();
+        let has_siblings = cores < machine.cpu_count();
+        Self {
+            lowest_performance: SCX_CPUPERF_ONE,
+            shared: vec![(false, 0); if has_siblings { cores } else { 0 }],
+            shared_time: 0,
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// Notices, once `cpu` has switched, whether its siblings run tasks at the same time.
+    #[inline]
+    pub(crate) fn notice_siblings(&mut self, cpu: usize) {
+        if !self.noticed.shared.is_empty() {
+            self.share_core(cpu);
+        }
+    }
+
+    fn share_core(&mut self, cpu: usize) {
+        let now = self.run_queue_clock(cpu).max(self.origin);
+        let siblings = self.topology.siblings[cpu].iter();
+        let busy = siblings.filter(|cpu| self.cpus[*cpu].current != self.cpus[*cpu].idle);
+        let is_shared = busy.count() > 1;
+        let core = &mut self.noticed.shared[self.machine.cpus[cpu].core as usize];
+        let (was_shared, since) = std::mem::replace(core, (is_shared, now));
+        if was_shared {
+            self.noticed.shared_time += now.saturating_sub(since);
+        }
+    }
+
+    /// How much of the time cores were shared, in percent.
+    fn shared_percent(&self) -> u64 {
+        let end = self.clock.now();
+        let cores = &self.noticed.shared;
+        let shared = cores.iter().filter(|(is_shared, _)| *is_shared);
+        let rest: u64 = shared.map(|(_, since)| end.saturating_sub(*since)).sum();
+        let available = u128::from(end - self.origin) * cores.len() as u128;
+        let percent = 100 * u128::from(self.noticed.shared_time + rest);
+        percent.checked_div(available).unwrap_or(0) as u64
+    }
+
+    /// What the run asked for and the model does not have.
+    pub(crate) fn shortfalls(&self) -> Vec<Shortfall> {
+        let groups = self.groups.below_the_root();
+        let told = [Op::CgroupInit, Op::CgroupPrepMove, Op::CgroupMove];
+        let lowest = self.noticed.lowest_performance;
+        let percent = self.shared_percent();
+        let found = [
+            (groups > 0).then(|| Shortfall::Groups {
+                groups,
+                told: told.iter().any(|op| self.operations.has(*op)),
+            }),
+            (lowest < SCX_CPUPERF_ONE).then_some(Shortfall::Performance { lowest }),
+            (percent > 0).then_some(Shortfall::Siblings { percent }),
+            self.machine.unknown_speeds.then_some(Shortfall::Speeds),
+        ];
+        found.into_iter().flatten().collect()
+    }
+}

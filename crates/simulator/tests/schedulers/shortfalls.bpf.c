@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Sets the speed of CPUs if LEVEL is defined, and asks for control groups if GROUPS is. The kernel's defaults schedule.
+ */
+#include "fairground.bpf.h"
+
+void BPF_STRUCT_OPS(shortfalls_running, struct task_struct *p)
+{
+#ifdef LEVEL
+	scx_bpf_cpuperf_set(scx_bpf_task_cpu(p), LEVEL);
+#endif
+}
+
+#ifdef GROUPS
+s32 BPF_STRUCT_OPS_SLEEPABLE(shortfalls_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+{
+	return 0;
+}
+#endif
+
+DEFINE_SCHEDULER(shortfalls,
+		 .running = (void *)shortfalls_running,
+#ifdef GROUPS
+		 .cgroup_init = (void *)shortfalls_cgroup_init,
+#endif
+		 .name = "shortfalls");
