@@ -12,7 +12,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use fairground_catalog::Build;
 use fairground_companion::Companion;
-use fairground_lab::{Contender, DEFAULT_HZ, Error, LOADER, Plan, Replay};
+use fairground_lab::{Contender, DEFAULT_HZ, Error, LOADER, Noise, Plan, Replay};
 use fairground_machine::Machine;
 use fairground_results::Patience;
 use fairground_workload::Workload;
@@ -56,6 +56,12 @@ pub struct Simulation {
     /// Take a CPU offline or bring it online at this time; may be given several times
     #[arg(long, value_name = "CPU:on|off@TIME")]
     hotplug: Vec<Hotplug>,
+
+    /// What the kernel's own threads do meanwhile: none, or default, what they do on an idle machine
+    ///
+    /// They go through the scheduler like all tasks, but no figure shows them. Recordings have threads of their own and get no others.
+    #[arg(long, value_name = "none|default", default_value_t = Noise::None)]
+    noise: Noise,
 
     #[command(flatten)]
     sources: Sources,
@@ -193,6 +199,7 @@ impl Simulation {
                 .map(|change| (change.time, change.cpu, change.online))
                 .collect(),
             patience: Patience::Off,
+            noise: self.noise,
             traces: None,
             threads: self.sources.threads,
         };
@@ -322,6 +329,9 @@ impl Simulation {
         }
         if self.hz.0 != Some(DEFAULT_HZ) {
             add("--hz", self.hz.to_string());
+        }
+        if self.noise != Noise::None {
+            add("--noise", self.noise.to_string());
         }
         for change in &self.hotplug {
             add("--hotplug", change.to_string());

@@ -19,6 +19,7 @@ use crate::compare::{Failed, Results, compare};
 use crate::contender::{Contender, KERNEL};
 use crate::error::Error;
 use crate::median::median;
+use crate::noise::Noise;
 use crate::plan::{DEFAULT_HZ, Plan};
 use crate::recorded::Replay;
 
@@ -332,6 +333,7 @@ impl Question {
             hz: Some(DEFAULT_HZ),
             hotplug: Vec::new(),
             patience: Patience::default(),
+            noise: Noise::None,
             traces: None,
             threads: self.threads,
         }

@@ -29,6 +29,7 @@ use crate::crash;
 use crate::error::Error;
 use crate::isolation::{self, Kept};
 use crate::lockstep::{Remote, Waiting};
+use crate::noise::Noise;
 use crate::parallel;
 use crate::recorded::Replay;
 
@@ -52,6 +53,8 @@ pub struct Cell {
     pub repeat: u32,
     /// File for a Perfetto trace.
     pub trace: Option<PathBuf>,
+    /// What the kernel's own threads do in it.
+    pub(crate) noise: Noise,
     /// What belongs to its workload if that is a recording, which its seed varies.
     pub replay: Option<Arc<Replay>>,
     /// Notes on the scheduler's loader for the result.
@@ -147,6 +150,7 @@ impl Cell {
             patience: Patience::Off,
             repeat: 0,
             trace: None,
+            noise: Noise::None,
             replay: None,
         }
     }
@@ -495,6 +499,7 @@ impl Cell {
         }
         notes.extend(self.not_under_the_scheduler(outcome));
         notes.extend(outcome.shortfalls.iter().map(ToString::to_string));
+        notes.extend(self.background(outcome));
         notes.extend(outcome.stuck.as_ref().map(|reasons| {
             format!("{name}: the machine was idle to the end because every task waits: {reasons}")
         }));
@@ -510,6 +515,19 @@ impl Cell {
         }
         notes.extend(given_costs(&self.options.cost));
         notes
+    }
+
+    /// How much the kernel's own threads did, if there were any.
+    fn background(&self, outcome: &Outcome) -> Option<String> {
+        let threads = self.options.surroundings.threads.len();
+        let machine = outcome.end.max(1) as f64 * self.options.machine.cpu_count() as f64;
+        let part = 100.0 * outcome.time_of_other_threads as f64 / machine;
+        (self.noise != Noise::None).then(|| {
+            format!(
+                "{threads} threads of the kernel (--noise {}) had {part:.3} % of the CPU time, which counts as idle time, and are in no other figure",
+                self.noise
+            )
+        })
     }
 
     /// CPUs that were to go or come after the end of the run.

@@ -9,12 +9,13 @@ use fairground_contract::attributes::Attributes;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_results::Patience;
-use fairground_simulator::{CostModel, Options, check_deadline_tasks};
+use fairground_simulator::{CostModel, Options, Surroundings, check_deadline_tasks};
 use fairground_workload::Workload;
 
 use crate::cell::{Cell, seconds};
 use crate::contender::Contender;
 use crate::error::Error;
+use crate::noise::Noise;
 use crate::recorded::Replay;
 
 /// The tick rate of Debian's kernels, for schedulers made for no particular rate.
@@ -98,6 +99,8 @@ pub struct Plan {
     pub hotplug: Vec<(Nanoseconds, usize, bool)>,
     /// How long a task may wait before its run is starved.
     pub patience: Patience,
+    /// What the kernel's own threads do meanwhile. Recordings have theirs and get no others.
+    pub noise: Noise,
     /// Folder for a Perfetto trace of each run.
     pub traces: Option<PathBuf>,
     /// Simulations at once; `None` for one per CPU of this machine.
@@ -159,15 +162,25 @@ impl Plan {
 
     fn cell(&self, workload: &Arc<Workload>, contender: &Contender, repeat: u32) -> Cell {
         let replay = self.replays.get(&workload.name);
+        let seed = self.seed.wrapping_add(u64::from(repeat));
+        let noise = if replay.is_some() {
+            Noise::None
+        } else {
+            self.noise
+        };
         let options = Options {
             duration: self.duration,
             cost: self.cost.clone(),
-            seed: self.seed.wrapping_add(u64::from(repeat)),
+            seed,
             hz: self.hz_for(contender),
             hotplug: self.hotplug.clone(),
-            surroundings: replay
-                .map(|replay| replay.surroundings.clone())
-                .unwrap_or_default(),
+            surroundings: match replay {
+                Some(replay) => replay.surroundings.clone(),
+                None => Surroundings {
+                    threads: noise.threads(&self.machine, seed),
+                    ..Surroundings::default()
+                },
+            },
             ..Options::new(self.machine.clone(), workload.clone())
         };
         let trace = self.traces.as_ref().map(|folder| {
@@ -178,6 +191,7 @@ impl Plan {
             patience: self.patience,
             repeat,
             trace,
+            noise,
             replay: replay.cloned(),
             ..Cell::new(contender.clone(), options)
         }

@@ -102,6 +102,7 @@ fn surroundings(load: &Load) -> Surroundings {
         policy: other.policy,
         cpus: other.cpus.clone(),
         turns: other.turns.iter().map(simulated_turn).collect(),
+        period: None,
     });
     Surroundings {
         threads: threads.collect(),

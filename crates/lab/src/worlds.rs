@@ -424,6 +424,7 @@ fn surroundings(recording: &Recording) -> Surroundings {
             .iter()
             .map(|&TurnRecord(at, cpu_time)| Turn { at, cpu_time })
             .collect(),
+        period: None,
     });
     Surroundings {
         creator: recording.creator.map(|creator| Creator {
@@ -740,6 +741,7 @@ mod tests {
                     cpu_time: 5,
                 },
             ],
+            period: None,
         };
         assert_eq!(found.threads, [thread]);
     }

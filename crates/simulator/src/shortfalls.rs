@@ -56,10 +56,10 @@ impl fmt::Display for Shortfall {
                  speed, so nothing takes longer and no energy is saved",
                 u64::from(*lowest) * 100 / u64::from(SCX_CPUPERF_ONE)
             ),
-            Self::Siblings { percent } => write!(
-                formatter,
-                "SMT siblings were busy at the same time for {percent} % of the time, and each computed at full speed; on a real core the two together do \
-                 about 1.15 times (the kernel's former smt_gain) to 1.3 times the work of one, so throughput is too high here and latencies are too low"
+            // Without the number, which differs from scheduler to scheduler, so that a comparison says it once.
+            Self::Siblings { .. } => formatter.write_str(
+                "SMT siblings were busy at the same time, and each computed at full speed; on a real core the two together do about 1.15 times (the \
+                 kernel's former smt_gain) to 1.3 times the work of one, so throughput is too high here and latencies are too low",
             ),
             Self::Speeds => formatter.write_str(
                 "the machine has CPUs of several kinds and does not say how fast each is, so all compute at the same speed, and no scheduler can tell \

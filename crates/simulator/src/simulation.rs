@@ -146,6 +146,8 @@ pub struct Outcome {
     pub messages: Vec<String>,
     /// What the run asked for and the model does not have.
     pub shortfalls: Vec<Shortfall>,
+    /// CPU time that the threads of the surroundings used, including overhead on their CPUs, nanoseconds.
+    pub time_of_other_threads: Nanoseconds,
 }
 
 /// Simulates `scheduler` under `options`, and reports what happens to `sinks`.
@@ -210,6 +212,7 @@ pub fn simulate_beside<'a>(
         statistics,
         messages: std::mem::take(&mut kernel.messages).finish(),
         shortfalls: kernel.shortfalls(),
+        time_of_other_threads: kernel.time_of_other_threads(),
     })
 }
 

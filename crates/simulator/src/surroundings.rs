@@ -53,6 +53,8 @@ pub struct Thread {
     pub cpus: Option<Vec<u32>>,
     /// What it does, in order of time.
     pub turns: Vec<Turn>,
+    /// After how long it does all of that again; `None` for never.
+    pub period: Option<Nanoseconds>,
 }
 
 /// What a thread does between being woken and falling asleep.
@@ -196,8 +198,25 @@ impl Kernel<'_> {
     /// This turn of one of the other threads, if it has that many turns.
     fn turn(&self, thread: TaskRef, number: usize) -> Option<Turn> {
         let place = (CREATOR.0 - 1 - thread.id.0) as usize;
-        let threads = &self.settings.surroundings.threads;
-        threads.get(place)?.turns.get(number).copied()
+        let thread = self.settings.surroundings.threads.get(place)?;
+        let rounds = number.checked_div(thread.turns.len())?;
+        let turn = thread.turns[number % thread.turns.len()];
+        let later = match rounds {
+            0 => 0,
+            _ => rounds as u64 * thread.period?,
+        };
+        Some(Turn {
+            at: turn.at + later,
+            ..turn
+        })
+    }
+
+    /// CPU time that the threads of the surroundings have used since the run began.
+    pub(crate) fn time_of_other_threads(&self) -> Nanoseconds {
+        let others = self.tasks.others().iter();
+        let follows = |task: &&TaskRef| matches!(task.execution.errand, Errand::Follow { .. });
+        let others = others.filter(|task| !follows(task));
+        others.map(|task| task.seen.se.sum_exec_runtime).sum()
     }
 
     /// Makes one of the other threads, which sleeps or is about to, wait for this turn, if it has that many turns.

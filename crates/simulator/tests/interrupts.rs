@@ -193,6 +193,7 @@ fn threads_of_the_kernel_are_woken_on_time() {
             policy: Policy::Fifo { priority: 50 },
             cpus: Some(vec![0]),
             turns: (1..20).map(turn).collect(),
+            period: None,
         }],
         ..Surroundings::default()
     };

@@ -44,7 +44,38 @@ fn thread(cpu: u32, kernel: bool, policy: Policy) -> Thread {
                 cpu_time: 1_000_000,
             })
             .collect(),
+        period: None,
     }
+}
+
+#[test]
+fn a_thread_may_do_the_same_again_and_again() {
+    let once = Turn {
+        at: 10_000_000,
+        cpu_time: 1_000_000,
+    };
+    let surroundings = |turns: Vec<Turn>, period| Surroundings {
+        threads: vec![Thread {
+            turns,
+            period,
+            ..thread(0, true, ordinary())
+        }],
+        ..Surroundings::default()
+    };
+    let listed = surroundings(thread(0, true, ordinary()).turns, None);
+    let repeated = surroundings(vec![once], Some(10_000_000));
+    let log = |surroundings| {
+        let mut options = surrounded("1", surroundings);
+        options.duration = Some(950_000_000);
+        let mut log = Log::default();
+        let outcome = simulate(&built_in("cfs"), &options, vec![&mut log]).unwrap();
+        (log.0, outcome.time_of_other_threads)
+    };
+    let (events, time) = log(listed);
+    assert_eq!((events, time), log(repeated));
+    // 94 turns of 1 ms, and perhaps part of the last.
+    assert!((94_000_000..=95_000_000).contains(&time), "{time}");
+    assert_eq!(log(Surroundings::default()).1, 0);
 }
 
 fn ordinary() -> Policy {

@@ -73,12 +73,50 @@ fn tasks_that_only_call_the_kernel_have_throughput_and_shares() {
 }
 
 #[test]
+fn noise_goes_through_the_scheduler_and_only_a_note_tells_of_it() {
+    let line = "compare workloads/hogs.json -s cfs -m 2 -d 300ms --format json";
+    let metrics = |text: &str| -> serde_json::Value {
+        let result: serde_json::Value = serde_json::from_str(text).unwrap();
+        result["runs"][0]["metrics"].clone()
+    };
+    let quiet = succeed(line);
+    assert_eq!(quiet, succeed(&format!("{line} --noise none")));
+    let noisy = succeed(&format!("{line} --noise default"));
+    assert!(!quiet.contains("threads of the kernel"), "{quiet}");
+    let note = "7 threads of the kernel (--noise default) had 0.0";
+    assert!(noisy.contains(note), "{noisy}");
+    let tasks = |metrics: &serde_json::Value| metrics["tasks"].as_array().unwrap().len();
+    let (quiet, noisy) = (metrics(&quiet), metrics(&noisy));
+    assert_eq!(tasks(&quiet), tasks(&noisy));
+    assert!(quiet["cpu_time"] != noisy["cpu_time"], "it has no effect");
+    refuse(
+        "compare workloads/hogs.json -s cfs --noise loud",
+        2,
+        &["not none or default"],
+    );
+}
+
+#[test]
+fn noise_makes_idle_cpus_go_through_the_scheduler() {
+    let wasted = |noise: &str| {
+        let line = "compare workloads/hogs.json -s schedulers/passive.bpf.c -m 4 -d 3s";
+        let text = succeed(&format!("{line} --format json --noise {noise}"));
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let time = &result["runs"][0]["metrics"]["cpu_time"];
+        let of = |kind: &str| time[kind].as_f64().unwrap();
+        of("idle_while_runnable_ns") / of("available_ns")
+    };
+    let (quiet, noisy) = (wasted("none"), wasted("default"));
+    assert!(quiet > 0.5 && noisy < quiet / 3.0, "{quiet} {noisy}");
+}
+
+#[test]
 fn what_the_model_lacks_is_said_once() {
     let line = "compare workloads/hogs.json -s cfs,o1 -d 100ms -m";
     let mut arguments: Vec<&str> = line.split(' ').collect();
     arguments.push("core:1 pu:2");
     let text = fairground(&arguments).stdout;
-    let said = text.matches("SMT siblings that are busy at the same time");
+    let said = text.matches("SMT siblings were busy at the same time");
     assert_eq!(said.count(), 1, "{text}");
 }
 

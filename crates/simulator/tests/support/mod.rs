@@ -324,6 +324,7 @@ pub fn busy_kernel_thread() -> Thread {
         },
         cpus: None,
         turns: (1..1000).map(turn).collect(),
+        period: None,
     }
 }
 
