@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fairground_lab::{Plan, Results};
-use fairground_report::{Style, TaskTables};
-use fairground_results::Patience;
+use fairground_report::{Comparison, Style, TaskTables};
+use fairground_results::{Condition, Difference, Patience, differences, short_name};
 
 use crate::failures;
-use crate::output::{self, FAILED, Format, Place, Progress};
+use crate::output::{self, FAILED, Place, Progress};
 use crate::quantity::nanoseconds;
 use crate::shrink::shrink;
 use crate::simulation::Simulation;
@@ -26,7 +26,11 @@ use crate::simulation::Simulation;
   fairground compare hogs.json -s ./main.bpf.c --with mine.toml --set mine.slice_us=5000
   fairground compare hogs.json -s 'cfs,exec:scx_bpfland --slice-us 5000' -m 'numa:2 core:4 pu:2'
   fairground compare hogs.json --cost zero --trace traces --format json
-  fairground compare hogs.json -s ./mine.bpf.c --shrink failures")]
+  fairground compare hogs.json -s ./mine.bpf.c --shrink failures
+  fairground compare *.json -s old.bpf.c,new.bpf.c --baseline old --fail-if worse
+
+Exit status: 0 if all went well; 1 if a run failed or starved a task, or a condition of --fail-if is met; 2 if nothing could be run
+or an argument cannot be used.")]
 pub struct Arguments {
     /// Ids (see `fairground list`), paths of sched_ext sources (.bpf.c) or objects (.o) of your own, or all; may be given several
     /// times
@@ -48,15 +52,34 @@ pub struct Arguments {
     #[command(flatten)]
     simulation: Simulation,
 
-    /// Repeat every run this many times; tables show the median and the spread
-    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    repeat: u32,
+    /// Repeat every run this many times; tables show the median and the spread [default: 10 with --baseline, else 1]
+    #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeat: Option<u32>,
+
+    /// Compare each scheduler with this one, run by run with the same seeds: for each measure the difference with its 95 % interval, and
+    /// whether it is better, worse, the same, or undecided
+    #[arg(long, value_name = "ID|PATH")]
+    baseline: Option<String>,
+
+    /// End with exit status 1 if a scheduler is worse than the baseline, or if a measure differs from it by more than this, such as
+    /// 'wakeup_p99 > +10 %' or 'throughput < -1 %'; may be given several times
+    #[arg(
+        long,
+        value_name = "worse|CONDITION",
+        requires = "baseline",
+        allow_hyphen_values = true
+    )]
+    fail_if: Vec<Condition>,
+
+    /// Also write the result as JUnit XML: a test for each run, and for each measure that is compared with the baseline
+    #[arg(long, value_name = "FILE.xml")]
+    junit: Option<PathBuf>,
 
     /// Also write the comparison as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
-    /// Write runs.parquet and tasks.parquet into this folder: a row for each run, and one for each task of each run
+    /// Write runs/runs.parquet and tasks/tasks.parquet into this folder: a row for each run, and one for each task of each run
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
@@ -77,8 +100,8 @@ pub struct Arguments {
     shrink: Option<PathBuf>,
 
     /// Form of the result
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = Form::Table)]
+    format: Form,
 
     /// Show the tasks' shares even if there are many tasks
     #[arg(long)]
@@ -92,6 +115,19 @@ fn patience(text: &str) -> Result<Patience, String> {
     }
 }
 
+/// Form of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    Table,
+    /// Everything, for programs
+    Json,
+    /// For spreadsheets
+    Csv,
+    /// For comments and documents
+    Markdown,
+}
+
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     run(arguments).unwrap_or_else(|code| code)
@@ -100,25 +136,33 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let plan = arguments.simulation.plan(&arguments.schedulers);
     let plan = Plan {
-        repeats: arguments.repeat,
+        repeats: arguments.repeats(),
         patience: arguments.starved.unwrap_or_default(),
         traces: arguments.trace.clone(),
         ..plan?
     };
+    check_baseline(arguments, &plan)?;
+    let junit = arguments.junit.as_deref().map(Place::at).transpose()?;
     let page = arguments.report.as_deref().map(Place::at).transpose()?;
     if let Some(folder) = &arguments.out {
-        Place::at(&folder.join("runs.parquet"))?;
+        Place::at(&folder.join("runs/runs.parquet"))?;
     }
     let progress = Progress::new("runs".into());
     let results = fairground_lab::compare(&plan, &|done, total| progress.tell(done, total));
     progress.clear();
     let mut results = results.map_err(|error| output::fail(error.exit_code(), error))?;
     failures::explain(&arguments.simulation, &plan, &mut results);
+    if let Some(baseline) = &arguments.baseline {
+        results.comparison.differences = differences(&results.comparison.runs, baseline);
+    }
     let failed = failures::of(&results.failures);
-    failures::tell(&failed, arguments.format == Format::Table);
+    failures::tell(&failed, arguments.format == Form::Table);
     print(arguments, &results)?;
     failures::tell_details(&failed);
     let mut ended = failures::exit_code(&results.comparison.runs);
+    if tell_conditions(&arguments.fail_if, &results.comparison.differences) {
+        ended = ExitCode::from(FAILED);
+    }
     if let Some(error) = &results.untraced {
         ended = output::fail(FAILED, error);
     }
@@ -134,10 +178,56 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         let written = results.comparison.write_parquet(folder);
         written.map_err(|(path, cause)| output::unwritten(&path, cause))?;
     }
+    if let Some(place) = junit {
+        place.write(results.comparison.junit())?;
+    }
     if let Some(page) = page {
         write_page(page, &plan, &results)?;
     }
     Ok(ended)
+}
+
+impl Arguments {
+    /// How often every run is repeated. From a few runs nothing follows about a difference.
+    fn repeats(&self) -> u32 {
+        let default = if self.baseline.is_some() { 10 } else { 1 };
+        self.repeat.unwrap_or(default)
+    }
+}
+
+/// Refuses a baseline that is not among the schedulers, or that is the only one.
+fn check_baseline(arguments: &Arguments, plan: &Plan) -> Result<(), ExitCode> {
+    let Some(baseline) = &arguments.baseline else {
+        return Ok(());
+    };
+    let is_baseline = |name: &&str| *name == baseline || short_name(name) == baseline;
+    let names: Vec<&str> = plan.contenders.iter().map(|one| one.name()).collect();
+    let problem = match names.iter().filter(|name| is_baseline(name)).count() {
+        0 => format!(
+            "it is not among the schedulers compared: {}",
+            names.join(", ")
+        ),
+        1 if names.len() == 1 => "there is no other scheduler to compare with it".to_owned(),
+        1 => return Ok(()),
+        _ => "several schedulers are called so; give its path".to_owned(),
+    };
+    Err(output::fail(
+        output::UNUSABLE,
+        format_args!("--baseline {baseline}: {problem}"),
+    ))
+}
+
+/// Says which conditions are met, and whether any is.
+fn tell_conditions(conditions: &[Condition], differences: &[Difference]) -> bool {
+    let mut met = false;
+    for difference in differences {
+        let reasons = conditions.iter();
+        if let Some(reason) = reasons.filter_map(|one| one.met_by(difference)).next() {
+            output::say!("fairground: fails, because {reason}");
+            met = true;
+        }
+    }
+    met
 }
 
 fn write_page(page: Place<'_>, plan: &Plan, results: &Results) -> Result<(), ExitCode> {
@@ -151,14 +241,22 @@ fn write_page(page: Place<'_>, plan: &Plan, results: &Results) -> Result<(), Exi
 fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {
     let comparison = &results.comparison;
     output::print(&match arguments.format {
-        Format::Table => comparison.table(Style {
-            tasks: match arguments.tasks {
-                true => TaskTables::Always,
-                false => TaskTables::WhenFew,
-            },
-            colours: output::has_colours(),
-        }),
-        Format::Json => comparison.json(),
-        Format::Csv => comparison.csv(),
+        Form::Table => table(arguments, comparison),
+        Form::Markdown => comparison.markdown(),
+        Form::Json => comparison.json(),
+        Form::Csv => comparison.csv(),
     })
+}
+
+fn table(arguments: &Arguments, comparison: &Comparison) -> String {
+    let colours = output::has_colours();
+    let mut text = comparison.table(Style {
+        tasks: match arguments.tasks {
+            true => TaskTables::Always,
+            false => TaskTables::WhenFew,
+        },
+        colours,
+    });
+    text.push_str(&comparison.differences_table(colours));
+    text
 }

@@ -184,6 +184,7 @@ fn table(report: &Report) -> String {
                 counters: BTreeMap::new(),
                 notes: Vec::new(),
             }],
+            differences: Vec::new(),
         };
         text.push('\n');
         text.push_str(&comparison.table(Style::default()));

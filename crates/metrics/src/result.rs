@@ -25,6 +25,8 @@ pub struct RunMetrics {
     pub response_time: Option<Distribution>,
     /// Jobs of all periodic tasks.
     pub periods: Option<Periods>,
+    /// Laps by the stopwatches of all tasks.
+    pub laps: Option<Distribution>,
     /// Switches of a CPU from one task (or idling) to another.
     pub context_switches: u64,
     /// Switches away from a task that could have gone on running.

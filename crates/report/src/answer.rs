@@ -2,69 +2,54 @@
 
 use crate::format::{Unit, value};
 use crate::groups::{Block, Row};
-use crate::page::{Answer, Better, Candidate, Finding};
+use crate::page::{Answer, Candidate, Finding};
 use fairground_metrics::{RunMetrics, TaskMetrics};
-use fairground_results::Interval;
+use fairground_results::{Interval, Measure};
 
 /// Something that a user may want from a scheduler.
 struct Goal {
+    /// The measure that decides.
+    measure: &'static str,
     name: &'static str,
-    unit: Unit,
-    better: Better,
-    of: fn(&RunMetrics) -> Option<f64>,
     /// Why the last is worse than the first.
     why: fn(first: &Row, last: &Row) -> Option<String>,
 }
 
+/// The tick rate of runs of which it is not known.
+const USUAL_HZ: u64 = 250;
+
 const GOALS: &[Goal] = &[
     Goal {
+        measure: "throughput",
         name: "Throughput, of what is possible",
-        unit: Unit::Fraction,
-        better: Better::Higher,
-        of: |run| Some(run.throughput?.ratio),
         why: lost_time,
     },
     Goal {
+        measure: "makespan",
         name: "All tasks done after",
-        unit: Unit::Time,
-        better: Better::Lower,
-        of: |run| run.makespan_ns.map(|time| time as f64),
         why: lost_time,
     },
     Goal {
+        measure: "jain_index",
         name: "Fair shares over the run (Jain's index)",
-        unit: Unit::Index,
-        better: Better::Higher,
-        of: |run| Some(run.fairness?.jain_index),
         why: unfair_shares,
     },
     Goal {
+        measure: "window_spread",
         name: "Fair shares in every window (spread in the worst)",
-        unit: Unit::Fraction,
-        better: Better::Lower,
-        of: |run| Some(run.fairness?.worst_window?.spread),
         why: worst_window,
     },
     Goal {
+        measure: "wakeup_p99",
         name: "Short waits (wakeup latency, 99\u{a0}%)",
-        unit: Unit::Time,
-        better: Better::Lower,
-        of: |run| Some(run.wakeup_latency?.p99_ns as f64),
         why: long_waits,
     },
     Goal {
+        measure: "missed_periods",
         name: "Deadlines (missed periods)",
-        unit: Unit::Fraction,
-        better: Better::Lower,
-        of: missed,
         why: missed_periods,
     },
 ];
-
-fn missed(run: &RunMetrics) -> Option<f64> {
-    let periods = run.periods?;
-    (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
-}
 
 /// The answer that a comparison gives.
 pub(crate) fn answer(blocks: &[Block]) -> Answer {
@@ -146,22 +131,32 @@ fn certainty(blocks: &[Block]) -> String {
     };
     format!(
         "Means of {runs} runs of each, with 95 % intervals (Student's) where the runs differ. Schedulers differ where their intervals do \
-         not overlap and the numbers, as they are printed, are not the same."
+         not overlap and they are farther apart than what matters in practice (docs/metrics.md)."
     )
 }
 
 fn finding(block: &Block, goal: &Goal) -> Option<Finding> {
+    let measure = Measure::find(goal.measure)?;
+    let better = measure.better?;
     let numbers: Vec<(String, Interval)> = block
         .rows
         .iter()
         .filter(|row| row.is_ok())
-        .filter_map(|row| Some((row.title(), row.interval(goal.of)?)))
+        .filter_map(|row| Some((row.title(), row.interval(|run| measure.run(run))?)))
         .collect();
     if numbers.len() < 2 {
         return None;
     }
-    let ranked = Finding::ranked(&numbers, goal.better, |number| {
-        value(Some(number), goal.unit)
+    let has_enough = |row: &Row| row.metrics().all(|run| measure.has_enough(run));
+    let judged = block.rows.iter().filter(|row| row.is_ok()).all(has_enough);
+    let tick = 1e9 / block.labels().hz.unwrap_or(USUAL_HZ).max(1) as f64;
+    let margin = |best: f64| match judged {
+        true => measure.margin.around(best, tick),
+        // From too few samples nothing follows.
+        false => f64::INFINITY,
+    };
+    let ranked = Finding::ranked(&numbers, better, margin, |number| {
+        value(Some(number), measure.unit)
     });
     let row = |candidate: &Candidate| {
         let mut rows = block.rows.iter();

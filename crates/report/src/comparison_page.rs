@@ -4,10 +4,9 @@ use crate::Comparison;
 use crate::answer::answer;
 use crate::format::{ABSENT, Unit, value};
 use crate::groups::{Block, Row, blocks};
-use crate::measures::{MEASURES, Measure};
 use crate::page::{Axis, Category, Cell, Kind, Moment, Page, Plot, Point, Section, Series, Table};
 use fairground_metrics::{Distribution, RunMetrics, TaskMetrics};
-use fairground_results::Interval;
+use fairground_results::{Interval, Measure};
 use std::collections::BTreeMap;
 
 /// Maximum number of tasks whose shares are plotted.
@@ -38,13 +37,12 @@ impl Comparison {
 }
 
 fn section(block: &Block, moments: Vec<Moment>) -> Section {
-    let measures: Vec<&Measure> = MEASURES
-        .iter()
+    let measures: Vec<&Measure> = Measure::shown()
         .filter(|measure| {
             block
                 .rows
                 .iter()
-                .any(|row| row.interval(measure.of).is_some())
+                .any(|row| row.interval(|run| measure.run(run)).is_some())
         })
         .collect();
     let tasks = block.tasks();
@@ -95,12 +93,12 @@ fn cell(interval: Option<Interval>, unit: Unit) -> Cell {
 
 fn measures_table(block: &Block, measures: &[&Measure]) -> Table {
     let mut heads = vec!["Scheduler".to_owned()];
-    heads.extend(measures.iter().map(|measure| measure.title.to_owned()));
+    heads.extend(measures.iter().map(|measure| measure.title().to_owned()));
     let row = |row: &Row| {
         let mut cells = vec![Cell::plain(row.title())];
         let numbers = measures
             .iter()
-            .map(|measure| cell(row.interval(measure.of), measure.unit));
+            .map(|measure| cell(row.interval(|run| measure.run(run)), measure.unit));
         cells.extend(numbers);
         cells
     };
@@ -117,7 +115,12 @@ fn differs(block: &Block, measure: &Measure) -> bool {
     let mut texts: Vec<String> = block
         .rows
         .iter()
-        .filter_map(|row| Some(value(Some(row.interval(measure.of)?.mean), measure.unit)))
+        .filter_map(|row| {
+            Some(value(
+                Some(row.interval(|run| measure.run(run))?.mean),
+                measure.unit,
+            ))
+        })
         .collect();
     texts.sort();
     texts.dedup();
@@ -133,7 +136,7 @@ fn measure_plot(block: &Block, measure: &Measure) -> Plot {
                 name: row.title(),
                 scheduler: row.title(),
                 printed: false,
-                points: vec![Point::interval(0.0, row.interval(measure.of)?)],
+                points: vec![Point::interval(0.0, row.interval(|run| measure.run(run))?)],
             })
         })
         .collect();
@@ -142,7 +145,7 @@ fn measure_plot(block: &Block, measure: &Measure) -> Plot {
     let most = values().map(|point| point.y).fold(0.0, f64::max);
     let log = measure.unit != Unit::Fraction && least > 0.0 && most / least > WIDE;
     Plot {
-        title: measure.title.to_owned(),
+        title: measure.title().to_owned(),
         text: String::new(),
         kind: Kind::Dots,
         x: Axis::default(),

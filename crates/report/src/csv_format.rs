@@ -3,27 +3,34 @@
 use serde::Serialize;
 
 use crate::Comparison;
-use crate::rows::{COLUMNS, Row, run_row, task_row};
+use crate::rows::{Row, all_columns, run_row, task_row};
 
 impl Comparison {
     /// A heading, then for each run a row of its own (with an empty column `task`) and a row per task. Columns that do not apply to a row,
     /// and metrics without samples, are empty.
     pub fn csv(&self) -> String {
+        let names: Vec<String> = all_columns()
+            .into_iter()
+            .map(|column| column.name)
+            .collect();
         let rows = self.runs.iter().flat_map(|run| {
             let tasks = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
             let tasks = tasks.map(move |task| task_row(run, task));
             std::iter::once(run_row(run)).chain(tasks)
         });
-        csv(COLUMNS, rows)
+        csv(&names, rows)
     }
 }
 
 /// A heading and the rows.
-pub(crate) fn csv(columns: &[&str], rows: impl Iterator<Item = Row>) -> String {
+pub(crate) fn csv<N: AsRef<str>>(columns: &[N], rows: impl Iterator<Item = Row>) -> String {
     written(|writer| {
-        writer.write_record(columns)?;
+        writer.write_record(columns.iter().map(AsRef::as_ref))?;
         for row in rows {
-            let field = |name: &&str| row.get(name).map_or(String::new(), ToString::to_string);
+            let field = |name: &N| {
+                let value = row.get(name.as_ref());
+                value.map_or(String::new(), ToString::to_string)
+            };
             writer.write_record(columns.iter().map(field))?;
         }
         Ok(())

@@ -2,8 +2,11 @@
 
 use crate::{Labels, Run};
 use fairground_metrics::{RunMetrics, TaskMetrics};
-use fairground_results::{Failure, Interval, Status, short_name};
+use fairground_results::{Failure, Interval, Status, Summary, short_name};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A number of a run.
+type Number = fn(&RunMetrics) -> Option<f64>;
 
 /// Runs of one workload under the same conditions.
 pub(crate) struct Block<'a> {
@@ -25,21 +28,6 @@ struct Measured<'a> {
     metrics: &'a RunMetrics,
     /// Its tasks by name.
     tasks: BTreeMap<&'a str, &'a TaskMetrics>,
-}
-
-/// Median and spread over repeats.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Summary {
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-}
-
-impl Summary {
-    /// Largest minus smallest value.
-    pub(crate) fn spread(&self) -> f64 {
-        self.max - self.min
-    }
 }
 
 /// Groups runs into blocks and rows, both in order of first appearance.
@@ -210,9 +198,10 @@ impl<'a> Row<'a> {
     }
 
     /// Summary of a number over the repeats; `None` if no run has it.
-    pub(crate) fn summary(&self, of: impl Fn(&RunMetrics) -> Option<f64>) -> Option<Summary> {
+    pub(crate) fn summary(&self, of: Option<Number>) -> Option<Summary> {
+        let of = of?;
         let values = self.measured.iter().filter_map(|one| of(one.metrics));
-        summarise(values.collect())
+        Summary::of(values.collect())
     }
 
     /// Summary over the repeats of a number of the task with this name.
@@ -221,7 +210,7 @@ impl<'a> Row<'a> {
         name: &str,
         of: impl Fn(&TaskMetrics) -> Option<f64>,
     ) -> Option<Summary> {
-        summarise(
+        Summary::of(
             self.measured
                 .iter()
                 .filter_map(|one| of(one.tasks.get(name)?))
@@ -303,19 +292,4 @@ fn interval(values: &[f64]) -> Option<Interval> {
         interval.low = interval.low.max(0.0);
     }
     Some(interval)
-}
-
-fn summarise(mut values: Vec<f64>) -> Option<Summary> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let median = match values.len() {
-        0 => return None,
-        length if length % 2 == 1 => values[middle],
-        _ => (values[middle - 1] + values[middle]) / 2.0,
-    };
-    Some(Summary {
-        median,
-        min: values[0],
-        max: values[values.len() - 1],
-    })
 }

@@ -1,15 +1,16 @@
-//! Comparisons as JSON, described by `docs/schema/compare-1.json`.
+//! Comparisons as JSON, described by `docs/schema/compare-2.json`.
 
-use crate::{Comparison, Run};
+use crate::{Comparison, Difference, Run};
 use serde::Serialize;
 
 /// Version of the JSON format. It changes when a program that reads the old format could misread the new one.
-const JSON_VERSION: u32 = 1;
+const JSON_VERSION: u32 = 2;
 
 #[derive(Serialize)]
 struct Document<'a> {
     version: u32,
     runs: &'a [Run],
+    differences: &'a [Difference],
 }
 
 impl Comparison {
@@ -18,6 +19,7 @@ impl Comparison {
         let document = Document {
             version: JSON_VERSION,
             runs: &self.runs,
+            differences: &self.differences,
         };
         let mut text = serde_json::to_string_pretty(&document)
             .expect("all keys are texts and all numbers finite");

@@ -9,10 +9,11 @@ use fairground_results::format;
 mod answer;
 mod comparison_page;
 mod csv_format;
+mod differences;
 mod explanation;
 mod groups;
 mod json;
-mod measures;
+mod junit;
 pub mod page;
 mod parquet_format;
 mod reproduction;
@@ -23,7 +24,7 @@ mod table;
 pub use csv_format::csv_of;
 pub use explanation::{waits_json, waits_text, why};
 pub use fairground_results::Unit;
-pub use fairground_results::{Labels, Run};
+pub use fairground_results::{Difference, Labels, Run};
 pub use reproduction::{
     list_table, reproductions_csv, reproductions_json, reproductions_markdown, reproductions_table,
 };
@@ -35,4 +36,6 @@ pub use table::{Style, TaskTables};
 pub struct Comparison {
     /// The runs.
     pub runs: Vec<Run>,
+    /// How far schedulers are from the baseline, if there is one.
+    pub differences: Vec<Difference>,
 }

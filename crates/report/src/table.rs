@@ -1,11 +1,12 @@
 //! Tables for a terminal of 100 columns.
 
 use crate::Comparison;
+use crate::differences::pipes;
 use crate::format::{ABSENT, Unit, percent, value};
-use crate::groups::{Block, Row, Summary, blocks};
-use crate::measures::{MEASURES, Measure};
+use crate::groups::{Block, Row, blocks};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use fairground_metrics::TaskMetrics;
+use fairground_results::{Measure, Shown, Summary};
 
 /// Width of the terminal, in columns.
 const WIDTH: usize = 100;
@@ -34,6 +35,31 @@ pub struct Style {
 }
 
 impl Comparison {
+    /// The figures of each workload as tables in Markdown.
+    pub(crate) fn figures_markdown(&self) -> String {
+        let of_block = |block: &Block| {
+            let has_any = |measure: &&Measure| {
+                let mut rows = block.rows.iter();
+                rows.any(|row| row.summary(measure.of_run).is_some())
+            };
+            let measures: Vec<&Measure> = Measure::shown().filter(has_any).collect();
+            let (mut lines, _) = figures(block, &measures);
+            let second = lines.remove(1);
+            for (first, second) in lines[0].iter_mut().zip(second) {
+                let joined = format!("{first} {second}").replace("- ", "");
+                joined.trim().clone_into(first);
+            }
+            let heading = format!(
+                "{} ({})",
+                block.labels().workload,
+                block.conditions("median")
+            );
+            format!("### {heading}\n\n{}", pipes(&lines))
+        };
+        let blocks: Vec<String> = blocks(&self.runs).iter().map(of_block).collect();
+        blocks.join("\n")
+    }
+
     /// One block per workload: what failed, a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is
     /// longer or something failed.
     pub fn table(&self, style: Style) -> String {
@@ -49,7 +75,7 @@ impl Comparison {
 const RED: [&str; 2] = ["\u{1b}[31m", "\u{1b}[0m"];
 
 /// The lines of a text in red, if there are colours.
-fn red(text: &str, colours: bool) -> String {
+pub(crate) fn red(text: &str, colours: bool) -> String {
     let [begin, end] = RED;
     match colours {
         true => format!("{begin}{text}{end}"),
@@ -102,15 +128,12 @@ fn block_text(block: &Block, style: Style) -> String {
 
 /// A row per scheduler, a column per measure; if that is too wide, a table for each group of measures.
 fn measures_tables(block: &Block, colours: bool) -> String {
-    let measures: Vec<&Measure> = MEASURES
-        .iter()
-        .filter(|measure| {
-            measure.always
-                || block
-                    .rows
-                    .iter()
-                    .any(|row| row.summary(measure.of).is_some())
-        })
+    let has_any = |measure: &Measure| {
+        let mut rows = block.rows.iter();
+        rows.any(|row| row.summary(measure.of_run).is_some())
+    };
+    let measures: Vec<&Measure> = Measure::shown()
+        .filter(|measure| measure.shown.is_some_and(|shown| shown.always) || has_any(measure))
         .collect();
     let text = measures_text(block, &measures);
     if width(&text) <= WIDTH {
@@ -151,6 +174,16 @@ fn width(text: &str) -> usize {
 }
 
 fn measures_text(block: &Block, measures: &[&Measure]) -> String {
+    let (lines, all_ok) = figures(block, measures);
+    layout(&lines, if all_ok { 1 } else { 2 })
+}
+
+fn spread(summary: Option<Summary>, unit: Unit) -> String {
+    value(summary.map(|summary| summary.spread()), unit)
+}
+
+/// Headings and figures as lines of cells, and whether there is a column for the status.
+fn figures(block: &Block, measures: &[&Measure]) -> (Vec<Vec<String>>, bool) {
     let all_ok = block.rows.iter().all(Row::is_ok);
     // A column that only says ok would say nothing.
     let named = |name: &str, status: String| match all_ok {
@@ -164,7 +197,7 @@ fn measures_text(block: &Block, measures: &[&Measure]) -> String {
     for row in &block.rows {
         let summaries: Vec<Option<Summary>> = measures
             .iter()
-            .map(|measure| row.summary(measure.of))
+            .map(|measure| row.summary(measure.of_run))
             .collect();
         lines.push(
             named(&row.name(), row.status())
@@ -188,11 +221,7 @@ fn measures_text(block: &Block, measures: &[&Measure]) -> String {
             );
         }
     }
-    layout(&lines, if all_ok { 1 } else { 2 })
-}
-
-fn spread(summary: Option<Summary>, unit: Unit) -> String {
-    value(summary.map(|summary| summary.spread()), unit)
+    (lines, all_ok)
 }
 
 fn headings(measures: &[&Measure], line: usize, first: Vec<String>) -> Vec<String> {
@@ -201,9 +230,16 @@ fn headings(measures: &[&Measure], line: usize, first: Vec<String>) -> Vec<Strin
         .chain(
             measures
                 .iter()
-                .map(|measure| measure.heading[line].to_owned()),
+                .map(|measure| heading(measure)[line].to_owned()),
         )
         .collect()
+}
+
+fn heading(measure: &Measure) -> [&'static str; 2] {
+    let in_one = ["", measure.id];
+    measure
+        .shown
+        .map_or(in_one, |Shown { heading, .. }| heading)
 }
 
 /// A row per task, a column per scheduler; several tables if there are too many schedulers for one.
@@ -261,7 +297,7 @@ fn share(row: &Row, name: &str) -> String {
 }
 
 /// Lays out cells: the first `left` columns are left-aligned, the others right-aligned.
-fn layout(lines: &[Vec<String>], left: usize) -> String {
+pub(crate) fn layout(lines: &[Vec<String>], left: usize) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     for line in lines {

@@ -18,6 +18,21 @@ pub enum Unit {
     Plain,
 }
 
+impl Unit {
+    /// Its name in documentation; empty for a number without one.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Time => "ns",
+            Self::Fraction => "fraction",
+            Self::Index => "0 to 1",
+            Self::Count => "count",
+            Self::Percentile => "percentile",
+            Self::Plain => "",
+        }
+    }
+}
+
 /// What is printed for a metric without samples.
 pub const ABSENT: &str = "-";
 

@@ -1,18 +1,26 @@
 //! Results as data: what was run, and what resulted. Producers fill in these types, `report` formats them.
 
+mod condition;
+mod difference;
 mod failure;
 pub mod format;
+mod measure;
 mod reproduction;
 mod run;
+mod summary;
 mod surroundings;
 mod waits;
 
+pub use condition::{Condition, Limit, sentence};
+pub use difference::{Difference, STATUS, differences, is_called, titled};
 pub use failure::{DUE, Failure, Patience, Starvation, Status};
 pub use format::Unit;
+pub use measure::{Better, Group, MEASURES, Margin, Measure, Shown, documented};
 pub use reproduction::{
     Claim, Figure, Fit, Headline, Interval, Level, PrintedTable, Reproduction, Standing, Verdict,
     Where,
 };
 pub use run::{Labels, Run, short_name};
+pub use summary::{Judgement, Summary, judge, runs_needed};
 pub use surroundings::{Creator, OtherThread, Turn};
 pub use waits::Waits;

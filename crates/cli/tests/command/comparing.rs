@@ -207,7 +207,7 @@ fn parquet_holds_a_row_for_each_run_and_for_each_task() {
         "{HOGS} -d 100ms --repeat 2 --out {}",
         folder.display()
     ));
-    for name in ["runs.parquet", "tasks.parquet"] {
+    for name in ["runs/runs.parquet", "tasks/tasks.parquet"] {
         let bytes = fs::read(folder.join(name)).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
     }
@@ -400,4 +400,159 @@ fn how_long_a_task_may_wait_can_be_chosen() {
     assert_eq!(statuses(&ended.stdout), ["starved", "ok"]);
     let ended = refuse(&line("1us"), 1, &["starved a task"]);
     assert_eq!(statuses(&ended.stdout), ["starved", "starved"]);
+}
+
+/// A command that compares rotation with a copy of it that has this slice, and what it said.
+fn against_copy(slice_ns: u64, more: &str) -> crate::support::Ended {
+    let scratch = tempfile::tempdir().unwrap();
+    let copy = scratch.path().join("copy.bpf.c");
+    fs::copy(folder().join("schedulers/rotation.bpf.c"), &copy).unwrap();
+    let line = format!(
+        "compare workloads/hogs.json -m 2 -s schedulers/rotation.bpf.c,{} --set copy.slice_ns={slice_ns} --baseline rotation {more}",
+        copy.display()
+    );
+    fairground(&line.split(' ').collect::<Vec<_>>())
+}
+
+#[test]
+fn a_copy_of_the_baseline_is_the_same_in_everything() {
+    let ended = against_copy(5_000_000, "--fail-if worse --format json");
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let differences = result["differences"].as_array().unwrap();
+    assert!(differences.len() > 8);
+    for one in differences {
+        assert_eq!(one["judgement"], "same", "{one}");
+        assert_eq!(
+            (&one["difference"], &one["pairs"]),
+            (&0.0.into(), &10.into()),
+            "{one}"
+        );
+    }
+    let table = against_copy(5_000_000, "--repeat 3").stdout;
+    let heading = "hogs on 2: copy slice_ns=5000000 (after) against rotation (before), 3 pairs of runs with the same seeds";
+    assert!(table.contains(heading), "{table}");
+    let last = table.lines().last().unwrap();
+    assert!(
+        last.contains("against rotation: worse in 0, better in 0, same in "),
+        "{last}"
+    );
+}
+
+#[test]
+fn what_is_worse_than_the_baseline_fails_a_comparison_that_asks_for_it() {
+    let ended = against_copy(100_000_000, "--fail-if worse");
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(
+        ended.stderr.contains("fails, because hogs on 2: "),
+        "{}",
+        ended.stderr
+    );
+    let row = |name: &str| {
+        ended
+            .stdout
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap()
+    };
+    assert!(
+        row("Longest wait ").ends_with("  worse"),
+        "{}",
+        ended.stdout
+    );
+    for (condition, code) in [
+        ("longest_wait>+10%", 1),
+        ("longest_wait>+10000%", 0),
+        ("longest_wait>1ms", 1),
+        ("throughput<-50%", 0),
+    ] {
+        let ended = against_copy(100_000_000, &format!("--fail-if {condition}"));
+        assert_eq!(ended.code, Some(code), "{condition}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_comparison_with_a_baseline_can_be_read_by_services() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("junit.xml");
+    let more = format!("--format markdown --junit {}", file.display());
+    let ended = against_copy(100_000_000, &more);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("### hogs on 2: copy "),
+        "{}",
+        ended.stdout
+    );
+    let mut rows = ended.stdout.lines();
+    let row = rows
+        .find(|line| line.starts_with("| Longest wait |"))
+        .unwrap();
+    assert!(row.ends_with("| worse |"), "{row}");
+    let junit = fs::read_to_string(file).unwrap();
+    assert!(junit.contains("<testsuite name=\"hogs on 2\""), "{junit}");
+    assert!(
+        junit.contains("name=\"longest_wait against rotation\">\n      <failure type=\"worse\""),
+        "{junit}"
+    );
+    assert!(
+        junit.contains("<testcase classname=\"rotation\" name=\"seed 9\"/>"),
+        "{junit}"
+    );
+}
+
+#[test]
+fn a_run_that_fails_is_a_failed_test_and_worse_than_one_that_does_not() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("junit.xml");
+    let line = format!(
+        "{STARVING} --baseline rotation --repeat 2 --fail-if worse --junit {}",
+        file.display()
+    );
+    let told =
+        "0 % of the runs of forgetful ops.timeout_ms=30000 are ok, 100.0 % of those of rotation";
+    let ended = refuse(&line, 1, &["fails, because hogs on 4: ", told]);
+    let row = ended
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("Runs that are ok"));
+    assert!(row.unwrap().ends_with("  worse"), "{}", ended.stdout);
+    let junit = fs::read_to_string(file).unwrap();
+    assert!(
+        junit.contains("<failure type=\"lost\" message=\"starved a task"),
+        "{junit}"
+    );
+    let markdown = refuse(&format!("{STARVING} --format markdown"), 1, &[]).stdout;
+    assert!(
+        markdown.starts_with("- **starved**: hogs on 4 under `schedulers/forgetful.bpf.c`"),
+        "{markdown}"
+    );
+    assert!(
+        markdown.contains("| scheduler | status | throughput |"),
+        "{markdown}"
+    );
+}
+
+#[test]
+fn what_is_no_baseline_is_refused() {
+    for (arguments, message) in [
+        (
+            "-s linux24,o1 --baseline cfs",
+            "it is not among the schedulers compared: linux24, o1",
+        ),
+        (
+            "-s linux24 --baseline linux24",
+            "there is no other scheduler to compare with it",
+        ),
+        ("-s linux24,o1 --fail-if worse", "--baseline"),
+        (
+            "-s linux24,o1 --baseline o1 --fail-if wakeup>5ms",
+            "there is no measure \"wakeup\"",
+        ),
+    ] {
+        refuse(
+            &format!("compare workloads/hogs.json {arguments}"),
+            2,
+            &[message],
+        );
+    }
 }

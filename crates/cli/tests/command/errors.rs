@@ -507,7 +507,7 @@ fn results_may_lie_in_folders_that_are_not_there_yet() {
     for file in [
         "a/b.html",
         "c/d/hogs-linux24.perfetto-trace",
-        "e/f/runs.parquet",
+        "e/f/runs/runs.parquet",
     ] {
         assert!(folder.path().join(file).is_file(), "{file}");
     }

@@ -48,6 +48,7 @@ impl Metrics {
                     missed: a.missed + b.missed,
                     skipped: a.skipped + b.skipped,
                 }),
+            laps: Samples::distribution_of_all(self.tasks.iter().flatten().map(|task| &task.laps)),
             context_switches: self.context_switches,
             preemptions: self.preemptions,
             wakeups: self.wakeups,

@@ -2,7 +2,7 @@
 
 use super::colours::Colours;
 use super::{Section, anchor};
-use fairground_results::Interval;
+use fairground_results::{Better, Interval};
 use maud::{Markup, html};
 
 /// What a reader should know who reads nothing else.
@@ -46,21 +46,13 @@ pub struct Candidate {
     pub interval: String,
 }
 
-/// Which numbers are better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// Larger ones.
-    Higher,
-    /// Smaller ones.
-    Lower,
-}
-
 impl Finding {
-    /// Ranks schedulers by the means of their numbers, which `show` formats. A difference counts if the intervals do not overlap and the
-    /// formatted means differ. Load, section, goal and reason are left to the caller.
+    /// Ranks schedulers by the means of their numbers, which `show` formats. A difference counts if the intervals do not overlap, the
+    /// formatted means differ, and they are farther apart than the `margin` around the best. Load, section, goal and reason are left to the caller.
     pub fn ranked(
         numbers: &[(String, Interval)],
         better: Better,
+        margin: impl Fn(f64) -> f64,
         show: impl Fn(f64) -> String,
     ) -> Self {
         let mut ranked: Vec<&(String, Interval)> = numbers.iter().collect();
@@ -69,7 +61,9 @@ impl Finding {
             Better::Lower => a.1.mean.total_cmp(&b.1.mean),
         });
         let is_worse = |first: &Interval, other: &Interval| {
-            (first.is_below(other) || other.is_below(first)) && show(first.mean) != show(other.mean)
+            (first.is_below(other) || other.is_below(first))
+                && show(first.mean) != show(other.mean)
+                && (first.mean - other.mean).abs() > margin(first.mean)
         };
         let candidate = |(scheduler, interval): &(String, Interval)| {
             let (low, high) = (show(interval.low), show(interval.high));

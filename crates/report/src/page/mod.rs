@@ -13,7 +13,8 @@ mod svg;
 mod table;
 mod verdict;
 
-pub use answer::{Answer, Better, Candidate, Finding};
+pub use answer::{Answer, Candidate, Finding};
+pub use fairground_results::Better;
 pub use moment::{Mark, Moment};
 pub use overview::Row;
 pub use plot::{Axis, Category, Kind, Plot, Point, Series};

@@ -42,7 +42,7 @@ fn fields_are_under_their_headings() {
         metrics.fairness.unwrap().jain_index.to_string()
     );
     assert_eq!(
-        run["overhead_ns"],
+        run["overhead_total_ns"],
         metrics.overhead.unwrap().total_ns.to_string()
     );
     assert_eq!(run["share"], "");
@@ -63,7 +63,7 @@ fn absent_is_empty_and_names_are_quoted() {
     metrics(&mut comparison, 0).overhead = None;
     comparison.runs[0].labels.workload = "a \"strange\", name".to_owned();
     let rows = rows(&comparison.csv());
-    assert_eq!(rows[0]["overhead_ns"], "");
+    assert_eq!(rows[0]["overhead_total_ns"], "");
     assert_eq!(rows[0]["workload"], "a \"strange\", name");
 }
 

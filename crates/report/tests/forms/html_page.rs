@@ -2,8 +2,9 @@
 
 use crate::sample_page::page;
 use crate::small_machine::comparison;
-use crate::small_machine::metrics;
+use crate::small_machine::{fail, metrics};
 use fairground_report::Comparison;
+use fairground_results::Status;
 use std::collections::BTreeMap;
 
 fn html(comparison: &Comparison) -> String {
@@ -52,6 +53,7 @@ fn it_begins_with_the_answer_and_says_how_sure_it_is() {
     assert!(answer.contains("One run of each"));
     assert!(!rest.contains("One run of each"));
     let repeated = Comparison {
+        differences: Vec::new(),
         runs: comparison
             .runs
             .into_iter()
@@ -104,7 +106,8 @@ fn who_cannot_be_told_from_the_best_is_as_good() {
     assert_eq!(alike.rest.len(), 2);
     let mut latency = |run: usize, p99_ns: u64| {
         let distribution = metrics(&mut comparison, run).wakeup_latency.as_mut();
-        distribution.unwrap().p99_ns = p99_ns;
+        let distribution = distribution.unwrap();
+        (distribution.p99_ns, distribution.samples) = (p99_ns, 1000);
     };
     for (run, p99_ms) in [10, 11, 12, 30, 31, 32].into_iter().enumerate() {
         latency(run, p99_ms * 1_000_000);
@@ -116,6 +119,45 @@ fn who_cannot_be_told_from_the_best_is_as_good() {
     assert_eq!(apart.best[0].interval, "8.52 to 13.5 ms");
     assert_eq!(apart.rest.len(), 1);
     assert!(apart.why.contains("Under cfs"));
+    // A timer tick is no difference that matters, and few samples show none.
+    let mut few = comparison.clone();
+    metrics(&mut few, 5)
+        .wakeup_latency
+        .as_mut()
+        .unwrap()
+        .samples = 499;
+    assert!(waits(&few).best.is_empty());
+    for (run, p99_us) in [20, 21, 22, 3900, 3901, 3902].into_iter().enumerate() {
+        let distribution = metrics(&mut comparison, run).wakeup_latency.as_mut();
+        distribution.unwrap().p99_ns = p99_us * 1000;
+    }
+    assert!(waits(&comparison).best.is_empty());
+}
+
+#[test]
+fn who_failed_has_no_place_in_the_answer() {
+    let mut comparison = comparison();
+    comparison.runs.truncate(4);
+    let best = |comparison: &Comparison| {
+        let findings = comparison.page(&BTreeMap::new()).answer.findings;
+        let candidates = findings
+            .into_iter()
+            .flat_map(|finding| finding.best.into_iter().chain(finding.rest));
+        candidates.map(|one| one.scheduler).collect::<Vec<_>>()
+    };
+    assert!(best(&comparison).iter().any(|name| name == "eevdf"));
+    fail(
+        &mut comparison.runs[2],
+        Status::Starved,
+        "lost",
+        "starved a task after 1 s",
+    );
+    assert!(best(&comparison).iter().all(|name| name != "eevdf"));
+    let page = comparison.page(&BTreeMap::new()).html();
+    let told = page
+        .find("hogs-five on 4: eevdf starved a task after 1 s")
+        .unwrap();
+    assert!(told < page.find("<section").unwrap());
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use crate::small_machine::{comparison, fail, metrics};
 use fairground_report::Run;
-use fairground_results::Status;
+use fairground_results::{Status, differences};
 use serde_json::{Value, json};
 
 fn schema() -> Value {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/schema/compare-1.json"
+        "/../../docs/schema/compare-2.json"
     );
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
@@ -30,6 +30,8 @@ fn full_and_empty() -> Value {
     labels.duration_ns = None;
     metrics(&mut comparison, 4).makespan_ns = Some(7);
     metrics(&mut comparison, 4).tasks[0].ended_ns = Some(7);
+    comparison.differences = differences(&comparison.runs, "cfs");
+    assert!(!comparison.differences.is_empty());
     serde_json::from_str(&comparison.json()).unwrap()
 }
 
@@ -47,7 +49,7 @@ fn what_is_written_fits_the_schema() {
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
     assert_eq!(errors, Vec::<String>::new());
-    assert_eq!(document["version"], 1);
+    assert_eq!(document["version"], 2);
     assert_eq!(document["runs"][0]["metrics"]["throughput"], Value::Null);
 }
 

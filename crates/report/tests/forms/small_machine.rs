@@ -177,5 +177,8 @@ pub fn comparison() -> Comparison {
     runs[4]
         .notes
         .push("memory traffic is played as computing".into());
-    Comparison { runs }
+    Comparison {
+        runs,
+        ..Comparison::default()
+    }
 }

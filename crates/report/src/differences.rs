@@ -1,0 +1,181 @@
+//! Schedulers against a baseline: for the terminal, as Markdown, and in short.
+
+use fairground_results::format::{range, value};
+use fairground_results::{Difference, Judgement, Measure, STATUS, Unit, sentence};
+
+use crate::Comparison;
+use crate::table::{layout, red};
+
+/// Heading of the columns.
+const HEADS: [&str; 5] = ["measure", "before", "after", "difference", "95 % interval"];
+
+impl Comparison {
+    /// The differences from the baseline: a table for each workload, machine and scheduler, and a line for each scheduler in the end; empty if
+    /// there is no baseline. What is worse is red if there are `colours`.
+    pub fn differences_table(&self, colours: bool) -> String {
+        let mut text = String::new();
+        for group in groups(&self.differences) {
+            text.push_str(&format!("\n{}\n\n", heading(group)));
+            let mut lines = vec![cells(HEADS.map(str::to_owned), String::new())];
+            lines.extend(group.iter().map(row));
+            let table = layout(&lines, 1);
+            for (number, line) in table.lines().enumerate() {
+                let one = number.checked_sub(1).and_then(|place| group.get(place));
+                let worse = one.is_some_and(|one| one.judgement == Judgement::Worse);
+                text.push_str(&format!("{}\n", red(line, colours && worse)));
+            }
+        }
+        let tallies = tallies(&self.differences);
+        if !tallies.is_empty() {
+            text.push('\n');
+        }
+        for (tally, worse) in tallies {
+            text.push_str(&format!("{}\n", red(&tally, colours && worse)));
+        }
+        text
+    }
+
+    /// The comparison as Markdown: the runs that failed, and the differences from the baseline or, without one, the figures.
+    pub fn markdown(&self) -> String {
+        let mut text = String::new();
+        for run in &self.runs {
+            let Some(failure) = &run.failure else {
+                continue;
+            };
+            let labels = &run.labels;
+            let told = format!(
+                "- **{}**: {} on {} under `{}` {}\n",
+                run.status, labels.workload, labels.machine, labels.scheduler, failure.message
+            );
+            if !text.contains(&told) {
+                text.push_str(&told);
+            }
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        for (tally, _) in tallies(&self.differences) {
+            text.push_str(&format!("{tally}\n\n"));
+        }
+        if self.differences.is_empty() {
+            text.push_str(&self.figures_markdown());
+            return text;
+        }
+        for group in groups(&self.differences) {
+            let mut lines = vec![cells(HEADS.map(str::to_owned), "judgement".to_owned())];
+            lines.extend(group.iter().map(row));
+            text.push_str(&format!("### {}\n\n{}\n", heading(group), pipes(&lines)));
+        }
+        text
+    }
+}
+
+/// Cells of a table in Markdown, the first line as its head.
+pub(crate) fn pipes(lines: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        let escaped = line
+            .iter()
+            .map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+        let cells: Vec<String> = escaped.collect();
+        text.push_str(&format!("| {} |\n", cells.join(" | ")));
+        if number == 0 {
+            let rules = line.iter().enumerate().map(|(column, _)| match column {
+                0 => "---",
+                _ => "---:",
+            });
+            text.push_str(&format!("| {} |\n", rules.collect::<Vec<_>>().join(" | ")));
+        }
+    }
+    text
+}
+
+/// The differences of one scheduler under one workload on one machine.
+fn groups(differences: &[Difference]) -> impl Iterator<Item = &[Difference]> {
+    differences.chunk_by(|a, b| {
+        (&a.workload, &a.machine, &a.scheduler) == (&b.workload, &b.machine, &b.scheduler)
+    })
+}
+
+fn heading(group: &[Difference]) -> String {
+    let one = &group[0];
+    let pairs = group.iter().map(|one| one.pairs).max().unwrap_or(0);
+    let pairs = match pairs {
+        1 => "1 pair of runs".to_owned(),
+        pairs => format!("{pairs} pairs of runs with the same seeds"),
+    };
+    format!(
+        "{} on {}: {} (after) against {} (before), {pairs}",
+        one.workload, one.machine, one.scheduler, one.baseline
+    )
+}
+
+fn cells(first: [String; 5], last: String) -> Vec<String> {
+    first.into_iter().chain([last]).collect()
+}
+
+fn row(one: &Difference) -> Vec<String> {
+    let measure = Measure::find(&one.measure);
+    let unit = measure.map_or(Unit::Fraction, |measure| measure.unit);
+    let title = measure.map_or("Runs that are ok", Measure::title);
+    let number = |number: f64| value(Some(number), unit);
+    let signed = |number: f64| match number > 0.0 {
+        true => format!("+{}", value(Some(number), unit)),
+        false => value(Some(number), unit),
+    };
+    let interval = match one.pairs {
+        _ if one.measure == STATUS => String::new(),
+        0 | 1 => String::new(),
+        _ => range(&signed(one.low), &signed(one.high)),
+    };
+    let first = [
+        title.to_owned(),
+        number(one.before),
+        number(one.after),
+        signed(one.difference),
+        interval,
+    ];
+    cells(first, judgement(one))
+}
+
+/// The word, and for what is undecided what would decide.
+fn judgement(one: &Difference) -> String {
+    let word = one.judgement.word();
+    if one.judgement != Judgement::Undecided {
+        return word.to_owned();
+    }
+    match (one.too_few_samples, one.pairs_needed) {
+        (true, _) => format!("{word}: too few samples"),
+        (false, Some(pairs)) => format!("{word}: {pairs} runs would tell"),
+        (false, None) if one.pairs < 2 => format!("{word}: one run"),
+        (false, None) => format!("{word}: over 10000 runs"),
+    }
+}
+
+/// For each scheduler, how often it is what, and where it is worse; and whether it is worse anywhere.
+fn tallies(differences: &[Difference]) -> Vec<(String, bool)> {
+    let mut schedulers: Vec<&str> = Vec::new();
+    for one in differences {
+        if !schedulers.contains(&one.scheduler.as_str()) {
+            schedulers.push(&one.scheduler);
+        }
+    }
+    let mut told = Vec::new();
+    for scheduler in schedulers {
+        let of_it = || differences.iter().filter(|one| one.scheduler == scheduler);
+        let count = |judgement| of_it().filter(|one| one.judgement == judgement).count();
+        let counts = [
+            Judgement::Worse,
+            Judgement::Better,
+            Judgement::Same,
+            Judgement::Undecided,
+        ]
+        .map(|judgement| format!("{} in {}", judgement.word(), count(judgement)));
+        let baseline = of_it().next().map_or("", |one| one.baseline.as_str());
+        let tally = format!("{scheduler} against {baseline}: {}", counts.join(", "));
+        let worse = of_it().filter(|one| one.judgement == Judgement::Worse);
+        told.push((tally, count(Judgement::Worse) > 0));
+        told.extend(worse.map(|one| (format!("  worse: {}", sentence(one)), true)));
+    }
+    told
+}

@@ -1,0 +1,104 @@
+//! Comparisons as JUnit XML, which services for continuous integration show.
+
+use std::fmt::Write as _;
+
+use fairground_results::{Difference, Judgement, Run, short_name};
+
+use crate::Comparison;
+
+impl Comparison {
+    /// A test suite for each workload on each machine: a test for each run, which fails unless the run is ok, and one for each measure in which
+    /// a scheduler is compared with the baseline, which fails if it is worse.
+    pub fn junit(&self) -> String {
+        let mut suites: Vec<(String, Vec<Test>)> = Vec::new();
+        let mut add = |workload: &str, machine: &str, test: Test| {
+            let name = format!("{workload} on {machine}");
+            match suites.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, tests)) => tests.push(test),
+                None => suites.push((name, vec![test])),
+            }
+        };
+        for run in &self.runs {
+            add(&run.labels.workload, &run.labels.machine, Test::of_run(run));
+        }
+        for one in &self.differences {
+            add(&one.workload, &one.machine, Test::of_difference(one));
+        }
+        let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n".to_owned();
+        for (name, tests) in &suites {
+            let failures = tests.iter().filter(|test| test.failure.is_some()).count();
+            let _ = writeln!(
+                text,
+                "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{failures}\">",
+                escaped(name),
+                tests.len()
+            );
+            for test in tests {
+                text.push_str(&test.xml());
+            }
+            text.push_str("  </testsuite>\n");
+        }
+        text + "</testsuites>\n"
+    }
+}
+
+/// A test, and why it failed.
+struct Test {
+    class: String,
+    name: String,
+    /// The kind, and what happened.
+    failure: Option<(String, String)>,
+}
+
+impl Test {
+    fn of_run(run: &Run) -> Self {
+        let labels = &run.labels;
+        let failure = run.failure.as_ref();
+        Self {
+            class: short_name(&labels.scheduler).to_owned(),
+            name: match labels.seed {
+                Some(seed) => format!("seed {seed}"),
+                None => format!("run {}", labels.repeat),
+            },
+            failure: failure.map(|failure| (failure.kind.clone(), failure.message.clone())),
+        }
+    }
+
+    fn of_difference(one: &Difference) -> Self {
+        let worse = one.judgement == Judgement::Worse;
+        Self {
+            class: one.scheduler.clone(),
+            name: format!("{} against {}", one.measure, one.baseline),
+            failure: worse.then(|| ("worse".to_owned(), fairground_results::sentence(one))),
+        }
+    }
+
+    fn xml(&self) -> String {
+        let (class, name) = (escaped(&self.class), escaped(&self.name));
+        match &self.failure {
+            None => format!("    <testcase classname=\"{class}\" name=\"{name}\"/>\n"),
+            Some((kind, message)) => format!(
+                "    <testcase classname=\"{class}\" name=\"{name}\">\n      <failure type=\"{}\" message=\"{}\"/>\n    </testcase>\n",
+                escaped(kind),
+                escaped(message)
+            ),
+        }
+    }
+}
+
+/// A text as the value of an attribute. Characters that XML cannot express are left out.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for one in text.chars() {
+        match one {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' => escaped.push_str("&#10;"),
+            one if one.is_control() => {}
+            one => escaped.push(one),
+        }
+    }
+    escaped
+}

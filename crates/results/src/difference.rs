@@ -1,0 +1,221 @@
+//! Schedulers compared with one of them, the baseline, run by run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::summary::{Judgement, judge, runs_needed};
+use crate::{Better, Interval, Labels, Measure, Run, short_name};
+
+/// The name under which how runs ended is judged like a measure.
+pub const STATUS: &str = "status";
+
+/// How far a scheduler is from the baseline in one measure, under the same conditions and with the same seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// Name of the workload.
+    pub workload: String,
+    /// Description of the machine.
+    pub machine: String,
+    /// The scheduler, with its settings.
+    pub scheduler: String,
+    /// The baseline.
+    pub baseline: String,
+    /// Id of the measure, or `status` for how the runs ended.
+    pub measure: String,
+    /// Mean of the baseline over the pairs; for `status` the part of its runs that are ok.
+    pub before: f64,
+    /// Mean of the scheduler.
+    pub after: f64,
+    /// Mean of the differences of the pairs, `after - before`.
+    pub difference: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Differences up to this have no practical meaning.
+    pub margin: f64,
+    /// Number of pairs of runs.
+    pub pairs: usize,
+    /// What follows.
+    pub judgement: Judgement,
+    /// How many pairs would decide what is undecided, as far as that can be said.
+    pub pairs_needed: Option<usize>,
+    /// Whether a run has fewer samples than the measure needs.
+    pub too_few_samples: bool,
+}
+
+impl Difference {
+    /// The difference as a fraction of the baseline; `None` if that is 0.
+    #[must_use]
+    pub fn relative(&self) -> Option<f64> {
+        (self.before != 0.0).then(|| self.difference / self.before.abs())
+    }
+
+    /// Whether 0 is outside the interval, so that there is a difference whatever it means.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        self.pairs > 1 && !self.too_few_samples && (self.low > 0.0 || self.high < 0.0)
+    }
+}
+
+/// Whether runs with these labels are of the scheduler that `name` means: its id, path, short name, or any of these with its settings behind.
+#[must_use]
+pub fn is_called(labels: &Labels, name: &str) -> bool {
+    name == labels.scheduler || name == short_name(&labels.scheduler) || name == titled(labels)
+}
+
+/// The scheduler's short name with its settings.
+#[must_use]
+pub fn titled(labels: &Labels) -> String {
+    let mut title = short_name(&labels.scheduler).to_owned();
+    for (name, value) in &labels.tunables {
+        title.push_str(&format!(" {name}={value}"));
+    }
+    title
+}
+
+/// Compares all runs with those of the baseline under the same conditions, pair by pair: runs with the same seed and repetition. In the order
+/// of the runs and of the table of measures.
+#[must_use]
+pub fn differences(runs: &[Run], baseline: &str) -> Vec<Difference> {
+    let mut groups: Vec<Vec<&Run>> = Vec::new();
+    for run in runs {
+        let mut known = groups.iter_mut();
+        match known.find(|group| group[0].labels.is_repeat_of(&run.labels)) {
+            Some(group) => group.push(run),
+            None => groups.push(vec![run]),
+        }
+    }
+    let mut found = Vec::new();
+    for group in &groups {
+        let labels = &group[0].labels;
+        let base = groups.iter().find(|other| {
+            is_called(&other[0].labels, baseline) && other[0].labels.has_conditions_of(labels)
+        });
+        if let Some(base) = base.filter(|base| !std::ptr::eq(*base, group)) {
+            found.extend(between(base, group));
+        }
+    }
+    found
+}
+
+/// The differences of a scheduler's runs from the baseline's.
+fn between(base: &[&Run], group: &[&Run]) -> Vec<Difference> {
+    let pairs: Vec<(&Run, &Run)> = group
+        .iter()
+        .filter_map(|run| {
+            let same = |other: &&&Run| {
+                (other.labels.seed, other.labels.repeat) == (run.labels.seed, run.labels.repeat)
+            };
+            base.iter().find(same).map(|other| (*other, *run))
+        })
+        .collect();
+    let mut found: Vec<Difference> = status(&pairs).into_iter().collect();
+    let whole: Vec<(&Run, &Run)> = pairs
+        .into_iter()
+        .filter(|(before, after)| before.is_ok() && after.is_ok())
+        .collect();
+    found.extend(Measure::judged().filter_map(|measure| in_measure(&whole, measure)));
+    found
+}
+
+fn difference(pair: (&Run, &Run), measure: &str) -> Difference {
+    let (before, after) = (&pair.0.labels, &pair.1.labels);
+    Difference {
+        workload: after.workload.clone(),
+        machine: after.machine.clone(),
+        scheduler: titled(after),
+        baseline: titled(before),
+        measure: measure.to_owned(),
+        before: 0.0,
+        after: 0.0,
+        difference: 0.0,
+        low: 0.0,
+        high: 0.0,
+        margin: 0.0,
+        pairs: 1,
+        judgement: Judgement::Same,
+        pairs_needed: None,
+        too_few_samples: false,
+    }
+}
+
+/// Whether runs end as well as those of the baseline; `None` if all are ok.
+fn status(pairs: &[(&Run, &Run)]) -> Option<Difference> {
+    let first = pairs.first()?;
+    let part = |of: fn(&(&Run, &Run)) -> bool| {
+        pairs.iter().filter(|pair| of(pair)).count() as f64 / pairs.len() as f64
+    };
+    let (before, after) = (part(|pair| pair.0.is_ok()), part(|pair| pair.1.is_ok()));
+    let judgement = match before.total_cmp(&after) {
+        std::cmp::Ordering::Greater => Judgement::Worse,
+        std::cmp::Ordering::Less => Judgement::Better,
+        std::cmp::Ordering::Equal => Judgement::Same,
+    };
+    (before < 1.0 || after < 1.0).then(|| Difference {
+        before,
+        after,
+        difference: after - before,
+        low: after - before,
+        high: after - before,
+        pairs: pairs.len(),
+        judgement,
+        ..difference(*first, STATUS)
+    })
+}
+
+fn in_measure(pairs: &[(&Run, &Run)], measure: &Measure) -> Option<Difference> {
+    let first = pairs.first()?;
+    let number = |run: &Run| {
+        run.metrics
+            .as_ref()
+            .and_then(|metrics| measure.run(metrics))
+    };
+    let numbers: Vec<(f64, f64)> = pairs
+        .iter()
+        .filter_map(|(before, after)| Some((number(before)?, number(after)?)))
+        .collect();
+    let mean =
+        |of: fn(&(f64, f64)) -> f64| numbers.iter().map(of).sum::<f64>() / numbers.len() as f64;
+    let differences: Vec<f64> = numbers
+        .iter()
+        .map(|(before, after)| after - before)
+        .collect();
+    let interval = Interval::of(&differences)?;
+    let before = mean(|pair| pair.0);
+    let hz = first.1.labels.hz.unwrap_or(250).max(1);
+    let margin = measure.margin.around(before, 1e9 / hz as f64);
+    let sign = if measure.better == Some(Better::Higher) {
+        1.0
+    } else {
+        -1.0
+    };
+    let has_enough = |run: &Run| {
+        run.metrics
+            .as_ref()
+            .is_some_and(|metrics| measure.has_enough(metrics))
+    };
+    // Without any difference there is nothing that more samples could show.
+    let too_few_samples = differences.iter().any(|one| *one != 0.0)
+        && !pairs
+            .iter()
+            .all(|(before, after)| has_enough(before) && has_enough(after));
+    let judgement = match too_few_samples {
+        true => Judgement::Undecided,
+        false => judge(&interval, margin, sign),
+    };
+    let undecided = judgement == Judgement::Undecided && !too_few_samples;
+    Some(Difference {
+        before,
+        after: mean(|pair| pair.1),
+        difference: interval.mean,
+        low: interval.low,
+        high: interval.high,
+        margin,
+        pairs: numbers.len(),
+        judgement,
+        pairs_needed: undecided.then(|| runs_needed(&interval, margin)).flatten(),
+        too_few_samples,
+        ..difference(*first, measure.id)
+    })
+}

@@ -1,0 +1,582 @@
+//! The table of measures: everything that is measured of a run or of a task, as one number each.
+//!
+//! Tables, the page, rankings, comparisons, the columns of CSV and Parquet and the list in `docs/metrics.md` come from it. A new measure is a
+//! row here, behind a field of [`RunMetrics`] or [`TaskMetrics`].
+
+use std::sync::LazyLock;
+
+use fairground_metrics::{Lag, OverheadTime, Periods, RunMetrics, TaskMetrics};
+
+use crate::format::Unit;
+
+/// What is measured of a run or of a task, as one number.
+#[derive(Clone, Copy, Debug)]
+pub struct Measure {
+    /// Its name for programs and on the command line.
+    pub id: &'static str,
+    /// What the number counts.
+    pub unit: Unit,
+    /// Which numbers are better; `None` if neither is.
+    pub better: Option<Better>,
+    /// Differences within it have no practical meaning.
+    pub margin: Margin,
+    /// How many samples a run must have for the number to be judged.
+    pub least_samples: u64,
+    /// What it is about.
+    pub group: Group,
+    /// How it is shown in tables; `None` if only programs get it.
+    pub shown: Option<Shown>,
+    /// The number of a run.
+    pub of_run: Option<fn(&RunMetrics) -> Option<f64>>,
+    /// The number of a task.
+    pub of_task: Option<fn(&TaskMetrics) -> Option<f64>>,
+    /// How many samples it comes from, if there are samples.
+    pub samples: Option<fn(&RunMetrics) -> Option<u64>>,
+    /// What it is, in a line.
+    pub doc: &'static str,
+}
+
+/// Which numbers are better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Larger ones.
+    Higher,
+    /// Smaller ones.
+    Lower,
+}
+
+/// A difference without practical meaning: the largest of its parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Margin {
+    /// As a fraction of the baseline.
+    pub relative: f64,
+    /// In the measure's unit.
+    pub absolute: f64,
+    /// In timer ticks, the steps in which schedulers see time.
+    pub ticks: f64,
+}
+
+impl Margin {
+    /// The margin around `baseline` with ticks of this length in nanoseconds.
+    #[must_use]
+    pub fn around(&self, baseline: f64, tick_ns: f64) -> f64 {
+        let relative = self.relative * baseline.abs();
+        relative.max(self.absolute).max(self.ticks * tick_ns)
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn words(&self, unit: Unit) -> String {
+        let mut parts = Vec::new();
+        if self.relative > 0.0 {
+            parts.push(format!("{} %", self.relative * 100.0));
+        }
+        if self.absolute > 0.0 {
+            parts.push(match unit {
+                Unit::Fraction if self.absolute == 0.01 => "1 point".to_owned(),
+                Unit::Fraction => format!("{} points", self.absolute * 100.0),
+                _ => self.absolute.to_string(),
+            });
+        }
+        if self.ticks > 0.0 {
+            parts.push(format!("{} tick", self.ticks));
+        }
+        parts.join(" or ")
+    }
+}
+
+/// What a measure is about. If a terminal is too narrow for all measures, each group has a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// What the tasks get.
+    Service,
+    /// What this costs.
+    Cost,
+}
+
+/// How a measure is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// Heading in two lines, for narrow columns.
+    pub heading: [&'static str; 2],
+    /// Title if there is room.
+    pub title: &'static str,
+    /// Whether it gets a column in a terminal even if no run has it.
+    pub always: bool,
+}
+
+impl Measure {
+    /// Name of its column in CSV and Parquet: its id, with the unit.
+    #[must_use]
+    pub fn column(&self) -> String {
+        match self.unit {
+            Unit::Time => format!("{}_ns", self.id),
+            _ => self.id.to_owned(),
+        }
+    }
+
+    /// Its title, or its name if it is not shown in tables.
+    #[must_use]
+    pub fn title(&self) -> &'static str {
+        self.shown.map_or(self.id, |shown| shown.title)
+    }
+
+    /// The number of a run, if it has one.
+    #[must_use]
+    pub fn run(&self, metrics: &RunMetrics) -> Option<f64> {
+        self.of_run.and_then(|of| of(metrics))
+    }
+
+    /// The number of a task, if it has one.
+    #[must_use]
+    pub fn task(&self, metrics: &TaskMetrics) -> Option<f64> {
+        self.of_task.and_then(|of| of(metrics))
+    }
+
+    /// Whether a run has enough samples for the number to be judged.
+    #[must_use]
+    pub fn has_enough(&self, metrics: &RunMetrics) -> bool {
+        let samples = self.samples.map(|samples| samples(metrics).unwrap_or(0));
+        samples.is_none_or(|samples| samples >= self.least_samples)
+    }
+
+    /// The measure with this id.
+    #[must_use]
+    pub fn find(id: &str) -> Option<&'static Self> {
+        MEASURES.iter().find(|measure| measure.id == id)
+    }
+
+    /// Those that are shown in tables, in their order.
+    pub fn shown() -> impl Iterator<Item = &'static Self> {
+        MEASURES.iter().filter(|measure| measure.shown.is_some())
+    }
+
+    /// Those by which runs are compared: shown, and with a better direction.
+    pub fn judged() -> impl Iterator<Item = &'static Self> {
+        Self::shown().filter(|measure| measure.better.is_some())
+    }
+}
+
+/// A measure that only programs get.
+const PLAIN: Measure = Measure {
+    id: "",
+    unit: Unit::Count,
+    better: None,
+    margin: Margin {
+        relative: 0.0,
+        absolute: 0.0,
+        ticks: 0.0,
+    },
+    least_samples: 0,
+    group: Group::Cost,
+    shown: None,
+    of_run: None,
+    of_task: None,
+    samples: None,
+    doc: "",
+};
+
+const fn relative(relative: f64) -> Margin {
+    Margin {
+        relative,
+        ..PLAIN.margin
+    }
+}
+
+const fn absolute(absolute: f64) -> Margin {
+    Margin {
+        absolute,
+        ..PLAIN.margin
+    }
+}
+
+/// The margin of times that a scheduler decides on: it sees them in ticks.
+const LATENCY: Margin = Margin {
+    relative: 0.1,
+    ticks: 1.0,
+    ..PLAIN.margin
+};
+
+const fn shown(line: [&'static str; 2], title: &'static str, always: bool) -> Option<Shown> {
+    Some(Shown {
+        heading: line,
+        title,
+        always,
+    })
+}
+
+/// Five samples beyond it, so that a percentile does not hang on a single one.
+const P95: u64 = 100;
+const P99: u64 = 500;
+const P999: u64 = 5000;
+
+/// Rows for a distribution of times, `$of` a run and, if it has one, of a task.
+macro_rules! distribution {
+    ($name:ident $id:literal $what:literal [$($task:ident)?]) => {
+        vec![
+            Measure {
+                id: concat!($id, "_samples"),
+                of_run: Some(|run| Some(run.$name?.samples as f64)),
+                of_task: distribution!(@task $($task)?, |part| part.samples as f64),
+                doc: concat!($what, ": number of samples"),
+                ..PLAIN
+            },
+            distribution!(@part $name $id "mean" mean_ns 1 $what "mean" [$($task)?]),
+            distribution!(@part $name $id "p50" p50_ns 1 $what "half of the samples are at most this" [$($task)?]),
+            distribution!(@part $name $id "p95" p95_ns P95 $what "95 % of the samples are at most this" [$($task)?]),
+            distribution!(@part $name $id "p99" p99_ns P99 $what "99 % of the samples are at most this" [$($task)?]),
+            distribution!(@part $name $id "p999" p999_ns P999 $what "99.9 % of the samples are at most this" [$($task)?]),
+            distribution!(@part $name $id "max" max_ns 1 $what "the largest sample" [$($task)?]),
+        ]
+    };
+    (@part $name:ident $id:literal $part:literal $field:ident $least:tt $what:literal $doc:literal [$($task:ident)?]) => {
+        Measure {
+            id: concat!($id, "_", $part),
+            unit: Unit::Time,
+            better: Some(Better::Lower),
+            margin: LATENCY,
+            least_samples: $least,
+            group: Group::Service,
+            of_run: Some(|run| Some(run.$name?.$field as f64)),
+            of_task: distribution!(@task $($task)?, |part| part.$field as f64),
+            samples: Some(|run| Some(run.$name?.samples)),
+            doc: concat!($what, ": ", $doc),
+            ..PLAIN
+        }
+    };
+    (@task , |$part:ident| $value:expr) => { None };
+    (@task $task:ident, |$part:ident| $value:expr) => {
+        Some(|task| {
+            let $part = task.$task?;
+            Some($value)
+        })
+    };
+}
+
+/// All measures, group by group; those that are shown in the order in which they are.
+pub static MEASURES: LazyLock<Vec<Measure>> = LazyLock::new(|| {
+    let mut all = service();
+    all.extend(latencies());
+    all.extend(costs());
+    all.extend(accounts());
+    all
+});
+
+/// What the tasks get.
+fn service() -> Vec<Measure> {
+    let service = Measure {
+        group: Group::Service,
+        ..PLAIN
+    };
+    vec![
+        Measure {
+            id: "throughput",
+            unit: Unit::Fraction,
+            better: Some(Better::Higher),
+            margin: relative(0.01),
+            shown: shown(["through-", "put"], "Throughput, of the possible", true),
+            of_run: Some(|run| Some(run.throughput?.ratio)),
+            doc: "work, of what a work-conserving machine without overhead would have done",
+            ..service
+        },
+        Measure {
+            id: "jain_index",
+            unit: Unit::Index,
+            better: Some(Better::Higher),
+            margin: absolute(0.01),
+            shown: shown(["Jain's", "index"], "Jain's index", true),
+            of_run: Some(|run| Some(run.fairness?.jain_index)),
+            doc: "evenness of service over ideal service, 1/n to 1",
+            ..service
+        },
+        Measure {
+            id: "lag",
+            unit: Unit::Time,
+            better: Some(Better::Lower),
+            margin: LATENCY,
+            shown: shown(["largest", "lag"], "Largest lag, either sign", true),
+            of_run: Some(|run| run.fairness.map(|fairness| largest(fairness.lag))),
+            of_task: Some(|task| task.lag.map(largest)),
+            doc: "farthest from the ideal service, ahead or behind",
+            ..service
+        },
+        Measure {
+            id: "window_spread",
+            unit: Unit::Fraction,
+            better: Some(Better::Lower),
+            margin: absolute(0.02),
+            shown: shown(
+                ["window", "spread"],
+                "Spread of shares in the worst window",
+                false,
+            ),
+            of_run: Some(|run| Some(run.fairness?.worst_window?.spread)),
+            doc: "how far shares of a CPU were apart in the worst window",
+            ..service
+        },
+    ]
+}
+
+fn largest(lag: Lag) -> f64 {
+    lag.ahead_ns.max(lag.behind_ns) as f64
+}
+
+/// How long tasks wait, and until their work is done.
+fn latencies() -> Vec<Measure> {
+    let mut all: Vec<Measure> =
+        distribution!(wakeup_latency "wakeup" "wakeup latency" [wakeup_latency]);
+    all.push(Measure {
+        id: "longest_wait",
+        unit: Unit::Time,
+        better: Some(Better::Lower),
+        margin: LATENCY,
+        group: Group::Service,
+        shown: shown(["longest", "wait"], "Longest wait", true),
+        of_run: Some(|run| run.longest_wait_ns.map(|wait| wait as f64)),
+        of_task: Some(|task| task.longest_wait_ns.map(|wait| wait as f64)),
+        doc: "longest time runnable without running, even if it has not ended",
+        ..PLAIN
+    });
+    all.extend(distribution!(response_time "response" "response time" [response_time]));
+    all.push(Measure {
+        id: "missed_periods",
+        unit: Unit::Fraction,
+        better: Some(Better::Lower),
+        margin: absolute(0.01),
+        group: Group::Service,
+        shown: shown(["missed", "periods"], "Missed periods", false),
+        of_run: Some(|run| run.periods.and_then(missed)),
+        of_task: Some(|task| task.periods.and_then(missed)),
+        doc: "missed periods, of the completed ones",
+        ..PLAIN
+    });
+    all.extend(distribution!(laps "lap" "laps by the tasks' stopwatches" [laps]));
+    all.push(Measure {
+        id: "makespan",
+        unit: Unit::Time,
+        better: Some(Better::Lower),
+        margin: relative(0.01),
+        group: Group::Service,
+        shown: shown(["make-", "span"], "Makespan", false),
+        of_run: Some(|run| run.makespan_ns.map(|time| time as f64)),
+        of_task: Some(|task| task.ended_ns.map(|time| time as f64)),
+        doc: "when the last task ended; of a task, when it ended",
+        ..PLAIN
+    });
+    for (id, heading, title, always) in [
+        (
+            "wakeup_p50",
+            ["wakeup", "p50"],
+            "Wakeup latency, median",
+            true,
+        ),
+        (
+            "wakeup_p99",
+            ["latency", "p99"],
+            "Wakeup latency, 99 %",
+            true,
+        ),
+        ("wakeup_max", ["", "max"], "Wakeup latency, maximum", true),
+        (
+            "response_p99",
+            ["response", "p99"],
+            "Response time, 99 %",
+            false,
+        ),
+        ("lap_p99", ["lap", "p99"], "Laps, 99 %", false),
+    ] {
+        for measure in all.iter_mut().filter(|measure| measure.id == id) {
+            measure.shown = shown(heading, title, always);
+        }
+    }
+    all
+}
+
+fn missed(periods: Periods) -> Option<f64> {
+    (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
+}
+
+/// What scheduling costs.
+fn costs() -> Vec<Measure> {
+    let mut all = vec![
+        Measure {
+            id: "context_switches",
+            shown: shown(["context", "switches"], "Context switches", true),
+            of_run: Some(|run| Some(run.context_switches as f64)),
+            of_task: Some(|task| {
+                Some((task.voluntary_switches + task.involuntary_switches) as f64)
+            }),
+            doc: "switches of a CPU to another task or to idling; of a task, how often it left a CPU",
+            ..PLAIN
+        },
+        Measure {
+            id: "migrations",
+            shown: shown(["migra-", "tions"], "Migrations", true),
+            of_run: Some(|run| Some(run.migrations as f64)),
+            of_task: Some(|task| Some(task.migrations as f64)),
+            doc: "moves of a task to another CPU",
+            ..PLAIN
+        },
+        Measure {
+            id: "overhead",
+            unit: Unit::Fraction,
+            better: Some(Better::Lower),
+            margin: absolute(0.005),
+            shown: shown(["over-", "head"], "Scheduler overhead, of CPU time", true),
+            of_run: Some(|run| Some(run.overhead?.percent / 100.0)),
+            doc: "overhead of all kinds, of the CPU time",
+            ..PLAIN
+        },
+        Measure {
+            id: "idle_wasted",
+            unit: Unit::Fraction,
+            better: Some(Better::Lower),
+            margin: absolute(0.01),
+            shown: shown(
+                ["idle", "wasted"],
+                "Idle while a task waits, of CPU time",
+                true,
+            ),
+            of_run: Some(|run| {
+                let time = run.cpu_time;
+                (time.available_ns > 0)
+                    .then(|| time.idle_while_runnable_ns as f64 / time.available_ns as f64)
+            }),
+            doc: "idle time that waiting tasks could have used, of the CPU time",
+            ..PLAIN
+        },
+    ];
+    all.extend(distribution!(scheduler_pass "pass" "passes through the scheduler" []));
+    all
+}
+
+/// Rows of plain numbers, mostly parts of others.
+macro_rules! plain {
+    ($($id:literal $unit:ident $run:expr, $task:expr, $doc:literal;)*) => {
+        vec![$(Measure {
+            id: $id,
+            unit: Unit::$unit,
+            of_run: $run,
+            of_task: $task,
+            doc: $doc,
+            ..PLAIN
+        }),*]
+    };
+}
+
+/// Where the time went, and what else is counted.
+fn accounts() -> Vec<Measure> {
+    fn kind(run: &RunMetrics, of: fn(OverheadTime) -> u64) -> Option<f64> {
+        run.overhead.map(|overhead| of(overhead) as f64)
+    }
+    plain! {
+        "duration" Time Some(|run| Some(run.duration_ns as f64)), None, "length of the run";
+        "cpus" Count Some(|run| Some(run.cpus.into())), None, "CPUs of the machine";
+        "available" Time Some(|run| Some(run.cpu_time.available_ns as f64)), None, "time of online CPUs";
+        "busy" Time Some(|run| Some(run.cpu_time.busy_ns as f64)), Some(|task| Some(task.cpu_time_ns as f64)), "CPU time used by tasks";
+        "idle" Time Some(|run| Some(run.cpu_time.idle_ns as f64)), None, "CPU time that was neither used nor overhead";
+        "idle_while_runnable" Time Some(|run| Some(run.cpu_time.idle_while_runnable_ns as f64)), None, "idle time that waiting tasks could have used";
+        "overhead_booked" Time Some(|run| Some(run.cpu_time.overhead_ns as f64)), None, "overhead up to the end; with busy and idle it is all that is available";
+        "overhead_total" Time Some(|run| kind(run, |of| of.total_ns)), None, "overhead of all kinds, also what lasts beyond the end";
+        "overhead_scheduling" Time Some(|run| kind(run, |of| of.scheduling_ns)), None, "scheduler callbacks, with their kfuncs and locks";
+        "overhead_switch" Time Some(|run| kind(run, |of| of.switch_ns)), None, "switching from one task to another";
+        "overhead_migration" Time Some(|run| kind(run, |of| of.migration_ns)), None, "refilling caches after migrations";
+        "overhead_interrupt" Time Some(|run| kind(run, |of| of.interrupt_ns)), None, "ticks, wake-ups and kicks";
+        "work" Time Some(|run| Some(run.throughput?.work_ns as f64)), Some(|task| Some(task.work_ns as f64)), "CPU time weighted by capacity";
+        "ideal_work" Time Some(|run| Some(run.throughput?.ideal_work_ns as f64)), None, "work of a work-conserving machine without overhead";
+        "share" Fraction None, Some(|task| Some(task.share?.actual)), "work, of all that the machine could have done";
+        "ideal_share" Fraction None, Some(|task| Some(task.share?.ideal)), "the same for the ideal fluid processor";
+        "lag_ahead" Time Some(|run| Some(run.fairness?.lag.ahead_ns as f64)), Some(|task| Some(task.lag?.ahead_ns as f64)), "farthest ahead of the ideal";
+        "lag_behind" Time Some(|run| Some(run.fairness?.lag.behind_ns as f64)), Some(|task| Some(task.lag?.behind_ns as f64)), "farthest behind the ideal";
+        "window_share_min" Fraction None, Some(|task| Some(task.windows?.min)), "smallest share of a CPU in a window";
+        "window_share_max" Fraction None, Some(|task| Some(task.windows?.max)), "largest share of a CPU in a window";
+        "window_share_mean" Fraction None, Some(|task| Some(task.windows?.mean)), "mean share of a CPU in a window";
+        "window_share_standard_deviation" Fraction None, Some(|task| Some(task.windows?.standard_deviation)), "its standard deviation over the windows";
+        "due" Time None, Some(|task| Some(task.worst_wait?.entitled_ns as f64)), "most that was due in a single wait of at least 50 ms";
+        "wait" Time None, Some(|task| Some(task.wait_ns as f64)), "total time runnable without running";
+        "preemptions" Count Some(|run| Some(run.preemptions as f64)), Some(|task| Some(task.involuntary_switches as f64)), "switches away from a task that could have gone on";
+        "wakeups" Count Some(|run| Some(run.wakeups as f64)), Some(|task| Some(task.wakeups as f64)), "times that a sleeping or new task became runnable";
+        "periods_released" Count Some(|run| Some(run.periods?.released as f64)), Some(|task| Some(task.periods?.released as f64)), "periods that began";
+        "periods_completed" Count Some(|run| Some(run.periods?.completed as f64)), Some(|task| Some(task.periods?.completed as f64)), "jobs completed";
+        "periods_missed" Count Some(|run| Some(run.periods?.missed as f64)), Some(|task| Some(task.periods?.missed as f64)), "jobs not complete at the end of their period";
+        "periods_skipped" Count Some(|run| Some(run.periods?.skipped as f64)), Some(|task| Some(task.periods?.skipped as f64)), "periods skipped by a late task";
+        "inconsistent_events" Count Some(|run| Some(run.inconsistent_events as f64)), None, "events that contradict earlier ones, as in a recording that lost some";
+    }
+}
+
+/// The line about a measure in the list of `docs/metrics.md`.
+#[must_use]
+pub fn documented(measure: &Measure) -> String {
+    let better = match measure.better {
+        Some(Better::Higher) => "higher",
+        Some(Better::Lower) => "lower",
+        None => "",
+    };
+    let of = match (measure.of_run, measure.of_task) {
+        (Some(_), Some(_)) => "run, task",
+        (Some(_), None) => "run",
+        _ => "task",
+    };
+    let samples = match measure.least_samples {
+        0 | 1 => String::new(),
+        samples => samples.to_string(),
+    };
+    format!(
+        "| `{}` | {of} | {} | {better} | {} | {samples} | {} |",
+        measure.id,
+        measure.unit.name(),
+        measure.margin.words(measure.unit),
+        measure.doc
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_everything_is_measured_of_something() {
+        let ids: BTreeSet<&str> = MEASURES.iter().map(|measure| measure.id).collect();
+        assert_eq!(ids.len(), MEASURES.len());
+        for measure in MEASURES.iter() {
+            assert!(
+                measure.of_run.is_some() || measure.of_task.is_some(),
+                "{}",
+                measure.id
+            );
+            assert!(
+                !measure.doc.is_empty() && !measure.id.ends_with("_ns"),
+                "{}",
+                measure.id
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_judged_has_a_margin_and_is_of_runs() {
+        assert!(Measure::judged().count() > 10);
+        for measure in Measure::judged() {
+            assert!(measure.of_run.is_some(), "{}", measure.id);
+            assert!(measure.margin != Margin::default(), "{}", measure.id);
+        }
+    }
+
+    #[test]
+    fn the_list_in_the_documentation_is_this_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let head = text
+            .lines()
+            .position(|line| line.starts_with("| name | of |"));
+        let rows = text.lines().skip(head.unwrap() + 2);
+        let listed: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
+        let rows: Vec<String> = MEASURES.iter().map(documented).collect();
+        assert!(
+            listed == rows,
+            "docs/metrics.md should list\n{}",
+            rows.join("\n")
+        );
+    }
+}
