@@ -91,6 +91,7 @@ impl Recording {
             .enumerate()
             .map(|(place, id)| (*id, place))
             .collect();
+        let reservations = note_on_reservations(&lives);
         let mut maker = Maker::new(&lives, &goings, &definitions);
         let mut tasks = Vec::new();
         let mut alive = false;
@@ -123,6 +124,8 @@ impl Recording {
         workload.name = self.name.clone();
         workload.duration = alive.then_some(length);
         workload.notes = vec![format!("{}: a recording: {loss}", self.file)];
+        let note = reservations.map(|note| format!("{}: {note}", self.file));
+        workload.notes.extend(note);
         let others = lives
             .all
             .into_iter()
@@ -190,6 +193,23 @@ pub(crate) fn names(lives: &Lives) -> BTreeMap<LifeId, String> {
         .collect()
 }
 
+/// The kernel's number of `SCHED_DEADLINE`.
+const DEADLINE: u32 = 6;
+
+/// What is said about deadline tasks, if there are any.
+fn note_on_reservations(lives: &Lives) -> Option<String> {
+    let acts = |life: &&Life| life.chosen || !life.turns.is_empty();
+    let tasks = lives.all.iter().filter(acts);
+    let tasks = tasks.filter(|life| life.description.policy == DEADLINE);
+    let names: Vec<&str> = tasks.map(|life| life.description.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{}: a recording has no reservations of SCHED_DEADLINE tasks, so these run as SCHED_FIFO with priority 99",
+            names.join(", ")
+        )
+    })
+}
+
 fn policy(life: &Life) -> Policy {
     let description = &life.description;
     let (nice, slice) = (description.nice, None);
@@ -201,7 +221,7 @@ fn policy(life: &Life) -> Policy {
         5 => Policy::Idle,
         7 => Policy::Ext { nice },
         // The reservation of a deadline task is not recorded; the task runs before all others instead.
-        6 => Policy::Fifo { priority: 99 },
+        DEADLINE => Policy::Fifo { priority: 99 },
         _ => Policy::Other { nice, slice },
     }
 }

@@ -896,6 +896,16 @@ fn losses_are_in_the_notes() {
 }
 
 #[test]
+fn deadline_tasks_without_their_reservations_are_named() {
+    let mut script = Script::default();
+    script.describe_as(1, "camera", 6);
+    script.end(4 * MS, 1, 0);
+    let notes = load(script, 5 * MS).workload.notes;
+    let said = |note: &String| note.contains("camera: a recording has no reservations");
+    assert!(notes.iter().any(said), "{notes:?}");
+}
+
+#[test]
 fn entries_that_come_too_late_are_counted() {
     let entry = |time: u64| {
         let mut bytes = Vec::new();

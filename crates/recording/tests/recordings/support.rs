@@ -34,7 +34,13 @@ impl Script {
 
     /// What a task is: a thread of process 100.
     pub fn describe(&mut self, task: u32, name: &str) {
+        self.describe_as(task, name, 0);
+    }
+
+    /// The same for a task with another policy than `SCHED_OTHER`, by its number in the kernel.
+    pub fn describe_as(&mut self, task: u32, name: &str, policy: u32) {
         let description = Description {
+            policy,
             process: 100,
             parent: 1,
             name: name.to_owned(),
