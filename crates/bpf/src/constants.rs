@@ -3,6 +3,9 @@
 //! As in the kernel, code behind a condition that is known when the object is loaded (a missing field, a missing kernel function) is left out,
 //! so that it may contain what the kernel does not have.
 
+use std::collections::BTreeSet;
+
+use crate::blocks::{after, beginnings};
 use crate::frame::Frame;
 use crate::instruction::{FRAME_POINTER, Instruction, alu, atomic, class, jump, mode};
 use crate::link::{Operand, Operation};
@@ -28,14 +31,16 @@ impl State {
 
     /// Keeps what is known on both paths; returns whether anything was lost.
     fn merge(&mut self, other: &State) -> bool {
-        let before = self.clone();
+        let mut changed = false;
         for (mine, theirs) in self.registers.iter_mut().zip(other.registers) {
-            if *mine != theirs {
+            if mine.is_some() && *mine != theirs {
                 *mine = None;
+                changed = true;
             }
         }
+        let known = self.stack.len();
         self.stack.retain(|entry| other.stack.contains(entry));
-        *self != before
+        changed || self.stack.len() != known
     }
 
     fn stack_value(&self, offset: i16) -> Value {
@@ -87,45 +92,20 @@ impl ConstantMemory<'_> {
 /// Propagates constants through a function.
 pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> Flow {
     let frame = Frame::of(operations);
+    let begins = beginnings(operations);
     let mut states: Vec<Option<State>> = vec![None; operations.len()];
     let mut flow = Flow {
         reachable: vec![false; operations.len()],
         decided: vec![None; operations.len()],
     };
     states[0] = Some(State::entry());
-    let mut work = vec![0];
-    while let Some(at) = work.pop() {
-        let Some(mut state) = states[at].clone() else {
+    let mut work = BTreeSet::from([0]);
+    while let Some(start) = work.pop_first() {
+        let Some(mut state) = states[start].clone() else {
             continue;
         };
-        flow.reachable[at] = true;
-        let operation = &operations[at];
-        let next = at
-            + if operation.instruction.is_wide() {
-                2
-            } else {
-                1
-            };
-        let mut successors: Vec<(usize, State)> = Vec::new();
-        match operation.target {
-            Some(target) => {
-                let verdict = branch(operation.instruction, &state);
-                flow.decided[at] = verdict;
-                if verdict != Some(false) {
-                    successors.push((target, after_branch(operation.instruction, &state, true)));
-                }
-                if verdict != Some(true) {
-                    successors.push((next, after_branch(operation.instruction, &state, false)));
-                }
-            }
-            None if operation.ends_function() => {}
-            None => {
-                step(operation, &mut state, frame, memory);
-                successors.push((next, state));
-            }
-        }
-        for (successor, state) in successors {
-            let changed = match states.get_mut(successor) {
+        let mut arrive = |at: usize, state: State| {
+            let changed = match states.get_mut(at) {
                 Some(Some(known)) => known.merge(&state),
                 Some(unknown) => {
                     *unknown = Some(state);
@@ -134,8 +114,34 @@ pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> F
                 None => false,
             };
             if changed {
-                work.push(successor);
+                work.insert(at);
             }
+        };
+        let mut at = start;
+        loop {
+            flow.reachable[at] = true;
+            let operation = &operations[at];
+            let next = after(operation, at);
+            if let Some(target) = operation.target {
+                let verdict = branch(operation.instruction, &state);
+                flow.decided[at] = verdict;
+                if verdict != Some(false) {
+                    arrive(target, after_branch(operation.instruction, &state, true));
+                }
+                if verdict != Some(true) {
+                    arrive(next, after_branch(operation.instruction, &state, false));
+                }
+                break;
+            }
+            if operation.ends_function() {
+                break;
+            }
+            step(operation, &mut state, frame, memory);
+            if begins.get(next) != Some(&false) {
+                arrive(next, state);
+                break;
+            }
+            at = next;
         }
     }
     flow

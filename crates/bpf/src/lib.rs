@@ -4,6 +4,7 @@
 //! the programs for this machine against a [`Linker`], which stands for the kernel: it knows the helpers, the kernel functions and the layout
 //! of kernel structures. The [`Code`] is compiled once and shared by many simulations, each of which calls it with its own [`Context`].
 
+mod blocks;
 mod btf;
 mod btf_ext;
 mod bytes;

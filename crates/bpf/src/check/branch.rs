@@ -5,8 +5,7 @@ use super::value::{Null, Number, Root, Value, largest};
 use crate::instruction::{Instruction, class, jump};
 
 /// What is known if the jump is taken, or if it is not; `None` if that cannot happen.
-pub(super) fn after(one: Instruction, state: &State, taken: bool) -> Option<State> {
-    let mut state = state.clone();
+pub(super) fn after(one: Instruction, mut state: State, taken: bool) -> Option<State> {
     let operation = one.operation();
     if matches!(operation, jump::JA | jump::JCOND) {
         return (taken || operation == jump::JCOND).then_some(state);

@@ -6,16 +6,84 @@ use super::value::{Null, Number, Offset, Pointer, Root, Target, Value};
 use super::{Facts, Verdict};
 use crate::btf::{Kind, Member, TypeId};
 use crate::contract::{Argument, Contract, Effect, Outcome, Region};
-use crate::link::{Operand, Operation};
+use crate::link::{Linked, Operand, Operation};
+use crate::linker::Linker;
 use crate::maps::kind;
-use crate::object::{ExternKind, Reference};
+use crate::object::{ExternKind, Object, Reference};
 
-/// A called function: its name, and its declaration if the object has one.
-struct Callee<'a> {
-    name: String,
+/// A helper or kernel function that is called: its name, and its declaration if the object has one.
+pub(super) struct Callee<'a> {
+    name: &'a str,
     contract: Contract,
     returns: TypeId,
     parameters: &'a [(String, TypeId)],
+}
+
+impl Callee<'_> {
+    /// Whether it acquires or releases something.
+    pub(super) fn has_effect(&self) -> bool {
+        self.contract.effect != Effect::None
+    }
+}
+
+/// The helpers and kernel functions that a function calls, by instruction.
+pub(super) fn callees<'a>(
+    object: &'a Object,
+    linker: &dyn Linker,
+    linked: &Linked,
+) -> Vec<Option<Callee<'a>>> {
+    let function = &object.functions()[linked.function];
+    let operations = linked.operations.iter().enumerate();
+    operations
+        .map(|(at, operation)| {
+            let is_call = operation.instruction.is_call();
+            match (is_call, function.reference(at)) {
+                (true, Some(Reference::Extern { index, .. })) => {
+                    kernel_function(object, linker, index)
+                }
+                (true, None) => helper(linker, operation.instruction.immediate.cast_unsigned()),
+                _ => None,
+            }
+        })
+        .collect()
+}
+
+fn kernel_function<'a>(
+    object: &'a Object,
+    linker: &dyn Linker,
+    index: usize,
+) -> Option<Callee<'a>> {
+    let external = &object.externs()[index];
+    let ExternKind::Function { type_id } = external.kind else {
+        return None;
+    };
+    let Kind::Function { prototype, .. } = object.btf().get(type_id).kind else {
+        return None;
+    };
+    let Kind::Prototype {
+        returns,
+        parameters,
+    } = &object.btf().get(prototype).kind
+    else {
+        return None;
+    };
+    let name = external.essential_name();
+    Some(Callee {
+        name,
+        contract: linker.kfunc_contract(name),
+        returns: *returns,
+        parameters,
+    })
+}
+
+fn helper(linker: &dyn Linker, number: u32) -> Option<Callee<'static>> {
+    let (name, contract) = linker.helper_contract(number)?;
+    Some(Callee {
+        name,
+        contract,
+        returns: 0,
+        parameters: &[],
+    })
 }
 
 impl Facts<'_> {
@@ -23,53 +91,19 @@ impl Facts<'_> {
         if let Some(Operand::Function(function)) = operation.operand {
             return self.call_own(function, state);
         }
-        let Some(callee) = self.callee(at, operation) else {
+        let Some(callee) = &self.callees[at] else {
             state.registers[..6].fill(Value::Any);
             state.forget_stack(i64::MIN, i64::MAX);
             return Verdict::Fine;
         };
-        let verdict = self.check_place(at, &callee, state);
-        let verdict = verdict.or_else(|| self.check_arguments(&callee, state));
-        let verdict = verdict.or_else(|| self.apply(at, &callee, state));
-        self.forget_written(&callee, state);
-        let result = self.result(at, &callee, state);
+        let verdict = self.check_place(at, callee, state);
+        let verdict = verdict.or_else(|| self.check_arguments(callee, state));
+        let verdict = verdict.or_else(|| self.apply(at, callee, state));
+        self.forget_written(callee, state);
+        let result = self.result(at, callee, state);
         state.registers[1..6].fill(Value::Unset);
         state.registers[0] = result;
         verdict
-    }
-
-    fn callee(&self, at: usize, operation: &Operation) -> Option<Callee<'_>> {
-        if let Some(Reference::Extern { index, .. }) = self.function.reference(at) {
-            let external = &self.object.externs()[index];
-            let ExternKind::Function { type_id } = external.kind else {
-                return None;
-            };
-            let Kind::Function { prototype, .. } = self.object.btf().get(type_id).kind else {
-                return None;
-            };
-            let Kind::Prototype {
-                returns,
-                parameters,
-            } = &self.object.btf().get(prototype).kind
-            else {
-                return None;
-            };
-            let name = external.essential_name();
-            return Some(Callee {
-                name: name.to_owned(),
-                contract: self.linker.kfunc_contract(name),
-                returns: *returns,
-                parameters,
-            });
-        }
-        let id = operation.instruction.immediate.cast_unsigned();
-        let (name, contract) = self.linker.helper_contract(id)?;
-        Some(Callee {
-            name: name.to_owned(),
-            contract,
-            returns: 0,
-            parameters: &[],
-        })
     }
 
     fn call_own(&self, function: usize, state: &mut State) -> Verdict {
@@ -90,7 +124,7 @@ impl Facts<'_> {
 
     /// Whether the function may be called at this point of the program.
     fn check_place(&self, at: usize, callee: &Callee<'_>, state: &State) -> Verdict {
-        let name = &callee.name;
+        let name = callee.name;
         let within = |region| state.holds(Held::Region(region, at)) == Some(true);
         if within(Region::SpinLock) && !callee.contract.in_spin_lock {
             return Verdict::refused(format!("{name}() is called while a spin lock is held"));
@@ -136,9 +170,9 @@ impl Facts<'_> {
             },
             _ => None,
         };
-        let place = format!("argument {} of {}()", number + 1, callee.name);
+        let place = || format!("argument {} of {}()", number + 1, callee.name);
         if value == Value::Unset {
-            return Verdict::refused(format!("{place} is not set"));
+            return Verdict::refused(format!("{} is not set", place()));
         }
         if argument == Argument::Declared && expects.is_none() {
             return Verdict::Fine;
@@ -147,10 +181,10 @@ impl Facts<'_> {
             (_, Value::Any) => return Verdict::Fine,
             (Argument::Value | Argument::Sized, value) if value.is_null() => return Verdict::Fine,
             (_, value) if value.is_untested() => {
-                return Verdict::refused(format!("{place} may be NULL, which is not tested"));
+                return Verdict::refused(format!("{} may be NULL, which is not tested", place()));
             }
             (_, Value::Number(_)) => {
-                return Verdict::refused(format!("{place} is a number, and not a pointer"));
+                return Verdict::refused(format!("{} is a number, and not a pointer", place()));
             }
             _ => {}
         }
@@ -164,7 +198,9 @@ impl Facts<'_> {
                 writes,
             };
             match self.through(pointer, access) {
-                Verdict::Refused { problem, .. } => Verdict::refused(format!("{place}: {problem}")),
+                Verdict::Refused { problem, .. } => {
+                    Verdict::refused(format!("{}: {problem}", place()))
+                }
                 // What a function accesses cannot be checked where it is called.
                 _ => Verdict::Fine,
             }
@@ -172,7 +208,7 @@ impl Facts<'_> {
         let map = self.map_of(state);
         match argument {
             Argument::Map if !matches!(pointer.target, Target::Map(_)) => {
-                Verdict::refused(format!("{place} is not a map"))
+                Verdict::refused(format!("{} is not a map", place()))
             }
             Argument::Key => map.map_or(Verdict::Fine, |map| sized(u64::from(map.key_size), false)),
             Argument::Value => {
@@ -183,7 +219,7 @@ impl Facts<'_> {
             }
             Argument::Sized => match state.registers.get(number + 2) {
                 Some(Value::Number(size)) if size.is_free && size.high >= u64::from(u32::MAX) => {
-                    Verdict::refused(format!("nothing bounds the size of {place}"))
+                    Verdict::refused(format!("nothing bounds the size of {}", place()))
                 }
                 Some(Value::Number(size)) => sized(size.low, false),
                 _ => Verdict::Fine,
@@ -194,7 +230,7 @@ impl Facts<'_> {
                     Target::MapValue(_) | Target::Section(_) | Target::Object
                 ) =>
             {
-                Verdict::refused(format!("{place} is not in a map or a global variable"))
+                Verdict::refused(format!("{} is not in a map or a global variable", place()))
             }
             Argument::Declared => match (pointer.target, expects) {
                 (Target::Kernel(have), Some(want)) if pointer.offset == Offset::ZERO => {
@@ -205,7 +241,8 @@ impl Facts<'_> {
                 {
                     let name = self.structure(want).unwrap_or_default();
                     Verdict::refused(format!(
-                        "{place} is {}, and not a struct {name} of the kernel",
+                        "{} is {}, and not a struct {name} of the kernel",
+                        place(),
                         self.name(pointer.target)
                     ))
                 }
@@ -216,7 +253,7 @@ impl Facts<'_> {
     }
 
     /// Types of kernel objects must match, except that a structure will do for its first member.
-    fn check_types(&self, place: &str, have: TypeId, want: TypeId) -> Verdict {
+    fn check_types(&self, place: &dyn Fn() -> String, have: TypeId, want: TypeId) -> Verdict {
         let (Some(mine), Some(wanted)) = (self.structure(have), self.structure(want)) else {
             return Verdict::Fine;
         };
@@ -227,7 +264,8 @@ impl Facts<'_> {
             return Verdict::Fine;
         }
         Verdict::refused(format!(
-            "{place} is a struct {mine}, and not a struct {wanted}"
+            "{} is a struct {mine}, and not a struct {wanted}",
+            place()
         ))
     }
 
@@ -263,7 +301,7 @@ impl Facts<'_> {
 
     /// What the call acquires and releases.
     fn apply(&self, at: usize, callee: &Callee<'_>, state: &mut State) -> Verdict {
-        let name = &callee.name;
+        let name = callee.name;
         let iterator = || match state.registers[1] {
             Value::Pointer(pointer)
                 if pointer.target == Target::Stack && pointer.offset.low == pointer.offset.high =>

@@ -10,22 +10,19 @@ mod access;
 mod arithmetic;
 mod branch;
 mod call;
+mod follow;
+mod judge;
 mod state;
 mod step;
 mod value;
 
-use std::collections::VecDeque;
-
-use self::state::{Held, Holding, State};
+use self::call::{Callee, callees};
 use self::value::{Null, Number, Offset, Pointer, Root, Target, Value};
 use crate::btf::{Kind, TypeId};
-use crate::contract::Effect;
-use crate::error::{Error, refused};
+use crate::error::Error;
 use crate::link::{Linked, Operand};
 use crate::linker::Linker;
-use crate::object::{
-    ExternKind, Function, Object, Reference, Section, Slot, StructOpsValue, without_flavor,
-};
+use crate::object::{Function, Object, Section, Slot, StructOpsValue, without_flavor};
 use crate::special::SpecialField;
 
 /// What is checked at run time before an instruction.
@@ -109,6 +106,8 @@ struct Facts<'a> {
     arguments: Vec<Value>,
     /// Whether the program may sleep, if that is known.
     may_sleep: Option<bool>,
+    /// The helpers and kernel functions that it calls, by instruction.
+    callees: &'a [Option<Callee<'a>>],
 }
 
 /// The fields of map values and sections that the kernel manages.
@@ -117,19 +116,20 @@ struct Specials {
     sections: Vec<Vec<SpecialField>>,
 }
 
-/// Maximum number of paths to an instruction that are followed separately.
-const WAYS: usize = 24;
-/// After this many joins, bounds that still change are given up.
-const PATIENCE: u32 = 6;
-
 /// Checks all functions. Returns an error for the first thing that a kernel would refuse, or the checks of each function's instructions.
 pub(crate) fn check(
     object: &Object,
     linker: &dyn Linker,
     functions: &[Linked],
 ) -> Result<Vec<Vec<Option<Check>>>, Error> {
-    let slots = object.slots();
-    let special = Specials::of(object);
+    let known = Known {
+        slots: object.slots(),
+        special: Specials::of(object),
+        callees: functions
+            .iter()
+            .map(|one| callees(object, linker, one))
+            .collect(),
+    };
     let mut summaries = vec![
         Summary {
             arguments: None,
@@ -138,30 +138,26 @@ pub(crate) fn check(
         };
         object.functions().len()
     ];
-    find_effects(object, linker, functions, &mut summaries);
+    find_effects(functions, &known.callees, &mut summaries);
     let order = callers_first(functions);
     // What functions return mostly depends on their own code alone.
+    let is_called = called(functions, object.functions().len());
     for &place in order.iter().rev() {
-        let facts = Facts::new(
-            object,
-            linker,
-            &functions[place],
-            &slots,
-            &special,
-            &summaries,
-        );
-        let result = facts.follow(&functions[place], [Value::Any; 5]).result();
-        summaries[functions[place].function].result = result;
+        let one = &functions[place];
+        if is_called[one.function] {
+            let facts = Facts::new(object, linker, one, &known, place, &summaries);
+            let result = facts.follow(one, [Value::Any; 5]).result();
+            summaries[one.function].result = result;
+        }
     }
     let mut checks = vec![Vec::new(); functions.len()];
     for &place in &order {
         let one = &functions[place];
-        let facts = Facts::new(object, linker, one, &slots, &special, &summaries);
-        let arguments = facts.entry(one.function);
-        let ways = facts.follow(one, arguments);
-        checks[place] = facts.judge(one, &ways)?;
-        let calls = facts.calls(one, &ways);
-        for (callee, arguments) in calls {
+        let facts = Facts::new(object, linker, one, &known, place, &summaries);
+        let ways = facts.follow(one, facts.entry(one.function));
+        let judgement = facts.judge(one, &ways)?;
+        checks[place] = judgement.checks;
+        for (callee, arguments) in judgement.calls {
             let known = &mut summaries[callee].arguments;
             *known = Some(match known {
                 None => arguments,
@@ -172,25 +168,12 @@ pub(crate) fn check(
     Ok(checks)
 }
 
-/// The states before each instruction.
-struct Ways {
-    before: Vec<Vec<State>>,
-    /// What exits return.
-    results: Vec<Value>,
-}
-
-impl Ways {
-    fn result(&self) -> Value {
-        let mut results = self.results.iter().copied();
-        let first = results.next().unwrap_or(Value::Any);
-        let all = results.fold(first, |all, one| all.join(one, false));
-        match all {
-            // Addresses in a stack that is gone, and the origins of other values, mean nothing to the caller.
-            Value::Pointer(pointer) if pointer.target == Target::Stack => Value::Any,
-            Value::Unset => Value::Any,
-            other => other.elsewhere(),
-        }
-    }
+/// What is known about the object before any function is checked.
+struct Known<'a> {
+    slots: Vec<Slot>,
+    special: Specials,
+    /// The helpers and kernel functions that each function calls.
+    callees: Vec<Vec<Option<Callee<'a>>>>,
 }
 
 impl<'a> Facts<'a> {
@@ -198,8 +181,8 @@ impl<'a> Facts<'a> {
         object: &'a Object,
         linker: &'a dyn Linker,
         linked: &Linked,
-        slots: &'a [Slot],
-        special: &'a Specials,
+        known: &'a Known<'a>,
+        place: usize,
         summaries: &'a [Summary],
     ) -> Facts<'a> {
         let function = &object.functions()[linked.function];
@@ -207,11 +190,12 @@ impl<'a> Facts<'a> {
             object,
             linker,
             function,
-            slots,
-            special,
+            slots: &known.slots,
+            special: &known.special,
             summaries,
             arguments: Vec::new(),
             may_sleep: None,
+            callees: &known.callees[place],
         };
         let program = object
             .programs()
@@ -308,175 +292,6 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Follows all paths through a function.
-    fn follow(&self, linked: &Linked, arguments: [Value; 5]) -> Ways {
-        let count = linked.operations.len();
-        let mut ways = Ways {
-            before: vec![Vec::new(); count],
-            results: Vec::new(),
-        };
-        let mut joins = vec![0_u32; count];
-        let mut work = VecDeque::from([(0, State::new(arguments).holding)]);
-        ways.before[0].push(State::new(arguments));
-        while let Some((at, holding)) = work.pop_front() {
-            let Some(state) = ways.before[at].iter().find(|one| one.holding == holding) else {
-                continue;
-            };
-            for (next, after) in self.successors(linked, at, state) {
-                if next >= count {
-                    continue;
-                }
-                let Some(holding) = arrive(&mut ways.before[next], after, &mut joins[next]) else {
-                    continue;
-                };
-                let entry = (next, holding);
-                if !work.contains(&entry) {
-                    work.push_back(entry);
-                }
-            }
-        }
-        for (at, operation) in linked.operations.iter().enumerate() {
-            if operation.instruction.is_exit() {
-                let returned = ways.before[at].iter().map(|state| state.registers[0]);
-                ways.results.extend(returned);
-            }
-        }
-        ways
-    }
-
-    /// Where control goes from an instruction, and what is known there.
-    fn successors(&self, linked: &Linked, at: usize, state: &State) -> Vec<(usize, State)> {
-        let operation = &linked.operations[at];
-        let next = at
-            + if operation.instruction.is_wide() {
-                2
-            } else {
-                1
-            };
-        match operation.target {
-            Some(target) => {
-                let decided = linked.flow.decided[at];
-                let way = |to: usize, taken: bool| {
-                    (decided != Some(!taken))
-                        .then(|| branch::after(operation.instruction, state, taken))
-                        .flatten()
-                        .map(|state| (to, state))
-                };
-                way(target, true)
-                    .into_iter()
-                    .chain(way(next, false))
-                    .collect()
-            }
-            None if operation.ends_function() => Vec::new(),
-            None => {
-                let mut after = state.clone();
-                self.step(at, operation, &mut after);
-                vec![(next, after)]
-            }
-        }
-    }
-
-    /// Reports what is refused, and which checks instructions need.
-    fn judge(&self, linked: &Linked, ways: &Ways) -> Result<Vec<Option<Check>>, Error> {
-        let mut checks = vec![None; linked.operations.len()];
-        let is_program = self.may_sleep.is_some();
-        for (at, operation) in linked.operations.iter().enumerate() {
-            if operation.target.is_some() {
-                continue;
-            }
-            let mut verdicts = Vec::new();
-            for state in &ways.before[at] {
-                if operation.instruction.is_exit() {
-                    if is_program
-                        && !state.is_doubtful
-                        && let Some(error) = self.leak(linked, state)
-                    {
-                        return Err(error);
-                    }
-                    continue;
-                }
-                let verdict = self.step(at, operation, &mut state.clone());
-                verdicts.push(verdict);
-            }
-            if let Some(problem) = all_refused(&verdicts) {
-                return Err(self.refuse(at, problem));
-            }
-            checks[at] = common_guard(&verdicts).map(|guard| Check {
-                guard,
-                problem: self.broken(linked, guard),
-            });
-        }
-        Ok(checks)
-    }
-
-    /// What is wrong if a guard fails.
-    fn broken(&self, linked: &Linked, guard: Guard) -> String {
-        match guard {
-            Guard::NotNull => "NULL is used as a pointer".to_owned(),
-            Guard::Within { origin, .. } => match origin {
-                Origin::Slot(slot) => {
-                    format!("access outside of {}", self.name(Target::Section(slot)))
-                }
-                Origin::Stack => "access outside of the stack".to_owned(),
-                Origin::Call(at) => {
-                    format!(
-                        "access outside of what {}() returned",
-                        self.called(linked, at)
-                    )
-                }
-            },
-        }
-    }
-
-    fn refuse(&self, at: usize, problem: String) -> Error {
-        refused(self.object.location(self.function, at).to_string(), problem)
-    }
-
-    /// What the program still holds at its end, as an error at the place where it was acquired.
-    fn leak(&self, linked: &Linked, state: &State) -> Option<Error> {
-        let held = *state.holding.as_ref()?.first()?;
-        let problem = match held {
-            Held::Reference(at) => {
-                let name = self.called(linked, at);
-                format!("the reference that {name}() returned is not released on every path")
-            }
-            Held::Region(region, _) => format!("{} is not left on every path", region.name()),
-            Held::Iterator(..) => "an iterator is not ended on every path".to_owned(),
-        };
-        Some(self.refuse(held.taken_at(), problem))
-    }
-
-    fn called(&self, linked: &Linked, at: usize) -> String {
-        if let Some(Reference::Extern { index, .. }) = self.function.reference(at) {
-            return self.object.externs()[index].essential_name().to_owned();
-        }
-        let id = linked.operations[at].instruction.immediate.cast_unsigned();
-        let known = self.linker.helper_contract(id);
-        known.map_or("a helper", |(name, _)| name).to_owned()
-    }
-
-    /// The calls of other functions of the object, with their arguments. Nothing is known about those of callbacks.
-    fn calls(&self, linked: &Linked, ways: &Ways) -> Vec<(usize, [Value; 5])> {
-        let mut calls = Vec::new();
-        for (at, operation) in linked.operations.iter().enumerate() {
-            let Some(Operand::Function(callee)) = operation.operand else {
-                continue;
-            };
-            for state in &ways.before[at] {
-                let registers = &state.registers;
-                calls.push((
-                    callee,
-                    if operation.instruction.is_call() {
-                        std::array::from_fn(|number| registers[number + 1])
-                    } else {
-                        [Value::Any; 5]
-                    },
-                ));
-            }
-        }
-        calls
-    }
-
     fn section(&self, slot: usize) -> Option<&'a Section> {
         match self.slots[slot] {
             Slot::Section(section) => self.object.sections().get(section),
@@ -529,53 +344,6 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Adds a state to those of an instruction. Returns what it holds if that added anything.
-fn arrive(known: &mut Vec<State>, mut state: State, joins: &mut u32) -> Option<Holding> {
-    if known.len() >= WAYS && known.iter().all(|one| one.holding != state.holding) {
-        state.holding = None;
-    }
-    match known.iter_mut().find(|one| one.holding == state.holding) {
-        Some(one) => {
-            *joins += 1;
-            let widen = *joins > PATIENCE * WAYS as u32 / 8;
-            one.join(&state, widen).then(|| one.holding.clone())
-        }
-        None => {
-            let holding = state.holding.clone();
-            known.push(state);
-            Some(holding)
-        }
-    }
-}
-
-/// The problem, if all paths to an instruction have one.
-fn all_refused(verdicts: &[Verdict]) -> Option<String> {
-    let mut first = None;
-    for verdict in verdicts {
-        match verdict {
-            Verdict::Refused { problem, .. } => first = first.or(Some(problem.clone())),
-            _ => return None,
-        }
-    }
-    first
-}
-
-/// The guard, if the same one fits all paths that need one.
-fn common_guard(verdicts: &[Verdict]) -> Option<Guard> {
-    let mut common = None;
-    for verdict in verdicts {
-        let guard = match verdict {
-            Verdict::Fine => continue,
-            Verdict::Guarded(guard) | Verdict::Refused { guard, .. } => (*guard)?,
-        };
-        if common.is_some_and(|common| common != guard) {
-            return None;
-        }
-        common = Some(guard);
-    }
-    common
-}
-
 impl Specials {
     fn of(object: &Object) -> Specials {
         let fields = |type_id: Option<TypeId>| {
@@ -620,50 +388,38 @@ fn callers_first(functions: &[Linked]) -> Vec<usize> {
     order
 }
 
+/// Which functions of the object others call, or pass to the kernel as callbacks.
+fn called(functions: &[Linked], count: usize) -> Vec<bool> {
+    let mut called = vec![false; count];
+    for operation in functions.iter().flat_map(|one| &one.operations) {
+        if let Some(Operand::Function(callee)) = operation.operand {
+            called[callee] = true;
+        }
+    }
+    called
+}
+
 /// Finds the functions that acquire or release references or locks, themselves or in what they call.
 fn find_effects(
-    object: &Object,
-    linker: &dyn Linker,
     functions: &[Linked],
+    callees: &[Vec<Option<Callee<'_>>>],
     summaries: &mut [Summary],
 ) {
-    let has_effect = |linked: &Linked| {
-        let function = &object.functions()[linked.function];
-        linked.operations.iter().enumerate().any(|(at, operation)| {
-            if !operation.instruction.is_call() || !linked.flow.reachable[at] {
-                return false;
-            }
-            let contract = match function.reference(at) {
-                Some(Reference::Extern { index, .. }) => {
-                    let external = &object.externs()[index];
-                    matches!(external.kind, ExternKind::Function { .. })
-                        .then(|| linker.kfunc_contract(external.essential_name()))
-                }
-                Some(_) => None,
-                None => linker
-                    .helper_contract(operation.instruction.immediate.cast_unsigned())
-                    .map(|known| known.1),
-            };
-            contract.is_some_and(|contract| contract.effect != Effect::None)
-        })
-    };
-    for one in functions {
-        summaries[one.function].takes_or_gives = has_effect(one);
+    for (one, callees) in functions.iter().zip(callees) {
+        let has_effect = |(at, callee): (usize, &Option<Callee<'_>>)| {
+            one.flow.reachable[at] && callee.as_ref().is_some_and(Callee::has_effect)
+        };
+        let mut callees = callees.iter().enumerate();
+        summaries[one.function].takes_or_gives = callees.any(has_effect);
     }
     for &place in callers_first(functions).iter().rev() {
-        let callees =
-            functions[place]
-                .operations
-                .iter()
-                .filter_map(|operation| match operation.operand {
-                    Some(Operand::Function(callee)) if operation.instruction.is_call() => {
-                        Some(callee)
-                    }
-                    _ => None,
-                });
-        let inherits = callees
-            .into_iter()
-            .any(|callee| summaries[callee].takes_or_gives);
+        let operations = functions[place].operations.iter();
+        let inherits = operations
+            .filter(|operation| operation.instruction.is_call())
+            .any(|operation| match operation.operand {
+                Some(Operand::Function(callee)) => summaries[callee].takes_or_gives,
+                _ => false,
+            });
         summaries[functions[place].function].takes_or_gives |= inherits;
     }
 }

@@ -67,18 +67,28 @@ impl State {
 
     /// Keeps what is known on both paths; returns whether anything was lost.
     pub(super) fn join(&mut self, other: &State, widen: bool) -> bool {
-        let before = self.clone();
+        let mut changed = false;
+        let mut join = |mine: &mut Value, theirs: Value| {
+            if *mine != theirs {
+                let both = mine.join(theirs, widen);
+                changed |= both != *mine;
+                *mine = both;
+            }
+        };
         for (mine, theirs) in self.registers.iter_mut().zip(other.registers) {
-            *mine = mine.join(theirs, widen);
+            join(mine, theirs);
         }
         self.slots.retain_mut(|(offset, value)| {
-            *value = value.join(other.slot(*offset), widen);
+            join(value, other.slot(*offset));
             *value != Value::Any
         });
+        let known = self.words.len() + self.cells.len();
         self.words.retain(|word| other.words.contains(word));
         self.cells.retain(|cell| other.cells.contains(cell));
+        changed |= known != self.words.len() + self.cells.len();
+        changed |= self.is_doubtful && !other.is_doubtful;
         self.is_doubtful &= other.is_doubtful;
-        *self != before
+        changed
     }
 
     pub(super) fn slot(&self, offset: i64) -> Value {

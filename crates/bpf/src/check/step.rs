@@ -13,7 +13,10 @@ impl Facts<'_> {
     /// What is known after an instruction, and whether it is allowed.
     pub(super) fn step(&self, at: usize, operation: &Operation, state: &mut State) -> Verdict {
         let one = operation.instruction;
-        state.renew(at);
+        if one.class() == class::LDX || one.is_call() {
+            // Only these make values that others are told apart from by their origin.
+            state.renew(at);
+        }
         match one.class() {
             _ if matches!(operation.operand, Some(Operand::Absent { .. })) => {
                 state.registers[usize::from(one.destination)] = Value::Any;
