@@ -13,7 +13,7 @@ use crate::error::{Error, Missing};
 use crate::link::{Calls, KernelCall, Linked, LinkedObject, Operand, link};
 use crate::linker::Linker;
 use crate::location::{Location, Places};
-use crate::object::Object;
+use crate::object::{Object, Slot};
 use crate::translate::{Environment, translate};
 
 /// The compiled programs of one object. It holds no simulation state: any number of simulations, on any threads, may run it at once, each with
@@ -66,7 +66,27 @@ impl Compiled {
 /// [`Error::Refused`] names what a kernel would refuse. [`Error::Malformed`] and [`Error::Unsupported`] name an invalid instruction. It is not
 /// an error if the linker lacks something: see [`Code::missing`].
 pub fn compile(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
-    compile_linked(object, linker, link(object, linker)?)
+    compile_linked(object, linker, link(object, linker, &[])?)
+}
+
+/// The same for one setting of the read-only variables, with which a kernel's verifier knows them: code that these values rule out is neither
+/// checked nor compiled, and may be anything. `read_only` has the contents of sections, by their number in [`Object::sections`]. The code is
+/// right only where the sections have these contents.
+///
+/// # Errors
+///
+/// As [`compile`].
+pub fn compile_with(
+    object: &Object,
+    linker: &dyn Linker,
+    read_only: &[(usize, Vec<u8>)],
+) -> Result<Code, Error> {
+    let contents = |slot| {
+        let known = read_only.iter().find(|one| Slot::Section(one.0) == slot);
+        known.map(|one| one.1.clone())
+    };
+    let by_slot: Vec<Option<Vec<u8>>> = object.slots().into_iter().map(contents).collect();
+    compile_linked(object, linker, link(object, linker, &by_slot)?)
 }
 
 /// The same without run-time checks, to measure what they cost.
@@ -75,7 +95,7 @@ pub fn compile(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
 ///
 /// As [`compile`].
 pub fn compile_unguarded(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
-    let mut linked = link(object, linker)?;
+    let mut linked = link(object, linker, &[])?;
     for function in &mut linked.functions {
         function.checks.fill(None);
     }

@@ -67,26 +67,53 @@ pub(crate) struct Flow {
     pub decided: Vec<Option<bool>>,
 }
 
-/// Constant bytes at a known address.
+/// What is constant from the moment at which the object is loaded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConstantMemory<'a> {
+    /// Address of the configuration values.
     pub address: u64,
+    /// The configuration values.
     pub bytes: &'a [u8],
+    /// The contents of sections, by slot, as far as they are known to be constant.
+    pub slots: &'a [Option<Vec<u8>>],
 }
+
+/// Where addresses in constant sections begin while a function is analysed. No kernel object is there, and the section's real address is not
+/// known yet: it differs between simulations.
+const SECTIONS: u64 = 0x7ff0 << 48;
+/// Distance between the addresses of sections: more than any section has.
+const SECTION: u64 = 1 << 34;
 
 impl ConstantMemory<'_> {
     fn load(self, address: u64, size: u8) -> Value {
-        let start = usize::try_from(address.checked_sub(self.address)?).ok()?;
-        let bytes = self
-            .bytes
-            .get(start..start.checked_add(usize::from(size))?)?;
-        Some(
-            bytes
-                .iter()
-                .rev()
-                .fold(0, |value, &byte| value << 8 | u64::from(byte)),
-        )
+        let (base, bytes) = match is_section(address) {
+            true => {
+                let slot = (address - SECTIONS) / SECTION;
+                let bytes = self.slots.get(usize::try_from(slot).ok()?)?.as_ref()?;
+                (SECTIONS + slot * SECTION, &bytes[..])
+            }
+            false => (self.address, self.bytes),
+        };
+        let start = usize::try_from(address.checked_sub(base)?).ok()?;
+        let bytes = bytes.get(start..start.checked_add(usize::from(size))?)?;
+        Some(number(bytes))
     }
+
+    /// The address of a place in a section, if its contents are known.
+    fn place(self, slot: usize, offset: u64) -> Value {
+        self.slots.get(slot)?.as_ref()?;
+        (offset < SECTION).then(|| SECTIONS + slot as u64 * SECTION + offset)
+    }
+}
+
+fn is_section(address: u64) -> bool {
+    address >> 48 == SECTIONS >> 48
+}
+
+/// The number that these bytes, at most eight, are.
+pub(crate) fn number(bytes: &[u8]) -> u64 {
+    let digits = bytes.iter().rev();
+    digits.fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
 /// Propagates constants through a function.
@@ -164,6 +191,7 @@ fn step(operation: &Operation, state: &mut State, frame: Frame, memory: Constant
         class::LD => {
             state.registers[destination] = match operation.operand {
                 Some(Operand::Constant(value)) => Some(value),
+                Some(Operand::Slot { slot, offset }) => memory.place(slot, offset),
                 _ => None,
             };
         }
@@ -285,6 +313,15 @@ fn branch(one: Instruction, state: &State) -> Option<bool> {
     } else {
         i64::from(one.immediate).cast_unsigned()
     };
+    if is_section(left) || is_section(right) {
+        // These are not the addresses that there will be, except that none of them is 0.
+        let is_null = left == 0 || right == 0;
+        return match one.operation() {
+            jump::JEQ if is_null && one.class() == class::JMP => Some(false),
+            jump::JNE if is_null && one.class() == class::JMP => Some(true),
+            _ => None,
+        };
+    }
     let (left, right, signed_left, signed_right) = if one.class() == class::JMP32 {
         let (left, right) = (left as u32, right as u32);
         (

@@ -89,6 +89,15 @@ pub(crate) const ADDRESS_SPACE_CAST: i16 = 1;
 pub(crate) const FRAME_POINTER: u8 = 10;
 
 impl Instruction {
+    /// Stands for an instruction that is not understood: copies r0 to itself.
+    pub(crate) const NOTHING: Instruction = Instruction {
+        opcode: class::ALU64 | alu::MOV | 0x08,
+        destination: 0,
+        source: 0,
+        offset: 0,
+        immediate: 0,
+    };
+
     /// Decodes eight bytes.
     pub(crate) fn decode(bytes: [u8; SIZE]) -> Instruction {
         let [opcode, registers, offset0, offset1, i0, i1, i2, i3] = bytes;

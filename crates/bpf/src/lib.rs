@@ -33,7 +33,7 @@ mod translate;
 mod validate;
 
 pub use btf::{Btf, Kind, Linkage, Member, SectionVariable, Type, TypeId};
-pub use code::{Code, compile, compile_unguarded};
+pub use code::{Code, compile, compile_unguarded, compile_with};
 pub use context::{Context, Entry, NULL_PAGE, NullPage, Stack};
 pub use contract::{Argument, Contract, Effect, Outcome, Region};
 pub use error::{Error, Missing};

@@ -57,6 +57,8 @@ pub(crate) enum Operand {
         /// Whether the object declares that it can do without (a weak function).
         optional: bool,
     },
+    /// An instruction that the translation does not support, with what is wrong with it. Only code that never runs may have one.
+    Unknown(String),
 }
 
 /// A function that will be compiled.
@@ -135,8 +137,13 @@ pub struct KernelCall {
     pub place: String,
 }
 
-/// Links the programs marked for loading, and the functions they use.
-pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject, Error> {
+/// Links the programs marked for loading, and the functions they use. `read_only` has the contents of sections that are constant from then on,
+/// by slot, as far as they are known: code that they rule out is left out.
+pub(crate) fn link(
+    object: &Object,
+    linker: &dyn Linker,
+    read_only: &[Option<Vec<u8>>],
+) -> Result<LinkedObject, Error> {
     let kconfig = kconfig_values(object, linker)?;
     let mut linked = LinkedObject {
         functions: Vec::new(),
@@ -161,6 +168,7 @@ pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject,
         let memory = ConstantMemory {
             address: linked.kconfig.as_ptr() as u64,
             bytes: &linked.kconfig,
+            slots: read_only,
         };
         let flow = analyse(&operations, memory);
         check_flow(object, function, &operations, &flow)?;
@@ -178,7 +186,7 @@ pub(crate) fn link(object: &Object, linker: &dyn Linker) -> Result<LinkedObject,
     }
     linked.functions.sort_by_key(|one| one.function);
     check_calls(object, &linked.functions)?;
-    let checks = check(object, linker, &linked.functions)?;
+    let checks = check(object, linker, &linked.functions, read_only)?;
     for (one, checks) in linked.functions.iter_mut().zip(checks) {
         one.checks = checks;
     }
@@ -306,6 +314,7 @@ fn link_function(
     let mut second_half = false;
     for (at, &instruction) in function.instructions.iter().enumerate() {
         let bad = |problem: String| malformed(place(object, function, at), problem);
+        let mut unknown = None;
         if second_half {
             if instruction.opcode != 0 {
                 return Err(bad(
@@ -314,12 +323,20 @@ fn link_function(
             }
             second_half = false;
         } else {
-            check_instruction(instruction)
-                .map_err(|problem| unsupported(place(object, function, at), problem))?;
-            second_half = instruction.is_wide();
+            unknown = check_instruction(instruction).err();
+            second_half = unknown.is_none() && instruction.is_wide();
             if second_half && at + 1 == count {
                 return Err(bad("half of a 16-byte load at the end".to_owned()));
             }
+        }
+        if let Some(problem) = unknown {
+            operations.push(Operation {
+                instruction: Instruction::NOTHING,
+                operand: Some(Operand::Unknown(problem)),
+                target: None,
+                kernel_load: false,
+            });
+            continue;
         }
         let target = match instruction.jump_distance() {
             None => None,
@@ -348,7 +365,9 @@ fn link_function(
                 "jumps into the middle of a 16-byte load",
             ));
         }
-        operations[at].operand = operand(object, linker, function, at, kconfig)?;
+        if operations[at].operand.is_none() {
+            operations[at].operand = operand(object, linker, function, at, kconfig)?;
+        }
     }
     relocate(object, linker, function, &mut operations)?;
     Ok(operations)
@@ -483,6 +502,9 @@ fn relocate(
                 continue;
             };
             let instruction = operations[at].instruction;
+            if matches!(operations[at].operand, Some(Operand::Unknown(_))) {
+                continue;
+            }
             let result =
                 core_relocation::resolve(object.btf(), linker, relocation).and_then(|resolution| {
                     let what = || core_relocation::describe(object.btf(), relocation);
@@ -521,6 +543,9 @@ fn check_flow(
         }
         let one = operation.instruction;
         let bad = |problem: &str| malformed(place(object, function, at), problem);
+        if let Some(Operand::Unknown(problem)) = &operation.operand {
+            return Err(unsupported(place(object, function, at), problem));
+        }
         let next = at + if one.is_wide() { 2 } else { 1 };
         if next >= operations.len() && !one.ends_flow() && !operation.ends_function() {
             return Err(bad("control runs out of the function"));

@@ -139,8 +139,8 @@ impl Cell {
             Ok(prepared) => (prepared, None),
             Err(error) => (Prepared::default(), Some(error.to_string())),
         };
-        contender.tick_at(options.hz);
         options.setup = Arc::new(prepared.setup);
+        contender.load_for(&options);
         Self {
             loader_notes: prepared.notes,
             unprepared,

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use fairground_bpf::Object;
+use fairground_bpf::{Object, Setup};
 use fairground_capture::{Captured, Followed, KernelFacts};
 use fairground_catalog::Build;
 use fairground_companion::{Companion, Prepared};
@@ -38,7 +38,9 @@ struct Opened {
     whole: Accompanied,
     object: Arc<Object>,
     /// The scheduler in the simulated kernel, or why the simulated kernel rejects it.
-    scheduler: Result<Arc<Scheduler>, Arc<LoadError>>,
+    scheduler: Loaded,
+    /// If a kernel rejects it whatever its read-only variables hold: what becomes of it with the values of the runs so far.
+    with_values: Arc<Mutex<Vec<(Values, Loaded)>>>,
 }
 
 /// Why a scheduler cannot be loaded.
@@ -47,6 +49,28 @@ pub(crate) enum Unloadable<'a> {
     Invalid(&'a Error),
     /// The simulated kernel rejects it.
     Refused(&'a LoadError),
+}
+
+impl Opened {
+    fn load_with_values(&self, options: &Options) -> Loaded {
+        let values = (
+            options.variables.clone(),
+            options.setup.clone(),
+            options.machine.clone(),
+            options.hz,
+        );
+        let mut known = self
+            .with_values
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, loaded)) = known.iter().find(|(others, _)| *others == values) {
+            return loaded.clone();
+        }
+        let loaded = Scheduler::load_with_values(self.object.clone(), options);
+        let loaded = loaded.map(Arc::new).map_err(Arc::new);
+        known.push((values, loaded.clone()));
+        loaded
+    }
 }
 
 impl Contender {
@@ -75,6 +99,7 @@ impl Contender {
                 whole,
                 object,
                 scheduler,
+                with_values: Arc::default(),
             }),
             loader: None,
         })
@@ -165,6 +190,7 @@ impl Contender {
         opened.whole.set_companion(companion);
         if !as_before {
             (opened.object, opened.scheduler) = compile(&opened.whole, &self.name)?;
+            opened.with_values = Arc::default();
         }
         Ok(())
     }
@@ -177,12 +203,14 @@ impl Contender {
         loaded.map_err(|reason| Unloadable::Refused(reason))
     }
 
-    /// Builds the scheduler for a kernel with this tick rate.
-    pub(crate) fn tick_at(&mut self, hz: u64) {
-        if let Ok(opened) = &mut self.opened
-            && let Ok(scheduler) = &opened.scheduler
-        {
-            opened.scheduler = scheduler.for_hz(hz).map_err(Arc::new);
+    /// Builds the scheduler for runs with `options`, from which it gets its values. Code that these values rule out may be what a kernel does
+    /// not take, because its verifier never looks at that.
+    pub(crate) fn load_for(&mut self, options: &Options) {
+        if let Ok(opened) = &mut self.opened {
+            opened.scheduler = match &opened.scheduler {
+                Ok(scheduler) => scheduler.for_hz(options.hz).map_err(Arc::new),
+                Err(_) => opened.load_with_values(options),
+            };
         }
     }
 
@@ -350,8 +378,14 @@ impl Contender {
     }
 }
 
-/// A scheduler's object, and the scheduler in the simulated kernel or why the simulated kernel rejects it.
-type Compiled = (Arc<Object>, Result<Arc<Scheduler>, Arc<LoadError>>);
+/// A scheduler in the simulated kernel, or why the simulated kernel rejects it.
+type Loaded = Result<Arc<Scheduler>, Arc<LoadError>>;
+
+/// What the values of read-only variables come from: tunables, the loader's doings, the machine, the tick rate.
+type Values = (Vec<(String, Vec<u8>)>, Arc<Setup>, Arc<Machine>, u64);
+
+/// A scheduler's object, and the scheduler.
+type Compiled = (Arc<Object>, Loaded);
 
 fn compile(whole: &Accompanied, name: &str) -> Result<Compiled, Error> {
     let object = Arc::new(whole.object()?);

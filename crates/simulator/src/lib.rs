@@ -45,6 +45,7 @@ mod tasks;
 mod timers;
 mod topology;
 mod tracing;
+mod variables;
 
 pub use core::check_deadline_tasks;
 pub use cost::{CostError, CostModel, CostValue, GIVEN};

@@ -7,6 +7,7 @@ use crate::lockstep::Companion;
 use crate::maps::{Map, Maps, Store, words};
 use crate::scheduler::{LoadError, Scheduler};
 use crate::simulation::Options;
+use crate::variables;
 
 /// What the scheduler's code addresses. It never moves, because code and values hold addresses in it.
 pub struct Memory {
@@ -39,14 +40,11 @@ impl Memory {
         if let (Some(arena), Some(companion)) = (&mut arena, &mut companion) {
             arena.share(companion);
         }
-        let mut variables = options.variables.clone();
-        for variable in fairground_contract::topology::variables(&options.machine) {
-            variables.push((variable.name.to_owned(), variable.bytes));
-        }
+        let given = variables::given(options);
         let mut sections = Vec::new();
         let mut places = Vec::new();
         for (number, section) in scheduler.object.sections().iter().enumerate() {
-            let bytes = scheduler.initial_bytes(number, &variables, &options.setup);
+            let bytes = variables::initial_bytes(&scheduler.object, number, &given, &options.setup);
             let mut memory = section_memory(&bytes);
             let place = match (&mut arena, section.name.as_str()) {
                 (Some(arena), ".addr_space.1") => {

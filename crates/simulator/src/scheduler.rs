@@ -10,6 +10,8 @@ use crate::constants::*;
 use crate::kfunc;
 use crate::linker::{self, KernelLinker};
 use crate::operations::{Op, Operations, cid_name};
+use crate::simulation::Options;
+use crate::variables;
 
 /// Type of a table of callbacks that identify CPUs by number.
 const CPU_FORM: &str = "sched_ext_ops";
@@ -60,7 +62,11 @@ impl Scheduler {
     /// [`LoadError`] if the object is unusable, needs functions or fields that this kernel does not have (all are named), or has
     /// no operations table that a kernel would accept.
     pub fn load(bytes: &[u8]) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with(Arc::new(parse(bytes)?), fairground_bpf::compile)
+        Scheduler::load_with(
+            Arc::new(parse(bytes)?),
+            linker::DEFAULT_HZ,
+            fairground_bpf::compile,
+        )
     }
 
     /// The same for an object that has already been read.
@@ -69,7 +75,23 @@ impl Scheduler {
     ///
     /// As [`Scheduler::load`].
     pub fn load_object(object: Arc<Object>) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with(object, fairground_bpf::compile)
+        Scheduler::load_with(object, linker::DEFAULT_HZ, fairground_bpf::compile)
+    }
+
+    /// The same for the values that read-only variables have in runs with `options`. As a kernel's verifier does it, the code that these
+    /// values rule out is left out, whatever it is. The scheduler may only be simulated with these values.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheduler::load`].
+    pub fn load_with_values(
+        object: Arc<Object>,
+        options: &Options,
+    ) -> Result<Scheduler, LoadError> {
+        let read_only = variables::read_only(&object, options);
+        Scheduler::load_with(object, options.hz, |object, linker| {
+            fairground_bpf::compile_with(object, linker, &read_only)
+        })
     }
 
     /// The same without run-time checks, to measure what they cost.
@@ -78,12 +100,17 @@ impl Scheduler {
     ///
     /// As [`Scheduler::load`].
     pub fn load_unguarded(bytes: &[u8]) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with(Arc::new(parse(bytes)?), fairground_bpf::compile_unguarded)
+        Scheduler::load_with(
+            Arc::new(parse(bytes)?),
+            linker::DEFAULT_HZ,
+            fairground_bpf::compile_unguarded,
+        )
     }
 
     fn load_with(
         object: Arc<Object>,
-        compile: fn(&Object, &dyn fairground_bpf::Linker) -> Result<Code, fairground_bpf::Error>,
+        hz: u64,
+        compile: impl Fn(&Object, &dyn fairground_bpf::Linker) -> Result<Code, fairground_bpf::Error>,
     ) -> Result<Scheduler, LoadError> {
         let tables: Vec<&StructOps> = object.schedulers().collect();
         let table = match tables[..] {
@@ -109,7 +136,7 @@ impl Scheduler {
         };
         let linker = KernelLinker {
             cid_form: table.type_name == CID_FORM,
-            ..KernelLinker::default()
+            hz,
         };
         let arenas = object
             .maps()
@@ -225,48 +252,6 @@ impl Scheduler {
             Some(location) => format!(" in {location}"),
             None => String::new(),
         }
-    }
-
-    /// Initial bytes of the section with this number: the values given for variables, what scx's own loaders fill in, and what
-    /// `setup` writes.
-    pub(crate) fn initial_bytes(
-        &self,
-        number: usize,
-        values: &[(String, Vec<u8>)],
-        setup: &Setup,
-    ) -> Vec<u8> {
-        let section = &self.object.sections()[number];
-        let mut bytes = section.data.clone();
-        bytes.resize(section.size as usize, 0);
-        for variable in &section.variables {
-            let range = variable.offset as usize..(variable.offset + variable.size) as usize;
-            // scx's headers keep the kernel's constants in variables that the loader fills from the kernel's types.
-            if let Some(name) = variable.name.strip_prefix("__")
-                && variable.size == 8
-                && name.starts_with("SCX_")
-                && let Some(value) = linker::enumerator(name)
-                && let Some(target) = bytes.get_mut(range.clone())
-            {
-                target.copy_from_slice(&value.to_le_bytes());
-            }
-            if let Some((_, value)) = values.iter().find(|(name, _)| *name == variable.name) {
-                if value.len() as u64 > variable.size && section.variables.len() == 1 {
-                    bytes.clone_from(value);
-                } else if let Some(target) = bytes.get_mut(range)
-                    && target.len() == value.len()
-                {
-                    target.copy_from_slice(value);
-                }
-            }
-        }
-        for patch in setup.variables.iter().filter(|one| one.section == number) {
-            let end = patch.offset + patch.bytes.len();
-            if bytes.len() < end {
-                bytes.resize(end, 0);
-            }
-            bytes[patch.offset..end].copy_from_slice(&patch.bytes);
-        }
-        bytes
     }
 }
 

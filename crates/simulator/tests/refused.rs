@@ -154,3 +154,51 @@ fn what_a_kernel_accepts_is_loaded() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// A scheduler whose callback does something only if the constant `rare` is not 0.
+fn with_rare_code(folder: &Path, before: &str, rare: &str) -> PathBuf {
+    let file = folder.join("rare.bpf.c");
+    let text = format!(
+        "#include \"one_callback.h\"\nconst volatile bool rare;\n{before}\nRUNNING()\n{{\n\tif (rare) {{ {rare} }}\n}}\nSCHEDULER;\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn code_that_constants_rule_out_is_not_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/include/one_callback.h");
+    std::fs::copy(header, folder.path().join("one_callback.h")).unwrap();
+    let untested = "u32 key = 9; struct value *value = bpf_map_lookup_elem(&hash, &key); zero = value->numbers[0];";
+    let in_function =
+        format!("static __noinline void look(bool really) {{ if (really) {{ {untested} }} }}");
+    for (before, rare, words) in [
+        (
+            "",
+            // Of a cast from address space 0 to 0, which clang 19 makes.
+            "u64 at = numbers[0]; asm volatile(\"%[r] = addr_space_cast(%[r], 0x0, 0x0)\" : [r] \"+r\"(at)); numbers[0] = at;",
+            "unknown arithmetic instruction",
+        ),
+        ("", untested, "may be NULL and is not tested"),
+        (&in_function, "look(rare);", "may be NULL and is not tested"),
+        (
+            "",
+            "scx_bpf_dispatch_cancel();",
+            "is not allowed in ops.running()",
+        ),
+    ] {
+        let file = with_rare_code(folder.path(), before, rare);
+        let compiled = compile_source(&file, &Default::default()).unwrap();
+        let object = Arc::new(fairground_bpf::Object::parse(&compiled.object).unwrap());
+        let mut options = free("2", TASKS);
+        let scheduler = Scheduler::load_with_values(object.clone(), &options).expect(words);
+        let outcome = simulate(&Arc::new(scheduler), &options, Vec::new()).unwrap();
+        assert!(!outcome.exit.kind.is_error(), "{:?}", outcome.exit);
+        options.variables.push(("rare".to_owned(), vec![1]));
+        match Scheduler::load_with_values(object, &options) {
+            Ok(_) => panic!("{words}: accepted"),
+            Err(error) => assert!(error.to_string().contains(words), "{error}"),
+        }
+    }
+}

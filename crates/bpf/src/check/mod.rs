@@ -108,6 +108,8 @@ struct Facts<'a> {
     may_sleep: Option<bool>,
     /// The helpers and kernel functions that it calls, by instruction.
     callees: &'a [Option<Callee<'a>>],
+    /// The contents of constant sections, by slot, as far as they are known.
+    read_only: &'a [Option<Vec<u8>>],
 }
 
 /// The fields of map values and sections that the kernel manages.
@@ -121,8 +123,10 @@ pub(crate) fn check(
     object: &Object,
     linker: &dyn Linker,
     functions: &[Linked],
+    read_only: &[Option<Vec<u8>>],
 ) -> Result<Vec<Vec<Option<Check>>>, Error> {
     let known = Known {
+        read_only,
         slots: object.slots(),
         special: Specials::of(object),
         callees: functions
@@ -170,6 +174,8 @@ pub(crate) fn check(
 
 /// What is known about the object before any function is checked.
 struct Known<'a> {
+    /// The contents of constant sections, by slot, as far as they are known.
+    read_only: &'a [Option<Vec<u8>>],
     slots: Vec<Slot>,
     special: Specials,
     /// The helpers and kernel functions that each function calls.
@@ -196,6 +202,7 @@ impl<'a> Facts<'a> {
             arguments: Vec::new(),
             may_sleep: None,
             callees: &known.callees[place],
+            read_only: known.read_only,
         };
         let program = object
             .programs()

@@ -5,6 +5,7 @@ use super::arithmetic::calculate;
 use super::state::State;
 use super::value::{Null, Number, Pointer, Root, Target, Value, largest};
 use super::{Facts, Verdict};
+use crate::constants::number;
 use crate::instruction::{Instruction, atomic, class, mode};
 use crate::link::{Operand, Operation};
 use crate::object::Slot;
@@ -106,6 +107,9 @@ impl Facts<'_> {
             Target::Section(slot)
                 if is_fixed && self.is_constant(slot) && one.mode() == mode::MEM =>
             {
+                if let Some(value) = self.contents(slot, offset, size) {
+                    return Value::Number(Number::constant(value));
+                }
                 let root = Root::Cell {
                     slot,
                     offset: offset.unsigned_abs(),
@@ -139,6 +143,14 @@ impl Facts<'_> {
             }
             _ => unknown(at, one),
         }
+    }
+
+    /// What a constant section has at an offset, if its contents are known.
+    fn contents(&self, slot: usize, offset: i64, size: u8) -> Option<u64> {
+        let bytes = self.read_only.get(slot)?.as_ref()?;
+        let start = usize::try_from(offset).ok()?;
+        let bytes = bytes.get(start..start.checked_add(usize::from(size))?)?;
+        Some(number(bytes))
     }
 
     fn is_special(&self, pointer: Pointer, offset: i64) -> bool {
