@@ -65,9 +65,7 @@ fn build() -> Result<(), Error> {
             println!("cargo:warning=schedulers/{id} has no {part} and is left out");
             continue;
         }
-        embed(
-            &clang, &workspace, &folder, &id, &libbpf, &output, &mut code,
-        )?;
+        embed(clang, &workspace, &folder, &id, &libbpf, &output, &mut code)?;
         // A copy of a scheduler's source is compiled against its headers, too.
         embed_headers(&folder, "", &mut headers_code)?;
     }

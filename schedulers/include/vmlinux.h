@@ -243,6 +243,11 @@ struct bpf_task_work {
 	__u64 __opaque;
 } __attribute__((aligned(8)));
 
+struct bpf_pidns_info {
+	__u32 pid;
+	__u32 tgid;
+};
+
 struct bpf_dynptr {
 	__u64 __opaque[2];
 } __attribute__((aligned(8)));

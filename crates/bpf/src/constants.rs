@@ -270,10 +270,17 @@ fn evaluate(one: Instruction, left: Value, right: Value) -> Value {
         return match (one.uses_register() && one.offset != 0, wide) {
             (true, _) => None,
             (false, true) => Some(value),
+            (false, false) if is_section(value) => None,
             (false, false) => Some(value & 0xffff_ffff),
         };
     }
     let (left, right) = (left?, right);
+    let by_number = right.is_some_and(|right| !is_section(right));
+    let moves = operation == alu::ADD || operation == alu::SUB && by_number;
+    if (is_section(left) || right.is_some_and(is_section)) && !(wide && moves) {
+        // Only a place in the same section has a meaning.
+        return None;
+    }
     if operation == alu::NEG {
         let value = left.wrapping_neg();
         return Some(if wide { value } else { value & 0xffff_ffff });

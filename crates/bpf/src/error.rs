@@ -27,6 +27,8 @@ pub enum Error {
         /// What it does there.
         problem: String,
     },
+    /// The object cannot do without something that its kernel does not have.
+    Lacking(Vec<Missing>),
     /// The code generator refused the translation: a defect of this crate.
     Generator {
         /// The function being compiled.
@@ -65,6 +67,15 @@ impl fmt::Display for Error {
                 write!(
                     formatter,
                     "{place}: a kernel would refuse this program: {problem}"
+                )
+            }
+            Error::Lacking(missing) => {
+                let each: Vec<String> = missing.iter().map(ToString::to_string).collect();
+                write!(
+                    formatter,
+                    "a kernel would not load this object, whether it gets there or not: {}; declare what the scheduler can do without \
+                     as __weak, and test it with bpf_ksym_exists()",
+                    each.join("; ")
                 )
             }
             Error::Generator { place, problem } => {

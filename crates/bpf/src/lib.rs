@@ -49,7 +49,7 @@ pub use object::{
     Extern, ExternKind, Object, Program, SCHEDULER_TABLES, Section, Slot, StructOps,
     StructOpsMember, StructOpsValue, Variable, VariableKind,
 };
-pub use renamed::name_since;
+pub use renamed::{Former, all_former, former};
 pub use setup::{MapEntry, NewEntry, NewMap, Passed, ProgramRun, RunTime, Setup, VariablePatch};
 pub use special::{SpecialField, SpecialKind};
 pub use symbols::Symbols;

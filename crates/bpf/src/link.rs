@@ -10,7 +10,7 @@ use crate::instruction::{FRAME_POINTER, Instruction, SIZE, atomic, class, mode};
 use crate::kernel_loads::mark_kernel_loads;
 use crate::linker::{Linker, Native};
 use crate::object::{ExternKind, Function, Object, Reference};
-use crate::renamed::name_since;
+use crate::renamed::former;
 use crate::validate::check_instruction;
 
 /// An instruction with everything it refers to.
@@ -144,6 +144,7 @@ pub(crate) fn link(
     linker: &dyn Linker,
     read_only: &[Option<Vec<u8>>],
 ) -> Result<LinkedObject, Error> {
+    check_externs(object, linker)?;
     let kconfig = kconfig_values(object, linker)?;
     let mut linked = LinkedObject {
         functions: Vec::new(),
@@ -192,6 +193,55 @@ pub(crate) fn link(
     }
     find_stops(&mut linked.functions, object.functions().len());
     Ok(linked)
+}
+
+/// Refuses an object that cannot do without a kernel function or variable that the kernel lacks, as libbpf does. All are named.
+fn check_externs(object: &Object, linker: &dyn Linker) -> Result<(), Error> {
+    let externs = object.externs().iter().enumerate();
+    let missing: Vec<Missing> = externs
+        .filter_map(|(index, external)| {
+            let name = external.essential_name();
+            let (kind, is_lacking) = match external.kind {
+                ExternKind::Function { .. } => ("function", linker.kfunc(name).is_none()),
+                ExternKind::Variable { type_id } => (
+                    "variable",
+                    // The types say nothing about variables without one.
+                    !matches!(object.btf().resolved(type_id), Kind::Void)
+                        && linker.variable(name).is_none(),
+                ),
+                ExternKind::Configuration { .. } => return None,
+            };
+            let is_refused = !external.weak && is_lacking && linker.lacks(name, kind == "function");
+            is_refused.then(|| Missing {
+                problem: no_such(kind, name),
+                place: user_of(object, index),
+            })
+        })
+        .collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Lacking(missing)),
+    }
+}
+
+/// In words, that the kernel has no such function or variable, and what to do about it if that is known.
+fn no_such(kind: &str, name: &str) -> String {
+    let remedy = former(name).map_or_else(String::new, |one| format!(" ({})", one.remedy()));
+    format!("the kernel has no {kind} {name}{remedy}")
+}
+
+/// Where an external name is first used.
+fn user_of(object: &Object, index: usize) -> String {
+    let functions = object.functions().iter();
+    let mut uses = functions.flat_map(|function| {
+        let references = function.references.iter();
+        references
+            .filter(
+                |(_, what)| matches!(what, Reference::Extern { index: used, .. } if *used == index),
+            )
+            .map(move |(at, _)| object.location(function, *at).to_string())
+    });
+    uses.next().unwrap_or_else(|| "its declaration".to_owned())
 }
 
 /// Finds the functions that may stop early, themselves or in a call.
@@ -412,7 +462,10 @@ fn operand(
             let id = one.immediate.cast_unsigned();
             Ok(Some(match linker.helper(id) {
                 Some(native) => Operand::Native(native),
-                None => absent(format!("this kernel model has no helper {id}")),
+                None => absent(match linker.helper_name(id) {
+                    Some(name) => format!("this kernel model has no helper {name}()"),
+                    None => format!("this kernel model has no helper {id}"),
+                }),
             }))
         }
         None if one.is_call() => Err(malformed(
@@ -440,14 +493,7 @@ fn external(
 ) -> Result<Operand, String> {
     let one = &object.externs()[index];
     let name = one.essential_name();
-    let missing = |kind: &str| {
-        let since = name_since(name).map_or_else(String::new, |new| {
-            format!(" (since Linux 6.13 it is called {new})")
-        });
-        absent(format!(
-            "this kernel model has no kernel {kind} {name}{since}"
-        ))
-    };
+    let missing = |kind: &str| absent(format!("this kernel model has no kernel {kind} {name}"));
     match one.kind {
         ExternKind::Function { .. } => Ok(match (linker.kfunc(name), is_call) {
             (Some(native), true) => Operand::Native(native),

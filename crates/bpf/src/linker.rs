@@ -49,6 +49,17 @@ pub trait Linker {
     /// Called like [`Linker::unavailable`] when code is about to make an access that is not allowed. The text says which.
     fn stray(&self) -> *const u8;
 
+    /// Whether the kernel, and not only a model of it, is known to have no kernel function, or no variable with a type, of that name. libbpf then
+    /// does not load an object that needs it.
+    fn lacks(&self, _name: &str, _is_function: bool) -> bool {
+        false
+    }
+
+    /// Name of the helper with that number, whether there is one or not.
+    fn helper_name(&self, _id: u32) -> Option<&'static str> {
+        None
+    }
+
     /// Name and contract of the helper with that number.
     fn helper_contract(&self, _id: u32) -> Option<(&'static str, Contract)> {
         None

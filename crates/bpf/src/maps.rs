@@ -14,15 +14,63 @@ pub mod kind {
     pub const PERCPU_ARRAY: u32 = 6;
     pub const LRU_HASH: u32 = 9;
     pub const LRU_PERCPU_HASH: u32 = 10;
+    pub const LPM_TRIE: u32 = 11;
     pub const ARRAY_OF_MAPS: u32 = 12;
     pub const HASH_OF_MAPS: u32 = 13;
     pub const QUEUE: u32 = 22;
     pub const STACK: u32 = 23;
     pub const RINGBUF: u32 = 27;
     pub const TASK_STORAGE: u32 = 29;
+    pub const BLOOM_FILTER: u32 = 30;
     pub const USER_RINGBUF: u32 = 31;
     pub const CGROUP_STORAGE: u32 = 32;
     pub const ARENA: u32 = 33;
+
+    /// The name of a map type, as sources write it.
+    #[must_use]
+    pub fn name(kind: u32) -> String {
+        const NAMES: [&str; 35] = [
+            "UNSPEC",
+            "HASH",
+            "ARRAY",
+            "PROG_ARRAY",
+            "PERF_EVENT_ARRAY",
+            "PERCPU_HASH",
+            "PERCPU_ARRAY",
+            "STACK_TRACE",
+            "CGROUP_ARRAY",
+            "LRU_HASH",
+            "LRU_PERCPU_HASH",
+            "LPM_TRIE",
+            "ARRAY_OF_MAPS",
+            "HASH_OF_MAPS",
+            "DEVMAP",
+            "SOCKMAP",
+            "CPUMAP",
+            "XSKMAP",
+            "SOCKHASH",
+            "CGROUP_STORAGE",
+            "REUSEPORT_SOCKARRAY",
+            "PERCPU_CGROUP_STORAGE",
+            "QUEUE",
+            "STACK",
+            "SK_STORAGE",
+            "DEVMAP_HASH",
+            "STRUCT_OPS",
+            "RINGBUF",
+            "INODE_STORAGE",
+            "TASK_STORAGE",
+            "BLOOM_FILTER",
+            "USER_RINGBUF",
+            "CGRP_STORAGE",
+            "ARENA",
+            "INSN_ARRAY",
+        ];
+        match NAMES.get(kind as usize) {
+            Some(name) => format!("BPF_MAP_TYPE_{name}"),
+            None => format!("number {kind}"),
+        }
+    }
 }
 
 /// A map, as the object defines it.

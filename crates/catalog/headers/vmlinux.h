@@ -60,7 +60,6 @@ kfunc(int scx_bpf_cpu_node(s32 cpu));
 kfunc(u32 scx_bpf_cpuperf_cap(s32 cpu));
 kfunc(u32 scx_bpf_cpuperf_cur(s32 cpu));
 kfunc(void scx_bpf_cpuperf_set(s32 cpu, u32 perf));
-kfunc(struct rq *scx_bpf_cpu_rq(s32 cpu));
 kfunc(struct rq *scx_bpf_locked_rq(void));
 kfunc(struct task_struct *scx_bpf_cpu_curr(s32 cpu));
 

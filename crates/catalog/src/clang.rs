@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use fairground_files::{Signal, end_with};
 use rustix::io::Errno;
@@ -26,20 +27,43 @@ const SECONDS: u64 = 120;
 #[derive(Clone, Debug)]
 pub struct Clang {
     command: String,
+    /// Its whole version.
+    version: String,
+}
+
+/// A version of clang.
+struct Version {
+    major: u32,
+    whole: String,
 }
 
 impl Clang {
-    /// The clang named by the environment variable `CLANG`, otherwise the first usable one in the search path.
-    pub fn find() -> Result<Self, Error> {
+    /// The clang named by the environment variable `CLANG`, otherwise the first usable one in the search path. It is looked for once.
+    pub fn find() -> Result<&'static Self, Error> {
+        static FOUND: OnceLock<Clang> = OnceLock::new();
+        match FOUND.get() {
+            Some(found) => Ok(found),
+            None => {
+                let found = Self::look()?;
+                Ok(FOUND.get_or_init(|| found))
+            }
+        }
+    }
+
+    fn look() -> Result<Self, Error> {
         if let Some(command) = std::env::var("CLANG")
             .ok()
             .filter(|value| !value.is_empty())
         {
             return match version(&command)? {
-                Some(version) if version < OLDEST_VERSION => {
-                    Err(Error::OldClang { command, version })
-                }
-                Some(_) => Ok(Self { command }),
+                Some(Version { major, .. }) if major < OLDEST_VERSION => Err(Error::OldClang {
+                    command,
+                    version: major,
+                }),
+                Some(version) => Ok(Self {
+                    command,
+                    version: version.whole,
+                }),
                 None => Err(Error::NoClang {
                     tried: format!("CLANG={command}"),
                 }),
@@ -49,13 +73,14 @@ impl Clang {
         let mut too_old = None;
         for command in COMMANDS {
             match version(command)? {
-                Some(version) if version >= OLDEST_VERSION => {
+                Some(version) if version.major >= OLDEST_VERSION => {
                     return Ok(Self {
                         command: command.to_owned(),
+                        version: version.whole,
                     });
                 }
                 Some(version) => {
-                    too_old.get_or_insert((command.to_owned(), version));
+                    too_old.get_or_insert((command.to_owned(), version.major));
                 }
                 None => {}
             }
@@ -66,6 +91,13 @@ impl Clang {
                 tried: COMMANDS.join(", "),
             },
         })
+    }
+
+    /// What tells it from others: how it is called, its version, and the target.
+    #[allow(dead_code)] // The build script includes this file and keeps no objects.
+    pub fn identity(&self) -> String {
+        let Self { command, version } = self;
+        format!("{command} {version} {}", target_architecture())
     }
 
     /// Compiles `source` to the BPF object `output` and returns clang's warnings, empty if there are none.
@@ -139,8 +171,8 @@ fn be_bounded(parent: u32) -> io::Result<()> {
     Ok(limit(Resource::Core, 0)?)
 }
 
-/// The major version of a clang command; none if there is no such command or it is not clang.
-fn version(command: &str) -> Result<Option<u32>, Error> {
+/// The version of a clang command; none if there is no such command or it is not clang.
+fn version(command: &str) -> Result<Option<Version>, Error> {
     let output = match Command::new(command).arg("-dumpversion").output() {
         Ok(output) => output,
         // No process can be started, whether the command is there or not.
@@ -148,8 +180,12 @@ fn version(command: &str) -> Result<Option<u32>, Error> {
         Err(_) => return Ok(None),
     };
     let text = String::from_utf8(output.stdout).unwrap_or_default();
-    let major = text.trim().split('.').next().unwrap_or_default();
-    Ok(major.parse().ok())
+    let whole = text.trim();
+    let major = whole.split('.').next().unwrap_or_default().parse().ok();
+    Ok(major.map(|major| Version {
+        major,
+        whole: whole.to_owned(),
+    }))
 }
 
 /// Whether the system had too little of something, such as processes, files or memory.

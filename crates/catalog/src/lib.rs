@@ -4,7 +4,9 @@
 //! source and the README are embedded. The very same object is loaded into a kernel and into the simulator. A user's own source is compiled on
 //! request, see [`open`].
 
+mod cache;
 mod clang;
+mod diagnostics;
 mod error;
 mod inspect;
 mod library;
@@ -23,6 +25,7 @@ use fairground_contract::attributes;
 pub use error::Error;
 pub use manifest::{Manifest, Statistic};
 pub use tunable::{IntegerType, Tunable, Unit};
+use user::Sources;
 pub use user::{Build, CompiledSource, compile_source, compile_sources};
 
 /// One scheduler, built in or a user's own.
@@ -151,7 +154,25 @@ pub fn find(id: &str) -> Result<&'static Scheduler, Error> {
 /// volatile` number in them is a tunable, whether a manifest lists it or not. If there is a `scheduler.toml` beside the file, or the first of
 /// them, it is the manifest; without one, the id is the file's name up to the first dot or, for a `main.bpf.c`, the name of the project that it
 /// belongs to. If an object has several tables of callbacks, the name of the one that is meant follows after a `#`.
+///
+/// # Errors
+///
+/// If there is no such scheduler, or it cannot be read or does not compile.
 pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
+    open_with(reference, build, |_, _| Vec::new())
+}
+
+/// The same with what something other than the sources wants, such as a loader that runs functions by name: `wanted` says which functions that
+/// are, given the first source and what was made of all. If the object does not have them, they are looked for as what the sources use is.
+///
+/// # Errors
+///
+/// As for [`open`].
+pub fn open_with(
+    reference: &str,
+    build: &Build,
+    wanted: impl FnOnce(&Path, &Object) -> Vec<String>,
+) -> Result<Scheduler, Error> {
     let (reference, table) = match reference.rsplit_once('#') {
         Some((file, table)) if !Path::new(reference).exists() => (file, Some(table.to_owned())),
         _ => (reference, None),
@@ -193,15 +214,23 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
         }
     }
     let path = sources.first().map_or(Path::new(reference), |first| first);
-    let (object, source, warnings, linked) = if is_object {
-        (read(path)?, String::new(), String::new(), Vec::new())
+    let parse = |object: &[u8]| parse(object, path, table.as_deref());
+    let (compiled, parsed, source) = if is_object {
+        let object = read(path)?;
+        let parsed = parse(&object)?;
+        wanted(path, &parsed);
+        (CompiledSource::given(object), parsed, String::new())
     } else {
-        let compiled = compile_sources(&sources, build)?;
+        let mut all = Sources::compile(&sources, build)?;
+        let mut compiled = all.link()?;
+        let mut parsed = parse(&compiled.object)?;
+        if all.add(&wanted(path, &parsed)) {
+            compiled = all.link()?;
+            parsed = parse(&compiled.object)?;
+        }
         let source = String::from_utf8_lossy(&read(path)?).into_owned();
-        (compiled.object, source, compiled.warnings, compiled.added)
+        (compiled, parsed, source)
     };
-
-    let parsed = parse(&object, path, table.as_deref())?;
     let manifest_file = path.with_file_name("scheduler.toml");
     let mut manifest = if manifest_file.is_file() {
         let text = String::from_utf8_lossy(&read(&manifest_file)?).into_owned();
@@ -218,14 +247,14 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
     }
     Ok(Scheduler {
         manifest,
-        object: Cow::Owned(object),
+        object: Cow::Owned(compiled.object),
         table,
         source_file: path.to_owned(),
         source: Cow::Owned(source),
         headers: &[],
         readme: Cow::Borrowed(""),
-        warnings,
-        linked,
+        warnings: compiled.warnings,
+        linked: compiled.added,
     })
 }
 

@@ -1,6 +1,8 @@
 //! Sources that become part of a scheduler because its other sources need them, as if from a library.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairground_bpf::Symbols;
 
@@ -30,10 +32,48 @@ impl Part {
     }
 }
 
-/// Adds the sources that define what the others only use or what [`Build::wanted`] names, from the folder of the first one and, in a copy of
-/// scx's repository, from its `lib`. What none of them defines is left to the loader of the object.
-pub(crate) fn add_needed(parts: &mut Vec<Part>, build: &Build) {
-    if missing(parts, &build.wanted).is_empty() {
+/// Compiles sources, several at once; the result has their order.
+pub(crate) fn compile_all(sources: &[PathBuf], build: &Build) -> Result<Vec<Part>, Error> {
+    at_once(sources, |source| Part::new(source, build))
+        .into_iter()
+        .collect()
+}
+
+/// What `work` makes of each item, in their order; on as many threads as there are CPUs.
+fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            match items.get(place) {
+                Some(item) => done.push((place, work(item))),
+                None => return done,
+            }
+        }
+    };
+    let mut done: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads.min(items.len()))
+            .map(|_| scope.spawn(take))
+            .collect();
+        let mut done = take();
+        for helper in helpers {
+            match helper.join() {
+                Ok(part) => done.extend(part),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    });
+    done.sort_by_key(|one| one.0);
+    done.into_iter().map(|one| one.1).collect()
+}
+
+/// Adds the sources that define what the others only use or what is `wanted`, from the folder of the first one and, in a copy of scx's
+/// repository, from its `lib`. What none of them defines is left to the loader of the object.
+pub(crate) fn add_needed(parts: &mut Vec<Part>, wanted: &[String], build: &Build) {
+    if missing(parts, wanted).is_empty() {
         return;
     }
     let mut candidates = match parts.first() {
@@ -46,7 +86,8 @@ pub(crate) fn add_needed(parts: &mut Vec<Part>, build: &Build) {
             .any(|part| same_file(&part.source, &one.source))
     });
     loop {
-        let names = missing(parts, &build.wanted);
+        let names = missing(parts, wanted);
+        compile_likely(&names, &mut candidates, build);
         let mut found = names
             .iter()
             .map(|name| provider(name, &mut candidates, build));
@@ -54,6 +95,27 @@ pub(crate) fn add_needed(parts: &mut Vec<Part>, build: &Build) {
             Some(part) => parts.push(part),
             None => return,
         }
+    }
+}
+
+/// Compiles, at once, the sources that are looked at first for these names.
+fn compile_likely(names: &[String], candidates: &mut [Candidate], build: &Build) {
+    let mut likely = BTreeSet::new();
+    for name in names {
+        let mut containing = candidates.iter().enumerate();
+        let first = containing.find(|(_, one)| one.may_define(name));
+        likely.extend(
+            first
+                .filter(|(_, one)| one.part.is_none())
+                .map(|first| first.0),
+        );
+    }
+    let likely: Vec<usize> = likely.into_iter().collect();
+    let parts = at_once(&likely, |place| {
+        Part::new(&candidates[*place].source, build).ok()
+    });
+    for (place, part) in likely.into_iter().zip(parts) {
+        candidates[place].part = Some(part);
     }
 }
 
@@ -70,6 +132,16 @@ struct Candidate {
     text: String,
     /// Set once it was compiled: none if it does not compile.
     part: Option<Option<Part>>,
+}
+
+impl Candidate {
+    /// Whether it may define the name: its text contains it, and nothing else is known.
+    fn may_define(&self, name: &str) -> bool {
+        match &self.part {
+            None => self.text.contains(name),
+            Some(part) => (part.as_ref()).is_some_and(|part| part.symbols.defined.contains(name)),
+        }
+    }
 }
 
 /// Takes the candidate that defines `name` out of the list. Only sources whose text contains the name are compiled.

@@ -1,10 +1,14 @@
 //! A user's own scheduler, compiled on request.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::SystemTime;
 
+use crate::cache::{Cache, Way, files_in, hash};
 use crate::clang::Clang;
+use crate::diagnostics;
 use crate::error::Error;
-use crate::library::{Part, add_needed};
+use crate::library::{Part, add_needed, compile_all};
 use crate::linker::Linker;
 
 /// The headers that come with the program: those of single schedulers, those that they share, and libbpf's under `bpf/`.
@@ -27,6 +31,17 @@ pub struct CompiledSource {
     pub added: Vec<PathBuf>,
 }
 
+impl CompiledSource {
+    /// An object that was given as such.
+    pub(crate) fn given(object: Vec<u8>) -> Self {
+        Self {
+            object,
+            warnings: String::new(),
+            added: Vec::new(),
+        }
+    }
+}
+
 /// How a user's sources are compiled.
 #[derive(Clone, Debug, Default)]
 pub struct Build {
@@ -34,37 +49,62 @@ pub struct Build {
     pub include: Vec<PathBuf>,
     /// Macros, as `NAME` or `NAME=VALUE`.
     pub defines: Vec<String>,
-    /// Functions that something other than the sources wants, such as a loader that runs them by name.
-    pub wanted: Vec<String>,
+}
+
+/// Sources that become one object, compiled one by one.
+pub(crate) struct Sources<'a> {
+    parts: Vec<Part>,
+    /// How many of them were named.
+    named: usize,
+    build: &'a Build,
+}
+
+impl<'a> Sources<'a> {
+    /// Compiles the sources, and those that they need.
+    pub(crate) fn compile(sources: &[PathBuf], build: &'a Build) -> Result<Self, Error> {
+        let mut all = Self {
+            parts: compile_all(sources, build)?,
+            named: sources.len(),
+            build,
+        };
+        all.add(&[]);
+        Ok(all)
+    }
+
+    /// Adds what defines these functions; returns whether that is anything.
+    pub(crate) fn add(&mut self, wanted: &[String]) -> bool {
+        let before = self.parts.len();
+        add_needed(&mut self.parts, wanted, self.build);
+        self.parts.len() > before
+    }
+
+    /// Links them.
+    pub(crate) fn link(&self) -> Result<CompiledSource, Error> {
+        let added = self.parts.iter().skip(self.named);
+        let added = added.map(|part| part.source.clone()).collect();
+        let warnings = self.parts.iter();
+        let warnings = warnings.map(|part| part.compiled.warnings.as_str());
+        Ok(CompiledSource {
+            object: match &self.parts[..] {
+                [only] => only.compiled.object.clone(),
+                parts => link(parts)?,
+            },
+            warnings: warnings.collect(),
+            added,
+        })
+    }
 }
 
 /// Compiles a user's own sched_ext C sources to one BPF object; several are linked as by libbpf.
 ///
-/// What the named sources use, or others want, but they do not define is looked for in the sources beside the first one and, if that is in a
-/// copy of scx's repository, in its `lib`: those that are needed are added, as if from a library.
+/// What the named sources use but do not define is looked for in the sources beside the first one and, if that is in a copy of scx's
+/// repository, in its `lib`: those that are needed are added, as if from a library.
 ///
 /// # Errors
 ///
 /// If a source cannot be read or does not compile, or if they cannot be linked.
 pub fn compile_sources(sources: &[PathBuf], build: &Build) -> Result<CompiledSource, Error> {
-    let mut parts = Vec::new();
-    for source in sources {
-        parts.push(Part::new(source, build)?);
-    }
-    add_needed(&mut parts, build);
-    let added = parts.iter().skip(sources.len());
-    let added = added.map(|part| part.source.clone()).collect();
-    let warnings = parts.iter().map(|part| part.compiled.warnings.as_str());
-    let warnings = warnings.collect();
-    let object = match &mut parts[..] {
-        [only] => std::mem::take(&mut only.compiled.object),
-        _ => link(&parts)?,
-    };
-    Ok(CompiledSource {
-        object,
-        warnings,
-        added,
-    })
+    Sources::compile(sources, build)?.link()
 }
 
 fn link(parts: &[Part]) -> Result<Vec<u8>, Error> {
@@ -134,25 +174,6 @@ fn write_headers<'a>(
     Ok(())
 }
 
-/// A remedy, if clang's output suggests one, as a line of its own.
-fn way_out(diagnostics: &str) -> String {
-    if diagnostics.contains("fatal error: 'scx/") {
-        return "\nThe missing header is one of scx's: say with -I in which folder they are (scheds/include of scx, \
-                tools/sched_ext/include of the kernel's sources)"
-            .to_owned();
-    }
-    let undeclared = diagnostics
-        .split("undeclared function '")
-        .skip(1)
-        .filter_map(|rest| rest.split('\'').next());
-    let renamed = undeclared
-        .filter_map(|old| Some((old, fairground_bpf::name_since(old)?)))
-        .next();
-    renamed.map_or_else(String::new, |(old, new)| {
-        format!("\nSince Linux 6.13, {old}() is called {new}()")
-    })
-}
-
 fn scratch_folder() -> Result<tempfile::TempDir, Error> {
     tempfile::tempdir().map_err(|cause| Error::Scratch { cause })
 }
@@ -176,27 +197,79 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
         return Err(unreadable(std::io::Error::other("it is not a file")));
     }
     let clang = Clang::find()?;
-    let scratch = scratch_folder()?;
-    let [libbpf, stand_ins, ours] =
-        ["libbpf", "stand-ins", "include"].map(|folder| scratch.path().join(folder));
-    let is_libbpf = |header: &&(&str, &str)| header.0.starts_with("bpf/");
-    write_headers(&libbpf, HEADERS.iter().filter(is_libbpf))?;
-    write_headers(&stand_ins, STAND_INS.iter())?;
-    write_headers(&ours, HEADERS.iter().filter(|header| !is_libbpf(header)))?;
+    let folders = folders_of(source, build);
+    let way = way(source, build, clang, &folders);
+    let cache = Cache::find();
+    if let Some((object, warnings)) = cache.as_ref().and_then(|cache| cache.find_object(&way)) {
+        return Ok(CompiledSource {
+            object,
+            warnings,
+            added: Vec::new(),
+        });
+    }
+    let started = SystemTime::now();
+    let (compiled, inputs) = compile_anew(source, build, clang, &folders)?;
+    if let (Some(cache), false) = (cache, inputs.is_empty()) {
+        cache.keep(&way, &inputs, started, &compiled.object, &compiled.warnings);
+    }
+    Ok(compiled)
+}
 
-    let mut directories = build.include.clone();
+/// The user's folders in which headers are looked for, and those of scx, in this order.
+fn folders_of(source: &Path, build: &Build) -> Vec<PathBuf> {
+    let mut folders = build.include.clone();
     let folder = match source.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     };
-    directories.push(folder.clone());
+    folders.push(folder.clone());
     for candidate in [folder.join("include"), folder.join("../include")] {
         if candidate.is_dir() {
-            directories.push(candidate);
+            folders.push(candidate);
         }
     }
-    directories.extend(headers_of_scx(source, &build.include));
-    directories.extend([libbpf, stand_ins, ours]);
+    folders.extend(headers_of_scx(source, &build.include));
+    folders
+}
+
+/// Everything that an object depends on besides the contents of the user's files. The source's path and the current folder are written into it.
+fn way(source: &Path, build: &Build, clang: &Clang, folders: &[PathBuf]) -> Way {
+    static OWN: LazyLock<[u8; 32]> = LazyLock::new(|| {
+        let parts = HEADERS.iter().chain(STAND_INS);
+        let parts = parts.flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]);
+        hash(parts)
+    });
+    let current = std::env::current_dir().unwrap_or_default();
+    let paths = ["CPATH", "C_INCLUDE_PATH"].map(|name| std::env::var_os(name).unwrap_or_default());
+    let identity = clang.identity();
+    let mut parts = vec![
+        env!("CARGO_PKG_VERSION").as_bytes(),
+        &OWN[..],
+        identity.as_bytes(),
+        source.as_os_str().as_encoded_bytes(),
+        current.as_os_str().as_encoded_bytes(),
+    ];
+    parts.extend(paths.iter().map(|path| path.as_encoded_bytes()));
+    parts.extend(build.defines.iter().map(|define| define.as_bytes()));
+    Way::new(&parts, folders.to_vec())
+}
+
+/// Compiles the source; also returns which of the user's and the system's files clang has read.
+fn compile_anew(
+    source: &Path,
+    build: &Build,
+    clang: &Clang,
+    folders: &[PathBuf],
+) -> Result<(CompiledSource, Vec<PathBuf>), Error> {
+    let scratch = scratch_folder()?;
+    let own = ["libbpf", "stand-ins", "include"].map(|folder| scratch.path().join(folder));
+    let [libbpf, stand_ins, ours] = &own;
+    let is_libbpf = |header: &&(&str, &str)| header.0.starts_with("bpf/");
+    write_headers(libbpf, HEADERS.iter().filter(is_libbpf))?;
+    write_headers(stand_ins, STAND_INS.iter())?;
+    write_headers(ours, HEADERS.iter().filter(|header| !is_libbpf(header)))?;
+    let directories = [folders, &own].concat();
+    let list = scratch.path().join("inputs.d");
 
     // The kernel's own build of such schedulers disables these, too: the two warnings are about the macros that declare callbacks, and newer
     // versions of clang turn them into errors.
@@ -205,18 +278,16 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
         "-Wno-incompatible-function-pointer-types".to_owned(),
         // Places in the headers above have the same names in every run.
         format!("-fdebug-prefix-map={}=fairground", scratch.path().display()),
+        "-MD".to_owned(),
+        "-MF".to_owned(),
+        list.display().to_string(),
     ];
     options.extend(build.defines.iter().map(|define| format!("-D{define}")));
     let object_file = scratch.path().join("object.o");
     let compile = |options: &[String]| {
         let warnings = clang
             .compile(source, &directories, options, &object_file)
-            .map_err(|mut error| {
-                if let Error::DoesNotCompile { diagnostics, .. } = &mut error {
-                    *diagnostics += &way_out(diagnostics);
-                }
-                error
-            })?;
+            .map_err(|error| explained(error, source, folders))?;
         let object = std::fs::read(&object_file).map_err(|cause| Error::File {
             action: "read",
             path: object_file.clone(),
@@ -228,17 +299,34 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
             added: Vec::new(),
         })
     };
-    let compiled = compile(&options)?;
-    if !has_arena(&compiled.object) {
-        return Ok(compiled);
+    let mut compiled = compile(&options)?;
+    if has_arena(&compiled.object) {
+        // When older versions of clang combine accesses into one copy, it uses arena addresses that are not those of the kernel's own mapping,
+        // and the verifier refuses the program.
+        options.extend([
+            "-fno-builtin-memset".to_owned(),
+            "-fno-builtin-memcpy".to_owned(),
+        ]);
+        compiled = compile(&options)?;
     }
-    // When older versions of clang combine accesses into one copy, it uses arena addresses that are not those of the kernel's own mapping,
-    // and the verifier refuses the program.
-    options.extend([
-        "-fno-builtin-memset".to_owned(),
-        "-fno-builtin-memcpy".to_owned(),
-    ]);
-    compile(&options)
+    let mut inputs = files_in(&std::fs::read_to_string(&list).unwrap_or_default());
+    inputs.retain(|input| !input.starts_with(scratch.path()));
+    Ok((compiled, inputs))
+}
+
+/// The error with what to do about it.
+fn explained(mut error: Error, source: &Path, folders: &[PathBuf]) -> Error {
+    if let Error::DoesNotCompile { diagnostics, .. } = &mut error {
+        let vmlinux = HEADERS.iter().chain(STAND_INS);
+        let known = vmlinux.filter(|header| matches!(header.0, "vmlinux.h" | "kfuncs.bpf.h"));
+        let source = diagnostics::Source {
+            path: source,
+            folders,
+            known: known.map(|header| header.1).collect(),
+        };
+        *diagnostics = source.explain(diagnostics);
+    }
+    error
 }
 
 /// Whether the object has an arena.
@@ -291,6 +379,34 @@ DEFINE_SCHEDULER(mine, .name = "mine");
         std::fs::write(&source, text).unwrap();
         let compile = || compile_source(&source, &Build::default()).unwrap().object;
         assert!(compile() == compile());
+    }
+
+    #[test]
+    fn what_was_compiled_before_comes_again_with_its_warnings_until_it_is_edited() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("mine.bpf.c");
+        let header = folder.path().join("own.h");
+        // Only what has not changed for a while is kept.
+        let write = |path: &Path, text: &str| {
+            std::fs::write(path, text).unwrap();
+            let file = std::fs::File::options().append(true).open(path).unwrap();
+            let before = SystemTime::now() - std::time::Duration::from_secs(1);
+            file.set_modified(before).unwrap();
+        };
+        let text = "#include \"fairground.bpf.h\"\n#include \"own.h\"\n#warning by hand\n\
+                    const volatile u64 own = OWN;\nDEFINE_SCHEDULER(mine, .name = \"mine\");\n";
+        write(&source, text);
+        write(&header, "#define OWN 1\n");
+        let compile = || compile_source(&source, &Build::default()).unwrap();
+        let first = compile();
+        let again = compile();
+        assert!(first.object == again.object);
+        assert!(again.warnings.contains("by hand"), "{}", again.warnings);
+        assert_eq!(first.warnings, again.warnings);
+        write(&header, "#define OWN 2\n");
+        assert!(compile().object != first.object);
+        std::fs::remove_file(&header).unwrap();
+        assert!(compile_source(&source, &Build::default()).is_err());
     }
 
     #[test]

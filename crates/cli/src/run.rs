@@ -334,7 +334,6 @@ impl Scheduler {
         let build = fairground_catalog::Build {
             include: arguments.include.clone(),
             defines: arguments.defines.clone(),
-            ..fairground_catalog::Build::default()
         };
         let mut whole = Accompanied::open(&arguments.scheduler, &build)
             .map_err(|error| unusable(error.to_string()))?;

@@ -250,7 +250,6 @@ impl Sources {
         let build = Build {
             include: self.include.clone(),
             defines: self.defines.clone(),
-            ..Build::default()
         };
         let mut contenders = contenders(&references(names), &build, self.threads, machine)?;
         for contender in &contenders {

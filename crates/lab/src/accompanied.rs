@@ -1,6 +1,7 @@
 //! A scheduler together with what its loader does, for any kernel.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use fairground_bpf::Object;
 use fairground_catalog::Build;
@@ -28,24 +29,23 @@ impl Accompanied {
     ///
     /// If there is no such scheduler, it does not compile, or its companion cannot be read.
     pub fn open(reference: &str, build: &Build) -> Result<Self, Error> {
-        let mut entry = fairground_catalog::open(reference, build)?;
-        let mut companion = Companion::empty();
-        if fairground_catalog::find(entry.id()).is_err() {
-            let object = entry.parse()?;
-            let name = object.scheduler_name();
-            companion = Companion::find(&entry.source_file, &name)?;
-            // Nothing in the sources asks for programs that only the loader calls.
+        let mut companion = Ok(Companion::empty());
+        // Nothing in the sources asks for programs that only the loader calls.
+        let wanted = |file: &Path, object: &Object| {
+            companion = Companion::find(file, &object.scheduler_name());
             let is_there = |name: &&str| object.programs().iter().any(|one| one.name == *name);
-            let wanted = companion.programs().filter(|name| !is_there(name));
-            let wanted: Vec<String> = wanted.map(str::to_owned).collect();
-            if !wanted.is_empty() && !entry.source.is_empty() {
-                let build = Build {
-                    wanted,
-                    ..build.clone()
-                };
-                entry = fairground_catalog::open(reference, &build)?;
-            }
-        }
+            let programs = companion.iter().flat_map(Companion::programs);
+            programs
+                .filter(|name| !is_there(name))
+                .map(str::to_owned)
+                .collect()
+        };
+        let entry = fairground_catalog::open_with(reference, build, wanted)?;
+        let companion = match fairground_catalog::find(entry.id()) {
+            // A copy of a scheduler of the catalogue.
+            Ok(_) => Companion::empty(),
+            Err(_) => companion?,
+        };
         Ok(Self {
             entry,
             companion,

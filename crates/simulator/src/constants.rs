@@ -147,6 +147,7 @@ pub const EEXIST: i64 = 17;
 pub const ENODEV: i64 = 19;
 pub const EFAULT: i64 = 14;
 pub const EINVAL: i64 = 22;
+pub const ENOSPC: i64 = 28;
 pub const ERANGE: i64 = 34;
 pub const EDEADLK: i64 = 35;
 pub const EPROTO: i32 = 71;

@@ -196,6 +196,11 @@ impl Groups {
         (self.groups[current].cgroup.level == level).then_some(current)
     }
 
+    /// The kernel's id of a group (`cgroup_id()`).
+    pub fn id(&self, number: usize) -> u64 {
+        number as u64 + 1
+    }
+
     /// Number of the group with the kernel's id.
     pub fn by_id(&self, id: u64) -> Option<usize> {
         (id >= 1 && id as usize <= self.groups.len()).then(|| id as usize - 1)

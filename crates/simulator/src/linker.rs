@@ -4,6 +4,7 @@ use fairground_bpf::{Context, Contract, Field, Linker, Native};
 
 use crate::constants::*;
 use crate::kernel::Kernel;
+use crate::kernel_symbols;
 use crate::kfunc;
 use crate::kfunc::contracts;
 use crate::structures;
@@ -293,8 +294,16 @@ impl Linker for KernelLinker {
         stray as *const u8
     }
 
+    fn lacks(&self, name: &str, is_function: bool) -> bool {
+        !kernel_symbols::has(name, is_function)
+    }
+
+    fn helper_name(&self, id: u32) -> Option<&'static str> {
+        kfunc::helper_name(id)
+    }
+
     fn helper_contract(&self, id: u32) -> Option<(&'static str, Contract)> {
-        let name = kfunc::helper_name(id)?;
+        let name = kfunc::implementation(id)?;
         Some((name, contracts::of_helper(id, name)))
     }
 

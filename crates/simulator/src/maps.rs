@@ -1,6 +1,6 @@
 //! BPF maps. Storage never moves: schedulers keep pointers into it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::{Index, IndexMut};
 
 use fairground_bpf::{MapOperation, map_kind as kind};
@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use crate::dsq_table::FixedState;
 use crate::elements::Elements;
 use crate::kfunc::{copy, load, read_bytes, write_bytes};
+use crate::prefixes::{Prefixes, is_key};
 
 const BPF_NOEXIST: u64 = 1;
 const BPF_EXIST: u64 = 2;
@@ -22,6 +23,8 @@ const ENOENT: Errno = crate::constants::ENOENT;
 const E2BIG: Errno = crate::constants::E2BIG;
 const EEXIST: Errno = crate::constants::EEXIST;
 const EINVAL: Errno = crate::constants::EINVAL;
+const ENOSPC: Errno = crate::constants::ENOSPC;
+const EOPNOTSUPP: Errno = crate::constants::EOPNOTSUPP;
 
 /// A value removed from its map. The running program may keep using it until it ends, as under RCU.
 pub type Retired = Box<[u64]>;
@@ -37,6 +40,10 @@ pub enum Store {
     Hash(Elements),
     /// Values by key and CPU, one after the other.
     PerCpuHash(Elements),
+    /// Values by prefixes of their keys.
+    Prefixes(Prefixes),
+    /// The values that a Bloom filter was given. It takes no others for one of them, as a kernel's seldom does.
+    Filter(BTreeSet<Box<[u8]>>),
     /// First in first out, or last in first out.
     Queue(VecDeque<Box<[u8]>>),
     /// Records for a reader that does not exist: counted, then dropped.
@@ -186,6 +193,12 @@ impl Map {
                 definition.name
             ));
         }
+        if definition.kind == kind::LPM_TRIE && definition.flags & BPF_F_NO_PREALLOC == 0 {
+            return Err(format!(
+                "map {} is of type BPF_MAP_TYPE_LPM_TRIE, which a kernel refuses without the flag BPF_F_NO_PREALLOC",
+                definition.name
+            ));
+        }
         let words = words(value_size);
         let zeros = |count: usize| vec![0; count].into_boxed_slice();
         let mut cpu_stride = 0;
@@ -197,6 +210,8 @@ impl Map {
             }
             kind::HASH | kind::LRU_HASH => Store::Hash(Elements::default()),
             kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => Store::PerCpuHash(Elements::default()),
+            kind::LPM_TRIE => Store::Prefixes(Prefixes::default()),
+            kind::BLOOM_FILTER => Store::Filter(BTreeSet::new()),
             kind::QUEUE | kind::STACK => Store::Queue(VecDeque::new()),
             kind::RINGBUF | kind::USER_RINGBUF => Store::Records {
                 submitted: 0,
@@ -210,8 +225,9 @@ impl Map {
             kind::ARENA => Store::Arena,
             other => {
                 return Err(format!(
-                    "map {} is of type {other}, which the simulator does not have",
-                    definition.name
+                    "map {} is of type {}, which the simulator does not have",
+                    definition.name,
+                    kind::name(other)
                 ));
             }
         };
@@ -257,10 +273,15 @@ impl Map {
             return maps.get(self.index(key)).copied().unwrap_or(0);
         }
         let key = match self.store {
-            Store::Hash(_) | Store::PerCpuHash(_) | Store::HashOfMaps(_) => self.key(key),
+            Store::Hash(_) | Store::PerCpuHash(_) | Store::HashOfMaps(_) | Store::Prefixes(_) => {
+                self.key(key)
+            }
             _ => return 0,
         };
         match &mut self.store {
+            Store::Prefixes(values) => values
+                .longest(&key)
+                .map_or(0, |value| value.as_mut_ptr() as u64),
             Store::Hash(values) => values
                 .get_mut(&key)
                 .map_or(0, |value| value.as_mut_ptr() as u64),
@@ -321,6 +342,10 @@ impl Map {
                     values.push(owned, vec![0; size].into_boxed_slice());
                 }
             }
+            kind::LPM_TRIE => {
+                let owned = self.key(key);
+                return self.update_prefix(&owned, value, flags);
+            }
             _ => return Err(EINVAL),
         }
         let target = self.lookup(key, cpu);
@@ -329,6 +354,32 @@ impl Map {
             copy(value, target, value_size);
         }
         Ok(retired)
+    }
+
+    /// The same for a map of prefixes, whose elements are replaced as those of hash maps are.
+    fn update_prefix(
+        &mut self,
+        key: &[u8],
+        value: u64,
+        flags: u64,
+    ) -> Result<Option<Retired>, Errno> {
+        let (size, words, room) = (self.value_size, self.words, self.max_entries);
+        let Store::Prefixes(values) = &mut self.store else {
+            return Err(EINVAL);
+        };
+        if !is_key(key) || flags > BPF_EXIST {
+            return Err(EINVAL);
+        }
+        let is_there = values.get_mut(key).is_some();
+        match () {
+            () if is_there && flags == BPF_NOEXIST => return Err(EEXIST),
+            () if !is_there && flags == BPF_EXIST => return Err(ENOENT),
+            () if !is_there && values.len() >= room => return Err(ENOSPC),
+            () => {}
+        }
+        let mut new = vec![0; words].into_boxed_slice();
+        copy(value, new.as_mut_ptr() as u64, size);
+        Ok(values.insert(key, new))
     }
 
     /// Puts the map at `address` into this map of maps.
@@ -351,9 +402,12 @@ impl Map {
     /// Removes the value for the key at `key`.
     pub fn delete(&mut self, key: u64) -> Result<Retired, Errno> {
         let key = match self.store {
-            Store::Hash(_) | Store::PerCpuHash(_) => self.key(key),
+            Store::Hash(_) | Store::PerCpuHash(_) | Store::Prefixes(_) => self.key(key),
             _ => return Err(EINVAL),
         };
+        if let Store::Prefixes(values) = &mut self.store {
+            return values.remove(&key).ok_or(ENOENT);
+        }
         let (Store::Hash(values) | Store::PerCpuHash(values)) = &mut self.store else {
             return Err(EINVAL);
         };
@@ -407,7 +461,7 @@ impl Map {
                 if value.len() < stride * (copies - 1) + self.value_size {
                     return Err(EINVAL);
                 }
-                if is_queue {
+                if is_queue || matches!(self.store, Store::Filter(_)) {
                     self.push(value.as_ptr() as u64, *flags)?;
                     return Ok((Vec::new(), None));
                 }
@@ -433,7 +487,7 @@ impl Map {
     fn values(&mut self, key: u64) -> Result<Vec<u8>, Errno> {
         if !matches!(
             self.store,
-            Store::Array(_) | Store::Hash(_) | Store::PerCpuHash(_)
+            Store::Array(_) | Store::Hash(_) | Store::PerCpuHash(_) | Store::Prefixes(_)
         ) {
             return Err(EINVAL);
         }
@@ -463,6 +517,7 @@ impl Map {
             Store::Hash(values) | Store::PerCpuHash(values) => {
                 values.iter().map(|(key, _)| key.clone()).collect()
             }
+            Store::Prefixes(values) => values.keys().collect(),
             _ => Vec::new(),
         }
     }
@@ -482,10 +537,17 @@ impl Map {
         }
     }
 
-    /// Adds a value to a queue or stack.
+    /// Adds a value to a queue, stack or Bloom filter.
     pub fn push(&mut self, value: u64, flags: u64) -> Result<(), Errno> {
         let bytes = read_bytes(value, self.value_size).into();
         let (full, exist) = (self.max_entries, flags & BPF_EXIST != 0);
+        if let Store::Filter(values) = &mut self.store {
+            if flags != 0 {
+                return Err(EINVAL);
+            }
+            values.insert(bytes);
+            return Ok(());
+        }
         let Store::Queue(queue) = &mut self.store else {
             return Err(EINVAL);
         };
@@ -499,9 +561,18 @@ impl Map {
         Ok(())
     }
 
-    /// Copies the next value of a queue or stack to `target`, and removes it if `remove`.
+    /// Copies the next value of a queue or stack to `target`, and removes it if `remove`. Of a Bloom filter, it tells whether the value at
+    /// `target` is there.
     pub fn pop(&mut self, target: u64, remove: bool) -> Result<(), Errno> {
         let last_first = self.kind == kind::STACK;
+        if let Store::Filter(values) = &self.store {
+            let value = read_bytes(target, self.value_size);
+            return match values.contains(&value[..]) {
+                _ if remove => Err(EOPNOTSUPP),
+                true => Ok(()),
+                false => Err(ENOENT),
+            };
+        }
         let Store::Queue(queue) = &mut self.store else {
             return Err(EINVAL);
         };

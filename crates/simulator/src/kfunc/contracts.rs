@@ -82,6 +82,7 @@ fn result(name: &str) -> Outcome {
         | "scx_bpf_cid_curr"
         | "scx_bpf_tid_to_task"
         | "scx_bpf_dsq_peek" => Outcome::OrNull,
+        "bpf_dynptr_slice" | "bpf_dynptr_slice_rdwr" => Outcome::Any,
         "bpf_rdonly_cast"
         | "bpf_cast_to_kern_ctx"
         | "bpf_arena_alloc_pages"
@@ -179,6 +180,16 @@ pub(crate) fn of_helper(number: u32, name: &str) -> Contract {
         "bpf_probe_read_kernel" | "bpf_probe_read_kernel_str" | "bpf_get_current_comm" => {
             status(&[Sized])
         }
+        "bpf_probe_read_user" | "bpf_probe_read_user_str" | "bpf_copy_from_user_task" => {
+            status(&[Sized])
+        }
+        "bpf_copy_from_user" => Contract {
+            sleeps: true,
+            ..status(&[Sized])
+        },
+        "bpf_strtol" | "bpf_strtoul" => status(&[Sized]),
+        "bpf_dynptr_data" => contract(&[], Outcome::Any),
+        "bpf_ringbuf_reserve_dynptr" => status(&[Map]),
         "bpf_trace_printk" => status(&[Sized]),
         "bpf_trace_vprintk" => status(&[Sized, Any, Sized]),
         "bpf_snprintf" => status(&[Sized, Any, Any, Sized]),

@@ -1,6 +1,6 @@
 //! BPF helpers by number (`enum bpf_func_id`).
 
-use fairground_bpf::Native;
+use fairground_bpf::{Entry, Native};
 
 use super::output::{format, format_at};
 use super::passed::{
@@ -324,37 +324,21 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_ringbuf_reserve(kernel, address, size, flags) {
-        let Some(map) = kernel.passed_map(address) else { return 0 };
-        match &mut map.store {
-            Store::Records { reserved, .. } if size <= map.max_entries as u64 => {
-                let mut record = vec![0u64; words(size as usize)].into_boxed_slice();
-                let place = record.as_mut_ptr() as u64;
-                reserved.push(record);
-                kernel.holdings.take("the record that bpf_ringbuf_reserve() returned", place)
-            }
-            _ => 0,
+        match kernel.reserve_record(address, size) {
+            0 => 0,
+            place => kernel.holdings.take("the record that bpf_ringbuf_reserve() returned", place),
         }
     }
 
     fn bpf_ringbuf_submit(kernel, record, flags) {
         kernel.holdings.give_back(record);
-        for map in kernel.memory.maps.all_mut() {
-            if let Store::Records { reserved, submitted } = &mut map.store {
-                let before = reserved.len();
-                reserved.retain(|kept| kept.as_ptr() as u64 != record);
-                *submitted += (before - reserved.len()) as u64;
-            }
-        }
+        kernel.end_record(record, true);
         0
     }
 
     fn bpf_ringbuf_discard(kernel, record, flags) {
         kernel.holdings.give_back(record);
-        for map in kernel.memory.maps.all_mut() {
-            if let Store::Records { reserved, .. } = &mut map.store {
-                reserved.retain(|kept| kept.as_ptr() as u64 != record);
-            }
-        }
+        kernel.end_record(record, false);
         0
     }
 
@@ -485,72 +469,131 @@ kernel_functions! { TABLE;
     fn bpf_this_cpu_ptr(kernel, variable) { kernel.per_cpu_variable(variable, kernel.this_cpu) }
 }
 
-/// Helper numbers and the functions that implement them.
-const NUMBERS: &[(u32, &str)] = &[
-    (1, "bpf_map_lookup_elem"),
-    (2, "bpf_map_update_elem"),
-    (3, "bpf_map_delete_elem"),
-    (4, "bpf_probe_read_kernel"),
-    (5, "bpf_ktime_get_ns"),
-    (6, "bpf_trace_printk"),
-    (7, "bpf_get_prandom_u32"),
-    (8, "bpf_get_smp_processor_id"),
-    (14, "bpf_get_current_pid_tgid"),
-    (16, "bpf_get_current_comm"),
-    (22, "bpf_perf_event_read"),
-    (25, "bpf_perf_event_output"),
-    (35, "bpf_get_current_task"),
-    (42, "bpf_get_numa_node_id"),
-    (45, "bpf_probe_read_kernel_str"),
-    (55, "bpf_perf_event_read_value"),
-    (87, "bpf_map_push_elem"),
-    (88, "bpf_map_pop_elem"),
-    (89, "bpf_map_peek_elem"),
-    (93, "bpf_spin_lock"),
-    (94, "bpf_spin_unlock"),
-    (113, "bpf_probe_read_kernel"),
-    (115, "bpf_probe_read_kernel_str"),
-    (118, "bpf_jiffies64"),
-    (125, "bpf_ktime_get_ns"),
-    (130, "bpf_ringbuf_output"),
-    (131, "bpf_ringbuf_reserve"),
-    (132, "bpf_ringbuf_submit"),
-    (133, "bpf_ringbuf_discard"),
-    (134, "bpf_ringbuf_query"),
-    (153, "bpf_per_cpu_ptr"),
-    (154, "bpf_this_cpu_ptr"),
-    (156, "bpf_task_storage_get"),
-    (157, "bpf_task_storage_delete"),
-    (158, "bpf_get_current_task"),
-    (160, "bpf_ktime_get_ns"),
-    (164, "bpf_for_each_map_elem"),
-    (165, "bpf_snprintf"),
-    (169, "bpf_timer_init"),
-    (170, "bpf_timer_set_callback"),
-    (171, "bpf_timer_start"),
-    (172, "bpf_timer_cancel"),
-    (177, "bpf_trace_vprintk"),
-    (181, "bpf_loop"),
-    (182, "bpf_strncmp"),
-    (194, "bpf_kptr_xchg"),
-    (195, "bpf_map_lookup_percpu_elem"),
-    (208, "bpf_ktime_get_ns"),
-    (209, "bpf_user_ringbuf_drain"),
-    (210, "bpf_cgrp_storage_get"),
-    (211, "bpf_cgrp_storage_delete"),
+/// Helpers that do the same as others here: the probes of any memory are those of the kernel's, and all clocks run alike.
+const ALIKE: &[(&str, &str)] = &[
+    ("bpf_probe_read", "bpf_probe_read_kernel"),
+    ("bpf_probe_read_str", "bpf_probe_read_kernel_str"),
+    ("bpf_ktime_get_boot_ns", "bpf_ktime_get_ns"),
+    ("bpf_ktime_get_coarse_ns", "bpf_ktime_get_ns"),
+    ("bpf_ktime_get_tai_ns", "bpf_ktime_get_ns"),
+    ("bpf_get_current_task_btf", "bpf_get_current_task"),
 ];
 
-/// The name of the helper with this number.
-pub(super) fn name(number: u32) -> Option<&'static str> {
-    let found = NUMBERS.iter().find(|(known, _)| *known == number);
-    found.map(|(_, name)| *name)
+/// The row of the function that implements the helper with this number.
+fn row(number: u32) -> Option<&'static (&'static str, Entry, usize)> {
+    let name = super::helper_names::name(number)?;
+    let alike = ALIKE.iter().find(|(other, _)| *other == name);
+    let name = alike.map_or(name, |(_, name)| name);
+    let tables = [TABLE, super::current::HELPERS, super::dynptr::HELPERS];
+    tables
+        .into_iter()
+        .flatten()
+        .find(|(known, ..)| *known == name)
+}
+
+/// The name of the function that implements the helper with this number.
+pub(super) fn implementation(number: u32) -> Option<&'static str> {
+    row(number).map(|row| row.0)
 }
 
 /// The code of the helper with this number.
 pub(super) fn find(number: u32) -> Option<Native> {
-    let name = name(number)?;
-    TABLE
-        .iter()
-        .find(|(known, ..)| *known == name)
-        .map(super::native)
+    row(number).map(super::native)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What programs of any type may call (`bpf_base_func_proto()`), and callbacks of a scheduler besides (`bpf_scx_get_func_proto()`).
+    const BASE: &[&str] = &[
+        "map_lookup_elem",
+        "map_update_elem",
+        "map_delete_elem",
+        "map_push_elem",
+        "map_pop_elem",
+        "map_peek_elem",
+        "map_lookup_percpu_elem",
+        "get_prandom_u32",
+        "get_smp_processor_id",
+        "get_numa_node_id",
+        "ktime_get_ns",
+        "ktime_get_boot_ns",
+        "ktime_get_tai_ns",
+        "ringbuf_output",
+        "ringbuf_reserve",
+        "ringbuf_submit",
+        "ringbuf_discard",
+        "ringbuf_query",
+        "strncmp",
+        "strtol",
+        "strtoul",
+        "get_current_pid_tgid",
+        "get_ns_current_pid_tgid",
+        "spin_lock",
+        "spin_unlock",
+        "jiffies64",
+        "per_cpu_ptr",
+        "this_cpu_ptr",
+        "timer_init",
+        "timer_set_callback",
+        "timer_start",
+        "timer_cancel",
+        "kptr_xchg",
+        "for_each_map_elem",
+        "loop",
+        "user_ringbuf_drain",
+        "ringbuf_reserve_dynptr",
+        "ringbuf_submit_dynptr",
+        "ringbuf_discard_dynptr",
+        "dynptr_from_mem",
+        "dynptr_read",
+        "dynptr_write",
+        "dynptr_data",
+        "cgrp_storage_get",
+        "cgrp_storage_delete",
+        "get_current_cgroup_id",
+        "get_current_ancestor_cgroup_id",
+        "trace_printk",
+        "get_current_task",
+        "get_current_task_btf",
+        "get_current_comm",
+        "get_current_uid_gid",
+        "probe_read_user",
+        "probe_read_kernel",
+        "probe_read_user_str",
+        "probe_read_kernel_str",
+        "copy_from_user",
+        "copy_from_user_task",
+        "snprintf",
+        "trace_vprintk",
+        "perf_event_read_value",
+        "task_storage_get",
+        "task_storage_delete",
+    ];
+    /// Those among them that the model does not have: they end a run with their name.
+    const ABSENT: &[&str] = &["tail_call", "snprintf_btf", "task_pt_regs"];
+
+    #[test]
+    fn helpers_of_any_program_are_there_or_named() {
+        let number = |name: &str| {
+            let whole = format!("bpf_{name}");
+            (1..=211)
+                .find(|number| super::super::helper_names::name(*number) == Some(&whole))
+                .unwrap()
+        };
+        for name in BASE {
+            assert!(find(number(name)).is_some(), "{name}");
+        }
+        for name in ABSENT {
+            assert!(find(number(name)).is_none(), "{name}");
+        }
+        for (number, name) in [
+            (1, "bpf_map_lookup_elem"),
+            (80, "bpf_get_current_cgroup_id"),
+            (211, "bpf_cgrp_storage_delete"),
+        ] {
+            assert_eq!(super::super::helper_names::name(number), Some(name));
+        }
+    }
 }

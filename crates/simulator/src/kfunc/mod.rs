@@ -9,7 +9,10 @@ mod cid;
 pub(crate) mod contexts;
 pub(crate) mod contracts;
 pub(crate) mod cpumask;
+mod current;
 mod dsq;
+mod dynptr;
+mod helper_names;
 mod helpers;
 mod idle;
 mod iterators;
@@ -60,25 +63,32 @@ pub(crate) use kernel_functions;
 pub(crate) use objects::Objects;
 pub(crate) use passed::{copy, load, read_bytes, write_bytes};
 
+/// The tables of kernel functions.
+static TABLES: [&[(&str, Entry, usize)]; 12] = [
+    dsq::TABLE,
+    idle::TABLE,
+    cid::TABLE,
+    task::TABLE,
+    cpumask::TABLE,
+    iterators::TABLE,
+    output::TABLE,
+    arena::TABLE,
+    objects::TABLE,
+    strings::TABLE,
+    work::TABLE,
+    dynptr::TABLE,
+];
+
 /// The code of the kernel function called `name`.
 pub(crate) fn find(name: &str) -> Option<Native> {
-    [
-        dsq::TABLE,
-        idle::TABLE,
-        cid::TABLE,
-        task::TABLE,
-        cpumask::TABLE,
-        iterators::TABLE,
-        output::TABLE,
-        arena::TABLE,
-        objects::TABLE,
-        strings::TABLE,
-        work::TABLE,
-    ]
-    .into_iter()
-    .flatten()
-    .find(|(known, ..)| *known == name)
-    .map(native)
+    let mut rows = TABLES.into_iter().flatten();
+    rows.find(|(known, ..)| *known == name).map(native)
+}
+
+/// The names of all kernel functions that the model has.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    TABLES.into_iter().flatten().map(|row| row.0)
 }
 
 /// A row of a table of functions, in the form that the linker returns.
@@ -94,9 +104,14 @@ pub(crate) fn find_helper(number: u32) -> Option<Native> {
     helpers::find(number)
 }
 
-/// The name of the helper with this number.
+/// The name of the helper with this number, whether the model has it or not.
 pub(crate) fn helper_name(number: u32) -> Option<&'static str> {
-    helpers::name(number)
+    helper_names::name(number)
+}
+
+/// The name of the function that implements the helper with this number: its own, or that of one that does the same here.
+pub(crate) fn implementation(number: u32) -> Option<&'static str> {
+    helpers::implementation(number)
 }
 
 /// A 32-bit number as compiled code receives it: sign-extended.

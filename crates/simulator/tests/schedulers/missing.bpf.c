@@ -4,7 +4,7 @@
 
 const volatile bool reach = REACH;
 
-void not_of_this_kernel(void) __ksym;
+void bpf_get_task_exe_file(void) __ksym;
 
 struct task_struct___other {
 	int no_such_field;
@@ -13,7 +13,7 @@ struct task_struct___other {
 void BPF_STRUCT_OPS(missing_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	if (reach) {
-		not_of_this_kernel();
+		bpf_get_task_exe_file();
 		if (((struct task_struct___other *)p)->no_such_field)
 			return;
 	}
