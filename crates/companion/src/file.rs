@@ -9,6 +9,7 @@ use toml::{Spanned, Value};
 
 use crate::builtin;
 use crate::error::Error;
+use crate::fit::Fit;
 
 /// Values by name, with their places in the file.
 pub(crate) type Values = BTreeMap<Spanned<String>, Spanned<Value>>;
@@ -236,6 +237,9 @@ impl Companion {
 
     /// Applies the loader's choice of programs to `object`. Names that the object lacks are left to [`prepare`](Self::prepare).
     pub fn choose_programs(&self, object: &mut Object) {
+        if self.fit(object) == Fit::Not {
+            return;
+        }
         for (program, load) in &self.file.load {
             object.set_autoload(program.get_ref(), *load);
         }
@@ -249,6 +253,16 @@ impl Companion {
                 .collect()
         };
         choices(self) == choices(other)
+    }
+
+    /// Whether it does anything for the object: it may be for another one that only has the same name.
+    pub fn is_for(&self, object: &Object) -> bool {
+        !self.name.is_empty() && self.fit(object) != Fit::Not
+    }
+
+    /// Whether it was made for another revision of the object, and does only a part of what it says.
+    pub fn is_for_another_revision_of(&self, object: &Object) -> bool {
+        self.fit(object) == Fit::Partly
     }
 
     /// `ops.name` of the scheduler that it is for.

@@ -9,6 +9,7 @@ mod builtin;
 mod encode;
 mod error;
 mod file;
+mod fit;
 mod prepare;
 mod scope;
 

@@ -469,13 +469,19 @@ impl Cell {
             }),
         );
         notes.extend(self.contender.assumption());
-        let companion = self.contender.companion();
-        if let Some(companion) = companion.filter(|companion| !companion.name().is_empty()) {
+        if let Some(companion) = self.contender.own_companion() {
             let from = match companion.from() {
                 "" => String::new(),
                 from => format!(" ({from})"),
             };
             notes.push(format!("{name}: its loader is {}{from}", companion.name()));
+            if failure.is_some() && self.contender.is_of_another_revision() {
+                notes.push(format!(
+                    "{name}: {} is for another revision of it, which may be why it failed: try --with none, or a companion of its own \
+                     (docs/companions.md)",
+                    companion.name()
+                ));
+            }
         } else if failure.is_some_and(|failure| failure.status == Status::Ejected)
             && self.contender.is_foreign()
         {

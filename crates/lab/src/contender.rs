@@ -243,6 +243,20 @@ impl Contender {
             .prepare(&opened.object, &Scheduler::constant, machine)
     }
 
+    /// Its companion, if that does anything for it.
+    pub(crate) fn own_companion(&self) -> Option<&Companion> {
+        let opened = self.opened.as_ref().ok()?;
+        Some(opened.whole.companion()).filter(|companion| companion.is_for(&opened.object))
+    }
+
+    /// Whether its companion was made for another revision of it.
+    pub(crate) fn is_of_another_revision(&self) -> bool {
+        (self.opened.as_ref()).is_ok_and(|opened| {
+            let companion = opened.whole.companion();
+            companion.is_for_another_revision_of(&opened.object)
+        })
+    }
+
     /// The id, or the path as given.
     pub fn name(&self) -> &str {
         &self.name

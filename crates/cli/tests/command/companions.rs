@@ -271,3 +271,37 @@ fn expressions_cannot_take_everything() {
         compare(&["--with", &path], 2, &["own.toml:3: ", message]);
     }
 }
+
+/// The notes on a run of `older` with these further arguments, which has to succeed.
+fn notes_on_older(more: &[&str]) -> String {
+    let mut arguments = vec!["compare", "workloads/hogs.json", "-m", "2", "-d", "300ms"];
+    arguments.extend(["-s", "schedulers/older.bpf.c", "--format", "json"]);
+    arguments.extend(more);
+    notes(&end_with(&arguments, 0, &[]).stdout)
+}
+
+#[test]
+fn of_a_companion_for_another_revision_what_fits_is_done() {
+    let notes = notes_on_older(&[]);
+    for part in [
+        "its loader is companions/beerland.toml",
+        "there is no global variable \\\"numa_enabled\\\"",
+        "global.cpu_capacity: ",
+        "sets SCX_OPS_ALWAYS_ENQ_IMMED, which was left out",
+    ] {
+        assert!(notes.contains(part), "{part}: {notes}");
+    }
+}
+
+#[test]
+fn a_companion_for_another_scheduler_is_left_out() {
+    let notes = notes_on_older(&["-D", "OTHER"]);
+    let part = "companions/beerland.toml was left out, because it is for sched-ext/scx";
+    assert!(notes.contains(part), "{notes}");
+    assert!(
+        notes.contains("this source lacks 7 of the 8 things"),
+        "{notes}"
+    );
+    assert!(!notes.contains("its loader is"), "{notes}");
+    assert_eq!(notes_on_older(&["--with", "none"]), "[]");
+}

@@ -14,8 +14,9 @@ use toml::{Spanned, Value};
 use crate::bounds;
 use crate::error::Error;
 use crate::file::{Companion, Values};
+use crate::fit::Fit;
 use crate::scope;
-use variables::find_variable;
+pub(crate) use variables::find_variable;
 
 /// A value from the command line, which replaces one of the companion's or adds to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Companion {
     /// # Errors
     ///
     /// The first invalid key, with its place and what could be there instead. If a companion that comes with fairground sets something that an
-    /// object of another revision does not have, that is a note instead.
+    /// object of another revision does not have, that is a note instead; if the object has less than half of what it sets, nothing is set.
     pub fn prepare(
         &self,
         object: &Object,
@@ -62,8 +63,10 @@ impl Companion {
             machine,
             engine: scope::engine(&text, object),
             scope: scope::scope(&text, object, constants, machine),
+            constants,
             sections: BTreeMap::new(),
             bytes: 0,
+            fit: self.fit(object),
             done: Prepared::default(),
         };
         preparation.apply(settings)?;
@@ -71,6 +74,8 @@ impl Companion {
     }
 }
 
+/// Flags of `ops` that came after schedulers had been written, and that change what callbacks are for.
+const RECENT_FLAGS: [&str; 2] = ["SCX_OPS_ALWAYS_ENQ_IMMED", "SCX_OPS_TID_TO_TASK"];
 /// Maximum bytes that a companion may set in all.
 const MOST_BYTES: usize = 256 << 20;
 
@@ -80,10 +85,14 @@ struct Preparation<'a> {
     machine: &'a Machine,
     engine: Engine,
     scope: Scope<'static>,
+    /// The kernel's constants.
+    constants: &'a dyn Fn(&str) -> Option<u64>,
     /// Sections of global variables with what has been set so far.
     sections: BTreeMap<usize, Vec<u8>>,
     /// Total bytes of values so far.
     bytes: usize,
+    /// How well the companion fits the object.
+    fit: Fit,
     done: Prepared,
 }
 
@@ -117,41 +126,63 @@ impl Preparation<'_> {
             self.scope
                 .push_constant_dynamic(name.get_ref().as_str(), value);
         }
-        for (name, load) in &companion.file.load {
-            let result = self.load_program(name.get_ref(), *load);
-            self.note_absent(result, &companion.place(name))?;
-        }
-        for (name, value) in in_order(&companion.file.ops) {
-            let what = format!("ops.{}", name.get_ref());
-            let place = companion.place(name);
-            let value = self.value(value, &what)?;
-            let result = self.set_operation(name.get_ref(), &value, &place, &what)?;
-            self.note_absent(result, &place)?;
-        }
-        for (path, value) in in_order(&companion.file.global) {
-            let what = format!("global.{}", path.get_ref());
-            let place = companion.place(path);
-            let value = self.value(value, &what)?;
-            let result = self.set_variable(path.get_ref(), &value, &place, &what)?;
-            self.note_absent(result, &place)?;
-        }
-        for (name, change) in &companion.file.map {
-            let what = format!("map.{name}.max_entries");
-            let place = companion.place(&change.max_entries);
-            let value = self.value(&change.max_entries, &what)?;
-            let result = self.set_map_size(name, &value, &place, &what)?;
-            self.note_absent(result, &place)?;
+        match companion.misfit(self.object) {
+            Some(note) => self.done.notes.push(note),
+            None => self.set_all()?,
         }
         for setting in others {
             self.apply_setting(setting)?;
         }
+        if self.fit != Fit::Not {
+            self.fill_and_run()?;
+        }
+        Ok(())
+    }
+
+    /// Chooses programs, and sets operations, global variables and sizes of maps.
+    fn set_all(&mut self) -> Result<(), Error> {
+        let companion = self.companion;
+        for (name, load) in &companion.file.load {
+            self.attempt(&companion.place(name), |this| {
+                Ok(this.load_program(name.get_ref(), *load))
+            })?;
+        }
+        for (name, value) in in_order(&companion.file.ops) {
+            let what = format!("ops.{}", name.get_ref());
+            let place = companion.place(name);
+            self.attempt(&place, |this| {
+                let value = this.value(value, &what)?;
+                let value = this.without_recent_flags(name.get_ref(), value);
+                this.set_operation(name.get_ref(), &value, &place, &what)
+            })?;
+        }
+        for (path, value) in in_order(&companion.file.global) {
+            let what = format!("global.{}", path.get_ref());
+            let place = companion.place(path);
+            self.attempt(&place, |this| {
+                let value = this.value(value, &what)?;
+                this.set_variable(path.get_ref(), &value, &place, &what)
+            })?;
+        }
+        for (name, change) in &companion.file.map {
+            let what = format!("map.{name}.max_entries");
+            let place = companion.place(&change.max_entries);
+            self.attempt(&place, |this| {
+                let value = this.value(&change.max_entries, &what)?;
+                this.set_map_size(name, &value, &place, &what)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes entries of maps, and says which programs are run, and what is left to say.
+    fn fill_and_run(&mut self) -> Result<(), Error> {
+        let companion = self.companion;
         for entry in &companion.file.entry {
-            let result = self.add_entries(entry)?;
-            self.note_absent(result, &companion.place(&entry.map))?;
+            self.attempt(&companion.place(&entry.map), |this| this.add_entries(entry))?;
         }
         for run in &companion.file.run {
-            let result = self.add_runs(run)?;
-            self.note_absent(result, &companion.place(&run.program))?;
+            self.attempt(&companion.place(&run.program), |this| this.add_runs(run))?;
         }
         let missing = companion.file.missing.iter();
         self.done.notes.extend(missing.map(|what| {
@@ -180,19 +211,46 @@ impl Preparation<'_> {
         result.map_err(|Absent(message)| wrong(place, message))
     }
 
-    /// Handles a name that the object lacks: with a note if the companion is built in and may be for another revision, otherwise with an error.
-    fn note_absent(&mut self, result: Result<(), Absent>, place: &str) -> Result<(), Error> {
-        let Err(Absent(message)) = result else {
-            return Ok(());
+    /// Does one thing that the companion says. What the object lacks, or has in another form, becomes a note if the companion is built in and
+    /// may be for another revision; otherwise it is an error.
+    fn attempt(
+        &mut self,
+        place: &str,
+        work: impl FnOnce(&mut Self) -> Result<Result<(), Absent>, Error>,
+    ) -> Result<(), Error> {
+        let (place, message) = match work(self) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(Absent(message))) => (place.to_owned(), message),
+            Err(Error::Wrong { place, message }) => (place, message),
+            Err(other) => return Err(other),
         };
-        if self.companion.built_in {
-            self.done.notes.push(format!(
-                "{place} was left out: {message}; the companion is for {}",
-                self.companion.file.from
-            ));
-            return Ok(());
+        if !self.companion.built_in {
+            return Err(Error::Wrong { place, message });
         }
-        Err(wrong(place, message))
+        self.done.notes.push(format!(
+            "{place} was left out: {message}; the companion is for {}",
+            self.companion.file.from
+        ));
+        Ok(())
+    }
+
+    /// The value of `ops.flags` without flags that change what a scheduler is asked to do and that its revision may not know.
+    fn without_recent_flags(&mut self, member: &str, value: Dynamic) -> Dynamic {
+        let (Ok(flags), Fit::Partly, "flags") = (value.as_int(), self.fit, member) else {
+            return value;
+        };
+        let mut left = flags;
+        for name in RECENT_FLAGS {
+            let bit = (self.constants)(name).map_or(0, u64::cast_signed);
+            if left & bit != 0 {
+                left &= !bit;
+                self.done.notes.push(format!(
+                    "{} sets {name}, which was left out, because the source is of another revision than {}",
+                    self.companion.name, self.companion.file.from
+                ));
+            }
+        }
+        Dynamic::from_int(left)
     }
 
     /// Counts the bytes of a value before it is made.

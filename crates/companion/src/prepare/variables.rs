@@ -136,7 +136,7 @@ impl Preparation<'_> {
 }
 
 /// The variable at the beginning of `path`: section, variable, and the rest of the path.
-pub(super) fn find_variable<'p>(object: &Object, path: &'p str) -> Option<(usize, usize, &'p str)> {
+pub(crate) fn find_variable<'p>(object: &Object, path: &'p str) -> Option<(usize, usize, &'p str)> {
     // Static variables of functions have a dot in their names, so the longest name wins.
     let ends = path
         .char_indices()

@@ -1,0 +1,80 @@
+//! Whether a companion that comes with fairground is for an object. Schedulers keep their names from release to release, and what their loaders
+//! do changes; an object shows by what it contains how much of that it knows.
+
+use std::collections::BTreeSet;
+
+use fairground_bpf::Object;
+
+use crate::file::Companion;
+use crate::prepare::find_variable;
+
+/// How well a companion fits an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// The object has all that the companion sets, fills and runs, or the user has chosen the companion.
+    Whole,
+    /// It has most of that: it is of another revision.
+    Partly,
+    /// It has less than half of that: it is another scheduler.
+    Not,
+}
+
+impl Companion {
+    /// How well it fits the object.
+    pub(crate) fn fit(&self, object: &Object) -> Fit {
+        if !self.built_in {
+            return Fit::Whole;
+        }
+        let (all, lacking) = self.compared_with(object);
+        match lacking.len() {
+            0 => Fit::Whole,
+            some if 2 * some <= all => Fit::Partly,
+            _ => Fit::Not,
+        }
+    }
+
+    /// Why it is not for the object at all, as a note; `None` if it is.
+    pub(crate) fn misfit(&self, object: &Object) -> Option<String> {
+        if self.fit(object) != Fit::Not {
+            return None;
+        }
+        let (all, lacking) = self.compared_with(object);
+        let some: Vec<&str> = lacking.iter().map(String::as_str).take(4).collect();
+        let more = if lacking.len() > some.len() {
+            ", …"
+        } else {
+            ""
+        };
+        Some(format!(
+            "{} was left out, because it is for {}, and this source lacks {} of the {all} things that it sets, fills or runs: {}{more}; \
+             a companion file of its own says what its loader does",
+            self.name,
+            self.file.from,
+            lacking.len(),
+            some.join(", "),
+        ))
+    }
+
+    /// How many global variables, maps and programs it names, and those that the object lacks.
+    fn compared_with(&self, object: &Object) -> (usize, BTreeSet<String>) {
+        let file = &self.file;
+        let globals = file.global.keys().map(|key| key.get_ref().as_str());
+        let entries = file.entry.iter().map(|entry| entry.map.get_ref().as_str());
+        let maps = file.map.keys().map(String::as_str).chain(entries);
+        let chosen = file.load.keys().map(|key| key.get_ref().as_str());
+        let has_map = |name: &str| object.maps().iter().any(|one| one.name == name);
+        let has_program = |name: &str| object.programs().iter().any(|one| one.name == name);
+        let named = globals
+            .map(|path| (path, find_variable(object, path).is_some()))
+            .chain(maps.map(|name| (name, has_map(name))))
+            .chain(
+                self.programs()
+                    .chain(chosen)
+                    .map(|name| (name, has_program(name))),
+            );
+        let named: BTreeSet<(&str, bool)> = named.collect();
+        let lacking = named.iter().filter(|(_, is_there)| !is_there);
+        let lacking = lacking.map(|(name, _)| (*name).to_owned()).collect();
+        (named.len(), lacking)
+    }
+}
