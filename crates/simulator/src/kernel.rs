@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use fairground_bpf::{Context, Setup};
+use fairground_bpf::Context;
 use fairground_events::{CpuId, Event, EventKind, OverheadKind, Policy, TaskInfo};
 use fairground_machine::{Distance, Machine};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -26,8 +26,9 @@ use crate::program::{Programs, Sleep};
 use crate::reports::Reports;
 use crate::scheduler::Scheduler;
 use crate::shortfalls::Noticed;
+use crate::simulation::{Hotplug, Options};
 use crate::structures::{CpuMask, EventStats, MmStruct, RunQueue, ScxRq};
-use crate::surroundings::{Surroundings, is_hidden, visible};
+use crate::surroundings::{is_hidden, visible};
 use crate::task::{Class, Process, TaskRef};
 use crate::tasks::Tasks;
 use crate::timers::BpfTimers;
@@ -169,26 +170,6 @@ impl Cpu {
     }
 }
 
-/// Settings of one simulation that the kernel model needs while it runs.
-pub struct Settings {
-    /// Length of a tick in nanoseconds.
-    pub tick: u64,
-    /// How long to run; `None`: until no task is left.
-    pub duration: Option<u64>,
-    /// What scheduling costs.
-    pub cost: CostModel,
-    /// Seed of every random choice.
-    pub seed: u64,
-    /// CPUs that come online or go offline: time, CPU, online.
-    pub hotplug: Vec<(u64, usize, bool)>,
-    /// What the scheduler's loader does.
-    pub setup: Arc<Setup>,
-    /// What exists besides the workload's tasks.
-    pub surroundings: Surroundings,
-    /// Whether callbacks and queues are reported to sinks.
-    pub details: bool,
-}
-
 /// A simulated kernel with one scheduler loaded.
 pub struct Kernel<'a> {
     pub(crate) scheduler: Arc<Scheduler>,
@@ -204,7 +185,8 @@ pub struct Kernel<'a> {
     pub(crate) cids: crate::cids::Cids,
     pub(crate) objects: crate::kfunc::Objects,
     pub(crate) operations: Operations,
-    pub(crate) settings: Settings,
+    /// What is simulated; the duration is the workload's own if there is no other.
+    pub(crate) settings: Options,
     pub(crate) machine: Arc<Machine>,
     pub(crate) topology: Topology,
     pub(crate) clock: Clock,
@@ -465,12 +447,12 @@ impl<'a> Kernel<'a> {
 
     /// Length of a tick in nanoseconds.
     pub(crate) fn tick_length(&self) -> u64 {
-        self.settings.tick
+        1_000_000_000 / self.settings.hz.max(1)
     }
 
     /// When the next tick comes.
     pub(crate) fn next_tick(&self) -> u64 {
-        let length = self.settings.tick;
+        let length = self.tick_length();
         let offset = self.settings.surroundings.tick_offset % length;
         (self.clock.now() + length - offset) / length * length + offset
     }
@@ -578,7 +560,7 @@ impl<'a> Kernel<'a> {
             }
             Due::Watchdog => self.handle_watchdog(),
             Due::Hotplug { index } => {
-                let (_, cpu, online) = self.settings.hotplug[index as usize];
+                let Hotplug { cpu, online, .. } = self.settings.hotplug[index as usize];
                 self.set_online(cpu, online);
             }
             Due::Offline { cpu } => self.set_online(cpu as usize, false),

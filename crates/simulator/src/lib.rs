@@ -55,6 +55,6 @@ pub use exit::ExitRecord;
 pub use fairground_contract::exit::ExitKind;
 pub use scheduler::{LoadError, Scheduler};
 pub use shortfalls::Shortfall;
-pub use simulation::{Options, Outcome, TaskOutcome, simulate, simulate_beside};
+pub use simulation::{Hotplug, Options, Outcome, TaskOutcome, simulate, simulate_beside};
 pub use strays::recover;
 pub use surroundings::{Creator, Surroundings, Thread, Turn};

@@ -18,7 +18,7 @@ use crate::dispatch_queue::DispatchQueues;
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
 use crate::idle::IdleState;
-use crate::kernel::{Cpu, Kernel, Settings};
+use crate::kernel::{Cpu, Kernel};
 use crate::kfunc::arena::{Arena, PAGE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
 use crate::lockstep::Companion;
@@ -37,6 +37,17 @@ use crate::tasks::{TaskMemory, Tasks};
 use crate::timers::BpfTimers;
 use crate::topology::Topology;
 use crate::tracing::{Hook, Tracing};
+
+/// A CPU that goes offline or comes online.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hotplug {
+    /// When, since the beginning of the run.
+    pub at: Nanoseconds,
+    /// Its number.
+    pub cpu: usize,
+    /// Whether it is online from then on.
+    pub online: bool,
+}
 
 /// What to simulate.
 #[derive(Clone)]
@@ -57,8 +68,8 @@ pub struct Options {
     pub variables: Vec<(String, Vec<u8>)>,
     /// What the scheduler's loader sets, fills in and runs.
     pub setup: Arc<Setup>,
-    /// CPUs that come online or go offline: time, CPU, online.
-    pub hotplug: Vec<(Nanoseconds, usize, bool)>,
+    /// CPUs that come online or go offline.
+    pub hotplug: Vec<Hotplug>,
     /// What exists besides the workload's tasks.
     pub surroundings: Surroundings,
     /// Whether sinks are also told about callbacks and operations on dispatch queues. It changes nothing else.
@@ -270,20 +281,6 @@ fn group_paths(workload: &Workload) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What does not change during a run.
-fn settings(options: &Options) -> Settings {
-    Settings {
-        tick: 1_000_000_000 / options.hz.max(1),
-        duration: options.duration.or(options.workload.duration),
-        cost: options.cost.clone(),
-        seed: options.seed,
-        hotplug: options.hotplug.clone(),
-        setup: options.setup.clone(),
-        surroundings: options.surroundings.clone(),
-        details: options.details,
-    }
-}
-
 impl<'a> Kernel<'a> {
     fn new(
         scheduler: &Arc<Scheduler>,
@@ -322,7 +319,10 @@ impl<'a> Kernel<'a> {
             _address_space: address_space,
             processes: Vec::new(),
             operations,
-            settings: settings(options),
+            settings: Options {
+                duration: options.duration.or(options.workload.duration),
+                ..options.clone()
+            },
             clock: Clock::new(count),
             cpus,
             tasks: Tasks::new(tasks, initial_parent),
@@ -378,9 +378,8 @@ impl<'a> Kernel<'a> {
         self.clock.advance_to(self.first_time());
         // CPUs that go offline at time 0 are offline before the scheduler is loaded. The last CPU stays online.
         for place in 0..self.settings.hotplug.len() {
-            if let (0, cpu, false) = self.settings.hotplug[place]
-                && self.cpus.iter().filter(|cpu| cpu.online).count() > 1
-            {
+            let Hotplug { at, cpu, online } = self.settings.hotplug[place];
+            if at == 0 && !online && self.cpus.iter().filter(|cpu| cpu.online).count() > 1 {
                 self.mark_online(cpu, false);
             }
         }

@@ -388,13 +388,13 @@ impl Kernel<'_> {
         for thread in self.tasks.others().to_vec() {
             self.await_turn(thread, 0);
         }
-        for (index, (time, _, online)) in self.settings.hotplug.iter().enumerate() {
+        for (index, change) in self.settings.hotplug.iter().enumerate() {
             // CPUs that are offline from the beginning already are.
-            if *time == 0 && !online {
+            if change.at == 0 && !change.online {
                 continue;
             }
             self.clock.at(
-                self.origin + *time,
+                self.origin + change.at,
                 Due::Hotplug {
                     index: index as u32,
                 },

@@ -6,7 +6,12 @@ mod overhead;
 
 use common::{Log, Referee, free, load, referee, run, scheduler};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, ExitKind, Options, simulate};
+use fairground_simulator::{CostModel, ExitKind, Hotplug, Options, simulate};
+
+/// A change of CPU `cpu` at a time.
+fn change(at: u64, cpu: usize, online: bool) -> Hotplug {
+    Hotplug { at, cpu, online }
+}
 
 const TWO_HOGS: &str =
     r#"{"tasks": {"hog": {"instance": 2, "loop": -1, "run": 1000000}}, "global": {"duration": 1}}"#;
@@ -652,7 +657,7 @@ fn a_change_of_cpus_that_changes_nothing_or_leaves_none_is_not_told() {
     let text = r#"{"tasks": {"t": {"loop": 1, "phases": {
         "a": {"run": 1000}, "b": {"cpus": [0, 1], "run": 1000}, "c": {"cpus": [1], "run": 1000}}}}}"#;
     let mut options = free("2", text);
-    options.hotplug = vec![(0, 1, false)];
+    options.hotplug = vec![change(0, 1, false)];
     let (outcome, referee) = referee(&scheduler("order", &["CPU_HOTPLUG"]), &options);
     let changes = { outcome.messages.iter() }.filter(|line| line.starts_with("set_cpumask"));
     assert_eq!(changes.count(), 0, "{:?}", outcome.messages);
@@ -680,7 +685,10 @@ fn hotplug_moves_tasks_or_restarts_the_scheduler() {
         "2",
         r#"{"tasks": {"hog": {"instance": 3, "loop": -1, "run": 1000}}, "global": {"duration": 2}}"#,
     );
-    options.hotplug = vec![(500_000_000, 1, false), (1_500_000_000, 1, true)];
+    options.hotplug = vec![
+        change(500_000_000, 1, false),
+        change(1_500_000_000, 1, true),
+    ];
     let (outcome, referee) = referee(&scheduler("fault", &["CPU_HOTPLUG"]), &options);
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
     let total: u64 = referee.ran.iter().sum();
@@ -701,7 +709,7 @@ fn a_task_whose_only_cpu_goes_offline_may_use_all() {
         "hog": {"loop": -1, "run": 1000, "cpus": [1]},
         "sleeper": {"loop": -1, "run": 100, "sleep": 5000, "cpus": [1]}}}"#;
     let mut options = free("2", text);
-    options.hotplug = vec![(500_000_000, 1, false)];
+    options.hotplug = vec![change(500_000_000, 1, false)];
     options.duration = Some(1_000_000_000);
     // The referee knows from the event stream where they may run.
     let (outcome, referee) = referee(&scheduler("order", &["CPU_HOTPLUG"]), &options);
@@ -1345,7 +1353,7 @@ fn callbacks_of_cpu_1_going_offline(hogs: u32, time: u64) -> (Vec<String>, usize
         r#"{{"tasks": {{"hog": {{"instance": {hogs}, "cpus": [1], "loop": -1, "run": 1000}}}}, "global": {{"duration": 1}}}}"#
     );
     let mut options = free("2", &text);
-    options.hotplug = vec![(time, 1, false)];
+    options.hotplug = vec![change(time, 1, false)];
     let seen = run(&scheduler("order", &["CPU_HOTPLUG"]), &options).messages;
     let gone = seen.iter().position(|line| line == "cpu_offline 1");
     (seen, gone.unwrap())
@@ -1408,7 +1416,7 @@ fn the_tasks_of_a_cpu_that_goes_offline_leave_it_in_the_order_in_which_it_would_
 #[test]
 fn a_cpu_can_be_offline_from_the_beginning() {
     let mut options = free("2", TWO_HOGS);
-    options.hotplug = vec![(0, 1, false)];
+    options.hotplug = vec![change(0, 1, false)];
     let (outcome, referee) = referee(&scheduler("bare", &[]), &options);
     // Nobody is told, and the one CPU is shared.
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
@@ -1418,7 +1426,7 @@ fn a_cpu_can_be_offline_from_the_beginning() {
 #[test]
 fn the_last_cpu_stays_online() {
     let mut options = free("2", TWO_HOGS);
-    options.hotplug = vec![(0, 0, false), (0, 1, false)];
+    options.hotplug = vec![change(0, 0, false), change(0, 1, false)];
     let mut log = Log::default();
     simulate(&scheduler("bare", &[]), &options, vec![&mut log]).unwrap();
     let mut switches = log.0.iter().filter(|line| line.contains("Switch {"));

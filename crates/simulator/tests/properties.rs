@@ -9,7 +9,7 @@ use common::random_task::{Changes, RandomTask, json};
 use common::{Referee, built_in, free, referee, workload};
 use fairground_events::{Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, ExitKind, Options, Outcome, Scheduler, simulate};
+use fairground_simulator::{CostModel, ExitKind, Hotplug, Options, Outcome, Scheduler, simulate};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestCaseError, TestRunner};
 
@@ -293,7 +293,11 @@ fn every_scheduler_keeps_the_kernels_laws_while_tasks_and_cpus_change() {
         options.machine = machine.into();
         let millisecond = 1_000_000;
         for (cpu, at, length) in absences {
-            let change = |at, online| (at * millisecond, cpu % cpus, online);
+            let change = |at, online| Hotplug {
+                at: at * millisecond,
+                cpu: cpu % cpus,
+                online,
+            };
             options
                 .hotplug
                 .extend([change(at, false), change(at + length, true)]);

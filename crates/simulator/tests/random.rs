@@ -16,7 +16,9 @@ use common::random_task::{Changes, RandomTask, json};
 use common::{Referee, free, scheduler, workload};
 use fairground_events::{Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, CostValue, ExitKind, Options, Outcome, Scheduler, simulate};
+use fairground_simulator::{
+    CostModel, CostValue, ExitKind, Hotplug, Options, Outcome, Scheduler, simulate,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use reference::trace::{Kind, Record, records};
@@ -149,10 +151,11 @@ impl Case {
                     choices.below(cpus) as usize,
                     u64::from(choices.below(150)) * 1_000_000,
                 );
-                options.hotplug.push((at, cpu, false));
+                let change = |at, online| Hotplug { at, cpu, online };
+                let back = at + u64::from(choices.below(40)) * 1_000_000;
                 options
                     .hotplug
-                    .push((at + u64::from(choices.below(40)) * 1_000_000, cpu, true));
+                    .extend([change(at, false), change(back, true)]);
             }
             options.hotplug.sort();
         }
@@ -201,7 +204,9 @@ impl Case {
                 .map(|cpu| cpu.node as usize)
                 .collect(),
             attributes,
-            hotplug: self.options.hotplug.clone(),
+            hotplug: { self.options.hotplug.iter() }
+                .map(|change| (change.at, change.cpu, change.online))
+                .collect(),
             has_select_cpu: variant.has("SELECT_CPU"),
             has_enqueue: variant.has("ENQUEUE"),
             has_dispatch: variant.has("DISPATCH"),
