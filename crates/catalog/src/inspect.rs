@@ -52,7 +52,10 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
             tunables.push(Tunable {
                 name: name.to_owned(),
                 integer_type,
-                unit: Unit::None,
+                unit: match integer_type.boolean {
+                    true => Unit::None,
+                    false => Unit::of_name(name),
+                },
                 default: integer_type.decode(&bytes),
                 minimum: integer_type.minimum(),
                 maximum: integer_type.maximum(),

@@ -74,7 +74,10 @@ impl Scheduler {
             .find(|tunable| tunable.name == name)
             .ok_or_else(|| {
                 let names: Vec<&str> = tunables.iter().map(|t| t.name.as_str()).collect();
-                let hint = match (closest(name, names.iter().copied()), names.is_empty()) {
+                let ending = format!("_{name}");
+                let ends = names.iter().copied().find(|known| known.ends_with(&ending));
+                let near = closest(name, names.iter().copied()).or(ends);
+                let hint = match (near, names.is_empty()) {
                     (_, true) => "; it has none".to_owned(),
                     (Some(near), _) => format!(", did you mean {near}?"),
                     (None, _) => format!("; it has {}", names.join(", ")),

@@ -250,7 +250,7 @@ impl Reader<'_> {
                 let [low, high] = range.as_ref();
                 let limit = |value: &RawValue| {
                     tunable
-                        .parse_value(&value.text())
+                        .read_value(&value.text())
                         .map_err(|error| self.error(range.span(), error.to_string()))
                 };
                 let (low, high) = (limit(low)?, limit(high)?);
@@ -271,7 +271,7 @@ impl Reader<'_> {
         }
 
         tunable.default = tunable
-            .parse_value(&raw.default.as_ref().text())
+            .read_value(&raw.default.as_ref().text())
             .map_err(|error| self.error(raw.default.span(), error.to_string()))?;
         Ok(tunable)
     }

@@ -107,11 +107,13 @@ pub enum Unit {
 }
 
 /// Units of time by suffix, in nanoseconds.
-const TIME_SUFFIXES: [(&str, i128); 4] = [
+const TIME_SUFFIXES: [(&str, i128); 6] = [
     ("ns", 1),
     ("us", 1_000),
     ("ms", 1_000_000),
     ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
 ];
 
 impl Unit {
@@ -124,6 +126,14 @@ impl Unit {
             "" => Self::None,
             "%" => Self::Percent,
             other => Self::Named(other.to_owned()),
+        }
+    }
+
+    /// The unit of a variable that ends with one, such as `slice_us`; otherwise none.
+    pub fn of_name(variable: &str) -> Self {
+        match variable.rsplit_once('_') {
+            Some((_, unit @ ("ns" | "us" | "ms"))) => Self::from_name(unit),
+            _ => Self::None,
         }
     }
 
@@ -152,11 +162,17 @@ impl Unit {
             .map(|(_, nanoseconds)| (*nanoseconds, *scale))
     }
 
-    /// `number` with its unit: `20 ms`, `30%`, `6`.
+    /// `number` with its unit: `20 ms`, `30%`, `6`. Times are in the largest unit up to seconds in which they are whole numbers.
     pub fn format(&self, number: i128) -> String {
         match self {
             Self::None => number.to_string(),
             Self::Percent => format!("{number}%"),
+            Self::Time(scale) if number != 0 => {
+                let units = TIME_SUFFIXES.iter().take(4).rev();
+                let whole = |(_, unit): &&(&str, i128)| (number * scale) % unit == 0;
+                let (suffix, unit) = units.clone().find(whole).unwrap_or(&TIME_SUFFIXES[0]);
+                format!("{} {suffix}", number * scale / unit)
+            }
             _ => format!("{number} {}", self.suffix()),
         }
     }
@@ -184,9 +200,21 @@ pub struct Tunable {
 }
 
 impl Tunable {
-    /// Reads a value as people write it, and checks it: a whole number in the tunable's unit, a number with a suffix (`20ms`, `0.5 s`, `30%`,
-    /// `6 ticks`), `true` or `false`, or the name of a choice. The result is in the tunable's unit and within its range.
+    /// Reads a value as people write it, and checks it: a number with a suffix (`20ms`, `0.5 s`, `30%`, `6 ticks`), a whole number in the
+    /// tunable's unit if it is not a time or its unit is part of the tunable's name (`slice_us`), `true` or `false`, or the name of a choice. The
+    /// result is in the tunable's unit and within its range.
     pub fn parse_value(&self, text: &str) -> Result<i128, Error> {
+        let text = text.trim();
+        let value = self.read_value(text)?;
+        if value != 0 && text.bytes().all(|byte| !byte.is_ascii_alphabetic()) && self.is_unclear() {
+            let complaint = format!("has no unit; write {text}ns, {text}us, {text}ms or {text}s");
+            return Err(self.refuse(text, &complaint));
+        }
+        self.check(value)
+    }
+
+    /// Like [`parse_value`](Self::parse_value), where it is plain that a number without a unit is in the tunable's.
+    pub(crate) fn read_value(&self, text: &str) -> Result<i128, Error> {
         let text = text.trim();
         let value = if let Some(index) = self.choices.iter().position(|choice| choice == text) {
             index as i128
@@ -231,7 +259,11 @@ impl Tunable {
         } else if !self.choices.is_empty() {
             format!("one of {}", self.choices.join(", "))
         } else {
-            format!("{} to {}", self.minimum, self.unit.format(self.maximum))
+            let (low, high) = (self.minimum, self.unit.format(self.maximum));
+            match self.unit {
+                Unit::Time(_) => format!("{} to {high}", self.unit.format(low)),
+                _ => format!("{low} to {high}"),
+            }
         }
     }
 
@@ -256,6 +288,11 @@ impl Tunable {
             return Err(self.refuse(text, &self.not_whole()));
         }
         Ok(scaled / divisor)
+    }
+
+    /// Whether a number without a unit can be mistaken: it is a time, and the tunable's name does not end with its unit.
+    fn is_unclear(&self) -> bool {
+        matches!(self.unit, Unit::Time(_)) && Unit::of_name(&self.name) != self.unit
     }
 
     fn not_whole(&self) -> String {
@@ -323,7 +360,10 @@ mod tests {
 
     #[test]
     fn numbers_are_read_in_the_unit_of_the_tunable() {
-        let slice = tunable("u64", "us", 0, 1_000_000);
+        let slice = Tunable {
+            name: "slice_us".to_owned(),
+            ..tunable("u64", "us", 0, 1_000_000)
+        };
         for (text, expected) in [
             ("20", 20),
             ("20us", 20),
@@ -359,6 +399,35 @@ mod tests {
             assert_eq!(hz.parse_value(text).unwrap_err().to_string(), message);
         }
         assert_eq!(hz.parse_value("250 Hz").unwrap(), 250);
+    }
+
+    #[test]
+    fn a_time_needs_a_unit_that_something_says() {
+        let slice = tunable("u64", "ns", 0, 1_000_000_000);
+        assert_eq!(
+            slice.parse_value("6").unwrap_err().to_string(),
+            "example: 6 has no unit; write 6ns, 6us, 6ms or 6s; it takes 0 ns to 1 s"
+        );
+        assert_eq!(slice.parse_value("0").unwrap(), 0);
+        assert_eq!(Unit::of_name("slice_us"), Unit::Time(1_000));
+        assert_eq!(Unit::of_name("status"), Unit::None);
+    }
+
+    #[test]
+    fn times_are_shown_in_the_unit_that_needs_the_fewest_digits() {
+        let nanoseconds = Unit::Time(1);
+        for (number, text) in [
+            (24_000_000, "24 ms"),
+            (1_500_000, "1500 us"),
+            (2_000_000_000, "2 s"),
+            (120_000_000_000, "120 s"),
+            (7, "7 ns"),
+            (0, "0 ns"),
+            (-3_000, "-3 us"),
+        ] {
+            assert_eq!(nanoseconds.format(number), text);
+        }
+        assert_eq!(Unit::Time(1_000_000).format(5), "5 ms");
     }
 
     #[test]
@@ -400,7 +469,10 @@ mod tests {
 
     #[test]
     fn huge_numbers_are_refused_not_wrapped() {
-        let seconds = tunable("u64", "ns", 0, i128::from(u64::MAX));
+        let seconds = Tunable {
+            name: "delay_ns".to_owned(),
+            ..tunable("u64", "ns", 0, i128::from(u64::MAX))
+        };
         assert_eq!(
             seconds.parse_value("18446744073709551615").unwrap(),
             i128::from(u64::MAX)

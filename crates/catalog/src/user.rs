@@ -43,7 +43,7 @@ impl CompiledSource {
 }
 
 /// How a user's sources are compiled.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Build {
     /// Folders with headers, searched before all others.
     pub include: Vec<PathBuf>,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use fairground_kernel::host;
 use fairground_lab::{
-    Advice, Difference, Goal, KERNEL, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Price, Question,
-    Rank, Recommendation, SHARE_ERROR, Verdict, recorded_metrics,
+    Advice, Contender, Difference, Goal, KERNEL, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Price,
+    Question, Rank, Recommendation, SHARE_ERROR, Verdict, recorded_metrics,
 };
 use fairground_machine::Machine;
 use fairground_recording::Recording;
@@ -17,7 +17,8 @@ use fairground_report::page::{Cell, Page, Section, Table};
 use serde::Serialize;
 
 use crate::output::{self, FAILED, Place, Progress, UNUSABLE};
-use crate::simulation::{Sources, quoted, references};
+use crate::schedulers::{self, Wanted};
+use crate::simulation::{Sources, quoted};
 
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
@@ -49,7 +50,7 @@ pub struct Arguments {
     #[arg(
         short,
         long,
-        value_name = "ID|PATH|exec:LOADER,...",
+        value_name = "[NAME=]ID|PATH|exec:LOADER,...",
         default_value = "all"
     )]
     schedulers: Vec<String>,
@@ -169,15 +170,32 @@ fn question(arguments: &Arguments, recording: &Recording) -> Result<Question, St
         None => Goal::Throughput,
         Some(_) => Goal::Latency(None),
     });
-    let mut names = arguments.schedulers.clone();
-    if !references(&names).iter().any(|name| name == KERNEL) {
-        names.insert(0, KERNEL.to_owned());
+    let unusable = |error: fairground_lab::Error| error.to_string();
+    let mut wanted = schedulers::parse(&arguments.schedulers).map_err(unusable)?;
+    if !wanted.iter().any(|one| one.reference == KERNEL) {
+        wanted.insert(0, Wanted::plain(KERNEL));
     }
-    let contenders = arguments.sources.contenders(&names, &machine);
+    let opened = arguments.sources.contenders(&wanted, &[&machine]);
+    let mut contenders = opened.map_err(unusable)?.concat();
+    // Those that differ in their settings alone are ranked as different ones.
+    let titles: Vec<String> = { contenders.iter() }.map(Contender::title).collect();
+    let names: Vec<String> = { contenders.iter() }
+        .map(|one| one.name().to_owned())
+        .collect();
+    for (contender, title) in contenders.iter_mut().zip(titles) {
+        if names
+            .iter()
+            .filter(|name| *name == contender.name())
+            .count()
+            > 1
+        {
+            contender.set_name(title);
+        }
+    }
     Ok(Question {
         workload: Arc::new(workload),
         replay: Arc::new(replay),
-        contenders: contenders.map_err(|error| error.to_string())?,
+        contenders,
         machine: Arc::new(machine),
         cost,
         goal,

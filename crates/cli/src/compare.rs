@@ -23,6 +23,8 @@ use crate::simulation::Simulation;
   fairground compare video.json
   fairground compare hogs.json -s o1,cfs -m 'numa:2 core:4 pu:2' -d 30s --report hogs.html
   fairground compare hogs.json -s linux24,./mine.bpf.c --set linux24.hz=1000 --repeat 5
+  fairground compare *.json -s old=v1/mine.bpf.c,new=mine.bpf.c -m 4 -m 'numa:2 core:4 pu:2'
+  fairground compare hogs.json -s cfs --set sched_latency=6ms,12ms,24ms
   fairground compare hogs.json -s ./main.bpf.c --with mine.toml --set mine.slice_us=5000
   fairground compare hogs.json -s 'cfs,exec:scx_bpfland --slice-us 5000' -m 'numa:2 core:4 pu:2'
   fairground compare hogs.json --cost zero --trace traces --format json
@@ -41,10 +43,14 @@ pub struct Arguments {
     /// `kernel` is the kernel's own scheduler: eevdf stands for it, without what callbacks cost.
     ///
     /// 'exec:LOADER ARGUMENTS' runs a scheduler's real loader, captures what it sets for the machine of --machine, and compares its scheduler.
+    ///
+    /// NAME=PATH gives a scheduler another name in results, so that the same one can take part several times, and PATH{...} settings
+    /// and macros of its own: 'old=v1/mine.bpf.c,new=mine.bpf.c', 'cfs,fine=cfs{sched_min_granularity=0.25ms}',
+    /// 'a=mine.bpf.c,b=mine.bpf.c{-DVARIANT=2}'.
     #[arg(
         short,
         long,
-        value_name = "ID|PATH|exec:LOADER,...",
+        value_name = "[NAME=]ID|PATH|exec:LOADER,...",
         default_value = "all"
     )]
     schedulers: Vec<String>,

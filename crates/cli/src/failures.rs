@@ -1,12 +1,11 @@
 //! Runs that failed, or starved a task: what is said about them, and the exit code.
 
 use std::io::IsTerminal as _;
-use std::path::Path;
 use std::process::ExitCode;
 
-use fairground_lab::{Contender, Failed, Failure, Plan, Results};
+use fairground_lab::{Failed, Failure, Plan, Results};
 use fairground_report::why;
-use fairground_results::{Labels, Run, Status};
+use fairground_results::{Run, Status};
 
 use crate::output::{FAILED, UNUSABLE};
 use crate::simulation::{Simulation, Single};
@@ -22,41 +21,28 @@ pub fn explain(simulation: &Simulation, plan: &Plan, results: &mut Results) {
             let cause = why(wait);
             failed.failure.message.push_str(&format!(": {cause}"));
             failure.message.push_str(&format!(": {cause}"));
-            failure.explain = command(simulation, plan, &run.labels, &wait.task);
+            failure.explain = Some(command(simulation, plan, failed.run, &wait.task));
         }
     }
 }
 
-/// The command that explains the longest wait of `task` in the run with these labels.
-fn command(simulation: &Simulation, plan: &Plan, labels: &Labels, task: &str) -> Option<String> {
-    let (workload, contender) = origin(simulation, plan, labels)?;
+/// The command that explains the longest wait of `task` in the run with this number.
+fn command(simulation: &Simulation, plan: &Plan, run: usize, task: &str) -> String {
+    let place = plan.place(run);
     let run = Single {
         command: "explain",
-        workload,
-        contender,
-        machine: &labels.machine,
+        workload: &simulation.workloads[place.workload],
+        contender: plan.contender(place),
+        machine: &plan.sites[place.site].machine.description,
         duration: simulation.duration(),
-        seed: labels.seed.unwrap_or(0),
+        seed: plan.settings.seed.wrapping_add(u64::from(place.repeat)),
     };
     let words = ["--task", task, "--most", "1"];
-    Some(format!(
+    format!(
         "{} {}",
         simulation.command(&run),
         crate::simulation::quoted_all(&words)
-    ))
-}
-
-/// The file and the scheduler of a run.
-pub fn origin<'a>(
-    simulation: &'a Simulation,
-    plan: &'a Plan,
-    labels: &Labels,
-) -> Option<(&'a Path, &'a Contender)> {
-    let mut workloads = plan.workloads.iter();
-    let place = workloads.position(|workload| workload.name == labels.workload)?;
-    let mut contenders = plan.contenders.iter();
-    let contender = contenders.find(|contender| contender.name() == labels.scheduler)?;
-    Some((simulation.workloads.get(place)?, contender))
+    )
 }
 
 /// Says which runs failed and why, in one line each. A failure that is the same for other seeds or workloads is told once. Nothing is said if

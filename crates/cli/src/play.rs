@@ -170,6 +170,7 @@ fn table(report: &Report) -> String {
                 labels: Labels {
                     workload: report.workload.clone(),
                     scheduler: report.scheduler_name().to_owned(),
+                    reference: None,
                     machine: "host".to_owned(),
                     cost_model: None,
                     seed: None,

@@ -3,22 +3,39 @@
 /// Longest time that is accepted: a million seconds.
 const LONGEST: f64 = 1e15;
 
-/// Parses a time with a suffix (`500ms`, `1.5s`, `20 us`), or in seconds without one, as nanoseconds; must be greater than 0.
+/// Number of nanoseconds of a unit of time.
+pub fn scale(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" => 60e9,
+        "h" => 3600e9,
+        _ => return None,
+    })
+}
+
+/// Parses a time with its unit (`500ms`, `1.5s`, `20 us`, `2m`) as nanoseconds; must be greater than 0.
+///
+/// # Errors
+///
+/// In words, what is wrong and what would be right.
 pub fn nanoseconds(text: &str) -> Result<u64, String> {
-    let wrong =
-        || format!("{text:?} is not a time; write a number with ns, us, ms or s, such as 500ms");
+    let wrong = || {
+        format!("{text:?} is not a time; write a number with ns, us, ms, s, m or h, such as 500ms")
+    };
     let end = text
         .find(|character: char| !character.is_ascii_digit() && character != '.')
         .unwrap_or(text.len());
     let number: f64 = text[..end].parse().map_err(|_| wrong())?;
-    let scale = match text[end..].trim() {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" | "" => 1e9,
-        _ => return Err(wrong()),
-    };
-    let value = (number * scale).round();
+    let unit = text[end..].trim();
+    if unit.is_empty() {
+        return Err(format!(
+            "{text} of what? write {text}s for seconds, or ns, us, ms, m or h behind the number"
+        ));
+    }
+    let value = (number * scale(unit).ok_or_else(wrong)?).round();
     if (1.0..=LONGEST).contains(&value) {
         Ok(value as u64)
     } else {
@@ -31,13 +48,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_suffixes_and_are_seconds_without() {
-        assert_eq!(nanoseconds("10"), Ok(10_000_000_000));
+    fn times_have_units() {
+        assert_eq!(nanoseconds("10s"), Ok(10_000_000_000));
         assert_eq!(nanoseconds("1.5s"), Ok(1_500_000_000));
         assert_eq!(nanoseconds("20 us"), Ok(20_000));
         assert_eq!(nanoseconds("7ns"), Ok(7));
-        for wrong in ["", "s", "1m", "-1s", "0", "1e3s", "1.2.3s", "99999999s"] {
+        assert_eq!(nanoseconds("1m"), Ok(60_000_000_000));
+        assert_eq!(nanoseconds("0.5h"), Ok(1_800_000_000_000));
+        for wrong in [
+            "",
+            "s",
+            "10",
+            "1d",
+            "-1s",
+            "0s",
+            "1e3s",
+            "1.2.3s",
+            "99999999s",
+        ] {
             assert!(nanoseconds(wrong).is_err(), "{wrong}");
         }
+        let refused = nanoseconds("10").unwrap_err();
+        assert!(refused.contains("write 10s for seconds"), "{refused}");
     }
 }

@@ -1,13 +1,13 @@
 //! `fairground compare --shrink`: reduces failures to their smallest form.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use fairground_lab::{Failed, Failure, Plan, Results, Shrunk};
 use fairground_recording::{is_recording, rt_app};
-use fairground_results::{Labels, Status, short_name};
+use fairground_results::Status;
+use fairground_workload::Workload;
 
-use crate::failures;
 use crate::output::{self, Progress};
 use crate::simulation::{Simulation, Single};
 
@@ -39,9 +39,8 @@ pub fn shrink(
             );
             continue;
         }
-        let labels = &results.comparison.runs[failed.run].labels;
-        let path = folder.join(file_name(plan, labels));
-        match shrink_one(simulation, plan, failed, labels, &path) {
+        let path = folder.join(plan.file_name(plan.place(failed.run)) + ".json");
+        match shrink_one(simulation, plan, failed, &path) {
             Ok(Some((shrunk, command))) => {
                 output::write(&path, &shrunk.workload)?;
                 tell(&shrunk, failure, &format!("{command}{starved}"));
@@ -65,13 +64,11 @@ fn shrink_one(
     simulation: &Simulation,
     plan: &Plan,
     Failed { run, failure, .. }: &Failed,
-    labels: &Labels,
     path: &Path,
 ) -> Result<Option<(Shrunk, String)>, String> {
-    let Some((workload, contender)) = failures::origin(simulation, plan, labels) else {
-        return Err("its file is not among those given".to_owned());
-    };
-    let text = text_of(plan, &failure.workload, workload)?;
+    let place = plan.place(*run);
+    let workload = &simulation.workloads[place.workload];
+    let text = text_of(&plan.workloads[place.workload], workload)?;
     let progress = Progress::new(format!("shrinking {}", failure.workload));
     let file = path.display().to_string();
     let shrunk = plan.shrink(*run, failure, (&file, &text), MOST_RUNS, &|runs, most| {
@@ -84,43 +81,22 @@ fn shrink_one(
     let command = simulation.command(&Single {
         command: "compare",
         workload: path,
-        contender,
+        contender: plan.contender(place),
         machine: &shrunk.machine,
         duration: Some(shrunk.duration),
-        seed: labels.seed.unwrap_or(plan.seed),
+        seed: plan.settings.seed.wrapping_add(u64::from(place.repeat)),
     });
     Ok(Some((shrunk, command)))
 }
 
 /// A workload as an rt-app file.
-fn text_of(plan: &Plan, name: &str, path: &Path) -> Result<String, String> {
-    let mut workloads = plan.workloads.iter();
-    let workload = workloads.find(|workload| workload.name == name);
+fn text_of(workload: &Workload, path: &Path) -> Result<String, String> {
     // A pipe cannot be read a second time.
-    if let Some(workload) = workload.filter(|_| !path.is_file() || is_recording(path)) {
+    if !path.is_file() || is_recording(path) {
         return rt_app(workload);
     }
     let read = std::fs::read_to_string(path);
     read.map_err(|error| format!("{} cannot be read: {error}", path.display()))
-}
-
-/// Name of the file for a run's workload.
-fn file_name(plan: &Plan, labels: &Labels) -> PathBuf {
-    let mut name = format!("{}-{}", labels.workload, short_name(&labels.scheduler));
-    if plan.repeats > 1 {
-        name.push_str(&format!("-{}", labels.repeat));
-    }
-    let name: String = name
-        .chars()
-        .map(|one| {
-            if one == '/' || one.is_whitespace() {
-                '_'
-            } else {
-                one
-            }
-        })
-        .collect();
-    PathBuf::from(name + ".json")
 }
 
 fn tell(shrunk: &Shrunk, failure: &Failure, command: &str) {

@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use fairground_catalog::Build;
 use fairground_companion::Companion;
-use fairground_lab::{Contender, DEFAULT_HZ, Error, LOADER, Noise, Plan, Replay};
+use fairground_lab::{Contender, DEFAULT_HZ, Error, Hotplug, Noise, Plan, Replay, Settings, Site};
 use fairground_machine::Machine;
-use fairground_results::Patience;
+use fairground_results::{Patience, short_name};
 use fairground_workload::Workload;
 
-use crate::output;
 use crate::quantity::nanoseconds;
+use crate::schedulers::{self, Wanted};
+use crate::{output, settings};
 
 /// The machine unless another one is described.
 const USUAL_MACHINE: &str = "4";
@@ -30,10 +30,10 @@ pub struct Simulation {
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<PathBuf>,
 
-    /// A number of CPUs, an hwloc synthetic description ('numa:2 l3:2 core:4 pu:2'), an hwloc XML file, or host [default: as many CPUs as a
-    /// recording had, otherwise 4]
-    #[arg(short, long, value_name = "DESCRIPTION")]
-    machine: Option<String>,
+    /// A number of CPUs, an hwloc synthetic description ('numa:2 l3:2 core:4 pu:2'), an hwloc XML file, or host; may be given several
+    /// times [default: as many CPUs as a recording had, otherwise 4]
+    #[arg(short, long = "machine", value_name = "DESCRIPTION")]
+    machines: Vec<String>,
 
     /// Length of every run, such as 500ms or 10s, instead of the workload's own
     ///
@@ -55,7 +55,7 @@ pub struct Simulation {
 
     /// Take a CPU offline or bring it online at this time; may be given several times
     #[arg(long, value_name = "CPU:on|off@TIME")]
-    hotplug: Vec<Hotplug>,
+    hotplug: Vec<Change>,
 
     /// What the kernel's own threads do meanwhile: none, or default, what they do on an idle machine
     ///
@@ -72,9 +72,13 @@ pub struct Simulation {
 pub struct Sources {
     /// Set a tunable of a scheduler; may be given several times
     ///
+    /// ID may be left out if there is one scheduler, and may be a name that -s gives. With several values, the scheduler runs with
+    /// each: cfs.sched_latency=6ms,12ms, and ranges such as 1ms..8ms:x2 or 1ms..4ms:+1ms. With several lists it runs with all
+    /// combinations.
+    ///
     /// For a scheduler of your own you can also set what its loader would set: ID.OPTION=VALUE for an option of its companion,
     /// ID.ops.flags=SCX_OPS_ENQ_LAST, ID.map.tasks.max_entries=64, ID.config.limits[2]=5 for any global variable.
-    #[arg(long = "set", value_name = "ID.NAME=VALUE")]
+    #[arg(long = "set", value_name = "[ID.]NAME=VALUE,...")]
     settings: Vec<String>,
 
     /// Companion file that says what a scheduler's loader does, or none; may be given several times
@@ -127,37 +131,34 @@ impl Display for TickRate {
     }
 }
 
-/// A CPU that goes offline or comes online.
+/// A CPU that goes offline or comes online, as `--hotplug` takes it.
 #[derive(Clone, Copy, Debug)]
-struct Hotplug {
-    cpu: usize,
-    online: bool,
-    time: u64,
-}
+struct Change(Hotplug);
 
-impl Display for Hotplug {
+impl Display for Change {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let state = if self.online { "on" } else { "off" };
-        write!(formatter, "{}:{state}@{}ns", self.cpu, self.time)
+        let Hotplug { at, cpu, online } = self.0;
+        let state = if online { "on" } else { "off" };
+        write!(formatter, "{cpu}:{state}@{at}ns")
     }
 }
 
-impl FromStr for Hotplug {
+impl FromStr for Change {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "not CPU:on@TIME or CPU:off@TIME, such as 2:off@3s".to_owned();
         let (cpu, rest) = text.split_once(':').ok_or_else(wrong)?;
         let (state, time) = rest.split_once('@').ok_or_else(wrong)?;
-        Ok(Self {
+        Ok(Self(Hotplug {
             cpu: cpu.parse().map_err(|_| wrong())?,
             online: match state {
                 "on" => true,
                 "off" => false,
                 _ => return Err(wrong()),
             },
-            time: nanoseconds(time)?,
-        })
+            at: nanoseconds(time)?,
+        }))
     }
 }
 
@@ -184,84 +185,92 @@ impl Simulation {
             workloads.push(Arc::new(workload));
         }
         let mut plan = Plan {
-            machine: Arc::new(self.machine(&workloads, &replays)?),
+            sites: { self.machines(&workloads, &replays)?.into_iter() }
+                .map(|machine| Site {
+                    machine: Arc::new(machine),
+                    contenders: Vec::new(),
+                })
+                .collect(),
             workloads,
             replays,
-            contenders: Vec::new(),
-            duration: self.duration,
-            seed: self.seed,
+            settings: Settings {
+                duration: self.duration,
+                seed: self.seed,
+                cost,
+                hz: self.hz.0,
+                hotplug: self.hotplug.iter().map(|change| change.0).collect(),
+            },
             repeats: 1,
-            cost,
-            hz: self.hz.0,
-            hotplug: self
-                .hotplug
-                .iter()
-                .map(|change| (change.time, change.cpu, change.online))
-                .collect(),
             patience: Patience::Off,
             noise: self.noise,
             traces: None,
             threads: self.sources.threads,
         };
         plan.check_workloads()?;
-        plan.contenders = self.sources.contenders(schedulers, &plan.machine)?;
+        let wanted = schedulers::parse(schedulers)?;
+        let machines: Vec<Arc<Machine>> = { plan.sites.iter() }
+            .map(|site| site.machine.clone())
+            .collect();
+        let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
+        let opened = self.sources.contenders(&wanted, &machines)?;
+        for (site, contenders) in plan.sites.iter_mut().zip(opened) {
+            site.contenders = contenders;
+        }
         Ok(plan)
     }
 
-    /// The machine: the one that is described, or one with as many CPUs as the recordings had.
-    fn machine(
+    /// The machines: those that are described, or one with as many CPUs as the recordings had.
+    fn machines(
         &self,
         workloads: &[Arc<Workload>],
         replays: &BTreeMap<String, Arc<Replay>>,
-    ) -> Result<Machine, Error> {
+    ) -> Result<Vec<Machine>, Error> {
         let recorded: BTreeSet<u32> = replays.values().map(|replay| replay.cpus).collect();
         let mut recorded = recorded.into_iter();
-        let description = match (&self.machine, recorded.next(), recorded.next()) {
-            (Some(description), ..) => description.clone(),
-            (None, None, _) => USUAL_MACHINE.to_owned(),
-            (None, Some(cpus), None) => {
+        let descriptions = match (recorded.next(), recorded.next()) {
+            _ if !self.machines.is_empty() => self.machines.clone(),
+            (None, _) => vec![USUAL_MACHINE.to_owned()],
+            (Some(cpus), None) => {
                 if replays.len() < workloads.len() {
                     output::say!(
                         "fairground: all workloads run on the number of CPUs that was recorded, {cpus}; --machine sets another"
                     );
                 }
-                cpus.to_string()
+                vec![cpus.to_string()]
             }
-            (None, Some(_), Some(_)) => {
+            (Some(_), Some(_)) => {
                 let message = "the recordings are of machines with different numbers of CPUs; choose one for all with --machine";
                 return Err(Error::Plan(message.to_owned()));
             }
         };
-        Machine::parse(&description).map_err(|error| Error::Plan(error.to_string()))
+        let parse = |description: &String| {
+            Machine::parse(description).map_err(|error| Error::Plan(error.to_string()))
+        };
+        descriptions.iter().map(parse).collect()
     }
 }
 
 impl Sources {
-    /// The schedulers, with what is set for them.
+    /// The schedulers for each of the machines, with what is set for them.
     ///
     /// # Errors
     ///
     /// The first that cannot be used.
-    pub fn contenders(&self, names: &[String], machine: &Machine) -> Result<Vec<Contender>, Error> {
-        if let Some(folder) = self.include.iter().find(|folder| !folder.is_dir()) {
-            let folder = folder.display();
-            return Err(Error::Plan(format!("-I {folder}: there is no such folder")));
-        }
-        let build = Build {
-            include: self.include.clone(),
-            defines: self.defines.clone(),
-        };
-        let mut contenders = contenders(&references(names), &build, self.threads, machine)?;
-        for contender in &contenders {
-            if !contender.warnings().is_empty() {
-                output::say!("fairground: {}", contender.warnings());
+    pub fn contenders(
+        &self,
+        wanted: &[Wanted],
+        machines: &[&Machine],
+    ) -> Result<Vec<Vec<Contender>>, Error> {
+        let build = schedulers::build(&self.include, &self.defines)?;
+        let mut sites = schedulers::open(wanted, &build, self.threads, machines)?;
+        for contenders in &mut sites {
+            for file in &self.companions {
+                accompany(contenders, file)?;
             }
+            let opened = std::mem::take(contenders);
+            *contenders = settings::apply(opened, wanted, &self.settings)?;
         }
-        for file in &self.companions {
-            accompany(&mut contenders, file)?;
-        }
-        set_all(&mut contenders, &self.settings)?;
-        Ok(contenders)
+        Ok(sites)
     }
 }
 
@@ -299,7 +308,12 @@ impl Simulation {
             );
         };
         add("", run.workload.display().to_string());
-        add("-s", run.contender.name().to_owned());
+        let (name, reference) = (run.contender.name(), run.contender.reference());
+        let scheduler = match name == reference || name == short_name(reference) {
+            true => reference.to_owned(),
+            false => format!("{name}={reference}"),
+        };
+        add("-s", scheduler);
         add("-m", run.machine.to_owned());
         if let Some(duration) = run.duration {
             let duration = match duration {
@@ -311,10 +325,8 @@ impl Simulation {
         if run.seed != 0 {
             add("--seed", run.seed.to_string());
         }
-        for setting in &self.sources.settings {
-            if is_for(run.contender, setting) {
-                add("--set", setting.clone());
-            }
+        for (key, value) in run.contender.tunables() {
+            add("--set", format!("{key}={value}"));
         }
         for file in &self.sources.companions {
             let companion = Companion::read(Path::new(file));
@@ -338,18 +350,11 @@ impl Simulation {
         for folder in &self.sources.include {
             add("-I", folder.display().to_string());
         }
-        for define in &self.sources.defines {
+        for define in run.contender.defines() {
             add("-D", define.clone());
         }
         words.join(" ")
     }
-}
-
-/// Whether a setting is for this scheduler.
-fn is_for(contender: &Contender, setting: &str) -> bool {
-    let target = setting.split('=').next().unwrap_or_default();
-    let mut dots = target.match_indices('.');
-    dots.any(|(dot, _)| contender.is_called(&target[..dot]))
 }
 
 /// Words for a shell.
@@ -365,57 +370,6 @@ pub fn quoted(word: &str) -> String {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     }
-}
-
-/// Opens the schedulers. Those with loaders are captured one after the other.
-fn contenders(
-    references: &[String],
-    build: &Build,
-    threads: Option<NonZero<usize>>,
-    machine: &Machine,
-) -> Result<Vec<Contender>, Error> {
-    let is_loader = |reference: &&String| reference.starts_with(LOADER);
-    let sources: Vec<String> = references
-        .iter()
-        .filter(|one| !is_loader(one))
-        .cloned()
-        .collect();
-    let mut opened = Contender::open_all(&sources, build, threads)?.into_iter();
-    let mut contenders = Vec::new();
-    for reference in references {
-        if is_loader(&reference) {
-            if reference[LOADER.len()..].trim().is_empty() {
-                let message =
-                    "names no loader; write exec:LOADER, with the loader's arguments behind";
-                return Err(Error::Plan(format!("{reference} {message}")));
-            }
-            contenders.push(Contender::capture(reference, machine)?);
-        } else {
-            contenders.extend(opened.next());
-        }
-    }
-    Ok(contenders)
-}
-
-/// The schedulers by name, with `all` replaced by those of the catalogue.
-pub fn references(names: &[String]) -> Vec<String> {
-    let mut references = Vec::new();
-    // A comma may also be part of a file's name.
-    let list = |text: &'_ String| -> Vec<String> {
-        match Path::new(text).exists() {
-            true => vec![text.clone()],
-            false => text.split(',').map(str::to_owned).collect(),
-        }
-    };
-    for name in names.iter().flat_map(list) {
-        if name == "all" {
-            let all = fairground_catalog::all();
-            references.extend(all.iter().map(|scheduler| scheduler.id().to_owned()));
-        } else {
-            references.push(name);
-        }
-    }
-    references
 }
 
 /// Applies a companion file to the schedulers that it is for.
@@ -443,53 +397,6 @@ pub fn accompany(contenders: &mut [Contender], file: &str) -> Result<(), Error> 
         companion.scheduler(),
         names.join(", ")
     )))
-}
-
-/// Applies the `--set` options, each of which must set something different.
-fn set_all(contenders: &mut [Contender], settings: &[String]) -> Result<(), Error> {
-    let mut targets = BTreeSet::new();
-    for setting in settings {
-        let target = setting.split('=').next().unwrap_or_default();
-        let fresh = match targets.insert(target) {
-            true => Ok(()),
-            false => Err(format!("{target} is set twice; leave one out")),
-        };
-        fresh
-            .and_then(|()| set(contenders, setting))
-            .map_err(|message| Error::Plan(format!("--set {setting}: {message}")))?;
-    }
-    Ok(())
-}
-
-fn set(contenders: &mut [Contender], setting: &str) -> Result<(), String> {
-    let (target, value) = setting
-        .split_once('=')
-        .ok_or("not ID.TUNABLE=VALUE, such as o1.hz=1000")?;
-    // Names of schedulers and of their settings may both contain dots; the longest matching scheduler name wins.
-    let mut dots: Vec<usize> = target.match_indices('.').map(|(at, _)| at).collect();
-    dots.reverse();
-    let mut name = match dots.first() {
-        Some(dot) => &target[..*dot],
-        None => return Err("no scheduler is named; write ID.TUNABLE=VALUE".to_owned()),
-    };
-    for dot in dots {
-        name = &target[..dot];
-        let mut found = false;
-        for contender in contenders.iter_mut().filter(|one| one.is_called(name)) {
-            found = true;
-            contender
-                .set(&target[dot + 1..], value)
-                .map_err(|error| error.to_string())?;
-        }
-        if found {
-            return Ok(());
-        }
-    }
-    let names: Vec<&str> = contenders.iter().map(Contender::name).collect();
-    Err(format!(
-        "{name} is not among the schedulers compared: {}",
-        names.join(", ")
-    ))
 }
 
 #[cfg(test)]

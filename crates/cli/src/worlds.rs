@@ -73,8 +73,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         .map(|(cpus, name)| Ok((*cpus, read_cost_model(name)?)))
         .collect::<Result<Costs, _>>()
         .map_err(unusable)?;
-    let mut own =
-        Contender::open_all(&arguments.schedulers, &Build::default(), None).map_err(unusable)?;
+    let build = Build::default();
+    let wanted: Vec<(&str, &Build)> = { arguments.schedulers.iter() }
+        .map(|reference| (reference.as_str(), &build))
+        .collect();
+    let mut own = Contender::open_all(&wanted, None).map_err(unusable)?;
     for file in &arguments.companions {
         accompany(&mut own, file).map_err(|message| output::fail(UNUSABLE, message))?;
     }

@@ -1,7 +1,9 @@
 //! A scheduler together with what its loader does, for any kernel.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use fairground_bpf::Object;
 use fairground_catalog::Build;
@@ -13,7 +15,7 @@ use crate::error::Error;
 /// A scheduler with what its loader does, and with the user's settings.
 #[derive(Clone)]
 pub struct Accompanied {
-    entry: fairground_catalog::Scheduler,
+    entry: Arc<fairground_catalog::Scheduler>,
     companion: Companion,
     values: Vec<(String, i128)>,
     /// Settings other than tunables.
@@ -47,7 +49,7 @@ impl Accompanied {
             Err(_) => companion?,
         };
         Ok(Self {
-            entry,
+            entry: Arc::new(entry),
             companion,
             values: Vec::new(),
             settings: Vec::new(),
@@ -110,6 +112,13 @@ impl Accompanied {
         &self.tunables
     }
 
+    /// Whether a setting that is no tunable can mean something: in a scheduler of the catalogue global variables are its own.
+    fn may_set(&self, object: &Object, key: &str) -> bool {
+        let is_ours = matches!(self.entry.object, Cow::Borrowed(_));
+        let is_variable = !key.starts_with("ops.") && !key.starts_with("map.");
+        fairground_companion::names(object, key) && !(is_ours && is_variable)
+    }
+
     /// Sets what the scheduler or its loader has by this name: a tunable, to a value as a user writes it; otherwise an option of the
     /// companion, `ops.MEMBER`, `map.NAME.max_entries` or a global variable with a path into it, to an expression. The last of several values
     /// counts. `object` is the scheduler's object; `place` says where the value comes from, for errors.
@@ -137,11 +146,15 @@ impl Accompanied {
             Ok(_) => None,
             Err(error) => Some(error),
         };
-        if let (Some(error), false) = (
-            unknown,
-            is_option || fairground_companion::names(object, key),
-        ) {
-            return Err(error.into());
+        if let Some(error) = unknown {
+            if !is_option && !self.may_set(object, key) {
+                return Err(error.into());
+            }
+            if !is_option && has_time_unit(text) {
+                return Err(Error::Plan(format!(
+                    "{key} is no tunable (no const volatile number), so {text} cannot be converted; write a plain number or an expression"
+                )));
+            }
         }
         self.settings.retain(|setting| setting.key != key);
         self.settings.push(Setting {
@@ -152,4 +165,10 @@ impl Accompanied {
         self.tunables.insert(key.to_owned(), text.to_owned());
         Ok(())
     }
+}
+
+/// Whether a value is a number with a unit of time.
+fn has_time_unit(text: &str) -> bool {
+    let digits = text.trim_start_matches(|one: char| one.is_ascii_digit() || one == '.');
+    digits.len() < text.len() && ["ns", "us", "ms", "s"].contains(&digits.trim())
 }

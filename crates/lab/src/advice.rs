@@ -20,7 +20,7 @@ use crate::contender::{Contender, KERNEL};
 use crate::error::Error;
 use crate::median::median;
 use crate::noise::Noise;
-use crate::plan::{DEFAULT_HZ, Plan};
+use crate::plan::{DEFAULT_HZ, Plan, Settings, Site};
 use crate::recorded::Replay;
 
 /// The known error of replays (docs/recordings.md) in the time until all tasks are done, as a fraction of it.
@@ -324,14 +324,18 @@ impl Question {
         Plan {
             workloads: vec![self.workload.clone()],
             replays: BTreeMap::from([(name, self.replay.clone())]),
-            contenders,
-            machine: self.machine.clone(),
-            duration: None,
-            seed: FIRST_SEED,
+            sites: vec![Site {
+                machine: self.machine.clone(),
+                contenders,
+            }],
+            settings: Settings {
+                duration: None,
+                seed: FIRST_SEED,
+                cost: self.cost.clone(),
+                hz: Some(DEFAULT_HZ),
+                hotplug: Vec::new(),
+            },
             repeats: self.repeats,
-            cost: self.cost.clone(),
-            hz: Some(DEFAULT_HZ),
-            hotplug: Vec::new(),
             patience: Patience::default(),
             noise: Noise::None,
             traces: None,

@@ -107,27 +107,50 @@ pub fn run_cells<T: Send>(
     progress: &(dyn Fn(usize, usize) + Sync),
     finish: impl Fn(usize, CellResult) -> T + Sync,
 ) -> Result<Vec<T>, Error> {
+    let effort = |index: &usize| {
+        let options = &cells[*index].options;
+        Reverse(effort(&options.workload, options.duration))
+    };
+    let mut order: Vec<usize> = (0..cells.len()).collect();
+    order.sort_by_cached_key(effort);
+    run_in_order(&order, threads, progress, |index| {
+        let result = cells[index].run()?;
+        Ok(finish(index, result))
+    })
+}
+
+/// Calls `run` for each index, in this order, as [`run_cells`] does.
+pub(crate) fn run_in_order<T: Send>(
+    order: &[usize],
+    threads: Option<NonZero<usize>>,
+    progress: &(dyn Fn(usize, usize) + Sync),
+    run: impl Fn(usize) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
     let done = AtomicUsize::new(0);
-    let results = parallel::map(&longest_first(cells), threads, |index| {
-        let result = cells[index].run().map(|result| finish(index, result));
-        progress(done.fetch_add(1, Ordering::Relaxed) + 1, cells.len());
+    let results = parallel::map(order, threads, |index| {
+        let result = run(index);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, order.len());
         result
     });
     results.into_iter().collect()
 }
 
-/// Indices of the cells, starting with those that are likely to take longest: if one of these began last, a single thread would work on it
-/// while the others wait. The time for a cell grows with the time that it simulates and with its tasks.
-fn longest_first(cells: &[Cell]) -> Vec<usize> {
-    let effort = |index: &usize| {
-        let cell = &cells[*index];
-        cell.length()
-            .unwrap_or(Nanoseconds::MAX)
-            .saturating_mul(cell.options.workload.tasks.len() as u64)
-    };
-    let mut order: Vec<usize> = (0..cells.len()).collect();
-    order.sort_by_cached_key(|index| Reverse(effort(index)));
-    order
+/// A number that grows with the time that a simulation of `workload` takes: with the time that it simulates and with its tasks. Those that
+/// take longest begin first: if one of them began last, a single thread would work on it while the others wait.
+pub(crate) fn effort(workload: &Workload, duration: Option<Nanoseconds>) -> u64 {
+    let length = length_of(workload, duration).unwrap_or(Nanoseconds::MAX);
+    length.saturating_mul(workload.tasks.len() as u64)
+}
+
+/// Whether neither a run nor its workload has a duration or an end, so that the default length applies.
+fn has_no_length(workload: &Workload, duration: Option<Nanoseconds>) -> bool {
+    duration.is_none() && workload.duration.is_none() && is_endless(workload)
+}
+
+/// Length of a run of `workload`, with another `duration` than its own if there is one; `None` for until its tasks end.
+fn length_of(workload: &Workload, duration: Option<Nanoseconds>) -> Option<Nanoseconds> {
+    let given = duration.or(workload.duration);
+    given.or(has_no_length(workload, duration).then_some(DEFAULT_DURATION))
 }
 
 impl Cell {
@@ -157,15 +180,12 @@ impl Cell {
 
     /// Whether neither the cell nor its workload has a duration or an end, so that the default length applies.
     fn has_no_length(&self) -> bool {
-        let workload = &self.options.workload;
-        self.options.duration.is_none() && workload.duration.is_none() && is_endless(workload)
+        has_no_length(&self.options.workload, self.options.duration)
     }
 
     /// Length of the run; `None` for until its tasks end.
     pub(crate) fn length(&self) -> Option<Nanoseconds> {
-        let workload = &self.options.workload;
-        let given = self.options.duration.or(workload.duration);
-        given.or(self.has_no_length().then_some(DEFAULT_DURATION))
+        length_of(&self.options.workload, self.options.duration)
     }
 
     /// Runs the cell.
@@ -431,11 +451,14 @@ impl Cell {
         Labels {
             workload: options.workload.name.clone(),
             scheduler: self.contender.name().to_owned(),
+            reference: { Some(self.contender.reference()) }
+                .filter(|reference| *reference != self.contender.name())
+                .map(str::to_owned),
             machine: options.machine.description.clone(),
             cost_model: Some(options.cost.name.clone()),
             seed: Some(options.seed),
             repeat: self.repeat,
-            tunables: self.contender.tunables(),
+            tunables: self.contender.tunables().clone(),
             hz: Some(options.hz),
             duration_ns: self.length(),
         }
@@ -542,14 +565,15 @@ impl Cell {
             .options
             .hotplug
             .iter()
-            .filter(move |(at, ..)| *at > end);
-        late.map(move |(time, cpu, online)| {
-            let state = if *online { "online" } else { "offline" };
+            .filter(move |change| change.at > end);
+        late.map(move |change| {
+            let state = if change.online { "online" } else { "offline" };
             format!(
-                "{} ended after {}, before the time when CPU {cpu} was to be {state}, {}",
+                "{} ended after {}, before the time when CPU {} was to be {state}, {}",
                 self.options.workload.name,
                 seconds(end),
-                seconds(*time)
+                change.cpu,
+                seconds(change.at)
             )
         })
     }

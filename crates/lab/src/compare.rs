@@ -6,11 +6,11 @@ use fairground_metrics::Explanation;
 use fairground_report::Comparison;
 use fairground_results::{Labels, Status};
 
-use crate::cell::{Cell, Failure, run_cells};
+use crate::cell::{Failure, run_in_order};
 use crate::error::Error;
 use crate::explain::why_it_waited;
 use crate::parallel;
-use crate::plan::Plan;
+use crate::plan::{Cells, Plan};
 
 /// The results of a plan.
 pub struct Results {
@@ -47,19 +47,24 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
         })?;
     }
     let cells = plan.cells();
-    let results = run_cells(&cells, plan.threads, progress, |_, result| result)?;
+    let results = run_in_order(&cells.longest_first(), plan.threads, progress, |number| {
+        let cell = cells.get(number);
+        let result = cell.run()?;
+        let untraced = result.untraced.and_then(|error| {
+            Some(Error::Write {
+                path: cell.trace?,
+                cause: io::Error::from_raw_os_error(error),
+            })
+        });
+        Ok((result.run, result.failure, untraced))
+    })?;
     let mut comparison = Comparison::default();
     let mut failures = Vec::new();
     let mut untraced = None;
-    for (number, result) in results.into_iter().enumerate() {
-        comparison.runs.push(result.run);
-        if let (Some(path), Some(error)) = (&cells[number].trace, result.untraced) {
-            untraced.get_or_insert(Error::Write {
-                path: path.clone(),
-                cause: io::Error::from_raw_os_error(error),
-            });
-        }
-        if let Some(failure) = result.failure {
+    for (number, (run, failure, lacking)) in results.into_iter().enumerate() {
+        comparison.runs.push(run);
+        untraced = untraced.or(lacking);
+        if let Some(failure) = failure {
             failures.push(Failed {
                 run: number,
                 failure,
@@ -78,7 +83,7 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
 /// Runs those simulations again that starved a task, one of each workload, machine and scheduler, and explains the wait.
 fn explain_starvation(
     plan: &Plan,
-    cells: &[Cell],
+    cells: &Cells<'_>,
     comparison: &Comparison,
     failures: &mut [Failed],
 ) -> Result<(), Error> {
@@ -98,7 +103,7 @@ fn explain_starvation(
         let (_, run) = places[index];
         let metrics = comparison.runs[run].metrics.as_ref();
         let starvation = metrics.and_then(|metrics| plan.patience.exceeded_in(metrics));
-        let wait = starvation.map(|one| why_it_waited(&cells[run], &one));
+        let wait = starvation.map(|one| why_it_waited(&cells.get(run), &one));
         wait.transpose().map(Option::flatten)
     });
     for ((place, _), wait) in places.into_iter().zip(waits) {

@@ -23,7 +23,14 @@ use crate::parallel;
 /// A scheduler, compiled for the simulator, with its tunables set.
 #[derive(Clone)]
 pub struct Contender {
+    /// The name in results.
     name: String,
+    /// The id, or the path as given.
+    reference: String,
+    /// Macros that its sources were compiled with.
+    defines: Vec<String>,
+    /// Settings of what could not be opened.
+    asked: BTreeMap<String, String>,
     /// Whether it stands for a class that is built into the kernel.
     built_in: bool,
     /// What there is to load, or why there is nothing.
@@ -35,7 +42,7 @@ pub struct Contender {
 /// A scheduler that there is.
 #[derive(Clone)]
 struct Opened {
-    whole: Accompanied,
+    whole: Arc<Accompanied>,
     object: Arc<Object>,
     /// The scheduler in the simulated kernel, or why the simulated kernel rejects it.
     scheduler: Loaded,
@@ -94,9 +101,12 @@ impl Contender {
         let (object, scheduler) = compile(&whole, reference)?;
         Ok(Self {
             name: reference.to_owned(),
+            reference: reference.to_owned(),
+            defines: build.defines.clone(),
+            asked: BTreeMap::new(),
             built_in,
             opened: Ok(Opened {
-                whole,
+                whole: Arc::new(whole),
                 object,
                 scheduler,
                 with_values: Arc::default(),
@@ -115,6 +125,9 @@ impl Contender {
         match Self::open(reference, build) {
             Err(error) if error.is_of_the_scheduler() => Ok(Self {
                 name: reference.to_owned(),
+                reference: reference.to_owned(),
+                defines: build.defines.clone(),
+                asked: BTreeMap::new(),
                 built_in: false,
                 opened: Err(Arc::new(error)),
                 loader: None,
@@ -147,6 +160,7 @@ impl Contender {
         std::fs::write(&path, &captured.object).map_err(unwritten)?;
         let mut contender = Self::open(&path.display().to_string(), &Build::default())?;
         contender.name = reference.to_owned();
+        contender.reference = reference.to_owned();
         let origin = format!("{command}, captured");
         contender.set_companion(Companion::parse(&origin, &captured.companion)?)?;
         contender.loader = Some(words);
@@ -160,21 +174,31 @@ impl Contender {
         Ok(contender)
     }
 
-    /// Opens several at once, in their order; `threads` as in [`Plan::threads`](crate::Plan::threads).
+    /// Opens several at once, in their order, each with its macros and headers; `threads` as in [`Plan::threads`](crate::Plan::threads). What
+    /// is asked for several times is compiled once.
     ///
     /// # Errors
     ///
     /// As for [`open_any`](Self::open_any), for the first one that has any.
     pub fn open_all(
-        references: &[String],
-        build: &Build,
+        wanted: &[(&str, &Build)],
         threads: Option<NonZero<usize>>,
     ) -> Result<Vec<Self>, Error> {
-        let order: Vec<usize> = (0..references.len()).collect();
+        let mut different: Vec<(&str, &Build)> = Vec::new();
+        for one in wanted {
+            if !different.contains(one) {
+                different.push(*one);
+            }
+        }
+        let order: Vec<usize> = (0..different.len()).collect();
         let opened = parallel::map(&order, threads, |index| {
-            Self::open_any(&references[index], build)
+            let (reference, build) = different[index];
+            Self::open_any(reference, build)
         });
-        opened.into_iter().collect()
+        let opened = opened.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let place = |one| different.iter().position(|other| other == one);
+        let each = wanted.iter().filter_map(place);
+        Ok(each.map(|index| opened[index].clone()).collect())
     }
 
     /// Takes `companion` for what the scheduler's loader does.
@@ -187,7 +211,7 @@ impl Contender {
             return Ok(());
         };
         let as_before = companion.chooses_as(opened.whole.companion());
-        opened.whole.set_companion(companion);
+        Arc::make_mut(&mut opened.whole).set_companion(companion);
         if !as_before {
             (opened.object, opened.scheduler) = compile(&opened.whole, &self.name)?;
             opened.with_values = Arc::default();
@@ -216,7 +240,7 @@ impl Contender {
 
     /// The scheduler with what its loader does; `None` if there is no scheduler.
     fn whole(&self) -> Option<&Accompanied> {
-        self.opened.as_ref().ok().map(|opened| &opened.whole)
+        self.opened.as_ref().ok().map(|opened| &*opened.whole)
     }
 
     /// The loader that keeps running alongside, if any, with its arguments.
@@ -257,9 +281,33 @@ impl Contender {
         })
     }
 
-    /// The id, or the path as given.
+    /// Its name in results: its id or its path, unless it was given another.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Gives it another name.
+    pub fn set_name(&mut self, name: String) {
+        self.name = name;
+    }
+
+    /// The id, or the path as given.
+    pub fn reference(&self) -> &str {
+        &self.reference
+    }
+
+    /// The macros that its sources were compiled with, as given.
+    pub fn defines(&self) -> &[String] {
+        &self.defines
+    }
+
+    /// Its name, and what is set for it: `cfs sched_latency=24 ms`.
+    pub fn title(&self) -> String {
+        let mut title = self.name.clone();
+        for (name, value) in self.tunables() {
+            title.push_str(&format!(" {name}={value}"));
+        }
+        title
     }
 
     /// What scheduling costs with this scheduler on a machine with these costs.
@@ -352,10 +400,13 @@ impl Contender {
         }
     }
 
-    /// Whether `name` refers to this scheduler: its id, its name in the kernel, or its path.
+    /// Whether `name` refers to this scheduler: its name in results, its id, its name in the kernel, or its path.
     pub fn is_called(&self, name: &str) -> bool {
         let is_id = |whole: &Accompanied| name == whole.entry().id();
-        name == self.name || self.whole().is_some_and(is_id) || name == self.kernel_name()
+        name == self.name
+            || name == self.reference
+            || name == self.kernel_name()
+            || self.whole().is_some_and(is_id)
     }
 
     /// Sets what the scheduler or its loader has by this name: a tunable, to a value as a user writes it; otherwise an option of the
@@ -368,15 +419,17 @@ impl Contender {
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), Error> {
         let place = format!("--set {}.{key}", self.name);
         match &mut self.opened {
-            Ok(opened) => opened.whole.set(&opened.object, key, text, place),
-            Err(_) => Ok(()),
+            Ok(opened) => Arc::make_mut(&mut opened.whole).set(&opened.object, key, text, place),
+            Err(_) => {
+                self.asked.insert(key.to_owned(), text.to_owned());
+                Ok(())
+            }
         }
     }
 
     /// The settings, as the user writes them.
-    pub(crate) fn tunables(&self) -> BTreeMap<String, String> {
-        let set = self.whole().map(|whole| whole.tunables().clone());
-        set.unwrap_or_default()
+    pub fn tunables(&self) -> &BTreeMap<String, String> {
+        self.whole().map_or(&self.asked, Accompanied::tunables)
     }
 
     /// The bytes of the tunables that were set.

@@ -33,9 +33,9 @@ pub struct Search {
 pub fn explain(plan: &Plan, search: &Search) -> Result<(Vec<Waits>, Vec<Failure>), Error> {
     plan.check()?;
     let cells = plan.cells();
-    let order: Vec<usize> = (0..cells.len()).collect();
-    let explained = parallel::map(&order, plan.threads, |index| {
-        explain_cell(&cells[index], search)
+    let order: Vec<usize> = (0..plan.run_count()).collect();
+    let explained = parallel::map(&order, plan.threads, |number| {
+        explain_cell(&cells.get(number), search)
     });
     let (mut runs, mut failures) = (Vec::new(), Vec::new());
     for one in explained {

@@ -44,11 +44,12 @@ pub use experiment::{
     Outcome, Request, experiment_moments, fit, reproduce, reproduce_on_kernel,
 };
 pub use explain::{Search, explain};
+pub use fairground_simulator::Hotplug;
 pub use foresight::{Foresight, Prediction, Span, foresee};
 pub use memory::Allocator;
 pub use moments::{moments, record};
 pub use noise::Noise;
-pub use plan::{DEFAULT_HZ, Plan};
+pub use plan::{DEFAULT_HZ, Place, Plan, Settings, Site};
 pub use recorded::{Replay, load_recording, read_workload, recorded_metrics};
 pub use shrink::Shrunk;
 pub use worlds::{Agreement, Both, Costs, Disorder, Key, Pair, TaskPair, confront};

@@ -24,31 +24,30 @@ const SHORT: Nanoseconds = 100_000;
 const EVEN: f64 = 0.02;
 
 impl Plan {
-    /// For each workload, the [`moments`] of its runs in `comparison`.
+    /// For each workload and machine, the [`moments`] of its runs in `comparison`, which has all runs of the plan.
     ///
     /// # Errors
     ///
     /// As for [`Cell::run`].
-    pub fn moments(&self, comparison: &Comparison) -> Result<BTreeMap<String, Vec<Moment>>, Error> {
+    pub fn moments(
+        &self,
+        comparison: &Comparison,
+    ) -> Result<BTreeMap<(String, String), Vec<Moment>>, Error> {
         let cells = self.cells();
-        let order: Vec<usize> = (0..self.workloads.len()).collect();
-        let found = parallel::map(&order, self.threads, |index| {
-            let name = &self.workloads[index].name;
-            let mine = cells
-                .iter()
-                .filter(|cell| cell.options.workload.name == *name);
-            let alternatives: Vec<(&Cell, &Run)> = mine
-                .filter_map(|cell| {
-                    let mut runs = comparison.runs.iter();
-                    let run = runs.find(|run| {
-                        run.labels.workload == *name
-                            && run.labels.scheduler == cell.contender.name()
-                            && run.labels.repeat == cell.repeat
-                    })?;
-                    Some((cell, run))
-                })
-                .collect();
-            Ok((name.clone(), moments(&alternatives)?))
+        let tables = self.workloads.len() * self.sites.len();
+        let each = self.run_count() / tables.max(1);
+        let order: Vec<usize> = (0..tables).collect();
+        let found = parallel::map(&order, self.threads, |table| {
+            let numbers = table * each..(table + 1) * each;
+            let mine: Vec<Cell> = numbers.clone().map(|number| cells.get(number)).collect();
+            let runs = comparison.runs[numbers].iter();
+            let alternatives: Vec<(&Cell, &Run)> = mine.iter().zip(runs).collect();
+            let options = &mine[0].options;
+            let key = (
+                options.workload.name.clone(),
+                options.machine.description.clone(),
+            );
+            Ok((key, moments(&alternatives)?))
         });
         found.into_iter().collect()
     }
@@ -102,7 +101,7 @@ fn worst_and_best<'a>(
     let (worst, _) = numbered.iter().copied().reduce(larger)?;
     let is_rival = |cell: &Cell| {
         cell.options.seed == worst.0.options.seed
-            && cell.contender.name() != worst.0.contender.name()
+            && cell.contender.title() != worst.0.contender.title()
     };
     let best = numbered
         .iter()
@@ -124,14 +123,14 @@ fn wait_moments(worst: &Cell, best: Option<&Cell>) -> Result<Vec<Moment>, Error>
     // Both are shown for the time that fits for the first.
     let end = timeline.to_ns;
     let mut moments = vec![Moment::longest_wait(
-        worst.contender.name(),
+        &worst.contender.title(),
         &wait,
         timeline,
     )];
     if let Some(best) = best {
         let timeline = record(best, from, end)?;
         let task = Some(wait.task);
-        moments.push(Moment::same_time(best.contender.name(), task, timeline));
+        moments.push(Moment::same_time(&best.contender.title(), task, timeline));
     }
     Ok(moments)
 }
@@ -145,13 +144,13 @@ fn window_moments(
     let timeline = record(worst, from, from + window.window_ns)?;
     let end = timeline.to_ns;
     let mut moments = vec![Moment::worst_window(
-        worst.contender.name(),
+        &worst.contender.title(),
         window,
         timeline,
     )];
     if let Some(best) = best {
         let timeline = record(best, from, end)?;
-        moments.push(Moment::same_time(best.contender.name(), None, timeline));
+        moments.push(Moment::same_time(&best.contender.title(), None, timeline));
     }
     Ok(moments)
 }

@@ -1,5 +1,6 @@
 //! What to run.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -9,10 +10,10 @@ use fairground_contract::attributes::Attributes;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_results::Patience;
-use fairground_simulator::{CostModel, Options, Surroundings, check_deadline_tasks};
+use fairground_simulator::{CostModel, Hotplug, Options, Surroundings, check_deadline_tasks};
 use fairground_workload::Workload;
 
-use crate::cell::{Cell, seconds};
+use crate::cell::{Cell, effort, seconds};
 use crate::contender::Contender;
 use crate::error::Error;
 use crate::noise::Noise;
@@ -48,14 +49,16 @@ pub(crate) fn check_tasks(workload: &Workload, machine: &Machine) -> Result<(), 
 }
 
 /// Rejects changes of the machine's CPUs that would change nothing. As in the kernel, the last CPU cannot go offline.
-pub(crate) fn check_hotplug(
-    changes: &[(Nanoseconds, usize, bool)],
-    cpus: usize,
-) -> Result<(), Error> {
+pub(crate) fn check_hotplug(changes: &[Hotplug], cpus: usize) -> Result<(), Error> {
     let mut changes = changes.to_vec();
-    changes.sort_by_key(|(time, ..)| *time);
+    changes.sort_by_key(|change| change.at);
     let mut online = vec![true; cpus];
-    for (time, cpu, comes) in changes {
+    for Hotplug {
+        at,
+        cpu,
+        online: comes,
+    } in changes
+    {
         let state = if comes { "online" } else { "offline" };
         let before = online.get_mut(cpu).map(|now| std::mem::replace(now, comes));
         let problem = match before {
@@ -67,7 +70,7 @@ pub(crate) fn check_hotplug(
             Some(_) => "it is the last one, and something has to run the tasks".to_owned(),
         };
         let change = if comes { "come" } else { "go" };
-        let time = seconds(time);
+        let time = seconds(at);
         return Err(Error::Plan(format!(
             "CPU {cpu} cannot {change} {state} at {time}: {problem}"
         )));
@@ -75,28 +78,42 @@ pub(crate) fn check_hotplug(
     Ok(())
 }
 
-/// An experiment: every workload under every scheduler, repeated.
+/// What all runs of a plan have in common.
+#[derive(Clone)]
+pub struct Settings {
+    /// Length of every run; `None` for each workload's own.
+    pub duration: Option<Nanoseconds>,
+    /// Seed of the first repetition; each further one adds 1.
+    pub seed: u64,
+    /// What scheduling costs.
+    pub cost: CostModel,
+    /// Timer ticks per second; `None` for the rate that each scheduler was made for.
+    pub hz: Option<u64>,
+    /// CPUs that go offline or come online.
+    pub hotplug: Vec<Hotplug>,
+}
+
+/// A machine, with the schedulers as they are there: a loader that is followed makes another scheduler for each machine.
+#[derive(Clone)]
+pub struct Site {
+    /// The machine.
+    pub machine: Arc<Machine>,
+    /// The schedulers, in the order of the result; those of all sites have the same names in the same order.
+    pub contenders: Vec<Contender>,
+}
+
+/// An experiment: every workload on every machine under every scheduler, repeated.
 pub struct Plan {
     /// The workloads, in the order of the result.
     pub workloads: Vec<Arc<Workload>>,
     /// What belongs to those of the workloads that are recordings, by the workload's name; others have the machine to themselves.
     pub replays: BTreeMap<String, Arc<Replay>>,
-    /// The schedulers, in the order of the result.
-    pub contenders: Vec<Contender>,
-    /// The machine.
-    pub machine: Arc<Machine>,
-    /// Length of every run; `None` for each workload's own.
-    pub duration: Option<Nanoseconds>,
-    /// Seed of the first repetition; each further one adds 1.
-    pub seed: u64,
-    /// How often each workload runs under each scheduler.
+    /// The machines with the schedulers, in the order of the result.
+    pub sites: Vec<Site>,
+    /// What all runs have in common.
+    pub settings: Settings,
+    /// How often each workload runs on each machine under each scheduler.
     pub repeats: u32,
-    /// What scheduling costs.
-    pub cost: CostModel,
-    /// Timer ticks per second; `None` for the rate that each scheduler was made for.
-    pub hz: Option<u64>,
-    /// CPUs that go offline or come online: time, CPU, online.
-    pub hotplug: Vec<(Nanoseconds, usize, bool)>,
     /// How long a task may wait before its run is starved.
     pub patience: Patience,
     /// What the kernel's own threads do meanwhile. Recordings have theirs and get no others.
@@ -107,24 +124,44 @@ pub struct Plan {
     pub threads: Option<NonZero<usize>>,
 }
 
+/// A run of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Index of its workload.
+    pub workload: usize,
+    /// Index of its site.
+    pub site: usize,
+    /// Index of its scheduler.
+    pub contender: usize,
+    /// Which repetition it is, from 0.
+    pub repeat: u32,
+}
+
 impl Plan {
     /// Checks what the parts of the plan cannot check by themselves.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.check_workloads()?;
-        let mut names = BTreeSet::new();
-        for contender in &self.contenders {
-            if !names.insert(contender.name()) {
-                return Err(Error::Plan(format!(
-                    "scheduler {} is given twice; leave one out",
-                    contender.name()
-                )));
+        for Site {
+            machine,
+            contenders,
+        } in &self.sites
+        {
+            let mut seen = BTreeSet::new();
+            for contender in contenders {
+                if !seen.insert((contender.name(), contender.tunables())) {
+                    let title = contender.title();
+                    return Err(Error::Plan(format!(
+                        "scheduler {title} is given twice; leave one out, or give each a name of its own: -s one={0},other={0}",
+                        contender.reference()
+                    )));
+                }
+                contender.prepare(machine)?;
             }
-            contender.prepare(&self.machine)?;
         }
         Ok(())
     }
 
-    /// Checks whether the workloads and what happens to the machine fit together, whatever the schedulers, which take time to compile.
+    /// Checks whether the workloads and what happens to the machines fit together, whatever the schedulers, which take time to compile.
     ///
     /// # Errors
     ///
@@ -139,80 +176,158 @@ impl Plan {
                 )));
             }
         }
-        let cpus = self.machine.cpu_count();
-        check_hotplug(&self.hotplug, cpus)?;
-        for workload in &self.workloads {
-            check_tasks(workload, &self.machine)?;
+        let mut machines = BTreeSet::new();
+        for Site { machine, .. } in &self.sites {
+            let description = &machine.description;
+            if !machines.insert(description) {
+                return Err(Error::Plan(format!(
+                    "machine {description} is given twice; leave one out"
+                )));
+            }
+            self.check_machine(machine).map_err(|error| match error {
+                Error::Plan(message) if self.sites.len() > 1 => {
+                    Error::Plan(format!("machine {description}: {message}"))
+                }
+                other => other,
+            })?;
         }
         Ok(())
     }
 
-    /// All simulations, in the order of the result.
-    pub(crate) fn cells(&self) -> Vec<Cell> {
-        let mut cells = Vec::new();
+    fn check_machine(&self, machine: &Machine) -> Result<(), Error> {
+        check_hotplug(&self.settings.hotplug, machine.cpu_count())?;
         for workload in &self.workloads {
-            for contender in &self.contenders {
-                for repeat in 0..self.repeats {
-                    cells.push(self.cell(workload, contender, repeat));
-                }
-            }
+            check_tasks(workload, machine)?;
         }
-        cells
+        Ok(())
     }
 
-    fn cell(&self, workload: &Arc<Workload>, contender: &Contender, repeat: u32) -> Cell {
-        let replay = self.replays.get(&workload.name);
-        let seed = self.seed.wrapping_add(u64::from(repeat));
-        let noise = if replay.is_some() {
-            Noise::None
-        } else {
-            self.noise
+    /// Number of runs.
+    pub fn run_count(&self) -> usize {
+        let entries: usize = self.sites.iter().map(|site| site.contenders.len()).sum();
+        self.workloads.len() * entries * self.repeats as usize
+    }
+
+    /// The run with this number. They are ordered by workload, then by machine, scheduler and repetition.
+    pub fn place(&self, number: usize) -> Place {
+        let repeats = self.repeats as usize;
+        let contenders = self.sites.first().map_or(1, |site| site.contenders.len());
+        let row = number / repeats;
+        let table = row / contenders;
+        Place {
+            workload: table / self.sites.len(),
+            site: table % self.sites.len(),
+            contender: row % contenders,
+            repeat: (number % repeats) as u32,
+        }
+    }
+
+    /// The scheduler of a run.
+    pub fn contender(&self, place: Place) -> &Contender {
+        &self.sites[place.site].contenders[place.contender]
+    }
+
+    /// A name for files about a run, without an ending: its workload and scheduler, and whatever else tells it apart from the other runs.
+    pub fn file_name(&self, place: Place) -> String {
+        let contender = self.contender(place);
+        let workload = &self.workloads[place.workload].name;
+        let mut name = format!("{workload}-{}", contender.name());
+        for (tunable, value) in contender.tunables() {
+            name.push_str(&format!("-{tunable}={}", value.replace(' ', "")));
+        }
+        if self.sites.len() > 1 {
+            let machine = &self.sites[place.site].machine.description;
+            name.push_str(&format!("-on-{machine}"));
+        }
+        if self.repeats > 1 {
+            name.push_str(&format!("-{}", place.repeat));
+        }
+        let is_plain = |one: char| one.is_alphanumeric() || "-_.=+@,".contains(one);
+        name.replace(|one: char| !is_plain(one), "_")
+    }
+
+    /// All simulations.
+    pub(crate) fn cells(&self) -> Cells<'_> {
+        let template = |site: &Site, contender: &Contender| {
+            let settings = &self.settings;
+            let hz = settings.hz.or_else(|| contender.native_hz());
+            let options = Options {
+                duration: settings.duration,
+                cost: settings.cost.clone(),
+                hz: hz.unwrap_or(DEFAULT_HZ),
+                hotplug: settings.hotplug.clone(),
+                ..Options::new(site.machine.clone(), Arc::default())
+            };
+            Cell::new(contender.clone(), options)
         };
-        let options = Options {
-            duration: self.duration,
-            cost: self.cost.clone(),
-            seed,
-            hz: self.hz_for(contender),
-            hotplug: self.hotplug.clone(),
-            surroundings: match replay {
-                Some(replay) => replay.surroundings.clone(),
-                None => Surroundings {
-                    threads: noise.threads(&self.machine, seed),
-                    ..Surroundings::default()
-                },
+        let of_site = |site: &Site| {
+            let contenders = site.contenders.iter();
+            contenders.map(|one| template(site, one)).collect()
+        };
+        Cells {
+            plan: self,
+            templates: self.sites.iter().map(of_site).collect(),
+        }
+    }
+}
+
+/// The simulations of a plan, in the order of the result. Each is made when it is about to run, from what all runs of a scheduler on a
+/// machine have in common, so that a plan takes no more memory for more runs.
+pub(crate) struct Cells<'p> {
+    plan: &'p Plan,
+    /// By site, then by scheduler.
+    templates: Vec<Vec<Cell>>,
+}
+
+impl Cells<'_> {
+    /// The simulation with this number.
+    pub(crate) fn get(&self, number: usize) -> Cell {
+        let plan = self.plan;
+        let place = plan.place(number);
+        let template = &self.templates[place.site][place.contender];
+        let workload = plan.workloads[place.workload].clone();
+        let replay = plan.replays.get(&workload.name);
+        let seed = plan.settings.seed.wrapping_add(u64::from(place.repeat));
+        let noise = match replay {
+            Some(_) => Noise::None,
+            None => plan.noise,
+        };
+        let surroundings = match replay {
+            Some(replay) => replay.surroundings.clone(),
+            None => Surroundings {
+                threads: noise.threads(&template.options.machine, seed),
+                ..Surroundings::default()
             },
-            ..Options::new(self.machine.clone(), workload.clone())
         };
-        let trace = self.traces.as_ref().map(|folder| {
-            let number = (self.repeats > 1).then_some(repeat);
-            folder.join(trace_name(workload, contender, number))
+        let trace = plan.traces.as_ref().map(|folder| {
+            let name = plan.file_name(place) + ".perfetto-trace";
+            folder.join(name)
         });
         Cell {
-            patience: self.patience,
-            repeat,
+            patience: plan.patience,
+            options: Options {
+                seed,
+                surroundings,
+                workload,
+                ..template.options.clone()
+            },
+            repeat: place.repeat,
             trace,
             noise,
             replay: replay.cloned(),
-            ..Cell::new(contender.clone(), options)
+            ..template.clone()
         }
     }
-}
 
-impl Plan {
-    /// Timer ticks per second for `contender`.
-    fn hz_for(&self, contender: &Contender) -> u64 {
-        self.hz
-            .or_else(|| contender.native_hz())
-            .unwrap_or(DEFAULT_HZ)
+    /// The numbers of the simulations, starting with those that are likely to take longest.
+    pub(crate) fn longest_first(&self) -> Vec<usize> {
+        let plan = self.plan;
+        let workloads = plan.workloads.iter();
+        let efforts: Vec<u64> = workloads
+            .map(|workload| effort(workload, plan.settings.duration))
+            .collect();
+        let mut order: Vec<usize> = (0..plan.run_count()).collect();
+        order.sort_by_key(|number| Reverse(efforts[plan.place(*number).workload]));
+        order
     }
-}
-
-/// Name of the trace of a run.
-fn trace_name(workload: &Workload, contender: &Contender, repeat: Option<u32>) -> String {
-    let mut name = format!("{}-{}", workload.name, contender.name());
-    if let Some(repeat) = repeat {
-        name.push_str(&format!("-{repeat}"));
-    }
-    // A scheduler may be a path; its trace still goes into the folder for traces.
-    name.replace('/', "_") + ".perfetto-trace"
 }

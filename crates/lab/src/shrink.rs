@@ -67,7 +67,7 @@ impl Plan {
         most: usize,
         progress: &dyn Fn(usize, usize),
     ) -> Option<Shrunk> {
-        let cell = self.cells().into_iter().nth(number)?;
+        let cell = self.cells().get(number);
         let best = Case {
             draft: Draft::parse(file, text).ok()?,
             machine: cell.options.machine.description.clone(),
@@ -177,7 +177,7 @@ impl Search<'_> {
 
     fn shrink_machine(&mut self) {
         // A loader's settings for one machine do not apply to another.
-        if self.cell.contender.name().starts_with(LOADER) {
+        if self.cell.contender.reference().starts_with(LOADER) {
             return;
         }
         loop {

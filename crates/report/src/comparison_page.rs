@@ -19,8 +19,8 @@ const MOST_TASK_ROWS: usize = 600;
 const WIDE: f64 = 30.0;
 
 impl Comparison {
-    /// A page with a section per workload. `moments` are shown with the workload of that name.
-    pub fn page(&self, moments: &BTreeMap<String, Vec<Moment>>) -> Page {
+    /// A page with a section per workload. `moments` are shown with the workload and machine of that name.
+    pub fn page(&self, moments: &BTreeMap<(String, String), Vec<Moment>>) -> Page {
         let blocks = blocks(&self.runs);
         Page {
             title: "Which scheduler, for which load, and why".to_owned(),
@@ -28,7 +28,8 @@ impl Comparison {
             sections: blocks
                 .iter()
                 .map(|block| {
-                    let moments = moments.get(&block.labels().workload);
+                    let labels = block.labels();
+                    let moments = moments.get(&(labels.workload.clone(), labels.machine.clone()));
                     section(block, moments.cloned().unwrap_or_default())
                 })
                 .collect(),

@@ -76,8 +76,11 @@ mod tests {
 pub struct Labels {
     /// Name of the workload.
     pub workload: String,
-    /// Id of the scheduler, or the path of the user's own source.
+    /// Name of the scheduler: its id, the short name of the user's own source, or the name that the user gave it.
     pub scheduler: String,
+    /// What the name stands for if it is not an id: a path, a loader's command, or the id that was given another name.
+    #[serde(default)]
+    pub reference: Option<String>,
     /// Description of the machine.
     pub machine: String,
     /// Name of the cost model; `None` for a run on a real kernel.

@@ -152,7 +152,7 @@ fn what_does_not_fit_is_named_with_its_place_and_a_way_out() {
     compare(
         &["--set", "configured.label=4 + "],
         2,
-        &["--set schedulers/configured.bpf.c.label: "],
+        &["--set configured.label: "],
     );
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use crate::support::{fairground, folder, refuse, succeed};
@@ -47,7 +48,9 @@ fn json_holds_every_run_in_the_published_form() {
     assert_eq!(runs[0]["labels"]["tunables"]["hz"], "200 Hz");
     assert_eq!(runs[1]["labels"]["seed"], 1);
     assert_eq!(runs[1]["labels"]["repeat"], 1);
-    assert_eq!(runs[3]["labels"]["scheduler"], "schedulers/rotation.bpf.c");
+    let labels = &runs[3]["labels"];
+    assert_eq!(labels["scheduler"], "rotation");
+    assert_eq!(labels["reference"], "schedulers/rotation.bpf.c");
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn traces_and_the_report_are_written() {
         names,
         [
             "hogs-linux24.perfetto-trace",
-            "hogs-schedulers_rotation.bpf.c.perfetto-trace"
+            "hogs-rotation.perfetto-trace"
         ]
     );
     let trace = fs::read(traces.join(&names[0])).unwrap();
@@ -236,9 +239,202 @@ fn tunables_change_results_and_are_named() {
     let usual = succeed(base);
     for name in ["rotation", "schedulers/rotation.bpf.c"] {
         let short = succeed(&format!("{base} --set {name}.slice_ns=1000000"));
-        assert!(short.contains("slice_ns=1000000"), "{short}");
+        assert!(short.contains("slice_ns=1 ms"), "{short}");
         assert!(short != usual);
     }
+}
+
+/// Machine, scheduler, reference and settings of each run of a comparison, in its order.
+fn kinds(arguments: &[&str]) -> Vec<[String; 4]> {
+    let start = [
+        "compare",
+        "workloads/hogs.json",
+        "-d",
+        "50ms",
+        "--format",
+        "json",
+    ];
+    let ended = fairground(&[&start[..], arguments].concat());
+    assert_eq!((ended.stderr.as_str(), ended.code), ("", Some(0)));
+    let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let runs = result["runs"].as_array().unwrap().iter();
+    let kind = |run: &serde_json::Value| {
+        let labels = &run["labels"];
+        let text = |name: &str| labels[name].as_str().unwrap_or("-").to_owned();
+        let tunables = labels["tunables"].to_string().replace('"', "");
+        [
+            text("machine"),
+            text("scheduler"),
+            text("reference"),
+            tunables,
+        ]
+    };
+    runs.map(kind).collect()
+}
+
+#[test]
+fn several_machines_and_values_are_told_apart_in_every_run() {
+    let found = kinds(&[
+        "-s",
+        "cfs",
+        "--set",
+        "sched_latency=6ms,12ms",
+        "-m",
+        "1",
+        "-m",
+        "core:2",
+    ]);
+    let expected = [
+        ["1", "cfs", "-", "{sched_latency:6 ms}"],
+        ["1", "cfs", "-", "{sched_latency:12 ms}"],
+        ["core:2", "cfs", "-", "{sched_latency:6 ms}"],
+        ["core:2", "cfs", "-", "{sched_latency:12 ms}"],
+    ];
+    assert_eq!(found, expected);
+    let table = succeed(&format!("{HOGS} -m 1 -m core:2 -d 50ms"));
+    for heading in ["hogs (machine 1, ", "hogs (machine core:2, "] {
+        assert_eq!(table.matches(heading).count(), 1, "{table}");
+    }
+}
+
+#[test]
+fn lists_are_combined() {
+    let found = kinds(&[
+        "-s",
+        "cfs,o1",
+        "--set",
+        "cfs.sched_latency=6ms..12ms:x2",
+        "--set",
+        "cfs.hz=100,1000",
+        "--set",
+        "o1.hz=100",
+    ]);
+    let settings: Vec<&str> = found.iter().map(|run| run[3].as_str()).collect();
+    assert_eq!(
+        settings,
+        [
+            "{hz:100 Hz,sched_latency:6 ms}",
+            "{hz:1000 Hz,sched_latency:6 ms}",
+            "{hz:100 Hz,sched_latency:12 ms}",
+            "{hz:1000 Hz,sched_latency:12 ms}",
+            "{hz:100 Hz}",
+        ]
+    );
+}
+
+#[test]
+fn a_scheduler_takes_part_several_times_under_names() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("mine.bpf.c");
+    let source = fs::read_to_string(folder().join("schedulers/rotation.bpf.c")).unwrap();
+    let variable = "const volatile u64 slice_ns = ";
+    let slice = "#ifndef SLICE\n#define SLICE 5000000\n#endif\n";
+    let changed = source.replace(
+        &format!("{variable}5000000;"),
+        &format!("{slice}{variable}SLICE;"),
+    );
+    assert_ne!(source, changed);
+    fs::write(&path, changed).unwrap();
+    let path = path.display();
+    let schedulers =
+        format!("old={path},new={path}{{-DSLICE=1000000}},set=cfs{{sched_latency=6ms}},cfs");
+    let found = kinds(&["-s", &schedulers]);
+    let path = path.to_string();
+    let expected = [
+        ["4", "old", &path, "{}"],
+        ["4", "new", &path, "{}"],
+        ["4", "set", "cfs", "{sched_latency:6 ms}"],
+        ["4", "cfs", "-", "{}"],
+    ];
+    assert_eq!(found, expected);
+    let result = fairground(&[
+        "compare",
+        "workloads/hogs.json",
+        "-m",
+        "1",
+        "-s",
+        &schedulers,
+        "--format",
+        "json",
+    ]);
+    let result: serde_json::Value = serde_json::from_str(&result.stdout).unwrap();
+    let switches = |run: usize| result["runs"][run]["metrics"]["context_switches"].as_u64();
+    assert!(switches(1) > switches(0), "the macro has no effect");
+    // A setting for a name is not one for the same scheduler under another.
+    let found = kinds(&["-s", "a=cfs,b=cfs", "--set", "b.hz=100"]);
+    let settings: Vec<&str> = found.iter().map(|run| run[3].as_str()).collect();
+    assert_eq!(settings, ["{}", "{hz:100 Hz}"]);
+}
+
+/// How often the compiler is called for a comparison of these schedulers.
+fn compilations(schedulers: &str) -> usize {
+    let scratch = tempfile::tempdir().unwrap();
+    let (calls, wrapper) = (scratch.path().join("calls"), scratch.path().join("clang"));
+    let compiler = std::env::var("CLANG").unwrap_or_else(|_| "clang-19".to_owned());
+    let script = format!(
+        "#!/bin/sh\necho call >>{}\nexec {compiler} \"$@\"\n",
+        calls.display()
+    );
+    fs::write(&wrapper, script).unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairground"));
+    command.args([
+        "compare",
+        "workloads/hogs.json",
+        "-d",
+        "10ms",
+        "-m",
+        "1",
+        "-m",
+        "2",
+        "-s",
+    ]);
+    command
+        .arg(schedulers)
+        .args(["--set", "slice_ns=1ms,2ms"])
+        .current_dir(folder());
+    let ended = crate::support::end_of(command.env("CLANG", &wrapper));
+    assert_eq!((ended.stderr.as_str(), ended.code), ("", Some(0)));
+    fs::read_to_string(calls).map_or(0, |text| text.lines().count())
+}
+
+#[test]
+fn a_source_is_compiled_once_for_all_names_settings_and_machines() {
+    let path = "schedulers/rotation.bpf.c";
+    let once = compilations(path);
+    assert!(once > 0, "the compiler is not the one that is counted");
+    let both = compilations(&format!("{path},b={path},c={path}{{slice_ns=3ms}}"));
+    assert_eq!(both, once);
+    let other = compilations(&format!("{path},b={path}{{-DOTHER}}"));
+    assert!(other > once, "{other} calls with other macros");
+}
+
+#[test]
+fn files_about_runs_are_named_as_the_table_names_them() {
+    let scratch = tempfile::tempdir().unwrap();
+    succeed(
+        &format!(
+            "{HOGS} -d 10ms -m 1 -m 2 --set cfs.sched_latency=6ms,12ms --trace {}",
+            scratch.path().display()
+        )
+        .replace("linux24", "cfs"),
+    );
+    let mut names: Vec<String> = fs::read_dir(scratch.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let kinds = [
+        "cfs-sched_latency=12ms",
+        "cfs-sched_latency=6ms",
+        "rotation",
+    ];
+    let expected: Vec<String> = { kinds.iter() }
+        .flat_map(|kind| {
+            ["1", "2"].map(|machine| format!("hogs-{kind}-on-{machine}.perfetto-trace"))
+        })
+        .collect();
+    assert_eq!(names, expected);
 }
 
 #[test]

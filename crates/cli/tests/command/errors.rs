@@ -85,12 +85,34 @@ fn unusable_arguments() {
             "-s linux24 --set o1.hz=100",
             "o1 is not among the schedulers compared: linux24",
         ),
-        ("-s linux24 --set hz=100", "write ID.TUNABLE=VALUE"),
-        ("-s linux24 --set linux24.hz", "not ID.TUNABLE=VALUE"),
+        (
+            "-s linux24,o1 --set hz=100",
+            "which scheduler? write ID.hz=VALUE; the schedulers compared are linux24, o1",
+        ),
+        ("-s linux24 --set linux24.hz", "not [ID.]NAME=VALUE"),
+        (
+            "-s cfs --set latency=6ms",
+            "scheduler cfs has no tunable \"latency\", did you mean sched_latency?",
+        ),
+        (
+            "-s cfs --set sched_latency=6",
+            "sched_latency: 6 has no unit; write 6ns, 6us, 6ms or 6s",
+        ),
+        (
+            "-s schedulers/rotation.bpf.c --set __kernel_version=6ms",
+            "has no tunable",
+        ),
+        ("-s a=,b=cfs", "-s a=: names no scheduler"),
+        ("-s linux24 -m 4 -m 4", "machine 4 is given twice"),
+        (
+            "-s linux24 -m 4 -m 2 --hotplug 3:off@1ms",
+            "machine 2: CPU 3 cannot go offline at 0.001 s: the machine has CPUs 0 to 1",
+        ),
+        ("-s linux24 -d 10", "10 of what? write 10s for seconds"),
         ("-s linux24 -m core:0", "machine `core:0`"),
         ("-s linux24 -m banana", "machine `banana`"),
         ("-s linux24 --cost none.toml", "none.toml: cannot be read"),
-        ("-s linux24 -d 0", "out of range"),
+        ("-s linux24 -d 0s", "out of range"),
         ("-s linux24 -d soon", "is not a time"),
         ("-s linux24 --hz 1", "not a number from 10 to 10000"),
         ("-s linux24 --repeat 0", "0 is not in 1..=10000"),
@@ -222,7 +244,7 @@ fn a_scheduler_that_loses_a_task_is_ejected_and_the_others_go_on() {
         "compare workloads/hogs.json -m 1 -d 10s -s schedulers/forgetful.bpf.c,schedulers/rotation.bpf.c --format json",
         1,
         &[
-            "hogs under schedulers/forgetful.bpf.c failed",
+            "hogs under forgetful failed",
             "SCX_EXIT_ERROR_STALL",
             "hog-2[",
             "failed to run for",
@@ -250,7 +272,7 @@ fn a_scheduler_that_is_refused_takes_nothing_from_the_others() {
         "compare workloads/hogs.json -d 1s -s linux24,schedulers/recursive.bpf.c --set recursive.depth=5 --repeat 2 --format json",
         1,
         &[
-            "hogs under schedulers/recursive.bpf.c failed before it began: deep at ",
+            "hogs under recursive depth=5 failed before it began: deep at ",
             "recursive.bpf.c:10:",
             "these functions call each other",
         ],
@@ -327,7 +349,7 @@ fn a_crash_of_a_scheduler_names_the_line_and_takes_nothing_from_the_others() {
         ),
         1,
         &[
-            "hogs under schedulers/wild.bpf.c failed in a crash: scheduler schedulers/wild.bpf.c accessed memory that is not there \
+            "hogs under wild failed in a crash: scheduler wild accessed memory that is not there \
              in wild_enqueue at ",
             "wild.bpf.c:11:",
         ],

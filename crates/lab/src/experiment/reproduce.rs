@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::Arc;
 
+use fairground_catalog::Build;
 use fairground_events::Nanoseconds;
 use fairground_report::page::Moment;
 use fairground_results::{Claim, Figure, Fit, Headline, Reproduction, Run, Verdict, Where};
@@ -229,13 +230,11 @@ impl<'a> Simulations<'a> {
     /// Opens the schedulers and reads the machines.
     pub(super) fn new(experiment: &'a Experiment, request: &Request) -> Result<Self, Error> {
         let setup = Setup::new(experiment, request)?;
-        let references: Vec<String> = setup
-            .columns
-            .iter()
-            .map(|column| column.scheduler.clone())
+        let build = Build::default();
+        let wanted: Vec<(&str, &Build)> = { setup.columns.iter() }
+            .map(|column| (column.scheduler.as_str(), &build))
             .collect();
-        let mut contenders =
-            Contender::open_all(&references, &Default::default(), request.threads)?;
+        let mut contenders = Contender::open_all(&wanted, request.threads)?;
         for (contender, column) in contenders.iter_mut().zip(&setup.columns) {
             for (tunable, value) in column.settings() {
                 contender.set(tunable, &value).map_err(|error| {

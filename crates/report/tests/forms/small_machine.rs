@@ -21,6 +21,7 @@ fn labels(workload: &str, scheduler: &str, cpus: u32, seed: u64) -> Labels {
     Labels {
         workload: workload.to_owned(),
         scheduler: scheduler.to_owned(),
+        reference: None,
         machine: cpus.to_string(),
         cost_model: Some("default".to_owned()),
         seed: Some(seed),
