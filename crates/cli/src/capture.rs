@@ -25,8 +25,8 @@ pub struct Arguments {
     machine: String,
 
     /// Folder for the two files
-    #[arg(short, long, value_name = "FOLDER", default_value = ".")]
-    out: PathBuf,
+    #[arg(short, long, alias = "out", value_name = "FOLDER", default_value = ".")]
+    output: PathBuf,
 
     /// The scheduler's object, for a loader that does not carry it
     #[arg(long, value_name = "FILE.bpf.o")]
@@ -55,7 +55,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
             captured.companion.as_bytes(),
         ),
     ] {
-        let path = arguments.out.join(file);
+        let path = arguments.output.join(file);
         output::write(&path, bytes)?;
         output::print(&format!("{}\n", path.display()))?;
     }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use fairground_lab::{Plan, Results};
+use fairground_lab::{Contender, Plan, Results};
 use fairground_report::{Comparison, Style, TaskTables};
-use fairground_results::{Condition, Difference, Patience, differences, short_name};
+use fairground_results::{Condition, Difference, Patience, differences};
 
 use crate::failures;
 use crate::output::{self, FAILED, Place, Progress};
@@ -86,8 +86,8 @@ pub struct Arguments {
     report: Option<PathBuf>,
 
     /// Write runs/runs.parquet and tasks/tasks.parquet into this folder: a row for each run, and one for each task of each run
-    #[arg(long, value_name = "FOLDER")]
-    out: Option<PathBuf>,
+    #[arg(short, long, alias = "out", value_name = "FOLDER")]
+    output: Option<PathBuf>,
 
     /// Write a Perfetto trace of every run into this folder
     #[arg(long, value_name = "FOLDER")]
@@ -147,18 +147,19 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         traces: arguments.trace.clone(),
         ..plan?
     };
-    check_baseline(arguments, &plan)?;
+    let baseline = baseline(arguments, &plan)?;
     let junit = arguments.junit.as_deref().map(Place::at).transpose()?;
     let page = arguments.report.as_deref().map(Place::at).transpose()?;
-    if let Some(folder) = &arguments.out {
-        Place::at(&folder.join("runs/runs.parquet"))?;
+    let folders = [&arguments.output, &arguments.trace, &arguments.shrink];
+    for folder in folders.into_iter().flatten() {
+        output::make_folder(folder)?;
     }
     let progress = Progress::new("runs".into());
     let results = fairground_lab::compare(&plan, &|done, total| progress.tell(done, total));
     progress.clear();
     let mut results = results.map_err(|error| output::fail(error.exit_code(), error))?;
     failures::explain(&arguments.simulation, &plan, &mut results);
-    if let Some(baseline) = &arguments.baseline {
+    if let Some(baseline) = &baseline {
         results.comparison.differences = differences(&results.comparison.runs, baseline);
     }
     let failed = failures::of(&results.failures);
@@ -180,7 +181,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         };
         shrink(&arguments.simulation, &plan, &results, folder, &starved)?;
     }
-    if let Some(folder) = &arguments.out {
+    if let Some(folder) = &arguments.output {
         let written = results.comparison.write_parquet(folder);
         written.map_err(|(path, cause)| output::unwritten(&path, cause))?;
     }
@@ -201,25 +202,43 @@ impl Arguments {
     }
 }
 
-/// Refuses a baseline that is not among the schedulers, or that is the only one.
-fn check_baseline(arguments: &Arguments, plan: &Plan) -> Result<(), ExitCode> {
-    let Some(baseline) = &arguments.baseline else {
-        return Ok(());
+/// The baseline, by its name and settings.
+///
+/// # Errors
+///
+/// The exit code, after a message, if it is not among the schedulers, or is the only one.
+fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, ExitCode> {
+    let Some(wanted) = &arguments.baseline else {
+        return Ok(None);
     };
-    let is_baseline = |name: &&str| *name == baseline || short_name(name) == baseline;
-    let names: Vec<&str> = plan.contenders.iter().map(|one| one.name()).collect();
-    let problem = match names.iter().filter(|name| is_baseline(name)).count() {
-        0 => format!(
-            "it is not among the schedulers compared: {}",
-            names.join(", ")
+    let contenders = plan.sites.first().map_or(&[][..], |site| &site.contenders);
+    let ways: [fn(&Contender) -> String; 3] = [
+        |one| one.title(),
+        |one| one.name().to_owned(),
+        |one| one.reference().to_owned(),
+    ];
+    let found = ways.iter().map(|way| {
+        let called = contenders.iter().filter(|one| way(one) == *wanted);
+        called.map(Contender::title).collect::<Vec<_>>()
+    });
+    let found = { found.into_iter() }.find(|titles| !titles.is_empty());
+    let problem = match found.unwrap_or_default().as_slice() {
+        [] => {
+            let names: Vec<&str> = contenders.iter().map(Contender::name).collect();
+            format!(
+                "it is not among the schedulers compared: {}",
+                names.join(", ")
+            )
+        }
+        [_] if contenders.len() == 1 => "there is no other scheduler to compare with it".to_owned(),
+        [title] => return Ok(Some(title.clone())),
+        [title, ..] => format!(
+            "several schedulers are called so; name one with its settings, such as {title:?}, or give them names: -s one=...,other=..."
         ),
-        1 if names.len() == 1 => "there is no other scheduler to compare with it".to_owned(),
-        1 => return Ok(()),
-        _ => "several schedulers are called so; give its path".to_owned(),
     };
     Err(output::fail(
         output::UNUSABLE,
-        format_args!("--baseline {baseline}: {problem}"),
+        format_args!("--baseline {wanted}: {problem}"),
     ))
 }
 

@@ -47,7 +47,7 @@ pub struct Arguments {
     most: u32,
 
     /// Form of the result
-    #[arg(long, value_enum, default_value_t = Form::Text)]
+    #[arg(long, value_enum, default_value_t = Form::Table)]
     format: Form,
 }
 
@@ -55,7 +55,8 @@ pub struct Arguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
     /// For people
-    Text,
+    #[value(alias = "text")]
+    Table,
     /// Everything, for programs
     Json,
 }
@@ -76,7 +77,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let explained = fairground_lab::explain(&plan, &search);
     let (runs, failures) = explained.map_err(|error| output::fail(error.exit_code(), error))?;
     output::print(&match arguments.format {
-        Form::Text => waits_text(&runs),
+        Form::Table => waits_text(&runs),
         Form::Json => waits_json(&runs),
     })?;
     let failed: Vec<_> = failures.iter().collect();

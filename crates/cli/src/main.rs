@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod advise;
 mod calibrate;
@@ -37,7 +37,7 @@ use output::UNUSABLE;
 
 /// Thirty years of Linux schedulers, on the kernel you have and in a simulator.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, max_term_width = 100)]
+#[command(version = env!("FAIRGROUND_VERSION"), propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -58,7 +58,9 @@ enum Command {
     Play(play::Arguments),
     Task(task::Arguments),
     Reproduce(reproduce::Arguments),
+    #[command(hide = true)]
     Worlds(worlds::Arguments),
+    #[command(hide = true)]
     Foresee(foresee::Arguments),
     Calibrate(calibrate::Arguments),
     #[command(hide = true)]
@@ -79,6 +81,73 @@ impl Command {
                 | Self::New(_)
         )
     }
+}
+
+/// The subcommands by what they are for, as `--help` lists them; those in no group come last.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Schedulers", &["list", "show"]),
+    (
+        "In the simulator",
+        &["compare", "explain", "reproduce", "capture"],
+    ),
+    ("Loads of your own", &["record", "import", "advise"]),
+    ("On this kernel", &["run", "play", "task", "calibrate"]),
+];
+
+/// What the exit codes of a subcommand mean.
+fn exit_status(subcommand: &str) -> &'static str {
+    match subcommand {
+        "compare" | "explain" => {
+            "0 if all runs came to their end, 1 if one did not, 2 if the input is unusable and nothing ran"
+        }
+        "reproduce" => {
+            "0 if all simulations came to their end, 1 if one did not, 2 if the input is unusable or this kernel cannot run them"
+        }
+        "advise" => {
+            "0; 1 if --confirm refutes the ranking or cannot be done; 2 if the input is unusable"
+        }
+        "run" | "record" => {
+            "that of COMMAND; without one 0, or 1 if it failed on the way; 2 if the input is unusable or this kernel cannot do it"
+        }
+        "worlds" | "foresee" => "0 if they agree, 1 if they do not, 2 if the input is unusable",
+        _ => "0 success, 1 it ran and failed, 2 the input is unusable",
+    }
+}
+
+/// The command, with its subcommands in groups and the meaning of their exit codes.
+fn whole_command() -> clap::Command {
+    let command = Cli::command().mut_subcommands(|subcommand| {
+        let examples = subcommand.get_after_help().map(ToString::to_string);
+        let status = exit_status(subcommand.get_name());
+        subcommand.after_help(format!(
+            "{}\n\nExit status: {status}.",
+            examples.unwrap_or_default()
+        ))
+    });
+    let visible = command.get_subcommands().filter(|one| !one.is_hide_set());
+    let rest: Vec<&str> = visible
+        .map(clap::Command::get_name)
+        .filter(|name| !GROUPS.iter().any(|(_, names)| names.contains(name)))
+        .collect();
+    let mut text = String::new();
+    for (title, names) in GROUPS.iter().chain(&[("More", rest.as_slice())]) {
+        if !names.is_empty() {
+            text.push_str(&format!("\n{title}:\n"));
+        }
+        for name in *names {
+            let about = command
+                .find_subcommand(name)
+                .and_then(|one| one.get_about());
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            text.push_str(&format!("  {name:9}  {about}\n"));
+        }
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{text}\nOptions:\n{{options}}{{after-help}}"
+    ))
+    .after_help(
+        "Each subcommand has --help with examples. Exit status: 0 success, 1 it ran and failed, 2 the input is unusable.",
+    )
 }
 
 /// The argument that looks like an option but is a negative number: clap knows no such option and suggests passing it as a file.
@@ -102,7 +171,8 @@ static MEMORY: fairground_lab::Allocator = fairground_lab::Allocator;
 
 fn main() -> ExitCode {
     output::outlive_limits();
-    let command = match Cli::try_parse() {
+    let parsed = whole_command().try_get_matches();
+    let command = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(arguments) => arguments.command,
         Err(told) if !told.use_stderr() => {
             let printed = output::print(&told.render().to_string());
@@ -141,6 +211,6 @@ fn main() -> ExitCode {
         Command::Worlds(arguments) => worlds::main(&arguments),
         Command::Foresee(arguments) => foresee::main(&arguments),
         Command::Calibrate(arguments) => calibrate::main(&arguments),
-        Command::Generate(arguments) => generate::main(&arguments, Cli::command()),
+        Command::Generate(arguments) => generate::main(&arguments, whole_command()),
     }
 }

@@ -93,12 +93,18 @@ impl<'a> Place<'a> {
     ///
     /// # Errors
     ///
-    /// The exit code, after a message, if nothing can be written there.
+    /// The exit code for unusable input, after a message, if nothing can be written there.
     pub fn at(path: &'a Path) -> Result<Self, ExitCode> {
-        make_folders(path)
-            .and_then(|()| Unfinished::create(path))
-            .map(|file| Self { path, file })
-            .map_err(|cause| unwritten(path, cause))
+        Self::open(path).map_err(|cause| {
+            let path = path.to_owned();
+            fail(UNUSABLE, fairground_lab::Error::Write { path, cause })
+        })
+    }
+
+    fn open(path: &'a Path) -> std::io::Result<Self> {
+        make_folders(path)?;
+        let file = Unfinished::create(path)?;
+        Ok(Self { path, file })
     }
 
     /// Writes the result.
@@ -114,13 +120,28 @@ impl<'a> Place<'a> {
     }
 }
 
+/// Makes a folder for results, and checks that there can be files in it.
+///
+/// # Errors
+///
+/// The exit code for unusable input, after a message, if there cannot.
+pub fn make_folder(folder: &Path) -> Result<(), ExitCode> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| Unfinished::create(&folder.join("results")).map(drop))
+        .map_err(|cause| {
+            let path = folder.to_owned();
+            fail(UNUSABLE, fairground_lab::Error::Write { path, cause })
+        })
+}
+
 /// Writes a file, creating its folders if needed.
 ///
 /// # Errors
 ///
-/// As for [`Place`].
+/// The exit code, after a message, if it cannot be written.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ExitCode> {
-    Place::at(path)?.write(bytes)
+    let place = Place::open(path).map_err(|cause| unwritten(path, cause))?;
+    place.write(bytes)
 }
 
 /// Creates the parent folders of a file.

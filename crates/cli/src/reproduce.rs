@@ -25,7 +25,7 @@ use crate::quantity::nanoseconds;
   fairground reproduce --list
   fairground reproduce
   fairground reproduce o1cfs_fairness_pi -s eevdf,bfs
-  fairground reproduce ./mine --seeds 40 --format json
+  fairground reproduce ./mine --repeat 40 --format json
   fairground reproduce --format markdown
   sudo fairground reproduce --on kernel o1cfs_fairness_pi")]
 pub struct Arguments {
@@ -46,8 +46,8 @@ pub struct Arguments {
     #[arg(short, long, value_name = "ID|PATH,...", value_delimiter = ',')]
     schedulers: Vec<String>,
 
-    /// Runs of each scheduler at each point, instead of the experiment's own number
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Repeat every run this many times, each with its own seed, instead of the experiment's own number of times
+    #[arg(long = "repeat", alias = "seeds", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
 
     /// Only this point of the x axis; may be given several times

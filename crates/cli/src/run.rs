@@ -22,6 +22,7 @@ use fairground_lab::Accompanied;
 use fairground_machine::Machine;
 
 use crate::output;
+use crate::quantity::nanoseconds;
 
 /// How often the loader checks that the scheduler is still in charge.
 const LOOK: Duration = Duration::from_millis(100);
@@ -45,7 +46,7 @@ pub struct Arguments {
     scheduler: String,
 
     /// Set a tunable, or something that a loader sets, by the names of docs/companions.md; may be given several times
-    #[arg(long = "set", value_name = "TUNABLE=VALUE")]
+    #[arg(long = "set", value_name = "[ID.]NAME=VALUE")]
     settings: Vec<String>,
 
     /// Companion file that says what the scheduler's loader does, or `none` [default: NAME.companion.toml beside the source, or the
@@ -53,8 +54,8 @@ pub struct Arguments {
     #[arg(long = "with", value_name = "COMPANION")]
     companion: Option<String>,
 
-    /// Print the scheduler's and the kernel's counters at this interval
-    #[arg(long = "stats", value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
+    /// Print the scheduler's and the kernel's counters at this interval, such as 500ms
+    #[arg(long = "stats", value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = interval)]
     statistics: Option<Duration>,
 
     /// Write the kernel's report on an unexpected end to this file instead of standard error
@@ -86,12 +87,11 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    text.parse::<f64>()
-        .ok()
-        .filter(|seconds| (0.01..=86400.0).contains(seconds))
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| "not a number of seconds from 0.01 to 86400".to_owned())
+fn interval(text: &str) -> Result<Duration, String> {
+    match nanoseconds(text)? {
+        0..10_000_000 => Err("shorter than 10ms".to_owned()),
+        time => Ok(Duration::from_nanos(time)),
+    }
 }
 
 /// Runs the subcommand.
@@ -353,7 +353,7 @@ impl Scheduler {
             let wrong = |reason: &dyn Display| unusable(format!("--set {setting}: {reason}"));
             let (key, value) = setting
                 .split_once('=')
-                .ok_or_else(|| wrong(&"not TUNABLE=VALUE"))?;
+                .ok_or_else(|| wrong(&"not [ID.]NAME=VALUE"))?;
             let of_this = |name: &str| key.strip_prefix(name)?.strip_prefix('.');
             let key = of_this(&id).or_else(|| of_this(&title)).unwrap_or(key);
             whole

@@ -53,6 +53,10 @@ pub struct Simulation {
     #[arg(long, value_name = "NUMBER|native", default_value_t = TickRate(Some(DEFAULT_HZ)))]
     hz: TickRate,
 
+    /// Length of the windows in which shares are compared [default: 3s]
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    window: Option<u64>,
+
     /// Take a CPU offline or bring it online at this time; may be given several times
     #[arg(long, value_name = "CPU:on|off@TIME")]
     hotplug: Vec<Change>,
@@ -198,6 +202,7 @@ impl Simulation {
                 seed: self.seed,
                 cost,
                 hz: self.hz.0,
+                window: self.window,
                 hotplug: self.hotplug.iter().map(|change| change.0).collect(),
             },
             repeats: 1,
@@ -334,6 +339,9 @@ impl Simulation {
             if called || file == "none" {
                 add("--with", file.clone());
             }
+        }
+        if let Some(window) = self.window {
+            add("--window", format!("{window}ns"));
         }
         if self.cost != "default" {
             add("--cost", self.cost.clone());

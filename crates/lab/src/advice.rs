@@ -334,6 +334,7 @@ impl Question {
                 cost: self.cost.clone(),
                 hz: Some(DEFAULT_HZ),
                 hotplug: Vec::new(),
+                window: None,
             },
             repeats: self.repeats,
             patience: Patience::default(),

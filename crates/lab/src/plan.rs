@@ -91,6 +91,8 @@ pub struct Settings {
     pub hz: Option<u64>,
     /// CPUs that go offline or come online.
     pub hotplug: Vec<Hotplug>,
+    /// Length of the windows in which shares are compared; `None` for the usual one.
+    pub window: Option<Nanoseconds>,
 }
 
 /// A machine, with the schedulers as they are there: a loader that is followed makes another scheduler for each machine.
@@ -258,7 +260,14 @@ impl Plan {
                 hotplug: settings.hotplug.clone(),
                 ..Options::new(site.machine.clone(), Arc::default())
             };
-            Cell::new(contender.clone(), options)
+            let usual = fairground_metrics::Options::default();
+            Cell {
+                metrics: fairground_metrics::Options {
+                    window: settings.window.unwrap_or(usual.window),
+                    ..usual
+                },
+                ..Cell::new(contender.clone(), options)
+            }
         };
         let of_site = |site: &Site| {
             let contenders = site.contenders.iter();

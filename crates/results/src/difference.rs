@@ -89,9 +89,14 @@ pub fn differences(runs: &[Run], baseline: &str) -> Vec<Difference> {
     let mut found = Vec::new();
     for group in &groups {
         let labels = &group[0].labels;
-        let base = groups.iter().find(|other| {
+        let is_base = |other: &&Vec<&Run>, is_called: fn(&Labels, &str) -> bool| {
             is_called(&other[0].labels, baseline) && other[0].labels.has_conditions_of(labels)
-        });
+        };
+        // One without settings is not meant where another one with the same name has some.
+        let exact = |labels: &Labels, name: &str| titled(labels) == name;
+        let base = { groups.iter() }
+            .find(|other| is_base(other, exact))
+            .or_else(|| groups.iter().find(|other| is_base(other, is_called)));
         if let Some(base) = base.filter(|base| !std::ptr::eq(*base, group)) {
             found.extend(between(base, group));
         }

@@ -45,7 +45,7 @@ fn what_is_measured_here_is_a_cost_model() {
 fn a_place_that_cannot_be_written() {
     refuse(
         "calibrate -o /proc/none/costs.toml",
-        1,
+        2,
         &["cannot write /proc/none/costs.toml"],
     );
 }

@@ -225,12 +225,37 @@ fn parquet_holds_a_row_for_each_run_and_for_each_task() {
         "--out",
         "/proc/nowhere",
     ]);
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
     assert!(
         ended.stderr.contains("cannot write /proc/nowhere"),
         "{}",
         ended.stderr
     );
+}
+
+#[test]
+fn what_cannot_be_written_is_told_before_anything_runs() {
+    for option in [
+        "--report /proc/none/a.html",
+        "--trace /proc/none",
+        "--shrink /proc/none",
+    ] {
+        // It would run for a long time.
+        let line = format!("compare workloads/hogs.json -s linux24 -d 200h {option}");
+        let ended = crate::support::refuse(&line, 2, &["cannot write /proc/none"]);
+        assert_eq!(ended.stdout, "");
+    }
+}
+
+#[test]
+fn windows_have_the_length_that_is_asked_for() {
+    let window = |arguments: &str| {
+        let text = succeed(&format!("{HOGS} -m 1 --format json {arguments}"));
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        result["runs"][0]["metrics"]["fairness"]["worst_window"]["window_ns"].clone()
+    };
+    assert_eq!(window(""), serde_json::Value::Null);
+    assert_eq!(window("--window 300ms"), 300_000_000);
 }
 
 #[test]
@@ -520,15 +545,39 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[test]
 fn every_subcommand_has_help_with_an_example() {
-    for subcommand in ["list", "show", "compare", "run"] {
-        let ended = fairground(&[subcommand, "--help"]);
-        assert_eq!(ended.code, Some(0));
-        assert!(
-            ended.stdout.contains(&format!("fairground {subcommand}"))
-                && ended.stdout.contains("Examples:"),
-            "{}",
-            ended.stdout
-        );
+    let help = succeed("--help");
+    let names = help.lines().filter_map(|line| line.strip_prefix("  "));
+    let names = names.filter(|line| line.starts_with(char::is_alphabetic));
+    let names: Vec<&str> = names.filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.len() >= 13, "{help}");
+    for hidden in ["worlds", "foresee"] {
+        assert!(!names.contains(&hidden), "{help}");
+    }
+    for subcommand in names.into_iter().chain(["worlds", "foresee"]) {
+        let text = succeed(&format!("{subcommand} --help"));
+        for part in [
+            &format!("fairground {subcommand}"),
+            "Examples:",
+            "Exit status: ",
+        ] {
+            assert!(text.contains(part), "{part} is missing:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn the_version_names_the_commit_that_was_built() {
+    let text = succeed("--version");
+    let start = format!("fairground {}", env!("CARGO_PKG_VERSION"));
+    assert!(text.starts_with(&start), "{text}");
+    let git = Command::new("git")
+        .args(["rev-parse", "--short=12", "HEAD"])
+        .current_dir(folder())
+        .output();
+    // Without a repository, as in a release, there is no commit.
+    if let Some(output) = git.ok().filter(|output| output.status.success()) {
+        let commit = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text, format!("{start} ({})\n", commit.trim()));
     }
 }
 

@@ -516,7 +516,7 @@ fn results_that_cannot_be_written() {
         ("--out workloads/hogs.json", "; name a folder, not a file"),
         ("--report /proc/none.html", "cannot write /proc/none.html: "),
     ] {
-        let ended = refuse(&format!("{compare} {option}"), 1, &[message]);
+        let ended = refuse(&format!("{compare} {option}"), 2, &[message]);
         assert_eq!(ended.stdout, "", "nothing runs: {option}");
     }
 }
