@@ -5,6 +5,7 @@ mod calibrating;
 mod capturing;
 mod companions;
 mod comparing;
+mod documented;
 mod ending;
 mod errors;
 mod examples;
