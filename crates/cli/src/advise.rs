@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use fairground_kernel::host;
 use fairground_lab::{
     Advice, Contender, Difference, Goal, KERNEL, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Price,
@@ -16,7 +16,7 @@ use fairground_recording::Recording;
 use fairground_report::page::{Cell, Page, Section, Table};
 use serde::Serialize;
 
-use crate::output::{self, FAILED, Place, Progress, UNUSABLE};
+use crate::output::{self, FAILED, Form, Place, Progress, UNUSABLE};
 use crate::schedulers::{self, Wanted};
 use crate::simulation::{Sources, quoted};
 
@@ -75,21 +75,12 @@ pub struct Arguments {
     report: Option<PathBuf>,
 
     /// Form of the advice
-    #[arg(long, value_enum, default_value_t = Form::Text)]
+    #[arg(long, value_enum, default_value_t = Form::Table)]
     format: Form,
 
     /// Run the recorded command under the first two on this machine, and say whether the ranking holds
     #[arg(long)]
     confirm: bool,
-}
-
-/// Form of an advice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// For people
-    Text,
-    /// Everything, for programs
-    Json,
 }
 
 fn goal(text: &str) -> Result<Goal, String> {
@@ -130,9 +121,9 @@ fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         crate::output::say!("fairground: {failure}");
     }
     let told = tell(&recording, &question, &advice);
-    let is_text = arguments.format == Form::Text;
+    let is_text = arguments.format == Form::Table;
     output::print(&match arguments.format {
-        Form::Text => text(&told, &advice),
+        Form::Table => text(&told, &advice),
         Form::Json => output::json(&document(&recording, &question, &told, &advice)),
     })?;
     let (mut confirmed, mut held) = (String::new(), true);

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, ValueEnum};
 use fairground_lab::Search;
 use fairground_report::{waits_json, waits_text};
 
 use crate::failures;
-use crate::output::{self, FAILED, UNUSABLE};
+use crate::output::{self, FAILED, Form, UNUSABLE};
 use crate::quantity::nanoseconds;
 use crate::simulation::Simulation;
 
@@ -49,16 +49,6 @@ pub struct Arguments {
     /// Form of the result
     #[arg(long, value_enum, default_value_t = Form::Table)]
     format: Form,
-}
-
-/// Form of explanations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// For people
-    #[value(alias = "text")]
-    Table,
-    /// Everything, for programs
-    Json,
 }
 
 /// Runs the subcommand.

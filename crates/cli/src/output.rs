@@ -19,6 +19,16 @@ pub enum Format {
     Csv,
 }
 
+/// Form of a result that is no table of equal rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// For people
+    #[value(alias = "text")]
+    Table,
+    /// Everything, for programs
+    Json,
+}
+
 /// Prints a line for people on standard error. A failed write is ignored.
 macro_rules! say {
     ($($text:tt)*) => {{

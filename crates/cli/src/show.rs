@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use fairground_catalog::Scheduler;
 use fairground_recording::{Recording, rt_app};
+use serde_json::{Number, Value, json};
 
-use crate::output::{self, UNUSABLE, wrap};
+use crate::output::{self, Form, UNUSABLE, wrap};
 use crate::recording;
 
 /// Width of the output, in columns.
@@ -19,6 +20,7 @@ const WIDTH: usize = 100;
   fairground show o1
   fairground show o1 --source | less
   fairground show o1 --source=o1_priority.h | less
+  fairground show cfs --format json
   fairground show build.recording
   fairground show build.recording --rt-app > build.json")]
 pub struct Arguments {
@@ -48,26 +50,17 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["source", "readme", "rt_app"])]
     tasks: bool,
 
-    /// Form of the description of a recording
-    #[arg(long, value_enum, default_value_t = Form::Text, conflicts_with_all = ["source", "readme", "rt_app"])]
+    /// Form of the description
+    #[arg(long, value_enum, default_value_t = Form::Table, conflicts_with_all = ["source", "readme", "rt_app"])]
     format: Form,
-}
-
-/// Form of a description.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// For people
-    Text,
-    /// Everything, for programs
-    Json,
 }
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     let path = Path::new(&arguments.scheduler);
     let found = fairground_catalog::find(&arguments.scheduler);
-    if (arguments.tasks || arguments.format != Form::Text) && found.is_ok() && !path.exists() {
-        let message = "--format and --tasks are for recordings, and this is a scheduler";
+    if arguments.tasks && found.is_ok() && !path.exists() {
+        let message = "--tasks is for recordings, and this is a scheduler";
         return output::fail(UNUSABLE, format!("{}: {message}", path.display()));
     }
     if arguments.rt_app && found.is_ok() && !path.exists() {
@@ -83,7 +76,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
             as_rt_app(path)
         } else {
             recording::describe(path).map(|description| match arguments.format {
-                Form::Text => description.text(arguments.tasks),
+                Form::Table => description.text(arguments.tasks),
                 Form::Json => output::json(&description),
             })
         };
@@ -104,7 +97,10 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     } else if arguments.readme {
         output::print(&scheduler.readme)
     } else {
-        output::print(&describe(scheduler))
+        output::print(&match arguments.format {
+            Form::Table => describe(scheduler),
+            Form::Json => document(scheduler),
+        })
     };
     printed.err().unwrap_or(ExitCode::SUCCESS)
 }
@@ -126,6 +122,40 @@ fn source_of<'s>(scheduler: &'s Scheduler, header: Option<&str>) -> Result<&'s s
 fn as_rt_app(path: &Path) -> Result<String, String> {
     let load = Recording::read(path).and_then(|recording| recording.load());
     rt_app(&load.map_err(|error| error.to_string())?.workload)
+}
+
+/// A scheduler's description for programs: values of tunables are in their units.
+fn document(scheduler: &Scheduler) -> String {
+    let manifest = &scheduler.manifest;
+    let number = |value: i128| Number::from_i128(value).map(Value::Number);
+    let tunables = manifest.tunables.iter().map(|tunable| {
+        json!({
+            "name": tunable.name,
+            "type": tunable.integer_type.name(),
+            "unit": tunable.unit.suffix(),
+            "default": number(tunable.default),
+            "minimum": number(tunable.minimum),
+            "maximum": number(tunable.maximum),
+            "choices": tunable.choices,
+            "doc": tunable.doc,
+        })
+    });
+    let counters = manifest.statistics.iter();
+    let counters = counters.map(|counter| json!({ "name": counter.name, "doc": counter.doc }));
+    let document = json!({
+        "version": 1,
+        "id": manifest.id,
+        "title": manifest.title,
+        "year": manifest.year,
+        "lineage": manifest.lineage,
+        "source_document": manifest.source_document,
+        "history": manifest.history,
+        "algorithm": manifest.algorithm,
+        "attributes": manifest.attributes,
+        "tunables": tunables.collect::<Vec<_>>(),
+        "counters": counters.collect::<Vec<_>>(),
+    });
+    format!("{document:#}\n")
 }
 
 fn describe(scheduler: &Scheduler) -> String {

@@ -35,6 +35,13 @@ fn a_scheduler_shows_its_tunables_source_and_readme() {
     ] {
         assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
+    let json: serde_json::Value = serde_json::from_str(&succeed("show cfs --format json")).unwrap();
+    assert_eq!((&json["version"], &json["id"]), (&1.into(), &"cfs".into()));
+    let tunables = json["tunables"].as_array().unwrap();
+    let latency = tunables.iter().find(|one| one["name"] == "sched_latency");
+    let latency = latency.unwrap();
+    assert_eq!(latency["unit"], "ns");
+    assert!(latency["minimum"].as_u64() < latency["default"].as_u64());
     let scheduler = fairground_catalog::find("linux24").unwrap();
     assert_eq!(succeed("show linux24 --source"), scheduler.source);
     assert_eq!(succeed("show linux24 --readme"), scheduler.readme);
