@@ -14,7 +14,6 @@ use fairground_companion::Companion;
 use fairground_lab::{Contender, DEFAULT_HZ, Error, Hotplug, Noise, Plan, Replay, Settings, Site};
 use fairground_machine::Machine;
 use fairground_results::{Patience, short_name};
-use fairground_workload::Workload;
 
 use crate::quantity::nanoseconds;
 use crate::schedulers::{self, Wanted};
@@ -178,6 +177,11 @@ impl Simulation {
     }
 
     fn try_plan(&self, schedulers: &[String]) -> Result<Plan, Error> {
+        let parse = |description: &String| {
+            Machine::parse(description).map_err(|error| Error::Plan(error.to_string()))
+        };
+        let described = self.machines.iter().map(parse);
+        let described = described.collect::<Result<Vec<_>, _>>()?;
         let cost = fairground_lab::read_cost_model(&self.cost)?;
         let mut workloads = Vec::new();
         let mut replays = BTreeMap::new();
@@ -188,8 +192,12 @@ impl Simulation {
             }
             workloads.push(Arc::new(workload));
         }
+        let machines = match described.is_empty() {
+            true => vec![usual_machine(workloads.len(), &replays)?],
+            false => described,
+        };
         let mut plan = Plan {
-            sites: { self.machines(&workloads, &replays)?.into_iter() }
+            sites: { machines.into_iter() }
                 .map(|machine| Site {
                     machine: Arc::new(machine),
                     contenders: Vec::new(),
@@ -223,36 +231,31 @@ impl Simulation {
         }
         Ok(plan)
     }
+}
 
-    /// The machines: those that are described, or one with as many CPUs as the recordings had.
-    fn machines(
-        &self,
-        workloads: &[Arc<Workload>],
-        replays: &BTreeMap<String, Arc<Replay>>,
-    ) -> Result<Vec<Machine>, Error> {
-        let recorded: BTreeSet<u32> = replays.values().map(|replay| replay.cpus).collect();
-        let mut recorded = recorded.into_iter();
-        let descriptions = match (recorded.next(), recorded.next()) {
-            _ if !self.machines.is_empty() => self.machines.clone(),
-            (None, _) => vec![USUAL_MACHINE.to_owned()],
-            (Some(cpus), None) => {
-                if replays.len() < workloads.len() {
-                    output::say!(
-                        "fairground: all workloads run on the number of CPUs that was recorded, {cpus}; --machine sets another"
-                    );
-                }
-                vec![cpus.to_string()]
+/// The machine for workloads of which `replays` are recordings, unless one is described: one with as many CPUs as they were recorded on.
+fn usual_machine(
+    workloads: usize,
+    replays: &BTreeMap<String, Arc<Replay>>,
+) -> Result<Machine, Error> {
+    let recorded: BTreeSet<u32> = replays.values().map(|replay| replay.cpus).collect();
+    let mut recorded = recorded.into_iter();
+    let description = match (recorded.next(), recorded.next()) {
+        (None, _) => USUAL_MACHINE.to_owned(),
+        (Some(cpus), None) => {
+            if replays.len() < workloads {
+                output::say!(
+                    "fairground: all workloads run on the number of CPUs that was recorded, {cpus}; --machine sets another"
+                );
             }
-            (Some(_), Some(_)) => {
-                let message = "the recordings are of machines with different numbers of CPUs; choose one for all with --machine";
-                return Err(Error::Plan(message.to_owned()));
-            }
-        };
-        let parse = |description: &String| {
-            Machine::parse(description).map_err(|error| Error::Plan(error.to_string()))
-        };
-        descriptions.iter().map(parse).collect()
-    }
+            cpus.to_string()
+        }
+        (Some(_), Some(_)) => {
+            let message = "the recordings are of machines with different numbers of CPUs; choose one for all with --machine";
+            return Err(Error::Plan(message.to_owned()));
+        }
+    };
+    Machine::parse(&description).map_err(|error| Error::Plan(error.to_string()))
 }
 
 impl Sources {

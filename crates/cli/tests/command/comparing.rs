@@ -250,12 +250,12 @@ fn what_cannot_be_written_is_told_before_anything_runs() {
 #[test]
 fn windows_have_the_length_that_is_asked_for() {
     let window = |arguments: &str| {
-        let text = succeed(&format!("{HOGS} -m 1 --format json {arguments}"));
+        let text = succeed(&format!("{HOGS} -m 1 --format json{arguments}"));
         let result: serde_json::Value = serde_json::from_str(&text).unwrap();
         result["runs"][0]["metrics"]["fairness"]["worst_window"]["window_ns"].clone()
     };
     assert_eq!(window(""), serde_json::Value::Null);
-    assert_eq!(window("--window 300ms"), 300_000_000);
+    assert_eq!(window(" --window 300ms"), 300_000_000);
 }
 
 #[test]

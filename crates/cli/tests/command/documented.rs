@@ -76,14 +76,19 @@ fn examples_print_what_the_documents_show() {
         let now = refreshed(&text, &mut examples);
         if refresh {
             fs::write(&path, &now).unwrap();
-        } else {
-            let place = path.display();
-            assert!(
-                text == now,
-                "{place} is not what the command prints; FAIRGROUND_REFRESH=1 cargo test -p fairground --test command documented \
-                 refreshes it. Now:\n{now}"
+            continue;
+        }
+        let mut lines = text.lines().zip(now.lines()).enumerate();
+        if let Some((number, (shown, printed))) =
+            lines.find(|(_, (shown, printed))| shown != printed)
+        {
+            panic!(
+                "{}:{}: it shows\n{shown}\nand the command prints\n{printed}\nFAIRGROUND_REFRESH=1 in the environment of this test mends it",
+                path.display(),
+                number + 1
             );
         }
+        assert_eq!(text, now, "{}", path.display());
     }
     assert!(examples >= 2, "{examples} examples were found");
 }

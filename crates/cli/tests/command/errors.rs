@@ -25,8 +25,8 @@ fn unusable_workloads() {
         ),
         (
             "{ \"tasks\" : {\n \"a\" : { \"jump\" : 5 } } }",
-            "bad.json:2:10: tasks.a.jump",
-            "jump",
+            "bad.json:2:8: tasks.a",
+            "no events, so there is nothing to do",
         ),
         (
             "{ \"tasks\" : {\n \"a\" : { \"loop\" : 1, \"fork\" : \"b\" } } }",
