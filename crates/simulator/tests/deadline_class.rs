@@ -5,7 +5,7 @@ mod common;
 mod support;
 
 use common::{free, scheduler};
-use fairground_simulator::{Outcome, simulate};
+use fairground_simulator::{Hotplug, Outcome, simulate};
 use support::{History, MS, SECOND};
 
 const US: u64 = 1000;
@@ -25,7 +25,9 @@ fn attempt_for(
     let text = format!(r#"{{ "tasks": {{ {tasks} }}, "global": {{ "duration": {seconds} }} }}"#);
     let mut history = History::default();
     let mut options = free(machine, &text);
-    options.hotplug = hotplug.to_vec();
+    options.hotplug = { hotplug.iter() }
+        .map(|&(at, cpu, online)| Hotplug { at, cpu, online })
+        .collect();
     let scheduler = scheduler("order", &["CPU_HOTPLUG"]);
     let outcome = simulate(&scheduler, &options, vec![&mut history]).unwrap();
     assert!(!outcome.exit.kind.is_error(), "{}", outcome.exit.message);

@@ -4,7 +4,7 @@ mod common;
 mod support;
 
 use common::{free, scheduler};
-use fairground_simulator::{Outcome, simulate};
+use fairground_simulator::{Hotplug, Outcome, simulate};
 use support::{History, MS};
 
 /// A task that computes twice on CPU 0 or CPU 1, with a sleep in between, in a section without migration if `inside`; a hog of CPU 0 joins at 1 ms.
@@ -165,7 +165,11 @@ fn a_cpu_goes_offline_when_the_section_has_ended() {
         "home": { "run": 1000, "cpus": [1] },
         "section": { "cpus": [0, 1], "fairground1": { "migration": "disable" }, "run": 5000, "fairground2": { "migration": "enable" }, "run2": 3000 } } } } }"#;
     let mut options = free("2", text);
-    options.hotplug = vec![(2 * MS, 1, false)];
+    options.hotplug = vec![Hotplug {
+        at: 2 * MS,
+        cpu: 1,
+        online: false,
+    }];
     let mut history = History::default();
     let scheduler = scheduler("order", &["CPU_HOTPLUG"]);
     let outcome = simulate(&scheduler, &options, vec![&mut history]).unwrap();
