@@ -171,6 +171,26 @@ fn the_deadline_server_starts_on_time() {
 }
 
 #[test]
+fn budgets_of_deadline_tasks_end_and_begin_on_time() {
+    let budget = r#""policy": "SCHED_DEADLINE", "dl-runtime": 200, "dl-period": 1000"#;
+    let caller = CALLER.replace(r#""cpus": [0]"#, budget);
+    let hog = format!(r#", "hog": {{ {budget}, "run": 1000 }}"#);
+    // The task with the budget makes the calls, or those do that run meanwhile.
+    for (callers, others, number) in [
+        (caller.as_str(), r#", "hog": {"run": 1000}"#, 0),
+        (PAIR, hog.as_str(), 2),
+    ] {
+        let (_, log) = watch(&busy("1", callers, others), &[]);
+        let begins = numbers(&log, &[&format!("next: Some(TaskId({number}))")], "time:");
+        let ends = numbers(&log, &[&format!("prev: Some(TaskId({number}))")], "time:");
+        are_on_time(&begins, 19, "a budget");
+        for (begin, end) in begins.iter().zip(&ends) {
+            assert!(end - begin <= MS / 5 + CALL, "from {begin} to {end}");
+        }
+    }
+}
+
+#[test]
 fn ticks_come_on_time() {
     let mut options = busy("1", CALLER, "");
     options.cost.tick = 100;
