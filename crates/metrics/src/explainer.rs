@@ -17,7 +17,7 @@ pub const LAST_STEPS: usize = 12;
 /// What is known about a task.
 struct Known {
     name: String,
-    real_time: bool,
+    policy: Policy,
     allowed: Vec<CpuId>,
 }
 
@@ -235,12 +235,33 @@ impl Explainer {
             from_ns: open.from,
             to_ns: now,
             ran,
-            cause: cause(&open.stays, &cpus, length),
+            cause: self
+                .throttling(&open, task, length)
+                .unwrap_or_else(|| cause(&open.stays, &cpus, length)),
             places: open.stays,
             cpus,
             steps: first.into_iter().chain(last).collect(),
             steps_left_out: left_out,
         });
+    }
+
+    /// Whether `task` waited for its next period: a deadline task comes before all but its like, so if it waits while a CPU that it may use runs
+    /// none of them, its runtime is used up.
+    fn throttling(&self, open: &Open, task: TaskId, length: Nanoseconds) -> Option<Cause> {
+        let is_deadline = |known: &&Known| known.policy == Policy::Deadline;
+        let known = self.tasks.get(&task).filter(is_deadline)?;
+        let cpus = (0..self.cpus).filter(|cpu| known.may_use(CpuId(*cpu)));
+        let without_its_like = cpus.map(|cpu| {
+            let ran = open.ran.range((cpu, TaskId(0))..=(cpu, TaskId(u32::MAX)));
+            let its_like = ran.filter(|((_, other), _)| {
+                let other = self.tasks.get(other);
+                other.is_some_and(|other| other.policy == Policy::Deadline)
+            });
+            let taken: Nanoseconds = its_like.map(|(_, duration)| *duration).sum();
+            length.saturating_sub(taken)
+        });
+        let duration_ns = without_its_like.max()?;
+        (duration_ns >= length / 2).then_some(Cause::Throttled { duration_ns })
     }
 
     /// What the allowed CPUs of `task` did during a wait of this length.
@@ -255,7 +276,7 @@ impl Explainer {
                 let mut ran: Vec<Ran> = on_it
                     .map(|((_, task), duration_ns)| Ran {
                         task: self.name(*task),
-                        real_time: self.tasks.get(task).is_some_and(|known| known.real_time),
+                        real_time: self.tasks.get(task).is_some_and(Known::is_real_time),
                         duration_ns: *duration_ns,
                     })
                     .collect();
@@ -272,6 +293,13 @@ impl Explainer {
 }
 
 impl Known {
+    fn is_real_time(&self) -> bool {
+        matches!(
+            self.policy,
+            Policy::Fifo | Policy::RoundRobin | Policy::Deadline
+        )
+    }
+
     fn may_use(&self, cpu: CpuId) -> bool {
         self.allowed.is_empty() || self.allowed.contains(&cpu)
     }
@@ -370,13 +398,9 @@ fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds) -> Cause {
 
 impl Sink for Explainer {
     fn task(&mut self, _time: Nanoseconds, task: TaskId, info: &TaskInfo) {
-        let real_time = matches!(
-            info.policy,
-            Policy::Fifo | Policy::RoundRobin | Policy::Deadline
-        );
         let known = Known {
             name: info.name.clone(),
-            real_time,
+            policy: info.policy,
             allowed: info.allowed.clone(),
         };
         self.tasks.insert(task, known);
@@ -516,13 +540,22 @@ mod tests {
 
     /// Explains the wait of A that begins at 10, on two CPUs. B has this `policy`; both tasks may use the CPUs `allowed`.
     fn explain(policy: Policy, allowed: &[u32], events: &[(u64, EventKind)]) -> Explanation {
+        explain_as([Policy::Normal, policy], allowed, events)
+    }
+
+    /// The same for an A with another policy.
+    fn explain_as(
+        policies: [Policy; 2],
+        allowed: &[u32],
+        events: &[(u64, EventKind)],
+    ) -> Explanation {
         let wait = LongestWait {
             task: "a".to_owned(),
             from_ns: 10,
             to_ns: 0,
         };
         let mut explainer = Explainer::new(2, &[wait]);
-        for (task, name, policy) in [(A, "a", Policy::Normal), (B, "b", policy)] {
+        for (task, name, policy) in [(A, "a", policies[0]), (B, "b", policies[1])] {
             let info = TaskInfo {
                 name: name.to_owned(),
                 policy,
@@ -625,6 +658,24 @@ mod tests {
         let found = explain(Policy::Normal, &[], &events);
         let place = Place::Local { cpu: 0 };
         assert_eq!(found.cause, Cause::Lay { place });
+    }
+
+    #[test]
+    fn a_deadline_task_that_waits_beside_others_waits_for_its_next_period() {
+        let events = [
+            (0, switch(0, None, Some(B))),
+            (10, wake(A)),
+            (70, switch(0, Some(B), Some(A))),
+        ];
+        let found = explain_as([Policy::Deadline, Policy::Fifo], &[0], &events);
+        assert_eq!(found.cause, Cause::Throttled { duration_ns: 60 });
+        // Behind one of its like it may just have the later deadline.
+        let found = explain_as([Policy::Deadline, Policy::Deadline], &[0], &events);
+        let cause = Cause::RealTime {
+            duration_ns: 60,
+            cpu: None,
+        };
+        assert_eq!(found.cause, cause);
     }
 
     #[test]

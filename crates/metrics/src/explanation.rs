@@ -113,6 +113,11 @@ pub enum Cause {
         /// The CPU on whose local queue the task was; `None` stands for all its allowed CPUs.
         cpu: Option<u32>,
     },
+    /// The deadline task had used up its runtime, and waited for its next period.
+    Throttled {
+        /// How long the CPU that it may use and that ran the fewest other deadline tasks ran none.
+        duration_ns: Nanoseconds,
+    },
     /// It was stuck in a place.
     Lay {
         /// Which.

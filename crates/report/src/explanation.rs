@@ -209,6 +209,10 @@ pub fn why(wait: &Explanation) -> String {
                 time(duration_ns)
             )
         }
+        Cause::Throttled { .. } => {
+            "throttled: its SCHED_DEADLINE runtime was used up, and it waited for its next period"
+                .to_owned()
+        }
         Cause::Lay { place } => {
             let stay = wait.places.iter().find(|stay| stay.place == place);
             stay.map_or_else(String::new, |stay| lay(wait, stay, length))
