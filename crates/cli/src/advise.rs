@@ -1,5 +1,6 @@
 //! `fairground advise`: which scheduler suits a recorded load.
 
+use fairground_report::Forms as _;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};

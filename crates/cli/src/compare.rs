@@ -1,5 +1,6 @@
 //! `fairground compare`: workloads under several schedulers in the simulator.
 
+use fairground_report::Forms as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

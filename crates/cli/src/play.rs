@@ -1,5 +1,6 @@
 //! `fairground play`: a workload with real threads on this kernel.
 
+use fairground_report::Forms as _;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use fairground_machine::Machine;
 use fairground_metrics::RunMetrics;
-use fairground_report::Comparison;
-use fairground_results::{Interval, Patience};
+use fairground_results::{Comparison, Interval, Patience};
 use fairground_simulator::CostModel;
 use fairground_workload::Workload;
 use serde::Serialize;

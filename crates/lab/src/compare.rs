@@ -3,8 +3,7 @@
 use std::io;
 
 use fairground_metrics::Explanation;
-use fairground_report::Comparison;
-use fairground_results::{Labels, Status};
+use fairground_results::{Comparison, Labels, Status};
 
 use crate::cell::{Failure, run_in_order};
 use crate::error::Error;

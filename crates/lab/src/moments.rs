@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 
 use fairground_events::{Nanoseconds, Sink};
 use fairground_metrics::{LongestWaitFinder, Timeline, TimelineRecorder, WindowSpread};
-use fairground_report::Comparison;
-use fairground_report::page::Moment;
-use fairground_results::Run;
+use fairground_results::{Comparison, Moment, Run};
 
 use crate::cell::Cell;
 use crate::error::Error;

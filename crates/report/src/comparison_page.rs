@@ -6,8 +6,7 @@ use crate::format::{ABSENT, Unit, value};
 use crate::groups::{Block, Row, blocks};
 use crate::page::{Axis, Category, Cell, Kind, Moment, Page, Plot, Point, Section, Series, Table};
 use fairground_metrics::{Distribution, RunMetrics, TaskMetrics};
-use fairground_results::{Interval, Measure};
-use std::collections::BTreeMap;
+use fairground_results::{Interval, Measure, Moments};
 
 /// Maximum number of tasks whose shares are plotted.
 const MOST_TASKS_DRAWN: usize = 16;
@@ -18,22 +17,18 @@ const MOST_TASK_ROWS: usize = 600;
 /// If times differ by more than this factor, their axis is logarithmic.
 const WIDE: f64 = 30.0;
 
-impl Comparison {
-    /// A page with a section per workload. `moments` are shown with the workload and machine of that name.
-    pub fn page(&self, moments: &BTreeMap<(String, String), Vec<Moment>>) -> Page {
-        let blocks = blocks(&self.runs);
-        Page {
-            title: "Which scheduler, for which load, and why".to_owned(),
-            answer: answer(&blocks),
-            sections: blocks
-                .iter()
-                .map(|block| {
-                    let labels = block.labels();
-                    let moments = moments.get(&(labels.workload.clone(), labels.machine.clone()));
-                    section(block, moments.cloned().unwrap_or_default())
-                })
-                .collect(),
-        }
+/// A page with a section per workload and machine, with its `moments`.
+pub(crate) fn page(comparison: &Comparison, moments: &Moments) -> Page {
+    let blocks = blocks(&comparison.runs);
+    let of_block = |block: &Block| {
+        let labels = block.labels();
+        let moments = moments.get(&(labels.workload.clone(), labels.machine.clone()));
+        section(block, moments.cloned().unwrap_or_default())
+    };
+    Page {
+        title: "Which scheduler, for which load, and why".to_owned(),
+        answer: answer(&blocks),
+        sections: blocks.iter().map(of_block).collect(),
     }
 }
 
@@ -96,7 +91,15 @@ fn measures_table(block: &Block, measures: &[&Measure]) -> Table {
     let mut heads = vec!["Scheduler".to_owned()];
     heads.extend(measures.iter().map(|measure| measure.title().to_owned()));
     let row = |row: &Row| {
-        let mut cells = vec![Cell::plain(row.title())];
+        // How the runs ended, unless all is well.
+        let detail = match row.is_ok() {
+            true => String::new(),
+            false => row.status(),
+        };
+        let mut cells = vec![Cell {
+            text: row.title(),
+            detail,
+        }];
         let numbers = measures
             .iter()
             .map(|measure| cell(row.interval(|run| measure.run(run)), measure.unit));

@@ -5,21 +5,19 @@ use serde::Serialize;
 use crate::Comparison;
 use crate::rows::{Row, all_columns, run_row, task_row};
 
-impl Comparison {
-    /// A heading, then for each run a row of its own (with an empty column `task`) and a row per task. Columns that do not apply to a row,
-    /// and metrics without samples, are empty.
-    pub fn csv(&self) -> String {
-        let names: Vec<String> = all_columns()
-            .into_iter()
-            .map(|column| column.name)
-            .collect();
-        let rows = self.runs.iter().flat_map(|run| {
-            let tasks = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
-            let tasks = tasks.map(move |task| task_row(run, task));
-            std::iter::once(run_row(run)).chain(tasks)
-        });
-        csv(&names, rows)
-    }
+/// A heading, then for each run a row of its own (with an empty column `task`) and a row per task. Columns that do not apply to a row,
+/// and metrics without samples, are empty.
+pub(crate) fn comparison(comparison: &Comparison) -> String {
+    let names: Vec<String> = all_columns()
+        .into_iter()
+        .map(|column| column.name)
+        .collect();
+    let rows = comparison.runs.iter().flat_map(|run| {
+        let tasks = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
+        let tasks = tasks.map(move |task| task_row(run, task));
+        std::iter::once(run_row(run)).chain(tasks)
+    });
+    csv(&names, rows)
 }
 
 /// A heading and the rows.

@@ -4,70 +4,68 @@ use fairground_results::format::{range, value};
 use fairground_results::{Difference, Judgement, Measure, STATUS, Unit, sentence};
 
 use crate::Comparison;
-use crate::table::{layout, red};
+use crate::table::{figures_markdown, layout, red};
 
 /// Heading of the columns.
 const HEADS: [&str; 5] = ["measure", "before", "after", "difference", "95 % interval"];
 
-impl Comparison {
-    /// The differences from the baseline: a table for each workload, machine and scheduler, and a line for each scheduler in the end; empty if
-    /// there is no baseline. What is worse is red if there are `colours`.
-    pub fn differences_table(&self, colours: bool) -> String {
-        let mut text = String::new();
-        for group in groups(&self.differences) {
-            text.push_str(&format!("\n{}\n\n", heading(group)));
-            let mut lines = vec![cells(HEADS.map(str::to_owned), String::new())];
-            lines.extend(group.iter().map(row));
-            let table = layout(&lines, 1);
-            for (number, line) in table.lines().enumerate() {
-                let one = number.checked_sub(1).and_then(|place| group.get(place));
-                let worse = one.is_some_and(|one| one.judgement == Judgement::Worse);
-                text.push_str(&format!("{}\n", red(line, colours && worse)));
-            }
+/// The differences from the baseline: a table for each workload, machine and scheduler, and a line for each scheduler in the end; empty if
+/// there is no baseline. What is worse is red if there are `colours`.
+pub(crate) fn table(differences: &[Difference], colours: bool) -> String {
+    let mut text = String::new();
+    for group in groups(differences) {
+        text.push_str(&format!("\n{}\n\n", heading(group)));
+        let mut lines = vec![cells(HEADS.map(str::to_owned), String::new())];
+        lines.extend(group.iter().map(row));
+        let table = layout(&lines, 1);
+        for (number, line) in table.lines().enumerate() {
+            let one = number.checked_sub(1).and_then(|place| group.get(place));
+            let worse = one.is_some_and(|one| one.judgement == Judgement::Worse);
+            text.push_str(&format!("{}\n", red(line, colours && worse)));
         }
-        let tallies = tallies(&self.differences);
-        if !tallies.is_empty() {
-            text.push('\n');
-        }
-        for (tally, worse) in tallies {
-            text.push_str(&format!("{}\n", red(&tally, colours && worse)));
-        }
-        text
     }
+    let tallies = tallies(differences);
+    if !tallies.is_empty() {
+        text.push('\n');
+    }
+    for (tally, worse) in tallies {
+        text.push_str(&format!("{}\n", red(&tally, colours && worse)));
+    }
+    text
+}
 
-    /// The comparison as Markdown: the runs that failed, and the differences from the baseline or, without one, the figures.
-    pub fn markdown(&self) -> String {
-        let mut text = String::new();
-        for run in &self.runs {
-            let Some(failure) = &run.failure else {
-                continue;
-            };
-            let labels = &run.labels;
-            let told = format!(
-                "- **{}**: {} on {} under `{}` {}\n",
-                run.status, labels.workload, labels.machine, labels.scheduler, failure.message
-            );
-            if !text.contains(&told) {
-                text.push_str(&told);
-            }
+/// The comparison as Markdown: the runs that failed, and the differences from the baseline or, without one, the figures.
+pub(crate) fn markdown(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for run in &comparison.runs {
+        let Some(failure) = &run.failure else {
+            continue;
+        };
+        let labels = &run.labels;
+        let told = format!(
+            "- **{}**: {} on {} under `{}` {}\n",
+            run.status, labels.workload, labels.machine, labels.scheduler, failure.message
+        );
+        if !text.contains(&told) {
+            text.push_str(&told);
         }
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        for (tally, _) in tallies(&self.differences) {
-            text.push_str(&format!("{tally}\n\n"));
-        }
-        if self.differences.is_empty() {
-            text.push_str(&self.figures_markdown());
-            return text;
-        }
-        for group in groups(&self.differences) {
-            let mut lines = vec![cells(HEADS.map(str::to_owned), "judgement".to_owned())];
-            lines.extend(group.iter().map(row));
-            text.push_str(&format!("### {}\n\n{}\n", heading(group), pipes(&lines)));
-        }
-        text
     }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    for (tally, _) in tallies(&comparison.differences) {
+        text.push_str(&format!("{tally}\n\n"));
+    }
+    if comparison.differences.is_empty() {
+        text.push_str(&figures_markdown(comparison));
+        return text;
+    }
+    for group in groups(&comparison.differences) {
+        let mut lines = vec![cells(HEADS.map(str::to_owned), "judgement".to_owned())];
+        lines.extend(group.iter().map(row));
+        text.push_str(&format!("### {}\n\n{}\n", heading(group), pipes(&lines)));
+    }
+    text
 }
 
 /// Cells of a table in Markdown, the first line as its head.

@@ -13,17 +13,15 @@ struct Document<'a> {
     differences: &'a [Difference],
 }
 
-impl Comparison {
-    /// All runs as indented JSON, with a trailing newline. Metrics without samples are `null`.
-    pub fn json(&self) -> String {
-        let document = Document {
-            version: JSON_VERSION,
-            runs: &self.runs,
-            differences: &self.differences,
-        };
-        let mut text = serde_json::to_string_pretty(&document)
-            .expect("all keys are texts and all numbers finite");
-        text.push('\n');
-        text
-    }
+/// All runs as indented JSON, with a trailing newline. Metrics without samples are `null`.
+pub(crate) fn json(comparison: &Comparison) -> String {
+    let document = Document {
+        version: JSON_VERSION,
+        runs: &comparison.runs,
+        differences: &comparison.differences,
+    };
+    let mut text =
+        serde_json::to_string_pretty(&document).expect("all keys are texts and all numbers finite");
+    text.push('\n');
+    text
 }

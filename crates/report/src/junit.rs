@@ -6,40 +6,38 @@ use fairground_results::{Difference, Judgement, Run, short_name};
 
 use crate::Comparison;
 
-impl Comparison {
-    /// A test suite for each workload on each machine: a test for each run, which fails unless the run is ok, and one for each measure in which
-    /// a scheduler is compared with the baseline, which fails if it is worse.
-    pub fn junit(&self) -> String {
-        let mut suites: Vec<(String, Vec<Test>)> = Vec::new();
-        let mut add = |workload: &str, machine: &str, test: Test| {
-            let name = format!("{workload} on {machine}");
-            match suites.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, tests)) => tests.push(test),
-                None => suites.push((name, vec![test])),
-            }
-        };
-        for run in &self.runs {
-            add(&run.labels.workload, &run.labels.machine, Test::of_run(run));
+/// A test suite for each workload on each machine: a test for each run, which fails unless the run is ok, and one for each measure in which
+/// a scheduler is compared with the baseline, which fails if it is worse.
+pub(crate) fn junit(comparison: &Comparison) -> String {
+    let mut suites: Vec<(String, Vec<Test>)> = Vec::new();
+    let mut add = |workload: &str, machine: &str, test: Test| {
+        let name = format!("{workload} on {machine}");
+        match suites.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, tests)) => tests.push(test),
+            None => suites.push((name, vec![test])),
         }
-        for one in &self.differences {
-            add(&one.workload, &one.machine, Test::of_difference(one));
-        }
-        let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n".to_owned();
-        for (name, tests) in &suites {
-            let failures = tests.iter().filter(|test| test.failure.is_some()).count();
-            let _ = writeln!(
-                text,
-                "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{failures}\">",
-                escaped(name),
-                tests.len()
-            );
-            for test in tests {
-                text.push_str(&test.xml());
-            }
-            text.push_str("  </testsuite>\n");
-        }
-        text + "</testsuites>\n"
+    };
+    for run in &comparison.runs {
+        add(&run.labels.workload, &run.labels.machine, Test::of_run(run));
     }
+    for one in &comparison.differences {
+        add(&one.workload, &one.machine, Test::of_difference(one));
+    }
+    let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n".to_owned();
+    for (name, tests) in &suites {
+        let failures = tests.iter().filter(|test| test.failure.is_some()).count();
+        let _ = writeln!(
+            text,
+            "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{failures}\">",
+            escaped(name),
+            tests.len()
+        );
+        for test in tests {
+            text.push_str(&test.xml());
+        }
+        text.push_str("  </testsuite>\n");
+    }
+    text + "</testsuites>\n"
 }
 
 /// A test, and why it failed.

@@ -4,7 +4,11 @@
 //! median of each metric over the repeats with its spread, a [`page`] shows the mean with its 95 % interval, and JSON and CSV contain every
 //! run.
 
-use fairground_results::format;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fairground_results::{Moments, format};
+use page::Page;
 
 mod answer;
 mod comparison_page;
@@ -24,18 +28,79 @@ mod table;
 pub use csv_format::csv_of;
 pub use explanation::{waits_json, waits_text, why};
 pub use fairground_results::Unit;
-pub use fairground_results::{Difference, Labels, Run};
+pub use fairground_results::{Comparison, Difference, Labels, Run};
 pub use reproduction::{
     list_table, reproductions_csv, reproductions_json, reproductions_markdown, reproductions_table,
 };
 pub use reproduction_page::reproductions_page;
 pub use table::{Style, TaskTables};
 
-/// Runs to compare, in the order in which they are shown.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Comparison {
-    /// The runs.
-    pub runs: Vec<Run>,
-    /// How far schedulers are from the baseline, if there is one.
-    pub differences: Vec<Difference>,
+/// The forms in which a comparison can be given.
+pub trait Forms {
+    /// One block per workload: what failed, a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is
+    /// longer or something failed.
+    fn table(&self, style: Style) -> String;
+
+    /// The differences from the baseline: a table for each workload, machine and scheduler, and a line for each scheduler in the end; empty if
+    /// there is no baseline. What is worse is red if there are `colours`.
+    fn differences_table(&self, colours: bool) -> String;
+
+    /// Markdown: the runs that failed, and the differences from the baseline or, without one, the figures.
+    fn markdown(&self) -> String;
+
+    /// JUnit XML: a test suite for each workload on each machine, with a test for each run, which fails unless the run is ok, and one for each
+    /// measure in which a scheduler is compared with the baseline, which fails if it is worse.
+    fn junit(&self) -> String;
+
+    /// All runs as indented JSON, with a trailing newline. Metrics without samples are `null`.
+    fn json(&self) -> String;
+
+    /// CSV: a heading, then for each run a row of its own (with an empty column `task`) and a row per task. Columns that do not apply to a row,
+    /// and metrics without samples, are empty.
+    fn csv(&self) -> String;
+
+    /// Writes `runs/runs.parquet` and `tasks/tasks.parquet` into a folder, which is created if needed. The columns are those of the CSV form,
+    /// with types, and the same for all workloads, so that the files of many commands are one data set.
+    ///
+    /// # Errors
+    ///
+    /// The file that cannot be written, and why.
+    fn write_parquet(&self, folder: &Path) -> Result<(), (PathBuf, io::Error)>;
+
+    /// A page with a section per workload and machine, with its `moments`.
+    fn page(&self, moments: &Moments) -> Page;
+}
+
+impl Forms for Comparison {
+    fn table(&self, style: Style) -> String {
+        table::table(self, style)
+    }
+
+    fn differences_table(&self, colours: bool) -> String {
+        differences::table(&self.differences, colours)
+    }
+
+    fn markdown(&self) -> String {
+        differences::markdown(self)
+    }
+
+    fn junit(&self) -> String {
+        junit::junit(self)
+    }
+
+    fn json(&self) -> String {
+        json::json(self)
+    }
+
+    fn csv(&self) -> String {
+        csv_format::comparison(self)
+    }
+
+    fn write_parquet(&self, folder: &Path) -> Result<(), (PathBuf, io::Error)> {
+        parquet_format::write_parquet(self, folder)
+    }
+
+    fn page(&self, moments: &Moments) -> Page {
+        comparison_page::page(self, moments)
+    }
 }

@@ -16,31 +16,32 @@ use parquet::schema::types::{Type, TypePtr};
 use crate::Comparison;
 use crate::rows::{Column, Kind, Row, Value, run_columns, run_row, task_columns, task_row};
 
-impl Comparison {
-    /// Writes `runs/runs.parquet` and `tasks/tasks.parquet` into a folder, which is created if needed. The columns are those of the CSV format,
-    /// with types, and the same for all workloads, so that the files of many commands are one data set.
-    ///
-    /// # Errors
-    ///
-    /// The file that cannot be written, and why.
-    pub fn write_parquet(&self, folder: &Path) -> Result<(), (PathBuf, io::Error)> {
-        let runs: Vec<Row> = self.runs.iter().map(run_row).collect();
-        let tasks = self.runs.iter().flat_map(|run| {
-            let of_run = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
-            of_run.map(move |task| task_row(run, task))
-        });
-        let tasks: Vec<Row> = tasks.collect();
-        for (name, columns, rows) in [
-            ("runs", run_columns(), runs),
-            ("tasks", task_columns(), tasks),
-        ] {
-            let folder = folder.join(name);
-            std::fs::create_dir_all(&folder).map_err(|error| (folder.clone(), error))?;
-            let path = folder.join(format!("{name}.parquet"));
-            write(&path, &columns, &rows).map_err(|error| (path, error))?;
-        }
-        Ok(())
+/// Writes `runs/runs.parquet` and `tasks/tasks.parquet` into a folder, which is created if needed. The columns are those of the CSV format,
+/// with types, and the same for all workloads, so that the files of many commands are one data set.
+///
+/// # Errors
+///
+/// The file that cannot be written, and why.
+pub(crate) fn write_parquet(
+    comparison: &Comparison,
+    folder: &Path,
+) -> Result<(), (PathBuf, io::Error)> {
+    let runs: Vec<Row> = comparison.runs.iter().map(run_row).collect();
+    let tasks = comparison.runs.iter().flat_map(|run| {
+        let of_run = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
+        of_run.map(move |task| task_row(run, task))
+    });
+    let tasks: Vec<Row> = tasks.collect();
+    for (name, columns, rows) in [
+        ("runs", run_columns(), runs),
+        ("tasks", task_columns(), tasks),
+    ] {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder).map_err(|error| (folder.clone(), error))?;
+        let path = folder.join(format!("{name}.parquet"));
+        write(&path, &columns, &rows).map_err(|error| (path, error))?;
     }
+    Ok(())
 }
 
 /// A file with these rows; every field may be absent.

@@ -34,41 +34,39 @@ pub struct Style {
     pub colours: bool,
 }
 
-impl Comparison {
-    /// The figures of each workload as tables in Markdown.
-    pub(crate) fn figures_markdown(&self) -> String {
-        let of_block = |block: &Block| {
-            let has_any = |measure: &&Measure| {
-                let mut rows = block.rows.iter();
-                rows.any(|row| row.summary(measure.of_run).is_some())
-            };
-            let measures: Vec<&Measure> = Measure::shown().filter(has_any).collect();
-            let (mut lines, _) = figures(block, &measures);
-            let second = lines.remove(1);
-            for (first, second) in lines[0].iter_mut().zip(second) {
-                let joined = format!("{first} {second}").replace("- ", "");
-                joined.trim().clone_into(first);
-            }
-            let heading = format!(
-                "{} ({})",
-                block.labels().workload,
-                block.conditions("median")
-            );
-            format!("### {heading}\n\n{}", pipes(&lines))
+/// The figures of each workload as tables in Markdown.
+pub(crate) fn figures_markdown(comparison: &Comparison) -> String {
+    let of_block = |block: &Block| {
+        let has_any = |measure: &&Measure| {
+            let mut rows = block.rows.iter();
+            rows.any(|row| row.summary(measure.of_run).is_some())
         };
-        let blocks: Vec<String> = blocks(&self.runs).iter().map(of_block).collect();
-        blocks.join("\n")
-    }
+        let measures: Vec<&Measure> = Measure::shown().filter(has_any).collect();
+        let (mut lines, _) = figures(block, &measures);
+        let second = lines.remove(1);
+        for (first, second) in lines[0].iter_mut().zip(second) {
+            let joined = format!("{first} {second}").replace("- ", "");
+            joined.trim().clone_into(first);
+        }
+        let heading = format!(
+            "{} ({})",
+            block.labels().workload,
+            block.conditions("median")
+        );
+        format!("### {heading}\n\n{}", pipes(&lines))
+    };
+    let blocks: Vec<String> = blocks(&comparison.runs).iter().map(of_block).collect();
+    blocks.join("\n")
+}
 
-    /// One block per workload: what failed, a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is
-    /// longer or something failed.
-    pub fn table(&self, style: Style) -> String {
-        blocks(&self.runs)
-            .iter()
-            .map(|block| block_text(block, style))
-            .collect::<Vec<_>>()
-            .join("\n")
-    }
+/// One block per workload: what failed, a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is
+/// longer or something failed.
+pub(crate) fn table(comparison: &Comparison, style: Style) -> String {
+    blocks(&comparison.runs)
+        .iter()
+        .map(|block| block_text(block, style))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Begins and ends what is red on a terminal.

@@ -1,21 +1,25 @@
 //! Results as data: what was run, and what resulted. Producers fill in these types, `report` formats them.
 
+mod comparison;
 mod condition;
 mod difference;
 mod failure;
 pub mod format;
 mod measure;
+mod moment;
 mod reproduction;
 mod run;
 mod summary;
 mod surroundings;
 mod waits;
 
+pub use comparison::Comparison;
 pub use condition::{Condition, Limit, sentence};
 pub use difference::{Difference, STATUS, differences, is_called, titled};
 pub use failure::{DUE, Failure, Patience, Starvation, Status};
 pub use format::Unit;
 pub use measure::{Better, Group, MEASURES, Margin, Measure, Shown, documented};
+pub use moment::{Mark, Moment, Moments};
 pub use reproduction::{
     Claim, Figure, Fit, Headline, Interval, Level, PrintedTable, Reproduction, Standing, Verdict,
     Where,

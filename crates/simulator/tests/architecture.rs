@@ -149,6 +149,13 @@ fn crates_use_each_other_as_the_table_says() {
 }
 
 #[test]
+fn who_produces_results_does_not_know_how_they_look() {
+    for producer in ["metrics", "results", "simulator", "lab", "kernel"] {
+        assert!(!used_by(producer).contains("report"), "{producer}");
+    }
+}
+
+#[test]
 fn none_but_the_command_prints() {
     for path in files(&root().join("crates"), ".rs") {
         let place = path.display().to_string();

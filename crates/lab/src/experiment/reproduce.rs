@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use fairground_catalog::Build;
 use fairground_events::Nanoseconds;
-use fairground_report::page::Moment;
-use fairground_results::{Claim, Figure, Fit, Headline, Reproduction, Run, Verdict, Where};
+use fairground_results::{Claim, Figure, Fit, Headline, Moment, Reproduction, Run, Verdict, Where};
 use fairground_simulator::Options;
 use rhai::Scope;
 

@@ -15,7 +15,7 @@ mod verdict;
 
 pub use answer::{Answer, Candidate, Finding};
 pub use fairground_results::Better;
-pub use moment::{Mark, Moment};
+pub use fairground_results::{Mark, Moment};
 pub use overview::Row;
 pub use plot::{Axis, Category, Kind, Plot, Point, Series};
 pub use table::{Cell, Table};

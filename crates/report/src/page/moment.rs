@@ -5,7 +5,8 @@
 
 use super::{Figures, svg};
 use crate::format::{Unit, value};
-use fairground_metrics::{LongestWait, Timeline, WindowSpread};
+use fairground_metrics::Timeline;
+use fairground_results::{Mark, Moment};
 use kuva::render::color::Color;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 use maud::{Markup, html};
@@ -32,79 +33,6 @@ const COLOURS: usize = 8;
 /// Maximum number of labels on the time axis.
 const MOST_TICKS: f64 = 9.0;
 const TEXT_SIZE: u32 = 12;
-
-/// A moment of a run that shows why a number came out as it did.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Moment {
-    /// What it shows.
-    pub title: String,
-    /// What to look at.
-    pub text: String,
-    /// What happened.
-    pub timeline: Timeline,
-    /// The task that it is about, which gets its own colour.
-    pub focus: Option<String>,
-    /// What to look at, in the timeline.
-    pub marks: Vec<Mark>,
-}
-
-/// A part of a moment that matters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mark {
-    /// The task that it is about; `None` for all.
-    pub task: Option<String>,
-    /// Its beginning, in nanoseconds since the start of the run.
-    pub from_ns: u64,
-    /// Its end.
-    pub to_ns: u64,
-}
-
-impl Moment {
-    /// The longest wait of a run under `scheduler`.
-    pub fn longest_wait(scheduler: &str, wait: &LongestWait, timeline: Timeline) -> Self {
-        let length = value(Some((wait.to_ns - wait.from_ns) as f64), Unit::Time);
-        let end = if timeline.to_ns < wait.to_ns {
-            " It goes on beyond the end of what is shown."
-        } else {
-            ""
-        };
-        Self {
-            title: format!("The longest wait: {} under {scheduler}.", wait.task),
-            text: format!("It is runnable and does not run for {length}.{end}"),
-            timeline,
-            focus: Some(wait.task.clone()),
-            marks: vec![Mark {
-                task: Some(wait.task.clone()),
-                from_ns: wait.from_ns,
-                to_ns: wait.to_ns,
-            }],
-        }
-    }
-
-    /// The window of a run under `scheduler` in which shares were farthest apart.
-    pub fn worst_window(scheduler: &str, window: &WindowSpread, timeline: Timeline) -> Self {
-        let length = value(Some(window.window_ns as f64), Unit::Time);
-        let points = value(Some((window.spread * 1000.0).round() / 10.0), Unit::Plain);
-        Self {
-            title: format!("The least fair {length}: under {scheduler}."),
-            text: format!("Shares of a CPU are {points} points apart."),
-            timeline,
-            focus: None,
-            marks: Vec::new(),
-        }
-    }
-
-    /// The same time in the same workload under another scheduler, for comparison; `focus` as in the original.
-    pub fn same_time(scheduler: &str, focus: Option<String>, timeline: Timeline) -> Self {
-        Self {
-            title: format!("The same time under {scheduler}."),
-            text: String::new(),
-            timeline,
-            focus,
-            marks: Vec::new(),
-        }
-    }
-}
 
 /// The positions of everything, also for the script.
 #[derive(Serialize)]

@@ -2,6 +2,7 @@
 
 use crate::sample_page::page;
 use crate::small_machine::comparison;
+use fairground_report::Forms as _;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

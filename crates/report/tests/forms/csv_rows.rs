@@ -1,6 +1,7 @@
 //! CSV.
 
 use crate::small_machine::{comparison, fail, metrics};
+use fairground_report::Forms as _;
 use fairground_results::Status;
 use std::collections::BTreeMap;
 

@@ -4,6 +4,7 @@ use crate::sample_page::page;
 use crate::small_machine::comparison;
 use crate::small_machine::{fail, metrics};
 use fairground_report::Comparison;
+use fairground_report::Forms as _;
 use fairground_results::Status;
 use std::collections::BTreeMap;
 
@@ -157,7 +158,14 @@ fn who_failed_has_no_place_in_the_answer() {
     let told = page
         .find("hogs-five on 4: eevdf starved a task after 1 s")
         .unwrap();
-    assert!(told < page.find("<section").unwrap());
+    let section = page.find("<section").unwrap();
+    assert!(told < section);
+    // The table beside the others says it as well.
+    assert!(
+        page[section..].contains("starved</small>"),
+        "{}",
+        &page[section..section + 3000]
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! JSON and its schema.
 
 use crate::small_machine::{comparison, fail, metrics};
+use fairground_report::Forms as _;
 use fairground_report::Run;
 use fairground_results::{Status, differences};
 use serde_json::{Value, json};

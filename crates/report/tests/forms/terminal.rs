@@ -1,6 +1,7 @@
 //! The table for the terminal.
 
 use crate::small_machine::{comparison, fail, metrics};
+use fairground_report::Forms as _;
 use fairground_report::{Comparison, Style, TaskTables};
 use fairground_results::Status;
 

@@ -1,0 +1,12 @@
+//! Runs side by side.
+
+use crate::{Difference, Run};
+
+/// Runs to compare, in the order in which they are shown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// The runs.
+    pub runs: Vec<Run>,
+    /// How far schedulers are from the baseline, if there is one.
+    pub differences: Vec<Difference>,
+}
