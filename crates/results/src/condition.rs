@@ -129,9 +129,9 @@ pub fn sentence(one: &Difference) -> String {
     }
     let unit = Measure::find(&one.measure).map_or(Unit::Plain, |measure| measure.unit);
     let number = |number: f64| value(Some(number), unit);
-    let relative = one
-        .relative()
-        .map(|part| format!("{:+.1} %, ", part * 100.0));
+    // Of a baseline near 0, a percentage says nothing.
+    let part = one.relative().filter(|part| part.abs() < 100.0);
+    let relative = part.map(|part| format!("{:+.1} %, ", part * 100.0));
     format!(
         "{place}: {} of {scheduler} is {}, of {baseline} {} ({}95 % interval of the difference {} to {})",
         one.measure,
