@@ -668,7 +668,7 @@ fn who_would_starve_runs_for_a_tick() {
     let json = r#"{ "tasks": {
         "sleeper": { "instance": 4, "run": 10000, "sleep": 20000 },
         "hog": { "instance": 2, "run": 1000 } } }"#;
-    let long = ("def_timeslice", "1000");
+    let long = ("def_timeslice", "1000ms");
     let (history, outcome) = run(ID, "1", json, 100, &[long]);
     let rescued = statistic(ID, &outcome, "rescued");
     for hog in ["hog-0", "hog-1"] {
@@ -688,7 +688,7 @@ fn no_slice_is_too_long_for_the_watchdog() {
         )
     };
     // Eight slices of 8 s
-    let (history, outcome) = run(ID, "1", &hogs(8, -20), 60, &[("def_timeslice", "1000")]);
+    let (history, outcome) = run(ID, "1", &hogs(8, -20), 60, &[("def_timeslice", "1000ms")]);
     assert!(statistic(ID, &outcome, "rescued") > 0);
     for index in 0..8 {
         let wait = history.longest_wait(&format!("hog-{index}"), 0, 60 * SECOND);

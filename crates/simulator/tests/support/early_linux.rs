@@ -55,7 +55,7 @@ pub fn assert_weak_bound_task_is_rescued(id: &str) {
         "weak": { "cpus": [0], "priority": 19, "run": 1000 },
         "refills": { "cpus": [1], "priority": 19, "run": 1000 } },
     "global": { "duration": 60 } }"#;
-    let (history, outcome) = run(id, "2", json, 60, &[("starvation_limit", "2000")]);
+    let (history, outcome) = run(id, "2", json, 60, &[("starvation_limit", "2000ms")]);
     assert!(statistic(id, &outcome, "rescues") > 10);
     assert_waits_below(&history, "weak", 3100 * MS);
 }
@@ -69,7 +69,7 @@ pub fn assert_bound_tasks_wait_below(id: &str, longest: u64) -> History {
         "second": { "cpus": [0], "run": 1000 },
         "weak": { "cpus": [1], "priority": 19, "run": 1000 } },
     "global": { "duration": 60 } }"#;
-    let (history, _) = run(id, "2", BOUND, 60, &[("starvation_limit", "2000")]);
+    let (history, _) = run(id, "2", BOUND, 60, &[("starvation_limit", "2000ms")]);
     for task in ["first", "second"] {
         assert_waits_below(&history, task, longest);
     }
