@@ -590,7 +590,7 @@ fn a_task_that_is_never_run_again_is_named_first_with_the_command_that_shows_why
     let ended = refuse(
         STARVING,
         1,
-        &["hogs under schedulers/forgetful.bpf.c starved a task after 0."],
+        &["hogs under forgetful starved a task after 0."],
     );
     let told = ended.stdout.lines().nth(2).unwrap();
     assert!(
@@ -675,7 +675,7 @@ fn a_copy_of_the_baseline_is_the_same_in_everything() {
         );
     }
     let table = against_copy(5_000_000, "--repeat 3").stdout;
-    let heading = "hogs on 2: copy slice_ns=5000000 (after) against rotation (before), 3 pairs of runs with the same seeds";
+    let heading = "hogs on 2: copy slice_ns=5 ms (after) against rotation (before), 3 pairs of runs with the same seeds";
     assert!(table.contains(heading), "{table}");
     let last = table.lines().last().unwrap();
     assert!(
@@ -768,7 +768,7 @@ fn a_run_that_fails_is_a_failed_test_and_worse_than_one_that_does_not() {
     );
     let markdown = refuse(&format!("{STARVING} --format markdown"), 1, &[]).stdout;
     assert!(
-        markdown.starts_with("- **starved**: hogs on 4 under `schedulers/forgetful.bpf.c`"),
+        markdown.starts_with("- **starved**: hogs on 4 under `forgetful`"),
         "{markdown}"
     );
     assert!(
